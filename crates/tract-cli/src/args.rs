@@ -164,6 +164,8 @@ pub(crate) enum Command {
     CompressToolCalls(verb::compress_tool_calls::CompressToolCalls),
     /// Hash everything again and check that it fits together.
     Verify(verb::verify::Verify),
+    /// Delete what nothing leads to, and give the space back.
+    Gc(verb::gc::Gc),
     /// Count the objects and bytes of the repository.
     Stats,
     /// Undo the last command on this branch, or --redo it.
@@ -205,6 +207,7 @@ impl Command {
             #[cfg(feature = "mcp")]
             Self::Mcp(mcp) => mcp.writes(),
             Self::Verify(verify) => verify.writes(),
+            Self::Gc(gc) => gc.writes(),
             Self::Pending(pending) => pending.writes(),
             Self::Summarization(config) => config.writes(),
             #[cfg(feature = "http")]

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::commit::Commit;
 use crate::id::{BatchId, CommitId, ToolId};
 use crate::object::{Blob, ObjectId, Toolset};
-use crate::refs::{Conflict, LogNote, RefEdit};
+use crate::refs::{Conflict, LogNote, RefEdit, RefTarget};
 use crate::store::{StoreError, StoreErrorKind, StoreResult};
 
 /// A row of the tool index, written when a commit has a tool in force that its parent had not.
@@ -93,6 +93,25 @@ impl Batch {
             derived: Vec::new(),
             requires: Vec::new(),
             refs: Vec::new(),
+        }
+    }
+
+    /// Requires every object that a ref is to point at and that the batch does not bring: a garbage
+    /// collection may have deleted it since it was read.
+    pub fn require_targets(&mut self) {
+        for edit in &self.refs {
+            let object = match &edit.to {
+                Some(RefTarget::Commit(id)) if self.commits.iter().all(|c| c.id() != *id) => {
+                    ObjectId::Commit(*id)
+                }
+                Some(RefTarget::Blob(id)) if self.blobs.iter().all(|b| b.id() != *id) => {
+                    ObjectId::Blob(*id)
+                }
+                Some(_) | None => continue,
+            };
+            if !self.requires.contains(&object) {
+                self.requires.push(object);
+            }
         }
     }
 

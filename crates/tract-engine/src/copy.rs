@@ -180,9 +180,21 @@ pub async fn copy(from: &Repo, to: &Repo, options: &CopyOptions) -> Result<CopyR
     };
     // Small to begin with, since the size of the messages is not known yet.
     let (mut done, mut take) = (0, 8);
+    let mut races = to.races();
     while let Some(ids) = order.get(done..).filter(|rest| !rest.is_empty()) {
         let ids = ids.get(..take).unwrap_or(ids);
-        let (reused, bytes) = carrier.carry(ids).await?;
+        let (reused, bytes) = match carrier.carry(ids).await {
+            Ok(carried) => carried,
+            // No ref leads to what was carried so far, and it was collected as garbage.
+            Err(Error::Store(error))
+                if matches!(error.kind, tract_core::StoreErrorKind::Missing { .. }) =>
+            {
+                races.lose().await?;
+                (done, report.reused) = (0, 0);
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         report.reused += reused;
         done += ids.len();
         take = match bytes {
@@ -388,6 +400,7 @@ impl ObjectCopier<'_> {
                 return Ok(statuses);
             }
             batch.blobs = self.blobs(documents).await?;
+            batch.require_targets();
             let (id, moves) = (batch.id, batch.refs.len());
             let (store, name) = (self.to.store().as_ref(), self.to.name());
             match store.apply(name, batch).await? {

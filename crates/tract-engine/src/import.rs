@@ -307,13 +307,22 @@ impl Importer {
         }
         let mut races = self.repo.races();
         loop {
-            let (batch, answers) = self.plan(&group).await?;
+            let (mut batch, answers) = self.plan(&group).await?;
+            batch.require_targets();
             let empty = batch.refs.is_empty() && batch.commits.is_empty();
             if empty {
                 return Ok(answers);
             }
             let (id, moves) = (batch.id, batch.refs.len());
-            match self.repo.store().apply(self.repo.name(), batch).await? {
+            let applied = match self.repo.store().apply(self.repo.name(), batch).await {
+                // Found stored while planning, and collected as garbage since: plan with it whole.
+                Err(error) if matches!(error.kind, tract_core::StoreErrorKind::Missing { .. }) => {
+                    races.lose().await?;
+                    continue;
+                }
+                applied => applied?,
+            };
+            match applied {
                 Applied::Done | Applied::Already => {
                     let (store, name) = (self.repo.store().as_ref(), self.repo.name());
                     self.operation.recorded(store, name, id, moves).await;

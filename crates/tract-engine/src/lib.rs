@@ -11,6 +11,7 @@ mod documents;
 mod error;
 mod export;
 mod fetch;
+mod gc;
 pub mod graph;
 mod heads;
 mod import;
@@ -48,6 +49,7 @@ pub use crate::diff::{ConfigChange, Diff, MessageChange, diff, plain};
 pub use crate::diff_line::{DiffLine, DiffLineKind};
 pub use crate::error::{Error, Result};
 pub use crate::export::{Export, ExportOptions, export};
+pub use crate::gc::{GcOptions, GcProgress, GcReport, KeptBy, ObjectCount, OnGc, gc};
 pub use crate::import::{
     ImportAnomaly, ImportAnomalyKind, ImportConversation, ImportOptions, ImportStatus, Imported,
     Importer, import,

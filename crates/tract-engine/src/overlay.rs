@@ -156,10 +156,6 @@ impl Overlay {
         batch.tools.clone_from(&pending.tools);
         for (name, (before, after)) in &pending.refs {
             if before != after {
-                // What was written ahead was in no ref's reach until now.
-                if let (true, Some(RefTarget::Commit(id))) = (pending.staged, after) {
-                    batch.requires.push(ObjectId::Commit(*id));
-                }
                 batch.refs.push(RefEdit {
                     name: name.clone(),
                     expect: before.clone().map_or(Expect::Absent, Expect::Is),
@@ -167,6 +163,8 @@ impl Overlay {
                 });
             }
         }
+        // What was written ahead was in no ref's reach until now.
+        batch.require_targets();
         Ok(Some(batch))
     }
 

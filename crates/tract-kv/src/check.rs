@@ -117,7 +117,12 @@ impl View<'_> {
         let by_id: HashMap<CommitId, &SurveyedCommit> =
             survey.commits.values().map(|seen| (seen.commit.id(), seen)).collect();
         let blob_places = survey.blob_places();
+        let was_swept = self.writes().is_ok_and(|writes| writes.sweeps > 0);
         for (pair, row) in &rows {
+            // A collection that was cut short leaves rows of commits that it deleted.
+            if was_swept && !by_id.contains_key(&row.commit) {
+                continue;
+            }
             let entry = by_id.get(&row.commit).and_then(|seen| {
                 let toolset = survey.toolsets.get(&seen.commit.toolset?)?;
                 toolset.entries().iter().find(|entry| (entry.tool, entry.schema) == *pair)

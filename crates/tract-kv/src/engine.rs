@@ -206,6 +206,15 @@ pub trait KvEngine: Send + Sync + 'static {
         Ok(0)
     }
 
+    /// Gives space that nothing uses back to the file system, as far as the engine can while it is
+    /// open, and says what else helps. By default it does nothing and has nothing to say.
+    ///
+    /// # Errors
+    /// Whatever the engine's failure is.
+    fn release_space(&self) -> StoreResult<Option<String>> {
+        Ok(None)
+    }
+
     /// Checks the engine's own files.
     ///
     /// # Errors

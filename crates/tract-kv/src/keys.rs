@@ -14,6 +14,7 @@
 //! | small | `i`, tool, blob of the schema | first commit, name |
 //! | small | `n`, length, name, tool | empty |
 //! | small | `d`, kind, place | derived row |
+//! | small | `w` | writes without a ref, and sweeps; absent while there were none |
 //!
 //! Repository 0 is the store itself: `f` its format, `n` the number of the next repository,
 //! `r` and a name the number of that repository. Values have a checksum unless a hash covers
@@ -154,6 +155,10 @@ impl Repo {
 
     pub(super) fn state(self) -> Vec<u8> {
         self.small(b's', &[])
+    }
+
+    pub(super) fn writes(self) -> Vec<u8> {
+        self.small(b'w', &[])
     }
 
     pub(super) fn segment(self, segment: u32) -> Vec<u8> {

@@ -13,6 +13,7 @@ use tract_core::store::{StoreError, StoreResult};
 /// What a batch brings and links to: where it lies, as far as it is stored.
 pub(super) struct KnownObjects<'b, 'r> {
     recent: &'r Recent,
+    sweeps: u64,
     /// Commits of the batch and those it links to; `None` is to be stored.
     pub(super) commits: HashMap<CommitId, Option<u64>>,
     pub(super) blobs: HashMap<BlobId, Option<u64>>,
@@ -20,9 +21,9 @@ pub(super) struct KnownObjects<'b, 'r> {
 }
 
 impl<'b, 'r> KnownObjects<'b, 'r> {
-    pub(super) fn new(recent: &'r Recent) -> Self {
+    pub(super) fn new(recent: &'r Recent, sweeps: u64) -> Self {
         let (commits, blobs, new_blobs) = Default::default();
-        Self { recent, commits, blobs, new_blobs }
+        Self { recent, sweeps, commits, blobs, new_blobs }
     }
 
     /// Finds where a commit of the batch lies; `None` when it is to be stored.
@@ -36,7 +37,7 @@ impl<'b, 'r> KnownObjects<'b, 'r> {
     }
 
     fn find(&self, view: &View<'_>, id: CommitId) -> StoreResult<Option<u64>> {
-        match self.recent.place(view.repo, id) {
+        match self.recent.place((view.repo, self.sweeps), id) {
             Some(place) => Ok(Some(place)),
             None => Ok(view.commit(id)?.map(|found| found.place)),
         }

@@ -78,6 +78,7 @@ mod recent;
 mod repair;
 mod store;
 mod survey;
+mod sweep;
 mod value;
 mod walk;
 mod write;

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use bytes::Bytes;
 
 use super::keys::{self, Indexed, Repo};
-use super::value::{self, Move, Reader, Sighting, State};
+use super::value::{self, Move, Reader, Sighting, State, Writes};
 use super::{KvRead, Scan, Space};
 use tract_core::commit::Commit;
 use tract_core::id::{BatchId, BlobId, CommitId, RepoName, ToolId, ToolsetId};
@@ -83,6 +83,14 @@ impl View<'_> {
         match self.small(&self.repo.state(), what)? {
             Some(value) => State::decode(&value).ok_or_else(|| self.damaged(what)),
             None => Err(self.damaged(what)),
+        }
+    }
+
+    pub(super) fn writes(&self) -> StoreResult<Writes> {
+        let what = "the count of sweeps";
+        match self.small(&self.repo.writes(), what)? {
+            Some(value) => Writes::decode(&value).ok_or_else(|| self.damaged(what)),
+            None => Ok(Writes::default()),
         }
     }
 

@@ -8,29 +8,32 @@ use tract_core::id::CommitId;
 /// How many are remembered at least, of the latest.
 const COMMITS: usize = 4096;
 
-/// A commit with its repository and its place.
-pub(super) type Stored = (Repo, CommitId, u64);
+/// A repository between two of its sweeps.
+pub(super) type Era = (Repo, u64);
 
-/// Places of commits. No other handle can make one untrue: a place never changes, and a commit
-/// enters only once it is durable.
+/// A commit with its repository and its place.
+pub(super) type Stored = (Era, CommitId, u64);
+
+/// Places of commits. No other handle can make one untrue: a place never changes, a commit enters
+/// only once it is durable, and a sweep begins another era, in which nothing is remembered yet.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
-    young: HashMap<(Repo, CommitId), u64>,
-    old: HashMap<(Repo, CommitId), u64>,
+    young: HashMap<(Era, CommitId), u64>,
+    old: HashMap<(Era, CommitId), u64>,
 }
 
 impl Recent {
-    pub(super) fn place(&self, repo: Repo, commit: CommitId) -> Option<u64> {
-        let key = (repo, commit);
+    pub(super) fn place(&self, era: Era, commit: CommitId) -> Option<u64> {
+        let key = (era, commit);
         self.young.get(&key).or_else(|| self.old.get(&key)).copied()
     }
 
     pub(super) fn remember(&mut self, stored: impl IntoIterator<Item = Stored>) {
-        for (repo, commit, place) in stored {
+        for (era, commit, place) in stored {
             if self.young.len() >= COMMITS {
                 self.old = std::mem::take(&mut self.young);
             }
-            self.young.insert((repo, commit), place);
+            self.young.insert((era, commit), place);
         }
     }
 }
@@ -44,12 +47,13 @@ mod tests {
         let mut recent = Recent::default();
         let id = |n: u64| CommitId::from_bytes([n.to_be_bytes(); 4].concat().try_into().unwrap());
         let many = 3 * COMMITS as u64;
-        recent.remember((0..many).map(|n| (Repo(1), id(n), n)));
+        recent.remember((0..many).map(|n| ((Repo(1), 0), id(n), n)));
         for n in many - COMMITS as u64..many {
-            assert_eq!(recent.place(Repo(1), id(n)), Some(n));
-            assert_eq!(recent.place(Repo(2), id(n)), None);
+            assert_eq!(recent.place((Repo(1), 0), id(n)), Some(n));
+            assert_eq!(recent.place((Repo(2), 0), id(n)), None);
+            assert_eq!(recent.place((Repo(1), 1), id(n)), None);
         }
-        assert_eq!(recent.place(Repo(1), id(0)), None);
+        assert_eq!(recent.place((Repo(1), 0), id(0)), None);
         assert!(recent.young.len() + recent.old.len() <= 2 * COMMITS);
     }
 }

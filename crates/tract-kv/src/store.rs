@@ -17,8 +17,9 @@ use tract_core::id::{CommitId, RepoName, ToolId, ToolsetId};
 use tract_core::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
 use tract_core::refs::{LogEntry, RefName, RefTarget};
 use tract_core::store::{
-    BlobKey, BlockingStore, Capabilities, Damage, JoinBatches, LogQuery, StoreError,
-    StoreErrorKind, StoreResult, StoreStats, ThreadedStore, Walk, WalkPage, WriteMode,
+    BlobKey, BlockingStore, Capabilities, Damage, JoinBatches, LogQuery, ObjectListing, ObjectPage,
+    SpaceRelease, StoreError, StoreErrorKind, StoreResult, StoreStats, Sweep, SweepAnswer,
+    ThreadedStore, Walk, WalkPage, WriteMode, WritePosition,
 };
 
 /// The format that this build writes, and the newest that it reads.
@@ -220,7 +221,7 @@ impl<E: KvEngine> BlockingStore for KvStore<E> {
     }
 
     fn capabilities(&self) -> Capabilities {
-        self.engine.capabilities()
+        self.engine.capabilities().collecting()
     }
 
     fn blobs(&self, repo: &RepoName, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
@@ -343,6 +344,25 @@ impl<E: KvEngine> BlockingStore for KvStore<E> {
             self.repair(repo)?;
         }
         Ok(damage)
+    }
+
+    fn list_objects(&self, repo: &RepoName, listing: ObjectListing) -> StoreResult<ObjectPage> {
+        Ok(self.with("list_objects", repo, |view| view.list(&listing))?.unwrap_or_default())
+    }
+
+    fn write_position(&self, repo: &RepoName) -> StoreResult<WritePosition> {
+        Ok(self.with("write_position", repo, |view| view.position())?.unwrap_or_default())
+    }
+
+    fn sweep(&self, repo: &RepoName, sweep: &Sweep) -> StoreResult<SweepAnswer> {
+        self.sweep_objects(repo, sweep)
+    }
+
+    fn release_space(&self) -> StoreResult<SpaceRelease> {
+        self.check_writable("release_space")?;
+        let before = self.engine.disk_bytes()?;
+        let note = self.engine.release_space()?;
+        Ok(SpaceRelease::new(before, self.engine.disk_bytes()?, note))
     }
 
     fn apply_group(&self, group: &[(RepoName, Batch)]) -> Vec<StoreResult<Applied>> {

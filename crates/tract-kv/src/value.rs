@@ -136,6 +136,28 @@ impl State {
     }
 }
 
+/// What a repository counts beside, for the collection of garbage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Writes {
+    /// Writes that stored objects and moved no ref.
+    pub(super) unlogged: u64,
+    /// Sweeps: places that a handle remembers from before the last one may hold nothing.
+    pub(super) sweeps: u64,
+}
+
+impl Writes {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        [self.unlogged.to_be_bytes(), self.sweeps.to_be_bytes()].concat()
+    }
+
+    pub(super) fn decode(value: &[u8]) -> Option<Self> {
+        let mut reader = Reader(value);
+        let unlogged = reader.array().map(u64::from_be_bytes)?;
+        let sweeps = reader.array().map(u64::from_be_bytes)?;
+        reader.end().map(|()| Self { unlogged, sweeps })
+    }
+}
+
 /// A run of commits, each the first child of the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {

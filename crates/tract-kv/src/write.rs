@@ -9,7 +9,7 @@ use super::known::KnownObjects;
 use super::overlay::Overlay;
 use super::read::{self, View};
 use super::recent::{Recent, Stored};
-use super::value::{self, Move, Segment, Sighting, State};
+use super::value::{self, Move, Segment, Sighting, State, Writes};
 use super::{KvRead, Space};
 use tract_core::batch::{Applied, Batch};
 use tract_core::commit::Commit;
@@ -50,7 +50,8 @@ fn stage(
     batch.check_refs(backend)?;
     let repo = open_repo(overlay, backend, name)?;
     let view = View { read: overlay, repo, backend };
-    let mut known = KnownObjects::new(recent);
+    let writes = view.writes()?;
+    let mut known = KnownObjects::new(recent, writes.sweeps);
     // All commits of a batch that was applied are stored.
     let is_new = match batch.commits.first() {
         Some(first) => known.commit(&view, first.id())?.is_none(),
@@ -65,8 +66,15 @@ fn stage(
     };
     known.check(&view, batch)?;
     let state = view.state()?;
-    let mut writer = Writer { state, overlay, repo, backend, stored, wrote: false };
+    let sweeps = writes.sweeps;
+    let mut writer = Writer { state, overlay, repo, backend, sweeps, stored, wrote: false };
     writer.objects(batch, known)?;
+    let has_objects =
+        !(batch.blobs.is_empty() && batch.commits.is_empty() && batch.toolsets.is_empty());
+    if writer.wrote && moves.is_empty() && has_objects {
+        let counted = Writes { unlogged: writes.unlogged + 1, ..writes };
+        writer.seal(Space::Small, repo.writes(), counted.encode());
+    }
     writer.moves(batch, moves);
     let wrote = writer.finish();
     Ok((Applied::Done, wrote))
@@ -158,6 +166,7 @@ struct Writer<'w, 'a> {
     repo: Repo,
     backend: &'static str,
     state: State,
+    sweeps: u64,
     stored: &'w mut Vec<Stored>,
     wrote: bool,
 }
@@ -187,7 +196,7 @@ impl Writer<'_, '_> {
             let parent = commit.parent().and_then(|id| known.commits.get(&id).copied().flatten());
             let place = self.next_place(parent)?;
             known.commits.insert(commit.id(), Some(place));
-            self.stored.push((self.repo, commit.id(), place));
+            self.stored.push(((self.repo, self.sweeps), commit.id(), place));
             let content = match commit.content {
                 None => None,
                 Some(id) => match (known.blobs.get(&id).copied().flatten(), bytes.get(&id)) {

@@ -195,6 +195,24 @@ impl KvEngine for RedbEngine {
         })
     }
 
+    /// Moves pages to the front of the file and cuts it. Waits until nobody reads or writes, and
+    /// keeps them waiting.
+    fn release_space(&self) -> StoreResult<Option<String>> {
+        const OP: &str = "release_space";
+        let mut file = self.file.write().unwrap_or_else(PoisonError::into_inner);
+        contained(OP, || match &mut *file {
+            Some(File::Writable(database)) => {
+                database.compact().map_err(engine(OP))?;
+                Ok(None)
+            }
+            Some(File::ReadOnly(_)) => {
+                Err(new(StoreErrorKind::ReadOnly, OP, "the store is open for reading only"))
+            }
+            None => Err(closed(OP)),
+        })
+        .map_err(files::at(&self.path))
+    }
+
     /// Checks every page and the lists of free ones, on a copy in memory of what has to be written
     /// for that. Waits until no write is in progress, and blocks new ones.
     fn check(&self) -> StoreResult<Vec<Damage>> {

@@ -198,6 +198,11 @@ impl KvEngine for SledEngine {
         Capabilities::ONE_PROCESS
     }
 
+    fn release_space(&self) -> StoreResult<Option<String>> {
+        let note = "sled uses free space again, and does not give it back to the file system";
+        Ok(Some(note.to_owned()))
+    }
+
     fn disk_bytes(&self) -> StoreResult<u64> {
         self.state().folder("stats")?.db.size_on_disk().map_err(engine("stats"))
     }

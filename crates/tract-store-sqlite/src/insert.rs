@@ -15,8 +15,10 @@ use crate::known::WIDE;
 use crate::memory::{IdMap, Memory, TextName};
 use crate::read::{find_blob, small, statement};
 use crate::schema::{
-    DERIVED, REPO, TOOL, TOOL_NAME, TOOLSET, blob_segment, place, prefix, small_sum, text_key,
+    DERIVED, REPO, TOOL, TOOL_NAME, TOOLSET, UNLOGGED, blob_segment, place, prefix, small_sum,
+    text_key,
 };
+use crate::sweep;
 use crate::tools;
 use crate::write::{Checked, OP, Tx};
 
@@ -103,6 +105,11 @@ impl Tx<'_> {
         batch.toolsets.iter().try_for_each(|toolset| self.toolset(repo, toolset))?;
         batch.tools.iter().try_for_each(|tool| self.tool(repo, tool))?;
         batch.derived.iter().try_for_each(|row| self.derived(repo, row))?;
+        let has_objects =
+            !(batch.blobs.is_empty() && batch.commits.is_empty() && batch.toolsets.is_empty());
+        if has_objects && moves.is_empty() {
+            self.count(repo, UNLOGGED)?;
+        }
         for moved in moves {
             self.move_ref(repo, moved, batch.id, &batch.note)?;
         }
@@ -229,8 +236,14 @@ impl Tx<'_> {
             Some(parent) => self.known_place(repo, ObjectId::Commit(parent)),
             None => None,
         };
-        let sql = "INSERT OR IGNORE INTO commits (id, repo, h, content, rec) \
-                   VALUES (?1, ?2, ?3, ?4, ?5)";
+        // A sweep may leave a blob where the commit beside it is gone: that place is not free.
+        let sql = if self.sweeps > 0 {
+            "INSERT OR IGNORE INTO commits (id, repo, h, content, rec) \
+             SELECT ?1, ?2, ?3, ?4, ?5 WHERE NOT EXISTS (SELECT 1 FROM blobs WHERE id = ?1)"
+        } else {
+            "INSERT OR IGNORE INTO commits (id, repo, h, content, rec) \
+             VALUES (?1, ?2, ?3, ?4, ?5)"
+        };
         // The primary key decides who follows a parent: this is the compare-and-swap on the tip
         // of a segment. The last position stays free, so that a range never runs over.
         let after = parent.map(|parent| parent + 1).filter(|at| *at as u32 != u32::MAX);
@@ -254,7 +267,8 @@ impl Tx<'_> {
             Some(next) => next,
             None => {
                 let last = self.number("SELECT id FROM commits ORDER BY id DESC LIMIT 1", &[])?;
-                last.map_or(2, |last| (last >> 32) + 2)
+                let next = last.map_or(2, |last| (last >> 32) + 2);
+                if self.sweeps > 0 { self.after_blobs(next)? } else { next }
             }
         };
         if next > i64::from(i32::MAX) - 2 {
@@ -262,6 +276,30 @@ impl Tx<'_> {
         }
         self.fresh.next_segment = Some(next + 2);
         Ok(next)
+    }
+
+    /// Returns the first segment for commits, from this one on, without blobs that a sweep left.
+    fn after_blobs(&mut self, mut next: i64) -> StoreResult<i64> {
+        let sql = "SELECT 1 FROM blobs WHERE id >= ?1 AND id < ?2 LIMIT 1";
+        while self.number(sql, &[&place(next, 0), &place(next + 1, 0)])?.is_some() {
+            next += 2;
+        }
+        Ok(next)
+    }
+
+    /// Adds one to a count of a repository.
+    pub(crate) fn count(&mut self, repo: i64, kind: i64) -> StoreResult<i64> {
+        let counted = sweep::count(self.connection, OP, repo, kind)?;
+        let data = (counted + 1).to_le_bytes();
+        if counted == 0 {
+            self.small(repo, kind, 0, &data)?;
+        } else {
+            let sql = "UPDATE small SET data = ?4, sum = ?5 \
+                       WHERE repo = ?1 AND kind = ?2 AND key = ?3";
+            let (data, sum) = (data.as_slice(), small_sum(repo, kind, 0, &data));
+            self.execute(sql, &[&repo, &kind, &0i64, &data, &sum])?;
+        }
+        Ok(counted + 1)
     }
 
     fn toolset(&mut self, repo: i64, toolset: &Toolset) -> StoreResult<()> {

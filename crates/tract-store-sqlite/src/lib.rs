@@ -18,6 +18,7 @@ mod schema;
 mod stats;
 mod steps;
 mod store;
+mod sweep;
 mod tools;
 mod uri;
 mod wal;

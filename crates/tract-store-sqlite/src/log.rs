@@ -67,7 +67,7 @@ impl Raw {
         log_sum(&numbers, self.operation.as_ref().map(<[u8; 16]>::as_slice))
     }
 
-    fn read(row: &Row<'_>) -> Result<Option<Self>, rusqlite::Error> {
+    pub(crate) fn read(row: &Row<'_>) -> Result<Option<Self>, rusqlite::Error> {
         let operation = row.get_ref(7)?;
         let operation = match operation {
             rusqlite::types::ValueRef::Null => None,
@@ -154,7 +154,7 @@ impl<'c> Reader<'c> {
         Ok(self.bytes(id)?.and_then(|bytes| String::from_utf8(bytes).ok()))
     }
 
-    fn target(&mut self, kind: i64, value: i64) -> StoreResult<Option<RefTarget>> {
+    pub(crate) fn target(&mut self, kind: i64, value: i64) -> StoreResult<Option<RefTarget>> {
         if let Some(target) = self.targets.get(&(kind, value)) {
             return Ok(target.clone());
         }
@@ -219,7 +219,7 @@ impl<'c> Reader<'c> {
     }
 }
 
-const COLUMNS: &str =
+pub(crate) const COLUMNS: &str =
     "id, ref, kinds, before, after, b1, b2, operation, what, who, why, undoes, at, sum";
 
 /// Reads the log, newest first.

@@ -1,6 +1,7 @@
 //! What a handle remembers: facts that no other process can make untrue.
 //!
-//! A place never changes, an object never changes, a repository and a text keep their numbers.
+//! A place never changes until a sweep, after which all places are forgotten; an object never
+//! changes, a repository and a text keep their numbers.
 //! Nothing enters here before the transaction that made it true is durable. Refs and tips, which
 //! others move, are never remembered.
 
@@ -89,6 +90,9 @@ impl<K: Eq + Hash, V> AgingMap<K, V> {
 /// How many repositories are remembered, of those used lately: one file may hold any number.
 const REPOS: usize = 4 << 10;
 
+/// How many places are remembered.
+const PLACES: usize = 16 << 10;
+
 /// Where a repository's objects lie.
 #[derive(Debug)]
 pub(crate) struct Memory {
@@ -97,18 +101,29 @@ pub(crate) struct Memory {
     /// The row that the next entry of a repository's log takes, unless others wrote meanwhile:
     /// a guess, which the primary key settles.
     pub(crate) next_entry: AgingMap<i64, i64>,
-    /// Row numbers of objects.
+    /// Row numbers of objects, as of the sweep with the number `sweeps`.
     pub(crate) places: AgingMap<(i64, ObjectId), i64>,
+    /// How many sweeps the store had seen when `places` was last compared with it.
+    pub(crate) sweeps: i64,
     /// Row numbers of texts, by what [`name_text`] writes.
     pub(crate) texts: AgingMap<TextName, i64>,
 }
 
 impl Memory {
+    /// Forgets all places, unless no object was swept since they were remembered.
+    pub(crate) fn forget_swept(&mut self, sweeps: i64) {
+        if self.sweeps != sweeps {
+            self.places = AgingMap::new(PLACES);
+            self.sweeps = sweeps;
+        }
+    }
+
     pub(crate) fn new() -> Self {
         Self {
             repos: AgingMap::new(REPOS),
             next_entry: AgingMap::new(REPOS),
-            places: AgingMap::new(16 << 10),
+            places: AgingMap::new(PLACES),
+            sweeps: 0,
             texts: AgingMap::new(1 << 10),
         }
     }

@@ -255,6 +255,8 @@ pub(crate) fn prepare(
         }
         StoreKind::Empty => {}
     }
+    // So that the file shrinks in steps when garbage is collected; only an empty file takes it.
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(engine("open"))?;
     enter_wal(connection, options.busy_timeout)?;
     let begun = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)

@@ -12,7 +12,7 @@ use crate::write::{Move, OP, Tx};
 
 impl Tx<'_> {
     /// Finds the row of a text, or writes it.
-    fn text(&mut self, repo: i64, text: &[u8]) -> StoreResult<i64> {
+    pub(crate) fn text(&mut self, repo: i64, text: &[u8]) -> StoreResult<i64> {
         memory::name_text(&mut self.text_name, repo, text);
         let remembered = || {
             let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);

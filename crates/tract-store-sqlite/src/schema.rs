@@ -54,6 +54,10 @@ pub(crate) const TEXT: i64 = 2;
 pub(crate) const TOOLSET: i64 = 3;
 pub(crate) const TOOL: i64 = 4;
 pub(crate) const TOOL_NAME: i64 = 5;
+/// How many sweeps the store has seen, of repository 0; absent while there were none.
+pub(crate) const SWEEPS: i64 = 6;
+/// How many writes of a repository stored objects and moved no ref; absent while there were none.
+pub(crate) const UNLOGGED: i64 = 7;
 pub(crate) const DERIVED: i64 = 16;
 pub(crate) const DERIVED_LAST: i64 = DERIVED + 255;
 

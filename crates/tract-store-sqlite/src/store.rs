@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use rusqlite::{Connection, params};
 use tract_core::store::{
-    BlobKey, BlockingStore, Capabilities, Damage, JoinBatches, LogQuery, StoreStats, ThreadedStore,
-    Walk, WalkPage,
+    BlobKey, BlockingStore, Capabilities, Damage, JoinBatches, LogQuery, ObjectListing, ObjectPage,
+    SpaceRelease, StoreStats, Sweep, SweepAnswer, ThreadedStore, Walk, WalkPage, WritePosition,
 };
 use tract_core::{
     Applied, Batch, Blob, Commit, CommitId, DerivedKind, IdPrefix, LogEntry, ObjectId, RefName,
@@ -24,7 +24,7 @@ use crate::migrate::{Access, READER_KIB, WRITER_KIB};
 use crate::read::{self, Snapshot, statement};
 use crate::schema::{DERIVED, DERIVED_LAST};
 use crate::write::WriteTransaction;
-use crate::{SqliteOptions, check, log, migrate, stats, tools, walk, write};
+use crate::{SqliteOptions, check, log, migrate, stats, sweep, tools, walk, write};
 
 /// How many connections read at once: a reader of many rows takes as many as there are processors.
 const READERS: usize = 8;
@@ -54,6 +54,8 @@ pub struct SqliteStore {
     /// Which reader to wait for when all are busy.
     turn: AtomicUsize,
     memory: Mutex<Memory>,
+    /// Which entries of the ref log name a row, while objects are being swept.
+    log_rows: Mutex<sweep::LogRows>,
     closed: AtomicBool,
     /// What failed when it became unknown what the disk holds.
     poisoned: OnceLock<String>,
@@ -101,6 +103,7 @@ impl SqliteStore {
             readers,
             turn: AtomicUsize::new(0),
             memory: Mutex::new(Memory::new()),
+            log_rows: Mutex::default(),
             closed: AtomicBool::new(false),
             poisoned: OnceLock::new(),
         })
@@ -252,7 +255,7 @@ impl BlockingStore for SqliteStore {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let mut capabilities = Capabilities::MANY_PROCESSES;
+        let mut capabilities = Capabilities::MANY_PROCESSES.collecting();
         capabilities.durable = !self.options.unsafe_lose_on_power_loss;
         capabilities
     }
@@ -306,7 +309,7 @@ impl BlockingStore for SqliteStore {
     fn walk(&self, repo: &RepoName, walk: Walk) -> StoreResult<WalkPage> {
         self.read_repo("walk", repo, |connection, repo| {
             let head = (repo, ObjectId::Commit(walk.head));
-            let place = lock(&self.memory).places.get(&head).copied();
+            let place = sweep::known(connection, "walk", &self.memory, head)?;
             let others = |help: &mut dyn FnMut(&Connection)| self.read_on_free_reader("walk", help);
             walk::walk(connection, &others, repo, &walk, place)
         })?
@@ -373,7 +376,7 @@ impl BlockingStore for SqliteStore {
         self.read_repo(OP, repo, |connection, repo| {
             let row = |id: &CommitId| {
                 let object = ObjectId::Commit(*id);
-                let known = lock(&self.memory).places.get(&(repo, object)).copied();
+                let known = sweep::known(connection, OP, &self.memory, (repo, object))?;
                 let place = match known {
                     Some(place) => Some(place),
                     None => read::find_place(connection, OP, repo, object)?,
@@ -428,6 +431,51 @@ impl BlockingStore for SqliteStore {
                 checked
             })
         }
+    }
+
+    fn list_objects(&self, repo: &RepoName, listing: ObjectListing) -> StoreResult<ObjectPage> {
+        self.read_repo("list_objects", repo, |connection, repo| {
+            sweep::list(connection, repo, &listing)
+        })
+        .map(Option::unwrap_or_default)
+    }
+
+    fn write_position(&self, repo: &RepoName) -> StoreResult<WritePosition> {
+        self.read_repo("write_position", repo, sweep::position).map(Option::unwrap_or_default)
+    }
+
+    fn sweep(&self, repo: &RepoName, sweep: &Sweep) -> StoreResult<SweepAnswer> {
+        self.write("sweep", |connection| {
+            let mut log_rows = lock(&self.log_rows);
+            let swept = sweep::sweep(connection, &self.memory, &mut log_rows, repo, sweep);
+            if let Err(error) = &swept
+                && crate::error::is_io(error)
+            {
+                let _ = self.poisoned.set(error.message.clone());
+            }
+            swept
+        })
+    }
+
+    fn release_space(&self) -> StoreResult<SpaceRelease> {
+        *lock(&self.log_rows) = sweep::LogRows::default();
+        let before = stats::disk_bytes(&self.path);
+        let mut note = None;
+        loop {
+            let step = self.write("release_space", sweep::release_step)?;
+            match step {
+                sweep::Released::Some => {}
+                sweep::Released::All => break,
+                sweep::Released::Never(free) => {
+                    note = Some(format!(
+                        "{free} bytes in the file are free and are used again; the file was made \
+                         by an earlier version, and `VACUUM` gives them back"
+                    ));
+                    break;
+                }
+            }
+        }
+        Ok(SpaceRelease::new(before, stats::disk_bytes(&self.path), note))
     }
 
     fn apply_group(&self, group: &[(RepoName, Batch)]) -> Vec<StoreResult<Applied>> {

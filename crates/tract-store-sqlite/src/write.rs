@@ -16,6 +16,7 @@ use crate::log;
 use crate::memory::Memory;
 use crate::read::{find_place, statement};
 use crate::schema::{MAX_BYTES, log_base};
+use crate::sweep;
 
 pub(crate) const OP: &str = "apply";
 
@@ -86,6 +87,8 @@ pub(crate) struct Tx<'a> {
     pub(crate) memory: &'a Mutex<Memory>,
     /// What becomes known when this transaction is durable.
     pub(crate) fresh: CommittedState,
+    /// How many sweeps the store has seen.
+    pub(crate) sweeps: i64,
     /// Whether other batches come after this one.
     pub(crate) more_follow: bool,
     /// Statements in use, a dozen, by the address of their text: even the cache of the connection
@@ -130,6 +133,7 @@ fn try_group(
 ) -> Result<Answers, GroupError> {
     let writing = WriteTransaction::begin(connection, OP).map_err(failed)?;
     let mut tx = Tx::new(connection, memory);
+    tx.sweeps = sweep::forget(connection, OP, memory).map_err(failed)?;
     let mut answers = Vec::with_capacity(group.len());
     tx.write_all(group, joining.is_some(), &mut answers)?;
     while let Some(joining) = &mut joining {
@@ -156,7 +160,8 @@ impl<'a> Tx<'a> {
     pub(crate) fn new(connection: &'a Connection, memory: &'a Mutex<Memory>) -> Self {
         let statements = Vec::with_capacity(8);
         let fresh = CommittedState::default();
-        Self { connection, memory, fresh, more_follow: true, statements, text_name: Vec::new() }
+        let (sweeps, more_follow, text_name) = (0, true, Vec::new());
+        Self { connection, memory, fresh, sweeps, more_follow, statements, text_name }
     }
 
     pub(crate) fn statement(&mut self, sql: &'static str) -> StoreResult<&mut CachedStatement<'a>> {

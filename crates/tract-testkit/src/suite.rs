@@ -21,11 +21,14 @@ pub enum Capability {
     Persistent,
     /// Several processes may use it at once.
     MultiProcess,
+    /// It can list and delete objects.
+    CollectsGarbage,
 }
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Durable, Self::Persistent, Self::MultiProcess];
+    pub const ALL: [Self; 4] =
+        [Self::Durable, Self::Persistent, Self::MultiProcess, Self::CollectsGarbage];
 
     /// Whether a store claims it.
     pub fn is_claimed(self, claims: Capabilities) -> bool {
@@ -33,6 +36,7 @@ impl Capability {
             Self::Durable => claims.durable,
             Self::Persistent => claims.persistent,
             Self::MultiProcess => claims.multi_process,
+            Self::CollectsGarbage => claims.collects_garbage,
         }
     }
 }

@@ -4,7 +4,8 @@ use tract_core::CommitId;
 use tract_core::step::StreamOp;
 use tract_core::store::StoreStats;
 use tract_engine::{
-    ApplyOptions, Export, ExportOptions, StreamLine, UndoReport, VerifyOptions, VerifyReport,
+    ApplyOptions, Export, ExportOptions, GcOptions, GcReport, StreamLine, UndoReport,
+    VerifyOptions, VerifyReport,
 };
 
 use crate::error::{Error, Result};
@@ -76,6 +77,30 @@ impl Tract {
     /// As [`verify`](Self::verify).
     pub async fn verify_with(&self, options: &VerifyOptions) -> Result<VerifyReport> {
         Ok(tract_engine::verify(self.repo(), options).await?)
+    }
+
+    /// Deletes the objects of the repository that nothing leads to, and gives the space back to the
+    /// file system: see [`gc`](tract_engine::gc).
+    ///
+    /// ```
+    /// # tract::block_on(async {
+    /// use std::time::Duration;
+    /// use tract::engine::GcOptions;
+    /// let tract = tract::Tract::open("memory:").await?;
+    /// tract.user("Never mind").await?;
+    /// tract.undo().await?;
+    /// let kept = tract.gc(&GcOptions::new()).await?;
+    /// assert_eq!(kept.deleted().objects, 0, "undo may need it for 30 days");
+    /// let gone = tract.gc(&GcOptions::new().keep(Duration::ZERO)).await?;
+    /// assert_eq!(gone.deleted().objects, 2, "the commit and its text");
+    /// # Ok::<(), tract::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// `unsupported` when the store cannot collect garbage; `corrupt` when something that is needed
+    /// is damaged; then nothing is deleted.
+    pub async fn gc(&self, options: &GcOptions) -> Result<GcReport> {
+        Ok(tract_engine::gc(self.repo(), options).await?)
     }
 
     /// Begins an export of everything: a stream that [`apply`](Self::apply) reads.

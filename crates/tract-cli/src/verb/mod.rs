@@ -21,6 +21,7 @@ pub(crate) mod diff;
 pub(crate) mod edit;
 pub(crate) mod expand;
 pub(crate) mod export;
+pub(crate) mod gc;
 pub(crate) mod hydrate;
 pub(crate) mod import;
 pub(crate) mod init;
@@ -142,6 +143,7 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Turns(turns) => turns::run(context, turns).await,
         Command::CompressToolCalls(asked) => compress_tool_calls::run(context, asked).await,
         Command::Verify(verify) => verify::run(context, verify).await,
+        Command::Gc(gc) => gc::run(context, gc).await,
         Command::Stats => stats::run(context).await,
         Command::Undo(undo) => undo::run(context, undo).await,
         Command::Completions(completions) => completions::run(context, &completions),

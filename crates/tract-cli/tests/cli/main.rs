@@ -29,6 +29,8 @@ mod editor;
 mod completions;
 // Exit codes and errors: every way in which input can be bad.
 mod errors;
+// Deleting what nothing leads to.
+mod gc;
 // What `log --graph` draws, in color.
 mod graph;
 // Recordings in: reuse, anomalies, refused lines.

@@ -4,7 +4,11 @@ use std::fmt;
 
 use bytes::Bytes;
 
-use super::{BlobKey, Capabilities, Damage, LogQuery, StoreResult, StoreStats, Walk, WalkPage};
+use super::sweep::unsupported;
+use super::{
+    BlobKey, Capabilities, Damage, LogQuery, ObjectListing, ObjectPage, SpaceRelease, StoreResult,
+    StoreStats, Sweep, SweepAnswer, Walk, WalkPage, WritePosition,
+};
 use crate::batch::{Applied, Batch, DerivedKind};
 use crate::commit::Commit;
 use crate::id::{CommitId, RepoName, ToolId, ToolsetId};
@@ -68,6 +72,20 @@ pub trait BlockingStore: fmt::Debug + Send + Sync + 'static {
         _joining: &mut JoinBatches<'_>,
     ) -> Vec<StoreResult<Applied>> {
         self.apply_group(group)
+    }
+
+    fn list_objects(&self, _repo: &RepoName, _listing: ObjectListing) -> StoreResult<ObjectPage> {
+        Err(unsupported(self.backend(), "list_objects"))
+    }
+    fn write_position(&self, _repo: &RepoName) -> StoreResult<WritePosition> {
+        Err(unsupported(self.backend(), "write_position"))
+    }
+    /// While it runs, no group is written through the same handle.
+    fn sweep(&self, _repo: &RepoName, _sweep: &Sweep) -> StoreResult<SweepAnswer> {
+        Err(unsupported(self.backend(), "sweep"))
+    }
+    fn release_space(&self) -> StoreResult<SpaceRelease> {
+        Err(unsupported(self.backend(), "release_space"))
     }
 
     /// Writes out what is held back and releases files and locks; later calls fail.

@@ -6,6 +6,7 @@
 
 mod blocking;
 mod error;
+mod sweep;
 mod threaded;
 
 use std::fmt;
@@ -17,6 +18,9 @@ use bytes::Bytes;
 
 pub use self::blocking::{BlockingStore, JoinBatches};
 pub use self::error::{StoreError, StoreErrorKind, StoreResult};
+pub use self::sweep::{
+    ListKind, ObjectListing, ObjectPage, SpaceRelease, Sweep, SweepAnswer, WritePosition,
+};
 pub use self::threaded::{ThreadedStore, WriteMode, off_thread};
 use crate::batch::{Applied, Batch, DerivedKind};
 use crate::commit::Commit;
@@ -110,15 +114,24 @@ pub struct Capabilities {
     pub multi_process: bool,
     /// What was written is there after closing and opening again.
     pub persistent: bool,
+    /// It can list and delete objects that nothing needs.
+    pub collects_garbage: bool,
 }
 
 impl Capabilities {
     /// A store that forgets when it is dropped.
-    pub const IN_MEMORY: Self = Self { durable: false, multi_process: false, persistent: false };
+    pub const IN_MEMORY: Self =
+        Self { durable: false, multi_process: false, persistent: false, collects_garbage: false };
     /// A store on disk for one process.
-    pub const ONE_PROCESS: Self = Self { durable: true, multi_process: false, persistent: true };
+    pub const ONE_PROCESS: Self = Self { durable: true, persistent: true, ..Self::IN_MEMORY };
     /// A store on disk or on a server, for several processes.
-    pub const MANY_PROCESSES: Self = Self { durable: true, multi_process: true, persistent: true };
+    pub const MANY_PROCESSES: Self = Self { multi_process: true, ..Self::ONE_PROCESS };
+
+    /// The same store, which can also collect garbage.
+    #[must_use]
+    pub const fn collecting(self) -> Self {
+        Self { collects_garbage: true, ..self }
+    }
 }
 
 /// Counts and sizes of one repository.
@@ -389,6 +402,56 @@ pub trait Store:
     /// checksums of the ref log. With `repair`, rebuilds what is derived.
     async fn check(&self, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>>;
 
+    /// Lists stored objects, in an order in which no page repeats or leaves out an object that is
+    /// stored before the first page and not swept before the last.
+    ///
+    /// # Errors
+    /// `Unsupported` when the store cannot collect garbage.
+    async fn list_objects(
+        &self,
+        _repo: &RepoName,
+        _listing: ObjectListing,
+    ) -> StoreResult<ObjectPage> {
+        Err(sweep::unsupported(self.backend(), "list_objects"))
+    }
+
+    /// Reads how far the writes of a repository have come.
+    ///
+    /// # Behavior
+    /// - Every write that stores an object or moves a ref changes it; nothing else does.
+    ///
+    /// # Errors
+    /// `Unsupported` when the store cannot collect garbage.
+    async fn write_position(&self, _repo: &RepoName) -> StoreResult<WritePosition> {
+        Err(sweep::unsupported(self.backend(), "write_position"))
+    }
+
+    /// Deletes objects of a repository, all of them or none, if its position is still the given
+    /// one.
+    ///
+    /// # Behavior
+    /// - Answers `Moved` with the position, and deletes nothing, when others wrote meanwhile.
+    /// - What is deleted is not stored: reads give `None`, a batch that needs it is refused with
+    ///   `Missing` by every handle and process, whatever they remember, and storing it again works.
+    /// - Derived rows of deleted commits go with them.
+    /// - The ref log stays as it is, also where it names what is deleted.
+    /// - Other objects and other repositories stay as they are.
+    /// - When the answer is `Done`, the deletion is as durable as a write.
+    ///
+    /// # Errors
+    /// `Unsupported` when the store cannot collect garbage.
+    async fn sweep(&self, _repo: &RepoName, _sweep: Sweep) -> StoreResult<SweepAnswer> {
+        Err(sweep::unsupported(self.backend(), "sweep"))
+    }
+
+    /// Gives space that nothing uses back to the file system, in steps short enough for writers.
+    ///
+    /// # Errors
+    /// `Unsupported` when the store cannot collect garbage.
+    async fn release_space(&self) -> StoreResult<SpaceRelease> {
+        Err(sweep::unsupported(self.backend(), "release_space"))
+    }
+
     /// Writes out what is held back and releases files and locks; later calls fail.
     async fn close(&self) -> StoreResult<()> {
         Ok(())
@@ -570,6 +633,22 @@ macro_rules! forward {
             }
             async fn check(&self, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>> {
                 self.deref().check(repo, repair).await
+            }
+            async fn list_objects(
+                &self,
+                repo: &RepoName,
+                listing: ObjectListing,
+            ) -> StoreResult<ObjectPage> {
+                self.deref().list_objects(repo, listing).await
+            }
+            async fn write_position(&self, repo: &RepoName) -> StoreResult<WritePosition> {
+                self.deref().write_position(repo).await
+            }
+            async fn sweep(&self, repo: &RepoName, sweep: Sweep) -> StoreResult<SweepAnswer> {
+                self.deref().sweep(repo, sweep).await
+            }
+            async fn release_space(&self) -> StoreResult<SpaceRelease> {
+                self.deref().release_space().await
             }
             async fn close(&self) -> StoreResult<()> {
                 self.deref().close().await

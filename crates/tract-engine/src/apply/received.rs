@@ -248,6 +248,7 @@ impl Stream {
             RefTarget::Ref(_) => {}
         }
         batch.refs.push(edit);
+        batch.require_targets();
         self.store(batch).await?;
         self.state.trusted += usize::from(!name.is_history());
         if let RefTarget::Commit(head) = to {

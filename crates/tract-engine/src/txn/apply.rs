@@ -124,6 +124,7 @@ impl Txn<'_> {
         batch.commits = std::mem::take(&mut self.commits);
         batch.tools = std::mem::take(&mut self.tools);
         batch.derived = std::mem::take(&mut self.derived);
+        batch.require_targets();
         Ok((batch, rows))
     }
 

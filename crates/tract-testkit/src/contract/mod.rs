@@ -9,6 +9,7 @@ mod objects;
 mod prefixes;
 mod races;
 mod refs;
+mod sweeps;
 mod tools;
 mod walks;
 mod whole;
@@ -132,6 +133,19 @@ macro_rules! __contract {
                 two_handles_are_one_store [MultiProcess] "what one handle writes, another sees at once"
                 racing_handles_have_one_winner [MultiProcess] "expectations are compared across handles"
                 acknowledged_writes_outlive_a_kill [Durable] "what was acknowledged is there though nothing was closed"
+            }
+            sweeps {
+                listing_gives_every_object_once [CollectsGarbage] "pages list every object once, each with its size"
+                position_counts_every_write [CollectsGarbage] "every write that stores an object or moves a ref changes the position"
+                swept_objects_are_gone [CollectsGarbage] "what is swept is not stored, all else is"
+                sweep_after_a_write_is_refused [CollectsGarbage] "`Moved`, and nothing deleted, when others wrote meanwhile"
+                batch_that_needs_what_was_swept_is_refused [CollectsGarbage] "`Missing`, whatever the handle remembers"
+                sweeps_are_seen_by_every_handle [CollectsGarbage] "`Missing`, whatever other handles remember"
+                log_names_what_was_swept [CollectsGarbage] "the ref log stays as it is"
+                shared_content_outlives_a_sweep [CollectsGarbage] "content that others have stays, wherever it was first stored"
+                sweeps_leave_other_repositories [CollectsGarbage] "other repositories stay as they are"
+                swept_tools_are_forgotten [CollectsGarbage] "rows of a swept tool are replaced by those given"
+                swept_objects_stay_gone [CollectsGarbage] "a sweep that is done is as durable as a write"
             }
             whole {
                 repositories_are_apart "one repository never sees or changes another"

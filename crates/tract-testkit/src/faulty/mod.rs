@@ -2,6 +2,7 @@
 
 mod answers;
 mod store;
+mod sweeps;
 
 pub use self::store::FaultyStore;
 
@@ -155,7 +156,7 @@ faults! {
     AcknowledgesMissing breaks [
         missing_parent_is_refused missing_content_is_refused missing_verbatim_is_refused
         missing_changes_are_refused missing_kept_blob_is_refused missing_toolset_is_refused
-        missing_schema_is_refused
+        missing_schema_is_refused batch_that_needs_what_was_swept_is_refused
     ]
     /// Acknowledges a merge with a parent that is not there.
     ForgetsOtherParents breaks [missing_second_parent_is_refused]
@@ -173,6 +174,22 @@ faults! {
     CriesWolf breaks [check_finds_nothing_wrong]
     /// Claims to be able to do everything.
     Overclaims breaks [capabilities_are_as_claimed]
+    /// Leaves the last object out of a listing.
+    ListsFew breaks [listing_gives_every_object_once]
+    /// Does not count writes that move no ref.
+    CountsRefsOnly breaks [position_counts_every_write sweep_after_a_write_is_refused]
+    /// Sweeps though others wrote meanwhile.
+    SweepsAnyway breaks [sweep_after_a_write_is_refused]
+    /// Says that it swept, and deletes nothing.
+    SweepsNothing breaks [
+        swept_objects_are_gone batch_that_needs_what_was_swept_is_refused swept_tools_are_forgotten
+    ]
+    /// Deletes content that was to stay: all of a swept commit.
+    SweepsContent breaks [shared_content_outlives_a_sweep]
+    /// Sweeps all repositories.
+    SweepsEverywhere breaks [sweeps_leave_other_repositories]
+    /// Gives no entry of the log that names something swept.
+    CutsSweptLog breaks [log_names_what_was_swept]
     /// Continues after it was closed.
     StaysOpen breaks [closed_store_refuses]
 }

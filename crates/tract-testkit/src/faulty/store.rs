@@ -8,8 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use tract_core::store::{
-    BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery, ObjectRepository,
-    RefRepository, StoreStats, ToolRepository, Walk, WalkPage,
+    BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery, ObjectListing,
+    ObjectPage, ObjectRepository, RefRepository, SpaceRelease, StoreStats, Sweep, SweepAnswer,
+    ToolRepository, Walk, WalkPage, WritePosition,
 };
 use tract_core::{
     Applied, Batch, BatchId, Blob, Commit, CommitId, Conflict, DerivedKind, Expect, IdPrefix,
@@ -334,6 +335,15 @@ impl RefRepository for FaultyStore {
                 entries.retain(|entry| entry.seq + 1000 > newest);
             }
             Fault::ForgetsBefore => entries.iter_mut().for_each(|entry| entry.before = None),
+            Fault::CutsSweptLog => {
+                let mut kept = Vec::new();
+                for entry in entries {
+                    if self.are_stored(&self.repo(repo), &entry).await? {
+                        kept.push(entry);
+                    }
+                }
+                entries = kept;
+            }
             Fault::ForgetsReasons => entries.iter_mut().for_each(|entry| entry.note.why = None),
             _ => {}
         }
@@ -433,6 +443,34 @@ impl Store for FaultyStore {
             damage.push(Damage { object: None, what: "a wolf".to_owned(), derived: false });
         }
         Ok(damage)
+    }
+
+    async fn list_objects(
+        &self,
+        repo: &RepoName,
+        listing: ObjectListing,
+    ) -> StoreResult<ObjectPage> {
+        let mut page = self.store.list_objects(&self.repo(repo), listing).await?;
+        if self.has(Fault::ListsFew) && page.next.is_none() {
+            page.objects.pop();
+        }
+        Ok(page)
+    }
+
+    async fn write_position(&self, repo: &RepoName) -> StoreResult<WritePosition> {
+        let mut position = self.store.write_position(&self.repo(repo)).await?;
+        if self.has(Fault::CountsRefsOnly) {
+            position.unlogged = 0;
+        }
+        Ok(position)
+    }
+
+    async fn sweep(&self, repo: &RepoName, sweep: Sweep) -> StoreResult<SweepAnswer> {
+        self.sweep_badly(&self.repo(repo), sweep).await
+    }
+
+    async fn release_space(&self) -> StoreResult<SpaceRelease> {
+        self.store.release_space().await
     }
 
     async fn close(&self) -> StoreResult<()> {

@@ -1,7 +1,10 @@
 //! What is asked of a store, and what it answers, as values.
 
 use bytes::Bytes;
-use tract_core::store::{BlobKey, Damage, LogQuery, StoreStats, Walk, WalkPage};
+use tract_core::store::{
+    BlobKey, Damage, LogQuery, ObjectListing, ObjectPage, SpaceRelease, StoreStats, Sweep,
+    SweepAnswer, Walk, WalkPage, WritePosition,
+};
 use tract_core::{
     Applied, Batch, Blob, Commit, CommitId, DerivedKind, IdPrefix, LogEntry, ObjectId, RefName,
     RefTarget, RepoName, Store, StoreError, StoreErrorKind, StoreResult, ToolDefinition, ToolId,
@@ -59,6 +62,10 @@ calls! {
     Repos repos() ()
     Stats stats(repo: &'a RepoName) (repo)
     Check check(repo: &'a RepoName, repair: bool) (repo, repair)
+    ListObjects list_objects(repo: &'a RepoName, listing: ObjectListing) (repo, listing)
+    WritePosition write_position(repo: &'a RepoName) (repo)
+    Sweep sweep(repo: &'a RepoName, sweep: &'a Sweep) (repo, sweep.clone())
+    ReleaseSpace release_space() ()
     Close close() ()
 }
 
@@ -128,6 +135,14 @@ answers! {
     Stats(StoreStats)
     /// To [`Call::Check`].
     Check(Vec<Damage>)
+    /// To [`Call::ListObjects`].
+    Listed(ObjectPage)
+    /// To [`Call::WritePosition`].
+    Position(WritePosition)
+    /// To [`Call::Sweep`].
+    Swept(SweepAnswer)
+    /// To [`Call::ReleaseSpace`].
+    Released(SpaceRelease)
     /// To [`Call::DropDerived`] and [`Call::Close`].
     Done(())
 }

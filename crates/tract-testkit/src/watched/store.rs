@@ -3,8 +3,9 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use tract_core::store::{
-    BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery, ObjectRepository,
-    RefRepository, StoreStats, ToolRepository, Walk, WalkPage,
+    BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery, ObjectListing,
+    ObjectPage, ObjectRepository, RefRepository, SpaceRelease, StoreStats, Sweep, SweepAnswer,
+    ToolRepository, Walk, WalkPage, WritePosition,
 };
 use tract_core::{
     Applied, Batch, Blob, Commit, CommitId, DerivedKind, IdPrefix, LogEntry, ObjectId, RefName,
@@ -130,6 +131,26 @@ impl<W: Watch> Store for WatchedStore<W> {
 
     async fn check(&self, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>> {
         self.call(Call::Check { repo, repair }).await
+    }
+
+    async fn list_objects(
+        &self,
+        repo: &RepoName,
+        listing: ObjectListing,
+    ) -> StoreResult<ObjectPage> {
+        self.call(Call::ListObjects { repo, listing }).await
+    }
+
+    async fn write_position(&self, repo: &RepoName) -> StoreResult<WritePosition> {
+        self.call(Call::WritePosition { repo }).await
+    }
+
+    async fn sweep(&self, repo: &RepoName, sweep: Sweep) -> StoreResult<SweepAnswer> {
+        self.call(Call::Sweep { repo, sweep: &sweep }).await
+    }
+
+    async fn release_space(&self) -> StoreResult<SpaceRelease> {
+        self.call(Call::ReleaseSpace {}).await
     }
 
     async fn close(&self) -> StoreResult<()> {

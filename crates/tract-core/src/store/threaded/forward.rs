@@ -11,8 +11,8 @@ use crate::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
 use crate::refs::{LogEntry, RefName, RefTarget};
 use crate::store::{
     BlobKey, BlockingStore, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery,
-    ObjectRepository, RefRepository, Store, StoreResult, StoreStats, ToolRepository, Walk,
-    WalkPage,
+    ObjectListing, ObjectPage, ObjectRepository, RefRepository, SpaceRelease, Store, StoreResult,
+    StoreStats, Sweep, SweepAnswer, ToolRepository, Walk, WalkPage, WritePosition,
 };
 
 #[async_trait]
@@ -134,6 +134,28 @@ impl<S: BlockingStore> Store for ThreadedStore<S> {
     async fn check(&self, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>> {
         let _writing = self.shared.lock();
         self.store().check(repo, repair)
+    }
+
+    async fn list_objects(
+        &self,
+        repo: &RepoName,
+        listing: ObjectListing,
+    ) -> StoreResult<ObjectPage> {
+        self.store().list_objects(repo, listing)
+    }
+
+    async fn write_position(&self, repo: &RepoName) -> StoreResult<WritePosition> {
+        self.store().write_position(repo)
+    }
+
+    async fn sweep(&self, repo: &RepoName, sweep: Sweep) -> StoreResult<SweepAnswer> {
+        let _writing = self.shared.lock();
+        self.store().sweep(repo, &sweep)
+    }
+
+    /// Waits on the caller's thread; writes go on between its steps as far as the store lets them.
+    async fn release_space(&self) -> StoreResult<SpaceRelease> {
+        self.store().release_space()
     }
 
     /// Takes no more writes, writes what is queued, ends the thread and closes the store. Waits

@@ -1,0 +1,204 @@
+//! `tract gc`
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+use tract::engine::{GcOptions, GcProgress, GcReport, KeptBy, ObjectCount, OnGc};
+
+use crate::context::Context;
+use crate::failure::Outcome;
+use crate::render::{self, bytes, count};
+use crate::style::{BOLD, Styled};
+
+/// Delete what nothing leads to, and give the space back.
+///
+/// Keeps everything that a branch, a tag, a pending approval, a pin or another document leads to,
+/// and everything that was there within the last 30 days, so that `undo` can go back to it. The
+/// rest, such as messages that were undone and branches that were deleted long ago, is deleted for
+/// good. Other commands can run meanwhile.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The log of moves stays, but `undo` cannot go back to what is deleted. Other repositories of the
+store stay as they are; --repo chooses one.
+Examples:
+  tract gc --dry-run                         says what it would delete
+  tract gc
+  tract gc --keep 7d                         undo reaches back a week
+  tract gc --keep 0s                         keeps only what is in use now")]
+pub(crate) struct Gc {
+    /// Say what would be deleted, and delete nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Keep what was in use within this time: a number and s, m, h, d or w.
+    #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = duration)]
+    keep: Duration,
+}
+
+impl Gc {
+    /// Whether it writes.
+    pub(crate) fn writes(&self) -> bool {
+        !self.dry_run
+    }
+}
+
+/// Reads a duration such as `30d`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let expected = || format!("expected a number and s, m, h, d or w, such as 30d, found {text:?}");
+    let at = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(expected)?;
+    let (number, unit) = text.split_at(at);
+    let seconds: u64 = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 60 * 60,
+        "d" => 24 * 60 * 60,
+        "w" => 7 * 24 * 60 * 60,
+        _ => return Err(expected()),
+    };
+    let number: u64 = number.parse().map_err(|_| expected())?;
+    let seconds = number.checked_mul(seconds);
+    seconds.map(Duration::from_secs).ok_or_else(|| format!("too long: {text}"))
+}
+
+#[derive(Serialize)]
+struct Report {
+    dry_run: bool,
+    deleted: Deleted,
+    kept: Kept,
+    disk_bytes_before: Option<u64>,
+    disk_bytes_after: Option<u64>,
+    note: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Deleted {
+    objects: u64,
+    bytes: u64,
+    commits: Counted,
+    blobs: Counted,
+    toolsets: Counted,
+    tools: u64,
+}
+
+#[derive(Serialize)]
+struct Kept {
+    history: Counted,
+    documents: Counted,
+    ref_log: Counted,
+}
+
+#[derive(Serialize)]
+struct Counted {
+    objects: u64,
+    bytes: u64,
+}
+
+impl From<ObjectCount> for Counted {
+    fn from(ObjectCount { objects, bytes }: ObjectCount) -> Self {
+        Self { objects, bytes }
+    }
+}
+
+pub(crate) async fn run(context: &mut Context<'_>, gc: Gc) -> Outcome<()> {
+    let tract = context.open().await?;
+    let bar = render::progress("collecting", "objects");
+    let watched = bar.clone();
+    let progress: OnGc = Arc::new(move |progress| match progress {
+        GcProgress::Marking(found) => {
+            watched.set_length(found);
+            watched.set_position(0);
+        }
+        GcProgress::Listing(listed) => watched.set_position(listed),
+        GcProgress::Sweeping { done, of } => {
+            watched.set_length(of);
+            watched.set_position(done);
+        }
+        _ => {}
+    });
+    let options = GcOptions::new().keep(gc.keep).dry_run(gc.dry_run).progress(progress);
+    let report = tract.gc(&options).await;
+    bar.finish_and_clear();
+    let report = report?;
+    if context.out.is_json() {
+        return context.out.json(&document(&report, gc.dry_run));
+    }
+    print(context, &report, gc.dry_run)
+}
+
+fn kept(report: &GcReport, reason: KeptBy) -> ObjectCount {
+    report.kept.get(&reason).copied().unwrap_or_default()
+}
+
+fn document(report: &GcReport, dry_run: bool) -> Report {
+    let ObjectCount { objects, bytes } = report.deleted();
+    let released = report.released.as_ref();
+    Report {
+        dry_run,
+        deleted: Deleted {
+            objects,
+            bytes,
+            commits: report.commits.into(),
+            blobs: report.blobs.into(),
+            toolsets: report.toolsets.into(),
+            tools: report.tools,
+        },
+        kept: Kept {
+            history: kept(report, KeptBy::History).into(),
+            documents: kept(report, KeptBy::Document).into(),
+            ref_log: kept(report, KeptBy::RefLog).into(),
+        },
+        disk_bytes_before: released.map(|released| released.before),
+        disk_bytes_after: released.map(|released| released.after),
+        note: released.and_then(|released| released.note.clone()),
+    }
+}
+
+fn print(context: &mut Context<'_>, report: &GcReport, dry_run: bool) -> Outcome<()> {
+    let counted = |counted: ObjectCount, thing: &str| {
+        let objects = usize::try_from(counted.objects).unwrap_or(usize::MAX);
+        format!("{}, {}", count(objects, thing), bytes(counted.bytes))
+    };
+    let verb = if dry_run { "would delete" } else { "deleted" };
+    let deleted = counted(report.deleted(), "object");
+    context.out.line(format_args!("{} {deleted}", Styled(BOLD, verb)))?;
+    let kinds = [(report.commits, "commit"), (report.blobs, "blob"), (report.toolsets, "toolset")];
+    for (of, thing) in kinds.into_iter().filter(|(of, _)| of.objects > 0) {
+        context.out.line(format_args!("  {}", counted(of, thing)))?;
+    }
+    let reasons = [
+        (KeptBy::History, "branches and tags"),
+        (KeptBy::Document, "approvals, pins and other documents"),
+        (KeptBy::RefLog, "undo"),
+    ];
+    for (reason, what) in reasons {
+        let of = kept(report, reason);
+        if of.objects > 0 {
+            context.out.line(format_args!("kept {} for {what}", counted(of, "object")))?;
+        }
+    }
+    if let Some(released) = &report.released {
+        let (before, after) = (bytes(released.before), bytes(released.after));
+        context.out.line(format_args!("on disk: {before} before, {after} after"))?;
+        if let Some(note) = &released.note {
+            context.out.say(format!("  note: {note}"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_a_number_and_a_unit() {
+        assert_eq!(duration("30d"), Ok(GcOptions::KEEP));
+        assert_eq!(duration("0s"), Ok(Duration::ZERO));
+        assert_eq!(duration("2w"), Ok(Duration::from_secs(14 * 24 * 60 * 60)));
+        for text in ["", "30", "d", "30 d", "-1d", "1y", "99999999999999999999d"] {
+            assert!(duration(text).is_err(), "{text:?}");
+        }
+        assert!(duration("18446744073709551615w").is_err());
+    }
+}

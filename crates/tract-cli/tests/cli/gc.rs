@@ -1,0 +1,62 @@
+use crate::support::Place;
+
+/// A store with a message that was undone.
+fn undone() -> Place {
+    let place = Place::new();
+    place.ok(&["commit", "user", "kept"]);
+    place.ok(&["commit", "user", "undone"]);
+    place.ok(&["undo"]);
+    place
+}
+
+fn gc(place: &Place, arguments: &[&str]) -> serde_json::Value {
+    place.json(&[&["--json", "gc"], arguments].concat())[0].clone()
+}
+
+#[test]
+fn gc_deletes_what_undo_left_behind_and_says_the_same_before() {
+    let place = undone();
+    assert_eq!(gc(&place, &[])["deleted"]["objects"], 0, "undo reaches back 30 days");
+    let dry = gc(&place, &["--dry-run", "--keep", "0s"]);
+    assert_eq!(dry["dry_run"], true);
+    assert_eq!(dry["disk_bytes_after"], serde_json::Value::Null);
+    place.ok(&["undo", "--redo"]);
+    place.ok(&["undo"]);
+    let done = gc(&place, &["--keep", "0s"]);
+    assert_eq!(done["deleted"], dry["deleted"]);
+    assert_eq!(done["kept"], dry["kept"]);
+    assert_eq!(done["deleted"]["commits"]["objects"], 1);
+    assert_eq!(done["deleted"]["blobs"]["objects"], 1);
+    assert_eq!(done["kept"]["history"]["objects"], 2);
+    assert!(done["disk_bytes_before"].as_u64() >= done["disk_bytes_after"].as_u64());
+    place.refused(&["undo", "--redo"], 3, "missing_object", "");
+    assert!(place.ok(&["log"]).contains("kept"));
+    assert!(place.ok(&["verify"]).contains("clean"));
+    place.ok(&["commit", "user", "undone"]);
+    assert!(place.ok(&["verify"]).contains("clean"));
+}
+
+#[test]
+fn gc_refuses_bad_input_and_changes_nothing() {
+    let place = undone();
+    let before = place.ok(&["stats", "--json"]);
+    for keep in ["30", "soon", "-1d", "1y", "99999999999999999999w"] {
+        let output = place.command(&["gc", "--keep", keep]).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(2), "{keep}: {output:?}");
+    }
+    let empty = Place::empty();
+    empty.refused(&["gc"], 3, "no_store", "tract init");
+    assert_eq!(place.ok(&["stats", "--json"]), before);
+}
+
+#[test]
+fn gc_of_one_repository_leaves_the_others() {
+    let place = undone();
+    for arguments in [&["init"][..], &["commit", "user", "kept"], &["commit", "user", "undone"]] {
+        place.ok(&[&["--repo", "other"], arguments].concat());
+    }
+    place.ok(&["--repo", "other", "undo"]);
+    assert_eq!(gc(&place, &["--keep", "0s"])["deleted"]["commits"]["objects"], 1);
+    place.ok(&["--repo", "other", "undo", "--redo"]);
+    assert!(place.ok(&["--repo", "other", "verify"]).contains("clean"));
+}

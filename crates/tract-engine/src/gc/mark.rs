@@ -1,0 +1,331 @@
+//! What is needed: everything that refs, documents and young entries of the ref log lead to.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::hash::BuildHasherDefault;
+
+use tract_compile::IdHasher;
+use tract_core::store::{BlobKey, LogQuery, StoreErrorKind, Walk};
+use tract_core::{
+    BlobId, Commit, CommitId, LogEntry, ObjectId, RefTarget, ToolId, ToolRow, ToolSchema, ToolsetId,
+};
+
+use super::{GcProgress, KeptBy, OnGc};
+use crate::error::{Error, Result};
+use crate::reach::{changes_of, links};
+use crate::repo::Repo;
+
+/// Entries of the log that are read together.
+const LOG_PAGE: usize = 4096;
+/// Commits asked for in one page of a walk: few at first, for the many short forks.
+const PAGES: [usize; 2] = [32, 4096];
+/// Documents that are read together.
+const DOCUMENTS: usize = 64;
+/// Progress is reported after so many commits.
+const REPORT: u64 = 4096;
+
+/// What is needed so far. An object takes 32 bytes: half of its id, and the reason.
+pub(super) struct Marks<'a> {
+    repo: &'a Repo,
+    progress: Option<OnGc>,
+    marked: HashMap<u128, KeptBy, BuildHasherDefault<IdHasher>>,
+    toolsets: HashMap<ToolsetId, FirstSight>,
+    /// Toolsets whose schemas are marked.
+    read: HashSet<ToolsetId>,
+    /// Each tool and schema that a needed commit has in force, and the first such commit.
+    tools: HashMap<ToolId, Vec<(BlobId, FirstSight)>>,
+    commits: u64,
+}
+
+/// The first commit that has a list of tools in force, and when it was made; `None` where the list
+/// is only the active part of one.
+type FirstSight = Option<(i64, CommitId)>;
+
+/// Half of an id: nobody finds two objects that begin alike.
+fn key(id: &[u8; 32]) -> u128 {
+    let (half, _) = id.split_first_chunk::<16>().expect("an id has 32 bytes");
+    u128::from_be_bytes(*half)
+}
+
+impl<'a> Marks<'a> {
+    pub(super) fn new(repo: &'a Repo, progress: Option<OnGc>) -> Self {
+        Self {
+            repo,
+            progress,
+            marked: HashMap::default(),
+            toolsets: HashMap::new(),
+            read: HashSet::new(),
+            tools: HashMap::new(),
+            commits: 0,
+        }
+    }
+
+    /// Returns why an object is needed; `None` when it is not.
+    pub(super) fn reason(&self, object: &ObjectId) -> Option<KeptBy> {
+        self.marked.get(&key(object.as_bytes())).copied()
+    }
+
+    fn mark(&mut self, id: &[u8; 32], reason: KeptBy) -> bool {
+        match self.marked.entry(key(id)) {
+            Entry::Vacant(entry) => {
+                entry.insert(reason);
+                true
+            }
+            Entry::Occupied(_) => false,
+        }
+    }
+
+    /// Marks what refs lead to: branches and tags, then documents.
+    pub(super) async fn refs(&mut self) -> Result<()> {
+        let refs = self.repo.store().list_refs(self.repo.name(), "").await?;
+        let (mut heads, mut pinned, mut documents) = (Vec::new(), Vec::new(), Vec::new());
+        for (name, target) in refs {
+            let is_history = name.branch_name().is_some() || name.tag_name().is_some();
+            match target {
+                RefTarget::Commit(id) if is_history => heads.push(id),
+                RefTarget::Commit(id) => pinned.push(id),
+                RefTarget::Blob(id) => documents.push(id),
+                RefTarget::Ref(_) => {}
+            }
+        }
+        for id in heads {
+            self.history(id, KeptBy::History).await?;
+        }
+        for id in pinned {
+            self.history(id, KeptBy::Document).await?;
+        }
+        self.documents(&documents, KeptBy::Document).await?;
+        self.schemas(KeptBy::Document).await
+    }
+
+    /// Marks what entries of the log since a time lead to. What an older entry led to may be gone.
+    pub(super) async fn log(&mut self, since: i64) -> Result<()> {
+        let mut before = None;
+        loop {
+            let query = LogQuery { before, limit: LOG_PAGE, ..LogQuery::default() };
+            let page = self.repo.store().ref_log(self.repo.name(), &query).await?;
+            let is_last = page.len() < LOG_PAGE;
+            before = page.last().map(|entry| entry.seq);
+            // Clocks of several machines differ: an entry may be younger than the one after it.
+            let any = page.iter().any(|entry| entry.note.at >= since);
+            let young = page.into_iter().filter(|entry| entry.note.at >= since);
+            self.entries(young, KeptBy::RefLog).await?;
+            if is_last || !any {
+                return self.schemas(KeptBy::RefLog).await;
+            }
+        }
+    }
+
+    /// Marks what entries after one lead to, which was the newest before.
+    pub(super) async fn moves(&mut self, after: u64) -> Result<()> {
+        let mut before = None;
+        loop {
+            let query = LogQuery { before, limit: LOG_PAGE, ..LogQuery::default() };
+            let page = self.repo.store().ref_log(self.repo.name(), &query).await?;
+            before = page.last().map(|entry| entry.seq);
+            let is_last = page.len() < LOG_PAGE || before.is_none_or(|before| before <= after + 1);
+            let newer = page.into_iter().filter(|entry| entry.seq > after);
+            self.entries(newer, KeptBy::Written).await?;
+            if is_last {
+                return self.schemas(KeptBy::Written).await;
+            }
+        }
+    }
+
+    async fn entries(
+        &mut self,
+        entries: impl Iterator<Item = LogEntry>,
+        reason: KeptBy,
+    ) -> Result<()> {
+        let mut documents = Vec::new();
+        for entry in entries {
+            for target in [entry.after, entry.before].into_iter().flatten() {
+                match target {
+                    RefTarget::Commit(id) if self.is_stored(id).await? => {
+                        self.history(id, reason).await?;
+                    }
+                    RefTarget::Blob(id) => documents.push(id),
+                    RefTarget::Commit(_) | RefTarget::Ref(_) => {}
+                }
+            }
+        }
+        self.documents(&documents, reason).await
+    }
+
+    async fn is_stored(&self, id: CommitId) -> Result<bool> {
+        if self.marked.contains_key(&key(id.as_bytes())) {
+            return Ok(true);
+        }
+        Ok(self.repo.commit(id).await?.is_some())
+    }
+
+    /// Marks documents and all whose ids are written in them.
+    async fn documents(&mut self, ids: &[BlobId], reason: KeptBy) -> Result<()> {
+        let new: Vec<BlobKey> = ids
+            .iter()
+            .filter(|id| self.mark(id.as_bytes(), reason))
+            .map(|id| BlobKey::from(*id))
+            .collect();
+        for chunk in new.chunks(DOCUMENTS) {
+            let found = self.repo.store().blobs(self.repo.name(), chunk).await?;
+            let mut named = HashSet::new();
+            for blob in found.iter().flatten() {
+                ids_in(blob.bytes(), &mut named);
+            }
+            let commits: Vec<CommitId> = named.iter().copied().map(CommitId::from_bytes).collect();
+            let commits = self.repo.store().commits(self.repo.name(), &commits).await?;
+            for commit in commits.into_iter().flatten() {
+                self.history(commit.id(), reason).await?;
+            }
+            for id in named {
+                self.mark(&id, reason);
+                self.toolsets.entry(ToolsetId::from_bytes(id)).or_insert(None);
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks a commit and all that it leads to.
+    async fn history(&mut self, id: CommitId, reason: KeptBy) -> Result<()> {
+        let (store, name) = (self.repo.store().clone(), self.repo.name().clone());
+        let mut open = vec![id];
+        while let Some(head) = open.pop() {
+            let [mut limit, most] = PAGES;
+            let mut next = Some(head);
+            'line: while let Some(at) = next.filter(|at| !self.is_marked(*at)) {
+                let walk = Walk { head: at, until: None, limit, stop_at: None };
+                let page = store.walk(&name, walk).await.map_err(needed)?;
+                for step in page.steps {
+                    let commit = step.commit;
+                    if !self.mark(commit.id().as_bytes(), reason) {
+                        break 'line;
+                    }
+                    self.commit(&commit, reason);
+                    let changes =
+                        changes_of(store.as_ref(), &name, &commit).await.map_err(needed)?;
+                    let changes = changes.map_err(|found| Error::Damaged {
+                        object: found.object,
+                        what: found.what,
+                    })?;
+                    let links = links(&commit, &changes);
+                    let others = links.into_iter().filter(|id| Some(*id) != commit.parent());
+                    open.extend(others.filter(|id| !self.is_marked(*id)));
+                }
+                next = page.next;
+                limit = (limit * 2).min(most);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_marked(&self, id: CommitId) -> bool {
+        self.marked.contains_key(&key(id.as_bytes()))
+    }
+
+    fn commit(&mut self, commit: &Commit, reason: KeptBy) {
+        for blob in commit.linked_blobs() {
+            self.mark(blob.as_bytes(), reason);
+        }
+        if let Some(toolset) = commit.active {
+            self.toolsets.entry(toolset).or_insert(None);
+        }
+        if let Some(toolset) = commit.toolset {
+            let sight = (commit.created_at.unwrap_or(0), commit.id());
+            let first = self.toolsets.entry(toolset).or_insert(None);
+            let is_first = first.is_none_or(|first| sight < first);
+            if is_first {
+                *first = Some(sight);
+                self.read.remove(&toolset);
+            }
+        }
+        self.commits += 1;
+        if self.commits.is_multiple_of(REPORT)
+            && let Some(progress) = &self.progress
+        {
+            progress(GcProgress::Marking(self.marked.len() as u64));
+        }
+    }
+
+    /// Marks the toolsets met so far and their schemas.
+    async fn schemas(&mut self, reason: KeptBy) -> Result<()> {
+        let new: Vec<(ToolsetId, FirstSight)> = self
+            .toolsets
+            .iter()
+            .filter(|(id, _)| !self.read.contains(*id))
+            .map(|(id, first)| (*id, *first))
+            .collect();
+        for chunk in new.chunks(DOCUMENTS) {
+            let ids: Vec<ToolsetId> = chunk.iter().map(|(id, _)| *id).collect();
+            let found = self.repo.store().toolsets(self.repo.name(), &ids).await?;
+            for ((id, first), toolset) in chunk.iter().zip(found) {
+                self.read.insert(*id);
+                // A document's id may be of something else.
+                let Some(toolset) = toolset else { continue };
+                self.mark(id.as_bytes(), reason);
+                for entry in toolset.entries() {
+                    self.mark(entry.schema.as_bytes(), reason);
+                    let Some(sight) = *first else { continue };
+                    let rows = self.tools.entry(entry.tool).or_default();
+                    match rows.iter_mut().find(|(schema, _)| *schema == entry.schema) {
+                        Some((_, known)) => *known = (*known).min(Some(sight)),
+                        None => rows.push((entry.schema, Some(sight))),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the schemas of a tool that needed commits have in force.
+    pub(super) fn rows_of(&self, tool: ToolId) -> &[(BlobId, FirstSight)] {
+        self.tools.get(&tool).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Returns the rows of the tool index that needed commits call for.
+    pub(super) async fn tool_rows(&self, tool: ToolId) -> Result<Vec<ToolRow>> {
+        let mut rows = Vec::new();
+        for (schema, first) in self.rows_of(tool) {
+            let Some((created_at, commit)) = *first else { continue };
+            let blob = self.repo.require_blob(*schema).await?;
+            let parsed = blob.text().and_then(|text| ToolSchema::parse(text).ok());
+            let name = parsed.map(|schema| schema.name().to_owned()).unwrap_or_default();
+            rows.push(ToolRow { id: tool, name, schema: *schema, commit, created_at });
+        }
+        rows.sort_by_key(|row| (row.created_at, row.commit, row.schema));
+        Ok(rows)
+    }
+}
+
+/// Turns the lack of something that is needed into damage: nothing may be deleted then.
+fn needed(error: tract_core::StoreError) -> Error {
+    match &error.kind {
+        StoreErrorKind::Missing { object } => Error::Damaged {
+            object: Some(*object),
+            what: "it is needed, but not stored: `tract verify` says what is damaged".to_owned(),
+        },
+        _ => error.into(),
+    }
+}
+
+/// Finds what may be ids: runs of exactly 64 lower-case hex digits.
+fn ids_in(bytes: &[u8], found: &mut HashSet<[u8; 32]>) {
+    let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    for run in bytes.split(|byte| !is_digit(byte)).filter(|run| run.len() == 64) {
+        let id = std::str::from_utf8(run).ok().and_then(|text| text.parse::<BlobId>().ok());
+        found.extend(id.map(|id| *id.as_bytes()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_found_wherever_a_document_names_them() {
+        let (one, other) = ("0a".repeat(32), "ff".repeat(32));
+        let text = format!("{{\"commit\":\"{one}\",\"blob {other}\":1,\"no\":\"{one}{other}\"}}");
+        let mut found = HashSet::new();
+        ids_in(text.as_bytes(), &mut found);
+        assert_eq!(found, HashSet::from([[0x0a; 32], [0xff; 32]]));
+    }
+}

@@ -1,0 +1,363 @@
+//! Collecting garbage: what is needed stays, whatever is written meanwhile, and the rest goes.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tract_core::store::StoreErrorKind;
+use tract_core::{Blob, CommitId, Draft, RefName, Store, StoreResult, block_on};
+use tract_engine::{
+    Error, GcOptions, GcReport, KeptBy, Repo, RepoOptions, VerifyOptions, copy, gc, verify,
+};
+use tract_testkit::{Call, FaultyStore, WatchedStore};
+
+type Opened = (Arc<dyn Store>, Option<tempfile::TempDir>);
+
+/// Opens an empty store of each engine that this crate tests with.
+fn stores() -> Vec<Opened> {
+    let memory: Arc<dyn Store> = Arc::new(tract_kv::memory());
+    let folder = tempfile::tempdir().expect("a folder");
+    vec![(memory, None), (sqlite(folder.path()), Some(folder))]
+}
+
+fn sqlite(folder: &Path) -> Arc<dyn Store> {
+    let options = tract_store_sqlite::SqliteOptions::new().create(true);
+    Arc::new(tract_store_sqlite::open(folder.join("agent.db"), &options).expect("it opens"))
+}
+
+fn repo(store: &Arc<dyn Store>) -> Repo {
+    Repo::new(Arc::clone(store), RepoOptions::new())
+}
+
+fn branch(name: &str) -> RefName {
+    RefName::branch(name).expect("a valid name")
+}
+
+fn now() -> GcOptions {
+    GcOptions::new().keep(Duration::ZERO)
+}
+
+async fn say(repo: &Repo, name: &str, text: &str) -> CommitId {
+    repo.append(&branch(name), Draft::user(text)).await.expect("it is written").id()
+}
+
+async fn assert_clean(repo: &Repo) {
+    let report = verify(repo, &VerifyOptions::new()).await.expect("it is read");
+    assert!(report.clean, "{:?}", report.damage);
+}
+
+fn without_space(report: &GcReport) -> GcReport {
+    let mut report = report.clone();
+    report.released = None;
+    report
+}
+
+#[test]
+fn what_was_undone_goes_when_it_is_old_enough() {
+    for (store, _folder) in stores() {
+        block_on(async {
+            let repo = repo(&store);
+            let kept = say(&repo, "main", "kept").await;
+            let undone = say(&repo, "main", "undone").await;
+            repo.undo(&branch("main")).await.unwrap();
+            let report = gc(&repo, &GcOptions::new()).await.unwrap();
+            assert_eq!(report.deleted().objects, 0, "undo may need it");
+            assert_eq!(report.kept.get(&KeptBy::RefLog).map(|kept| kept.objects), Some(2));
+            let dry = gc(&repo, &now().dry_run(true)).await.unwrap();
+            assert!(repo.commit(undone).await.unwrap().is_some(), "a dry run deletes nothing");
+            let report = gc(&repo, &now()).await.unwrap();
+            assert_eq!(without_space(&report), dry, "a dry run counts the same");
+            assert_eq!((report.commits.objects, report.blobs.objects), (1, 1));
+            assert_eq!(repo.commit(undone).await.unwrap(), None);
+            assert!(repo.commit(kept).await.unwrap().is_some());
+            assert_clean(&repo).await;
+            let again = gc(&repo, &now()).await.unwrap();
+            assert_eq!(again.deleted().objects, 0);
+            // What is gone cannot be brought back, and the branch stays where it is.
+            let error = repo.redo(&branch("main")).await.unwrap_err();
+            let is_missing = |error: &Error| match error {
+                Error::Store(error) => matches!(error.kind, StoreErrorKind::Missing { .. }),
+                error => matches!(error, Error::Missing(_)),
+            };
+            assert!(is_missing(&error), "{error:?}");
+            assert_eq!(repo.head_of(&branch("main")).await.unwrap(), Some(kept));
+            say(&repo, "main", "undone").await;
+            assert_clean(&repo).await;
+        });
+    }
+}
+
+#[test]
+fn what_a_document_names_is_kept() {
+    for (store, _folder) in stores() {
+        block_on(async {
+            let repo = repo(&store);
+            say(&repo, "main", "one").await;
+            let named = say(&repo, "main", "named by a pin").await;
+            repo.undo(&branch("main")).await.unwrap();
+            let gone = say(&repo, "main", "named by nothing").await;
+            repo.undo(&branch("main")).await.unwrap();
+            let document = Blob::seal(format!("{{\"commit\":\"{named}\"}}"));
+            let name = RefName::new("pins/one").unwrap();
+            repo.set_documents("pin", vec![(name, document)]).await.unwrap();
+            gc(&repo, &now()).await.unwrap();
+            assert!(repo.commit(named).await.unwrap().is_some());
+            assert_eq!(
+                repo.content_of(named).await.unwrap(),
+                Draft::user("named by a pin").content
+            );
+            assert_eq!(repo.commit(gone).await.unwrap(), None);
+            assert_eq!(repo.documents("pins/").await.unwrap().len(), 1);
+            assert_clean(&repo).await;
+        });
+    }
+}
+
+#[test]
+fn repositories_of_one_store_keep_their_own() {
+    for (store, _folder) in stores() {
+        block_on(async {
+            let one = repo(&store);
+            let name = tract_core::RepoName::new("other").unwrap();
+            let other = Repo::new(Arc::clone(&store), RepoOptions::new().name(name));
+            for repo in [&one, &other] {
+                say(repo, "main", "kept").await;
+                say(repo, "main", "undone").await;
+                repo.undo(&branch("main")).await.unwrap();
+            }
+            assert_eq!(gc(&one, &now()).await.unwrap().commits.objects, 1);
+            assert!(other.redo(&branch("main")).await.is_ok(), "it has all of its own");
+            assert_clean(&one).await;
+            assert_clean(&other).await;
+        });
+    }
+}
+
+#[test]
+fn a_copy_whose_objects_are_collected_brings_them_again() {
+    for (store, _folder) in stores() {
+        block_on(async {
+            let from = repo(&(Arc::new(tract_kv::memory()) as Arc<dyn Store>));
+            for number in 0..40 {
+                say(&from, "main", &format!("message {number}")).await;
+            }
+            // After the second write of the copy, which moves no ref yet, garbage is collected.
+            let writes = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+            let (below, counted) = (Arc::clone(&store), Arc::clone(&writes));
+            let watched = WatchedStore::new(Arc::clone(&store), move |call: Call<'_>| {
+                if matches!(call, Call::Apply { .. })
+                    && counted.fetch_add(1, Ordering::Relaxed) == 2
+                {
+                    let repo = repo(&below);
+                    let report = block_on(gc(&repo, &now())).unwrap();
+                    assert!(report.commits.objects > 0, "the copy is in no ref's reach");
+                }
+                Ok(())
+            });
+            let to = repo(&(Arc::new(watched) as Arc<dyn Store>));
+            let report = copy(&from, &to, &Default::default()).await.unwrap();
+            assert_eq!(report.commits, 40);
+            assert!(writes.load(Ordering::Relaxed) > 4);
+            assert_clean(&repo(&store)).await;
+            let (one, two) = (from.compile(None).await, to.compile(None).await);
+            assert_eq!(one.is_ok(), two.is_ok());
+        });
+    }
+}
+
+/// Writers append, undo, fork and delete branches while garbage is collected in a loop.
+#[test]
+fn racing_writers_lose_nothing_that_is_needed() {
+    for (store, _folder) in stores() {
+        let operations = tract_testkit::scaled(2_500, 0.02, 50);
+        let done = Arc::new(AtomicBool::new(false));
+        let collector = {
+            let (store, done) = (Arc::clone(&store), Arc::clone(&done));
+            std::thread::spawn(move || {
+                let repo = repo(&store);
+                let mut rounds = (0u64, 0u64);
+                while !done.load(Ordering::Acquire) {
+                    match block_on(gc(&repo, &now())) {
+                        Ok(report) => {
+                            rounds = (rounds.0 + 1, rounds.1 + report.deleted().objects);
+                        }
+                        Err(error) => panic!("{error:?}"),
+                    }
+                }
+                rounds
+            })
+        };
+        let writers: Vec<_> = (0..4)
+            .map(|writer| {
+                let store = Arc::clone(&store);
+                std::thread::spawn(move || {
+                    let repo = repo(&store);
+                    let name = format!("writer-{writer}");
+                    let mut expected = Vec::new();
+                    block_on(async {
+                        for number in 0..operations {
+                            let said = say(&repo, &name, &format!("{writer} said {number}")).await;
+                            // Every third is undone, and said again by all writers alike.
+                            if number % 3 == 0 {
+                                repo.undo(&branch(&name)).await.unwrap();
+                                expected.push(say(&repo, &name, "the same words").await);
+                            } else {
+                                expected.push(said);
+                            }
+                        }
+                    });
+                    (name, expected)
+                })
+            })
+            .collect();
+        let lines: Vec<_> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+        done.store(true, Ordering::Release);
+        let (rounds, deleted) = collector.join().unwrap();
+        assert!(rounds > 0);
+        block_on(async {
+            let repo = repo(&store);
+            for (name, expected) in lines {
+                let head = repo.head_of(&branch(&name)).await.unwrap().unwrap();
+                let mut found: Vec<CommitId> = Vec::new();
+                let mut next = Some(head);
+                while let Some(id) = next {
+                    found.push(id);
+                    next = repo.require_commit(id).await.unwrap().parent();
+                }
+                found.reverse();
+                assert_eq!(found, expected, "{name}");
+            }
+            assert_clean(&repo).await;
+            let last = gc(&repo, &now()).await.unwrap();
+            assert!(deleted + last.deleted().objects > 0);
+            assert_clean(&repo).await;
+        });
+    }
+}
+
+#[test]
+fn a_collection_that_is_cut_short_leaves_a_whole_store() {
+    for (store, _folder) in stores() {
+        block_on(async {
+            let repo = repo(&store);
+            say(&repo, "main", "kept").await;
+            for number in 0..1500 {
+                say(&repo, "gone", &format!("message {number}")).await;
+            }
+            let head = repo.head_of(&branch("gone")).await.unwrap();
+            repo.delete_branch("gone").await.unwrap();
+            // Each collection may do one sweep and is cut short then.
+            let mut left = 3_000;
+            for _ in 0..20 {
+                let sweeps = std::sync::atomic::AtomicUsize::new(0);
+                let watched = WatchedStore::new(Arc::clone(&store), move |call: Call<'_>| {
+                    let cut = matches!(call, Call::Sweep { .. })
+                        && sweeps.fetch_add(1, Ordering::Relaxed) > 0;
+                    let error = || {
+                        let kind = StoreErrorKind::Unavailable;
+                        tract_core::StoreError::new(kind, "test", "sweep", "cut short")
+                    };
+                    if cut { Err(error()) } else { Ok(()) }
+                });
+                let cut = Repo::new(Arc::new(watched), RepoOptions::new());
+                let outcome = gc(&cut, &now()).await;
+                assert_clean(&repo).await;
+                let rest = gc(&repo, &now().dry_run(true)).await.unwrap().deleted().objects;
+                assert!(rest <= left);
+                left = rest;
+                if outcome.is_ok() {
+                    break;
+                }
+            }
+            assert_eq!(left, 0);
+            assert_eq!(repo.commit(head.unwrap()).await.unwrap(), None);
+        });
+    }
+}
+
+#[test]
+fn nothing_is_deleted_where_something_needed_is_missing() {
+    block_on(async {
+        let store: Arc<dyn Store> = Arc::new(tract_kv::memory());
+        let repo = repo(&store);
+        let first = say(&repo, "main", "one").await;
+        say(&repo, "main", "two").await;
+        let undone = say(&repo, "main", "undone").await;
+        repo.undo(&branch("main")).await.unwrap();
+        let position = store.write_position(repo.name()).await.unwrap();
+        let objects = vec![tract_core::ObjectId::Commit(first)];
+        let sweep = tract_core::store::Sweep { position, objects, tools: Vec::new() };
+        let _ = store.sweep(repo.name(), sweep).await.unwrap();
+        let error = gc(&repo, &now()).await.unwrap_err();
+        assert!(matches!(error, Error::Damaged { .. }), "{error:?}");
+        assert!(repo.commit(undone).await.unwrap().is_some());
+    });
+}
+
+#[test]
+fn a_store_that_cannot_collect_says_so() {
+    /// A store at the second level without the methods that a collection needs.
+    fn refusing(call: Call<'_>) -> StoreResult<()> {
+        match call {
+            Call::WritePosition { .. } => {
+                let kind = StoreErrorKind::Unsupported;
+                Err(tract_core::StoreError::new(kind, "test", "write_position", "it cannot"))
+            }
+            _ => Ok(()),
+        }
+    }
+    let store: Arc<dyn Store> = Arc::new(tract_kv::memory());
+    let watched: Arc<dyn Store> = Arc::new(WatchedStore::new(store, refusing));
+    let error = block_on(gc(&repo(&watched), &now())).unwrap_err();
+    assert_eq!(error.code(), "unsupported");
+}
+
+#[test]
+fn a_file_shrinks_when_what_it_held_is_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = sqlite(folder.path());
+    block_on(async {
+        let repo = repo(&store);
+        say(&repo, "main", "kept").await;
+        for number in 0..40 {
+            say(&repo, "gone", &format!("{number}{}", "x".repeat(100_000))).await;
+        }
+        repo.delete_branch("gone").await.unwrap();
+        let report = gc(&repo, &now()).await.unwrap();
+        let released = report.released.unwrap();
+        assert_eq!(released.note, None);
+        assert!(released.before > 4_000_000, "{released:?}");
+        assert!(released.after < 1_000_000, "{released:?}");
+        assert_clean(&repo).await;
+    });
+}
+
+/// A branch that is made between marking and sweeping keeps what it leads to; a store that sweeps
+/// without comparing the position would lose it.
+#[test]
+fn a_branch_made_before_the_sweep_keeps_what_it_leads_to() {
+    for (fault, is_lost) in
+        [(tract_testkit::Fault::StaysOpen, false), (tract_testkit::Fault::SweepsAnyway, true)]
+    {
+        block_on(async {
+            let below: Arc<dyn Store> = Arc::new(tract_kv::memory());
+            let plain = repo(&below);
+            say(&plain, "main", "one").await;
+            let back = say(&plain, "main", "comes back").await;
+            plain.undo(&branch("main")).await.unwrap();
+            let (writer, once) = (plain.clone(), AtomicBool::new(false));
+            let faulty: Arc<dyn Store> = Arc::new(FaultyStore::new(Arc::clone(&below), fault));
+            let watched = WatchedStore::new(faulty, move |call: Call<'_>| {
+                if matches!(call, Call::Sweep { .. }) && !once.swap(true, Ordering::AcqRel) {
+                    block_on(writer.create_branch("back", back)).unwrap();
+                }
+                Ok(())
+            });
+            gc(&repo(&(Arc::new(watched) as Arc<dyn Store>)), &now()).await.unwrap();
+            assert_eq!(plain.commit(back).await.unwrap().is_none(), is_lost, "{fault:?}");
+            let clean = verify(&plain, &VerifyOptions::new()).await.unwrap().clean;
+            assert_eq!(clean, !is_lost, "{fault:?}");
+        });
+    }
+}

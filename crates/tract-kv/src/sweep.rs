@@ -1,0 +1,168 @@
+//! Listing what is stored, and deleting what nothing needs.
+
+use std::ops::ControlFlow;
+
+use bytes::Bytes;
+
+use super::keys::{self, Indexed, Repo};
+use super::overlay::Overlay;
+use super::read::{self, View};
+use super::value::{self, Sighting, State, Writes};
+use super::{KvEngine, KvStore, Space};
+use tract_core::batch::DerivedKind;
+use tract_core::commit::Commit;
+use tract_core::id::{RepoName, ToolsetId};
+use tract_core::object::{ObjectId, Toolset};
+use tract_core::store::{
+    ListKind, ObjectListing, ObjectPage, StoreResult, Sweep, SweepAnswer, WritePosition,
+};
+
+impl View<'_> {
+    /// Reads how far writes have come.
+    pub(super) fn position(&self) -> StoreResult<WritePosition> {
+        let log = self.state()?.next_seq.saturating_sub(1);
+        Ok(WritePosition { log, unlogged: self.writes()?.unlogged })
+    }
+
+    /// Lists objects.
+    pub(super) fn list(&self, listing: &ObjectListing) -> StoreResult<ObjectPage> {
+        match listing.kind {
+            ListKind::Commits => self.list_places(Space::Commits, listing, |place, value| {
+                let (_, record) = value::split_commit(place, value)?;
+                Commit::decode_any(record).ok().map(|commit| ObjectId::Commit(commit.id()))
+            }),
+            ListKind::Blobs => self.list_places(Space::Blobs, listing, |_, bytes| {
+                Some(ObjectId::Blob(tract_core::hash::blob(bytes)))
+            }),
+            // There are few of them.
+            ListKind::Toolsets => {
+                let mut page = ObjectPage::default();
+                let scan = self.repo.toolsets(&[]);
+                self.read.scan(&scan, &mut |key, bytes| {
+                    let id = key.last_chunk().map(|id| ToolsetId::from_bytes(*id));
+                    let sound = id.filter(|id| Toolset::decode(*id, bytes).is_some());
+                    let object = sound.map(|id| (ObjectId::Toolset(id), bytes.len() as u64));
+                    page.objects.extend(object);
+                    Ok(ControlFlow::Continue(()))
+                })?;
+                Ok(page)
+            }
+        }
+    }
+
+    fn list_places(
+        &self,
+        space: Space,
+        listing: &ObjectListing,
+        id: impl Fn(u64, &[u8]) -> Option<ObjectId>,
+    ) -> StoreResult<ObjectPage> {
+        let mut page = ObjectPage::default();
+        let (mut last, mut left) = (listing.after, listing.limit.max(1));
+        let scan = self.repo.places(space, listing.after.saturating_add(1), u64::MAX);
+        self.read.scan(&scan, &mut |key, value| {
+            last = Repo::number(key).unwrap_or(last);
+            page.objects.extend(id(last, value).map(|object| (object, value.len() as u64)));
+            left -= 1;
+            Ok(if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        page.next = (left == 0).then_some(last);
+        Ok(page)
+    }
+}
+
+impl<E: KvEngine> KvStore<E> {
+    /// Deletes objects if nobody wrote since the sweep's position.
+    pub(super) fn sweep_objects(&self, name: &RepoName, sweep: &Sweep) -> StoreResult<SweepAnswer> {
+        self.write("sweep", |overlay| {
+            let Some(repo) = read::repo_number(overlay, E::NAME, name)? else {
+                return Ok(SweepAnswer::Done);
+            };
+            overlay.require(Space::Small, repo.state())?;
+            let view = View { read: &*overlay, repo, backend: E::NAME };
+            let position = view.position()?;
+            if position != sweep.position {
+                return Ok(SweepAnswer::Moved(position));
+            }
+            let (state, writes) = (view.state()?, view.writes()?);
+            for object in &sweep.objects {
+                delete(overlay, repo, E::NAME, *object)?;
+            }
+            for row in &sweep.tools {
+                let (created_at, commit, name) = (row.created_at, row.commit, row.name.clone());
+                let sighting = Sighting { created_at, commit, name };
+                seal(overlay, repo.tool(row.id, row.schema), sighting.encode());
+                overlay.put(Space::Small, repo.tool_name(&row.name, row.id), Bytes::new());
+            }
+            // Whoever planned a write on what was there has to plan it again.
+            let state = State { generation: state.generation + 1, ..state };
+            seal(overlay, repo.state(), state.encode());
+            let writes = Writes { sweeps: writes.sweeps + 1, ..writes };
+            seal(overlay, repo.writes(), writes.encode());
+            Ok(SweepAnswer::Done)
+        })
+    }
+}
+
+fn seal(overlay: &mut Overlay<'_>, key: Vec<u8>, value: Vec<u8>) {
+    let sealed = value::seal(&key, value);
+    overlay.put(Space::Small, key, sealed);
+}
+
+fn delete(
+    overlay: &mut Overlay<'_>,
+    repo: Repo,
+    backend: &'static str,
+    object: ObjectId,
+) -> StoreResult<()> {
+    let view = View { read: &*overlay, repo, backend };
+    let head = keys::head(object.as_bytes());
+    match object {
+        ObjectId::Commit(id) => {
+            let Some(found) = view.commit(id)? else { return Ok(()) };
+            let place = found.place;
+            let mut derived = Vec::new();
+            for kind in DerivedKind::ALL {
+                derived
+                    .extend(read::scan_keys(overlay, &repo.derived_between(kind, place, place))?);
+            }
+            derived.into_iter().for_each(|key| overlay.delete(Space::Small, key));
+            overlay.delete(Space::Commits, repo.numbered(place));
+            overlay.delete(Space::Index, repo.index(Indexed::Commit, head, place));
+            // All others of a segment descend from its first commit, and are gone.
+            if keys::position_of(place) == 0 {
+                overlay.delete(Space::Small, repo.segment(keys::segment_of(place)));
+            }
+        }
+        ObjectId::Blob(id) => {
+            let Some((place, _)) = view.blob(id, None)? else { return Ok(()) };
+            overlay.delete(Space::Blobs, repo.numbered(place));
+            overlay.delete(Space::Index, repo.index(Indexed::Blob, head, place));
+        }
+        ObjectId::Toolset(id) => overlay.delete(Space::Small, repo.toolset(id)),
+        ObjectId::Tool(id) => {
+            let mut names = Vec::new();
+            overlay_rows(overlay, repo, id, &mut names)?;
+            for key in read::scan_keys(overlay, &repo.tools(id.as_bytes()))? {
+                overlay.delete(Space::Small, key);
+            }
+            for name in names {
+                overlay.delete(Space::Small, repo.tool_name(&name, id));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn overlay_rows(
+    overlay: &Overlay<'_>,
+    repo: Repo,
+    id: tract_core::id::ToolId,
+    names: &mut Vec<String>,
+) -> StoreResult<()> {
+    use super::KvRead;
+    overlay.scan(&repo.tools(id.as_bytes()), &mut |key, sealed| {
+        let row = value::open(key, sealed).and_then(Sighting::decode);
+        names.extend(row.map(|row| row.name));
+        Ok(ControlFlow::Continue(()))
+    })
+}

@@ -1,0 +1,318 @@
+//! Listing what is stored, and deleting what nothing needs.
+
+use std::sync::{Mutex, PoisonError};
+
+use rusqlite::{Connection, OptionalExtension, params};
+use tract_core::store::{ListKind, ObjectListing, ObjectPage, Sweep, SweepAnswer, WritePosition};
+use tract_core::{Commit, DerivedKind, ObjectId, RefTarget, RepoName, StoreResult, Toolset};
+
+use crate::error::{damaged, engine};
+use crate::log::{self, BLOB, COLUMNS, COMMIT, Raw, TARGET};
+use crate::memory::Memory;
+use crate::read::{find_place, small, statement};
+use crate::schema::{
+    DERIVED, SWEEPS, TOOL_NAME, UNLOGGED, bytes_of, encode_target, log_base, text_key,
+};
+use crate::tools;
+use crate::write::{Tx, WriteTransaction};
+
+const OP: &str = "sweep";
+/// Pages that are given back in one transaction: a writer waits for one at most.
+const STEP_PAGES: i64 = 256;
+
+/// Reads a count of a repository; 0 while there is none.
+pub(crate) fn count(
+    connection: &Connection,
+    op: &'static str,
+    repo: i64,
+    kind: i64,
+) -> StoreResult<i64> {
+    let (rows, bad) = small(connection, op, repo, kind, 0)?;
+    let counted = rows.first().and_then(|row| row.data.as_slice().try_into().ok());
+    match counted {
+        Some(bytes) => Ok(i64::from_le_bytes(bytes)),
+        None if bad => Err(damaged(op, "a count of writes is damaged")),
+        None => Ok(0),
+    }
+}
+
+/// Forgets places that others may have swept since. Within a transaction that writes, what is
+/// remembered after it is true until its end.
+pub(crate) fn forget(
+    connection: &Connection,
+    op: &'static str,
+    memory: &Mutex<Memory>,
+) -> StoreResult<i64> {
+    let sweeps = count(connection, op, 0, SWEEPS)?;
+    memory.lock().unwrap_or_else(PoisonError::into_inner).forget_swept(sweeps);
+    Ok(sweeps)
+}
+
+/// Returns where an object lies in this snapshot, where that is remembered.
+pub(crate) fn known(
+    connection: &Connection,
+    op: &'static str,
+    memory: &Mutex<Memory>,
+    key: (i64, ObjectId),
+) -> StoreResult<Option<i64>> {
+    let (place, sweeps) = {
+        let memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+        (memory.places.get(&key).copied(), memory.sweeps)
+    };
+    match place {
+        Some(place) if count(connection, op, 0, SWEEPS)? == sweeps => Ok(Some(place)),
+        _ => Ok(None),
+    }
+}
+
+/// Lists objects.
+pub(crate) fn list(
+    connection: &Connection,
+    repo: i64,
+    listing: &ObjectListing,
+) -> StoreResult<ObjectPage> {
+    const OP: &str = "list_objects";
+    let sql = match listing.kind {
+        // The sign keeps it from going by the index of repositories.
+        ListKind::Commits => {
+            "SELECT id, rec FROM commits WHERE +repo = ?1 AND id > ?2 ORDER BY id LIMIT ?3"
+        }
+        ListKind::Blobs => {
+            "SELECT id, data FROM blobs WHERE +repo = ?1 AND id > ?2 ORDER BY id LIMIT ?3"
+        }
+        ListKind::Toolsets => {
+            "SELECT id, data FROM small WHERE +repo = ?1 AND id > ?2 AND kind = 3 \
+             ORDER BY id LIMIT ?3"
+        }
+    };
+    let (limit, after) = (listing.limit.max(1), listing.after as i64);
+    let mut select = statement(connection, OP, sql)?;
+    let mut rows = select.query(params![repo, after, limit as i64]).map_err(engine(OP))?;
+    let (mut page, mut read, mut last) = (ObjectPage::default(), 0, after);
+    while let Some(row) = rows.next().map_err(engine(OP))? {
+        last = row.get(0).map_err(engine(OP))?;
+        let data = bytes_of(row.get_ref(1).map_err(engine(OP))?);
+        let object = match listing.kind {
+            ListKind::Commits => {
+                Commit::decode_any(data).ok().map(|commit| ObjectId::Commit(commit.id()))
+            }
+            ListKind::Blobs => Some(ObjectId::Blob(tract_core::hash::blob(data))),
+            ListKind::Toolsets => tools::decode_entries(data)
+                .map(|entries| ObjectId::Toolset(Toolset::seal(entries).id())),
+        };
+        page.objects.extend(object.map(|object| (object, data.len() as u64)));
+        read += 1;
+    }
+    page.next = (read == limit).then_some(last as u64);
+    Ok(page)
+}
+
+/// Reads how far writes have come.
+pub(crate) fn position(connection: &Connection, repo: i64) -> StoreResult<WritePosition> {
+    let sql = "SELECT max(id) FROM ref_log WHERE id > ?1 AND id <= ?2";
+    let last: Option<i64> = statement(connection, OP, sql)?
+        .query_row(params![log_base(repo), log_base(repo + 1)], |row| row.get(0))
+        .map_err(engine(OP))?;
+    let log = last.map_or(0, |last| (last - log_base(repo)) as u64);
+    let unlogged = count(connection, OP, repo, UNLOGGED)? as u64;
+    Ok(WritePosition { log, unlogged })
+}
+
+/// The entries of a repository's ref log that name rows of objects. It is read once, not once for
+/// each sweep, and takes 24 bytes for each name.
+#[derive(Debug, Default)]
+pub(crate) struct LogRows {
+    repo: i64,
+    sweeps: i64,
+    last: i64,
+    /// What kind of row, its place, the entry; sorted.
+    named: Vec<(i64, i64, i64)>,
+}
+
+impl LogRows {
+    /// Reads the entries that are new, or all of them after another handle's sweep.
+    fn extend(&mut self, connection: &Connection, repo: i64) -> StoreResult<()> {
+        let sweeps = count(connection, OP, 0, SWEEPS)?;
+        if (self.repo, self.sweeps) != (repo, sweeps) || self.last == 0 {
+            *self = Self { repo, sweeps, last: log_base(repo), named: Vec::new() };
+        }
+        let sql = "SELECT id, kinds, before, after FROM ref_log WHERE id > ?1 AND id <= ?2";
+        let mut select = statement(connection, OP, sql)?;
+        let mut rows = select.query(params![self.last, log_base(repo + 1)]).map_err(engine(OP))?;
+        let known = self.named.len();
+        while let Some(row) = rows.next().map_err(engine(OP))? {
+            let number = |n: usize| row.get::<_, i64>(n).map_err(engine(OP));
+            let (id, kinds, before, after) = (number(0)?, number(1)?, number(2)?, number(3)?);
+            let (from, to) = (kinds >> 2, kinds & 3);
+            let before =
+                if (from, to) == (COMMIT, COMMIT) { after.wrapping_sub(before) } else { before };
+            let is_row = |kind: &i64| *kind == COMMIT || *kind == BLOB;
+            self.named.extend(Some(from).filter(is_row).map(|kind| (kind, before, id)));
+            self.named.extend(Some(to).filter(is_row).map(|kind| (kind, after, id)));
+            self.last = self.last.max(id);
+        }
+        if self.named.len() > known {
+            self.named.sort_unstable();
+        }
+        Ok(())
+    }
+
+    fn entries(&self, kind: i64, place: i64) -> impl Iterator<Item = i64> + '_ {
+        let from = self.named.partition_point(|(k, p, _)| (*k, *p) < (kind, place));
+        let named = self.named.iter().skip(from);
+        named.take_while(move |(k, p, _)| (*k, *p) == (kind, place)).map(|(_, _, id)| *id)
+    }
+}
+
+/// Deletes objects if nobody wrote since the sweep's position.
+pub(crate) fn sweep(
+    connection: &Connection,
+    memory: &Mutex<Memory>,
+    log_rows: &mut LogRows,
+    name: &RepoName,
+    sweep: &Sweep,
+) -> StoreResult<SweepAnswer> {
+    let Some(repo) = log::repo_number(connection, OP, name)? else {
+        return Ok(SweepAnswer::Done);
+    };
+    // Most of the log is read before writers have to wait.
+    log_rows.extend(connection, repo)?;
+    let writing = WriteTransaction::begin(connection, OP)?;
+    let found = position(connection, repo)?;
+    if found != sweep.position {
+        return Ok(SweepAnswer::Moved(found));
+    }
+    log_rows.extend(connection, repo)?;
+    forget(connection, OP, memory)?;
+    let mut tx = Tx::new(connection, memory);
+    for object in &sweep.objects {
+        tx.delete(repo, *object, log_rows)?;
+    }
+    for row in &sweep.tools {
+        tx.tool(repo, row)?;
+    }
+    let sweeps = tx.count(0, SWEEPS)?;
+    let fresh = std::mem::take(&mut tx.fresh);
+    drop(tx);
+    writing.commit(OP)?;
+    log_rows.sweeps = sweeps;
+    fresh.remember(memory);
+    // What was found while deleting is gone.
+    memory.lock().unwrap_or_else(PoisonError::into_inner).forget_swept(sweeps);
+    Ok(SweepAnswer::Done)
+}
+
+impl Tx<'_> {
+    fn delete(&mut self, repo: i64, object: ObjectId, log_rows: &LogRows) -> StoreResult<()> {
+        if let ObjectId::Tool(id) = object {
+            for stored in tools::rows(self.connection, OP, repo, id)? {
+                self.execute("DELETE FROM small WHERE id = ?1", &[&stored.place])?;
+                let name = stored.row.name.as_bytes();
+                let data = [id.as_bytes(), name].concat();
+                let sql = "DELETE FROM small \
+                           WHERE repo = ?1 AND kind = ?2 AND key = ?3 AND data = ?4";
+                self.execute(sql, &[&repo, &TOOL_NAME, &text_key(name), &data])?;
+            }
+            return Ok(());
+        }
+        let Some(place) = find_place(self.connection, OP, repo, object)? else { return Ok(()) };
+        match object {
+            ObjectId::Commit(id) => {
+                self.write_out(repo, COMMIT, place, &RefTarget::Commit(id), log_rows)?;
+                let sql = "DELETE FROM small WHERE repo = ?1 AND kind = ?2 AND key = ?3";
+                for kind in DerivedKind::ALL {
+                    let kind = DERIVED + i64::from(kind.number());
+                    self.execute(sql, &[&repo, &kind, &place])?;
+                }
+                self.execute("DELETE FROM commits WHERE id = ?1", &[&place])?;
+            }
+            ObjectId::Blob(id) => {
+                self.write_out(repo, BLOB, place, &RefTarget::Blob(id), log_rows)?;
+                self.execute("DELETE FROM blobs WHERE id = ?1", &[&place])?;
+            }
+            ObjectId::Toolset(_) | ObjectId::Tool(_) => {
+                self.execute("DELETE FROM small WHERE id = ?1", &[&place])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets entries of the log name an object by its id instead of by its row.
+    fn write_out(
+        &mut self,
+        repo: i64,
+        kind: i64,
+        place: i64,
+        target: &RefTarget,
+        log_rows: &LogRows,
+    ) -> StoreResult<()> {
+        for entry in log_rows.entries(kind, place) {
+            let sql = format!("SELECT {COLUMNS} FROM ref_log WHERE id = ?1");
+            let raw = statement(self.connection, OP, &sql)?
+                .query_row([entry], Raw::read)
+                .optional()
+                .map_err(engine(OP))?;
+            let Some(Some(mut raw)) = raw else {
+                let seq = entry - log_base(repo);
+                return Err(damaged(OP, format!("entry {seq} of the ref log is damaged")));
+            };
+            let (mut from, mut to) = (raw.kinds >> 2, raw.kinds & 3);
+            let mut before = match (from, to) {
+                (COMMIT, COMMIT) => raw.after.wrapping_sub(raw.before),
+                _ => raw.before,
+            };
+            if (from, before) == (kind, place) {
+                (from, before) = (TARGET, self.text(repo, &encode_target(target))?);
+            }
+            if (to, raw.after) == (kind, place) {
+                (to, raw.after) = (TARGET, self.text(repo, &encode_target(target))?);
+            }
+            raw.kinds = from << 2 | to;
+            raw.before = match (from, to) {
+                (COMMIT, COMMIT) => raw.after.wrapping_sub(before),
+                _ => before,
+            };
+            let sql = "UPDATE ref_log SET kinds = ?2, before = ?3, after = ?4, sum = ?5 \
+                       WHERE id = ?1";
+            self.execute(sql, &[&raw.id, &raw.kinds, &raw.before, &raw.after, &raw.sum()])?;
+        }
+        Ok(())
+    }
+}
+
+/// What a step of giving space back did.
+pub(crate) enum Released {
+    /// Some was given back; there is more.
+    Some,
+    /// Nothing is left to give back.
+    All,
+    /// The file cannot give so many bytes back in steps.
+    Never(i64),
+}
+
+/// Gives some pages back to the file system.
+pub(crate) fn release_step(connection: &Connection) -> StoreResult<Released> {
+    const OP: &str = "release_space";
+    let number = |name: &str| {
+        connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(engine(OP))
+    };
+    let free = number("freelist_count")?;
+    if free == 0 {
+        // So that the file itself ends sooner; others may be reading, and then it ends later.
+        let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        return Ok(Released::All);
+    }
+    if number("auto_vacuum")? != 2 {
+        return Ok(Released::Never(free * number("page_size")?));
+    }
+    // Each row of its answer is a page that was given back.
+    connection
+        .prepare(&format!("PRAGMA incremental_vacuum({STEP_PAGES})"))
+        .and_then(|mut vacuum| {
+            let mut rows = vacuum.query([])?;
+            while rows.next()?.is_some() {}
+            Ok(())
+        })
+        .map_err(engine(OP))?;
+    Ok(if number("freelist_count")? < free { Released::Some } else { Released::All })
+}

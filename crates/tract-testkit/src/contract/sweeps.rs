@@ -1,0 +1,397 @@
+//! Listing objects, and deleting those that nothing needs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tract_core::store::{
+    ListKind, LogQuery, ObjectListing, Sweep, SweepAnswer, Walk, WritePosition,
+};
+use tract_core::{
+    Batch, Blob, BlobId, Commit, CommitId, DerivedKind, DerivedRow, ObjectId, RefTarget, RepoName,
+    Store, StoreErrorKind, StoreExt, StoreResult, ToolRow,
+};
+
+use crate::Harness;
+use crate::fixtures::{
+    advance, batch, done, line, moving, push, push_with_tools, record, schemas, seal, toolset,
+};
+use crate::suite::Capability;
+
+async fn listed(
+    store: &dyn Store,
+    repo: &RepoName,
+    kind: ListKind,
+    limit: usize,
+) -> StoreResult<Vec<(ObjectId, u64)>> {
+    let (mut found, mut after) = (Vec::new(), 0);
+    loop {
+        let page = store.list_objects(repo, ObjectListing { kind, after, limit }).await?;
+        found.extend(page.objects);
+        match page.next {
+            Some(next) => after = next,
+            None => return Ok(found),
+        }
+    }
+}
+
+fn contents(commits: &[Commit]) -> Vec<BlobId> {
+    commits.iter().filter_map(|commit| commit.content).collect()
+}
+
+/// Names commits, the last one first, and then their contents: the order in which they may go.
+fn with_contents(commits: &[Commit]) -> Vec<ObjectId> {
+    let ids = commits.iter().rev().map(|commit| ObjectId::Commit(commit.id()));
+    ids.chain(contents(commits).into_iter().map(ObjectId::Blob)).collect()
+}
+
+async fn swept(store: &dyn Store, repo: &RepoName, objects: Vec<ObjectId>) -> StoreResult<()> {
+    let position = store.write_position(repo).await?;
+    let sweep = Sweep { position, objects, tools: Vec::new() };
+    assert_eq!(store.sweep(repo, sweep).await?, SweepAnswer::Done);
+    Ok(())
+}
+
+/// Deletes a branch, and gives the commits that nothing leads to now.
+async fn abandoned(
+    store: &dyn Store,
+    repo: &RepoName,
+    from: Option<CommitId>,
+    texts: &[&str],
+) -> StoreResult<Vec<Commit>> {
+    let commits = line(store, repo, "gone", from, texts).await?;
+    let head = commits.last().map(Commit::id).expect("a line has commits");
+    let mut edit = advance("gone", Some(head), head);
+    edit.to = None;
+    done(store.apply(repo, moving(vec![edit])).await)?;
+    Ok(commits)
+}
+
+async fn assert_sound(store: &dyn Store, repo: &RepoName) -> StoreResult<()> {
+    assert_eq!(store.check(repo, false).await?, [], "the store is sound");
+    Ok(())
+}
+
+pub(super) async fn listing_gives_every_object_once(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let tools = schemas(&[r#"{"name":"find"}"#, r#"{"name":"read"}"#]);
+    let commits = line(&*store, &repo, "main", None, &["one", "two", "three"]).await?;
+    let mut writing = batch("commit");
+    let last = push_with_tools(&mut writing, commits.last().map(Commit::id), "four", &tools);
+    writing.blobs.push(Blob::seal("a document"));
+    done(store.apply(&repo, writing.clone()).await)?;
+    let mut expected: BTreeMap<ObjectId, u64> = BTreeMap::new();
+    for commit in commits.iter().chain([&last]) {
+        expected.insert(ObjectId::Commit(commit.id()), 0);
+    }
+    for id in contents(&commits) {
+        expected.insert(ObjectId::Blob(id), 0);
+    }
+    for blob in &writing.blobs {
+        expected.insert(ObjectId::Blob(blob.id()), blob.bytes().len() as u64);
+    }
+    expected.insert(ObjectId::Toolset(toolset(&tools).id()), 0);
+    for limit in [1, 2, 1000] {
+        let mut found = Vec::new();
+        for kind in [ListKind::Commits, ListKind::Toolsets, ListKind::Blobs] {
+            found.extend(listed(&*store, &repo, kind, limit).await?);
+        }
+        let sizes: BTreeMap<ObjectId, u64> = found.iter().copied().collect();
+        assert_eq!(found.len(), sizes.len(), "each once");
+        assert_eq!(sizes.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+        for (object, size) in &expected {
+            assert!(sizes.get(object) >= Some(&(*size).max(1)), "{object} has bytes");
+        }
+    }
+    let other = RepoName::new("other").expect("a valid name");
+    assert_eq!(listed(&*store, &other, ListKind::Commits, 9).await?, []);
+    Ok(())
+}
+
+pub(super) async fn position_counts_every_write(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    assert_eq!(store.write_position(&repo).await?, WritePosition::default());
+    let head = line(&*store, &repo, "main", None, &["one"]).await?;
+    let logged = store.write_position(&repo).await?;
+    let newest = store.ref_log(&repo, &LogQuery { limit: 1, ..LogQuery::default() }).await?;
+    assert_eq!(newest.first().map(|entry| entry.seq), Some(logged.log));
+    let ahead = Batch { blobs: vec![Blob::seal("ahead of its ref")], ..batch("put") };
+    done(store.apply(&repo, ahead).await)?;
+    let unlogged = store.write_position(&repo).await?;
+    assert_eq!(unlogged.log, logged.log);
+    assert_ne!(unlogged.unlogged, logged.unlogged, "an object was stored and no ref moved");
+    let head = head.last().map(Commit::id);
+    let row = DerivedRow {
+        kind: DerivedKind::Snapshot,
+        commit: head.expect("a commit"),
+        bytes: "row".into(),
+    };
+    done(store.apply(&repo, Batch { derived: vec![row], ..batch("derive") }).await)?;
+    assert_eq!(store.write_position(&repo).await?, unlogged, "derived rows are no objects");
+    Ok(())
+}
+
+pub(super) async fn swept_objects_are_gone(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let kept = line(&*store, &repo, "main", None, &["one", "two"]).await?;
+    let gone = abandoned(&*store, &repo, kept.first().map(Commit::id), &["three", "four"]).await?;
+    let rows = gone.iter().chain(&kept).map(|commit| DerivedRow {
+        kind: DerivedKind::Turn,
+        commit: commit.id(),
+        bytes: commit.id().to_hex().into(),
+    });
+    done(store.apply(&repo, Batch { derived: rows.collect(), ..batch("derive") }).await)?;
+    swept(&*store, &repo, with_contents(&gone)).await?;
+    let ids: Vec<CommitId> = gone.iter().map(Commit::id).collect();
+    assert_eq!(store.commits(&repo, &ids).await?, [None, None]);
+    for id in contents(&gone) {
+        assert_eq!(store.blob(&repo, id).await?, None);
+    }
+    assert_eq!(store.derived(&repo, DerivedKind::Turn, &ids).await?, [None, None]);
+    for commit in &kept {
+        assert_eq!(store.commit(&repo, commit.id()).await?.as_ref(), Some(commit));
+        let row = store.derived(&repo, DerivedKind::Turn, &[commit.id()]).await?;
+        assert_eq!(row, [Some(commit.id().to_hex().into())]);
+    }
+    for id in contents(&kept) {
+        assert!(store.blob(&repo, id).await?.is_some(), "what is not named stays");
+    }
+    let walked = store.walk_all(&repo, kept[1].id()).await?;
+    assert_eq!(walked, [kept[1].clone(), kept[0].clone()]);
+    assert_sound(&*store, &repo).await?;
+    // Swept twice is swept once, and what comes again is stored again.
+    swept(&*store, &repo, with_contents(&gone)).await?;
+    let mut writing = batch("commit");
+    for (commit, text) in gone.iter().zip(["three", "four"]) {
+        writing.blobs.push(record(None, text).1);
+        writing.commits.push(commit.clone());
+    }
+    writing.refs.push(advance("gone", None, gone[1].id()));
+    done(store.apply(&repo, writing).await)?;
+    let walked = store.walk_all(&repo, gone[1].id()).await?;
+    assert_eq!(walked, [gone[1].clone(), gone[0].clone(), kept[0].clone()]);
+    assert_eq!(store.derived(&repo, DerivedKind::Turn, &ids).await?, [None, None]);
+    assert_sound(&*store, &repo).await
+}
+
+pub(super) async fn sweep_after_a_write_is_refused(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    line(&*store, &repo, "main", None, &["one"]).await?;
+    let gone = abandoned(&*store, &repo, None, &["two"]).await?;
+    let old = store.write_position(&repo).await?;
+    let ahead = Batch { blobs: vec![Blob::seal("ahead")], ..batch("put") };
+    let back = moving(vec![advance("back", None, gone[0].id())]);
+    for writing in [ahead, back] {
+        done(store.apply(&repo, writing).await)?;
+        let now = store.write_position(&repo).await?;
+        let sweep = Sweep { position: old, objects: with_contents(&gone), tools: Vec::new() };
+        assert_eq!(store.sweep(&repo, sweep).await?, SweepAnswer::Moved(now));
+        assert_eq!(store.commit(&repo, gone[0].id()).await?.as_ref(), Some(&gone[0]));
+        for id in contents(&gone) {
+            assert!(store.blob(&repo, id).await?.is_some(), "nothing is deleted");
+        }
+    }
+    assert_sound(&*store, &repo).await
+}
+
+async fn is_missing(store: &dyn Store, repo: &RepoName, gone: &[Commit]) -> StoreResult<()> {
+    let head = gone.last().map(Commit::id).expect("a commit");
+    let mut child = batch("commit");
+    let commit = push(&mut child, Some(head), "a child of what is gone");
+    child.refs.push(advance("child", None, commit.id()));
+    let error = store.apply(repo, child).await.expect_err("its parent is gone");
+    assert_eq!(error.kind, StoreErrorKind::Missing { object: ObjectId::Commit(head) });
+    assert_eq!(store.commit(repo, commit.id()).await?, None);
+    let content = contents(gone)[0];
+    let (record, _) = record(None, "says what is gone");
+    let record = tract_core::CommitRecord { content: Some(content), ..record };
+    let reuses = Batch { commits: vec![seal(record)], ..batch("commit") };
+    let error = store.apply(repo, reuses).await.expect_err("its content is gone");
+    assert_eq!(error.kind, StoreErrorKind::Missing { object: ObjectId::Blob(content) });
+    let needs = Batch { requires: vec![ObjectId::Commit(head)], ..batch("put") };
+    let error = store.apply(repo, needs).await.expect_err("what it requires is gone");
+    assert_eq!(error.kind, StoreErrorKind::Missing { object: ObjectId::Commit(head) });
+    let walk = store.walk(repo, Walk::from(head)).await.expect_err("it is gone");
+    assert_eq!(walk.kind, StoreErrorKind::Missing { object: ObjectId::Commit(head) });
+    Ok(())
+}
+
+pub(super) async fn batch_that_needs_what_was_swept_is_refused(
+    harness: Harness,
+) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    line(&*store, &repo, "main", None, &["one"]).await?;
+    let gone = abandoned(&*store, &repo, None, &["two", "three"]).await?;
+    swept(&*store, &repo, with_contents(&gone)).await?;
+    is_missing(&*store, &repo, &gone).await?;
+    assert_sound(&*store, &repo).await
+}
+
+pub(super) async fn sweeps_are_seen_by_every_handle(harness: Harness) -> StoreResult<()> {
+    if harness.missing_capabilities().contains(&Capability::MultiProcess) {
+        return Ok(());
+    }
+    let (one, repo) = (harness.open()?, harness.repo());
+    let other: Arc<dyn Store> = harness.open()?;
+    line(&*one, &repo, "main", None, &["one"]).await?;
+    let gone = abandoned(&*one, &repo, None, &["two", "three"]).await?;
+    // Both handles have read and written what goes.
+    assert!(one.walk(&repo, Walk::from(gone[1].id())).await.is_ok());
+    swept(&*other, &repo, with_contents(&gone)).await?;
+    is_missing(&*one, &repo, &gone).await?;
+    // Other objects take their places, and no handle takes one for the other.
+    let new = line(&*other, &repo, "new", None, &["four", "five"]).await?;
+    let row = |commit: &Commit| DerivedRow {
+        kind: DerivedKind::Turn,
+        commit: commit.id(),
+        bytes: "of another".into(),
+    };
+    let rows = new.iter().map(row).collect();
+    done(other.apply(&repo, Batch { derived: rows, ..batch("derive") }).await)?;
+    let ids: Vec<CommitId> = gone.iter().map(Commit::id).collect();
+    assert_eq!(one.derived(&repo, DerivedKind::Turn, &ids).await?, [None, None]);
+    is_missing(&*one, &repo, &gone).await?;
+    let walked = one.walk_all(&repo, new[1].id()).await?;
+    assert_eq!(walked, [new[1].clone(), new[0].clone()]);
+    assert_sound(&*one, &repo).await
+}
+
+pub(super) async fn log_names_what_was_swept(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let kept = line(&*store, &repo, "main", None, &["one"]).await?;
+    let gone = abandoned(&*store, &repo, Some(kept[0].id()), &["two", "three"]).await?;
+    // A branch that stepped from what goes to what stays, and back.
+    let edits = [
+        advance("walker", None, gone[0].id()),
+        advance("walker", Some(gone[0].id()), kept[0].id()),
+        advance("walker", Some(kept[0].id()), gone[1].id()),
+        advance("walker", Some(gone[1].id()), kept[0].id()),
+    ];
+    for edit in edits {
+        done(store.apply(&repo, moving(vec![edit])).await)?;
+    }
+    let document = Blob::seal("a document that goes");
+    let mut edit = advance("unused", None, kept[0].id());
+    edit.name = tract_core::RefName::new("pins/one").expect("a valid name");
+    edit.to = Some(RefTarget::Blob(document.id()));
+    let writing = Batch { blobs: vec![document.clone()], refs: vec![edit.clone()], ..batch("pin") };
+    done(store.apply(&repo, writing).await)?;
+    edit.expect = tract_core::Expect::Any;
+    edit.to = None;
+    done(store.apply(&repo, moving(vec![edit])).await)?;
+    let before = store.ref_log(&repo, &LogQuery::default()).await?;
+    for commit in gone.iter().rev() {
+        swept(&*store, &repo, vec![ObjectId::Commit(commit.id())]).await?;
+        assert_eq!(store.ref_log(&repo, &LogQuery::default()).await?, before);
+        assert_sound(&*store, &repo).await?;
+    }
+    swept(&*store, &repo, vec![ObjectId::Blob(document.id())]).await?;
+    assert_eq!(store.ref_log(&repo, &LogQuery::default()).await?, before);
+    assert_eq!(store.blob(&repo, document.id()).await?, None);
+    assert_sound(&*store, &repo).await
+}
+
+pub(super) async fn shared_content_outlives_a_sweep(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let kept = line(&*store, &repo, "main", None, &["one"]).await?;
+    // The content is stored with the commit that goes, and needed by one that stays.
+    let gone = abandoned(&*store, &repo, Some(kept[0].id()), &["said twice"]).await?;
+    let again = line(&*store, &repo, "again", None, &["said twice"]).await?;
+    assert_eq!(again[0].content, gone[0].content);
+    swept(&*store, &repo, vec![ObjectId::Commit(gone[0].id())]).await?;
+    assert_sound(&*store, &repo).await?;
+    // The next commit would lie where that content is.
+    let next = line(&*store, &repo, "next", Some(kept[0].id()), &["two", "three"]).await?;
+    let next_head = next[1].id();
+    let roots = line(&*store, &repo, "other", None, &["four"]).await?;
+    for commits in [&kept, &again, &next, &roots] {
+        for commit in commits {
+            assert_eq!(store.commit(&repo, commit.id()).await?.as_ref(), Some(commit));
+            let content = commit.content.expect("a message has content");
+            assert!(store.blob(&repo, content).await?.is_some(), "{content} is there");
+        }
+    }
+    let walked = store.walk_all(&repo, next_head).await?;
+    assert_eq!(walked, [next[1].clone(), next[0].clone(), kept[0].clone()]);
+    assert_sound(&*store, &repo).await
+}
+
+pub(super) async fn sweeps_leave_other_repositories(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let other = RepoName::new("other").expect("a valid name");
+    let gone = abandoned(&*store, &repo, None, &["one", "two"]).await?;
+    let mut writing = batch("commit");
+    writing.commits.extend(gone.iter().cloned());
+    writing.blobs.extend(["one", "two"].map(|text| record(None, text).1));
+    writing.refs.push(advance("main", None, gone[1].id()));
+    done(store.apply(&other, writing).await)?;
+    let position = store.write_position(&other).await?;
+    let log = store.ref_log(&other, &LogQuery::default()).await?;
+    swept(&*store, &repo, with_contents(&gone)).await?;
+    assert_eq!(store.write_position(&other).await?, position);
+    assert_eq!(store.ref_log(&other, &LogQuery::default()).await?, log);
+    let walked = store.walk_all(&other, gone[1].id()).await?;
+    assert_eq!(walked, [gone[1].clone(), gone[0].clone()]);
+    for id in contents(&gone) {
+        assert!(store.blob(&other, id).await?.is_some());
+    }
+    assert_sound(&*store, &other).await?;
+    assert_sound(&*store, &repo).await
+}
+
+pub(super) async fn swept_tools_are_forgotten(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let both = schemas(&[r#"{"name":"find"}"#, r#"{"name":"read"}"#]);
+    let (find, read) = (&both[0], &both[1]);
+    let mut first = batch("commit");
+    let gone = push_with_tools(&mut first, None, "goes", &both);
+    done(store.apply(&repo, first).await)?;
+    let mut second = batch("commit");
+    let kept = push_with_tools(&mut second, None, "stays", &both[..1]);
+    second.refs.push(advance("main", None, kept.id()));
+    done(store.apply(&repo, second).await)?;
+    swept(&*store, &repo, vec![ObjectId::Commit(gone.id())]).await?;
+    let created_at = kept.created_at.unwrap_or_default();
+    let row = ToolRow {
+        id: find.id(),
+        name: find.name().to_owned(),
+        schema: find.blob().id(),
+        commit: kept.id(),
+        created_at,
+    };
+    let position = store.write_position(&repo).await?;
+    let objects = vec![ObjectId::Tool(find.id()), ObjectId::Tool(read.id())];
+    let sweep = Sweep { position, objects, tools: vec![row] };
+    assert_eq!(store.sweep(&repo, sweep).await?, SweepAnswer::Done);
+    let rest = vec![ObjectId::Toolset(toolset(&both).id()), ObjectId::Blob(read.blob().id())];
+    swept(&*store, &repo, rest).await?;
+    assert_eq!(store.tool_names(&repo).await?, ["find"]);
+    let found = store.tools(&repo, &[find.id(), read.id()]).await?;
+    assert_eq!(
+        found[0].as_ref().map(|tool| (tool.first, tool.created_at)),
+        Some((kept.id(), created_at))
+    );
+    assert_eq!(found[1], None);
+    assert_eq!(store.tools_of(&repo, kept.id()).await?, [find.blob()]);
+    assert_eq!(store.toolsets(&repo, &[toolset(&both).id()]).await?, [None]);
+    assert_sound(&*store, &repo).await
+}
+
+pub(super) async fn swept_objects_stay_gone(harness: Harness) -> StoreResult<()> {
+    if harness.missing_capabilities().contains(&Capability::Persistent) {
+        return Ok(());
+    }
+    let (store, repo) = (harness.open()?, harness.repo());
+    let kept = line(&*store, &repo, "main", None, &["one", "two"]).await?;
+    let gone = abandoned(&*store, &repo, Some(kept[0].id()), &["three"]).await?;
+    swept(&*store, &repo, with_contents(&gone)).await?;
+    let position = store.write_position(&repo).await?;
+    store.release_space().await?;
+    store.close().await?;
+    drop(store);
+    let store = harness.open()?;
+    assert_eq!(store.write_position(&repo).await?, position);
+    assert_eq!(store.commit(&repo, gone[0].id()).await?, None);
+    assert_eq!(store.walk_all(&repo, kept[1].id()).await?.len(), 2);
+    is_missing(&*store, &repo, &gone).await?;
+    assert_sound(&*store, &repo).await
+}
