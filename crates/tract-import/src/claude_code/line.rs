@@ -1,7 +1,10 @@
 //! One line of a session file: the members that matter.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tract_core::Content;
 
 /// A line as it is written. Members that are not named here say nothing to a model.
 #[derive(Debug, Deserialize)]
@@ -116,4 +119,33 @@ pub(super) struct Attachment<'a> {
     pub(super) attachment_type: Option<String>,
     #[serde(borrow)]
     pub(super) prompt: Option<&'a RawValue>,
+}
+
+pub(super) fn hash_of(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The blocks of a content; none where it is a text.
+pub(super) fn blocks(content: &str) -> Vec<BlockFields> {
+    serde_json::from_str(content).unwrap_or_default()
+}
+
+/// The subagent that a result reports.
+pub(super) fn started_agent(line: &Line<'_>, content: &Content) -> Option<String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Started {
+        agent_id: Option<String>,
+    }
+    let stated =
+        line.tool_use_result.and_then(|raw| serde_json::from_str::<Started>(raw.get()).ok());
+    if let Some(agent) = stated.and_then(|started| started.agent_id) {
+        return Some(agent);
+    }
+    let text = content.text();
+    let (_, tail) = text.rsplit_once("agentId:")?;
+    let id: String = tail.trim_start().chars().take_while(|c| c.is_ascii_alphanumeric()).collect();
+    (!id.is_empty()).then_some(id)
 }

@@ -11,7 +11,7 @@ use crate::tree::{BranchNumber, ItemNumber};
 
 /// A place on a branch: after so many of its own items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Place {
+pub(super) struct Position {
     pub(super) branch: BranchNumber,
     pub(super) items: usize,
 }
@@ -28,13 +28,13 @@ pub(super) enum Speaker {
 #[derive(Clone, Copy, Debug)]
 struct PlacedItem {
     item: ItemNumber,
-    /// Whether the conversation went on with it: a prompt, an answer, a summary.
+    /// Whether the conversation continued with it: a prompt, an answer, a summary.
     advances: bool,
 }
 
 #[derive(Debug)]
 struct Branch {
-    base: Option<Place>,
+    base: Option<Position>,
     speaker: Speaker,
     items: Vec<PlacedItem>,
     /// How many items there are up to the last one that advances.
@@ -44,7 +44,7 @@ struct Branch {
 /// A line that is known: its place, and the items that it became.
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    place: Place,
+    place: Position,
     first: ItemNumber,
     count: usize,
 }
@@ -67,7 +67,7 @@ impl Places {
         self.nodes.contains_key(uuid)
     }
 
-    pub(super) fn place_of(&self, uuid: &str) -> Option<Place> {
+    pub(super) fn place_of(&self, uuid: &str) -> Option<Position> {
         Some(self.nodes.get(uuid)?.place)
     }
 
@@ -78,13 +78,13 @@ impl Places {
     }
 
     /// The end of the branch that a speaker's last line is on.
-    pub(super) fn end_of(&self, speaker: &Speaker) -> Option<Place> {
+    pub(super) fn end_of(&self, speaker: &Speaker) -> Option<Position> {
         Some(self.tip(*self.last.get(speaker)?))
     }
 
-    pub(super) fn tip(&self, branch: BranchNumber) -> Place {
+    pub(super) fn tip(&self, branch: BranchNumber) -> Position {
         let items = self.branches.get(branch).map_or(0, |branch| branch.items.len());
-        Place { branch, items }
+        Position { branch, items }
     }
 
     pub(super) fn speaker(&self, branch: BranchNumber) -> Option<&Speaker> {
@@ -95,13 +95,13 @@ impl Places {
         self.branches.len()
     }
 
-    /// Whether the conversation of a branch went on after a place on it.
-    pub(super) fn continues_after(&self, place: Place) -> bool {
+    /// Whether the conversation of a branch continued after a place on it.
+    pub(super) fn continues_after(&self, place: Position) -> bool {
         self.branches.get(place.branch).is_some_and(|branch| branch.advanced > place.items)
     }
 
     /// Whether a place is on the path to the end of a branch.
-    pub(super) fn is_on_path(&self, place: Place, branch: BranchNumber) -> bool {
+    pub(super) fn is_on_path(&self, place: Position, branch: BranchNumber) -> bool {
         let mut end = self.tip(branch);
         for _ in 0..MAX_DEPTH {
             if end.branch == place.branch {
@@ -117,7 +117,7 @@ impl Places {
 
     /// Begins a branch after a place, with the results and blocks that belong to what is there;
     /// returns the last item before it.
-    pub(super) fn fork(&mut self, place: Place, speaker: Speaker) -> Option<ItemNumber> {
+    pub(super) fn fork(&mut self, place: Position, speaker: Speaker) -> Option<ItemNumber> {
         let mut base = place;
         if let Some(branch) = self.branches.get(place.branch) {
             let after = branch.items.get(place.items..).unwrap_or_default();
@@ -133,7 +133,7 @@ impl Places {
         self.branches.push(Branch { base: None, speaker, items: Vec::new(), advanced: 0 });
     }
 
-    fn item_before(&self, mut place: Place) -> Option<ItemNumber> {
+    fn item_before(&self, mut place: Position) -> Option<ItemNumber> {
         for _ in 0..MAX_DEPTH {
             let branch = self.branches.get(place.branch)?;
             match place.items.checked_sub(1) {
@@ -156,12 +156,12 @@ impl Places {
     }
 
     /// Notes where a line is that became items.
-    pub(super) fn insert(&mut self, uuid: &str, place: Place, first: ItemNumber, count: usize) {
+    pub(super) fn insert(&mut self, uuid: &str, place: Position, first: ItemNumber, count: usize) {
         self.nodes.insert(uuid.into(), Node { place, first, count });
     }
 
     /// Says that what follows a line follows a later place: a summary came between.
-    pub(super) fn relocate(&mut self, uuid: &str, place: Place) {
+    pub(super) fn relocate(&mut self, uuid: &str, place: Position) {
         if let Some(node) = self.nodes.get_mut(uuid) {
             let is_later = node.place.branch != place.branch || node.place.items < place.items;
             if is_later {

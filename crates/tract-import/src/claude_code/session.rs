@@ -1,21 +1,21 @@
 //! A session file, line by line, as events of a tree.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use serde::Deserialize;
 use tract_core::time::parse_rfc3339;
 use tract_core::{Content, JsonText};
 
 use super::draft;
-use super::line::{Attachment, BlockFields, Line, MessageFields, Usage};
-use super::place::{Place, Places, Speaker};
+use super::line::{
+    Attachment, BlockFields, Line, MessageFields, Usage, blocks, hash_of, started_agent,
+};
+use super::place::{Places, Position, Speaker};
 use crate::report::{AnomalyKind, SessionReport, TokenTotals};
 use crate::tree::{BranchNumber, BranchStart, ItemNumber, TreeEvent};
 
 /// A call, and where it was made.
 struct OpenCall {
-    place: Place,
+    place: Position,
     message: Option<String>,
     line: usize,
     answered: bool,
@@ -23,7 +23,7 @@ struct OpenCall {
 
 /// An answer of a model: one API message, which is several lines.
 struct Answer {
-    place: Place,
+    place: Position,
     model: Option<String>,
     usage: Usage,
 }
@@ -68,7 +68,7 @@ pub(super) struct SessionReader {
     answers: HashMap<String, Answer>,
     unnamed_answers: Vec<(Option<String>, Usage)>,
     boundaries: HashMap<String, Boundary>,
-    seen: HashMap<(Place, i64, bool), (Place, u64)>,
+    seen: HashMap<(Position, i64, bool), (Position, u64)>,
     last: HashMap<BranchNumber, LastItem>,
     /// Lines without a place, from before the first message: what follows them begins the session.
     before_first: HashSet<String>,
@@ -222,7 +222,7 @@ impl SessionReader {
     }
 
     /// The place of a line's parent, and the speaker that the line belongs to.
-    fn parent(&mut self, line: &Line<'_>) -> Option<Place> {
+    fn parent(&mut self, line: &Line<'_>) -> Option<Position> {
         let speaker = Self::speaker(line);
         let named = line.parent_uuid.as_deref();
         let place = match named.map(|id| (id, self.places.place_of(id))) {
@@ -241,7 +241,7 @@ impl SessionReader {
             }
             None => None,
         };
-        // A subagent's context is its own, whatever line it names.
+        // A subagent's context is its own, regardless of the line that it names.
         place.filter(|place| self.places.speaker(place.branch) == Some(&speaker))
     }
 
@@ -475,8 +475,8 @@ impl SessionReader {
         };
     }
 
-    /// A result belongs to the branch of its call, whatever line it names.
-    fn place_of_result(&self, call: &str, parent: Option<Place>) -> (Option<Place>, bool) {
+    /// A result belongs to the branch of its call, regardless of the line that it names.
+    fn place_of_result(&self, call: &str, parent: Option<Position>) -> (Option<Position>, bool) {
         let Some(call) = self.calls.get(call) else { return (parent, parent.is_some()) };
         let branch = match parent {
             Some(parent) if self.places.is_on_path(call.place, parent.branch) => parent.branch,
@@ -486,7 +486,7 @@ impl SessionReader {
     }
 
     /// A further block of an answer belongs to the branch of the answer.
-    fn place_of_block(&self, id: &str, parent: Option<Place>) -> (Option<Place>, bool) {
+    fn place_of_block(&self, id: &str, parent: Option<Position>) -> (Option<Position>, bool) {
         let Some(answer) = self.answers.get(id) else { return (parent, false) };
         match parent {
             Some(parent) if self.places.is_on_path(answer.place, parent.branch) => {
@@ -498,7 +498,7 @@ impl SessionReader {
     }
 
     /// Decides which branch a line continues, and begins one where it continues none.
-    fn target(&mut self, line: &Line<'_>, parent: Option<Place>, belongs: bool) -> Target {
+    fn target(&mut self, line: &Line<'_>, parent: Option<Position>, belongs: bool) -> Target {
         let advances = !belongs;
         if let Some(parent) = parent
             && (belongs || !self.places.continues_after(parent))
@@ -541,7 +541,7 @@ impl SessionReader {
     }
 
     /// Puts items at the end of a branch, and the line where they end.
-    fn place(&mut self, line: &Line<'_>, target: &Target, events: Vec<TreeEvent>) -> Place {
+    fn place(&mut self, line: &Line<'_>, target: &Target, events: Vec<TreeEvent>) -> Position {
         let (first, count) = (self.items, events.len());
         for event in events {
             self.places.push(target.branch, self.items, target.advances);
@@ -569,7 +569,7 @@ impl SessionReader {
     }
 
     /// Counts an answer: its lines repeat its usage, and the last one has all of it.
-    fn count(&mut self, message: &MessageFields<'_>, place: Place) {
+    fn count(&mut self, message: &MessageFields<'_>, place: Position) {
         let usage = message.usage.unwrap_or_default();
         let Some(id) = &message.id else {
             self.unnamed_answers.push((message.model.clone(), usage));
@@ -582,33 +582,4 @@ impl SessionReader {
             answer.usage = usage;
         }
     }
-}
-
-fn hash_of(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish()
-}
-
-/// The blocks of a content; none where it is a text.
-fn blocks(content: &str) -> Vec<BlockFields> {
-    serde_json::from_str(content).unwrap_or_default()
-}
-
-/// The subagent that a result reports.
-fn started_agent(line: &Line<'_>, content: &Content) -> Option<String> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Started {
-        agent_id: Option<String>,
-    }
-    let stated =
-        line.tool_use_result.and_then(|raw| serde_json::from_str::<Started>(raw.get()).ok());
-    if let Some(agent) = stated.and_then(|started| started.agent_id) {
-        return Some(agent);
-    }
-    let text = content.text();
-    let (_, tail) = text.rsplit_once("agentId:")?;
-    let id: String = tail.trim_start().chars().take_while(|c| c.is_ascii_alphanumeric()).collect();
-    (!id.is_empty()).then_some(id)
 }
