@@ -1,15 +1,15 @@
-use crate::support::Place;
+use crate::support::Workspace;
 
 /// A store with a message that was undone.
-fn undone() -> Place {
-    let place = Place::new();
+fn undone() -> Workspace {
+    let place = Workspace::new();
     place.ok(&["commit", "user", "kept"]);
     place.ok(&["commit", "user", "undone"]);
     place.ok(&["undo"]);
     place
 }
 
-fn gc(place: &Place, arguments: &[&str]) -> serde_json::Value {
+fn gc(place: &Workspace, arguments: &[&str]) -> serde_json::Value {
     place.json(&[&["--json", "gc"], arguments].concat())[0].clone()
 }
 
@@ -44,7 +44,7 @@ fn gc_refuses_bad_input_and_changes_nothing() {
         let output = place.command(&["gc", "--keep", keep]).output().expect("it runs");
         assert_eq!(output.status.code(), Some(2), "{keep}: {output:?}");
     }
-    let empty = Place::empty();
+    let empty = Workspace::empty();
     empty.refused(&["gc"], 3, "no_store", "tract init");
     assert_eq!(place.ok(&["stats", "--json"]), before);
 }

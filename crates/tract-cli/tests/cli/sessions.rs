@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::support::Place;
+use crate::support::Workspace;
 
 fn bundled(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data").join(file)
@@ -10,7 +10,7 @@ fn bundled(file: &str) -> PathBuf {
 
 #[test]
 fn the_sessions_of_claude_code_are_found_in_its_own_folder() {
-    let place = Place::new();
+    let place = Workspace::new();
     let run = |arguments: &[&str], config: &Path| {
         let mut command = place.command(arguments);
         command.env("CLAUDE_CONFIG_DIR", config);
@@ -53,7 +53,7 @@ fn the_sessions_of_claude_code_are_found_in_its_own_folder() {
 
 #[test]
 fn sessions_are_chosen_by_project_and_time_and_nothing_else_is() {
-    let place = Place::new();
+    let place = Workspace::new();
     let folder = bundled("sessions/claude-code");
     let folder = folder.to_str().expect("a path");
     let of = |more: &[&str]| {
