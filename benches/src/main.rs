@@ -16,6 +16,7 @@ mod large;
 mod messages;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod revert;
 mod select;
 mod sessions;
 mod size;
@@ -44,6 +45,7 @@ const SECTIONS: &[(&str, Section)] = &[
     ("dispatch", dispatch::run),
     ("large", large::run),
     ("json", json::run),
+    ("revert", revert::run),
     ("select", select::run),
     ("sessions", sessions::run),
     ("writers", writers::run),

@@ -103,6 +103,7 @@ fn apply(
     index: usize,
     change: &Change,
 ) -> Result<(), InvalidChange> {
+    crate::visit(1);
     let slot = change.slot().resolve(commit);
     let invalid = |what| InvalidChange { commit, index, slot, what };
     let row = |fields: &RowFields| Row {

@@ -89,6 +89,7 @@ pub fn shape(of: Changed<'_>, targets: &[Changed<'_>]) -> Result<(), BadShape> {
         Op::Revert { .. } => {
             let undone: HashSet<Change> =
                 targets.iter().flat_map(undoing).map(|undo| without_key(&undo)).collect();
+            crate::visit(changes.len());
             let undoes =
                 |change: &Change| undone.contains(&without_key(&resolved(change, commit.id())));
             if changes.iter().all(undoes) {
@@ -108,6 +109,7 @@ fn undoing<'a>(target: &'a Changed<'a>) -> impl Iterator<Item = Change> + 'a {
     appended
         .into_iter()
         .chain(target.changes.iter().copied())
+        .inspect(|_| crate::visit(1))
         .map(move |change| inverse(&resolved(&change, id)))
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct State {
     pub(crate) shown_count: usize,
     /// What the other rows would show, as far as known.
     pub(crate) skipped: OrdMap<RowKey, Arc<RowFact>>,
-    /// The rows that answer a row's calls.
+    /// The rows that answer a row's calls, sorted.
     pub(crate) answers_to: SharedIdMap<CommitId, Vector<CommitId>>,
     /// Places whose message may not have been loaded yet; each may be here more than once.
     pub(crate) unloaded: Vector<RowKey>,
@@ -278,7 +278,14 @@ impl State {
         if let Some(call) = row.answers
             && let Some(answers) = self.answers_to.get_mut(&call.slot)
         {
-            answers.retain(|slot| *slot != row.slot);
+            // Sorted: a message may have thousands of answers, and all may go at once.
+            let found = answers.binary_search_by(|slot| {
+                crate::visit(1);
+                slot.cmp(&row.slot)
+            });
+            if let Ok(at) = found {
+                answers.remove(at);
+            }
             if answers.is_empty() {
                 self.answers_to.remove(&call.slot);
             }
@@ -326,7 +333,10 @@ impl State {
     /// Notes which call a row answers.
     fn relate(&mut self, row: &Row) {
         if let Some(call) = row.answers {
-            self.answers_to.entry(call.slot).or_default().push_back(row.slot);
+            let answers = self.answers_to.entry(call.slot).or_default();
+            if let Err(at) = answers.binary_search(&row.slot) {
+                answers.insert(at, row.slot);
+            }
         }
     }
 
@@ -348,8 +358,8 @@ impl State {
         }
         let calls = row.answers.is_some_and(|call| self.is_shown(call.slot));
         let answered = || {
-            let mut answers = self.answers_to.get(&slot).into_iter().flatten();
-            answers.any(|answer| self.is_shown(*answer))
+            let answers = self.answers_to.get(&slot).into_iter().flatten();
+            answers.inspect(|_| crate::visit(1)).any(|answer| self.is_shown(*answer))
         };
         let was_in_context = self.context.contains(&place);
         if calls || answered() {

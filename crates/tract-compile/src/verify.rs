@@ -235,6 +235,9 @@ fn same(a: &State, b: &State) -> bool {
 }
 
 #[cfg(test)]
+mod cost;
+
+#[cfg(test)]
 mod tests {
     use std::sync::Arc;
 

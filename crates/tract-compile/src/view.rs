@@ -103,17 +103,17 @@ impl View {
 
     /// Walks the rows in order; from the end with `.rev()`.
     pub fn rows(&self) -> impl DoubleEndedIterator<Item = &Row> {
-        self.rows.iter().map(|(_, row)| row.as_ref())
+        self.rows.iter().inspect(|_| crate::visit(1)).map(|(_, row)| row.as_ref())
     }
 
     /// Walks the rows before a place, nearest first.
     pub fn rows_before(&self, place: RowKey) -> impl Iterator<Item = &Row> {
-        self.rows.before(place).rev().map(Arc::as_ref)
+        self.rows.before(place).rev().inspect(|_| crate::visit(1)).map(Arc::as_ref)
     }
 
     /// Walks the rows after a place, nearest first.
     pub fn rows_after(&self, place: RowKey) -> impl Iterator<Item = &Row> {
-        self.rows.after(place).map(Arc::as_ref)
+        self.rows.after(place).inspect(|_| crate::visit(1)).map(Arc::as_ref)
     }
 
     /// Returns how many rows there are, skipped ones included.
@@ -139,7 +139,11 @@ impl View {
     /// Returns the slots whose row differs from the one in an earlier view, perhaps some others
     /// too. What both views share is not visited.
     pub(crate) fn slots_changed_since(&self, before: &Self) -> Vec<CommitId> {
-        self.rows.changed_since(&before.rows).map(|place| place.slot).collect()
+        self.rows
+            .changed_since(&before.rows)
+            .inspect(|_| crate::visit(1))
+            .map(|place| place.slot)
+            .collect()
     }
 
     #[cfg(test)]
