@@ -13,7 +13,7 @@ use tract_hooks::{BeforeCommit, BeforeCompress, RefMoved, ToolResultReceived};
 use crate::chosen::Chosen;
 use crate::error::{Error, Result};
 use crate::operation::Operation;
-use crate::plan::{BranchTip, Request, Selection, current_version, is_plain};
+use crate::plan::{BranchTip, Request, Selection, current_version, is_plain, unchanged_since};
 use crate::repo::Repo;
 use crate::spare::ReleasedContents;
 use crate::txn::Txn;
@@ -379,6 +379,11 @@ async fn add_all(
             Some(instead) => {
                 let request = instead.as_deref().unwrap_or(request);
                 let again = chosen.again(place, request);
+                if let (Some(Request::Edit { target, .. }), Some(version)) =
+                    (instead.as_deref(), chosen.replaced(place))
+                {
+                    Box::pin(check_decided_edit(txn, branch, *target, version)).await?;
+                }
                 txn.add_decided(branch, again.as_ref().unwrap_or(request)).await?
             }
             None => {
@@ -391,6 +396,18 @@ async fn add_all(
         commits.push(commit);
     }
     Ok(commits)
+}
+
+/// Checks that a message still says what it said when an edit of it was decided on.
+pub(crate) async fn check_decided_edit(
+    txn: &mut Txn<'_>,
+    branch: &RefName,
+    target: CommitId,
+    version: CommitId,
+) -> Result<()> {
+    let head = txn.head(branch).await?;
+    let line = txn.line(head).await?;
+    txn.plan_with(head, |records| unchanged_since(&line, records, target, version)).await
 }
 
 /// Returns what a ref must be, given what it was found to be.

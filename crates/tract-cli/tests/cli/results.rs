@@ -1,6 +1,6 @@
 //! Tool turns, what waits to be decided, and why a message reads as it does.
 
-use tract::hooks::{Hooks, ToolResultAction, ToolResultReceived};
+use tract::hooks::{BeforeCommit, CommitAction, Hooks, ToolResultAction, ToolResultReceived};
 use tract::{OpenOptions, block_on};
 
 use crate::support::Workspace;
@@ -79,6 +79,34 @@ fn what_waits_is_listed_shown_and_decided_once() {
     assert!(place.ok(&["pending", "show", &id]).contains("summarize"));
     place.ok(&["revert", commit]);
     assert!(place.ok(&["compile", "--to", "openai"]).contains("4111"));
+    place.is_clean();
+}
+
+#[test]
+fn an_edit_that_waits_does_not_replace_what_the_message_says_by_then() {
+    let place = Place::of(STREAM);
+    let url = format!("sqlite:{}", place.store().display());
+    let id = block_on(async {
+        let hooks = Hooks::new()
+            .on("ask-a-person", |_: &BeforeCommit| CommitAction::Defer("a person decides".into()));
+        let tract = OpenOptions::new().open(&url).await?.with_hooks(hooks);
+        let error = tract.edit("HEAD#1", "deferred").await.expect_err("it waits");
+        assert_eq!(error.code(), "deferred");
+        let id = tract.pending().await?.remove(0).id;
+        tract.store().close().await?;
+        Ok::<_, tract::Error>(id)
+    })
+    .expect("it is stored");
+    place.ok(&["edit", "HEAD#1", "corrected"]);
+    let between = place.id("HEAD");
+    for verb in [&["pending", "approve", &id][..], &["pending", "edit", &id, "mine"]] {
+        place.refused(verb, 1, "changed_since", &between[..8]);
+    }
+    assert!(place.ok(&["compile", "--to", "openai"]).contains("corrected"));
+    place.ok(&["pending", "show", &id]);
+    place.ok(&["revert", "HEAD"]);
+    place.ok(&["pending", "approve", &id]);
+    assert!(place.ok(&["compile", "--to", "openai"]).contains("deferred"));
     place.is_clean();
 }
 

@@ -1,7 +1,8 @@
 //! Decisions on pending approvals: each is made once, also when several try at the same time.
 
 use tract_core::{
-    Applied, Blob, By, Commit, Content, Draft, Op, Origin, RefName, RefTarget, ToolAnswer, ToolCall,
+    Applied, Blob, By, Commit, CommitId, Content, Draft, Op, Origin, RefName, RefTarget,
+    ToolAnswer, ToolCall,
 };
 use tract_hooks::{DecisionRecord, Hooks, Summarize};
 
@@ -12,11 +13,11 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::merge::{MergeOptions, Merged};
-use crate::plan::{Records, Request, Selection, plan};
+use crate::plan::{Records, Request, Selection, plan, version_of};
 use crate::repo::Repo;
 use crate::summarize::summary_of;
 use crate::txn::Txn;
-use crate::write::WriteOptions;
+use crate::write::{WriteOptions, check_decided_edit};
 
 /// A decision.
 enum DecisionKind {
@@ -118,7 +119,7 @@ impl Repo {
     ///
     /// # Errors
     /// [`Error::UnknownPending`], [`Error::AlreadyDecided`]; [`Error::Refused`] when it can no
-    /// longer be done, and then it stays pending.
+    /// longer be done, or when it is an edit of a message that changed since; then it stays pending.
     pub async fn approve(&self, id: &str) -> Result<RecordedDecision> {
         self.decide(id, DecisionKind::Approve).await
     }
@@ -169,7 +170,7 @@ impl Repo {
                     refused(&mut txn, &pending, reason, record.clone()).await?
                 }
                 DecisionKind::Approve | DecisionKind::Edit(_) | DecisionKind::Summarize(_) => {
-                    match carried_out(&mut txn, &pending.branch, &asked).await {
+                    match carried_out(&mut txn, &pending, &asked).await {
                         Ok(commit) => commit,
                         // What another one decided meanwhile cannot be done a second time: then the
                         // error is that it was decided already.
@@ -393,12 +394,35 @@ fn decided_request(
     Ok(asked)
 }
 
+/// Checks that a message still says what it said when an edit of it was deferred: what came since
+/// was seen neither by who asked for the edit nor by who decides.
+async fn check_version(txn: &mut Txn<'_>, pending: &Pending, target: CommitId) -> Result<()> {
+    let version = match pending.head {
+        // What was deferred as part of a larger write may follow commits that were never stored.
+        Some(head) if txn.repo().commit(head).await?.is_none() => target,
+        head => {
+            let line = txn.line(head).await?;
+            match txn.plan_with(head, |records| version_of(&line, records, target)).await {
+                Ok(version) => version,
+                // There was nothing to be replaced, and planning it says so, or finds it now.
+                Err(Error::Refused(_)) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    };
+    check_decided_edit(txn, &pending.branch, target, version).await
+}
+
 /// Does what was approved.
 async fn carried_out(
     txn: &mut Txn<'_>,
-    branch: &RefName,
+    pending: &Pending,
     asked: &PendingRequest,
 ) -> Result<Option<Commit>> {
+    let branch = &pending.branch;
+    if let PendingRequest::Edit { target, .. } = asked {
+        Box::pin(check_version(txn, pending, *target)).await?;
+    }
     if let Some(request) = asked.request() {
         return txn.add_decided(branch, &request).await.map(Some);
     }

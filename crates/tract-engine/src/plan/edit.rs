@@ -46,6 +46,22 @@ pub(super) fn visible(line: &Line, records: &Records, target: CommitId) -> Plan<
     }
 }
 
+/// Returns what a message says: the version that a commit of it has there.
+pub(crate) fn version_of(line: &Line, records: &Records, target: CommitId) -> Plan<CommitId> {
+    visible(line, records, target).map(|row| row.version)
+}
+
+/// Checks that a message still says what an edit of it was decided on.
+pub(crate) fn unchanged_since(
+    line: &Line,
+    records: &Records,
+    target: CommitId,
+    version: CommitId,
+) -> Plan<()> {
+    let now = version_of(line, records, target)?;
+    if now == version { Ok(()) } else { Err(Refusal::ChangedSince { target, version: now }.into()) }
+}
+
 /// Checks that a version is what its message says.
 pub(crate) fn current_version(line: &Line, records: &Records, version: CommitId) -> Plan<()> {
     let row = visible(line, records, version)?;

@@ -20,7 +20,7 @@ mod work;
 pub use tract_compile::Line;
 
 pub(crate) use self::append::{is_plain, plain};
-pub(crate) use self::edit::current_version;
+pub(crate) use self::edit::{current_version, unchanged_since, version_of};
 pub use self::merge::{MergeSides, merge};
 pub use self::records::{MissingRecords, Plan, Records, Stop};
 pub use self::refusal::{ConflictKind, MergeConflict, OpenCall, Refusal};

@@ -102,6 +102,13 @@ pub enum Refusal {
         /// The commits to revert first.
         by: Vec<CommitId>,
     },
+    /// A message changed after an edit of it was deferred, or shown to a handler.
+    ChangedSince {
+        /// The message that was named.
+        target: CommitId,
+        /// The version that it has now.
+        version: CommitId,
+    },
     /// A message would be shown next to its summary, or have two summaries.
     Hidden {
         /// The message.
@@ -158,6 +165,7 @@ impl Refusal {
             Self::NoMessage { .. } => "no_message",
             Self::NoTargets => "no_targets",
             Self::Superseded { .. } => "superseded",
+            Self::ChangedSince { .. } => "changed_since",
             Self::Hidden { .. } => "hidden",
             Self::Conflicts(_) => "merge_conflicts",
             Self::NoOpenCall { .. } => "no_open_call",
@@ -185,6 +193,10 @@ impl Refusal {
             Self::Superseded { by, .. } => vec![format!(
                 "revert {} first, or revert with cascade",
                 list(by.iter().map(CommitId::short))
+            )],
+            Self::ChangedSince { version, .. } => vec![format!(
+                "it now says what {} says; reject this edit, and make a new one if it is still needed",
+                version.short()
             )],
             Self::Hidden { by, .. } => {
                 vec![format!("revert the summary {} first", by.short())]
@@ -260,6 +272,12 @@ impl fmt::Display for Refusal {
                 "cannot revert {}: {} changed the same since",
                 target.short(),
                 list(by.iter().map(CommitId::short))
+            ),
+            Self::ChangedSince { target, version } => write!(
+                f,
+                "message {} has changed since this edit was asked for: {} replaced what it said",
+                target.short(),
+                version.short()
             ),
             Self::Hidden { target, by } => {
                 write!(

@@ -16,6 +16,9 @@ mod compress;
 // Summaries that lose races.
 mod compress_races;
 
+// Edits that are decided later than they were asked for.
+mod deferred_edits;
+
 // Taking back.
 mod revert;
 
