@@ -113,7 +113,7 @@ fn default_priority(kind: Option<&Kind>) -> Priority {
 }
 
 /// Returns the priority that a commit states; `None` when its operation states none.
-pub(crate) fn stated_priority(mark: &Commit) -> Option<Priority> {
+pub fn stated_priority(mark: &Commit) -> Option<Priority> {
     match &mark.op {
         Op::Append { priority, .. } => *priority,
         Op::Annotate { priority, .. } => Some(*priority),

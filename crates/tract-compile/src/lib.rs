@@ -29,7 +29,7 @@ mod view_id;
 pub use crate::compiled::{Compiled, TokenCount};
 pub use crate::compiler::{Compiler, DEFAULT_CACHE_BYTES};
 pub use crate::error::{CompileError, Result};
-pub use crate::fact::RowFact;
+pub use crate::fact::{RowFact, stated_priority};
 pub use crate::fold::{InvalidChange, appended, fold, inverse, resolved};
 pub use crate::ids::{IdHasher, IdMap, IdSet};
 pub use crate::line::Line;

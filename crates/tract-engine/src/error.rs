@@ -58,6 +58,14 @@ pub enum Error {
         /// What does not fit.
         what: String,
     },
+    /// A pattern that is no regular expression, or too large a one.
+    #[error("bad pattern {text:?}: {what}")]
+    BadPattern {
+        /// The pattern as it was given.
+        text: String,
+        /// What is wrong with it.
+        what: String,
+    },
     /// A commit is not among those of a line.
     #[error("commit {} is not on the line of {}", .commit.short(), .head.short())]
     NotOnLine {
@@ -243,6 +251,7 @@ impl Error {
             Self::UnknownRevision { .. } => "unknown_revision",
             Self::Ambiguous { .. } => "ambiguous_revision",
             Self::BadRevision { .. } => "bad_revision",
+            Self::BadPattern { .. } => "bad_pattern",
             Self::UnknownBranch { .. } => "unknown_branch",
             Self::NotOnLine { .. } => "not_on_line",
             Self::Exists { .. } => "exists",
@@ -309,6 +318,9 @@ impl Error {
                 "a revision is a branch, a tag or an id of 4 digits or more; then ~n, #n, @{n} or @{time}"
                     .to_owned(),
             ],
+            Self::BadPattern { .. } => {
+                vec!["`tract grep -F` takes a text as it is".to_owned()]
+            }
             Self::NotOnLine { .. } => vec!["`tract log` lists the commits of a line".to_owned()],
             Self::Exists { name, .. } => match name.tag_name() {
                 Some(_) => vec!["tags never move; choose another name".to_owned()],

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod apply;
+mod blame;
 mod branch;
 mod chosen;
 mod copy;
@@ -13,9 +14,11 @@ mod export;
 mod fetch;
 mod gc;
 pub mod graph;
+mod grep;
 mod heads;
 mod import;
 mod log;
+mod lost;
 mod merge;
 mod operation;
 mod overlay;
@@ -43,6 +46,7 @@ pub use crate::apply::{
     ApplyEvent, ApplyOptions, ApplyReport, LineError, StreamLine, apply_stream, number_lines,
     read_lines,
 };
+pub use crate::blame::{BlameAction, BlameCommit, BlameEntry, blame, concerns, slot_of};
 pub use crate::branch::{Branch, FIRST_BRANCH};
 pub use crate::copy::{CopiedRef, CopyOptions, CopyProgress, CopyReport, CopyStatus, OnCopy, copy};
 pub use crate::diff::{ConfigChange, Diff, MessageChange, diff, plain};
@@ -50,11 +54,15 @@ pub use crate::diff_line::{DiffLine, DiffLineKind};
 pub use crate::error::{Error, Result};
 pub use crate::export::{Export, ExportOptions, export};
 pub use crate::gc::{GcOptions, GcProgress, GcReport, KeptBy, ObjectCount, OnGc, gc};
+pub use crate::grep::{
+    Grep, GrepHit, GrepLine, GrepOptions, GrepPattern, GrepPatternBuilder, GrepStream, grep,
+};
 pub use crate::import::{
     ImportAnomaly, ImportAnomalyKind, ImportConversation, ImportOptions, ImportStatus, Imported,
     Importer, import,
 };
 pub use crate::log::{LogLine, LogPage, LogPages, describe, log, log_all, one_line};
+pub use crate::lost::{LostEntry, LostItem, LostKind, lost};
 pub use crate::merge::{MergeOptions, Merged};
 pub use crate::operation::Operation;
 pub use crate::pending::{

@@ -50,6 +50,8 @@ mod revision;
 mod runs;
 #[cfg(feature = "engine")]
 mod schemas;
+#[cfg(feature = "engine")]
+mod search;
 pub mod store;
 #[cfg(feature = "engine")]
 mod turns;

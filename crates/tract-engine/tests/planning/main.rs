@@ -40,6 +40,9 @@ mod undo_at_once;
 // One test for each defect of the program that this one follows.
 mod defects;
 
+// Reading: search, blame, what summaries lost.
+mod search;
+
 // Laws over random histories.
 mod random;
 

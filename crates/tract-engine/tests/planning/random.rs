@@ -8,6 +8,7 @@ use tract_engine::plan::{Request, Selection};
 use tract_engine::{Error, MergeOptions, Merged};
 
 use crate::fixture::{Desk, tool};
+use crate::search::{check_blame, check_grep};
 
 /// One thing to do; numbers choose among what there is then.
 #[derive(Clone, Debug)]
@@ -246,6 +247,29 @@ proptest! {
             if run.act(deed) {
                 run.check();
             }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn search_and_blame_agree_with_the_contexts(
+        deeds in prop::collection::vec(deed(), 1..60),
+        count in 1usize..6,
+    ) {
+        let mut run = Run::new();
+        for deed in &deeds {
+            run.act(deed);
+        }
+        let heads: Vec<CommitId> = run.desks.iter().rev().filter_map(Desk::head).collect();
+        let repo = &run.desk().repo;
+        check_grep(repo, &heads);
+        check_grep(repo, heads.get(..count).unwrap_or(&heads));
+        for head in heads {
+            check_grep(repo, &[head]);
+            check_blame(repo, head);
         }
     }
 }

@@ -1,0 +1,225 @@
+//! The fold, backward: which versions the contexts of heads show, newest first.
+//!
+//! A later change decides what an earlier one cannot, so that a walk from the heads knows of each
+//! message, when it reaches the commit that added it, whether and in which version it is a row of
+//! the view. Memory is kept for messages alone that a later commit touched, until the commit that
+//! added them is reached: plain messages cost none.
+//!
+//! Heads are numbered so that those that lead to a commit over first parents are a range.
+
+use std::ops::Range;
+
+use tract_compile::{IdMap, appended};
+use tract_core::{Change, Commit, CommitId, CommitRef};
+
+/// A row of a view: its version and its mark, and the heads whose view has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FoundRow {
+    pub(crate) slot: CommitId,
+    pub(crate) version: CommitId,
+    pub(crate) mark: Option<CommitId>,
+    pub(crate) heads: Range<u32>,
+}
+
+/// What later commits decided about a message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Decided {
+    /// Nothing that earlier commits say matters: it was removed, or found.
+    #[default]
+    All,
+    /// It is a row, of which these fields are known.
+    Fields { version: Option<CommitId>, mark: Option<Option<CommitId>> },
+}
+
+/// What is known of the messages that the commits so far touch. The ranges of one message are
+/// disjoint and in order.
+#[derive(Debug, Default)]
+pub(crate) struct BackwardFold {
+    slots: IdMap<CommitId, Vec<(Range<u32>, Decided)>>,
+}
+
+impl BackwardFold {
+    /// Goes back over a commit that `heads` lead to, and reports the rows that it adds to their
+    /// views. All commits that continue it come before it.
+    pub(crate) fn visit(
+        &mut self,
+        commit: &Commit,
+        changes: &[Change],
+        heads: &Range<u32>,
+        mut found: impl FnMut(FoundRow),
+    ) {
+        for change in changes.iter().rev() {
+            self.change(commit.id(), change, heads, &mut found);
+        }
+        // The key of an append is not used here.
+        if let Some(change) = appended(&tract_compile::View::empty(), commit) {
+            self.change(commit.id(), &change, heads, &mut found);
+        }
+    }
+
+    fn change(
+        &mut self,
+        commit: CommitId,
+        change: &Change,
+        heads: &Range<u32>,
+        found: &mut impl FnMut(FoundRow),
+    ) {
+        let id = |this: CommitRef| this.resolve(commit);
+        let slot = id(change.slot());
+        let mut decide = |heads: Range<u32>, before: Option<Decided>| match (change, before) {
+            (_, Some(Decided::All)) | (Change::Remove { .. }, None) => Decided::All,
+            // It was added again by a later commit, or the commits do not fit each other.
+            (Change::Remove { .. }, Some(Decided::Fields { .. })) => Decided::All,
+            (Change::Add { row, .. }, before) => {
+                let (version, mark) = match before {
+                    Some(Decided::Fields { version, mark }) => (version, mark),
+                    Some(Decided::All) | None => (None, None),
+                };
+                let version = version.unwrap_or_else(|| id(row.version));
+                let mark = mark.unwrap_or_else(|| row.mark.map(id));
+                found(FoundRow { slot, version, mark, heads });
+                Decided::All
+            }
+            (Change::Version { to, .. }, None) => {
+                Decided::Fields { version: Some(id(*to)), mark: None }
+            }
+            (Change::Version { to, .. }, Some(Decided::Fields { version, mark })) => {
+                Decided::Fields { version: version.or_else(|| Some(id(*to))), mark }
+            }
+            (Change::Mark { to, .. }, None) => {
+                Decided::Fields { version: None, mark: Some(to.map(id)) }
+            }
+            (Change::Mark { to, .. }, Some(Decided::Fields { version, mark })) => {
+                Decided::Fields { version, mark: mark.or_else(|| Some(to.map(id))) }
+            }
+        };
+        // Earlier commits cannot name the commit that adds the message.
+        let is_first = slot == commit;
+        let Some(known) = self.slots.remove(&slot) else {
+            let decided = decide(heads.clone(), None);
+            if !is_first {
+                self.slots.insert(slot, vec![(heads.clone(), decided)]);
+            }
+            return;
+        };
+        let mut after: Vec<(Range<u32>, Decided)> = Vec::with_capacity(known.len() + 1);
+        // What other branches decided stays apart: not all commits of these heads were visited.
+        let mut keep = |range: Range<u32>, decided: Decided| match after.last_mut() {
+            Some((last, same))
+                if last.end == range.start
+                    && last.start >= heads.start
+                    && range.end <= heads.end
+                    && *same == decided =>
+            {
+                last.end = range.end;
+            }
+            Some(_) | None => after.push((range, decided)),
+        };
+        let mut at = heads.start;
+        for (range, before) in known {
+            if range.end <= heads.start || range.start >= heads.end {
+                // Another branch, which does not lead here.
+                if range.start >= heads.end && at < heads.end {
+                    let rest = at..heads.end;
+                    at = heads.end;
+                    let decided = decide(rest.clone(), None);
+                    if !is_first {
+                        keep(rest, decided);
+                    }
+                }
+                keep(range, before);
+                continue;
+            }
+            if at < range.start {
+                let decided = decide(at..range.start, None);
+                if !is_first {
+                    keep(at..range.start, decided);
+                }
+            }
+            at = range.end;
+            let decided = decide(range.clone(), Some(before));
+            if !is_first {
+                keep(range, decided);
+            }
+        }
+        if at < heads.end {
+            let decided = decide(at..heads.end, None);
+            if !is_first {
+                keep(at..heads.end, decided);
+            }
+        }
+        if !after.is_empty() {
+            self.slots.insert(slot, after);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tract_core::{By, CommitRecord, Op};
+
+    use super::*;
+
+    fn append(parent: Option<CommitId>, n: usize) -> Commit {
+        let mut record = CommitRecord::new(Op::append(), By::User);
+        record.parents.extend(parent);
+        record.kind = Some(tract_core::Kind::User);
+        record.content = Some(tract_core::Blob::seal(format!("\"{n}\"")).id());
+        Commit::seal(record).expect("a record")
+    }
+
+    fn edit(parent: CommitId, slot: CommitId) -> Commit {
+        let mut record = CommitRecord::new(Op::Edit { target: slot }, By::User);
+        record.parents.push(parent);
+        record.kind = Some(tract_core::Kind::User);
+        record.content = Some(tract_core::Blob::seal("\"edited\"").id());
+        let (slot, to) = (CommitRef::Id(slot), CommitRef::This);
+        record.changes = tract_core::Changes::List(vec![Change::Version { slot, from: slot, to }]);
+        Commit::seal(record).expect("a record")
+    }
+
+    #[test]
+    fn memory_is_kept_for_messages_that_were_touched_until_they_are_reached() {
+        let mut commits = Vec::new();
+        for n in 0..1000 {
+            commits.push(append(commits.last().map(Commit::id), n));
+        }
+        let edited = commits[10].id();
+        let edit = edit(commits[999].id(), edited);
+        let changes = match &edit.changes {
+            tract_core::Changes::List(list) => list.clone(),
+            tract_core::Changes::Blob(_) => Vec::new(),
+        };
+        let mut fold = BackwardFold::default();
+        let mut found = Vec::new();
+        fold.visit(&edit, &changes, &(0..1), |row| found.push(row));
+        for commit in commits.iter().rev() {
+            assert!(fold.slots.len() <= 1, "{} messages are kept", fold.slots.len());
+            fold.visit(commit, &[], &(0..1), |row| found.push(row));
+        }
+        assert!(fold.slots.is_empty());
+        assert_eq!(found.len(), 1000);
+        assert_eq!((found[989].slot, found[989].version), (edited, edit.id()));
+    }
+
+    #[test]
+    fn many_branches_that_end_at_one_commit_cost_one_entry() {
+        let first = append(None, 0);
+        let mut fold = BackwardFold::default();
+        for head in 0..100 {
+            let row = tract_core::RowFields {
+                key: 0,
+                version: first.id().into(),
+                mark: None,
+                answers: None,
+            };
+            let change = Change::Remove { slot: first.id().into(), row };
+            fold.visit(&edit(first.id(), first.id()), &[change], &(head..head + 1), |_| ());
+        }
+        let second = edit(first.id(), first.id());
+        let mark = Change::Mark { slot: first.id().into(), from: None, to: None };
+        fold.visit(&second, &[mark], &(0..100), |_| ());
+        assert_eq!(fold.slots.values().map(Vec::len).collect::<Vec<_>>(), [1]);
+        fold.visit(&first, &[], &(0..100), |row| panic!("{row:?} was removed"));
+    }
+}

@@ -1,0 +1,70 @@
+//! Reading histories: search, who made what, what summaries lost.
+
+use tract_core::{Commit, CommitId};
+use tract_engine::{BlameEntry, Grep, GrepOptions, GrepPattern, LostEntry};
+
+use crate::error::Result;
+use crate::handle::Tract;
+
+impl Tract {
+    /// Searches the messages and tool definitions that commits lead to, line by line. Hits come
+    /// while the search is under way, each content once; [`Grep::into_stream`] makes a `Stream` of
+    /// it.
+    ///
+    /// ```
+    /// # tract::block_on(async {
+    /// use tract::engine::{GrepOptions, GrepPattern};
+    /// let tract = tract::open("memory:").await?;
+    /// let question = tract.user("Why does the login\ntime out?").await?;
+    /// let pattern = GrepPattern::new().word(true).regex("time out")?;
+    /// let mut grep = tract.grep(&[question.id()], pattern, GrepOptions::new()).await?;
+    /// let hits = grep.next_hits().await?.unwrap_or_default();
+    /// assert_eq!((hits[0].commit, hits[0].lines[0].number), (question.id(), 2));
+    /// assert_eq!(grep.next_hits().await?, None);
+    /// # Ok::<(), tract::Error>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// As [`tract_engine::grep`].
+    pub async fn grep(
+        &self,
+        heads: &[CommitId],
+        pattern: GrepPattern,
+        options: GrepOptions,
+    ) -> Result<Grep> {
+        Ok(tract_engine::grep(self.repo(), heads, pattern, options).await?)
+    }
+
+    /// Finds the commits that made each message of a context what it is.
+    ///
+    /// # Errors
+    /// As [`tract_engine::blame`].
+    pub async fn blame(&self, head: CommitId) -> Result<Vec<BlameEntry>> {
+        Ok(tract_engine::blame(self.repo(), head).await?)
+    }
+
+    /// Returns the lasting name of the message that a commit added, edited or wrote as a summary.
+    ///
+    /// # Errors
+    /// `no_message` when it did none of these.
+    pub async fn slot_of(&self, version: CommitId) -> Result<CommitId> {
+        Ok(tract_engine::slot_of(self.repo(), version).await?)
+    }
+
+    /// Returns whether a commit changes something about a message, named by its slot.
+    ///
+    /// # Errors
+    /// When its list of changes cannot be read.
+    pub async fn concerns(&self, commit: &Commit, slot: CommitId) -> Result<bool> {
+        Ok(tract_engine::concerns(self.repo(), commit, slot).await?)
+    }
+
+    /// Finds what the summaries of a context hid that it says nowhere else.
+    ///
+    /// # Errors
+    /// As [`tract_engine::lost`].
+    pub async fn lost(&self, head: CommitId) -> Result<Vec<LostEntry>> {
+        Ok(tract_engine::lost(self.repo(), head).await?)
+    }
+}
