@@ -92,6 +92,12 @@ pub(crate) enum Command {
     Cat(verb::cat::Cat),
     /// Show one commit: what it says and what it changed.
     Show(verb::show::Show),
+    /// Search messages, tool calls, results and definitions.
+    Grep(verb::grep::Grep),
+    /// Show who made each message of a context what it is.
+    Blame(verb::blame::Blame),
+    /// Show what summaries hid that nothing says again.
+    Lost(verb::lost::Lost),
     /// Compare the messages and tools of two revisions.
     Diff(verb::diff::Diff),
     /// List, make, rename or delete branches.
@@ -190,6 +196,9 @@ impl Command {
             | Self::Show(_)
             | Self::Bench(_)
             | Self::Diff(_)
+            | Self::Grep(_)
+            | Self::Blame(_)
+            | Self::Lost(_)
             | Self::Expand(_)
             | Self::Export(_)
             | Self::Compile(_)

@@ -101,6 +101,16 @@ pub(crate) fn progress(what: &'static str, things: &'static str) -> ProgressBar 
     bar
 }
 
+/// A count on stderr, where how much there is to do is not known; nothing where that is no terminal.
+pub(crate) fn counter(what: &'static str, things: &'static str) -> ProgressBar {
+    let bar = ProgressBar::no_length();
+    if let Ok(style) = ProgressStyle::with_template(&format!("{what} {{human_pos}} {things}")) {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

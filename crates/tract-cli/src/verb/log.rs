@@ -27,6 +27,7 @@ Examples:
   tract log --oneline -n 10 main             the last ten, one short line each
   tract log -p --role user                   what users said, in full
   tract log --tool get_weather --since 2026-01-31T00:00:00Z
+  tract log --slot 'main#3'                  what happened to one message
   tract log main --limit 5 --json            one record a line, with its id as `commit`")]
 pub(crate) struct Log {
     /// Where to begin; several revisions are shown as a graph.
@@ -36,7 +37,7 @@ pub(crate) struct Log {
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<usize>,
     /// Draw where branches part and meet.
-    #[arg(long, short, conflicts_with_all = ["since", "until", "role", "tool"])]
+    #[arg(long, short, conflicts_with_all = ["since", "until", "role", "tool", "slot"])]
     graph: bool,
     /// Begin at every branch.
     #[arg(long, short)]
@@ -59,6 +60,9 @@ pub(crate) struct Log {
     /// Only messages that call this tool, and its results.
     #[arg(long, value_name = "TOOL")]
     tool: Option<String>,
+    /// Only commits that concern the message that REV added or edited, such as `main#3`.
+    #[arg(long, value_name = "REV")]
+    slot: Option<String>,
 }
 
 /// Who says a message.
@@ -75,16 +79,21 @@ pub(crate) enum RoleWord {
 }
 
 impl RoleWord {
+    /// Returns the kind of its messages.
+    pub(crate) fn kind(self) -> Kind {
+        match self {
+            Self::System => Kind::System,
+            Self::User => Kind::User,
+            Self::Assistant => Kind::Assistant,
+            Self::Tool => Kind::ToolResult,
+            Self::Reasoning => Kind::Reasoning,
+            Self::Note => Kind::Note,
+        }
+    }
+
     /// Whether a message of this kind has the role.
     pub(crate) fn fits(self, kind: &str) -> bool {
-        kind == match self {
-            Self::System => "system",
-            Self::User => "user",
-            Self::Assistant => "assistant",
-            Self::Tool => "tool_result",
-            Self::Reasoning => "reasoning",
-            Self::Note => "note",
-        }
+        kind == self.kind().as_str()
     }
 }
 
@@ -93,7 +102,11 @@ const DEFAULT_LIMIT: usize = 30;
 
 impl Log {
     fn is_filtered(&self) -> bool {
-        self.since.is_some() || self.until.is_some() || !self.role.is_empty() || self.tool.is_some()
+        self.since.is_some()
+            || self.until.is_some()
+            || !self.role.is_empty()
+            || self.tool.is_some()
+            || self.slot.is_some()
     }
 
     /// Whether a commit is asked for, as far as its record says.
@@ -135,6 +148,10 @@ pub(crate) async fn run(context: &mut Context<'_>, log: Log) -> Outcome<()> {
         (false, [head]) => numbers(&tract, *head).await?,
         _ => HashMap::new(),
     };
+    let slot = match &log.slot {
+        Some(revision) => Some(tract.slot_of(tract.resolve(revision.as_str()).await?).await?),
+        None => None,
+    };
     let mut printer = Printer::new(&tract, graph, numbers).await?;
     let (mut shown, mut seen) = (0, 0);
     // Page by page: what was printed is not kept, and a reader that has enough ends it.
@@ -142,7 +159,7 @@ pub(crate) async fn run(context: &mut Context<'_>, log: Log) -> Outcome<()> {
         && let Some(commits) = pages.next_page().await?
     {
         seen += commits.len();
-        let found = found(&tract, &log, commits, limit - shown).await?;
+        let found = found(&tract, &log, slot, commits, limit - shown).await?;
         shown += found.len();
         if context.out.is_json() {
             for (commit, _) in &found {
@@ -174,10 +191,20 @@ pub(crate) async fn run(context: &mut Context<'_>, log: Log) -> Outcome<()> {
 async fn found(
     tract: &Tract,
     log: &Log,
+    slot: Option<CommitId>,
     mut commits: Vec<Commit>,
     most: usize,
 ) -> Outcome<Vec<(Commit, LogLine)>> {
     commits.retain(|commit| log.takes(commit));
+    if let Some(slot) = slot {
+        let mut concerning = Vec::new();
+        for commit in commits {
+            if tract.concerns(&commit, slot).await? {
+                concerning.push(commit);
+            }
+        }
+        commits = concerning;
+    }
     if log.tool.is_none() {
         commits.truncate(most);
     }

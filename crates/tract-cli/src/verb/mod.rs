@@ -5,6 +5,7 @@ pub(crate) mod apply;
 #[cfg(feature = "http")]
 pub(crate) mod ask;
 pub(crate) mod bench;
+pub(crate) mod blame;
 pub(crate) mod branch;
 pub(crate) mod cat;
 pub(crate) mod checkout;
@@ -22,10 +23,12 @@ pub(crate) mod edit;
 pub(crate) mod expand;
 pub(crate) mod export;
 pub(crate) mod gc;
+pub(crate) mod grep;
 pub(crate) mod hydrate;
 pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod log;
+pub(crate) mod lost;
 pub(crate) mod man;
 #[cfg(feature = "mcp")]
 pub(crate) mod mcp;
@@ -104,6 +107,9 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Log(log) => log::run(context, log).await,
         Command::Cat(cat) => cat::run(context, cat).await,
         Command::Show(show) => show::run(context, show).await,
+        Command::Grep(grep) => grep::run(context, grep).await,
+        Command::Blame(blame) => blame::run(context, blame).await,
+        Command::Lost(lost) => lost::run(context, lost).await,
         Command::Diff(diff) => diff::run(context, diff).await,
         Command::Bench(bench) => bench::run(context, &bench).await,
         Command::Branch(branch) => branch::run(context, branch).await,

@@ -60,6 +60,8 @@ mod results;
 mod streams;
 // What people read: `log`, `cat`, the pager.
 mod reading;
+// Text found in histories.
+mod search;
 // Text from outside on a terminal and in JSON.
 mod terminal;
 // Undo of whole commands, of one process and of several.

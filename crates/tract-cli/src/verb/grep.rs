@@ -1,0 +1,306 @@
+//! `tract grep`
+
+use std::ops::Range;
+
+use clap::Args;
+use indicatif::ProgressBar;
+use serde::Serialize;
+use tract::core::BlobId;
+use tract::engine::{self, GrepHit, GrepOptions, GrepPattern};
+use tract::{CommitId, Kind, Tract};
+
+use super::log::RoleWord;
+use crate::context::Context;
+use crate::escape;
+use crate::failure::{Failure, Outcome};
+use crate::input;
+use crate::out::Output;
+use crate::render::{self, count};
+use crate::style::{self, BAD, DIM, ID, REF, Styled};
+
+/// Search messages, tool calls, results and tool definitions, line by line.
+///
+/// Searches what the context of each revision shows, newest first, and prints hits as they are
+/// found. A text that several branches show is printed once, with all of them. Arguments of calls
+/// and definitions of tools are searched as lines `path: value`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+PATTERN is a regular expression in the syntax of https://docs.rs/regex; any takes linear time.
+Exit code 1 when nothing matches.
+Examples:
+  tract grep timeout                         this branch
+  tract grep -i -w 'error|panic' --all       every branch, whole words, any case
+  tract grep -F 'rm -rf' --tool bash         in the calls of a tool and their results
+  tract grep --hidden sk-                    also in what was edited, summarized or skipped
+  tract grep TODO main work -C 2 --json      two branches; one hit a line")]
+pub(crate) struct Grep {
+    /// What to search for.
+    #[arg(value_name = "PATTERN", allow_hyphen_values = true)]
+    pattern: String,
+    /// Where to search [default: HEAD]
+    #[arg(value_name = "REV", conflicts_with_all = ["all", "all_repos"])]
+    revisions: Vec<String>,
+    /// Search every branch.
+    #[arg(long, short)]
+    all: bool,
+    /// Search every branch of every repository of the store.
+    #[arg(long)]
+    all_repos: bool,
+    /// Take PATTERN as a text, not as a regular expression.
+    #[arg(long, short = 'F')]
+    fixed_strings: bool,
+    /// Ignore upper and lower case.
+    #[arg(long, short)]
+    ignore_case: bool,
+    /// Match whole words alone.
+    #[arg(long, short)]
+    word_regexp: bool,
+    /// Only messages of this role, no tool definitions; may be given several times.
+    #[arg(long, value_enum)]
+    role: Vec<RoleWord>,
+    /// Only messages that call this tool, its results, and its definition.
+    #[arg(long, value_name = "TOOL")]
+    tool: Option<String>,
+    /// Only messages of commits made at this time or later, no tool definitions. A commit without a time is left out.
+    #[arg(long, value_name = "TIME", value_parser = input::time)]
+    since: Option<i64>,
+    /// Only messages of commits made at this time or earlier, no tool definitions. A commit without a time is left out.
+    #[arg(long, value_name = "TIME", value_parser = input::time)]
+    until: Option<i64>,
+    /// Print this many lines before and after each match.
+    #[arg(long, short = 'C', value_name = "N", default_value_t = 0, hide_default_value = true)]
+    context: usize,
+    /// Search also what no context shows: edited, summarized, skipped and reverted messages, and
+    /// tools no longer in force.
+    #[arg(long)]
+    hidden: bool,
+}
+
+impl Grep {
+    fn pattern(&self) -> Outcome<GrepPattern> {
+        let pattern = GrepPattern::new().ignore_case(self.ignore_case).word(self.word_regexp);
+        let pattern = match self.fixed_strings {
+            true => pattern.text(&self.pattern),
+            false => pattern.regex(&self.pattern),
+        };
+        // Exit code 1 would say that it was searched for.
+        pattern.map_err(|error| {
+            let notes = error.notes();
+            notes.into_iter().fold(Failure::usage(error.to_string()), Failure::note)
+        })
+    }
+
+    fn options(&self) -> GrepOptions {
+        let mut options = GrepOptions::new().context(self.context).hidden(self.hidden);
+        options.kinds = self.role.iter().map(|role| role.kind()).collect();
+        options.tool.clone_from(&self.tool);
+        options.since = self.since;
+        options.until = self.until;
+        options
+    }
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repo: Option<&'a str>,
+    commit: CommitId,
+    content: BlobId,
+    kind: &'a str,
+    tool_names: &'a [String],
+    at: Option<String>,
+    branches: Vec<&'a str>,
+    hidden: bool,
+    lines: Vec<LineDocument<'a>>,
+}
+
+#[derive(Serialize)]
+struct LineDocument<'a> {
+    part: &'a str,
+    part_index: usize,
+    line: usize,
+    text: &'a str,
+    matched: Option<[usize; 2]>,
+}
+
+pub(crate) async fn run(context: &mut Context<'_>, grep: Grep) -> Outcome<()> {
+    let pattern = grep.pattern()?;
+    let tract = context.open().await?;
+    context.out.page();
+    let bar = render::counter("searched", "messages");
+    let found = search_all(context, &grep, &tract, &pattern, &bar).await;
+    bar.finish_and_clear();
+    match found? {
+        0 if !context.out.is_lost() => Err(Failure::reported_no()),
+        _ => Ok(()),
+    }
+}
+
+/// Searches one repository or all of them, and returns how many hits there were.
+async fn search_all(
+    context: &mut Context<'_>,
+    grep: &Grep,
+    tract: &Tract,
+    pattern: &GrepPattern,
+    bar: &ProgressBar,
+) -> Outcome<usize> {
+    let mut found = 0;
+    let mut searched = Vec::new();
+    if grep.all_repos {
+        for repo in tract.store().repos().await? {
+            let options = tract::OpenOptions::new().repo(repo.as_str()).create(false);
+            let tract = options.open_store(tract.store().clone()).await?;
+            let heads = branches(&tract).await?;
+            searched.extend(heads.iter().map(|(name, _)| name.clone()));
+            let repo = Some(repo.as_str());
+            found += search(context, grep, &tract, (repo, &heads), pattern, bar).await?;
+        }
+    } else {
+        let heads = heads(tract, grep).await?;
+        searched.extend(heads.iter().map(|(name, _)| name.clone()));
+        found += search(context, grep, tract, (None, &heads), pattern, bar).await?;
+    }
+    if found == 0 && !context.out.is_json() {
+        let place = match searched.as_slice() {
+            [one] => escape::line(one).into_owned(),
+            many => count(many.len(), "branch"),
+        };
+        let more =
+            if grep.hidden { "" } else { "; --hidden searches what was edited or hidden too" };
+        bar.suspend(|| context.out.say(format_args!("nothing matches in {place}{more}")));
+    }
+    Ok(found)
+}
+
+async fn search(
+    context: &mut Context<'_>,
+    grep: &Grep,
+    tract: &Tract,
+    (repo, heads): (Option<&str>, &[(String, CommitId)]),
+    pattern: &GrepPattern,
+    bar: &ProgressBar,
+) -> Outcome<usize> {
+    let names: Vec<&str> = heads.iter().map(|(name, _)| name.as_str()).collect();
+    let heads: Vec<CommitId> = heads.iter().map(|(_, head)| *head).collect();
+    let mut search = tract.grep(&heads, pattern.clone(), grep.options()).await?;
+    let mut found = 0;
+    while let Some(hits) = next_hits(&mut search).await? {
+        found += hits.len();
+        bar.set_position(search.searched() as u64);
+        bar.suspend(|| hits.iter().try_for_each(|hit| print(context.out, repo, &names, hit)))?;
+        context.out.flush()?;
+        if context.out.is_lost() {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+async fn next_hits(search: &mut engine::Grep) -> Outcome<Option<Vec<GrepHit>>> {
+    Ok(search.next_hits().await?)
+}
+
+/// Returns what to search, by name. A branch without commits has nothing to search.
+async fn heads(tract: &Tract, grep: &Grep) -> Outcome<Vec<(String, CommitId)>> {
+    if grep.all {
+        return branches(tract).await;
+    }
+    if grep.revisions.is_empty() {
+        let head = tract.head().await?;
+        return Ok(head.map(|head| (tract.branch_name().to_owned(), head)).into_iter().collect());
+    }
+    let ids = tract.resolve_all(&grep.revisions).await?;
+    Ok(grep.revisions.iter().cloned().zip(ids).collect())
+}
+
+async fn branches(tract: &Tract) -> Outcome<Vec<(String, CommitId)>> {
+    let branches = tract.branches().await?;
+    Ok(branches.into_iter().map(|branch| (branch.name, branch.head)).collect())
+}
+
+/// Branches of a hit that are printed for people.
+const MOST_BRANCHES: usize = 3;
+
+fn print(out: &mut Output, repo: Option<&str>, names: &[&str], hit: &GrepHit) -> Outcome<()> {
+    let branches: Vec<&str> =
+        hit.heads.iter().filter_map(|head| names.get(*head)).copied().collect();
+    let kind = hit.kind.as_ref().map_or("definition", Kind::as_str);
+    if out.is_json() {
+        let lines = hit.lines.iter().map(|line| LineDocument {
+            part: line.part,
+            part_index: line.part_index,
+            line: line.number,
+            text: &line.text,
+            matched: line.matched.as_ref().map(|matched| [matched.start, matched.end]),
+        });
+        return out.json(&Document {
+            repo,
+            commit: hit.commit,
+            content: hit.content,
+            kind,
+            tool_names: &hit.tool_names,
+            at: hit.created_at.and_then(tract::time::format_rfc3339),
+            hidden: branches.is_empty(),
+            branches,
+            lines: lines.collect(),
+        });
+    }
+    let mut shown_in = match branches.as_slice() {
+        [] => "hidden".to_owned(),
+        branches => branches.iter().take(MOST_BRANCHES).copied().collect::<Vec<_>>().join(" "),
+    };
+    if let Some(repo) = repo {
+        shown_in = format!("{repo}: {shown_in}");
+    }
+    if branches.len() > MOST_BRANCHES {
+        shown_in.push_str(&format!(" and {} more", branches.len() - MOST_BRANCHES));
+    }
+    let shown_style = if branches.is_empty() { DIM } else { REF };
+    let tools = hit.tool_names.join(", ");
+    out.line(format_args!(
+        "{} {}  {}  {}{}",
+        Styled(ID, hit.commit.short()),
+        Styled(shown_style, escape::line(&shown_in)),
+        Styled(style::kind(kind), escape::line(kind)),
+        escape::line(&tools),
+        if tools.is_empty() { "" } else { "  " },
+    ))?;
+    let mut last: Option<(usize, usize)> = None;
+    for line in &hit.lines {
+        if last.is_some_and(|(part, number)| part != line.part_index || number + 1 < line.number) {
+            out.line(Styled(DIM, "    --"))?;
+        }
+        last = Some((line.part_index, line.number));
+        let sign = if line.matched.is_some() { ':' } else { '-' };
+        let number = format!("{:>6}{sign}", line.number);
+        let width = out.columns().saturating_sub(number.len() + 1).max(20);
+        let text = around(&line.text, line.matched.clone(), width);
+        out.line(format_args!("{} {text}", Styled(DIM, number)))?;
+    }
+    Ok(())
+}
+
+/// Returns what of a line fits, its match marked and in it.
+fn around(line: &str, matched: Option<Range<usize>>, width: usize) -> String {
+    let matched = matched.unwrap_or(0..0);
+    let (before, rest) = line.split_at_checked(matched.start).unwrap_or(("", line));
+    let (found, after) = rest.split_at_checked(matched.len()).unwrap_or((rest, ""));
+    let from = match line.len() <= width {
+        true => 0,
+        false => before.char_indices().rev().nth(width / 3).map_or(0, |(place, _)| place),
+    };
+    let cut = if from > 0 { "…" } else { "" };
+    let before = format!("{cut}{}", escape::line(before.get(from..).unwrap_or_default()));
+    let found = beginning(found, width);
+    let used = escape::width(&before) + escape::width(&found);
+    let after = beginning(after, width.saturating_sub(used));
+    format!("{before}{}{after}", Styled(BAD, found))
+}
+
+/// Returns the first characters of a text, white space as it is.
+fn beginning(text: &str, characters: usize) -> String {
+    match text.char_indices().nth(characters) {
+        Some((end, _)) => format!("{}…", escape::line(text.get(..end).unwrap_or_default())),
+        None => escape::line(text).into_owned(),
+    }
+}

@@ -1,0 +1,206 @@
+//! `grep`, `blame`, `log --slot` and `lost`: what they find, and what they refuse.
+
+use serde_json::{Value, json};
+
+use crate::support::Place;
+
+/// Two branches that share a beginning; an edit, a summary and a tool.
+const STREAM: &str = r#"
+{"op":"set_tools","tools":[{"type":"function","function":{"name":"bash","description":"Run a needle in a shell","parameters":{"type":"object"}}}]}
+{"op":"system","text":"Be brief.","at":"2026-01-31T09:00:00Z"}
+{"op":"user","text":"Where is the needle?\nIn the hay.","mark":"q","at":"2026-01-31T09:01:00Z"}
+{"op":"assistant","text":"I look.","tool_calls":[{"id":"c1","name":"bash","arguments":{"command":"grep -n \"needle\" hay\nls"}}],"mark":"call","at":"2026-01-31T09:02:00Z"}
+{"op":"tool_result","call_id":"c1","content":"12: a Needle","at":"2026-01-31T09:03:00Z"}
+{"op":"branch","name":"work","from":":call"}
+{"op":"user","text":"the secret needle","mark":"s","at":"2026-01-31T10:00:00Z"}
+{"op":"edit","target":":s","text":"the public needle","at":"2026-01-31T10:01:00Z"}
+"#;
+
+fn lines(hit: &Value) -> Vec<&str> {
+    let lines = hit["lines"].as_array().expect("lines").iter();
+    lines.map(|line| line["text"].as_str().expect("a text")).collect()
+}
+
+fn kinds(hits: &[Value]) -> Vec<&str> {
+    hits.iter().map(|hit| hit["kind"].as_str().expect("a kind")).collect()
+}
+
+#[test]
+fn grep_prints_each_text_once_with_the_branches_that_show_it() {
+    let place = Place::of(STREAM);
+    let one = place.json(&["grep", "needle", "--json"]);
+    assert_eq!(kinds(&one), ["definition", "user", "assistant", "user"], "{one:?}");
+    assert_eq!(lines(&one[0]), ["function.description: Run a needle in a shell"]);
+    assert_eq!(lines(&one[1]), ["the public needle"], "what an edit replaced is not searched");
+    assert_eq!(lines(&one[2]), ["command: grep -n \"needle\" hay"], "no escapes of JSON");
+    assert_eq!(lines(&one[3]), ["Where is the needle?"]);
+    assert_eq!(one[3]["lines"][0]["matched"], json!([13, 19]));
+    assert_eq!(one[3]["branches"], json!(["main"]));
+
+    let all = place.json(&["grep", "-i", "needle", "--all", "--json"]);
+    let of = |text: &str| {
+        let found: Vec<&Value> = all.iter().filter(|hit| lines(hit)[0].contains(text)).collect();
+        assert_eq!(found.len(), 1, "{text}: {found:?}");
+        found[0]["branches"].clone()
+    };
+    assert_eq!(of("Where is"), json!(["main", "work"]));
+    assert_eq!(of("Run a needle"), json!(["main", "work"]));
+    assert_eq!(of("public"), json!(["main"]));
+    assert_eq!(all.len(), 5);
+
+    let hidden = place.json(&["grep", "secret", "--hidden", "--json"]);
+    assert_eq!(hidden.len(), 1);
+    assert_eq!((&hidden[0]["hidden"], &hidden[0]["branches"]), (&json!(true), &json!([])));
+    let people = place.ok(&["grep", "secret", "--hidden"]);
+    assert!(people.contains("hidden  user") && people.contains("1: the secret needle"), "{people}");
+}
+
+#[test]
+fn grep_searches_what_is_asked_for() {
+    let place = Place::of(STREAM);
+    let count = |arguments: &[&str]| {
+        let ran = place.run(&[&["grep", "--json"], arguments].concat());
+        let found = ran.lines().len();
+        assert_eq!(ran.code, Some(i32::from(found == 0)), "{ran:?}");
+        found
+    };
+    assert_eq!(count(&["needle"]), 4);
+    assert_eq!(count(&["-i", "needle"]), 5);
+    assert_eq!(count(&["needl", "-w"]), 0);
+    assert_eq!(count(&["NEEDLE", "-iw"]), 5);
+    assert_eq!(count(&["need.e"]), 4);
+    assert_eq!(count(&["need.e", "-F"]), 0);
+    assert_eq!(count(&["-F", "\"needle\""]), 1);
+    assert_eq!(count(&["^In the hay.$"]), 1, "anchors are those of a line");
+    assert_eq!(count(&["needle.*hay", "--role", "user"]), 0, "a match is in one line");
+    assert_eq!(count(&["needle", "--role", "user"]), 2);
+    assert_eq!(count(&["-i", "needle", "--tool", "bash"]), 3, "definition, call and result");
+    assert_eq!(count(&["needle", "--tool", "other"]), 0);
+    assert_eq!(count(&["needle", "--since", "2026-01-31T10:00:00Z"]), 1);
+    assert_eq!(count(&["needle", "--until", "2026-01-31T09:01:00Z"]), 1);
+    assert_eq!(count(&["needle", "work"]), 3);
+    assert_eq!(count(&["needle", "work", "main"]), 4);
+    assert_eq!(count(&["needle", "main~3"]), 3);
+    assert_eq!(count(&["--", "-n"]), 1);
+
+    let with_context = place.json(&["grep", "hay", "--role", "user", "-C", "1", "--json"]);
+    assert_eq!(lines(&with_context[0]), ["Where is the needle?", "In the hay."]);
+    assert_eq!(with_context[0]["lines"][0]["matched"], Value::Null);
+}
+
+#[test]
+fn grep_searches_all_repositories_of_a_store() {
+    let place = Place::of(STREAM);
+    place.ok(&["--repo", "other", "init"]);
+    place.ok(&["--repo", "other", "commit", "user", "one needle more"]);
+    let hits = place.json(&["grep", "needle", "--all-repos", "--json"]);
+    let repos: Vec<&str> = hits.iter().filter_map(|hit| hit["repo"].as_str()).collect();
+    assert_eq!(repos, ["default", "default", "default", "default", "other"]);
+    assert_eq!(place.json(&["grep", "needle", "--json"]).len(), 4, "one repository alone");
+}
+
+#[test]
+fn what_grep_cannot_do_is_an_error_and_no_match_is_exit_code_one() {
+    let place = Place::new();
+    let ran = place.run(&["grep", "x"]).expect(1);
+    assert_eq!(
+        (ran.stdout.as_str(), ran.stderr.contains("nothing matches")),
+        ("", true),
+        "{ran:?}"
+    );
+    let before = std::fs::read(place.store()).expect("the store");
+    for bad in ["(", "a{9,1}", r"(?:\w{1000}){1000}"] {
+        place.refused(&["grep", bad], 2, "usage", "bad pattern");
+    }
+    place.refused(&["grep", "x", "nowhere"], 1, "unknown_revision", "nowhere");
+    place.refused(&["grep", "x", "main#1"], 1, "unknown_revision", "main");
+    for bad in [&["--all", "main"][..], &["--since", "noon"], &["-C", "-1"], &["--role", "judge"]] {
+        place.run(&[&["grep", "x"], bad].concat()).expect(2);
+    }
+    Place::empty().refused(&["grep", "x"], 3, "no_store", "no store");
+    assert_eq!(std::fs::read(place.store()).expect("the store"), before, "nothing was written");
+}
+
+#[test]
+fn a_match_far_into_a_long_line_is_printed() {
+    let place = Place::new();
+    let text = format!("{}needle{}", "hay \u{1b}[31m ".repeat(5_000), " straw".repeat(5_000));
+    place.feed(&["commit", "user", "-"], text.as_bytes()).expect(0);
+    let people = place.ok(&["grep", "needle"]);
+    assert!(people.contains("needle straw") && people.contains("\\x1b[31m"), "{people}");
+    assert!(people.lines().all(|line| line.chars().count() < 220), "{people}");
+}
+
+#[test]
+fn blame_and_the_log_of_a_message_name_the_commits_that_made_it() {
+    let place = Place::of(STREAM);
+    place.ok(&["annotate", "main#5", "--priority", "pinned"]);
+    let entries = place.json(&["blame", "--json"]);
+    assert_eq!(entries.len(), 5);
+    let actions = |entry: &Value| -> Vec<String> {
+        let commits = entry["commits"].as_array().expect("commits").iter();
+        commits.map(|known| format!("{} {}", known["action"], known["by"])).collect()
+    };
+    assert_eq!(actions(&entries[0]), ["\"added\" \"user\""]);
+    assert_eq!(actions(&entries[2]), ["\"added\" \"model\""]);
+    let last = &entries[4];
+    assert_eq!(actions(last), ["\"added\" \"user\"", "\"edited\" \"user\"", "\"marked\" \"user\""]);
+    assert_eq!(
+        (&last["number"], &last["commits"][0]["at"]),
+        (&json!(5), &json!("2026-01-31T10:00:00Z"))
+    );
+    let log = place.json(&["log", "--slot", "main#5", "--json"]);
+    let mut made: Vec<&Value> = log.iter().map(|line| &line["commit"]).collect();
+    made.reverse();
+    let blamed: Vec<&Value> =
+        last["commits"].as_array().expect("commits").iter().map(|known| &known["commit"]).collect();
+    assert_eq!(made, blamed);
+    assert_eq!(place.json(&["log", "--slot", "main#5", "-n", "1", "--json"]).len(), 1);
+    let people = place.ok(&["blame", "work"]);
+    assert!(people.contains("#3  assistant") && people.contains("added       model"), "{people}");
+}
+
+#[test]
+fn lost_lists_what_a_summary_hid() {
+    let place = Place::of(STREAM);
+    assert_eq!(place.json(&["lost", "--json"]), Vec::<Value>::new());
+    place.ok(&[
+        "compress",
+        "--from",
+        "main#2",
+        "--to",
+        "main#4",
+        "--content",
+        "A search in the hay",
+    ]);
+    let entries = place.json(&["lost", "--json"]);
+    assert_eq!((&entries[0]["number"], &entries[0]["hidden"]), (&json!(2), &json!(3)));
+    let items: Vec<&Value> = entries[0]["items"].as_array().expect("items").iter().collect();
+    let command = items.iter().find(|item| item["kind"] == "command").expect("a command");
+    assert_eq!(command["text"], "grep -n \"needle\" hay ls");
+    assert_eq!(place.json(&["lost", "main#2", "--json"]), entries);
+    let people = place.ok(&["lost"]);
+    assert!(
+        people.contains("summary of 3 messages") && people.contains("command  grep -n"),
+        "{people}"
+    );
+}
+
+#[test]
+fn what_blame_and_lost_cannot_read_is_an_error() {
+    let place = Place::of(STREAM);
+    let before = std::fs::read(place.store()).expect("the store");
+    for verb in ["blame", "lost"] {
+        place.refused(&[verb, "nowhere"], 1, "unknown_revision", "nowhere");
+        place.refused(&[verb, "main~99"], 1, "bad_revision", "main~99");
+        Place::empty().refused(&[verb], 3, "no_store", "no store");
+        Place::new().refused(&[verb], 1, "unknown_revision", "main");
+    }
+    place.refused(&["log", "--slot", "nowhere"], 1, "unknown_revision", "nowhere");
+    let tools =
+        place.json(&["log", "--json", "-n", "0"]).last().expect("a commit")["commit"].clone();
+    let tools = tools.as_str().expect("an id");
+    place.refused(&["log", "--slot", tools], 1, "no_message", "tools");
+    place.run(&["log", "--slot", "main#1", "--graph"]).expect(2);
+    assert_eq!(std::fs::read(place.store()).expect("the store"), before, "nothing was written");
+}
