@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::Place;
+use crate::support::Workspace;
 
 /// Two branches that share a beginning; an edit, a summary and a tool.
 const STREAM: &str = r#"
@@ -27,7 +27,7 @@ fn kinds(hits: &[Value]) -> Vec<&str> {
 
 #[test]
 fn grep_prints_each_text_once_with_the_branches_that_show_it() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     let one = place.json(&["grep", "needle", "--json"]);
     assert_eq!(kinds(&one), ["definition", "user", "assistant", "user"], "{one:?}");
     assert_eq!(lines(&one[0]), ["function.description: Run a needle in a shell"]);
@@ -57,7 +57,7 @@ fn grep_prints_each_text_once_with_the_branches_that_show_it() {
 
 #[test]
 fn grep_searches_what_is_asked_for() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     let count = |arguments: &[&str]| {
         let ran = place.run(&[&["grep", "--json"], arguments].concat());
         let found = ran.lines().len();
@@ -90,7 +90,7 @@ fn grep_searches_what_is_asked_for() {
 
 #[test]
 fn grep_searches_all_repositories_of_a_store() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     place.ok(&["--repo", "other", "init"]);
     place.ok(&["--repo", "other", "commit", "user", "one needle more"]);
     let hits = place.json(&["grep", "needle", "--all-repos", "--json"]);
@@ -101,7 +101,7 @@ fn grep_searches_all_repositories_of_a_store() {
 
 #[test]
 fn what_grep_cannot_do_is_an_error_and_no_match_is_exit_code_one() {
-    let place = Place::new();
+    let place = Workspace::new();
     let ran = place.run(&["grep", "x"]).expect(1);
     assert_eq!(
         (ran.stdout.as_str(), ran.stderr.contains("nothing matches")),
@@ -117,13 +117,13 @@ fn what_grep_cannot_do_is_an_error_and_no_match_is_exit_code_one() {
     for bad in [&["--all", "main"][..], &["--since", "noon"], &["-C", "-1"], &["--role", "judge"]] {
         place.run(&[&["grep", "x"], bad].concat()).expect(2);
     }
-    Place::empty().refused(&["grep", "x"], 3, "no_store", "no store");
+    Workspace::empty().refused(&["grep", "x"], 3, "no_store", "no store");
     assert_eq!(std::fs::read(place.store()).expect("the store"), before, "nothing was written");
 }
 
 #[test]
 fn a_match_far_into_a_long_line_is_printed() {
-    let place = Place::new();
+    let place = Workspace::new();
     let text = format!("{}needle{}", "hay \u{1b}[31m ".repeat(5_000), " straw".repeat(5_000));
     place.feed(&["commit", "user", "-"], text.as_bytes()).expect(0);
     let people = place.ok(&["grep", "needle"]);
@@ -133,7 +133,7 @@ fn a_match_far_into_a_long_line_is_printed() {
 
 #[test]
 fn blame_and_the_log_of_a_message_name_the_commits_that_made_it() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     place.ok(&["annotate", "main#5", "--priority", "pinned"]);
     let entries = place.json(&["blame", "--json"]);
     assert_eq!(entries.len(), 5);
@@ -162,7 +162,7 @@ fn blame_and_the_log_of_a_message_name_the_commits_that_made_it() {
 
 #[test]
 fn lost_lists_what_a_summary_hid() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     assert_eq!(place.json(&["lost", "--json"]), Vec::<Value>::new());
     place.ok(&[
         "compress",
@@ -188,13 +188,13 @@ fn lost_lists_what_a_summary_hid() {
 
 #[test]
 fn what_blame_and_lost_cannot_read_is_an_error() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     let before = std::fs::read(place.store()).expect("the store");
     for verb in ["blame", "lost"] {
         place.refused(&[verb, "nowhere"], 1, "unknown_revision", "nowhere");
         place.refused(&[verb, "main~99"], 1, "bad_revision", "main~99");
-        Place::empty().refused(&[verb], 3, "no_store", "no store");
-        Place::new().refused(&[verb], 1, "unknown_revision", "main");
+        Workspace::empty().refused(&[verb], 3, "no_store", "no store");
+        Workspace::new().refused(&[verb], 1, "unknown_revision", "main");
     }
     place.refused(&["log", "--slot", "nowhere"], 1, "unknown_revision", "nowhere");
     let tools =

@@ -17,6 +17,9 @@ use crate::repo::Repo;
 /// Heads, by ranges of their numbers.
 type Heads = Vec<Range<u32>>;
 
+/// The number of the head where there is one.
+const ONLY_HEAD: Range<u32> = 0..1;
+
 /// A content or a tool definition to be searched.
 pub(super) struct Candidate {
     /// A commit whose content it is, or after which the tool is in force.
@@ -104,14 +107,14 @@ impl LineSource {
             && let Some(toolset) = head.toolset
         {
             for blob in schemas(repo, toolset).await? {
-                let (commit, heads) = (head.clone(), vec![0..1]);
+                let (commit, heads) = (head.clone(), Heads::from([ONLY_HEAD]));
                 candidates.push(Candidate { commit, blob, is_definition: true, heads });
             }
         }
         let mut rows = Vec::new();
         for commit in &commits {
             let changes = changes(repo, commit).await?;
-            self.fold.visit(commit, &changes, &(0..1), |row| rows.push(row));
+            self.fold.visit(commit, &changes, &ONLY_HEAD, |row| rows.push(row));
         }
         for (commit, heads) in shown(repo, commits, rows).await? {
             if let Some(blob) = commit.content.filter(|_| options.takes(&commit)) {
