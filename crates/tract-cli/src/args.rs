@@ -128,6 +128,16 @@ pub(crate) enum Command {
     Revert(verb::revert::Revert),
     /// Merge another branch into this one.
     Merge(verb::merge::Merge),
+    /// Repeat commits of other branches on this one.
+    CherryPick(verb::rebase::CherryPick),
+    /// Repeat the commits of a branch on top of another revision.
+    Rebase(verb::rebase::Rebase),
+    /// Leave commits of this branch out of its history.
+    Drop(verb::rebase::Drop),
+    /// Insert a message between two turns of this branch.
+    Insert(verb::rebase::Insert),
+    /// Move this branch to another commit.
+    Reset(verb::rebase::Reset),
     /// Replace messages with one summary.
     Compress(verb::compress::Compress),
     /// Show the original of a message that was changed.
@@ -225,7 +235,13 @@ impl Command {
             Self::Run(_) => true,
             #[cfg(feature = "run")]
             Self::Replay(_) => false,
+            Self::Merge(merge) => merge.writes(),
+            Self::CherryPick(asked) => asked.writes(),
+            Self::Rebase(asked) => asked.writes(),
+            Self::Drop(asked) => asked.writes(),
+            Self::Insert(asked) => asked.writes(),
             Self::Init(_)
+            | Self::Reset(_)
             | Self::Branch(_)
             | Self::Checkout(_)
             | Self::Tag(_)
@@ -233,7 +249,6 @@ impl Command {
             | Self::Edit(_)
             | Self::Annotate(_)
             | Self::Revert(_)
-            | Self::Merge(_)
             | Self::Compress(_)
             | Self::CompressToolCalls(_)
             | Self::Copy(_)

@@ -12,12 +12,13 @@ const GROUPS: [(&str, &[&str]); 9] = [
     ("Start", &["demo", "init", "import", "status", "completions"]),
     ("Record", &["commit", "apply", "branch", "checkout", "tag"]),
     ("Change", &["edit", "annotate", "compress", "revert", "merge", "undo"]),
+    ("History", &["cherry-pick", "rebase", "drop", "insert", "reset", "gc"]),
     ("Look", &["log", "cat", "show", "expand", "diff", "stats"]),
     ("Search", &["grep", "blame", "lost"]),
     ("Compile", &["compile", "why-miss", "compress-tool-calls", "summarization"]),
     ("Tools", &["tools", "mcp", "select", "hydrate", "turns"]),
     ("Agents", &["chat", "generate", "run", "replay", "pending"]),
-    ("Stores", &["repos", "copy", "export", "verify", "gc", "bench", "conformance"]),
+    ("Stores", &["repos", "copy", "export", "verify", "bench", "conformance"]),
 ];
 
 /// The order of the help: clap lists subcommands in one block, so the groups take its place.

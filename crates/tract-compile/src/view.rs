@@ -151,6 +151,17 @@ impl View {
         Self { next, ..self.clone() }
     }
 
+    /// Adds a row, or replaces the row of the same message.
+    pub fn set_row(&mut self, row: Row) {
+        self.remove(row.slot);
+        self.insert(row);
+    }
+
+    /// Removes the row of a message, where there is one.
+    pub fn remove_row(&mut self, slot: CommitId) {
+        self.remove(slot);
+    }
+
     pub(crate) fn set_tools(&mut self, tools: Option<ToolsetId>) {
         self.tools = tools;
     }

@@ -1,6 +1,8 @@
 //! The verb `merge`: common ancestors, fast-forward, and the merge commit.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
 
 use tract_core::store::Walk;
 use tract_core::{Applied, Commit, CommitId, ObjectId, RefName, RefTarget};
@@ -8,19 +10,35 @@ use tract_hooks::BeforeMerge;
 
 use crate::error::{Error, Result};
 use crate::pending::{Document, MergeRuling, PendingRequest, Ruling, WriteTarget};
-use crate::plan::{Details, MergeSides, merge as plan_merge};
+use crate::plan::{
+    Details, MergeConflict, MergeSides, NewContent, Refusal, Request, Resolution, ResolveFn,
+    Resolver, merge as plan_merge,
+};
+use crate::rebase::Shared;
 use crate::repo::Repo;
 use crate::txn::Txn;
 use crate::write::WriteOptions;
 
-/// How a merge goes about it.
+/// Options of a merge.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct MergeOptions {
     /// Makes a commit even where the branch could merely be forwarded.
     pub no_fast_forward: bool,
+    /// Merges histories that have no commit in common.
+    pub allow_unrelated: bool,
     /// What the commit says of itself.
     pub details: Details,
+    resolve: Option<Resolve>,
+}
+
+#[derive(Clone)]
+struct Resolve(Arc<ResolveFn>);
+
+impl fmt::Debug for Resolve {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Resolve")
+    }
 }
 
 impl MergeOptions {
@@ -36,11 +54,43 @@ impl MergeOptions {
         self
     }
 
+    /// Merges histories that have no commit in common.
+    #[must_use]
+    pub fn allow_unrelated(mut self) -> Self {
+        self.allow_unrelated = true;
+        self
+    }
+
     /// Sets what the commit says of itself.
     #[must_use]
     pub fn details(mut self, details: Details) -> Self {
         self.details = details;
         self
+    }
+
+    /// Resolves conflicts with a function; `None` leaves a conflict open. Each conflict is asked
+    /// about once. The metadata of the merge commit lists the resolutions as `resolutions`.
+    ///
+    /// ```
+    /// use tract_engine::plan::{ConflictKind, Resolution};
+    /// use tract_engine::MergeOptions;
+    /// let options = MergeOptions::new().resolve(|conflict| match conflict.kind {
+    ///     ConflictKind::Version => Some(Resolution::Both),
+    ///     _ => Some(Resolution::Theirs),
+    /// });
+    /// # let _ = options;
+    /// ```
+    #[must_use]
+    pub fn resolve(
+        mut self,
+        resolve: impl Fn(&MergeConflict) -> Option<Resolution> + Send + Sync + 'static,
+    ) -> Self {
+        self.resolve = Some(Resolve(Arc::new(resolve)));
+        self
+    }
+
+    fn resolver(&self) -> Resolver<'_> {
+        self.resolve.as_ref().map_or_else(Resolver::none, |resolve| Resolver::new(&*resolve.0))
     }
 }
 
@@ -67,7 +117,9 @@ impl Repo {
     ///
     /// # Errors
     /// [`Error::Refused`] with [`Refusal::Conflicts`](crate::Refusal) when both sides changed the
-    /// same; nothing is written then.
+    /// same and [`MergeOptions::resolve`] does not resolve it, with
+    /// [`Refusal::IllegalResolution`](crate::Refusal) when a resolution does not fit its conflict;
+    /// nothing is written then.
     pub async fn merge(
         &self,
         branch: &RefName,
@@ -77,9 +129,11 @@ impl Repo {
         let mut races = self.races();
         // Handlers are asked once, however often the race is lost.
         let mut ruling = None;
+        let mut resolver = options.resolver();
         loop {
             let mut txn = Txn::new(self)?;
-            let merged = txn.merge_asking(branch, source, options, &mut ruling).await?;
+            let merged =
+                txn.merge_asking(branch, source, options, &mut ruling, &mut resolver).await?;
             if merged == Merged::NothingToMerge {
                 return Ok(merged);
             }
@@ -88,6 +142,20 @@ impl Repo {
                 Applied::Conflict(_) => races.lose().await?,
             }
         }
+    }
+
+    /// Plans a merge and writes nothing. No handler is asked.
+    ///
+    /// # Errors
+    /// As [`merge`](Self::merge).
+    pub async fn preview_merge(
+        &self,
+        branch: &RefName,
+        source: CommitId,
+        options: &MergeOptions,
+    ) -> Result<Merged> {
+        let mut txn = Txn::new(self)?;
+        txn.merge_asking(branch, source, options, &mut Some(None), &mut options.resolver()).await
     }
 }
 
@@ -102,7 +170,37 @@ impl Txn<'_> {
         source: CommitId,
         options: &MergeOptions,
     ) -> Result<Merged> {
-        self.merge_asking(branch, source, options, &mut None).await
+        self.merge_asking(branch, source, options, &mut None, &mut options.resolver()).await
+    }
+
+    /// Merges without asking handlers.
+    pub(crate) async fn merge_decided(
+        &mut self,
+        branch: &RefName,
+        source: CommitId,
+        options: &MergeOptions,
+    ) -> Result<Merged> {
+        let resolver = &mut options.resolver();
+        self.merge_asking(branch, source, options, &mut Some(None), resolver).await
+    }
+
+    /// Returns what a branch shares with another head: enough of it to tell for each commit of the
+    /// branch, from the head on, whether it is the first that both have.
+    pub(crate) async fn shared(&mut self, head: CommitId, other: CommitId) -> Result<Shared> {
+        Ok(match common(self, head, other).await? {
+            Ancestry::Contained => Shared {
+                contains_head: true,
+                commits: ancestors(self, &mut Graph::default(), other).await?,
+            },
+            Ancestry::Forward => Shared { contains_head: false, commits: HashSet::from([head]) },
+            Ancestry::Best(bases) if bases.is_empty() => {
+                Shared { contains_head: false, commits: HashSet::new() }
+            }
+            Ancestry::Best(_) => Shared {
+                contains_head: false,
+                commits: ancestors(self, &mut Graph::default(), other).await?,
+            },
+        })
     }
 
     /// Merges; handlers are asked where there is no ruling yet.
@@ -112,6 +210,7 @@ impl Txn<'_> {
         source: CommitId,
         options: &MergeOptions,
         ruling: &mut Option<MergeNote>,
+        resolver: &mut Resolver<'_>,
     ) -> Result<Merged> {
         let head = self.head(branch).await?;
         let ancestry = match head {
@@ -122,6 +221,11 @@ impl Txn<'_> {
         let forward = forward || head.is_none();
         if matches!(ancestry, Ancestry::Contained) {
             return Ok(Merged::NothingToMerge);
+        }
+        if matches!(&ancestry, Ancestry::Best(bases) if bases.is_empty())
+            && !options.allow_unrelated
+        {
+            return Err(Refusal::Unrelated.into());
         }
         let hooks = self.repo().hooks();
         if ruling.is_none() && hooks.has_handler::<BeforeMerge>() && !self.imports() {
@@ -170,8 +274,20 @@ impl Txn<'_> {
         }
         let sides = MergeSides { ours: &ours, theirs: &theirs, bases: &lines };
         let details = noted_down.map_or(&options.details, |noted| &noted.0);
-        let planned = self.plan_with(head, |records| plan_merge(sides, records, details)).await?;
-        self.commit(branch, &ours, planned).await.map(Merged::Commit)
+        let planned =
+            self.plan_with(head, |records| plan_merge(sides, records, details, resolver)).await?;
+        let merged = self.commit(branch, &ours, planned.commit).await?;
+        let details = Details {
+            origin: options.details.origin.clone(),
+            created_at: options.details.created_at,
+            ..Details::default()
+        };
+        for (target, text) in planned.texts {
+            let content = NewContent::Text(text);
+            let edit = Request::Edit { target, content, details: details.clone() };
+            Box::pin(self.add_decided(branch, &edit)).await?;
+        }
+        Ok(Merged::Commit(merged))
     }
 }
 

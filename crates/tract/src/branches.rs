@@ -1,7 +1,8 @@
 //! Which branch a handle is on, and handles on others.
 
 use tract_core::{CommitId, RefName};
-use tract_engine::{Branch, MergeOptions, Merged};
+use tract_engine::plan::MergeConflict;
+use tract_engine::{Branch, DescribedConflict, MergeOptions, Merged};
 
 use crate::error::Result;
 use crate::handle::Tract;
@@ -99,5 +100,31 @@ impl Tract {
     ) -> Result<Merged> {
         let source = self.resolve(from).await?;
         Ok(self.repo().merge(self.branch_ref(), source, options).await?)
+    }
+
+    /// Plans a merge into this handle's branch and writes nothing. No hook is asked.
+    ///
+    /// # Errors
+    /// As [`merge`](Self::merge).
+    pub async fn preview_merge(
+        &self,
+        from: impl Into<Revision>,
+        options: &MergeOptions,
+    ) -> Result<Merged> {
+        let source = self.resolve(from).await?;
+        Ok(self.repo().preview_merge(self.branch_ref(), source, options).await?)
+    }
+
+    /// Reads what both sides of conflicts have, for people who decide them.
+    ///
+    /// # Errors
+    /// When the revision is unknown, or the store fails.
+    pub async fn describe_conflicts(
+        &self,
+        from: impl Into<Revision>,
+        conflicts: &[MergeConflict],
+    ) -> Result<Vec<DescribedConflict>> {
+        let (ours, theirs) = (self.head().await?, self.resolve(from).await?);
+        Ok(self.repo().describe_conflicts(ours, theirs, conflicts).await?)
     }
 }

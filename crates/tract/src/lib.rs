@@ -43,6 +43,8 @@ mod pins;
 #[cfg(feature = "engine")]
 pub mod prelude;
 #[cfg(feature = "engine")]
+mod rebase;
+#[cfg(feature = "engine")]
 mod record;
 #[cfg(feature = "engine")]
 mod revision;
@@ -94,7 +96,10 @@ pub use tract_hooks as hooks;
 /// The engine that handles are made of: functions over a [`Repo`](tract_engine::Repo).
 #[cfg(feature = "engine")]
 pub mod engine {
-    pub use tract_engine::plan::{Details, NewContent, OpenCall, Request, Selection};
+    pub use tract_engine::plan::{
+        ConflictKind, Details, MergeConflict, NewContent, OpenCall, Request, Resolution,
+        ResolutionKind, Selection,
+    };
     pub use tract_engine::*;
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct Branch {
     #[arg(long, value_enum, default_value = "name", conflicts_with = "name")]
     sort: Order,
     /// Rename a branch: OLD NEW, or NEW alone for the current branch.
-    #[arg(long, short = 'm', value_names = ["OLD", "NEW"], num_args = 1..=2)]
+    #[arg(long, short = 'm', visible_alias = "move", value_names = ["OLD", "NEW"], num_args = 1..=2)]
     #[arg(conflicts_with_all = ["name", "list", "delete"])]
     rename: Vec<String>,
     /// Delete branches, all or none; their commits stay.

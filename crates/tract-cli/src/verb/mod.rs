@@ -35,6 +35,7 @@ pub(crate) mod mcp;
 pub(crate) mod merge;
 pub(crate) mod pending;
 mod pins;
+pub(crate) mod rebase;
 #[cfg(feature = "run")]
 pub(crate) mod replay;
 mod repos;
@@ -130,6 +131,11 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         #[cfg(feature = "mcp")]
         Command::Mcp(mcp) => mcp::run(context, mcp).await,
         Command::Merge(merge) => merge::run(context, merge).await,
+        Command::CherryPick(asked) => rebase::cherry_pick(context, asked).await,
+        Command::Rebase(asked) => rebase::rebase(context, asked).await,
+        Command::Drop(asked) => rebase::drop(context, asked).await,
+        Command::Insert(asked) => rebase::insert(context, asked).await,
+        Command::Reset(asked) => rebase::reset(context, asked).await,
         Command::Compress(compress) => compress::run(context, compress).await,
         #[cfg(feature = "conformance")]
         Command::Conformance(asked) => conformance::run(context, asked).await,

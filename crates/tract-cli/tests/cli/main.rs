@@ -23,6 +23,10 @@ mod chat;
 mod conformance;
 // Copies between stores.
 mod copies;
+// Merges whose conflicts are resolved.
+mod merging;
+// Commits picked, rebased, dropped, inserted.
+mod rebasing;
 // The editor that `edit` opens.
 mod editor;
 // Completions that a shell asks for; manual pages.

@@ -55,7 +55,8 @@ impl Stream {
             }
             StreamOpKind::Merge { from } => {
                 let source = self.revision(from).await?;
-                let options = MergeOptions::new().details(details(&step.fields));
+                // A stream has no flags; what it states is what is asked for.
+                let options = MergeOptions::new().allow_unrelated().details(details(&step.fields));
                 return Ok(match self.repo.merge(&branch, source, &options).await? {
                     Merged::NothingToMerge => self.repo.head_of(&branch).await?,
                     Merged::FastForward { head } => Some(head),

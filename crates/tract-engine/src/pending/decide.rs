@@ -428,7 +428,8 @@ async fn carried_out(
     }
     match asked {
         PendingRequest::Merge { source, no_fast_forward, details } => {
-            let mut options = MergeOptions::new().details(details.clone());
+            // Unrelated histories were refused before anybody was asked.
+            let mut options = MergeOptions::new().allow_unrelated().details(details.clone());
             options.no_fast_forward = *no_fast_forward;
             match txn.merge(branch, *source, &options).await? {
                 Merged::Commit(commit) => Ok(Some(commit)),

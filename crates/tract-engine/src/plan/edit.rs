@@ -36,7 +36,11 @@ pub(super) fn edit(
 
 /// Returns the row of the message that a commit is a version of.
 pub(super) fn visible(line: &Line, records: &Records, target: CommitId) -> Plan<Row> {
-    let slot = records.slot_of(target)?;
+    // A merge that keeps both versions of a message names the second by the edit that made it.
+    let slot = match line.view().get(target) {
+        Some(row) => row.slot,
+        None => records.slot_of(target)?,
+    };
     match line.view().get(slot) {
         Some(row) => Ok(*row),
         None => {

@@ -1,14 +1,18 @@
 //! Bringing in what another head has: a three-way comparison of views by what they say.
 
+mod resolve;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tract_compile::{Row, View};
-use tract_core::{Change, CommitId, CommitRef, JsonText, Op, Priority, RowFields, ToolsetId};
+use tract_core::{Change, CommitId, CommitRef, JsonText, Op, Priority, ToolSchema, ToolsetId};
 
+use self::resolve::Resolving;
+pub use self::resolve::{Resolution, ResolutionKind, ResolveFn, ResolvedConflict, Resolver};
 use super::records::MergeFacts;
 use super::revert::brings;
 use super::work::{LastKeys, SummaryCover, WorkingView, covered, ensure_covered};
-use super::{ConflictKind, Details, Line, MergeConflict, Plan, PlannedCommit, Records, Refusal};
+use super::{ConflictKind, Details, Line, MergeConflict, Plan, PlannedCommit, Records, Stop};
 
 /// The heads of a merge, and the best common ancestors that it is judged by.
 #[derive(Clone, Copy, Debug)]
@@ -21,52 +25,78 @@ pub struct MergeSides<'a> {
     pub bases: &'a [Line],
 }
 
-/// Plans a merge. Everything that only one side changed is taken; where both changed the same
-/// differently, nothing is.
+/// A merge that was planned.
+#[derive(Clone, Debug)]
+pub struct PlannedMerge {
+    /// The merge commit.
+    pub commit: PlannedCommit,
+    /// Messages that get a new text by an edit that follows the merge commit.
+    pub texts: Vec<(CommitId, String)>,
+    /// How each conflict was resolved, in the order of the conflicts.
+    pub resolved: Vec<ResolvedConflict>,
+}
+
+/// Plans a merge. What only one side changed is taken. Where both sides changed the same
+/// differently, `resolver` decides.
 ///
 /// # Errors
-/// [`Refusal::Conflicts`] naming all of them; [`Refusal::Hidden`] when a message would be shown
-/// next to its summary.
-pub fn merge(sides: MergeSides<'_>, records: &Records, details: &Details) -> Plan<PlannedCommit> {
+/// [`Refusal::Conflicts`](super::Refusal) with the conflicts that are not resolved;
+/// [`Refusal::IllegalResolution`](super::Refusal) for a resolution that does not fit its conflict;
+/// [`Refusal::Hidden`](super::Refusal) when a message would be shown next to its summary.
+pub fn merge(
+    sides: MergeSides<'_>,
+    records: &Records,
+    details: &Details,
+    resolver: &mut Resolver<'_>,
+) -> Plan<PlannedMerge> {
     let MergeSides { ours, theirs, bases } = sides;
     let empty = [Line::empty()];
     let bases = if bases.is_empty() { &empty[..] } else { bases };
-    let three = ThreeWayMerge {
-        ours: ours.view(),
-        theirs: theirs.view(),
-        bases: bases.iter().map(Line::view).collect(),
-        records,
-    };
-    let candidates = three.candidates();
-    three.read(&candidates)?;
-
-    let mut merged = Merged::default();
-    let twins = three.summaries(&candidates, &mut merged)?;
-    for slot in &candidates {
-        if !twins.contains(slot) {
-            three.settle(*slot, &mut merged)?;
+    let base_views: Vec<&View> = bases.iter().map(Line::view).collect();
+    let mut resolving = Resolving::new(sides, records);
+    let (changes, tools) = loop {
+        let three = ThreeWayMerge {
+            ours: &resolving.ours,
+            theirs: &resolving.theirs,
+            bases: base_views.clone(),
+            records,
+        };
+        let mut merged = three.compare()?;
+        let tools = tools(sides, bases, records, &mut merged.conflicts)?;
+        merged.conflicts.retain(|conflict| !resolving.has_tools(conflict.kind));
+        if merged.conflicts.is_empty() {
+            break (three.changes(ours.view(), &merged)?, tools);
         }
-    }
-    three.whole_summaries(&mut merged)?;
-    three.answers(&mut merged)?;
-    let (toolset, active) = tools(sides, bases, records, &mut merged.conflicts)?;
-    if !merged.conflicts.is_empty() {
         let mut conflicts = merged.conflicts;
         conflicts.sort();
         conflicts.dedup();
-        return Err(Refusal::Conflicts(conflicts).into());
-    }
+        resolving.resolve(conflicts, &base_views, resolver)?;
+    };
 
-    let changes = three.changes(&merged)?;
     let op = Op::Merge { sources: theirs.head().into_iter().collect() };
-    let mut planned = PlannedCommit::on(ours, op, details);
+    let mut details = details.clone();
+    if !resolving.resolved.is_empty() {
+        details.metadata = Some(resolve::noted(details.metadata.as_ref(), &resolving.resolved)?);
+    }
+    let states_tools = details.tools.is_some();
+    let mut tools = tools;
+    match resolving.tools {
+        Some(ResolutionKind::Theirs) => tools = (theirs.toolset(), theirs.active()),
+        Some(ResolutionKind::Both) if !states_tools => {
+            details.tools = Some(union(records, ours.toolset(), theirs.toolset())?);
+        }
+        _ => {}
+    }
+    let mut planned = PlannedCommit::on(ours, op, &details);
     planned.record.parents.extend(theirs.head());
-    if details.tools.is_none() {
-        planned.set_tools(toolset, active);
+    match planned.given.as_ref().map(|(toolset, _)| toolset.id()) {
+        Some(given) if !states_tools => planned.set_tools(Some(given), None),
+        Some(_) => {}
+        None => planned.set_tools(tools.0, tools.1),
     }
     planned.requires = changes.iter().flat_map(brings).chain(theirs.head()).collect();
     planned.change(changes);
-    Ok(planned)
+    Ok(PlannedMerge { commit: planned, texts: resolving.texts, resolved: resolving.resolved })
 }
 
 /// What is taken from their side, and what the sides cannot agree on.
@@ -108,6 +138,22 @@ struct ThreeWayMerge<'a> {
 }
 
 impl ThreeWayMerge<'_> {
+    /// Compares the sides: what is taken from theirs, and the conflicts.
+    fn compare(&self) -> Plan<Merged> {
+        let candidates = self.candidates();
+        self.read(&candidates)?;
+        let mut merged = Merged::default();
+        let twins = self.summaries(&candidates, &mut merged)?;
+        for slot in &candidates {
+            if !twins.contains(slot) {
+                self.settle(*slot, &mut merged)?;
+            }
+        }
+        self.whole_summaries(&mut merged)?;
+        self.answers(&mut merged)?;
+        Ok(merged)
+    }
+
     /// Returns the messages in which the sides differ: theirs in their order, then those that
     /// only we have.
     fn candidates(&self) -> Vec<CommitId> {
@@ -374,28 +420,32 @@ impl ThreeWayMerge<'_> {
         Ok(())
     }
 
-    /// Writes what was chosen as changes of our view: fields, removals, then their rows in their
-    /// order behind ours.
-    fn changes(&self, merged: &Merged) -> Plan<Vec<Change>> {
+    /// Writes what was chosen as changes of our view: fields, removals, then rows that return to
+    /// their place, then their new rows in their order behind ours.
+    fn changes(&self, view: &View, merged: &Merged) -> Plan<Vec<Change>> {
         let mut changes = Vec::new();
-        let mut work = WorkingView::new(self.ours);
-        for row in self.ours.rows() {
-            let mut now = *row;
-            if let Some((from, to)) = merged.version.get(&row.slot) {
+        let mut work = WorkingView::new(view);
+        let chosen = |slot: CommitId| {
+            let row = self.ours.get(slot).filter(|_| !merged.remove.contains(&slot))?;
+            let version = merged.version.get(&slot).map_or(row.version, |(_, to)| *to);
+            let mark = merged.mark.get(&slot).map_or(row.mark, |(_, to)| *to);
+            Some(Row { version, mark, ..*row })
+        };
+        for row in view.rows() {
+            let Some(now) = chosen(row.slot) else { continue };
+            if now.version != row.version {
                 changes.push(Change::Version {
                     slot: row.slot.into(),
-                    from: (*from).into(),
-                    to: (*to).into(),
+                    from: row.version.into(),
+                    to: now.version.into(),
                 });
-                now.version = *to;
             }
-            if let Some((from, to)) = merged.mark.get(&row.slot) {
+            if now.mark != row.mark {
                 changes.push(Change::Mark {
                     slot: row.slot.into(),
-                    from: from.map(CommitRef::Id),
-                    to: to.map(CommitRef::Id),
+                    from: row.mark.map(CommitRef::Id),
+                    to: now.mark.map(CommitRef::Id),
                 });
-                now.mark = *to;
             }
             if now != *row {
                 work.put(now);
@@ -403,11 +453,22 @@ impl ThreeWayMerge<'_> {
         }
         let mut keys = LastKeys::default();
         let mut returning = HashSet::new();
-        ensure_covered(self.records, merged.remove.iter().copied())?;
-        for row in self.ours.rows().filter(|row| merged.remove.contains(&row.slot)) {
+        let removed: Vec<Row> =
+            view.rows().filter(|row| chosen(row.slot).is_none()).copied().collect();
+        ensure_covered(self.records, removed.iter().map(|row| row.slot))?;
+        for row in removed {
             changes.push(Change::Remove { slot: row.slot.into(), row: row.fields() });
             returning.extend(covered(self.records, row.slot)?);
             work.take(row.slot);
+        }
+        let mut add = |work: &mut WorkingView<'_>, row: Row| {
+            changes.push(Change::Add { slot: row.slot.into(), row: row.fields() });
+            work.put(row);
+        };
+        for row in self.ours.rows().filter(|row| !view.contains(row.slot)) {
+            if let Some(row) = chosen(row.slot) {
+                add(&mut work, Row { key: row.key.min(view.next()), ..row });
+            }
         }
         for row in &merged.add {
             let under = covered(self.records, row.slot)?;
@@ -416,12 +477,7 @@ impl ThreeWayMerge<'_> {
             let back =
                 if returning.contains(&row.slot) { keys.of(self.records, row.slot)? } else { None };
             let key = first.or(back).unwrap_or(work.next).min(work.next);
-            let row = Row { key, ..*row };
-            changes.push(Change::Add {
-                slot: row.slot.into(),
-                row: RowFields { key, ..row.fields() },
-            });
-            work.put(row);
+            add(&mut work, Row { key, ..*row });
         }
         if !work.added().is_empty() {
             SummaryCover::of(self.records, work.rows())?.check()?;
@@ -468,6 +524,31 @@ fn alike(records: &Records, ours: Option<ToolsetId>, theirs: Option<ToolsetId>) 
     let (Some(ours), Some(theirs)) = (ours, theirs) else { return Ok(ours == theirs) };
     let ours = records.toolset(ours)?.entries().iter().map(|entry| entry.tool);
     Ok(ours.eq(records.toolset(theirs)?.entries().iter().map(|entry| entry.tool)))
+}
+
+/// Returns the definitions of ours, then those of theirs whose names ours has not.
+fn union(
+    records: &Records,
+    ours: Option<ToolsetId>,
+    theirs: Option<ToolsetId>,
+) -> Plan<Vec<ToolSchema>> {
+    let mut tools: Vec<ToolSchema> = Vec::new();
+    for (is_ours, set) in [(true, ours), (false, theirs)] {
+        let Some(set) = set else { continue };
+        let set = records.toolset(set)?;
+        records.ensure_blobs(set.entries().iter().map(|entry| entry.schema))?;
+        let mine: HashSet<String> = tools.iter().map(|tool| tool.name().to_owned()).collect();
+        for entry in set.entries() {
+            let blob = records.blob(entry.schema)?;
+            let schema = blob.text().and_then(|text| ToolSchema::parse(text).ok());
+            let missing = || Stop::Missing(tract_core::ObjectId::Blob(entry.schema));
+            let schema = schema.ok_or_else(missing)?;
+            if is_ours || !mine.contains(schema.name()) {
+                tools.push(schema);
+            }
+        }
+    }
+    Ok(tools)
 }
 
 #[cfg(test)]

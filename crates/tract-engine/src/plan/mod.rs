@@ -13,6 +13,7 @@ mod edit;
 mod merge;
 mod records;
 mod refusal;
+mod replay;
 mod request;
 mod revert;
 mod work;
@@ -21,9 +22,13 @@ pub use tract_compile::Line;
 
 pub(crate) use self::append::{is_plain, plain};
 pub(crate) use self::edit::{current_version, unchanged_since, version_of};
-pub use self::merge::{MergeSides, merge};
+pub use self::merge::{
+    MergeSides, PlannedMerge, Resolution, ResolutionKind, ResolveFn, ResolvedConflict, Resolver,
+    merge,
+};
 pub use self::records::{MissingRecords, Plan, Records, Stop};
 pub use self::refusal::{ConflictKind, MergeConflict, OpenCall, Refusal};
+pub use self::replay::{Replayed, replay};
 pub(crate) use self::request::TurnIndexGap;
 pub use self::request::{
     BranchTip, Details, NewContent, PlannedCommit, Request, Selection, seal_tools,

@@ -155,6 +155,17 @@ impl Records {
         }
     }
 
+    /// Asks for many blobs at once.
+    pub(super) fn ensure_blobs(&self, ids: impl IntoIterator<Item = BlobId>) -> Plan<()> {
+        let blobs: HashSet<BlobId> =
+            ids.into_iter().filter(|id| !self.blobs.contains_key(id)).collect();
+        if blobs.is_empty() {
+            Ok(())
+        } else {
+            Err(MissingRecords { blobs, ..MissingRecords::default() }.into())
+        }
+    }
+
     /// Returns a toolset that must be stored.
     pub(super) fn toolset(&self, id: ToolsetId) -> Plan<&Toolset> {
         match self.toolsets.get(&id) {

@@ -4,6 +4,8 @@ use std::fmt;
 
 use tract_core::{CallRef, CommitId};
 
+use super::ResolutionKind;
+
 /// A call that nothing has answered yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenCall {
@@ -48,7 +50,7 @@ impl ConflictKind {
 }
 
 /// One conflict of a merge.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MergeConflict {
     /// What they disagree on.
     pub kind: ConflictKind,
@@ -118,6 +120,54 @@ pub enum Refusal {
     },
     /// The two sides of a merge disagree.
     Conflicts(Vec<MergeConflict>),
+    /// A conflict of a merge cannot be resolved like this.
+    IllegalResolution {
+        /// The conflict.
+        conflict: Box<MergeConflict>,
+        /// The resolution that does not fit it.
+        resolution: ResolutionKind,
+        /// Those that do.
+        legal: Vec<ResolutionKind>,
+    },
+    /// Two histories have no commit in common.
+    Unrelated,
+    /// A commit cannot be repeated here: the message that it changed says something else, or has
+    /// another priority.
+    ChangedHere {
+        /// The commit that should be repeated.
+        target: CommitId,
+        /// The commit that the message has its text or its priority from.
+        by: CommitId,
+    },
+    /// Commits of this operation cannot be repeated on another history.
+    CannotReplay {
+        /// The commit.
+        target: CommitId,
+        /// The name of its operation.
+        op: String,
+    },
+    /// Commits could not be repeated, each for a reason of its own.
+    Replay(Vec<(CommitId, Refusal)>),
+    /// The context has all that should be picked.
+    NothingToPick,
+    /// A commit is not one of those that can be rebased: it is not on the branch, or before the
+    /// place from which it is rebased.
+    NotInRange {
+        /// The commit.
+        target: CommitId,
+    },
+    /// A plan says nothing of a commit that it would leave out, or names one twice.
+    IncompletePlan {
+        /// The commit.
+        target: CommitId,
+    },
+    /// A message would be inserted between a call and its result, or reasoning and its answer.
+    InsideTurn {
+        /// The message with the call, or the reasoning.
+        call: CommitId,
+    },
+    /// Nothing would be left of the branch.
+    EmptyBranch,
     /// A result names a call that is not open.
     NoOpenCall {
         /// The id of the call.
@@ -168,6 +218,16 @@ impl Refusal {
             Self::ChangedSince { .. } => "changed_since",
             Self::Hidden { .. } => "hidden",
             Self::Conflicts(_) => "merge_conflicts",
+            Self::IllegalResolution { .. } => "illegal_resolution",
+            Self::Unrelated => "unrelated",
+            Self::ChangedHere { .. } => "changed_here",
+            Self::CannotReplay { .. } => "cannot_replay",
+            Self::Replay(_) => "replay_conflicts",
+            Self::NothingToPick => "nothing_to_pick",
+            Self::NotInRange { .. } => "not_in_range",
+            Self::IncompletePlan { .. } => "incomplete_plan",
+            Self::InsideTurn { .. } => "inside_turn",
+            Self::EmptyBranch => "empty_branch",
             Self::NoOpenCall { .. } => "no_open_call",
             Self::AlreadyAnswered { .. } => "already_answered",
             Self::OtherKind { .. } => "other_kind",
@@ -208,10 +268,49 @@ impl Refusal {
                     notes.push(format!("and {} more", conflicts.len() - notes.len()));
                 }
                 notes.push(
-                    "make the two sides say the same, or revert one side's change, then merge again"
+                    "merge again with a resolution for each, such as --ours, --theirs or --both"
                         .to_owned(),
                 );
                 notes
+            }
+            Self::IllegalResolution { legal, .. } => {
+                vec![format!("use {}", list(legal.iter().map(ToString::to_string)))]
+            }
+            Self::Unrelated => {
+                vec!["merge them anyway with --allow-unrelated (allow_unrelated)".to_owned()]
+            }
+            Self::ChangedHere { by, .. } => vec![format!(
+                "{} is in force here: edit the message by hand, or leave the commit out",
+                by.short()
+            )],
+            Self::CannotReplay { op, .. } if op == "merge" => {
+                vec!["pick the commits that it brought in, or merge again".to_owned()]
+            }
+            Self::CannotReplay { .. } => vec!["leave the commit out".to_owned()],
+            Self::Replay(refused) => {
+                let mut notes: Vec<String> = refused
+                    .iter()
+                    .take(20)
+                    .map(|(commit, refusal)| format!("{}: {refusal}", commit.short()))
+                    .collect();
+                if refused.len() > notes.len() {
+                    notes.push(format!("and {} more", refused.len() - notes.len()));
+                }
+                notes.push("leave these commits out with a plan, or merge instead".to_owned());
+                notes
+            }
+            Self::NothingToPick => vec!["its messages and changes are here already".to_owned()],
+            Self::NotInRange { .. } => {
+                vec!["`tract log` lists the commits of the branch".to_owned()]
+            }
+            Self::IncompletePlan { .. } => {
+                vec!["name each commit once, with \"pick\" or \"drop\"".to_owned()]
+            }
+            Self::InsideTurn { .. } => {
+                vec!["name the last message of the turn, or the one before it".to_owned()]
+            }
+            Self::EmptyBranch => {
+                vec!["delete the branch instead: tract branch --delete".to_owned()]
             }
             Self::NoOpenCall { open, .. } if open.is_empty() => {
                 vec!["no call is open".to_owned()]
@@ -291,6 +390,31 @@ impl fmt::Display for Refusal {
                 1 => f.write_str("1 conflict"),
                 n => write!(f, "{n} conflicts"),
             },
+            Self::IllegalResolution { conflict, resolution, .. } => {
+                write!(f, "\"{resolution}\" does not resolve the conflict: {conflict}")
+            }
+            Self::Unrelated => f.write_str("the histories have no commit in common"),
+            Self::ChangedHere { target, by } => {
+                write!(f, "{} cannot be repeated: {} changed the same", target.short(), by.short())
+            }
+            Self::CannotReplay { target, op } => {
+                write!(f, "{} ({op}) cannot be repeated on another history", target.short())
+            }
+            Self::Replay(refused) => match refused.len() {
+                1 => f.write_str("1 commit cannot be repeated"),
+                n => write!(f, "{n} commits cannot be repeated"),
+            },
+            Self::NothingToPick => f.write_str("nothing to pick"),
+            Self::NotInRange { target } => {
+                write!(f, "{} is not among the commits to rebase", target.short())
+            }
+            Self::IncompletePlan { target } => {
+                write!(f, "the plan must name {} once", target.short())
+            }
+            Self::InsideTurn { call } => {
+                write!(f, "the place is inside the turn of {}", call.short())
+            }
+            Self::EmptyBranch => f.write_str("nothing would be left of the branch"),
             Self::NoOpenCall { call_id, .. } => write!(f, "no open call \"{call_id}\""),
             Self::AlreadyAnswered { call_id, by } => {
                 write!(f, "call \"{call_id}\" is answered already by {}", by.short())

@@ -76,6 +76,11 @@ impl Txn<'_> {
         }
     }
 
+    /// Refuses the write when this commit is not stored.
+    pub(crate) fn require(&mut self, id: CommitId) {
+        self.requires.insert(id);
+    }
+
     /// Refuses the write when this ref is not as it was read. It is not moved, unless something
     /// else of this write moves it.
     pub(crate) fn hold(&mut self, name: &RefName, at: Option<RefTarget>) {

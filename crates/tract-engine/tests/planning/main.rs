@@ -25,6 +25,15 @@ mod revert;
 // Merges.
 mod merge;
 
+// Conflicts of merges, resolved.
+mod resolve;
+
+// Commits repeated elsewhere.
+mod rebase;
+
+// Laws of merges, picks and rebases, against a model of their own.
+mod history_model;
+
 // Tools in force, by the names that the plan for them gave its tests.
 mod tools;
 

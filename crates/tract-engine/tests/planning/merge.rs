@@ -245,16 +245,6 @@ fn merge_then_revert_then_merge_leaves_their_rows_out() {
 }
 
 #[test]
-fn no_common_ancestor_is_an_empty_base() {
-    let desk = Desk::new();
-    desk.user("here");
-    let other = desk.on("other");
-    other.user("there");
-    merge(&desk, &other);
-    assert_eq!(desk.shown(), ["user: here", "user: there"]);
-}
-
-#[test]
 fn criss_cross_is_conservative() {
     let (desk, side, [a, ..]) = forked();
     desk.edit(a, "ours");

@@ -1,0 +1,341 @@
+//! `tract rebase`, and the verbs that are rebases of their own: `cherry-pick`, `drop`, `insert`,
+//! `reset`.
+
+mod plan;
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use tract::engine::{Rebase as Request, RebaseStep, Rebased};
+use tract::{CommitId, Draft, Tract};
+
+use super::CommitArgs;
+use crate::context::Context;
+use crate::escape;
+use crate::failure::Outcome;
+use crate::input;
+use crate::render::{count, short};
+use crate::style::{DIM, REF, Styled};
+
+/// Repeat the commits of a branch on top of another revision.
+///
+/// Commits that the other revision has are left out, and so is what it says already. Either all
+/// commits can be repeated, or nothing is written and each that cannot is listed. Only the branch
+/// moves: other branches and tags keep the old commits, and `tract undo` returns to them.
+///
+/// Messages keep their identity, so what was rebased and is merged later shows once. What a model
+/// said is sent in the neutral form from then on: a provider's signature is bound to what came
+/// before it.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tract rebase --onto main                   this branch, on top of main
+  tract rebase --onto main --dry-run > plan  the plan, one line per commit
+  tract rebase --onto main --plan plan       as the edited plan says
+
+A plan has one line per commit, oldest first: `pick ID`, `drop ID`, or `insert KIND TEXT` for a
+new message. Lines may change places. What follows the ID is ignored, and so are lines with `#`.")]
+pub(crate) struct Rebase {
+    /// The branch [default: the current one]
+    branch: Option<String>,
+    /// Repeat the commits on top of this revision.
+    #[arg(long, value_name = "REV")]
+    onto: String,
+    /// Do with the commits what this file says; `-` reads standard input.
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
+    /// Print the plan and write nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Repeat commits of other branches on this one.
+///
+/// A message with calls brings its results and its reasoning, a result its call. An edit or a
+/// priority needs its message here, as it was. What was picked and is merged later shows once.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tract cherry-pick 'side#4'                 the 4th message of side
+  tract cherry-pick side~1 side --onto main  two commits, on main")]
+pub(crate) struct CherryPick {
+    /// The commits.
+    #[arg(value_name = "REV", required = true)]
+    commits: Vec<String>,
+    /// Pick onto this branch [default: the current one]
+    #[arg(long, value_name = "BRANCH")]
+    onto: Option<String>,
+    /// Show what would be picked, and write nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Leave commits of this branch out of its history.
+///
+/// A message with calls goes with its results and its reasoning, and what changed a message goes
+/// with it. To keep a message in the history but out of the context, use
+/// `tract annotate REV --priority skip`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tract drop 'HEAD#3'                        the 3rd message, with its turn
+  tract drop 51b3c6e2 --dry-run")]
+pub(crate) struct Drop {
+    /// The commits.
+    #[arg(value_name = "REV", required = true)]
+    commits: Vec<String>,
+    /// Show what would be left out, and write nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Insert a message between two turns of this branch.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tract insert --after 'HEAD#1' system \"Answer in English.\"
+  tract insert --after 51b3c6e2 user < forgotten.txt")]
+pub(crate) struct Insert {
+    /// The commit that the message follows.
+    #[arg(long, value_name = "REV")]
+    after: String,
+    /// The kind of message.
+    kind: MessageKind,
+    /// The text; standard input when absent or `-`
+    text: Option<String>,
+    /// Show what would be repeated, and write nothing.
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    said: CommitArgs,
+}
+
+/// Move this branch to another commit.
+///
+/// Commits stay in the store, and `tract undo` moves the branch back.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tract reset                                without the last commit
+  tract reset --to 'HEAD@{1}'                where the branch was one move ago")]
+pub(crate) struct Reset {
+    /// Move the branch here.
+    #[arg(long, value_name = "REV", default_value = "HEAD~1")]
+    to: String,
+}
+
+impl Rebase {
+    /// Whether the command writes to the store.
+    pub(crate) fn writes(&self) -> bool {
+        !self.dry_run
+    }
+}
+
+impl CherryPick {
+    /// Whether the command writes to the store.
+    pub(crate) fn writes(&self) -> bool {
+        !self.dry_run
+    }
+}
+
+impl Drop {
+    /// Whether the command writes to the store.
+    pub(crate) fn writes(&self) -> bool {
+        !self.dry_run
+    }
+}
+
+impl Insert {
+    /// Whether the command writes to the store.
+    pub(crate) fn writes(&self) -> bool {
+        !self.dry_run
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum MessageKind {
+    System,
+    User,
+    Assistant,
+    Reasoning,
+    Note,
+}
+
+impl MessageKind {
+    fn draft(self, text: &str) -> Outcome<Draft> {
+        Ok(match self {
+            Self::System => Draft::system(text),
+            Self::User => Draft::user(text),
+            Self::Assistant => Draft::assistant(text),
+            Self::Reasoning => Draft::reasoning(text),
+            Self::Note => Draft::note(text)?,
+        })
+    }
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    verb: &'a str,
+    branch: &'a str,
+    before: Option<CommitId>,
+    /// Absent where nothing was written.
+    head: Option<CommitId>,
+    made: Vec<Made>,
+    left_out: &'a [CommitId],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<Vec<plan::PlanLine>>,
+}
+
+#[derive(Serialize)]
+struct Made {
+    from: Option<CommitId>,
+    commit: Option<CommitId>,
+}
+
+#[derive(Serialize)]
+struct ResetDocument<'a> {
+    branch: &'a str,
+    before: Option<CommitId>,
+    head: CommitId,
+}
+
+pub(crate) async fn rebase(context: &mut Context<'_>, asked: Rebase) -> Outcome<()> {
+    let tract = on_branch(context.open().await?, asked.branch.as_deref()).await?;
+    let onto = tract.resolve(asked.onto.as_str()).await?;
+    let plan = match &asked.plan {
+        Some(path) => Some(plan::read(&tract, path).await?),
+        None => None,
+    };
+    carry_out(context, &tract, &Request::Onto { onto, plan }, asked.dry_run).await
+}
+
+pub(crate) async fn cherry_pick(context: &mut Context<'_>, asked: CherryPick) -> Outcome<()> {
+    let here = context.open().await?;
+    let commits = here.resolve_all(&asked.commits).await?;
+    let from = common_branch(&here, &asked.commits).await?;
+    let tract = on_branch(here, asked.onto.as_deref()).await?;
+    carry_out(context, &tract, &Request::Pick { commits, from }, asked.dry_run).await
+}
+
+pub(crate) async fn drop(context: &mut Context<'_>, asked: Drop) -> Outcome<()> {
+    let tract = context.open().await?;
+    let commits = tract.resolve_all(&asked.commits).await?;
+    carry_out(context, &tract, &Request::Drop { commits }, asked.dry_run).await
+}
+
+pub(crate) async fn insert(context: &mut Context<'_>, asked: Insert) -> Outcome<()> {
+    let tract = context.open().await?;
+    let after = tract.resolve(asked.after.as_str()).await?;
+    let mut draft = asked.kind.draft(&input::text_or_stdin(asked.text)?)?;
+    let details = asked.said.details()?;
+    draft.message = details.message;
+    draft.metadata = details.metadata;
+    draft.created_at = details.created_at;
+    carry_out(context, &tract, &Request::Insert { after, draft: Box::new(draft) }, asked.dry_run)
+        .await
+}
+
+pub(crate) async fn reset(context: &mut Context<'_>, asked: Reset) -> Outcome<()> {
+    let tract = context.open().await?;
+    let head = tract.resolve(asked.to.as_str()).await?;
+    let before = tract.reset(head).await?;
+    let branch = tract.branch_name();
+    if context.out.is_json() {
+        return context.out.json(&ResetDocument { branch, before, head });
+    }
+    let from = before.map_or_else(|| "nothing".to_owned(), |id| id.short());
+    let name = Styled(REF, escape::line(branch).into_owned());
+    context.out.line(format_args!("{name} moved from {from} to {}", short(head)))?;
+    context.out.say(Styled(DIM, "back: tract undo"));
+    Ok(())
+}
+
+/// Returns a handle on a branch that must exist.
+async fn on_branch(tract: Tract, branch: Option<&str>) -> Outcome<Tract> {
+    let Some(branch) = branch else { return Ok(tract) };
+    let on = tract.on(branch)?;
+    if on.head().await?.is_none() && branch != tract.branch_name() {
+        // A revision that is unknown names the nearest ones.
+        tract.resolve(branch).await?;
+    }
+    Ok(on)
+}
+
+/// Returns the head of the branch that all revisions name, where they name one.
+async fn common_branch(tract: &Tract, revisions: &[String]) -> Outcome<Option<CommitId>> {
+    let base =
+        |revision: &String| revision.split(['~', '#', '@']).next().unwrap_or_default().to_owned();
+    let Some(first) = revisions.first().map(base) else { return Ok(None) };
+    if !revisions.iter().all(|revision| base(revision) == first) {
+        return Ok(None);
+    }
+    let branches = tract.branches().await?;
+    let named = branches.into_iter().find(|branch| branch.name == first);
+    Ok(named.map(|branch| branch.head))
+}
+
+async fn carry_out(
+    context: &mut Context<'_>,
+    tract: &Tract,
+    request: &Request,
+    dry_run: bool,
+) -> Outcome<()> {
+    let rebased = match dry_run {
+        true => tract.preview_rebase(request).await?,
+        false => tract.rebase_with(request).await?,
+    };
+    if context.out.is_json() {
+        let made = rebased.made.iter();
+        let made = made
+            .map(|(from, commit)| Made { from: *from, commit: Some(*commit).filter(|_| !dry_run) });
+        let plan = match dry_run {
+            true => Some(plan::lines(tract, &rebased.steps).await?),
+            false => None,
+        };
+        return context.out.json(&Document {
+            verb: request.verb(),
+            branch: tract.branch_name(),
+            before: rebased.before,
+            head: Some(rebased.head).filter(|_| !dry_run),
+            made: made.collect(),
+            left_out: &rebased.left_out,
+            plan,
+        });
+    }
+    if dry_run {
+        for line in plan::lines(tract, &rebased.steps).await? {
+            context.out.line(line)?;
+        }
+        context.out.say(Styled(DIM, summary(&rebased, &rebased.steps)));
+        return Ok(());
+    }
+    let name = Styled(REF, escape::line(tract.branch_name()).into_owned());
+    if rebased.before == Some(rebased.head) {
+        return context.out.line(format_args!("{name} is up to date"));
+    }
+    if rebased.is_fast_forward() && rebased.left_out.is_empty() {
+        return context.out.line(format_args!("{name} forwarded to {}", short(rebased.head)));
+    }
+    let summary = summary(&rebased, &rebased.steps);
+    context.out.line(format_args!("{name} is at {}: {summary}", short(rebased.head)))?;
+    context.out.say(Styled(DIM, "back: tract undo"));
+    Ok(())
+}
+
+fn summary(rebased: &Rebased, steps: &[RebaseStep]) -> String {
+    let inserted = rebased.made.iter().filter(|(from, _)| from.is_none()).count();
+    let repeated = rebased.made.len() - inserted;
+    let kept = steps.len() - rebased.made.len() - rebased.left_out.len();
+    let mut parts = vec![format!("{} repeated", count(repeated, "commit"))];
+    if kept > 0 {
+        parts.push(format!("{kept} kept"));
+    }
+    if inserted > 0 {
+        parts.push(format!("{inserted} inserted"));
+    }
+    if !rebased.left_out.is_empty() {
+        parts.push(format!("{} left out", rebased.left_out.len()));
+    }
+    parts.join(", ")
+}

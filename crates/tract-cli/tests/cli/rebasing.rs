@@ -1,0 +1,132 @@
+use serde_json::Value;
+
+use crate::support::Workspace;
+
+/// Two branches that share one message; the second has a turn with a call.
+const STREAM: &str = r#"
+{"op":"user","text":"first","mark":"first"}
+{"op":"branch","name":"side"}
+{"op":"user","text":"on main"}
+{"op":"checkout","name":"side"}
+{"op":"assistant","text":"","tool_calls":[{"id":"k","name":"grep","arguments":{}}]}
+{"op":"tool_result","call_id":"k","name":"grep","content":"found"}
+{"op":"user","text":"thanks"}
+"#;
+
+fn texts(place: &Workspace, revision: &str) -> Vec<String> {
+    let body: Value =
+        serde_json::from_str(&place.ok(&["compile", revision, "--to", "openai", "--json"]))
+            .expect("JSON");
+    let messages = body["messages"].as_array().or_else(|| body.as_array()).expect("messages");
+    messages.iter().map(|message| message["content"].as_str().unwrap_or("").to_owned()).collect()
+}
+
+#[test]
+fn a_branch_is_rebased_and_one_undo_moves_it_back() {
+    let place = Workspace::of(STREAM);
+    let old = place.id("side");
+    let plan = place.ok(&["rebase", "--onto", "main", "--dry-run"]);
+    assert_eq!(plan.lines().filter(|line| line.starts_with("pick ")).count(), 3, "{plan}");
+    assert_eq!(place.id("side"), old);
+    let line = &place.json(&["rebase", "side", "--onto", "main", "--json"])[0];
+    assert_eq!((&line["verb"], line["made"].as_array().unwrap().len()), (&"rebase".into(), 3));
+    assert_eq!(texts(&place, "side"), ["first", "on main", "", "found", "thanks"]);
+    assert!(place.ok(&["rebase", "--onto", "main"]).contains("up to date"));
+    place.ok(&["verify"]);
+    place.ok(&["undo"]);
+    assert_eq!(place.id("side"), old);
+}
+
+#[test]
+fn an_edited_plan_is_carried_out() {
+    let place = Workspace::of(STREAM);
+    let plan = place.ok(&["rebase", "--onto", "main", "--dry-run"]);
+    let last = plan.lines().last().unwrap();
+    let plan = plan.replace(last, &format!("# {last}\ndrop {}", &last["pick ".len()..]));
+    place.write("plan", format!("insert user before all\n{plan}"));
+    place.ok(&["rebase", "--onto", "main", "--plan", "plan"]);
+    assert_eq!(texts(&place, "side"), ["first", "on main", "before all", "", "found"]);
+}
+
+#[test]
+fn a_turn_is_picked_whole_and_dropped_whole() {
+    let place = Workspace::of(STREAM);
+    place.ok(&["cherry-pick", "side#3", "--onto", "main"]);
+    assert_eq!(texts(&place, "main"), ["first", "on main", "", "found"]);
+    place.refused(&["cherry-pick", "side#3", "--onto", "main"], 1, "nothing_to_pick", "nothing");
+    place.ok(&["drop", "HEAD#2"]);
+    assert_eq!(texts(&place, "side"), ["first", "thanks"]);
+    place.ok(&["insert", "--after", "HEAD#1", "system", "Answer in English."]);
+    assert_eq!(texts(&place, "side"), ["first", "Answer in English.", "thanks"]);
+    let dry = &place.json(&["drop", "HEAD", "--dry-run", "--json"])[0];
+    assert_eq!((&dry["head"], &dry["plan"][0]["step"]), (&Value::Null, &"drop".into()));
+    place.ok(&["verify"]);
+}
+
+#[test]
+fn a_branch_is_reset_and_renamed() {
+    let place = Workspace::of(STREAM);
+    let old = place.id("side");
+    place.ok(&["reset"]);
+    assert_eq!(place.id("side"), place.id(&format!("{old}~1")));
+    place.ok(&["undo"]);
+    assert_eq!(place.id("side"), old);
+    let line = &place.json(&["reset", "--to", "main", "--json"])[0];
+    assert_eq!(line["before"], old.as_str());
+    place.ok(&["branch", "--move", "side", "other"]);
+    assert_eq!(place.id("other"), place.id("main"));
+}
+
+#[test]
+fn no_signature_is_left_where_what_came_before_it_changed() {
+    let place = Workspace::new();
+    let conversation = br#"{"id":"signed","messages":[
+        {"role":"user","content":"q"},
+        {"role":"assistant","content":[
+            {"type":"thinking","thinking":"hm","signature":"c2lnbmVk"},
+            {"type":"tool_use","id":"toolu_1","name":"f","input":{}}]},
+        {"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"x"}]},
+        {"role":"assistant","content":"done"}]}"#;
+    let conversation = String::from_utf8_lossy(conversation).replace('\n', "");
+    place.feed(&["import", "--format", "anthropic", "-"], conversation.as_bytes()).expect(0);
+    place.ok(&["checkout", "signed"]);
+    let compile = || {
+        let set = ["--set", "model=\"m\"", "--set", "max_tokens=9", "--pairing", "repair"];
+        place.ok(&[&["compile", "--to", "anthropic-params"], &set[..]].concat())
+    };
+    assert!(compile().contains("c2lnbmVk"));
+    place.ok(&["insert", "--after", "HEAD#1", "user", "and more"]);
+    let body = compile();
+    assert!(!body.contains("c2lnbmVk") && body.contains("toolu_1"), "{body}");
+}
+
+#[test]
+fn bad_requests_are_refused_and_nothing_moves() {
+    let place = Workspace::of(STREAM);
+    let heads = || (place.id("main"), place.id("side"));
+    let before = heads();
+    let call = place.id("side#2");
+    place.write("word", "squash main");
+    place.write("short", "pick side");
+    place.write("kind", "insert poem x");
+    place.refused(&["rebase", "--onto", "nowhere"], 1, "unknown_revision", "nowhere");
+    place.refused(&["rebase", "nowhere", "--onto", "main"], 1, "unknown_revision", "nowhere");
+    place.refused(&["rebase", "--onto", "main", "--plan", "word"], 2, "usage", "unknown step");
+    place.refused(&["rebase", "--onto", "main", "--plan", "kind"], 2, "usage", "poem");
+    let short = ["rebase", "--onto", "main", "--plan", "short"];
+    place.refused(&short, 1, "incomplete_plan", "must name");
+    place.refused(&["rebase", "--onto", "main", "--plan", "absent"], 2, "file", "absent");
+    place.refused(&["cherry-pick", "nowhere"], 1, "unknown_revision", "nowhere");
+    place.refused(&["cherry-pick", "main", "--onto", "nowhere"], 1, "unknown_revision", "nowhere");
+    place.refused(&["drop", "main"], 1, "not_in_range", "not among");
+    place.refused(&["insert", "--after", &call, "user", "x"], 1, "inside_turn", "inside the turn");
+    place.refused(&["insert", "--after", "main", "user", "x"], 1, "not_in_range", "not among");
+    place.refused(&["reset", "--to", "nowhere"], 1, "unknown_revision", "nowhere");
+    place.ok(&["edit", "HEAD#1", "changed on side"]);
+    place.ok(&["checkout", "main"]);
+    place.ok(&["edit", "HEAD#1", "changed on main"]);
+    let before_conflict = heads();
+    place.refused(&["rebase", "--onto", "side"], 1, "replay_conflicts", "1 commit cannot");
+    assert_eq!(heads(), before_conflict);
+    assert_ne!(heads(), before);
+}

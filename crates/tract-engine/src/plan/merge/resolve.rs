@@ -1,0 +1,484 @@
+//! Resolving conflicts. A resolution changes the side that it decides against, so that the sides
+//! agree there, and the sides are compared again.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tract_compile::{Row, View};
+use tract_core::{Change, CommitId, ContentError, JsonText, Kind, Op};
+
+use super::MergeSides;
+use crate::plan::work::{LastKeys, ensure_covered};
+use crate::plan::{ConflictKind, MergeConflict, Plan, Records, Refusal, Stop};
+
+/// How a conflict of a merge is resolved. Which ones fit a conflict depends on its kind:
+///
+/// | kind | ours | theirs | both | text |
+/// | --- | --- | --- | --- | --- |
+/// | version | our text | their text | ours stays, theirs is added after our last message; not for messages with calls, not for results, and not where their version is the message as it was first written | a new text |
+/// | mark | our priority | their priority | | |
+/// | presence | as ours | as theirs | the message stays | it stays, with a new text |
+/// | answer | our result; the call stays | their result; the call returns or goes as on their side | | a new text, where both sides answered |
+/// | summary | their summary is not taken | their summary is taken, ours opens | | |
+/// | tools | our tools | their tools | ours, then those of theirs with other names | |
+///
+/// A message that one of our summaries hides has neither `both` nor `text` for its presence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Resolution {
+    /// What our side has.
+    Ours,
+    /// What their side has.
+    Theirs,
+    /// What either side has.
+    Both,
+    /// This text.
+    Text(String),
+}
+
+impl Resolution {
+    /// Returns which kind of resolution it is.
+    pub fn kind(&self) -> ResolutionKind {
+        match self {
+            Self::Ours => ResolutionKind::Ours,
+            Self::Theirs => ResolutionKind::Theirs,
+            Self::Both => ResolutionKind::Both,
+            Self::Text(_) => ResolutionKind::Text,
+        }
+    }
+}
+
+/// A [`Resolution`] without its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ResolutionKind {
+    /// What our side has.
+    Ours,
+    /// What their side has.
+    Theirs,
+    /// What either side has.
+    Both,
+    /// A new text.
+    Text,
+}
+
+impl ResolutionKind {
+    /// Returns the stable word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ours => "ours",
+            Self::Theirs => "theirs",
+            Self::Both => "both",
+            Self::Text => "text",
+        }
+    }
+}
+
+impl fmt::Display for ResolutionKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A conflict, and how it was resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResolvedConflict {
+    /// The conflict.
+    pub conflict: MergeConflict,
+    /// How it was resolved.
+    pub resolution: ResolutionKind,
+}
+
+/// A function from a conflict to its resolution.
+pub type ResolveFn = dyn Fn(&MergeConflict) -> Option<Resolution> + Send + Sync;
+
+/// Answers for the conflicts of one merge. Each conflict is asked about once, however often the
+/// merge is planned.
+pub struct Resolver<'a> {
+    ask: Option<&'a ResolveFn>,
+    answers: HashMap<MergeConflict, Option<Resolution>>,
+}
+
+impl<'a> Resolver<'a> {
+    /// Resolves conflicts with a function; `None` leaves a conflict open.
+    pub fn new(ask: &'a ResolveFn) -> Self {
+        Self { ask: Some(ask), answers: HashMap::new() }
+    }
+
+    /// Resolves nothing.
+    pub fn none() -> Self {
+        Self { ask: None, answers: HashMap::new() }
+    }
+
+    fn answer(&mut self, conflict: &MergeConflict) -> Option<Resolution> {
+        let ask = self.ask?;
+        self.answers.entry(conflict.clone()).or_insert_with(|| ask(conflict)).clone()
+    }
+}
+
+impl fmt::Debug for Resolver<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resolver").field("answers", &self.answers).finish_non_exhaustive()
+    }
+}
+
+/// The sides of a merge, as resolutions changed them.
+pub(super) struct Resolving<'a> {
+    records: &'a Records,
+    pub(super) ours: View,
+    pub(super) theirs: View,
+    pub(super) tools: Option<ResolutionKind>,
+    pub(super) texts: Vec<(CommitId, String)>,
+    pub(super) resolved: Vec<ResolvedConflict>,
+    keys: LastKeys,
+    /// The summaries that messages are directly under, for each side.
+    hidden: [Option<HashMap<CommitId, CommitId>>; 2],
+}
+
+impl<'a> Resolving<'a> {
+    pub(super) fn new(sides: MergeSides<'a>, records: &'a Records) -> Self {
+        Self {
+            records,
+            ours: sides.ours.view().clone(),
+            theirs: sides.theirs.view().clone(),
+            tools: None,
+            texts: Vec::new(),
+            resolved: Vec::new(),
+            keys: LastKeys::default(),
+            hidden: [None, None],
+        }
+    }
+
+    /// Whether the conflict of the tools is resolved; the views say nothing of it.
+    pub(super) fn has_tools(&self, kind: ConflictKind) -> bool {
+        kind == ConflictKind::Tools && self.tools.is_some()
+    }
+
+    /// Resolves conflicts. Summaries come first and alone: what they hid is compared again.
+    pub(super) fn resolve(
+        &mut self,
+        conflicts: Vec<MergeConflict>,
+        bases: &[&View],
+        resolver: &mut Resolver<'_>,
+    ) -> Plan<()> {
+        let mut open = Vec::new();
+        let mut answered = Vec::new();
+        for conflict in conflicts {
+            // A conflict that is still there after its resolution cannot be resolved that way.
+            let again = self.resolved.iter().any(|resolved| resolved.conflict == conflict);
+            match resolver.answer(&conflict).filter(|_| !again) {
+                Some(resolution) => answered.push((conflict, resolution)),
+                None => open.push(conflict),
+            }
+        }
+        for (conflict, resolution) in &answered {
+            let legal = self.legal(conflict)?;
+            if !legal.contains(&resolution.kind()) {
+                let (conflict, resolution) = (Box::new(conflict.clone()), resolution.kind());
+                return Err(Refusal::IllegalResolution { conflict, resolution, legal }.into());
+            }
+        }
+        if !open.is_empty() {
+            return Err(Refusal::Conflicts(open).into());
+        }
+        let summaries = answered.iter().any(|(conflict, _)| conflict.kind == ConflictKind::Summary);
+        for (conflict, resolution) in answered {
+            if summaries && conflict.kind != ConflictKind::Summary {
+                continue;
+            }
+            self.apply(&conflict, &resolution, bases)?;
+            self.resolved.push(ResolvedConflict { conflict, resolution: resolution.kind() });
+        }
+        Ok(())
+    }
+
+    /// Returns the resolutions that fit a conflict.
+    fn legal(&mut self, conflict: &MergeConflict) -> Plan<Vec<ResolutionKind>> {
+        use ResolutionKind::{Both, Ours, Text, Theirs};
+        Ok(match conflict.kind {
+            ConflictKind::Version => match conflict.slot {
+                Some(slot) if self.may_repeat(slot)? => vec![Ours, Theirs, Both, Text],
+                _ => vec![Ours, Theirs, Text],
+            },
+            ConflictKind::Presence => match conflict.slot {
+                Some(slot) if !self.summaries_over(slot, true)?.is_empty() => vec![Ours, Theirs],
+                _ => vec![Ours, Theirs, Both, Text],
+            },
+            ConflictKind::Answer if conflict.ours.is_some() && conflict.theirs.is_some() => {
+                vec![Ours, Theirs, Text]
+            }
+            ConflictKind::Tools => vec![Ours, Theirs, Both],
+            ConflictKind::Mark | ConflictKind::Answer | ConflictKind::Summary => {
+                vec![Ours, Theirs]
+            }
+        })
+    }
+
+    /// Whether both versions of a message can be shown: it has no calls and answers none, and no
+    /// message is named by the commit that made their version, which would name the second one.
+    fn may_repeat(&self, slot: CommitId) -> Plan<bool> {
+        let named =
+            |row: &Row| self.ours.contains(row.version) || self.theirs.contains(row.version);
+        if self.theirs.get(slot).is_some_and(named) {
+            return Ok(false);
+        }
+        for row in [self.ours.get(slot), self.theirs.get(slot)].into_iter().flatten() {
+            let is_result = self.records.kind(row.version)? == Kind::ToolResult;
+            if is_result || row.answers.is_some() || !self.records.calls(row)?.is_empty() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Returns the summaries of a side that hide a message, the outermost first.
+    fn summaries_over(&mut self, slot: CommitId, on_ours: bool) -> Plan<Vec<CommitId>> {
+        let view = if on_ours { &self.ours } else { &self.theirs };
+        if view.contains(slot) {
+            return Ok(Vec::new());
+        }
+        let [ours, theirs] = &mut self.hidden;
+        let hidden = if on_ours { ours } else { theirs };
+        let hidden = match hidden {
+            Some(hidden) => hidden,
+            None => hidden.insert(direct_summaries(self.records, view)?),
+        };
+        let mut over = Vec::new();
+        let mut at = slot;
+        while let Some(summary) = hidden.get(&at) {
+            over.push(*summary);
+            if view.contains(*summary) {
+                over.reverse();
+                return Ok(over);
+            }
+            at = *summary;
+        }
+        Ok(Vec::new())
+    }
+
+    fn apply(
+        &mut self,
+        conflict: &MergeConflict,
+        resolution: &Resolution,
+        bases: &[&View],
+    ) -> Plan<()> {
+        if conflict.kind == ConflictKind::Tools {
+            self.tools = Some(resolution.kind());
+            return Ok(());
+        }
+        let Some(slot) = conflict.slot else { return Ok(()) };
+        if let Resolution::Text(text) = resolution {
+            let target = match conflict.kind {
+                ConflictKind::Answer => answer(&self.ours, slot, conflict.ours),
+                _ => None,
+            };
+            self.texts.push((target.map_or(slot, |row| row.slot), text.clone()));
+        }
+        let theirs_wins = matches!(resolution, Resolution::Theirs);
+        let (our, their) = (self.ours.get(slot).copied(), self.theirs.get(slot).copied());
+        match conflict.kind {
+            ConflictKind::Version => {
+                let (Some(our), Some(their)) = (our, their) else { return Ok(()) };
+                if theirs_wins {
+                    self.ours.set_row(Row { version: their.version, ..our });
+                } else {
+                    self.theirs.set_row(Row { version: our.version, ..their });
+                }
+                if matches!(resolution, Resolution::Both) {
+                    let slot = their.version;
+                    self.theirs.set_row(Row { slot, mark: None, ..their });
+                }
+            }
+            ConflictKind::Mark => {
+                // Summaries that say the same have a slot on each side.
+                if theirs_wins {
+                    if let Some(our) = our {
+                        self.ours.set_row(Row { mark: conflict.theirs, ..our });
+                    }
+                } else if let Some(their) = their {
+                    self.theirs.set_row(Row { mark: conflict.ours, ..their });
+                } else {
+                    self.unmark_twin(slot, conflict)?;
+                }
+            }
+            ConflictKind::Presence => match (our, their) {
+                (Some(_), None) if theirs_wins => self.ours.remove_row(slot),
+                (Some(our), None) => self.theirs.set_row(our),
+                (None, Some(their)) if !matches!(resolution, Resolution::Ours) => {
+                    self.bring_back(slot, their, bases)?;
+                }
+                (None, Some(_)) => self.theirs.remove_row(slot),
+                _ => {}
+            },
+            ConflictKind::Answer => self.apply_answer(slot, conflict, theirs_wins, bases)?,
+            ConflictKind::Summary => {
+                let (Some(ours), Some(theirs)) = (conflict.ours, conflict.theirs) else {
+                    return Ok(());
+                };
+                if !theirs_wins {
+                    self.open(theirs, false, bases)?;
+                } else if slot == theirs {
+                    self.open(ours, true, bases)?;
+                } else {
+                    self.ours.remove_row(slot);
+                }
+            }
+            ConflictKind::Tools => {}
+        }
+        Ok(())
+    }
+
+    /// Gives the message of theirs that became one with ours the priority of ours.
+    fn unmark_twin(&mut self, slot: CommitId, conflict: &MergeConflict) -> Plan<()> {
+        let Some(our) = self.ours.get(slot) else { return Ok(()) };
+        let twins: Vec<Row> = self
+            .theirs
+            .rows()
+            .filter(|row| row.mark == conflict.theirs && !self.ours.contains(row.slot))
+            .copied()
+            .collect();
+        let says = self.records.merge_facts(our.version)?;
+        for twin in twins {
+            if self.records.merge_facts(twin.version)? == says {
+                self.theirs.set_row(Row { mark: conflict.ours, ..twin });
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_answer(
+        &mut self,
+        call: CommitId,
+        conflict: &MergeConflict,
+        theirs_wins: bool,
+        bases: &[&View],
+    ) -> Plan<()> {
+        let our = answer(&self.ours, call, conflict.ours);
+        let their = answer(&self.theirs, call, conflict.theirs);
+        match (our, their, theirs_wins) {
+            (Some(our), Some(their), true) => {
+                self.ours.remove_row(our.slot);
+                self.ours.set_row(Row { key: our.key, ..their });
+            }
+            (_, Some(their), false) => self.theirs.remove_row(their.slot),
+            (Some(our), None, true) => self.ours.remove_row(our.slot),
+            (Some(_), None, false) => {
+                for over in self.summaries_over(call, false)? {
+                    self.open(over, false, bases)?;
+                }
+                if let Some(row) = self.ours.get(call).copied() {
+                    self.theirs.set_row(row);
+                }
+            }
+            (None, Some(_), true) => {
+                if let Some(row) = self.theirs.get(call).copied() {
+                    self.bring_back(call, row, bases)?;
+                }
+            }
+            (None, None, _) => {}
+        }
+        Ok(())
+    }
+
+    /// Shows a message again that our side took out: at the place that it had.
+    fn bring_back(&mut self, slot: CommitId, their: Row, bases: &[&View]) -> Plan<()> {
+        for over in self.summaries_over(slot, true)? {
+            self.open(over, true, bases)?;
+        }
+        if !self.ours.contains(slot) {
+            let key = self.keys.of(self.records, slot)?.unwrap_or(self.ours.next());
+            self.ours.set_row(Row { key, ..their });
+        }
+        Ok(())
+    }
+
+    /// Takes a summary out of a side: what it hid is shown again, but not what the other side took
+    /// out as well.
+    fn open(&mut self, summary: CommitId, on_ours: bool, bases: &[&View]) -> Plan<()> {
+        let (view, other) =
+            if on_ours { (&mut self.ours, &self.theirs) } else { (&mut self.theirs, &self.ours) };
+        let commit = self.records.commit(summary)?;
+        view.remove_row(summary);
+        for change in self.records.changes(commit)? {
+            let Change::Remove { slot, row } = change else { continue };
+            let slot = slot.resolve(summary);
+            let gone = bases.iter().any(|base| base.contains(slot)) && !other.contains(slot);
+            if gone || view.contains(slot) {
+                continue;
+            }
+            view.set_row(Row {
+                slot,
+                key: row.key,
+                version: row.version.resolve(summary),
+                mark: row.mark.map(|mark| mark.resolve(summary)),
+                answers: row.answers,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Returns the summary that each hidden message is directly under, for the summaries of a view.
+fn direct_summaries(records: &Records, view: &View) -> Plan<HashMap<CommitId, CommitId>> {
+    let mut open: Vec<CommitId> = view.rows().map(|row| row.slot).collect();
+    ensure_covered(records, open.iter().copied())?;
+    let mut under = HashMap::new();
+    while let Some(summary) = open.pop() {
+        let Some(commit) = records.commit_if_stored(summary)? else { continue };
+        if !matches!(commit.op, Op::Compress { .. }) {
+            continue;
+        }
+        for change in records.changes(commit)? {
+            if let Change::Remove { slot, .. } = change {
+                let slot = slot.resolve(summary);
+                if under.insert(slot, summary).is_none() {
+                    open.push(slot);
+                }
+            }
+        }
+    }
+    Ok(under)
+}
+
+/// Finds the row of a view that answers a call of a message with this version.
+fn answer(view: &View, call: CommitId, version: Option<CommitId>) -> Option<Row> {
+    let version = version?;
+    let answers = |row: &&Row| {
+        row.version == version && row.answers.is_some_and(|answered| answered.slot == call)
+    };
+    view.rows().find(answers).copied()
+}
+
+/// How a resolution is recorded in the metadata of a merge commit.
+#[derive(Serialize)]
+struct Noted {
+    kind: &'static str,
+    slot: Option<CommitId>,
+    ours: Option<CommitId>,
+    theirs: Option<CommitId>,
+    resolution: &'static str,
+}
+
+/// Adds the resolutions to metadata of a merge commit, as the member `resolutions`.
+pub(super) fn noted(metadata: Option<&JsonText>, resolved: &[ResolvedConflict]) -> Plan<JsonText> {
+    let noted: Vec<Noted> = resolved
+        .iter()
+        .map(|ResolvedConflict { conflict, resolution }| Noted {
+            kind: conflict.kind.as_str(),
+            slot: conflict.slot,
+            ours: conflict.ours,
+            theirs: conflict.theirs,
+            resolution: resolution.as_str(),
+        })
+        .collect();
+    let content =
+        |source| Stop::Content(ContentError::Shape { kind: "metadata".to_owned(), source });
+    let mut members: BTreeMap<String, Box<RawValue>> = match metadata {
+        Some(metadata) => serde_json::from_str(metadata.as_str()).map_err(content)?,
+        None => BTreeMap::new(),
+    };
+    members.insert("resolutions".to_owned(), JsonText::of(&noted).map_err(content)?.raw());
+    JsonText::of(&members).map_err(content)
+}

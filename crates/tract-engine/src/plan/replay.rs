@@ -1,0 +1,284 @@
+//! Replaying commits on another history: what a pick and a rebase write.
+
+use std::collections::{HashMap, HashSet};
+
+use tract_compile::Row;
+use tract_core::{
+    Change, Commit, CommitId, CommitRef, Op, Origin, Priority, Role, RowFields, ToolsetId,
+};
+
+use super::revert::revert;
+use super::work::{WorkingView, hidden_by};
+use super::{Details, Line, OpenCall, Plan, PlannedCommit, Records, Refusal};
+
+/// What commits became that were replayed so far.
+#[derive(Clone, Debug, Default)]
+pub struct Replayed {
+    /// Replayed commits, by the commits that they repeat.
+    commits: HashMap<CommitId, CommitId>,
+    /// New names of messages: a summary that is replayed is named by its new commit.
+    slots: HashMap<CommitId, CommitId>,
+    /// Messages that were left out.
+    dropped: HashSet<CommitId>,
+}
+
+impl Replayed {
+    /// Records what a commit became.
+    pub fn insert(&mut self, from: &Commit, to: CommitId) {
+        self.commits.insert(from.id(), to);
+        if matches!(from.op, Op::Compress { .. }) {
+            self.slots.insert(from.id(), to);
+        }
+    }
+
+    /// Records a message that is left out on purpose.
+    pub fn drop_message(&mut self, slot: CommitId) {
+        self.dropped.insert(slot);
+    }
+
+    fn commit(&self, id: CommitId) -> CommitId {
+        self.commits.get(&id).copied().unwrap_or(id)
+    }
+
+    fn slot(&self, slot: CommitId) -> CommitId {
+        self.slots.get(&slot).copied().unwrap_or(slot)
+    }
+}
+
+/// Plans to repeat a commit on another history; `None` where its effect is there already.
+///
+/// A message keeps its slot, so that it shows once after a merge. An edit needs its message, and
+/// there the text that it replaced; a mark the priority that it replaced; a summary all that it
+/// hid, saying the same. What a model said is replayed in the neutral form: a signature of a
+/// provider is bound to what came before it.
+///
+/// # Errors
+/// [`Refusal::NotVisible`] and [`Refusal::Superseded`] where the history does not hold what the
+/// commit changed; [`Refusal::NoOpenCall`] and [`Refusal::AlreadyAnswered`] for a result without
+/// its call; [`Refusal::CannotReplay`] for merges and unknown operations.
+pub fn replay(
+    line: &Line,
+    records: &Records,
+    source: CommitId,
+    replayed: &Replayed,
+) -> Plan<Option<PlannedCommit>> {
+    let commit = records.commit(source)?;
+    records.ensure(commit.parent())?;
+    let replaying = Replaying { line, records, commit, replayed };
+    let planned = match &commit.op {
+        Op::Append { .. } => replaying.append()?,
+        Op::Edit { .. } => replaying.edit()?,
+        Op::Annotate { .. } => replaying.annotate()?,
+        Op::Compress { .. } => replaying.compress()?,
+        Op::Revert { targets, .. } => {
+            let targets: Vec<CommitId> =
+                targets.iter().map(|target| replayed.commit(*target)).collect();
+            Some(revert(line, records, &targets, false, &replaying.details())?)
+        }
+        Op::Tools => {
+            let mut planned = PlannedCommit::on(line, Op::Tools, &replaying.details());
+            planned.set_tools(commit.toolset, None);
+            Some(planned)
+        }
+        Op::Note => Some(replaying.says(Op::Note)),
+        Op::Merge { .. } | Op::Unknown { .. } => {
+            let op = commit.op.name().to_owned();
+            return Err(Refusal::CannotReplay { target: source, op }.into());
+        }
+    };
+    Ok(planned.map(|mut planned| {
+        planned.requires.push(source);
+        planned
+    }))
+}
+
+struct Replaying<'a> {
+    line: &'a Line,
+    records: &'a Records,
+    commit: &'a Commit,
+    replayed: &'a Replayed,
+}
+
+impl Replaying<'_> {
+    fn details(&self) -> Details {
+        Details {
+            message: self.commit.message.clone(),
+            metadata: self.commit.metadata.clone(),
+            generation_config: self.commit.generation_config.clone(),
+            origin: Origin { picked_from: Some(self.commit.id()), ..self.commit.origin.clone() },
+            ..Details::default()
+        }
+    }
+
+    /// Plans an operation that says what the commit says.
+    fn says(&self, op: Op) -> PlannedCommit {
+        let mut planned = PlannedCommit::on(self.line, op, &self.details());
+        if let Some(own) = self.own_tools() {
+            let active = if self.line.tools_set() { self.line.active() } else { None };
+            planned.set_tools(Some(own), active);
+        }
+        let record = &mut planned.record;
+        record.content = self.commit.content;
+        record.kind = self.commit.kind.clone();
+        record.role = self.commit.role.clone();
+        record.joins = self.commit.joins.map(|slot| self.replayed.slot(slot));
+        record.keeps = self.commit.keeps.clone();
+        if self.commit.effective_role() != Some(Role::Assistant) {
+            record.form = self.commit.form.clone();
+            record.verbatim = self.commit.verbatim;
+        }
+        planned
+    }
+
+    /// Returns the tools that were given to this commit alone.
+    fn own_tools(&self) -> Option<ToolsetId> {
+        let parent = self.commit.parent().and_then(|id| self.records.commit(id).ok());
+        let active = parent.and_then(|parent| parent.active_toolset());
+        self.commit.toolset.filter(|toolset| Some(*toolset) != active)
+    }
+
+    fn append(&self) -> Plan<Option<PlannedCommit>> {
+        let Op::Append { slot, answers, priority, retention } = &self.commit.op else {
+            return Ok(None);
+        };
+        let slot = slot.unwrap_or(self.commit.id());
+        if self.line.view().contains(slot) {
+            return Ok(None);
+        }
+        if let Some(call) = answers {
+            let content = self.records.content(self.commit.id())?;
+            let call_id = match content {
+                tract_core::Content::ToolResult(answer) => answer.call_id.clone(),
+                _ => String::new(),
+            };
+            let view = self.line.view();
+            let Some(row) = view.get(call.slot) else {
+                return Err(Refusal::NoOpenCall { call_id, open: Vec::<OpenCall>::new() }.into());
+            };
+            let other = view.rows_after(row.row_key()).find(|row| row.answers == Some(*call));
+            if let Some(other) = other {
+                return Err(Refusal::AlreadyAnswered { call_id, by: other.slot }.into());
+            }
+        }
+        let op = Op::Append {
+            slot: Some(slot),
+            answers: *answers,
+            priority: *priority,
+            retention: retention.clone(),
+        };
+        Ok(Some(self.says(op)))
+    }
+
+    /// Returns the row that a message has here.
+    fn row(&self, slot: CommitId) -> Plan<Row> {
+        match self.line.view().get(slot) {
+            Some(row) => Ok(*row),
+            None => {
+                let hidden_by = hidden_by(self.line, self.records, slot)?;
+                Err(Refusal::NotVisible { target: slot, hidden_by }.into())
+            }
+        }
+    }
+
+    fn superseded(&self, by: CommitId) -> super::Stop {
+        Refusal::ChangedHere { target: self.commit.id(), by }.into()
+    }
+
+    fn edit(&self) -> Plan<Option<PlannedCommit>> {
+        let mut planned = None;
+        for change in self.records.changes(self.commit)? {
+            let Change::Version { slot, from, .. } = change else { continue };
+            let slot = self.replayed.slot(slot.resolve(self.commit.id()));
+            let row = self.row(slot)?;
+            let from = from.resolve(self.commit.id());
+            self.records.ensure([row.version, from])?;
+            let now = self.records.merge_facts(row.version)?;
+            if now == self.records.merge_facts(self.commit.id())? {
+                continue;
+            }
+            if now != self.records.merge_facts(from)? {
+                return Err(self.superseded(row.version));
+            }
+            let mut edit = self.says(Op::Edit { target: row.version });
+            edit.change(vec![Change::Version {
+                slot: slot.into(),
+                from: row.version.into(),
+                to: CommitRef::This,
+            }]);
+            planned = Some(edit);
+        }
+        Ok(planned)
+    }
+
+    fn annotate(&self) -> Plan<Option<PlannedCommit>> {
+        let Op::Annotate { priority, reason, retention, .. } = &self.commit.op else {
+            return Ok(None);
+        };
+        let mut changes = Vec::new();
+        let mut targets = Vec::new();
+        for change in self.records.changes(self.commit)? {
+            let Change::Mark { slot, from, .. } = change else { continue };
+            let old = slot.resolve(self.commit.id());
+            if self.replayed.dropped.contains(&old) {
+                continue;
+            }
+            let slot = self.replayed.slot(old);
+            let row = self.row(slot)?;
+            let mark = from.map(|from| from.resolve(self.commit.id()));
+            self.records.ensure([Some(row.version), row.mark, mark].into_iter().flatten())?;
+            let now = self.records.marked(&row)?;
+            if row.mark.is_some() && now == (*priority, retention.clone()) {
+                continue;
+            }
+            if now != self.records.marked(&Row { mark, ..row })? {
+                return Err(self.superseded(row.mark.unwrap_or(row.version)));
+            }
+            let from = row.mark.map(CommitRef::Id);
+            changes.push(Change::Mark { slot: slot.into(), from, to: Some(CommitRef::This) });
+            targets.push(row.version);
+        }
+        if changes.is_empty() {
+            return Ok(None);
+        }
+        let (priority, reason, retention): (Priority, _, _) =
+            (*priority, reason.clone(), retention.clone());
+        let mut planned = self.says(Op::Annotate { targets, priority, reason, retention });
+        planned.change(changes);
+        Ok(Some(planned))
+    }
+
+    fn compress(&self) -> Plan<Option<PlannedCommit>> {
+        let id = self.commit.id();
+        let mut rows = Vec::new();
+        let mut before = Vec::new();
+        for change in self.records.changes(self.commit)? {
+            let Change::Remove { slot, row } = change else { continue };
+            rows.push(self.row(self.replayed.slot(slot.resolve(id)))?);
+            before.push(row.version.resolve(id));
+        }
+        let versions = rows.iter().map(|row| row.version).chain(before.iter().copied());
+        self.records.ensure(versions)?;
+        let mut work = WorkingView::new(self.line.view());
+        let mut changes = Vec::with_capacity(rows.len() + 1);
+        for (row, before) in rows.iter().zip(before) {
+            if self.records.merge_facts(row.version)? != self.records.merge_facts(before)? {
+                return Err(self.superseded(row.version));
+            }
+            changes.push(Change::Remove { slot: row.slot.into(), row: row.fields() });
+            work.take(row.slot);
+        }
+        if let Some((_, answers)) = work.orphaned() {
+            let by = answers.first().map_or(id, |row| row.slot);
+            return Err(self.superseded(by));
+        }
+        let Some(key) = rows.iter().map(|row| row.key).min() else { return Ok(None) };
+        changes.push(Change::Add {
+            slot: CommitRef::This,
+            row: RowFields { key, version: CommitRef::This, mark: None, answers: None },
+        });
+        let targets = rows.iter().map(|row| row.version).collect();
+        let mut planned = self.says(Op::Compress { targets });
+        planned.change(changes);
+        Ok(Some(planned))
+    }
+}

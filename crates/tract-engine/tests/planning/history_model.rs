@@ -1,0 +1,350 @@
+//! Merges, picks and rebases of random histories of several branches, against a model that knows
+//! lists of texts and nothing of views, keys or changes.
+
+use proptest::prelude::*;
+use tract_core::{CommitId, Priority, StoreExt as _, block_on};
+use tract_engine::plan::{ConflictKind, Resolution};
+use tract_engine::{Error, MergeOptions, Merged, Rebase, Refusal};
+
+use crate::fixture::Desk;
+
+#[derive(Clone, Debug)]
+enum Deed {
+    Say,
+    Edit(usize),
+    Mark(usize, bool),
+    Fork(usize),
+    Switch(usize),
+    Rebase(usize),
+    Pick(usize, usize),
+    Merge(usize, usize),
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    let any = 0usize..1000;
+    prop_oneof![
+        5 => Just(Deed::Say),
+        4 => any.clone().prop_map(Deed::Edit),
+        3 => (any.clone(), prop::bool::ANY).prop_map(|(n, skip)| Deed::Mark(n, skip)),
+        2 => any.clone().prop_map(Deed::Fork),
+        3 => any.clone().prop_map(Deed::Switch),
+        4 => any.clone().prop_map(Deed::Rebase),
+        4 => (any.clone(), any.clone()).prop_map(|(branch, n)| Deed::Pick(branch, n)),
+        4 => (any, 0usize..3).prop_map(|(branch, side)| Deed::Merge(branch, side)),
+    ]
+}
+
+/// What an operation does to a list of messages.
+#[derive(Clone, Debug, PartialEq)]
+enum Effect {
+    Say { slot: CommitId, text: String },
+    Edit { slot: CommitId, before: String, after: String },
+    Mark { slot: CommitId, before: bool, after: bool },
+}
+
+/// An operation; the same one on two branches has one id.
+#[derive(Clone, Debug, PartialEq)]
+struct ModelOp {
+    id: usize,
+    parent: usize,
+    effect: Effect,
+    commit: CommitId,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct ModelMessage {
+    slot: CommitId,
+    text: String,
+    /// The commit that the text is from.
+    version: CommitId,
+    /// Whether it was said of the message that it is skipped; `None` where nothing was said.
+    skip: Option<bool>,
+}
+
+fn state(ops: &[ModelOp]) -> Vec<ModelMessage> {
+    let mut messages: Vec<ModelMessage> = Vec::new();
+    for op in ops {
+        match &op.effect {
+            Effect::Say { slot, text } => {
+                messages.push(ModelMessage {
+                    slot: *slot,
+                    text: text.clone(),
+                    version: op.commit,
+                    skip: None,
+                });
+            }
+            Effect::Edit { slot, after, .. } => {
+                let message = messages.iter_mut().find(|m| m.slot == *slot).unwrap();
+                message.text.clone_from(after);
+                message.version = op.commit;
+            }
+            Effect::Mark { slot, after, .. } => {
+                messages.iter_mut().find(|m| m.slot == *slot).unwrap().skip = Some(*after);
+            }
+        }
+    }
+    messages
+}
+
+fn texts(messages: &[ModelMessage]) -> Vec<String> {
+    let shown = messages.iter().filter(|message| message.skip != Some(true));
+    shown.map(|message| format!("user: {}", message.text)).collect()
+}
+
+struct Run {
+    desks: Vec<Desk>,
+    ops: Vec<Vec<ModelOp>>,
+    at: usize,
+    next: usize,
+}
+
+impl Run {
+    fn new() -> Self {
+        let desk = Desk::new();
+        let mut run = Self { desks: vec![desk], ops: vec![Vec::new()], at: 0, next: 1 };
+        run.say();
+        run
+    }
+
+    fn fresh(&mut self) -> usize {
+        self.next += 1;
+        self.next
+    }
+
+    fn push(&mut self, effect: Effect, commit: CommitId) {
+        let id = self.fresh();
+        let parent = self.ops[self.at].last().map_or(0, |op| op.id);
+        self.ops[self.at].push(ModelOp { id, parent, effect, commit });
+    }
+
+    fn say(&mut self) {
+        let text = format!("text {}", self.next);
+        let commit = self.desks[self.at].user(&text);
+        self.push(Effect::Say { slot: commit, text }, commit);
+    }
+
+    fn message(&self, n: usize) -> ModelMessage {
+        let messages = state(&self.ops[self.at]);
+        messages[n % messages.len()].clone()
+    }
+
+    /// Repeats operations on others; `None` where one cannot be repeated.
+    fn replay(&mut self, onto: &[ModelOp], ops: &[ModelOp]) -> Option<Vec<ModelOp>> {
+        let mut out = onto.to_vec();
+        for op in ops {
+            let last = out.last().map_or(0, |op| op.id);
+            if op.parent == last {
+                out.push(op.clone());
+                continue;
+            }
+            let messages = state(&out);
+            let here = |slot: &CommitId| messages.iter().find(|message| message.slot == *slot);
+            let repeats = match &op.effect {
+                Effect::Say { slot, .. } => here(slot).is_none(),
+                Effect::Edit { slot, before, after } => match here(slot)?.text.as_str() {
+                    text if text == after => false,
+                    text if text == before => true,
+                    _ => return None,
+                },
+                Effect::Mark { slot, before, after } => match here(slot)?.skip {
+                    Some(skip) if skip == *after => false,
+                    skip if skip.unwrap_or(false) == *before => true,
+                    _ => return None,
+                },
+            };
+            if repeats {
+                let id = self.fresh();
+                out.push(ModelOp { id, parent: last, ..op.clone() });
+            }
+        }
+        Some(out)
+    }
+
+    /// Takes the commits of the branch that is worked on as those of the model's operations.
+    fn align(&mut self) {
+        let desk = &self.desks[self.at];
+        let head = desk.head().unwrap();
+        let commits = block_on(desk.repo.store().walk_all(desk.repo.name(), head)).unwrap();
+        let ops = &mut self.ops[self.at];
+        assert_eq!(commits.len(), ops.len(), "as many commits as operations");
+        for (op, commit) in ops.iter_mut().zip(commits.iter().rev()) {
+            op.commit = commit.id();
+        }
+    }
+
+    fn act(&mut self, deed: &Deed) {
+        match deed {
+            Deed::Say => self.say(),
+            Deed::Edit(n) => {
+                let message = self.message(*n);
+                let after = format!("text {}", self.next);
+                let commit = self.desks[self.at].edit(message.slot, &after);
+                let (slot, before) = (message.slot, message.text);
+                self.push(Effect::Edit { slot, before, after }, commit);
+            }
+            Deed::Mark(n, skip) => {
+                let message = self.message(*n);
+                let priority = if *skip { Priority::Skip } else { Priority::Normal };
+                let commit = self.desks[self.at].mark(message.slot, priority);
+                let before = message.skip.unwrap_or(false);
+                self.push(Effect::Mark { slot: message.slot, before, after: *skip }, commit);
+            }
+            Deed::Fork(n) => {
+                let ops = &self.ops[self.at];
+                let kept = ops[..=n % ops.len()].to_vec();
+                let name = format!("b{}", self.desks.len());
+                let fork = self.desks[self.at].fork(&name, kept.last().unwrap().commit);
+                self.desks.push(fork);
+                self.ops.push(kept);
+                self.at = self.desks.len() - 1;
+            }
+            Deed::Switch(n) => self.at = n % self.desks.len(),
+            Deed::Rebase(n) => self.rebase(n % self.desks.len()),
+            Deed::Pick(branch, n) => self.pick(branch % self.desks.len(), *n),
+            Deed::Merge(branch, side) => self.merge(branch % self.desks.len(), *side),
+        }
+    }
+
+    fn shared(&self, other: usize) -> usize {
+        let pairs = self.ops[self.at].iter().zip(&self.ops[other]);
+        pairs.take_while(|(ours, theirs)| ours.id == theirs.id).count()
+    }
+
+    fn rebase(&mut self, other: usize) {
+        let shared = self.shared(other);
+        let own = self.ops[self.at][shared..].to_vec();
+        let other_ops = self.ops[other].clone();
+        let contains = shared == other_ops.len();
+        let expected = match contains {
+            true => Some(self.ops[self.at].clone()),
+            false => self.replay(&other_ops, &own),
+        };
+        let desk = &self.desks[self.at];
+        let (head, onto) = (desk.head(), self.desks[other].head().unwrap());
+        let rebase = Rebase::Onto { onto, plan: None };
+        match (block_on(desk.repo.rebase(&desk.branch, &rebase)), expected) {
+            (Ok(rebased), Some(expected)) => {
+                if contains || own.is_empty() {
+                    assert_eq!(rebased.made, [], "an empty rebase makes no commit");
+                }
+                // A rebase of the rebase changes nothing, and makes nothing.
+                let view = desk.view_id();
+                let again = block_on(desk.repo.rebase(&desk.branch, &rebase)).unwrap();
+                assert_eq!((again.made.len(), again.head), (0, rebased.head));
+                assert_eq!(desk.view_id(), view);
+                self.ops[self.at] = expected;
+                self.align();
+            }
+            (Err(Error::Refused(Refusal::Replay(_))), None) => {
+                assert_eq!(self.desks[self.at].head(), head);
+            }
+            (found, expected) => panic!("{found:?}, the model says {expected:?}"),
+        }
+    }
+
+    fn pick(&mut self, other: usize, n: usize) {
+        let picked = self.ops[other][n % self.ops[other].len()].clone();
+        let ours = self.ops[self.at].clone();
+        let expected = self.replay(&ours, std::slice::from_ref(&picked));
+        let desk = &self.desks[self.at];
+        let head = desk.head();
+        let rebase = Rebase::Pick { commits: vec![picked.commit], from: None };
+        match (block_on(desk.repo.rebase(&desk.branch, &rebase)), expected) {
+            (Ok(_), Some(expected)) if expected != ours => {
+                self.ops[self.at] = expected;
+                self.align();
+                // Merged as well, it shows once.
+                self.merge(other, 0);
+            }
+            (Err(Error::Refused(Refusal::NothingToPick)), Some(expected)) if expected == ours => {
+                assert_eq!(self.desks[self.at].head(), head);
+            }
+            (Err(Error::Refused(Refusal::Replay(_))), None) => {
+                assert_eq!(self.desks[self.at].head(), head);
+            }
+            (found, expected) => panic!("{found:?}, the model says {expected:?}"),
+        }
+    }
+
+    /// Merges on a branch of its own, by a three-way comparison of lists, and reverts that.
+    fn merge(&mut self, other: usize, side: usize) {
+        let shared = self.shared(other);
+        let base = state(&self.ops[other][..shared]);
+        let (ours, theirs) = (state(&self.ops[self.at]), state(&self.ops[other]));
+        let find = |list: &[ModelMessage], slot| list.iter().find(|m| m.slot == slot).cloned();
+        let mut merged = ours.clone();
+        let mut behind = Vec::new();
+        for their in &theirs {
+            let Some(our) = merged.iter_mut().find(|m| m.slot == their.slot) else {
+                behind.push(their.clone());
+                continue;
+            };
+            let before = find(&base, their.slot);
+            let text = before.as_ref().map(|m| m.text.as_str());
+            if our.text != their.text && text != Some(their.text.as_str()) {
+                if text == Some(our.text.as_str()) || side == 1 {
+                    our.text.clone_from(&their.text);
+                } else if side == 2 && their.version != their.slot {
+                    behind.push(ModelMessage { skip: None, ..their.clone() });
+                }
+            }
+            let says = |skip: Option<bool>| skip.unwrap_or(false);
+            let mark = before.as_ref().map(|m| says(m.skip));
+            let differs = says(our.skip) != says(their.skip) && mark != Some(says(their.skip));
+            if differs && (mark == Some(says(our.skip)) || side == 1) {
+                our.skip = their.skip;
+            }
+        }
+        merged.extend(behind);
+
+        let desk = &self.desks[self.at];
+        let (view, head) = (desk.view_id(), desk.head().unwrap());
+        let source = self.desks[other].head().unwrap();
+        let trial = desk.on("trial");
+        trial.force(head);
+        let options = MergeOptions::new().resolve(move |conflict| {
+            Some(match (side, conflict.kind) {
+                (1, _) => Resolution::Theirs,
+                // The first version of a message has no name of its own.
+                (2, ConflictKind::Version) if conflict.theirs != conflict.slot => Resolution::Both,
+                _ => Resolution::Ours,
+            })
+        });
+        let done = block_on(trial.repo.merge(&trial.branch, source, &options)).unwrap();
+        assert_eq!(trial.shown(), texts(&merged));
+        if let Merged::Commit(commit) = done {
+            trial.revert(&[commit.id()]);
+            assert_eq!(trial.view_id(), view, "a merge, reverted, gives ours");
+        }
+    }
+
+    fn check(&self) {
+        assert_eq!(self.desks[self.at].shown(), texts(&state(&self.ops[self.at])));
+    }
+}
+
+/// 64 histories, or as many as `PROPTEST_CASES` says.
+fn config() -> ProptestConfig {
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    ProptestConfig {
+        cases: cases.unwrap_or(64),
+        max_shrink_iters: 400,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn merges_picks_and_rebases_are_what_the_model_says(
+        deeds in prop::collection::vec(deed(), 1..40),
+    ) {
+        let mut run = Run::new();
+        for deed in &deeds {
+            run.act(deed);
+            run.check();
+        }
+    }
+}

@@ -1,0 +1,346 @@
+use std::sync::Arc;
+
+use tract_core::{CommitId, Draft, Op, Priority, StoreExt as _, block_on};
+use tract_engine::plan::Request;
+use tract_engine::{
+    Error, MergeOptions, Rebase, RebaseStep, Rebased, Refusal, Repo, RepoOptions, Result,
+};
+
+use crate::fixture::{Desk, tool};
+
+fn run(desk: &Desk, rebase: &Rebase) -> Result<Rebased> {
+    block_on(desk.repo.rebase(&desk.branch, rebase))
+}
+
+#[track_caller]
+fn done(desk: &Desk, rebase: Rebase) -> Rebased {
+    let preview = block_on(desk.repo.preview_rebase(&desk.branch, &rebase)).unwrap();
+    let before = desk.head();
+    assert_eq!(preview.before, before, "a preview writes nothing");
+    match run(desk, &rebase) {
+        Ok(rebased) => {
+            assert_eq!(desk.head(), Some(rebased.head));
+            assert_eq!((&rebased.left_out, &rebased.steps), (&preview.left_out, &preview.steps));
+            rebased
+        }
+        Err(error) => panic!("{error}: {:?}", error.notes()),
+    }
+}
+
+/// Checks that a rebase is refused, says why, and writes nothing.
+#[track_caller]
+fn refused(desk: &Desk, rebase: &Rebase) -> Refusal {
+    let (before, log) = (desk.head(), log(desk));
+    match run(desk, rebase) {
+        Err(Error::Refused(refusal)) => {
+            assert_eq!((desk.head(), self::log(desk)), (before, log));
+            assert!(!refusal.notes().is_empty() && !refusal.to_string().is_empty());
+            refusal
+        }
+        other => panic!("expected a refusal, found {other:?}"),
+    }
+}
+
+fn log(desk: &Desk) -> usize {
+    let query = tract_core::store::LogQuery { limit: 10_000, ..Default::default() };
+    block_on(desk.repo.store().ref_log(desk.repo.name(), &query)).unwrap().len()
+}
+
+fn onto(desk: &Desk) -> Rebase {
+    Rebase::Onto { onto: desk.head().unwrap(), plan: None }
+}
+
+fn pick(commits: &[CommitId]) -> Rebase {
+    Rebase::Pick { commits: commits.to_vec(), from: None }
+}
+
+fn drop_of(commits: &[CommitId]) -> Rebase {
+    Rebase::Drop { commits: commits.to_vec() }
+}
+
+fn merge(desk: &Desk, source: &Desk) {
+    let source = source.head().unwrap();
+    block_on(desk.repo.merge(&desk.branch, source, &MergeOptions::new())).unwrap();
+}
+
+/// Two branches that share one message.
+fn forked() -> (Desk, Desk, CommitId) {
+    let desk = Desk::new();
+    let first = desk.user("first");
+    let side = desk.fork("side", first);
+    (desk, side, first)
+}
+
+#[test]
+fn a_rebase_repeats_every_operation_on_the_new_base() {
+    let (desk, side, first) = forked();
+    desk.user("main");
+    let call = side.call("k");
+    let result = side.result("k", "found");
+    let small = side.user("small talk");
+    side.edit(first, "FIRST");
+    side.mark(small, Priority::Skip);
+    let summary = side.compress(&[call, result], "looked");
+    side.edit(summary, "looked it up");
+    side.go(Request::tools([tool("x", "")]));
+    let wrong = side.user("wrong");
+    side.revert(&[wrong]);
+    side.go(Request::note("a note"));
+    let old = side.head();
+    let rebased = done(&side, onto(&desk));
+    assert_eq!(rebased.made.len(), 11);
+    assert_eq!(side.shown(), ["user: FIRST", "user: main", "assistant: looked it up"]);
+    assert_eq!(side.tool_names(), ["x"]);
+    for (from, made) in &rebased.made {
+        let made = block_on(side.repo.require_commit(*made)).unwrap();
+        assert_eq!(made.origin.picked_from, *from);
+    }
+    // One undo reverts it; only the branch moved.
+    block_on(side.repo.undo(&side.branch)).unwrap();
+    assert_eq!(side.head(), old);
+    assert_eq!(desk.shown(), ["user: first", "user: main"]);
+}
+
+#[test]
+fn an_empty_rebase_makes_no_commit() {
+    let (desk, side, _) = forked();
+    let head = desk.user("main");
+    assert_eq!(done(&side, onto(&desk)).made, []);
+    assert_eq!(side.head(), Some(head), "forwarded");
+    let more = side.user("more");
+    let entries = log(&side);
+    let again = done(&side, onto(&desk));
+    assert_eq!((again.made.len(), again.head), (0, more));
+    assert_eq!(log(&side), entries, "no ref moved");
+    // A plan that picks all in order is empty as well.
+    let plan = Some(vec![RebaseStep::Pick(more)]);
+    assert_eq!(done(&side, Rebase::Onto { onto: head, plan }).head, more);
+    assert_eq!(log(&side), entries);
+}
+
+#[test]
+fn rebased_messages_show_once_after_a_merge() {
+    let (desk, side, _) = forked();
+    desk.user("main");
+    let found = side.user("found");
+    let copy = side.fork("copy", found);
+    done(&side, onto(&desk));
+    merge(&side, &copy);
+    assert_eq!(side.shown(), ["user: first", "user: main", "user: found"]);
+}
+
+#[test]
+fn a_picked_result_brings_its_turn_and_shows_once_after_a_merge() {
+    let (desk, side, _) = forked();
+    let thought = side.go(Draft::reasoning("hm"));
+    let call = side.go(Draft::assistant("").call("k1", "f", "{}").call("k2", "f", "{}"));
+    let one = side.result("k1", "one");
+    let two = side.result("k2", "two");
+    side.user("more");
+    desk.user("main");
+    for target in [one, call, two] {
+        let trial = desk.fork(&format!("trial-{}", target.short()), desk.head().unwrap());
+        let picked = done(&trial, pick(&[target]));
+        let from: Vec<CommitId> = picked.made.iter().filter_map(|(from, _)| *from).collect();
+        assert_eq!(from, [thought, call, one, two]);
+    }
+    done(&desk, pick(&[one]));
+    let both = ["user: first", "user: main", "assistant: [k1,k2]", "tool: one", "tool: two"];
+    assert_eq!(desk.shown(), both);
+    merge(&desk, &side);
+    assert_eq!(desk.shown()[..5], both);
+    assert_eq!(desk.shown()[5..], ["user: more"]);
+    assert_eq!(refused(&desk, &pick(&[one])), Refusal::NothingToPick);
+}
+
+#[test]
+fn a_pick_of_an_edit_needs_its_message_as_it_was() {
+    let (desk, side, first) = forked();
+    let edit = side.edit(first, "side");
+    let own = side.user("own");
+    let of_own = side.edit(own, "OWN");
+    desk.user("main");
+    done(&desk, pick(&[edit]));
+    assert_eq!(desk.shown(), ["user: side", "user: main"]);
+    let Refusal::Replay(list) = refused(&desk, &pick(&[of_own])) else { panic!("a replay") };
+    assert!(matches!(list[0], (commit, Refusal::NotVisible { .. }) if commit == of_own));
+    desk.edit(first, "changed here");
+    let Refusal::Replay(list) = refused(&desk, &pick(&[edit])) else { panic!("a replay") };
+    assert!(matches!(list[0], (commit, Refusal::ChangedHere { .. }) if commit == edit));
+}
+
+#[test]
+fn all_commits_that_cannot_be_repeated_are_named_and_nothing_is_written() {
+    let (desk, side, first) = forked();
+    desk.edit(first, "ours");
+    let edit = side.edit(first, "theirs");
+    side.user("fine");
+    side.mark(first, Priority::Pinned);
+    desk.mark(first, Priority::Skip);
+    let Refusal::Replay(list) = refused(&side, &onto(&desk)) else { panic!("a replay") };
+    assert_eq!(list.len(), 2);
+    assert_eq!(list[0].0, edit);
+}
+
+#[test]
+fn a_dropped_turn_goes_with_all_that_belongs_to_it() {
+    let desk = Desk::new();
+    desk.user("a");
+    desk.go(Draft::reasoning("hm"));
+    let call = desk.call("k");
+    let result = desk.result("k", "x");
+    desk.edit(result, "y");
+    desk.mark(call, Priority::Pinned);
+    desk.user("b");
+    let dropped = done(&desk, drop_of(&[result]));
+    assert_eq!(desk.shown(), ["user: a", "user: b"]);
+    assert_eq!((dropped.made.len(), dropped.left_out.len()), (1, 5));
+    // The first message can go, the last that is left cannot.
+    let root = history(&desk);
+    done(&desk, drop_of(&[*root.last().unwrap()]));
+    assert_eq!(desk.shown(), ["user: b"]);
+    assert_eq!(refused(&desk, &drop_of(&[desk.head().unwrap()])), Refusal::EmptyBranch);
+}
+
+#[test]
+fn a_message_is_inserted_between_turns_only() {
+    let desk = Desk::new();
+    let a = desk.user("a");
+    let call = desk.call("k");
+    let result = desk.result("k", "x");
+    let draft = || Box::new(Draft::system("forgotten"));
+    let inside = refused(&desk, &Rebase::Insert { after: call, draft: draft() });
+    assert_eq!(inside, Refusal::InsideTurn { call });
+    done(&desk, Rebase::Insert { after: a, draft: draft() });
+    assert_eq!(desk.shown(), ["user: a", "system: forgotten", "assistant: [k]", "tool: x"]);
+    done(&desk, Rebase::Insert { after: desk.head().unwrap(), draft: draft() });
+    assert_eq!(desk.shown().len(), 5);
+    let gone = refused(&desk, &Rebase::Insert { after: result, draft: draft() });
+    assert_eq!(gone, Refusal::NotInRange { target: result });
+}
+
+#[test]
+fn a_plan_reorders_drops_and_inserts_and_must_name_every_commit_once() {
+    let (desk, side, _) = forked();
+    desk.user("main");
+    let [one, two, three] = ["one", "two", "three"].map(|text| side.user(text));
+    let base = desk.head().unwrap();
+    let with = |plan: Vec<RebaseStep>| Rebase::Onto { onto: base, plan: Some(plan) };
+    use RebaseStep::{Drop, Insert, Pick};
+    let missing = refused(&side, &with(vec![Pick(one), Pick(two)]));
+    assert_eq!(missing, Refusal::IncompletePlan { target: three });
+    let twice = refused(&side, &with(vec![Pick(one), Drop(one), Pick(two), Pick(three)]));
+    assert_eq!(twice, Refusal::IncompletePlan { target: one });
+    let other = refused(&side, &with(vec![Pick(base)]));
+    assert_eq!(other, Refusal::NotInRange { target: base });
+    done(
+        &side,
+        with(vec![Pick(three), Insert(Box::new(Draft::user("new"))), Drop(two), Pick(one)]),
+    );
+    let shown = ["user: first", "user: main", "user: three", "user: new", "user: one"];
+    assert_eq!(side.shown(), shown);
+}
+
+#[test]
+fn a_merge_on_the_branch_is_merged_again_with_its_resolutions() {
+    let (desk, side, first) = forked();
+    let topic = desk.fork("topic", first);
+    topic.edit(first, "topic");
+    topic.user("from topic");
+    side.edit(first, "side");
+    let theirs = |_: &_| Some(tract_engine::plan::Resolution::Theirs);
+    let options = MergeOptions::new().resolve(theirs);
+    block_on(side.repo.merge(&side.branch, topic.head().unwrap(), &options)).unwrap();
+    side.user("last");
+    desk.user("main");
+    done(&side, onto(&desk));
+    let shown = ["user: topic", "user: main", "user: from topic", "user: last"];
+    assert_eq!(side.shown(), shown);
+}
+
+#[test]
+fn what_a_model_said_is_repeated_in_the_neutral_form() {
+    let (desk, side, _) = forked();
+    desk.user("main");
+    let mut draft = Draft::assistant("signed");
+    draft.form = Some("anthropic-1".to_owned());
+    draft.verbatim = Some(tract_core::Blob::seal(br#"{"signature":"s"}"#.to_vec()));
+    side.go(draft);
+    done(&side, onto(&desk));
+    let made = block_on(side.repo.require_commit(side.head().unwrap())).unwrap();
+    assert_eq!((&made.form, made.verbatim), (&None, None));
+    assert!(matches!(made.op, Op::Append { slot: Some(_), .. }));
+}
+
+#[test]
+fn a_reset_moves_the_branch_and_an_undo_moves_it_back() {
+    let (desk, side, first) = forked();
+    let head = desk.user("main");
+    let elsewhere = side.user("side");
+    assert_eq!(block_on(desk.repo.reset(&desk.branch, first)).unwrap(), Some(head));
+    assert_eq!(desk.head(), Some(first));
+    block_on(desk.repo.undo(&desk.branch)).unwrap();
+    assert_eq!(desk.head(), Some(head));
+    block_on(desk.repo.reset(&desk.branch, elsewhere)).unwrap();
+    assert_eq!(desk.shown(), side.shown());
+    let nowhere = CommitId::from_bytes([9; 32]);
+    assert!(block_on(desk.repo.reset(&desk.branch, nowhere)).is_err());
+    assert_eq!(desk.head(), Some(elsewhere));
+}
+
+#[test]
+fn two_handles_that_rebase_and_append_at_once_lose_nothing() {
+    let (desk, side, _) = forked();
+    let other = Repo::new(desk.repo.store().clone(), RepoOptions::new());
+    let branch = side.branch.clone();
+    let handle = Arc::new(other);
+    let appending = std::thread::spawn({
+        let (handle, branch) = (handle.clone(), branch.clone());
+        move || {
+            for n in 0..40 {
+                block_on(handle.append(&branch, Draft::user(format!("side {n}")))).unwrap();
+            }
+        }
+    });
+    for n in 0..12 {
+        desk.user(&format!("main {n}"));
+        run(&side, &onto(&desk)).unwrap();
+    }
+    appending.join().unwrap();
+    run(&side, &onto(&desk)).unwrap();
+    let shown = side.cold().shown();
+    for text in
+        (0..40).map(|n| format!("user: side {n}")).chain((0..12).map(|n| format!("user: main {n}")))
+    {
+        assert_eq!(shown.iter().filter(|shown| **shown == text).count(), 1, "{text}");
+    }
+    assert_eq!(shown.len(), 53);
+}
+
+#[test]
+fn bad_requests_are_refused_and_write_nothing() {
+    let (desk, side, first) = forked();
+    let own = side.user("own");
+    desk.user("main");
+    let nowhere = CommitId::from_bytes([9; 32]);
+    assert_eq!(refused(&desk, &pick(&[])), Refusal::NoTargets);
+    assert_eq!(refused(&desk, &drop_of(&[])), Refusal::NoTargets);
+    assert_eq!(refused(&desk, &drop_of(&[own])), Refusal::NotInRange { target: own });
+    assert_eq!(refused(&desk, &pick(&[first])), Refusal::NothingToPick);
+    let before = desk.head();
+    for rebase in [pick(&[nowhere]), Rebase::Onto { onto: nowhere, plan: None }] {
+        assert!(matches!(run(&desk, &rebase), Err(Error::Missing(_))));
+    }
+    assert_eq!(desk.head(), before);
+    side.user("more");
+    merge(&side, &desk);
+    let merged = side.head().unwrap();
+    let Refusal::Replay(list) = refused(&desk, &pick(&[merged])) else { panic!("a replay") };
+    assert!(matches!(&list[0].1, Refusal::CannotReplay { op, .. } if op == "merge"));
+}
+
+/// The commits of a branch, newest first.
+fn history(desk: &Desk) -> Vec<CommitId> {
+    let commits = block_on(desk.repo.store().walk_all(desk.repo.name(), desk.head().unwrap()));
+    commits.unwrap().iter().map(|commit| commit.id()).collect()
+}

@@ -1,0 +1,96 @@
+//! Commits repeated elsewhere, and branches that are moved.
+
+use tract_core::{CommitId, Draft};
+use tract_engine::{Rebase, Rebased};
+
+use crate::error::Result;
+use crate::handle::Tract;
+use crate::revision::Revision;
+
+impl Tract {
+    /// Repeats commits of other branches on this handle's branch. A message with calls brings its
+    /// results and its reasoning, a result its call. What was picked and is merged later shows once.
+    ///
+    /// ```
+    /// # tract::block_on(async {
+    /// let tract = tract::open("memory:").await?;
+    /// let first = tract.user("one").await?;
+    /// let side = tract.fork("side", &first).await?;
+    /// tract.user("two").await?;
+    /// let found = side.user("found").await?;
+    /// tract.cherry_pick([&found]).await?;
+    /// assert_eq!(tract.compile().await?.messages().count(), 3);
+    /// # Ok::<(), tract::Error>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// `replay_conflicts` when a commit cannot be repeated here, with the reason; `nothing_to_pick`.
+    /// Nothing is written then.
+    pub async fn cherry_pick<R: Into<Revision>>(
+        &self,
+        commits: impl IntoIterator<Item = R>,
+    ) -> Result<Rebased> {
+        let commits = self.resolve_all(commits).await?;
+        self.rebase_with(&Rebase::Pick { commits, from: None }).await
+    }
+
+    /// Repeats the commits of this handle's branch that another revision has not on top of that
+    /// revision. Only the branch moves.
+    ///
+    /// # Errors
+    /// `replay_conflicts` when a commit cannot be repeated there; nothing is written then.
+    pub async fn rebase(&self, onto: impl Into<Revision>) -> Result<Rebased> {
+        let onto = self.resolve(onto).await?;
+        self.rebase_with(&Rebase::Onto { onto, plan: None }).await
+    }
+
+    /// Leaves commits of this handle's branch out. A message with calls goes with its results and
+    /// its reasoning, and an edit of a message with that message.
+    ///
+    /// # Errors
+    /// `not_in_range` when a commit is not on the branch; `replay_conflicts`; `empty_branch`.
+    pub async fn drop_commits<R: Into<Revision>>(
+        &self,
+        commits: impl IntoIterator<Item = R>,
+    ) -> Result<Rebased> {
+        let commits = self.resolve_all(commits).await?;
+        self.rebase_with(&Rebase::Drop { commits }).await
+    }
+
+    /// Adds a message behind a commit of this handle's branch.
+    ///
+    /// # Errors
+    /// `not_in_range` when the commit is not on the branch; `inside_turn` between a call and its
+    /// result.
+    pub async fn insert_after(&self, after: impl Into<Revision>, draft: Draft) -> Result<Rebased> {
+        let after = self.resolve(after).await?;
+        self.rebase_with(&Rebase::Insert { after, draft: Box::new(draft) }).await
+    }
+
+    /// Carries out a rebase on this handle's branch.
+    ///
+    /// # Errors
+    /// As [`Repo::rebase`](tract_engine::Repo::rebase).
+    pub async fn rebase_with(&self, rebase: &Rebase) -> Result<Rebased> {
+        Ok(self.repo().rebase(self.branch_ref(), rebase).await?)
+    }
+
+    /// Plans a rebase of this handle's branch and writes nothing.
+    ///
+    /// # Errors
+    /// As [`rebase_with`](Self::rebase_with).
+    pub async fn preview_rebase(&self, rebase: &Rebase) -> Result<Rebased> {
+        Ok(self.repo().preview_rebase(self.branch_ref(), rebase).await?)
+    }
+
+    /// Moves this handle's branch to any commit; [`undo`](Self::undo) moves it back. Returns where
+    /// it was.
+    ///
+    /// # Errors
+    /// `unknown_revision`; what the store says.
+    pub async fn reset(&self, to: impl Into<Revision>) -> Result<Option<CommitId>> {
+        let to = self.resolve(to).await?;
+        Ok(self.repo().reset(self.branch_ref(), to).await?)
+    }
+}
