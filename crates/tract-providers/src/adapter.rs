@@ -58,6 +58,14 @@ pub(crate) trait Adapter: Sync {
         Ok(false)
     }
 
+    /// Returns the members of a request that are neither messages nor tools, as an object.
+    fn parameters(&self, request: &Fields<'_>) -> String {
+        let profile = self.profile();
+        let own = [Some(profile.list), Some("tools"), profile.system];
+        let own: Vec<&str> = own.into_iter().flatten().collect();
+        request.without(&own)
+    }
+
     /// Makes what reads the messages of one request.
     fn reader<'a>(&self) -> Box<dyn Reader<'a> + Send + 'a>;
 

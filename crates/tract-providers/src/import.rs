@@ -284,9 +284,7 @@ impl<'a> Messages<'a> {
             let list = fields.require(profile.list)?;
             messages.elements = Some(Box::new(list.each()?));
         }
-        let own = [Some(profile.list), Some("tools"), profile.system];
-        let own: Vec<&str> = own.into_iter().flatten().collect();
-        let parameters = object(&fields.without(&own), "")?;
+        let parameters = object(&adapter.parameters(&fields), "")?;
         Ok((RequestSettings { tools: tools(&fields, dialect)?, parameters }, messages))
     }
 

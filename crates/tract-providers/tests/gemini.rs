@@ -47,6 +47,50 @@ fn a_request_comes_back_with_its_signatures() {
     assert_eq!(answers, ["unnamed_1_1", "unnamed_1_2"]);
 }
 
+/// `google-genai` dumps requests with the names of Python, and null for what is not set.
+#[test]
+fn a_request_in_snake_case_is_read_as_one_in_camel_case() {
+    let text = fixture("gemini.json");
+    let mut snake = text.clone();
+    for (name, python) in [
+        ("systemInstruction", "system_instruction"),
+        ("inlineData", "inline_data"),
+        ("mimeType", "mime_type"),
+        ("functionCall\"", "function_call\""),
+        ("functionResponse", "function_response"),
+        ("thoughtSignature", "thought_signature"),
+        ("functionDeclarations", "code_execution\": null, \"function_declarations"),
+        ("parametersJsonSchema", "parameters_json_schema"),
+        ("googleSearch", "google_search"),
+        ("generationConfig", "generation_config"),
+        ("thinkingConfig", "thinking_config"),
+        ("includeThoughts", "include_thoughts"),
+    ] {
+        assert!(snake.contains(name), "{name}");
+        snake = snake.replace(name, python);
+    }
+    let (camel, snake) = (gemini::drafts_of(&text).unwrap(), gemini::drafts_of(&snake).unwrap());
+    let contents = |imported: &tract_providers::Imported| {
+        imported.drafts.iter().map(|draft| draft.content.clone()).collect::<Vec<_>>()
+    };
+    // A part that only Google understands is kept as it came; all others are equal.
+    assert_eq!(contents(&camel), contents(&snake));
+    assert_eq!((&camel.parameters, &snake.anomalies), (&snake.parameters, &camel.anomalies));
+    // Other providers are told the same of both, the tools included.
+    let sent = |imported| of(imported).to_openai_params().unwrap().to_json();
+    assert_eq!(sent(&camel), sent(&snake));
+    // Google gets what it gave.
+    let body = of(&snake).to_params(Dialect::Gemini).unwrap().to_json();
+    assert!(body.contains(r#""thought_signature""#) && body.contains("EjQKMgG+Zv8="), "{body}");
+    // A parameter that is set later replaces the one that was imported.
+    let limited = r#"{"contents":[],"generation_config":{"max_output_tokens":5,"response_json_schema":{"a_b":1}},"labels":{"a_b":"c"}}"#;
+    let limited = gemini::drafts_of(limited).unwrap().parameters;
+    assert_eq!(
+        limited.as_str(),
+        r#"{"generationConfig":{"maxOutputTokens":5,"responseJsonSchema":{"a_b":1}},"labels":{"a_b":"c"}}"#
+    );
+}
+
 #[test]
 fn another_provider_gets_all_but_the_signatures() {
     let text = fixture("gemini.json");

@@ -7,6 +7,7 @@ use serde_json::Value;
 use tract_core::json::{self, Escapes, JsonError};
 use tract_core::{ToolId, ToolSchema, ToolTraits, nearest};
 
+use crate::google;
 use crate::limits::{self, LimitError, SchemaLimits};
 use crate::shape::{Shape, ToolView};
 
@@ -198,7 +199,9 @@ impl Definition {
             let near = nearest("name", members.iter().map(|(key, _)| key.as_str()));
             return Err(fail(DefinitionErrorKind::NoName { nearest: near.map(str::to_owned) }));
         }
-        let parameters = view.parameters.filter(|raw| *raw != "null");
+        let given = view.parameters.filter(|raw| *raw != "null");
+        let plain = given.filter(|_| view.shape == Shape::Gemini).and_then(google::json_schema);
+        let parameters = plain.as_deref().or(given);
         let form = match parameters {
             None => ParametersForm::Absent,
             Some(_) if matches!(view.shape, Shape::Server(_)) => ParametersForm::Schema,
@@ -254,7 +257,8 @@ impl Definition {
         self.0.description.as_deref()
     }
 
-    /// Returns the parameters as given: JSON text.
+    /// Returns the parameters as given: JSON text. Google's names of types, in capitals, are those
+    /// of JSON Schema here.
     pub fn parameters(&self) -> Option<&str> {
         self.0.parameters.as_deref()
     }
@@ -457,6 +461,18 @@ mod tests {
         let definition = Definition::of_json_schema("a", "", schema).unwrap();
         assert_eq!(definition.parameters(), Some(schema));
         assert!(Definition::of_json_schema("a", "", r#"{}},{"x":{"#).is_err());
+    }
+
+    #[test]
+    fn types_in_capitals_are_those_of_json_schema() {
+        let text =
+            r#"{"name":"w","parameters":{"type":"OBJECT","properties":{"n":{"type":"INTEGER"}}}}"#;
+        let definition = Definition::parse(text).unwrap();
+        assert_eq!(
+            definition.parameters(),
+            Some(r#"{"type":"object","properties":{"n":{"type":"integer"}}}"#)
+        );
+        assert_eq!(definition.schema().text(), text, "the schema stays as given");
     }
 
     #[test]

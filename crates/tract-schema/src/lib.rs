@@ -22,6 +22,7 @@ mod definition;
 pub mod derive;
 mod dialect;
 mod diff;
+mod google;
 pub mod limits;
 mod lint;
 mod lower;

@@ -3,9 +3,9 @@
 use tract_core::json::{self, Escapes, JsonError};
 
 use crate::dialect::{Dialect, ToolRules};
+use crate::google;
 use crate::name;
 use crate::shape::{self, Shape, ToolView};
-use crate::tree::Node;
 
 /// A tool as it goes to a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,7 +137,7 @@ fn written(view: &ToolView<'_>, rules: &ToolRules, sent: &str) -> String {
         function.raw("description", raw);
     }
     let parameters = view.parameters.filter(|raw| raw.starts_with('{'));
-    let plain = parameters.filter(|_| view.shape == Shape::Gemini).map(with_plain_types);
+    let plain = parameters.filter(|_| view.shape == Shape::Gemini).and_then(google::json_schema);
     let parameters = plain.as_deref().or(parameters);
     if let Some(raw) = parameters.or(rules.needs_parameters.then_some(NO_PARAMETERS)) {
         function.raw(rules.parameters, raw);
@@ -160,27 +160,6 @@ fn written(view: &ToolView<'_>, rules: &ToolRules, sent: &str) -> String {
         }
         None => function.end(),
     }
-}
-
-/// The schema with the names that JSON Schema has for types; Google's are in capitals.
-fn with_plain_types(schema: &str) -> String {
-    fn rename(node: &mut Node) {
-        match node {
-            Node::Object(members) => {
-                for (key, inner) in members {
-                    match (key.as_str(), inner.as_text()) {
-                        ("type", Some(kind)) => *inner = Node::text(&kind.to_lowercase()),
-                        _ => rename(inner),
-                    }
-                }
-            }
-            Node::Array(items) => items.iter_mut().for_each(rename),
-            Node::Scalar(_) => {}
-        }
-    }
-    let Ok(mut node) = Node::parse(schema) else { return schema.to_owned() };
-    rename(&mut node);
-    node.write()
 }
 
 struct Object(String);

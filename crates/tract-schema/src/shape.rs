@@ -3,6 +3,7 @@
 use tract_core::json::{self, JsonError};
 
 use crate::dialect::Dialect;
+use crate::google;
 
 /// The shape in which a tool is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,7 +64,8 @@ impl<'a> ToolView<'a> {
             None | Some("custom") if has("input_schema") => (Shape::Anthropic, "input_schema"),
             None if has("inputSchema") => (Shape::Mcp, "inputSchema"),
             None if has("parametersJsonSchema") => (Shape::Gemini, "parametersJsonSchema"),
-            None if find(&members, "parameters").is_some_and(names_types_as_google) => {
+            None if has("parameters_json_schema") => (Shape::Gemini, "parameters_json_schema"),
+            None if find(&members, "parameters").is_some_and(google::is_googles) => {
                 (Shape::Gemini, "parameters")
             }
             None if !has("name") && GOOGLE_TOOLS.iter().any(|key| has(key)) => {
@@ -105,29 +107,35 @@ impl<'a> ToolView<'a> {
     }
 }
 
-/// The members of a Gemini tool that is none of functions, and one that holds several.
+/// The members of a Gemini tool that is none of functions, and one that holds several, as the API
+/// writes them and as the Python SDK dumps them.
 const GOOGLE_TOOLS: &[&str] = &[
     "codeExecution",
+    "code_execution",
     "computerUse",
+    "computer_use",
     "enterpriseWebSearch",
+    "enterprise_web_search",
     "exaAiSearch",
+    "exa_ai_search",
     "fileSearch",
+    "file_search",
     "functionDeclarations",
+    "function_declarations",
     "googleMaps",
     "googleSearch",
     "googleSearchRetrieval",
+    "google_maps",
+    "google_search",
+    "google_search_retrieval",
     "mcpServers",
+    "mcp_servers",
     "parallelAiSearch",
+    "parallel_ai_search",
     "retrieval",
     "urlContext",
+    "url_context",
 ];
-
-/// Whether a schema's type has Google's name, which is in capitals.
-fn names_types_as_google(schema: &str) -> bool {
-    let members = json::split_object(schema).unwrap_or_default();
-    let kind = find(&members, "type").and_then(string);
-    kind.is_some_and(|kind| kind.bytes().all(|byte| byte.is_ascii_uppercase()))
-}
 
 /// Tells whose a typed tool is. Anthropic's types end in a date of eight digits; those with a
 /// colon are a router's that speaks OpenAI Chat; the rest is OpenAI Responses'.
@@ -171,8 +179,10 @@ mod tests {
         check(r#"{"name":"a","parameters":{}}"#, Shape::Plain, "a");
         check(r#"{"name":"a"}"#, Shape::Plain, "a");
         check(r#"{"name":"a","parametersJsonSchema":{}}"#, Shape::Gemini, "a");
+        check(r#"{"name":"a","parameters_json_schema":{}}"#, Shape::Gemini, "a");
         check(r#"{"name":"a","parameters":{"type":"OBJECT"}}"#, Shape::Gemini, "a");
         check(r#"{"googleSearch":{}}"#, Shape::Server(Dialect::Gemini), "");
+        check(r#"{"google_search":{}}"#, Shape::Server(Dialect::Gemini), "");
         let anthropic = Shape::Server(Dialect::Anthropic);
         check(r#"{"type":"web_search_20250305","name":"web_search"}"#, anthropic, "web_search");
         check(r#"{"type":"web_search"}"#, Shape::Server(Dialect::Responses), "");

@@ -6,6 +6,7 @@ use tract_core::{Blob, Body, Content, Draft, ImageSource, Part, Role, ToolAnswer
 use tract_schema::Dialect;
 
 use super::lower::{self, UNNAMED};
+use super::names::member;
 use crate::adapter::{DialectAdapter as _, Reader};
 use crate::error::ImportError;
 use crate::import::{Watch, draft};
@@ -82,12 +83,14 @@ impl Contents {
         let mut resting = false;
         for (n, node) in nodes.unwrap_or_default().iter().enumerate() {
             let inner = node.object()?;
-            if let Some(response) = inner.some("functionResponse").filter(|_| role == Role::User) {
+            if let Some(response) =
+                member(&inner, "functionResponse").filter(|_| role == Role::User)
+            {
                 groups.push((self.result(&response.object()?, watch)?, vec![node.raw]));
                 resting = false;
                 continue;
             }
-            let part = match inner.some("functionCall").filter(|_| role == Role::Assistant) {
+            let part = match member(&inner, "functionCall").filter(|_| role == Role::Assistant) {
                 Some(call) => self.call(&call.object()?, place, n, watch)?,
                 None => part(node, &inner)?,
             };
@@ -190,19 +193,23 @@ fn part(node: &Node<'_>, fields: &Fields<'_>) -> Result<Part, ImportError> {
     if let Some(text) = fields.some("text") {
         let text = text.string()?;
         if fields.raw("thought") == Some("true") {
-            let signature = fields.text("thoughtSignature");
+            let signature =
+                member(fields, "thoughtSignature").and_then(|node| raw::string(node.raw));
             return Ok(Part::Reasoning { text, signature, encrypted: None });
         }
         return Ok(Part::text(text));
     }
     for (key, data) in [("inlineData", "data"), ("fileData", "fileUri")] {
-        let Some(blob) = fields.some(key) else { continue };
+        let Some(blob) = member(fields, key) else { continue };
         let blob = blob.object()?;
-        let media_type = blob.text("mimeType");
+        let media_type = member(&blob, "mimeType").and_then(|node| raw::string(node.raw));
         if !media_type.as_ref().is_some_and(|kind| kind.starts_with("image/")) {
             return Ok(opaque());
         }
-        let data = blob.require(data)?.string()?;
+        let data = match member(&blob, data) {
+            Some(data) => data.string()?,
+            None => blob.require(data)?.string()?,
+        };
         let source = match key {
             "inlineData" => ImageSource::Base64(data),
             _ => ImageSource::File(data),

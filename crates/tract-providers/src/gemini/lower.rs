@@ -7,6 +7,7 @@ use tract_compile::{PlaceholderResult, Speaker};
 use tract_core::{Content, ImageSource, Part, ToolAnswer};
 use tract_schema::Dialect;
 
+use super::names::member;
 use crate::neutral::{OutgoingMessage, arguments_object};
 use crate::raw::{self, Object};
 use crate::turns::{Block, BlockKind};
@@ -159,7 +160,7 @@ pub(crate) fn placeholder_result(answer: &PlaceholderResult, call_id: &str, name
 /// Takes a part as it was received.
 pub(crate) fn received(raw: &str) -> Block {
     let fields = raw::Node::root(raw).object().ok();
-    let has = |key: &str| fields.as_ref().is_some_and(|fields| fields.has(key));
+    let has = |key: &str| fields.as_ref().is_some_and(|fields| member(fields, key).is_some());
     let sort = match (has("functionCall"), has("functionResponse")) {
         (true, _) => BlockKind::Call,
         (false, true) => BlockKind::Result,

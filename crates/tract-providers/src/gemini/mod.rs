@@ -2,6 +2,7 @@
 
 mod import;
 mod lower;
+mod names;
 mod parameters;
 mod reply;
 mod request;
@@ -107,10 +108,14 @@ impl Adapter for Gemini {
         _watch: &mut Watch,
         drafts: &mut VecDeque<Draft>,
     ) -> Result<bool, ImportError> {
-        if let Some(system) = request.some("systemInstruction") {
+        if let Some(system) = names::member(request, "systemInstruction") {
             drafts.push_back(import::instructions(&system)?);
         }
         Ok(false)
+    }
+
+    fn parameters(&self, request: &Fields<'_>) -> String {
+        names::parameters(request, &[PROFILE.list, "tools", "systemInstruction"])
     }
 
     fn reader<'a>(&self) -> Box<dyn Reader<'a> + Send + 'a> {
@@ -119,9 +124,10 @@ impl Adapter for Gemini {
 
     fn tools_of<'a>(&self, element: Node<'a>) -> Result<Vec<Node<'a>>, ImportError> {
         let fields = element.object()?;
-        match fields.some("functionDeclarations") {
+        let stated = fields.members.iter().filter(|(_, raw)| *raw != "null").count();
+        match names::member(&fields, "functionDeclarations") {
             // With other members next to it, it can only go back as it is.
-            Some(declared) if fields.members.len() == 1 => declared.array(),
+            Some(declared) if stated == 1 => declared.array(),
             _ => Ok(vec![element]),
         }
     }

@@ -1,0 +1,72 @@
+//! Names of members: the API takes those of its reference, such as `functionCall`, and those of its
+//! protocol buffers, such as `function_call`, which the Python SDK dumps.
+
+use std::borrow::Cow;
+
+use crate::raw::{Fields, Node, Object};
+
+/// Returns a member under either of its names, when it is there and not null.
+pub(super) fn member<'a>(fields: &Fields<'a>, name: &str) -> Option<Node<'a>> {
+    fields.some(name).or_else(|| fields.some(&snake(name)))
+}
+
+/// Returns the members of a request but these, under the names of the reference.
+pub(super) fn parameters(request: &Fields<'_>, but: &[&str]) -> String {
+    let mut out = Object::new();
+    for (key, raw) in &request.members {
+        let name = camel(key);
+        match &*name {
+            name if but.contains(&name) => {}
+            "generationConfig" | "toolConfig" => out.raw(&name, &renamed(raw)),
+            // What is unknown here keeps its name, and what is unset in a dump is left out.
+            name if super::parameters::PARAMETERS.contains(&name) => {
+                if *raw != "null" {
+                    out.raw(name, raw);
+                }
+            }
+            _ => out.raw(key, raw),
+        }
+    }
+    out.end()
+}
+
+/// Renames the members of a configuration and of the objects in it. Schemas stay: the names in them
+/// are the caller's.
+fn renamed(raw: &str) -> Cow<'_, str> {
+    let Ok(fields) = Node::root(raw).object() else { return Cow::Borrowed(raw) };
+    let mut out = Object::new();
+    for (key, raw) in &fields.members {
+        match camel(key) {
+            name if matches!(&*name, "responseSchema" | "responseJsonSchema") => {
+                out.raw(&name, raw)
+            }
+            name => out.raw(&name, &renamed(raw)),
+        }
+    }
+    Cow::Owned(out.end())
+}
+
+fn snake(name: &str) -> String {
+    let mut out = String::with_capacity(name.len() + 4);
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() {
+            out.push('_');
+        }
+        out.push(letter.to_ascii_lowercase());
+    }
+    out
+}
+
+fn camel(name: &str) -> Cow<'_, str> {
+    if !name.contains('_') {
+        return Cow::Borrowed(name);
+    }
+    let mut words = name.split('_');
+    let mut out = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let mut letters = word.chars();
+        out.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+        out.push_str(letters.as_str());
+    }
+    Cow::Owned(out)
+}

@@ -1,0 +1,83 @@
+//! Google's form of JSON Schema: types in capitals, members also in snake case.
+
+use tract_core::json;
+
+use crate::shape::{find, string};
+use crate::tree::Node;
+
+/// Whether the type of a schema has Google's name, which is in capitals.
+pub(crate) fn is_googles(schema: &str) -> bool {
+    let members = json::split_object(schema).unwrap_or_default();
+    let kind = find(&members, "type").and_then(string);
+    kind.is_some_and(|kind| kind.bytes().all(|byte| byte.is_ascii_uppercase()))
+}
+
+/// Returns the schema as JSON Schema has it; `None` when it is not in Google's form.
+pub(crate) fn json_schema(schema: &str) -> Option<String> {
+    let mut node = is_googles(schema).then(|| Node::parse(schema).ok())??;
+    rename(&mut node);
+    Some(node.write())
+}
+
+/// The names that JSON Schema has for members that Google's SDKs write in snake case.
+fn plain(key: &str) -> Option<&'static str> {
+    Some(match key {
+        "additional_properties" => "additionalProperties",
+        "any_of" => "anyOf",
+        "defs" => "$defs",
+        "max_items" => "maxItems",
+        "max_length" => "maxLength",
+        "max_properties" => "maxProperties",
+        "min_items" => "minItems",
+        "min_length" => "minLength",
+        "min_properties" => "minProperties",
+        "property_ordering" => "propertyOrdering",
+        "ref" => "$ref",
+        _ => return None,
+    })
+}
+
+/// Renames in a schema and the schemas in it. Names of properties and plain values stay.
+fn rename(schema: &mut Node) {
+    let Node::Object(members) = schema else { return };
+    // An SDK that dumps all members of a schema writes null for those that are not set.
+    members
+        .retain(|(key, value)| !value.is_null() || matches!(key.as_str(), "default" | "example"));
+    for (key, value) in members {
+        if let Some(name) = plain(key) {
+            name.clone_into(key);
+        }
+        match (key.as_str(), &mut *value) {
+            ("type", value) => {
+                if let Some(kind) = value.as_text() {
+                    *value = Node::text(&kind.to_lowercase());
+                }
+            }
+            ("properties" | "$defs", Node::Object(inner)) => {
+                inner.iter_mut().for_each(|(_, schema)| rename(schema));
+            }
+            ("anyOf" | "prefixItems", Node::Array(inner)) => inner.iter_mut().for_each(rename),
+            ("items" | "additionalProperties", schema) => rename(schema),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::json_schema;
+
+    #[test]
+    fn types_and_members_get_the_names_of_json_schema() {
+        let given = r#"{"type":"OBJECT","description":null,"properties":{"type":{"type":"STRING","default":"NONE"},
+            "max_items":{"any_of":[{"type":"INTEGER"},{"type":"ARRAY","items":{"type":"NUMBER"},"min_items":1}]}}}"#;
+        assert_eq!(
+            json_schema(given).as_deref(),
+            Some(
+                r#"{"type":"object","properties":{"type":{"type":"string","default":"NONE"},"max_items":{"anyOf":[{"type":"integer"},{"type":"array","items":{"type":"number"},"minItems":1}]}}}"#
+            )
+        );
+        assert_eq!(json_schema(r#"{"type":"object"}"#), None);
+        assert_eq!(json_schema("5"), None);
+    }
+}
