@@ -75,7 +75,7 @@ fn wrong_types_name_the_place() {
     check("5", "unknown_format", "expected a conversation");
     for text in ["", "{", "{\"messages\":[}", "nul", "{\"messages\":[]} x"] {
         let error = tract::import::read(text, Some(Dialect::OpenAi), "x").unwrap_err();
-        assert_eq!(error.code(), "bad_json", "{text:?}: {error:?}");
+        assert_eq!(error.code(), "invalid_json", "{text:?}: {error:?}");
     }
     let error = tract::import::read(r#"{"hello":1}"#, None, "x").unwrap_err();
     says(&error, "unknown_format", "name the dialect");
@@ -85,14 +85,14 @@ fn wrong_types_name_the_place() {
 fn deep_json_is_refused_wherever_it_comes_in() {
     let (tract, deep) = (memory(), deep(10_000));
     let line = format!(r#"{{"messages":[{{"role":"user","content":{deep}}}]}}"#);
-    assert_eq!(tract::import::read(&line, None, "x").unwrap_err().code(), "bad_json");
+    assert_eq!(tract::import::read(&line, None, "x").unwrap_err().code(), "invalid_json");
     assert!(JsonText::new(&deep).is_err());
     assert!(ToolSchema::parse(&format!(r#"{{"name":"f","parameters":{deep}}}"#)).is_err());
     assert!(Draft::note(&deep).is_err());
     let before = state(&tract);
     let tools = [format!(r#"{{"name":"f","input_schema":{deep}}}"#)];
     let error = block_on(tract.set_tools(tools.iter().map(String::as_str))).unwrap_err();
-    assert_eq!(error.code(), "bad_json");
+    assert_eq!(error.code(), "invalid_json");
     let step = format!(r#"{{"op":"user","text":"x","metadata":{{"a":{deep}}}}}"#);
     streamed(&tract, step.as_bytes(), 1);
     assert_eq!(state(&tract), before);

@@ -99,7 +99,7 @@ impl Failure {
 
     /// Something does not become JSON.
     pub(crate) fn json(error: serde_json::Error) -> Self {
-        Self::new(NO, "json", error.to_string())
+        Self::new(NO, "bad_value", error.to_string())
     }
 
     /// A line of a stream is refused.

@@ -175,6 +175,27 @@ pub(crate) fn time(text: &str) -> Result<i64, String> {
     tract::time::parse_rfc3339(text).map_err(|error| error.to_string())
 }
 
+/// Reads the time from which on something is listed; a day is its first moment, UTC.
+///
+/// # Errors
+/// What is wrong with it, for clap to say.
+pub(crate) fn since(text: &str) -> Result<i64, String> {
+    day(text, "00:00:00").map_or_else(|| time(text), Ok)
+}
+
+/// Reads the time up to which something is listed; a day is its last moment, UTC.
+///
+/// # Errors
+/// What is wrong with it, for clap to say.
+pub(crate) fn until(text: &str) -> Result<i64, String> {
+    day(text, "23:59:59.999999").map_or_else(|| time(text), Ok)
+}
+
+fn day(text: &str, time: &str) -> Option<i64> {
+    let is_day = text.len() == "2026-01-31".len();
+    is_day.then(|| tract::time::parse_rfc3339(&format!("{text}T{time}Z")).ok()).flatten()
+}
+
 /// Reads a JSON value as a flag takes it.
 ///
 /// # Errors

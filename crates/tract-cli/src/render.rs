@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+pub(crate) use tract::core::text::{count, number};
 use tract::engine::LogLine;
-use tract::{Commit, CommitId, Tract};
+use tract::{Commit, CommitId, Compiled, RefTarget, Tract};
 
 use crate::escape;
 use crate::failure::Outcome;
@@ -16,28 +17,23 @@ pub(crate) fn short(id: CommitId) -> Styled<String> {
     Styled(ID, id.short())
 }
 
-/// A number with its thousands apart.
-pub(crate) fn number(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+/// What a context costs, and who counted: `7 tokens (approx)`.
+pub(crate) fn tokens(context: &Compiled) -> String {
+    let tokens = context.token_count();
+    format!("{} ({})", token_count(tokens.count), tokens.source)
 }
 
-/// A number of things: `1 commit`, `2,423 commits`.
-pub(crate) fn count(n: usize, thing: &str) -> String {
-    match n {
-        1 => format!("1 {thing}"),
-        n if thing.ends_with("ly") || thing.ends_with("ry") => {
-            format!("{} {}ies", number(n as u64), thing.trim_end_matches('y'))
-        }
-        n if thing.ends_with(['s', 'h']) => format!("{} {thing}es", number(n as u64)),
-        n => format!("{} {thing}s", number(n as u64)),
+/// A number of tokens.
+pub(crate) fn token_count(n: u64) -> String {
+    count(usize::try_from(n).unwrap_or(usize::MAX), "token")
+}
+
+/// What a ref points to, as JSON has it: an id, or the name of another ref.
+pub(crate) fn target(target: &RefTarget) -> String {
+    match target {
+        RefTarget::Commit(id) => id.to_hex(),
+        RefTarget::Blob(id) => id.to_hex(),
+        RefTarget::Ref(name) => name.as_str().to_owned(),
     }
 }
 
@@ -116,14 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_read_well() {
-        assert_eq!(number(0), "0");
-        assert_eq!(number(999), "999");
-        assert_eq!(number(1000), "1,000");
-        assert_eq!(number(1_234_567), "1,234,567");
-        assert_eq!(count(1, "branch"), "1 branch");
-        assert_eq!(count(2, "branch"), "2 branches");
-        assert_eq!(count(2423, "commit"), "2,423 commits");
+    fn sizes_have_a_unit() {
         assert_eq!(bytes(999), "999 B");
         assert_eq!(bytes(1_500), "1.5 kB");
         assert_eq!(bytes(2_535_434), "2.5 MB");

@@ -85,6 +85,22 @@ impl RefName {
         self.0.strip_prefix("tags/")
     }
 
+    /// Returns the name as a message for people has it: `branch "main"`, `tag "v1"`, `HEAD`.
+    ///
+    /// ```
+    /// # use tract_core::RefName;
+    /// assert_eq!(RefName::branch("main").unwrap().describe(), "branch \"main\"");
+    /// assert_eq!(RefName::head().describe(), "HEAD");
+    /// ```
+    pub fn describe(&self) -> String {
+        match (self.branch_name(), self.tag_name()) {
+            (Some(branch), _) => format!("branch {branch:?}"),
+            (_, Some(tag)) => format!("tag {tag:?}"),
+            _ if *self == Self::head() => self.0.clone(),
+            _ => format!("ref {:?}", self.0),
+        }
+    }
+
     /// Returns whether this is the record of a tool's effect, under `effects/`. What a tool did
     /// cannot be undone by moving a ref, so `undo` and `redo` leave these refs as they are.
     pub fn is_effect(&self) -> bool {

@@ -51,6 +51,38 @@ pub fn is_invisible(character: char) -> bool {
         )
 }
 
+/// Returns a number with its thousands apart: `2,423`.
+pub fn number(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Returns a number of things, of which the singular is given.
+///
+/// ```
+/// use tract_core::text::count;
+/// assert_eq!(count(1, "branch"), "1 branch");
+/// assert_eq!(count(2, "branch"), "2 branches");
+/// assert_eq!(count(2_423, "commit"), "2,423 commits");
+/// assert_eq!(count(0, "anomaly"), "0 anomalies");
+/// ```
+pub fn count(n: usize, thing: &str) -> String {
+    let written = number(n as u64);
+    match thing.strip_suffix('y') {
+        _ if n == 1 => format!("1 {thing}"),
+        Some(stem) if stem.ends_with(['l', 'r']) => format!("{written} {stem}ies"),
+        _ if thing.ends_with(['s', 'h']) => format!("{written} {thing}es"),
+        _ => format!("{written} {thing}s"),
+    }
+}
+
 /// A JSON value as its canonical text (rule `pyjson-raw-1`): equal values are equal texts, and
 /// numbers keep every digit.
 ///

@@ -279,7 +279,7 @@ impl Repo {
         }
     }
 
-    async fn unknown_branch(&self, name: &str) -> Result<Error> {
+    pub(crate) async fn unknown_branch(&self, name: &str) -> Result<Error> {
         let branches = self.branches().await?;
         let near = nearest(name, branches.iter().map(|branch| branch.name.as_str()));
         let nearest = near.map(str::to_owned).into_iter().collect();

@@ -145,7 +145,7 @@ const WRITE_REFS: usize = 512;
 /// - The log of the target contains the moves here; the source's log stays behind.
 ///
 /// # Errors
-/// [`Error::UnknownRevision`] when a chosen ref does not exist; [`Error::Damaged`] when something
+/// [`Error::UnknownBranch`] or [`Error::UnknownRevision`] when a chosen ref does not exist; [`Error::Damaged`] when something
 /// that the refs lead to is damaged or missing; [`Error::KeptMoving`] when others keep moving refs
 /// of the target: copying again continues.
 pub async fn copy(from: &Repo, to: &Repo, options: &CopyOptions) -> Result<CopyReport> {
@@ -154,8 +154,12 @@ pub async fn copy(from: &Repo, to: &Repo, options: &CopyOptions) -> Result<CopyR
     if let Some(chosen) = &options.refs {
         refs.retain(|(name, _)| chosen.contains(name));
         if let Some(absent) = chosen.iter().find(|name| refs.iter().all(|(n, _)| n != *name)) {
-            let text = absent.as_str().to_owned();
-            return Err(Error::UnknownRevision { text, nearest: Vec::new() });
+            return Err(match absent.branch_name() {
+                Some(branch) => from.unknown_branch(branch).await?,
+                None => {
+                    Error::UnknownRevision { text: absent.as_str().to_owned(), nearest: Vec::new() }
+                }
+            });
         }
     }
     let mut reach = CommitGraph::default();

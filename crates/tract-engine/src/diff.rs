@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 
 use similar::{Algorithm, DiffOp, TextDiff, capture_diff_slices};
 use tract_compile::Compiled;
+use tract_core::text::count;
 use tract_core::{CommitId, Content, JsonText, Message, Part, json};
 
 use crate::diff_line::DiffLineKind::{Added, Changed, Context, Heading, Removed, Summary};
@@ -337,10 +338,9 @@ impl Diff {
             out.push(DiffLine::new(Heading, "no difference"));
         }
         let (before, after) = self.token_counts;
-        let plural = if self.unchanged_count == 1 { "" } else { "s" };
         let summary = format!(
-            "{} message{plural} unchanged, {before} → {after} tokens ({:+})",
-            self.unchanged_count,
+            "{} unchanged, {before} → {after} tokens ({:+})",
+            count(self.unchanged_count, "message"),
             self.token_delta()
         );
         out.push(DiffLine::new(Summary, summary));

@@ -3,6 +3,7 @@
 use tract_compile::{BadShape, CompileError};
 use tract_core::json::JsonError;
 use tract_core::step::StreamOpError;
+use tract_core::text::count;
 use tract_core::{
     BadName, CommitId, Conflict, ContentError, Expect, ObjectId, RecordError, RefName, RefTarget,
     StoreError, StoreErrorKind, TooLarge,
@@ -25,7 +26,7 @@ pub enum Error {
     #[error("{0}")]
     Refused(#[from] Refusal),
     /// A ref is not where the caller expected it, or kept moving while this write was tried.
-    #[error("{name} moved: expected {}, found {}", expected_text(.expected), found_text(.found))]
+    #[error("{} moved: expected {}, found {}", .name.describe(), expected_text(.expected), found_text(.found))]
     Conflict {
         /// The ref.
         name: RefName,
@@ -43,7 +44,7 @@ pub enum Error {
         nearest: Vec<String>,
     },
     /// A prefix fits several commits.
-    #[error("ambiguous revision {text:?}: {} commits begin so", .ids.len())]
+    #[error("ambiguous revision {text:?}: {} start with it", count(.ids.len(), "commit"))]
     Ambiguous {
         /// The revision as it was given.
         text: String,
@@ -67,7 +68,7 @@ pub enum Error {
         what: String,
     },
     /// A commit is not among those of a line.
-    #[error("commit {} is not on the line of {}", .commit.short(), .head.short())]
+    #[error("commit {} is not in the history of {}", .commit.short(), .head.short())]
     NotOnLine {
         /// The commit.
         commit: CommitId,
@@ -83,7 +84,7 @@ pub enum Error {
         nearest: Vec<String>,
     },
     /// A branch or tag of this name is there already.
-    #[error("{name} exists already and points at {at}")]
+    #[error("{} already exists at {}", .name.describe(), target_text(.at))]
     Exists {
         /// The ref.
         name: RefName,
@@ -130,10 +131,10 @@ pub enum Error {
     #[error("handler {:?} rejected {}: {}", .0.handler, .0.event, .0.reason)]
     Rejected(Box<Rejected>),
     /// A handler deferred it: it is a pending approval, and nothing was committed.
-    #[error("{} waits to be decided, says handler {:?}: {}", .0.id, .0.handler, .0.reason)]
+    #[error("pending approval {}: handler {:?} asks for a decision: {}", .0.id, .0.handler, .0.reason)]
     Deferred(Box<DeferredOperation>),
-    /// No operation of this name waits to be decided.
-    #[error("nothing waits to be decided under {id:?}")]
+    /// There is no pending approval of this name.
+    #[error("no pending approval {id:?}")]
     UnknownPending {
         /// The name that was given.
         id: String,
@@ -154,7 +155,7 @@ pub enum Error {
     #[error("it has no text to replace")]
     NoText,
     /// A commit that is neither a result of a tool nor a message with answered calls on this line.
-    #[error("commit {} is no tool result of this line", .commit.short())]
+    #[error("commit {} is not a tool result of this history", .commit.short())]
     NoToolResult {
         /// The commit.
         commit: CommitId,
@@ -192,7 +193,7 @@ pub enum Error {
         what: String,
     },
     /// Refs kept moving while a write was tried again and again.
-    #[error("refs kept moving: the write lost {attempts} races")]
+    #[error("refs kept moving: the write lost {}", count(*.attempts, "race"))]
     KeptMoving {
         /// How often it was tried.
         attempts: usize,
@@ -238,7 +239,7 @@ fn target_text(target: &RefTarget) -> String {
     match target {
         RefTarget::Commit(id) => id.short(),
         RefTarget::Blob(id) => id.short(),
-        RefTarget::Ref(name) => name.to_string(),
+        RefTarget::Ref(name) => name.describe(),
     }
 }
 
@@ -273,7 +274,7 @@ impl Error {
             Self::Record(_) => "bad_record",
             Self::Shape(_) => "bad_shape",
             Self::Content(_) => "bad_content",
-            Self::Json(_) => "bad_json",
+            Self::Json(_) => "invalid_json",
             Self::Missing(_) => "missing_object",
             Self::Damaged { .. } => "corrupt",
             Self::KeptMoving { .. } => "conflict",
@@ -321,7 +322,7 @@ impl Error {
             Self::BadPattern { .. } => {
                 vec!["`tract grep -F` takes a text as it is".to_owned()]
             }
-            Self::NotOnLine { .. } => vec!["`tract log` lists the commits of a line".to_owned()],
+            Self::NotOnLine { .. } => vec!["`tract log` lists the commits of a history".to_owned()],
             Self::Exists { name, .. } => match name.tag_name() {
                 Some(_) => vec!["tags never move; choose another name".to_owned()],
                 None => vec!["choose another name, or check that one out".to_owned()],
@@ -344,7 +345,7 @@ impl Error {
                 let id = &deferred.id;
                 vec![format!("`tract pending approve {id}`, or reject, edit, summarize")]
             }
-            Self::UnknownPending { waiting, .. } => if waiting.is_empty() { vec!["nothing waits at all".to_owned()] } else { vec![format!("waiting: {}", waiting.join(", "))] },
+            Self::UnknownPending { waiting, .. } => if waiting.is_empty() { vec!["there are no pending approvals".to_owned()] } else { vec![format!("pending: {}", waiting.join(", "))] },
             Self::AlreadyDecided { id, .. } => {
                 vec![format!("`tract pending show {id}` tells by whom and why")]
             }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use tract_core::store::{LogQuery, Walk};
+use tract_core::text::count;
 use tract_core::time::parse_rfc3339;
 use tract_core::{CommitId, IdPrefix, ObjectId, Priority, RefName, RefTarget, nearest};
 
@@ -162,7 +163,7 @@ impl Txn<'_> {
                 match log.get(moves - 1) {
                     Some(entry) => entry.before.clone(),
                     None => {
-                        let what = format!("{name} has moved {} times", log.len());
+                        let what = format!("{} has {}", name.describe(), count(log.len(), "move"));
                         return Err(bad(text, what));
                     }
                 }
@@ -183,7 +184,7 @@ impl Txn<'_> {
         match target {
             Some(RefTarget::Commit(commit)) => Ok(commit),
             Some(RefTarget::Blob(_) | RefTarget::Ref(_)) | None => {
-                Err(bad(text, format!("{name} pointed at no commit then")))
+                Err(bad(text, format!("{} pointed to no commit then", name.describe())))
             }
         }
     }
@@ -191,7 +192,7 @@ impl Txn<'_> {
     /// Goes back along first parents.
     async fn back(&self, text: &str, from: CommitId, commits: usize) -> Result<CommitId> {
         let beyond = |left: usize| {
-            bad(text, format!("the line is {} commits long there", commits - left + 1))
+            bad(text, format!("the history has {}", count(commits - left + 1, "commit")))
         };
         let (mut id, mut left) = (from, commits);
         while left > 0 {
@@ -223,8 +224,8 @@ impl Txn<'_> {
         match shown().nth(place) {
             Some(row) => Ok(row.version),
             None => {
-                let count = shown().count();
-                Err(bad(text, format!("{count} messages are shown there")))
+                let has = count(shown().count(), "message");
+                Err(bad(text, format!("the context has {has}")))
             }
         }
     }

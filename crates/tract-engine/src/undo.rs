@@ -65,7 +65,7 @@ impl UndoConflict {
 impl std::fmt::Display for UndoConflict {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { verb, what, name, by } = self;
-        write!(f, "cannot {verb} {what:?}: {name} was moved since")?;
+        write!(f, "cannot {verb} {what:?}: {} was moved since", name.describe())?;
         let Some(LogEntry { note, .. }) = by else { return Ok(()) };
         write!(f, " by {:?}", note.what)?;
         if !note.who.is_empty() {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 use tract_core::CommitId;
+use tract_core::text::count;
 
 /// The hash of all blocks of a request up to and including one, in the order of a prompt cache:
 /// tools, system, then each message (OpenAI, Ollama) or content block (Anthropic, Gemini, Responses
@@ -107,8 +108,9 @@ impl fmt::Display for Miss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "the cache holds {} blocks ({} bytes), then ",
-            self.same_blocks, self.same_bytes
+            "the cache holds {} ({}), then ",
+            count(self.same_blocks, "block"),
+            count(self.same_bytes, "byte")
         )?;
         match (&self.first, &self.second) {
             (Some(first), Some(second)) => write!(f, "{second} replaces {first}"),

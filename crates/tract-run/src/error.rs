@@ -104,7 +104,7 @@ impl RunError {
             Self::Session(_) => "session",
             Self::Registry(_) => "registry",
             Self::Prompt(_) => "prompt",
-            Self::Json(_) | Self::Canonical(_) => "json",
+            Self::Json(_) | Self::Canonical(_) => "invalid_json",
             Self::Pins { .. } => "pins",
             Self::NothingToAnswer => "nothing_to_answer",
             Self::CallsWait { .. } => "calls_wait",

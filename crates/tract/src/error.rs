@@ -203,7 +203,7 @@ impl Error {
             Self::Run(error) => error.code(),
             #[cfg(feature = "engine")]
             Self::Import(error) => match error {
-                tract_providers::ImportError::Json { .. } => "bad_json",
+                tract_providers::ImportError::Json { .. } => "invalid_json",
                 tract_providers::ImportError::Unknown { .. } => "unknown_format",
                 tract_providers::ImportError::OtherFormat { .. } => "other_format",
                 _ => "bad_recording",
@@ -213,7 +213,7 @@ impl Error {
             #[cfg(feature = "engine")]
             Self::Line { error, .. } => error.code(),
             Self::Step(error) => error.code(),
-            Self::Json(_) => "bad_json",
+            Self::Json(_) => "invalid_json",
             Self::Serialize(_) => "bad_value",
             Self::Content(_) => "bad_content",
             Self::BadName(_) => "bad_name",

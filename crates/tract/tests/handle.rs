@@ -85,7 +85,7 @@ fn tools_come_in_any_shape_and_are_kept() {
         assert!(tract.tools().await?.is_empty());
         assert_eq!(tract.tool_history("a").await?.len(), 1);
         let error = tract.set_tools(["[]"]).await.expect_err("a list is no schema");
-        assert_eq!(error.code(), "bad_json");
+        assert_eq!(error.code(), "invalid_json");
         Ok(())
     });
 }

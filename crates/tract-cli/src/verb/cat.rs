@@ -111,13 +111,11 @@ pub(crate) async fn run(context: &mut Context<'_>, cat: Cat) -> Outcome<()> {
     for entry in &entries {
         print(context.out, entry)?;
     }
-    let tokens = compiled.token_count();
     let summary = format!(
-        "{} of {}, {} tokens in all ({})",
+        "{} of {}, all together {}",
         number(entries.len() as u64),
         count(messages.len(), "message"),
-        number(tokens.count),
-        tokens.source
+        render::tokens(&compiled)
     );
     context.out.say(Styled(DIM, summary));
     Ok(())

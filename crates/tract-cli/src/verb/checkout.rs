@@ -67,7 +67,7 @@ async fn hint(tract: &Tract, name: &str, error: tract::Error) -> Failure {
     let failure = Failure::from(error);
     match found {
         Ok(id) => failure.note(format!(
-            "{name} is no branch but names commit {}; start one there: tract checkout -b NAME {name}",
+            "{name:?} is commit {}, not a branch; start one there: tract checkout -b NAME {name}",
             id.short()
         )),
         Err(_) => failure,

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;
 use crate::input;
-use crate::render::{count, number};
+use crate::render::{self, count};
 use crate::style::{DIM, Styled, WARN};
 
 /// Write the request that a provider accepts.
@@ -91,13 +91,11 @@ pub(crate) async fn run(context: &mut Context<'_>, compile: Compile) -> Outcome<
         let repair = repair.to_string();
         context.out.say(format_args!("{}: {}", Styled(WARN, "repair"), escape::line(&repair)));
     }
-    let tokens = compiled.token_count();
     let summary = format!(
-        "{}, {}, {} tokens ({}), {}",
+        "{}, {}, {}, {}",
         count(compiled.message_count(), "message"),
         count(compiled.tools().len(), "tool"),
-        number(tokens.count),
-        tokens.source,
+        render::tokens(&compiled),
         count(params.repairs.len(), "repair"),
     );
     context.out.say(Styled(DIM, summary));

@@ -11,6 +11,7 @@ use tract::engine::{
 use tract::{RefName, RepoName, Tract};
 
 use crate::context::Context;
+use crate::escape;
 use crate::failure::{Failure, Outcome};
 use crate::render::{self, count};
 use crate::style::{BAD, GOOD, REF, Styled, WARN};
@@ -35,7 +36,7 @@ pub(crate) struct Copy {
     #[arg(long, value_name = "URL")]
     to: String,
     /// Only this branch; may be given several times.
-    #[arg(long, value_name = "NAME", conflicts_with = "all_repos")]
+    #[arg(long, value_name = "BRANCH", conflicts_with = "all_repos")]
     branch: Vec<String>,
     /// Every repository of the store.
     #[arg(long)]
@@ -125,12 +126,22 @@ fn is_shown(at: &CopiedRef) -> bool {
         || matches!(at.status, CopyStatus::Diverged { .. })
 }
 
+/// A ref as people name it: `branch main`, `tag v1`.
+fn named(name: &RefName) -> String {
+    let (kind, short) = match (name.branch_name(), name.tag_name()) {
+        (Some(branch), _) => ("branch ", branch),
+        (_, Some(tag)) => ("tag ", tag),
+        _ => ("", name.as_str()),
+    };
+    format!("{kind}{}", Styled(REF, escape::line(short)))
+}
+
 fn print(context: &mut Context<'_>, report: &CopyReport, check: &VerifyReport) -> Outcome<()> {
     let repo = context.global.repo.clone();
     if context.out.is_json() {
         let refs = report.refs.iter().map(|at| RefLine {
             name: at.name.to_string(),
-            to: at.to.to_string(),
+            to: render::target(&at.to),
             status: at.status.word(),
         });
         return context.out.json(&Line {
@@ -144,11 +155,9 @@ fn print(context: &mut Context<'_>, report: &CopyReport, check: &VerifyReport) -
     }
     let (shown, internal): (Vec<_>, Vec<_>) = report.refs.iter().partition(|at| is_shown(at));
     for at in shown {
-        let word = match &at.status {
-            CopyStatus::Diverged { .. } => Styled(WARN, at.status.word()),
-            _ => Styled(GOOD, at.status.word()),
-        };
-        context.out.line(format_args!("{word:<10} {}", Styled(REF, &at.name)))?;
+        let style = if matches!(at.status, CopyStatus::Diverged { .. }) { WARN } else { GOOD };
+        let word = Styled(style, format!("{:<9}", at.status.word()));
+        context.out.line(format_args!("{word}  {}", named(&at.name)))?;
     }
     if !internal.is_empty() {
         let mut by_word: BTreeMap<&str, u64> = BTreeMap::new();
@@ -163,14 +172,15 @@ fn print(context: &mut Context<'_>, report: &CopyReport, check: &VerifyReport) -
     let state = if check.clean { Styled(GOOD, "clean") } else { Styled(BAD, "not clean") };
     let reused = report.reused;
     context.out.line(format_args!(
-        "{repo}: {}, {reused} of them there already; the target verifies {state}",
-        count(report.commits, "commit")
+        "{repo}: {}, {} of them there already; the target verifies {state}",
+        count(report.commits, "commit"),
+        render::number(reused as u64),
     ))?;
     if !check.clean {
         context.out.say("  note: tract verify names what is damaged in the target");
     }
     if report.diverged() {
-        context.out.say("  note: a diverged branch has commits of its own there; copy it under another name, or merge");
+        context.out.say("  note: a diverged branch has other commits in the target; rename one of the two and copy again");
     }
     Ok(())
 }

@@ -421,9 +421,9 @@ fn summary(context: &mut Context<'_>, total: &ImportTotals) -> Outcome<()> {
     let of = |status: ImportStatus| total.by_status.get(status.as_str()).copied().unwrap_or(0);
     let new = total.commits - total.reused;
     let mut parts = vec![format!(
-        "imported {}: {} commits, {} of them new",
+        "imported {}: {}, {} of them new",
         count(total.conversations, "conversation"),
-        render::number(total.commits as u64),
+        count(total.commits, "commit"),
         render::number(new as u64),
     )];
     for status in [ImportStatus::Created, ImportStatus::Forwarded, ImportStatus::Unchanged] {
@@ -439,10 +439,7 @@ fn summary(context: &mut Context<'_>, total: &ImportTotals) -> Outcome<()> {
     if total.anomalies > 0 {
         lines.push(format!(
             "{} in {}, kept as recorded; --anomalies lists them",
-            match total.anomalies {
-                1 => "1 anomaly".to_owned(),
-                n => format!("{} anomalies", render::number(n as u64)),
-            },
+            count(total.anomalies, "anomaly"),
             count(total.anomalous, "conversation")
         ));
     }

@@ -26,7 +26,7 @@ Examples:
   tract log --graph --all                    every branch
   tract log --oneline -n 10 main             the last ten, one short line each
   tract log -p --role user                   what users said, in full
-  tract log --tool get_weather --since 2026-01-31T00:00:00Z
+  tract log --tool get_weather --since 2026-01-31
   tract log --slot 'main#3'                  what happened to one message
   tract log main --limit 5 --json            one record a line, with its id as `commit`")]
 pub(crate) struct Log {
@@ -48,11 +48,11 @@ pub(crate) struct Log {
     /// Print below each commit what it says, or what it changed.
     #[arg(long, short)]
     patch: bool,
-    /// Only commits made at this time or later. A commit without a time is left out.
-    #[arg(long, value_name = "TIME", value_parser = input::time)]
+    /// Only commits made at this time or on this day, or later. A commit without a time is left out.
+    #[arg(long, value_name = "TIME", value_parser = input::since)]
     since: Option<i64>,
-    /// Only commits made at this time or earlier. A commit without a time is left out.
-    #[arg(long, value_name = "TIME", value_parser = input::time)]
+    /// Only commits made at this time or on this day, or earlier. A commit without a time is left out.
+    #[arg(long, value_name = "TIME", value_parser = input::until)]
     until: Option<i64>,
     /// Only messages of this role, and edits of them; may be given several times.
     #[arg(long, value_enum)]

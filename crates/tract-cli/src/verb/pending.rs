@@ -164,9 +164,9 @@ async fn next_step(
     let all = tract.pending().await?;
     let left = all.iter().filter(|waits| waits.branch == decided.branch).count();
     if left > 0 {
-        let left = count(left, "operation");
+        let left = count(left, "pending approval");
         let branch = escape::line(branch);
-        let next = format!("next: {left} on {branch} still to decide, see tract pending");
+        let next = format!("next: {left} on {branch}, see tract pending");
         context.out.say(Styled(DIM, next));
         return Ok(());
     }
@@ -192,7 +192,7 @@ async fn list(context: &mut Context<'_>, tract: &Tract) -> Outcome<()> {
         }
     }
     if !context.out.is_json() {
-        context.out.say(count(all.len(), "operation"));
+        context.out.say(count(all.len(), "pending approval"));
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use tract::{CommitId, Op};
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;
-use crate::render::{self, count, number, short};
+use crate::render::{self, count, short};
 use crate::style::{DIM, REF, Styled, WARN};
 
 #[derive(Serialize)]
@@ -101,11 +101,10 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
         n => format!(" ({n} skipped)"),
     };
     context.out.line(format_args!(
-        "{}{left_out}, {}, {} tokens ({}), {}",
+        "{}{left_out}, {}, {}, {}",
         count(compiled.message_count(), "message"),
         count(compiled.tools().len(), "tool"),
-        number(tokens.count),
-        tokens.source,
+        render::tokens(&compiled),
         count(usize::try_from(compiled.commit_count()).unwrap_or(usize::MAX), "commit"),
     ))?;
     for call in &open {

@@ -6,6 +6,7 @@ use tract::hooks::ToolSummarization;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
+use crate::render;
 
 /// Set which tool results are summarized automatically.
 ///
@@ -100,12 +101,14 @@ pub(crate) async fn run(context: &mut Context<'_>, asked: Summarization) -> Outc
         Some(tokens) => {
             let text = config.default_instructions.as_deref().unwrap_or("no instructions");
             let text = escape::line(text);
-            context.out.line(format_args!("others: above {tokens} tokens; {text}"))?;
+            context
+                .out
+                .line(format_args!("others: above {}; {text}", render::token_count(tokens)))?;
         }
         None => context.out.line("others: never")?,
     }
     if let Some(tokens) = config.target_tokens {
-        context.out.line(format_args!("about {tokens} tokens each"))?;
+        context.out.line(format_args!("about {} each", render::token_count(tokens)))?;
     }
     for pattern in &config.must_keep {
         context.out.line(format_args!("must keep: {}", escape::line(pattern)))?;

@@ -48,17 +48,10 @@ pub(crate) async fn run(context: &mut Context<'_>, undo: Undo) -> Outcome<()> {
     let tract = context.open().await?;
     let done = if undo.redo { tract.redo().await? } else { tract.undo().await? };
     if context.out.is_json() {
-        let hex = |target: &Option<RefTarget>| {
-            target.as_ref().map(|target| match target {
-                RefTarget::Commit(id) => id.to_hex(),
-                RefTarget::Blob(id) => id.to_hex(),
-                RefTarget::Ref(name) => name.as_str().to_owned(),
-            })
-        };
         let moves = done.moves.iter().map(|step| Move {
             name: step.name.as_str().to_owned(),
-            before: hex(&step.before),
-            after: hex(&step.after),
+            before: step.before.as_ref().map(render::target),
+            after: step.after.as_ref().map(render::target),
         });
         let moves = moves.collect();
         return context.out.json(&Document { what: &done.what, redone: undo.redo, moves });
@@ -85,7 +78,8 @@ pub(crate) async fn run(context: &mut Context<'_>, undo: Undo) -> Outcome<()> {
 }
 
 fn plain(name: &RefName) -> String {
-    escape::line(name.branch_name().unwrap_or(name.as_str())).into_owned()
+    let plain = name.branch_name().map_or_else(|| name.describe(), str::to_owned);
+    escape::line(&plain).into_owned()
 }
 
 fn short(target: Option<&RefTarget>) -> String {

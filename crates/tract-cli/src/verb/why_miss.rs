@@ -7,6 +7,7 @@ use tract::forms::{Form, FormOptions};
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;
+use crate::render::count;
 use crate::style::{DIM, GOOD, Styled, WARN};
 
 /// Name what breaks the provider's prompt cache between two revisions.
@@ -73,21 +74,21 @@ pub(crate) async fn run(context: &mut Context<'_>, why_miss: WhyMiss) -> Outcome
     }
     match miss {
         None if blocks.1 <= blocks.0 => context.out.line(format_args!(
-            "{}: all {} blocks of the second request are cached by the first",
+            "{}: the second request ({}) is cached whole",
             Styled(GOOD, "no miss"),
-            blocks.1
+            count(blocks.1, "block")
         )),
         None => context.out.line(format_args!(
-            "{}: all {} blocks of the first request are the beginning of the second",
+            "{}: the first request ({}) is the start of the second",
             Styled(GOOD, "no miss"),
-            blocks.0
+            count(blocks.0, "block")
         )),
         Some(miss) => {
             let text = miss.to_string();
             context.out.line(format_args!("{}: {}", Styled(WARN, "miss"), escape::line(&text)))?;
             // What the second request has beyond the common prefix is read again by the provider.
             let lost = blocks.1 - miss.same_blocks;
-            let lost = format!("{lost} of {} blocks are not cached", blocks.1);
+            let lost = format!("not cached: {lost} of {}", count(blocks.1, "block"));
             context.out.line(Styled(DIM, lost))
         }
     }

@@ -125,6 +125,11 @@ fn checkout_goes_back_makes_branches_and_hints() {
     place.refused(&["checkout", "first"], 1, "unknown_branch", "tract checkout -b NAME first");
     let id = place.id("main");
     place.refused(&["checkout", &id[..8]], 1, "unknown_branch", "tract checkout -b NAME");
+    // Messages name branches and tags as people do, and plurals are right.
+    let at = format!("branch \"again\" already exists at {}", &place.id("again")[..8]);
+    place.refused(&["branch", "again"], 1, "exists", &at);
+    place.refused(&["tag", "first"], 1, "exists", "tag \"first\" already exists at ");
+    place.refused(&["show", "first~9"], 1, "bad_revision", "the history has ");
     place.refused(&["checkout", "mian"], 1, "unknown_branch", "did you mean \"main\"?");
     let ran = place.run(&["checkout", "x", "main"]).expect(2);
     assert!(ran.stderr.contains("--create"), "{ran:?}");

@@ -35,6 +35,7 @@ fn completions_know_branches_revisions_tools_and_forms() {
     assert_eq!(offered(&["checkout", ""]), ["draft", "main", "terse"]);
     assert_eq!(offered(&["checkout", "te"]), ["terse"]);
     assert_eq!(offered(&["branch", "--delete", "d"]), ["draft"]);
+    assert_eq!(offered(&["copy", "--branch", "te"]), ["terse"]);
     assert_eq!(offered(&["show", ""]), ["HEAD", "draft", "first", "main", "terse"]);
     assert_eq!(offered(&["diff", "main", "dr"]), ["draft"]);
     assert_eq!(offered(&["tag", "--delete", ""]), ["first"]);

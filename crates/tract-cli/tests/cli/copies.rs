@@ -39,6 +39,14 @@ fn a_copy_is_the_same_repository() {
 
     let again = copied(&place, "sqlite:copy.db");
     assert_eq!(again["reused"], first["commits"]);
+    let target = |name: &str| {
+        let refs = again["refs"].as_array().into_iter().flatten();
+        refs.clone().find(|line| line["name"] == name).map(|line| line["to"].clone())
+    };
+    assert_eq!(target("heads/lyon"), Some(place.id("lyon").into()));
+    assert_eq!(target("HEAD"), Some("heads/main".into()));
+    let shown = place.ok(&["copy", "--to", "sqlite:copy.db"]);
+    assert!(shown.contains("unchanged  branch lyon\n") && !shown.contains("heads/"), "{shown}");
     let status = |line: &Value| line["status"].clone();
     let refs = again["refs"].as_array().expect("a list");
     assert!(refs.iter().all(|line| status(line) == "unchanged"), "{again}");
@@ -88,7 +96,12 @@ fn chosen_branches_and_all_repositories() {
         place.ok(&["--store", "sqlite:all.db", "--repo", "other", "export"]),
         place.ok(&other)
     );
-    place.refused(&["copy", "--to", "sqlite:x.db", "--branch", "lion"], 1, "unknown_revision", "");
+    place.refused(
+        &["copy", "--to", "sqlite:x.db", "--branch", "lion"],
+        1,
+        "unknown_branch",
+        "did you mean \"lyon\"",
+    );
     place.refused(&["copy", "--from", "sqlite:none.db", "--to", "sqlite:x.db"], 3, "no_store", "");
 }
 

@@ -99,7 +99,7 @@ fn revisions_that_name_nothing_or_too_much() {
     assert_eq!(place.id(twins[0]), twins[0]);
     place.refused(&["show", "mian"], 1, "unknown_revision", "did you mean \"main\"?");
     place.refused(&["show", "ffff0000ffff"], 1, "unknown_revision", "ffff0000ffff");
-    place.refused(&["show", "main~5000"], 1, "bad_revision", "1500");
+    place.refused(&["show", "main~5000"], 1, "bad_revision", "1,500 commits");
     place.refused(&["show", "main#1"], 1, "bad_revision", "0 messages");
     place.refused(&["show", "main@{yesterday}"], 1, "bad_revision", "");
     place.refused(&["checkout", "mian"], 1, "unknown_branch", "did you mean \"main\"?");
@@ -151,7 +151,7 @@ fn what_is_too_much() {
     let place = Workspace::new();
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
     let line = format!(r#"{{"id":"deep","messages":[{{"role":"user","content":{deep}}}]}}"#);
-    place.unchanged_by(&["import", "-"], line.as_bytes(), "bad_json", "line 1");
+    place.unchanged_by(&["import", "-"], line.as_bytes(), "invalid_json", "line 1");
     let line = format!(r#"{{"op":"user","text":"x","metadata":{{"a":{deep}}}}}"#);
     place.unchanged_by(&["apply", "-"], line.as_bytes(), "invalid_json", "line 1");
 

@@ -99,7 +99,10 @@ fn tools_answer_in_lists_and_lines() {
     // What `printf '{"name":"a"}' | sha256sum` says.
     let hash = "d9d719b27480b55cd4918020e7473e716ed3569c8adafe926cf9b10b4f8ef064";
     assert_eq!((&lines[0]["line"], &lines[0]["hash"]), (&1.into(), &hash.into()));
-    assert_eq!((&lines[1]["line"], &lines[1]["error"]["code"]), (&3.into(), &"bad_json".into()));
+    assert_eq!(
+        (&lines[1]["line"], &lines[1]["error"]["code"]),
+        (&3.into(), &"invalid_json".into())
+    );
     place.write(
         "other.json",
         r#"[{"name":"a","input_schema":{"type":"object","properties":{"x":{}}}}]"#,
@@ -165,7 +168,7 @@ fn tools_are_set_from_a_list_or_from_one_a_line() {
     place.ok(&["tools", "set", "tools"]);
     assert_eq!(place.json(&["tools", "of", "--json"])[0][0]["name"], "c");
     place.write("tools", "{\"name\":\"a\"}\n{\"name\":\n");
-    place.refused(&["tools", "set", "tools"], 1, "bad_json", "at byte 8");
+    place.refused(&["tools", "set", "tools"], 1, "invalid_json", "at byte 8");
 }
 
 #[test]

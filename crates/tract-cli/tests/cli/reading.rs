@@ -63,6 +63,13 @@ fn log_takes_what_is_asked_for() {
     assert_eq!(count(&["--since", "2026-01-31T10:00:00Z"]), 3);
     assert_eq!(count(&["--until", "2026-01-31T09:01:00Z"]), 2);
     assert_eq!(count(&["--since", "2026-01-31T09:01:00Z", "--until", "2026-01-31T09:59:00Z"]), 4);
+    // A day is the whole day, UTC.
+    assert_eq!(
+        count(&["--since", "2026-01-31", "--until", "2026-01-31"]),
+        count(&["--limit", "0"])
+    );
+    assert_eq!(count(&["--since", "2026-02-01"]) + count(&["--until", "2026-01-30"]), 0);
+    place.run(&["log", "--since", "2026-02-30"]).expect(2);
     // A recording without times is in no span of time.
     place.ok(&["import", text(&bundled("conversations.jsonl"))]);
     assert_eq!(count(&["workshop-refund", "--since", "1970-01-01T00:00:00Z"]), 0);
@@ -183,7 +190,7 @@ fn long_answers_go_through_the_pager_of_a_terminal() {
     // What is written to stderr comes when the pager has left the screen.
     let (_, text) = place.on_a_terminal(&[("PAGER", pager)], "cat");
     let last = text.trim_end().lines().last().expect("a line");
-    assert!(last.contains("tokens in all") && !last.contains("paged"), "{text}");
+    assert!(last.contains("all together") && !last.contains("paged"), "{text}");
     let without = |pager: &str, arguments: &str| {
         let (code, text) = place.on_a_terminal(&[("PAGER", pager)], arguments);
         assert_eq!(code, Some(0), "{pager}: {text}");

@@ -54,7 +54,12 @@ fn turns_are_one_a_line_oldest_first() {
     let other = Workspace::of(r#"{"op":"user","text":"elsewhere"}"#);
     other.ok(&["branch", "aside"]);
     other.feed(&["apply", "-"], br#"{"op":"user","text":"more"}"#).expect(0);
-    other.refused(&["turns", "aside", "--after", "main"], 1, "not_on_line", "is not on the line");
+    other.refused(
+        &["turns", "aside", "--after", "main"],
+        1,
+        "not_on_line",
+        "is not in the history",
+    );
 }
 
 #[test]
@@ -75,7 +80,12 @@ fn what_waits_is_listed_shown_and_decided_once() {
     assert!(shown.contains("before that defer by ask-a-person; why: needs a person"), "{shown}");
     assert!(shown.contains("message    tool result: ls"), "{shown}");
     place.refused(&["pending", "approve", &id], 1, "already_decided", "summarize");
-    place.refused(&["pending", "approve", "p-none"], 1, "unknown_pending", "nothing waits");
+    place.refused(
+        &["pending", "approve", "p-none"],
+        1,
+        "unknown_pending",
+        "there are no pending approvals",
+    );
     assert!(place.ok(&["pending", "show", &id]).contains("summarize"));
     place.ok(&["revert", commit]);
     assert!(place.ok(&["compile", "--to", "openai"]).contains("4111"));

@@ -210,7 +210,9 @@ fn undo_does_not_run_over_what_others_moved() {
     let before = desk.head();
     let error = block_on(desk.repo.undo(&desk.branch)).unwrap_err();
     assert_eq!(error.code(), "conflict", "{error}");
-    assert!(error.to_string().contains("heads/side was moved since by \"commit\" of \"test\""));
+    assert!(
+        error.to_string().contains("branch \"side\" was moved since by \"commit\" of \"test\"")
+    );
     assert_eq!(desk.head(), before, "nothing is undone by half");
 }
 

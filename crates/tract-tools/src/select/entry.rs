@@ -58,7 +58,7 @@ impl EntryError {
     /// Returns the stable word for the variant.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Json(_) => "bad_json",
+            Self::Json(_) => "invalid_json",
             Self::Member { .. } => "bad_member",
             Self::NoName => "no_name",
         }
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn what_is_no_tool_is_refused_with_its_member() {
         let code = |text: &str| CatalogEntry::parse(text).expect_err(text).code();
-        assert_eq!(code("[]"), "bad_json");
+        assert_eq!(code("[]"), "invalid_json");
         assert_eq!(code(r#"{"id":"a"}"#), "no_name");
         assert_eq!(code(r#"{"name":"a","parameters":[]}"#), "bad_member");
         assert_eq!(code(r#"{"name":"a","tags":"x"}"#), "bad_member");

@@ -41,7 +41,7 @@ impl SessionError {
             Self::NameTaken { .. } => "name_taken",
             Self::Shape { .. } => "shape",
             Self::Held { .. } => "held",
-            Self::NoJson { .. } => "no_json",
+            Self::NoJson { .. } => "invalid_json",
         }
     }
 }

@@ -220,7 +220,7 @@ fn stop_text(report: &Report, command: &str) -> (Option<String>, Vec<String>) {
             (unknown, Vec::new())
         }
         Stop::Waiting => (
-            Some(format!("calls wait to be decided: {}", report.pending.join(", "))),
+            Some(format!("pending approvals: {}", report.pending.join(", "))),
             report
                 .pending
                 .iter()
@@ -228,10 +228,9 @@ fn stop_text(report: &Report, command: &str) -> (Option<String>, Vec<String>) {
                 .chain([again()])
                 .collect(),
         ),
-        Stop::Steps(steps) => (
-            Some(format!("the model was asked {steps} times, as often as it may be")),
-            vec![again()],
-        ),
+        Stop::Steps(steps) => {
+            (Some(format!("the limit of steps is reached: {steps}")), vec![again()])
+        }
         Stop::Budget(exceeded) => (Some(exceeded.to_string()), vec![again()]),
         Stop::Cancelled => (Some("interrupted".to_owned()), vec![again()]),
         Stop::Truncated => (
