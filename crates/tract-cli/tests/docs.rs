@@ -282,7 +282,9 @@ fn words(line: &str) -> Vec<(&str, Word)> {
     while let Some(first) = rest.chars().next() {
         let in_word = |c: char| c.is_ascii_alphanumeric() || "-:".contains(c);
         let length = if in_word(first) {
-            rest.find(|c| !in_word(c)).unwrap_or(rest.len())
+            // A time has colons inside; one at the end is the sentence's.
+            let end = rest.find(|c| !in_word(c)).unwrap_or(rest.len());
+            rest[..end].trim_end_matches(':').len().max(first.len_utf8())
         } else {
             first.len_utf8()
         };

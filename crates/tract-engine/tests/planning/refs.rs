@@ -229,7 +229,7 @@ fn a_reply_answers_one_head() {
     let error = late(Some(a)).unwrap_err();
     assert_eq!(
         error.to_string(),
-        format!("heads/main moved: expected {}, found {}", a.short(), b.short())
+        format!("branch \"main\" moved: expected {}, found {}", a.short(), b.short())
     );
     assert!(matches!(late(None), Err(Error::Conflict { .. })));
     late(Some(b)).unwrap();
