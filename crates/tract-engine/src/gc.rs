@@ -171,7 +171,7 @@ const LIST_OBJECTS: usize = 4096;
 /// # Behavior
 /// - Keeps what refs lead to, what entries of the ref log younger than `keep` lead to, and every
 ///   object whose id is written in a document: approvals, decisions, pins.
-/// - Writers go on meanwhile. What they link to is kept, and what they need and is deleted already
+/// - Writers continue meanwhile. What they link to is kept, and what they need and is deleted already
 ///   is refused with `Missing`, as if it had never been stored.
 /// - Deletes commits before what they link to, in small transactions: cut short at any moment, the
 ///   store is whole, and the next collection continues.
@@ -362,7 +362,7 @@ impl<'a> Collection<'a> {
         let sweep = Sweep { position: self.position, objects, tools };
         match self.repo.store().sweep(self.repo.name(), sweep).await? {
             SweepAnswer::Done => Ok(Deletion::Done),
-            // Objects in no ref's reach may link to anything: what is needed is found anew.
+            // Objects in no ref's reach may link to anything: what is needed is found again.
             SweepAnswer::Moved(now) if now.unlogged != self.position.unlogged => {
                 Ok(Deletion::Restart)
             }

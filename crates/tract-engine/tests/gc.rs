@@ -1,4 +1,4 @@
-//! Collecting garbage: what is needed stays, whatever is written meanwhile, and the rest goes.
+//! Collecting garbage: what is needed stays while others write, and the rest goes.
 
 use std::path::Path;
 use std::sync::Arc;

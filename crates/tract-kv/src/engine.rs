@@ -210,7 +210,7 @@ pub trait KvEngine: Send + Sync + 'static {
     /// open, and says what else helps. By default it does nothing and has nothing to say.
     ///
     /// # Errors
-    /// Whatever the engine's failure is.
+    /// The failure of the engine.
     fn release_space(&self) -> StoreResult<Option<String>> {
         Ok(None)
     }

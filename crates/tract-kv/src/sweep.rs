@@ -71,7 +71,7 @@ impl View<'_> {
 }
 
 impl<E: KvEngine> KvStore<E> {
-    /// Deletes objects if nobody wrote since the sweep's position.
+    /// Deletes objects if nothing was written since the sweep's position.
     pub(super) fn sweep_objects(&self, name: &RepoName, sweep: &Sweep) -> StoreResult<SweepAnswer> {
         self.write("sweep", |overlay| {
             let Some(repo) = read::repo_number(overlay, E::NAME, name)? else {
@@ -93,7 +93,7 @@ impl<E: KvEngine> KvStore<E> {
                 seal(overlay, repo.tool(row.id, row.schema), sighting.encode());
                 overlay.put(Space::Small, repo.tool_name(&row.name, row.id), Bytes::new());
             }
-            // Whoever planned a write on what was there has to plan it again.
+            // A write that was planned on what was there has to be planned again.
             let state = State { generation: state.generation + 1, ..state };
             seal(overlay, repo.state(), state.encode());
             let writes = Writes { sweeps: writes.sweeps + 1, ..writes };

@@ -136,7 +136,7 @@ impl State {
     }
 }
 
-/// What a repository counts beside, for the collection of garbage.
+/// What a repository also counts, for the collection of garbage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Writes {
     /// Writes that stored objects and moved no ref.

@@ -195,7 +195,7 @@ impl KvEngine for RedbEngine {
         })
     }
 
-    /// Moves pages to the front of the file and cuts it. Waits until nobody reads or writes, and
+    /// Moves pages to the front of the file and cuts it. Waits until no one reads or writes, and
     /// keeps them waiting.
     fn release_space(&self) -> StoreResult<Option<String>> {
         const OP: &str = "release_space";

@@ -338,7 +338,7 @@ impl Check<'_> {
         let own = blob_segment(self.repo);
         for (at, id) in &self.blobs {
             let beside = self.commits.get(at).and_then(|node| node.content);
-            // A sweep leaves a blob that others need where the commit beside it is gone.
+            // A sweep leaves a blob that others need where the commit next to it is gone.
             let is_left = self.was_swept && !self.commits.contains_key(at);
             let is_own = beside.is_some_and(|(content, _)| content == *id);
             if at >> 32 != own && !is_left && !is_own {

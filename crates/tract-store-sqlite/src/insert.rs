@@ -236,7 +236,7 @@ impl Tx<'_> {
             Some(parent) => self.known_place(repo, ObjectId::Commit(parent)),
             None => None,
         };
-        // A sweep may leave a blob where the commit beside it is gone: that place is not free.
+        // A sweep may leave a blob where the commit next to it is gone: that place is not free.
         let sql = if self.sweeps > 0 {
             "INSERT OR IGNORE INTO commits (id, repo, h, content, rec) \
              SELECT ?1, ?2, ?3, ?4, ?5 WHERE NOT EXISTS (SELECT 1 FROM blobs WHERE id = ?1)"

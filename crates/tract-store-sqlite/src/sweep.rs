@@ -164,7 +164,7 @@ impl LogRows {
     }
 }
 
-/// Deletes objects if nobody wrote since the sweep's position.
+/// Deletes objects if nothing was written since the sweep's position.
 pub(crate) fn sweep(
     connection: &Connection,
     memory: &Mutex<Memory>,

@@ -65,7 +65,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 struct Report {
     dry_run: bool,
     deleted: Deleted,
-    kept: Kept,
+    kept: KeptCounts,
     disk_bytes_before: Option<u64>,
     disk_bytes_after: Option<u64>,
     note: Option<String>,
@@ -82,7 +82,7 @@ struct Deleted {
 }
 
 #[derive(Serialize)]
-struct Kept {
+struct KeptCounts {
     history: Counted,
     documents: Counted,
     ref_log: Counted,
@@ -143,7 +143,7 @@ fn document(report: &GcReport, dry_run: bool) -> Report {
             toolsets: report.toolsets.into(),
             tools: report.tools,
         },
-        kept: Kept {
+        kept: KeptCounts {
             history: kept(report, KeptBy::History).into(),
             documents: kept(report, KeptBy::Document).into(),
             ref_log: kept(report, KeptBy::RefLog).into(),

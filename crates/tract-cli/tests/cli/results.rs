@@ -93,7 +93,7 @@ fn what_waits_is_listed_shown_and_decided_once() {
 }
 
 #[test]
-fn an_edit_that_waits_does_not_replace_what_the_message_says_by_then() {
+fn an_edit_that_waits_does_not_replace_a_later_edit() {
     let place = Workspace::of(STREAM);
     let url = format!("sqlite:{}", place.store().display());
     let id = block_on(async {

@@ -41,7 +41,7 @@ pub(super) struct Marks<'a> {
 /// is only the active part of one.
 type FirstSight = Option<(i64, CommitId)>;
 
-/// Half of an id: nobody finds two objects that begin alike.
+/// Half of an id: two objects that begin alike are not found in practice.
 fn key(id: &[u8; 32]) -> u128 {
     let (half, _) = id.split_first_chunk::<16>().expect("an id has 32 bytes");
     u128::from_be_bytes(*half)

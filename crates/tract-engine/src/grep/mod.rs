@@ -158,7 +158,7 @@ pub struct GrepLine {
 /// One head without hidden messages is read as it is searched, so the first hits come after one
 /// page, and memory does not grow with the history. Several heads are read twice: first the
 /// records alone, since every head may show a message; some hundred bytes are kept for each.
-/// Either is linear in the commits and in the bytes searched, whatever the pattern, however
+/// Either is linear in the commits and in the bytes searched for any pattern, however
 /// many heads share them.
 pub async fn grep(
     repo: &Repo,

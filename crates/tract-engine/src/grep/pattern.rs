@@ -12,7 +12,7 @@ const MAX_COMPILED: usize = 4 << 20;
 const MAX_CACHE: usize = 4 << 20;
 
 /// What to search for: a regular expression in the syntax of the `regex` crate, held against each
-/// line by itself. Searching takes time linear in the text, whatever the pattern.
+/// line by itself. Searching takes time linear in the text for any pattern.
 ///
 /// ```
 /// use tract_engine::GrepPattern;

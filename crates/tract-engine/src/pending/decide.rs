@@ -428,7 +428,7 @@ async fn carried_out(
     }
     match asked {
         PendingRequest::Merge { source, no_fast_forward, details } => {
-            // Unrelated histories were refused before anybody was asked.
+            // Unrelated histories were refused before the question was put.
             let mut options = MergeOptions::new().allow_unrelated().details(details.clone());
             options.no_fast_forward = *no_fast_forward;
             match txn.merge(branch, *source, &options).await? {

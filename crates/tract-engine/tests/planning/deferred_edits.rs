@@ -1,4 +1,4 @@
-//! An edit that is decided later than it was asked for replaces nothing that nobody saw.
+//! An edit that is decided later than it was asked for replaces nothing that came in between.
 
 use tract_core::{CommitId, Draft, Priority, block_on};
 use tract_engine::plan::Request;

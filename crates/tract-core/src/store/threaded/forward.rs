@@ -153,7 +153,7 @@ impl<S: BlockingStore> Store for ThreadedStore<S> {
         self.store().sweep(repo, &sweep)
     }
 
-    /// Waits on the caller's thread; writes go on between its steps as far as the store lets them.
+    /// Waits on the caller's thread; writes continue between its steps as far as the store lets them.
     async fn release_space(&self) -> StoreResult<SpaceRelease> {
         self.store().release_space()
     }
