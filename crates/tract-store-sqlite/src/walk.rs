@@ -158,7 +158,8 @@ fn range(
             portion = (portion * 2).min(LARGEST_PORTION);
         }
         let Some(FoundRow { place: found, content, commit }) = read.pop_front() else { break };
-        let Some(commit) = commit.filter(|commit| commit.id() == at.id) else {
+        let here = commit.filter(|commit| commit.id() == at.id && found == expected);
+        let Some(commit) = here else {
             // Either the parent lies elsewhere, or this row is damaged: the index knows.
             if at.sure {
                 return Err(corrupt(OP, ObjectId::Commit(at.id)));
@@ -167,12 +168,6 @@ fn range(
             at.sure = expected == place;
             return Ok(Some(WalkPosition { place: None, ..at }));
         };
-        if found != expected {
-            if at.sure {
-                return Err(corrupt(OP, ObjectId::Commit(at.id)));
-            }
-            return Ok(Some(WalkPosition { place: None, ..at }));
-        }
         if let Some((stop, bytes)) = &stop
             && *stop == found
         {

@@ -86,7 +86,7 @@ impl Tract {
     /// # tract::block_on(async {
     /// use std::time::Duration;
     /// use tract::engine::GcOptions;
-    /// let tract = tract::Tract::open("memory:").await?;
+    /// let tract = tract::open("memory:").await?;
     /// tract.user("Never mind").await?;
     /// tract.undo().await?;
     /// let kept = tract.gc(&GcOptions::new()).await?;

@@ -3,7 +3,8 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use tract_core::store::{BlockingStore, Walk};
 use tract_core::{
-    BlobId, Commit, DerivedKind, DerivedRow, ObjectId, Store, StoreErrorKind, StoreResult, block_on,
+    BlobId, Commit, DerivedKind, DerivedRow, ObjectId, RefTarget, Store, StoreErrorKind,
+    StoreResult, block_on,
 };
 use tract_store_sqlite::{SqliteOptions, SqliteStore};
 
@@ -311,4 +312,34 @@ fn storing_a_damaged_blob_again_heals_it() {
     let _ = apply(&store, again).unwrap();
     block_on(store.close()).unwrap();
     read_all(&open(&stored.path), &stored.line).unwrap();
+}
+
+#[test]
+fn an_index_entry_above_the_last_commit_of_a_line_ends_a_walk_with_an_error() {
+    let stored = stored();
+    let connection = Connection::open(&stored.path).unwrap();
+    let last = "(SELECT max(id) FROM commits)";
+    connection.execute(&format!("UPDATE commits SET id = id + 5 WHERE id = {last}"), []).unwrap();
+    drop(connection);
+    // The index takes no part in what follows: its entry then leads five places too far.
+    let define = |rows: &str| {
+        let connection = Connection::open(&stored.path).unwrap();
+        connection
+            .execute_batch(&format!(
+                "PRAGMA writable_schema = ON; UPDATE sqlite_master \
+                 SET sql = 'CREATE INDEX commits_h ON commits (repo, h){rows}' \
+                 WHERE name = 'commits_h'"
+            ))
+            .unwrap();
+    };
+    define(" WHERE 0");
+    sql(&stored.path, &format!("UPDATE commits SET id = id - 5 WHERE id = {last}"));
+    define("");
+    let store = open(&stored.path);
+    let heads = store.refs(&repo(), &[branch("main")]).unwrap();
+    let [Some(RefTarget::Commit(head))] = heads[..] else {
+        panic!("the branch has commits");
+    };
+    let walk = store.walk(&repo(), Walk::from(head)).map_err(|error| error.kind);
+    assert!(matches!(walk, Err(StoreErrorKind::Corrupt { .. })), "{walk:?}");
 }
