@@ -11,7 +11,7 @@ use crate::verb;
 ///
 /// Every message, tool definition, call and result is an immutable commit, named by its hash.
 /// Branch it, edit it, summarize it, revert it, verify it, and compile it into the exact request
-/// that OpenAI, Anthropic or Ollama accepts.
+/// that OpenAI, Anthropic, Ollama or Gemini accepts.
 #[derive(Debug, Parser)]
 #[command(
     name = "tract",
