@@ -103,31 +103,48 @@ impl AnyAction {
     }
 }
 
-/// The conversions between the answers to one event and those to any.
-macro_rules! translated {
-    ($variant:ident, $approve:ident, $reject:ident) => {
-        fn from_any(action: AnyAction) -> Result<Self, ForeignAction> {
-            match action {
-                AnyAction::Pass => Ok(Self::Pass),
-                AnyAction::Approve => Ok(Self::$approve),
-                AnyAction::Reject(reason) => Ok(Self::$reject(reason)),
-                AnyAction::Defer(reason) => Ok(Self::defer(reason)),
-                AnyAction::$variant(action) => Ok(action),
-                foreign => Err(ForeignAction { action: foreign.name() }),
+/// What the variants of each action come to: the one that goes on, the one that stops for a reason,
+/// the one that leaves it for a person (a compile cannot wait, so it stops), and those that have to
+/// be carried out first.
+macro_rules! actions {
+    ($($action:ident is $variant:ident: go $go:ident $go_name:literal, stop $stop:ident $stop_name:literal,
+       defer $defer:ident $(, change $change:ident $change_name:literal)*;)*) => {$(
+        impl Action for $action {
+            fn pass() -> Self {
+                Self::Pass
             }
-        }
 
-        fn refuse(reason: String) -> Self {
-            Self::$reject(reason)
-        }
-    };
-}
+            fn name(&self) -> &'static str {
+                match self {
+                    Self::Pass => "pass",
+                    Self::$go => $go_name,
+                    Self::$stop(_) => $stop_name,
+                    $(Self::$change(_) => $change_name,)*
+                }
+            }
 
-macro_rules! into_any {
-    ($($action:ident => $variant:ident, $defer:ident;)*) => {$(
-        impl $action {
-            fn defer(reason: String) -> Self {
-                Self::$defer(reason)
+            fn kind(&self) -> ActionKind<'_> {
+                match self {
+                    Self::Pass => ActionKind::Pass,
+                    Self::$go => ActionKind::Go,
+                    Self::$stop(reason) => ActionKind::Stop(reason),
+                    $(Self::$change(_) => ActionKind::Change,)*
+                }
+            }
+
+            fn from_any(action: AnyAction) -> Result<Self, ForeignAction> {
+                match action {
+                    AnyAction::Pass => Ok(Self::Pass),
+                    AnyAction::Approve => Ok(Self::$go),
+                    AnyAction::Reject(reason) => Ok(Self::$stop(reason)),
+                    AnyAction::Defer(reason) => Ok(Self::$defer(reason)),
+                    AnyAction::$variant(action) => Ok(action),
+                    foreign => Err(ForeignAction { action: foreign.name() }),
+                }
+            }
+
+            fn refuse(reason: String) -> Self {
+                Self::$stop(reason)
             }
         }
 
@@ -139,13 +156,18 @@ macro_rules! into_any {
     )*};
 }
 
-into_any! {
-    CommitAction => Commit, Defer;
-    ToolResultAction => ToolResult, Defer;
-    DispatchAction => Dispatch, Defer;
-    CompileAction => Compile, Refuse;
-    CompressAction => Compress, Defer;
-    MergeAction => Merge, Defer;
+actions! {
+    CommitAction is Commit: go Approve "approve", stop Reject "reject", defer Defer,
+        change Edit "edit", change Defer "defer";
+    ToolResultAction is ToolResult: go Approve "approve", stop Reject "reject", defer Defer,
+        change Edit "edit", change Summarize "summarize", change Defer "defer";
+    DispatchAction is Dispatch: go Run "run", stop Refuse "refuse", defer Defer,
+        change Replace "replace", change Defer "defer";
+    CompileAction is Compile: go Approve "approve", stop Refuse "refuse", defer Refuse;
+    CompressAction is Compress: go Approve "approve", stop Reject "reject", defer Defer,
+        change Edit "edit", change Defer "defer";
+    MergeAction is Merge: go Approve "approve", stop Reject "reject", defer Defer,
+        change Defer "defer";
 }
 
 /// The answer to [`BeforeCommit`](crate::BeforeCommit).
@@ -306,165 +328,6 @@ pub enum MergeAction {
 pub enum RefMovedAction {
     /// Heard.
     Pass,
-}
-
-impl Action for CommitAction {
-    fn pass() -> Self {
-        Self::Pass
-    }
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Approve => "approve",
-            Self::Edit(_) => "edit",
-            Self::Reject(_) => "reject",
-            Self::Defer(_) => "defer",
-        }
-    }
-
-    fn kind(&self) -> ActionKind<'_> {
-        match self {
-            Self::Pass => ActionKind::Pass,
-            Self::Approve => ActionKind::Go,
-            Self::Reject(reason) => ActionKind::Stop(reason),
-            Self::Edit(_) | Self::Defer(_) => ActionKind::Change,
-        }
-    }
-
-    translated!(Commit, Approve, Reject);
-}
-
-impl Action for ToolResultAction {
-    fn pass() -> Self {
-        Self::Pass
-    }
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Approve => "approve",
-            Self::Edit(_) => "edit",
-            Self::Summarize(_) => "summarize",
-            Self::Reject(_) => "reject",
-            Self::Defer(_) => "defer",
-        }
-    }
-
-    fn kind(&self) -> ActionKind<'_> {
-        match self {
-            Self::Pass => ActionKind::Pass,
-            Self::Approve => ActionKind::Go,
-            Self::Reject(reason) => ActionKind::Stop(reason),
-            Self::Edit(_) | Self::Summarize(_) | Self::Defer(_) => ActionKind::Change,
-        }
-    }
-
-    translated!(ToolResult, Approve, Reject);
-}
-
-impl Action for DispatchAction {
-    fn pass() -> Self {
-        Self::Pass
-    }
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Run => "run",
-            Self::Replace(_) => "replace",
-            Self::Refuse(_) => "refuse",
-            Self::Defer(_) => "defer",
-        }
-    }
-
-    fn kind(&self) -> ActionKind<'_> {
-        match self {
-            Self::Pass => ActionKind::Pass,
-            Self::Run => ActionKind::Go,
-            Self::Refuse(reason) => ActionKind::Stop(reason),
-            Self::Replace(_) | Self::Defer(_) => ActionKind::Change,
-        }
-    }
-
-    translated!(Dispatch, Run, Refuse);
-}
-
-impl Action for CompileAction {
-    fn pass() -> Self {
-        Self::Pass
-    }
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Approve => "approve",
-            Self::Refuse(_) => "refuse",
-        }
-    }
-
-    fn kind(&self) -> ActionKind<'_> {
-        match self {
-            Self::Pass => ActionKind::Pass,
-            Self::Approve => ActionKind::Go,
-            Self::Refuse(reason) => ActionKind::Stop(reason),
-        }
-    }
-
-    translated!(Compile, Approve, Refuse);
-}
-
-impl Action for CompressAction {
-    fn pass() -> Self {
-        Self::Pass
-    }
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Approve => "approve",
-            Self::Edit(_) => "edit",
-            Self::Reject(_) => "reject",
-            Self::Defer(_) => "defer",
-        }
-    }
-
-    fn kind(&self) -> ActionKind<'_> {
-        match self {
-            Self::Pass => ActionKind::Pass,
-            Self::Approve => ActionKind::Go,
-            Self::Reject(reason) => ActionKind::Stop(reason),
-            Self::Edit(_) | Self::Defer(_) => ActionKind::Change,
-        }
-    }
-
-    translated!(Compress, Approve, Reject);
-}
-
-impl Action for MergeAction {
-    fn pass() -> Self {
-        Self::Pass
-    }
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Approve => "approve",
-            Self::Reject(_) => "reject",
-            Self::Defer(_) => "defer",
-        }
-    }
-
-    fn kind(&self) -> ActionKind<'_> {
-        match self {
-            Self::Pass => ActionKind::Pass,
-            Self::Approve => ActionKind::Go,
-            Self::Reject(reason) => ActionKind::Stop(reason),
-            Self::Defer(_) => ActionKind::Change,
-        }
-    }
-
-    translated!(Merge, Approve, Reject);
 }
 
 impl Action for RefMovedAction {
