@@ -17,7 +17,7 @@ use crate::walks::{memory, url};
 /// All that an error could have left behind.
 fn state(tract: &Tract) -> (Vec<(RefName, RefTarget)>, tract::store::StoreStats) {
     let refs = block_on(tract.store().list_refs(tract.repo().name(), "")).unwrap();
-    let mut stats = block_on(tract.stats()).unwrap();
+    let mut stats = block_on(tract.store().stats(tract.repo().name())).unwrap();
     stats.disk_bytes = 0;
     (refs, stats)
 }
@@ -192,7 +192,7 @@ fn huge_and_odd_input_comes_back_whole_or_is_refused() {
         let tract = block_on(options.open(&backend.url(folder.path(), "agent"))).unwrap();
         let said = |draft: Draft| {
             let commit = block_on(tract.commit(draft)).unwrap();
-            block_on(tract.content_of(&commit)).unwrap().unwrap().text()
+            block_on(tract.repo().content(&commit)).unwrap().unwrap().text()
         };
         said(call.clone());
         assert_eq!(said(Draft::tool_result("c", text.as_str())).len(), text.len());
@@ -226,7 +226,7 @@ fn ten_thousand_tools_are_too_many() {
     refused(&tract, "too_large", "limit", tract.set_tools(&tools));
     refused(&tract, "too_large", "limit", tract.commit(Draft::user("x").tools(tools.clone())));
     block_on(tract.set_tools(&tools[..4096])).unwrap();
-    assert_eq!(block_on(tract.tools()).unwrap().len(), 4096);
+    assert_eq!(block_on(tract.tools().in_force()).unwrap().len(), 4096);
     let long = ToolSchema::parse(&format!(r#"{{"name":"{}"}}"#, "n".repeat(256))).unwrap();
     refused(&tract, "too_large", "limit", tract.set_tools([long]));
     let wide = format!(r#"{{"name":"f","description":"{}"}}"#, "x".repeat(1 << 20));
@@ -238,10 +238,10 @@ fn nuls_are_text_and_no_names() {
     let tract = memory();
     let text = "a\0b\u{1b}[31m\u{202e}c";
     let said = block_on(tract.user(text)).unwrap();
-    assert_eq!(block_on(tract.content_of(&said)).unwrap().unwrap().text(), text);
+    assert_eq!(block_on(tract.repo().content(&said)).unwrap().unwrap().text(), text);
     for name in ["", "a\0b", "a b", "a..b", "/a", "a/", "a~1", "x.lock", "-a@{1}"] {
         let before = state(&tract);
-        let error = block_on(tract.branch(name, &said)).unwrap_err();
+        let error = block_on(tract.branches().create(name, &said)).unwrap_err();
         assert_eq!(error.code(), "bad_name", "{name:?}");
         assert_eq!(state(&tract), before, "{name:?}");
     }
@@ -281,7 +281,7 @@ fn what_is_not_there_cannot_be_changed() {
     let stranger = block_on(memory().user("elsewhere")).unwrap();
     let before = state(&tract);
     assert!(block_on(tract.edit(&stranger, "x")).is_err());
-    assert!(block_on(tract.branch("b", &stranger)).is_err());
+    assert!(block_on(tract.branches().create("b", &stranger)).is_err());
     assert!(block_on(tract.merge(&stranger)).is_err());
     assert!(block_on(tract.record(Request::revert([]))).is_err());
     assert_eq!(state(&tract), before);
@@ -344,7 +344,7 @@ fn a_locked_or_read_only_store_keeps_what_it_has() {
     let reader = block_on(OpenOptions::new().open_store(reader)).unwrap();
     assert_eq!(block_on(reader.compile()).unwrap().message_count(), 2);
     refused(&reader, "read_only", "permissions", reader.user("never"));
-    refused(&reader, "read_only", "permissions", reader.branch("b", "main"));
+    refused(&reader, "read_only", "permissions", reader.branches().create("b", "main"));
     let error = block_on(reader.user("never")).unwrap_err();
     let Error::Unavailable(error) = error else { panic!("{error:?}") };
     assert_eq!(error.kind, StoreErrorKind::ReadOnly);

@@ -79,7 +79,7 @@ fn test_chat_with_tools() {
         let sent = answer.sent.as_ref().unwrap();
         assert_eq!(answer.commit.parents, [sent.id()]);
         for commit in [sent, &answer.commit] {
-            let tools = tract.tools_at(commit.id()).await.unwrap();
+            let tools = tract.tools().at(commit.id()).await.unwrap();
             assert_eq!(tools[0].name, "search", "linked to question and answer");
         }
         let commit = &answer.commit;
@@ -117,7 +117,7 @@ fn test_generate_with_tools() {
         let answer = tract.generate_with(&model, &options.keep_raw(false)).await.unwrap();
         assert!(answer.sent.is_none());
         assert_eq!(names(&model.asked()), ["search", "grep"], "sent to the model");
-        let linked = tract.get_commit_tools(answer.commit.id()).await.unwrap();
+        let linked = tract.tools().own(answer.commit.id()).await.unwrap();
         assert_eq!(linked.len(), 2, "linked to the answer");
         assert!(answer.commit.keeps.is_empty());
         assert_eq!(heard.lock().unwrap()[0], ReplyDelta::Text("Let me look.".to_owned()));

@@ -23,7 +23,7 @@ fn stored(backend: &Backend, folder: &Path) -> (Vec<u8>, ReachableObjects) {
     let some: Vec<_> = all.into_iter().step_by(step).collect();
     import(&tract, Some(Dialect::OpenAi), &some);
     block_on(async {
-        let first = tract.branches().await.unwrap().remove(0);
+        let first = tract.branches().list().await.unwrap().remove(0);
         let on = tract.on(&first.name).unwrap();
         on.user("one more").await.unwrap();
     });

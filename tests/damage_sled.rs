@@ -37,7 +37,7 @@ fn the_child_reads_a_damaged_folder() {
 /// Reads all that can be read; panics when it is not what was stored.
 fn verdict(folder: &Path, head: CommitId) -> &'static str {
     let Ok(tract) = sled().try_open(folder, "agent", false) else { return "refused" };
-    let Ok(branches) = block_on(tract.branches()) else { return "refused" };
+    let Ok(branches) = block_on(tract.branches().list()) else { return "refused" };
     if !branches.iter().any(|branch| branch.head == head) {
         return "lost";
     }

@@ -60,11 +60,11 @@ fn twenty_linked_tools_cost_under_a_hundred_bytes() {
             }
         };
         block_on(tract.commit(draft(0))).unwrap();
-        let before = block_on(tract.stats()).unwrap();
+        let before = block_on(tract.store().stats(tract.repo().name())).unwrap();
         for n in 1..=50 {
             block_on(tract.commit(draft(n))).unwrap();
         }
-        let after = block_on(tract.stats()).unwrap();
+        let after = block_on(tract.store().stats(tract.repo().name())).unwrap();
         assert_eq!((after.tools, after.toolsets), (before.tools, before.toolsets));
         after.commit_bytes + after.blob_bytes - before.commit_bytes - before.blob_bytes
     };
@@ -86,10 +86,10 @@ fn reopening_shows_context_and_active_tools() {
     drop(tract);
     let again = sqlite(folder.path());
     let after = block_on(async {
-        assert_eq!(again.tools().await.unwrap()[0].name, "search");
+        assert_eq!(again.tools().in_force().await.unwrap()[0].name, "search");
         let body = again.compile().await.unwrap().to_anthropic_params().unwrap().to_json();
         again.user("still").await.unwrap();
-        assert_eq!(again.tools().await.unwrap().len(), 1, "what follows has them too");
+        assert_eq!(again.tools().in_force().await.unwrap().len(), 1, "what follows has them too");
         body
     });
     assert_eq!(after, before);
@@ -151,7 +151,10 @@ fn nothing_is_cut_off_silently() {
     let compiled = block_on(tract.compile()).unwrap();
     assert_eq!(compiled.message_count(), 1_400);
     let log = block_on(tract.store().ref_log(tract.repo().name(), &Default::default())).unwrap();
-    assert_eq!(log.len() as u64, block_on(tract.stats()).unwrap().log_entries);
+    assert_eq!(
+        log.len() as u64,
+        block_on(tract.store().stats(tract.repo().name())).unwrap().log_entries
+    );
     let sent = body(&compiled.to_openai_params().unwrap());
     assert_eq!(sent["messages"].as_array().unwrap().len(), 1_400);
     // A limit that is reached says what it is.
@@ -172,13 +175,15 @@ fn an_export_loses_nothing() {
         let said = tract.commit(said.generation_config(config)).await.unwrap();
         tract.edit(&said, "good day").await.unwrap();
         tract.annotate(&said, Priority::Important).await.unwrap();
-        tract.tag("v1", "HEAD").await.unwrap();
+        tract.tags().create("v1", "HEAD").await.unwrap();
         let fork = tract.fork("other", "HEAD").await.unwrap();
         fork.set_tools::<&str>([]).await.unwrap();
         fork.assistant("yes?").await.unwrap();
         tract.merge("other").await.unwrap();
 
-        let mut export = tract.export().await.unwrap();
+        let mut export = tract::engine::export(tract.repo(), &tract::engine::ExportOptions::new())
+            .await
+            .unwrap();
         let mut text = String::new();
         while let Some(line) = export.next_line().await.unwrap() {
             text.push_str(&line);

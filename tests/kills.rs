@@ -157,7 +157,7 @@ fn the_child_takes_a_step() {
 
 fn take(tract: &Tract, step: &str) {
     let tract = tract.with_hooks(hooks(step));
-    let waits = || block_on(tract.pending()).unwrap()[0].id.clone();
+    let waits = || block_on(tract.pending().list()).unwrap()[0].id.clone();
     match step {
         "summarize" => drop(block_on(tract.tool_result("c", LONG)).unwrap()),
         "squeeze" => {
@@ -168,9 +168,9 @@ fn take(tract: &Tract, step: &str) {
             let error = block_on(tract.tool_result("c", LONG)).unwrap_err();
             assert_eq!(error.code(), "deferred");
         }
-        "approve" => drop(block_on(tract.approve(&waits())).unwrap()),
-        "edit" => drop(block_on(tract.edit_pending(&waits(), SHORT)).unwrap()),
-        "reject" => drop(block_on(tract.reject(&waits(), "a secret")).unwrap()),
+        "approve" => drop(block_on(tract.pending().approve(&waits())).unwrap()),
+        "edit" => drop(block_on(tract.pending().edit(&waits(), SHORT)).unwrap()),
+        "reject" => drop(block_on(tract.pending().reject(&waits(), "a secret")).unwrap()),
         other => panic!("unknown step {other}"),
     }
 }
@@ -190,9 +190,9 @@ fn survived(tract: &Tract, step: &str) -> bool {
         assert_eq!(original, LONG, "{step}: the original is readable");
     }
     let texts: Vec<String> = results.iter().map(|result| result.content.text()).collect();
-    let waiting = block_on(tract.pending()).unwrap();
+    let waiting = block_on(tract.pending().list()).unwrap();
     let decisions = block_on(tract.repo().decisions()).unwrap();
-    let open = block_on(tract.open_calls()).unwrap().len();
+    let open = block_on(tract.turns().open_calls()).unwrap().len();
     assert!(waiting.iter().all(|waits| waits.asked.content().unwrap().text() == LONG));
     let before = usize::from(decides(step));
     let left = (texts.len(), waiting.len(), decisions.len(), open);
@@ -280,10 +280,10 @@ fn copy(from: &Path, to: &Path) {
 
 /// Continues with what is left.
 fn finish(tract: &Tract, step: &str) {
-    for waits in block_on(tract.pending()).unwrap() {
-        block_on(tract.approve(&waits.id)).unwrap();
+    for waits in block_on(tract.pending().list()).unwrap() {
+        block_on(tract.pending().approve(&waits.id)).unwrap();
     }
-    for call in block_on(tract.open_calls()).unwrap() {
+    for call in block_on(tract.turns().open_calls()).unwrap() {
         block_on(tract.tool_result(call.call_id, LONG)).unwrap();
     }
     let report = block_on(tract.verify()).unwrap();

@@ -93,7 +93,7 @@ fn with(model: Arc<dyn ChatModel>, prompts: Prompts) -> Tract {
 
 fn summarizing(tract: &Tract) {
     let config = ToolSummarization::new().tool("ls", "keep paths").must_keep(r"\w+\.rs:\d+");
-    block_on(tract.configure_tool_summarization(config)).unwrap();
+    block_on(tract.repo().configure_tool_summarization(Some(&config))).unwrap();
 }
 
 fn shown(tract: &Tract) -> Vec<String> {
@@ -193,7 +193,7 @@ fn each_sort_of_text_has_a_prompt_that_can_be_replaced() {
     };
     let configured = |config: ToolSummarization| {
         move |tract: &Tract| {
-            block_on(tract.configure_tool_summarization(config.clone())).unwrap();
+            block_on(tract.repo().configure_tool_summarization(Some(&config))).unwrap();
             block_on(tract.tool_result("b", LONG)).unwrap();
         }
     };
@@ -388,7 +388,7 @@ fn a_real_model_summarizes_as_results_come() {
     let hooks = Hooks::new().summarizer(summarizer).summary_limit(patience);
     let tract = memory().with_hooks(hooks);
     let config = ToolSummarization::new().auto_threshold(100).target_tokens(40);
-    block_on(tract.configure_tool_summarization(config)).unwrap();
+    block_on(tract.repo().configure_tool_summarization(Some(&config))).unwrap();
     let listing: String = (1..=10)
         .map(|n| format!("src/part{n}.rs: {n} functions, last changed in March by Ann\n"))
         .collect();
@@ -396,7 +396,7 @@ fn a_real_model_summarizes_as_results_come() {
     block_on(tract.commit(Draft::assistant("").call("c1", "count", "{}"))).unwrap();
     let made = block_on(tract.tool_result("c1", listing.clone())).unwrap();
     let record = block_on(tract.decision_on(&made)).unwrap().unwrap();
-    let said = block_on(tract.content_of(&made)).unwrap().unwrap().text();
+    let said = block_on(tract.repo().content(&made)).unwrap().unwrap().text();
     println!("{}: {:?} tokens, now {:?}", record.action, record.tokens_before, record.tokens_after);
     match &record.note {
         // So small a model may give nothing that does; then it is as it came.

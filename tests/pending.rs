@@ -34,7 +34,7 @@ fn deferred(tract: &Tract, id: &str) -> String {
     open_call(tract, id);
     let error = block_on(tract.with_hooks(defers()).tool_result(id, LONG)).unwrap_err();
     assert_eq!(error.code(), "deferred", "{error:?}");
-    let all = block_on(tract.pending()).unwrap();
+    let all = block_on(tract.pending().list()).unwrap();
     all.last().unwrap().id.clone()
 }
 
@@ -60,17 +60,17 @@ fn what_waits_is_decided_after_a_restart_in_every_way() {
             id
         };
         let tract = sqlite(folder.path()).with_hooks(defers());
-        let waiting = block_on(tract.pending()).unwrap();
+        let waiting = block_on(tract.pending().list()).unwrap();
         assert_eq!((waiting.len(), waiting[0].id.as_str()), (1, id.as_str()));
         assert_eq!(waiting[0].asked.content().unwrap().text(), LONG);
         assert!(waiting[0].to_string().contains("needs a person"));
         // Meanwhile the branch has moved on.
         block_on(tract.user("still waiting")).unwrap();
         let decided = match how {
-            "approve" => block_on(tract.approve(&id)),
-            "reject" => block_on(tract.reject(&id, "wrong booking")),
-            "edit" => block_on(tract.edit_pending(&id, "edited")),
-            _ => block_on(tract.summarize_pending(&id, &Summarize::new())),
+            "approve" => block_on(tract.pending().approve(&id)),
+            "reject" => block_on(tract.pending().reject(&id, "wrong booking")),
+            "edit" => block_on(tract.pending().edit(&id, "edited")),
+            _ => block_on(tract.pending().summarize(&id, &Summarize::new())),
         }
         .unwrap();
         assert_eq!(decided.record.action, how);
@@ -87,9 +87,11 @@ fn what_waits_is_decided_after_a_restart_in_every_way() {
         let kept = block_on(tract.expand(made)).unwrap();
         let kept = kept.map_or(LONG.to_owned(), |content| content.text());
         assert_eq!(kept, LONG, "the original is readable");
-        assert!(block_on(tract.pending()).unwrap().is_empty());
-        assert!(block_on(tract.open_calls()).unwrap().is_empty());
-        for again in [block_on(tract.approve(&id)), block_on(tract.reject(&id, "no"))] {
+        assert!(block_on(tract.pending().list()).unwrap().is_empty());
+        assert!(block_on(tract.turns().open_calls()).unwrap().is_empty());
+        for again in
+            [block_on(tract.pending().approve(&id)), block_on(tract.pending().reject(&id, "no"))]
+        {
             let error = again.unwrap_err();
             assert_eq!(error.code(), "already_decided");
             assert!(error.to_string().contains(how) && !error.notes().is_empty());
@@ -109,8 +111,8 @@ fn of_two_deciders_one_wins() {
             .map(|k| {
                 let (tract, id) = (sqlite(folder.path()), id.clone());
                 std::thread::spawn(move || match k % 2 {
-                    0 => block_on(tract.approve(&id)).map_err(|error| error.code()),
-                    _ => block_on(tract.reject(&id, "no")).map_err(|error| error.code()),
+                    0 => block_on(tract.pending().approve(&id)).map_err(|error| error.code()),
+                    _ => block_on(tract.pending().reject(&id, "no")).map_err(|error| error.code()),
                 })
             })
             .collect();
@@ -127,12 +129,12 @@ fn of_two_deciders_one_wins() {
 #[test]
 fn unknown_names_say_what_waits() {
     let tract = memory();
-    let error = block_on(tract.approve("p-0000")).unwrap_err();
+    let error = block_on(tract.pending().approve("p-0000")).unwrap_err();
     assert_eq!((error.code(), error.notes().len()), ("unknown_pending", 1));
     let id = deferred(&tract, "c1");
-    let error = block_on(tract.reject("nonsense", "")).unwrap_err();
+    let error = block_on(tract.pending().reject("nonsense", "")).unwrap_err();
     assert!(error.notes()[0].contains(&id), "{error:?}");
-    block_on(tract.approve(&id[..6])).unwrap();
+    block_on(tract.pending().approve(&id[..6])).unwrap();
 }
 
 #[test]
@@ -159,7 +161,7 @@ fn messages_summaries_and_merges_wait_as_well() {
     ];
     assert!(waits.iter().all(|error| error.code() == "deferred"), "{waits:?}");
     assert_eq!(block_on(tract.head()).unwrap(), before);
-    let waiting = block_on(tract.pending()).unwrap();
+    let waiting = block_on(tract.pending().list()).unwrap();
     let asked = |fits: fn(&PendingRequest) -> bool| {
         waiting.iter().find(|pending| fits(&pending.asked)).unwrap().id.clone()
     };
@@ -170,7 +172,7 @@ fn messages_summaries_and_merges_wait_as_well() {
         asked(|asked| matches!(asked, PendingRequest::Append(_))),
     ];
     for id in [&merge, &edit, &message, &compress] {
-        block_on(tract.approve(id)).unwrap();
+        block_on(tract.pending().approve(id)).unwrap();
     }
     let compiled = block_on(tract.compile()).unwrap();
     let texts: Vec<String> = compiled.messages().map(|m| m.content.text()).collect();
@@ -196,17 +198,17 @@ fn the_results_of_a_turn_are_each_decided() {
             _ => ToolResultAction::Pass,
         });
     let results = ["a", "b", "c"].map(|id| Draft::tool_result(id, LONG));
-    let answers = block_on(tract.with_hooks(hooks).answer_turn(results)).unwrap();
+    let answers = block_on(tract.with_hooks(hooks).turns().answer(results)).unwrap();
     let TurnAnswer::Rejected { commit, rejected } = &answers[0] else { panic!("{answers:?}") };
-    let said = block_on(tract.content_of(commit)).unwrap().unwrap();
+    let said = block_on(tract.repo().content(commit)).unwrap().unwrap();
     let Content::ToolResult(answer) = &said else { panic!("{said:?}") };
     assert!(answer.is_error && said.text() == "rejected: a secret");
     assert_eq!(rejected.content.as_ref().unwrap().text(), LONG);
     let TurnAnswer::Deferred(deferred) = &answers[1] else { panic!("{answers:?}") };
     assert!(matches!(answers[2], TurnAnswer::Committed(_)));
-    assert_eq!(block_on(tract.open_calls()).unwrap().len(), 1, "what waits is still open");
-    block_on(tract.approve(&deferred.id)).unwrap();
-    assert!(block_on(tract.open_calls()).unwrap().is_empty());
+    assert_eq!(block_on(tract.turns().open_calls()).unwrap().len(), 1, "what waits is still open");
+    block_on(tract.pending().approve(&deferred.id)).unwrap();
+    assert!(block_on(tract.turns().open_calls()).unwrap().is_empty());
 }
 
 #[test]
@@ -409,7 +411,7 @@ fn every_decision_on_a_message_is_written_down() {
     assert_eq!(who(&merged), approved("merges"));
     // What was deferred, by whom and why, is reported with the decision.
     let id = deferred(&tract, "c2");
-    let decided = block_on(tract.approve(&id)).unwrap();
+    let decided = block_on(tract.pending().approve(&id)).unwrap();
     let earlier = &decided.record.earlier[0];
     assert_eq!(
         (earlier.action.as_str(), earlier.handler.as_deref()),
@@ -448,7 +450,7 @@ fn a_result_of_a_hundred_megabytes_is_refused_before_it_is_read() {
     open_call(&tract, "c1");
     let error = block_on(tract.with_hooks(heard).tool_result("c1", "x".repeat(100 << 20)));
     assert_eq!(error.unwrap_err().code(), "too_large");
-    assert_eq!(block_on(tract.open_calls()).unwrap().len(), 1);
+    assert_eq!(block_on(tract.turns().open_calls()).unwrap().len(), 1);
 }
 
 /// An engine that fails at one write: before it happens, or after it.
@@ -502,8 +504,9 @@ fn a_kill_at_every_write_leaves_nothing_half_decided() {
             let walked = at(&engine, writes, after).map(|tract| {
                 let summarized = block_on(tract.with_hooks(summarizes()).tool_result("c0", LONG));
                 let waits = block_on(tract.with_hooks(defers()).tool_result("c1", LONG));
-                let waiting = block_on(tract.pending()).unwrap_or_default();
-                let approved = waiting.first().map(|pending| block_on(tract.approve(&pending.id)));
+                let waiting = block_on(tract.pending().list()).unwrap_or_default();
+                let approved =
+                    waiting.first().map(|pending| block_on(tract.pending().approve(&pending.id)));
                 (summarized, waits, approved)
             });
             let survivor = at(&engine, i64::MAX, false).unwrap();
@@ -518,7 +521,7 @@ fn a_kill_at_every_write_leaves_nothing_half_decided() {
                 let kept = kept.map_or_else(|| result.content.text(), |content| content.text());
                 assert_eq!(kept, LONG, "the original is readable");
             }
-            let waiting = block_on(survivor.pending()).unwrap();
+            let waiting = block_on(survivor.pending().list()).unwrap();
             let decisions = block_on(survivor.repo().decisions()).unwrap();
             let answered = results.iter().any(|result| result.content.text() == LONG);
             assert_eq!(answered, decisions.len() == 1, "decided and done, or neither");
@@ -527,9 +530,9 @@ fn a_kill_at_every_write_leaves_nothing_half_decided() {
             cut += usize::from(!done);
             // It can be continued, wherever it was cut off.
             for pending in waiting {
-                block_on(survivor.approve(&pending.id)).unwrap();
+                block_on(survivor.pending().approve(&pending.id)).unwrap();
             }
-            for call in block_on(survivor.open_calls()).unwrap() {
+            for call in block_on(survivor.turns().open_calls()).unwrap() {
                 block_on(survivor.tool_result(call.call_id, LONG)).unwrap();
             }
             is_clean(&survivor);

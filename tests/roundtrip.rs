@@ -14,7 +14,7 @@ use crate::walks::{
 };
 
 fn tools_in_force(tract: &Tract, head: CommitId) -> Vec<Value> {
-    let tools = block_on(tract.tools_at(head)).unwrap();
+    let tools = block_on(tract.tools().at(head)).unwrap();
     tools.iter().map(|tool| value(&tool.schema)).collect()
 }
 
@@ -52,7 +52,7 @@ fn trajectories_come_back_from_every_store_after_reopening() {
         let folder = tempfile::tempdir().unwrap();
         let tract = backend.open(folder.path(), "agent");
         trajectories_come_back(&tract);
-        let heads = block_on(tract.branches()).unwrap();
+        let heads = block_on(tract.branches().list()).unwrap();
         let sample: Vec<_> = heads.iter().step_by(17).collect();
         let views = |tract: &Tract| -> Vec<_> {
             let view = |head| block_on(tract.compile_at(head)).unwrap().view_id();
@@ -62,7 +62,7 @@ fn trajectories_come_back_from_every_store_after_reopening() {
         block_on(tract.store().close()).unwrap();
         drop(tract);
         let again = backend.open(folder.path(), "agent");
-        assert_eq!(block_on(again.branches()).unwrap(), heads, "{}", backend.name);
+        assert_eq!(block_on(again.branches().list()).unwrap(), heads, "{}", backend.name);
         assert_eq!(views(&again), before, "{}", backend.name);
         let report = block_on(again.verify()).unwrap();
         assert!(report.clean, "{}: {:?}", backend.name, report.damage);
@@ -156,7 +156,7 @@ fn importing_again_changes_nothing_and_logs_nothing() {
             [one(Dialect::OpenAi), one(Dialect::Anthropic)].concat()
         };
         let first = run();
-        let stats = block_on(tract.stats()).unwrap();
+        let stats = block_on(tract.store().stats(tract.repo().name())).unwrap();
         let refs = block_on(tract.store().list_refs(tract.repo().name(), "")).unwrap();
         let second = run();
         for (first, second) in first.iter().zip(&second) {
@@ -164,7 +164,7 @@ fn importing_again_changes_nothing_and_logs_nothing() {
             assert_eq!(second.reused, second.commits, "{}", first.id);
             assert_eq!(second.status, ImportStatus::Unchanged, "{}", first.id);
         }
-        let again = block_on(tract.stats()).unwrap();
+        let again = block_on(tract.store().stats(tract.repo().name())).unwrap();
         assert_eq!(again.log_entries, stats.log_entries);
         assert_eq!(
             (again.commits, again.blobs, again.toolsets, again.tools),

@@ -35,11 +35,11 @@ fn last(tract: &Tract) -> String {
 }
 
 fn results(tract: &Tract, query: &ToolQuery) -> Vec<FoundResult> {
-    block_on(tract.find_tool_results(query)).unwrap().collect()
+    block_on(tract.turns().find_results(query)).unwrap().collect()
 }
 
 fn turns(tract: &Tract, query: &ToolQuery) -> Vec<ToolTurn> {
-    block_on(tract.find_tool_turns(query)).unwrap().collect()
+    block_on(tract.turns().find(query)).unwrap().collect()
 }
 
 const LONG: &str = "src/main.rs:7: fn main() {\nand then much that is of no use after the run";
@@ -48,14 +48,14 @@ const LONG: &str = "src/main.rs:7: fn main() {\nand then much that is of no use 
 fn test_tool_result_edit_basic() {
     let tract = asked();
     let result = answer(&tract, "c1", LONG);
-    let edit = block_on(tract.edit_tool_result(result, "src/main.rs:7")).unwrap();
+    let edit = block_on(tract.turns().edit_result(result, "src/main.rs:7")).unwrap();
     assert_eq!(block_on(tract.expand(edit.id())).unwrap().unwrap().text(), LONG);
     let original = block_on(tract.show(result)).unwrap();
-    assert_eq!(block_on(tract.content_of(&original)).unwrap().unwrap().text(), LONG);
+    assert_eq!(block_on(tract.repo().content(&original)).unwrap().unwrap().text(), LONG);
     block_on(tract.revert(&edit)).unwrap();
     assert_eq!(last(&tract), LONG, "one revert shows it again");
     let question = block_on(tract.show("HEAD~4")).unwrap().id();
-    let error = block_on(tract.edit_tool_result(question, "no result")).unwrap_err();
+    let error = block_on(tract.turns().edit_result(question, "no result")).unwrap_err();
     assert_eq!(error.code(), "other_kind");
 }
 
@@ -64,8 +64,8 @@ fn test_tool_result_edit_preserves_metadata() {
     let tract = asked();
     let draft = Draft::tool_result("c1", LONG).tool_name("grep").is_error(true);
     let result = block_on(tract.commit(draft)).unwrap();
-    let edit = block_on(tract.edit_tool_result(&result, "short")).unwrap();
-    let Some(Content::ToolResult(said)) = block_on(tract.content_of(&edit)).unwrap() else {
+    let edit = block_on(tract.turns().edit_result(&result, "short")).unwrap();
+    let Some(Content::ToolResult(said)) = block_on(tract.repo().content(&edit)).unwrap() else {
         panic!("no result")
     };
     assert_eq!((said.call_id.as_str(), said.name.as_deref()), ("c1", Some("grep")));
@@ -76,7 +76,7 @@ fn test_tool_result_edit_preserves_metadata() {
 fn test_tool_result_edit_compiled_shows_new() {
     let tract = asked();
     let result = answer(&tract, "c1", LONG);
-    block_on(tract.edit_tool_result(result, "short")).unwrap();
+    block_on(tract.turns().edit_result(result, "short")).unwrap();
     assert_eq!(last(&tract), "short");
     assert_eq!(block_on(tract.compile()).unwrap().message_count(), 3);
 }
@@ -85,7 +85,7 @@ fn test_tool_result_edit_compiled_shows_new() {
 fn test_tool_result_edit_log_shows_both() {
     let tract = asked();
     let result = answer(&tract, "c1", LONG);
-    let edit = block_on(tract.edit_tool_result(result, "short")).unwrap().id();
+    let edit = block_on(tract.turns().edit_result(result, "short")).unwrap().id();
     let log: Vec<CommitId> =
         block_on(tract.log("HEAD", 10)).unwrap().iter().map(|commit| commit.id()).collect();
     assert_eq!(log[..2], [edit, result]);
@@ -95,8 +95,8 @@ fn test_tool_result_edit_log_shows_both() {
 fn results_have_a_default_message_that_is_not_stored() {
     let tract = asked();
     let result = answer(&tract, "c1", LONG);
-    let edit = block_on(tract.edit_tool_result(result, "short")).unwrap();
-    let again = block_on(tract.edit_tool_result(&edit, "shorter")).unwrap();
+    let edit = block_on(tract.turns().edit_result(result, "short")).unwrap();
+    let again = block_on(tract.turns().edit_result(&edit, "shorter")).unwrap();
     call(&tract, "c2", "grep");
     let named = Draft::tool_result("c2", LONG).tool_name("search");
     let named = block_on(tract.commit(named)).unwrap();
@@ -105,7 +105,7 @@ fn results_have_a_default_message_that_is_not_stored() {
     let said = block_on(tract.user("a question")).unwrap();
     let first = block_on(tract.show(result)).unwrap();
     let all = [first, edit, again, named, own, said];
-    let lines = block_on(tract.describe(&all)).unwrap();
+    let lines = block_on(tract::engine::describe(tract.repo(), &all)).unwrap();
     let messages: Vec<&str> = lines.iter().map(|line| line.message.as_str()).collect();
     let grep = "tool result: grep";
     assert_eq!(messages, [grep, grep, grep, "tool result: search", "mine", "a question"]);
@@ -147,15 +147,17 @@ fn test_find_tool_results_after() {
     let found = results(&tract, &ToolQuery::new().after(made[2]));
     assert_eq!((found.len(), found[0].id), (1, made[4]));
     let unknown = ToolQuery::new().after(CommitId::from_bytes([3; 32]));
-    let error = block_on(tract.find_tool_results(&unknown)).unwrap_err();
+    let error = block_on(tract.turns().find_results(&unknown)).unwrap_err();
     assert_eq!(error.code(), "not_on_line");
 }
 
 #[test]
 fn test_find_tool_calls_all() {
     let (tract, made) = two_turns();
-    let found: Vec<CommitId> =
-        block_on(tract.find_tool_calls(&ToolQuery::new())).unwrap().map(|call| call.id).collect();
+    let found: Vec<CommitId> = block_on(tract.turns().find_calls(&ToolQuery::new()))
+        .unwrap()
+        .map(|call| call.id)
+        .collect();
     assert_eq!(found, [made[0], made[3]]);
 }
 
@@ -163,7 +165,7 @@ fn test_find_tool_calls_all() {
 fn test_find_tool_calls_by_name() {
     let (tract, made) = two_turns();
     let query = ToolQuery::new().name("ls");
-    let found: Vec<_> = block_on(tract.find_tool_calls(&query)).unwrap().collect();
+    let found: Vec<_> = block_on(tract.turns().find_calls(&query)).unwrap().collect();
     assert_eq!((found.len(), found[0].id), (1, made[0]));
 }
 
@@ -271,10 +273,10 @@ fn test_hook_reject() {
     assert_eq!(block_on(tract.head()).unwrap(), before, "no commit");
     let decided = block_on(tract.repo().decision(&rejected.decision)).unwrap().unwrap();
     assert_eq!(decided.asked.content().unwrap().text(), LONG, "readable later");
-    let answers = block_on(tract.answer_turn([Draft::tool_result("c1", LONG)])).unwrap();
+    let answers = block_on(tract.turns().answer([Draft::tool_result("c1", LONG)])).unwrap();
     assert!(matches!(answers[0], tract::engine::TurnAnswer::Rejected { .. }));
     assert_eq!(last(&tract), "rejected: a secret", "inside a turn the call is answered");
-    assert!(block_on(tract.open_calls()).unwrap().is_empty());
+    assert!(block_on(tract.turns().open_calls()).unwrap().is_empty());
     assert_eq!(block_on(tract.expand("HEAD")).unwrap().unwrap().text(), LONG);
 }
 
@@ -292,9 +294,9 @@ fn test_hook_no_fire_on_edit() {
             CommitAction::Pass
         });
     let all = ToolSummarization::new().tool("grep", "");
-    block_on(tract.configure_tool_summarization(all)).unwrap();
+    block_on(tract.repo().configure_tool_summarization(Some(&all))).unwrap();
     let tract = tract.with_hooks(hooks);
-    block_on(tract.edit_tool_result(result, "short\nof two lines")).unwrap();
+    block_on(tract.turns().edit_result(result, "short\nof two lines")).unwrap();
     assert_eq!(last(&tract), "short\nof two lines", "neither rejected nor summarized");
     let heard = heard.lock().unwrap();
     let (op, Content::ToolResult(said)) = &heard[0] else { panic!("{heard:?}") };
@@ -337,7 +339,7 @@ fn test_no_hook_commits_directly() {
 
 fn configured(config: ToolSummarization) -> Tract {
     let tract = asked();
-    block_on(tract.configure_tool_summarization(config)).unwrap();
+    block_on(tract.repo().configure_tool_summarization(Some(&config))).unwrap();
     tract.with_hooks(Hooks::new().summarizer(FirstLine))
 }
 

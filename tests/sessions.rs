@@ -76,7 +76,7 @@ fn fifty_sessions_at_once_do_not_disturb_each_other() {
                 sessions.spawn(async move {
                     let model = Asks::new("double", session * 100, 1, TURNS);
                     let agent = tract.agent(model, registry());
-                    (session, agent.run(Some(Draft::user("go"))).await)
+                    (session, agent.run("go").await)
                 });
             }
             while let Some(done) = sessions.join_next().await {
@@ -124,7 +124,7 @@ fn writes_of_a_turn(
 ) -> Vec<String> {
     let tract = tract.on(&format!("{tool}-{calls}")).unwrap();
     let agent = tract.agent(Asks::new(tool, 1, calls, 2), registry());
-    block_on(agent.run(Some(Draft::user("go")))).unwrap();
+    block_on(agent.run("go")).unwrap();
     let all = std::mem::take(&mut *written.0.lock().unwrap());
     // First what the person says and which tools there are; then turns that are alike, and a last
     // one that only says something.
@@ -160,7 +160,7 @@ fn a_turns_results_are_one_durable_write_and_each_effect_is_claimed_by_one_befor
         let tract = tract.on(&format!("turns-{turns}")).unwrap();
         let before = written.1.load(Ordering::SeqCst);
         let agent = tract.agent(Asks::new("double", 1, 3, turns), registry());
-        block_on(agent.run(Some(Draft::user("go")))).unwrap();
+        block_on(agent.run("go")).unwrap();
         written.1.load(Ordering::SeqCst) - before
     };
     let (few, more, most) = (asked(2), asked(12), asked(112));

@@ -90,9 +90,9 @@ fn a_summarizer_that_misbehaves_loses_nothing() {
     for (bad, says, code) in all {
         let tract = broken(bad);
         let config = ToolSummarization::new().tool("grep", "").must_keep(r"\w+\.rs:\d+");
-        block_on(tract.configure_tool_summarization(config)).unwrap();
+        block_on(tract.repo().configure_tool_summarization(Some(&config))).unwrap();
         let made = block_on(tract.tool_result("c1", LONG)).unwrap();
-        let said = block_on(tract.content_of(&made)).unwrap().unwrap().text();
+        let said = block_on(tract.repo().content(&made)).unwrap().unwrap().text();
         assert_eq!(said, LONG, "it falls back to the original");
         let record = block_on(tract.decision_on(&made)).unwrap().unwrap();
         let note = record.note.unwrap_or_default();
@@ -123,7 +123,7 @@ fn as_many_summaries_as_results_or_none() {
     assert_eq!(error.code(), "no_summarizer");
     assert!(!error.notes().is_empty());
     let bad = ToolSummarization::new().must_keep("(");
-    let error = block_on(none.configure_tool_summarization(bad)).unwrap_err();
+    let error = block_on(none.repo().configure_tool_summarization(Some(&bad))).unwrap_err();
     assert_eq!(error.code(), "bad_pattern");
 }
 
@@ -218,7 +218,7 @@ fn recorded_conversations_are_summarized_and_come_back_byte_for_byte() {
         let hooks = Hooks::new().summarizer(FirstLine);
         let tract = tract.on(&done[0].branch).unwrap().with_hooks(hooks);
         let original = bodies(&tract);
-        let turns: Vec<_> = block_on(tract.find_tool_turns(&ToolQuery::new())).unwrap().collect();
+        let turns: Vec<_> = block_on(tract.turns().find(&ToolQuery::new())).unwrap().collect();
         let tokens = |tract: &Tract| block_on(tract.compile()).unwrap().token_count().count;
         let before = tokens(&tract);
         let how = Summarize::to_tokens(30).must_keep(r"[A-Z0-9]{6}\b");
@@ -274,7 +274,7 @@ fn summarized_as_they_come(
     let text = format!(r#"{{"id":"x","messages":[{}]}}"#, conversation.messages.join(","));
     let (plain, automatic) = (memory(), memory());
     let config = ToolSummarization::new().auto_threshold(60);
-    block_on(automatic.configure_tool_summarization(config)).unwrap();
+    block_on(automatic.repo().configure_tool_summarization(Some(&config))).unwrap();
     let automatic = automatic.with_hooks(Hooks::new().summarizer(FirstLine));
     let read = tract::import::read(&text, None, "x").unwrap().conversation;
     let mut changed = Vec::new();

@@ -52,8 +52,7 @@ fn queries(table: &mut Table, commits: u64) {
             if drops {
                 block_on(tract.store().drop_derived(tract.repo().name())).unwrap();
             }
-            let (found, took) =
-                timed(|| block_on(tract.find_tool_turns(&ToolQuery::new())).unwrap());
+            let (found, took) = timed(|| block_on(tract.turns().find(&ToolQuery::new())).unwrap());
             assert_eq!(found.len() as u64, TURNS);
             messages::close(&tract);
             micros(took) / 1000.0

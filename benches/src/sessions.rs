@@ -60,7 +60,7 @@ fn sessions(runtime: &tokio::runtime::Runtime, tract: &Tract, count: usize) -> f
         for session in 0..count {
             let tract = tract.on(&format!("session-{session}")).unwrap();
             let agent = tract.agent(Arc::new(Asks(AtomicUsize::new(0))), registry.clone());
-            running.spawn(async move { agent.run(Some(Draft::user("How much is it?"))).await });
+            running.spawn(async move { agent.run("How much is it?").await });
         }
         while let Some(done) = running.join_next().await {
             let report = done.unwrap().unwrap();

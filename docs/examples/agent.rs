@@ -42,13 +42,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         tools = tools.dyn_tool(tool);
     }
     let agent = tract.agent(Arc::new(Script), tools.build()?).session(&session).max_steps(20);
-    let report = agent.run(Some(Draft::user("Do I need a coat in Bern?"))).await?;
+    let report = agent.run("Do I need a coat in Bern?").await?;
     assert_eq!((report.stop, report.text.as_str()), (Stop::Answered, "No coat."));
     assert_eq!((report.steps, report.calls), (3, 3));
 
     // What the tools remember is on the branch, and travels with it through time.
     let later = Session::new();
-    tract.load_session("HEAD", &later).await?;
+    tract::run::load_session(tract.repo(), tract.head().await?, &later).await?;
     assert_eq!(later.latest::<Plan>(), session.latest::<Plan>());
 
     // The conversation, run again with its own replies and results, is the same.

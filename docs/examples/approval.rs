@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let tools = || Registry::builder().tool(CloseShop).build();
     let agent =
         |tools| tract.agent(Arc::new(Script), tools).policy(ApprovalRequired::of_destructive());
-    let report = agent(tools()?).run(Some(Draft::user("Close Bern."))).await?;
+    let report = agent(tools()?).run("Close Bern.").await?;
     assert_eq!(report.stop, Stop::Waiting);
 
     // Later, perhaps in another process, or on the command line: `tract pending approve ID`.

@@ -9,6 +9,6 @@ async fn main() -> tract::Result<()> {
     for done in importer.finish().await? {
         println!("{} {}", done.branch, done.status); // chat-7 created
     }
-    assert_eq!(tract.branches().await?.len(), 1);
+    assert_eq!(tract.branches().list().await?.len(), 1);
     Ok(())
 }

@@ -6,7 +6,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let tract = tract::open("memory:").await?;
     let command = ServerCommand::new("npx").args(["-y", "@modelcontextprotocol/server-memory"]);
     let server = McpServer::start("memory", command, ServerOptions::new()).await?;
-    let pins = tract.pins().await?;
+    let pins = tract.pins().all().await?;
     let tools = distinct_names(server.tools().await?.tools);
     let tools: Vec<_> =
         tools.into_iter().map(|tool| tool.pinned(&pins, PinPolicy::RefuseChanged)).collect();

@@ -4,7 +4,7 @@ use tract::hooks::ToolSummarization;
 async fn main() -> tract::Result<()> {
     let tract = tract::open("memory:").await?;
     let config = ToolSummarization::new().tool("grep", "keep file names").auto_threshold(800);
-    tract.configure_tool_summarization(config).await?;
-    assert!(tract.tool_summarization().await?.is_some());
+    tract.repo().configure_tool_summarization(Some(&config)).await?;
+    assert!(tract.repo().tool_summarization().await?.is_some());
     Ok(())
 }

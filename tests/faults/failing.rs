@@ -76,7 +76,7 @@ fn a_store_that_fails_at_any_of_its_calls_leaves_a_branch_that_continues_and_rep
                 (format!("call-{call}"), folder.path().join(format!("{}-{call}", place.name())));
             let desk = Desk::new(&failing.on(&branch).unwrap(), stage, Some(traces.clone()));
             watch.at(call);
-            let ran = block_on(desk.agent.run(Some(Draft::user("go"))));
+            let ran = block_on(desk.agent.run("go"));
             if watch.made.load(Ordering::SeqCst) <= call {
                 assert!(ran.is_ok(), "nothing failed");
                 break;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use tract::core::StoreResult;
 use tract::run::Stop;
-use tract::{Draft, OpenOptions, Store, Tract, block_on};
+use tract::{OpenOptions, Store, Tract, block_on};
 use tract_testkit::{Answer, Call, Watch, WatchedStore};
 
 use super::agent::Desk;
@@ -110,7 +110,7 @@ fn the_child_runs_into_its_end() {
     if let Point::Stage(stage) = point {
         arm(stage, Fault::Kill, &desk.clock, &desk.token);
     }
-    let report = block_on(desk.agent.run(Some(Draft::user("go")))).unwrap();
+    let report = block_on(desk.agent.run("go")).unwrap();
     assert_eq!((report.stop, report.calls), (Stop::Answered, 3));
     assert_eq!(desk.changed(), ["c1", "c2", "c3"]);
     place.close(tract);

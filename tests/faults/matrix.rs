@@ -3,7 +3,7 @@
 use tract::core::{StoreError, StoreErrorKind, StoreResult};
 use tract::run::Stop;
 use tract::tools::snapshot::BoxError;
-use tract::{Draft, OpenOptions, Tract, block_on};
+use tract::{OpenOptions, Tract, block_on};
 use tract_testkit::{Call, WatchedStore};
 
 use super::agent::{Desk, Left};
@@ -45,7 +45,7 @@ fn run(tract: &Tract, stage: Stage, fault: Fault) {
     let what = format!("{stage:?} × {fault:?}");
     let desk = Desk::new(&on(tract, stage, fault), stage, None);
     arm(stage, fault, &desk.clock, &desk.token);
-    let report = block_on(desk.agent.run(Some(Draft::user("go")))).unwrap();
+    let report = block_on(desk.agent.run("go")).unwrap();
     assert!(!disarm(), "{what}: nothing ran into the trap");
     let of_host = matches!(stage, Stage::Start | Stage::Snapshot);
     match (fault, &report.stop) {

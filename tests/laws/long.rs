@@ -44,7 +44,7 @@ fn snapshot_start_equals_root() {
     let kept = backends::all().map(|backend| backend.fast(folder.path(), "busy"));
     for tract in std::iter::once(memory()).chain(kept) {
         let heads = busy(&tract, 700);
-        let stats = block_on(tract.stats()).unwrap();
+        let stats = block_on(tract.store().stats(tract.repo().name())).unwrap();
         assert!(stats.derived > 0, "a busy history has snapshots");
         let prints = |repo: &tract::engine::Repo| -> Vec<Print> {
             heads.iter().map(|head| print(repo, Some(*head)).unwrap()).collect()
@@ -52,7 +52,7 @@ fn snapshot_start_equals_root() {
         let warm = prints(tract.repo());
         let snapshot = prints(&cold(&tract));
         block_on(tract.store().drop_derived(tract.repo().name())).unwrap();
-        assert_eq!(block_on(tract.stats()).unwrap().derived, 0);
+        assert_eq!(block_on(tract.store().stats(tract.repo().name())).unwrap().derived, 0);
         let root = prints(&cold(&tract));
         for ((warm, snapshot), root) in warm.iter().zip(&snapshot).zip(&root) {
             same("from a snapshot", snapshot, root).unwrap();

@@ -25,6 +25,7 @@ const COMBINATIONS: &[&str] = &[
     "run",
     "mcp",
     "http",
+    "full",
 ];
 
 pub(crate) fn run() -> Outcome {

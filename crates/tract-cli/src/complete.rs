@@ -70,20 +70,20 @@ fn with_completers(command: Command) -> Command {
 
 fn branches(typed: &OsStr) -> Vec<CompletionCandidate> {
     from_store(typed, async |tract| {
-        Ok(tract.branches().await?.into_iter().map(|branch| branch.name).collect())
+        Ok(tract.branches().list().await?.into_iter().map(|branch| branch.name).collect())
     })
 }
 
 fn tags(typed: &OsStr) -> Vec<CompletionCandidate> {
     from_store(typed, async |tract| {
-        Ok(tract.tags().await?.into_iter().map(|(tag, _)| tag).collect())
+        Ok(tract.tags().list().await?.into_iter().map(|(tag, _)| tag).collect())
     })
 }
 
 fn revisions(typed: &OsStr) -> Vec<CompletionCandidate> {
     from_store(typed, async |tract| {
-        let branches = tract.branches().await?.into_iter().map(|branch| branch.name);
-        let tags = tract.tags().await?.into_iter().map(|(tag, _)| tag);
+        let branches = tract.branches().list().await?.into_iter().map(|branch| branch.name);
+        let tags = tract.tags().list().await?.into_iter().map(|(tag, _)| tag);
         Ok(std::iter::once("HEAD".to_owned()).chain(branches).chain(tags).collect())
     })
 }

@@ -16,6 +16,7 @@ mod logging;
 mod out;
 mod pager;
 mod render;
+mod revisions;
 mod style;
 mod summarize;
 mod verb;

@@ -82,7 +82,7 @@ pub(crate) async fn committed(out: &mut Output, tract: &Tract, made: &Commit) ->
 
 /// The line that a log shows for one commit.
 pub(crate) async fn described(tract: &Tract, commit: &Commit) -> Outcome<LogLine> {
-    let lines = tract.describe(std::slice::from_ref(commit)).await?;
+    let lines = tract::engine::describe(tract.repo(), std::slice::from_ref(commit)).await?;
     Ok(lines.into_iter().next().expect("one commit gives one line"))
 }
 

@@ -122,6 +122,31 @@ pub struct ApplyReport {
     pub unlinked_blobs: usize,
 }
 
+/// Runs the steps of a stream on a branch: all of them, or none. Gives the commit that each made
+/// or brought; or the number of the first refused step, from 1, and why.
+///
+/// # Errors
+/// When the store fails.
+pub async fn apply_all(
+    repo: &Repo,
+    branch: &RefName,
+    steps: &[StreamOp],
+) -> Result<Result<Vec<Option<CommitId>>, (usize, LineError)>> {
+    let lines =
+        steps.iter().enumerate().map(|(at, step)| StreamLine::new(at + 1, Ok(step.clone())));
+    let options = ApplyOptions::new().atomic(true).branch(branch.clone());
+    let mut made = Vec::with_capacity(steps.len());
+    let mut refused = None;
+    apply_stream(repo, lines, &options, |event| match event.result {
+        Ok(commit) => made.push(commit),
+        Err(error) => {
+            refused.get_or_insert((event.line, error));
+        }
+    })
+    .await?;
+    Ok(refused.map_or(Ok(made), Err))
+}
+
 /// Runs a stream of lines; `events` gets the outcome of each, in order, once that is durable.
 ///
 /// # Behavior

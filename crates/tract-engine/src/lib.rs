@@ -45,8 +45,8 @@ mod verify;
 mod write;
 
 pub use crate::apply::{
-    ApplyEvent, ApplyOptions, ApplyReport, LineError, StreamLine, apply_stream, number_lines,
-    read_lines,
+    ApplyEvent, ApplyOptions, ApplyReport, LineError, StreamLine, apply_all, apply_stream,
+    number_lines, read_lines,
 };
 pub use crate::blame::{BlameAction, BlameCommit, BlameEntry, blame, concerns, slot_of};
 pub use crate::branch::{Branch, FIRST_BRANCH};
@@ -73,7 +73,7 @@ pub use crate::pending::{
     Rejected, TurnAnswer, TurnRecord, TurnRecorded,
 };
 pub use crate::plan::Refusal;
-pub use crate::question::unanswered;
+pub use crate::question::{open_calls, unanswered};
 pub use crate::races::Races;
 pub use crate::rebase::{Rebase, RebaseStep, Rebased};
 pub use crate::reply::{broken_off, generation_config, reply_draft};

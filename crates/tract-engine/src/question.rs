@@ -1,7 +1,11 @@
-//! A question that is recorded already and has no answer yet.
+//! What a context still asks: a question without an answer, calls without results.
+
+use std::collections::HashSet;
 
 use tract_compile::Compiled;
-use tract_core::{CommitId, Draft, Role};
+use tract_core::{CallRef, CommitId, Draft, Role};
+
+use crate::plan::OpenCall;
 
 /// Returns the commit of this question when it is the last message of the context, so that asking
 /// again after a failed request does not record it twice.
@@ -25,4 +29,21 @@ pub fn unanswered(compiled: &Compiled, question: &Draft) -> Option<CommitId> {
     let role = question.role.as_ref().unwrap_or(&Role::User);
     (is_plain && last.role == Role::User && *role == Role::User && last.content == question.content)
         .then_some(last.commit)
+}
+
+/// Returns the calls of a context that no result answers, in order.
+pub fn open_calls(compiled: &Compiled) -> Vec<OpenCall> {
+    let answered: HashSet<_> = compiled.rows().filter_map(|(row, _)| row.answers).collect();
+    let mut open = Vec::new();
+    for message in compiled.messages() {
+        for (index, call) in message.content.calls().enumerate() {
+            let index = u32::try_from(index).unwrap_or(u32::MAX);
+            let place = CallRef { slot: message.slot, index };
+            if !answered.contains(&place) {
+                let (call_id, name) = (call.id.clone(), call.name.clone());
+                open.push(OpenCall { call_id, name, call: place });
+            }
+        }
+    }
+    open
 }

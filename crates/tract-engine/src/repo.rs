@@ -237,20 +237,24 @@ impl Repo {
         self.options.retry_for
     }
 
-    /// Reads what a version of a message says.
+    /// Reads the content of a version of a message.
     ///
     /// # Errors
-    /// [`Error::Missing`] when it is not stored, or says nothing.
+    /// [`Error::Missing`] when it is not stored, or has no content.
     pub async fn content_of(&self, version: CommitId) -> Result<Content> {
         let commit = self.require_commit(version).await?;
-        match (commit.content, &commit.kind) {
-            (Some(id), Some(kind)) => {
-                let blob = self.require_blob(id).await?;
-                let text = blob.text().ok_or(tract_core::ContentError::NotText)?;
-                Ok(Content::from_blob(kind, text)?)
-            }
-            _ => Err(Error::Missing(ObjectId::Commit(version))),
-        }
+        self.content(&commit).await?.ok_or(Error::Missing(ObjectId::Commit(version)))
+    }
+
+    /// Reads the content of a commit; `None` when it has none.
+    ///
+    /// # Errors
+    /// What the store reports, and [`Error::Content`] when the blob is not what the record states.
+    pub async fn content(&self, commit: &Commit) -> Result<Option<Content>> {
+        let (Some(id), Some(kind)) = (commit.content, &commit.kind) else { return Ok(None) };
+        let blob = self.require_blob(id).await?;
+        let text = blob.text().ok_or(tract_core::ContentError::NotText)?;
+        Ok(Some(Content::from_blob(kind, text)?))
     }
 
     pub(crate) fn heads(&self) -> &Heads {

@@ -13,6 +13,7 @@ mod effects;
 mod error;
 mod instructions;
 mod journal;
+mod message;
 mod pins;
 mod position;
 mod progress;
@@ -24,6 +25,7 @@ mod turn;
 
 pub use crate::agent::{Agent, OnResume};
 pub use crate::error::{Result, RunError};
+pub use crate::message::IntoMessage;
 pub use crate::progress::Progress;
 pub use crate::replay::{Difference, ReplayReport, replay};
 pub use crate::run::{Report, Stop};

@@ -12,6 +12,7 @@ use tract_tools::session::SessionHold;
 
 use crate::agent::Agent;
 use crate::error::{Result, RunError};
+use crate::message::IntoMessage;
 use crate::position::Position;
 use crate::progress::Progress;
 use crate::session::Stored;
@@ -96,8 +97,8 @@ pub struct Report {
 }
 
 impl Agent {
-    /// Takes turns until there is a reason to stop. What is said is committed first; without it,
-    /// the run continues from the branch as it is.
+    /// Takes turns until there is a reason to stop. The message is committed first: a text of the
+    /// user, or a [`Draft`]. With `None` the run continues from the head of the branch.
     ///
     /// # Behavior
     /// - Everything is on the branch: the message, the instructions and tools when they changed,
@@ -115,7 +116,8 @@ impl Agent {
     /// the session, [`RunError::CallsWait`] when a message is to be recorded while calls before it
     /// wait; what the store, a planner or a hook says. What was committed stays, and a further run
     /// continues from there.
-    pub async fn run(&self, said: Option<Draft>) -> Result<Report> {
+    pub async fn run(&self, message: impl IntoMessage) -> Result<Report> {
+        let said = message.into_message();
         let hold = self.hold_session().await?;
         let agent = self.within_one_operation(&hold)?;
         agent.run_operation(said).await

@@ -67,14 +67,14 @@ pub(crate) async fn step(word: &str, folder: &Path) -> Result<String, Box<dyn Er
         tract.agent(model()?, tools).context(lent).policy(ApprovalRequired::of_destructive());
     let said = match word {
         "ask" => {
-            let report = agent.run(Some(Draft::user("Pay the landlord 900 euros."))).await?;
+            let report = agent.run("Pay the landlord 900 euros.").await?;
             format!("{}: {} call(s) to decide", report.stop.code(), report.pending.len())
         }
         // On the command line: `tract pending` and `tract pending approve ID`.
         "approve" => {
-            let waiting = tract.pending().await?;
+            let waiting = tract.pending().list().await?;
             let first = waiting.first().ok_or("nothing waits")?;
-            tract.approve(&first.id).await?;
+            tract.pending().approve(&first.id).await?;
             format!("approved {}", first.asked.describe())
         }
         "resume" => {

@@ -94,7 +94,7 @@ pub(crate) async fn conversation() -> Result<Vec<String>, Box<dyn Error>> {
             }
         });
 
-    let report = agent.run(Some(Draft::user("Make notes.txt a markdown file."))).await?;
+    let report = agent.run("Make notes.txt a markdown file.").await?;
     assert_eq!(report.stop, Stop::Waiting, "removing a file waits for a person");
     tract.repo().approve(&report.pending[0]).await?; // or `tract pending approve ID`
     let report = agent.run(None).await?;

@@ -87,7 +87,7 @@ pub(crate) async fn conversation() -> Result<(Vec<String>, Vec<String>), Box<dyn
     let tract = OpenOptions::new().hooks(hooks(&moves)).open("memory:").await?;
     let tools = Registry::builder().tool(Shell).build()?;
     let agent = tract.agent(Arc::new(Script), tools);
-    let report = agent.run(Some(Draft::user("Do the tests pass? Then push."))).await?;
+    let report = agent.run("Do the tests pass? Then push.").await?;
     assert_eq!(report.text, "The tests pass.");
 
     let compiled = tract.compile().await?;

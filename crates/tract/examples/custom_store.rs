@@ -18,7 +18,6 @@ use tract::core::kv::{
 };
 use tract::core::store::ThreadedStore;
 use tract::core::{ModelRequest, StoreResult};
-use tract::prelude::*;
 use tract::tools::Registry;
 use tract::{ChatModel, Content, ModelError, OpenOptions, Reply};
 
@@ -111,7 +110,7 @@ impl ChatModel for Counter {
 pub(crate) async fn life(folder: &Path) -> Result<String, Box<dyn Error>> {
     let tract = OpenOptions::new().open_store(open(folder)?).await?;
     let agent = tract.agent(Arc::new(Counter), Registry::builder().build()?);
-    let report = agent.run(Some(Draft::user("Hello?"))).await?;
+    let report = agent.run("Hello?").await?;
     assert!(tract.verify().await?.clean);
     tract.store().close().await?;
     Ok(report.text)

@@ -67,7 +67,7 @@ pub(crate) async fn conversation(command: ServerCommand) -> Result<Vec<String>, 
             lines.push(format!("{} {}: {}", answered.tool_name, answered.outcome, answered.text));
         }
     });
-    let report = agent.run(Some(Draft::user("Note that I have to buy milk."))).await?;
+    let report = agent.run("Note that I have to buy milk.").await?;
     server.close().await;
 
     let mut lines = told.lock().map(|lines| lines.clone()).unwrap_or_default();

@@ -31,7 +31,7 @@ pub(crate) fn main() -> tract::Result<()> {
         let before = tract.compile().await?.token_count().count;
 
         // One result, by hand: the original stays, and one revert shows it again.
-        let edit = tract.edit_tool_result(&grep, "src/main.rs:7: fn main() {").await?;
+        let edit = tract.turns().edit_result(&grep, "src/main.rs:7: fn main() {").await?;
         println!("edited: {}", tract.compile().await?.token_count().count);
         assert_eq!(
             tract.expand(&edit).await?.map(|content| content.text()),
@@ -50,7 +50,7 @@ pub(crate) fn main() -> tract::Result<()> {
 
         // From here on by itself, for all users of this repository.
         let config = ToolSummarization::new().tool("grep", "keep paths").auto_threshold(50);
-        tract.configure_tool_summarization(config).await?;
+        tract.repo().configure_tool_summarization(Some(&config)).await?;
         tract.commit(Draft::assistant("").call("c3", "cat", "{}")).await?;
         let cat = tract.tool_result("c3", listing("line", 200)).await?;
         let record = tract.decision_on(&cat).await?.expect("the rule decided");
@@ -60,7 +60,7 @@ pub(crate) fn main() -> tract::Result<()> {
         );
 
         // What happened, turn by turn.
-        for turn in tract.find_tool_turns(&ToolQuery::new()).await? {
+        for turn in tract.turns().find(&ToolQuery::new()).await? {
             println!(
                 "{} {} {} tok",
                 turn.call.short(),
@@ -68,7 +68,7 @@ pub(crate) fn main() -> tract::Result<()> {
                 turn.total_tokens()
             );
         }
-        let results = tract.find_tool_results(&ToolQuery::new()).await?;
+        let results = tract.turns().find_results(&ToolQuery::new()).await?;
         assert_eq!(results.len(), 3, "edits are no further results");
         Ok(())
     })

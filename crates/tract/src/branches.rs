@@ -1,14 +1,34 @@
-//! Which branch a handle is on, and handles on others.
+//! Branches and tags.
 
 use tract_core::{CommitId, RefName};
-use tract_engine::plan::MergeConflict;
-use tract_engine::{Branch, DescribedConflict, MergeOptions, Merged};
+use tract_engine::{Branch, MergeOptions, Merged};
 
 use crate::error::Result;
 use crate::handle::Tract;
 use crate::revision::Revision;
 
 impl Tract {
+    /// Returns the branches of the repository: to list, make, rename and delete.
+    ///
+    /// ```
+    /// # tract::block_on(async {
+    /// let tract = tract::open("memory:").await?;
+    /// tract.user("Do I need a coat?").await?;
+    /// tract.branches().create("draft", "HEAD").await?;
+    /// let names: Vec<_> = tract.branches().list().await?.into_iter().map(|b| b.name).collect();
+    /// assert_eq!(names, ["draft", "main"]);
+    /// # Ok::<(), tract::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn branches(&self) -> Branches<'_> {
+        Branches { tract: self }
+    }
+
+    /// Returns the tags of the repository: to list, make and delete.
+    pub fn tags(&self) -> Tags<'_> {
+        Tags { tract: self }
+    }
+
     /// Returns a handle on another branch; it need not exist yet: the first commit makes it.
     ///
     /// # Errors
@@ -18,43 +38,17 @@ impl Tract {
     }
 
     /// Makes a branch that begins at a revision, and returns a handle on it: one ref write,
-    /// nothing is copied. This handle stays where it is.
+    /// nothing is copied. This handle keeps its branch.
     ///
     /// # Errors
     /// `exists` when there is one of this name; as [`resolve`](Self::resolve).
     pub async fn fork(&self, name: &str, from: impl Into<Revision>) -> Result<Self> {
-        self.branch(name, from).await?;
+        self.branches().create(name, from).await?;
         self.on(name)
     }
 
-    /// Makes a branch that begins at a revision; returns the commit.
-    ///
-    /// # Errors
-    /// As [`fork`](Self::fork).
-    pub async fn branch(&self, name: &str, from: impl Into<Revision>) -> Result<CommitId> {
-        let from = self.resolve(from).await?;
-        self.repo().create_branch(name, from).await?;
-        Ok(from)
-    }
-
-    /// Lists the branches with their heads, sorted by name.
-    ///
-    /// # Errors
-    /// What the store says.
-    pub async fn branches(&self) -> Result<Vec<Branch>> {
-        Ok(self.repo().branches().await?)
-    }
-
-    /// Deletes a branch; its commits stay. Returns its last head.
-    ///
-    /// # Errors
-    /// `unknown_branch`, or `checked_out` when `HEAD` points to it.
-    pub async fn delete_branch(&self, name: &str) -> Result<CommitId> {
-        Ok(self.repo().delete_branch(name).await?)
-    }
-
-    /// Points the stored `HEAD` to a branch, and returns a handle on it. Other handles stay
-    /// where they are.
+    /// Points the stored `HEAD` to a branch, and returns a handle on it. Other handles keep
+    /// theirs.
     ///
     /// # Errors
     /// `unknown_branch` with the name that is like it.
@@ -63,68 +57,89 @@ impl Tract {
         Ok(self.at(branch))
     }
 
-    /// Names a commit for good; returns it.
-    ///
-    /// # Errors
-    /// `exists` when there is a tag of this name; as [`resolve`](Self::resolve).
-    pub async fn tag(&self, name: &str, revision: impl Into<Revision>) -> Result<CommitId> {
-        let id = self.resolve(revision).await?;
-        self.repo().create_tag(name, id).await?;
-        Ok(id)
-    }
-
-    /// Lists the tags with their commits, sorted by name.
-    ///
-    /// # Errors
-    /// What the store says.
-    pub async fn tags(&self) -> Result<Vec<(String, CommitId)>> {
-        Ok(self.repo().tags().await?)
-    }
-
-    /// Brings what a revision has into this handle's branch.
+    /// Merges a revision into this handle's branch.
+    /// [`Repo::merge`](tract_engine::Repo::merge) takes options.
     ///
     /// # Errors
     /// `merge_conflicts` naming what both sides changed; nothing is written then.
     pub async fn merge(&self, from: impl Into<Revision>) -> Result<Merged> {
-        self.merge_with(from, &MergeOptions::new()).await
-    }
-
-    /// Brings what a revision has into this handle's branch.
-    ///
-    /// # Errors
-    /// As [`merge`](Self::merge).
-    pub async fn merge_with(
-        &self,
-        from: impl Into<Revision>,
-        options: &MergeOptions,
-    ) -> Result<Merged> {
         let source = self.resolve(from).await?;
-        Ok(self.repo().merge(self.branch_ref(), source, options).await?)
+        Ok(self.repo().merge(self.branch(), source, &MergeOptions::new()).await?)
     }
+}
 
-    /// Plans a merge into this handle's branch and writes nothing. No hook is asked.
+/// The branches of a repository: what [`Tract::branches`] returns.
+#[derive(Clone, Copy, Debug)]
+pub struct Branches<'a> {
+    tract: &'a Tract,
+}
+
+impl Branches<'_> {
+    /// Lists the branches with their heads, sorted by name.
     ///
     /// # Errors
-    /// As [`merge`](Self::merge).
-    pub async fn preview_merge(
-        &self,
-        from: impl Into<Revision>,
-        options: &MergeOptions,
-    ) -> Result<Merged> {
-        let source = self.resolve(from).await?;
-        Ok(self.repo().preview_merge(self.branch_ref(), source, options).await?)
+    /// What the store reports.
+    pub async fn list(&self) -> Result<Vec<Branch>> {
+        Ok(self.tract.repo().branches().await?)
     }
 
-    /// Reads what both sides of conflicts have, for people who decide them.
+    /// Makes a branch that begins at a revision; returns the commit.
     ///
     /// # Errors
-    /// When the revision is unknown, or the store fails.
-    pub async fn describe_conflicts(
-        &self,
-        from: impl Into<Revision>,
-        conflicts: &[MergeConflict],
-    ) -> Result<Vec<DescribedConflict>> {
-        let (ours, theirs) = (self.head().await?, self.resolve(from).await?);
-        Ok(self.repo().describe_conflicts(ours, theirs, conflicts).await?)
+    /// As [`Tract::fork`].
+    pub async fn create(&self, name: &str, from: impl Into<Revision>) -> Result<CommitId> {
+        let from = self.tract.resolve(from).await?;
+        self.tract.repo().create_branch(name, from).await?;
+        Ok(from)
+    }
+
+    /// Renames a branch; returns its head.
+    ///
+    /// # Errors
+    /// `unknown_branch`, or `exists` when there is one of the new name.
+    pub async fn rename(&self, name: &str, to: &str) -> Result<Option<CommitId>> {
+        Ok(self.tract.repo().rename_branch(name, to).await?)
+    }
+
+    /// Deletes a branch; its commits stay. Returns its last head.
+    ///
+    /// # Errors
+    /// `unknown_branch`, or `checked_out` when `HEAD` points to it.
+    pub async fn delete(&self, name: &str) -> Result<CommitId> {
+        Ok(self.tract.repo().delete_branch(name).await?)
+    }
+}
+
+/// The tags of a repository: what [`Tract::tags`] returns.
+#[derive(Clone, Copy, Debug)]
+pub struct Tags<'a> {
+    tract: &'a Tract,
+}
+
+impl Tags<'_> {
+    /// Lists the tags with their commits, sorted by name.
+    ///
+    /// # Errors
+    /// What the store reports.
+    pub async fn list(&self) -> Result<Vec<(String, CommitId)>> {
+        Ok(self.tract.repo().tags().await?)
+    }
+
+    /// Names a commit for good; returns it.
+    ///
+    /// # Errors
+    /// `exists` when there is a tag of this name; as [`Tract::resolve`].
+    pub async fn create(&self, name: &str, revision: impl Into<Revision>) -> Result<CommitId> {
+        let id = self.tract.resolve(revision).await?;
+        self.tract.repo().create_tag(name, id).await?;
+        Ok(id)
+    }
+
+    /// Deletes tags: all, or none. Returns the commits that they named.
+    ///
+    /// # Errors
+    /// `unknown_tag` naming the one that is missing.
+    pub async fn delete(&self, names: &[impl AsRef<str>]) -> Result<Vec<CommitId>> {
+        Ok(self.tract.repo().delete_tags(names).await?)
     }
 }

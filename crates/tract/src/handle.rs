@@ -1,15 +1,21 @@
-//! The handle: a repository and the branch it works on.
+//! The handle: a repository and a branch.
 
 use std::fmt;
 use std::sync::Arc;
 
-use tract_core::{Commit, CommitId, Content, RefName, Store};
+use tract_core::{Commit, CommitId, RefName, Store};
 use tract_engine::Repo;
 
 use crate::error::Result;
 use crate::revision::{NamedRevision, Revision};
 
 /// A repository and the branch that verbs work on: what [`open`](crate::open) gives.
+///
+/// The verbs are methods of the handle. What belongs to the repository is reached through
+/// [`branches`](Self::branches), [`tags`](Self::tags), [`tools`](Self::tools),
+/// [`turns`](Self::turns) and [`pending`](Self::pending), with the feature `tools` also `pins`;
+/// everything else through [`repo`](Self::repo) and the functions of
+/// [`engine`](crate::engine).
 ///
 /// A handle keeps its branch for life; [`fork`](Self::fork) and [`on`](Self::on) give another
 /// one. Cheap to clone; every verb takes `&self`, so a handle can be shared between tasks.
@@ -30,10 +36,6 @@ impl Tract {
         Self { repo, branch }
     }
 
-    pub(crate) fn branch_ref(&self) -> &RefName {
-        &self.branch
-    }
-
     pub(crate) fn at(&self, branch: RefName) -> Self {
         Self { repo: self.repo.clone(), branch }
     }
@@ -48,15 +50,20 @@ impl Tract {
         self.repo.store()
     }
 
-    /// Returns the name of the branch that this handle works on.
+    /// Returns the ref of this handle's branch, which functions of the engine take.
+    pub fn branch(&self) -> &RefName {
+        &self.branch
+    }
+
+    /// Returns the name of this handle's branch.
     pub fn branch_name(&self) -> &str {
         self.branch.branch_name().unwrap_or(self.branch.as_str())
     }
 
-    /// Reads the commit that this handle's branch is at; `None` before the first.
+    /// Reads the commit that this handle's branch points to; `None` before the first.
     ///
     /// # Errors
-    /// What the store says.
+    /// What the store reports.
     pub async fn head(&self) -> Result<Option<CommitId>> {
         Ok(self.repo.head_of(&self.branch).await?)
     }
@@ -70,32 +77,6 @@ impl Tract {
         match revision.into().0 {
             NamedRevision::Id(id) => Ok(id),
             NamedRevision::Text(text) => Ok(self.repo.resolve(&self.own_head(text)).await?),
-        }
-    }
-
-    /// Finds the commits that revisions name.
-    ///
-    /// # Errors
-    /// As [`resolve`](Self::resolve), for the first that names nothing.
-    pub async fn resolve_all<R: Into<Revision>>(
-        &self,
-        revisions: impl IntoIterator<Item = R>,
-    ) -> Result<Vec<CommitId>> {
-        let mut ids = Vec::new();
-        for revision in revisions {
-            ids.push(self.resolve(revision).await?);
-        }
-        Ok(ids)
-    }
-
-    /// Finds the commit that a revision names, where there is a revision.
-    ///
-    /// # Errors
-    /// As [`resolve`](Self::resolve).
-    pub async fn resolve_optional(&self, revision: Option<&str>) -> Result<Option<CommitId>> {
-        match revision {
-            Some(revision) => self.resolve(revision).await.map(Some),
-            None => Ok(None),
         }
     }
 
@@ -116,16 +97,5 @@ impl Tract {
     pub async fn show(&self, revision: impl Into<Revision>) -> Result<Commit> {
         let id = self.resolve(revision).await?;
         Ok(self.repo.require_commit(id).await?)
-    }
-
-    /// Reads what a commit says; `None` when it says nothing.
-    ///
-    /// # Errors
-    /// What the store says, and `bad_content` when the blob is not what the record states.
-    pub async fn content_of(&self, commit: &Commit) -> Result<Option<Content>> {
-        let (Some(id), Some(kind)) = (commit.content, &commit.kind) else { return Ok(None) };
-        let blob = self.repo.require_blob(id).await?;
-        let text = blob.text().ok_or(tract_core::ContentError::NotText)?;
-        Ok(Some(Content::from_blob(kind, text)?))
     }
 }

@@ -1,16 +1,13 @@
-//! What a handle tells of the past: log, undo, verification, streams.
+//! Log, undo, verification, streams.
 
-use tract_core::CommitId;
 use tract_core::step::StreamOp;
-use tract_core::store::StoreStats;
-use tract_engine::{
-    ApplyOptions, Export, ExportOptions, GcOptions, GcReport, StreamLine, UndoReport,
-    VerifyOptions, VerifyReport,
-};
+use tract_core::{Commit, CommitId};
+use tract_engine::{GcOptions, GcReport, UndoReport, VerifyOptions, VerifyReport};
 
 use crate::error::{Error, Result};
 use crate::handle::Tract;
 use crate::hooks::Hooks;
+use crate::revision::Revision;
 
 impl Tract {
     /// Reverts the last operation on this handle's branch, with all else that it moved: refs move
@@ -22,7 +19,7 @@ impl Tract {
     /// `nothing_to_undo`; `conflict` when another operation moved one of the refs since, and the
     /// message names it. Nothing moves then.
     pub async fn undo(&self) -> Result<UndoReport> {
-        Ok(self.repo().undo(self.branch_ref()).await?)
+        Ok(self.repo().undo(self.branch()).await?)
     }
 
     /// Reverts the last undo.
@@ -30,7 +27,7 @@ impl Tract {
     /// # Errors
     /// As [`undo`](Self::undo); there is nothing to redo once something else was done.
     pub async fn redo(&self) -> Result<UndoReport> {
-        Ok(self.repo().redo(self.branch_ref()).await?)
+        Ok(self.repo().redo(self.branch()).await?)
     }
 
     /// Returns a handle whose writes are one operation: one [`undo`](Self::undo) reverts all of
@@ -52,7 +49,7 @@ impl Tract {
     /// When the operating system has no randomness to give.
     pub fn one_operation(&self) -> Result<Self> {
         let repo = self.repo().within(tract_engine::Operation::begin()?);
-        Ok(Self::new(repo, self.branch_ref().clone()))
+        Ok(Self::new(repo, self.branch().clone()))
     }
 
     /// Returns this handle where its writes are one operation already, else one for which they are.
@@ -63,20 +60,23 @@ impl Tract {
         }
     }
 
+    /// Reads the commits of a line, newest first. [`engine::LogPages`](crate::engine::LogPages)
+    /// reads page by page, also over all parents.
+    ///
+    /// # Errors
+    /// As [`resolve`](Self::resolve), and what the store reports.
+    pub async fn log(&self, head: impl Into<Revision>, limit: usize) -> Result<Vec<Commit>> {
+        let head = self.resolve(head).await?;
+        Ok(tract_engine::log(self.repo(), head, limit).await?.commits)
+    }
+
     /// Hashes everything again and checks that it fits together.
+    /// [`engine::verify`](crate::engine::verify) takes options.
     ///
     /// # Errors
     /// When the store fails in a way that is not damage of one object.
     pub async fn verify(&self) -> Result<VerifyReport> {
-        self.verify_with(&VerifyOptions::new()).await
-    }
-
-    /// Hashes everything again and checks that it fits together.
-    ///
-    /// # Errors
-    /// As [`verify`](Self::verify).
-    pub async fn verify_with(&self, options: &VerifyOptions) -> Result<VerifyReport> {
-        Ok(tract_engine::verify(self.repo(), options).await?)
+        Ok(tract_engine::verify(self.repo(), &VerifyOptions::new()).await?)
     }
 
     /// Deletes the objects of the repository that nothing leads to, and gives the space back to the
@@ -103,14 +103,6 @@ impl Tract {
         Ok(tract_engine::gc(self.repo(), options).await?)
     }
 
-    /// Begins an export of everything: a stream that [`apply`](Self::apply) reads.
-    ///
-    /// # Errors
-    /// When something that the refs lead to is damaged or missing.
-    pub async fn export(&self) -> Result<Export> {
-        Ok(tract_engine::export(self.repo(), &ExportOptions::new()).await?)
-    }
-
     /// Runs a stream: all steps in one durable write, or none. Revisions in it may be marks of
     /// earlier steps.
     ///
@@ -129,37 +121,13 @@ impl Tract {
     /// # Errors
     /// Why the first refused step is refused; nothing is written then.
     pub async fn apply(&self, steps: &[StreamOp]) -> Result<Vec<Option<CommitId>>> {
-        let lines = steps
-            .iter()
-            .enumerate()
-            .map(|(place, step)| StreamLine::new(place + 1, Ok(step.clone())));
-        let options = ApplyOptions::new().atomic(true).branch(self.branch_ref().clone());
-        let mut made = Vec::with_capacity(steps.len());
-        let mut refused = None;
-        tract_engine::apply_stream(self.repo(), lines, &options, |event| match event.result {
-            Ok(commit) => made.push(commit),
-            Err(error) => {
-                refused.get_or_insert((event.line, error));
-            }
-        })
-        .await?;
-        match refused {
-            Some((line, error)) => Err(Error::Line { line, error: Box::new(error) }),
-            None => Ok(made),
-        }
-    }
-
-    /// Counts what the repository holds.
-    ///
-    /// # Errors
-    /// What the store says.
-    pub async fn stats(&self) -> Result<StoreStats> {
-        Ok(self.store().stats(self.repo().name()).await?)
+        let applied = tract_engine::apply_all(self.repo(), self.branch(), steps).await?;
+        applied.map_err(|(line, error)| Error::Line { line, error: Box::new(error) })
     }
 
     /// Returns a handle whose writes ask these handlers first; this one stays as it is.
     #[must_use]
     pub fn with_hooks(&self, hooks: Hooks) -> Self {
-        Self::new(self.repo().with_hooks(hooks), self.branch_ref().clone())
+        Self::new(self.repo().with_hooks(hooks), self.branch().clone())
     }
 }

@@ -14,6 +14,9 @@
 //!   `tools` module: `#[tool]` and `#[tool_type]`, registries, hydration with a validator, selection),
 //!   `import` (readers of what other tools recorded, in the `import` module), `run` (the `run` module: agents), `mcp` (the `mcp` module: tools of MCP servers), `http` (the `models` module: clients for models;
 //!   both need a tokio runtime).
+//! - `full`: all of them.
+//!
+//! A method of [`Tract`] whose feature is off does not compile, and the error names the feature.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "engine")]
@@ -31,8 +34,8 @@ mod handle;
 mod history;
 #[cfg(feature = "engine")]
 pub mod import;
-#[cfg(feature = "engine")]
-mod log;
+#[cfg(all(feature = "engine", not(all(feature = "run", feature = "tools"))))]
+mod missing;
 #[cfg(feature = "engine")]
 mod open;
 mod password;
@@ -56,8 +59,12 @@ mod schemas;
 mod search;
 pub mod store;
 #[cfg(feature = "engine")]
+mod tools_of;
+#[cfg(feature = "engine")]
 mod turns;
 
+#[cfg(feature = "engine")]
+pub use crate::branches::{Branches, Tags};
 #[cfg(feature = "engine")]
 pub use crate::chat::{ChatOptions, ChatReply};
 #[cfg(feature = "engine")]
@@ -68,9 +75,17 @@ pub use crate::handle::Tract;
 #[cfg(feature = "engine")]
 pub use crate::open::{OpenOptions, open};
 #[cfg(feature = "engine")]
+pub use crate::pending::PendingApprovals;
+#[cfg(all(feature = "engine", feature = "tools"))]
+pub use crate::pins::ToolPins;
+#[cfg(feature = "engine")]
 pub use crate::revision::Revision;
 #[cfg(feature = "engine")]
 pub use crate::schemas::IntoSchema;
+#[cfg(feature = "engine")]
+pub use crate::tools_of::ToolsOf;
+#[cfg(feature = "engine")]
+pub use crate::turns::ToolTurns;
 pub use tract_core::{
     Artifact, Blob, Body, By, CancellationToken, ChatModel, Commit, CommitId, CommitRecord,
     Content, Draft, JsonText, Kind, Limits, Message, ModelError, Op, Origin, Part, Priority,

@@ -1,31 +1,18 @@
-//! What waits to be decided, what was decided, and summaries by a model.
+//! Pending approvals, decisions, and summaries by a model.
 
-use tract_core::{Content, Draft};
+use tract_core::Content;
 use tract_engine::{
     CompressToolCalls, CompressedToolCalls, Pending, RecordedDecision, SummarizeRange,
-    SummarizedRange, TurnAnswer,
+    SummarizedRange,
 };
-use tract_hooks::{DecisionRecord, Summarize, ToolSummarization};
+use tract_hooks::{DecisionRecord, Summarize};
 
 use crate::error::Result;
 use crate::handle::Tract;
 use crate::revision::Revision;
 
 impl Tract {
-    /// Records the results of a turn: all in one durable write. A result that a handler rejects is
-    /// answered by an error with the reason, so that no call stays open; one that it defers waits.
-    ///
-    /// # Errors
-    /// As [`commit`](Self::commit).
-    pub async fn answer_turn(
-        &self,
-        results: impl IntoIterator<Item = Draft>,
-    ) -> Result<Vec<TurnAnswer>> {
-        let results = results.into_iter().collect();
-        Ok(self.repo().answer_turn(self.branch_ref(), results).await?)
-    }
-
-    /// Lists the operations that wait to be decided, of all branches, oldest first.
+    /// Returns the operations of the repository that wait for a decision.
     ///
     /// ```
     /// # tract::block_on(async {
@@ -38,59 +25,19 @@ impl Tract {
     /// tract.commit(Draft::assistant("").call("c1", "lookup", "{}")).await?;
     /// let error = tract.tool_result("c1", "4111 1111 1111 1111").await.unwrap_err();
     /// assert_eq!(error.code(), "deferred");
-    /// let waiting = tract.pending().await?;
-    /// tract.edit_pending(&waiting[0].id, "a card number").await?;
-    /// assert_eq!(tract.approve(&waiting[0].id).await.unwrap_err().code(), "already_decided");
+    /// let waiting = tract.pending().list().await?;
+    /// tract.pending().edit(&waiting[0].id, "a card number").await?;
+    /// assert_eq!(tract.pending().approve(&waiting[0].id).await.unwrap_err().code(), "already_decided");
     /// assert_eq!(tract.expand("HEAD").await?.unwrap().text(), "4111 1111 1111 1111");
     /// # Ok::<(), tract::Error>(())
     /// # }).unwrap();
     /// ```
-    ///
-    /// # Errors
-    /// What the store says.
-    pub async fn pending(&self) -> Result<Vec<Pending>> {
-        Ok(self.repo().pending().await?)
+    pub fn pending(&self) -> PendingApprovals<'_> {
+        PendingApprovals { tract: self }
     }
 
-    /// Does what waits, on its branch as that is now.
-    ///
-    /// # Errors
-    /// `unknown_pending`, `already_decided`; a refusal when it can no longer be done.
-    pub async fn approve(&self, id: &str) -> Result<RecordedDecision> {
-        Ok(self.repo().approve(id).await?)
-    }
-
-    /// Does not do what waits; an open call is answered by an error with the reason.
-    ///
-    /// # Errors
-    /// As [`approve`](Self::approve).
-    pub async fn reject(&self, id: &str, reason: impl Into<String>) -> Result<RecordedDecision> {
-        Ok(self.repo().reject(id, reason).await?)
-    }
-
-    /// Does what waits with another text; the original is kept.
-    ///
-    /// # Errors
-    /// As [`approve`](Self::approve).
-    pub async fn edit_pending(
-        &self,
-        id: &str,
-        text: impl Into<String>,
-    ) -> Result<RecordedDecision> {
-        Ok(self.repo().edit_pending(id, text).await?)
-    }
-
-    /// Does what waits with a summary of its text, by the port of this handle's hooks; the
-    /// original is kept.
-    ///
-    /// # Errors
-    /// As [`approve`](Self::approve), and when there is no summary that does.
-    pub async fn summarize_pending(&self, id: &str, how: &Summarize) -> Result<RecordedDecision> {
-        Ok(self.repo().summarize_pending(id, how).await?)
-    }
-
-    /// Says why a commit reads as it does: the decision that a handler, a rule or a person took
-    /// on it; `None` without a decision.
+    /// Reads why a commit reads as it does: the decision that a handler, a rule or a person took
+    /// on it; `None` when there was none.
     ///
     /// # Errors
     /// As [`resolve`](Self::resolve).
@@ -102,35 +49,14 @@ impl Tract {
         Ok(commit.origin.detail.as_ref().and_then(DecisionRecord::from_json))
     }
 
-    /// Reads the original of a message that was changed: what a handler replaced, else what an edit
-    /// replaced; `None` when it reads as it came.
+    /// Reads the original of a message that was changed: what a handler replaced, else what an
+    /// edit replaced; `None` when it reads as it came.
     ///
     /// # Errors
     /// As [`resolve`](Self::resolve).
     pub async fn expand(&self, revision: impl Into<Revision>) -> Result<Option<Content>> {
         let id = self.resolve(revision).await?;
         Ok(self.repo().original_of(id).await?)
-    }
-
-    /// Says which tool results are summarized automatically, from now on and for all users of the
-    /// repository; `None` ends it.
-    ///
-    /// # Errors
-    /// `bad_pattern`; what the store says.
-    pub async fn configure_tool_summarization(
-        &self,
-        config: impl Into<Option<ToolSummarization>>,
-    ) -> Result<()> {
-        Ok(self.repo().configure_tool_summarization(config.into().as_ref()).await?)
-    }
-
-    /// Reads which tool results are summarized automatically.
-    ///
-    /// # Errors
-    /// What the store says.
-    pub async fn tool_summarization(&self) -> Result<Option<ToolSummarization>> {
-        let config = self.repo().tool_summarization().await?;
-        Ok(config.map(|config| ToolSummarization::clone(&config)))
     }
 
     /// Makes the results of tool turns shorter, by the port of this handle's hooks: each summary
@@ -142,15 +68,64 @@ impl Tract {
         &self,
         options: &CompressToolCalls,
     ) -> Result<CompressedToolCalls> {
-        Ok(self.repo().compress_tool_calls(self.branch_ref(), options).await?)
+        Ok(self.repo().compress_tool_calls(self.branch(), options).await?)
     }
 
-    /// Puts a summary, by the port of this handle's hooks, in the place of messages; of everything
-    /// that is not pinned by default.
+    /// Replaces messages by a summary that the port of this handle's hooks writes; by default all
+    /// that are not pinned.
     ///
     /// # Errors
     /// `no_summarizer`, `bad_summary`; `nothing_left` when every message has to stay.
     pub async fn summarize(&self, options: &SummarizeRange) -> Result<SummarizedRange> {
-        Ok(self.repo().summarize_range(self.branch_ref(), options).await?)
+        Ok(self.repo().summarize_range(self.branch(), options).await?)
+    }
+}
+
+/// The operations that wait for a decision: what [`Tract::pending`] returns.
+#[derive(Clone, Copy, Debug)]
+pub struct PendingApprovals<'a> {
+    tract: &'a Tract,
+}
+
+impl PendingApprovals<'_> {
+    /// Lists them, of all branches, oldest first.
+    ///
+    /// # Errors
+    /// What the store reports.
+    pub async fn list(&self) -> Result<Vec<Pending>> {
+        Ok(self.tract.repo().pending().await?)
+    }
+
+    /// Carries one out, on its branch as that is now.
+    ///
+    /// # Errors
+    /// `unknown_pending`, `already_decided`; a refusal when it can no longer be done.
+    pub async fn approve(&self, id: &str) -> Result<RecordedDecision> {
+        Ok(self.tract.repo().approve(id).await?)
+    }
+
+    /// Drops one; an open call is answered by an error with the reason.
+    ///
+    /// # Errors
+    /// As [`approve`](Self::approve).
+    pub async fn reject(&self, id: &str, reason: impl Into<String>) -> Result<RecordedDecision> {
+        Ok(self.tract.repo().reject(id, reason).await?)
+    }
+
+    /// Carries one out with another text; the original is kept.
+    ///
+    /// # Errors
+    /// As [`approve`](Self::approve).
+    pub async fn edit(&self, id: &str, text: impl Into<String>) -> Result<RecordedDecision> {
+        Ok(self.tract.repo().edit_pending(id, text).await?)
+    }
+
+    /// Carries one out with a summary of its text, by the port of the handle's hooks; the
+    /// original is kept.
+    ///
+    /// # Errors
+    /// As [`approve`](Self::approve), and when no summary passes the checks.
+    pub async fn summarize(&self, id: &str, how: &Summarize) -> Result<RecordedDecision> {
+        Ok(self.tract.repo().summarize_pending(id, how).await?)
     }
 }

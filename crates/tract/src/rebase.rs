@@ -32,7 +32,7 @@ impl Tract {
         commits: impl IntoIterator<Item = R>,
     ) -> Result<Rebased> {
         let commits = self.resolve_all(commits).await?;
-        self.rebase_with(&Rebase::Pick { commits, from: None }).await
+        Ok(self.repo().rebase(self.branch(), &Rebase::Pick { commits, from: None }).await?)
     }
 
     /// Repeats the commits of this handle's branch that another revision has not on top of that
@@ -42,7 +42,7 @@ impl Tract {
     /// `replay_conflicts` when a commit cannot be repeated there; nothing is written then.
     pub async fn rebase(&self, onto: impl Into<Revision>) -> Result<Rebased> {
         let onto = self.resolve(onto).await?;
-        self.rebase_with(&Rebase::Onto { onto, plan: None }).await
+        Ok(self.repo().rebase(self.branch(), &Rebase::Onto { onto, plan: None }).await?)
     }
 
     /// Leaves commits of this handle's branch out. A message with calls goes with its results and
@@ -55,7 +55,7 @@ impl Tract {
         commits: impl IntoIterator<Item = R>,
     ) -> Result<Rebased> {
         let commits = self.resolve_all(commits).await?;
-        self.rebase_with(&Rebase::Drop { commits }).await
+        Ok(self.repo().rebase(self.branch(), &Rebase::Drop { commits }).await?)
     }
 
     /// Adds a message behind a commit of this handle's branch.
@@ -65,23 +65,8 @@ impl Tract {
     /// result.
     pub async fn insert_after(&self, after: impl Into<Revision>, draft: Draft) -> Result<Rebased> {
         let after = self.resolve(after).await?;
-        self.rebase_with(&Rebase::Insert { after, draft: Box::new(draft) }).await
-    }
-
-    /// Carries out a rebase on this handle's branch.
-    ///
-    /// # Errors
-    /// As [`Repo::rebase`](tract_engine::Repo::rebase).
-    pub async fn rebase_with(&self, rebase: &Rebase) -> Result<Rebased> {
-        Ok(self.repo().rebase(self.branch_ref(), rebase).await?)
-    }
-
-    /// Plans a rebase of this handle's branch and writes nothing.
-    ///
-    /// # Errors
-    /// As [`rebase_with`](Self::rebase_with).
-    pub async fn preview_rebase(&self, rebase: &Rebase) -> Result<Rebased> {
-        Ok(self.repo().preview_rebase(self.branch_ref(), rebase).await?)
+        let insert = Rebase::Insert { after, draft: Box::new(draft) };
+        Ok(self.repo().rebase(self.branch(), &insert).await?)
     }
 
     /// Moves this handle's branch to any commit; [`undo`](Self::undo) moves it back. Returns where
@@ -91,6 +76,17 @@ impl Tract {
     /// `unknown_revision`; what the store says.
     pub async fn reset(&self, to: impl Into<Revision>) -> Result<Option<CommitId>> {
         let to = self.resolve(to).await?;
-        Ok(self.repo().reset(self.branch_ref(), to).await?)
+        Ok(self.repo().reset(self.branch(), to).await?)
+    }
+
+    async fn resolve_all<R: Into<Revision>>(
+        &self,
+        revisions: impl IntoIterator<Item = R>,
+    ) -> Result<Vec<CommitId>> {
+        let mut ids = Vec::new();
+        for revision in revisions {
+            ids.push(self.resolve(revision).await?);
+        }
+        Ok(ids)
     }
 }

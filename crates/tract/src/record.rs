@@ -1,6 +1,6 @@
 //! What a handle records: messages, edits, priorities, summaries, tools.
 
-use tract_core::{Commit, CommitId, Draft, Priority, ToolSchema};
+use tract_core::{Commit, CommitId, Draft, Priority};
 use tract_engine::WriteOptions;
 use tract_engine::plan::{Request, Selection};
 
@@ -47,23 +47,6 @@ impl Tract {
         self.commit(Draft::tool_result(call_id, text)).await
     }
 
-    /// Records what a tool's result says from now on: an edit of a result that is in the view,
-    /// named by any of its versions. Which call it answers, the tool's name and whether it failed
-    /// stay; the original stays readable under its own id. No handler for received results hears
-    /// it, for nothing was received.
-    ///
-    /// # Errors
-    /// As [`edit`](Self::edit); `other_kind` when the message is no result.
-    pub async fn edit_tool_result(
-        &self,
-        result: impl Into<Revision>,
-        text: impl Into<String>,
-    ) -> Result<Commit> {
-        let target = self.resolve(result).await?;
-        let draft = Draft::tool_result("", text);
-        self.record(Request::edit(target, &draft)).await
-    }
-
     /// Records a message. It is durable when this returns.
     ///
     /// ```
@@ -95,7 +78,7 @@ impl Tract {
         // A draft is large, and a future that contains it would be moved with it.
         let requests = draft.into_draft().map(|draft| vec![Request::Append(draft)]);
         async move {
-            let made = self.repo().write(self.branch_ref(), requests?, &options).await?;
+            let made = self.repo().write(self.branch(), requests?, &options).await?;
             Ok(made.into_iter().next().expect("one request gives one commit"))
         }
     }
@@ -124,7 +107,7 @@ impl Tract {
     ) -> Result<Vec<Commit>> {
         let drafts: Vec<Draft> =
             drafts.into_iter().map(IntoDraft::into_draft).collect::<Result<_>>()?;
-        Ok(self.repo().append_all(self.branch_ref(), drafts).await?)
+        Ok(self.repo().append_all(self.branch(), drafts).await?)
     }
 
     /// Replaces the text of a message, named by any of its versions. Its role, calls and the rest
@@ -138,7 +121,7 @@ impl Tract {
         text: impl Into<String>,
     ) -> Result<Commit> {
         let target = self.resolve(message).await?;
-        Ok(self.repo().edit(self.branch_ref(), target, text).await?)
+        Ok(self.repo().edit(self.branch(), target, text).await?)
     }
 
     /// Sets the priority of a message.
@@ -151,7 +134,7 @@ impl Tract {
         priority: Priority,
     ) -> Result<Commit> {
         let target = self.resolve(message).await?;
-        Ok(self.repo().annotate(self.branch_ref(), &[target], priority).await?)
+        Ok(self.repo().annotate(self.branch(), &[target], priority).await?)
     }
 
     /// Puts one summary in the place of all messages from one to another, both included. Calls go
@@ -168,7 +151,7 @@ impl Tract {
         let from = Some(self.resolve(from).await?);
         let to = Some(self.resolve(to).await?);
         let select = Selection::Range { from, to };
-        Ok(self.repo().compress(self.branch_ref(), select, summary).await?)
+        Ok(self.repo().compress(self.branch(), select, summary).await?)
     }
 
     /// Reverts what a commit changed, with a new commit.
@@ -177,7 +160,7 @@ impl Tract {
     /// `superseded` naming the commits that have to be reverted first.
     pub async fn revert(&self, commit: impl Into<Revision>) -> Result<Commit> {
         let target = self.resolve(commit).await?;
-        Ok(self.repo().revert(self.branch_ref(), &[target]).await?)
+        Ok(self.repo().revert(self.branch(), &[target]).await?)
     }
 
     /// Sets the tools in force from here on, in any provider's shape; none at all is a choice too.
@@ -186,7 +169,7 @@ impl Tract {
     /// # tract::block_on(async {
     /// let tract = tract::open("memory:").await?;
     /// tract.set_tools([r#"{"name":"calculate","input_schema":{"type":"object"}}"#]).await?;
-    /// assert_eq!(tract.tools().await?[0].name, "calculate");
+    /// assert_eq!(tract.tools().in_force().await?[0].name, "calculate");
     /// # Ok::<(), tract::Error>(())
     /// # }).unwrap();
     /// ```
@@ -198,16 +181,7 @@ impl Tract {
         &self,
         tools: impl IntoIterator<Item = T>,
     ) -> Result<Commit> {
-        Ok(self.repo().set_tools(self.branch_ref(), schemas::all(tools)?).await?)
-    }
-
-    /// Sets no tools: those that were active are so no more. As [`set_tools`](Self::set_tools) with
-    /// none.
-    ///
-    /// # Errors
-    /// What the store says.
-    pub async fn clear_tools(&self) -> Result<Commit> {
-        self.set_tools(std::iter::empty::<ToolSchema>()).await
+        Ok(self.repo().set_tools(self.branch(), schemas::all(tools)?).await?)
     }
 
     /// Carries out any request on this handle's branch.
@@ -215,6 +189,6 @@ impl Tract {
     /// # Errors
     /// What the planner of the request refuses, and what the store says.
     pub async fn record(&self, request: Request) -> Result<Commit> {
-        Ok(self.repo().write_one(self.branch_ref(), request).await?)
+        Ok(self.repo().write_one(self.branch(), request).await?)
     }
 }

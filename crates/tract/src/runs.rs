@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tract_core::ChatModel;
 use tract_run::{Agent, ReplayReport};
-use tract_tools::{Registry, Session};
+use tract_tools::Registry;
 
 use crate::error::Result;
 use crate::handle::Tract;
@@ -35,27 +35,14 @@ impl Tract {
     /// }
     /// let tract = tract::open("memory:").await?;
     /// let agent = tract.agent(Arc::new(Clerk), Registry::builder().tool(Add).build()?);
-    /// let report = agent.run(Some(Draft::user("1 + 2?"))).await?;
+    /// let report = agent.run("1 + 2?").await?;
     /// assert_eq!(report.text, "The sum is 3.");
     /// assert_eq!(tract.compile().await?.message_count(), 4);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # }).unwrap();
     /// ```
     pub fn agent(&self, model: Arc<dyn ChatModel>, tools: Registry) -> Agent {
-        Agent::new(self.repo().clone(), self.branch_ref().clone(), model, tools)
-    }
-
-    /// Puts a session to what the tools remember at a revision.
-    ///
-    /// # Errors
-    /// As [`resolve`](Self::resolve), and when a slice does not hold what its type reads.
-    pub async fn load_session(
-        &self,
-        revision: impl Into<Revision>,
-        session: &Session,
-    ) -> Result<()> {
-        let head = self.resolve(revision).await?;
-        Ok(tract_run::load_session(self.repo(), Some(head), session).await?)
+        Agent::new(self.repo().clone(), self.branch().clone(), model, tools)
     }
 
     /// Runs the conversation at a revision again, against its own replies and results, and says

@@ -75,15 +75,15 @@ fn tools_come_in_any_shape_and_are_kept() {
         let tract = tract::open("memory:").await?;
         let text = r#"{ "name": "b", "input_schema": {"type": "object"} }"#;
         tract.set_tools([text]).await?;
-        assert_eq!(&*tract.tools().await?[0].schema, text);
+        assert_eq!(&*tract.tools().in_force().await?[0].schema, text);
         let value = serde_json::json!({"type": "function", "function": {"name": "a"}});
         let set = tract.set_tools([value]).await?;
-        assert_eq!(tract.get_commit_tools(&set).await?[0].name, "a");
-        let diff = tract.tools_diff("main~1", "main").await?;
+        assert_eq!(tract.tools().own(&set).await?[0].name, "a");
+        let diff = tract.tools().diff("main~1", "main").await?;
         assert_eq!(diff.changes.len(), 2);
         tract.set_tools(Vec::<&str>::new()).await?;
-        assert!(tract.tools().await?.is_empty());
-        assert_eq!(tract.tool_history("a").await?.len(), 1);
+        assert!(tract.tools().in_force().await?.is_empty());
+        assert_eq!(tract.tools().history("a").await?.len(), 1);
         let error = tract.set_tools(["[]"]).await.expect_err("a list is no schema");
         assert_eq!(error.code(), "invalid_json");
         Ok(())
@@ -100,15 +100,15 @@ fn a_commit_reports_only_tools_that_it_was_given() {
         let schema = tract::ToolSchema::parse(r#"{"name":"a"}"#)?;
         let given = tract.commit(Draft::user("given").tools(vec![schema])).await?;
         let after = tract.user("after").await?;
-        assert_eq!(names(tract.get_commit_tools(&given).await?), ["a"]);
-        assert!(tract.get_commit_tools(&after).await?.is_empty());
+        assert_eq!(names(tract.tools().own(&given).await?), ["a"]);
+        assert!(tract.tools().own(&after).await?.is_empty());
         // They stay in force, for nothing was set to come back.
-        assert_eq!(names(tract.tools_at(&after).await?), ["a"]);
+        assert_eq!(names(tract.tools().at(&after).await?), ["a"]);
         assert_eq!(tract.compile().await?.tools().len(), 1);
 
         tract.set_tools([r#"{"name":"b"}"#]).await?;
         let after = tract.user("after a set").await?;
-        assert_eq!(names(tract.get_commit_tools(&after).await?), ["b"]);
+        assert_eq!(names(tract.tools().own(&after).await?), ["b"]);
         Ok(())
     });
 }
@@ -120,7 +120,7 @@ fn open_calls_are_those_that_nothing_answers() {
         let draft = Draft::assistant("").call("c1", "grep", "{}").call("c2", "cat", "{}");
         tract.commit(draft).await?;
         tract.tool_result("c2", "ok").await?;
-        let open = tract.open_calls().await?;
+        let open = tract.turns().open_calls().await?;
         assert_eq!(open.iter().map(|call| call.name.as_str()).collect::<Vec<_>>(), ["grep"]);
         let error = tract.tool_result("c9", "?").await.expect_err("no such call");
         assert_eq!(error.code(), "no_open_call");
@@ -219,8 +219,8 @@ fn cleared_tools_are_no_longer_in_force() {
     tract::block_on(async {
         let tract = tract::open("memory:").await.unwrap();
         tract.set_tools([r#"{"name":"f","parameters":{"type":"object"}}"#]).await.unwrap();
-        assert_eq!(tract.tools().await.unwrap().len(), 1);
-        tract.clear_tools().await.unwrap();
-        assert!(tract.tools().await.unwrap().is_empty());
+        assert_eq!(tract.tools().in_force().await.unwrap().len(), 1);
+        tract.tools().clear().await.unwrap();
+        assert!(tract.tools().in_force().await.unwrap().is_empty());
     });
 }

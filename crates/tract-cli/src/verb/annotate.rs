@@ -10,6 +10,7 @@ use crate::context::Context;
 use crate::failure::Outcome;
 use crate::input;
 use crate::render;
+use crate::revisions::resolve_all;
 
 /// Set how much messages matter: skip, normal, important or pinned.
 ///
@@ -39,7 +40,7 @@ pub(crate) struct Annotate {
 pub(crate) async fn run(context: &mut Context<'_>, annotate: Annotate) -> Outcome<()> {
     let tract = context.open().await?;
     let request = Request::Annotate {
-        targets: tract.resolve_all(&annotate.targets).await?,
+        targets: resolve_all(&tract, &annotate.targets).await?,
         priority: annotate.priority.into(),
         reason: annotate.reason,
         retention: annotate.retention,

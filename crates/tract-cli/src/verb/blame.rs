@@ -61,7 +61,7 @@ pub(crate) async fn run(context: &mut Context<'_>, blame: Blame) -> Outcome<()> 
         for entry in entries {
             versions.push(tract.show(entry.version).await?);
         }
-        lines.extend(tract.describe(&versions).await?);
+        lines.extend(tract::engine::describe(tract.repo(), &versions).await?);
     }
     for (entry, line) in entries.iter().zip(lines) {
         let kind = entry.kind.as_ref().map_or("", Kind::as_str);

@@ -97,7 +97,7 @@ pub(super) async fn make(
     from: &str,
     checkout: bool,
 ) -> Outcome<()> {
-    let commit = tract.branch(name, from).await?;
+    let commit = tract.branches().create(name, from).await?;
     if checkout {
         tract.checkout(name).await?;
     }
@@ -141,7 +141,7 @@ async fn delete(context: &mut Context<'_>, tract: &Tract, names: &[String]) -> O
 }
 
 async fn list(context: &mut Context<'_>, tract: &Tract, asked: &Branch) -> Outcome<()> {
-    let all = tract.branches().await?;
+    let all = tract.branches().list().await?;
     let is_empty = all.is_empty();
     let listed = |branch: &BranchHead| {
         asked.list.is_empty() || asked.list.iter().any(|pattern| fits(pattern, &branch.name))
@@ -193,7 +193,7 @@ async fn print(
             None => tract.repo().require_commit(branch.head).await?,
         });
     }
-    let lines = tract.describe(&commits).await?;
+    let lines = tract::engine::describe(tract.repo(), &commits).await?;
     let widths = rows.iter().map(|(branch, _)| escape::width(&escape::line(&branch.name)));
     let columns = context.out.columns();
     // A long name takes the room of its own text, not that of all others.

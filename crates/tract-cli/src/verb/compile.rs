@@ -75,7 +75,7 @@ pub(crate) async fn run(context: &mut Context<'_>, compile: Compile) -> Outcome<
     let tract = context.open().await?;
     let revision = compile.revision.as_str();
     let compiled = match compile.at {
-        Some(at) => tract.compile_at_time(revision, at).await?,
+        Some(at) => tract.repo().compile_at_time(tract.resolve(revision).await?, at).await?,
         None => tract.compile_at(revision).await?,
     };
     let mut options = FormOptions::new();

@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::failure::Outcome;
 use crate::input;
 use crate::render;
+use crate::revisions::{resolve_all, resolve_optional};
 
 /// Replace messages with one summary.
 ///
@@ -50,11 +51,11 @@ pub(crate) async fn run(context: &mut Context<'_>, compress: Compress) -> Outcom
     let tract = context.open().await?;
     let select = if compress.targets.is_empty() {
         Selection::Range {
-            from: tract.resolve_optional(compress.from.as_deref()).await?,
-            to: tract.resolve_optional(compress.to.as_deref()).await?,
+            from: resolve_optional(&tract, compress.from.as_deref()).await?,
+            to: resolve_optional(&tract, compress.to.as_deref()).await?,
         }
     } else {
-        Selection::Targets(tract.resolve_all(&compress.targets).await?)
+        Selection::Targets(resolve_all(&tract, &compress.targets).await?)
     };
     let body = Body::text(input::text_or_stdin(compress.content)?);
     let content = match compress.voice {

@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
 use crate::render::{count, number, short};
+use crate::revisions::{resolve_all, resolve_optional};
 use crate::style::{DIM, Styled};
 
 /// Summarize the results of tool calls, one by one.
@@ -73,9 +74,9 @@ pub(crate) async fn run(context: &mut Context<'_>, asked: CompressToolCalls) -> 
     let tract = context.open().await?;
     let mut options = engine::CompressToolCalls::new();
     options.query.names.clone_from(&asked.name);
-    options.query.after = tract.resolve_optional(asked.after.as_deref()).await?;
+    options.query.after = resolve_optional(&tract, asked.after.as_deref()).await?;
     if !asked.targets.is_empty() {
-        options = options.commits(tract.resolve_all(&asked.targets).await?);
+        options = options.commits(resolve_all(&tract, &asked.targets).await?);
     }
     let mut how = Summarize::new();
     how.instructions.clone_from(&asked.instructions);

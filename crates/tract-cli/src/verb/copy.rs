@@ -111,7 +111,7 @@ async fn checked(to: &Tract) -> Outcome<VerifyReport> {
         watched.set_length(progress.commits as u64);
         watched.set_position(progress.commits_done as u64);
     });
-    let report = to.verify_with(&VerifyOptions::new().progress(progress)).await;
+    let report = tract::engine::verify(to.repo(), &VerifyOptions::new().progress(progress)).await;
     bar.finish_and_clear();
     Ok(report?)
 }

@@ -56,7 +56,8 @@ async fn in_editor(
     target: CommitId,
 ) -> Outcome<Option<String>> {
     let commit = tract.repo().require_commit(target).await?;
-    let before = tract.content_of(&commit).await?.map(|content| content.text()).unwrap_or_default();
+    let before =
+        tract.repo().content(&commit).await?.map(|content| content.text()).unwrap_or_default();
     let after = editor::edit(&before)?;
     if after == before {
         context.out.say("the text is as it was; nothing was changed");

@@ -37,7 +37,7 @@ pub(crate) async fn run(context: &mut Context<'_>, expand: Expand) -> Outcome<()
         // What reads as it came is its own original.
         None => {
             let commit = tract.show(id).await?;
-            tract.content_of(&commit).await?.ok_or_else(|| {
+            tract.repo().content(&commit).await?.ok_or_else(|| {
                 Failure::no("no_message", format!("{} has no message", id.short()))
                     .note("`tract show` prints what it does")
             })?

@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use tract::engine::Export as Lines;
+use tract::engine::{self, Export as Lines, ExportOptions};
 
 use crate::context::Context;
 use crate::escape;
@@ -30,7 +30,7 @@ pub(crate) struct Export {
 
 pub(crate) async fn run(context: &mut Context<'_>, export: Export) -> Outcome<()> {
     let tract = context.open().await?;
-    let mut lines = tract.export().await?;
+    let mut lines = engine::export(tract.repo(), &ExportOptions::new()).await?;
     let Some(path) = export.output.filter(|path| !input::is_stdin(path)) else {
         while let Some(line) = lines.next_line().await? {
             context.out.raw(&line)?;

@@ -209,12 +209,12 @@ async fn heads(tract: &Tract, grep: &Grep) -> Outcome<Vec<(String, CommitId)>> {
         let head = tract.head().await?;
         return Ok(head.map(|head| (tract.branch_name().to_owned(), head)).into_iter().collect());
     }
-    let ids = tract.resolve_all(&grep.revisions).await?;
+    let ids = crate::revisions::resolve_all(&tract, &grep.revisions).await?;
     Ok(grep.revisions.iter().cloned().zip(ids).collect())
 }
 
 async fn branches(tract: &Tract) -> Outcome<Vec<(String, CommitId)>> {
-    let branches = tract.branches().await?;
+    let branches = tract.branches().list().await?;
     Ok(branches.into_iter().map(|branch| (branch.name, branch.head)).collect())
 }
 

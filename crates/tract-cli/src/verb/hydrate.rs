@@ -223,7 +223,7 @@ async fn catalog(context: &mut Context<'_>, asked: &Hydrate) -> Outcome<Catalog>
     }
     if asked.pinned {
         let tract = context.open().await?;
-        builder = builder.policy(tract.pin_gate(&asked.server, &definitions).await?);
+        builder = builder.policy(tract.pins().gate(&asked.server, &definitions).await?);
     }
     let registry = builder.build().map_err(|error| {
         let failure = Failure::usage(error.to_string());

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use clap::{Args, ValueEnum};
-use tract::engine::LogLine;
 use tract::engine::graph::{GraphRow, Layout};
+use tract::engine::{LogLine, LogPages};
 use tract::{Commit, CommitId, Kind, Priority, RefName, RefTarget, Tract};
 
 use crate::context::Context;
@@ -12,6 +12,7 @@ use crate::escape;
 use crate::failure::Outcome;
 use crate::input;
 use crate::render::{self, count};
+use crate::revisions::resolve_all;
 use crate::style::{self, BOLD, DIM, ID, REF, Styled};
 
 /// List commits, newest first.
@@ -143,7 +144,10 @@ pub(crate) async fn run(context: &mut Context<'_>, log: Log) -> Outcome<()> {
     let graph = log.graph || (several && !log.is_filtered());
     // What a filter leaves out does not count, so that all has to be read.
     let read = if log.is_filtered() { usize::MAX } else { limit };
-    let mut pages = tract.log_pages(&heads, log.graph || several, read).await?;
+    let mut pages = match heads.as_slice() {
+        [head] if !log.graph => LogPages::line(tract.repo(), *head, read),
+        heads => LogPages::all(tract.repo(), heads, read).await?,
+    };
     let numbers = match (context.out.is_json() || log.oneline, heads.as_slice()) {
         (false, [head]) => numbers(&tract, *head).await?,
         _ => HashMap::new(),
@@ -208,7 +212,7 @@ async fn found(
     if log.tool.is_none() {
         commits.truncate(most);
     }
-    let lines = tract.describe(&commits).await?;
+    let lines = tract::engine::describe(tract.repo(), &commits).await?;
     let called = |(_, line): &(Commit, LogLine)| {
         log.tool.as_ref().is_none_or(|tool| line.tool_names.contains(tool))
     };
@@ -228,12 +232,12 @@ async fn numbers(tract: &Tract, head: CommitId) -> Outcome<HashMap<CommitId, usi
 async fn heads(tract: &Tract, log: &Log) -> Outcome<Vec<CommitId>> {
     let mut heads = Vec::new();
     if log.all {
-        heads.extend(tract.branches().await?.into_iter().map(|branch| branch.head));
+        heads.extend(tract.branches().list().await?.into_iter().map(|branch| branch.head));
     } else if log.revisions == ["HEAD"] {
         // A branch without commits is no error: there is nothing to show yet.
         heads.extend(tract.head().await?);
     } else {
-        heads = tract.resolve_all(&log.revisions).await?;
+        heads = resolve_all(tract, &log.revisions).await?;
     }
     let mut seen = std::collections::HashSet::new();
     heads.retain(|head| seen.insert(*head));

@@ -189,7 +189,7 @@ async fn import(
     let found = definitions("", server)?;
     let mut tools = Vec::new();
     if !only {
-        for tool in tract.tools().await? {
+        for tool in tract.tools().in_force().await? {
             if !found.iter().any(|new| new.name() == tool.name) {
                 tools.push(ToolSchema::parse(&tool.schema)?);
             }

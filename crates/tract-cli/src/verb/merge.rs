@@ -111,17 +111,17 @@ pub(crate) async fn run(context: &mut Context<'_>, merge: Merge) -> Outcome<()> 
     let resolutions = Resolutions::read(merge.resolve.as_deref(), side)?;
     let asked = resolutions.clone();
     options = options.resolve(move |conflict| asked.answer(conflict));
-    let source = merge.source.as_str();
-    let mut merged = tract.preview_merge(source, &options).await;
+    let source = tract.resolve(merge.source.as_str()).await?;
+    let mut merged = tract.repo().preview_merge(tract.branch(), source, &options).await;
     if merged.is_ok() {
         resolutions.check_all_used()?;
         if !merge.dry_run {
-            merged = tract.merge_with(source, &options).await;
+            merged = tract.repo().merge(tract.branch(), source, &options).await;
         }
     }
     match merged {
         Ok(merged) => report(context, &tract, &merge, &merged).await,
-        Err(error) => refused(context, &tract, &merge, error).await,
+        Err(error) => refused(context, &tract, &merge, error.into()).await,
     }
 }
 
@@ -171,7 +171,8 @@ async fn refused(
         },
         _ => return Err(error.into()),
     };
-    let described = tract.describe_conflicts(merge.source.as_str(), &conflicts).await?;
+    let (ours, theirs) = (tract.head().await?, tract.resolve(merge.source.as_str()).await?);
+    let described = tract.repo().describe_conflicts(ours, theirs, &conflicts).await?;
     if context.out.is_json() {
         if !merge.dry_run {
             return Err(error.into());

@@ -127,11 +127,11 @@ pub(crate) async fn run(context: &mut Context<'_>, pending: Pending) -> Outcome<
     let decided = match pending.command.unwrap_or(PendingVerb::List) {
         PendingVerb::List => return list(context, &tract).await,
         PendingVerb::Show { id } => return show(context, &tract, &id).await,
-        PendingVerb::Approve { id } => tract.approve(&id).await?,
-        PendingVerb::Reject { id, reason } => tract.reject(&id, reason).await?,
+        PendingVerb::Approve { id } => tract.pending().approve(&id).await?,
+        PendingVerb::Reject { id, reason } => tract.pending().reject(&id, reason).await?,
         PendingVerb::Edit { id, text } => {
             let text = input::replacement(text)?;
-            tract.edit_pending(&id, text).await?
+            tract.pending().edit(&id, text).await?
         }
         PendingVerb::Summarize { id, command, instructions, keep, timeout } => {
             let Some(command) = command.or_else(|| context.global.summarizer.clone()) else {
@@ -144,7 +144,7 @@ pub(crate) async fn run(context: &mut Context<'_>, pending: Pending) -> Outcome<
             let hooks = Hooks::new()
                 .summarizer(CommandSummarizer::new(command))
                 .summary_limit(Duration::from_secs(timeout));
-            tract.with_hooks(hooks).summarize_pending(&id, &how).await?
+            tract.with_hooks(hooks).pending().summarize(&id, &how).await?
         }
     };
     print_decision(context, &decided)?;
@@ -161,7 +161,7 @@ async fn next_step(
         return Ok(());
     }
     let branch = decided.branch.branch_name().unwrap_or(decided.branch.as_str());
-    let all = tract.pending().await?;
+    let all = tract.pending().list().await?;
     let left = all.iter().filter(|waits| waits.branch == decided.branch).count();
     if left > 0 {
         let left = count(left, "pending approval");
@@ -183,7 +183,7 @@ async fn next_step(
 }
 
 async fn list(context: &mut Context<'_>, tract: &Tract) -> Outcome<()> {
-    let all = tract.pending().await?;
+    let all = tract.pending().list().await?;
     for waits in &all {
         if context.out.is_json() {
             context.out.json(&document(waits, false))?

@@ -68,7 +68,7 @@ pub(crate) async fn run(
         PinAction::Check => context.open().await?,
         PinAction::Pin | PinAction::Trust => context.open_or_create().await?,
     };
-    let pins = tract.pins().await?;
+    let pins = tract.pins().all().await?;
     let mut approved = Vec::new();
     let mut refused = 0;
     for definition in &found {
@@ -89,7 +89,7 @@ pub(crate) async fn run(
         }
         tell(context, &source.server, definition, status, &approval)?;
     }
-    tract.pin(approved).await?;
+    tract.pins().approve(approved).await?;
     if deed == PinAction::Check {
         missing_pins(context, &source, &found, &pins)?;
     }
@@ -116,9 +116,9 @@ pub(crate) async fn policy(context: &mut Context<'_>, wanted: Option<PinPolicy>)
         None => context.open().await?,
     };
     if let Some(policy) = wanted {
-        tract.set_pin_policy(policy).await?;
+        tract.pins().set_policy(policy).await?;
     }
-    let stated = tract.pin_policy().await?;
+    let stated = tract.pins().policy().await?;
     let policy = stated.unwrap_or_default();
     if context.out.is_json() {
         return context.out.json(&PolicyDocument { policy, stated: stated.is_some() });

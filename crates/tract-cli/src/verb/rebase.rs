@@ -212,7 +212,7 @@ pub(crate) async fn rebase(context: &mut Context<'_>, asked: Rebase) -> Outcome<
 
 pub(crate) async fn cherry_pick(context: &mut Context<'_>, asked: CherryPick) -> Outcome<()> {
     let here = context.open().await?;
-    let commits = here.resolve_all(&asked.commits).await?;
+    let commits = crate::revisions::resolve_all(&here, &asked.commits).await?;
     let from = common_branch(&here, &asked.commits).await?;
     let tract = on_branch(here, asked.onto.as_deref()).await?;
     carry_out(context, &tract, &Request::Pick { commits, from }, asked.dry_run).await
@@ -220,7 +220,7 @@ pub(crate) async fn cherry_pick(context: &mut Context<'_>, asked: CherryPick) ->
 
 pub(crate) async fn drop(context: &mut Context<'_>, asked: Drop) -> Outcome<()> {
     let tract = context.open().await?;
-    let commits = tract.resolve_all(&asked.commits).await?;
+    let commits = crate::revisions::resolve_all(&tract, &asked.commits).await?;
     carry_out(context, &tract, &Request::Drop { commits }, asked.dry_run).await
 }
 
@@ -270,7 +270,7 @@ async fn common_branch(tract: &Tract, revisions: &[String]) -> Outcome<Option<Co
     if !revisions.iter().all(|revision| base(revision) == first) {
         return Ok(None);
     }
-    let branches = tract.branches().await?;
+    let branches = tract.branches().list().await?;
     let named = branches.into_iter().find(|branch| branch.name == first);
     Ok(named.map(|branch| branch.head))
 }
@@ -282,8 +282,8 @@ async fn carry_out(
     dry_run: bool,
 ) -> Outcome<()> {
     let rebased = match dry_run {
-        true => tract.preview_rebase(request).await?,
-        false => tract.rebase_with(request).await?,
+        true => tract.repo().preview_rebase(tract.branch(), request).await?,
+        false => tract.repo().rebase(tract.branch(), request).await?,
     };
     if context.out.is_json() {
         let made = rebased.made.iter();

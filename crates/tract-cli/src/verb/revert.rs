@@ -7,6 +7,7 @@ use super::CommitArgs;
 use crate::context::Context;
 use crate::failure::Outcome;
 use crate::render;
+use crate::revisions::resolve_all;
 
 /// Revert what commits changed, with a new commit.
 ///
@@ -30,7 +31,7 @@ pub(crate) struct Revert {
 pub(crate) async fn run(context: &mut Context<'_>, revert: Revert) -> Outcome<()> {
     let tract = context.open().await?;
     let request = Request::Revert {
-        targets: tract.resolve_all(&revert.targets).await?,
+        targets: resolve_all(&tract, &revert.targets).await?,
         cascade: revert.cascade,
         details: revert.said.details()?,
     };

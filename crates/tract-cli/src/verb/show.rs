@@ -41,7 +41,7 @@ pub(crate) async fn run(context: &mut Context<'_>, show: Show) -> Outcome<()> {
     let id = tract.resolve(show.revision.as_str()).await?;
     let commit = tract.repo().require_commit(id).await?;
     if context.out.is_json() {
-        let content = tract.content_of(&commit).await?;
+        let content = tract.repo().content(&commit).await?;
         let raw = |text: String| RawValue::from_string(text).map_err(Failure::json);
         let blob = match &content {
             Some(content) => Some(raw(content.to_blob().map_err(tract::Error::from)?)?),
@@ -57,11 +57,11 @@ pub(crate) async fn run(context: &mut Context<'_>, show: Show) -> Outcome<()> {
 
 /// Returns what a commit says, or what it changed, as lines for people.
 pub(super) async fn changes(tract: &Tract, commit: &Commit) -> Outcome<Vec<String>> {
-    let content = tract.content_of(commit).await?;
+    let content = tract.repo().content(commit).await?;
     match (&commit.op, &content) {
         (Op::Edit { target }, Some(content)) => {
             let before = tract.repo().require_commit(*target).await?;
-            let before = tract.content_of(&before).await?;
+            let before = tract.repo().content(&before).await?;
             let before = before.as_ref().map(plain).unwrap_or_default();
             Ok(compare(&before, &plain(content)))
         }
@@ -121,7 +121,7 @@ async fn head(out: &mut Output, tract: &Tract, commit: &Commit) -> Outcome<()> {
             fact(name, escape::line(json.as_str()).into_owned())?;
         }
     }
-    let own = tract.get_commit_tools(commit.id()).await?;
+    let own = tract.tools().own(commit.id()).await?;
     if !own.is_empty() {
         let names: Vec<&str> = own.iter().map(|tool| &*tool.name).collect();
         fact("tools", listed(&names))?;
@@ -197,9 +197,9 @@ fn compare(before: &str, after: &str) -> Vec<String> {
 }
 
 async fn tools(tract: &Tract, commit: &Commit) -> Outcome<Vec<String>> {
-    let after = tract.tools_at(commit.id()).await?;
+    let after = tract.tools().at(commit.id()).await?;
     let found = match commit.parent() {
-        Some(parent) => tract.tools_diff(parent, commit.id()).await?,
+        Some(parent) => tract.tools().diff(parent, commit.id()).await?,
         None => tract::engine::tool_diff(&[], &after, &tract::engine::no_schema_diff),
     };
     let mut lines: Vec<String> = found.lines().iter().map(super::diff::styled).collect();

@@ -26,7 +26,7 @@ struct Stats<'a> {
 
 pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
     let tract = context.open().await?;
-    let found = tract.stats().await?;
+    let found = tract.store().stats(tract.repo().name()).await?;
     let stats = Stats {
         store: tract.store().backend(),
         repo: &context.global.repo,

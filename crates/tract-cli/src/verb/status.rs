@@ -45,6 +45,7 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
     let head = tract.head().await?;
     let compiled = tract.compile().await?;
     let open: Vec<OpenCall> = tract
+        .turns()
         .open_calls()
         .await?
         .into_iter()
@@ -52,6 +53,7 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
         .collect();
     let pending: Vec<PendingLine> = tract
         .pending()
+        .list()
         .await?
         .into_iter()
         .map(|waits| PendingLine {
@@ -83,7 +85,7 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
     let branch = Styled(REF, escape::line(tract.branch_name()).into_owned());
     let Some(head) = head else {
         context.out.line(format_args!("on {branch}, no commits yet"))?;
-        let branches = tract.branches().await?.len();
+        let branches = tract.branches().list().await?.len();
         let next = match branches {
             0 => "tract commit user \"Hello\", or tract import FILE".to_owned(),
             n => format!("tract branch lists {}", count(n, "branch")),

@@ -63,7 +63,7 @@ impl Summarization {
 pub(crate) async fn run(context: &mut Context<'_>, asked: Summarization) -> Outcome<()> {
     let tract = context.open().await?;
     if asked.off {
-        tract.configure_tool_summarization(None::<ToolSummarization>).await?;
+        tract.repo().configure_tool_summarization(None).await?;
     } else if asked.sets() {
         let mut config = ToolSummarization::new();
         for tool in &asked.tool {
@@ -78,7 +78,7 @@ pub(crate) async fn run(context: &mut Context<'_>, asked: Summarization) -> Outc
         config.target_tokens = asked.target;
         config.must_keep = asked.keep;
         config.with_context = asked.with_context;
-        tract.configure_tool_summarization(config).await?;
+        tract.repo().configure_tool_summarization(Some(&config)).await?;
         if context.global.summarizer.is_none() {
             context.out.say(
                 "summaries are written by the model of `tract chat` and `tract run`; for other \
@@ -86,7 +86,7 @@ pub(crate) async fn run(context: &mut Context<'_>, asked: Summarization) -> Outc
             );
         }
     }
-    let config = tract.tool_summarization().await?;
+    let config = tract.repo().tool_summarization().await?;
     if context.out.is_json() {
         return context.out.json(&config);
     }

@@ -47,10 +47,10 @@ pub(crate) async fn run(context: &mut Context<'_>, tag: Tag) -> Outcome<()> {
     }
     let tags = match tag.name {
         Some(name) => {
-            let commit = tract.tag(&name, tag.revision.as_str()).await?;
+            let commit = tract.tags().create(&name, tag.revision.as_str()).await?;
             vec![(name, commit)]
         }
-        None => tract.tags().await?,
+        None => tract.tags().list().await?,
     };
     for (name, commit) in &tags {
         if context.out.is_json() {

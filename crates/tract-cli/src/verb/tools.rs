@@ -237,14 +237,14 @@ async fn list(context: &mut Context<'_>) -> Outcome<()> {
     let tract = context.open().await?;
     let mut found = Vec::new();
     for name in tract.store().tool_names(tract.repo().name()).await? {
-        found.extend(tract.tool_history(&name).await?);
+        found.extend(tract.tools().history(&name).await?);
     }
     definitions(context, &found)
 }
 
 async fn history(context: &mut Context<'_>, name: &str) -> Outcome<()> {
     let tract = context.open().await?;
-    let found = tract.tool_history(name).await?;
+    let found = tract.tools().history(name).await?;
     if found.is_empty() {
         return Err(unknown(&tract, name).await?);
     }
@@ -290,9 +290,9 @@ async fn unknown(tract: &Tract, name: &str) -> Outcome<Failure> {
 
 async fn show(context: &mut Context<'_>, tool: &str) -> Outcome<()> {
     let tract = context.open().await?;
-    let mut found = tract.tool_history(tool).await?;
+    let mut found = tract.tools().history(tool).await?;
     if found.is_empty() {
-        found = tract.tools_by_prefix(tool).await?;
+        found = tract.tools().by_prefix(tool).await?;
     }
     if found.is_empty() {
         return Err(unknown(&tract, tool).await?);
@@ -338,9 +338,9 @@ fn one_line(text: &str) -> Outcome<String> {
 async fn of(context: &mut Context<'_>, revision: &str, only_own: bool) -> Outcome<()> {
     let tract = context.open().await?;
     let tools = if only_own {
-        tract.get_commit_tools(revision).await?
+        tract.tools().own(revision).await?
     } else {
-        tract.tools_at(revision).await?
+        tract.tools().at(revision).await?
     };
     if context.out.is_json() {
         let schemas: Vec<&str> = tools.iter().map(|tool| &*tool.schema).collect();
@@ -363,7 +363,7 @@ async fn of(context: &mut Context<'_>, revision: &str, only_own: bool) -> Outcom
     let said = count(tools.len(), "tool");
     let said = match only_own {
         true => format!("{said} of its own at"),
-        false if !tools.is_empty() && tract.get_commit_tools(revision).await?.is_empty() => {
+        false if !tools.is_empty() && tract.tools().own(revision).await?.is_empty() => {
             format!("{said} of an earlier commit in force at")
         }
         false => format!("{said} in force at"),
@@ -374,7 +374,7 @@ async fn of(context: &mut Context<'_>, revision: &str, only_own: bool) -> Outcom
 
 async fn compare(context: &mut Context<'_>, before: &str, after: &str) -> Outcome<()> {
     let tract = context.open().await?;
-    let found = tract.tools_diff(before, after).await?;
+    let found = tract.tools().diff(before, after).await?;
     if context.out.is_json() {
         return context.out.json(&DiffDocument {
             tools: diff::tool_lines(&found),

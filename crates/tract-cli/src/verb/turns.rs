@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;
 use crate::render::{count, number, short};
+use crate::revisions::resolve_optional;
 use crate::style::{DIM, Styled, WARN};
 
 /// List tool turns, oldest first: calls with their results.
@@ -45,12 +46,13 @@ pub(crate) async fn run(context: &mut Context<'_>, turns: Turns) -> Outcome<()> 
     let tract = context.open().await?;
     let mut query = ToolQuery::new().hidden(turns.hidden);
     query.names = turns.name;
-    query.after = tract.resolve_optional(turns.after.as_deref()).await?;
+    query.after = resolve_optional(&tract, turns.after.as_deref()).await?;
     // A branch without commits has no turns; it is no unknown revision.
     let found = if turns.revision == "HEAD" && tract.head().await?.is_none() {
-        tract.find_tool_turns(&query).await?
+        tract.turns().find(&query).await?
     } else {
-        tract.find_tool_turns_at(turns.revision.as_str(), &query).await?
+        let head = tract.resolve(turns.revision.as_str()).await?;
+        tract.repo().find_tool_turns(Some(head), &query).await?
     };
     let (mut number_of, mut tokens) = (0, 0);
     for turn in found {

@@ -66,7 +66,7 @@ async fn verified(context: &mut Context<'_>, verify: Verify) -> Outcome<()> {
         watched.set_position(progress.commits_done as u64);
     });
     let options = VerifyOptions::new().repair(verify.repair).progress(progress);
-    let report = tract.verify_with(&options).await;
+    let report = tract::engine::verify(tract.repo(), &options).await;
     bar.finish_and_clear();
     let report = report?;
     if context.out.is_json() {

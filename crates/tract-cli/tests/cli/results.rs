@@ -29,7 +29,7 @@ pub(crate) fn defer_by(place: &Workspace, text: &str, handler: &str, reason: &st
         let tract = OpenOptions::new().open(&url).await?.with_hooks(hooks);
         let error = tract.tool_result("c3", text).await.expect_err("it waits");
         assert_eq!(error.code(), "deferred");
-        let id = tract.pending().await?.remove(0).id;
+        let id = tract.pending().list().await?.remove(0).id;
         tract.store().close().await?;
         Ok::<_, tract::Error>(id)
     })
@@ -102,7 +102,7 @@ fn an_edit_that_waits_does_not_replace_a_later_edit() {
         let tract = OpenOptions::new().open(&url).await?.with_hooks(hooks);
         let error = tract.edit("HEAD#1", "deferred").await.expect_err("it waits");
         assert_eq!(error.code(), "deferred");
-        let id = tract.pending().await?.remove(0).id;
+        let id = tract.pending().list().await?.remove(0).id;
         tract.store().close().await?;
         Ok::<_, tract::Error>(id)
     })

@@ -343,6 +343,30 @@ impl Deref for Commit {
     }
 }
 
+/// One line: the first digits of the id, the operation, the kind of its content, and the commit's own line for the
+/// log where it has one.
+///
+/// ```
+/// use tract_core::{By, Commit, CommitRecord, Op};
+/// let mut record = CommitRecord::new(Op::Note, By::User);
+/// record.message = Some("before the trip".to_owned());
+/// let commit = Commit::seal(record)?;
+/// assert_eq!(commit.to_string(), format!("{} note: before the trip", commit.id().short()));
+/// # Ok::<(), tract_core::RecordError>(())
+/// ```
+impl fmt::Display for Commit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.id.short(), self.op.name())?;
+        if let Some(kind) = &self.kind {
+            write!(f, " {}", kind.as_str())?;
+        }
+        match &self.message {
+            Some(message) => write!(f, ": {message}"),
+            None => Ok(()),
+        }
+    }
+}
+
 impl fmt::Debug for Commit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Commit({} {})", self.id.short(), self.op.name())

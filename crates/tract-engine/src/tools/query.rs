@@ -1,6 +1,6 @@
 //! Which tools are in force where, and which versions of a name there were.
 
-use tract_core::{ActiveTool, CommitId, ObjectId, ToolDefinition, ToolId, ToolSchema};
+use tract_core::{ActiveTool, CommitId, IdPrefix, ObjectId, ToolDefinition, ToolId, ToolSchema};
 
 use super::{SchemaDiff, ToolDiff, tool_diff};
 use crate::error::{Error, Result};
@@ -44,6 +44,21 @@ impl Repo {
     /// When the store fails.
     pub async fn tool_history(&self, name: &str) -> Result<Vec<ToolDefinition>> {
         Ok(self.store().tools_by_name(self.name(), name).await?)
+    }
+
+    /// Finds the definitions whose id begins with these digits, at most 64.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn tools_by_prefix(&self, digits: &str) -> Result<Vec<ToolDefinition>> {
+        let Some(prefix) = IdPrefix::new(digits) else { return Ok(Vec::new()) };
+        let found = self.store().resolve_prefix(self.name(), &prefix, 64).await?;
+        let tool = |object| match object {
+            ObjectId::Tool(id) => Some(id),
+            _ => None,
+        };
+        let ids: Vec<ToolId> = found.into_iter().filter_map(tool).collect();
+        Ok(self.store().tools(self.name(), &ids).await?.into_iter().flatten().collect())
     }
 
     /// Lists the names of all tools that were ever in force, sorted.

@@ -55,7 +55,7 @@ pub(super) async fn lines(tract: &Tract, steps: &[RebaseStep]) -> Outcome<Vec<Pl
 
 async fn describe(tract: &Tract, id: CommitId) -> Outcome<String> {
     let commit = tract.repo().require_commit(id).await?;
-    let lines = tract.describe(&[commit]).await?;
+    let lines = tract::engine::describe(tract.repo(), &[commit]).await?;
     Ok(lines.into_iter().next().map_or_else(String::new, |line| {
         escape::line(&format!("{} {}", line.label, line.text)).into_owned()
     }))

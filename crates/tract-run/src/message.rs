@@ -1,0 +1,34 @@
+//! What a run begins with.
+
+use tract_core::Draft;
+
+/// What [`Agent::run`](crate::Agent::run) begins with: a text, which the user says, a [`Draft`], or
+/// `None` to continue from the head of the branch.
+pub trait IntoMessage {
+    /// Makes the message to record first, if there is one.
+    fn into_message(self) -> Option<Draft>;
+}
+
+impl IntoMessage for &str {
+    fn into_message(self) -> Option<Draft> {
+        Some(Draft::user(self))
+    }
+}
+
+impl IntoMessage for String {
+    fn into_message(self) -> Option<Draft> {
+        Some(Draft::user(self))
+    }
+}
+
+impl IntoMessage for Draft {
+    fn into_message(self) -> Option<Draft> {
+        Some(self)
+    }
+}
+
+impl IntoMessage for Option<Draft> {
+    fn into_message(self) -> Option<Draft> {
+        self
+    }
+}
