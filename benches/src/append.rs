@@ -23,7 +23,7 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
         for tract in [&direct, &thread] {
             messages::fill(tract, 0, filled.max(1));
         }
-        let mut floor = crate::floor::sqlite(folders[2].path(), &direct);
+        let mut floor = tract_benches::bare::sqlite(folders[2].path(), &direct).unwrap();
         let mut left = filled;
         while left > 0 {
             floor.write(left.min(100)).unwrap();
@@ -117,7 +117,7 @@ fn computed(table: &mut Table, quick: bool) {
     let folders: Vec<_> = (0..2).map(|_| tempfile::tempdir_in(memory).unwrap()).collect();
     let tract = messages::open(folders[0].path(), WriteMode::InPlace);
     messages::fill(&tract, 0, 1);
-    let mut floor = crate::floor::sqlite(folders[1].path(), &tract);
+    let mut floor = tract_benches::bare::sqlite(folders[1].path(), &tract).unwrap();
     let each = if quick { 25 } else { 100 };
     let mut caches = vec![0_u64; CACHES / 8];
     let mut next = 10;

@@ -33,7 +33,7 @@ pub(crate) fn run(table: &mut Table, _quick: bool) {
     let tract = messages::open(folder.path(), WriteMode::InPlace);
     messages::fill(&tract, 0, 5_000);
     let raw = tempfile::tempdir().unwrap();
-    let mut floor = crate::floor::sqlite(raw.path(), &tract);
+    let mut floor = tract_benches::bare::sqlite(raw.path(), &tract).unwrap();
     (0..50).for_each(|_| floor.write(100).unwrap());
     messages::close(&tract);
     drop(tract);

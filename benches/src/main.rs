@@ -7,7 +7,6 @@
 mod append;
 mod cold;
 mod dispatch;
-mod floor;
 mod flush;
 mod hooks;
 mod hydrate;
@@ -70,6 +69,9 @@ fn main() {
             _ => {}
         }
     }
+    if arguments.first().is_some_and(|first| first == "engine") {
+        return engine(&arguments[1..]);
+    }
     if let Some(at) = arguments.iter().position(|argument| argument == "--slow-flush") {
         let (before, after) = arguments.split_at(at);
         let micros = after.get(1).map_or("nothing", String::as_str);
@@ -96,4 +98,35 @@ fn main() {
         }
     }
     table.print();
+}
+
+/// `engine URL [--messages N] [--json]`: one engine on this machine, next to its baseline.
+fn engine(arguments: &[String]) {
+    let mut arguments = arguments.iter();
+    let (mut url, mut messages, mut json) = (None, 1000, false);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--json" => json = true,
+            "--messages" => {
+                let number = arguments.next().and_then(|number| number.parse().ok());
+                messages = number.filter(|n| (20..=10_000_000).contains(n)).unwrap_or_else(|| {
+                    eprintln!("--messages takes a number from 20 to 10000000");
+                    std::process::exit(2)
+                });
+            }
+            _ => url = Some(argument),
+        }
+    }
+    let Some(url) = url else {
+        eprintln!("usage: cargo xtask bench engine URL [--messages N] [--json]");
+        std::process::exit(2)
+    };
+    match tract::block_on(tract_benches::engine::measure(url, messages)) {
+        Ok(report) if json => println!("{}", serde_json::to_string(&report).unwrap()),
+        Ok(report) => print!("{report}"),
+        Err(error) => {
+            eprintln!("{error}");
+            std::process::exit(1)
+        }
+    }
 }

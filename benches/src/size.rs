@@ -53,7 +53,7 @@ pub(crate) fn fork(table: &mut Table, _quick: bool) {
     messages::fill(&tract, 0, 5_000);
     let head = block_on(tract.head()).unwrap().unwrap();
     let raw = tempfile::tempdir().unwrap();
-    let mut floor = crate::floor::sqlite(raw.path(), &tract);
+    let mut floor = tract_benches::bare::sqlite(raw.path(), &tract).unwrap();
     let before = block_on(tract.store().stats(tract.repo().name())).unwrap();
     let (mut ours, mut floors) = (Vec::new(), Vec::new());
     for n in 0..50 {

@@ -120,9 +120,13 @@ fn deny() -> Outcome {
 
 fn bench(arguments: &[String]) -> Outcome {
     let mut all = vec!["run", "--release", "--quiet", "--package", "tract-benches"];
-    // What needs a server is built only when it is asked for.
-    if arguments.iter().any(|argument| matches!(argument.as_str(), "postgres" | "sessions")) {
+    // What needs a server, or is an experiment, is built only when it is asked for.
+    let named = |word: &str| arguments.iter().any(|argument| argument.starts_with(word));
+    if named("postgres") || named("sessions") {
         all.extend(["--features", "postgres"]);
+    }
+    if named("sled:") {
+        all.extend(["--features", "sled"]);
     }
     all.push("--");
     all.extend(arguments.iter().map(String::as_str));

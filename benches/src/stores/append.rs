@@ -16,7 +16,7 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
         for tract in [&direct, &thread] {
             messages::fill(tract, 0, filled.max(1));
         }
-        let mut floor = crate::floor::redb(folders[2].path(), &direct);
+        let mut floor = tract_benches::bare::redb(folders[2].path(), &direct).unwrap();
         (0..filled.div_ceil(100)).for_each(|_| floor.write(100).unwrap());
         let mut next = filled + 10;
         let each = if quick { 15 } else { 50 };

@@ -38,11 +38,11 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
         let bare = tempfile::tempdir().unwrap();
         let (bare_grouped, bare_alone) = match engine {
             "sqlite" => {
-                let mut floor = crate::floor::sqlite(bare.path(), &tract);
+                let mut floor = tract_benches::bare::sqlite(bare.path(), &tract).unwrap();
                 floors(each, |branches| floor.write_branches(branches, WRITERS as u32).unwrap())
             }
             _ => {
-                let mut floor = crate::floor::redb(bare.path(), &tract);
+                let mut floor = tract_benches::bare::redb(bare.path(), &tract).unwrap();
                 floors(each, |branches| floor.write_branches(branches, WRITERS as u32).unwrap())
             }
         };

@@ -20,12 +20,12 @@ pub(crate) fn run(table: &mut Table, _quick: bool) {
         let tract = open(engine, folder.path(), WriteMode::InPlace);
         let floor: Box<dyn Fn() -> u64> = match engine {
             "sqlite" => {
-                let mut floor = crate::floor::sqlite(raw.path(), &tract);
+                let mut floor = tract_benches::bare::sqlite(raw.path(), &tract).unwrap();
                 (0..=COMMITS / 100).for_each(|_| floor.write(100).unwrap());
                 Box::new(move || floor.walk(COMMITS).unwrap())
             }
             _ => {
-                let mut floor = crate::floor::redb(raw.path(), &tract);
+                let mut floor = tract_benches::bare::redb(raw.path(), &tract).unwrap();
                 (0..=COMMITS / 100).for_each(|_| floor.write(100).unwrap());
                 Box::new(move || floor.walk(COMMITS).unwrap())
             }

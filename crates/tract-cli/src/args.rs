@@ -156,8 +156,6 @@ pub(crate) enum Command {
     Repos,
     /// Copy a repository from one store to another.
     Copy(verb::copy::Copy),
-    /// Measure a store's engine, next to its baseline.
-    Bench(verb::bench::Bench),
     /// Test a store's engine against the store contract.
     #[cfg(feature = "conformance")]
     Conformance(verb::conformance::Conformance),
@@ -204,7 +202,6 @@ impl Command {
             | Self::Log(_)
             | Self::Cat(_)
             | Self::Show(_)
-            | Self::Bench(_)
             | Self::Diff(_)
             | Self::Grep(_)
             | Self::Blame(_)

@@ -18,7 +18,7 @@ const GROUPS: [(&str, &[&str]); 10] = [
     ("Compile", &["compile", "why-miss", "compress-tool-calls", "summarization"]),
     ("Tools", &["tools", "mcp", "select", "hydrate", "turns"]),
     ("Agents", &["chat", "generate", "run", "replay", "pending"]),
-    ("Stores", &["repos", "copy", "export", "verify", "bench", "conformance"]),
+    ("Stores", &["repos", "copy", "export", "verify", "conformance"]),
 ];
 
 /// The order of the help: clap lists subcommands in one block, so the groups take its place.

@@ -6,7 +6,6 @@ mod copy;
 mod disk_errors;
 mod engine;
 mod error;
-mod floor;
 mod header;
 mod leftovers;
 mod open;
@@ -17,6 +16,5 @@ mod scratch;
 mod snapshot;
 
 pub use crate::engine::RedbEngine;
-pub use crate::floor::BareRedb;
 pub use crate::open::{RedbStore, open};
 pub use crate::options::RedbOptions;

@@ -3,7 +3,6 @@
 
 mod check;
 mod error;
-mod floor;
 #[cfg(test)]
 mod full_disk;
 mod insert;
@@ -25,6 +24,5 @@ mod wal;
 mod walk;
 mod write;
 
-pub use crate::floor::BareSqlite;
 pub use crate::options::SqliteOptions;
 pub use crate::store::{SqliteStore, open};

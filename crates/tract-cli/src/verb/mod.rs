@@ -4,7 +4,6 @@ pub(crate) mod annotate;
 pub(crate) mod apply;
 #[cfg(feature = "http")]
 pub(crate) mod ask;
-pub(crate) mod bench;
 pub(crate) mod blame;
 pub(crate) mod branch;
 pub(crate) mod cat;
@@ -112,7 +111,6 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Blame(blame) => blame::run(context, blame).await,
         Command::Lost(lost) => lost::run(context, lost).await,
         Command::Diff(diff) => diff::run(context, diff).await,
-        Command::Bench(bench) => bench::run(context, &bench).await,
         Command::Branch(branch) => branch::run(context, branch).await,
         Command::Checkout(checkout) => checkout::run(context, checkout).await,
         Command::Tag(tag) => tag::run(context, tag).await,

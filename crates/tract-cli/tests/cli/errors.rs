@@ -511,7 +511,6 @@ fn a_password_in_a_url_is_never_printed() {
             vec!["init", url],
             vec!["--store", url, "log"],
             vec!["copy", "--from", url, "--to", "sqlite:a.db"],
-            vec!["bench", "--store", url],
             vec!["conformance", "--store", url],
         ] {
             for json in [&[][..], &["--json"]] {

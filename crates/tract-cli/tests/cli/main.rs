@@ -10,7 +10,6 @@ mod support;
 #[cfg(all(unix, feature = "run"))]
 mod agents;
 // The engine of a url, measured.
-mod bench;
 // Branches, tags, checkout, repositories.
 mod branches;
 // Catalogs of tools: selection, approval.

@@ -1,35 +1,19 @@
-//! `tract bench`
+//! `cargo xtask bench engine URL`: what the engine of a URL does on this machine, next to its baseline.
+//!
+//! All is done in a new store of that engine: in a temporary folder in the folder of the file that
+//! the URL names, which is removed at the end, or in a schema of its own in the database. What the
+//! URL itself names is not opened and not changed. The baseline is the bare engine in the same run:
+//! it writes as many bytes into the same tables, as durably (for 16 writers all sixteen in one
+//! transaction, for a fork one ref), or reads and hashes as many rows (cold).
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use clap::Args;
 use serde::Serialize;
-use tract::store::{BareEngine, StoreOptions, WriteMode};
+use tract::store::{StoreOptions, WriteMode};
 use tract::{Draft, OpenOptions, Tract, block_on};
 
-use crate::context::Context;
-use crate::failure::{Failure, Outcome};
-use crate::render::{self, bytes, count};
-use crate::style::{BOLD, DIM, Styled};
-
-/// Measure a store's engine, next to its baseline.
-///
-/// All is done in a new store of that engine: in a temporary folder next to the file that the url
-/// names, which is removed at the end, or in a schema of its own in the database. What the url
-/// itself names is not opened and not changed.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Floor is the bare engine in the same run: writing as many bytes into the same tables, as durably (for 16
-writers all sixteen in one transaction, for a fork one ref), or reading and hashing as many rows (cold).
-Examples:
-  tract --store sqlite:agent.db bench
-  tract --store redb:/mnt/disk/x.redb bench --messages 10000 --json")]
-pub(crate) struct Bench {
-    /// How many messages of 500 characters are appended in each way.
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(20..=10_000_000))]
-    messages: u64,
-}
+use crate::bare::{BareEngine, Outcome};
 
 const WRITERS: u64 = 16;
 const BATCH: u64 = 100;
@@ -50,14 +34,15 @@ struct Figure {
     of_floor: Option<f64>,
 }
 
-#[derive(Serialize)]
-struct Document<'a> {
-    engine: &'a str,
+/// What was measured.
+#[derive(Debug, Serialize)]
+pub struct EngineReport {
+    engine: String,
     messages: u64,
-    figures: &'a [Figure],
+    figures: Vec<Figure>,
     /// Where something was left that has to be removed by hand.
     #[serde(skip_serializing_if = "Option::is_none")]
-    left: Option<&'a str>,
+    left: Option<String>,
 }
 
 impl Figure {
@@ -83,23 +68,23 @@ impl Figure {
     }
 }
 
-pub(crate) async fn run(context: &mut Context<'_>, bench: &Bench) -> Outcome<()> {
-    let place = BenchTarget::near(&context.url_to_make())?;
-    let bar = render::progress("measuring", "steps");
-    bar.set_length(6);
+/// Measures the engine of a URL with so many messages of 500 characters.
+///
+/// # Errors
+/// When the engine fails, or its folder cannot be written to.
+pub async fn measure(url: &str, messages: u64) -> Outcome<EngineReport> {
+    let place = BenchTarget::near(url)?;
     let mut figures = Vec::new();
-    let n = bench.messages;
+    let n = messages;
 
     let tract = place.open("single", WriteMode::InPlace).await?;
-    let engine = tract.store().backend();
+    let engine = tract.store().backend().to_owned();
     let mut bare = place.bare("single", &tract).await?;
     append(&tract, bare.as_mut(), n, &mut figures).await?;
-    bar.inc(1);
     let stats = tract.store().stats(tract.repo().name()).await?;
     tract.store().close().await?;
     drop(tract);
     let size = place.bytes("single").unwrap_or(stats.disk_bytes);
-    bar.inc(1);
 
     // What is only in memory is gone when its store is closed.
     let tract = if place.keeps() {
@@ -112,7 +97,6 @@ pub(crate) async fn run(context: &mut Context<'_>, bench: &Bench) -> Outcome<()>
         tract.commit_all((0..n).map(draft)).await?;
         tract
     };
-    bar.inc(1);
     warm(&tract, bare.as_mut(), n, &mut figures).await?;
     // It writes its log back when it closes.
     drop(bare);
@@ -122,18 +106,14 @@ pub(crate) async fn run(context: &mut Context<'_>, bench: &Bench) -> Outcome<()>
         let floor = floor.map(|bytes| bytes as f64 / n as f64);
         figures.push(Figure::time("bytes a message", "B", each, floor));
     }
-    bar.inc(1);
     batches(&place, n, &mut figures).await?;
-    bar.inc(1);
     tract.store().close().await?;
     drop(tract);
     writers(&place, n, &mut figures).await?;
-    bar.inc(1);
-    bar.finish_and_clear();
     if let Some(peak) = peak_bytes() {
         figures.push(Figure::alone("peak memory of this run", "B", peak as f64));
     }
-    print(context, engine, n, &figures, place.left())
+    Ok(EngineReport { engine, messages, figures, left: place.left() })
 }
 
 /// One durable write for each message, in turns with the bare engine.
@@ -304,7 +284,11 @@ impl BenchTarget {
             None => tempfile::tempdir(),
         };
         let folder = folder.map_err(|error| {
-            Failure::file(near, &error).note("the engine is measured on the disk of the url: name a folder that exists and can be written to")
+            format!(
+                "{}: {error}; the engine is measured on the disk of the URL: name a folder that \
+                 exists and can be written to",
+                near.display()
+            )
         })?;
         let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme).to_owned();
         let database = scheme.starts_with("postgres");
@@ -343,13 +327,10 @@ impl BenchTarget {
             return Ok(None);
         }
         let folder = self.folder.path().join(format!("{name}-bare"));
-        std::fs::create_dir_all(&folder).map_err(|error| Failure::file(&folder, &error))?;
+        std::fs::create_dir_all(&folder)?;
         // The first message is not measured; it says how large the others will be.
         tract.user(text(u64::MAX)).await?;
-        let stats = tract.store().stats(tract.repo().name()).await?;
-        let content = usize::try_from(stats.blob_bytes / stats.blobs.max(1)).unwrap_or(500);
-        let record = usize::try_from(stats.commit_bytes / stats.commits.max(1)).unwrap_or(200);
-        Ok(BareEngine::create(&self.url, &folder, content, record)?)
+        BareEngine::create(&self.scheme, &folder, tract)
     }
 
     /// Whether what is stored is there when it is opened again.
@@ -382,41 +363,26 @@ fn size_of(path: &Path) -> u64 {
         .sum()
 }
 
-fn print(
-    context: &mut Context<'_>,
-    engine: &str,
-    messages: u64,
-    figures: &[Figure],
-    left: Option<String>,
-) -> Outcome<()> {
-    if context.out.is_json() {
-        let left = left.as_deref();
-        return context.out.json(&Document { engine, messages, figures, left });
+impl std::fmt::Display for EngineReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(f, "{}: {} messages of 500 characters", self.engine, self.messages)?;
+        for figure in &self.figures {
+            let shown = |value: f64| match figure.unit {
+                unit if value >= 100.0 => format!("{value:.0} {unit}"),
+                unit => format!("{value:.1} {unit}"),
+            };
+            let floor = match (figure.floor, figure.of_floor) {
+                (Some(floor), Some(part)) => format!("floor {}, {part:.2} of it", shown(floor)),
+                _ if figure.what.starts_with("append") => "no floor".to_owned(),
+                _ => String::new(),
+            };
+            writeln!(f, "  {:<26} {:>14}  {floor}", figure.what, shown(figure.value))?;
+        }
+        match &self.left {
+            Some(left) => writeln!(f, "left behind: {left}; drop it when you are done"),
+            None => Ok(()),
+        }
     }
-    let messages = count(usize::try_from(messages).unwrap_or(usize::MAX), "message");
-    context.out.line(format_args!("{}: {messages} of 500 characters", Styled(BOLD, engine)))?;
-    for figure in figures {
-        let shown = |value: f64| match figure.unit {
-            "B" => bytes(value as u64),
-            unit if value >= 100.0 => format!("{} {unit}", render::number(value as u64)),
-            unit => format!("{value:.1} {unit}"),
-        };
-        let floor = match (figure.floor, figure.of_floor) {
-            (Some(floor), Some(part)) => format!("floor {}, {part:.2} of it", shown(floor)),
-            _ if figure.what.starts_with("append") => "no floor".to_owned(),
-            _ => String::new(),
-        };
-        context.out.line(format_args!(
-            "  {:<26} {:>14}  {}",
-            figure.what,
-            shown(figure.value),
-            Styled(DIM, floor)
-        ))?;
-    }
-    if let Some(left) = left {
-        context.out.line(format_args!("left behind: {left}; drop it when you are done"))?;
-    }
-    Ok(())
 }
 
 /// The n-th message: 500 characters, no two alike.
@@ -455,4 +421,38 @@ fn peak_bytes() -> Option<u64> {
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kib: u64 = peak.trim().trim_end_matches(" kB").trim().parse().ok()?;
     Some(kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_a_baseline_and_no_file_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        for (engine, floor) in [("sqlite", true), ("redb", true), ("memory", false)] {
+            let url = match engine {
+                "memory" => "memory:".to_owned(),
+                _ => format!("{engine}:{}", folder.path().join("agent.db").display()),
+            };
+            let report = block_on(measure(&url, 40)).unwrap();
+            let of = |what: &str| report.figures.iter().find(|figure| figure.what == what);
+            for what in ["append, one a write", "append, 100 a write", "append, 16 writers", "fork"]
+            {
+                let figure = of(what).unwrap();
+                assert!(figure.value > 0.0, "{figure:?}");
+                assert_eq!(figure.floor.is_some_and(|floor| floor > 0.0), floor, "{figure:?}");
+            }
+            for what in ["open and compile, cold", "bytes a message"] {
+                let positive = of(what).and_then(|figure| figure.floor);
+                assert_eq!(positive.is_some_and(|floor| floor > 0.0), floor, "{what}");
+            }
+            assert_eq!(report.to_string().contains("no floor"), !floor);
+        }
+        let left = std::fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(left, 0, "neither the store of the URL nor a scratch one");
+        let missing = folder.path().join("nowhere").join("x.db");
+        let error = block_on(measure(&format!("sqlite:{}", missing.display()), 40)).unwrap_err();
+        assert!(error.to_string().contains("nowhere"), "{error}");
+    }
 }

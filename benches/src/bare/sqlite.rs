@@ -1,14 +1,12 @@
-//! The bare engine, to measure the store against.
+//! SQLite alone.
 
 use std::path::Path;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, TransactionBehavior, params};
-use tract_core::StoreResult;
+use tract_store_sqlite::SqliteOptions;
 
-use crate::SqliteOptions;
-use crate::error::engine;
-use crate::migrate;
-use crate::schema::{TABLES, place};
+use super::Outcome;
 
 /// SQLite writing as many bytes into the tables and indexes of a store, with prepared statements,
 /// one transaction and the store's own durability. Nothing is hashed, planned or checked: what it
@@ -33,21 +31,29 @@ fn scatter(n: i64) -> i64 {
     (mixed ^ (mixed >> 31)) as i64
 }
 
+/// A place as the store numbers it: segment in the upper half, position in the lower.
+const fn place(segment: i64, position: i64) -> i64 {
+    segment << 32 | position
+}
+
 impl BareSqlite {
     /// Makes a file for messages whose contents and records are so many bytes long.
     ///
     /// # Errors
     /// What SQLite says.
-    pub fn create(path: &Path, content: usize, record: usize) -> StoreResult<Self> {
-        let options = SqliteOptions::new().create(true);
-        let connection = migrate::connect(path, migrate::Access::Write, &options)?;
-        let fill = || {
-            connection.pragma_update(None, "journal_mode", "WAL")?;
-            TABLES.iter().try_for_each(|(_, sql)| connection.execute_batch(sql))?;
-            connection.execute_batch("INSERT INTO refs VALUES (1, 'heads/main', x'00', 0);")
-        };
-        fill().map_err(engine("bench"))?;
-        migrate::prepare_writer(&connection, &options)?;
+    pub fn create(path: &Path, content: usize, record: usize) -> Outcome<Self> {
+        // The tables and indexes of a store, by making an empty one.
+        drop(tract_store_sqlite::open(path, &SqliteOptions::new().create(true))?);
+        let connection = Connection::open(path)?;
+        // As the store sets up a connection that writes.
+        connection.set_prepared_statement_cache_capacity(64);
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+        connection.execute_batch(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
+             PRAGMA wal_autocheckpoint = 4000; PRAGMA temp_store = MEMORY; PRAGMA fullfsync = ON; \
+             PRAGMA cell_size_check = ON; PRAGMA cache_size = -8000; \
+             INSERT INTO refs VALUES (1, 'heads/main', x'00', 0);",
+        )?;
         let (content, record) = (vec![b'x'; content], vec![b'y'; record]);
         Ok(Self { connection, content, record, next: 1 })
     }
@@ -56,8 +62,8 @@ impl BareSqlite {
     ///
     /// # Errors
     /// What SQLite says.
-    pub fn write(&mut self, messages: u64) -> StoreResult<()> {
-        self.transaction(messages).map_err(engine("bench"))
+    pub fn write(&mut self, messages: u64) -> Outcome<()> {
+        Ok(self.transaction(messages)?)
     }
 
     fn transaction(&mut self, messages: u64) -> rusqlite::Result<()> {
@@ -78,8 +84,8 @@ impl BareSqlite {
     ///
     /// # Errors
     /// What SQLite says.
-    pub fn write_branches(&mut self, branches: u64, in_all: u32) -> StoreResult<()> {
-        self.group(branches, i64::from(in_all)).map_err(engine("bench"))
+    pub fn write_branches(&mut self, branches: u64, in_all: u32) -> Outcome<()> {
+        Ok(self.group(branches, i64::from(in_all))?)
     }
 
     fn group(&mut self, branches: u64, in_all: i64) -> rusqlite::Result<()> {
@@ -101,7 +107,7 @@ impl BareSqlite {
     ///
     /// # Errors
     /// What SQLite says.
-    pub fn walk(&self, messages: u64) -> StoreResult<u64> {
+    pub fn walk(&self, messages: u64) -> Outcome<u64> {
         let mut read = 0;
         let rows = [
             "SELECT rec FROM commits ORDER BY id DESC LIMIT ?1",
@@ -111,8 +117,7 @@ impl BareSqlite {
             self.each(sql, messages, |bytes| {
                 std::hint::black_box(tract_core::hash::blob(bytes));
                 read += 1;
-            })
-            .map_err(engine("bench"))?;
+            })?;
         }
         Ok(read)
     }
@@ -122,15 +127,14 @@ impl BareSqlite {
     ///
     /// # Errors
     /// What SQLite says.
-    pub fn read(&self) -> StoreResult<u64> {
+    pub fn read(&self) -> Outcome<u64> {
         let mut read = 0;
         let rows = [
             "SELECT rec FROM commits ORDER BY id DESC LIMIT ?1",
             "SELECT data FROM blobs ORDER BY id LIMIT ?1",
         ];
         for sql in rows {
-            self.each(sql, u64::MAX >> 1, |bytes| read += bytes.len() as u64)
-                .map_err(engine("bench"))?;
+            self.each(sql, u64::MAX >> 1, |bytes| read += bytes.len() as u64)?;
         }
         Ok(read)
     }

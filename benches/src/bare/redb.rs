@@ -1,13 +1,9 @@
-//! The bare engine, to measure the store against.
+//! redb alone.
 
 use std::path::Path;
 
-use redb::{Database, ReadableDatabase, ReadableTable, Table, WriteTransaction};
-use tract_core::StoreResult;
-use tract_kv::Space;
-
-use crate::engine::table;
-use crate::error::{engine, storage};
+use super::Outcome;
+use redb::{Database, ReadableDatabase, ReadableTable, Table, TableDefinition, WriteTransaction};
 
 /// redb writing as many bytes into the tables of a store, in one transaction of two phases, with as
 /// much to be repaired from. Nothing is hashed, planned or checked: what it takes is what no store
@@ -20,14 +16,29 @@ pub struct BareRedb {
     next: u64,
 }
 
-type Opened<'t> = Table<'t, &'static [u8], &'static [u8]>;
+// The names of the store's tables.
+const COMMITS: &str = "tract-commits-1";
+const BLOBS: &str = "tract-blobs-1";
+const INDEX: &str = "tract-index-1";
+const SMALL: &str = "tract-small-1";
+const LOG: &str = "tract-log-1";
 
-fn opened(transaction: &WriteTransaction, space: Space) -> StoreResult<Opened<'_>> {
-    transaction.open_table(table(space)).map_err(engine("bench"))
+/// How much of the file the store keeps in memory.
+const CACHE_BYTES: usize = 64 << 20;
+
+fn definition(space: &str) -> TableDefinition<'_, &'static [u8], &'static [u8]> {
+    TableDefinition::new(space)
 }
 
-fn put(table: &mut Opened<'_>, key: &[u8], value: &[u8]) -> StoreResult<()> {
-    table.insert(key, value).map(drop).map_err(storage("bench"))
+type Opened<'t> = Table<'t, &'static [u8], &'static [u8]>;
+
+fn opened<'t>(transaction: &'t WriteTransaction, space: &str) -> Outcome<Opened<'t>> {
+    Ok(transaction.open_table(definition(space))?)
+}
+
+fn put(table: &mut Opened<'_>, key: &[u8], value: &[u8]) -> Outcome<()> {
+    table.insert(key, value)?;
+    Ok(())
 }
 
 fn place(segment: u64, n: u64) -> [u8; 8] {
@@ -56,19 +67,19 @@ struct Tables<'t> {
 }
 
 impl<'t> Tables<'t> {
-    fn open(transaction: &'t WriteTransaction) -> StoreResult<Self> {
+    fn open(transaction: &'t WriteTransaction) -> Outcome<Self> {
         Ok(Self {
-            commits: opened(transaction, Space::Commits)?,
-            blobs: opened(transaction, Space::Blobs)?,
-            index: opened(transaction, Space::Index)?,
-            small: opened(transaction, Space::Small)?,
-            log: opened(transaction, Space::Log)?,
+            commits: opened(transaction, COMMITS)?,
+            blobs: opened(transaction, BLOBS)?,
+            index: opened(transaction, INDEX)?,
+            small: opened(transaction, SMALL)?,
+            log: opened(transaction, LOG)?,
         })
     }
 }
 
 /// Writes that a ref moved.
-fn moved(tables: &mut Tables<'_>, n: u64, segment: u8, name: &[u8]) -> StoreResult<()> {
+fn moved(tables: &mut Tables<'_>, n: u64, segment: u8, name: &[u8]) -> Outcome<()> {
     let low = n.to_be_bytes()[7];
     put(&mut tables.small, &key(&[b"s"]), &[low; 36])?;
     put(&mut tables.small, &key(&[b"g", &[0, 0, 0, segment]]), &[low; 13])?;
@@ -82,10 +93,10 @@ impl BareRedb {
     ///
     /// # Errors
     /// What redb says.
-    pub fn create(path: &Path, content: usize, record: usize) -> StoreResult<Self> {
+    pub fn create(path: &Path, content: usize, record: usize) -> Outcome<Self> {
         let mut builder = Database::builder();
-        builder.set_cache_size(crate::RedbOptions::new().cache_bytes);
-        let database = builder.create(path).map_err(engine("bench"))?;
+        builder.set_cache_size(CACHE_BYTES);
+        let database = builder.create(path)?;
         Ok(Self { database, content: vec![b'x'; content], record: vec![b'y'; record], next: 0 })
     }
 
@@ -93,7 +104,7 @@ impl BareRedb {
     ///
     /// # Errors
     /// What redb says.
-    pub fn write(&mut self, messages: u64) -> StoreResult<()> {
+    pub fn write(&mut self, messages: u64) -> Outcome<()> {
         let transaction = self.begin()?;
         {
             let mut tables = Tables::open(&transaction)?;
@@ -103,7 +114,7 @@ impl BareRedb {
             self.next += messages;
             moved(&mut tables, self.next, 1, b"heads/main")?;
         }
-        transaction.commit().map_err(engine("bench"))
+        Ok(transaction.commit()?)
     }
 
     /// Writes a message on each of some branches in one durable transaction, as a group of writers
@@ -111,7 +122,7 @@ impl BareRedb {
     ///
     /// # Errors
     /// What redb says.
-    pub fn write_branches(&mut self, branches: u64, in_all: u32) -> StoreResult<()> {
+    pub fn write_branches(&mut self, branches: u64, in_all: u32) -> Outcome<()> {
         let transaction = self.begin()?;
         {
             let mut tables = Tables::open(&transaction)?;
@@ -128,17 +139,17 @@ impl BareRedb {
             }
             self.next = next;
         }
-        transaction.commit().map_err(engine("bench"))
+        Ok(transaction.commit()?)
     }
 
-    fn begin(&self) -> StoreResult<WriteTransaction> {
-        let mut transaction = self.database.begin_write().map_err(engine("bench"))?;
+    fn begin(&self) -> Outcome<WriteTransaction> {
+        let mut transaction = self.database.begin_write()?;
         transaction.set_two_phase_commit(true);
         transaction.set_quick_repair(true);
         Ok(transaction)
     }
 
-    fn message(&self, tables: &mut Tables<'_>, n: u64, place: [u8; 8]) -> StoreResult<()> {
+    fn message(&self, tables: &mut Tables<'_>, n: u64, place: [u8; 8]) -> Outcome<()> {
         put(&mut tables.commits, &key(&[&place]), &self.record)?;
         put(&mut tables.blobs, &key(&[&place]), &self.content)?;
         put(&mut tables.index, &key(&[b"c", &scatter(n), &place]), b"")?;
@@ -149,16 +160,16 @@ impl BareRedb {
     ///
     /// # Errors
     /// What redb says.
-    pub fn walk(&self, messages: u64) -> StoreResult<u64> {
-        let transaction = self.database.begin_read().map_err(engine("bench"))?;
+    pub fn walk(&self, messages: u64) -> Outcome<u64> {
+        let transaction = self.database.begin_read()?;
         let mut read = 0;
         let (from, to) = (self.next.saturating_sub(messages), self.next);
         let (from, to) = (key(&[&place(1, from)]), key(&[&place(1, to)]));
-        for space in [Space::Commits, Space::Blobs] {
-            let table = transaction.open_table(table(space)).map_err(engine("bench"))?;
+        for space in [COMMITS, BLOBS] {
+            let table = transaction.open_table(definition(space))?;
             let range = ReadableTable::range(&table, from.as_slice()..to.as_slice());
-            for entry in range.map_err(storage("bench"))?.rev() {
-                let (_, value) = entry.map_err(storage("bench"))?;
+            for entry in range?.rev() {
+                let (_, value) = entry?;
                 std::hint::black_box(tract_core::hash::blob(value.value()));
                 read += 1;
             }
@@ -184,7 +195,7 @@ mod tests {
         assert_eq!(bare.walk(7).expect("it is read"), 14);
         assert_eq!(bare.walk(1000).expect("it is read"), 202);
         let read = bare.database.begin_read().expect("it can be read");
-        let blobs = read.open_table(table(Space::Blobs)).expect("a table");
+        let blobs = read.open_table(definition(BLOBS)).expect("a table");
         let key = key(&[&place(1, 100)]);
         let found = blobs.get(key.as_slice()).expect("it is read");
         assert_eq!(found.map(|value| value.value().len()), Some(500));
@@ -193,7 +204,7 @@ mod tests {
         bare.write_branches(12, 16).expect("it is written");
         assert_eq!(bare.next, 121);
         let read = bare.database.begin_read().expect("it can be read");
-        let logged = read.open_table(table(Space::Log)).expect("a table");
+        let logged = read.open_table(definition(LOG)).expect("a table");
         assert_eq!(logged.len().expect("it is counted"), 2 + 20);
     }
 }

@@ -1,0 +1,96 @@
+//! The baseline: the bare engines that the stores are measured against, for messages of the size
+//! of ours.
+
+mod redb;
+mod sqlite;
+
+use std::path::Path;
+
+use tract::{Tract, block_on};
+
+pub use self::redb::BareRedb;
+pub use self::sqlite::BareSqlite;
+
+/// What a bare engine gives, or why it failed.
+pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// What one of our messages takes in bytes: its content, its record.
+fn sizes(ours: &Tract) -> Outcome<(usize, usize)> {
+    let stats = block_on(ours.store().stats(ours.repo().name()))?;
+    let content = usize::try_from(stats.blob_bytes / stats.blobs.max(1))?;
+    Ok((content, usize::try_from(stats.commit_bytes / stats.commits.max(1))?))
+}
+
+/// Makes a file of SQLite alone in a folder.
+///
+/// # Errors
+/// What SQLite reports.
+pub fn sqlite(folder: &Path, ours: &Tract) -> Outcome<BareSqlite> {
+    let (content, record) = sizes(ours)?;
+    BareSqlite::create(&folder.join("floor.db"), content, record)
+}
+
+/// Makes a file of redb alone in a folder.
+///
+/// # Errors
+/// What redb reports.
+pub fn redb(folder: &Path, ours: &Tract) -> Outcome<BareRedb> {
+    let (content, record) = sizes(ours)?;
+    BareRedb::create(&folder.join("floor.redb"), content, record)
+}
+
+/// The bare engine of a URL.
+#[derive(Debug)]
+pub enum BareEngine {
+    /// SQLite alone.
+    Sqlite(BareSqlite),
+    /// redb alone.
+    Redb(BareRedb),
+}
+
+impl BareEngine {
+    /// Makes a new file of a scheme's engine in a folder; `None` for engines without a baseline.
+    ///
+    /// # Errors
+    /// What the engine reports.
+    pub fn create(scheme: &str, folder: &Path, ours: &Tract) -> Outcome<Option<Self>> {
+        Ok(match scheme {
+            "sqlite" => Some(Self::Sqlite(sqlite(folder, ours)?)),
+            "redb" => Some(Self::Redb(redb(folder, ours)?)),
+            _ => None,
+        })
+    }
+
+    /// Writes messages in one durable transaction.
+    ///
+    /// # Errors
+    /// What the engine reports.
+    pub fn write(&mut self, messages: u64) -> Outcome<()> {
+        match self {
+            Self::Sqlite(bare) => bare.write(messages),
+            Self::Redb(bare) => bare.write(messages),
+        }
+    }
+
+    /// Writes a message on each of some branches, of so many `in_all`, in one durable transaction.
+    ///
+    /// # Errors
+    /// What the engine reports.
+    pub fn write_branches(&mut self, branches: u64, in_all: u32) -> Outcome<()> {
+        match self {
+            Self::Sqlite(bare) => bare.write_branches(branches, in_all),
+            Self::Redb(bare) => bare.write_branches(branches, in_all),
+        }
+    }
+
+    /// Reads and hashes the newest messages: records, then contents. Gives how many rows it read.
+    ///
+    /// # Errors
+    /// What the engine reports.
+    pub fn walk(&self, messages: u64) -> Outcome<u64> {
+        match self {
+            Self::Sqlite(bare) => bare.walk(messages),
+            Self::Redb(bare) => bare.walk(messages),
+        }
+    }
+}

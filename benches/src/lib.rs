@@ -1,0 +1,6 @@
+//! The baselines that stores are measured against, and what an engine does on this machine.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod bare;
+pub mod engine;
