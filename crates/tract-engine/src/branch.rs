@@ -6,7 +6,7 @@ use tract_core::{Applied, CommitId, RefName, RefTarget, nearest};
 use crate::error::{Error, Result};
 use crate::repo::Repo;
 use crate::txn::Txn;
-use crate::write::WriteOptions;
+use crate::txn::WriteOptions;
 
 /// The branch that a new repository begins on.
 pub const FIRST_BRANCH: &str = "main";

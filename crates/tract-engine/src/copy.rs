@@ -15,7 +15,7 @@ use crate::operation::Operation;
 use crate::reach::{CommitGraph, damage};
 use crate::received::{descends, shaped, time_of};
 use crate::repo::Repo;
-use crate::write::tell;
+use crate::txn::tell;
 
 /// How far a copy has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use tract_core::{Applied, Batch, Blob, Expect, LogNote, RefEdit, RefName, RefTar
 use crate::error::Result;
 use crate::operation::Operation;
 use crate::repo::Repo;
-use crate::write::tell;
+use crate::txn::tell;
 
 impl Repo {
     /// Reads the documents whose names begin with `prefix`, sorted by name.

@@ -17,7 +17,7 @@ pub use self::chain::{ImportAnomaly, ImportAnomalyKind};
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::repo::Repo;
-use crate::write::tell;
+use crate::txn::tell;
 
 /// A conversation as an adapter read it.
 #[derive(Clone, Debug)]

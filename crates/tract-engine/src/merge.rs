@@ -17,7 +17,7 @@ use crate::plan::{
 use crate::rebase::Shared;
 use crate::repo::Repo;
 use crate::txn::Txn;
-use crate::write::WriteOptions;
+use crate::txn::WriteOptions;
 
 /// Options of a merge.
 #[derive(Clone, Debug, Default)]

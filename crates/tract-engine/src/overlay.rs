@@ -17,7 +17,7 @@ use tract_core::{
     ToolDefinition, ToolId, ToolRow, Toolset, ToolsetId,
 };
 
-use crate::write::apply_to_store_once;
+use crate::txn::apply_to_store_once;
 
 /// What is held back.
 #[derive(Debug, Default)]

@@ -16,7 +16,7 @@ use crate::merge::{MergeOptions, Merged};
 use crate::plan::{Details, Refusal, Replayed, Request, Resolution, replay};
 use crate::repo::Repo;
 use crate::txn::Txn;
-use crate::write::WriteOptions;
+use crate::txn::WriteOptions;
 
 /// One step of a rebase.
 #[derive(Clone, Debug, PartialEq, Eq)]

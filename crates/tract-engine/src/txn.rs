@@ -1,6 +1,8 @@
 //! Several steps as one write: commits on branches and moves of refs that happen together.
 
 mod apply;
+mod once;
+mod options;
 mod refs;
 mod rows;
 mod seal;
@@ -13,6 +15,8 @@ use tract_core::{
     Toolset,
 };
 
+pub(crate) use self::once::{apply_once, apply_to_store_once, tell};
+pub use self::options::WriteOptions;
 use self::refs::StagedRef;
 use crate::error::{Error, Result};
 use crate::operation::Operation;

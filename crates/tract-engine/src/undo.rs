@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::repo::Repo;
 use crate::txn::Txn;
-use crate::write::WriteOptions;
+use crate::txn::WriteOptions;
 
 /// A ref that was moved.
 #[derive(Clone, Debug, PartialEq, Eq)]

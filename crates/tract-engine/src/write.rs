@@ -2,81 +2,15 @@
 
 use std::borrow::Cow;
 
-use tract_compile::Changed;
-use tract_core::store::{LogQuery, Store};
-use tract_core::{
-    Applied, Batch, BatchId, Commit, CommitId, Draft, Expect, RefName, RefTarget, RepoName,
-    StoreError, StoreErrorKind, StoreResult, ToolSchema,
-};
-use tract_hooks::{BeforeCommit, BeforeCompress, RefMoved, ToolResultReceived};
+use tract_core::{Applied, Commit, CommitId, Draft, RefName, RefTarget, ToolSchema};
+use tract_hooks::{BeforeCommit, BeforeCompress, ToolResultReceived};
 
 use crate::chosen::Chosen;
 use crate::error::{Error, Result};
-use crate::operation::Operation;
 use crate::plan::{BranchTip, Request, Selection, current_version, is_plain, unchanged_since};
 use crate::repo::Repo;
 use crate::spare::ReleasedContents;
-use crate::txn::Txn;
-
-/// How a write goes about it.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct WriteOptions {
-    /// Where the branch must be: `Some(None)` means that it has no commit yet. When absent, the
-    /// write takes the branch as it finds it and plans again when it loses a race.
-    pub expect: Option<Option<CommitId>>,
-    /// The verb that the ref log tells; the first request's own when absent.
-    pub what: Option<String>,
-    /// Why, for the ref log.
-    pub why: Option<String>,
-    /// Shared with other writes of one command, so that one `undo` reverts all of them.
-    pub operation: Option<Operation>,
-    /// Whether an edit is refused when its target is no longer what its message says.
-    current_versions: bool,
-}
-
-impl WriteOptions {
-    /// Starts from the defaults.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Says where the branch must be; `None` means that it has no commit yet.
-    #[must_use]
-    pub fn expect(mut self, head: Option<CommitId>) -> Self {
-        self.expect = Some(head);
-        self
-    }
-
-    /// Sets the verb for the ref log.
-    #[must_use]
-    pub fn what(mut self, what: impl Into<String>) -> Self {
-        self.what = Some(what.into());
-        self
-    }
-
-    /// Sets the reason for the ref log.
-    #[must_use]
-    pub fn why(mut self, why: impl Into<String>) -> Self {
-        self.why = Some(why.into());
-        self
-    }
-
-    /// Refuses edits whose target is no longer what its message says, instead of replacing what
-    /// was written since. Checked again after a lost race.
-    #[must_use]
-    pub(crate) fn edits_of_current_versions(mut self) -> Self {
-        self.current_versions = true;
-        self
-    }
-
-    /// Sets the operation that it belongs to.
-    #[must_use]
-    pub fn operation(mut self, operation: impl Into<Operation>) -> Self {
-        self.operation = Some(operation.into());
-        self
-    }
-}
+use crate::txn::{Txn, WriteOptions};
 
 /// How many races a write may lose before it follows no write that is under way: where the store
 /// writes in another order than it is given batches, that one may come too late every time.
@@ -408,59 +342,4 @@ pub(crate) async fn check_decided_edit(
     let head = txn.head(branch).await?;
     let line = txn.line(head).await?;
     txn.plan_with(head, |records| unchanged_since(&line, records, target, version)).await
-}
-
-/// Returns what a ref must be, given what it was found to be.
-pub(crate) fn expect(found: Option<&RefTarget>) -> Expect {
-    found.map_or(Expect::Absent, |target| Expect::Is(target.clone()))
-}
-
-/// Checks a sealed commit against its operation.
-pub(crate) fn check_shape(of: Changed<'_>, targets: &[Changed<'_>]) -> Result<()> {
-    Ok(tract_compile::shape(of, targets)?)
-}
-
-/// How often a batch is tried again whose outcome got lost.
-const RETRIES: usize = 3;
-
-/// Applies a batch. Where the outcome is unknown the same batch is tried again: it happens at
-/// most once. A handle that then refuses all writes cannot tell either, so the answer is why the
-/// outcome became unknown.
-pub(crate) async fn apply_once(repo: &Repo, batch: &Batch) -> Result<Applied> {
-    Ok(apply_to_store_once(repo.store().as_ref(), repo.name(), batch).await?)
-}
-
-/// Does what [`apply_once`] does, below a repository.
-pub(crate) async fn apply_to_store_once(
-    store: &dyn Store,
-    repo: &RepoName,
-    batch: &Batch,
-) -> StoreResult<Applied> {
-    let mut unknown = None;
-    for _ in 0..=RETRIES {
-        match (store.apply(repo, batch.clone()).await, &unknown) {
-            (Err(error), None) if error.kind == StoreErrorKind::Unknown => unknown = Some(error),
-            (Err(error), Some(_)) if error.kind == StoreErrorKind::Unknown => {}
-            (Err(error), Some(_)) if error.kind == StoreErrorKind::Poisoned => break,
-            (outcome, _) => return outcome,
-        }
-    }
-    let never = || StoreError::new(StoreErrorKind::Unknown, store.backend(), "apply", "no answer");
-    Err(unknown.unwrap_or_else(never))
-}
-
-/// Tells the hooks what a write moved. It is done, whether its log can be read or not.
-pub(crate) async fn tell(repo: &Repo, batch: BatchId) {
-    if !repo.hooks().has_handler::<RefMoved>() {
-        return;
-    }
-    // Boxed, since most writes have no listener.
-    Box::pin(async {
-        let query = LogQuery { batch: Some(batch), ..Default::default() };
-        let entries = repo.store().ref_log(repo.name(), &query).await.unwrap_or_default();
-        for entry in entries.into_iter().rev() {
-            repo.hooks().ref_moved(&RefMoved::new(entry)).await;
-        }
-    })
-    .await;
 }

@@ -7,7 +7,7 @@ use tract_core::{Applied, CommitId};
 
 use super::{ApplyEvent, LineError, Stream, StreamLine};
 use crate::error::{Error, Result};
-use crate::write::tell;
+use crate::txn::tell;
 
 /// Bytes of lines, and of the objects made of them, that memory holds.
 const HELD_BYTES: usize = 8 << 20;

@@ -10,7 +10,7 @@ use super::{
     ApplyEvent, ApplyOptions, LineError, Stream, StreamLine, ends_the_run, speaks_of_the_line,
 };
 use crate::error::{Error, Result};
-use crate::write::tell;
+use crate::txn::tell;
 
 /// Lines in a group whose size the stream itself determines, at most. Their answers wait for each
 /// other, and all are planned again after a lost race.

@@ -17,7 +17,8 @@ use crate::plan::{Records, Request, Selection, plan, version_of};
 use crate::repo::Repo;
 use crate::summarize::summary_of;
 use crate::txn::Txn;
-use crate::write::{WriteOptions, check_decided_edit};
+use crate::txn::WriteOptions;
+use crate::write::check_decided_edit;
 
 /// A decision.
 enum DecisionKind {

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Refusal, Request};
 use crate::repo::Repo;
 use crate::txn::Txn;
-use crate::write::WriteOptions;
+use crate::txn::WriteOptions;
 
 /// What became of one result of a turn.
 #[derive(Clone, Debug, PartialEq)]

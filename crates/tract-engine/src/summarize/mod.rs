@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::pending::WriteTarget;
 use crate::repo::Repo;
 use crate::txn::Txn;
-use crate::write::WriteOptions;
+use crate::txn::WriteOptions;
 
 /// Where the configuration of automatic summaries is kept.
 const CONFIG: &str = "config/tool-summarization";

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::plan::{Details, Request, Selection, plan};
 use crate::repo::Repo;
 use crate::txn::Txn;
-use crate::write::WriteOptions;
+use crate::txn::WriteOptions;
 
 /// Which messages are summarized, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]

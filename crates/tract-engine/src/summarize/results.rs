@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Details, NewContent, Refusal, Request};
 use crate::repo::Repo;
 use crate::turns::{FoundResult, ToolQuery};
-use crate::write::WriteOptions;
+use crate::txn::WriteOptions;
 
 /// Which results are made shorter, and how; all of the branch by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::ToolQuery;
 use crate::error::{Error, Result};
 use crate::plan::{Details, Request};
 use crate::repo::Repo;
-use crate::write::WriteOptions;
+use crate::txn::WriteOptions;
 
 /// Which failed turns were dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

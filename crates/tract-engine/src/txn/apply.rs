@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::heads::Turn;
 use crate::plan::BranchTip;
 use crate::turns::NewRow;
-use crate::write::{WriteOptions, apply_once, tell};
+use crate::txn::{WriteOptions, apply_once, tell};
 
 impl Txn<'_> {
     /// Stores all of it, durably, or nothing.

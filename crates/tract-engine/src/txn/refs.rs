@@ -5,7 +5,6 @@ use tract_core::{CommitId, Expect, RefName, RefTarget};
 use super::Txn;
 use crate::error::{Error, Result};
 use crate::plan::BranchTip;
-use crate::write::expect;
 
 /// A ref as it was found, and as it shall be.
 pub(super) struct StagedRef {
@@ -101,4 +100,9 @@ impl Txn<'_> {
         let moved = StagedRef { to: found.clone(), found, expect, held: false };
         self.refs.entry(name.clone()).or_insert_with(|| Box::new(moved));
     }
+}
+
+/// Returns what a ref must be, given what it was found to be.
+fn expect(found: Option<&RefTarget>) -> Expect {
+    found.map_or(Expect::Absent, |target| Expect::Is(target.clone()))
 }

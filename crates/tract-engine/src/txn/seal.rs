@@ -12,7 +12,6 @@ use crate::error::{Error, Result};
 use crate::plan::{BranchTip, Line, PlannedCommit};
 use crate::received::time_of;
 use crate::turns::has_no_entries;
-use crate::write::check_shape;
 
 /// What has to be stored with the record of a planned commit.
 struct CommitParts {
@@ -215,4 +214,9 @@ impl Txn<'_> {
         }
         Ok(())
     }
+}
+
+/// Checks a sealed commit against its operation.
+fn check_shape(of: Changed<'_>, targets: &[Changed<'_>]) -> Result<()> {
+    Ok(tract_compile::shape(of, targets)?)
 }

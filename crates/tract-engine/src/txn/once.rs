@@ -1,0 +1,53 @@
+//! A batch applied once, and what is told of it.
+
+use tract_core::store::{LogQuery, Store};
+use tract_core::{Applied, Batch, BatchId, RepoName, StoreError, StoreErrorKind, StoreResult};
+use tract_hooks::RefMoved;
+
+use crate::error::Result;
+use crate::repo::Repo;
+
+/// How often a batch is tried again whose outcome got lost.
+const RETRIES: usize = 3;
+
+/// Applies a batch. Where the outcome is unknown the same batch is tried again: it happens at
+/// most once. A handle that then refuses all writes cannot tell either, so the answer is why the
+/// outcome became unknown.
+pub(crate) async fn apply_once(repo: &Repo, batch: &Batch) -> Result<Applied> {
+    Ok(apply_to_store_once(repo.store().as_ref(), repo.name(), batch).await?)
+}
+
+/// Does what [`apply_once`] does, below a repository.
+pub(crate) async fn apply_to_store_once(
+    store: &dyn Store,
+    repo: &RepoName,
+    batch: &Batch,
+) -> StoreResult<Applied> {
+    let mut unknown = None;
+    for _ in 0..=RETRIES {
+        match (store.apply(repo, batch.clone()).await, &unknown) {
+            (Err(error), None) if error.kind == StoreErrorKind::Unknown => unknown = Some(error),
+            (Err(error), Some(_)) if error.kind == StoreErrorKind::Unknown => {}
+            (Err(error), Some(_)) if error.kind == StoreErrorKind::Poisoned => break,
+            (outcome, _) => return outcome,
+        }
+    }
+    let never = || StoreError::new(StoreErrorKind::Unknown, store.backend(), "apply", "no answer");
+    Err(unknown.unwrap_or_else(never))
+}
+
+/// Tells the hooks what a write moved. It is done, whether its log can be read or not.
+pub(crate) async fn tell(repo: &Repo, batch: BatchId) {
+    if !repo.hooks().has_handler::<RefMoved>() {
+        return;
+    }
+    // Boxed, since most writes have no listener.
+    Box::pin(async {
+        let query = LogQuery { batch: Some(batch), ..Default::default() };
+        let entries = repo.store().ref_log(repo.name(), &query).await.unwrap_or_default();
+        for entry in entries.into_iter().rev() {
+            repo.hooks().ref_moved(&RefMoved::new(entry)).await;
+        }
+    })
+    .await;
+}
