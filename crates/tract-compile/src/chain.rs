@@ -6,8 +6,8 @@ use bytes::Bytes;
 use tract_core::store::{LocationHint, Walk};
 use tract_core::{Commit, CommitId, DerivedKind};
 
-use crate::compiler::Compiler;
 use crate::error::Result;
+use crate::fetch::ObjectReader;
 use crate::ids::IdSet;
 use crate::snapshot;
 use crate::state::State;
@@ -32,7 +32,7 @@ impl Chain {
 const FIRST_PAGE: usize = 64;
 const PAGE: usize = 4096;
 
-impl Compiler {
+impl ObjectReader {
     /// Finds the nearest known state before a head. With `whole`, one that lacks no rows.
     pub(crate) async fn chain(&self, head: CommitId, whole: bool) -> Result<Chain> {
         let mut steps = Vec::new();
@@ -52,10 +52,10 @@ impl Compiler {
         }
         let mut limit = FIRST_PAGE;
         // A cold compiler has no state that could be met.
-        let may_meet = !self.inner.states.is_empty();
+        let may_meet = !self.states.is_empty();
         loop {
             let walk = Walk { head: at, until: None, limit, stop_at: Some(DerivedKind::Snapshot) };
-            let page = self.store().walk(self.repo(), walk).await?;
+            let page = self.store.walk(&self.repo, walk).await?;
             for step in page.steps {
                 let parent = step.commit.parent().filter(|_| may_meet);
                 steps.push((step.commit, step.content));
@@ -70,7 +70,7 @@ impl Compiler {
                     }
                     // A snapshot that does not hold is passed by.
                     let walk = Walk { limit: 1, ..Walk::from(commit) };
-                    let page = self.store().walk(self.repo(), walk).await?;
+                    let page = self.store.walk(&self.repo, walk).await?;
                     let passed = page.steps.into_iter().map(|step| (step.commit, step.content));
                     steps.extend(passed);
                     steps.last().and_then(|(commit, _)| commit.parent())
@@ -90,7 +90,7 @@ impl Compiler {
         let mut steps = Vec::new();
         let mut next = Some(head);
         while let Some(head) = next {
-            let page = self.store().walk(self.repo(), Walk { limit: PAGE, ..Walk::from(head) });
+            let page = self.store.walk(&self.repo, Walk { limit: PAGE, ..Walk::from(head) });
             let page = page.await?;
             steps.extend(page.steps.into_iter().map(|step| (step.commit, step.content)));
             next = page.next;
@@ -122,7 +122,7 @@ impl Compiler {
             }
             let Some(previous) = apart.previous else { break };
             let kind = DerivedKind::Snapshot;
-            let found = self.store().derived(self.repo(), kind, &[previous]).await?;
+            let found = self.store.derived(&self.repo, kind, &[previous]).await?;
             let Some(found) = found.into_iter().flatten().next() else { return Ok(None) };
             (at, bytes) = (previous, found);
         }

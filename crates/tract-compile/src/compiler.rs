@@ -6,26 +6,21 @@ use std::sync::Arc;
 use tract_core::store::BlobKey;
 use tract_core::{
     Blob, BlobId, Change, Changes, Commit, CommitId, DerivedRow, ObjectId, RepoName, Store,
-    TokenCounter, Toolset, ToolsetId,
+    TokenCounter, Toolset,
 };
 
 use crate::cache::{Lru, Meter};
 use crate::chain::Chain;
 use crate::compiled::{Compiled, TokenCount};
 use crate::error::{CompileError, Result};
-use crate::fetch::{COMMIT_BYTES, read_changes};
+use crate::fetch::{COMMIT_BYTES, ObjectReader, read_changes};
 use crate::ids::IdMap;
 use crate::line::Line;
 use crate::state::{State, Stop};
-use crate::tools::Tools;
 use crate::{load, snapshot};
 
 /// Memory that caches take by default: 64 MiB for lines, a quarter of it for each other cache.
 pub const DEFAULT_CACHE_BYTES: u64 = 64 << 20;
-/// Memory of a state in addition to what it shares with the one before.
-const STATE_BYTES: usize = 24 << 10;
-/// Memory of a row, its content apart.
-const ROW_BYTES: usize = 700;
 /// Contents above this are not parsed before they are compiled.
 const LARGE_BYTES: usize = 1 << 20;
 /// Tokens that precede a reply in any provider's format.
@@ -38,20 +33,7 @@ const PER_CONTEXT: u64 = 3;
 /// snapshots.
 #[derive(Clone)]
 pub struct Compiler {
-    pub(crate) inner: Arc<Inner>,
-}
-
-pub(crate) struct Inner {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) repo: RepoName,
-    pub(crate) counter: Arc<dyn TokenCounter>,
-    pub(crate) source: Arc<str>,
-    pub(crate) meter: Meter,
-    pub(crate) states: Lru<CommitId, Arc<State>>,
-    pub(crate) commits: Lru<CommitId, Commit>,
-    pub(crate) blobs: Lru<BlobId, Blob>,
-    pub(crate) toolsets: Lru<ToolsetId, Toolset>,
-    pub(crate) tools: Lru<ToolsetId, Tools>,
+    pub(crate) inner: Arc<ObjectReader>,
 }
 
 impl fmt::Debug for Compiler {
@@ -80,7 +62,7 @@ impl Compiler {
     ) -> Self {
         let meter = Meter::default();
         let source = counter.name().into();
-        let inner = Inner {
+        let inner = ObjectReader {
             store,
             repo,
             counter,
@@ -114,9 +96,9 @@ impl Compiler {
         let state = self.state(head, true).await?;
         let state = match (head, &state.record) {
             (Some(head), None) => {
-                let record = self.commit(head, head).await?;
+                let record = self.inner.commit(head, head).await?;
                 let state = Arc::new(State { record: Some(record), ..State::clone(&state) });
-                self.keep(&state);
+                self.inner.keep(&state);
                 state
             }
             _ => state,
@@ -131,7 +113,7 @@ impl Compiler {
     /// in force cannot be read.
     pub async fn compile(&self, head: Option<CommitId>) -> Result<Compiled> {
         let state = self.loaded(head).await?;
-        let tools = self.tools(state.view.tools()).await?;
+        let tools = self.inner.tools(state.view.tools()).await?;
         let around = if state.shown_count > 0 { PER_CONTEXT } else { 0 };
         let count = state.tokens + tools.tokens + around;
         Ok(Compiled {
@@ -174,7 +156,7 @@ impl Compiler {
             // A whole state never asks for the whole.
             Err(Stop::Partial) => self.whole_from_root(&chain, &given).await?,
         };
-        let state = self.charged(state);
+        let state = self.inner.charged(state);
         // A line that was never compiled may have many rows waiting: only the new ones are asked.
         let passed = line.state.unloaded.len();
         let waiting = load::waiting(&state, passed);
@@ -188,7 +170,7 @@ impl Compiler {
                 left.push_back(place);
                 continue;
             }
-            let Inner { counter, meter, .. } = &*self.inner;
+            let ObjectReader { counter, meter, .. } = &*self.inner;
             match load::message(&entry, content, verbatim, counter.as_ref(), meter) {
                 Ok(loaded) => messages.push((place, Arc::new(loaded))),
                 // What is not given or cannot be read is compile's to ask for and to tell.
@@ -216,7 +198,7 @@ impl Compiler {
 
     /// Keeps a line whose commits are stored, so that compiling it reads nothing.
     pub fn remember(&self, line: &Line) {
-        self.keep(&line.state);
+        self.inner.keep(&line.state);
     }
 
     /// Keeps objects that are stored, so that what follows them need not be read.
@@ -233,7 +215,7 @@ impl Compiler {
 
     /// Returns a commit when it is in the cache; nothing is read.
     pub fn cached_commit(&self, id: CommitId) -> Option<Commit> {
-        self.inner.commits.get(&id)
+        self.inner.cached_commit(id)
     }
 
     /// Returns a blob when it is in the cache; nothing is read.
@@ -243,7 +225,7 @@ impl Compiler {
 
     /// Empties the caches, as after a repair.
     pub fn forget(&self) {
-        let Inner { states, commits, blobs, toolsets, tools, .. } = &*self.inner;
+        let ObjectReader { states, commits, blobs, toolsets, tools, .. } = &*self.inner;
         states.clear();
         commits.clear();
         blobs.clear();
@@ -256,7 +238,7 @@ impl Compiler {
     /// # Errors
     /// `Missing` when one is not stored, else the store's.
     pub async fn commits(&self, ids: &[CommitId]) -> Result<Vec<Commit>> {
-        let found = self.find_commits(ids).await?;
+        let found = self.inner.find_commits(ids).await?;
         ids.iter()
             .map(|id| {
                 let object = ObjectId::Commit(*id);
@@ -273,31 +255,10 @@ impl Compiler {
         match &commit.changes {
             Changes::List(list) => Ok(list.clone()),
             Changes::Blob(id) => {
-                let blobs = self.find_blobs(vec![BlobKey::from(*id)], &IdMap::default()).await?;
+                let blobs =
+                    self.inner.find_blobs(vec![BlobKey::from(*id)], &IdMap::default()).await?;
                 read_changes(commit, blobs.get(id), *id)
             }
         }
-    }
-}
-
-impl Compiler {
-    pub(crate) fn cached(&self, id: CommitId, whole: bool) -> Option<Arc<State>> {
-        self.inner.states.get(&id).filter(|state| !(whole && state.is_partial()))
-    }
-
-    pub(crate) fn keep(&self, state: &Arc<State>) {
-        if let Some(head) = state.head {
-            self.inner.states.put(head, state.clone(), STATE_BYTES);
-        }
-    }
-
-    /// Gives the state the memory of its rows to answer for, when that has grown.
-    pub(crate) fn charged(&self, mut state: State) -> State {
-        let bytes = state.view.len() * ROW_BYTES;
-        let charged = state.charge.as_ref().map_or(0, |charge| charge.bytes());
-        if bytes > charged + charged / 4 + 256 * ROW_BYTES {
-            state.charge = Some(Arc::new(self.inner.meter.charge(bytes)));
-        }
-        state
     }
 }

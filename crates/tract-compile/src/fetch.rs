@@ -1,24 +1,74 @@
 //! Objects read for compiling: from what is given, from caches, else from the store in bulk.
 
-use tract_core::store::BlobKey;
-use tract_core::{Blob, BlobId, Change, Changes, Commit, CommitId, ObjectId, ToolsetId};
+use std::sync::Arc;
 
-use crate::compiler::{Compiler, Inner};
+use tract_core::store::BlobKey;
+use tract_core::{
+    Blob, BlobId, Change, Changes, Commit, CommitId, ObjectId, RepoName, Store, TokenCounter,
+    Toolset, ToolsetId,
+};
+
+use crate::cache::{Lru, Meter};
 use crate::error::{CompileError, Result};
 use crate::ids::{ById, IdMap};
+use crate::state::State;
 use crate::tools::{self, Tools};
 
 /// What a cached commit counts for, in bytes; records differ little.
 pub(crate) const COMMIT_BYTES: usize = 600;
 
-impl Compiler {
+/// Memory of a state in addition to what it shares with the one before.
+const STATE_BYTES: usize = 24 << 10;
+/// Memory of a row, its content apart.
+const ROW_BYTES: usize = 700;
+
+/// Reads one repository, and keeps what was read: what clones of a compiler share.
+pub(crate) struct ObjectReader {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) repo: RepoName,
+    pub(crate) counter: Arc<dyn TokenCounter>,
+    pub(crate) source: Arc<str>,
+    pub(crate) meter: Meter,
+    pub(crate) states: Lru<CommitId, Arc<State>>,
+    pub(crate) commits: Lru<CommitId, Commit>,
+    pub(crate) blobs: Lru<BlobId, Blob>,
+    pub(crate) toolsets: Lru<ToolsetId, Toolset>,
+    pub(crate) tools: Lru<ToolsetId, Tools>,
+}
+
+impl ObjectReader {
+    pub(crate) fn cached(&self, id: CommitId, whole: bool) -> Option<Arc<State>> {
+        self.states.get(&id).filter(|state| !(whole && state.is_partial()))
+    }
+
+    pub(crate) fn keep(&self, state: &Arc<State>) {
+        if let Some(head) = state.head {
+            self.states.put(head, state.clone(), STATE_BYTES);
+        }
+    }
+
+    /// Gives the state the memory of its rows to answer for, when that has grown.
+    pub(crate) fn charged(&self, mut state: State) -> State {
+        let bytes = state.view.len() * ROW_BYTES;
+        let charged = state.charge.as_ref().map_or(0, |charge| charge.bytes());
+        if bytes > charged + charged / 4 + 256 * ROW_BYTES {
+            state.charge = Some(Arc::new(self.meter.charge(bytes)));
+        }
+        state
+    }
+
+    /// Returns a commit when it is in the cache; nothing is read.
+    pub(crate) fn cached_commit(&self, id: CommitId) -> Option<Commit> {
+        self.commits.get(&id)
+    }
+
     pub(crate) async fn tools(&self, id: Option<ToolsetId>) -> Result<Tools> {
         let Some(id) = id else { return Ok(Tools::default()) };
-        let (store, repo) = (self.store(), self.repo());
-        if let Some(tools) = self.inner.tools.get(&id) {
+        let (store, repo) = (&self.store, &self.repo);
+        if let Some(tools) = self.tools.get(&id) {
             return Ok(tools);
         }
-        let toolset = match self.inner.toolsets.get(&id) {
+        let toolset = match self.toolsets.get(&id) {
             Some(toolset) => toolset,
             None => {
                 let found = store.toolsets(repo, &[id]).await?.into_iter().flatten().next();
@@ -26,8 +76,8 @@ impl Compiler {
             }
         };
         let schemas = self.find_blobs(tools::schema_keys(&toolset), &IdMap::default()).await?;
-        let tools = tools::tools(&toolset, &schemas, self.inner.counter.as_ref())?;
-        self.inner.tools.put(id, tools.clone(), tools.bytes + 200);
+        let tools = tools::tools(&toolset, &schemas, self.counter.as_ref())?;
+        self.tools.put(id, tools.clone(), tools.bytes + 200);
         Ok(tools)
     }
 
@@ -41,16 +91,14 @@ impl Compiler {
         let mut found = IdMap::with_capacity_and_hasher(ids.len(), ById::default());
         let mut unknown = Vec::new();
         for id in ids {
-            match self.inner.commits.get(id) {
+            match self.commits.get(id) {
                 Some(commit) => drop(found.insert(*id, commit)),
                 None => unknown.push(*id),
             }
         }
         if !unknown.is_empty() {
-            for commit in
-                self.inner.store.commits(&self.inner.repo, &unknown).await?.into_iter().flatten()
-            {
-                self.inner.commits.put(commit.id(), commit.clone(), COMMIT_BYTES);
+            for commit in self.store.commits(&self.repo, &unknown).await?.into_iter().flatten() {
+                self.commits.put(commit.id(), commit.clone(), COMMIT_BYTES);
                 found.insert(commit.id(), commit);
             }
         }
@@ -75,7 +123,7 @@ impl Compiler {
 
     /// Reads blobs, each in the place of its key.
     pub(crate) async fn blobs(&self, keys: &[BlobKey]) -> Result<Vec<Option<Blob>>> {
-        let Inner { store, repo, blobs, .. } = &*self.inner;
+        let ObjectReader { store, repo, blobs, .. } = self;
         if keys.is_empty() {
             return Ok(Vec::new());
         }

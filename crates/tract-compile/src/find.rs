@@ -6,10 +6,10 @@ use tract_core::store::BlobKey;
 use tract_core::{Blob, BlobId, Change, Changes, CommitId, ObjectId, parallel};
 
 use crate::chain::Chain;
-use crate::compiler::{Compiler, Inner};
+use crate::compiler::Compiler;
 use crate::error::{CompileError, Result};
 use crate::fact::{ContextEntry, LoadedMessage};
-use crate::fetch::read_changes;
+use crate::fetch::{ObjectReader, read_changes};
 use crate::ids::IdMap;
 use crate::load;
 use crate::state::{FoldedState, NextCommit, State, Stop};
@@ -29,7 +29,7 @@ impl Compiler {
             FoundState::Kept(state) => Ok(state),
             FoundState::New(reached) => {
                 let state = Arc::new(reached.waiting());
-                self.keep(&state);
+                self.inner.keep(&state);
                 Ok(state)
             }
         }
@@ -37,16 +37,16 @@ impl Compiler {
 
     async fn find(&self, head: Option<CommitId>, whole: bool) -> Result<FoundState> {
         let Some(head) = head else { return Ok(FoundState::Kept(Arc::default())) };
-        if let Some(state) = self.cached(head, whole) {
+        if let Some(state) = self.inner.cached(head, whole) {
             return Ok(FoundState::Kept(state));
         }
         let none = IdMap::default();
-        let chain = self.chain(head, whole).await?;
+        let chain = self.inner.chain(head, whole).await?;
         let mut reached = match self.follow(&chain, &none).await? {
             Ok(reached) => reached,
             Err(Stop::Invalid(invalid)) => return Err(invalid.into()),
             Err(Stop::Partial) => {
-                let chain = self.chain(head, true).await?;
+                let chain = self.inner.chain(head, true).await?;
                 match self.follow(&chain, &none).await? {
                     Ok(reached) => reached,
                     Err(Stop::Invalid(invalid)) => return Err(invalid.into()),
@@ -54,7 +54,7 @@ impl Compiler {
                 }
             }
         };
-        reached.state = self.charged(reached.state);
+        reached.state = self.inner.charged(reached.state);
         Ok(FoundState::New(reached))
     }
 
@@ -65,7 +65,7 @@ impl Compiler {
         given: &IdMap<BlobId, Blob>,
     ) -> Result<State> {
         let mut whole = match chain.base.head {
-            Some(base) => self.chain_from_root(base).await?,
+            Some(base) => self.inner.chain_from_root(base).await?,
             None => Chain::default(),
         };
         whole.steps.extend(chain.steps.iter().cloned());
@@ -89,7 +89,7 @@ impl Compiler {
             Changes::Blob(id) => Some(BlobKey::from(id)),
             Changes::List(_) => None,
         });
-        let blobs = self.find_blobs(keys.collect(), given).await?;
+        let blobs = self.inner.find_blobs(keys.collect(), given).await?;
         let mut lists: IdMap<CommitId, Vec<Change>> = IdMap::default();
         for (commit, _) in &chain.steps {
             if let Changes::Blob(id) = &commit.changes {
@@ -121,7 +121,7 @@ impl Compiler {
             Err(stop) => return Ok(Err(stop)),
         };
         let wanted = folded.needed_commits();
-        let others = self.find_commits(&wanted).await?;
+        let others = self.inner.find_commits(&wanted).await?;
         if let Some(id) = wanted.iter().find(|id| !others.contains_key(id)) {
             let commit = chain.steps.last().map_or(*id, |(commit, _)| commit.id());
             return Err(CompileError::Missing { object: ObjectId::Commit(*id), commit });
@@ -147,17 +147,17 @@ impl Compiler {
             reached.with_messages(messages)
         };
         let state = Arc::new(state);
-        self.keep(&state);
+        self.inner.keep(&state);
         Ok(state)
     }
 
     /// Reads the messages of rows, each in the place of its row.
     async fn messages(&self, rows: &[(RowKey, ContextEntry)]) -> Result<Vec<Arc<LoadedMessage>>> {
-        let Inner { counter, meter, .. } = &*self.inner;
+        let ObjectReader { counter, meter, .. } = &*self.inner;
         let mut messages = Vec::with_capacity(rows.len());
         // In portions, so that bytes and parsed contents of few messages are in memory together.
         for rows in rows.chunks(1024) {
-            let mut blobs = self.blobs(&load::keys(rows)).await?.into_iter();
+            let mut blobs = self.inner.blobs(&load::keys(rows)).await?.into_iter();
             let mut next = |id: Option<BlobId>| id.and_then(|_| blobs.next().flatten());
             let mut with_blobs = Vec::with_capacity(rows.len());
             for (_, entry) in rows {

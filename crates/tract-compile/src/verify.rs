@@ -198,7 +198,7 @@ impl Compiler {
         let Some(bytes) = found.into_iter().flatten().next() else {
             return Ok(SnapshotCheck::Absent);
         };
-        let chain = self.chain_from_root(commit).await?;
+        let chain = self.inner.chain_from_root(commit).await?;
         let mut line = self.folded_onto(&FoldedLine::default(), chain).await?;
         self.check_snapshot(&mut line, &bytes).await
     }

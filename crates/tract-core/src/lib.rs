@@ -26,6 +26,7 @@ pub mod parallel;
 mod partial;
 pub mod ports;
 pub mod refs;
+mod reply;
 pub mod schema;
 mod sent;
 pub mod step;
@@ -54,10 +55,10 @@ pub use crate::limits::{Limits, TooLarge};
 pub use crate::message::{ActiveTool, Message};
 pub use crate::nearest::nearest;
 pub use crate::object::{Blob, IdPrefix, ObjectId, ToolDefinition, ToolEntry, Toolset};
-pub use crate::partial::{PartialCall, PartialReply, ReplyDelta, unless_cancelled};
+pub use crate::partial::{PartialCall, PartialReply, ReplyDelta};
 pub use crate::ports::{
     ApproxCounter, ChatModel, Clock, ManualClock, ModelError, ModelRequest, Reply, StopReason,
-    Summarizer, Summary, SummaryRequest, SystemClock, TokenCounter, Usage,
+    Summarizer, Summary, SummaryRequest, SystemClock, TokenCounter, Usage, unless_cancelled,
 };
 pub use crate::refs::{
     BadTarget, Conflict, Expect, LogEntry, LogNote, RefEdit, RefName, RefTarget,

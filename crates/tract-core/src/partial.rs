@@ -1,13 +1,8 @@
 //! Answers as they come, and answers that broke off.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
-
 use crate::content::ToolCall;
 use crate::object::Blob;
-use crate::ports::{ModelError, Reply, Usage};
-use crate::tool::CancellationToken;
+use crate::reply::{Reply, Usage};
 
 /// A piece of an answer, as it comes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,41 +97,5 @@ impl PartialReply {
     /// Returns whether nothing of the answer itself had come.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty() && self.reasoning.is_empty() && self.calls.is_empty()
-    }
-}
-
-/// Waits for work, or for its token to be cancelled, whichever is first; then the work is dropped.
-///
-/// # Errors
-/// [`ModelError::Cancelled`], and what the work says.
-pub async fn unless_cancelled<T>(
-    work: impl Future<Output = Result<T, ModelError>>,
-    cancellation: &CancellationToken,
-) -> Result<T, ModelError> {
-    let mut work = pin!(work);
-    let mut cancelled = pin!(cancellation.cancelled());
-    poll_fn(|context| {
-        if cancelled.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Err(ModelError::Cancelled));
-        }
-        work.as_mut().poll(context)
-    })
-    .await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::block_on;
-
-    #[test]
-    fn cancelling_ends_what_would_never_end() {
-        let token = CancellationToken::new();
-        token.cancel();
-        let never = std::future::pending::<Result<(), ModelError>>();
-        let found = block_on(unless_cancelled(never, &token));
-        assert!(matches!(found, Err(ModelError::Cancelled)));
-        let done = block_on(unless_cancelled(async { Ok(6) }, &CancellationToken::new()));
-        assert!(matches!(done, Ok(6)));
     }
 }
