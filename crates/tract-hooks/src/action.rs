@@ -103,7 +103,7 @@ impl AnyAction {
     }
 }
 
-/// What the variants of each action come to: the one that goes on, the one that stops for a reason,
+/// What the variants of each action come to: the one that continues, the one that stops for a reason,
 /// the one that leaves it for a person (a compile cannot wait, so it stops), and those that have to
 /// be carried out first.
 macro_rules! actions {

@@ -209,7 +209,7 @@ async fn heads(tract: &Tract, grep: &Grep) -> Outcome<Vec<(String, CommitId)>> {
         let head = tract.head().await?;
         return Ok(head.map(|head| (tract.branch_name().to_owned(), head)).into_iter().collect());
     }
-    let ids = crate::revisions::resolve_all(&tract, &grep.revisions).await?;
+    let ids = crate::revisions::resolve_all(tract, &grep.revisions).await?;
     Ok(grep.revisions.iter().cloned().zip(ids).collect())
 }
 

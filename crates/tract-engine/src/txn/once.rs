@@ -1,4 +1,4 @@
-//! A batch applied once, and what is told of it.
+//! A batch applied once, and what is reported about it.
 
 use tract_core::store::{LogQuery, Store};
 use tract_core::{Applied, Batch, BatchId, RepoName, StoreError, StoreErrorKind, StoreResult};
