@@ -269,8 +269,7 @@ impl Importer {
         let repo = self.repo.clone();
         let mut builder = Builder::new(repo.limits(), tools)?;
         while let Some(draft) = next()? {
-            builder.add(&draft)?;
-            drop(draft);
+            builder.add(draft)?;
             if builder.size_bytes() >= self.options.group_bytes {
                 let links = builder.take_links();
                 builder.count_reused(self.store(links).await?);

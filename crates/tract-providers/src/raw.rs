@@ -1,5 +1,7 @@
 //! JSON texts with their place in the document, read member by member, and written likewise.
 
+use std::borrow::Cow;
+
 use tract_core::json::{self, Escapes, JsonError};
 
 use crate::error::ImportError;
@@ -153,9 +155,17 @@ pub(crate) fn string(raw: &str) -> Option<String> {
 
 /// Writes a string literal.
 pub(crate) fn literal(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + text.len() / 16 + 2);
+    let mut out = String::with_capacity(json::string_len(text));
     json::write_string(&mut out, text, Escapes::Raw);
     out
+}
+
+/// Puts texts on lines of their own; one alone is not copied.
+pub(crate) fn joined<'a>(texts: &[&'a str]) -> Cow<'a, str> {
+    match texts {
+        [text] => Cow::Borrowed(text),
+        texts => Cow::Owned(texts.join("\n")),
+    }
 }
 
 /// Tells whether a text is a JSON object.
@@ -168,6 +178,30 @@ pub(crate) fn same(a: &str, b: &str) -> bool {
     a == b || json::equal(a, b).unwrap_or(false)
 }
 
+/// Texts from this size on are not copied where their memory can be used for the text around them.
+const LARGE_BYTES: usize = 64 << 10;
+
+/// Makes room in a text; a large one does not double.
+fn reserve(out: &mut String, more: usize) {
+    if out.len() > LARGE_BYTES && out.capacity() - out.len() < more {
+        out.reserve_exact(more + out.len() / 64);
+    }
+}
+
+fn append(out: &mut String, piece: Cow<'_, str>) {
+    match piece {
+        Cow::Owned(mut piece) if piece.len() > LARGE_BYTES && piece.len() > out.len() => {
+            reserve(&mut piece, out.len() + 1);
+            piece.insert_str(0, out);
+            *out = piece;
+        }
+        piece => {
+            reserve(out, piece.len());
+            out.push_str(&piece);
+        }
+    }
+}
+
 /// An object that is being written.
 #[derive(Debug)]
 pub(crate) struct Object(String);
@@ -177,40 +211,51 @@ impl Object {
         Self("{".to_owned())
     }
 
-    pub(crate) fn raw(&mut self, key: &str, raw: &str) {
+    fn key(&mut self, key: &str) {
+        reserve(&mut self.0, 6 * key.len() + 4);
         if self.0.len() > 1 {
             self.0.push(',');
         }
         json::write_string(&mut self.0, key, Escapes::Raw);
         self.0.push(':');
-        self.0.push_str(raw);
+    }
+
+    pub(crate) fn raw(&mut self, key: &str, raw: &str) {
+        self.nest(key, Cow::Borrowed(raw));
+    }
+
+    /// Writes a value; a large one that is owned is not copied.
+    pub(crate) fn nest<'r>(&mut self, key: &str, raw: impl Into<Cow<'r, str>>) {
+        self.key(key);
+        append(&mut self.0, raw.into());
     }
 
     pub(crate) fn text(&mut self, key: &str, text: &str) {
-        if self.0.len() > 1 {
-            self.0.push(',');
+        self.key(key);
+        if text.len() > LARGE_BYTES {
+            self.0.reserve_exact(json::string_len(text) + 1);
         }
-        json::write_string(&mut self.0, key, Escapes::Raw);
-        self.0.push(':');
-        self.0.reserve(text.len() + 3);
         json::write_string(&mut self.0, text, Escapes::Raw);
     }
 
     pub(crate) fn end(mut self) -> String {
+        reserve(&mut self.0, 1);
         self.0.push('}');
         self.0
     }
 }
 
-/// Writes an array of texts.
-pub(crate) fn array<S: AsRef<str>>(elements: impl IntoIterator<Item = S>) -> String {
+/// Writes an array of texts; a large one that is owned is not copied.
+pub(crate) fn array<'a, S: Into<Cow<'a, str>>>(elements: impl IntoIterator<Item = S>) -> String {
     let mut out = "[".to_owned();
     for (n, element) in elements.into_iter().enumerate() {
         if n > 0 {
+            reserve(&mut out, 1);
             out.push(',');
         }
-        out.push_str(element.as_ref());
+        append(&mut out, element.into());
     }
+    reserve(&mut out, 1);
     out.push(']');
     out
 }

@@ -25,16 +25,24 @@ pub(crate) struct Block {
     pub(crate) text: String,
 }
 
-/// Writes a list of blocks.
-pub(crate) fn array(blocks: &[Block]) -> String {
-    raw::array(blocks.iter().map(|block| block.text.as_str()))
+/// Tells whether blocks say what was received. They are compared one by one, so that no list of
+/// them is written: it may be large.
+pub(crate) fn is_same(blocks: &[Block], received: &[&str]) -> bool {
+    let mut pairs = blocks.iter().zip(received);
+    blocks.len() == received.len()
+        && pairs.all(|(block, received)| raw::same(&block.text, received))
 }
 
 /// Writes a received message around other blocks.
-pub(crate) fn around(fields: &Fields<'_>, member: &str, blocks: &str) -> String {
+pub(crate) fn around(fields: &Fields<'_>, member: &str, mut blocks: String) -> String {
     let mut message = Object::new();
-    for (key, raw) in &fields.members {
-        message.raw(key, if key == member { blocks } else { raw });
+    let last = fields.members.iter().rposition(|(key, _)| key == member);
+    for (n, (key, raw)) in fields.members.iter().enumerate() {
+        if Some(n) == last {
+            message.nest(key, std::mem::take(&mut blocks));
+        } else {
+            message.raw(key, if key == member { &blocks } else { raw });
+        }
     }
     message.end()
 }
@@ -132,7 +140,7 @@ pub(crate) fn messages(sheet: &mut RequestWriter<'_>, wording: &Wording) -> Stri
         let content = raw::array(turn.blocks.iter().map(|(_, block)| block.text.as_str()));
         messages.push(match (turn.received, &turn.around) {
             (Some(received), _) => received.to_owned(),
-            (None, Some(around)) => self::around(around, wording.blocks_member, &content),
+            (None, Some(around)) => self::around(around, wording.blocks_member, content),
             (None, None) => (wording.message)(turn.role, &content),
         });
         for (origin, block) in turn.blocks {

@@ -77,7 +77,7 @@ impl Content {
             | Self::Reasoning(body)
             | Self::Custom { body, .. } => match (body.parts.as_slice(), &body.name) {
                 ([Part::Text { text }], None) => {
-                    let mut out = String::with_capacity(text.len() + text.len() / 16 + 2);
+                    let mut out = String::with_capacity(json::string_len(text));
                     json::write_string(&mut out, text, Escapes::Raw);
                     Ok(out)
                 }
@@ -99,6 +99,34 @@ impl Content {
             })),
             Self::Note(json) => Ok(json.as_str().to_owned()),
         }
+    }
+
+    /// Returns [`to_blob`](Self::to_blob) in the memory of the text, which is taken out: where the
+    /// content is one text, no second copy of it is made. All else of the content stays.
+    ///
+    /// # Errors
+    /// As [`to_blob`](Self::to_blob).
+    pub fn take_blob(&mut self) -> Result<String, ContentError> {
+        match self {
+            Self::System(body)
+            | Self::User(body)
+            | Self::Assistant(body)
+            | Self::Reasoning(body)
+            | Self::Custom { body, .. } => {
+                if let ([Part::Text { text }], None) = (body.parts.as_mut_slice(), &body.name) {
+                    return Ok(json::quote("", std::mem::take(text), ""));
+                }
+            }
+            Self::ToolResult(answer) => {
+                if let [Part::Text { text }] = answer.parts.as_mut_slice() {
+                    let text = std::mem::take(text);
+                    let (before, after) = around_text(answer);
+                    return Ok(json::quote(&before, text, &after));
+                }
+            }
+            Self::Artifact(_) | Self::Note(_) => {}
+        }
+        self.to_blob()
     }
 
     /// Reads the blob of a commit of this kind.
@@ -138,21 +166,27 @@ impl Content {
 
 /// Writes the commonest answer at once, its keys in order: it may be large.
 fn answer_of_text(answer: &ToolAnswer, text: &str) -> String {
-    let around = 64 + answer.call_id.len() + answer.name.as_ref().map_or(0, String::len);
-    let mut out = String::with_capacity(text.len() + text.len() / 16 + around);
-    out.push_str("{\"call_id\":");
-    json::write_string(&mut out, &answer.call_id, Escapes::Raw);
-    out.push_str(",\"content\":");
+    let (mut out, after) = around_text(answer);
+    out.reserve_exact(json::string_len(text) + after.len());
     json::write_string(&mut out, text, Escapes::Raw);
+    out + &after
+}
+
+/// Writes what is before and after the text of an answer.
+fn around_text(answer: &ToolAnswer) -> (String, String) {
+    let mut before = "{\"call_id\":".to_owned();
+    json::write_string(&mut before, &answer.call_id, Escapes::Raw);
+    before.push_str(",\"content\":");
+    let mut after = String::new();
     if answer.is_error {
-        out.push_str(",\"is_error\":true");
+        after.push_str(",\"is_error\":true");
     }
     if let Some(name) = &answer.name {
-        out.push_str(",\"name\":");
-        json::write_string(&mut out, name, Escapes::Raw);
+        after.push_str(",\"name\":");
+        json::write_string(&mut after, name, Escapes::Raw);
     }
-    out.push('}');
-    out
+    after.push('}');
+    (before, after)
 }
 
 impl<'a> BodyBlob<'a> {

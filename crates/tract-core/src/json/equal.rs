@@ -59,8 +59,15 @@ fn same(a: &str, b: &str, levels: usize) -> Result<bool, JsonError> {
             }
             Ok(true)
         }
+        // Different kinds of values have no form in common, however large they are.
+        (Some(one), Some(other)) if one != other && opens(one, other) => Ok(false),
         _ => by_form(a, b),
     }
+}
+
+/// Tells whether one of two values begins as a string, an array or an object does.
+fn opens(one: &u8, other: &u8) -> bool {
+    [one, other].into_iter().any(|byte| matches!(byte, b'"' | b'[' | b'{'))
 }
 
 #[cfg(test)]

@@ -39,7 +39,8 @@ pub use error::JsonError;
 pub use number::write_f64;
 pub use repeated::repeated_keys;
 pub(crate) use string::needs_escapes;
-pub use string::{read_string, write_string};
+pub(crate) use string::quote;
+pub use string::{read_string, string_len, write_string};
 
 use scan::Scanner;
 use write::Writer;

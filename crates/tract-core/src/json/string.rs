@@ -225,6 +225,60 @@ pub(crate) fn needs_escapes(text: &str) -> bool {
     run(text.as_bytes()).len < text.len()
 }
 
+/// Returns how many bytes [`write_string`] writes for a text by [`Escapes::Raw`].
+///
+/// ```
+/// # use tract_core::json::string_len;
+/// assert_eq!(string_len("tab\t, café"), r#""tab\t, café""#.len());
+/// ```
+pub fn string_len(text: &str) -> usize {
+    let mut len = text.len() + 2;
+    let mut rest = text.as_bytes();
+    while let Some((special, after)) = rest.get(run(rest).len..).and_then(<[u8]>::split_first) {
+        len += escape_len(*special) - 1;
+        rest = after;
+    }
+    len
+}
+
+/// Returns how many bytes an escape has.
+fn escape_len(special: u8) -> usize {
+    match special {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0xc | 0x8 => 2,
+        _ => 6,
+    }
+}
+
+/// Makes a text a JSON string by [`Escapes::Raw`] with other text around it, in the memory that the
+/// text has: no second copy of it is made, however large it is.
+pub(crate) fn quote(before: &str, text: String, after: &str) -> String {
+    let total = before.len() + string_len(&text) + after.len();
+    let mut bytes = text.into_bytes();
+    let (mut read, mut write) = (bytes.len(), total - after.len() - 1);
+    bytes.reserve_exact(total - read);
+    bytes.resize(total, 0);
+    // From its end, as each character moves towards it.
+    let is_special = |byte: &u8| matches!(byte, ..0x20 | b'"' | b'\\');
+    let mut escape = String::new();
+    loop {
+        let special = bytes[..read].iter().rposition(is_special);
+        let start = special.map_or(0, |at| at + 1);
+        bytes.copy_within(start..read, write - (read - start));
+        write -= read - start;
+        let Some(at) = special else { break };
+        escape.clear();
+        write_char(&mut escape, char::from(bytes[at]), Escapes::Raw);
+        bytes[write - escape.len()..write].copy_from_slice(escape.as_bytes());
+        write -= escape.len();
+        read = at;
+    }
+    bytes[..before.len()].copy_from_slice(before.as_bytes());
+    bytes[before.len()] = b'"';
+    bytes[total - after.len() - 1] = b'"';
+    bytes[total - after.len()..].copy_from_slice(after.as_bytes());
+    String::from_utf8(bytes).expect("whole characters were moved")
+}
+
 /// Appends a text as a JSON string, quotes included.
 ///
 /// ```
@@ -272,6 +326,26 @@ fn write_char(out: &mut String, character: char, escapes: Escapes) {
                 out.push_str("\\u");
                 let digits = [12, 8, 4, 0].map(|shift| u32::from(*unit >> shift) & 0xf);
                 out.extend(digits.into_iter().filter_map(|digit| char::from_digit(digit, 16)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_quoted_in_its_place_as_it_is_written() {
+        let texts =
+            ["", "a", "\"", "\\\"\n\u{1}", "café \u{8} 日本\t", "\u{1f}x\u{1f}", "no escape"];
+        for text in texts {
+            for (before, after) in [("", ""), ("{\"k\":", "}"), ("", ",\"name\":\"f\"}")] {
+                let mut written = before.to_owned();
+                write_string(&mut written, text, Escapes::Raw);
+                assert_eq!(string_len(text), written.len() - before.len());
+                written.push_str(after);
+                assert_eq!(quote(before, text.to_owned(), after), written);
             }
         }
     }

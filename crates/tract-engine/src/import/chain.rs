@@ -81,12 +81,12 @@ pub(super) struct Chain {
 const LINK_BYTES: usize = 1 << 10;
 
 impl Chain {
-    /// Makes commits of drafts. Each draft is dropped once it is one: both texts of a large message
-    /// are in memory for that one only.
+    /// Makes commits of drafts. The text of a draft becomes what is stored of it: a large message is
+    /// in memory once.
     pub(super) fn new(drafts: Vec<Draft>, tools: &[ToolSchema], limits: &Limits) -> Result<Self> {
         let mut builder = Builder::new(limits, tools)?;
         for draft in drafts {
-            builder.add(&draft)?;
+            builder.add(draft)?;
         }
         Ok(builder.finish())
     }
@@ -151,7 +151,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Makes a commit of the next draft.
-    pub(super) fn add(&mut self, draft: &Draft) -> Result<()> {
+    pub(super) fn add(&mut self, draft: Draft) -> Result<()> {
         let place = self.drafts;
         self.drafts += 1;
         self.draft(place, draft)
@@ -202,8 +202,8 @@ impl<'a> Builder<'a> {
         Ok((Toolset::seal(entries), blobs))
     }
 
-    fn draft(&mut self, place: usize, draft: &Draft) -> Result<()> {
-        let content = draft.content.to_blob()?;
+    fn draft(&mut self, place: usize, mut draft: Draft) -> Result<()> {
+        let content = draft.content.take_blob()?;
         self.limits.check_blob(content.len())?;
         let content = Blob::seal(content.into_bytes());
         let mut record = self.record(Op::Append {

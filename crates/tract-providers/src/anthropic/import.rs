@@ -11,7 +11,7 @@ use crate::error::ImportError;
 use crate::import::{Watch, draft};
 use crate::neutral::OutgoingMessage;
 use crate::raw::{self, Fields, Node};
-use crate::turns::{around, array};
+use crate::turns::{Block, around, is_same};
 
 /// Reads the `system` of a request: a text, or blocks.
 pub(crate) fn instructions(system: &Node<'_>) -> Result<Draft, ImportError> {
@@ -19,8 +19,9 @@ pub(crate) fn instructions(system: &Node<'_>) -> Result<Draft, ImportError> {
     let content = Content::System(Body { parts, name: None });
     let form = super::PROFILE.system_form.unwrap_or_default();
     let mut draft = draft(content, None, form);
-    let blocks = lower::blocks(&mut OutgoingMessage::recorded(&draft.content, &Role::System));
-    if !raw::same(&array(&blocks), system.raw) {
+    let speaks = Role::System;
+    let blocks = || lower::blocks(&mut OutgoingMessage::recorded(&draft.content, &speaks));
+    if !is_list_of(system, blocks) {
         draft.verbatim = Some(Blob::seal(system.raw.as_bytes().to_vec()));
     }
     Ok(draft)
@@ -52,9 +53,9 @@ pub(super) fn read(
 ) -> Result<(), ImportError> {
     let fields = message.object()?;
     let role = Role::parse(&fields.require("role")?.string()?);
-    let content = fields.require("content")?;
-    let blocks = match content.is_array() {
-        true if role == Role::User => content.array()?,
+    let received = fields.require("content")?;
+    let blocks = match received.is_array() {
+        true if role == Role::User => received.array()?,
         _ => Vec::new(),
     };
     let mut groups: Vec<(Content, Vec<&str>)> = Vec::new();
@@ -80,7 +81,7 @@ pub(super) fn read(
         resting = true;
     }
     if groups.is_empty() {
-        let body = Body { parts: parts(&content, watch)?, name: None };
+        let body = Body { parts: parts(&received, watch)?, name: None };
         let content = match &role {
             Role::User => Content::User(body),
             Role::Assistant => Content::Assistant(body),
@@ -91,8 +92,8 @@ pub(super) fn read(
             }
         };
         let mut draft = draft(content, Some(role.clone()), Dialect::Anthropic.form());
-        let lowered = lower::blocks(&mut OutgoingMessage::recorded(&draft.content, &role));
-        if !raw::same(&lower::message(role.as_str(), &array(&lowered)), message.raw) {
+        let blocks = || lower::blocks(&mut OutgoingMessage::recorded(&draft.content, &role));
+        if !is_around(&fields, role.as_str()) || !is_list_of(&received, blocks) {
             draft.verbatim = Some(Blob::seal(message.raw.as_bytes().to_vec()));
         }
         drafts.extend([draft]);
@@ -105,19 +106,31 @@ pub(super) fn read(
         };
         let mut draft = draft(content, Some(speaks.clone()), Dialect::Anthropic.form());
         draft.joins_previous = place > 0;
-        let lowered =
-            array(&lower::blocks(&mut OutgoingMessage::recorded(&draft.content, &speaks)));
-        let received = raw::array(&raws);
-        let (lowered, received) = match place {
-            0 => (lower::message("user", &lowered), around(&fields, "content", &received)),
-            _ => (lowered, received),
-        };
-        if !raw::same(&lowered, &received) {
+        let blocks = || lower::blocks(&mut OutgoingMessage::recorded(&draft.content, &speaks));
+        if (place == 0 && !is_around(&fields, "user")) || !is_same(&blocks(), &raws) {
+            let received = match place {
+                0 => around(&fields, "content", raw::array(raws)),
+                _ => raw::array(raws),
+            };
             draft.verbatim = Some(Blob::seal(received.into_bytes()));
         }
         drafts.extend([draft]);
     }
     Ok(())
+}
+
+/// Tells whether a message says nothing around its blocks but its role.
+fn is_around(fields: &Fields<'_>, role: &str) -> bool {
+    raw::same(&lower::message(role, "[]"), &around(fields, "content", "[]".to_owned()))
+}
+
+/// Tells whether a node is the list of these blocks. A text is none, whatever it says.
+fn is_list_of(node: &Node<'_>, blocks: impl FnOnce() -> Vec<Block>) -> bool {
+    if !node.is_array() {
+        return false;
+    }
+    let Ok(received) = node.array() else { return false };
+    is_same(&blocks(), &received.iter().map(|node| node.raw).collect::<Vec<_>>())
 }
 
 fn parts(content: &Node<'_>, watch: &mut Watch) -> Result<Vec<Part>, ImportError> {

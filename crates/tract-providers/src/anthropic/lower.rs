@@ -29,7 +29,7 @@ pub(crate) fn blocks(out: &mut OutgoingMessage<'_>) -> Vec<Block> {
         block.text("type", "tool_result");
         block.text("tool_use_id", out.call_id(&answer.call_id));
         if !inner.is_empty() {
-            block.raw("content", &raw::array(inner));
+            block.nest("content", raw::array(inner));
         }
         block.raw("is_error", if answer.is_error { "true" } else { "false" });
         return vec![Block { sort: BlockKind::Result, text: block.end() }];
@@ -101,7 +101,7 @@ fn simple(out: &mut OutgoingMessage<'_>, part: &Part, speaker: Speaker) -> Optio
                 }
             }
             block.text("type", "image");
-            block.raw("source", &inner.end());
+            block.nest("source", inner.end());
         }
         Part::Reasoning { text, signature, encrypted } => {
             if !out.own {

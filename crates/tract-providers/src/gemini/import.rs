@@ -11,8 +11,8 @@ use crate::adapter::{DialectAdapter as _, Reader};
 use crate::error::ImportError;
 use crate::import::{Watch, draft};
 use crate::neutral::OutgoingMessage;
-use crate::raw::{self, Fields, Node, Object};
-use crate::turns::{around, array};
+use crate::raw::{self, Fields, Node};
+use crate::turns::{around, is_same};
 
 /// Whether a message is one of this shape: parts that say what they are by their members.
 pub(crate) fn is_content(message: &Fields<'_>) -> bool {
@@ -23,16 +23,18 @@ pub(crate) fn is_content(message: &Fields<'_>) -> bool {
 
 /// Reads the `systemInstruction` of a request.
 pub(crate) fn instructions(system: &Node<'_>) -> Result<Draft, ImportError> {
-    let mut parts = Vec::new();
-    for node in system.object()?.require("parts")?.array()? {
+    let (fields, mut parts, mut raws) = (system.object()?, Vec::new(), Vec::new());
+    for node in fields.require("parts")?.array()? {
         parts.push(part(&node, &node.object()?)?);
+        raws.push(node.raw);
     }
     let content = Content::System(Body { parts, name: None });
     let mut draft = draft(content, None, super::PROFILE.system_form.unwrap_or_default());
-    let mut lowered = Object::new();
     let blocks = lower::parts(&mut OutgoingMessage::recorded(&draft.content, &Role::System));
-    lowered.raw("parts", &array(&blocks));
-    if !raw::same(&lowered.end(), system.raw) {
+    let is_alone = raw::same(r#"{"parts":[]}"#, &around(&fields, "parts", "[]".to_owned()));
+    let is_same = is_alone && is_same(&blocks, &raws);
+    drop(blocks);
+    if !is_same {
         draft.verbatim = Some(Blob::seal(system.raw.as_bytes().to_vec()));
     }
     Ok(draft)
@@ -116,17 +118,13 @@ impl Contents {
             };
             let mut draft = draft(content, Some(speaks.clone()), Dialect::Gemini.form());
             draft.joins_previous = n > 0;
-            let blocks = lower::parts(&mut OutgoingMessage::recorded(&draft.content, &speaks));
-            let (lowered, received) = (array(&blocks), raw::array(&raws));
-            let (lowered, received) = match n {
-                0 => {
-                    let word = if role == Role::Assistant { "model" } else { "user" };
-                    let received = around(&fields, "parts", &received);
-                    (lower::content(word, &lowered), received)
-                }
-                _ => (lowered, received),
-            };
-            if !raw::same(&lowered, &received) {
+            let blocks = || lower::parts(&mut OutgoingMessage::recorded(&draft.content, &speaks));
+            let word = if role == Role::Assistant { "model" } else { "user" };
+            if (n == 0 && !is_around(&fields, word)) || !is_same(&blocks(), &raws) {
+                let received = match n {
+                    0 => around(&fields, "parts", raw::array(raws)),
+                    _ => raw::array(raws),
+                };
                 draft.verbatim = Some(Blob::seal(received.into_bytes()));
             }
             drafts.push_back(draft);
@@ -177,6 +175,11 @@ impl Contents {
         let parts = vec![Part::text(text)];
         Ok(Content::ToolResult(ToolAnswer { call_id, name: Some(name), is_error, parts }))
     }
+}
+
+/// Tells whether a content says nothing around its parts but its role.
+fn is_around(fields: &Fields<'_>, word: &str) -> bool {
+    raw::same(&lower::content(word, "[]"), &around(fields, "parts", "[]".to_owned()))
 }
 
 fn said(role: &Role, parts: Vec<Part>) -> Content {

@@ -37,7 +37,7 @@ pub(crate) fn parts(out: &mut OutgoingMessage<'_>) -> Vec<Block> {
             identify(&mut function, &id);
             function.text("name", &name);
             function.raw("args", arguments);
-            blocks.push(block(BlockKind::Call, "functionCall", &function.end()));
+            blocks.push(block(BlockKind::Call, "functionCall", function.end()));
         } else if let Some(text) = simple(out, part, speaker) {
             blocks.push(Block { sort: BlockKind::Other, text });
         }
@@ -51,9 +51,9 @@ fn identify(function: &mut Object, id: &str) {
     }
 }
 
-fn block(sort: BlockKind, kind: &str, inner: &str) -> Block {
+fn block(sort: BlockKind, kind: &str, inner: String) -> Block {
     let mut part = Object::new();
-    part.raw(kind, inner);
+    part.nest(kind, inner);
     Block { sort, text: part.end() }
 }
 
@@ -68,9 +68,9 @@ fn result(out: &mut OutgoingMessage<'_>, answer: &ToolAnswer, parts: &[Part]) ->
         }
     }
     let name = out.tool_name().or(answer.name.as_deref()).unwrap_or_default();
-    let text = texts.join("\n");
+    let text = raw::joined(&texts);
     let response = response(&text, answer.is_error);
-    let answered = answered(out.call_id(&answer.call_id), name, &response);
+    let answered = answered(out.call_id(&answer.call_id), name, response);
     let others = others.into_iter().map(|text| Block { sort: BlockKind::Other, text });
     std::iter::once(answered).chain(others).collect()
 }
@@ -85,12 +85,12 @@ fn response<'a>(text: &'a str, is_error: bool) -> Cow<'a, str> {
     Cow::Owned(object.end())
 }
 
-fn answered(id: &str, name: &str, response: &str) -> Block {
+fn answered(id: &str, name: &str, response: Cow<'_, str>) -> Block {
     let mut function = Object::new();
     identify(&mut function, id);
     function.text("name", name);
-    function.raw("response", response);
-    block(BlockKind::Result, "functionResponse", &function.end())
+    function.nest("response", response);
+    block(BlockKind::Result, "functionResponse", function.end())
 }
 
 fn simple(out: &mut OutgoingMessage<'_>, part: &Part, speaker: Speaker) -> Option<String> {
@@ -112,7 +112,7 @@ fn simple(out: &mut OutgoingMessage<'_>, part: &Part, speaker: Speaker) -> Optio
                 ImageSource::Base64(data) => {
                     inner.text("mimeType", media_type.as_deref().unwrap_or("image/png"));
                     inner.text("data", data);
-                    written.raw("inlineData", &inner.end());
+                    written.nest("inlineData", inner.end());
                 }
                 ImageSource::File(_) if !out.own => {
                     out.left_out("an image that only its provider holds");
@@ -154,7 +154,7 @@ fn simple(out: &mut OutgoingMessage<'_>, part: &Part, speaker: Speaker) -> Optio
 
 /// Writes the placeholder of a missing result.
 pub(crate) fn placeholder_result(answer: &PlaceholderResult, call_id: &str, name: &str) -> Block {
-    answered(call_id, name, &response(answer.text(), answer.is_error()))
+    answered(call_id, name, response(answer.text(), answer.is_error()))
 }
 
 /// Takes a part as it was received.

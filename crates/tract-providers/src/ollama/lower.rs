@@ -42,7 +42,7 @@ pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
                 function.text("name", &name);
                 function.raw("arguments", arguments_object(out, &id, &call.arguments));
                 let mut element = Object::new();
-                element.raw("function", &function.end());
+                element.nest("function", function.end());
                 calls.push(element.end());
             }
             Part::Opaque { dialect, .. } => {
@@ -67,12 +67,12 @@ pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
             (Speaker::Tool, _) => "tool",
         },
     );
-    message.text("content", &texts.join("\n"));
+    message.text("content", &raw::joined(&texts));
     if !thinking.is_empty() {
-        message.text("thinking", &thinking.join("\n"));
+        message.text("thinking", &raw::joined(&thinking));
     }
     if !images.is_empty() {
-        message.raw("images", &raw::array(images));
+        message.nest("images", raw::array(images));
     }
     if speaker == Speaker::Tool {
         // Results are matched by the tool's name; recordings of older clients have none.
@@ -82,7 +82,7 @@ pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
         }
     }
     if !calls.is_empty() {
-        message.raw("tool_calls", &raw::array(&calls));
+        message.nest("tool_calls", raw::array(calls));
     }
     Some(message.end())
 }

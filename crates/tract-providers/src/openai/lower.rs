@@ -60,7 +60,7 @@ pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
                     let mut element = Object::new();
                     element.text("id", &id);
                     element.text("type", "function");
-                    element.raw("function", &function.end());
+                    element.nest("function", function.end());
                     calls.push(element.end());
                 }
             }
@@ -91,11 +91,11 @@ pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
     if let Content::ToolResult(answer) = out.content {
         message.text("tool_call_id", out.call_id(&answer.call_id));
     }
-    match (elements.as_slice(), first_text) {
-        (_, Some(text)) => message.text("content", text),
-        ([], None) if speaker == Speaker::Assistant => message.raw("content", "null"),
-        ([], None) => message.text("content", ""),
-        (elements, None) => message.raw("content", &raw::array(elements)),
+    match first_text {
+        Some(text) => message.text("content", text),
+        None if !elements.is_empty() => message.nest("content", raw::array(elements)),
+        None if speaker == Speaker::Assistant => message.raw("content", "null"),
+        None => message.text("content", ""),
     }
     // OpenAI's results have no name; one that was recorded with it goes back so.
     let takes_name = |name: &&str| out.own || (speaker != Speaker::Tool && plain(name));
@@ -103,7 +103,7 @@ pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
         message.text("name", name);
     }
     if !calls.is_empty() {
-        message.raw("tool_calls", &raw::array(&calls));
+        message.nest("tool_calls", raw::array(calls));
     }
     Some(message.end())
 }
@@ -152,6 +152,6 @@ fn image(media_type: Option<&str>, source: &ImageSource) -> Option<String> {
     inner.text("url", &url);
     let mut element = Object::new();
     element.text("type", "image_url");
-    element.raw("image_url", &inner.end());
+    element.nest("image_url", inner.end());
     Some(element.end())
 }

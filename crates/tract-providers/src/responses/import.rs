@@ -79,7 +79,7 @@ impl<'a> ModelItems<'a> {
         }
         drafts.extend(self.finish());
         let (content, role) = other(item, &fields, watch)?;
-        drafts.extend([sealed(content, role, &raw::array([item.raw]), item.raw)]);
+        drafts.extend([sealed(content, role, &[item.raw], || item.raw.to_owned())]);
         Ok(())
     }
 
@@ -90,8 +90,9 @@ impl<'a> ModelItems<'a> {
         }
         let parts = std::mem::take(&mut self.parts);
         let content = Content::Assistant(Body { parts, name: None });
-        let received = raw::array(std::mem::take(&mut self.raws));
-        Some(sealed(content, Role::Assistant, &received, &received))
+        let raws = std::mem::take(&mut self.raws);
+        let received = || raw::array(raws.iter().copied());
+        Some(sealed(content, Role::Assistant, &raws, received))
     }
 }
 
@@ -112,11 +113,21 @@ impl<'a> Reader<'a> for ModelItems<'a> {
 }
 
 /// Makes a draft, with the bytes received where lowering would not give them back.
-fn sealed(content: Content, role: Role, items: &str, received: &str) -> Draft {
+fn sealed(
+    content: Content,
+    role: Role,
+    items: &[&str],
+    received: impl FnOnce() -> String,
+) -> Draft {
     let mut draft = draft(content, Some(role.clone()), Dialect::Responses.form());
     let lowered = lower::items(&mut OutgoingMessage::recorded(&draft.content, &role));
-    if !raw::same(&raw::array(lowered), items) {
-        draft.verbatim = Some(Blob::seal(received.as_bytes().to_vec()));
+    // One by one, so that no list is written: it may be large.
+    let mut pairs = lowered.iter().zip(items);
+    let is_same =
+        lowered.len() == items.len() && pairs.all(|(lowered, item)| raw::same(lowered, item));
+    drop(lowered);
+    if !is_same {
+        draft.verbatim = Some(Blob::seal(received().into_bytes()));
     }
     draft
 }

@@ -18,7 +18,7 @@ pub(crate) fn items(out: &mut OutgoingMessage<'_>) -> Vec<String> {
             let parts = out.failing(parts);
             let content = content(out, &parts, speaker).unwrap_or_else(|| r#""""#.to_owned());
             let Content::ToolResult(answer) = out.content else { return Vec::new() };
-            vec![output(out.call_id(&answer.call_id), &content)]
+            vec![output(out.call_id(&answer.call_id), content)]
         }
         Speaker::System | Speaker::User => {
             if let [Part::Opaque { dialect, json }] = parts.as_ref() {
@@ -31,7 +31,7 @@ pub(crate) fn items(out: &mut OutgoingMessage<'_>) -> Vec<String> {
                 _ => "user",
             };
             let content = content(out, &parts, speaker);
-            content.map(|content| message(role, &content)).into_iter().collect()
+            content.map(|content| message(role, content)).into_iter().collect()
         }
     };
     if items.is_empty() && !out.own {
@@ -47,7 +47,7 @@ fn said(out: &mut OutgoingMessage<'_>, parts: &[Part]) -> Vec<String> {
         match part {
             Part::Text { text } => {
                 if out.own || !out.repairing || !text.is_empty() {
-                    items.push(message("assistant", &raw::literal(text)));
+                    items.push(message("assistant", raw::literal(text)));
                 }
             }
             Part::ToolCall(_) => {
@@ -74,7 +74,7 @@ fn said(out: &mut OutgoingMessage<'_>, parts: &[Part]) -> Vec<String> {
                 }
                 let mut item = Object::new();
                 item.text("type", "reasoning");
-                item.raw("summary", &raw::array(summary));
+                item.nest("summary", raw::array(summary));
                 if let Some(encrypted) = encrypted {
                     item.text("encrypted_content", encrypted);
                 }
@@ -143,22 +143,22 @@ fn content(out: &mut OutgoingMessage<'_>, parts: &[Part], speaker: Speaker) -> O
     (!elements.is_empty()).then(|| raw::array(elements))
 }
 
-fn message(role: &str, content: &str) -> String {
+fn message(role: &str, content: String) -> String {
     let mut item = Object::new();
     item.text("role", role);
-    item.raw("content", content);
+    item.nest("content", content);
     item.end()
 }
 
-fn output(call_id: &str, content: &str) -> String {
+fn output(call_id: &str, content: String) -> String {
     let mut item = Object::new();
     item.text("type", "function_call_output");
     item.text("call_id", call_id);
-    item.raw("output", content);
+    item.nest("output", content);
     item.end()
 }
 
 /// Writes a placeholder for an answer.
 pub(crate) fn placeholder_result(answer: &PlaceholderResult, call_id: &str) -> String {
-    output(call_id, &raw::literal(answer.text()))
+    output(call_id, raw::literal(answer.text()))
 }
