@@ -172,7 +172,7 @@ const STORE_BYTES: usize = 24 << 20;
 const ONE: &str = "TRACT_TEST_PEAK_ONE";
 const SHAPE: &str = "TRACT_TEST_PEAK_SHAPE";
 
-/// What stands before and after one large text in a recording of each provider: in a message of
+/// What is before and after one large text in a recording of each provider: in a message of
 /// the user, and in the result of a call.
 const SHAPES: [[&str; 3]; 10] = [
     ["chat text", r#"{"id":"c","messages":[{"role":"user","content":""#, r#""}]}"#],
