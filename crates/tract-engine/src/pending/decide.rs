@@ -13,7 +13,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::merge::{MergeOptions, Merged};
-use crate::plan::{Records, Request, Selection, plan, version_of};
+use crate::plan::{Line, Records, Request, Selection, plan, version_of};
 use crate::repo::Repo;
 use crate::summarize::summary_of;
 use crate::txn::Txn;
@@ -414,6 +414,21 @@ async fn check_version(txn: &mut Txn<'_>, pending: &Pending, target: CommitId) -
     check_decided_edit(txn, &pending.branch, target, version).await
 }
 
+/// Tells whether the branch ends with the message that it ended with when this was deferred. What
+/// continues a message joins that one, and no other that came since.
+async fn is_last_message_the_same(txn: &mut Txn<'_>, pending: &Pending) -> Result<bool> {
+    if let Some(head) = pending.head
+        && txn.repo().commit(head).await?.is_none()
+    {
+        // Deferred as part of a larger write, after commits that were never stored.
+        return Ok(false);
+    }
+    let head = txn.head(&pending.branch).await?;
+    let (then, now) = (txn.line(pending.head).await?, txn.line(head).await?);
+    let last = |line: &Line| line.view().rows().next_back().map(|row| row.slot);
+    Ok(last(&then) == last(&now))
+}
+
 /// Does what was approved.
 async fn carried_out(
     txn: &mut Txn<'_>,
@@ -424,7 +439,11 @@ async fn carried_out(
     if let PendingRequest::Edit { target, .. } = asked {
         Box::pin(check_version(txn, pending, *target)).await?;
     }
-    if let Some(request) = asked.request() {
+    if let Some(mut request) = asked.request() {
+        if let Request::Append(draft) = &mut request {
+            draft.joins_previous =
+                draft.joins_previous && is_last_message_the_same(txn, pending).await?;
+        }
         return txn.add_decided(branch, &request).await.map(Some);
     }
     match asked {

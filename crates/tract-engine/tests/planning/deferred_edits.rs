@@ -120,3 +120,27 @@ fn an_edit_that_is_made_while_a_handler_decides_on_another_is_not_replaced() {
     }
     assert_eq!(desk.shown(), ["user: a, meanwhile"]);
 }
+
+#[test]
+fn a_deferred_message_joins_the_one_that_it_was_asked_after_and_no_other() {
+    for between in [false, true] {
+        let desk = Desk::new();
+        let a = desk.says("a");
+        let ask = |_: &BeforeCommit| CommitAction::Defer("a person decides".into());
+        let asking = desk.repo.with_hooks(Hooks::new().on("ask", ask));
+        let mut draft = Draft::assistant("and more of it");
+        draft.joins_previous = true;
+        let id = match block_on(asking.write_one(&desk.branch, draft.into())) {
+            Err(Error::Deferred(deferred)) => deferred.id,
+            other => panic!("expected a deferred message, found {other:?}"),
+        };
+        if between {
+            desk.says("b");
+        }
+        block_on(desk.repo.approve(&id)).unwrap();
+        let head = desk.head().unwrap();
+        let approved = block_on(desk.repo.commit(head)).unwrap().unwrap();
+        let joined = if between { None } else { Some(a) };
+        assert_eq!(approved.record().joins, joined, "another message came between: {between}");
+    }
+}
