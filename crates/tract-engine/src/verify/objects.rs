@@ -1,7 +1,9 @@
 //! The objects: hashes, links, contents, tools.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use tract_compile::IdMap;
 use tract_core::store::{BlobKey, Damage, StoreResult};
 use tract_core::{
     Blob, BlobId, Commit, CommitId, Content, Kind, ObjectId, RepoName, Store, ToolDefinition,
@@ -24,8 +26,13 @@ struct KnownTool {
 pub(super) struct Objects<'a> {
     store: &'a dyn Store,
     repo: &'a RepoName,
-    /// Blobs read so far, each with the kinds that it was read as content of.
-    blobs: HashMap<BlobId, Vec<Kind>>,
+    /// Blobs read so far, each with the number of the kind that it was first read as content of: a
+    /// few bytes for each of millions.
+    blobs: IdMap<BlobId, Option<u32>>,
+    /// The blobs that were read as content of a further kind.
+    read_again: HashSet<(BlobId, u32)>,
+    /// The number of each kind.
+    kinds: HashMap<Kind, u32>,
     toolsets: HashSet<ToolsetId>,
     tools: BTreeMap<ToolId, KnownTool>,
     pub(super) damage: Vec<Damage>,
@@ -36,7 +43,9 @@ impl<'a> Objects<'a> {
         Self {
             store,
             repo,
-            blobs: HashMap::new(),
+            blobs: IdMap::default(),
+            read_again: HashSet::new(),
+            kinds: HashMap::new(),
             toolsets: HashSet::new(),
             tools: BTreeMap::new(),
             damage: Vec::new(),
@@ -105,15 +114,29 @@ impl<'a> Objects<'a> {
     }
 
     fn want(&mut self, wanted: &mut Vec<(BlobId, Option<Kind>)>, id: BlobId, kind: Option<Kind>) {
-        let new = !self.blobs.contains_key(&id);
-        let kinds = self.blobs.entry(id).or_default();
-        match kind {
-            Some(kind) if !kinds.contains(&kind) => {
-                kinds.push(kind.clone());
-                wanted.push((id, Some(kind)));
+        let next = u32::try_from(self.kinds.len()).unwrap_or(u32::MAX);
+        let number = kind.as_ref().map(|kind| match self.kinds.get(kind) {
+            Some(number) => *number,
+            None => *self.kinds.entry(kind.clone()).or_insert(next),
+        });
+        let is_new = match self.blobs.entry(id) {
+            Entry::Vacant(entry) => {
+                entry.insert(number);
+                true
             }
-            None if new => wanted.push((id, None)),
-            Some(_) | None => {}
+            Entry::Occupied(mut entry) => match (*entry.get(), number) {
+                (_, None) => false,
+                (None, Some(_)) => {
+                    entry.insert(number);
+                    true
+                }
+                (Some(first), Some(number)) => {
+                    first != number && self.read_again.insert((id, number))
+                }
+            },
+        };
+        if is_new {
+            wanted.push((id, kind));
         }
     }
 
