@@ -1,4 +1,4 @@
-#![doc = include_str!("docs.md")]
+#![doc = include_str!("select/docs.md")]
 
 mod bm25;
 mod entry;
