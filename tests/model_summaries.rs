@@ -1,7 +1,5 @@
 //! Summaries by a model: what it may answer that is no summary, by itself and behind HTTP.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,6 +12,7 @@ use tract::hooks::{
 };
 use tract::models::{HttpModel, RetryPolicy};
 use tract::{ChatModel, Content, Draft, ModelError, Reply, Tract, block_on};
+use tract_testkit::loopback::{HttpAnswer, HttpEnd, HttpRequest, Loopback};
 
 use crate::walks::memory;
 
@@ -282,47 +281,15 @@ fn several_summaries_are_matched_by_their_numbers_or_none_is_taken() {
 
 /// Answers requests with these bodies, the last one for ever; `None` leaves the client waiting.
 fn server(answers: Vec<(u16, Option<String>)>) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/v1", listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        let (mut left, mut waiting) = (answers.into_iter().rev().collect::<Vec<_>>(), Vec::new());
-        while let Ok((mut stream, _)) = listener.accept() {
-            if read(&stream).is_none() {
-                continue;
-            }
-            let answer = if left.len() > 1 { left.pop() } else { left.last().cloned() };
-            let (status, body) = answer.unwrap();
-            let Some(body) = body else {
-                waiting.push(stream);
-                continue;
-            };
-            let head = format!(
-                "HTTP/1.1 {status} Whatever\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
-                body.len()
-            );
-            // A client that has given up hears nothing any more.
-            let _ = stream.write_all((head + &body).as_bytes());
-        }
-    });
-    url
-}
-
-fn read(stream: &TcpStream) -> Option<Vec<u8>> {
-    let mut reader = BufReader::new(stream);
-    let mut length = 0;
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
-        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse().ok()?;
-        }
-        if line.trim().is_empty() {
-            break;
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    Some(body)
+    let left = Mutex::new(answers.into_iter().rev().collect::<Vec<_>>());
+    let answer = move |_: &HttpRequest| {
+        let mut left = left.lock().unwrap();
+        let answer = if left.len() > 1 { left.pop() } else { left.last().cloned() };
+        let (status, body) = answer.unwrap();
+        let end = if body.is_some() { HttpEnd::Whole } else { HttpEnd::Silent };
+        HttpAnswer::new(status, "application/json", body.unwrap_or_default()).end(end)
+    };
+    Loopback::start(answer).unwrap().url("/v1")
 }
 
 fn completion(text: &str) -> (u16, Option<String>) {

@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use support::server::{Answer, End, Server};
 use support::streams::{Exchange, Golden, Heard, Seeded, exchanges, goldens};
 use tract_core::{CancellationToken, ChatModel, ModelError, ModelRequest, Reply, ReplyDelta};
 use tract_providers::Dialect;
 use tract_providers::http::{HttpModel, HttpModelBuilder, RetryPolicy};
+use tract_testkit::loopback::{HttpAnswer, HttpEnd, Loopback};
 
 const KEY: &str = "sk-test-0123456789abcdef";
 
@@ -23,7 +23,7 @@ fn run<T>(work: impl Future<Output = T>) -> T {
     runtime.block_on(work)
 }
 
-fn builder(server: &Server, dialect: Dialect) -> HttpModelBuilder {
+fn builder(server: &Loopback, dialect: Dialect) -> HttpModelBuilder {
     let base = match dialect {
         Dialect::OpenAi | Dialect::Responses => server.url("/v1"),
         Dialect::Anthropic | Dialect::Ollama | Dialect::Gemini => server.url(""),
@@ -35,12 +35,12 @@ fn builder(server: &Server, dialect: Dialect) -> HttpModelBuilder {
         .retry(RetryPolicy::never())
 }
 
-fn model(server: &Server, dialect: Dialect) -> HttpModel {
+fn model(server: &Loopback, dialect: Dialect) -> HttpModel {
     builder(server, dialect).build().unwrap()
 }
 
-fn answer(exchange: &Exchange) -> Answer {
-    Answer::new(200, exchange.content_type(), exchange.body())
+fn answer(exchange: &Exchange) -> HttpAnswer {
+    HttpAnswer::new(200, exchange.content_type(), exchange.body())
 }
 
 async fn stream(model: &HttpModel) -> (Heard, Result<Reply, ModelError>) {
@@ -61,7 +61,7 @@ async fn ask(exchange: &Exchange, model: &HttpModel) -> (Option<Heard>, Result<R
 }
 
 /// Asks with a recording as the answer, cut and paused by a seed.
-async fn seeded(server: &Server, exchange: &Exchange, golden: &Golden, seed: u64) {
+async fn seeded(server: &Loopback, exchange: &Exchange, golden: &Golden, seed: u64) {
     let mut random = Seeded(seed);
     let mut cuts = match random.below(3) {
         0 => exchange.boundaries(),
@@ -100,7 +100,7 @@ async fn seeded(server: &Server, exchange: &Exchange, golden: &Golden, seed: u64
 fn every_recorded_exchange_comes_through() {
     let (exchanges, goldens) = (exchanges(), goldens());
     run(async {
-        let server = Server::start().await;
+        let server = Loopback::answering([]).unwrap();
         for (seed, exchange) in (0..).zip(&exchanges) {
             seeded(&server, exchange, &goldens[&exchange.file], seed).await;
         }
@@ -119,7 +119,7 @@ proptest! {
         let streams: Vec<&Exchange> = exchanges.iter().filter(|e| e.is_stream()).collect();
         let exchange = which.get(&streams);
         run(async {
-            let server = Server::start().await;
+            let server = Loopback::answering([]).unwrap();
             seeded(&server, exchange, &goldens[&exchange.file], seed).await;
         });
     }
@@ -131,16 +131,16 @@ fn a_stream_cut_at_any_event_is_a_typed_partial() {
     let short = |exchange: &&Exchange| exchange.is_stream() && exchange.boundaries().len() <= 80;
     let (mut cut, mut dropped) = (0, 0);
     run(async {
-        let server = Server::start().await;
+        let server = Loopback::answering([]).unwrap();
         for exchange in exchanges.iter().filter(short).take(40) {
             let model = model(&server, exchange.dialect());
             let body = exchange.body();
             let mut boundaries = exchange.boundaries();
             boundaries.pop();
             for at in boundaries {
-                for end in [End::Whole, End::Dropped] {
+                for end in [HttpEnd::Whole, HttpEnd::Dropped] {
                     let start = body.as_bytes()[..at].to_vec();
-                    let told = Answer::new(200, exchange.content_type(), start).end(end);
+                    let told = HttpAnswer::new(200, exchange.content_type(), start).end(end);
                     server.will_answer(told);
                     let (heard, reply) = stream(&model).await;
                     let context = format!("{} at {at}, {end:?}", exchange.file);
@@ -163,8 +163,8 @@ fn a_stream_cut_at_any_event_is_a_typed_partial() {
                         }
                     };
                     match (end, cause) {
-                        (End::Whole, ModelError::Cut) => cut += 1,
-                        (End::Dropped, ModelError::Unavailable { .. }) => dropped += 1,
+                        (HttpEnd::Whole, ModelError::Cut) => cut += 1,
+                        (HttpEnd::Dropped, ModelError::Unavailable { .. }) => dropped += 1,
                         // The recording has an error before this place.
                         (_, ModelError::InvalidRequest { .. } | ModelError::Other { .. }) => {}
                         (_, error) => panic!("{context}: {error:?}"),
@@ -179,14 +179,14 @@ fn a_stream_cut_at_any_event_is_a_typed_partial() {
 
 const CHAT: &str = r#"{"id":"c1","model":"m-1","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"Hi"}}],"usage":{"prompt_tokens":3,"completion_tokens":1}}"#;
 
-fn json(status: u16, body: &str) -> Answer {
-    Answer::new(status, "application/json", body)
+fn json(status: u16, body: &str) -> HttpAnswer {
+    HttpAnswer::new(status, "application/json", body)
 }
 
 #[test]
 fn requests_are_sent_as_each_provider_wants_them() {
     run(async {
-        let server = Server::start().await;
+        let server = Loopback::answering([]).unwrap();
         let parameters = tract_core::JsonText::new(r#"{"temperature":0.5}"#).unwrap();
         let request = ModelRequest::default().parameters(parameters);
         for (dialect, path) in [
@@ -203,7 +203,7 @@ fn requests_are_sent_as_each_provider_wants_them() {
                 } else {
                     model.chat(&request).await
                 };
-                let asked = server.asked().remove(0);
+                let asked = server.take_requests().remove(0);
                 assert_eq!(asked.path, path);
                 let body: serde_json::Value = serde_json::from_str(&asked.body).unwrap();
                 assert_eq!(body["model"], "some-model");
@@ -233,7 +233,7 @@ fn requests_are_sent_as_each_provider_wants_them() {
 #[test]
 fn what_waiting_mends_is_tried_again() {
     run(async {
-        let server = Server::start().await;
+        let server = Loopback::answering([]).unwrap();
         let told = Arc::new(Mutex::new(Vec::new()));
         let model = builder(&server, Dialect::OpenAi)
             .retry(RetryPolicy::default().retries(3).base(Duration::from_millis(1)))
@@ -250,7 +250,7 @@ fn what_waiting_mends_is_tried_again() {
             server.will_answer(
                 json(429, r#"{"error":{"message":"slow down"}}"#).header("retry-after", "0"),
             );
-            server.will_answer(json(200, "{\"id\"").end(End::Dropped));
+            server.will_answer(json(200, "{\"id\"").end(HttpEnd::Dropped));
             server.will_answer(json(200, CHAT));
             let reply = if streaming {
                 stream(&model).await.1
@@ -258,7 +258,7 @@ fn what_waiting_mends_is_tried_again() {
                 model.chat(&ModelRequest::default()).await
             };
             assert_eq!(reply.unwrap().text(), "Hi");
-            let asked = server.asked();
+            let asked = server.take_requests();
             assert_eq!(asked.len(), 4);
             assert!(asked.iter().all(|again| again.body == asked[0].body));
             let told = std::mem::take(&mut *told.lock().unwrap());
@@ -276,29 +276,29 @@ fn what_waiting_mends_is_tried_again() {
         assert!(
             matches!(error, ModelError::RateLimited { retry_after, .. } if retry_after == asks)
         );
-        assert_eq!(server.asked().len(), 1);
+        assert_eq!(server.take_requests().len(), 1);
     });
 }
 
 #[test]
 fn what_was_handed_over_is_not_asked_for_again() {
     run(async {
-        let server = Server::start().await;
+        let server = Loopback::answering([]).unwrap();
         let retry = RetryPolicy::default().retries(5).base(Duration::from_millis(1));
         let model = builder(&server, Dialect::OpenAi).retry(retry).build().unwrap();
         let begun = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hel\"}}]}\n\n";
-        server.will_answer(Answer::new(200, "text/event-stream", begun).end(End::Dropped));
+        server.will_answer(HttpAnswer::new(200, "text/event-stream", begun).end(HttpEnd::Dropped));
         let (heard, reply) = stream(&model).await;
         assert_eq!(heard.text, "Hel");
         assert!(matches!(reply, Err(ModelError::BrokenOff { .. })), "{reply:?}");
-        assert_eq!(server.asked().len(), 1);
+        assert_eq!(server.take_requests().len(), 1);
     });
 }
 
 #[test]
 fn refusals_are_typed_and_asked_once() {
     run(async {
-        let server = Server::start().await;
+        let server = Loopback::answering([]).unwrap();
         let retry = RetryPolicy::default().retries(5).base(Duration::from_millis(1));
         for dialect in Dialect::ALL {
             let model = builder(&server, dialect).retry(retry).build().unwrap();
@@ -315,7 +315,7 @@ fn refusals_are_typed_and_asked_once() {
                 let error = stream(&model).await.1.unwrap_err();
                 assert_eq!(error.code(), code, "{status}");
                 assert!(error.to_string().contains("because"), "{error}");
-                assert_eq!(server.asked().len(), 1, "{status}");
+                assert_eq!(server.take_requests().len(), 1, "{status}");
             }
         }
     });
@@ -335,7 +335,7 @@ fn printed(error: &ModelError) -> String {
 #[test]
 fn the_key_is_in_no_error_and_no_answer() {
     run(async {
-        let server = Server::start().await;
+        let server = Loopback::answering([]).unwrap();
         for dialect in Dialect::ALL {
             let model = model(&server, dialect);
             assert!(!format!("{model:?} {:?}", builder(&server, dialect)).contains(KEY));
@@ -349,7 +349,7 @@ fn the_key_is_in_no_error_and_no_answer() {
                 Dialect::Ollama => format!("{said}\n"),
                 _ => format!("event: error\ndata: {said}\n\n"),
             };
-            server.will_answer(Answer::new(200, "text/event-stream", inside));
+            server.will_answer(HttpAnswer::new(200, "text/event-stream", inside));
             errors.push(stream(&model).await.1.unwrap_err());
             server.will_answer(json(200, &CHAT.replace("Hi", KEY)));
             errors.push(model.chat(&ModelRequest::default()).await.unwrap_err());
@@ -369,26 +369,26 @@ fn the_key_is_in_no_error_and_no_answer() {
 #[test]
 fn nothing_is_waited_for_for_ever() {
     run(async {
-        let server = Server::start().await;
+        let server = Loopback::answering([]).unwrap();
         let short = Duration::from_millis(300);
         let model = builder(&server, Dialect::OpenAi).first_byte_timeout(short).build().unwrap();
-        server.will_answer(json(200, "").end(End::Silent));
+        server.will_answer(json(200, "").end(HttpEnd::Silent));
         let error = model.chat(&ModelRequest::default()).await.unwrap_err();
         assert!(matches!(error, ModelError::Timeout { after } if after == short), "{error:?}");
         let idle = Duration::from_secs(1);
         let model = builder(&server, Dialect::OpenAi).idle_timeout(idle).build().unwrap();
-        server.will_answer(json(200, "{\"id\":").end(End::Hanging));
+        server.will_answer(json(200, "{\"id\":").end(HttpEnd::Hanging));
         let error = model.chat(&ModelRequest::default()).await.unwrap_err();
         assert!(matches!(error, ModelError::Timeout { .. }), "{error:?}");
         let begun = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hel\"}}]}\n\n";
-        server.will_answer(Answer::new(200, "text/event-stream", begun).end(End::Hanging));
+        server.will_answer(HttpAnswer::new(200, "text/event-stream", begun).end(HttpEnd::Hanging));
         let (_, reply) = stream(&model).await;
         let Err(ModelError::BrokenOff { cause, partial }) = reply else { panic!("{reply:?}") };
         assert!(matches!(*cause, ModelError::Timeout { .. }), "{cause:?}");
         assert_eq!(partial.text, "Hel");
         // What hangs after the end marker is whole.
         let whole = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
-        server.will_answer(Answer::new(200, "text/event-stream", whole).end(End::Hanging));
+        server.will_answer(HttpAnswer::new(200, "text/event-stream", whole).end(HttpEnd::Hanging));
         assert_eq!(stream(&model).await.1.unwrap().text(), "Hi");
     });
 }
@@ -396,10 +396,10 @@ fn nothing_is_waited_for_for_ever() {
 #[test]
 fn cancelling_ends_the_wait_and_keeps_what_came() {
     run(async {
-        let server = Server::start().await;
+        let server = Loopback::answering([]).unwrap();
         let model = model(&server, Dialect::OpenAi);
         let begun = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hel\"}}]}\n\n";
-        server.will_answer(Answer::new(200, "text/event-stream", begun).end(End::Hanging));
+        server.will_answer(HttpAnswer::new(200, "text/event-stream", begun).end(HttpEnd::Hanging));
         let token = CancellationToken::new();
         let mut cancel = |_| token.cancel();
         let found = model.stream(&ModelRequest::default(), &token, &mut cancel).await;
@@ -417,7 +417,7 @@ fn cancelling_ends_the_wait_and_keeps_what_came() {
 #[test]
 fn a_body_over_the_limit_is_a_typed_error() {
     run(async {
-        let server = Server::start().await;
+        let server = Loopback::answering([]).unwrap();
         let model = builder(&server, Dialect::OpenAi).max_reply_bytes(100).build().unwrap();
         server.will_answer(json(200, CHAT));
         let error = model.chat(&ModelRequest::default()).await.unwrap_err();
@@ -426,7 +426,7 @@ fn a_body_over_the_limit_is_a_typed_error() {
             "data: {{\"choices\":[{{\"delta\":{{\"content\":\"a\"}}}}]}}\n\n{}",
             "x".repeat(99)
         );
-        server.will_answer(Answer::new(200, "text/event-stream", long).cut(&[60]));
+        server.will_answer(HttpAnswer::new(200, "text/event-stream", long).cut(&[60]));
         let (_, reply) = stream(&model).await;
         let Err(ModelError::BrokenOff { cause, .. }) = reply else { panic!("{reply:?}") };
         assert!(matches!(*cause, ModelError::TooLarge { limit_bytes: 100 }), "{cause:?}");
@@ -436,7 +436,7 @@ fn a_body_over_the_limit_is_a_typed_error() {
 #[test]
 fn what_is_no_answer_is_a_typed_error() {
     run(async {
-        let server = Server::start().await;
+        let server = Loopback::answering([]).unwrap();
         for dialect in Dialect::ALL {
             let model = model(&server, dialect);
             for body in ["", "{", "null", "[]", "{}", "<html>", "{\"choices\":[]}"] {
@@ -444,7 +444,7 @@ fn what_is_no_answer_is_a_typed_error() {
                 let error = model.chat(&ModelRequest::default()).await.unwrap_err();
                 assert_eq!(error.code(), "invalid_reply", "{dialect} {body:?}: {error:?}");
             }
-            server.will_answer(Answer::new(200, "application/json", vec![b'"', 0xff, b'"']));
+            server.will_answer(HttpAnswer::new(200, "application/json", vec![b'"', 0xff, b'"']));
             let error = model.chat(&ModelRequest::default()).await.unwrap_err();
             assert_eq!(error.code(), "invalid_reply", "{error:?}");
         }

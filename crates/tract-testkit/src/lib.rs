@@ -6,7 +6,7 @@
 //! several stores, and [`linear`] judges what concurrent callers saw of refs. [`crash`] compares
 //! what was acknowledged with what is there after a crash, and [`damage`] what can be read of
 //! damaged files with what was stored. [`power`] cuts the power at any moment of what a process did
-//! to its files.
+//! to its files. [`loopback`] is an HTTP server for tests of clients.
 //!
 //! The feature `proptest`, on by default, brings `strategies`, which make random objects and writes,
 //! and `machine`, a reference model for `proptest-state-machine`; both crates are exported again, since
@@ -31,6 +31,7 @@ pub mod differential;
 mod faulty;
 pub mod fixtures;
 pub mod linear;
+pub mod loopback;
 #[cfg(feature = "proptest")]
 pub mod machine;
 pub mod power;

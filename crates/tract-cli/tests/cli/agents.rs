@@ -55,7 +55,7 @@ fn a_run_works_pauses_continues_and_replays() {
     assert!(ran.stderr.contains("fs_remove succeeded"), "{ran:?}");
     assert!(!place.path("desk/notes.txt").exists());
 
-    let asked = server.served.join().expect("it served");
+    let asked = server.asked();
     assert_eq!(asked.len(), 4);
     let names = asked[0]["tools"].as_array().expect("tools").len();
     assert!(names >= 9, "planning and files: {names}");
@@ -255,7 +255,6 @@ fn a_run_checks_a_servers_tools_against_approvals_by_default() {
         let mut lines = ran.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON"));
         let answer: Value =
             lines.find(|line: &Value| line["event"] == "answer").expect("an answer");
-        drop(server.served.join());
         answer["outcome"].as_str().expect("a word").to_owned()
     };
     let called =
@@ -290,7 +289,7 @@ fn a_servers_tools_are_kept_back_until_the_model_has_found_them() {
     let how = ["run", "Echo it.", "--approve", "none", "--mcp", "sh server.sh", "--search"];
     let ran = run(&place, &[&how[..], &with[..]].concat());
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let asked = server.served.join().expect("it served");
+    let asked = server.asked();
     let offered = |n: usize| -> Vec<&str> {
         let tools = asked[n]["tools"].as_array().expect("tools").iter();
         tools.filter_map(|tool| tool["function"]["name"].as_str()).collect()
@@ -328,7 +327,7 @@ fn a_run_summarizes_results_by_its_own_model() {
         &[&["run", "What is to buy?", "--fs", "desk", "--plan", "none"], &with[..]].concat(),
     );
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let asked = server.served.join().expect("it served");
+    let asked = server.asked();
     let last = asked[2]["messages"].as_array().expect("messages").last().expect("one");
     assert_eq!((&last["role"], &last["content"]), (&json!("tool"), &json!("milk and more")));
 
@@ -340,7 +339,7 @@ fn a_run_summarizes_results_by_its_own_model() {
     let with = ["--model", "openai/some", "--base-url", &server.url];
     let by_model = run(&place, &[&["compress-tool-calls", "--json"], &with[..]].concat());
     assert_eq!(by_model.code, Some(0), "{by_model:?}");
-    server.served.join().expect("it served");
+    server.asked();
     place.ok(&["verify"]);
 }
 
@@ -356,14 +355,14 @@ fn a_reply_that_was_cut_off_is_no_success() {
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let end = ran.lines().pop().expect("the end");
     assert_eq!((&end["stop"], &end["text"]), (&json!("truncated"), &json!("half of")));
-    server.served.join().expect("it served");
+    server.asked();
 
     // What one request was allowed is not what the next one is.
     let server = Server::start(vec![says("All of it.")], false);
     let with = ["--model", "openai/gpt-5.5", "--base-url", &server.url];
     let ran = run(&place, &[&["run", "Again."], &with[..]].concat());
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let asked = server.served.join().expect("it served");
+    let asked = server.asked();
     assert!(asked[0].get("max_tokens").is_none(), "{}", asked[0]);
     assert!(asked[0].get("max_completion_tokens").is_none(), "{}", asked[0]);
 }

@@ -1,11 +1,10 @@
 //! `chat` and `generate` against a server on loopback.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::Read as _;
 use std::process::Stdio;
-use std::thread::JoinHandle;
 
 use serde_json::Value;
+use tract_testkit::loopback::{HttpAnswer, HttpEnd, HttpRequest, Loopback};
 
 use crate::support::{Ran, Workspace};
 
@@ -27,74 +26,48 @@ fn hello() -> String {
 }
 
 /// An error document, as a server of this API answers a request that it refuses.
-fn refusal(status: &str) -> String {
+fn refusal(status: u16) -> HttpAnswer {
     let body = r#"{"error":{"message":"not now","type":"server_error"}}"#;
-    let length = body.len();
-    format!(
-        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\
-         connection: close\r\n\r\n{body}"
-    )
+    HttpAnswer::new(status, "application/json", body)
 }
 
-/// Answers requests one after another; gives the bodies that were asked.
+/// A reply of a model, whole or in events.
+fn reply(text: String) -> HttpAnswer {
+    let kind = if text.starts_with('{') { "application/json" } else { "text/event-stream" };
+    HttpAnswer::new(200, kind, text)
+}
+
+/// A model that gives one answer after the other, to those who send the key.
 pub(crate) struct Server {
     pub(crate) url: String,
-    pub(crate) served: JoinHandle<Vec<Value>>,
+    loopback: Loopback,
 }
 
 impl Server {
-    /// The last answer stays open when it is to hang.
-    pub(crate) fn start(answers: Vec<String>, hanging: bool) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
-        let served = std::thread::spawn(move || {
-            let mut asked = Vec::new();
-            for answer in answers {
-                let (mut stream, _) = listener.accept().expect("a client");
-                asked.push(request(&stream));
-                if !answer.starts_with("HTTP/1.1 ") {
-                    let kind = if answer.starts_with('{') {
-                        "application/json"
-                    } else {
-                        "text/event-stream"
-                    };
-                    let head = format!(
-                        "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n"
-                    );
-                    stream.write_all(head.as_bytes()).expect("the client listens");
-                }
-                stream.write_all(answer.as_bytes()).expect("the client listens");
-                if hanging {
-                    // Until the client hangs up.
-                    let _ = stream.read(&mut [0; 1]);
-                }
-            }
-            asked
-        });
-        Self { url, served }
+    /// Starts it with these replies; they do not end when it hangs.
+    pub(crate) fn start(replies: Vec<String>, hangs: bool) -> Self {
+        let end = if hangs { HttpEnd::Hanging } else { HttpEnd::Whole };
+        Self::answering(replies.into_iter().map(|text| reply(text).end(end)))
+    }
+
+    fn answering(answers: impl IntoIterator<Item = HttpAnswer>) -> Self {
+        let loopback = Loopback::answering(answers).expect("a port");
+        Self { url: loopback.url("/v1"), loopback }
+    }
+
+    /// Returns the bodies that were asked; each answer was given.
+    pub(crate) fn asked(&self) -> Vec<Value> {
+        assert_eq!(self.loopback.answers_left(), 0, "answers that were not asked for");
+        self.loopback.take_requests().iter().map(body).collect()
     }
 }
 
-fn request(stream: &TcpStream) -> Value {
-    let mut reader = BufReader::new(stream);
-    let (mut length, mut authorized) = (0, false);
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).expect("a line of the head");
-        let lower = line.to_lowercase();
-        if let Some(value) = lower.strip_prefix("content-length:") {
-            length = value.trim().parse().expect("a number");
-        }
-        authorized |= lower.trim() == format!("authorization: bearer {KEY}")
-            || lower.trim() == format!("x-goog-api-key: {KEY}");
-        if line.trim().is_empty() {
-            break;
-        }
-    }
-    assert!(authorized, "the key of the environment is sent");
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).expect("the body");
-    serde_json::from_slice(&body).expect("it is JSON")
+fn body(request: &HttpRequest) -> Value {
+    let bearer = format!("Bearer {KEY}");
+    let is_authorized = request.header("authorization") == Some(&bearer)
+        || request.header("x-goog-api-key") == Some(KEY);
+    assert!(is_authorized, "the key of the environment is sent");
+    serde_json::from_str(&request.body).expect("it is JSON")
 }
 
 pub(crate) fn run(place: &Workspace, arguments: &[&str]) -> Ran {
@@ -130,7 +103,7 @@ fn gemini_is_asked_run_and_compiled_for() {
     let output = command.stdin(Stdio::null()).output().expect("the binary runs");
     assert!(output.status.success(), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("All seen."), "{output:?}");
-    let asked = server.served.join().expect("it served");
+    let asked = server.asked();
     assert_eq!(asked[0]["contents"][0]["parts"][0]["text"], "Look.");
     assert!(asked[0].get("model").is_none() && asked[0].get("stream").is_none(), "{}", asked[0]);
     let declared = asked[0]["tools"][0]["functionDeclarations"].as_array().expect("tools");
@@ -170,7 +143,7 @@ fn a_question_and_its_answer_are_commits() {
     assert_eq!(answer["usage"]["output_tokens"], 2);
     assert_eq!(answer["stop_reason"], "end_turn");
 
-    let asked = server.served.join().expect("it served");
+    let asked = server.asked();
     assert_eq!(asked[0]["temperature"], 0.5);
     assert_eq!(asked[0]["messages"], serde_json::json!([{"role": "user", "content": "Hi"}]));
     assert_eq!(asked[1]["messages"].as_array().map(Vec::len), Some(2));
@@ -211,7 +184,7 @@ fn an_interrupted_answer_is_in_the_log_and_in_no_context() {
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(130), "{stderr}");
     assert!(stderr.contains("error[broken_off]"), "{stderr}");
-    server.served.join().expect("it served");
+    server.asked();
     let log = place.json(&["log", "--json"]);
     assert_eq!(log.len(), 2, "the question, and a note of what came");
     assert_eq!(log[0]["op"]["name"], "note");
@@ -240,14 +213,13 @@ fn a_question_that_failed_is_asked_again_and_recorded_once() {
         };
         // Unreachable, refused for the key, refused for a parameter: three failures in a row.
         assert_eq!(ask("http://127.0.0.1:9/v1", &[]).code, Some(1));
-        let refusals = vec![refusal("401 Unauthorized"), refusal("400 Bad Request"), hello()];
-        let server = Server::start(refusals, false);
+        let server = Server::answering([refusal(401), refusal(400), reply(hello())]);
         assert_eq!(ask(&server.url, &[]).code, Some(1));
         assert_eq!(ask(&server.url, &["--set", "bogus=1"]).code, Some(1));
         let answered = ask(&server.url, &[]);
         assert_eq!(answered.code, Some(0), "{answered:?}");
 
-        let asked = server.served.join().expect("it served");
+        let asked = server.asked();
         let last = asked.last().expect("a request");
         let question = serde_json::json!({"role": "user", "content": "Is it raining?"});
         let said: Vec<&Value> = last["messages"]
@@ -271,7 +243,7 @@ fn a_question_that_failed_is_asked_again_and_recorded_once() {
         // The same words after an answer are a new question.
         let server = Server::start(vec![hello()], false);
         assert_eq!(ask(&server.url, &[]).code, Some(0));
-        let asked = server.served.join().expect("it served");
+        let asked = server.asked();
         let count = asked[0]["messages"].as_array().expect("messages").iter();
         assert_eq!(count.filter(|message| **message == question).count(), 2, "{verb}");
         place.is_clean();

@@ -40,7 +40,7 @@ fn fails(place: &Workspace, flags: &[&str], log: Option<&str>) -> (Ran, String) 
         stderr: text(output.stderr),
     };
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let asked = server.served.join().expect("it served");
+    let asked = server.asked();
     let read = asked[1]["messages"].as_array().expect("messages").last().expect("one").clone();
     (ran, read["content"].as_str().expect("a text").to_owned())
 }
@@ -87,7 +87,7 @@ fn calls_that_succeed_are_logged_from_debug_on() {
         assert_eq!(ran.code, Some(0), "{ran:?}");
         let logged = ran.stderr.lines().filter(|line| line.contains("call_id=\"c1\"")).count();
         assert_eq!(logged, lines, "{ran:?}");
-        server.served.join().expect("it served");
+        server.asked();
     }
 }
 

@@ -1,7 +1,7 @@
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
+
+use tract_testkit::loopback::{HttpAnswer, HttpRequest, Loopback};
 
 use crate::support::Workspace;
 
@@ -13,32 +13,15 @@ struct Server {
 
 impl Server {
     fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
         let says = Arc::new(Mutex::new("Says it again."));
         let said = Arc::clone(&says);
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                // A client that hangs up has what it wants.
-                let _ = stream.and_then(|stream| answer(stream, *said.lock().expect("no panic")));
-            }
-        });
-        Self { url, says }
+        let answer = move |request: &HttpRequest| answer(request, *said.lock().expect("no panic"));
+        Self { url: Loopback::start(answer).expect("a port").url("/mcp"), says }
     }
 }
 
-fn answer(stream: TcpStream, says: &str) -> std::io::Result<()> {
-    let mut reader = BufReader::new(stream);
-    let mut head = String::new();
-    while reader.read_line(&mut head)? > 2 {}
-    let head = head.to_lowercase();
-    let header = |name: &str| {
-        head.lines().find_map(|line| line.strip_prefix(&format!("{name}: "))).map(str::trim)
-    };
-    let length = header("content-length").map_or(0, |length| length.parse().expect("a number"));
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body)?;
-    let body: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
+fn answer(request: &HttpRequest, says: &str) -> HttpAnswer {
+    let body: serde_json::Value = serde_json::from_str(&request.body).unwrap_or_default();
     let (id, params) = (&body["id"], &body["params"]);
     let result = match body["method"].as_str().unwrap_or_default() {
         "initialize" => Some(
@@ -54,17 +37,13 @@ fn answer(stream: TcpStream, says: &str) -> std::io::Result<()> {
         }
         _ => None,
     };
-    let lets_in = header("authorization") == Some("bearer t0ken");
-    let (status, body) = match result {
-        _ if !lets_in => (401, String::new()),
-        Some(result) => (200, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)),
-        None => (if head.starts_with("get") { 405 } else { 202 }, String::new()),
+    let json = |status, body: String| HttpAnswer::new(status, "application/json", body);
+    let answer = match result {
+        _ if request.header("authorization") != Some("Bearer t0ken") => json(401, String::new()),
+        Some(result) => json(200, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)),
+        None => json(if request.method == "GET" { 405 } else { 202 }, String::new()),
     };
-    let head = format!(
-        "HTTP/1.1 {status} x\r\nconnection: close\r\nmcp-session-id: s\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    reader.get_mut().write_all((head + &body).as_bytes())
+    answer.header("mcp-session-id", "s")
 }
 
 fn run(place: &Workspace, arguments: &[&str]) -> (Option<i32>, String, String) {

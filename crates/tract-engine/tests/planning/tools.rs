@@ -121,6 +121,7 @@ fn test_get_commit_tools() {
     assert_eq!(tools_of(&desk, b), [two.text()]);
     let ids = block_on(desk.repo.store().tool_ids_of(desk.repo.name(), a)).unwrap();
     assert_eq!(ids, [one.id()]);
+    assert_eq!((own(&desk, a), own(&desk, b)), (vec!["one".to_owned()], vec!["two".to_owned()]));
 }
 
 /// The tools that a commit reports as its own, read by a handle that knows nothing yet.

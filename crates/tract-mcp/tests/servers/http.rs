@@ -18,7 +18,7 @@ async fn connect(web: &Web, options: ServerOptions) -> McpServer {
 #[tokio::test]
 async fn approvals_of_a_server_without_a_label_are_bound_to_its_whole_url_which_stays_secret() {
     let page = r#"[{"name":"a","inputSchema":{"type":"object"}}]"#.to_owned();
-    let web = Web::start(Manner { pages: vec![page], ..Manner::default() }).await;
+    let web = Web::start(Manner { pages: vec![page], ..Manner::default() });
     let bound_to = async |label: &str, url: ServerUrl| {
         let server = McpServer::connect(label, url, ServerOptions::new()).await.unwrap();
         let tool = server.tools().await.unwrap().tools.remove(0);
@@ -27,9 +27,9 @@ async fn approvals_of_a_server_without_a_label_are_bound_to_its_whole_url_which_
         server.close().await;
         origin.server
     };
-    let url = |query: &str| ServerUrl::new(format!("http://{}/mcp{query}", web.address));
+    let url = |query: &str| ServerUrl::new(web.loopback.url(&format!("/mcp{query}")));
     let (plain, one) = (bound_to("", url("")).await, bound_to("", url("?key=secret")).await);
-    assert_eq!(plain, format!("http://{}/mcp", web.address));
+    assert_eq!(plain, web.loopback.url("/mcp"));
     assert!(one.starts_with(&format!("{plain}#")) && !one.contains("secret"), "{one}");
     assert_ne!(one, bound_to("", url("?key=secret2")).await, "another account, another server");
     assert_eq!(one, bound_to("", url("?key=secret")).await);
@@ -45,7 +45,7 @@ async fn arguments_and_results_pass_as_they_were_written_over_http() {
         r#"[{"name":"b","inputSchema":{}}]"#,
     ];
     let pages: Vec<String> = pages.iter().map(|page| (*page).to_owned()).collect();
-    let web = Web::start(Manner { pages: pages.clone(), ..Manner::default() }).await;
+    let web = Web::start(Manner { pages: pages.clone(), ..Manner::default() });
     let server = connect(&web, ServerOptions::new()).await;
     let listing = server.tools().await.unwrap();
     let texts: Vec<String> =
@@ -66,12 +66,12 @@ async fn arguments_and_results_pass_as_they_were_written_over_http() {
         assert_eq!(later.header("mcp-protocol-version"), Some("2025-11-25"), "{later:?}");
         assert_eq!(later.header("mcp-method"), None, "{later:?}");
     }
-    assert_eq!(asked.last().unwrap().verb, "DELETE", "the session is ended");
+    assert_eq!(asked.last().unwrap().http.method, "DELETE", "the session is ended");
 }
 
 #[tokio::test]
 async fn faults_of_http_are_errors_that_say_what_came() {
-    let web = Web::start(Manner::default()).await;
+    let web = Web::start(Manner::default());
     let (options, events) = options();
     let server = connect(&web, options.max_line_bytes(64 << 10)).await;
     for (tool, code, part) in [
@@ -104,7 +104,7 @@ async fn faults_of_http_are_errors_that_say_what_came() {
 
 #[tokio::test]
 async fn a_stream_that_broke_off_is_taken_up_where_it_ended() {
-    let web = Web::start(Manner::default()).await;
+    let web = Web::start(Manner::default());
     let server = connect(&web, ServerOptions::new()).await;
     assert_eq!(server.call("resumed", "{}", &context()).await.unwrap().text(), "whole");
     server.close().await;
@@ -113,7 +113,7 @@ async fn a_stream_that_broke_off_is_taken_up_where_it_ended() {
 #[tokio::test]
 async fn a_forgotten_session_is_replaced() {
     for says_400 in [false, true] {
-        let web = Web::start(Manner { says_400, ..Manner::default() }).await;
+        let web = Web::start(Manner { says_400, ..Manner::default() });
         let (options, events) = options();
         let server = connect(&web, options).await;
         assert_eq!(server.call("forget", "{}", &context()).await.unwrap().text(), "forgotten");
@@ -134,7 +134,7 @@ async fn a_forgotten_session_is_replaced() {
 
 #[tokio::test]
 async fn a_server_that_forgets_again_and_again_is_given_up() {
-    let web = Web::start(Manner { forgets: true, ..Manner::default() }).await;
+    let web = Web::start(Manner { forgets: true, ..Manner::default() });
     let server = connect(&web, ServerOptions::new().max_restarts(2)).await;
     let error = server.call("other", "{}", &context()).await.unwrap_err();
     assert!(matches!(error, McpError::SessionLost { .. }), "{error:?}");
@@ -144,7 +144,7 @@ async fn a_server_that_forgets_again_and_again_is_given_up() {
 
 #[tokio::test]
 async fn a_call_over_http_that_hangs_is_cancelled() {
-    let web = Web::start(Manner::default()).await;
+    let web = Web::start(Manner::default());
     let options = ServerOptions::new().call_timeout(Duration::from_millis(200));
     let server = connect(&web, options).await;
     let error = server.call("hang", "{}", &context()).await.unwrap_err();
@@ -164,7 +164,7 @@ async fn a_call_over_http_that_hangs_is_cancelled() {
 
 #[tokio::test]
 async fn progress_and_changes_are_reported_over_http() {
-    let web = Web::start(Manner { tells: true, ..Manner::default() }).await;
+    let web = Web::start(Manner { tells: true, ..Manner::default() });
     let (options, events) = options();
     let server = connect(&web, options).await;
     let told = Arc::new(Mutex::new(Vec::new()));
@@ -187,7 +187,7 @@ async fn progress_and_changes_are_reported_over_http() {
 async fn a_server_without_handshake_and_sessions_is_spoken_with() {
     let page = r#"[{"name":"läs","inputSchema":{"type":"object"}}]"#;
     let manner = Manner { stateless: true, pages: vec![page.to_owned()], ..Manner::default() };
-    let web = Web::start(manner).await;
+    let web = Web::start(manner);
     let server = connect(&web, ServerOptions::new()).await;
     let [tool] = &server.tools().await.unwrap().tools[..] else { panic!("one tool") };
     assert_eq!(tool.origin(), "läs");
@@ -203,7 +203,7 @@ async fn a_server_without_handshake_and_sessions_is_spoken_with() {
 
 #[tokio::test]
 async fn refused_access_and_an_unreachable_server_are_reported() {
-    let web = Web::start(Manner { token: Some("Bearer t0ken"), ..Manner::default() }).await;
+    let web = Web::start(Manner { token: Some("Bearer t0ken"), ..Manner::default() });
     let error = McpServer::connect("web", web.url(), ServerOptions::new()).await.unwrap_err();
     let McpError::Unauthorized { status: 401, challenge, .. } = &error else { panic!("{error:?}") };
     assert_eq!(challenge.as_deref(), Some("Bearer realm=\"tools\""));

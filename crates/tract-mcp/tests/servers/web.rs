@@ -1,30 +1,23 @@
 //! A server on loopback that speaks streamable HTTP, well or badly, as the called tool says.
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
 use tract_mcp::ServerUrl;
+use tract_testkit::loopback::{HttpAnswer, HttpEnd, HttpRequest, Loopback};
 
-/// A request that came.
+/// A request that came, with the method of its message.
 #[derive(Clone, Debug)]
-pub(crate) struct HttpRequest {
-    pub(crate) verb: String,
+pub(crate) struct Asked {
     pub(crate) method: String,
-    head: String,
-    body: String,
+    pub(crate) http: HttpRequest,
 }
 
-impl HttpRequest {
+impl Asked {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.head.lines().find_map(|line| {
-            let (key, value) = line.split_once(':')?;
-            key.eq_ignore_ascii_case(name).then(|| value.trim())
-        })
+        self.http.header(name)
     }
 }
 
@@ -69,9 +62,8 @@ impl Default for Manner {
 
 #[derive(Clone)]
 pub(crate) struct Web {
-    pub(crate) address: SocketAddr,
+    pub(crate) loopback: Loopback,
     pub(crate) manner: Arc<Mutex<Manner>>,
-    asked: Arc<Mutex<Vec<HttpRequest>>>,
 }
 
 #[derive(Deserialize)]
@@ -98,11 +90,12 @@ struct Params<'a> {
 const JSON: &str = "application/json";
 const STREAM: &str = "text/event-stream";
 
-/// An answer: status, type, further headers, body, and whether the connection stays without an end.
-struct Answer(u16, &'static str, String, String, bool);
-
-fn answer(status: u16, kind: &'static str, body: impl Into<String>) -> Answer {
-    Answer(status, kind, String::new(), body.into(), false)
+fn answer(status: u16, kind: &str, body: impl Into<String>) -> HttpAnswer {
+    let body = body.into();
+    let kind = if kind.is_empty() { String::new() } else { format!("{kind}; charset=utf-8") };
+    // In pieces, so that the reader cannot rely on where they are cut.
+    let third = body.len() / 3;
+    HttpAnswer::new(status, &kind, body).cut(&[third, 2 * third])
 }
 
 fn result(id: &str, result: &str) -> String {
@@ -114,107 +107,60 @@ fn text(text: &str) -> String {
 }
 
 impl Web {
-    pub(crate) async fn start(manner: Manner) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let web = Self { address, manner: Arc::new(Mutex::new(manner)), asked: Arc::default() };
-        let serving = web.clone();
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let serving = serving.clone();
-                // A client that hangs up has what it wants.
-                tokio::spawn(async move { serving.serve(stream).await.ok() });
-            }
-        });
-        web
+    pub(crate) fn start(manner: Manner) -> Self {
+        let manner = Arc::new(Mutex::new(manner));
+        let serving = Arc::clone(&manner);
+        let answer = move |request: &HttpRequest| reply(&mut serving.lock().unwrap(), request);
+        Self { loopback: Loopback::start(answer).unwrap(), manner }
     }
 
     pub(crate) fn url(&self) -> ServerUrl {
-        ServerUrl::new(format!("http://{}/mcp?key=secret", self.address))
+        ServerUrl::new(self.loopback.url("/mcp?key=secret"))
     }
 
     /// The requests that came since it was asked last.
-    pub(crate) fn asked(&self) -> Vec<HttpRequest> {
-        std::mem::take(&mut self.asked.lock().unwrap())
-    }
-
-    async fn serve(&self, mut stream: TcpStream) -> std::io::Result<()> {
-        let mut read = Vec::new();
-        let head_end = loop {
-            if let Some(at) = read.windows(4).position(|window| window == b"\r\n\r\n") {
-                break at + 4;
-            }
-            if stream.read_buf(&mut read).await? == 0 {
-                return Ok(());
-            }
-        };
-        let head = String::from_utf8_lossy(&read[..head_end]).into_owned();
-        let verb = head.split(' ').next().unwrap_or_default().to_owned();
-        let mut asked = HttpRequest { verb, method: String::new(), head, body: String::new() };
-        let length: usize =
-            asked.header("content-length").map_or(0, |length| length.parse().unwrap());
-        while read.len() < head_end + length {
-            if stream.read_buf(&mut read).await? == 0 {
-                return Ok(());
-            }
-        }
-        asked.body = String::from_utf8(read[head_end..].to_vec()).unwrap();
-        if let Ok(message) = serde_json::from_str::<Message<'_>>(&asked.body) {
-            asked.method = message.method;
-        }
-        let Answer(status, kind, headers, body, stays) = self.answer(&asked);
-        self.asked.lock().unwrap().push(asked);
-        let kind = match kind {
-            "" => String::new(),
-            kind => format!("content-type: {kind}; charset=utf-8\r\n"),
-        };
-        let head = format!("HTTP/1.1 {status} x\r\nconnection: close\r\n{kind}{headers}\r\n");
-        stream.write_all(head.as_bytes()).await?;
-        // In pieces, so that the reader cannot rely on where they are cut.
-        for piece in body.as_bytes().chunks(body.len() / 3 + 1) {
-            stream.write_all(piece).await?;
-            stream.flush().await?;
-        }
-        if stays {
-            // Until the client hangs up.
-            while stream.read(&mut [0; 64]).await? > 0 {}
-        }
-        stream.shutdown().await
-    }
-
-    fn answer(&self, asked: &HttpRequest) -> Answer {
-        let mut manner = self.manner.lock().unwrap();
-        if manner.token.is_some() && asked.header("authorization") != manner.token {
-            let challenge = "www-authenticate: Bearer realm=\"tools\"\r\n".to_owned();
-            return Answer(401, "", challenge, String::new(), false);
-        }
-        let greets = asked.method == "initialize";
-        let session = format!("s-{}", manner.session);
-        let knows = asked.header("mcp-session-id") == Some(&*session)
-            && !(manner.forgets && asked.method.starts_with("tools/"));
-        if !manner.stateless && !greets && !knows {
-            let status = if manner.says_400 { 400 } else { 404 };
-            let body = r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}"#;
-            return answer(status, JSON, body);
-        }
-        match asked.verb.as_str() {
-            "GET" if asked.header("last-event-id") == Some("half-way") => {
-                let whole = result(&manner.half, &text("whole"));
-                answer(200, STREAM, format!("id: end\ndata: {whole}\n\n"))
-            }
-            "GET" if manner.tells => {
-                let told = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
-                let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"hello"}}"#;
-                Answer(200, STREAM, String::new(), format!("data: {told}\n\ndata: {log}\n\n"), true)
-            }
-            "GET" => answer(405, "", ""),
-            "DELETE" => answer(200, "", ""),
-            _ => post(&mut manner, &asked.body),
-        }
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        let asked = |http: HttpRequest| Asked { method: method(&http), http };
+        self.loopback.take_requests().into_iter().map(asked).collect()
     }
 }
 
-fn post(manner: &mut Manner, body: &str) -> Answer {
+fn method(request: &HttpRequest) -> String {
+    let message = serde_json::from_str::<Message<'_>>(&request.body);
+    message.map(|message| message.method).unwrap_or_default()
+}
+
+fn reply(manner: &mut Manner, asked: &HttpRequest) -> HttpAnswer {
+    let method = method(asked);
+    if manner.token.is_some() && asked.header("authorization") != manner.token {
+        return answer(401, "", "").header("www-authenticate", "Bearer realm=\"tools\"");
+    }
+    let greets = method == "initialize";
+    let session = format!("s-{}", manner.session);
+    let knows = asked.header("mcp-session-id") == Some(&*session)
+        && !(manner.forgets && method.starts_with("tools/"));
+    if !manner.stateless && !greets && !knows {
+        let status = if manner.says_400 { 400 } else { 404 };
+        let body = r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}"#;
+        return answer(status, JSON, body);
+    }
+    match asked.method.as_str() {
+        "GET" if asked.header("last-event-id") == Some("half-way") => {
+            let whole = result(&manner.half, &text("whole"));
+            answer(200, STREAM, format!("id: end\ndata: {whole}\n\n"))
+        }
+        "GET" if manner.tells => {
+            let told = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+            let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"hello"}}"#;
+            answer(200, STREAM, format!("data: {told}\n\ndata: {log}\n\n")).end(HttpEnd::Hanging)
+        }
+        "GET" => answer(405, "", ""),
+        "DELETE" => answer(200, "", ""),
+        _ => post(manner, &asked.body),
+    }
+}
+
+fn post(manner: &mut Manner, body: &str) -> HttpAnswer {
     let message: Message<'_> = serde_json::from_str(body).unwrap();
     let id = message.id.map(RawValue::get).unwrap_or_default();
     match (message.method.as_str(), message.params) {
@@ -232,8 +178,8 @@ fn post(manner: &mut Manner, body: &str) -> Answer {
         ("initialize", _) => {
             manner.session += 1;
             let hello = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"web","version":"1"}}"#;
-            let session = format!("mcp-session-id: s-{}\r\n", manner.session);
-            Answer(200, JSON, session, result(id, hello), false)
+            let session = format!("s-{}", manner.session);
+            answer(200, JSON, result(id, hello)).header("mcp-session-id", &session)
         }
         ("tools/list", params) => {
             let cursor = params.and_then(|params| params.cursor);
@@ -253,7 +199,7 @@ fn post(manner: &mut Manner, body: &str) -> Answer {
     }
 }
 
-fn call(manner: &mut Manner, id: &str, params: &Params<'_>) -> Answer {
+fn call(manner: &mut Manner, id: &str, params: &Params<'_>) -> HttpAnswer {
     let told = |result: &str| answer(200, STREAM, format!("event: message\ndata: {result}\n\n"));
     match params.name.as_str() {
         "echo" => {
@@ -286,8 +232,7 @@ fn call(manner: &mut Manner, id: &str, params: &Params<'_>) -> Answer {
         }
         "cut_json" => {
             let whole = result(id, &text("never"));
-            let length = format!("content-length: {}\r\n", whole.len());
-            Answer(200, JSON, length, whole[..whole.len() / 2].to_owned(), false)
+            answer(200, JSON, &whole[..whole.len() / 2]).end(HttpEnd::Dropped)
         }
         "broken" => answer(500, "text/plain", "out of\ncheese"),
         "bad_request" => answer(
@@ -297,14 +242,12 @@ fn call(manner: &mut Manner, id: &str, params: &Params<'_>) -> Answer {
         ),
         "html" => answer(200, "text/html", "<h1>It works!</h1>"),
         "nothing" => answer(202, "", ""),
-        "elsewhere" => {
-            Answer(307, "", "location: http://example.com/\r\n".to_owned(), String::new(), false)
-        }
+        "elsewhere" => answer(307, "", "").header("location", "http://example.com/"),
         "other_id" => answer(200, JSON, result("\"unasked\"", "{}")),
         "no_json" => answer(200, JSON, "this is no JSON"),
         "huge" => answer(200, JSON, result(id, &text(&"x".repeat(200_000)))),
         "huge_stream" => told(&result(id, &text(&"x".repeat(200_000)))),
-        "hang" => Answer(200, STREAM, String::new(), ": waiting\n\n".to_owned(), true),
+        "hang" => answer(200, STREAM, ": waiting\n\n").end(HttpEnd::Hanging),
         "question" => answer(200, JSON, result(id, r#"{"resultType":"input_required"}"#)),
         "forget" => {
             manner.session += 100;

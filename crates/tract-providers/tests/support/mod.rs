@@ -4,7 +4,6 @@
 
 pub(crate) mod rules;
 #[cfg(feature = "http")]
-pub(crate) mod server;
 pub(crate) mod streams;
 
 use std::fs;

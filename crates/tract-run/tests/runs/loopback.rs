@@ -45,7 +45,7 @@ fn run<T>(work: impl Future<Output = T>) -> T {
 fn all_by(wire: Wire) {
     run(async {
         let recordings = airline(50);
-        let server = Server::start(recordings.clone(), false).await;
+        let server = Server::start(recordings.clone(), false);
         let (mut replies, mut streamed) = (0, 0);
         for (place, recording) in recordings.iter().enumerate() {
             let streams = place % 2 == 1;
@@ -80,7 +80,7 @@ fn recorded_conversations_run_over_the_wire_of_anthropic() {
 fn killed_at_random_points_they_still_run_over_both_wires() {
     run(async {
         let recordings = airline(50);
-        let server = Server::start(recordings.clone(), false).await;
+        let server = Server::start(recordings.clone(), false);
         let (mut draws, mut kills) = (Draws(6), 0);
         for (place, recording) in recordings.iter().enumerate() {
             let wire = Wire::ALL[place % 2];
@@ -109,7 +109,7 @@ fn a_wrong_request_is_refused() {
     run(async {
         let recordings = airline(4);
         for wire in Wire::ALL {
-            let server = Server::start(recordings.clone(), false).await;
+            let server = Server::start(recordings.clone(), false);
             // The conversation of one recording, sent to the server as that of another.
             let model = client(wire, &server.url(1, wire), false);
             let setting = Setting::new(memory(), model, &recordings[0]);

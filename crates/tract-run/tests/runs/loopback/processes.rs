@@ -154,7 +154,7 @@ async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
 fn processes_that_abort_at_random_points_are_continued() {
     run(async {
         let recordings = airline(if scale() > 0 { 50 } else { 8 });
-        let server = Server::start(recordings.clone(), false).await;
+        let server = Server::start(recordings.clone(), false);
         let (mut draws, mut kills) = (Draws(3), 0);
         for (place, recording) in recordings.iter().enumerate() {
             let most = points(recording, Tools::Idempotent).len();
@@ -180,7 +180,7 @@ fn processes_that_abort_at_random_points_are_continued() {
 fn after_a_process_has_aborted_the_open_call_is_answered_as_what_became_of_it() {
     run(async {
         let recordings = airline(50);
-        let server = Server::start(recordings.clone(), true).await;
+        let server = Server::start(recordings.clone(), true);
         let mut seen = [0; 3];
         let most = if scale() > 0 { 16 } else { 2 };
         for (place, recording) in recordings.iter().enumerate() {

@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tract_testkit::loopback::{HttpAnswer, HttpRequest, Loopback};
 
 use super::wire::{Request, Wire};
 use crate::recorded::recording::{RecordedMessage, Recording, canonical};
@@ -16,7 +15,7 @@ pub(super) const KEY: &str = "sk-test-0123456789abcdef";
 
 #[derive(Clone)]
 pub(super) struct Server {
-    address: std::net::SocketAddr,
+    loopback: Loopback,
     state: Arc<State>,
 }
 
@@ -29,17 +28,9 @@ struct State {
     streamed: AtomicUsize,
 }
 
-struct Answer {
-    status: u16,
-    content_type: &'static str,
-    chunks: Vec<String>,
-}
-
 impl Server {
     /// Serves the n-th recording under `/n`, from 0.
-    pub(super) async fn start(recordings: Vec<Arc<Recording>>, some_lost: bool) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
+    pub(super) fn start(recordings: Vec<Arc<Recording>>, some_lost: bool) -> Self {
         let state = Arc::new(State {
             recordings,
             some_lost,
@@ -48,21 +39,14 @@ impl Server {
             streamed: AtomicUsize::new(0),
         });
         let serving = Arc::clone(&state);
-        tokio::spawn(async move {
-            loop {
-                let Ok((stream, _)) = listener.accept().await else { return };
-                let serving = Arc::clone(&serving);
-                // A client that hangs up has what it wants, or was killed.
-                tokio::spawn(async move { serving.serve(stream).await.ok() });
-            }
-        });
-        Self { address, state }
+        let loopback = Loopback::start(move |request| serving.answer(request)).unwrap();
+        Self { loopback, state }
     }
 
     pub(super) fn url(&self, recording: usize, wire: Wire) -> String {
         match wire {
-            Wire::OpenAi => format!("http://{}/{recording}/v1", self.address),
-            Wire::Anthropic => format!("http://{}/{recording}", self.address),
+            Wire::OpenAi => self.loopback.url(&format!("/{recording}/v1")),
+            Wire::Anthropic => self.loopback.url(&format!("/{recording}")),
         }
     }
 
@@ -79,74 +63,33 @@ impl Server {
 }
 
 impl State {
-    async fn serve(&self, mut stream: TcpStream) -> std::io::Result<()> {
-        // Small answers go out at once.
-        stream.set_nodelay(true)?;
-        let mut read = Vec::new();
-        loop {
-            let head_end = loop {
-                if let Some(at) = read.windows(4).position(|window| window == b"\r\n\r\n") {
-                    break at + 4;
-                }
-                if stream.read_buf(&mut read).await? == 0 {
-                    return Ok(());
-                }
-            };
-            let head = String::from_utf8_lossy(&read[..head_end]).into_owned();
-            let length: usize =
-                header(&head, "content-length").map_or(0, |text| text.parse().unwrap());
-            while read.len() < head_end + length {
-                if stream.read_buf(&mut read).await? == 0 {
-                    return Ok(());
-                }
-            }
-            let answer = self.answer(&head, &read[head_end..head_end + length]);
-            read.drain(..head_end + length);
-            let mut written = format!(
-                "HTTP/1.1 {} Recorded\r\ncontent-type: {}\r\ntransfer-encoding: chunked\r\n\r\n",
-                answer.status, answer.content_type
-            );
-            for chunk in &answer.chunks {
-                written.push_str(&format!("{:x}\r\n{chunk}\r\n", chunk.len()));
-            }
-            written.push_str("0\r\n\r\n");
-            // In two pieces, so that no client may rely on one.
-            let (begin, end) = written.as_bytes().split_at(written.len() / 2);
-            stream.write_all(begin).await?;
-            tokio::task::yield_now().await;
-            stream.write_all(end).await?;
-        }
-    }
-
-    fn answer(&self, head: &str, body: &[u8]) -> Answer {
-        let path = head.split(' ').nth(1).unwrap_or_default();
-        let (recording, path) = path.trim_start_matches('/').split_once('/').unwrap_or_default();
+    fn answer(&self, request: &HttpRequest) -> HttpAnswer {
+        let path = request.path.trim_start_matches('/');
+        let (recording, path) = path.split_once('/').unwrap_or_default();
         let wire = match path {
             "v1/chat/completions" => Wire::OpenAi,
             _ => Wire::Anthropic,
         };
-        let refused = |message: &str| Answer {
-            status: 400,
-            content_type: "application/json",
-            chunks: vec![wire.refusal(message)],
-        };
+        let refused =
+            |message: &str| HttpAnswer::new(400, "application/json", wire.refusal(message));
         let recording = recording.parse().ok().and_then(|n: usize| self.recordings.get(n));
         let asked = match recording {
-            Some(recording) => self.read(wire, recording, path, head, body),
+            Some(recording) => self.read(wire, recording, path, request),
             None => Err("there is no such recording".to_owned()),
         };
         match (recording, asked) {
-            (Some(recording), Ok((request, spoken))) => {
+            (Some(recording), Ok((asked, spoken))) => {
                 let Some(next) = recording.reply(spoken) else { return refused(AT_ITS_END) };
                 self.served.fetch_add(1, Ordering::SeqCst);
-                if request.streams {
+                let (kind, body) = if asked.streams {
                     self.streamed.fetch_add(1, Ordering::SeqCst);
-                    let (status, chunks) = (200, wire.events(next));
-                    Answer { status, content_type: "text/event-stream", chunks }
+                    ("text/event-stream", wire.events(next).concat())
                 } else {
-                    let (status, chunks) = (200, vec![wire.whole(next)]);
-                    Answer { status, content_type: "application/json", chunks }
-                }
+                    ("application/json", wire.whole(next))
+                };
+                // In two pieces, so that no client may rely on one.
+                let half = body.len() / 2;
+                HttpAnswer::new(200, kind, body).cut(&[half])
             }
             (recording, asked) => {
                 let why = asked.err().unwrap_or_default();
@@ -165,20 +108,19 @@ impl State {
         wire: Wire,
         recording: &Recording,
         path: &str,
-        head: &str,
-        body: &[u8],
+        asked: &HttpRequest,
     ) -> Result<(Request, usize), String> {
-        if !matches!(path, "v1/chat/completions" | "v1/messages") || !head.starts_with("POST ") {
-            return Err(format!("expected a question, found {head}"));
+        if !matches!(path, "v1/chat/completions" | "v1/messages") || asked.method != "POST" {
+            return Err(format!("expected a question, found {}", asked.head));
         }
         let (name, value) = wire.key(KEY);
-        if header(head, name).as_ref() != Some(&value) {
+        if asked.header(name) != Some(value.as_str()) {
             return Err(format!("expected the key in {name}"));
         }
-        if wire == Wire::Anthropic && header(head, "anthropic-version").is_none() {
+        if wire == Wire::Anthropic && asked.header("anthropic-version").is_none() {
             return Err("expected a version".to_owned());
         }
-        let body: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+        let body: Value = serde_json::from_str(&asked.body).map_err(|error| error.to_string())?;
         if body["model"] != "recorded" {
             return Err(format!("expected another model, found {}", body["model"]));
         }
@@ -188,13 +130,6 @@ impl State {
         is_so_far(&request.said, recording.until(spoken), self.some_lost)?;
         Ok((request, spoken))
     }
-}
-
-fn header(head: &str, name: &str) -> Option<String> {
-    head.lines().find_map(|line| {
-        let (key, value) = line.split_once(':')?;
-        key.eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
-    })
 }
 
 fn tools_are(found: &[(String, Value)], recording: &Recording) -> Result<(), String> {
