@@ -49,13 +49,15 @@ fn each_scope_makes_as_often_as_it_says() {
 #[test]
 fn closing_goes_backwards_and_past_what_fails() {
     let log = Log::default();
+    let closes_b = closes_into(&log, "b");
+    let closes_stuck = move |b: &B| closes_b(b).and(Err("it is stuck".into()));
     let builder = Resources::builder()
         .bind(
             Binding::singleton(|_| Ok::<_, BoxError>(Arc::new(A(0)))).close(closes_into(&log, "a")),
         )
         .bind(
             Binding::singleton(|scope| Ok::<_, ResourceError>(Arc::new(B(scope.get::<A>()?))))
-                .close(|_: &B| Err("it is stuck".into())),
+                .close(closes_stuck),
         )
         .bind(
             Binding::per_call(|scope| {
@@ -73,7 +75,7 @@ fn closing_goes_backwards_and_past_what_fails() {
     let failed = resources.close();
     assert_eq!(failed.len(), 1);
     assert!(failed[0].to_string().contains("it is stuck"), "{failed:?}");
-    assert_eq!(*log.lock().unwrap(), ["c", "a"]);
+    assert_eq!(*log.lock().unwrap(), ["c", "b", "a"]);
     assert!(matches!(resources.get::<A>(), Err(ResourceError::Closed)));
     assert!(resources.close().is_empty(), "a second time does nothing");
 }
