@@ -1,6 +1,7 @@
 //! One life of a server: from its start to its end.
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,6 +16,7 @@ use rmcp::service::{
 };
 use rmcp::service::{Peer, RunningService, serve_client};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::sync::mpsc;
 
 use crate::answers::Answers;
 use crate::client::{Client, ProgressBoard};
@@ -54,6 +56,20 @@ pub(crate) struct Connection {
     pub(crate) answers: Arc<Answers>,
     pub(crate) board: Arc<ProgressBoard>,
     pub(crate) stderr: Stderr,
+    uses: Uses,
+}
+
+/// The requests that are under way on a connection: each holds a sender, and nothing is sent.
+struct Uses {
+    sender: mpsc::Sender<Infallible>,
+    receiver: mpsc::Receiver<Infallible>,
+}
+
+impl Default for Uses {
+    fn default() -> Self {
+        let (sender, receiver) = mpsc::channel(1);
+        Self { sender, receiver }
+    }
 }
 
 impl Connection {
@@ -115,7 +131,7 @@ impl Connection {
                 return Err(failed(format!("no answer within {timeout_ms} ms")));
             }
         };
-        Ok(Self { service, program, answers, board, stderr })
+        Ok(Self { service, program, answers, board, stderr, uses: Uses::default() })
     }
 
     /// Shakes hands with a server behind a url: as most do, and where it does not know that any more,
@@ -160,7 +176,8 @@ impl Connection {
             ClientInitializeError::TransportError { error, .. } => own(error.error, label),
             other => answers.take_any_failure().unwrap_or_else(|| not_greeted(other, label)),
         })?;
-        Ok(Self { service, program: None, answers, board, stderr: Stderr::default() })
+        let (stderr, uses) = Default::default();
+        Ok(Self { service, program: None, answers, board, stderr, uses })
     }
 
     pub(crate) fn peer(&self) -> Peer<RoleClient> {
@@ -169,6 +186,19 @@ impl Connection {
 
     pub(crate) fn has_ended(&self) -> bool {
         self.service.is_closed() || self.service.peer().is_transport_closed()
+    }
+
+    /// Returns what a request holds while it is under way.
+    pub(crate) fn in_use(&self) -> mpsc::Sender<Infallible> {
+        self.uses.sender.clone()
+    }
+
+    /// Drops the connection once the requests that are under way have their answers: each learns for
+    /// itself what became of it, and all of them end in time.
+    pub(crate) async fn end_after_use(self) {
+        let Uses { sender, mut receiver } = self.uses;
+        drop(sender);
+        receiver.recv().await;
     }
 
     /// Closes the streams and waits for the program to leave; one that stays is killed, with all that it

@@ -1,6 +1,7 @@
 //! A server and its tools: list them, call them, start it again when it has ended.
 
 use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use rmcp::RoleClient;
 use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams};
 use rmcp::service::Peer;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, mpsc};
 use tract_core::json;
 use tract_core::{ToolContext, ToolSchema};
 use tract_schema::diff;
@@ -90,6 +91,8 @@ pub(crate) struct RequestConnection {
     pub(crate) life: u64,
     /// How many changes of the tools there were.
     changes: u64,
+    /// Held while the request is under way.
+    _in_use: mpsc::Sender<Infallible>,
 }
 
 impl McpServer {
@@ -244,6 +247,7 @@ impl McpServer {
             answers: Arc::clone(&connection.answers),
             board: Arc::clone(&connection.board),
             stderr: connection.stderr.clone(),
+            _in_use: connection.in_use(),
             life: number,
             changes: changes.load(Ordering::Acquire),
         })
@@ -252,16 +256,17 @@ impl McpServer {
     /// Gives a connection up after a failure that ends it, unless another took its place already. Of a
     /// program, that it has ended may not have been noticed yet where the next call looks.
     pub(crate) async fn abandon_after(&self, error: &McpError, number: u64) {
-        let ends = match error {
-            McpError::SessionLost { .. } => true,
-            McpError::Ended { .. } => self.is_program(),
-            _ => false,
-        };
-        if ends {
-            let mut life = self.0.life.lock().await;
-            if life.number == number {
-                life.connection = None;
-            }
+        let is_lost = matches!(error, McpError::SessionLost { .. });
+        if !is_lost && !(matches!(error, McpError::Ended { .. }) && self.is_program()) {
+            return;
+        }
+        let mut life = self.0.life.lock().await;
+        if life.number == number
+            && let Some(connection) = life.connection.take()
+            && is_lost
+        {
+            // Another request may be under way, which the server has done or is about to refuse.
+            tokio::spawn(connection.end_after_use());
         }
     }
 
