@@ -1,6 +1,5 @@
 //! The transport over HTTP: each message is a POST, answers come as JSON or as a stream of events.
 
-mod events;
 mod exchange;
 mod outgoing;
 mod reading;

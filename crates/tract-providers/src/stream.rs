@@ -1,16 +1,16 @@
 //! Streams in: bytes, however they are cut, become pieces as they come and in the end the very
 //! body that the provider would have sent unstreamed. No network here.
 
-mod sse;
 pub(crate) mod tree;
 
 use tract_core::{ModelError, PartialReply, ReplyDelta};
 use tract_schema::{Aliases, Dialect};
+use tract_sse::SseError;
 
 use crate::adapter::DialectAdapter as _;
 use crate::error::ImportError;
 
-pub use sse::{SseDecoder, SseEvent};
+pub use tract_sse::{SseDecoder, SseEvent};
 
 /// A stream that does not become an answer.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +48,15 @@ pub enum StreamError {
         /// The limit.
         limit_bytes: u64,
     },
+}
+
+impl From<SseError> for StreamError {
+    fn from(error: SseError) -> Self {
+        match error {
+            SseError::NotUtf8 { before } => Self::NotUtf8 { before },
+            SseError::TooLong { limit_bytes } => Self::TooLarge { limit_bytes: limit_bytes as u64 },
+        }
+    }
 }
 
 impl From<StreamError> for ModelError {
@@ -154,7 +163,7 @@ pub struct Assembler {
 
 enum Decoder {
     Sse(SseDecoder),
-    Lines(sse::Lines),
+    Lines(tract_sse::Lines),
 }
 
 impl std::fmt::Debug for Assembler {
@@ -167,7 +176,7 @@ impl Assembler {
     /// Makes an assembler for an answer in a dialect. It takes up to 64 MiB.
     pub fn new(dialect: Dialect) -> Self {
         let decoder = if dialect.profile().streams_lines {
-            Decoder::Lines(sse::Lines::default())
+            Decoder::Lines(tract_sse::Lines::default())
         } else {
             Decoder::Sse(SseDecoder::new())
         };
@@ -210,8 +219,8 @@ impl Assembler {
                 Ok(())
             }
             Decoder::Lines(lines) => lines.push(bytes, |line| match line.trim() {
-                "" => Ok(()),
-                line => answer.event("", line, &mut named),
+                "" => Ok(0),
+                line => answer.event("", line, &mut named).map(|()| 0),
             }),
         }
     }

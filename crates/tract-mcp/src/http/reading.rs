@@ -8,8 +8,8 @@ use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tract_core::json;
+use tract_sse::{SseDecoder, SseError, SseEvent};
 
-use super::events::{Events, TooLong};
 use super::exchange::{Exchange, cut, lock};
 use super::outgoing::OutgoingMessage;
 use crate::error::{McpError, Result};
@@ -66,11 +66,12 @@ impl Exchange {
     /// Reads a stream up to the answer; one that ends before is taken up where it ended, when the
     /// server says how.
     async fn follow(&self, mut response: Response, out: &OutgoingMessage, id: &str) -> Result<()> {
-        let mut events = Events::new(self.limit_bytes);
+        let mut events = SseDecoder::with_limit(self.limit_bytes);
         let mut tries = 0;
         loop {
             while let Ok(Some(bytes)) = response.chunk().await {
-                for text in events.push(&bytes).map_err(|TooLong| self.too_large())? {
+                let found = events.push(&bytes).map_err(|error| self.unreadable(error))?;
+                for text in found.into_iter().filter_map(message) {
                     tries = 0;
                     if self.deliver(&text, Some((out, id))).await {
                         return Ok(());
@@ -94,18 +95,18 @@ impl Exchange {
     pub(super) fn listen(exchange: &Arc<Self>) {
         let listening = Arc::clone(exchange);
         let work = async move {
-            let mut events = Events::new(listening.limit_bytes);
+            let mut events = SseDecoder::with_limit(listening.limit_bytes);
             let mut tries = 0;
             while tries <= MOST_TRIES {
                 tries += 1;
                 match listening.get(events.last_id()).await {
                     Ok(mut response) if content_type(&response) == "text/event-stream" => {
                         while let Ok(Some(bytes)) = response.chunk().await {
-                            let Ok(texts) = events.push(&bytes) else {
-                                listening.too_large();
-                                return;
+                            let found = match events.push(&bytes) {
+                                Ok(found) => found,
+                                Err(error) => return drop(listening.unreadable(error)),
                             };
-                            for text in texts {
+                            for text in found.into_iter().filter_map(message) {
                                 tries = 0;
                                 listening.deliver(&text, None).await;
                             }
@@ -123,6 +124,14 @@ impl Exchange {
         let before = tasks.listening.replace(tokio::spawn(work).abort_handle());
         if let Some(before) = before {
             before.abort();
+        }
+    }
+
+    /// What it means that bytes are no events.
+    fn unreadable(&self, error: SseError) -> McpError {
+        match error {
+            SseError::TooLong { .. } => self.too_large(),
+            SseError::NotUtf8 { .. } => self.broke(&error.to_string()),
         }
     }
 
@@ -184,6 +193,12 @@ struct Hello {
     version: Option<String>,
 }
 
+/// Returns the message that an event contains; events with another name are none.
+fn message(event: SseEvent) -> Option<String> {
+    let is_message = matches!(event.event.as_str(), "" | "message") && !event.data.is_empty();
+    is_message.then_some(event.data)
+}
+
 /// The media type of an answer, without parameters.
 fn content_type(response: &Response) -> String {
     let said = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -191,7 +206,7 @@ fn content_type(response: &Response) -> String {
     kind.trim().to_ascii_lowercase()
 }
 
-fn wait(events: &Events) -> Duration {
+fn wait(events: &SseDecoder) -> Duration {
     events.retry().unwrap_or(USUAL_WAIT).clamp(SHORTEST_WAIT, LONGEST_WAIT)
 }
 
@@ -200,9 +215,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_events_without_a_name_of_their_own_are_messages() {
+        let mut events = SseDecoder::with_limit(1024);
+        let stream =
+            "event: ping\ndata: {}\n\nevent: message\ndata: []\n\nid: 8\ndata:\n\ndata: 1\n\n";
+        let found = events.push(stream.as_bytes()).unwrap();
+        let found: Vec<String> = found.into_iter().filter_map(message).collect();
+        assert_eq!(found, ["[]", "1"]);
+    }
+
+    #[test]
     fn a_server_is_never_asked_again_without_pause() {
         let waits = |said: &str| {
-            let mut events = Events::new(1024);
+            let mut events = SseDecoder::with_limit(1024);
             events.push(said.as_bytes()).unwrap();
             wait(&events)
         };

@@ -1,0 +1,221 @@
+//! Server-sent events: bytes in, events out.
+//!
+//! ```
+//! use tract_sse::SseDecoder;
+//! let mut decoder = SseDecoder::new();
+//! assert!(decoder.push(b": hello\r\ndata: {\"a\":\r")?.is_empty());
+//! let events = decoder.push(b"\ndata: 1}\r\n\r\n")?;
+//! assert_eq!(events[0].data, "{\"a\":\n1}");
+//! # Ok::<(), tract_sse::SseError>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod lines;
+
+use std::time::Duration;
+
+pub use self::lines::Lines;
+
+/// One event of a stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SseEvent {
+    /// What the `event` field says; empty when it says nothing.
+    pub event: String,
+    /// The lines of `data`, joined by newlines.
+    pub data: String,
+}
+
+/// Why bytes are no events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SseError {
+    /// A line is no UTF-8.
+    #[error("expected UTF-8, found other bytes before byte {before} of the stream")]
+    NotUtf8 {
+        /// Where the line ended, from 1.
+        before: u64,
+    },
+    /// An event is longer than allowed.
+    #[error("an event is too long: more than {limit_bytes} bytes")]
+    TooLong {
+        /// The limit.
+        limit_bytes: usize,
+    },
+}
+
+/// Decodes server-sent events, however the bytes are cut.
+///
+/// # Behavior
+/// - Lines end with LF, CR LF or CR; a leading byte order mark is left out.
+/// - Lines of `data` are joined by newlines; comments and unknown fields are left out.
+/// - An event without `data` is none.
+/// - A stream that ends without the blank line still gives its last event, by [`end`](Self::end).
+#[derive(Clone, Debug, Default)]
+pub struct SseDecoder {
+    lines: Lines,
+    open: OpenEvent,
+}
+
+/// The event whose lines are coming in, and what the stream said of itself.
+#[derive(Clone, Debug, Default)]
+struct OpenEvent {
+    event: String,
+    data: Option<String>,
+    last_id: Option<String>,
+    retry: Option<Duration>,
+}
+
+impl SseDecoder {
+    /// Makes a decoder at the beginning of a stream, for events of any length.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes a decoder that holds so many bytes of an event at most.
+    pub fn with_limit(limit_bytes: usize) -> Self {
+        Self { lines: Lines::with_limit(limit_bytes), open: OpenEvent::default() }
+    }
+
+    /// Takes bytes and returns the events that they complete.
+    ///
+    /// # Errors
+    /// [`SseError`], after which the stream cannot be read further.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<SseEvent>, SseError> {
+        let mut events = Vec::new();
+        let Self { lines, open } = self;
+        lines.push(bytes, |line| {
+            events.extend(open.line(line));
+            Ok::<usize, SseError>(open.data.as_ref().map_or(0, String::len))
+        })?;
+        Ok(events)
+    }
+
+    /// Returns the last event, when the stream ended without a blank line after it.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    pub fn end(&mut self) -> Result<Option<SseEvent>, SseError> {
+        if let Some(line) = self.lines.end()? {
+            self.open.line(&line);
+        }
+        Ok(self.open.line(""))
+    }
+
+    /// Continues with another stream after the last event id of this one; an event that was not
+    /// whole is dropped.
+    pub fn continue_stream(&mut self) {
+        self.lines = Lines::with_limit(self.lines.limit_bytes());
+        let OpenEvent { last_id, retry, .. } = std::mem::take(&mut self.open);
+        self.open = OpenEvent { last_id, retry, ..OpenEvent::default() };
+    }
+
+    /// Returns the id after which the stream can be continued.
+    pub fn last_id(&self) -> Option<&str> {
+        self.open.last_id.as_deref()
+    }
+
+    /// Returns how long the server wants clients to wait before that.
+    pub fn retry(&self) -> Option<Duration> {
+        self.open.retry
+    }
+}
+
+impl OpenEvent {
+    /// Takes one line; a blank one completes an event.
+    fn line(&mut self, line: &str) -> Option<SseEvent> {
+        if line.is_empty() {
+            let event = std::mem::take(&mut self.event);
+            return self.data.take().map(|data| SseEvent { event, data });
+        }
+        let (name, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match name {
+            "event" => value.clone_into(&mut self.event),
+            "data" => match &mut self.data {
+                Some(data) => {
+                    data.push('\n');
+                    data.push_str(value);
+                }
+                None => self.data = Some(value.to_owned()),
+            },
+            "id" if !value.contains('\0') => {
+                self.last_id = Some(value.to_owned()).filter(|id| !id.is_empty());
+            }
+            "retry" => self.retry = value.parse().ok().map(Duration::from_millis).or(self.retry),
+            // Comments have no name.
+            _ => {}
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode(chunks: &[&[u8]]) -> Vec<(String, String)> {
+        let mut decoder = SseDecoder::new();
+        let mut events = Vec::new();
+        for chunk in chunks {
+            events.extend(decoder.push(chunk).expect("it is text"));
+        }
+        events.extend(decoder.end().expect("it is text"));
+        events.into_iter().map(|event| (event.event, event.data)).collect()
+    }
+
+    #[track_caller]
+    fn check(stream: &str, expected: &[(&str, &str)]) {
+        let expected: Vec<(String, String)> =
+            expected.iter().map(|(e, d)| ((*e).to_owned(), (*d).to_owned())).collect();
+        assert_eq!(decode(&[stream.as_bytes()]), expected, "whole");
+        for cut in 0..=stream.len() {
+            let (a, b) = stream.as_bytes().split_at(cut);
+            assert_eq!(decode(&[a, b]), expected, "cut at {cut}");
+        }
+        let bytes: Vec<&[u8]> = stream.as_bytes().chunks(1).collect();
+        assert_eq!(decode(&bytes), expected, "byte by byte");
+    }
+
+    #[test]
+    fn events_are_the_same_however_they_are_cut() {
+        check("data: a\n\ndata: b\n\n", &[("", "a"), ("", "b")]);
+        check("event: x\r\ndata: é日本🙂\r\n\r\ndata: b\r\n\r\n", &[("x", "é日本🙂"), ("", "b")]);
+        check("data: a\rdata: b\r\rdata: c\r\r", &[("", "a\nb"), ("", "c")]);
+        check(": ping\n\ndata:no space\nid: 7\nretry: 9\n\n", &[("", "no space")]);
+        check("\u{feff}data: a\n\ndata\n\n", &[("", "a"), ("", "")]);
+        check("event: only\n\ndata: two\ndata:\ndata: lines", &[("", "two\n\nlines")]);
+        check("", &[]);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_reported() {
+        let found = SseDecoder::new().push(b"data: \xff\n\n");
+        assert_eq!(found, Err(SseError::NotUtf8 { before: 8 }));
+    }
+
+    #[test]
+    fn a_stream_is_continued_where_it_ended() {
+        let mut decoder = SseDecoder::with_limit(64);
+        decoder.push(b"id: 7\nretry: 20\ndata:\n\ndata: {\"a\"").expect("it is text");
+        decoder.continue_stream();
+        assert_eq!(decoder.last_id(), Some("7"));
+        assert_eq!(decoder.retry(), Some(Duration::from_millis(20)));
+        let events = decoder.push(b"data: {}\n\n").expect("it is text");
+        assert_eq!(events[0].data, "{}");
+        decoder.push(b"id: 8\0\nid\nretry: soon\n\n").expect("it is text");
+        assert_eq!((decoder.last_id(), decoder.retry()), (None, Some(Duration::from_millis(20))));
+    }
+
+    #[test]
+    fn what_is_too_long_is_an_error() {
+        let too_long = Err(SseError::TooLong { limit_bytes: 16 });
+        let mut decoder = SseDecoder::with_limit(16);
+        assert!(decoder.push(b"data: 0123456789").is_ok());
+        assert_eq!(decoder.push(b"0"), too_long);
+        let mut decoder = SseDecoder::with_limit(16);
+        assert_eq!(decoder.push(b"data: 01234\ndata: 0123456789\n"), too_long);
+        let mut decoder = SseDecoder::with_limit(16);
+        let many = b"data: 01\n\n".repeat(9);
+        assert_eq!(decoder.push(&many).map(|events| events.len()), Ok(9));
+    }
+}
