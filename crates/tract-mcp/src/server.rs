@@ -257,7 +257,8 @@ impl McpServer {
     /// program, that it has ended may not have been noticed yet where the next call looks.
     pub(crate) async fn abandon_after(&self, error: &McpError, number: u64) {
         let is_lost = matches!(error, McpError::SessionLost { .. });
-        if !is_lost && !(matches!(error, McpError::Ended { .. }) && self.is_program()) {
+        let has_ended = matches!(error, McpError::Ended { .. }) && self.is_program();
+        if !is_lost && !has_ended {
             return;
         }
         let mut life = self.0.life.lock().await;
