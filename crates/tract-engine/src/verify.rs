@@ -158,6 +158,9 @@ async fn once(repo: &Repo, options: &VerifyOptions) -> Result<VerifyReport> {
     objects.tool_index().await?;
     (report.blobs, report.tools, report.toolsets) = objects.counts();
     report.damage.append(&mut objects.damage);
+    // The store checks with memory of its own: what was kept of each commit goes before.
+    drop((lines, objects, order));
+    drop(reach);
     match store.check(name, false).await {
         Ok(found) => report.damage.extend(found),
         Err(StoreError { kind: StoreErrorKind::Corrupt { object }, message, .. }) => {
