@@ -10,12 +10,12 @@ use tract_testkit::loopback::{HttpAnswer, HttpEnd, HttpRequest, Loopback};
 
 /// A request that came, with the method of its message.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct McpRequest {
     pub(crate) method: String,
     pub(crate) http: HttpRequest,
 }
 
-impl Asked {
+impl McpRequest {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.http.header(name)
     }
@@ -119,8 +119,8 @@ impl Web {
     }
 
     /// The requests that came since it was asked last.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        let asked = |http: HttpRequest| Asked { method: method(&http), http };
+    pub(crate) fn asked(&self) -> Vec<McpRequest> {
+        let asked = |http: HttpRequest| McpRequest { method: method(&http), http };
         self.loopback.take_requests().into_iter().map(asked).collect()
     }
 }
