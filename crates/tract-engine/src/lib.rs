@@ -4,6 +4,7 @@
 mod apply;
 mod blame;
 mod branch;
+mod chat;
 mod chosen;
 mod conflicts;
 mod copy;
@@ -33,6 +34,7 @@ mod received;
 mod reply;
 mod repo;
 mod revision;
+mod schemas;
 mod spare;
 mod stats;
 mod summarize;
@@ -50,6 +52,7 @@ pub use crate::apply::{
 };
 pub use crate::blame::{BlameAction, BlameCommit, BlameEntry, blame, concerns, slot_of};
 pub use crate::branch::{Branch, FIRST_BRANCH};
+pub use crate::chat::{ChatError, ChatOptions, ChatReply, chat, generate};
 pub use crate::conflicts::{ConflictSide, DescribedConflict};
 pub use crate::copy::{CopiedRef, CopyOptions, CopyProgress, CopyReport, CopyStatus, OnCopy, copy};
 pub use crate::diff::{ConfigChange, Diff, MessageChange, diff, plain};
@@ -79,6 +82,7 @@ pub use crate::rebase::{Rebase, RebaseStep, Rebased};
 pub use crate::reply::{broken_off, generation_config, reply_draft};
 pub use crate::repo::{Repo, RepoOptions};
 pub use crate::revision::Marks;
+pub use crate::schemas::{IntoSchema, into_schemas};
 pub use crate::stats::{Stats, stats};
 pub use crate::summarize::{
     CompressToolCalls, CompressedToolCalls, SummarizeRange, SummarizedRange,

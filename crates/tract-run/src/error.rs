@@ -22,7 +22,7 @@ pub enum RunError {
         /// Why.
         #[source]
         error: ModelError,
-        /// The note that records what had come of it.
+        /// The note that records the part that arrived.
         recorded: Option<CommitId>,
     },
     /// The state of the tools cannot be kept.
@@ -53,13 +53,13 @@ pub enum RunError {
     #[error("expected a message to answer on the branch, found none")]
     NothingToAnswer,
     /// Calls wait for a decision, so nothing can be said after them.
-    #[error("calls wait to be decided: {}", .pending.join(", "))]
+    #[error("calls wait for a decision: {}", .pending.join(", "))]
     CallsWait {
         /// What waits, by name.
         pending: Vec<String>,
     },
     /// Another run works on the calls, and did not end while this one waited for it.
-    #[error("{by} works on the calls of this message, on {branch}")]
+    #[error("{by} is running the calls of this message, on {branch}")]
     Held {
         /// The other run.
         by: String,
@@ -67,7 +67,7 @@ pub enum RunError {
         branch: String,
     },
     /// A person approved a call of a tool that this run does not have. The call stays open.
-    #[error("call {call_id:?} of {tool:?} was approved, and this run has no tool of that name")]
+    #[error("call {call_id:?} of {tool:?} is approved, but this run has no such tool")]
     ApprovedTool {
         /// The call.
         call_id: String,
@@ -121,15 +121,21 @@ impl RunError {
             Self::Engine(error) => error.notes(),
             Self::Model { error, .. } => error.notes(),
             Self::Pins { name, .. } if name == PinPolicy::DOCUMENT => {
-                vec!["say it again: tract tools policy approved-only".to_owned()]
+                vec!["set the policy again: tract tools policy approved-only".to_owned()]
             }
             Self::Pins { .. } => vec!["approve the tool again: tract tools trust".to_owned()],
-            Self::NothingToAnswer => vec!["say something first".to_owned()],
+            Self::NothingToAnswer => vec!["record a message first, or run with a task".to_owned()],
             Self::CallsWait { .. } => {
-                vec!["decide what waits, run again, and say it then".to_owned()]
+                vec![
+                    "decide the pending approvals, run without a task, then give it again"
+                        .to_owned(),
+                ]
             }
             Self::Held { .. } => {
-                vec!["wait for it, or stop it, and run again: what it did is recorded".to_owned()]
+                vec![
+                    "wait for it to end, or stop it, then run again: finished work is recorded"
+                        .to_owned(),
+                ]
             }
             Self::Session(SessionError::Held { .. }) => {
                 vec!["wait for it, or give each agent a session of its own".to_owned()]

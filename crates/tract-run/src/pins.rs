@@ -1,44 +1,34 @@
-//! What was approved in the repository, as the policy that calls are held to.
+//! Approvals of tools in the repository, as the policy that calls must pass.
 
 use std::sync::{Arc, PoisonError};
 
 use tract_tools::Policy;
-use tract_tools::pin::{Pin, PinError, PinGate, PinPolicy, Pins};
+use tract_tools::pin::{PinDocumentError, PinGate, PinPolicy, Pins};
 
 use crate::agent::Agent;
 use crate::error::{Result, RunError};
 
 impl Agent {
-    /// Lets tools run that the repository's approvals would keep from running. Where nothing is
-    /// said, the calls of a tool that was approved, or is of a server of which others were, are held
-    /// to that and to the policy of the repository.
+    /// Lets tools run without regard to the repository's approvals.
+    ///
+    /// Without this, calls of an approved tool, and of any other tool of a server that has an
+    /// approved one, must pass the repository's policy.
     #[must_use]
     pub fn ignore_pins(mut self) -> Self {
         self.heeds_pins = false;
         self
     }
 
-    /// Reads what was approved, as it is now.
+    /// Reads the approvals as they are now: another process may have changed them since the last run.
     pub(crate) async fn read_pins(&self) -> Result<()> {
         if !self.heeds_pins || self.registry().is_empty() {
             return Ok(());
         }
-        let unreadable = |name: &str| {
-            let name = name.to_owned();
-            move |error: PinError| RunError::Pins { name, error }
-        };
-        let mut pins = Pins::new();
-        for (name, blob) in self.repo.documents("pins/").await? {
-            let pin = Pin::parse(blob.text().unwrap_or_default());
-            pins.insert(pin.map_err(unreadable(name.as_str()))?);
-        }
-        let mut stated = None;
-        for (name, blob) in self.repo.documents(PinPolicy::DOCUMENT).await? {
-            if name.as_str() == PinPolicy::DOCUMENT {
-                let policy = PinPolicy::parse_document(blob.text().unwrap_or_default());
-                stated = Some(policy.map_err(unreadable(name.as_str()))?);
-            }
-        }
+        let unreadable = |PinDocumentError { name, error }| RunError::Pins { name, error };
+        let stored = self.repo.documents(Pins::DOCUMENTS).await?;
+        let pins = Pins::from_documents(&stored).map_err(unreadable)?;
+        let stored = self.repo.documents(PinPolicy::DOCUMENT).await?;
+        let stated = PinPolicy::from_documents(&stored).map_err(unreadable)?;
         let gate = PinGate::of_registry(&pins, stated, self.registry());
         *self.gate.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(gate));
         Ok(())

@@ -43,7 +43,7 @@ impl Position {
         }
     }
 
-    /// Returns the last message that is no instruction.
+    /// Returns the last message that is not an instruction.
     pub(crate) fn last(compiled: &Compiled) -> Option<&Message> {
         compiled.messages().rev().find(|message| !is_instruction(&message.role))
     }

@@ -1,10 +1,10 @@
 //! Pinning: an approved tool is bound to the hash of its definition.
 //!
 //! A server may change what its tools say after they were approved. A [`Pin`] is the approval of
-//! one definition; it is stored as a document under `pins/`, and [`Pins`] tells of a definition
-//! whether it is still the one that was approved. [`PinGate`] is the policy that keeps calls of
-//! tools from running which the repository does not let through.
+//! one definition; it is stored as a document under `pins/`. [`Pins`] says whether a definition is
+//! still the approved one, and [`PinGate`] is the policy that refuses calls of other tools.
 
+mod documents;
 mod gate;
 
 use std::collections::BTreeMap;
@@ -14,6 +14,7 @@ use tract_core::json::JsonError;
 use tract_core::{BadName, RefName, ToolId, ToolSchema, hash};
 use tract_schema::{Change, diff};
 
+pub use self::documents::PinDocumentError;
 pub use self::gate::PinGate;
 
 /// The approval of a tool's definition.
@@ -33,14 +34,14 @@ pub struct Pin {
     definition: ToolSchema,
 }
 
-/// Why a document is no pin.
+/// Why a document is not a pin.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PinError {
     /// It is not what pins are written as.
     #[error("expected a pin: {0}")]
     Document(#[from] serde_json::Error),
-    /// Its definition is no tool schema.
+    /// Its definition is not a tool schema.
     #[error("expected a tool's definition in a pin: {0}")]
     Definition(#[from] JsonError),
     /// The hash that it names is not that of its definition.

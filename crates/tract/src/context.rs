@@ -1,4 +1,4 @@
-//! What a handle compiles, and what of it differs between two revisions.
+//! Compiling, and comparing two revisions.
 
 use tract_compile::Compiled;
 use tract_engine::Diff;
@@ -8,11 +8,11 @@ use crate::handle::Tract;
 use crate::revision::Revision;
 
 impl Tract {
-    /// Compiles this handle's branch: messages, tools, token count. It is a function of the head
-    /// alone.
+    /// Compiles this handle's branch: messages, tools, token count. The result depends on the head
+    /// only.
     ///
     /// # Errors
-    /// What the store reports, and damage that is met on the way.
+    /// Store errors, and damage that is found while reading.
     pub async fn compile(&self) -> Result<Compiled> {
         Ok(self.repo().compile(self.head().await?).await?)
     }
@@ -24,7 +24,7 @@ impl Tract {
     /// As [`resolve`](Self::resolve) and [`compile`](Self::compile).
     pub async fn compile_at(&self, revision: impl Into<Revision>) -> Result<Compiled> {
         let revision = revision.into();
-        // A branch without commits compiles to nothing; it is no unknown revision.
+        // A branch without commits compiles to nothing; it is not an unknown revision.
         if revision.to_string() == "HEAD" && self.head().await?.is_none() {
             return self.compile().await;
         }

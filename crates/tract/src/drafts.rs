@@ -1,11 +1,11 @@
-//! What can be recorded as a message.
+//! Values that can be recorded as a message.
 
 use tract_core::{CommitId, Content, Draft, Reply};
 
 use crate::error::Result;
 
-/// What can be recorded as a message: a [`Draft`], a [`Content`], or a model's [`Reply`],
-/// which answers the head that was compiled for it and no other.
+/// A value that can be recorded as a message: a [`Draft`], a [`Content`], or a model's [`Reply`], which
+/// is accepted only on the head that was compiled for it.
 pub trait IntoDraft {
     /// Makes the draft.
     ///
@@ -13,7 +13,7 @@ pub trait IntoDraft {
     /// When something in it does not become JSON.
     fn into_draft(self) -> Result<Draft>;
 
-    /// Returns the head that it answers, when it answers one.
+    /// Returns the head that it answers, if it is a reply.
     fn answers_head(&self) -> Option<CommitId> {
         None
     }

@@ -1,15 +1,15 @@
-//! What can go wrong, in one type.
+//! The error type of this crate.
 
 use std::fmt;
 
 use tract_core::json::JsonError;
 use tract_core::{BadName, Expect, RefName, RefTarget, StoreError, StoreErrorKind, TooLarge};
 
-/// The result of what this crate does.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failure. `Display` is one line; `Debug` also prints what to do about it and the causes, so
-/// that `fn main() -> tract::Result<()>` reads well.
+/// The error type of this crate. `Display` is one line; `Debug` adds the notes and the causes, so that
+/// `fn main() -> tract::Result<()>` prints a useful report.
 ///
 /// ```
 /// let error = tract::block_on(tract::store::open("mysql:agent")).unwrap_err();
@@ -20,12 +20,12 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// This build has no engine for a url.
+    /// This build has no store engine for a URL.
     #[error("this build cannot open {url:?}")]
     NoSuchStore {
         /// The url.
         url: String,
-        /// What this build has, and how to get the rest.
+        /// The engines of this build, and how to add others.
         note: String,
     },
     /// The store has no repository of this name.
@@ -34,7 +34,7 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// A ref is not where it was expected; nothing was written.
+    /// A ref does not point where the caller expected; nothing was written.
     #[error("{} moved from {} to {}", plain(.name), expected_text(.expected), found_text(.found.as_ref()))]
     Conflict {
         /// The ref.
@@ -52,10 +52,10 @@ pub enum Error {
         /// Names that are like it.
         nearest: Vec<String>,
     },
-    /// What is stored is not what was stored.
+    /// Stored data is damaged.
     #[error(transparent)]
     Damaged(StoreError),
-    /// The store cannot be used, or not now.
+    /// The store cannot be used, permanently or at the moment.
     #[error(transparent)]
     Unavailable(StoreError),
     /// The store refuses the call.
@@ -69,7 +69,7 @@ pub enum Error {
     #[cfg(feature = "compile")]
     #[error(transparent)]
     Compile(tract_compile::CompileError),
-    /// A context cannot be brought into a provider's form.
+    /// A context cannot be translated into a provider's form.
     #[cfg(feature = "engine")]
     #[error(transparent)]
     Form(#[from] tract_providers::FormError),
@@ -77,21 +77,21 @@ pub enum Error {
     #[cfg(feature = "engine")]
     #[error(transparent)]
     Reply(#[from] tract_providers::ReplyError),
-    /// There is no answer from a model.
+    /// The model gave no answer.
     #[cfg(feature = "engine")]
     #[error(transparent)]
     Model(Box<tract_core::ModelError>),
-    /// An answer broke off after some of it had come; what came is in the log, and in no context.
+    /// An answer broke off; the part that arrived is in the log and in no context.
     #[cfg(feature = "engine")]
     #[error("{error}")]
     BrokenOff {
-        /// Why, and what had come.
+        /// The cause, and the part that arrived.
         #[source]
         error: Box<tract_core::ModelError>,
-        /// The note that has what came; none when it could not be written.
+        /// The note that records the part; `None` when it could not be written.
         recorded: Option<tract_core::CommitId>,
     },
-    /// An answer came when the branch had moved on from what it answers. It is not recorded.
+    /// The branch moved while the model answered. The answer is not recorded.
     #[cfg(feature = "engine")]
     #[error("the answer came too late: {conflict}")]
     Late {
@@ -104,15 +104,15 @@ pub enum Error {
     #[cfg(feature = "run")]
     #[error(transparent)]
     Run(Box<tract_run::RunError>),
-    /// What should be imported is not what its format says.
+    /// A file to import does not match its format.
     #[cfg(feature = "engine")]
     #[error(transparent)]
     Import(#[from] tract_providers::ImportError),
-    /// An import of what another tool recorded failed as a whole.
+    /// An import of another tool's recordings failed as a whole.
     #[cfg(feature = "import")]
     #[error(transparent)]
     Recording(tract_import::Error),
-    /// A step of a stream is refused.
+    /// A line of a stream is refused.
     #[cfg(feature = "engine")]
     #[error("line {line}: {error}")]
     Line {
@@ -122,16 +122,16 @@ pub enum Error {
         #[source]
         error: Box<tract_engine::LineError>,
     },
-    /// A line of a stream is no operation.
+    /// A line of a stream is not an operation.
     #[error(transparent)]
     Step(#[from] tract_core::step::StreamOpError),
-    /// A text is no JSON, or JSON that has no canonical form.
+    /// A text is not JSON, or JSON without a canonical form.
     #[error(transparent)]
     Json(#[from] JsonError),
     /// A value does not become JSON.
     #[error(transparent)]
     Serialize(#[from] serde_json::Error),
-    /// What a commit says is not what its kind requires.
+    /// The content of a commit does not match its kind.
     #[error(transparent)]
     Content(#[from] tract_core::ContentError),
     /// A name breaks the rules.
@@ -140,10 +140,10 @@ pub enum Error {
     /// Something exceeds a limit; nothing of it was stored.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
-    /// What was asked makes no sense.
+    /// The arguments contradict each other.
     #[error("{message}")]
     Invalid {
-        /// What was expected and what was found.
+        /// What was expected, and what was found.
         message: String,
         /// The way out.
         note: Option<String>,
@@ -173,7 +173,7 @@ fn found_text(target: Option<&RefTarget>) -> String {
 }
 
 impl Error {
-    /// Returns the stable word for it, which the command line prints too.
+    /// Returns the stable code, which the command line prints too.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NoSuchStore { .. } => "no_such_store",
@@ -222,7 +222,7 @@ impl Error {
         }
     }
 
-    /// Returns what to do about it, where something helps.
+    /// Returns hints about what to do; empty when there are none.
     pub fn notes(&self) -> Vec<String> {
         match self {
             Self::NoSuchStore { note, .. } => vec![note.clone()],
@@ -280,7 +280,7 @@ impl Error {
         }
     }
 
-    /// Returns whether the store is what failed, not the request.
+    /// Returns whether the store failed, rather than the request.
     pub fn is_store_failure(&self) -> bool {
         match self {
             Self::NoSuchStore { .. }
@@ -359,6 +359,33 @@ impl From<tract_engine::Error> for Error {
             tract_engine::Error::TooLarge(error) => Self::TooLarge(error),
             other => Self::Engine(Box::new(other)),
         }
+    }
+}
+
+#[cfg(feature = "engine")]
+impl From<tract_engine::ChatError> for Error {
+    fn from(error: tract_engine::ChatError) -> Self {
+        use tract_engine::ChatError;
+        match error {
+            ChatError::Engine(error) => error.into(),
+            ChatError::Serialize(error) => error.into(),
+            ChatError::Model(error) => Self::Model(error),
+            ChatError::BrokenOff { error, recorded } => Self::BrokenOff { error, recorded },
+            ChatError::Late { reply, conflict } => {
+                Self::Late { reply, conflict: Box::new((*conflict).into()) }
+            }
+            error => Self::Invalid {
+                message: error.to_string(),
+                note: Some("record a message, or ask with `chat`".to_owned()),
+            },
+        }
+    }
+}
+
+#[cfg(feature = "tools")]
+impl From<tract_tools::pin::PinDocumentError> for Error {
+    fn from(error: tract_tools::pin::PinDocumentError) -> Self {
+        Self::Invalid { message: error.to_string(), note: Some(error.note().to_owned()) }
     }
 }
 

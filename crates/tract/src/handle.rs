@@ -9,7 +9,7 @@ use tract_engine::Repo;
 use crate::error::Result;
 use crate::revision::{NamedRevision, Revision};
 
-/// A repository and the branch that verbs work on: what [`open`](crate::open) gives.
+/// A handle on a repository and one of its branches; [`open`](crate::open) returns one.
 ///
 /// The verbs are methods of the handle. What belongs to the repository is reached through
 /// [`branches`](Self::branches), [`tags`](Self::tags), [`tools`](Self::tools),
@@ -17,8 +17,8 @@ use crate::revision::{NamedRevision, Revision};
 /// everything else through [`repo`](Self::repo) and the functions of
 /// [`engine`](crate::engine).
 ///
-/// A handle keeps its branch for life; [`fork`](Self::fork) and [`on`](Self::on) give another
-/// one. Cheap to clone; every verb takes `&self`, so a handle can be shared between tasks.
+/// A handle keeps its branch as long as it lives; [`fork`](Self::fork) and [`on`](Self::on) return
+/// another handle. Cheap to clone; every verb takes `&self`, so a handle can be shared between tasks.
 #[derive(Clone)]
 pub struct Tract {
     repo: Repo,
@@ -80,7 +80,7 @@ impl Tract {
         }
     }
 
-    /// The stored `HEAD` may have moved on since this handle was made, and is nothing to it.
+    /// Replaces `HEAD` with this handle's branch: the stored `HEAD` may name another one.
     fn own_head(&self, text: String) -> String {
         match text.strip_prefix("HEAD") {
             Some(rest) if rest.is_empty() || rest.starts_with(['~', '#', '@']) => {

@@ -52,15 +52,7 @@ impl Tract {
         Ok(Self::new(repo, self.branch().clone()))
     }
 
-    /// Returns this handle where its writes are one operation already, else one for which they are.
-    pub(crate) fn within_one_operation(&self) -> Result<Self> {
-        match self.repo().operation() {
-            Some(_) => Ok(self.clone()),
-            None => self.one_operation(),
-        }
-    }
-
-    /// Reads the commits of a line, newest first. [`engine::LogPages`](crate::engine::LogPages)
+    /// Reads the history of a commit, newest first. [`engine::LogPages`](crate::engine::LogPages)
     /// reads page by page, also over all parents.
     ///
     /// # Errors
@@ -79,7 +71,7 @@ impl Tract {
         Ok(tract_engine::verify(self.repo(), &VerifyOptions::new()).await?)
     }
 
-    /// Deletes the objects of the repository that nothing leads to, and gives the space back to the
+    /// Deletes unreachable objects of the repository, and returns the space to the
     /// file system: see [`gc`](tract_engine::gc).
     ///
     /// ```

@@ -1,18 +1,18 @@
 //! Version control for the context of LLM agents.
 //!
 //! Every message, tool definition, call and result is an immutable commit, named by its hash.
-//! Branch it, edit it, summarize it, take that back, verify it, and compile it into the exact
-//! request that a provider accepts, with the tools that were active at that point.
+//! Branch it, edit it, summarize it, revert that, verify it, and compile it into the exact request that a
+//! provider accepts, with the tools that were active at that point.
 //!
 #![cfg_attr(feature = "engine", doc = include_str!("docs.md"))]
 //!
 //! # Features
 //! - Stores: `sqlite` (default), `redb`, `postgres` and `postgres-tls`, `sled` (experimental);
-//!   `memory:` is always there. [`store::open`] takes a url.
+//!   `memory:` is always there. [`store::open`] takes a URL.
 //! - Layers: `compile` (the `compile` module), `hooks` (the `hooks` module), `engine` (default;
 //!   needs both: `Tract`, `OpenOptions`, imports and the forms of the providers), `tools` (the
 //!   `tools` module: `#[tool]` and `#[tool_type]`, registries, hydration with a validator, selection),
-//!   `import` (readers of what other tools recorded, in the `import` module), `run` (the `run` module: agents), `mcp` (the `mcp` module: tools of MCP servers), `http` (the `models` module: clients for models;
+//!   `import` (readers for recordings of other tools, in the `import` module), `run` (the `run` module: agents), `mcp` (the `mcp` module: tools of MCP servers), `http` (the `models` module: clients for models;
 //!   both need a tokio runtime).
 //! - `full`: all of them.
 //!
@@ -54,8 +54,6 @@ mod revision;
 #[cfg(feature = "run")]
 mod runs;
 #[cfg(feature = "engine")]
-mod schemas;
-#[cfg(feature = "engine")]
 mod search;
 pub mod store;
 #[cfg(feature = "engine")]
@@ -65,8 +63,6 @@ mod turns;
 
 #[cfg(feature = "engine")]
 pub use crate::branches::{Branches, Tags};
-#[cfg(feature = "engine")]
-pub use crate::chat::{ChatOptions, ChatReply};
 #[cfg(feature = "engine")]
 pub use crate::drafts::IntoDraft;
 pub use crate::error::{Error, Result};
@@ -80,8 +76,6 @@ pub use crate::pending::PendingApprovals;
 pub use crate::pins::ToolPins;
 #[cfg(feature = "engine")]
 pub use crate::revision::Revision;
-#[cfg(feature = "engine")]
-pub use crate::schemas::IntoSchema;
 #[cfg(feature = "engine")]
 pub use crate::tools_of::ToolsOf;
 #[cfg(feature = "engine")]
@@ -139,13 +133,14 @@ pub use tract_schema as schema;
 
 #[cfg(feature = "tools")]
 pub use tract_core::{Tool, ToolContext, ToolError, ToolResult};
-/// Tools: typed ones from functions and structs, registries, and the way of a model's call from its
-/// bytes to validated arguments.
+/// Tools: typed ones from functions and structs, registries, and validation of a model's calls.
 #[cfg(feature = "tools")]
 pub use tract_tools as tools;
 #[cfg(feature = "tools")]
 pub use tract_tools::{JsonSchema, tool, tool_type};
 
+#[cfg(feature = "engine")]
+pub use tract_engine::{ChatOptions, ChatReply, IntoSchema};
 #[cfg(feature = "engine")]
 pub use tract_providers::{Params, RequestForms};
 

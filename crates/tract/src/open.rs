@@ -130,7 +130,7 @@ impl OpenOptions {
         self
     }
 
-    /// Sets who tells the time.
+    /// Sets the clock.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_password_stays() {
+    fn text_outside_of_passwords_stays() {
         for text in [
             "",
             "sqlite:agent@home.db",

@@ -1,9 +1,9 @@
-//! Approvals of tools, as the repository keeps them.
+//! Approvals of tools that a repository stores.
 
-use tract_core::{Blob, RefName, ToolSchema};
+use tract_core::ToolSchema;
 use tract_tools::pin::{Pin, PinGate, PinPolicy, Pins};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::handle::Tract;
 
 impl Tract {
@@ -23,22 +23,14 @@ impl ToolPins<'_> {
     /// Reads the tools that were approved in this repository.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a document that is no pin; what the store reports.
+    /// [`Error::Invalid`](crate::Error::Invalid) for a document that is not a pin; store errors.
     pub async fn all(&self) -> Result<Pins> {
-        let mut pins = Pins::new();
-        for (name, blob) in self.tract.repo().documents("pins/").await? {
-            let text = blob.text().unwrap_or_default();
-            let pin = Pin::parse(text).map_err(|error| Error::Invalid {
-                message: format!("{}: {error}", name.as_str()),
-                note: Some("approve the tool again: tract tools trust".to_owned()),
-            })?;
-            pins.insert(pin);
-        }
-        Ok(pins)
+        let stored = self.tract.repo().documents(Pins::DOCUMENTS).await?;
+        Ok(Pins::from_documents(&stored)?)
     }
 
-    /// Approves tools: from here on each is bound to this definition. One that was approved before
-    /// takes this definition; all are written, or none.
+    /// Approves tools: from here on each is bound to this definition. A tool that was approved
+    /// before gets the new definition. All are written, or none.
     ///
     /// ```
     /// # tract::block_on(async {
@@ -53,49 +45,34 @@ impl ToolPins<'_> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Conflict`] when another writer approved one meanwhile; what the store reports.
+    /// [`Error::Conflict`](crate::Error::Conflict) when another writer approved one meanwhile; store
+    /// errors.
     pub async fn approve(&self, pins: impl IntoIterator<Item = Pin>) -> Result<()> {
-        let mut documents = Vec::new();
-        for pin in pins {
-            let name = Pin::ref_name(pin.server(), pin.definition().name())?;
-            documents.push((name, Blob::seal(pin.document().into_bytes())));
-        }
+        let documents = pins.into_iter().map(|pin| pin.to_document()).collect::<Result<_, _>>()?;
         Ok(self.tract.repo().set_documents("pin", documents).await?)
     }
 
-    /// Reads which tools of servers may run, as this repository has it; `None` when that was not configured.
+    /// Reads the policy of this repository for servers' tools; `None` when none was set.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a document that is no policy; what the store reports.
+    /// [`Error::Invalid`](crate::Error::Invalid) for a document that is not a policy; store errors.
     pub async fn policy(&self) -> Result<Option<PinPolicy>> {
-        let found = self.tract.repo().documents(PinPolicy::DOCUMENT).await?;
-        let Some((_, blob)) =
-            found.into_iter().find(|(name, _)| name.as_str() == PinPolicy::DOCUMENT)
-        else {
-            return Ok(None);
-        };
-        match PinPolicy::parse_document(blob.text().unwrap_or_default()) {
-            Ok(policy) => Ok(Some(policy)),
-            Err(error) => Err(Error::Invalid {
-                message: format!("{}: {error}", PinPolicy::DOCUMENT),
-                note: Some("say it again: tract tools policy approved-only".to_owned()),
-            }),
-        }
+        let stored = self.tract.repo().documents(PinPolicy::DOCUMENT).await?;
+        Ok(PinPolicy::from_documents(&stored)?)
     }
 
-    /// Sets which tools of servers may run, from now on and for all who open the repository.
+    /// Sets which tools of servers may run, for everyone who opens the repository.
     ///
     /// # Errors
-    /// [`Error::Conflict`] when another writer set it meanwhile; what the store reports.
+    /// [`Error::Conflict`](crate::Error::Conflict) when another writer set it meanwhile; store errors.
     pub async fn set_policy(&self, policy: PinPolicy) -> Result<()> {
-        let name = RefName::new(PinPolicy::DOCUMENT)?;
-        let documents = vec![(name, Blob::seal(policy.document().into_bytes()))];
-        Ok(self.tract.repo().set_documents("pin policy", documents).await?)
+        Ok(self.tract.repo().set_documents("pin policy", vec![policy.to_document()?]).await?)
     }
 
-    /// Makes the policy that holds calls of a server's tools to what was approved here: for
-    /// registries, and for other code that asks policies. Where the repository says nothing, only
-    /// approved tools may run. Agents ask by themselves and need none.
+    /// Makes a policy for registries that refuses calls of tools which were not approved here.
+    ///
+    /// Where the repository has no policy of its own, only approved tools may run. Agents check
+    /// approvals by themselves and need no gate.
     ///
     /// ```
     /// # tract::block_on(async {

@@ -1,14 +1,13 @@
-//! What a handle records: messages, edits, priorities, summaries, tools.
+//! Recording: messages, edits, priorities, summaries, tools.
 
 use tract_core::{Commit, CommitId, Draft, Priority};
-use tract_engine::WriteOptions;
 use tract_engine::plan::{Request, Selection};
+use tract_engine::{IntoSchema, WriteOptions, into_schemas};
 
 use crate::drafts::IntoDraft;
 use crate::error::Result;
 use crate::handle::Tract;
 use crate::revision::Revision;
-use crate::schemas::{self, IntoSchema};
 
 impl Tract {
     /// Records instructions to the model.
@@ -19,7 +18,7 @@ impl Tract {
         self.commit(Draft::system(text)).await
     }
 
-    /// Records what a person said.
+    /// Records a message of the user.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
@@ -27,7 +26,7 @@ impl Tract {
         self.commit(Draft::user(text)).await
     }
 
-    /// Records what the model said.
+    /// Records a message of the model.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
@@ -61,9 +60,9 @@ impl Tract {
     ///
     /// # Errors
     /// [`Error::Engine`](crate::Error::Engine) when the message does not fit,
-    /// [`Error::TooLarge`](crate::Error::TooLarge) when it exceeds a limit, and what the store
-    /// says. [`Error::Conflict`](crate::Error::Conflict) when it is a reply and the branch has
-    /// moved on from the head that it answers.
+    /// [`Error::TooLarge`](crate::Error::TooLarge) when it exceeds a limit, and store errors.
+    /// [`Error::Conflict`](crate::Error::Conflict) when it is a reply and the branch has moved since
+    /// the head that it answers.
     pub fn commit(&self, draft: impl IntoDraft) -> impl Future<Output = Result<Commit>> {
         let mut options = WriteOptions::new();
         options.expect = draft.answers_head().map(Some);
@@ -83,8 +82,8 @@ impl Tract {
         }
     }
 
-    /// Records a message as the answer to one head: when the branch has moved on, nothing is
-    /// written. `None` is the head of a branch without commits.
+    /// Records a message if the branch is still at `head`. `None` is the head of a branch without
+    /// commits.
     ///
     /// # Errors
     /// [`Error::Conflict`](crate::Error::Conflict) when the branch is not at `head`; else as
@@ -110,8 +109,8 @@ impl Tract {
         Ok(self.repo().append_all(self.branch(), drafts).await?)
     }
 
-    /// Replaces the text of a message, named by any of its versions. Its role, calls and the rest
-    /// stay; the original stays readable under its own id.
+    /// Replaces the text of a message, which any of its versions can name. Role, calls and everything
+    /// else stay; the original stays readable by its own id.
     ///
     /// # Errors
     /// `not_visible` when the message is not in the view, `other_kind`, `other_calls`.
@@ -137,8 +136,8 @@ impl Tract {
         Ok(self.repo().annotate(self.branch(), &[target], priority).await?)
     }
 
-    /// Puts one summary in the place of all messages from one to another, both included. Calls go
-    /// with their answers; pinned messages and open calls stay.
+    /// Replaces all messages from one to another, both included, with one summary. Calls are summarized
+    /// with their results; pinned messages and open calls stay.
     ///
     /// # Errors
     /// `not_visible`; `nothing_left` when every message of the range has to stay.
@@ -163,7 +162,7 @@ impl Tract {
         Ok(self.repo().revert(self.branch(), &[target]).await?)
     }
 
-    /// Sets the tools in force from here on, in any provider's shape; none at all is a choice too.
+    /// Sets the tools in force from here on, in any provider's shape. An empty list means no tools.
     ///
     /// ```
     /// # tract::block_on(async {
@@ -181,13 +180,13 @@ impl Tract {
         &self,
         tools: impl IntoIterator<Item = T>,
     ) -> Result<Commit> {
-        Ok(self.repo().set_tools(self.branch(), schemas::all(tools)?).await?)
+        Ok(self.repo().set_tools(self.branch(), into_schemas(tools)?).await?)
     }
 
     /// Carries out any request on this handle's branch.
     ///
     /// # Errors
-    /// What the planner of the request refuses, and what the store says.
+    /// A refusal of the planner, and store errors.
     pub async fn record(&self, request: Request) -> Result<Commit> {
         Ok(self.repo().write_one(self.branch(), request).await?)
     }

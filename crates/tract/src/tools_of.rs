@@ -106,7 +106,7 @@ impl ToolsOf<'_> {
     }
 }
 
-/// What differs between two schemas, in lines; nothing where one of them is no schema.
+/// What differs between two schemas, in lines; nothing where one of them is not a schema.
 pub(crate) fn schema_diff(before: &str, after: &str) -> Vec<String> {
     let changes = tract_schema::diff(before, after).unwrap_or_default();
     changes.iter().map(ToString::to_string).collect()

@@ -49,7 +49,7 @@ impl ToolTurns<'_> {
         Ok(self.tract.repo().find_tool_turns(self.tract.head().await?, query).await?)
     }
 
-    /// Finds tool results, oldest first. Edits of a result are no further results.
+    /// Finds tool results, oldest first. Edits of a result do not count as further results.
     ///
     /// # Errors
     /// As [`find`](Self::find).
@@ -91,7 +91,7 @@ impl ToolTurns<'_> {
     /// under its own id. No handler for received results is asked, for nothing was received.
     ///
     /// # Errors
-    /// As [`Tract::edit`]; `other_kind` when the message is no result.
+    /// As [`Tract::edit`]; `other_kind` when the message is not a result.
     pub async fn edit_result(
         &self,
         result: impl Into<Revision>,

@@ -23,8 +23,8 @@ use crate::style::{DIM, Styled};
 
 /// Ask a model a question and record both sides.
 ///
-/// The answer is printed as it arrives. If interrupted, the partial answer is logged but left out of
-/// the context.
+/// Prints the answer as it arrives. If interrupted, the partial answer is logged but left out of the
+/// context.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -32,7 +32,7 @@ Examples:
   tract chat 'Hi' --model openai/local --base-url http://127.0.0.1:8080/v1
   echo 'And in Lyon?' | tract chat --model anthropic/claude-opus-4-7 --set temperature=0.2
 
-Keys and servers are taken from the environment: OPENAI_API_KEY, ANTHROPIC_API_KEY,
+Keys and base URLs come from the environment: OPENAI_API_KEY, ANTHROPIC_API_KEY,
 OPENAI_BASE_URL, ANTHROPIC_BASE_URL, OLLAMA_HOST, GOOGLE_GEMINI_BASE_URL.")]
 pub(crate) struct Chat {
     /// The question; standard input when absent or `-`.
@@ -44,7 +44,7 @@ pub(crate) struct Chat {
 
 /// Let a model continue from here and record its answer.
 ///
-/// After results of tools, or again after an answer that broke off.
+/// Use it after tool results, or to ask again after an interrupted answer.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -65,7 +65,7 @@ pub(super) struct Model {
     /// Base URL of an API-compatible server.
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
-    /// A parameter, such as temperature or max_tokens; may be given several times.
+    /// Set a parameter, such as temperature or max_tokens; may be given several times.
     #[arg(long, value_name = "KEY=JSON", value_parser = input::key_value)]
     pub(super) set: Vec<(String, JsonText)>,
 }
@@ -107,13 +107,13 @@ pub(super) fn client(model: &str, base_url: Option<&str>) -> Outcome<HttpModel> 
 pub(crate) struct ModelArgs {
     #[command(flatten)]
     model: Model,
-    /// Use these tools for this question and answer alone: a file with a JSON list of schemas.
+    /// Send these tools with this request only: a file with a JSON list of schemas.
     #[arg(long, value_name = "FILE")]
     tools: Option<PathBuf>,
-    /// Wait for the whole answer.
+    /// Print the answer only when it is complete.
     #[arg(long)]
     no_stream: bool,
-    /// Do not store the provider's bytes of the answer.
+    /// Do not store the raw response.
     #[arg(long)]
     no_raw: bool,
 }
@@ -196,7 +196,7 @@ fn options(asked: &ModelArgs, runtime: &tokio::runtime::Runtime) -> Outcome<Set>
         });
     }
     for (key, value) in &asked.model.set {
-        options = options.parameter(key, value)?;
+        options = options.parameter(key, value).map_err(tract::Error::from)?;
     }
     if let Some(path) = &asked.tools {
         options = options.tools(definitions::read_to_send(path)?)?;
@@ -285,7 +285,7 @@ impl PrintState {
         }
         match piece {
             ReplyDelta::Text(text) => self.text(out, text),
-            // Thinking is no part of the answer.
+            // Thinking is not part of the answer.
             ReplyDelta::Reasoning(text) => {
                 let _ = write!(std::io::stderr(), "{}", escape::block(text));
                 Ok(())

@@ -145,7 +145,7 @@ impl Agent {
         Ok(Calls { commit, each, approvals, served, pending, elsewhere, effects })
     }
 
-    /// Records what had come of an answer that broke off.
+    /// Records the part of an answer that arrived before it broke off.
     async fn no_answer(&self, error: ModelError) -> Result<TurnDone> {
         let mut recorded = None;
         if let ModelError::BrokenOff { cause, partial } = &error {

@@ -1,19 +1,18 @@
-//! What a tool definition can be made of.
+//! Values that a tool definition can be made of.
 
-use serde::Serialize;
 use tract_core::ToolSchema;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 
-/// What a tool definition can be made of: a [`ToolSchema`], or JSON in any provider's shape,
-/// as text or as a value.
+/// A value that a tool definition can be made of: a [`ToolSchema`], or JSON in any provider's
+/// shape, as text or as a value.
 ///
 /// Text is kept byte for byte; a value is written out first.
 pub trait IntoSchema {
     /// Makes the definition.
     ///
     /// # Errors
-    /// [`Error::Json`] when it is no JSON object.
+    /// [`Error::Json`](crate::Error::Json) when it is no JSON object.
     fn into_schema(self) -> Result<ToolSchema>;
 }
 
@@ -31,7 +30,7 @@ impl IntoSchema for &ToolSchema {
 
 impl IntoSchema for &str {
     fn into_schema(self) -> Result<ToolSchema> {
-        ToolSchema::parse(self).map_err(Error::Json)
+        Ok(ToolSchema::parse(self)?)
     }
 }
 
@@ -43,22 +42,20 @@ impl IntoSchema for String {
 
 impl IntoSchema for serde_json::Value {
     fn into_schema(self) -> Result<ToolSchema> {
-        of(&self)
+        (&self).into_schema()
     }
 }
 
 impl IntoSchema for &serde_json::Value {
     fn into_schema(self) -> Result<ToolSchema> {
-        of(self)
+        self.to_string().into_schema()
     }
 }
 
-fn of<T: Serialize>(value: &T) -> Result<ToolSchema> {
-    let text = serde_json::to_string(value)?;
-    ToolSchema::parse(&text).map_err(Error::Json)
-}
-
-/// Makes definitions of all, or of none.
-pub(crate) fn all<T: IntoSchema>(tools: impl IntoIterator<Item = T>) -> Result<Vec<ToolSchema>> {
+/// Makes the definitions of all tools, or of none.
+///
+/// # Errors
+/// As [`IntoSchema::into_schema`], for the first that fails.
+pub fn into_schemas<T: IntoSchema>(tools: impl IntoIterator<Item = T>) -> Result<Vec<ToolSchema>> {
     tools.into_iter().map(IntoSchema::into_schema).collect()
 }
