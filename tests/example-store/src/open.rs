@@ -16,7 +16,7 @@ pub type JournalStore = KvStore<JournalEngine>;
 /// Opens a store, or makes one where there is none.
 ///
 /// # Errors
-/// `NotAStore` for a file that is no journal, `Busy` while another process has it open, `Corrupt`
+/// `NotAStore` for a file that is not a journal, `Busy` while another process has it open, `Corrupt`
 /// for a damaged one, and what the operating system refuses.
 pub fn open(path: &Path) -> StoreResult<ThreadedStore<JournalStore>> {
     let mut file =
