@@ -15,6 +15,8 @@ impl Meter {
     /// Counts bytes until the charge is dropped.
     pub(crate) fn charge(&self, bytes: usize) -> Charge {
         let bytes = bytes as u64;
+        // Relaxed: the counter guards no other data. A stale sum evicts an entry too early or too
+        // late, nothing more.
         self.0.fetch_add(bytes, Ordering::Relaxed);
         Charge { meter: self.clone(), bytes }
     }
@@ -133,6 +135,8 @@ impl<K: Copy + Eq + Hash, V: Clone> Lru<K, V> {
         }
         drop(kept);
         drop(dropped);
+        // One at a time, each dropped after the lock is released. Entries that readers still hold
+        // stay on the meter, so this may empty the cache; it stops at the newest entry.
         while self.meter.bytes() > self.limit_bytes {
             let Some(_oldest) = self.pop_oldest() else { break };
         }
@@ -174,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_used_longest_ago_goes_first() {
+    fn the_least_recently_used_entry_is_evicted_first() {
         let lru = Lru::new(100, Meter::default());
         for key in 0..3 {
             lru.put(key, key * 10, 30);

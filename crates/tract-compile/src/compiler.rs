@@ -250,7 +250,7 @@ impl Compiler {
     /// Reads the changes of a commit, wherever its record keeps them.
     ///
     /// # Errors
-    /// `Missing` when their blob is not stored, `Changes` when it is no list of changes.
+    /// `Missing` when their blob is not stored, `Changes` when it is not a list of changes.
     pub async fn changes(&self, commit: &Commit) -> Result<Vec<Change>> {
         match &commit.changes {
             Changes::List(list) => Ok(list.clone()),

@@ -103,7 +103,7 @@ impl CompileError {
                 format!("the commits before {} are sound: branch from its parent", commit.short())
             }
             Self::Missing { .. } | Self::MissingTool { .. } => {
-                "`tract verify` names all that is missing; restore it from a copy or an export"
+                "`tract verify` lists all missing objects; restore them from a copy or an export"
                     .to_owned()
             }
             Self::NoContent { slot, .. } => {

@@ -1,4 +1,5 @@
-//! The fold: what a commit does to the view. It knows three changes and no algorithm.
+//! The fold: applies the changes of a commit to a view. It knows four changes and no operation, so that
+//! better planners never change what old commits mean.
 
 use tract_core::{Change, Commit, CommitId, CommitRef, Op, RowFields};
 
@@ -31,8 +32,8 @@ pub fn fold(view: &View, commit: &Commit, changes: &[Change]) -> Result<View, In
     Ok(folded)
 }
 
-/// Folds in place, which spares a long line the copies that a shared view would need. After an
-/// error the view is worth nothing.
+/// Folds in place, without the copies that a shared view would need. After an error the view is
+/// half changed and must be dropped.
 pub(crate) fn fold_onto(
     view: &mut View,
     commit: &Commit,
@@ -104,6 +105,8 @@ fn apply(
     change: &Change,
 ) -> Result<(), InvalidChange> {
     crate::visit(1);
+    // Every change states exactly what it expects. Do not relax a check to accept a commit that does
+    // not fit: another reader would guess differently, and one head would have two contexts.
     let slot = change.slot().resolve(commit);
     let invalid = |what| InvalidChange { commit, index, slot, what };
     let row = |fields: &RowFields| Row {
@@ -119,6 +122,8 @@ fn apply(
             if present.is_some() {
                 return Err(invalid("it adds a row that is there already"));
             }
+            // A key may be an old one, where a revert restores a row to its place, but never skips
+            // ahead: the next key is computed from the highest one, and must not run out.
             if fields.key > view.next() || fields.key == u64::MAX {
                 return Err(invalid("its key lies beyond the next one"));
             }

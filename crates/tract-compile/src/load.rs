@@ -30,7 +30,7 @@ pub(crate) fn waiting(state: &State, passed: usize) -> Vec<(RowKey, ContextEntry
     places.into_iter().filter_map(|place| Some((place, entry(place)?))).collect()
 }
 
-/// Returns the blobs that rows need, with hints where they lie: of each row its content, then the
+/// Returns the blobs that rows need, with hints where they are stored: of each row its content, then the
 /// provider's own bytes, where it has them.
 pub(crate) fn keys(rows: &[(RowKey, ContextEntry)]) -> Vec<BlobKey> {
     let mut keys = Vec::with_capacity(rows.len());

@@ -320,7 +320,7 @@ impl Commit {
     /// Reads the canonical text of a record, as `export` writes it.
     ///
     /// # Errors
-    /// [`RecordError`] when the text is no record of this version.
+    /// [`RecordError`] when the text is not a record of this version.
     pub fn from_canonical(text: &str) -> Result<Self, RecordError> {
         Self::seal(canonical::parse(text)?)
     }

@@ -337,7 +337,7 @@ pub enum ContentError {
     #[error("content is not UTF-8")]
     NotText,
     /// The blob is no JSON of the shape that its kind has.
-    #[error("content is no {kind}: {source}")]
+    #[error("content is not a valid {kind}: {source}")]
     Shape {
         /// The kind that the commit states.
         kind: String,

@@ -2,7 +2,7 @@
 
 /// Something larger than its limit; nothing of it was stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} is too large: {found} where {limit} is the limit")]
+#[error("{what} is too large: {found} (limit {limit})")]
 pub struct TooLarge {
     /// What is too large, such as `blob (bytes)`.
     pub what: &'static str,

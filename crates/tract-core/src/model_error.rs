@@ -64,13 +64,13 @@ pub enum ModelError {
     /// The caller cancelled it.
     #[error("the request was cancelled")]
     Cancelled,
-    /// The answer broke off after some of it had come.
+    /// The answer broke off after a part of it had arrived.
     #[error("the answer broke off: {cause}")]
     BrokenOff {
         /// Why.
         #[source]
         cause: Box<ModelError>,
-        /// What had come.
+        /// The part that arrived.
         partial: Box<PartialReply>,
     },
     /// Anything else.
@@ -138,7 +138,7 @@ impl ModelError {
             | Self::Cut => vec!["try again later".to_owned()],
             Self::BrokenOff { cause, .. } => cause.notes(),
             Self::Unauthorized { .. } => {
-                vec!["check the key and what it may be used for".to_owned()]
+                vec!["check the API key and its permissions".to_owned()]
             }
             Self::InvalidRequest { .. }
             | Self::InvalidReply { .. }

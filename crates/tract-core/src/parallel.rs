@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_on_another_thread_is_read_again() {
+    fn a_failed_read_of_another_thread_is_repeated() {
         let failed = AtomicUsize::new(0);
         let read = |mine: &bool, range: std::ops::Range<usize>| {
             if *mine {

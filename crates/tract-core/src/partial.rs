@@ -44,7 +44,7 @@ impl ReplyDelta {
     }
 }
 
-/// What came of an answer before it broke off. It is no reply: it answers nothing, and a call in
+/// The part of an answer that arrived before it broke off. It is not a reply: it answers nothing, and a call in
 /// it must not be run.
 ///
 /// ```
@@ -67,7 +67,7 @@ pub struct PartialReply {
     pub model: Option<String>,
     /// The provider's id of the answer.
     pub id: Option<String>,
-    /// The bytes that had come, as they were received.
+    /// The bytes that were received.
     pub raw: Option<Blob>,
 }
 
@@ -94,7 +94,7 @@ impl PartialReply {
         self
     }
 
-    /// Returns whether nothing of the answer itself had come.
+    /// Returns whether no part of the answer arrived.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty() && self.reasoning.is_empty() && self.calls.is_empty()
     }

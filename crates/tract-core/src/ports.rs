@@ -171,7 +171,7 @@ pub trait ChatModel: Send + Sync {
     /// - A model that cannot stream hands over the whole answer when it has come.
     ///
     /// # Errors
-    /// [`ModelError::BrokenOff`] with what had come, when some of the answer had;
+    /// [`ModelError::BrokenOff`] with the part that arrived, if any did;
     /// [`ModelError::Cancelled`] when nothing had; else as [`chat`](Self::chat).
     async fn stream(
         &self,

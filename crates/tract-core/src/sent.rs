@@ -75,7 +75,7 @@ impl RequestMap {
     fn only(&self, matches: impl Fn(&RequestTool) -> bool) -> Option<&RequestTool> {
         let mut found = self.0.iter().filter(|tool| matches(tool));
         let first = found.next()?;
-        // The same definition again is no second tool.
+        // The same definition again is not a second tool.
         found.all(|other| other == first).then_some(first)
     }
 }

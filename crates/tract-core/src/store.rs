@@ -27,16 +27,16 @@ use crate::id::{BatchId, BlobId, CommitId, RepoName, ToolId, ToolsetId};
 use crate::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
 use crate::refs::{LogEntry, RefName, RefTarget};
 
-/// Where a store keeps something: its own business, valid for this store only, never an order.
+/// A place in a store. Only the store that gave it can read it, and it says nothing about order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LocationHint(pub u64);
 
-/// A blob to be read: its id and, where a walk gave one, a hint where it lies.
+/// A blob to read: its id and, if a walk gave one, a hint to its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlobKey {
     /// The id.
     pub id: BlobId,
-    /// Where it lies. A wrong hint costs time, never truth: what is read is hashed.
+    /// Hint to its place. A wrong hint only makes the read slower, since every read is hashed.
     pub hint: Option<LocationHint>,
 }
 
@@ -46,21 +46,21 @@ impl From<BlobId> for BlobKey {
     }
 }
 
-/// Which commits a walk gives.
+/// A query for a walk along first parents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Walk {
-    /// Where it starts; part of the result.
+    /// The first commit of the result.
     pub head: CommitId,
-    /// Where it ends; not part of the result.
+    /// The commit to stop before.
     pub until: Option<CommitId>,
-    /// How many commits it gives at most; at least 1.
+    /// Maximum number of commits; at least 1.
     pub limit: usize,
-    /// Ends before the first commit that has a derived row of this kind, and gives that row.
+    /// Stop before the first commit that has a derived row of this kind, and return that row.
     pub stop_at: Option<DerivedKind>,
 }
 
 impl Walk {
-    /// Walks from here to the root, a page of 4,096 commits at a time.
+    /// Makes a query from a commit to the root, with pages of 4,096 commits.
     pub fn from(head: CommitId) -> Self {
         Self { head, until: None, limit: 4096, stop_at: None }
     }
@@ -71,39 +71,39 @@ impl Walk {
 pub struct WalkEntry {
     /// The commit.
     pub commit: Commit,
-    /// Where its content lies.
+    /// Hint to the place of its content.
     pub content: Option<LocationHint>,
 }
 
-/// What a walk gives: first parents, newest first.
+/// One page of a walk: commits along first parents, newest first.
 #[derive(Clone, Debug, Default)]
 pub struct WalkPage {
     /// The commits.
     pub steps: Vec<WalkEntry>,
-    /// The derived row that ended the walk, and its commit.
+    /// The commit and derived row at which the walk stopped.
     pub stopped: Option<(CommitId, Bytes)>,
-    /// Where the next page starts; `None` when the walk is at its end.
+    /// The first commit of the next page; `None` at the end of the walk.
     pub next: Option<CommitId>,
 }
 
-/// Which moves a reading of the ref log gives, newest first.
+/// A query of the ref log; the answer is newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogQuery {
-    /// Only those of this ref.
+    /// Only moves of this ref.
     pub name: Option<RefName>,
-    /// Only those of this write.
+    /// Only moves of this batch.
     pub batch: Option<BatchId>,
-    /// Only those of writes whose id begins with these bytes. The writes of one command share
-    /// them (see [`OperationId::batch_prefix`](crate::OperationId::batch_prefix)), so a command's
-    /// moves are found in time that depends on how many there are, not on the length of the log.
+    /// Only moves of batches with this id prefix. The batches of one command share it (see
+    /// [`OperationId::batch_prefix`](crate::OperationId::batch_prefix)), so its moves are found in
+    /// time proportional to their number, not to the length of the log.
     pub batch_prefix: Option<[u8; 8]>,
-    /// Only those with a lower number.
+    /// Only moves with a lower number.
     pub before: Option<u64>,
-    /// How many at most; 0 means all.
+    /// Maximum number of moves; 0 means all.
     pub limit: usize,
 }
 
-/// What a store can do in addition to what every store does.
+/// Optional capabilities of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
@@ -161,14 +161,14 @@ pub struct StoreStats {
     pub disk_bytes: u64,
 }
 
-/// Damage that the store itself finds: in its engine, its index, its places, its log.
+/// Damage that the store's own check found: in its engine, indexes, places or log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// The object concerned, where it is one.
+    /// The damaged object, if it is one.
     pub object: Option<ObjectId>,
     /// What is wrong.
     pub what: String,
-    /// Whether it concerns derived data only, which can be rebuilt.
+    /// Whether only derived data is damaged, which can be rebuilt.
     pub derived: bool,
 }
 
@@ -240,7 +240,7 @@ pub trait CommitRepository: Send + Sync {
     async fn walk(&self, repo: &RepoName, walk: Walk) -> StoreResult<WalkPage>;
 }
 
-/// Answers what is known of tools.
+/// Reads the tool index.
 #[async_trait]
 pub trait ToolRepository: ObjectRepository + CommitRepository {
     /// Reads definitions from the tool index.
@@ -394,7 +394,7 @@ pub trait Store:
     /// Lists the repositories, sorted by name.
     async fn repos(&self) -> StoreResult<Vec<RepoName>>;
 
-    /// Counts what a repository holds.
+    /// Counts the objects and bytes of a repository.
     async fn stats(&self, repo: &RepoName) -> StoreResult<StoreStats>;
 
     /// Checks what only the store can: its engine's file, places against parents, the tool index,
@@ -443,7 +443,7 @@ pub trait Store:
         Err(sweep::unsupported(self.backend(), "sweep"))
     }
 
-    /// Gives space that nothing uses back to the file system, in steps short enough for writers.
+    /// Returns unused space to the file system, in steps short enough for concurrent writers.
     ///
     /// # Errors
     /// `Unsupported` when the store cannot collect garbage.
@@ -451,13 +451,13 @@ pub trait Store:
         Err(sweep::unsupported(self.backend(), "release_space"))
     }
 
-    /// Writes out what is held back and releases files and locks; later calls fail.
+    /// Flushes pending work and releases files and locks; later calls fail.
     async fn close(&self) -> StoreResult<()> {
         Ok(())
     }
 }
 
-/// Comfort over any store.
+/// Convenience methods for any store.
 #[async_trait]
 pub trait StoreExt: Store {
     /// Reads one commit.

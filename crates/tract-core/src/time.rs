@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused_with_the_reason() {
+    fn an_invalid_time_is_refused_with_the_reason() {
         for (text, why) in [
             ("", "the year has four digits"),
             ("now", "the year has four digits"),
@@ -255,7 +255,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_reads_back(at in -62_167_219_200_000_000_i64..253_402_300_800_000_000) {
+        fn written_values_read_back(at in -62_167_219_200_000_000_i64..253_402_300_800_000_000) {
             let text = format_rfc3339(at).unwrap();
             prop_assert_eq!(parse_rfc3339(&text), Ok(at), "{}", text);
         }

@@ -154,7 +154,7 @@ pub trait Tool: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`ToolError`] when it fails. A failure that the model should read together with a value is a
-    /// [`ToolResult`] that is no success.
+    /// [`ToolResult`] that is not a success.
     async fn call(
         &self,
         params: Self::Params,

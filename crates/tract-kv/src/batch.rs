@@ -120,7 +120,7 @@ impl KvBatch {
                 break;
             };
             if value::checksum(b"batch", body) != sum {
-                // A torn tail ends the journal; damage before acknowledged batches is no tail.
+                // A torn tail ends the journal; damage before acknowledged batches is not a tail.
                 if after.iter().all(|byte| *byte == 0) {
                     break;
                 }

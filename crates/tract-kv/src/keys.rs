@@ -2,7 +2,7 @@
 //!
 //! | space | key after the repository | value |
 //! | --- | --- | --- |
-//! | commits | place | where the content lies, record |
+//! | commits | place | where the content is stored, record |
 //! | blobs | place | bytes |
 //! | index | `c` or `b`, first 8 bytes of the hash, place | empty |
 //! | index | `l`, first 8 bytes of a batch id, log number | empty |

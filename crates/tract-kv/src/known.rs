@@ -10,7 +10,7 @@ use tract_core::id::{BlobId, CommitId};
 use tract_core::object::{Blob, ObjectId, ToolEntry};
 use tract_core::store::{StoreError, StoreResult};
 
-/// What a batch brings and links to: where it lies, as far as it is stored.
+/// The objects that a batch contains and links to, each with its place if it is stored.
 pub(super) struct KnownObjects<'b, 'r> {
     recent: &'r Recent,
     sweeps: u64,

@@ -1,4 +1,4 @@
-//! Reading many blobs: those that lie side by side in one scan.
+//! Reading many blobs: neighbors in one scan.
 
 use std::ops::ControlFlow;
 

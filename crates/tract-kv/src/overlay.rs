@@ -54,6 +54,7 @@ impl<'a> Overlay<'a> {
 
     /// Drops what was staged since the mark.
     pub(super) fn roll_back(&mut self, mark: Mark) {
+        // Backwards: of a key that was staged twice, the oldest value must win.
         for Before { space, key, staged } in self.journal.drain(mark.0..).rev() {
             let map = &mut self.staged[space as usize];
             match staged {
@@ -67,6 +68,8 @@ impl<'a> Overlay<'a> {
     pub(super) fn require(&mut self, space: Space, key: Vec<u8>) -> StoreResult<()> {
         let known = |entry: &KvEntry| entry.space == space && entry.key == key;
         if !self.requires.iter().any(known) {
+            // From the snapshot, not from what is staged: the engine compares with what it has, and
+            // an earlier batch of the group may have staged another value.
             let value = self.base.get(space, &key)?;
             self.requires.push(KvEntry { space, key: key.into(), value });
         }
@@ -102,6 +105,8 @@ impl KvRead for Overlay<'_> {
         if staged.peek().is_none() {
             return self.base.scan(scan, visit);
         }
+        // Staged entries replace those of the snapshot, and a staged `None` deletes one, so both are
+        // merged by key before anything is shown.
         let mut merged: Staged = BTreeMap::new();
         let forward = Scan { reverse: false, ..scan.clone() };
         self.base.scan(&forward, &mut |key, value| {

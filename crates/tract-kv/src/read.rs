@@ -29,7 +29,7 @@ pub(super) struct View<'a> {
     pub(super) backend: &'static str,
 }
 
-/// Makes the error of a value that is damaged and is no object.
+/// Makes the error of a value that is damaged and is not an object.
 pub(super) fn damaged(backend: &'static str, op: &'static str, what: &str) -> StoreError {
     let kind = StoreErrorKind::Corrupt { object: None };
     StoreError::new(kind, backend, op, format!("{what} is damaged"))
@@ -161,7 +161,7 @@ impl View<'_> {
         if suspect { Err(self.corrupt(ObjectId::Blob(id))) } else { Ok(None) }
     }
 
-    /// Finds where a blob lies whose bytes are at hand: comparing is cheaper than hashing.
+    /// Finds the place of a blob whose bytes are known: comparing is cheaper than hashing.
     pub(super) fn place_of_blob(&self, blob: &Blob) -> StoreResult<Option<u64>> {
         let hits = self.hits(Indexed::Blob, keys::head(blob.id().as_bytes()))?;
         if hits.is_empty() {
@@ -173,7 +173,7 @@ impl View<'_> {
                 return Ok(Some(place));
             }
         }
-        // Damaged, or another blob that begins alike: hashing tells.
+        // Either damage or another blob with the same first bytes: the hash decides.
         Ok(self.blob(blob.id(), None)?.map(|(place, _)| place))
     }
 
@@ -336,7 +336,7 @@ impl View<'_> {
         Ok(found)
     }
 
-    /// Returns the id of what lies at a place; `None` for what is damaged.
+    /// Returns the id of the object at a place; `None` if it is damaged.
     fn object_at(&self, kind: Indexed, place: u64) -> StoreResult<Option<ObjectId>> {
         let key = self.repo.numbered(place);
         Ok(match kind {

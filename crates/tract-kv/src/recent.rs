@@ -1,4 +1,4 @@
-//! Where commits lie that a handle wrote lately.
+//! Places of commits that a handle wrote lately.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Reading a repository from end to end: what lies where, and what the indexes say of it.
+//! Reading a repository from end to end: objects by place, compared with the indexes.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;

@@ -12,6 +12,8 @@ pub(super) const CHECKSUM: usize = 8;
 /// Returns the checksum of a value, which also covers its key.
 pub(super) fn checksum(key: &[u8], value: &[u8]) -> [u8; CHECKSUM] {
     let mut hasher = Sha256::new();
+    // With the key, so that a value which damage moved under another key is noticed; with its
+    // length, so that no byte can move from the key to the value.
     hasher.update((key.len() as u64).to_be_bytes());
     hasher.update(key);
     hasher.update(value);
@@ -300,7 +302,7 @@ impl Sighting {
     }
 }
 
-/// Puts where a commit's content lies before its record. Most lie at the commit's own place.
+/// Puts the place of a commit's content before its record. Most contents are at the commit's own place.
 pub(super) fn commit_value(place: u64, content: Option<u64>, record: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(record.len() + 9);
     match content {
@@ -315,7 +317,7 @@ pub(super) fn commit_value(place: u64, content: Option<u64>, record: &[u8]) -> B
     out.into()
 }
 
-/// Takes apart what `commit_value` made: where the content lies, and the record.
+/// Splits a value of `commit_value` into the place of the content and the record.
 pub(super) fn split_commit(place: u64, value: &[u8]) -> Option<(Option<u64>, &[u8])> {
     let mut reader = Reader(value);
     let content = match reader.byte()? {

@@ -37,7 +37,8 @@ impl View<'_> {
         let mut next = walk.head;
         let mut hint: Option<u64> = None;
         while walk.until != Some(next) {
-            // A wrong hint costs a look-up, never truth: the record must hash to the id.
+            // A wrong hint costs a look-up and cannot give a wrong commit: the record must hash to the
+            // id.
             let at_hint = match hint {
                 Some(place) => self.commit_at(place, next)?,
                 None => None,

@@ -284,7 +284,7 @@ impl Writer<'_, '_> {
         Ok(number)
     }
 
-    /// Takes a place for a blob that is no commit's content.
+    /// Takes a place for a blob that is not a commit's content.
     fn next_loose_place(&mut self) -> StoreResult<u64> {
         if self.state.loose_segment == 0 || self.state.loose_position == u32::MAX {
             self.state.loose_segment = self.open_segment()?;

@@ -209,7 +209,7 @@ proptest! {
     }
 
     #[test]
-    fn what_pairs_is_left_as_it_is(plans in plans()) {
+    fn paired_messages_are_unchanged(plans in plans()) {
         let context = compiled(&plans);
         for rules in all_rules() {
             let once = again(&pair(&context, Pairing::Repair, &rules).unwrap().items);

@@ -121,7 +121,7 @@ fn main_row<'a>(
     row_ids(out, row, places);
     let Some(fact) = fact else { return };
     out.push(fact.marked.map_or(0, priority_number));
-    // Number 0 is no kind; the others are words.
+    // Number 0 is not a kind; the others are words.
     integer(out, fact.kind.as_ref().map_or(0, |kind| words.number(Kind::as_str(kind)) + 1));
     out.extend(fact.content.iter().flat_map(|id| *id.as_bytes()));
     if flags & flag::ROLE != 0 {
@@ -142,7 +142,7 @@ fn main_row<'a>(
     }
 }
 
-/// 0 is no mark.
+/// 0 is not a mark.
 fn priority_number(priority: Priority) -> u8 {
     match priority {
         Priority::Skip => 1,

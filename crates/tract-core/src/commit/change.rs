@@ -296,7 +296,7 @@ impl Changes {
             .map_err(|error| refused(format!("the list of changes: {error}")))?;
         if list.len() > super::MAX_CHANGES {
             return Err(refused(format!(
-                "{} changes where {} are the most",
+                "too many changes: {} (limit {})",
                 list.len(),
                 super::MAX_CHANGES
             )));
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_change_is_refused() {
+    fn an_invalid_change_is_refused() {
         let row = r#"[0,".",null,null]"#;
         let id = "ab".repeat(32);
         for (change, why) in [

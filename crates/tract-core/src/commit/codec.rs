@@ -39,7 +39,7 @@ pub enum RecordError {
         found: CommitId,
     },
     /// A limit of the format is exceeded.
-    #[error("{found} {what} in one commit; {limit} are the most")]
+    #[error("too many {what} in one commit: {found} (limit {limit})")]
     TooMany {
         /// What there are too many of.
         what: &'static str,

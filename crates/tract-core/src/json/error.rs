@@ -24,7 +24,7 @@ pub enum JsonError {
         /// The first byte that is not part of a character.
         offset: usize,
     },
-    /// A `\u` escape names half of a surrogate pair, which is no character.
+    /// A `\u` escape names half of a surrogate pair, which is not a character.
     #[error("lone surrogate escape at byte {offset}")]
     LoneSurrogate {
         /// The escape's backslash.

@@ -3,12 +3,12 @@
 use crate::commit::RecordError;
 use crate::json::JsonError;
 
-/// A line that is no step. Nothing was done.
+/// A line of a stream that is not an operation. Nothing was done.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamOpError {
     /// The line is no JSON object, or one that has no canonical form.
-    #[error("the line is no step: {0}")]
+    #[error("the line is not an operation: {0}")]
     Json(#[from] JsonError),
     /// The line has no `op`.
     #[error("expected a field \"op\", found none")]
@@ -73,7 +73,7 @@ pub enum StreamOpError {
         /// What was expected and what was found.
         why: String,
     },
-    /// The record of an exported commit is no record.
+    /// The record of an exported commit is not a record.
     #[error("field \"record\": {0}")]
     Record(#[from] RecordError),
     /// An exported object is not the one that it is said to be.

@@ -225,7 +225,7 @@ fn edit(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {
 
 fn compress(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {
     let (from, to) = (line.optional_name("from")?, line.optional_name("to")?);
-    // `target` is no field of this operation, but a message named alone is a list of one.
+    // `target` is not a field of this operation, but a message named alone is a list of one.
     let targets = line.targets("target", "targets")?;
     let what = match (from, to, targets) {
         (None, None, Some(targets)) => CompressWhat::Targets(targets),

@@ -571,7 +571,7 @@ fn steps() -> BoxedStrategy<StreamOp> {
 
 proptest! {
     #[test]
-    fn what_is_written_reads_back(step in steps()) {
+    fn written_values_read_back(step in steps()) {
         let line = step.to_line().unwrap();
         prop_assert!(!line.contains(['\n', '\r']), "{}", line);
         let read = StreamOp::parse(&line);

@@ -1,4 +1,4 @@
-//! The door for engines that block: plain functions, wrapped by [`ThreadedStore`](super::ThreadedStore).
+//! The second level: plain functions that block, wrapped by [`ThreadedStore`](super::ThreadedStore).
 
 use std::fmt;
 
@@ -15,8 +15,8 @@ use crate::id::{CommitId, RepoName, ToolId, ToolsetId};
 use crate::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
 use crate::refs::{LogEntry, RefName, RefTarget};
 
-/// Gives the batches that may join a transaction that is being written; none when nothing waits
-/// or no more fits.
+/// Returns the batches that may join a transaction in progress; empty when none are queued or no
+/// more fit.
 pub type JoinBatches<'a> = dyn FnMut() -> Vec<(RepoName, Batch)> + 'a;
 
 /// A store whose calls block. Reads may come from several threads at once; a group of writes
@@ -88,7 +88,7 @@ pub trait BlockingStore: fmt::Debug + Send + Sync + 'static {
         Err(unsupported(self.backend(), "release_space"))
     }
 
-    /// Writes out what is held back and releases files and locks; later calls fail.
+    /// Flushes pending work and releases files and locks; later calls fail.
     fn close(&self) -> StoreResult<()> {
         Ok(())
     }

@@ -149,10 +149,10 @@ impl StoreError {
                  tables (CREATE on the database to make one); a standby takes no writes"
             }
             StoreErrorKind::Corrupt { .. } => {
-                "`tract verify` names what is damaged; restore it from a copy or an export"
+                "`tract verify` lists the damage; restore it from a copy or an export"
             }
-            StoreErrorKind::NoStore => "`tract init` makes one",
-            StoreErrorKind::NotAStore => "check the path; a store is made with `tract init`",
+            StoreErrorKind::NoStore => "`tract init` creates one",
+            StoreErrorKind::NotAStore => "check the path; `tract init` creates a store",
             StoreErrorKind::TooNew { .. } => "open it with a newer tract",
             StoreErrorKind::Busy => "another process is writing; try again when it is done",
             StoreErrorKind::ReadOnly => "check the permissions of the file and of its folder",

@@ -1,4 +1,4 @@
-//! What points at a store is a store: `Arc`, `Box`, and pointers of one's own.
+//! Pointers to stores are stores: `Arc`, `Box`, and your own.
 
 use std::fmt;
 use std::ops::Deref;

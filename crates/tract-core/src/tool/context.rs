@@ -270,7 +270,7 @@ impl ToolContext {
             return Err(ToolError::evaluation("the call was cancelled"));
         }
         match self.remaining() {
-            Some(Duration::ZERO) => Err(ToolError::deadline_exceeded("the call's time is over")
+            Some(Duration::ZERO) => Err(ToolError::deadline_exceeded("the call ran out of time")
                 .note("ask for less in one call")),
             _ => Ok(()),
         }

@@ -165,7 +165,7 @@ fn queued(store: &ThreadedStore<Gate>, count: usize) {
 }
 
 #[track_caller]
-fn what_arrives_during_a_write_is_one_group(mode: WriteMode) {
+fn batches_that_arrive_during_a_write_are_one_group(mode: WriteMode) {
     let (gate, entered, leave) = gate();
     let store = Arc::new(ThreadedStore::new(gate, mode));
     let first = apply(&store);
@@ -183,12 +183,12 @@ fn what_arrives_during_a_write_is_one_group(mode: WriteMode) {
 
 #[test]
 fn the_thread_groups_what_is_queued() {
-    what_arrives_during_a_write_is_one_group(WriteMode::Thread);
+    batches_that_arrive_during_a_write_are_one_group(WriteMode::Thread);
 }
 
 #[test]
 fn in_place_groups_what_is_queued() {
-    what_arrives_during_a_write_is_one_group(WriteMode::InPlace);
+    batches_that_arrive_during_a_write_are_one_group(WriteMode::InPlace);
 }
 
 #[test]
