@@ -79,7 +79,7 @@ pub enum AnyAction {
 
 /// A handler for all events answered one event with the action of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{action:?} of another event")]
+#[error("{action:?} belongs to another event")]
 pub struct ForeignAction {
     /// The stable word for the action.
     pub action: &'static str,

@@ -133,7 +133,7 @@ pub enum HookError {
         reason: String,
     },
     /// A handler asked for something that this version does not carry out here.
-    #[error("handler {handler:?} answered {event} with {action:?}, which is not carried out here")]
+    #[error("handler {handler:?} answered {event} with {action:?}, which is not supported here")]
     Unsupported {
         /// The event.
         event: &'static str,

@@ -75,7 +75,7 @@ impl DecisionRecord {
     }
 
     /// Puts it behind what is written down already: the decisions there become the earlier ones.
-    /// What is no record gives way.
+    /// What is not a record gives way.
     ///
     /// ```
     /// use tract_hooks::DecisionRecord;

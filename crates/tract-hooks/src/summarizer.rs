@@ -56,7 +56,7 @@ impl ModelSummarizer {
 }
 
 fn message(content: Content) -> Message {
-    // It is no commit of any repository: the names are never looked up.
+    // It is not a commit of any repository: the names are never looked up.
     let nowhere = CommitId::from_bytes([0; 32]);
     Message {
         commit: nowhere,
@@ -178,8 +178,8 @@ pub enum SummaryError {
     /// There is no text in it.
     #[error("it has no text to summarize")]
     NoText,
-    /// A pattern is no regular expression.
-    #[error("pattern {pattern:?} is no regular expression: {why}")]
+    /// A pattern is not a regular expression.
+    #[error("pattern {pattern:?} is not a valid regular expression: {why}")]
     BadPattern {
         /// The pattern.
         pattern: String,
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_patterns_match_must_stay() {
+    fn a_summary_must_keep_all_matches() {
         let patterns = [r"\w+\.rs:\d+".to_owned()];
         let kept = kept_texts("a.rs:7 b a.rs:7 c.rs:12", &patterns).expect("a pattern");
         assert_eq!(kept, ["a.rs:7", "c.rs:12"]);

@@ -181,7 +181,7 @@ fn handlers_may_wait() {
 }
 
 #[test]
-fn what_a_handler_does_asks_no_handler() {
+fn actions_of_a_handler_run_no_handlers() {
     let inner = Hooks::new().on("inner", |_: &BeforeCommit| CommitAction::Reject("no".into()));
     let asked = Arc::new(Mutex::new(Vec::new()));
     let (sync, later) = (inner.clone(), inner.clone());
@@ -217,7 +217,7 @@ fn what_a_handler_does_asks_no_handler() {
 }
 
 #[test]
-fn what_is_not_carried_out_is_never_accepted_in_silence() {
+fn an_unsupported_action_is_an_error() {
     let long = ToolResultReceived::new(main_branch(), "c", vec![]).token_count(900);
     let hooks =
         Hooks::new().on("shorten", |result: &ToolResultReceived| match result.token_count {
@@ -229,7 +229,7 @@ fn what_is_not_carried_out_is_never_accepted_in_silence() {
     assert_eq!(error.code(), "hook_action_unsupported");
     assert_eq!(
         error.to_string(),
-        "handler \"shorten\" answered tool_result_received with \"summarize\", which is not carried out here"
+        "handler \"shorten\" answered tool_result_received with \"summarize\", which is not supported here"
     );
     assert!(!error.notes().is_empty());
     // Who can carry it out finds all that it needs.

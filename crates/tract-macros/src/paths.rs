@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_workspace_shares_is_followed() {
+    fn dependencies_of_the_workspace_are_followed() {
         let shared = "[workspace]\n[workspace.dependencies]\nhistory = { package = \"tract\" }\n";
         check("[dependencies]\nhistory.workspace = true", shared, Some("history"));
         check(

@@ -95,7 +95,7 @@ pub enum McpError {
         /// How it wants to be asked, in its own words.
         challenge: Option<String>,
     },
-    /// It answered with a status that is no success.
+    /// It answered with a status that is not a success.
     #[error("server {server:?} answered with status {status}: {message}")]
     Status {
         /// The server.
@@ -182,7 +182,7 @@ impl McpError {
     pub fn notes(&self) -> Vec<String> {
         let said = |stderr: &str| match stderr.trim() {
             "" => Vec::new(),
-            text => vec![format!("it said last: {text}")],
+            text => vec![format!("its last output: {text}")],
         };
         match self {
             Self::Start { .. } => {
@@ -211,18 +211,15 @@ impl McpError {
             Self::Unauthorized { challenge, .. } => {
                 let mut notes =
                     vec!["send a header with a token, such as Authorization".to_owned()];
-                notes.extend(challenge.iter().map(|text| format!("it says: {text}")));
+                notes.extend(challenge.iter().map(|text| format!("the server says: {text}")));
                 notes
             }
             Self::Status { status: 404 | 405, .. } => {
                 vec!["check the path of the url: often it ends in /mcp".to_owned()]
             }
-            Self::SessionLost { .. } => vec!["ask again: a new session is begun".to_owned()],
+            Self::SessionLost { .. } => vec!["try again: a new session starts".to_owned()],
             Self::Cut { .. } => {
-                vec![
-                    "it is unknown whether the call was carried out: check before it is repeated"
-                        .to_owned(),
-                ]
+                vec!["the call may have run: check before you repeat it".to_owned()]
             }
             Self::TooLarge { .. } => vec!["ask for less, or allow longer messages".to_owned()],
             Self::ToolChanged { changes, .. } => {

@@ -16,7 +16,7 @@ pub enum McpEvent {
         /// What, as JSON or text.
         text: String,
     },
-    /// It wrote a line that is no message of the protocol; the line was left out.
+    /// It wrote a line that is not a message of the protocol; the line was left out.
     Malformed {
         /// The beginning of the line.
         line: String,

@@ -85,7 +85,7 @@ impl CallResult {
     }
 
     /// Turns it into the result of a tool: the value is the structured content, else the content
-    /// blocks; the text is what [`CallResult::text`] gives. A tool's failure is no success.
+    /// blocks; the text is what [`CallResult::text`] gives. A tool's failure is not a success.
     ///
     /// # Errors
     /// When what it holds has no canonical JSON.

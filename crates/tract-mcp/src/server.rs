@@ -274,7 +274,7 @@ impl McpServer {
     /// Lists the tools, page by page, each definition as the server wrote it.
     ///
     /// # Behavior
-    /// - A definition that is no tool does not hide the others: see [`Listing::refused`].
+    /// - A definition that is not a tool does not hide the others: see [`Listing::refused`].
     /// - All pages together may take as long as one request, and have as many bytes as one message.
     ///
     /// # Errors
@@ -376,7 +376,7 @@ impl McpServer {
     /// to call the one that was listed, see [`McpTool::call`].
     ///
     /// # Errors
-    /// [`McpError`]. That the tool failed is no error: see [`CallResult::is_error`].
+    /// [`McpError`]. That the tool failed is not an error: see [`CallResult::is_error`].
     pub async fn call(
         &self,
         name: &str,

@@ -46,7 +46,7 @@ pub(crate) fn received(
             AnswerMatch::Unknown => {}
         }
     }
-    // Of what is no answer many may wait to be read.
+    // Of what is not an answer many may wait to be read.
     if line.len() > UNASKED_BYTES && !is_answer(line) {
         listener.tell(McpEvent::Oversized { limit_bytes: UNASKED_BYTES });
         return None;

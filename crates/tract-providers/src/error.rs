@@ -35,7 +35,7 @@ pub enum ImportError {
         member: &'static str,
     },
     /// A message says what only another dialect can: read as this one, it would be lost.
-    #[error("{path}: no part of the {asked} format, but of {shown}")]
+    #[error("{path}: this is part of the {shown} format, not of {asked}")]
     OtherFormat {
         /// Where, such as `messages[1].tool_calls`.
         path: String,
@@ -52,7 +52,7 @@ pub enum ImportError {
         /// What is wrong with it.
         what: String,
     },
-    /// The text is no conversation in any known dialect.
+    /// The text is not a conversation in any known dialect.
     #[error("expected a conversation or a request, found {found}")]
     Unknown {
         /// What it looks like.
@@ -89,7 +89,7 @@ impl ImportError {
                 format!("name the dialect: {}", Dialect::words()),
             ],
             Self::OtherFormat { shown, .. } => {
-                vec![format!("--format {shown} reads it; without --format it is found out")]
+                vec![format!("--format {shown} reads it; without --format it is detected")]
             }
             Self::Json { .. }
             | Self::Expected { .. }
@@ -130,7 +130,7 @@ impl FormError {
             Self::UnknownForm { .. } => vec![format!("known are {}", crate::form::names())],
             Self::Unpaired(unpaired) => {
                 let steps = unpaired.repairs.iter().map(Repair::to_string);
-                steps.chain(["pairing \"repair\" takes these steps".to_owned()]).collect()
+                steps.chain(["pairing \"repair\" makes these changes".to_owned()]).collect()
             }
             Self::Damaged { .. } => vec!["verify the store".to_owned()],
         }
@@ -147,11 +147,11 @@ pub enum ReplyError {
         /// What it said.
         message: String,
     },
-    /// The text is no reply of this provider.
+    /// The text is not a reply of this provider.
     #[error(transparent)]
     Shape(#[from] ImportError),
     /// The form has no replies.
-    #[error("the form {form} is no request, so it has no reply")]
+    #[error("the form {form} is not a request, so it has no reply")]
     NoRequest {
         /// The form.
         form: &'static str,

@@ -148,7 +148,7 @@ impl<'a> OutgoingMessage<'a> {
     }
 }
 
-/// Arguments as an object: the text as it is where it is one, else `{}`. Empty text is no fault,
+/// Arguments as an object: the text as it is where it is one, else `{}`. Empty text is not a fault,
 /// and what was recorded so stays when nothing is repaired.
 pub(crate) fn arguments_object<'a>(
     out: &mut OutgoingMessage<'_>,

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_others_have_is_left_out_and_said() {
+    fn unsupported_parameters_are_left_out_and_reported() {
         let all = Dialect::ALL.map(Dialect::profile);
         let lists = all.iter().flat_map(|profile| {
             let conversation = [Some(profile.list), profile.system];

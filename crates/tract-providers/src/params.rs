@@ -167,7 +167,7 @@ impl Params {
     /// answers the head that was compiled.
     ///
     /// # Errors
-    /// [`ReplyError`] when the provider answered with an error, or with what is no reply.
+    /// [`ReplyError`] when the provider answered with an error, or with what is not a reply.
     pub fn reply(&self, text: &str) -> Result<Reply, ReplyError> {
         let mut reply = crate::reply::read(self.dialect()?, text, self.aliases.as_ref())?;
         reply.head = self.head;
@@ -178,7 +178,7 @@ impl Params {
     /// Makes what puts a streamed answer to this request together. Its tools have their own names.
     ///
     /// # Errors
-    /// [`ReplyError::NoRequest`] when the form is no request.
+    /// [`ReplyError::NoRequest`] when the form is not a request.
     pub fn assembler(&self) -> Result<Assembler, ReplyError> {
         Ok(Assembler::new(self.dialect()?).aliases(self.aliases.clone()))
     }

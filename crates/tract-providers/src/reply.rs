@@ -21,7 +21,7 @@ use crate::raw::{Fields, Node};
 /// ```
 ///
 /// # Errors
-/// [`ReplyError`] when it is no answer in this dialect, or says that the request failed.
+/// [`ReplyError`] when it is not an answer in this dialect, or says that the request failed.
 pub fn read_reply(dialect: Dialect, text: &str) -> Result<Reply, ReplyError> {
     read(dialect, text, None)
 }

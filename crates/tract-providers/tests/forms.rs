@@ -145,7 +145,7 @@ fn bad_input_is_refused_by_its_place() {
 }
 
 #[test]
-fn what_a_strict_reader_stumbles_over_is_noted() {
+fn anomalies_are_reported() {
     let text = r#"[
         {"role":"assistant","content":null,"tool_calls":[
             {"id":"a","type":"function","function":{"name":"f","arguments":"{"}},

@@ -231,7 +231,7 @@ fn requests_are_sent_as_each_provider_wants_them() {
 }
 
 #[test]
-fn what_waiting_mends_is_tried_again() {
+fn temporary_errors_are_retried() {
     run(async {
         let server = Loopback::answering([]).unwrap();
         let told = Arc::new(Mutex::new(Vec::new()));
@@ -281,7 +281,7 @@ fn what_waiting_mends_is_tried_again() {
 }
 
 #[test]
-fn what_was_handed_over_is_not_asked_for_again() {
+fn a_stream_with_delivered_pieces_is_not_retried() {
     run(async {
         let server = Loopback::answering([]).unwrap();
         let retry = RetryPolicy::default().retries(5).base(Duration::from_millis(1));
@@ -434,7 +434,7 @@ fn a_body_over_the_limit_is_a_typed_error() {
 }
 
 #[test]
-fn what_is_no_answer_is_a_typed_error() {
+fn an_unusable_answer_is_a_typed_error() {
     run(async {
         let server = Loopback::answering([]).unwrap();
         for dialect in Dialect::ALL {

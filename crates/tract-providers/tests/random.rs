@@ -83,7 +83,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_never_recorded_there_satisfies_the_strictest_reading((drafts, skipped) in pieces()) {
+    fn translated_messages_satisfy_the_strictest_reading((drafts, skipped) in pieces()) {
         let mut drafts = drafts;
         for draft in &mut drafts {
             if draft.form.as_deref().is_some_and(|form| form.starts_with("anthropic")) {

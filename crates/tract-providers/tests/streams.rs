@@ -186,7 +186,7 @@ fn a_stream_over_its_limit_is_refused() {
 }
 
 #[test]
-fn what_is_no_stream_is_an_error_and_no_panic() {
+fn an_invalid_stream_is_an_error_and_no_panic() {
     for dialect in Dialect::ALL {
         let params = params(dialect);
         for text in [

@@ -183,7 +183,7 @@ fn own_conversation() -> Compiled {
 }
 
 #[test]
-fn what_no_provider_has_seen_becomes_what_each_vendor_publishes() {
+fn random_conversations_become_valid_requests_of_each_vendor() {
     let Some(python) = python() else { return };
     let mut bodies = Bodies::new("own");
     push_all(&mut bodies, "of our own", &own_conversation());

@@ -439,7 +439,11 @@ mod tests {
         refused(r#"{"name":"a","inputSchema":true}"#, "not_an_object", "the schema true");
         refused(r#"{"nmae":"a","parameters":{}}"#, "no_name", "expected a name");
         refused("[]", "invalid_json", "object");
-        refused(r##"{"name":"a","parameters":{"$ref":"#"}}"##, "hostile_schema", "leads back");
+        refused(
+            r##"{"name":"a","parameters":{"$ref":"#"}}"##,
+            "hostile_schema",
+            "refers to itself",
+        );
     }
 
     #[test]

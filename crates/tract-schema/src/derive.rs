@@ -41,7 +41,7 @@ pub(crate) use self::values::unique;
 #[non_exhaustive]
 pub enum DeriveError {
     /// The text is no JSON.
-    #[error("the derived schema is no JSON")]
+    #[error("the derived schema is not JSON")]
     Json(#[from] JsonError),
     /// The arguments of a tool are always an object.
     #[error("expected the schema of an object, found {found}")]

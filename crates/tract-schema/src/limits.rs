@@ -77,19 +77,21 @@ pub enum LimitError {
         found: usize,
     },
     /// It is applied to one value more often than allowed.
-    #[error("the schema asks for over {limit} checks of one value")]
+    #[error("the schema needs more than {limit} checks of one value")]
     TooMuchWork {
         /// The limit.
         limit: u64,
     },
-    /// A reference leads back to itself without stepping into the value.
-    #[error("the reference {reference:?} leads back to itself")]
+    /// A reference refers to itself without stepping into the value.
+    #[error("the reference {reference:?} refers to itself")]
     Cycle {
         /// The reference.
         reference: String,
     },
     /// A reference leads out of the schema.
-    #[error("the reference {reference:?} leads out of the schema, expected one that begins with #")]
+    #[error(
+        "the reference {reference:?} points outside of the schema: expected one that begins with #"
+    )]
     NotLocal {
         /// The reference.
         reference: String,

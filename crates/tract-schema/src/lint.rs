@@ -75,7 +75,7 @@ impl LintOptions {
     }
 }
 
-/// Looks for mistakes in a definition's text; what is no definition has that as its only finding.
+/// Looks for mistakes in a definition's text; what is not a definition has that as its only finding.
 ///
 /// ```
 /// use tract_schema::lint;

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_refused() {
+    fn a_definition_must_be_an_object() {
         assert!(ToolView::parse("[]").is_err());
         assert!(ToolView::parse("{").is_err());
     }

@@ -427,7 +427,7 @@ mod tests {
     use crate::raise;
 
     #[test]
-    fn what_strict_mode_does_not_know_is_reported() {
+    fn keywords_unknown_to_strict_mode_are_reported() {
         let given = r##"{"type":"object","properties":{
             "s":{"type":"string","minLength":1,"default":"x"},
             "k":{"const":1.50},"e":{"type":"string","enum":["a"]},
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_mean_something_else_is_not_strict() {
+    fn a_schema_that_would_change_its_meaning_is_not_strict() {
         for given in [
             r#"{"type":"object","additionalProperties":{"type":"string"}}"#,
             r#"{"type":"object","properties":{"a":{"type":"object"}}}"#,

@@ -62,7 +62,7 @@ pub trait SchemaCompiler: Send + Sync {
     /// - Nothing outside of the text is read.
     ///
     /// # Errors
-    /// [`SchemaError`] when it is no schema, or one that must not be run.
+    /// [`SchemaError`] when it is not a schema, or one that must not be run.
     fn compile(
         &self,
         schema: &str,
@@ -95,12 +95,12 @@ pub trait Validator: Send + Sync {
 #[non_exhaustive]
 pub enum SchemaError {
     /// It is no JSON.
-    #[error("the schema is no JSON: {message}")]
+    #[error("the schema is not JSON: {message}")]
     Json {
         /// What was expected, and where.
         message: String,
     },
-    /// It is no schema, or one that the validator cannot run.
+    /// It is not a schema, or one that the validator cannot run.
     #[error("{path}: {message}")]
     Schema {
         /// Where, from the schema's root `/`.

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_an_error() {
+    fn a_too_long_event_is_an_error() {
         let too_long = Err(SseError::TooLong { limit_bytes: 16 });
         let mut decoder = SseDecoder::with_limit(16);
         assert!(decoder.push(b"data: 0123456789").is_ok());

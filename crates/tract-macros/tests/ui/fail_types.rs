@@ -22,7 +22,7 @@ impl OtherRun {
 
 struct NotAnError;
 
-/// Fails with what is no error.
+/// Fails with what is not an error.
 #[tool]
 async fn fails(_context: &ToolContext) -> Result<u8, NotAnError> {
     Err(NotAnError)

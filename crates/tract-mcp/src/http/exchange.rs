@@ -167,7 +167,7 @@ impl Exchange {
         }
     }
 
-    /// What a status that is no success means.
+    /// What a status that is not a success means.
     async fn refused(&self, response: Response, has_session: bool) -> McpError {
         let status = response.status();
         let server = self.label.clone();

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_header_cannot_hold_is_wrapped() {
+    fn values_unfit_for_a_header_are_encoded() {
         assert_eq!(encoded("read_file"), "read_file");
         assert_eq!(encoded("läs"), "=?base64?bMOkcw==?=");
         assert_eq!(encoded(" a"), "=?base64?IGE=?=");

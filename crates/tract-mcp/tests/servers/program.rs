@@ -62,7 +62,7 @@ async fn ends(pid: &str) -> bool {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn what_a_server_has_started_ends_with_it() {
+async fn child_processes_end_with_their_server() {
     let folder = tempfile::tempdir().unwrap();
     let context = ToolContext::new("c1");
     for way in ["closed", "dropped", "crashed"] {

@@ -69,7 +69,7 @@ async fn every_recorded_tool_comes_back_as_it_was_written() {
 }
 
 /// Every provider takes the tool with its parameters as they are; what else a definition says is
-/// kept or is no part of that provider's shape.
+/// kept or is not part of that provider's shape.
 fn adapters(given: &str) {
     let view = ToolView::parse(given).unwrap();
     for provider in Dialect::ALL {

@@ -124,7 +124,7 @@ fn is_around(fields: &Fields<'_>, role: &str) -> bool {
     raw::same(&lower::message(role, "[]"), &around(fields, "content", "[]".to_owned()))
 }
 
-/// Tells whether a node is the list of these blocks. A text is no list, also where it says one.
+/// Tells whether a node is the list of these blocks. A text is not a list, also where it says one.
 fn is_list_of(node: &Node<'_>, blocks: impl FnOnce() -> Vec<Block>) -> bool {
     if !node.is_array() {
         return false;

@@ -46,7 +46,7 @@ impl Inner {
         }
     }
 
-    /// What a status that is no success means; the body says more, when it is JSON.
+    /// What a status that is not a success means; the body says more, when it is JSON.
     pub(super) fn refused(
         &self,
         status: StatusCode,
@@ -100,7 +100,7 @@ impl Inner {
         }
     }
 
-    /// What a body that is no reply means.
+    /// What a body that is not a reply means.
     pub(super) fn unreadable(&self, error: ReplyError) -> ModelError {
         match error {
             ReplyError::Provider { message } => {

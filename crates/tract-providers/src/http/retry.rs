@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waiting_does_not_mend_is_not_tried_again() {
+    fn permanent_errors_are_not_retried() {
         let policy = RetryPolicy::default();
         let refused = ModelError::InvalidRequest { message: String::new() };
         assert_eq!(policy.wait(1, &refused, Some(Duration::ZERO), 0), None);

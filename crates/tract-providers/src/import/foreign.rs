@@ -18,7 +18,7 @@ pub(super) fn refuse(request: &Node<'_>, dialect: Dialect) -> Result<(), ImportE
     };
     let Some(messages) = messages.filter(Node::is_array) else { return Ok(()) };
     for message in messages.each()? {
-        // What is no object is refused by the reader, which says more about it.
+        // What is not an object is refused by the reader, which says more about it.
         let Ok(fields) = message.object() else { return Ok(()) };
         let found = member(&fields, dialect).or_else(|| block(&fields, dialect));
         if let Some((path, shown)) = found {

@@ -12,7 +12,7 @@ const MOST: usize = 64;
 /// How deep parts may be nested.
 const MOST_LEVELS: usize = 16;
 
-/// Merges an object in several parts. What is in one part, or is no object, stays as it is.
+/// Merges an object in several parts. What is in one part, or is not an object, stays as it is.
 pub(super) fn merge(
     definitions: &Definitions,
     mut members: Members,
@@ -55,7 +55,7 @@ fn in_parts(members: &[(String, Node)]) -> bool {
     has("allOf") || (own && (has("oneOf") || has("anyOf") || has("$ref")))
 }
 
-/// Returns the alternatives, or `None` when a part is no object.
+/// Returns the alternatives, or `None` when a part is not an object.
 fn expand(
     definitions: &Definitions,
     mut members: Members,

@@ -177,7 +177,7 @@ impl Definitions {
     }
 }
 
-/// Rewrites the schemas under a keyword; what is no schema (a property may be named
+/// Rewrites the schemas under a keyword; what is not a schema (a property may be named
 /// like a keyword, a default may look like a schema) stays as it is.
 pub(super) fn parts(
     key: &str,

@@ -129,7 +129,7 @@ fn a_root_that_is_referred_to_gets_a_name() {
 }
 
 #[test]
-fn what_cannot_be_advertised_is_an_error() {
+fn a_type_without_a_schema_is_an_error() {
     let error = |value: Value| Derived::new(&value.to_string()).unwrap_err().to_string();
     assert_eq!(
         error(json!({"type": "string"})),

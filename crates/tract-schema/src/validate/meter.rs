@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stopped_ends_and_says_so() {
+    fn a_stopped_check_ends_with_an_error() {
         let schema = json!({"items": {"anyOf": [{"const": 1}, {"items": {"type": "string"}}]}});
         let validator = jsonschema::options_for::<MeteredJson>().build(&schema).unwrap();
         let value = Value::Array(vec![json!(["a"]); 1_000]);

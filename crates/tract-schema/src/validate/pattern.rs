@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compiled_is_bounded_in_total() {
+    fn compiled_patterns_are_bounded_in_total() {
         let many = |count: usize| {
             let patterns: Vec<_> =
                 (0..count).map(|n| json!({"pattern": format!(".{{200}}{n}")})).collect();
