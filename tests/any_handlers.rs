@@ -118,11 +118,11 @@ fn an_answer_to_another_event_is_refused_or_passed_over() {
     let tract = called();
     let error =
         block_on(tract.with_hooks(foreign(OnFailure::Refuse)).tool_result("c1", LONG)).unwrap_err();
-    assert!(error.to_string().contains("\"replace\" of another event"), "{error}");
+    assert!(error.to_string().contains("\"replace\" belongs to another event"), "{error}");
     let made =
         block_on(tract.with_hooks(foreign(OnFailure::PassOn)).tool_result("c1", LONG)).unwrap();
     let record = block_on(tract.decision_on(&made)).unwrap().unwrap();
-    assert!(record.failures[0].contains("of another event"), "{record:?}");
+    assert!(record.failures[0].contains("belongs to another event"), "{record:?}");
     assert_eq!(last(&tract), LONG);
 }
 

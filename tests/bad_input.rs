@@ -270,7 +270,7 @@ fn unknown_and_ambiguous_revisions_say_what_there_is() {
 }
 
 #[test]
-fn what_is_not_there_cannot_be_changed() {
+fn a_missing_message_cannot_be_changed() {
     let tract = memory();
     let [one, two, _] = ["one", "two", "three"].map(|text| block_on(tract.user(text)).unwrap());
     refused(&tract, "no_open_call", "", tract.tool_result("c", "x"));
@@ -288,7 +288,7 @@ fn what_is_not_there_cannot_be_changed() {
 }
 
 #[test]
-fn what_is_no_store_is_reported_and_left_alone() {
+fn a_foreign_file_is_reported_and_left_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("agent.db");
     let open = |create: bool| block_on(OpenOptions::new().create(create).open(&url(folder.path())));

@@ -117,7 +117,7 @@ fn every_error_code_is_explained() {
     let mut missing = BTreeSet::new();
     let mut seen = 0;
     for source in files(&root.join("crates"), "rs") {
-        // Why a run ended is no error; `docs/run.md` has those.
+        // Why a run ended is not an error; `docs/run.md` has those.
         if source.ends_with("tract-run/src/run.rs") {
             continue;
         }

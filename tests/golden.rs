@@ -217,7 +217,7 @@ fn golden_files_open_verify_and_keep_their_ids() {
 }
 
 #[test]
-fn what_is_written_today_has_the_ids_of_the_golden_files() {
+fn todays_writes_have_the_ids_of_the_golden_files() {
     let expected = std::fs::read_to_string(folder().join("export.jsonl")).unwrap();
     for backend in backends::all() {
         let scratch = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Summaries by a model: what it may answer that is no summary, by itself and behind HTTP.
+//! Summaries by a model: what it may answer that is not a summary, by itself and behind HTTP.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -130,7 +130,7 @@ fn writes_nothing(tract: &Tract, says: &str, code: &str) {
 }
 
 #[test]
-fn what_a_model_says_that_is_no_summary_loses_nothing() {
+fn an_unusable_summary_loses_nothing() {
     for (says, why, code) in [
         (text(""), "is empty", "bad_summary"),
         (text(" \n"), "is empty", "bad_summary"),

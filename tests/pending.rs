@@ -49,7 +49,7 @@ fn is_clean(tract: &Tract) {
 }
 
 #[test]
-fn what_waits_is_decided_after_a_restart_in_every_way() {
+fn pending_approvals_are_decided_after_a_restart_in_every_way() {
     let folder = tempfile::tempdir().unwrap();
     for (n, how) in ["approve", "reject", "edit", "summarize"].into_iter().enumerate() {
         let call = format!("c{n}");

@@ -27,7 +27,7 @@ impl Summarizer for FirstLine {
     }
 }
 
-/// What a summarizer may do that is no summary.
+/// What a summarizer may do that is not a summary.
 #[derive(Clone, Copy)]
 enum Bad {
     Empty,

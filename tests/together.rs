@@ -11,7 +11,7 @@ use tract::core::{Applied, RefTarget, Store, StoreExt, StoreResult, memory};
 use tract::{OpenOptions, RefName, RepoName, block_on};
 use tract_testkit::differential::{NamedStore, play};
 use tract_testkit::fixtures::{advance, batch, push};
-use tract_testkit::linear::{Action, Recorder, check};
+use tract_testkit::linear::{Action, CallRecorder, check};
 use tract_testkit::machine::{Machine, OpenStore, StoreModel};
 use tract_testkit::{figure, rounds, strategies};
 
@@ -28,7 +28,7 @@ fn moves_of_a_branch_are_linear() {
         let (mut histories, mut answers, mut moves) = (rounds(200, 8), 0, 0);
         for history in histories.by_ref() {
             let main = RefName::branch(&format!("race{history}")).unwrap();
-            let recorder = Recorder::default();
+            let recorder = CallRecorder::default();
             let won: usize = std::thread::scope(|scope| {
                 let threads: Vec<_> = (0..5)
                     .map(|writer| {
@@ -59,7 +59,7 @@ fn turn(
     store: &dyn Store,
     repo: &RepoName,
     main: &RefName,
-    recorder: &Recorder,
+    recorder: &CallRecorder,
     writer: usize,
     n: usize,
 ) -> bool {
@@ -96,7 +96,7 @@ pub(crate) fn cases<S: Strategy>(
     };
     let failing = Cell::new(false);
     let result = TestRunner::new(config).run(strategy, |value| {
-        // What makes a failure small is no round.
+        // What makes a failure small is not a round.
         if !failing.get() && rounds.borrow_mut().next().is_none() {
             return Ok(());
         }

@@ -59,7 +59,7 @@ pub enum Error {
         /// What does not fit.
         what: String,
     },
-    /// A pattern that is no regular expression, or too large a one.
+    /// A pattern that is not a regular expression, or too large a one.
     #[error("bad pattern {text:?}: {what}")]
     BadPattern {
         /// The pattern as it was given.
@@ -198,7 +198,7 @@ pub enum Error {
         /// How often it was tried.
         attempts: usize,
     },
-    /// A line of a stream that is no step.
+    /// A line of a stream that is not a step.
     #[error("{0}")]
     Step(#[from] StreamOpError),
     /// A failure while a line or a context was put together.
@@ -303,7 +303,7 @@ impl Error {
         match self {
             Self::Refused(refusal) => refusal.notes(),
             Self::Conflict { .. } => {
-                vec!["compile again and answer the new head, or keep the work on a branch of its own".to_owned()]
+                vec!["compile again and answer the new head, or keep the answer on its own branch".to_owned()]
             }
             Self::UnknownRevision { nearest, .. }
             | Self::UnknownBranch { nearest, .. }
@@ -313,14 +313,14 @@ impl Error {
             Self::Ambiguous { ids, .. } => {
                 let ids: Vec<String> =
                     ids.iter().map(|id| id.to_hex().chars().take(12).collect()).collect();
-                vec![format!("more digits tell them apart: {}", ids.join(", "))]
+                vec![format!("use more digits: {}", ids.join(", "))]
             }
             Self::BadRevision { .. } => vec![
                 "a revision is a branch, a tag or an id of 4 digits or more; then ~n, #n, @{n} or @{time}"
                     .to_owned(),
             ],
             Self::BadPattern { .. } => {
-                vec!["`tract grep -F` takes a text as it is".to_owned()]
+                vec!["`tract grep -F` searches for plain text".to_owned()]
             }
             Self::NotOnLine { .. } => vec!["`tract log` lists the commits of a history".to_owned()],
             Self::Exists { name, .. } => match name.tag_name() {
@@ -329,17 +329,17 @@ impl Error {
             },
             Self::CheckedOut { .. } => vec!["check out another branch first".to_owned()],
             Self::HasPending { .. } => vec!["`tract pending` lists them; decide them first".to_owned()],
-            Self::KeptMoving { .. } => vec!["try again when less is being written".to_owned()],
-            Self::Damaged { .. } => vec!["`tract verify` names all that is damaged".to_owned()],
+            Self::KeptMoving { .. } => vec!["try again when fewer writers are active".to_owned()],
+            Self::Damaged { .. } => vec!["`tract verify` lists all damage".to_owned()],
             Self::MovedSince(moved) => vec![match moved.name.branch_name() {
-                Some(branch) => format!("`tract log {branch}` shows what came since; `tract revert` reverts single commits"),
-                None => "revert what came since first".to_owned(),
+                Some(branch) => format!("`tract log {branch}` shows the later commits; `tract revert` reverts single commits"),
+                None => "revert the later commits first".to_owned(),
             }],
             Self::Step(error) => error.notes(),
             Self::Hook(error) => error.notes(),
             Self::Rejected(rejected) => {
                 let id = &rejected.decision;
-                vec![format!("what was rejected is kept: `tract pending show {id}`")]
+                vec![format!("the rejected content is kept: `tract pending show {id}`")]
             }
             Self::Deferred(deferred) => {
                 let id = &deferred.id;
@@ -347,7 +347,7 @@ impl Error {
             }
             Self::UnknownPending { waiting, .. } => if waiting.is_empty() { vec!["there are no pending approvals".to_owned()] } else { vec![format!("pending: {}", waiting.join(", "))] },
             Self::AlreadyDecided { id, .. } => {
-                vec![format!("`tract pending show {id}` tells by whom and why")]
+                vec![format!("`tract pending show {id}` shows who decided, and why")]
             }
             Self::NoToolResult { .. } => {
                 vec!["`tract turns` lists calls and results".to_owned()]
@@ -355,7 +355,7 @@ impl Error {
             Self::Summary(error) => error.notes(),
             Self::Compile(CompileError::Store(error)) | Self::Store(error) => error.notes(),
             Self::NothingToUndo { .. } => {
-                vec!["`tract checkout BRANCH` goes to another branch, to undo what was done there"
+                vec!["to undo on another branch, first `tract checkout BRANCH`"
                     .to_owned()]
             }
             Self::NoText

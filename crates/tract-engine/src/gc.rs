@@ -1,4 +1,4 @@
-//! Garbage collection: deletes objects that nothing leads to.
+//! Garbage collection: deletes unreachable objects.
 
 mod mark;
 mod order;
@@ -166,7 +166,7 @@ const SWEEP_BYTES: u64 = 8 << 20;
 /// Objects that are listed together.
 const LIST_OBJECTS: usize = 4096;
 
-/// Deletes the objects of a repository that nothing leads to.
+/// Deletes the unreachable objects of a repository.
 ///
 /// # Behavior
 /// - Keeps what refs lead to, what entries of the ref log younger than `keep` lead to, and every

@@ -73,7 +73,7 @@ pub(crate) async fn blob(
         Ok(found) => match found.into_iter().flatten().next() {
             Some(blob) if blob.id() == id => Ok(Ok(blob)),
             Some(blob) => Ok(Err(damage(object, format!("it reads as blob {}", blob.id())))),
-            None => Ok(Err(damage(object, "it is linked to, but not stored"))),
+            None => Ok(Err(damage(object, "it is referenced but not stored"))),
         },
         Err(error) => harm(object, error).map(Err),
     }
@@ -83,7 +83,7 @@ pub(crate) async fn blob(
 pub(crate) fn harm(object: ObjectId, error: StoreError) -> StoreResult<Damage> {
     match error.kind {
         StoreErrorKind::Corrupt { .. } => Ok(damage(object, error.message)),
-        StoreErrorKind::Missing { .. } => Ok(damage(object, "it is linked to, but not stored")),
+        StoreErrorKind::Missing { .. } => Ok(damage(object, "it is referenced but not stored")),
         _ => Err(error),
     }
 }
@@ -214,7 +214,7 @@ impl CommitGraph {
                     return self.take(store, repo, &commit, open).await;
                 }
                 Some(commit) => damage(object, format!("it reads as commit {}", commit.id())),
-                None => damage(object, "it is linked to, but not stored"),
+                None => damage(object, "it is referenced but not stored"),
             },
             Err(error) => harm(object, error)?,
         };

@@ -106,7 +106,7 @@ pub struct ToolQuery {
     pub names: Vec<String>,
     /// Only what came after this commit of the line.
     pub after: Option<CommitId>,
-    /// Whether to find as well what is no row any more: what lies under a summary, or was
+    /// Whether to find as well what is not a row any more: what lies under a summary, or was
     /// reverted.
     pub hidden: bool,
 }
@@ -131,7 +131,7 @@ impl ToolQuery {
         self
     }
 
-    /// Asks as well for what is no row any more.
+    /// Asks as well for what is not a row any more.
     #[must_use]
     pub fn hidden(mut self, hidden: bool) -> Self {
         self.hidden = hidden;

@@ -272,7 +272,7 @@ impl Repo {
         }
         if let Some(RefTarget::Ref(to)) = &was {
             let is_there = !gone(to) && self.ref_target(to).await?.is_some();
-            // A branch without a commit is no loss where it had none then.
+            // A branch without a commit loses nothing if it had none then.
             let then = History(self).newest(to, first).await?.and_then(|one| one.after);
             if is_there || then.is_none() {
                 moves.push(RefMove { name: RefName::head(), before: head, after: was });

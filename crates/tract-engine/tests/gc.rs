@@ -54,7 +54,7 @@ fn without_space(report: &GcReport) -> GcReport {
 }
 
 #[test]
-fn what_was_undone_goes_when_it_is_old_enough() {
+fn undone_commits_are_deleted_when_old_enough() {
     for (store, _folder) in stores() {
         block_on(async {
             let repo = repo(&store);
@@ -89,7 +89,7 @@ fn what_was_undone_goes_when_it_is_old_enough() {
 }
 
 #[test]
-fn what_a_document_names_is_kept() {
+fn objects_named_by_a_document_are_kept() {
     for (store, _folder) in stores() {
         block_on(async {
             let repo = repo(&store);

@@ -162,7 +162,7 @@ impl fmt::Display for Dimension {
 #[non_exhaustive]
 pub enum BudgetExceeded {
     /// Time is over.
-    #[error("the budget's time is over")]
+    #[error("the budget has no time left")]
     Deadline,
     /// A limit was passed.
     #[error("expected at most {limit} {dimension}, found {spent}")]

@@ -102,13 +102,13 @@ pub enum FsError {
         found: u64,
     },
     /// It may only be read here.
-    #[error("expected no change of {path}: it can only be read here")]
+    #[error("{path} is read-only here")]
     ReadOnly {
         /// The path.
         path: String,
     },
     /// The call that asked is over.
-    #[error("expected a running call, found one that is over")]
+    #[error("the call has ended already")]
     CallOver,
     /// The operating system refused.
     #[error("{path} could not be {what}")]

@@ -13,7 +13,7 @@ use crate::error::Error;
 pub struct StreamLine {
     /// Its number, from 1; blank lines count.
     pub line: usize,
-    /// What it asks for, or why it is no step.
+    /// What it asks for, or why it is not a step.
     pub step: Result<StreamOp, LineError>,
     /// The bytes that it was read from; 0 when it was not read from text.
     pub bytes: usize,
@@ -32,7 +32,7 @@ impl StreamLine {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LineError {
-    /// It is no step.
+    /// It is not a step.
     #[error("{0}")]
     Step(#[from] StreamOpError),
     /// What it asks for is refused.
@@ -58,13 +58,13 @@ pub enum LineError {
     #[error("{0}")]
     BadTarget(#[from] BadTarget),
     /// It brings an approval, a policy or a decision, and the stream is not trusted with these.
-    #[error("{name} is not taken from a stream: it says what may run or what was decided")]
+    #[error("{name} is not accepted from a stream: it says what may run, or records a decision")]
     NeedsTrust {
         /// The ref.
         name: RefName,
     },
     /// Something that its commit links to came with no line before it, and is not stored.
-    #[error("{object} is linked to, but neither stored nor brought by a line before")]
+    #[error("{object} is referenced, but neither stored nor defined by an earlier line")]
     NotBrought {
         /// What is not there.
         object: String,

@@ -61,7 +61,7 @@ impl Stream {
             let text = blob.text().ok_or(tract_core::ContentError::NotText).map_err(Error::from)?;
             let content = Content::from_blob(kind, text).map_err(Error::from)?;
             if content.to_blob().map_err(Error::from)? != text {
-                let what = format!("the content is no canonical {kind}");
+                let what = format!("the content is not a canonical {kind}");
                 return Err(LineError::Disagrees { what });
             }
         }

@@ -263,7 +263,7 @@ impl WriteTarget<'_> {
 }
 
 fn not_here(action: &impl tract_hooks::Action) -> String {
-    format!("{:?} is not carried out here", action.name())
+    format!("{:?} is not supported here", action.name())
 }
 
 /// Puts a text in the place of the texts among parts; pictures and the rest stay.

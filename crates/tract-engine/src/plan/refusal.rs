@@ -88,7 +88,7 @@ pub enum Refusal {
         /// when it was never on this line.
         hidden_by: Option<CommitId>,
     },
-    /// The commit that was named is no version of a message.
+    /// The commit that was named is not a version of a message.
     NoMessage {
         /// The commit that was named.
         target: CommitId,
@@ -240,11 +240,11 @@ impl Refusal {
     pub fn notes(&self) -> Vec<String> {
         match self {
             Self::NotVisible { hidden_by: Some(by), .. } => vec![format!(
-                "{by} took it out of the view: revert that, or name what is there now",
+                "commit {by} removed it from the context: revert that commit, or name another message",
                 by = by.short()
             )],
             Self::NotVisible { hidden_by: None, .. } => {
-                vec!["it was never on this line; check out the branch that has it".to_owned()]
+                vec!["it is not on this branch; check out the branch that has it".to_owned()]
             }
             Self::NoMessage { .. } => {
                 vec!["name the commit that added the message, or an edit of it".to_owned()]
@@ -255,7 +255,7 @@ impl Refusal {
                 list(by.iter().map(CommitId::short))
             )],
             Self::ChangedSince { version, .. } => vec![format!(
-                "it now says what {} says; reject this edit, and make a new one if it is still needed",
+                "it now says what {} says; reject this edit, and edit again if it is still needed",
                 version.short()
             )],
             Self::Hidden { by, .. } => {

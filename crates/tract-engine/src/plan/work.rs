@@ -353,7 +353,7 @@ pub(super) fn ensure_covered(
 }
 
 /// Returns all that lies under a summary, through summaries of summaries; nothing when the slot
-/// is no summary.
+/// is not a summary.
 pub(super) fn covered(records: &Records, summary: CommitId) -> Plan<Vec<CommitId>> {
     let mut out = Vec::new();
     let mut seen = HashSet::from([summary]);

@@ -22,7 +22,7 @@ pub(crate) enum TurnEntry {
     NewCalls(MessageVersion<Vec<String>>),
     /// A result says something else: it is no further result.
     NewAnswer(MessageVersion<ResultSummary>),
-    /// A message with calls, or a result, is no row any more.
+    /// A message with calls, or a result, is not a row any more.
     Gone(CommitId),
 }
 

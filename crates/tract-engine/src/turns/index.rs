@@ -31,7 +31,7 @@ pub(crate) async fn of_line(repo: &Repo, head: CommitId) -> Result<Vec<TurnEntry
             parts.push(found.entries);
             let Some(before) = found.before else { break };
             row = read(repo, before).await?.map(|row| (before, row));
-            // A row that is gone or damaged costs time, never truth.
+            // A missing or damaged row only makes the query slower: the commits are read instead.
             next = row.is_none().then_some(before);
         }
     }

@@ -19,7 +19,7 @@ impl Txn<'_> {
     /// Stores all of it, durably, or nothing.
     ///
     /// # Errors
-    /// When the store fails. A race that is lost is no error but [`Applied::Conflict`].
+    /// When the store fails. A race that is lost is not an error but [`Applied::Conflict`].
     pub async fn apply(mut self, what: &str, options: &WriteOptions) -> Result<Applied> {
         self.apply_undoing(what, options, None).await
     }
@@ -36,6 +36,7 @@ impl Txn<'_> {
         if !matches!(applied, Applied::Conflict(_)) {
             self.remember(&batch);
             for edit in batch.refs.iter().filter(|edit| edit.name.branch_name().is_some()) {
+                // After `Already` others may have moved the branch since, so its tip is unknown.
                 let tip = self.tip_after(edit, &rows).filter(|_| applied == Applied::Done);
                 self.repo.heads().keep(&edit.name, tip);
             }

@@ -191,7 +191,7 @@ impl<'a> Objects<'a> {
             Ok(found) => match found.into_iter().flatten().next() {
                 Some(toolset) if toolset.id() == id => return Ok(Some(toolset)),
                 Some(_) => damage(object, "it reads as another toolset"),
-                None => damage(object, "it is linked to, but not stored"),
+                None => damage(object, "it is referenced but not stored"),
             },
             Err(error) => harm(object, error)?,
         };

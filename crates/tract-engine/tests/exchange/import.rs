@@ -169,7 +169,7 @@ fn results_are_bound_to_the_nearest_open_call() {
 }
 
 #[test]
-fn what_a_draft_says_is_in_the_record() {
+fn fields_of_a_draft_are_in_the_record() {
     let repo = repo();
     let verbatim = tract_core::Blob::seal("{ \"role\": \"user\" }");
     let mut draft = Draft::user("hello").at(-5).priority(Priority::Important).message("greeting");
@@ -214,7 +214,7 @@ fn branches_are_created_forwarded_or_left_alone() {
 }
 
 #[test]
-fn what_belongs_to_the_conversation_is_a_document() {
+fn conversation_metadata_is_a_document() {
     let repo = repo();
     let meta = JsonText::new(r#"{"file":"a.jsonl","line":3}"#).expect("JSON");
     let mut conversation = ImportConversation::new("a b", vec![Draft::user("x")]).meta(meta);

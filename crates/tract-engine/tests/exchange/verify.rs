@@ -18,7 +18,7 @@ fn check(repo: &Repo) -> VerifyReport {
 }
 
 #[test]
-fn what_was_imported_is_clean() {
+fn an_import_verifies_clean() {
     let repo = repo();
     import_all(&repo, &recorded());
     let told = Arc::new(Mutex::new(Vec::new()));

@@ -147,7 +147,7 @@ fn edit_drops_verbatim() {
 }
 
 #[test]
-fn what_is_no_message_cannot_be_edited() {
+fn only_messages_can_be_edited() {
     let desk = Desk::new();
     let user = desk.user("a");
     let mark = desk.mark(user, Priority::Pinned);

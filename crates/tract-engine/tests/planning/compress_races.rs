@@ -119,7 +119,7 @@ fn a_message_of_another_task_is_not_hidden_by_a_summary_that_a_handler_was_asked
 }
 
 #[test]
-fn what_another_handle_had_written_before_is_summarized() {
+fn earlier_messages_of_another_handle_are_summarized() {
     let two = Two::memory();
     two.add(Draft::user("a"));
     // The first handle does not know of it yet.
@@ -225,7 +225,7 @@ fn messages_of_the_same_write_are_summarized_after_a_lost_race_too() {
 }
 
 #[test]
-fn what_is_deferred_by_hand_is_of_the_messages_of_that_moment() {
+fn a_deferred_summary_covers_the_messages_of_that_moment() {
     let two = Two::memory();
     two.add(Draft::user("a"));
     let asked = tract_engine::PendingRequest::Compress {

@@ -71,7 +71,7 @@ fn an_edit_that_was_reverted_meanwhile_is_not_edited_on() {
 }
 
 #[test]
-fn what_changes_nothing_that_a_message_says_keeps_no_edit_of_it_waiting() {
+fn a_change_of_priority_does_not_invalidate_a_deferred_edit() {
     let desk = Desk::new();
     let a = desk.user("a");
     let id = deferred(&desk, a, "a, deferred");

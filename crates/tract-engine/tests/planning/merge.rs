@@ -71,7 +71,7 @@ fn a_merge_commit_is_made_where_it_is_asked_for() {
 }
 
 #[test]
-fn what_one_side_changed_is_taken() {
+fn a_change_of_one_side_is_merged() {
     let (desk, side, [a, b, c]) = forked();
     desk.edit(a, "A");
     desk.user("ours");
@@ -262,7 +262,7 @@ fn criss_cross_is_conservative() {
     let back = again.edit(a, "a");
     assert_eq!(conflicts(&desk, &again), [(ConflictKind::Version, Some(a))]);
     assert!(back != left);
-    // And what says the same on both is no conflict, regardless of the bases.
+    // And what says the same on both is not a conflict, regardless of the bases.
     again.edit(a, "once");
     merge(&desk, &again);
     assert_eq!(desk.shown(), ["user: once", "assistant: b", "user: c", "user: d"]);
@@ -311,7 +311,7 @@ fn revert_of_a_commit_that_came_by_merge() {
 }
 
 #[test]
-fn what_a_merged_summary_hides_says_so() {
+fn a_message_hidden_by_a_merged_summary_names_it() {
     let (desk, side, [a, b, _]) = forked();
     desk.user("ours");
     let summary = side.compress(&[a, b], "ab");

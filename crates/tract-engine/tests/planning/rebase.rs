@@ -259,7 +259,7 @@ fn a_merge_on_the_branch_is_merged_again_with_its_resolutions() {
 }
 
 #[test]
-fn what_a_model_said_is_repeated_in_the_neutral_form() {
+fn model_messages_are_rebased_in_the_neutral_form() {
     let (desk, side, _) = forked();
     desk.user("main");
     let mut draft = Draft::assistant("signed");

@@ -285,7 +285,7 @@ fn large_contents_survive_a_lost_race() {
 }
 
 #[test]
-fn what_a_handle_believes_of_a_branch_is_checked() {
+fn an_assumed_head_is_checked() {
     let desk = Desk::new();
     let other = desk.cold();
     let parent = |id| block_on(desk.repo.require_commit(id)).unwrap().parent();

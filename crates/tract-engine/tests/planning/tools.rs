@@ -241,7 +241,7 @@ fn linking_twenty_tools_again_costs_little() {
 }
 
 #[test]
-fn what_is_too_large_is_refused_whole() {
+fn a_set_with_too_large_a_tool_is_refused() {
     let limits =
         Limits { blob_bytes: 2_000, schema_bytes: 200, toolset_tools: 3, tool_name_chars: 10 };
     let desk = Desk::with(RepoOptions::new().limits(limits));

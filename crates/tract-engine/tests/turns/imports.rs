@@ -95,7 +95,7 @@ fn said(text: &str) -> Draft {
 }
 
 #[test]
-fn what_follows_an_import_is_indexed() {
+fn commits_after_an_import_are_indexed() {
     let repo = repo(10);
     let first = conversation("talk", 9);
     let done = block_on(import(&repo, first, &ImportOptions::new())).unwrap();

@@ -76,7 +76,7 @@ fn after_is_exclusive_and_knows_the_line() {
 }
 
 #[test]
-fn what_lies_under_a_summary_is_found_when_asked_for() {
+fn summarized_turns_are_found_on_request() {
     let repo = repo(2);
     let call = add(&repo, Draft::assistant("").call("c1", "grep", "{}"));
     add(&repo, Draft::tool_result("c1", "1"));

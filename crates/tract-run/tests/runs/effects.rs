@@ -181,7 +181,7 @@ fn two_forks_at_once_after_one_approval_pay_once_and_both_know_it() {
 }
 
 #[test]
-fn what_was_paid_is_not_paid_again_after_any_number_of_undos() {
+fn an_effect_is_not_repeated_after_any_number_of_undos() {
     block_on(async {
         for undos in 1..6 {
             let (store, till) = (memory(), Arc::new(Till::default()));
@@ -285,7 +285,7 @@ impl Repair for Thousand {
 }
 
 #[test]
-fn what_a_person_reads_before_approving_is_what_runs_after_a_repair() {
+fn an_approved_repaired_call_runs_as_shown() {
     block_on(async {
         let (store, till) = (memory(), Arc::new(Till::default()));
         let says = Draft::assistant("").call("c1", "pay", r#"{"sum":"1"}"#);

@@ -102,7 +102,7 @@ fn approvals_that_cannot_be_read_let_nothing_run() {
 }
 
 #[test]
-fn what_was_approved_without_a_label_holds_for_servers_that_were_never_labeled() {
+fn an_approval_without_a_label_covers_unlabeled_servers() {
     block_on(async {
         let store = memory();
         let repo = repo_on(&store).await;

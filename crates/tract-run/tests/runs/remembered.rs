@@ -112,7 +112,7 @@ fn slices_live_on_the_branch() {
 }
 
 #[test]
-fn what_a_failed_call_changed_is_not_on_the_branch() {
+fn changes_of_a_failed_call_are_not_on_the_branch() {
     block_on(async {
         let store = memory();
         let repo = repo_on(&store).await;

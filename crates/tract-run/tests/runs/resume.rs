@@ -61,7 +61,7 @@ fn asks() -> Draft {
 }
 
 #[test]
-fn what_had_started_is_interrupted_and_what_had_not_is_not_executed() {
+fn started_calls_are_interrupted_and_others_not_executed() {
     block_on(async {
         let (store, world) = (memory(), Arc::new(World::default()));
         killed(&store, &world, asks()).await;
@@ -85,7 +85,7 @@ fn what_had_started_is_interrupted_and_what_had_not_is_not_executed() {
 }
 
 #[test]
-fn what_cannot_have_had_an_effect_may_run_again() {
+fn calls_without_an_effect_may_run_again() {
     block_on(async {
         let (store, world) = (memory(), Arc::new(World::default()));
         killed(&store, &world, asks()).await;
@@ -186,7 +186,7 @@ fn an_answer_that_a_handler_changed_or_refused_is_no_reason_to_act_again() {
 }
 
 #[test]
-fn what_was_compressed_away_since_is_not_done_again() {
+fn a_call_that_was_summarized_since_is_not_repeated() {
     block_on(async {
         let (store, world) = (memory(), Arc::new(World::default()));
         let repo = repo_on(&store).await;
@@ -234,7 +234,7 @@ fn a_fork_of_a_fork_knows_what_happened_before_both() {
 }
 
 #[test]
-fn what_was_started_on_another_branch_and_has_no_answer_is_not_run_again() {
+fn a_call_started_on_another_branch_is_not_run_again() {
     block_on(async {
         let (store, world) = (memory(), Arc::new(World::default()));
         killed(&store, &world, asks()).await;

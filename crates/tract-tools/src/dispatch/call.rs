@@ -307,7 +307,7 @@ pub(super) fn judge(call: &Call, ran: HandlerOutcome, bounds: Bounds, turn: &Tur
         }
         HandlerOutcome::TimedOut if bounds.is_own() => out_of_own_time(name, bounds),
         HandlerOutcome::TimedOut => {
-            out_of_time(call, ToolError::deadline_exceeded("the turn's time is over"))
+            out_of_time(call, ToolError::deadline_exceeded("the turn ran out of time"))
         }
         HandlerOutcome::Cancelled => {
             cancelled(call, ToolError::evaluation("the turn was cancelled"))

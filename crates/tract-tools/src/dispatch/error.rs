@@ -25,7 +25,7 @@ pub enum Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Deadline => f.write_str("its time is over"),
+            Self::Deadline => f.write_str("it ran out of time"),
             Self::Cancelled => f.write_str("it was cancelled"),
             Self::Budget(exceeded) => exceeded.fmt(f),
             Self::Tool => f.write_str("the tool ended it"),

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 ///
 /// # Behavior
 /// - Every call counts while its handler runs, one that runs alone in its turn too. A call that may
-///   not run yet waits, as long as its turn may take, until it is cancelled; waiting is no part of
+///   not run yet waits, as long as its turn may take, until it is cancelled; waiting is not part of
 ///   the time that its tool may take.
 /// - The call that waits longest comes next, among those whose tool is not at its own limit.
 /// - A handler that runs an agent of its own counts while that agent works: give the inner agent

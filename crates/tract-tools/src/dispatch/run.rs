@@ -499,7 +499,7 @@ impl<'a> Run<'a> {
 const NOT_TAKEN_IN: &str = "the tool's result could not be taken in, so what it did was undone";
 
 fn time_is_over(call: &Call) -> CallOutcome {
-    let text = "the call did not run: the turn's time is over";
+    let text = "the call did not run: the turn ran out of time";
     let verdict = CallOutcome::failed(Outcome::TimedOut, DispatchStage::Turn, text);
     verdict.ending(call, Cause::Deadline, ToolError::deadline_exceeded(text))
 }

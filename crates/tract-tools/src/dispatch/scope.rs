@@ -90,7 +90,7 @@ impl CallScope {
     fn publish(&self, event: Event) -> Result<(), ToolError> {
         let mut outbox = self.outbox();
         if !self.alive.load(Ordering::Acquire) {
-            return Err(ToolError::other("the call is over, so it cannot publish any more"));
+            return Err(ToolError::other("the call has ended and can no longer publish"));
         }
         if let Some(session) = &outbox.session {
             let taken = guarded(|| session.publish(&event));

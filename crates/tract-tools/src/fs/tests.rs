@@ -180,7 +180,7 @@ fn undoing_leaves_alone_what_others_did() {
 }
 
 #[test]
-fn what_a_killed_process_left_does_not_keep_files_from_being_written() {
+fn leftovers_of_a_killed_process_do_not_block_writes() {
     let directory = tempfile::tempdir().unwrap();
     for number in 0..3 {
         let left = format!(".tract-{}-{number}", std::process::id());
@@ -233,7 +233,7 @@ fn files_in_memory_have_limits() {
 }
 
 #[test]
-fn what_failed_does_not_come_back_when_a_later_writer_fails_too() {
+fn a_failed_write_does_not_return_when_a_later_one_fails() {
     let files = MemoryFs::of([("a", "before")]).unwrap();
     let (first, second) = (files.view().unwrap(), files.view().unwrap());
     let (of_first, of_second) = (first.snapshot().unwrap(), second.snapshot().unwrap());

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_nearly_json_is_given_up() {
+    fn text_far_from_json_is_refused() {
         for raw in ["{\"a\": \"x", "{'a': 'x", "{\"a\": 1", "{\"a\": [1, 2", "{\"a\": -"] {
             assert!(mend(raw).is_err(), "{raw}: a value that was cut off is not known");
         }

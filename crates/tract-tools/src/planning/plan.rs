@@ -150,7 +150,9 @@ pub enum PlanError {
     #[error("there is no plan: set one up with planning_setup_plan")]
     NoPlan,
     /// All its steps are done.
-    #[error("the plan is completed and changes no more: set up a new one with planning_setup_plan")]
+    #[error(
+        "the plan is completed and can no longer change: set up a new one with planning_setup_plan"
+    )]
     Completed,
     /// A text is empty, or nothing but white space.
     #[error("expected 1 to {TEXT_CHARACTERS} characters for {what}, found none")]

@@ -37,7 +37,7 @@ pub enum BindError {
         /// The type.
         type_name: &'static str,
     },
-    /// The value is no object.
+    /// The value is not an object.
     #[error("expected {type_name} to become a JSON object: {source}")]
     NoObject {
         /// The type.

@@ -57,7 +57,7 @@ pub struct ToolOverride {
 #[non_exhaustive]
 pub enum OverrideFault {
     /// There is nothing of this name.
-    #[error("there is no such section or tool any more")]
+    #[error("this section or tool no longer exists")]
     Unknown,
     /// What it replaces has changed since.
     #[error("it was written for {expected}, and the present one is {found}")]

@@ -192,7 +192,7 @@ impl RegistryBuilder {
     /// Checks everything and makes the registry.
     ///
     /// # Errors
-    /// [`RegistryError`] with all that is wrong: what is no definition, has no schema, a name twice
+    /// [`RegistryError`] with all that is wrong: what is not a definition, has no schema, a name twice
     /// or an id twice, and names of this program's own tools that providers refuse.
     pub fn build(self) -> Result<Registry, RegistryError> {
         let mut errors = Vec::new();

@@ -8,7 +8,7 @@ use tract_schema::{DefinitionError, SchemaError};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegisterError {
-    /// It is no definition.
+    /// It is not a definition.
     #[error("{}{source}", At(.place))]
     Definition {
         /// Which of those given, from 1.

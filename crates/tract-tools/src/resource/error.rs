@@ -27,7 +27,7 @@ pub enum ResourceError {
         path: Vec<&'static str>,
     },
     /// A resource that outlives calls needs one that does not.
-    #[error("{outer} outlives calls and needs {name}, which is made for each call")]
+    #[error("{outer} outlives calls and needs {name}, which is created for each call")]
     Captive {
         /// The one that outlives calls.
         outer: &'static str,
@@ -35,7 +35,7 @@ pub enum ResourceError {
         name: &'static str,
     },
     /// A resource that is made for each call was asked for outside of one.
-    #[error("{name} is made for each call, and none is running")]
+    #[error("{name} is created for each call, and no call is running")]
     NoCall {
         /// The type.
         name: &'static str,
@@ -49,7 +49,7 @@ pub enum ResourceError {
         source: BoxError,
     },
     /// A provider asked the resources rather than the scope that it was given.
-    #[error("a provider asked for {name} past the scope that it was given")]
+    #[error("a provider used {name} outside of its scope")]
     Reentrant {
         /// The type.
         name: &'static str,

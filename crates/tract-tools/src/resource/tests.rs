@@ -157,7 +157,7 @@ impl Snapshot for Number {
 }
 
 #[test]
-fn what_was_made_after_the_snapshot_goes_back_to_how_it_was_made() {
+fn resources_made_after_the_snapshot_are_reset() {
     let first = Arc::new(Number::default());
     let late = Arc::new(Number(StdMutex::new(5)));
     struct Late(Arc<Number>);

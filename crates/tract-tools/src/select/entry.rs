@@ -34,7 +34,7 @@ pub struct CatalogEntry {
     remote_says_destructive: bool,
 }
 
-/// Why a text is no tool of a catalog.
+/// Why a text is not a tool of a catalog.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EntryError {
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tool_is_refused_with_its_member() {
+    fn an_invalid_tool_is_refused_with_its_member() {
         let code = |text: &str| CatalogEntry::parse(text).expect_err(text).code();
         assert_eq!(code("[]"), "invalid_json");
         assert_eq!(code(r#"{"id":"a"}"#), "no_name");

@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_parameters_say_is_found_at_every_level() {
+    fn words_of_parameters_are_found_at_every_level() {
         let schema = r#"{"type":"object","title":"Trip","properties":{
             "city":{"type":"string","description":"Where to","enum":["Paris","Lyon"]},
             "stops":{"type":"array","items":{"anyOf":[{"properties":{"title":{"const":"via"}}}]}},

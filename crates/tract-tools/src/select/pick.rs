@@ -180,7 +180,7 @@ pub fn pick(input: &str, tools: &[CatalogEntry], options: &PickOptions) -> PickR
     PickReport { candidates, skipped_unsafe, timed_out: false }
 }
 
-/// Chooses as [`pick`] for an input that is no text: it is read as its JSON.
+/// Chooses as [`pick`] for an input that is not text: it is read as its JSON.
 ///
 /// # Errors
 /// When the input has no JSON form.

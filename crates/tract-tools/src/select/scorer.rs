@@ -15,7 +15,7 @@ pub struct SelectionDeadline {
 
 /// The time of a selection is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the time of the selection is over")]
+#[error("the selection ran out of time")]
 pub struct OutOfTime;
 
 impl SelectionDeadline {
@@ -64,7 +64,7 @@ pub struct Score {
 }
 
 impl Score {
-    /// Makes a score; what lies outside of 0 to 1, or is no number, is brought inside.
+    /// Makes a score; what lies outside of 0 to 1, or is not a number, is brought inside.
     pub fn new(value: f64, mut matches: Vec<WordMatch>) -> Self {
         let value = if value.is_nan() { 0.0 } else { value.clamp(0.0, 1.0) };
         matches.sort_by(|a, b| b.weight.total_cmp(&a.weight).then_with(|| a.word.cmp(&b.word)));

@@ -19,7 +19,7 @@ pub enum SessionError {
         source: serde_json::Error,
     },
     /// Another turn works on the session, and did not end while this one waited for it.
-    #[error("{by} works on this session")]
+    #[error("{by} is working on this session")]
     Held {
         /// The other turn.
         by: String,

@@ -176,7 +176,7 @@ where
     ReturnType::new()
 }
 
-/// What is found when a struct has no `run` of its own: a function that is no entry, so that the
+/// What is found when a struct has no `run` of its own: a function that is not an entry, so that the
 /// compiler says what is missing.
 pub trait Run: Sized {
     /// Is never called.

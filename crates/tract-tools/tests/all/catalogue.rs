@@ -88,7 +88,7 @@ fn every_broken_call_is_refused_where_it_was_broken() {
 }
 
 #[test]
-fn what_was_broken_as_text_is_mended_by_the_tolerant_profile_or_given_up_with_a_reason() {
+fn the_tolerant_profile_repairs_broken_text_or_gives_a_reason() {
     let registry = registry();
     let options = tract_tools::HydrateOptions::new().tolerant();
     let (mut mended, mut given_up) = (0, 0);

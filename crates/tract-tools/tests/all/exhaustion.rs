@@ -184,7 +184,7 @@ fn the_child_runs_one_case() {
 }
 
 #[test]
-fn what_asks_for_very_much_is_refused_in_little_memory() {
+fn an_excessive_request_is_refused_in_little_memory() {
     let mut wrong = Vec::new();
     for case in CASES {
         let output = Command::new(std::env::current_exe().unwrap())

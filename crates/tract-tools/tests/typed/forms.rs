@@ -201,7 +201,7 @@ fn a_context_comes_by_reference_or_value_or_not_at_all() {
 }
 
 #[test]
-fn what_a_function_returns_is_an_answer() {
+fn the_return_value_of_a_function_is_an_answer() {
     assert_eq!(answer(&Division, r#"{"a":1,"b":0}"#), "other: expected a divisor, found zero");
     assert!(Division.spec().parameters.contains("What is divided. It may be zero."));
     assert_eq!(answer(&Broken, "{}"), "other: disk is gone");

@@ -227,7 +227,7 @@ impl Setting {
     /// An agent as a fresh process has it.
     pub(crate) async fn agent(&self, life: &Arc<ProcessLife>) -> Agent {
         let (store, life) = (Arc::clone(&self.store), Arc::clone(life));
-        // What is made once is no part of a life.
+        // What is made once is not part of a life.
         repo_on(&store).await;
         let registry = self.registry(&life);
         let model = Heard { model: Arc::clone(&self.model), life: Arc::clone(&life) };

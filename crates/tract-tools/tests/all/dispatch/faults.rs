@@ -196,7 +196,7 @@ fn the_same_faults_of_a_parallel_call_fail_it_alone() {
 }
 
 #[test]
-fn what_cannot_be_put_back_ends_the_turn() {
+fn state_that_cannot_be_restored_ends_the_turn() {
     for fault in [Fault::Error, Fault::Panic] {
         let host = Host::new();
         let mut session = TestSession::new(&host);

@@ -58,7 +58,7 @@ fn a_model_reads_lists_writes_edits_and_removes() {
 }
 
 #[test]
-fn what_cannot_be_done_is_reported_with_the_way_out() {
+fn an_impossible_request_is_reported_with_the_way_out() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("a.txt"), "x y x").unwrap();
     std::fs::write(directory.path().join("raw"), [0xff, 0xfe]).unwrap();

@@ -107,7 +107,7 @@ fn a_promise_to_read_only_is_held_to_on_the_filesystem() {
     let calls = vec![Call::new("c1", "liar", "{}"), Call::new("c2", "liar", "{}")];
     let done = block_on(Dispatcher::new(Arc::new(registry)).run(calls, &host.turn(&session)));
     assert_eq!(outcomes(&done), [Outcome::Failed, Outcome::Failed]);
-    assert!(done.answers[0].text.contains("can only be read here"), "{}", done.answers[0].text);
+    assert!(done.answers[0].text.contains("is read-only here"), "{}", done.answers[0].text);
     assert_eq!(host.all_files()["readme.md"], b"hello");
 }
 

@@ -195,12 +195,12 @@ fn the_turns_own_time_ends_it_before_and_while_a_handler_runs() {
     let done = block_on(host.dispatcher().run(calls.clone(), &turn));
     assert_eq!(outcomes(&done), [Outcome::TimedOut, Outcome::NotExecuted]);
     assert_eq!(done.ended.unwrap().code(), "deadline_exceeded");
-    assert_eq!(done.answers[0].text, "tool \"act\" did not end: the turn's time is over");
+    assert_eq!(done.answers[0].text, "tool \"act\" did not end: the turn ran out of time");
 
     host.clock.advance(Duration::from_secs(1));
     let done = block_on(host.dispatcher().run(calls, &turn));
     assert_eq!(outcomes(&done), [Outcome::TimedOut, Outcome::NotExecuted]);
-    assert_eq!(done.answers[0].text, "the call did not run: the turn's time is over");
+    assert_eq!(done.answers[0].text, "the call did not run: the turn ran out of time");
     assert_eq!(done.answers[0].invoked.attempts, 0);
 }
 
