@@ -14,7 +14,7 @@ pub enum Error {
     #[error(transparent)]
     Engine(#[from] tract_engine::Error),
     /// Other writers kept moving the branches that the import moves; none was moved.
-    #[error("branches kept moving while the file was taken over")]
+    #[error("branches kept moving during the import")]
     KeptMoving,
 }
 

@@ -590,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_repositories_is_bounded() {
+    fn the_cache_of_repositories_is_bounded() {
         let runtime = runtime();
         let _within = runtime.enter();
         let link = linked("postgres://db/agents", &PostgresOptions::new());

@@ -177,6 +177,7 @@ impl State {
         }
         left.append(&mut self.ready);
         self.ready = left;
+        // All writers lock refs in this order, so two groups cannot wait for each other.
         group.sort_by(|one, other| one.0.cmp(&other.0));
         let (names, mut group): (Vec<_>, Vec<_>) = group.into_iter().unzip();
         match group.len() {
@@ -193,6 +194,7 @@ impl State {
                 if queue.waiting.is_empty() {
                     _ = self.refs.remove(name)
                 } else {
+                    // Behind the others, so that one busy ref does not starve them.
                     self.ready.push_back(name.clone())
                 }
             }
@@ -412,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waited_for_too_long_is_answered_and_not_sent() {
+    fn a_write_that_waited_too_long_is_answered_and_not_sent() {
         let mut state = State::default();
         let mut batch = batch("commit");
         let next = push(&mut batch, None, "late").id();

@@ -36,6 +36,7 @@ pub(crate) fn name_key(name: &str) -> i64 {
 fn parts<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> i64 {
     let mut digest = Sha256::new();
     for part in parts {
+        // The lengths keep `ab, c` and `a, bc` apart.
         digest.update((part.len() as u64).to_le_bytes());
         digest.update(part);
     }

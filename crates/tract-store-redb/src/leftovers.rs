@@ -73,7 +73,7 @@ mod tests {
     use crate::{RedbOptions, open};
 
     #[test]
-    fn what_killed_processes_began_to_make_is_removed_and_what_is_being_made_stays() {
+    fn leftovers_of_killed_processes_are_removed_and_files_in_use_stay() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agent.redb");
         let at = |name: &str| folder.path().join(name);

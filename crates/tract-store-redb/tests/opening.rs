@@ -86,7 +86,7 @@ fn no_file_is_no_store_and_none_is_made() {
 }
 
 #[test]
-fn what_is_no_store_is_left_as_it_is() {
+fn a_foreign_file_is_left_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let options = RedbOptions::new().create(true);
     let text = folder.path().join("notes.txt");
@@ -314,7 +314,7 @@ fn checking_changes_nothing() {
 }
 
 #[test]
-fn who_joins_a_group_sees_what_it_wrote_and_is_durable_with_it() {
+fn a_batch_that_joins_a_group_sees_its_writes_and_is_durable_with_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("agent.redb");
     let store = create(&path);

@@ -21,7 +21,7 @@ fn no_folder_is_no_store_and_none_is_made() {
 }
 
 #[test]
-fn what_is_no_store_is_left_as_it_is() {
+fn a_foreign_file_is_left_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let options = SledOptions::new().create(true);
     let file = folder.path().join("file");

@@ -12,6 +12,14 @@ pub(crate) const FORMAT: u32 = 1;
 pub(crate) const MAX_BYTES: usize = 999_000_000;
 
 /// All tables and indexes, by name. An opened file has exactly these.
+///
+/// - `id` of commits and blobs is a [`place`], so that a walk is a range of the primary key.
+/// - `h` is the first eight bytes of an object's id, which keeps the index small. Two objects can
+///   share it: readers hash what they find.
+/// - `ref_log_batch` has only `b1`, the half of a batch id that all batches of one command share, so
+///   one index serves the search for a batch and for a command.
+/// - `refs` is small and read by name alone, so it has no rowid.
+/// - STRICT: without it SQLite converts types silently, and a damaged value would read as a valid one.
 pub(crate) const TABLES: [(&str, &str); 9] = [
     (
         "blobs",

@@ -133,6 +133,8 @@ fn try_group(
 ) -> Result<Answers, GroupError> {
     let writing = WriteTransaction::begin(connection, OP).map_err(failed)?;
     let mut tx = Tx::new(connection, memory);
+    // Under the lock for writing: another process could sweep between this look and our writes, and
+    // a place that is remembered here would then point to nothing.
     tx.sweeps = sweep::forget(connection, OP, memory).map_err(failed)?;
     let mut answers = Vec::with_capacity(group.len());
     tx.write_all(group, joining.is_some(), &mut answers)?;
@@ -141,6 +143,7 @@ fn try_group(
         if joined.is_empty() {
             break;
         }
+        // Counted before they are written: when the transaction fails, each caller gets the error.
         *callers += joined.len();
         tx.write_all(&joined, true, &mut answers)?;
     }
@@ -148,10 +151,13 @@ fn try_group(
     writing.commit(OP).map_err(|mut error| {
         let in_doubt = crate::error::is_io(&error);
         if in_doubt {
+            // The log may have been written and not flushed. Whether a later flush would succeed
+            // says nothing about these pages, so the store stops instead of trying again.
             error.kind = StoreErrorKind::Unknown;
         }
         (error, in_doubt)
     })?;
+    // Only now: places of a transaction that was rolled back are given out again.
     fresh.remember(memory);
     Ok(answers)
 }
@@ -392,7 +398,7 @@ fn check_sizes(batch: &Batch, records: &[Vec<u8>]) -> StoreResult<()> {
     let sizes = blobs.chain(derived).chain(toolsets).chain(records.iter().map(Vec::len));
     match sizes.max() {
         Some(size) if size > MAX_BYTES => {
-            let message = format!("an object of {size} bytes where {MAX_BYTES} are the most");
+            let message = format!("object too large: {size} bytes (limit {MAX_BYTES})");
             Err(new(StoreErrorKind::TooLarge, OP, message))
         }
         _ => Ok(()),

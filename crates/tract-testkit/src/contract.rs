@@ -29,7 +29,7 @@ macro_rules! __contract {
                 blob_of_0_bytes "a blob may be empty"
                 blob_of_16_mib "a blob may be large"
                 blob_of_any_bytes "a blob is any bytes"
-                wrong_hint_costs_no_truth "a wrong hint costs time, never truth"
+                wrong_hint_costs_no_truth "a wrong hint makes a read slower, never wrong"
                 toolsets_answer_each_id_in_order "one answer per id, in order; `None` for what is not stored"
                 toolset_keeps_order_and_repeats "a toolset keeps order and repeats"
                 empty_toolset_is_a_toolset "the empty toolset is one"

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_is_noticed() {
+    fn a_lost_write_is_noticed() {
         let repo = RepoName::default();
         let (store, mut told, ids) = filled();
         assert_eq!(told.judge(&store, &repo), Ok(()));

@@ -41,20 +41,20 @@ pub struct Call {
 ///
 /// ```
 /// use tract_core::RefName;
-/// use tract_testkit::linear::{Action, Recorder, check};
-/// let recorder = Recorder::default();
+/// use tract_testkit::linear::{Action, CallRecorder, check};
+/// let recorder = CallRecorder::default();
 /// let name = RefName::branch("main")?;
 /// recorder.record(&name, || (Action::Read(None), ()));
 /// check(&recorder.calls()).expect("a branch that was never made is not there");
 /// # Ok::<(), tract_core::BadName>(())
 /// ```
 #[derive(Debug, Default)]
-pub struct Recorder {
+pub struct CallRecorder {
     clock: AtomicU64,
     calls: Mutex<Vec<Call>>,
 }
 
-impl Recorder {
+impl CallRecorder {
     /// Makes a call and takes down what it did.
     pub fn record<T>(&self, name: &RefName, call: impl FnOnce() -> (Action, T)) -> T {
         let called = self.clock.fetch_add(1, Ordering::SeqCst);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_have_happened_passes() {
+    fn a_possible_order_passes() {
         let histories = [
             vec![moved((0, 1), 0, 1, Some(true)), read((2, 3), 1)],
             // Two at once, of which one wins; the reader between them may see either.
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_have_happened_is_named() {
+    fn an_impossible_order_is_named() {
         let histories = [
             // A lost update: both won.
             vec![moved((0, 5), 0, 1, Some(true)), moved((1, 6), 0, 2, Some(true))],

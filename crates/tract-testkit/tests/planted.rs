@@ -227,7 +227,7 @@ fn damage_that_is_swallowed_is_caught_by_flipped_bytes() {
 }
 
 #[test]
-fn what_the_api_names_is_exported() {
+fn dependencies_of_the_api_are_exported() {
     use tract_testkit::proptest::prelude::Strategy;
     use tract_testkit::proptest_state_machine::ReferenceStateMachine;
     fn names<M: ReferenceStateMachine, S: Strategy>() {}

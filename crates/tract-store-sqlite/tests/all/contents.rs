@@ -197,7 +197,7 @@ fn a_refused_batch_leaves_no_trace_next_to_its_neighbors() {
 }
 
 #[test]
-fn who_joins_a_group_sees_what_it_wrote_and_is_durable_with_it() {
+fn a_batch_that_joins_a_group_sees_its_writes_and_is_durable_with_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("agent.db");
     let store = create(&path);

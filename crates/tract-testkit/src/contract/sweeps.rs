@@ -51,7 +51,7 @@ async fn swept(store: &dyn Store, repo: &RepoName, objects: Vec<ObjectId>) -> St
     Ok(())
 }
 
-/// Deletes a branch, and gives the commits that nothing leads to now.
+/// Deletes a branch, and returns the commits that are unreachable now.
 async fn abandoned(
     store: &dyn Store,
     repo: &RepoName,
