@@ -82,29 +82,29 @@ pub(crate) struct Global {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Make a store, or a repository in one.
+    /// Create a store, or a repository in one.
     Init(verb::init::Init),
     /// Show the branch, its head, messages, tools, open calls.
     Status,
     /// List commits, newest first.
     Log(verb::log::Log),
-    /// Print a conversation as a person reads it.
+    /// Print the conversation as plain text.
     Cat(verb::cat::Cat),
-    /// Show one commit: what it says and what it changed.
+    /// Show the content and the changes of one commit.
     Show(verb::show::Show),
     /// Search messages, tool calls, results and definitions.
     Grep(verb::grep::Grep),
-    /// Show who made each message of a context what it is.
+    /// Show which commits shaped each message of a context.
     Blame(verb::blame::Blame),
-    /// Show what summaries hid that nothing says again.
+    /// Show details that summaries left out.
     Lost(verb::lost::Lost),
     /// Compare the messages and tools of two revisions.
     Diff(verb::diff::Diff),
-    /// List, make, rename or delete branches.
+    /// List, create, rename or delete branches.
     Branch(verb::branch::Branch),
     /// Switch to another branch.
     Checkout(verb::checkout::Checkout),
-    /// List, make or delete tags; a tag never moves.
+    /// List, create or delete tags; a tag never moves.
     Tag(verb::tag::Tag),
     /// Record a message.
     Commit(Box<verb::commit::Commit>),
@@ -114,7 +114,7 @@ pub(crate) enum Command {
     /// Let a model continue from here and record its answer.
     #[cfg(feature = "http")]
     Generate(verb::ask::Generate),
-    /// Let a model work on a task with tools, recorded.
+    /// Let a model work on a task with tools.
     #[cfg(feature = "run")]
     Run(Box<verb::run::Run>),
     /// Run a recorded conversation again and compare.
@@ -128,11 +128,11 @@ pub(crate) enum Command {
     Revert(verb::revert::Revert),
     /// Merge another branch into this one.
     Merge(verb::merge::Merge),
-    /// Repeat commits of other branches on this one.
+    /// Copy commits of other branches onto this one.
     CherryPick(verb::rebase::CherryPick),
-    /// Repeat the commits of a branch on top of another revision.
+    /// Reapply the commits of a branch on another revision.
     Rebase(verb::rebase::Rebase),
-    /// Leave commits of this branch out of its history.
+    /// Remove commits from the history of this branch.
     Drop(verb::rebase::Drop),
     /// Insert a message between two turns of this branch.
     Insert(verb::rebase::Insert),
@@ -140,17 +140,17 @@ pub(crate) enum Command {
     Reset(verb::rebase::Reset),
     /// Replace messages with one summary.
     Compress(verb::compress::Compress),
-    /// Show the original of a message that was changed.
+    /// Show the original of a changed message.
     Expand(verb::expand::Expand),
     /// List and decide pending approvals.
     Pending(verb::pending::Pending),
     /// Set which tool results are summarized automatically.
     Summarization(verb::summarization::Summarization),
-    /// Run a stream of operations, one JSON object a line.
+    /// Run a stream of operations, one JSON object per line.
     Apply(verb::apply::Apply),
-    /// Import recorded conversations, a branch for each.
+    /// Import recorded conversations, one branch each.
     Import(verb::import::Import),
-    /// Write everything as a stream that `apply` reads.
+    /// Write the repository as a stream that `apply` reads.
     Export(verb::export::Export),
     /// List the repositories of the store.
     Repos,
@@ -170,32 +170,32 @@ pub(crate) enum Command {
     /// List, import and call the tools of an MCP server.
     #[cfg(feature = "mcp")]
     Mcp(verb::mcp::Mcp),
-    /// Choose the tools of a catalog that fit a query.
+    /// Find the tools of a catalog that match a query.
     Select(verb::select::Select),
     /// List tool turns: calls with their results.
     Turns(verb::turns::Turns),
     /// Summarize the results of tool calls, one by one.
     CompressToolCalls(verb::compress_tool_calls::CompressToolCalls),
-    /// Hash everything again and check that it fits together.
+    /// Check every object's hash and every link.
     Verify(verb::verify::Verify),
-    /// Delete what nothing leads to, and give the space back.
+    /// Delete unreachable objects and free their space.
     Gc(verb::gc::Gc),
     /// Count the objects and bytes of the repository.
     Stats,
     /// Undo the last command on this branch, or --redo it.
     Undo(verb::undo::Undo),
-    /// Write completions for a shell.
+    /// Print the completion script for a shell.
     Completions(verb::completions::Completions),
     /// Write the manual pages into a folder.
     #[command(hide = true)]
     Man(verb::man::Man),
-    /// Show what tract does, in a store of its own.
+    /// Run a guided demo in a new store.
     Demo(verb::demo::Demo),
 }
 
 impl Command {
-    /// Whether it writes: then what it wrote is put in order before the process ends. A command
-    /// that only looks must not wait for another process that is writing.
+    /// Returns whether the command writes. Only then is the store closed in order before the process
+    /// ends: a read-only command must not wait for another process that is writing.
     pub(crate) fn writes(&self) -> bool {
         match self {
             Self::Status

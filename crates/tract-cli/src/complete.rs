@@ -97,7 +97,7 @@ fn forms(typed: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 /// Offers names of the store that the command line is about. Without one, and when it fails, there
-/// is nothing to offer: a shell is no place for errors.
+/// is nothing to offer: a shell is not the place for errors.
 fn from_store<F>(typed: &OsStr, names: impl FnOnce(Tract) -> F) -> Vec<CompletionCandidate>
 where
     F: Future<Output = tract::Result<Vec<String>>>,

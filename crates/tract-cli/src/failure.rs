@@ -78,8 +78,9 @@ impl Failure {
     /// There is no store to work on.
     pub(crate) fn no_store(folder: &Path) -> Self {
         let folder = folder.display();
-        Self::new(STORE, "no_store", format!("no store in {folder} or above it"))
-            .note("`tract init` makes one here; `--store sqlite:PATH` or TRACT_STORE names another")
+        Self::new(STORE, "no_store", format!("no store in {folder} or above it")).note(
+            "`tract init` creates one here; `--store sqlite:PATH` or TRACT_STORE names another",
+        )
     }
 
     /// A file named on the command line cannot be read or written.

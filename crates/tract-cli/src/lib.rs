@@ -80,7 +80,7 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Err
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
-/// Answers a command line that is no command, or that asks for help.
+/// Answers a command line that is not a command, or that asks for help.
 fn refused(error: &clap::Error) -> ExitCode {
     let asks_for_help = !error.use_stderr();
     let json = std::env::args_os().any(|argument| argument == "--json");

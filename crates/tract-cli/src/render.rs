@@ -86,7 +86,7 @@ pub(crate) async fn described(tract: &Tract, commit: &Commit) -> Outcome<LogLine
     Ok(lines.into_iter().next().expect("one commit gives one line"))
 }
 
-/// A bar on stderr; nothing where that is no terminal.
+/// A bar on stderr; nothing where that is not a terminal.
 pub(crate) fn progress(what: &'static str, things: &'static str) -> ProgressBar {
     let template = format!("{what} {{wide_bar}} {{human_pos}}/{{human_len}} {things}");
     let bar = ProgressBar::new(0);
@@ -97,7 +97,7 @@ pub(crate) fn progress(what: &'static str, things: &'static str) -> ProgressBar 
     bar
 }
 
-/// A count on stderr, where how much there is to do is not known; nothing where that is no terminal.
+/// A count on stderr, where how much there is to do is not known; nothing where that is not a terminal.
 pub(crate) fn counter(what: &'static str, things: &'static str) -> ProgressBar {
     let bar = ProgressBar::no_length();
     if let Ok(style) = ProgressStyle::with_template(&format!("{what} {{human_pos}} {things}")) {

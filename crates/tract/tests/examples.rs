@@ -92,7 +92,7 @@ const SERVES: &str = "TRACT_EXAMPLE_SERVES";
 #[test]
 fn the_server_serves() {
     if std::env::var_os(SERVES).is_some() {
-        // What is on the line already is no message.
+        // What is on the line already is not a message.
         println!();
         mcp_agent::serve().expect("it serves");
     }

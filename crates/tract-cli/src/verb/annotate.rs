@@ -21,7 +21,7 @@ Examples:
   tract annotate 'HEAD#2' 'HEAD#3' --priority skip --reason \"small talk\"
   tract annotate 0a4f7712 --priority pinned")]
 pub(crate) struct Annotate {
-    /// The messages: any version of each.
+    /// The messages, by any of their versions.
     #[arg(value_name = "REV", required = true)]
     targets: Vec<String>,
     /// The new priority.
@@ -30,7 +30,7 @@ pub(crate) struct Annotate {
     /// Record this reason.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Tell summaries what to keep of them.
+    /// With `important`: what summaries must keep, as a JSON object.
     #[arg(long, value_name = "JSON", value_parser = input::json_value)]
     retention: Option<JsonText>,
     #[command(flatten)]

@@ -16,7 +16,7 @@ use crate::out::Output;
 use crate::render::{self, count, number, short};
 use crate::style::{BAD, DIM, REF, Styled, WARN};
 
-/// Run a stream of operations, one JSON object a line.
+/// Run a stream of operations, one JSON object per line.
 ///
 /// A refused line changes nothing and ends the run; the lines before it are kept.
 #[derive(Debug, Args)]
@@ -39,15 +39,15 @@ pub(crate) struct Apply {
     /// Continue after a refused line.
     #[arg(long, conflicts_with = "atomic")]
     keep_going: bool,
-    /// All lines in one durable write, or none.
+    /// Write all lines in one durable batch, or none.
     #[arg(long, conflicts_with = "batch")]
     atomic: bool,
-    /// Take approvals of tools, policies, pending operations and decisions from the stream too.
+    /// Also apply lines with approvals of tools, policies, pending operations and decisions.
     ///
-    /// Without it such lines are refused, and the others are carried out.
+    /// Without this flag these lines are refused and the others are applied.
     #[arg(long)]
     trust: bool,
-    /// Write N lines at once, waiting for them [default: the lines that arrive together]
+    /// Wait for N lines and write them together [default: the lines that arrive together]
     #[arg(long, value_name = "N")]
     batch: Option<usize>,
 }

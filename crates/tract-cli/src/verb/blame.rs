@@ -12,18 +12,18 @@ use crate::out::Output;
 use crate::render;
 use crate::style::{self, BOLD, DIM, ID, Styled};
 
-/// Show which commits made each message of a context what it is.
+/// Show which commits shaped each message of a context.
 ///
-/// For each message: the commits that added, edited, marked or summarized it, oldest first, and who
-/// asked for each: a person, a model, a tool, a hook, an import.
+/// Lists, for each message, the commits that added, edited, prioritized or summarized it, oldest
+/// first, and the author of each: a person, a model, a tool, a hook or an import.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   tract blame                                the context of this branch
-  tract blame 'main~5' --json                one message a line
-  tract log --slot 'main#3'                  the commits that concern one message, as a log")]
+  tract blame 'main~5' --json                one message per line
+  tract log --slot 'main#3'                  the commits of one message, as a log")]
 pub(crate) struct Blame {
-    /// Which context.
+    /// The revision.
     #[arg(value_name = "REV", default_value = "HEAD")]
     revision: String,
 }

@@ -13,18 +13,18 @@ use crate::failure::Outcome;
 use crate::render;
 use crate::style::{DIM, ID, REF, Styled};
 
-/// List, make, rename or delete branches.
+/// List, create, rename or delete branches.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   tract branch                               all branches, with their heads
-  tract branch --list 'tau-*' --sort date    those of a pattern, the newest first
-  tract branch terse                         made at HEAD, which stays where it is
-  tract branch terse --from 'main#20'        made at the 20th message of main
-  tract branch -m terse brief                renamed
-  tract branch --delete terse draft          the commits stay")]
+  tract branch --list 'tau-*' --sort date    matching branches, newest first
+  tract branch terse                         create at HEAD, without switching to it
+  tract branch terse --from 'main#20'        create at the 20th message of main
+  tract branch -m terse brief                rename
+  tract branch --delete terse draft          delete two branches; their commits stay")]
 pub(crate) struct Branch {
-    /// Make a branch of this name.
+    /// Create a branch with this name.
     name: Option<String>,
     /// Start the new branch here [default: HEAD]
     #[arg(long, value_name = "REV", requires = "name")]
@@ -32,10 +32,10 @@ pub(crate) struct Branch {
     /// Switch to the new branch.
     #[arg(long, short, requires = "name")]
     checkout: bool,
-    /// List only branches of these patterns; `*` is any text, `?` any character.
+    /// List only branches that match these patterns; `*` matches any text, `?` any character.
     #[arg(long, short, value_name = "PATTERN", num_args = 1.., conflicts_with = "name")]
     list: Vec<String>,
-    /// Order of the list.
+    /// Sort order of the list.
     #[arg(long, value_enum, default_value = "name", conflicts_with = "name")]
     sort: Order,
     /// Rename a branch: OLD NEW, or NEW alone for the current branch.
@@ -51,7 +51,7 @@ pub(crate) struct Branch {
 enum Order {
     /// By name
     Name,
-    /// By the time of the head, newest first; heads without a time come last
+    /// By time of the head, newest first; heads without a time come last
     Date,
 }
 

@@ -15,25 +15,25 @@ use crate::out::Output;
 use crate::render::{self, count, number};
 use crate::style::{self, BAD, BOLD, DIM, ID, Styled};
 
-/// Print a conversation as a person reads it: the context at a revision, oldest message first.
+/// Print the conversation as plain text: the context at a revision, oldest message first.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   tract cat                                  the conversation on this branch
   tract cat 'main~3' -n 5                    its last five messages, three commits back
   tract cat --role user --role assistant     without tool results and instructions
-  tract cat --json                           one message a line")]
+  tract cat --json                           one message per line")]
 pub(crate) struct Cat {
-    /// Where to read.
+    /// The revision.
     #[arg(value_name = "REV", default_value = "HEAD")]
     revision: String,
-    /// Print at most this many messages, the last ones [default: all]
+    /// Print only the last N messages [default: all]
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<usize>,
-    /// Only messages of this role; may be given several times.
+    /// Print only messages of this role; may be given several times.
     #[arg(long, value_enum)]
     role: Vec<RoleWord>,
-    /// Only messages that call this tool, and its results.
+    /// Print only calls of this tool and their results.
     #[arg(long, value_name = "TOOL")]
     tool: Option<String>,
 }

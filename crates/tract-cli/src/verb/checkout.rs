@@ -15,13 +15,13 @@ use crate::style::{ID, REF, Styled};
 #[command(after_help = "\
 Examples:
   tract checkout terse
-  tract checkout -                           the branch before this one
-  tract checkout -b again 'main~3'           made first, three commits back")]
+  tract checkout -                           the previous branch
+  tract checkout -b again 'main~3'           a new branch, three commits back")]
 pub(crate) struct Checkout {
-    /// The branch; `-` is the one that was checked out before.
+    /// The branch; `-` is the previous one.
     #[arg(value_name = "BRANCH")]
     name: String,
-    /// Make the branch first.
+    /// Create the branch first.
     #[arg(short = 'b', long = "create")]
     create: bool,
     /// Start the new branch here [default: HEAD]

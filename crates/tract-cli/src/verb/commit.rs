@@ -35,7 +35,7 @@ pub(crate) struct Commit {
     /// Name the tool that answered.
     #[arg(long, value_name = "TOOL", requires = "call_id")]
     name: Option<String>,
-    /// Mark the result as an error of the tool.
+    /// Mark the result as a tool error.
     #[arg(long, requires = "call_id")]
     error: bool,
     /// Set the priority.
@@ -44,8 +44,8 @@ pub(crate) struct Commit {
     /// Record model and parameters: a JSON object.
     #[arg(long, value_name = "JSON", value_parser = input::json_value)]
     config: Option<JsonText>,
-    /// Use these tools for this commit: a file with a JSON list of schemas. The next commit uses those of
-    /// `tools set` again; if none were ever set, these stay in force.
+    /// Use these tools for this commit: a file with a JSON list of schemas. The next commit uses the
+    /// tools of `tools set` again; if none were ever set, these stay in force.
     #[arg(long, value_name = "FILE")]
     tools: Option<PathBuf>,
     #[command(flatten)]
@@ -69,7 +69,7 @@ pub(crate) enum PriorityWord {
     Skip,
     /// In the context
     Normal,
-    /// In the context; summaries keep what it asks for
+    /// In the context; summaries must keep what `annotate --retention` names
     Important,
     /// In the context, and never summarized
     Pinned,

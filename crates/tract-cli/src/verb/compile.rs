@@ -26,14 +26,14 @@ pub(crate) struct Compile {
     /// Compile this revision.
     #[arg(value_name = "REV", default_value = "HEAD")]
     revision: String,
-    /// Write this form: openai, openai-params, responses-params, anthropic, anthropic-params,
+    /// The request format: openai, openai-params, responses-params, anthropic, anthropic-params,
     /// ollama-params, gemini-params, messages.
     #[arg(long, value_name = "FORM", default_value = "messages", value_parser = form)]
     to: Form,
-    /// Compile the history as it was at this time.
+    /// Compile the branch as it was at this time.
     #[arg(long, value_name = "TIME", value_parser = input::time)]
     at: Option<i64>,
-    /// What to do with calls without answers, and answers without calls.
+    /// How to treat calls without results and results without calls.
     #[arg(long, value_enum)]
     pairing: Option<PairingWord>,
     /// Set a key of the body; may be given several times.

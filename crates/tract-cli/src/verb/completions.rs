@@ -7,7 +7,7 @@ use crate::complete;
 use crate::context::Context;
 use crate::failure::Outcome;
 
-/// Write the script by which a shell completes verbs, flags, branches, revisions, tools and forms.
+/// Print the script with which a shell completes verbs, flags, branches, revisions, tools and forms.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -15,7 +15,7 @@ Examples:
   tract completions zsh  > ~/.zfunc/_tract
   tract completions fish > ~/.config/fish/completions/tract.fish")]
 pub(crate) struct Completions {
-    /// The shell that the script is for.
+    /// The shell.
     shell: Shell,
 }
 

@@ -21,7 +21,7 @@ Examples:
   tract compress --from 'HEAD#4' --to 'HEAD#12' --content \"Three reservations were looked up.\"
   tract compress 'HEAD#2' 'HEAD#3' --content - < summary.txt")]
 pub(crate) struct Compress {
-    /// The messages, if they are not a range.
+    /// The messages to replace; omit them to give a range.
     #[arg(value_name = "REV", conflicts_with_all = ["from", "to"])]
     targets: Vec<String>,
     /// The first message of a range [default: the first one]

@@ -14,9 +14,9 @@ use crate::style::{DIM, Styled};
 
 /// Summarize the results of tool calls, one by one.
 ///
-/// Each summary is an edit of its result, all of them one durable write: which call a result answers,
-/// and whether the tool failed, stays, and `tract revert` brings a result back. A result without a
-/// summary that does stays as it is.
+/// Each summary is an edit of its result, and all edits are one durable write. The call that a result
+/// answers and its error flag stay, and `tract revert` restores a result. A result stays unchanged if
+/// no usable summary is written.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -24,30 +24,30 @@ Examples:
   tract compress-tool-calls --name grep --model openai/gpt-5.5 --instructions 'keep file names'
   tract compress-tool-calls 3f9a21c4 --summarizer ./shorten.sh     of this turn, or this result")]
 pub(crate) struct CompressToolCalls {
-    /// Exactly these results, or all results of a message with calls [default: all of the branch]
+    /// The results, or messages with calls for all of their results [default: all of the branch]
     #[arg(value_name = "REV", conflicts_with_all = ["name", "after"])]
     targets: Vec<String>,
-    /// Only turns with a call of this tool; may be given several times.
+    /// Summarize only turns with a call of this tool; may be given several times.
     #[arg(long, value_name = "TOOL")]
     name: Vec<String>,
-    /// Only turns after this commit of the branch.
+    /// Summarize only turns after this commit.
     #[arg(long, value_name = "REV")]
     after: Option<String>,
-    /// What has to be kept.
+    /// What the summaries must keep.
     #[arg(long, value_name = "TEXT")]
     instructions: Option<String>,
-    /// How long each summary should be, in tokens.
+    /// Target length of each summary, in tokens.
     #[arg(long, value_name = "TOKENS")]
     target: Option<u64>,
-    /// A pattern whose matches every summary must contain; may be given several times.
+    /// Every summary must contain all matches of this pattern; may be given several times.
     #[arg(long, value_name = "REGEX")]
     keep: Vec<String>,
-    /// The model that writes the summaries where --summarizer names no program: openai/NAME,
+    /// The model that writes the summaries, unless --summarizer names a program: openai/NAME,
     /// responses/NAME, anthropic/NAME, ollama/NAME or gemini/NAME.
     #[cfg(feature = "http")]
     #[arg(long, value_name = "PROVIDER/NAME", env = "TRACT_MODEL", hide_env_values = true)]
     model: Option<String>,
-    /// Base URL of a server with the provider's API.
+    /// Base URL of an API-compatible server.
     #[cfg(feature = "http")]
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,

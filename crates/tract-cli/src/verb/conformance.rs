@@ -18,21 +18,22 @@ use crate::style::{BAD, DIM, GOOD, Styled};
 /// Test a store's engine against the store contract.
 ///
 /// Every case runs on a new, empty store of that engine: in a temporary folder next to the
-/// file that the url names, or in a schema of its own in the database. What the url itself names is
-/// not opened and not changed.
+/// file that the URL names, or in a new schema of the database. The store at the URL itself is
+/// neither opened nor changed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exit code 1 when a promise is broken. What a store does not claim is named, not skipped in silence.
-A case takes a schema of the name tract_conformance_… in a database; drop them when you are done.
+Exits with 1 when a promise is broken. Cases that need a capability which the store does not claim
+are listed.
+In a database each case uses a schema named tract_conformance_…; drop these when you are done.
 Examples:
   tract --store sqlite:agent.db conformance
   tract --store redb:/mnt/disk/x.redb conformance --json
   tract --store sqlite:x.db conformance --only walk")]
 pub(crate) struct Conformance {
-    /// Only cases whose name contains this.
+    /// Run only the cases with this text in their names.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Let writes go through the store's own thread, as the library does by default.
+    /// Write through the store's own thread, as the library does by default.
     #[arg(long)]
     thread: bool,
 }

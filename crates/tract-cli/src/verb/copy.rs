@@ -18,27 +18,27 @@ use crate::style::{BAD, GOOD, REF, Styled, WARN};
 
 /// Copy a repository from one store to another, of any engine.
 ///
-/// Ids stay what they are. What is there already is not copied again, so copying again continues a
-/// copy that was cut short, or brings what is new.
+/// Ids do not change. Only missing objects are copied, so copying again continues an interrupted
+/// copy, or brings new commits.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Afterwards everything in the target is hashed and checked again. A branch that went its own way in
-the target is left alone and said to be diverged; exit code 1 then, or when the check finds damage.
+The target is verified afterwards. A branch that has diverged in the target is reported and left
+unchanged. Exits with 1 if a branch has diverged or the target is damaged.
 Examples:
   tract copy --to redb:agent.redb
   tract copy --from sqlite:agent.db --to postgres://db/agents --all-repos
   tract copy --from sqlite:agent.db --to sqlite:part.db --branch main --branch draft")]
 pub(crate) struct Copy {
-    /// The store to copy from [default: the one that --store names, or that is found]
+    /// The store to copy from [default: that of --store]
     #[arg(long, value_name = "URL")]
     from: Option<String>,
-    /// The store to copy to; made when it is missing.
+    /// The store to copy to; created if it does not exist.
     #[arg(long, value_name = "URL")]
     to: String,
-    /// Only this branch; may be given several times.
+    /// Copy only this branch; may be given several times.
     #[arg(long, value_name = "BRANCH", conflicts_with = "all_repos")]
     branch: Vec<String>,
-    /// Every repository of the store.
+    /// Copy every repository of the store.
     #[arg(long)]
     all_repos: bool,
 }
@@ -177,7 +177,7 @@ fn print(context: &mut Context<'_>, report: &CopyReport, check: &VerifyReport) -
         render::number(reused as u64),
     ))?;
     if !check.clean {
-        context.out.say("  note: tract verify names what is damaged in the target");
+        context.out.say("  note: tract verify lists the damage in the target");
     }
     if report.diverged() {
         context.out.say("  note: a diverged branch has other commits in the target; rename one of the two and copy again");

@@ -13,11 +13,11 @@ use crate::failure::{Failure, Outcome};
 use crate::style::{BOLD, DIM, GOOD, Styled};
 use crate::verb;
 
-/// Show what tract does, on conversations of a bicycle workshop, in a store of its own.
+/// Run a guided demo on conversations of a bicycle workshop, in a new store.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The store is tract-demo/tract.db (or the next free tract-demo-2, …), or what --store names.
-Everything that it shows are commands that you can type.")]
+You can type every command that it shows.")]
 pub(crate) struct Demo {}
 
 const CONVERSATIONS: &str = include_str!("../../demo/conversations.jsonl");
@@ -38,7 +38,7 @@ struct Chapter {
 /// Times are stated, so that the ids come out alike wherever the demo runs.
 const CHAPTERS: &[Chapter] = &[
     Chapter {
-        says: "Conversations go in: a branch for each, and what they begin with alike is stored once.",
+        says: "Import conversations: one branch each; a common beginning is stored once.",
         commands: &[
             "import|{folder}conversations.jsonl",
             "import|{folder}anthropic.json",
@@ -46,21 +46,21 @@ const CHAPTERS: &[Chapter] = &[
         ],
     },
     Chapter {
-        says: "Fork where the customer asks what was saved, and ask in other words.",
+        says: "Fork at the customer's question about savings, and rephrase it.",
         commands: &[
             "branch|terse|--from|workshop-cargo-bike#33|--checkout",
             "edit|HEAD#33|What do I save? One sentence.|--at|2026-01-31T09:30:01Z",
         ],
     },
     Chapter {
-        says: "Leave small talk out, and put one summary in the place of thirteen messages.",
+        says: "Leave small talk out, and replace thirteen messages with one summary.",
         commands: &[
             "annotate|HEAD#3|--priority|skip|--reason|small talk|--at|2026-01-31T09:30:02Z",
             "compress|--from|HEAD#4|--to|HEAD#16|--content|{summary}|--at|2026-01-31T09:30:03Z",
         ],
     },
     Chapter {
-        says: "Other tools from here on; then an answer, undone, and a better one.",
+        says: "Change the tools, record an answer, undo it, and record a better one.",
         commands: &[
             "tools|set|{folder}tools.json|--at|2026-01-31T09:30:04Z",
             "commit|assistant|You save 505 kr.|--at|2026-01-31T09:30:05Z",
@@ -69,15 +69,15 @@ const CHAPTERS: &[Chapter] = &[
         ],
     },
     Chapter {
-        says: "What there is now: two branches, and where they part.",
+        says: "Show both branches and where they fork.",
         commands: &["log|--graph|--limit|12|workshop-cargo-bike|terse", "status"],
     },
     Chapter {
-        says: "Which tools differ, and what that does to the provider's prompt cache.",
+        says: "Compare the tools, and see the effect on the provider's prompt cache.",
         commands: &["tools|diff|workshop-cargo-bike|terse", "why-miss|workshop-cargo-bike|terse"],
     },
     Chapter {
-        says: "The requests that providers accept, ready to send.",
+        says: "Compile requests that providers accept, ready to send.",
         commands: &[
             "compile|terse|--to|openai-params|--set|model=gpt-5.5|>|{folder}openai.json",
             "head|-c|96|{folder}openai.json",
@@ -94,11 +94,11 @@ pub(crate) async fn run(context: &mut Context<'_>, _demo: Demo) -> Outcome<()> {
     };
     let Some(file) = tract::store::file_of(&url)? else {
         return Err(Failure::usage("the demo needs a store on disk")
-            .note("leave --store away, or name a file: --store sqlite:demo.db"));
+            .note("omit --store, or name a file: --store sqlite:demo.db"));
     };
     if file.exists() {
         return Err(Failure::no("exists", format!("{} exists already", file.display()))
-            .note("the demo wants a store of its own: name another file, or remove this one"));
+            .note("the demo needs a new store: name another file, or remove this one"));
     }
     let folder = file.parent().map(Path::to_path_buf).unwrap_or_default();
     let told = |path: &Path| {
@@ -120,8 +120,8 @@ pub(crate) async fn run(context: &mut Context<'_>, _demo: Demo) -> Outcome<()> {
     context.global.store = Some(url.clone());
     context.out.never_page();
     context.out.done(
-        "Every line after `$` can be typed as it is, in an empty folder, once tract is installed. Until\n\
-         then: alias tract='cargo run --quiet --'",
+        "You can type every line after `$` in an empty folder, once tract is installed. Until then:\n\
+         alias tract='cargo run --quiet --'",
     )?;
     context
         .out
@@ -133,7 +133,7 @@ pub(crate) async fn run(context: &mut Context<'_>, _demo: Demo) -> Outcome<()> {
         }
     }
     as_it_was(context).await?;
-    say(context, "Hash everything again, and see that it fits together.")?;
+    say(context, "Check every hash and every link.")?;
     type_in(context, &folder, "verify").await?;
     context.out.done(format_args!("\n{} tract log --graph --all", Styled(BOLD, "try:")))
 }
@@ -204,7 +204,7 @@ fn head(context: &mut Context<'_>, count: usize, path: &Path) -> Outcome<()> {
 async fn as_it_was(context: &mut Context<'_>) -> Outcome<()> {
     let tract = context.open().await?;
     let options = FormOptions::new();
-    say(context, "A request goes back to its provider as it was.")?;
+    say(context, "Compile an imported request: it is what was sent.")?;
     let compiled = tract.compile_at(BOATS).await?;
     let params = tract::forms::compile_form(&compiled, Form::Params(Dialect::Anthropic), &options)?;
     let recorded = json::split_object(ANTHROPIC)?;

@@ -13,8 +13,8 @@ use crate::style::{BAD, BOLD, DIM, GOOD, Styled, WARN};
 
 /// Compare the messages and tools of two revisions, and their tokens.
 ///
-/// Messages are numbered as in B: `#20` is `B#20`. One that B no longer has comes after the number
-/// of the message before it.
+/// Messages are numbered as in B: `#20` is `B#20`. A message that B does not have is listed after the
+/// message before it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

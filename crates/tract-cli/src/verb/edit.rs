@@ -15,7 +15,7 @@ use crate::render;
 
 /// Replace the text of a message; the original is kept.
 ///
-/// Role, tool calls and call ids stay as they are. The original can be read by its id at any time.
+/// Role, tool calls and call ids do not change. The original stays readable by its id.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -23,11 +23,11 @@ Examples:
   tract edit 'HEAD#20' \"How much did I save? One sentence.\"
   tract edit 0a4f7712 - < better.txt")]
 pub(crate) struct Edit {
-    /// The message: any version of it.
+    /// The message, by any of its versions.
     #[arg(value_name = "REV")]
     target: String,
-    /// The new text. When absent, an editor opens on a terminal; else it is read from standard
-    /// input, as for `-`. An empty input changes nothing.
+    /// The new text; `-` reads standard input. Without it, an editor opens on a terminal, and
+    /// standard input is read elsewhere. Empty input changes nothing.
     text: Option<String>,
     #[command(flatten)]
     said: CommitArgs,

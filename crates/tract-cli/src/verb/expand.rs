@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
 
-/// Show the original of a message that was changed: by a handler, a summary or an edit.
+/// Show the original of a message that a handler, a summary or an edit changed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -13,9 +13,9 @@ use crate::failure::{Failure, Outcome};
 use crate::input;
 use crate::render::count;
 
-/// Write everything as a stream that `apply` reads.
+/// Write the repository as a stream that `apply` reads.
 ///
-/// Applied to an empty store, the stream gives the same commits with the same ids.
+/// Applied to an empty store, the stream produces the same commits with the same ids.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -23,7 +23,7 @@ Examples:
   tract export --output backup.jsonl
   tract export | tract --store sqlite:copy.db apply --trust -")]
 pub(crate) struct Export {
-    /// The file; standard output when absent.
+    /// The file [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -48,7 +48,7 @@ pub(crate) async fn run(context: &mut Context<'_>, export: Export) -> Outcome<()
         write(&mut lines, &mut file, told).await?;
         file.flush().map_err(told)?;
     } else {
-        // The file gets its name when it is whole: half an export is no copy. Until then its own
+        // The file gets its name when it is whole: half an export is not a copy. Until then its own
         // name is new, so that it meets no other export, and it is removed when this one fails.
         let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
         let mut file =

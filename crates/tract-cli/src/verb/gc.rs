@@ -12,26 +12,26 @@ use crate::failure::Outcome;
 use crate::render::{self, bytes, count};
 use crate::style::{BOLD, Styled};
 
-/// Delete what nothing leads to, and give the space back.
+/// Delete unreachable objects and free their space.
 ///
-/// Keeps everything that a branch, a tag, a pending approval, a pin or another document leads to,
-/// and everything that was there within the last 30 days, so that `undo` can go back to it. The
-/// rest, such as messages that were undone and branches that were deleted long ago, is deleted for
-/// good. Other commands can run meanwhile.
+/// Keeps everything that is reachable from a branch, a tag, a pending approval, a pin or another
+/// document, or that was reachable within the last 30 days, so that `undo` still works. Deletes the
+/// rest for good, for example undone messages and branches that were deleted long ago. Other commands
+/// can run meanwhile.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The log of moves stays, but `undo` cannot go back to what is deleted. Other repositories of the
-store stay as they are; --repo chooses one.
+The ref log is kept, but `undo` cannot return to deleted objects. Only one repository is collected;
+--repo selects it.
 Examples:
-  tract gc --dry-run                         says what it would delete
+  tract gc --dry-run                         show what would be deleted
   tract gc
-  tract gc --keep 7d                         undo reaches back a week
-  tract gc --keep 0s                         keeps only what is in use now")]
+  tract gc --keep 7d                         undo works for the last week
+  tract gc --keep 0s                         keep only reachable objects")]
 pub(crate) struct Gc {
-    /// Say what would be deleted, and delete nothing.
+    /// Show what would be deleted, and delete nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Keep what was in use within this time: a number and s, m, h, d or w.
+    /// Keep objects that were reachable within this time: a number and s, m, h, d or w.
     #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = duration)]
     keep: Duration,
 }

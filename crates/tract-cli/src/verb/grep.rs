@@ -20,13 +20,13 @@ use crate::style::{self, BAD, DIM, ID, REF, Styled};
 
 /// Search messages, tool calls, results and tool definitions, line by line.
 ///
-/// Searches what the context of each revision shows, newest first, and prints hits as they are
-/// found. A text that several branches show is printed once, with all of them. Arguments of calls
-/// and definitions of tools are searched as lines `path: value`.
+/// Searches the context of each revision, newest message first, and prints hits as they are found.
+/// A text that several branches share is printed once, with the names of all of them. Arguments of
+/// calls and tool definitions are searched as lines of the form `path: value`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-PATTERN is a regular expression in the syntax of https://docs.rs/regex; any takes linear time.
-Exit code 1 when nothing matches.
+PATTERN is a regular expression (https://docs.rs/regex). Searching takes linear time.
+Exits with 1 when nothing matches.
 Examples:
   tract grep timeout                         this branch
   tract grep -i -w 'error|panic' --all       every branch, whole words, any case
@@ -34,10 +34,10 @@ Examples:
   tract grep --hidden sk-                    also in what was edited, summarized or skipped
   tract grep TODO main work -C 2 --json      two branches; one hit a line")]
 pub(crate) struct Grep {
-    /// What to search for.
+    /// The pattern to search for.
     #[arg(value_name = "PATTERN", allow_hyphen_values = true)]
     pattern: String,
-    /// Where to search [default: HEAD]
+    /// The revisions to search [default: HEAD]
     #[arg(value_name = "REV", conflicts_with_all = ["all", "all_repos"])]
     revisions: Vec<String>,
     /// Search every branch.
@@ -46,32 +46,33 @@ pub(crate) struct Grep {
     /// Search every branch of every repository of the store.
     #[arg(long)]
     all_repos: bool,
-    /// Take PATTERN as a text, not as a regular expression.
+    /// Treat PATTERN as plain text, not as a regular expression.
     #[arg(long, short = 'F')]
     fixed_strings: bool,
-    /// Ignore upper and lower case.
+    /// Ignore case.
     #[arg(long, short)]
     ignore_case: bool,
-    /// Match whole words alone.
+    /// Match whole words only.
     #[arg(long, short)]
     word_regexp: bool,
-    /// Only messages of this role, no tool definitions; may be given several times.
+    /// Search only messages of this role, no tool definitions; may be given several times.
     #[arg(long, value_enum)]
     role: Vec<RoleWord>,
-    /// Only messages that call this tool, its results, and its definition.
+    /// Search only calls of this tool, its results and its definition.
     #[arg(long, value_name = "TOOL")]
     tool: Option<String>,
-    /// Only messages of commits made at this time or later, no tool definitions. A commit without a time is left out.
+    /// Search only commits made at this time or later, no tool definitions. Commits without a time
+    /// are left out.
     #[arg(long, value_name = "TIME", value_parser = input::time)]
     since: Option<i64>,
-    /// Only messages of commits made at this time or earlier, no tool definitions. A commit without a time is left out.
+    /// Search only commits made at this time or earlier, no tool definitions. Commits without a time
+    /// are left out.
     #[arg(long, value_name = "TIME", value_parser = input::time)]
     until: Option<i64>,
     /// Print this many lines before and after each match.
     #[arg(long, short = 'C', value_name = "N", default_value_t = 0, hide_default_value = true)]
     context: usize,
-    /// Search also what no context shows: edited, summarized, skipped and reverted messages, and
-    /// tools no longer in force.
+    /// Also search edited, summarized, skipped and reverted messages, and tools no longer in force.
     #[arg(long)]
     hidden: bool,
 }

@@ -21,39 +21,39 @@ use crate::input::{self, Documents};
 use crate::render::count;
 use crate::style::{BAD, BOLD, DIM, Styled};
 
-/// Validate a model's calls against the schemas of their tools; opens a store only for --pinned.
+/// Validate a model's calls against the schemas of their tools. Opens a store only for --pinned.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A call a line: {\"id\",\"name\",\"arguments\"}, arguments as text or object; \"tool_id\" tells
-tools of one name apart. With --from a reply a document, as the provider sent it.
+One call per line: {\"id\",\"name\",\"arguments\"}, arguments as text or object; \"tool_id\"
+distinguishes tools with one name. With --from: one reply per document, as the provider sent it.
 
 Examples:
   tract hydrate --tools tools.jsonl --calls calls.jsonl --json
   tract hydrate --tools tools.json --calls reply.json --from anthropic")]
 pub(crate) struct Hydrate {
-    /// The tools, in any shape: one a line, or a list.
+    /// Tool definitions in any provider's shape: one per line, or a list.
     #[arg(long, value_name = "FILE")]
     tools: PathBuf,
     /// The calls; `-` for standard input.
     #[arg(long, value_name = "FILE")]
     calls: PathBuf,
-    /// The calls are replies of this provider.
+    /// Read the calls from whole replies of this provider.
     #[arg(long, value_name = "PROVIDER", value_parser = input::dialect())]
     from: Option<Dialect>,
-    /// Reads more than strict JSON of the right types, and lists each change.
+    /// Accept more than strict JSON of the right types, and list each repair.
     #[arg(long, value_name = "PROFILE")]
     profile: Vec<Profile>,
-    /// The tools were sent to this provider for strict mode: null that means absent is read so.
+    /// The tools were sent in this provider's strict mode: read null as absent where it means that.
     #[arg(long, value_name = "PROVIDER", value_parser = input::dialect())]
     strict: Option<Dialect>,
-    /// Refuses tools that the repository's policy for pins does not let run.
+    /// Refuse tools that the repository's pin policy does not allow.
     #[arg(long)]
     pinned: bool,
-    /// The label of the server that the tools are of, with --pinned.
+    /// With --pinned: the label of the tools' server.
     #[arg(long, value_name = "LABEL", default_value = "", hide_default_value = true)]
     #[arg(requires = "pinned")]
     server: String,
-    /// Asserts `format`, which is an annotation otherwise.
+    /// Enforce `format`, which is only an annotation otherwise.
     #[arg(long)]
     formats: bool,
 }
@@ -206,7 +206,7 @@ async fn catalog(context: &mut Context<'_>, asked: &Hydrate) -> Outcome<Catalog>
         match Definition::parse(&text) {
             Ok(definition) => {
                 let id = text_member(&text, &["tool_id", "id"]);
-                // The same definition again is no second tool.
+                // The same definition again is not a second tool.
                 if seen.insert((id.clone(), definition.id())) {
                     definitions.push(definition.schema().clone());
                     builder = builder.import(id, definition, None);

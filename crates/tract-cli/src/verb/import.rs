@@ -21,43 +21,44 @@ use crate::input::{self, Documents};
 use crate::render::{self, count};
 use crate::style::{BAD, DIM, REF, Styled, WARN};
 
-/// Take in recorded conversations, a branch for each.
+/// Import recorded conversations, one branch each.
 ///
-/// Reads a file with a conversation a line, or one JSON document: requests of OpenAI, Anthropic,
-/// Ollama and Gemini, objects with `messages` and `tools`, and recordings that hold such a request.
-/// Database files of the Python original come in with all their branches, named TRACT/BRANCH.
-/// `tract import claude-code` takes the sessions of Claude Code from its own folder, or from the files
-/// and folders that follow: a branch for each session, subagent and rewind.
-/// Importing again changes nothing; what two conversations begin with alike is stored once.
+/// Reads files with one conversation per line, or with one JSON document: requests of OpenAI,
+/// Anthropic, Ollama and Gemini, objects with `messages` and `tools`, and recordings that contain such
+/// a request. Databases of the Python version are imported with all branches, named TRACT/BRANCH.
+/// `tract import claude-code` imports the sessions of Claude Code from its own folder, or from the
+/// given files and folders: one branch for each session, subagent and rewind.
+/// Importing again changes nothing. The common beginning of two conversations is stored once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The branch of a conversation is named after its id; where that is no valid name, or is taken, digits
-of the id's hash are added. A line that cannot be read, or whose branch holds other commits, is
-reported, the others are imported, and the exit code is 1.
+A branch is named after the id of its conversation; if that name is invalid or taken, digits of the
+id's hash are added. Lines that cannot be read and branches that hold other commits are reported;
+the rest is imported, and the exit code is 1.
 Examples:
   tract import chats.jsonl
   tract import --format anthropic request.json
-  tract import --format python-tract old.db  what the Python original stored
-  tract import --anomalies chats.jsonl       what a strict reader would stumble over
+  tract import --format python-tract old.db  a database of the Python version
+  tract import --anomalies chats.jsonl       also list what a strict reader would reject
   tract import claude-code                   all sessions of Claude Code on this machine
   tract import claude-code --project . --since 2026-11-01T00:00:00Z
   tract import claude-code session.jsonl     one session, or a folder of them
   curl -s … | tract import -")]
 pub(crate) struct Import {
-    /// The files; `-` for standard input. `claude-code` first: sessions of Claude Code, in its own
-    /// folder or in these files and folders.
+    /// The files; `-` reads standard input. After `claude-code`: session files and folders of Claude
+    /// Code [default: its own folder]
     #[arg(value_name = "[claude-code] FILE", required = true)]
     files: Vec<PathBuf>,
-    /// The format, where it is not to be found out.
+    /// The format, if it cannot be detected.
     #[arg(long, value_name = "FORMAT", value_parser = format())]
     format: Option<Format>,
     /// List every anomaly with its line.
     #[arg(long)]
     anomalies: bool,
-    /// Only sessions whose file was written to at this time or later, such as 2026-11-01T00:00:00Z.
+    /// Import only sessions whose file changed at this time or later, such as 2026-11-01T00:00:00Z.
     #[arg(long, value_name = "TIME", value_parser = input::time)]
     since: Option<i64>,
-    /// Only sessions that ran in this folder, or below it; a single name means the folder's last part.
+    /// Import only sessions that ran in this folder or below it; a single name is the folder's last
+    /// part.
     #[arg(long, value_name = "FOLDER")]
     project: Option<String>,
 }
@@ -124,7 +125,7 @@ struct ImportTotals {
 }
 
 impl ImportTotals {
-    /// The answer is no when a conversation has no branch in the end.
+    /// Fails with exit code 1 when a conversation has no branch in the end.
     fn outcome(&self) -> Outcome<()> {
         let diverged = self.by_status.contains_key(ImportStatus::Diverged.as_str());
         if self.refused > 0 || diverged { Err(Failure::reported_no()) } else { Ok(()) }
@@ -219,7 +220,7 @@ async fn databases(context: &mut Context<'_>, import: &Import) -> Outcome<()> {
                 Err(why) => {
                     total.refused += 1;
                     let failure = Failure::no("damaged", why)
-                        .note("the other branches were taken over; restore the file from a copy");
+                        .note("the other branches were imported; restore the file from a copy");
                     if context.out.is_json() {
                         let error = failure.problem();
                         context.out.json(&RefusedLine { line, id: Some(&branch.id), error })?;

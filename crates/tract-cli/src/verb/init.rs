@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::failure::Outcome;
 use crate::style::{DIM, REF, Styled};
 
-/// Make a store, or a repository in one.
+/// Create a store, or a repository in one.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -38,7 +38,7 @@ pub(crate) async fn run(context: &mut Context<'_>, _init: Init) -> Outcome<()> {
         let repo = &context.global.repo;
         return context.out.json(&InitReport { store: &shown, repo, branch: &branch, created });
     }
-    let what = if created { "made" } else { "there already:" };
+    let what = if created { "created" } else { "already exists:" };
     let branch = Styled(REF, branch);
     context.out.line(format_args!("{what} {shown}, on branch {branch}"))?;
     context.out.line(format_args!(

@@ -17,13 +17,13 @@ use crate::style::{self, BOLD, DIM, ID, REF, Styled};
 
 /// List commits, newest first.
 ///
-/// `#20` is the 20th message of the context there: `tract show main#20` shows it. Times are UTC; a
-/// graph has no room for them.
+/// `#20` marks the 20th message of the context; `tract show main#20` shows it. Times are UTC; a graph
+/// has none.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   tract log                                  this branch
-  tract log --graph main terse               two branches and where they part
+  tract log --graph main terse               two branches and their fork
   tract log --graph --all                    every branch
   tract log --oneline -n 10 main             the last ten, one short line each
   tract log -p --role user                   what users said, in full
@@ -31,37 +31,39 @@ Examples:
   tract log --slot 'main#3'                  what happened to one message
   tract log main --limit 5 --json            one record a line, with its id as `commit`")]
 pub(crate) struct Log {
-    /// Where to begin; several revisions are shown as a graph.
+    /// Revisions to start from; several are shown as a graph.
     #[arg(value_name = "REV", default_value = "HEAD")]
     revisions: Vec<String>,
     /// List at most this many commits; 0 for all [default: 30]
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<usize>,
-    /// Draw where branches part and meet.
+    /// Draw branches and merges.
     #[arg(long, short, conflicts_with_all = ["since", "until", "role", "tool", "slot"])]
     graph: bool,
-    /// Begin at every branch.
+    /// Start from every branch.
     #[arg(long, short)]
     all: bool,
-    /// Print an id, a word and a text, without dates, numbers and tokens.
+    /// Print only id, kind and text of each commit.
     #[arg(long)]
     oneline: bool,
-    /// Print below each commit what it says, or what it changed.
+    /// Print the content or the changes of each commit.
     #[arg(long, short)]
     patch: bool,
-    /// Only commits made at this time or on this day, or later. A commit without a time is left out.
+    /// List only commits made at this time or on this day, or later. Commits without a time are left
+    /// out.
     #[arg(long, value_name = "TIME", value_parser = input::since)]
     since: Option<i64>,
-    /// Only commits made at this time or on this day, or earlier. A commit without a time is left out.
+    /// List only commits made at this time or on this day, or earlier. Commits without a time are left
+    /// out.
     #[arg(long, value_name = "TIME", value_parser = input::until)]
     until: Option<i64>,
-    /// Only messages of this role, and edits of them; may be given several times.
+    /// List only messages of this role and their edits; may be given several times.
     #[arg(long, value_enum)]
     role: Vec<RoleWord>,
-    /// Only messages that call this tool, and its results.
+    /// List only calls of this tool and their results.
     #[arg(long, value_name = "TOOL")]
     tool: Option<String>,
-    /// Only commits that concern the message that REV added or edited, such as `main#3`.
+    /// List only commits that added or changed the message at REV, such as `main#3`.
     #[arg(long, value_name = "REV")]
     slot: Option<String>,
 }
@@ -234,7 +236,7 @@ async fn heads(tract: &Tract, log: &Log) -> Outcome<Vec<CommitId>> {
     if log.all {
         heads.extend(tract.branches().list().await?.into_iter().map(|branch| branch.head));
     } else if log.revisions == ["HEAD"] {
-        // A branch without commits is no error: there is nothing to show yet.
+        // A branch without commits is not an error: there is nothing to show yet.
         heads.extend(tract.head().await?);
     } else {
         heads = resolve_all(tract, &log.revisions).await?;

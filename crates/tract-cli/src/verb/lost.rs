@@ -12,14 +12,14 @@ use crate::out::Output;
 use crate::render::{self, count};
 use crate::style::{BOLD, DIM, Styled};
 
-/// Show what summaries hid that the context says nowhere else.
+/// Show details that summaries left out.
 ///
-/// Looks at each summary of the context at REV, or at the one that REV itself wrote, and lists what
-/// the messages under it say and no message of the context says again:
-///   text     a sentence of which the context has fewer than half of the words of 4 letters or more
-///   command  what a tool was called with, of which the context lacks a word
-///   name     a path, an identifier, a version or an address
-/// Nothing is gone: `tract expand` and `tract revert` bring it back.
+/// Checks each summary of the context at REV, or the one that REV itself wrote. Lists details of the
+/// summarized messages that appear nowhere in the context:
+///   text     a sentence; fewer than half of its words of 4 letters or more appear
+///   command  the arguments of a tool call; at least one word is missing
+///   name     a path, identifier, version or address
+/// Nothing is deleted: `tract expand` shows the originals, `tract revert` restores them.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 #[command(after_help = "\
@@ -28,10 +28,10 @@ Examples:
   tract lost 'main#2' -n 0                   one summary, all that it lost
   tract lost --json                          one summary a line")]
 pub(crate) struct Lost {
-    /// A summary, or a context.
+    /// A summary, or the revision whose summaries are checked.
     #[arg(value_name = "REV", default_value = "HEAD")]
     revision: String,
-    /// Print at most this many items of each kind, what was said most often first; 0 for all
+    /// Print at most this many items of each kind, the most frequent first; 0 for all
     #[arg(long, short = 'n', value_name = "N", default_value_t = 10)]
     limit: usize,
 }

@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::help;
 
-/// Write the manual pages into a folder: tract.1, and one for each verb. For packagers.
+/// Write the manual pages into a folder: tract.1, and one per verb. For packagers.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

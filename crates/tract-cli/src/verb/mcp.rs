@@ -35,14 +35,14 @@ pub(crate) struct Mcp {
 
 #[derive(Debug, Subcommand)]
 enum McpVerb {
-    /// List the tools of a server, as it writes them; opens no store.
+    /// List the tools of a server byte for byte; opens no store.
     Tools {
         #[command(flatten)]
         server: ServerArgs,
     },
-    /// Add the tools of a server to those in force; one of the same name is replaced.
+    /// Add the tools of a server to those in force; a tool with the same name is replaced.
     Import {
-        /// Only these tools, not those in force.
+        /// Replace the tools in force instead of adding to them.
         #[arg(long)]
         only: bool,
         #[command(flatten)]
@@ -50,14 +50,14 @@ enum McpVerb {
         #[command(flatten)]
         server: ServerArgs,
     },
-    /// Call a tool of a server; opens no store. Exit 1 when the tool says that it failed.
+    /// Call a tool of a server; opens no store. Exits with 1 when the tool reports a failure.
     Call {
-        /// The tool, by the server's own name for it.
+        /// The tool, by the name that the server gives it.
         tool: String,
         /// The arguments: a JSON object; `-` for standard input.
         #[arg(default_value = "{}", hide_default_value = true)]
         arguments: String,
-        /// How long the call may take, in seconds.
+        /// Time limit of the call, in seconds.
         #[arg(long, value_name = "SECONDS", default_value_t = 60)]
         timeout: u64,
         #[command(flatten)]
@@ -89,7 +89,7 @@ impl From<McpError> for Failure {
     }
 }
 
-/// Lists the tools of a server; a definition that is no tool is reported and left out.
+/// Lists the tools of a server; a definition that is not a tool is reported and left out.
 pub(crate) fn definitions(label: &str, server: &ServerArgs) -> Outcome<Vec<ToolSchema>> {
     let options = ServerOptions::new();
     let listing = server.ask(label, options, async |server| Ok(server.tools().await?))?;

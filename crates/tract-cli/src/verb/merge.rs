@@ -41,7 +41,7 @@ pub(crate) struct Merge {
     /// The other branch, or any revision.
     #[arg(value_name = "REV")]
     source: String,
-    /// Make a merge commit even if the branch could be fast-forwarded.
+    /// Create a merge commit even if the branch could be fast-forwarded.
     #[arg(long)]
     no_fast_forward: bool,
     /// Resolve every conflict with our side.
@@ -50,10 +50,10 @@ pub(crate) struct Merge {
     /// Resolve every conflict with their side.
     #[arg(long, group = "side")]
     theirs: bool,
-    /// Resolve every conflict by keeping both sides; refused where only one can stay.
+    /// Resolve every conflict by keeping both sides; refused where that is impossible.
     #[arg(long, group = "side")]
     both: bool,
-    /// Resolve conflicts as this JSON file says; `-` reads standard input.
+    /// Resolve conflicts with this JSON file; `-` reads standard input.
     #[arg(long, value_name = "FILE")]
     resolve: Option<PathBuf>,
     /// Show what the merge would do, and write nothing.

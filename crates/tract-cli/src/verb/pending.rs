@@ -37,27 +37,28 @@ pub(crate) struct Pending {
 enum PendingVerb {
     /// List pending approvals, oldest first.
     List,
-    /// Show one with its content, or its decision.
+    /// Show one approval with its content, or its decision.
     Show {
-        /// Its name, or the beginning of it.
+        /// The id, or its beginning.
         id: String,
     },
-    /// Approve it: it is written to its branch; a call runs exactly as shown with the next `tract run` there.
+    /// Approve it. A message is written to its branch; a call runs exactly as shown with the next
+    /// `tract run` there.
     Approve {
-        /// Its name, or the beginning of it.
+        /// The id, or its beginning.
         id: String,
     },
     /// Reject it; an open call is answered with an error and the reason.
     Reject {
-        /// Its name, or the beginning of it.
+        /// The id, or its beginning.
         id: String,
-        /// Why; the model reads it.
+        /// The reason; the model reads it.
         #[arg(long, value_name = "TEXT", default_value = "")]
         reason: String,
     },
     /// Approve it with another text; the original is kept.
     Edit {
-        /// Its name, or the beginning of it.
+        /// The id, or its beginning.
         id: String,
         /// The text; standard input when absent or `-`
         text: Option<String>,
@@ -65,19 +66,19 @@ enum PendingVerb {
     /// Approve it with a summary; the original is kept.
     #[command(alias = "summarise")]
     Summarize {
-        /// Its name, or the beginning of it.
+        /// The id, or its beginning.
         id: String,
-        /// A program that reads the text on standard input and writes the summary; the one that
-        /// --summarizer or TRACT_SUMMARIZER names when absent.
+        /// A program that reads the text on standard input and writes the summary [default: that of
+        /// --summarizer or TRACT_SUMMARIZER]
         #[arg(long, value_name = "COMMAND")]
         command: Option<String>,
-        /// What has to be kept.
+        /// What the summary must keep.
         #[arg(long, value_name = "TEXT")]
         instructions: Option<String>,
-        /// A pattern whose matches the summary must contain; may be given several times.
+        /// The summary must contain all matches of this pattern; may be given several times.
         #[arg(long, value_name = "REGEX")]
         keep: Vec<String>,
-        /// How long the program may take.
+        /// Time limit of the program, in seconds.
         #[arg(long, value_name = "SECONDS", default_value_t = 120)]
         timeout: u64,
     },
@@ -230,7 +231,7 @@ fn show_bound(context: &mut Context<'_>, asked: &PendingRequest) -> Outcome<()> 
         format!("definition  {}", call.definition),
     ];
     if call.repaired {
-        lines.push("repaired    the arguments are what a repair made of the model's".to_owned());
+        lines.push("repaired    the model's arguments were repaired".to_owned());
     }
     lines.extend(call.changes.iter().map(|change| format!("changed     {}", change.as_str())));
     context.out.line("")?;

@@ -18,14 +18,14 @@ use crate::style::{BAD, BOLD, DIM, ID, Styled};
 /// Definitions of tools, from a file or from a server.
 #[derive(Debug, Args)]
 pub(crate) struct DefinitionArgs {
-    /// A JSON list of definitions, one a line, or what a server listed; `-` for standard input.
+    /// Tool definitions: a JSON list, one per line, or a server's list; `-` for standard input.
     #[arg(required_unless_present_any = ["command", "url"], conflicts_with_all = ["command", "url"])]
     file: Option<PathBuf>,
-    /// The label of the server: tools of different servers may share a name. Without one, what is
-    /// approved is bound to the whole command line, or to the url.
+    /// Label of the server, since tools of different servers may share a name [default: the whole
+    /// command line, or the URL]
     #[arg(long, value_name = "LABEL", default_value = "", hide_default_value = true)]
     server: String,
-    /// Only the tool of this name; may be given several times.
+    /// Use only the tool with this name; may be given several times.
     #[arg(long = "tool", value_name = "TOOL")]
     tools: Vec<String>,
     #[command(flatten)]
@@ -204,7 +204,7 @@ fn found(source: &DefinitionArgs) -> Outcome<Vec<ToolSchema>> {
         }
         if !names.insert(name) {
             let failure = Failure::no("duplicate_name", format!("two tools {name:?}"));
-            return Err(failure.note("approve the tools of each server apart: --server LABEL"));
+            return Err(failure.note("approve the tools of each server separately: --server LABEL"));
         }
     }
     Ok(found)
@@ -217,5 +217,5 @@ fn asked(source: &DefinitionArgs) -> Outcome<Vec<ToolSchema>> {
 
 #[cfg(not(feature = "mcp"))]
 fn asked(_: &DefinitionArgs) -> Outcome<Vec<ToolSchema>> {
-    Err(Failure::usage("this build cannot ask MCP servers").note("build it with feature \"mcp\""))
+    Err(Failure::usage("this build cannot ask MCP servers").note("build with the feature \"mcp\""))
 }

@@ -18,31 +18,31 @@ use crate::input;
 use crate::render::{count, short};
 use crate::style::{DIM, REF, Styled};
 
-/// Repeat the commits of a branch on top of another revision.
+/// Reapply the commits of a branch on top of another revision.
 ///
-/// Commits that the other revision has are left out, and so is what it says already. Either all
-/// commits can be repeated, or nothing is written and each that cannot is listed. Only the branch
-/// moves: other branches and tags keep the old commits, and `tract undo` returns to them.
+/// Commits and changes that the other revision already has are left out. If a commit cannot be
+/// reapplied, it is listed and nothing is written. Only this branch moves: other branches and tags
+/// keep the old commits, and `tract undo` returns to them.
 ///
-/// Messages keep their identity, so what was rebased and is merged later shows once. What a model
-/// said is sent in the neutral form from then on: a provider's signature is bound to what came
-/// before it.
+/// Messages keep their identity, so a later merge does not show them twice. Model messages are sent
+/// in the neutral form afterwards, since a provider's signature is valid only after the messages that
+/// it was made for.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   tract rebase --onto main                   this branch, on top of main
   tract rebase --onto main --dry-run > plan  the plan, one line per commit
-  tract rebase --onto main --plan plan       as the edited plan says
+  tract rebase --onto main --plan plan       follow the edited plan
 
 A plan has one line per commit, oldest first: `pick ID`, `drop ID`, or `insert KIND TEXT` for a
-new message. Lines may change places. What follows the ID is ignored, and so are lines with `#`.")]
+new message. Lines may be reordered. Text after the ID and lines that begin with `#` are ignored.")]
 pub(crate) struct Rebase {
     /// The branch [default: the current one]
     branch: Option<String>,
-    /// Repeat the commits on top of this revision.
+    /// The revision to reapply the commits on.
     #[arg(long, value_name = "REV")]
     onto: String,
-    /// Do with the commits what this file says; `-` reads standard input.
+    /// Follow the plan in this file; `-` reads standard input.
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
     /// Print the plan and write nothing.
@@ -50,10 +50,11 @@ pub(crate) struct Rebase {
     dry_run: bool,
 }
 
-/// Repeat commits of other branches on this one.
+/// Copy commits of other branches onto this one.
 ///
-/// A message with calls brings its results and its reasoning, a result its call. An edit or a
-/// priority needs its message here, as it was. What was picked and is merged later shows once.
+/// A message with calls is copied with its results and its reasoning, a result with its call. An edit
+/// or a priority needs the same version of its message on this branch. A later merge does not show
+/// copied messages twice.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -71,10 +72,10 @@ pub(crate) struct CherryPick {
     dry_run: bool,
 }
 
-/// Leave commits of this branch out of its history.
+/// Remove commits from the history of this branch.
 ///
-/// A message with calls goes with its results and its reasoning, and what changed a message goes
-/// with it. To keep a message in the history but out of the context, use
+/// A message with calls is removed with its results and its reasoning, and a message with its edits
+/// and priorities. To keep a message in the history but out of the context, use
 /// `tract annotate REV --priority skip`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -85,7 +86,7 @@ pub(crate) struct Drop {
     /// The commits.
     #[arg(value_name = "REV", required = true)]
     commits: Vec<String>,
-    /// Show what would be left out, and write nothing.
+    /// Show what would be removed, and write nothing.
     #[arg(long)]
     dry_run: bool,
 }
@@ -104,7 +105,7 @@ pub(crate) struct Insert {
     kind: MessageKind,
     /// The text; standard input when absent or `-`
     text: Option<String>,
-    /// Show what would be repeated, and write nothing.
+    /// Show what would be reapplied, and write nothing.
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]

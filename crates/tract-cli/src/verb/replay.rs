@@ -8,18 +8,18 @@ use crate::failure::{Failure, Outcome};
 use crate::render::{count, short};
 use crate::style::{BAD, Styled};
 
-/// Run a recorded conversation again, with its own replies and results.
+/// Run a recorded conversation again and compare.
 ///
-/// Replies and results are the recorded ones; the rest runs again: calls are parsed, validated against
-/// the tools in force, dispatched and answered. The first difference is printed, and the exit code is
-/// then 1. Nothing is written.
+/// Model replies and tool results come from the recording. Everything else runs again: calls are
+/// parsed, validated against the tools in force, dispatched and answered. Prints the first difference
+/// and exits with 1 if there is one. Writes nothing.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   tract replay                  the branch as it is
   tract replay main~20 --json")]
 pub(crate) struct Replay {
-    /// Where the conversation ends.
+    /// The last commit of the conversation.
     #[arg(value_name = "REV", default_value = "HEAD")]
     revision: String,
 }

@@ -23,9 +23,9 @@ use crate::input;
 
 /// Let a model work on a task with tools; everything is recorded on the branch.
 ///
-/// It has the tools of a plan, of a folder (--fs), and of MCP servers (--mcp). Its
-/// answers are printed as they arrive. If interrupted, its open calls are answered and recorded, and
-/// `tract run` without a task continues there; so it does after a crash, and after approvals were decided.
+/// The model gets tools for its plan, for a folder (--fs) and of MCP servers (--mcp). Answers are
+/// printed as they arrive. If interrupted, open calls are answered and recorded. `tract run` without a
+/// task continues after an interruption, a crash, or decided approvals.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -36,42 +36,42 @@ Examples:
   tract pending approve p-7c1e && tract run --model openai/gpt-5.5 --fs .
   tract run --on attempt-2 --model ollama/llama3
 
-Keys and servers are taken from the environment, as `tract chat` takes them.")]
+Keys and base URLs come from the environment, as for `tract chat`.")]
 pub(crate) struct Run {
-    /// The task; without it the run continues from the head of the branch.
+    /// The task [default: continue from the head of the branch]
     #[arg(value_name = "TASK")]
     task: Option<String>,
     #[command(flatten)]
     model: Model,
-    /// A folder whose files it may read and write, and nothing outside of it.
+    /// Let the model read and write the files of this folder, and nothing outside of it.
     #[arg(long, value_name = "DIR")]
     fs: Option<PathBuf>,
-    /// The command of an MCP server whose tools it may call, after `LABEL=` where its tools were
-    /// approved under a label (`tract tools pin --server LABEL`); may be given several times.
+    /// Start this MCP server and let the model call its tools. LABEL is the label under which they were
+    /// approved (`tract tools pin --server LABEL`); may be given several times.
     #[cfg(feature = "mcp")]
     #[arg(long, value_name = "[LABEL=]CMD")]
     mcp: Vec<String>,
-    /// A variable for the servers, or for the one with a label: NAME passes ours on, NAME=VALUE sets
-    /// it; may be given several times. A server gets PATH, HOME and the like, and no other variable
-    /// of ours.
+    /// Environment variable for all servers, or for the one with this label: NAME passes the current
+    /// value on, NAME=VALUE sets it; may be given several times. Otherwise a server gets only PATH,
+    /// HOME and a few others.
     #[cfg(feature = "mcp")]
     #[arg(long, value_name = "[LABEL:]NAME[=VALUE]", requires = "mcp")]
     mcp_env: Vec<String>,
-    /// Keeps the tools of the servers back until the model has looked for them, with one tool more,
-    /// `search_tools`: for servers of many tools.
+    /// Send the servers' tools only after the model has found them with the additional tool
+    /// `search_tools`. For servers with many tools.
     #[cfg(feature = "mcp")]
     #[arg(long, requires = "mcp")]
     search: bool,
-    /// How the model is instructed to plan, or `none`.
+    /// The planning instructions for the model, or `none`.
     #[arg(long, value_name = "STRATEGY", default_value = "react", value_enum)]
     plan: Plan,
     /// Use the instructions of this file instead of the built-in ones.
     #[arg(long, value_name = "FILE")]
     instructions: Option<PathBuf>,
-    /// Work on a new branch, from here.
+    /// Work on a new branch that starts here.
     #[arg(long, value_name = "NAME", conflicts_with = "on")]
     branch: Option<String>,
-    /// Work on an existing branch, from its head; HEAD stays where it is.
+    /// Work on an existing branch; HEAD does not move.
     #[arg(long, value_name = "BRANCH")]
     on: Option<String>,
     /// Ask the model at most this many times.
@@ -80,14 +80,14 @@ pub(crate) struct Run {
     /// Use at most this many tokens, requests and replies together.
     #[arg(long, value_name = "N")]
     max_tokens: Option<u64>,
-    /// Which calls wait for approval.
+    /// The calls that wait for approval.
     #[arg(long, value_name = "WHICH", default_value = "destructive", value_enum)]
     approve: Approve,
     /// Let tools of servers run without the repository's approvals (`tract tools pin`).
     #[cfg(feature = "mcp")]
     #[arg(long)]
     ignore_pins: bool,
-    /// What to do with calls that had not started when an earlier run ended.
+    /// How to treat calls that had not started when an earlier run ended.
     #[arg(long, value_name = "WHAT", default_value = "answer", value_enum)]
     resume: Resume,
 }
@@ -116,19 +116,19 @@ impl Plan {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Approve {
-    /// Those whose tool says that what it changes may be lost.
+    /// Calls of tools that may destroy data
     Destructive,
-    /// Those that may change anything.
+    /// Calls of tools that may change anything
     Changes,
-    /// None.
+    /// No calls
     None,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Resume {
-    /// They are answered as not executed.
+    /// Answer them as not executed
     Answer,
-    /// They are run, and calls of idempotent tools again.
+    /// Run them, and run calls of idempotent tools again
     Run,
 }
 

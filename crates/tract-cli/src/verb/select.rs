@@ -17,7 +17,7 @@ use crate::input::{self, Document, Documents};
 use crate::render::count;
 use crate::style::{BOLD, DIM, Styled};
 
-/// Choose the tools of a catalog that fit a query; opens no store.
+/// Find the tools of a catalog that match a query; opens no store.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A catalog has a tool a line: {\"id\",\"name\",\"description\",\"parameters\"}, or any provider's shape.
@@ -27,29 +27,29 @@ Examples:
   tract select --catalog tools.jsonl --query \"what is the weather in Oslo?\"
   tract select --catalog tools.jsonl --queries asked.jsonl --k 5 --json")]
 pub(crate) struct Select {
-    /// The tools, one a line; `-` for standard input.
+    /// The tools, one per line; `-` for standard input.
     #[arg(long, value_name = "FILE")]
     catalog: PathBuf,
-    /// The queries, one a line; `-` for standard input.
+    /// The queries, one per line; `-` for standard input.
     #[arg(long, value_name = "FILE", required_unless_present = "query")]
     queries: Option<PathBuf>,
     /// One query, in plain words.
     #[arg(long, value_name = "TEXT", conflicts_with = "queries")]
     query: Option<String>,
-    /// How many candidates a query has at most.
+    /// The maximum number of candidates per query.
     #[arg(long, short, value_name = "N", default_value_t = 3)]
     k: usize,
-    /// How tools are scored.
+    /// The scoring method.
     #[arg(long, value_enum, default_value_t = ScorerName::Bm25)]
     scorer: ScorerName,
-    /// The least score of a candidate, from 0 to 1.
+    /// The minimum score of a candidate, from 0 to 1.
     #[arg(long, value_name = "SCORE", default_value_t = 0.0)]
     min_score: f64,
-    /// How long one choice may take, in milliseconds; after that the first tools of the catalog are
-    /// the candidates, with score 0.
+    /// Time limit per query, in milliseconds; after it the first tools of the catalog are the
+    /// candidates, with score 0.
     #[arg(long, value_name = "MS")]
     timeout_ms: Option<u64>,
-    /// Take also tools that are declared unsafe, or have no schema.
+    /// Include tools that are declared unsafe or have no schema.
     #[arg(long)]
     allow_unsafe: bool,
 }
@@ -59,7 +59,7 @@ pub(crate) struct Select {
 enum ScorerName {
     /// The share of the query's words that a tool contains.
     Overlap,
-    /// BM25: fields weighted, rare words counting more.
+    /// BM25: weighted fields, rare words count more.
     Bm25,
 }
 
@@ -197,7 +197,7 @@ fn read_catalog(file: &Path, how: ScorerName) -> Outcome<Catalog> {
         if !ids.insert(entry.id().to_owned()) {
             let found = format!("a second tool with id {:?}", entry.id());
             return Err(at(Failure::no("duplicate_id", found)
-                .note("give each tool an \"id\" of its own; without one the name counts")));
+                .note("give each tool an \"id\" of its own; without ids, names must differ")));
         }
         match how {
             ScorerName::Overlap => tools.push(entry),

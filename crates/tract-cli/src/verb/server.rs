@@ -16,17 +16,17 @@ use crate::failure::{Failure, Outcome};
     allow(dead_code, reason = "a build without them takes the same command line and says so")
 )]
 pub(crate) struct ServerArgs {
-    /// The url of a server that speaks streamable HTTP.
+    /// URL of a server with streamable HTTP.
     #[arg(long, value_name = "URL", conflicts_with = "command")]
     pub(crate) url: Option<String>,
-    /// A header that the url's server wants; may be given several times.
+    /// Send this header to the URL; may be given several times.
     #[arg(long, value_name = "NAME: VALUE", requires = "url")]
     header: Vec<String>,
-    /// The environment variable that holds a bearer token for the url's server.
+    /// Environment variable with a bearer token for the URL.
     #[arg(long, value_name = "VARIABLE", requires = "url")]
     token_env: Option<String>,
-    /// A variable for the command: NAME passes ours on, NAME=VALUE sets it; may be given several
-    /// times. A server gets PATH, HOME and the like, and no other variable of ours.
+    /// Environment variable for the command: NAME passes the current value on, NAME=VALUE sets it; may
+    /// be given several times. Otherwise a server gets only PATH, HOME and a few others.
     #[arg(long, value_name = "NAME[=VALUE]", requires = "command")]
     env: Vec<String>,
     /// The command that starts a server.
@@ -110,6 +110,6 @@ impl ServerArgs {
 
     #[cfg(not(feature = "http"))]
     async fn connect(&self, _: &str, _: &str, _: ServerOptions) -> Outcome<McpServer> {
-        Err(Failure::usage("this build cannot reach urls").note("build it with feature \"http\""))
+        Err(Failure::usage("this build cannot reach urls").note("build with the feature \"http\""))
     }
 }

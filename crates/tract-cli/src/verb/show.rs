@@ -15,13 +15,13 @@ use crate::out::Output;
 use crate::render::{self, count, short};
 use crate::style::{BOLD, DIM, Styled};
 
-/// Show one commit: what it says, what it changed, how to revert it.
+/// Show the content and the changes of one commit, and how to revert it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   tract show                                 the head of this branch
   tract show 51b3c6e2                        what an edit changed
-  tract show 'main#20'                       the 20th message, as it is there
+  tract show 'main#20'                       the 20th message of main
   tract show HEAD --json                     the record and the content")]
 pub(crate) struct Show {
     /// The commit.

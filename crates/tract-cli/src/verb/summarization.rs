@@ -10,31 +10,30 @@ use crate::render;
 
 /// Set which tool results are summarized automatically.
 ///
-/// A tool that is listed is summarized at any size, others above the threshold. The summaries
-/// are written by the model of `tract chat` and `tract run`, and by the program that --summarizer or
-/// TRACT_SUMMARIZER names, for every command; if there is neither, a result is recorded as it
-/// came.
+/// Results of a listed tool are summarized at any size, other results above the threshold. The
+/// program that --summarizer or TRACT_SUMMARIZER names writes the summaries; without one, `tract chat`
+/// and `tract run` use their model. Without either, results are recorded unchanged.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  tract summarization                                      what holds now
+  tract summarization                                      show the current settings
   tract summarization --tool 'grep=keep file names' --threshold 800
   tract summarization --off
   tract commit tool-result --call-id c1 --summarizer 'head -c 400' < output.txt")]
 pub(crate) struct Summarization {
-    /// A tool, and what has to be kept of its results; may be given several times.
+    /// A tool, and what its summaries must keep; may be given several times.
     #[arg(long, value_name = "NAME=TEXT")]
     tool: Vec<String>,
-    /// Above how many tokens the results of other tools are summarized.
+    /// Summarize results of other tools above this many tokens.
     #[arg(long, value_name = "TOKENS")]
     threshold: Option<u64>,
-    /// What has to be kept of the results of other tools.
+    /// What summaries of other tools must keep.
     #[arg(long, value_name = "TEXT")]
     default: Option<String>,
-    /// How long a summary should be.
+    /// Target length of a summary, in tokens.
     #[arg(long, value_name = "TOKENS")]
     target: Option<u64>,
-    /// A pattern whose matches every summary must contain; may be given several times.
+    /// Every summary must contain all matches of this pattern; may be given several times.
     #[arg(long, value_name = "REGEX")]
     keep: Vec<String>,
     /// Let the summarizer see the conversation.

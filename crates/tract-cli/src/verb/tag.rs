@@ -9,7 +9,7 @@ use crate::escape;
 use crate::failure::Outcome;
 use crate::style::{ID, REF, Styled};
 
-/// List, make or delete tags; a tag never moves.
+/// List, create or delete tags; a tag never moves.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -18,9 +18,9 @@ Examples:
   tract tag first-answer 'main#3'            names the commit of the third message
   tract tag --delete first-answer            the commit stays")]
 pub(crate) struct Tag {
-    /// Make a tag of this name.
+    /// Create a tag with this name.
     name: Option<String>,
-    /// The commit that it names.
+    /// The commit to tag.
     #[arg(default_value = "HEAD", value_name = "REV")]
     revision: String,
     /// Delete tags, all or none; their commits stay.

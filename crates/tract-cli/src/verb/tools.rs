@@ -32,50 +32,50 @@ pub(crate) struct Tools {
 
 #[derive(Debug, Subcommand)]
 enum ToolsVerb {
-    /// List the tools that the repository has ever seen.
+    /// List all tools that the repository has seen.
     List,
-    /// Show the schemas of a tool, by name or by 4 or more digits of its id.
+    /// Show the schemas of a tool, by its name or 4 or more digits of its id.
     Show {
         /// The tool.
         tool: String,
     },
-    /// List the tools in force at a revision, as they were given.
+    /// List the tools in force at a revision, byte for byte.
     Of {
         /// The revision.
         #[arg(default_value = "HEAD", value_name = "REV")]
         revision: String,
-        /// List only tools that the commit was given, by itself or by `tools set`; not those of an
-        /// earlier commit that are still in force.
+        /// List only the tools that were set with this commit or by `tools set` before it, not those
+        /// still in force from an earlier commit.
         #[arg(long)]
         own: bool,
     },
-    /// Hash schemas, one JSON object a line; opens no store.
+    /// Hash schemas, one JSON object per line; opens no store.
     Hash {
         /// The file; `-` for standard input.
         file: PathBuf,
     },
-    /// Look for the mistakes that real tools make; opens no store.
+    /// Check definitions for common mistakes; opens no store.
     Lint {
-        /// The tools, in any shape: one a line, or a list; `-` for standard input.
+        /// Tool definitions in any provider's shape: one per line, or a list; `-` for standard input.
         file: PathBuf,
-        /// The stricter rules for tools of your own: lower-case names, short descriptions.
+        /// Apply the stricter rules for your own tools: lower-case names, short descriptions.
         #[arg(long)]
         own: bool,
     },
-    /// Write tools as a provider takes them, and say what is lost; opens no store.
+    /// Translate definitions for a provider and list what is lost; opens no store.
     Translate {
-        /// The tools, in any shape: one a line, or a list; `-` for standard input.
+        /// Tool definitions in any provider's shape: one per line, or a list; `-` for standard input.
         file: PathBuf,
-        /// For whom: openai, responses, anthropic, ollama, gemini or mcp.
+        /// The target: openai, responses, anthropic, ollama, gemini or mcp.
         #[arg(long, value_parser = target)]
         to: Target,
-        /// For OpenAI's strict mode, where a schema can be written for it.
+        /// Use OpenAI's strict mode where the schema allows it.
         #[arg(long)]
         strict: bool,
     },
-    /// Show all versions of a name, in order of first sight.
+    /// Show all versions of a tool, oldest first.
     History {
-        /// The name.
+        /// The name of the tool.
         name: String,
     },
     /// Compare the tools in force at two revisions.
@@ -87,17 +87,17 @@ enum ToolsVerb {
         #[arg(value_name = "B", default_value = "HEAD")]
         after: String,
     },
-    /// Approve tools: each is bound to its definition. One that changed is shown and left alone.
+    /// Approve new tools; changed ones are shown and not approved.
     #[command(after_help = "\
 Examples:
   tract tools pin tools.json
   tract tools pin --server memory -- npx -y @modelcontextprotocol/server-memory")]
     Pin(DefinitionArgs),
-    /// Approve tools as they are now, also those that changed since they were approved.
+    /// Approve tools as they are now, changed ones included.
     Trust(DefinitionArgs),
-    /// Compare tools with what was approved; exit 1 when one changed or was never approved.
+    /// Compare tools with their approvals; exits with 1 when one changed or was never approved.
     Check(DefinitionArgs),
-    /// Show or say which tools of servers may run, for all users of the repository.
+    /// Show or set which tools of servers may run, for all users of the repository.
     #[command(after_help = "\
 approved-only    those that were approved and did not change (the default)
 refuse-changed   also those that were not approved yet
@@ -109,17 +109,17 @@ tell-only        all")]
     },
     /// Set the tools in force from here on.
     ///
-    /// A JSON list of definitions, one a line, a request, or what an MCP server lists. Each needs a
-    /// name of its own; what providers will refuse is reported.
+    /// The file is a JSON list of definitions, one definition per line, a request, or the list of an
+    /// MCP server. Names must be distinct. Definitions that providers reject are reported.
     #[command(after_help = "\
 Examples:
   tract tools set tools.json
-  tract tools set --none                     no tools from here on")]
+  tract tools set --none                     without tools from here on")]
     Set {
         /// The file; `-` for standard input.
         #[arg(required_unless_present = "none")]
         file: Option<PathBuf>,
-        /// No tools from here on.
+        /// Use no tools from here on.
         #[arg(long, conflicts_with = "file")]
         none: bool,
         #[command(flatten)]
@@ -284,7 +284,7 @@ async fn unknown(tract: &Tract, name: &str) -> Outcome<Failure> {
     let nearest = tract::core::nearest(name, names.iter().map(String::as_str));
     Ok(match nearest {
         Some(near) => failure.note(format!("did you mean {near:?}?")),
-        None => failure.note("tract tools list shows all there are"),
+        None => failure.note("`tract tools list` lists all tools"),
     })
 }
 

@@ -17,19 +17,19 @@ use crate::style::{DIM, Styled, WARN};
 #[command(after_help = "\
 Examples:
   tract turns                                all turns of this branch
-  tract turns main --name grep --name find   those with a call of one of these tools
-  tract turns --after 0a4f7712 --json        what came after a commit, one turn a line")]
+  tract turns main --name grep --name find   turns with a call of grep or find
+  tract turns --after 0a4f7712 --json        turns after a commit, one per line")]
 pub(crate) struct Turns {
     /// The revision.
     #[arg(default_value = "HEAD", value_name = "REV")]
     revision: String,
-    /// Only turns with a call of this tool; may be given several times.
+    /// List only turns with a call of this tool; may be given several times.
     #[arg(long, value_name = "TOOL")]
     name: Vec<String>,
-    /// Only turns after this commit.
+    /// List only turns after this commit.
     #[arg(long, value_name = "REV")]
     after: Option<String>,
-    /// Also those that were summarized or reverted.
+    /// Also list turns that were summarized or reverted.
     #[arg(long)]
     hidden: bool,
 }
@@ -47,7 +47,7 @@ pub(crate) async fn run(context: &mut Context<'_>, turns: Turns) -> Outcome<()> 
     let mut query = ToolQuery::new().hidden(turns.hidden);
     query.names = turns.name;
     query.after = resolve_optional(&tract, turns.after.as_deref()).await?;
-    // A branch without commits has no turns; it is no unknown revision.
+    // A branch without commits has no turns; it is not an unknown revision.
     let found = if turns.revision == "HEAD" && tract.head().await?.is_none() {
         tract.turns().find(&query).await?
     } else {

@@ -12,9 +12,9 @@ use crate::style::{DIM, ID, REF, Styled};
 
 /// Undo the last command on this branch; --redo reverts the undo.
 ///
-/// All that the command wrote is undone, on every branch, or nothing: when another command moved
-/// one of these branches since, the undo is refused and names it. Commits stay in the store, and
-/// `--redo` returns to them. Effects of tools and decisions about pending approvals are not undone.
+/// Moves every branch that the command moved back, or none: if another command has moved one of them
+/// since, the undo is refused and names it. Commits stay in the store, and `--redo` returns to them.
+/// Effects of tools and decisions about pending approvals are not undone.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -12,10 +12,10 @@ use crate::failure::{Failure, Outcome};
 use crate::render::{self, count};
 use crate::style::{BAD, GOOD, Styled, WARN};
 
-/// Hash everything again and check that it fits together.
+/// Check every object's hash and every link.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exit code 1 when something is damaged; each damage is one line.
+Exits with 1 when something is damaged, and prints one line per damage.
 Examples:
   tract verify
   tract verify --repair                      rebuilds derived data; objects are never touched")]

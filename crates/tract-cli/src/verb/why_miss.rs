@@ -12,21 +12,21 @@ use crate::style::{DIM, GOOD, Styled, WARN};
 
 /// Name what breaks the provider's prompt cache between two revisions.
 ///
-/// A provider reads the blocks of a request from its cache up to the first that differs from
-/// what it saw before: tools first, then the system prompt, then each block of each message.
+/// A provider reads a request from its cache up to the first block that differs from an earlier
+/// request. The blocks are the tools, the system prompt, then each block of each message.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   tract why-miss main~1 main
   tract why-miss workshop-cargo-bike terse --to openai-params")]
 pub(crate) struct WhyMiss {
-    /// What was sent before.
+    /// The revision that was sent before.
     #[arg(value_name = "A")]
     before: String,
-    /// What is sent now.
+    /// The revision that is sent now.
     #[arg(value_name = "B", default_value = "HEAD")]
     after: String,
-    /// Compare requests of this form.
+    /// Compare requests in this format.
     #[arg(long, value_name = "FORM", default_value = "anthropic-params")]
     #[arg(value_parser = super::compile::form)]
     to: Form,

@@ -152,7 +152,7 @@ fn tools_are_set_from_every_shape_that_lists_them() {
 }
 
 #[test]
-fn what_is_no_tool_is_not_set() {
+fn an_invalid_tool_definition_is_not_set() {
     let place = Workspace::new();
     place.ok(&["commit", "user", "Hi"]);
     let tool = r#"{"name":"a","input_schema":{"type":"object"}}"#;

@@ -194,7 +194,7 @@ fn an_interrupted_answer_is_in_the_log_and_in_no_context() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_reported() {
+fn an_unusable_model_or_question_is_reported() {
     let place = Workspace::new();
     place.refused(&["generate", "--model", "gpt"], 2, "usage", "expected provider/model");
     place.refused(&["generate", "--model", "opnai/x"], 2, "usage", "did you mean");

@@ -147,7 +147,7 @@ impl Workspace {
 }
 
 #[test]
-fn what_is_too_much() {
+fn excessive_input_is_refused_and_changes_nothing() {
     let place = Workspace::new();
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
     let line = format!(r#"{{"id":"deep","messages":[{{"role":"user","content":{deep}}}]}}"#);

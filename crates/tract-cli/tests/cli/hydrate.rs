@@ -126,7 +126,7 @@ fn tools_are_linted_and_translated_without_a_store() {
 }
 
 #[test]
-fn what_strict_mode_says_with_null_is_read_as_absent() {
+fn null_of_strict_mode_is_read_as_absent() {
     let place = Workspace::empty();
     place.write("tools.json", r#"{"name":"a.b","description":"A.","parameters":{"type":"object","properties":{"n":{"type":"integer"},"k":{"type":["string","null"]}}}}"#);
     // What a model answers to `tools translate --to openai --strict`.

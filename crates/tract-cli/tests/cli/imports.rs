@@ -91,7 +91,7 @@ fn a_diverged_branch_is_left_alone() {
     assert_eq!(import(&["a"], 0), "created");
     assert_eq!(import(&["a", "b"], 0), "forwarded");
     let head = place.id("chat");
-    // What has no branch in the end is no success.
+    // What has no branch in the end is not a success.
     assert_eq!(import(&["a", "c"], 1), "diverged");
     assert_eq!(place.id("chat"), head);
 }

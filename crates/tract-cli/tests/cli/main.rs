@@ -32,7 +32,7 @@ mod editor;
 mod completions;
 // Exit codes and errors: every way in which input can be bad.
 mod errors;
-// Deleting what nothing leads to.
+// Deleting unreachable objects.
 mod gc;
 // What `log --graph` draws, in color.
 mod graph;

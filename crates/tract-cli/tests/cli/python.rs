@@ -264,7 +264,7 @@ fn compare(place: &Workspace, name: &str, branch: &Value, anomalies: &Value, pat
 }
 
 #[test]
-fn what_no_branch_holds_and_what_has_a_tag_is_named() {
+fn unreferenced_and_tagged_commits_are_named() {
     let place = Workspace::new();
     place.ok(&["import", "--format", "python-tract", text(&file("v13.db"))]);
     let tags = place.ok(&["--json", "tag"]);
@@ -464,7 +464,7 @@ impl Written {
 /// The original shows of a merged branch what its first parents added, and nothing that was merged
 /// into that branch. Here it is shown, and reported.
 #[test]
-fn what_a_nested_merge_brings_is_shown_and_reported() {
+fn messages_of_a_nested_merge_are_shown_and_reported() {
     let place = Workspace::new();
     let path = place.path("nested.db");
     let mut old = Written::at(&path);

@@ -199,7 +199,7 @@ fn long_answers_go_through_the_pager_of_a_terminal() {
     without(pager, "--no-pager log");
     without(pager, "log --no-pager");
     without(pager, "cat --json");
-    // A pager that is not there, none, and one whose name is no command line.
+    // A pager that is not there, none, and one whose name is not a command line.
     for other in ["no-such-pager --flag", "", "cat", "an open 'quote"] {
         without(other, "log");
     }

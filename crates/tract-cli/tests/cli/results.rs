@@ -63,7 +63,7 @@ fn turns_are_one_a_line_oldest_first() {
 }
 
 #[test]
-fn what_waits_is_listed_shown_and_decided_once() {
+fn pending_approvals_are_listed_shown_and_decided_once() {
     let place = Workspace::of(STREAM);
     let id = defer(&place, "4111 1111 1111 1111\nand more");
     let listed = place.json(&["pending", "--json"]);

@@ -100,7 +100,7 @@ fn grep_searches_all_repositories_of_a_store() {
 }
 
 #[test]
-fn what_grep_cannot_do_is_an_error_and_no_match_is_exit_code_one() {
+fn grep_reports_bad_arguments_and_exits_with_one_without_a_match() {
     let place = Workspace::new();
     let ran = place.run(&["grep", "x"]).expect(1);
     assert_eq!(
@@ -187,7 +187,7 @@ fn lost_lists_what_a_summary_hid() {
 }
 
 #[test]
-fn what_blame_and_lost_cannot_read_is_an_error() {
+fn blame_and_lost_report_an_unreadable_revision() {
     let place = Workspace::of(STREAM);
     let before = std::fs::read(place.store()).expect("the store");
     for verb in ["blame", "lost"] {

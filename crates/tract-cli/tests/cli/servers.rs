@@ -112,7 +112,7 @@ fn a_server_behind_a_url_is_asked_called_and_approved() {
 }
 
 #[test]
-fn what_is_wrong_with_a_url_is_said() {
+fn an_invalid_url_is_reported_with_the_reason() {
     let place = Workspace::empty();
     let server = Server::start();
     let url = server.url.as_str();

@@ -216,7 +216,7 @@ fn other_command() -> Vec<String> {
 }
 
 #[test]
-fn what_is_approved_of_a_server_without_a_label_is_approved_of_its_whole_command() {
+fn an_approval_without_a_label_covers_the_whole_command() {
     let place = Workspace::new();
     lives(&place, &json!([[tool("pay", "Pays.")]]));
     let (one, other) = (command(), other_command());

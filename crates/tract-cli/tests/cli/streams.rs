@@ -234,7 +234,7 @@ fn nested(depth: usize) -> String {
 }
 
 #[test]
-fn what_is_nested_as_deep_as_may_be_comes_back_from_an_export() {
+fn metadata_at_the_nesting_limit_survives_an_export() {
     for depth in [120, 124, 125, 126, 127, 128, 129] {
         let place = Workspace::new();
         let deep = nested(depth);

@@ -73,7 +73,7 @@ impl Workspace {
         let mut child = command.spawn().expect("the binary starts");
         let mut input = child.stdin.take().expect("stdin is a pipe");
         let output = std::thread::scope(|scope| {
-            // One that does not read its input to the end is no mistake of the test.
+            // One that does not read its input to the end is not a mistake of the test.
             scope.spawn(move || drop(input.write_all(stdin)));
             child.wait_with_output().expect("the binary ends")
         });

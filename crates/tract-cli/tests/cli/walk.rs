@@ -174,6 +174,6 @@ fn the_demo_shows_what_it_says() {
     assert!(place.path("tract-demo/tract.db").exists());
     let again = place.run(&["demo"]).expect(0);
     assert!(again.stdout.contains("sqlite:tract-demo-2/tract.db"), "{}", again.stdout);
-    place.refused(&["--store", "sqlite:tract-demo/tract.db", "demo"], 1, "exists", "of its own");
+    place.refused(&["--store", "sqlite:tract-demo/tract.db", "demo"], 1, "exists", "a new store");
     place.refused(&["--store", "memory:", "demo"], 2, "usage", "on disk");
 }

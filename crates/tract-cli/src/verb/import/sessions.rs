@@ -59,7 +59,7 @@ pub(super) fn take(import: &mut Import) -> Outcome<Vec<SessionFile>> {
     let files = claude_code::session_files(&paths, &filter)
         .map_err(|(path, error)| Failure::file(&path, &error))?;
     if files.is_empty() && import.files.is_empty() {
-        let what = if is_filtered { "no session that was asked for in" } else { "no session in" };
+        let what = if is_filtered { "no matching session in" } else { "no session in" };
         let folders: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         return Err(Failure::no("no_sessions", format!("{what} {}", folders.join(", ")))
             .note("sessions are .jsonl files; name another file or folder"));

@@ -109,7 +109,7 @@ impl Printer {
                 self.open = !text.ends_with('\n');
                 out.flush()?;
             }
-            // Thinking is no part of the work.
+            // Thinking is not part of the work.
             RunEvent::Reasoning { text } => {
                 let _ = write!(std::io::stderr(), "{}", escape::block(text));
             }

@@ -179,9 +179,7 @@ async fn servers(
                 Some(_) => format!("two servers have the label {label:?}"),
                 None => format!("two servers have the name {label:?}, and one of them no label"),
             };
-            return Err(
-                Failure::usage(what).note("give each a label of its own: --mcp 'LABEL=COMMAND'")
-            );
+            return Err(Failure::usage(what).note("give each its own label: --mcp 'LABEL=COMMAND'"));
         }
     }
     for variable in variables {
