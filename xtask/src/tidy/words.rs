@@ -24,6 +24,7 @@ const WORDS: &[(&str, &str)] = &[
     ("gone on", "continued"),
     ("lets in", "admits"),
     ("nobody", "the one who does not, or the passive"),
+    ("nothing leads to", "is unreachable"),
     ("somebody", "the one who does, or the passive"),
     ("stand", "be, point to"),
     ("standing", "being, state"),
@@ -35,6 +36,7 @@ const WORDS: &[(&str, &str)] = &[
     ("to be had", "available"),
     ("told of", "reported"),
     ("went on", "continued"),
+    ("what had come", "the part that arrived"),
     ("what there is to say", "the details"),
     ("whoever", "the one who does"),
     ("whomever", "the one who"),
@@ -68,6 +70,9 @@ const TYPES: &[&str] = &[
 /// Names of functions that do not say what the function does.
 const FUNCTIONS: &[&str] =
     &["apart", "believe", "beside", "hears", "lend", "need", "patiently", "spoil", "told"];
+
+/// How the name of no function begins: a test is named by a property, not by a clause.
+const BEGINNINGS: &[&str] = &["what_", "whatever_", "who_", "whoever_", "whose_"];
 
 /// Reports each use of a listed word in a page, in the prose of code or in the name of a function,
 /// and each listed name of a type or a function.
@@ -146,6 +151,10 @@ fn check_names(name: &str, text: &str, found: &mut Vec<String>) {
                 let what = "a function is named by what it does";
                 found.push(format!("{name}:{}: fn {function}: {what}", number + 1));
             }
+            if BEGINNINGS.iter().any(|beginning| function.starts_with(beginning)) {
+                let what = "begin with the subject: `a_flipped_byte_is_reported`";
+                found.push(format!("{name}:{}: fn {function}: {what}", number + 1));
+            }
             check_line(name, number + 1, &function.replace('_', " "), WORDS.iter(), found);
         }
     }
@@ -204,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allowed_is_allowed_in_its_file_alone() {
+    fn an_allowed_word_is_allowed_only_in_its_file() {
         let text = "[\"postgres\", \"nobody\"]";
         assert_eq!(findings("crates/tract-store-postgres/tests/all/server.rs", text), 0);
         assert_eq!(findings("crates/tract-store-postgres/tests/all/main.rs", text), 1);
@@ -216,6 +225,7 @@ mod tests {
         assert_eq!(findings("tests/a.rs", "type Way = fn();"), 1);
         assert_eq!(findings("src/a.rs", "    pub(super) async fn told<T>(of: T) {"), 1);
         assert_eq!(findings("tests/a.rs", "fn a_write_goes_on() {\n    understand();"), 1);
+        assert_eq!(findings("tests/a.rs", "fn what_is_lost_is_noticed() {\nfn whatever() {"), 1);
         assert_eq!(findings("src/a.rs", "    Told { text: String },\nstruct Teller;"), 0);
     }
 }
