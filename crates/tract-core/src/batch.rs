@@ -19,7 +19,7 @@ pub struct ToolRow {
     pub schema: crate::id::BlobId,
     /// The commit.
     pub commit: CommitId,
-    /// When that commit was made: microseconds since 1970, UTC.
+    /// The time of that commit in microseconds since 1970, UTC.
     pub created_at: i64,
 }
 
@@ -49,7 +49,7 @@ impl DerivedKind {
 /// A derived row: at most one of a kind per commit. Its writer puts a checksum into the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DerivedRow {
-    /// What sort of row.
+    /// The kind of row.
     pub kind: DerivedKind,
     /// The commit that it belongs to; in the store or in the same batch.
     pub commit: CommitId,
@@ -60,9 +60,9 @@ pub struct DerivedRow {
 /// A write: objects, derived rows and ref moves that happen together or not at all.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// What a retry after an unknown outcome looks for in the ref log.
+    /// The id by which a retry after an unknown outcome finds it in the ref log.
     pub id: BatchId,
-    /// What the ref log records of it.
+    /// Its note for the ref log.
     pub note: LogNote,
     /// Blobs; those already stored are left as they are.
     pub blobs: Vec<Blob>,
@@ -136,7 +136,7 @@ impl Batch {
     }
 }
 
-/// What became of a batch.
+/// The outcome of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Applied {

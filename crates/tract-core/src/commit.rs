@@ -23,7 +23,7 @@ pub const MAX_INLINE_CHANGES: usize = 64;
 /// The most parents that one commit may have.
 pub const MAX_PARENTS: usize = 16;
 
-/// What was asked. [`CommitRecord::changes`] says what it changed.
+/// The operation of a commit. [`CommitRecord::changes`] has its changes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     /// Adds a message.
@@ -34,7 +34,7 @@ pub enum Op {
         answers: Option<CallRef>,
         /// Its priority, when it states one.
         priority: Option<Priority>,
-        /// What compression has to keep of it.
+        /// The retention rule for summaries.
         retention: Option<JsonText>,
     },
     /// Replaces what a message says.
@@ -105,7 +105,7 @@ impl Op {
     }
 }
 
-/// Who or what brought a commit about.
+/// The kind of author of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum By {
     /// A person, or a program that acts for one.
@@ -140,14 +140,14 @@ impl By {
     }
 }
 
-/// Where a commit comes from.
+/// The origin of a commit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
     /// Who or what.
     pub by: By,
     /// Its name: a person, a model, a handler.
     pub id: Option<String>,
-    /// What set it off, such as a hook's name or an automatic rule.
+    /// The trigger, such as the name of a hook or an automatic rule.
     pub triggered_by: Option<String>,
     /// The commit that it repeats on another line.
     pub picked_from: Option<CommitId>,
@@ -168,7 +168,7 @@ pub struct CommitRecord {
     pub parents: Vec<CommitId>,
     /// What was asked.
     pub op: Op,
-    /// What it changes in the view.
+    /// Its changes to the view.
     pub changes: Changes,
     /// What it says.
     pub content: Option<BlobId>,
@@ -192,7 +192,7 @@ pub struct CommitRecord {
     pub toolset: Option<ToolsetId>,
     /// The tools last set to stay, where they differ from `toolset`.
     pub active: Option<ToolsetId>,
-    /// Where it comes from.
+    /// Its origin.
     pub origin: Origin,
     /// Blobs that must live as long as this commit.
     pub keeps: Vec<BlobId>,

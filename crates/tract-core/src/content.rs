@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::json::JsonError;
 use crate::text::JsonText;
 
-/// How much a message matters when a context is compiled or compressed.
+/// The priority of a message for compiling and summarizing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Priority {
@@ -48,7 +48,7 @@ impl fmt::Display for Priority {
     }
 }
 
-/// What sort of message a commit carries.
+/// The kind of message in a commit.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Instructions to the model.
@@ -126,7 +126,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Who speaks, in the words that providers use.
+/// The role of a message, in the words of the providers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// `system`
@@ -243,7 +243,7 @@ pub struct ToolCall {
     pub arguments: String,
 }
 
-/// Where a picture is.
+/// The source of an image.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ImageSource {
@@ -280,14 +280,14 @@ pub struct ToolAnswer {
     pub name: Option<String>,
     /// Whether the tool failed.
     pub is_error: bool,
-    /// What the model reads.
+    /// The text for the model.
     pub parts: Vec<Part>,
 }
 
 /// A document the conversation produced.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Artifact {
-    /// What sort of document, such as `code` or `plan`.
+    /// The kind of document, such as `code` or `plan`.
     pub artifact_type: String,
     /// Its language, where that means something.
     pub language: Option<String>,
@@ -295,7 +295,7 @@ pub struct Artifact {
     pub text: String,
 }
 
-/// What one commit says.
+/// The fields of a commit.
 ///
 /// ```
 /// use tract_core::{Content, Kind};

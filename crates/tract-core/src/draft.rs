@@ -41,13 +41,13 @@ pub struct Draft {
     pub tools: Option<Vec<ToolSchema>>,
     /// Its priority; the kind's own when absent.
     pub priority: Option<Priority>,
-    /// What compression has to keep of it.
+    /// The retention rule for summaries.
     pub retention: Option<JsonText>,
-    /// Where it comes from.
+    /// Its origin.
     pub origin: Origin,
     /// Blobs that must live as long as the commit, with their bytes.
     pub keeps: Vec<Blob>,
-    /// When it was said: microseconds since 1970, UTC; the clock decides when absent.
+    /// The time in microseconds since 1970, UTC; the clock's when absent.
     pub created_at: Option<i64>,
 }
 

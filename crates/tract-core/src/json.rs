@@ -45,13 +45,13 @@ pub use string::{read_string, string_len, write_string};
 use scan::Scanner;
 use write::Writer;
 
-/// How deep arrays and objects may be nested.
+/// Maximum nesting of arrays and objects.
 pub const MAX_DEPTH: usize = 128;
 
-/// How many bytes a text may have: 512 MiB.
+/// Maximum length of a text: 512 MiB.
 pub const MAX_BYTES: usize = 512 << 20;
 
-/// Which characters of a string are written as escapes.
+/// The characters of a string that are written as escapes.
 ///
 /// Both rules write `\"`, `\\`, `\n`, `\r`, `\t`, `\f`, `\b`, other characters below the space as
 /// `\u` with four lower-case hex digits, and `/` as itself.
@@ -124,7 +124,7 @@ pub fn canonical_raw(value: &RawValue, escapes: Escapes) -> Result<String, JsonE
     canonical(value.get(), escapes)
 }
 
-/// Tells whether a text is valid and is its own canonical form.
+/// Returns whether a text is valid and already canonical.
 ///
 /// ```
 /// # use tract_core::json::{Escapes, is_canonical};
@@ -135,7 +135,7 @@ pub fn is_canonical(text: &str, escapes: Escapes) -> bool {
     canonical(text, escapes).is_ok_and(|canonical| canonical == text)
 }
 
-/// Tells whether two texts say the same, that is, have the same canonical form.
+/// Returns whether two texts have the same canonical form.
 ///
 /// Numbers are equal when they are written alike: `1` and `1.0` differ, `1.0` and `1e0` do not.
 ///

@@ -4,11 +4,11 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} is too large: {found} (limit {limit})")]
 pub struct TooLarge {
-    /// What is too large, such as `blob (bytes)`.
+    /// The thing that is too large, such as `blob (bytes)`.
     pub what: &'static str,
     /// The limit.
     pub limit: u64,
-    /// What was found.
+    /// The value that was found.
     pub found: u64,
 }
 

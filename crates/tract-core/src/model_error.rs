@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::partial::PartialReply;
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {

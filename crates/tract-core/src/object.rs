@@ -27,7 +27,7 @@ impl Blob {
         Self { id: hash::blob(&bytes), bytes }
     }
 
-    /// Takes bytes that should be those of `id`; `None` when they are not.
+    /// Checks that bytes hash to `id`; `None` when they do not.
     pub fn check(id: BlobId, bytes: impl Into<Bytes>) -> Option<Self> {
         let blob = Self::seal(bytes);
         (blob.id == id).then_some(blob)
@@ -77,7 +77,7 @@ impl Toolset {
         Self { id: hash::toolset(&canonical(&entries)), entries }
     }
 
-    /// Takes a list that should be that of `id`; `None` when it is not.
+    /// Checks that a list hashes to `id`; `None` when it does not.
     pub fn check(id: ToolsetId, entries: Vec<ToolEntry>) -> Option<Self> {
         let toolset = Self::seal(entries);
         (toolset.id == id).then_some(toolset)
@@ -149,7 +149,7 @@ fn canonical(entries: &[ToolEntry]) -> String {
     out
 }
 
-/// What the derived tool index knows of one definition.
+/// An entry of the derived tool index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolDefinition {
     /// The identity.
@@ -160,7 +160,7 @@ pub struct ToolDefinition {
     pub schemas: Vec<BlobId>,
     /// The first commit of the repository that has it in force.
     pub first: CommitId,
-    /// When that commit was made: microseconds since 1970, UTC.
+    /// The time of that commit in microseconds since 1970, UTC.
     pub created_at: i64,
 }
 
@@ -214,7 +214,7 @@ pub struct IdPrefix {
 }
 
 impl IdPrefix {
-    /// Takes hex digits; `None` when they are fewer than 4, more than 64, or no lower-case hex.
+    /// Parses 4 to 64 lower-case hex digits; `None` for anything else.
     pub fn new(digits: &str) -> Option<Self> {
         let hex = digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         (hex && (4..=64).contains(&digits.len())).then(|| Self { digits: digits.to_owned() })

@@ -61,7 +61,7 @@ pub struct PartialReply {
     pub reasoning: String,
     /// The calls so far, in order.
     pub calls: Vec<PartialCall>,
-    /// What the provider had counted.
+    /// The token count of the provider.
     pub usage: Option<Usage>,
     /// The model that answered, as the provider names it.
     pub model: Option<String>,

@@ -18,7 +18,7 @@ pub use crate::reply::{Reply, StopReason, Usage};
 use crate::text::JsonText;
 use crate::tool::CancellationToken;
 
-/// Tells the time.
+/// A clock.
 pub trait Clock: Send + Sync {
     /// Returns microseconds since 1970, UTC. It may run backwards.
     fn now_us(&self) -> i64;
@@ -191,11 +191,11 @@ pub trait ChatModel: Send + Sync {
 pub struct SummaryRequest {
     /// The text.
     pub text: String,
-    /// What the text is, such as `result of grep`.
+    /// The kind of text, such as `result of grep`.
     pub what: Option<String>,
     /// What the caller wants kept.
     pub instructions: Option<String>,
-    /// How long the summary should be.
+    /// Target length of the summary, in tokens.
     pub target_tokens: Option<u64>,
     /// Texts that the summary must contain verbatim; the caller checks that.
     pub must_keep: Vec<String>,
@@ -230,21 +230,21 @@ impl SummaryRequest {
         self
     }
 
-    /// Says what the text is.
+    /// Sets the kind of text.
     #[must_use]
     pub fn what(mut self, what: impl Into<String>) -> Self {
         self.what = Some(what.into());
         self
     }
 
-    /// Says what has to be kept.
+    /// Sets what the summary must keep.
     #[must_use]
     pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
         self.instructions = Some(instructions.into());
         self
     }
 
-    /// Says how long the summary should be.
+    /// Sets the target length of the summary.
     #[must_use]
     pub fn target_tokens(mut self, tokens: u64) -> Self {
         self.target_tokens = Some(tokens);
@@ -258,7 +258,7 @@ impl SummaryRequest {
 pub struct Summary {
     /// The text.
     pub text: String,
-    /// Who wrote it, such as a model's name.
+    /// The author, such as a model's name.
     pub by: Option<String>,
     /// What it cost.
     pub usage: Option<Usage>,
@@ -270,14 +270,14 @@ impl Summary {
         Self { text: text.into(), by: None, usage: None }
     }
 
-    /// Says who wrote it.
+    /// Sets the author.
     #[must_use]
     pub fn by(mut self, by: impl Into<String>) -> Self {
         self.by = Some(by.into());
         self
     }
 
-    /// Says what it cost.
+    /// Sets the token usage.
     #[must_use]
     pub fn usage(mut self, usage: Usage) -> Self {
         self.usage = Some(usage);

@@ -234,7 +234,7 @@ impl FromStr for RefName {
     }
 }
 
-/// What a ref points at.
+/// The target of a ref.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RefTarget {
     /// A commit: branches and tags.
@@ -273,7 +273,7 @@ impl fmt::Display for RefTarget {
     }
 }
 
-/// What a ref must be for an edit of it to go through.
+/// The expected value of a ref in a compare-and-swap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// Anything, or nothing.
@@ -289,9 +289,9 @@ pub enum Expect {
 pub struct RefEdit {
     /// The ref.
     pub name: RefName,
-    /// What it must be before.
+    /// The expected value.
     pub expect: Expect,
-    /// What it becomes; `None` deletes it.
+    /// The new value; `None` deletes the ref.
     pub to: Option<RefTarget>,
 }
 
@@ -336,13 +336,13 @@ impl RefEdit {
 pub struct Conflict {
     /// The ref.
     pub name: RefName,
-    /// What was expected.
+    /// The expected value.
     pub expected: Expect,
-    /// What was found.
+    /// The value that was found.
     pub found: Option<RefTarget>,
 }
 
-/// What one write says of itself in the ref log.
+/// The note of a batch in the ref log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogNote {
     /// Shared by the moves of one command.
@@ -355,7 +355,7 @@ pub struct LogNote {
     pub why: Option<String>,
     /// The entry that it reverts.
     pub undoes: Option<u64>,
-    /// When: microseconds since 1970, UTC.
+    /// The time in microseconds since 1970, UTC.
     pub at: i64,
 }
 
@@ -366,12 +366,12 @@ pub struct LogEntry {
     pub seq: u64,
     /// The ref.
     pub name: RefName,
-    /// What it was.
+    /// The old value.
     pub before: Option<RefTarget>,
-    /// What it became.
+    /// The new value.
     pub after: Option<RefTarget>,
     /// The write that moved it.
     pub batch: BatchId,
-    /// What that write said of itself.
+    /// The note of that batch.
     pub note: LogNote,
 }

@@ -7,7 +7,7 @@ use crate::id::CommitId;
 use crate::object::Blob;
 use crate::sent::RequestMap;
 
-/// Why a model stopped.
+/// The reason why a model stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StopReason {
@@ -85,7 +85,7 @@ impl Usage {
     }
 }
 
-/// What a model answered.
+/// An answer of a model.
 ///
 /// ```
 /// use tract_core::{Body, Content, Part, Reply, StopReason};
@@ -97,11 +97,11 @@ impl Usage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reply {
-    /// What it says: text, calls and reasoning.
+    /// Its content: text, calls and reasoning.
     pub content: Content,
     /// What it cost.
     pub usage: Option<Usage>,
-    /// Why the model stopped.
+    /// The reason why the model stopped.
     pub stop_reason: Option<StopReason>,
     /// The model that answered, as the provider names it.
     pub model: Option<String>,

@@ -25,7 +25,7 @@ pub struct ToolSchema {
 }
 
 impl ToolSchema {
-    /// Takes the text of a schema.
+    /// Makes a definition from the text of a schema.
     ///
     /// # Errors
     /// [`JsonError`] when the text is no JSON object, or has no canonical form.

@@ -81,15 +81,15 @@ pub(crate) const OPS: [&str; 19] = [
 pub struct StreamOp {
     /// The name by which later lines refer to the commit that it makes, as `:name`.
     pub mark: Option<String>,
-    /// What it asks for.
+    /// Its operation.
     pub op: StreamOpKind,
-    /// What else it says of the commit that it makes.
+    /// Other fields of the commit that it makes.
     pub fields: StreamOpFields,
     /// The commit that it made where it was exported: its record, checked against its id.
     pub recorded: Option<Commit>,
 }
 
-/// What a line says of the commit that it makes, for every operation.
+/// Fields that every stream operation may have, for the commit that it makes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StreamOpFields {
@@ -108,7 +108,7 @@ pub struct StreamOpFields {
     pub at: Option<i64>,
 }
 
-/// What a step asks for. Revisions are text, and may be marks of earlier lines: `:name`.
+/// A stream operation. Revisions are text, and may be marks of earlier lines: `:name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamOpKind {
@@ -137,7 +137,7 @@ pub enum StreamOpKind {
         call_id: String,
         /// The tool's name.
         name: Option<String>,
-        /// What the model reads.
+        /// The text for the model.
         content: Vec<Part>,
         /// Whether the tool failed.
         is_error: bool,
@@ -235,7 +235,7 @@ pub enum StreamOpKind {
     Record,
 }
 
-/// Which messages a summary replaces.
+/// The messages that a summary replaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CompressWhat {
     /// From one message to another, both included.

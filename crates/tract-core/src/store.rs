@@ -111,7 +111,7 @@ pub struct Capabilities {
     pub durable: bool,
     /// Several processes may use the same store at once.
     pub multi_process: bool,
-    /// What was written is there after closing and opening again.
+    /// Data survives closing and opening again.
     pub persistent: bool,
     /// It can list and delete objects that nothing needs.
     pub collects_garbage: bool,

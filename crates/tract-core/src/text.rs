@@ -104,7 +104,7 @@ impl JsonText {
         json::canonical(text, Escapes::Raw).map(|text| Self(text.into()))
     }
 
-    /// Takes a text that must be canonical already.
+    /// Wraps a text that must be canonical already.
     ///
     /// Returns `None` when it is not.
     pub fn from_canonical(text: &str) -> Option<Self> {

@@ -53,7 +53,7 @@ impl ToolParams for NoParams {
     }
 }
 
-/// What a tool promises about its effects. Promises of foreign tools are hints, not facts.
+/// Promises of a tool about its effects. Those of foreign tools are hints, not facts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -62,7 +62,7 @@ pub struct ToolTraits {
     pub read_only: bool,
     /// Calling it again with the same arguments changes nothing more.
     pub idempotent: bool,
-    /// What it changes may be lost for good.
+    /// It may destroy data.
     pub destructive: bool,
 }
 
@@ -162,25 +162,25 @@ pub trait Tool: Send + Sync + 'static {
     ) -> Result<ToolResult<Self::Output>, ToolError>;
 }
 
-/// What is advertised of a tool, and what its caller has to know.
+/// The advertised definition of a tool, and facts for its caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolSpec {
     /// The name that models call it by.
     pub name: String,
-    /// What models read about it.
+    /// The description for models.
     pub description: String,
     /// The JSON Schema of its arguments: JSON text of an object.
     pub parameters: String,
-    /// What it promises about its effects.
+    /// Its promises about its effects.
     pub traits: ToolTraits,
-    /// How long one call may take.
+    /// Time limit of one call.
     pub timeout: Option<Duration>,
     /// Where it comes from, when it is not this program's own.
     pub origin: Option<ToolOrigin>,
 }
 
-/// Where a tool comes from that is not a program's own: what approvals are bound to.
+/// The origin of a foreign tool, to which approvals are bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolOrigin {
@@ -214,7 +214,7 @@ impl ToolSpec {
         }
     }
 
-    /// Says where it comes from.
+    /// Sets the origin.
     #[must_use]
     pub fn origin(mut self, origin: ToolOrigin) -> Self {
         self.origin = Some(origin);

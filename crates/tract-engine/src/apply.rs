@@ -23,11 +23,11 @@ use crate::operation::Operation;
 use crate::overlay::Overlay;
 use crate::repo::Repo;
 
-/// How [`apply_stream`] goes about it.
+/// Options of [`apply_stream`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ApplyOptions {
-    /// Continues after a refused line.
+    /// Continue after a refused line.
     pub keep_going: bool,
     /// All lines, or none of them: refs move in one write at the end. Objects of a long stream are
     /// written ahead of it.
@@ -39,9 +39,9 @@ pub struct ApplyOptions {
     /// that are not [history](RefName::is_history). Off by default, since a stream may come from
     /// elsewhere.
     pub trust: bool,
-    /// The branch that the stream begins on; the one that `HEAD` names when absent.
+    /// The branch that the stream starts on; that of `HEAD` when absent.
     pub branch: Option<RefName>,
-    /// Shared by all ref moves of the stream; made up when absent.
+    /// The operation of all ref moves of the stream; a new one when absent.
     pub operation: Option<Operation>,
 }
 
@@ -58,7 +58,7 @@ impl ApplyOptions {
         self
     }
 
-    /// Sets whether all lines are done, or none.
+    /// Sets whether all lines are applied, or none.
     #[must_use]
     pub fn atomic(mut self, atomic: bool) -> Self {
         self.atomic = atomic;
@@ -72,21 +72,21 @@ impl ApplyOptions {
         self
     }
 
-    /// Sets whether approvals, policies and decisions are taken from the stream.
+    /// Sets whether approvals, policies and decisions in the stream are applied.
     #[must_use]
     pub fn trust(mut self, trust: bool) -> Self {
         self.trust = trust;
         self
     }
 
-    /// Sets the branch that the stream begins on.
+    /// Sets the branch that the stream starts on.
     #[must_use]
     pub fn branch(mut self, branch: RefName) -> Self {
         self.branch = Some(branch);
         self
     }
 
-    /// Sets what all ref moves of the stream share.
+    /// Sets the operation of all ref moves of the stream.
     #[must_use]
     pub fn operation(mut self, operation: impl Into<Operation>) -> Self {
         self.operation = Some(operation.into());
@@ -94,7 +94,7 @@ impl ApplyOptions {
     }
 }
 
-/// What became of one line.
+/// The outcome of one line.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ApplyEvent {
@@ -102,23 +102,23 @@ pub struct ApplyEvent {
     pub line: usize,
     /// The line's mark.
     pub mark: Option<String>,
-    /// The commit that it made or brought, where it is one; or why it was refused.
+    /// The commit that it made, if any; or why it was refused.
     pub result: Result<Option<CommitId>, LineError>,
 }
 
-/// What became of a stream.
+/// The outcome of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ApplyReport {
-    /// Lines that were done.
+    /// Lines that were applied.
     pub done: usize,
     /// Lines that were refused.
     pub refused: usize,
     /// The branch that the stream ended on.
     pub branch: Option<RefName>,
-    /// Approvals, policies and decisions that were taken, since the options said so.
+    /// Approvals, policies and decisions that were applied, as the options allow.
     pub trusted: usize,
-    /// Blobs that lines brought and nothing links to; they were not kept.
+    /// Blobs in the stream that nothing links to; they were not stored.
     pub unlinked_blobs: usize,
 }
 

@@ -8,33 +8,33 @@ use crate::error::Result;
 use crate::plan::Refusal;
 use crate::repo::Repo;
 
-/// A message of a context, and the commits that made it what it is.
+/// A message of a context, and the commits that shaped it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlameEntry {
-    /// The message's place in the context, from 1: what `#n` in a revision means.
+    /// The message's number in the context, from 1: the `n` of `#n` in a revision.
     pub number: usize,
-    /// The message's lasting name.
+    /// The message's slot: its lasting name.
     pub slot: CommitId,
-    /// The commit whose content shows.
+    /// The commit whose content is shown.
     pub version: CommitId,
     /// The kind of that content.
     pub kind: Option<Kind>,
-    /// The commits that concern it, oldest first.
+    /// The commits that changed it, oldest first.
     pub commits: Vec<BlameCommit>,
 }
 
-/// A commit that concerns a message.
+/// A commit that changed a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlameCommit {
-    /// The commit; its origin says who asked.
+    /// The commit; its origin names the author.
     pub commit: Commit,
-    /// What it did.
+    /// Its action.
     pub action: BlameAction,
 }
 
-/// What a commit did to a message.
+/// The action of a commit on a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BlameAction {
@@ -55,7 +55,7 @@ pub enum BlameAction {
 }
 
 impl BlameAction {
-    /// Returns the word for it.
+    /// Returns the stable code.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Added => "added",

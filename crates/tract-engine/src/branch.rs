@@ -8,7 +8,7 @@ use crate::repo::Repo;
 use crate::txn::Txn;
 use crate::txn::WriteOptions;
 
-/// The branch that a new repository begins on.
+/// The first branch of a new repository.
 pub const FIRST_BRANCH: &str = "main";
 
 /// A branch and its head.
@@ -96,7 +96,7 @@ impl Repo {
         Ok(name)
     }
 
-    /// Names a commit for good: a tag never moves.
+    /// Makes a tag, which never moves.
     ///
     /// # Errors
     /// As [`create_branch`](Self::create_branch).

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::plan::{ConflictKind, MergeConflict};
 use crate::repo::Repo;
 
-/// What one side of a conflict has.
+/// One side of a conflict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConflictSide {
@@ -19,7 +19,7 @@ pub struct ConflictSide {
     pub text: Option<String>,
 }
 
-/// A conflict, and what both sides have.
+/// A conflict with both sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DescribedConflict {
@@ -32,7 +32,7 @@ pub struct DescribedConflict {
 }
 
 impl Repo {
-    /// Reads what both sides of conflicts have, for people who decide them.
+    /// Reads both sides of conflicts, for a person who resolves them.
     ///
     /// # Errors
     /// When a commit or a content is not stored.

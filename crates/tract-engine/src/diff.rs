@@ -58,13 +58,13 @@ pub struct ConfigChange {
     pub after: Option<JsonText>,
 }
 
-/// What differs between two compiled contexts.
+/// The difference between two compiled contexts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Diff {
-    /// The messages that differ, in the order in which a reader meets them.
+    /// The messages that differ, in the order of the second context.
     pub messages: Vec<MessageChange>,
-    /// How many messages are in both contexts and say the same.
+    /// The number of messages that are equal in both contexts.
     pub unchanged_count: usize,
     /// The tools that differ.
     pub tools: ToolDiff,
@@ -75,13 +75,13 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// Returns how many tokens the second context takes more than the first.
+    /// Returns the difference in tokens: positive when the second context is larger.
     pub fn token_delta(&self) -> i64 {
         let (before, after) = self.token_counts;
         after as i64 - before as i64
     }
 
-    /// Returns whether a model would see the same in both.
+    /// Returns whether both contexts are equal to a model.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty() && self.tools.is_empty() && self.config.is_empty()
     }
@@ -201,7 +201,7 @@ fn unified(before: &str, after: &str) -> String {
     out
 }
 
-/// Returns a message as lines of text: what it says, then its calls as `name(arguments)`.
+/// Returns a message as lines of text: its text, then its calls as `name(arguments)`.
 pub fn plain(message: &Message) -> String {
     let mut out = String::new();
     let mut line = |text: &str| {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a line of a printed diff is.
+/// The kind of a line in a printed diff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DiffLineKind {
@@ -24,7 +24,7 @@ pub enum DiffLineKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DiffLine {
-    /// What it is.
+    /// Its kind.
     pub kind: DiffLineKind,
     /// Its text without the sign. Not escaped for terminals; it has no line breaks.
     pub text: String,

@@ -15,10 +15,10 @@ use crate::pending::{DeferredOperation, Rejected};
 use crate::plan::Refusal;
 use crate::undo::UndoConflict;
 
-/// The result of an engine call.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failure of the engine. Unless a variant says otherwise, nothing was written.
+/// The error type of this crate. Unless a variant says otherwise, nothing was written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -244,7 +244,7 @@ fn target_text(target: &RefTarget) -> String {
 }
 
 impl Error {
-    /// Returns the stable word for it, which the command line prints too.
+    /// Returns the stable code, which the command line prints too.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Refused(refusal) => refusal.code(),
@@ -285,7 +285,7 @@ impl Error {
         }
     }
 
-    /// Returns whether the store is what failed, not the request.
+    /// Returns whether the store failed, rather than the request.
     pub fn is_store_failure(&self) -> bool {
         match self {
             Self::Missing(_) | Self::Shape(_) | Self::Damaged { .. } => true,
@@ -298,7 +298,7 @@ impl Error {
         }
     }
 
-    /// Returns what to do about it, where something helps.
+    /// Returns hints about what to do; empty when there are none.
     pub fn notes(&self) -> Vec<String> {
         match self {
             Self::Refused(refusal) => refusal.notes(),

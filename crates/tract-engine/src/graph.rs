@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use tract_core::CommitId;
 
-/// One character of the graph and the line that it belongs to.
+/// One character of a graph, and its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Glyph {
     /// `*`, `|`, `/`, `\`, `_` or a space.

@@ -19,17 +19,17 @@ use crate::operation::Operation;
 use crate::repo::Repo;
 use crate::txn::tell;
 
-/// A conversation as an adapter read it.
+/// A conversation to import, as an adapter read it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ImportConversation {
-    /// Its name: made a valid one, that of its branch.
+    /// Its name, from which the name of its branch is made.
     pub id: String,
     /// Its messages, in order.
     pub drafts: Vec<Draft>,
     /// The tools in force from the start; none and an empty list are alike.
     pub tools: Vec<ToolSchema>,
-    /// What else belongs to it, such as its file: a JSON object, kept next to the history.
+    /// Other facts, such as its file: a JSON object that is stored next to the history.
     pub meta: Option<JsonText>,
 }
 
@@ -46,7 +46,7 @@ impl ImportConversation {
         self
     }
 
-    /// Sets what else belongs to it: a JSON object.
+    /// Sets other facts: a JSON object.
     #[must_use]
     pub fn meta(mut self, meta: JsonText) -> Self {
         self.meta = Some(meta);
@@ -54,7 +54,7 @@ impl ImportConversation {
     }
 }
 
-/// How [`Importer`] goes about it.
+/// Options of an [`Importer`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ImportOptions {
@@ -63,7 +63,7 @@ pub struct ImportOptions {
     /// Bytes of content that are collected for one durable write; 8 MiB by default. One
     /// conversation is never split.
     pub group_bytes: usize,
-    /// Shared by the ref moves of one command; made up when absent.
+    /// The operation of the ref moves; a new one when absent.
     pub operation: Option<Operation>,
 }
 
@@ -93,7 +93,7 @@ impl ImportOptions {
         self
     }
 
-    /// Sets what the ref moves share, so that one `undo` takes all of them back.
+    /// Sets the operation of the ref moves, so that one `undo` reverts all of them.
     #[must_use]
     pub fn operation(mut self, operation: impl Into<Operation>) -> Self {
         self.operation = Some(operation.into());
@@ -101,7 +101,7 @@ impl ImportOptions {
     }
 }
 
-/// What became of the branch of a conversation.
+/// The outcome for the branch of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ImportStatus {
     /// It was made.
@@ -115,7 +115,7 @@ pub enum ImportStatus {
 }
 
 impl ImportStatus {
-    /// Returns the stable word for it.
+    /// Returns the stable code.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Created => "created",
@@ -132,7 +132,7 @@ impl fmt::Display for ImportStatus {
     }
 }
 
-/// What became of a conversation.
+/// The outcome of importing a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Imported {
@@ -140,7 +140,7 @@ pub struct Imported {
     pub id: String,
     /// The name of its branch.
     pub branch: String,
-    /// What became of that branch.
+    /// The outcome for that branch.
     pub status: ImportStatus,
     /// Its last commit; none when it has neither messages nor tools.
     pub head: Option<CommitId>,
@@ -148,7 +148,7 @@ pub struct Imported {
     pub commits: usize,
     /// How many of them were stored already, or came with another conversation of the same group.
     pub reused: usize,
-    /// What is unusual about it, kept as recorded.
+    /// Its anomalies, which were kept as recorded.
     pub anomalies: Vec<ImportAnomaly>,
 }
 
@@ -225,7 +225,7 @@ impl Importer {
         Ok(Self { repo: repo.clone(), options, operation, group: Vec::new(), bytes: 0 })
     }
 
-    /// Takes a conversation; writes the group when it is full, and gives its answers.
+    /// Adds a conversation. Writes the group when it is full, and returns its outcomes.
     ///
     /// # Errors
     /// When the conversation breaks a limit or has content without canonical form; it is left out
@@ -294,7 +294,7 @@ impl Importer {
         Ok(reused)
     }
 
-    /// Writes what is left, and gives its answers. The importer may be used again.
+    /// Writes the last group, and returns its outcomes. The importer may be used again.
     ///
     /// # Errors
     /// When the store fails; nothing of the group was written then.

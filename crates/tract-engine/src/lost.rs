@@ -9,7 +9,7 @@ use tract_core::{Change, Commit, CommitId, Content, Kind, Op, Part, Priority};
 use crate::error::Result;
 use crate::repo::Repo;
 
-/// A summary of a context, and what it lost.
+/// A summary in a context, and the details that it lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LostEntry {
@@ -23,21 +23,21 @@ pub struct LostEntry {
     pub items: Vec<LostItem>,
 }
 
-/// Something that a hidden message says and the context does not.
+/// A detail of a hidden message that the context does not contain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LostItem {
-    /// What it is.
+    /// Its kind.
     pub kind: LostKind,
     /// The sentence, command or name.
     pub text: String,
     /// The first hidden message that says it, in the version that was summarized.
     pub commit: CommitId,
-    /// How often hidden messages say it.
+    /// The number of times that hidden messages contain it.
     pub count: usize,
 }
 
-/// What a [`LostItem`] is.
+/// The kind of a [`LostItem`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum LostKind {
@@ -50,7 +50,7 @@ pub enum LostKind {
 }
 
 impl LostKind {
-    /// Returns the word for it.
+    /// Returns the stable code.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Text => "text",

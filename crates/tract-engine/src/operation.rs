@@ -33,7 +33,7 @@ struct Page {
 const PAGE: usize = 256;
 
 impl Operation {
-    /// Begins a new operation.
+    /// Starts a new operation.
     ///
     /// # Errors
     /// [`Error::Random`] when the operating system has no randomness to give.

@@ -30,7 +30,7 @@ pub enum RebaseStep {
     Insert(Box<Draft>),
 }
 
-/// What moves a branch to repeated commits.
+/// A request to reapply commits and move a branch to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rebase {
@@ -78,13 +78,13 @@ impl Rebase {
     }
 }
 
-/// What a rebase did, or would do.
+/// The outcome of a rebase, or its plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rebased {
-    /// Where the branch was.
+    /// The head of the branch before.
     pub before: Option<CommitId>,
-    /// Where the branch is.
+    /// The head of the branch after.
     pub head: CommitId,
     /// The commits that were made, each with the one that it repeats; inserted messages repeat
     /// none.

@@ -16,21 +16,21 @@ use crate::heads::Heads;
 use crate::operation::Operation;
 use crate::plan::Line;
 
-/// What a repository handle is made of in addition to its store.
+/// Options of a repository handle.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct RepoOptions {
     /// The repository's name in the store; `default` by default.
     pub name: RepoName,
-    /// Tells the time; the operating system's by default.
+    /// The clock; that of the operating system by default.
     pub clock: Arc<dyn Clock>,
     /// Counts tokens; about four characters a token by default.
     pub counter: Arc<dyn TokenCounter>,
-    /// What is asked before something is written; no handler by default.
+    /// The handlers that run before a write; none by default.
     pub hooks: Hooks,
-    /// What writing checks.
+    /// Limits that are checked before a write.
     pub limits: Limits,
-    /// Who the ref log names; empty by default.
+    /// The author in the ref log; empty by default.
     pub who: String,
     /// After how many commits of a line a row of the turn index is written; 1,024 by default.
     /// Fewer make queries of turns cheaper and the index larger.
@@ -74,14 +74,14 @@ impl RepoOptions {
         self
     }
 
-    /// Sets who counts tokens.
+    /// Sets the token counter.
     #[must_use]
     pub fn counter(mut self, counter: Arc<dyn TokenCounter>) -> Self {
         self.counter = counter;
         self
     }
 
-    /// Sets the handlers that are asked before something is written.
+    /// Sets the handlers that run before a write.
     #[must_use]
     pub fn hooks(mut self, hooks: Hooks) -> Self {
         self.hooks = hooks;
@@ -109,7 +109,7 @@ impl RepoOptions {
         self
     }
 
-    /// Sets who the ref log names.
+    /// Sets the author in the ref log.
     #[must_use]
     pub fn who(mut self, who: impl Into<String>) -> Self {
         self.who = who.into();
@@ -210,12 +210,12 @@ impl Repo {
         &self.options.name
     }
 
-    /// Returns what turns heads into lines and contexts.
+    /// Returns the compiler of this repository.
     pub fn compiler(&self) -> &Compiler {
         &self.compiler
     }
 
-    /// Returns the handlers that are asked before something is written.
+    /// Returns the handlers that run before a write.
     pub fn hooks(&self) -> &Hooks {
         &self.options.hooks
     }
@@ -261,12 +261,12 @@ impl Repo {
         &self.heads
     }
 
-    /// Returns what writing checks.
+    /// Returns the limits that are checked before a write.
     pub fn limits(&self) -> &Limits {
         &self.options.limits
     }
 
-    /// Returns who the ref log names.
+    /// Returns the author in the ref log.
     pub fn who(&self) -> &str {
         &self.options.who
     }

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::repo::Repo;
 use crate::txn::Txn;
 
-/// The names that a stream has given to its commits.
+/// The marks of a stream: names for its commits.
 pub type Marks = HashMap<String, CommitId>;
 
 /// How many commits an ambiguous prefix names.

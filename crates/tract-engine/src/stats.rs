@@ -9,7 +9,7 @@ use crate::repo::Repo;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// What the store counts.
+    /// Counts of the store.
     pub store: StoreStats,
     /// Branches.
     pub branches: usize,
@@ -19,7 +19,7 @@ pub struct Stats {
     pub documents: usize,
 }
 
-/// Counts what a repository holds.
+/// Counts the objects, refs and bytes of a repository.
 ///
 /// # Errors
 /// When the store fails.

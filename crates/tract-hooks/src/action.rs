@@ -2,7 +2,7 @@
 
 use tract_core::{Content, Part};
 
-/// What an action means for its caller.
+/// The meaning of an action for its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ActionKind<'a> {
@@ -211,11 +211,11 @@ impl ToolResultAction {
     }
 }
 
-/// How a result is to be summarized: data, which a port carries out.
+/// Instructions for summarizing a result: data, which a port carries out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summarize {
-    /// How long the summary should be.
+    /// Target length of the summary, in tokens.
     pub target_tokens: Option<u64>,
     /// What has to be kept.
     pub instructions: Option<String>,
@@ -236,7 +236,7 @@ impl Summarize {
         Self { target_tokens: Some(target_tokens), ..Self::default() }
     }
 
-    /// Says what has to be kept.
+    /// Sets what the summary must keep.
     #[must_use]
     pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
         self.instructions = Some(instructions.into());

@@ -50,7 +50,7 @@ pub struct Hooks {
     chains: Option<Arc<stored::Chains>>,
 }
 
-/// What becomes of an event when a handler fails.
+/// The treatment of an event when a handler fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnFailure {
@@ -541,7 +541,7 @@ impl Hooks {
         self.decide(event).await
     }
 
-    /// Tells all who listen that a ref has moved.
+    /// Notifies all listeners that a ref has moved.
     pub async fn ref_moved(&self, event: &RefMoved) {
         // The answer can only be that it was heard.
         let _heard = self.decide(event).await;

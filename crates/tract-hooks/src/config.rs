@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::action::Summarize;
 
-/// Which tool results are summarized automatically, and how.
+/// Configuration of automatic summaries of tool results.
 ///
 /// A tool that is listed is summarized regardless of its size; others when they take strictly more
 /// tokens than the threshold; without a threshold none of the others.
@@ -31,7 +31,7 @@ pub struct ToolSummarization {
     /// What has to be kept of the results of other tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_instructions: Option<String>,
-    /// How long a summary should be.
+    /// Target length of a summary, in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_tokens: Option<u64>,
     /// Patterns (regular expressions): what they match of a result must be in its summary.
@@ -69,7 +69,7 @@ impl ToolSummarization {
         self
     }
 
-    /// Says how long a summary should be.
+    /// Sets the target length of a summary.
     #[must_use]
     pub fn target_tokens(mut self, tokens: u64) -> Self {
         self.target_tokens = Some(tokens);

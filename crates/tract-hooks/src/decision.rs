@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::action::{Action, ActionKind};
 
-/// What the chain decided.
+/// The decision of the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a decision has no effect unless the caller carries it out"]
 pub struct Decision<A> {
@@ -33,7 +33,7 @@ impl HandlerFailure {
     }
 }
 
-/// How a handler failed.
+/// The kind of failure of a handler.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandlerFailureKind {

@@ -71,11 +71,11 @@ pub struct ToolResultReceived {
     pub call_id: String,
     /// The tool's name, where it is known.
     pub tool_name: Option<String>,
-    /// What the model would read.
+    /// The text for the model.
     pub parts: Vec<Part>,
     /// Whether the tool failed.
     pub is_error: bool,
-    /// How many tokens it takes.
+    /// Its tokens.
     pub token_count: u64,
 }
 
@@ -134,7 +134,7 @@ pub struct BeforeDispatch {
     pub read_only: bool,
     /// The tool promises that a second call changes nothing more.
     pub idempotent: bool,
-    /// What the tool changes may be lost for good.
+    /// The tool may destroy data.
     pub destructive: bool,
 }
 
@@ -194,9 +194,9 @@ pub struct BeforeCompress {
     pub sources: Vec<CommitId>,
     /// The summary.
     pub summary: Content,
-    /// How many tokens the messages take.
+    /// Tokens of the messages.
     pub tokens_before: u64,
-    /// How many tokens the summary takes.
+    /// Tokens of the summary.
     pub tokens_after: u64,
 }
 

@@ -11,7 +11,7 @@ use tract_core::{BlobId, JsonText};
 pub struct DecisionRecord {
     /// The event that was decided on.
     pub event: String,
-    /// What was decided: `pass`, `approve`, `edit`, `summarize`, `reject`, `defer`.
+    /// The decision: `pass`, `approve`, `edit`, `summarize`, `reject`, `defer`.
     pub action: String,
     /// The handler or rule that decided; of a deferred operation the person or program that decided
     /// it later.
@@ -20,7 +20,7 @@ pub struct DecisionRecord {
     /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What a summary had to keep.
+    /// The patterns that a summary must keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
     /// The model that wrote a summary.
@@ -38,7 +38,7 @@ pub struct DecisionRecord {
     /// Tokens of what was committed instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_after: Option<u64>,
-    /// What else is worth knowing, such as why a summary was not available.
+    /// Diagnostics, such as why a summary was not available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// Handlers that failed before the decision.
@@ -47,10 +47,10 @@ pub struct DecisionRecord {
     /// The deferred operation that this decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<String>,
-    /// Who brought the original, in the word that records use: `tool`, `user`.
+    /// The author of the original, as records name it: `tool`, `user`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// When: microseconds since 1970, UTC.
+    /// The time in microseconds since 1970, UTC.
     pub at_us: i64,
     /// Decisions on the same message before this one, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

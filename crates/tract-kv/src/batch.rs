@@ -36,9 +36,9 @@ pub struct KvEntry {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KvBatch {
-    /// What keys must hold, or else nothing is written.
+    /// The values that keys must have, or nothing is written.
     pub requires: Vec<KvEntry>,
-    /// What keys become. Each key occurs here once.
+    /// The new values of keys. Each key occurs once.
     pub writes: Vec<KvEntry>,
 }
 

@@ -87,12 +87,12 @@ impl Scan {
         self
     }
 
-    /// Whether no key can be in the range.
+    /// Returns whether the range is empty.
     pub fn is_empty(&self) -> bool {
         self.to.as_ref().is_some_and(|to| *to <= self.from)
     }
 
-    /// Whether a key is in the range.
+    /// Returns whether a key is in the range.
     pub fn contains(&self, key: &[u8]) -> bool {
         self.from.as_slice() <= key && self.to.as_ref().is_none_or(|to| key < to.as_slice())
     }
@@ -129,7 +129,7 @@ impl<R: KvRead + ?Sized> KvRead for Arc<R> {
 /// Gives what joins a write, given what was written so far; `None` when no batch waits.
 pub type KvJoining<'a> = dyn FnMut(&dyn KvRead) -> Option<KvBatch> + 'a;
 
-/// When a write must have reached the disk.
+/// The durability that a write asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
     /// Before the call returns.
@@ -139,7 +139,7 @@ pub enum Durability {
     Eventual,
 }
 
-/// What became of a write.
+/// The outcome of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum KvOutcome {

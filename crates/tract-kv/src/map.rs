@@ -31,7 +31,7 @@ impl KvMap {
         self.spaces[space as usize].len()
     }
 
-    /// Whether no space holds any key.
+    /// Returns whether all spaces are empty.
     pub fn is_empty(&self) -> bool {
         self.spaces.iter().all(BTreeMap::is_empty)
     }

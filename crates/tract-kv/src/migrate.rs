@@ -3,13 +3,13 @@
 use super::{Durability, KvBatch, KvEngine, KvEntry, KvOutcome, KvRead, Space, keys, value};
 use tract_core::store::{StoreError, StoreErrorKind, StoreResult};
 
-/// What brings a store from one format to the next.
+/// A migration step from one format to the next.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct KvStep {
     /// The format that it begins with; it ends with the one after.
     pub from: u32,
-    /// What keys become, as read from a snapshot of that format.
+    /// The new values of keys, computed from a snapshot of the old format.
     pub writes: fn(&dyn KvRead) -> StoreResult<Vec<KvEntry>>,
 }
 

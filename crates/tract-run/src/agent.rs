@@ -21,7 +21,7 @@ use crate::progress::Progress;
 use crate::session::Stored;
 use crate::turn::TurnDone;
 
-/// What becomes of calls that were not begun when a process ended.
+/// The treatment of calls that had not started when a process ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnResume {

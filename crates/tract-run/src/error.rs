@@ -9,7 +9,7 @@ use tract_tools::{RegistryError, SessionError};
 /// The result of a run.
 pub type Result<T, E = RunError> = std::result::Result<T, E>;
 
-/// Why a run cannot continue. What was committed before stays, and the branch can be resumed.
+/// The error type of this crate. Earlier commits stay, and the branch can be resumed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {

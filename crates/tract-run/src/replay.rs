@@ -17,15 +17,15 @@ use crate::agent::Agent;
 use crate::error::Result;
 use crate::session::Stored;
 
-/// What a replay found.
+/// The outcome of a replay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ReplayReport {
-    /// How many messages the recording has.
+    /// The number of messages in the recording.
     pub messages: usize,
-    /// How many replies of the model were given again.
+    /// The number of replayed model replies.
     pub replies: usize,
-    /// How many calls were dispatched again.
+    /// The number of dispatched calls.
     pub calls: usize,
     /// The first place where what came is not what was recorded.
     pub difference: Option<Difference>,
@@ -39,9 +39,9 @@ pub struct Difference {
     pub message: usize,
     /// Its commit in the recording; absent when there is none.
     pub commit: Option<CommitId>,
-    /// What differs: `message`, `role`, `text`, `calls`, `call`, `name`, `error`.
+    /// The kind of difference: `message`, `role`, `text`, `calls`, `call`, `name`, `error`.
     pub what: &'static str,
-    /// What was recorded.
+    /// The recorded value.
     pub expected: String,
     /// What came.
     pub found: String,

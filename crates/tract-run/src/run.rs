@@ -18,7 +18,7 @@ use crate::progress::Progress;
 use crate::session::Stored;
 use crate::turn::{TurnDone, TurnEnd};
 
-/// Why a run stopped. The branch can be continued in every case.
+/// The reason why a run stopped. The branch can always be continued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stop {
@@ -73,21 +73,21 @@ struct Metadata {
     stop_reason: Option<String>,
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
     /// Why it stopped.
     pub stop: Stop,
-    /// What the model said last.
+    /// The last answer of the model.
     pub text: String,
-    /// How often the model was asked.
+    /// The number of requests to the model.
     pub steps: u32,
-    /// How many calls were answered.
+    /// The number of answered calls.
     pub calls: u32,
-    /// What the model's answers cost, as far as it said.
+    /// The token usage of the model's answers, as far as it was reported.
     pub usage: Usage,
-    /// Where the branch is.
+    /// The head of the branch.
     pub head: Option<CommitId>,
     /// The pending approvals, by name.
     pub pending: Vec<String>,

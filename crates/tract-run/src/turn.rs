@@ -20,21 +20,21 @@ pub struct AnsweredCall {
     pub call_id: String,
     /// The tool's name.
     pub tool_name: String,
-    /// How it ended, as a word: `succeeded`, `failed`, `denied`, `interrupted`, and so on.
+    /// The outcome as a word: `succeeded`, `failed`, `denied`, `interrupted`, and so on.
     pub outcome: String,
     /// Whether the call failed.
     pub is_error: bool,
     /// What the tool's answer was, before a hook changed it.
     pub text: String,
-    /// What only the operator reads.
+    /// The text for the operator.
     pub operator: Option<String>,
-    /// How long it took, in microseconds.
+    /// The duration in microseconds.
     pub duration_us: u64,
     /// The commit of the answer; absent while a hook has it wait.
     pub commit: Option<CommitId>,
 }
 
-/// How a turn ended.
+/// The outcome of a turn.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TurnEnd {
@@ -50,7 +50,7 @@ pub enum TurnEnd {
     Ended(TurnError),
 }
 
-/// What came of a turn. All of it is committed.
+/// The outcome of a turn. All of it is committed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct TurnDone {
@@ -58,7 +58,7 @@ pub struct TurnDone {
     pub reply: Option<CommitId>,
     /// What it said.
     pub text: String,
-    /// Why the model stopped, as its provider said.
+    /// The stop reason of the provider.
     pub stop_reason: Option<StopReason>,
     /// What it cost.
     pub usage: Option<Usage>,
@@ -66,7 +66,7 @@ pub struct TurnDone {
     pub answers: Vec<AnsweredCall>,
     /// The pending approvals.
     pub pending: Vec<String>,
-    /// How it ended.
+    /// The outcome.
     pub end: TurnEnd,
 }
 

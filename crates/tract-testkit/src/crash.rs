@@ -78,13 +78,13 @@ struct Writer {
     told: Vec<CommitId>,
 }
 
-/// What was acknowledged to writers.
+/// The acknowledged writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriterReport {
     writers: Vec<Writer>,
 }
 
-/// What a crash has done that it must not.
+/// A violation that a crash caused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Loss {

@@ -146,7 +146,7 @@ impl ReachableObjects {
     }
 }
 
-/// What became of flipped bytes.
+/// The outcome of flipped bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flips {
     /// The store did not open, or its check tells.

@@ -8,7 +8,7 @@ pub use self::store::FaultyStore;
 
 macro_rules! faults {
     ($($(#[$meaning:meta])* $fault:ident breaks [$($case:ident)*])*) => {
-        /// Which promise is broken.
+        /// The promise that is broken.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Fault {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tract_core::{RefName, RefTarget};
 
-/// What a caller did to a ref, and the answer.
+/// A call on a ref, with its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// It read this.
@@ -33,11 +33,11 @@ pub struct Call {
     pub called: u64,
     /// When the answer came.
     pub returned: u64,
-    /// What it was.
+    /// The old value.
     pub action: Action,
 }
 
-/// Takes down the calls of many threads.
+/// Records the calls of many threads.
 ///
 /// ```
 /// use tract_core::RefName;

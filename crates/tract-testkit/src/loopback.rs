@@ -33,7 +33,7 @@ fn header<'h>(head: &'h str, name: &str) -> Option<&'h str> {
     })
 }
 
-/// How an answer ends.
+/// The end of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HttpEnd {
     /// As HTTP wants it.

@@ -117,7 +117,7 @@ impl Model {
     }
 }
 
-/// What is done to a store.
+/// A step on a store under test.
 #[derive(Clone, Debug)]
 pub enum Transition {
     /// A write.

@@ -63,7 +63,7 @@ use crate::crash::{Loss, WriterReport};
 /// The file that acknowledged commits are reported to.
 const ACKNOWLEDGED: &str = "acknowledged";
 
-/// What was done to a file.
+/// An operation on a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
     /// Bytes were written at an offset.
@@ -83,7 +83,7 @@ pub struct FileOp {
     pub act: Act,
 }
 
-/// What was done to the files of a folder, in order.
+/// The writes to the files of a folder, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteTrace {
     /// The steps.
@@ -200,7 +200,7 @@ impl WriteTrace {
     }
 }
 
-/// What became of the images of a tape from which nothing was lost.
+/// Counts of the images of a tape without a loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Losses {

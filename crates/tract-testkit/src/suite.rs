@@ -12,7 +12,7 @@ use tract_core::{RepoName, Store, StoreResult, block_on};
 
 use crate::data::{self, RecordedConversation};
 
-/// What a store may do without.
+/// An optional capability of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Capability {
     /// What is acknowledged survives a crash.
@@ -30,7 +30,7 @@ impl Capability {
     pub const ALL: [Self; 4] =
         [Self::Durable, Self::Persistent, Self::MultiProcess, Self::CollectsGarbage];
 
-    /// Whether a store claims it.
+    /// Returns whether a store claims it.
     pub fn is_claimed(self, claims: Capabilities) -> bool {
         match self {
             Self::Durable => claims.durable,
@@ -50,7 +50,7 @@ impl fmt::Display for Capability {
 type Opener = dyn Fn(&Path) -> StoreResult<Arc<dyn Store>> + Send + Sync;
 type Recordings = dyn Fn() -> Vec<RecordedConversation> + Send + Sync;
 
-/// How to open the store that is to be tested, and what it lacks.
+/// A store under test: how to open it, and the capabilities that it lacks.
 #[derive(Clone)]
 pub struct Suite {
     open: Arc<Opener>,
@@ -66,7 +66,7 @@ impl fmt::Debug for Suite {
 }
 
 impl Suite {
-    /// Takes a function that opens a store in a folder, an empty one at first, or opens it again.
+    /// Makes a suite from a function that opens a store in a folder, for the first time or again.
     pub fn new<S: Store>(open: impl Fn(&Path) -> StoreResult<S> + Send + Sync + 'static) -> Self {
         let open = move |dir: &Path| Ok(Arc::new(open(dir)?) as Arc<dyn Store>);
         let conversations = Arc::new(data::conversations);
@@ -185,7 +185,7 @@ pub type Running = Pin<Box<dyn Future<Output = StoreResult<()>>>>;
 pub struct ContractCase {
     /// Its name; no two are alike.
     pub name: &'static str,
-    /// What it promises, in the words of the trait.
+    /// The promise, in the words of the trait.
     pub promise: &'static str,
     /// The capability without which there is nothing to promise.
     pub needs: Option<Capability>,
@@ -199,7 +199,7 @@ impl fmt::Debug for ContractCase {
     }
 }
 
-/// What became of a case.
+/// The outcome of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The promise was kept.

@@ -20,11 +20,11 @@ pub use tract_providers::{Anomaly, ConversationReader, Dialect, ImportError, det
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Read {
-    /// What the engine stores.
+    /// The content of the engine.
     pub conversation: ImportConversation,
     /// The dialect that it is in.
     pub dialect: Dialect,
-    /// What a strict reader would stumble over, kept as recorded.
+    /// Anomalies, kept as recorded.
     pub anomalies: Vec<Anomaly>,
 }
 

@@ -32,7 +32,7 @@ pub async fn open(url: &str) -> Result<Tract> {
     OpenOptions::new().open(url).await
 }
 
-/// How a repository is opened, in the manner of [`std::fs::OpenOptions`].
+/// Options for opening a repository, like [`std::fs::OpenOptions`].
 ///
 /// ```
 /// # tract::block_on(async {

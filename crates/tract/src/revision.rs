@@ -2,7 +2,7 @@
 
 use tract_core::{Commit, CommitId};
 
-/// What names a commit: an id, a commit, or text as the command line takes it.
+/// A name for a commit: an id, a commit, or text as on the command line.
 ///
 /// Text is a branch, a tag, `HEAD`, or 4 or more digits of an id, and then any of `~3` (three
 /// commits back), `#20` (the 20th message shown), `@{1}` (where the branch was a move ago) and

@@ -26,7 +26,7 @@ const SCHEMES: &[Scheme] = &[
     Scheme { name: "sqlite", feature: "sqlite", built: cfg!(feature = "sqlite") },
 ];
 
-/// How a store is opened.
+/// Options for opening a store.
 ///
 /// ```
 /// use tract::store::{StoreOptions, WriteMode};

@@ -7,7 +7,7 @@ use crate::object::ObjectId;
 /// The result of a store call.
 pub type StoreResult<T, E = StoreError> = std::result::Result<T, E>;
 
-/// What sort of failure it is, independent of the engine.
+/// The kind of failure, independent of the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
@@ -81,11 +81,11 @@ impl StoreErrorKind {
 /// A failure of a store.
 #[derive(Debug, thiserror::Error)]
 pub struct StoreError {
-    /// What sort of failure it is.
+    /// The kind of failure.
     pub kind: StoreErrorKind,
     /// The engine, such as `sqlite`.
     pub backend: &'static str,
-    /// What was being done, such as `apply`.
+    /// The operation, such as `apply`.
     pub op: &'static str,
     /// What happened, in words.
     pub message: String,

@@ -6,7 +6,7 @@ use crate::object::ObjectId;
 
 use super::{StoreError, StoreErrorKind};
 
-/// Which objects a listing gives.
+/// A query for a listing of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListKind {
     /// Commits.
@@ -22,22 +22,22 @@ pub enum ListKind {
 pub struct ObjectListing {
     /// Which objects.
     pub kind: ListKind,
-    /// Where the page starts: 0, or the `next` of the page before it.
+    /// The start of the page: 0, or `next` of the previous page.
     pub after: u64,
     /// How many objects are read at most; at least 1.
     pub limit: usize,
 }
 
-/// What a listing gives.
+/// One page of a listing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectPage {
     /// The objects, each with the number of its bytes. Damaged ones are left out.
     pub objects: Vec<(ObjectId, u64)>,
-    /// Where the next page starts; `None` when there is none.
+    /// The start of the next page; `None` at the end.
     pub next: Option<u64>,
 }
 
-/// How far the writes of a repository have come.
+/// A position in the writes of a repository.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WritePosition {
     /// The number of the newest entry of the ref log; 0 when it is empty.
@@ -59,7 +59,7 @@ pub struct Sweep {
     pub tools: Vec<ToolRow>,
 }
 
-/// What became of a sweep.
+/// The outcome of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum SweepAnswer {
@@ -69,7 +69,7 @@ pub enum SweepAnswer {
     Moved(WritePosition),
 }
 
-/// What giving space back to the file system did.
+/// The outcome of returning space to the file system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SpaceRelease {
@@ -77,7 +77,7 @@ pub struct SpaceRelease {
     pub before: u64,
     /// Bytes of the store on disk after.
     pub after: u64,
-    /// What else helps, where the engine does not give all of it back by itself.
+    /// A hint, if the engine does not return all of the space by itself.
     pub note: Option<String>,
 }
 

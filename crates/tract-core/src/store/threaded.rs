@@ -18,7 +18,7 @@ use self::queue::{Job, Queue, Write, weigh};
 use super::{BlockingStore, StoreError, StoreErrorKind, StoreResult};
 use crate::batch::Applied;
 
-/// How writes reach a blocking store.
+/// The thread on which writes of a blocking store run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteMode {
     /// On the store's own thread, which groups what is queued into one transaction. Never blocks

@@ -13,7 +13,8 @@ use std::time::Duration;
 use crate::ports::{Clock, SystemClock};
 use crate::tool::ToolError;
 
-/// Tells work to stop. Clones are the same token; works with any executor, and without one.
+/// A token that cancels work. Clones are the same token; it works with any executor, and without
+/// one.
 ///
 /// ```
 /// use tract_core::CancellationToken;
@@ -143,7 +144,7 @@ impl<F: Fn(&str, fmt::Arguments<'_>) + Send + Sync> ProgressSink for F {
     }
 }
 
-/// What a running tool may reach. Nothing in it can be changed by the tool.
+/// The context of a running tool. A tool cannot change it.
 ///
 /// ```
 /// use tract_core::ToolContext;

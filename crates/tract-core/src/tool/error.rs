@@ -3,17 +3,17 @@
 use std::error::Error;
 use std::fmt;
 
-/// What every failure says.
+/// Fields of every failure.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ToolFailure {
-    /// What the model reads.
+    /// The text for the model.
     pub message: String,
     /// Where in the arguments, such as `edits[0].line`.
     pub path: Option<String>,
     /// Ways out, for the model.
     pub notes: Vec<String>,
-    /// What only the operator reads.
+    /// The text for the operator.
     pub operator: Option<String>,
     /// The cause, for the operator.
     pub source: Option<Box<dyn Error + Send + Sync>>,
@@ -43,7 +43,7 @@ impl fmt::Display for ToolFailure {
     }
 }
 
-/// Why a call failed.
+/// The reason why a call failed.
 ///
 /// ```
 /// use tract_core::ToolError;
@@ -78,7 +78,7 @@ pub enum ToolError {
 }
 
 impl ToolError {
-    /// Says that the arguments are not acceptable.
+    /// Makes the error for unacceptable arguments.
     pub fn validation(message: impl Into<String>) -> Self {
         Self::Validation(ToolFailure::new(message))
     }
@@ -142,7 +142,7 @@ impl ToolError {
         self
     }
 
-    /// Says that the same call may succeed when it is tried again.
+    /// Marks the failure as temporary: the same call may succeed later.
     #[must_use]
     pub fn retryable(mut self) -> Self {
         self.failure_mut().retryable = true;

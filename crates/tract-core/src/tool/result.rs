@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::text::JsonText;
 use crate::tool::ToolError;
 
-/// What a call gave.
+/// The result of a call.
 ///
 /// A failure the model should read is a result too: [`ToolResult::error`].
 ///
@@ -19,9 +19,9 @@ use crate::tool::ToolError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolResult<T> {
-    /// What the model reads before the value; may be empty.
+    /// The text for the model before the value; may be empty.
     pub message: String,
-    /// What only the operator reads: logged, never sent to a model.
+    /// The text for the operator: logged, never sent to a model.
     pub operator: Option<String>,
     /// The value. A failed result may have one.
     pub value: Option<T>,
@@ -133,7 +133,7 @@ impl ToolResult<RenderedValue> {
 pub struct RenderedValue {
     /// The value as canonical JSON.
     pub json: JsonText,
-    /// What the model reads.
+    /// The text for the model.
     pub text: String,
 }
 

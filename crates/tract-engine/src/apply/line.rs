@@ -13,22 +13,22 @@ use crate::error::Error;
 pub struct StreamLine {
     /// Its number, from 1; blank lines count.
     pub line: usize,
-    /// What it asks for, or why it is not a step.
+    /// Its operation, or why it is none.
     pub step: Result<StreamOp, LineError>,
-    /// The bytes that it was read from; 0 when it was not read from text.
+    /// Its length in bytes; 0 when it was not read from text.
     pub bytes: usize,
     /// Whether another line arrived with it, so that asking for that one does not wait.
     pub followed: bool,
 }
 
 impl StreamLine {
-    /// Makes a line by itself: what follows it may take its time.
+    /// Makes a line that does not wait for the next one.
     pub fn new(line: usize, step: Result<StreamOp, LineError>) -> Self {
         Self { line, step, bytes: 0, followed: false }
     }
 }
 
-/// Why a line was refused. It changed nothing.
+/// A refused line. It changed nothing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LineError {
@@ -75,7 +75,7 @@ pub enum LineError {
 }
 
 impl LineError {
-    /// Returns the stable word for it.
+    /// Returns the stable code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Step(error) => error.code(),
@@ -89,7 +89,7 @@ impl LineError {
         }
     }
 
-    /// Returns what to do about it, where something helps.
+    /// Returns hints about what to do; empty when there are none.
     pub fn notes(&self) -> Vec<String> {
         match self {
             Self::Step(error) => error.notes(),

@@ -11,7 +11,7 @@ use tract_core::{
 use super::ImportCommit;
 use crate::error::Result;
 
-/// What is unusual about an imported conversation.
+/// The kind of an anomaly in an imported conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ImportAnomalyKind {
@@ -24,7 +24,7 @@ pub enum ImportAnomalyKind {
 }
 
 impl ImportAnomalyKind {
-    /// Returns the stable word for it.
+    /// Returns the stable code.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NoCall => "no_call",
@@ -34,7 +34,7 @@ impl ImportAnomalyKind {
     }
 }
 
-/// One thing that is unusual about an imported conversation; it is kept as recorded.
+/// An anomaly in an imported conversation; it is kept as recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ImportAnomaly {
@@ -42,7 +42,7 @@ pub struct ImportAnomaly {
     pub draft: usize,
     /// The commit that it became.
     pub commit: CommitId,
-    /// What is unusual.
+    /// The kind of anomaly.
     pub kind: ImportAnomalyKind,
     /// The id of the call.
     pub call_id: String,

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::repo::Repo;
 use crate::tools::{ToolChange, no_schema_diff, tool_diff};
 
-/// A commit in one line, as a log shows it.
+/// One line of a log: a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogLine {
@@ -20,13 +20,13 @@ pub struct LogLine {
     pub commit: CommitId,
     /// One word for what it is: `user`, `assistant`, `result`, `edit`, `tools`…
     pub label: String,
-    /// What it says, on one line and cut at 200 characters. Not escaped for terminals.
+    /// Its text, on one line and cut at 200 characters. Not escaped for terminals.
     pub text: String,
     /// The commit's own message, else the default one, which is derived and never stored:
     /// `tool result: NAME` of a result and of its edits, else the text. On one line, cut and not
     /// escaped, as the text.
     pub message: String,
-    /// Tokens of what it says; `None` when it says nothing.
+    /// Tokens of its content; `None` when it has none.
     pub token_count: Option<u64>,
     /// The tools that its message calls, in order, or the one whose result it is.
     pub tool_names: Vec<String>,

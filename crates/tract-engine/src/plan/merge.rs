@@ -14,7 +14,7 @@ use super::revert::brings;
 use super::work::{LastKeys, SummaryCover, WorkingView, covered, ensure_covered};
 use super::{ConflictKind, Details, Line, MergeConflict, Plan, PlannedCommit, Records, Stop};
 
-/// The heads of a merge, and the best common ancestors that it is judged by.
+/// The heads of a merge, and their best common ancestors.
 #[derive(Clone, Copy, Debug)]
 pub struct MergeSides<'a> {
     /// The line that the merge continues.
@@ -25,7 +25,7 @@ pub struct MergeSides<'a> {
     pub bases: &'a [Line],
 }
 
-/// A merge that was planned.
+/// A planned merge.
 #[derive(Clone, Debug)]
 pub struct PlannedMerge {
     /// The merge commit.

@@ -11,7 +11,8 @@ use tract_core::{
 
 use super::Refusal;
 
-/// What a planner has to see before it can continue. Its caller reads these and calls it again.
+/// The records that a planner needs before it can continue. The caller reads them and calls it
+/// again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MissingRecords {
     /// Commits.
@@ -28,7 +29,7 @@ pub struct MissingRecords {
     pub chain: usize,
 }
 
-/// Why a planner stopped.
+/// The reason why a planner stopped.
 #[derive(Debug)]
 pub enum Stop {
     /// It has to see more.

@@ -6,7 +6,7 @@ use tract_core::{CallRef, CommitId};
 
 use super::ResolutionKind;
 
-/// A call that nothing has answered yet.
+/// A call without a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenCall {
     /// The provider's id of the call.
@@ -17,7 +17,7 @@ pub struct OpenCall {
     pub call: CallRef,
 }
 
-/// What two sides of a merge cannot agree on.
+/// The kind of a conflict between two sides of a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ConflictKind {
@@ -36,7 +36,7 @@ pub enum ConflictKind {
 }
 
 impl ConflictKind {
-    /// Returns the stable word for it.
+    /// Returns the stable code.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Version => "version",
@@ -52,13 +52,13 @@ impl ConflictKind {
 /// One conflict of a merge.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MergeConflict {
-    /// What they disagree on.
+    /// The kind of conflict.
     pub kind: ConflictKind,
     /// The message concerned; none for the tools.
     pub slot: Option<CommitId>,
-    /// The commit that speaks for our side, where there is one.
+    /// The commit of our side, if there is one.
     pub ours: Option<CommitId>,
-    /// The commit that speaks for their side, where there is one.
+    /// The commit of their side, if there is one.
     pub theirs: Option<CommitId>,
 }
 
@@ -76,7 +76,7 @@ impl fmt::Display for MergeConflict {
     }
 }
 
-/// Why a request is refused. Nothing was written.
+/// The reason why a request is refused. Nothing was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -208,7 +208,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Returns the stable word for it.
+    /// Returns the stable code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotVisible { .. } => "not_visible",
@@ -236,7 +236,7 @@ impl Refusal {
         }
     }
 
-    /// Returns the ways out.
+    /// Returns hints about what to do.
     pub fn notes(&self) -> Vec<String> {
         match self {
             Self::NotVisible { hidden_by: Some(by), .. } => vec![format!(

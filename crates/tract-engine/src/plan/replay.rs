@@ -11,7 +11,7 @@ use super::revert::revert;
 use super::work::{WorkingView, hidden_by};
 use super::{Details, Line, OpenCall, Plan, PlannedCommit, Records, Refusal};
 
-/// What commits became that were replayed so far.
+/// The commits that were replayed so far, with their successors.
 #[derive(Clone, Debug, Default)]
 pub struct Replayed {
     /// Replayed commits, by the commits that they repeat.
@@ -23,7 +23,7 @@ pub struct Replayed {
 }
 
 impl Replayed {
-    /// Records what a commit became.
+    /// Records the successor of a commit.
     pub fn insert(&mut self, from: &Commit, to: CommitId) {
         self.commits.insert(from.id(), to);
         if matches!(from.op, Op::Compress { .. }) {

@@ -8,23 +8,23 @@ use tract_core::{
 
 use super::Line;
 
-/// What any commit may say in addition to its operation.
+/// Fields that any commit may have in addition to its operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Details {
     /// A line for the log; derived when absent.
     pub message: Option<String>,
-    /// Facts of the caller's: a JSON object.
+    /// Metadata of the caller: a JSON object.
     pub metadata: Option<JsonText>,
     /// Model and parameters that produced it, or that the next request should use.
     pub generation_config: Option<JsonText>,
     /// The tools of this commit; the active set when absent. Where no set was ever made active,
     /// they stay in force.
     pub tools: Option<Vec<ToolSchema>>,
-    /// Where it comes from.
+    /// Its origin.
     pub origin: Origin,
     /// Blobs that must live as long as the commit.
     pub keeps: Vec<Blob>,
-    /// When: microseconds since 1970, UTC; the clock decides when absent.
+    /// The time in microseconds since 1970, UTC; the clock's when absent.
     pub created_at: Option<i64>,
 }
 
@@ -56,7 +56,7 @@ impl From<&Draft> for Details {
     }
 }
 
-/// What a message should say from now on.
+/// The new content of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NewContent {
     /// This text in place of its texts; calls, pictures and the rest stay.
@@ -65,7 +65,7 @@ pub enum NewContent {
     Content(Content),
 }
 
-/// Which messages are meant.
+/// A selection of messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// These, by any of their versions.
@@ -83,7 +83,7 @@ pub enum Selection {
     Exactly(Vec<CommitId>),
 }
 
-/// What a branch is asked to take up.
+/// A request to change a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Request {
@@ -155,7 +155,7 @@ impl Request {
         Self::Edit { target, content: NewContent::Text(text.into()), details: Details::default() }
     }
 
-    /// Asks for an edit of all that a message says; what else the draft states goes along.
+    /// Asks for an edit of the whole content of a message, with the other fields of the draft.
     pub fn edit(target: CommitId, draft: &Draft) -> Self {
         let content = NewContent::Content(draft.content.clone());
         Self::Edit { target, content, details: draft.into() }
@@ -211,7 +211,7 @@ impl Request {
         }
     }
 
-    /// Returns the verb, as the ref log tells it.
+    /// Returns the verb for the ref log.
     pub fn verb(&self) -> &'static str {
         match self {
             Self::Append(_) => "commit",

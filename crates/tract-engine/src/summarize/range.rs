@@ -15,7 +15,7 @@ use crate::repo::Repo;
 use crate::txn::Txn;
 use crate::txn::WriteOptions;
 
-/// Which messages are summarized, and how.
+/// Options of a summary of a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SummarizeRange {
@@ -53,7 +53,7 @@ impl SummarizeRange {
     }
 }
 
-/// What a summary took the place of.
+/// The messages that a summary replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SummarizedRange {

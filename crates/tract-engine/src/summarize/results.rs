@@ -15,7 +15,7 @@ use crate::repo::Repo;
 use crate::turns::{FoundResult, ToolQuery};
 use crate::txn::WriteOptions;
 
-/// Which results are made shorter, and how; all of the branch by default.
+/// Options for summarizing tool results; all results of the branch by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompressToolCalls {

@@ -29,7 +29,7 @@ pub(crate) enum TurnEntry {
 /// What a version of a message says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MessageVersion<T> {
-    /// The message's lasting name.
+    /// The message's slot: its lasting name.
     pub(crate) slot: CommitId,
     /// The commit whose content this is.
     pub(crate) version: CommitId,

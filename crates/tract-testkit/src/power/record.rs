@@ -9,7 +9,7 @@ use tract_core::CommitId;
 
 use super::{ACKNOWLEDGED, Act, FileOp, WriteTrace};
 
-/// Where a recorded process reports what was acknowledged.
+/// The channel by which a recorded process reports acknowledged writes.
 #[derive(Debug)]
 pub struct AckReporter(File);
 

@@ -71,7 +71,7 @@ calls! {
 
 macro_rules! answers {
     ($($(#[$meaning:meta])* $answer:ident($type:ty))*) => {
-        /// What a store answers.
+        /// An answer of a store.
         #[derive(Clone, Debug)]
         #[non_exhaustive]
         pub enum Answer {

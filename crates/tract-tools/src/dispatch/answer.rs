@@ -31,9 +31,9 @@ pub struct CallAnswer {
     pub call_id: String,
     /// The tool's name, else the name as received.
     pub tool_name: String,
-    /// What the model reads.
+    /// The text for the model.
     pub text: String,
-    /// What only the operator reads.
+    /// The text for the operator.
     pub operator: Option<String>,
     /// Whether the call failed.
     pub is_error: bool,

@@ -167,7 +167,7 @@ fn reliable(hydrated: &Hydrated) -> ToolTraits {
 pub(super) struct CallOutcome {
     pub(super) outcome: Outcome,
     pub(super) stage: Option<DispatchStage>,
-    /// What the model reads.
+    /// The text for the model.
     pub(super) text: String,
     pub(super) operator: Option<String>,
     pub(super) value: Option<JsonText>,

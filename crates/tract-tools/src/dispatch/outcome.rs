@@ -177,7 +177,7 @@ pub struct ToolInvoked {
     pub idempotency_key: Option<CallKey>,
     /// When dispatch took the call up: microseconds since 1970, UTC.
     pub started_at_us: i64,
-    /// How long it took, in microseconds.
+    /// The duration in microseconds.
     pub duration_us: u64,
     /// Where the arguments come from.
     pub provenance: Provenance,

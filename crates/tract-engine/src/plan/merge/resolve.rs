@@ -65,7 +65,7 @@ pub enum ResolutionKind {
 }
 
 impl ResolutionKind {
-    /// Returns the stable word for it.
+    /// Returns the stable code.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ours => "ours",
