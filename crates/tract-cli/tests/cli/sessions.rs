@@ -71,7 +71,7 @@ fn sessions_are_chosen_by_project_and_time_and_nothing_else_is() {
         &["import", "claude-code", folder, "--since", "2999-01-01T00:00:00Z"],
         1,
         "no_sessions",
-        "asked for",
+        "no matching session",
     );
     place.write("chats.jsonl", r#"{"messages":[{"role":"user","content":"Hi"}]}"#);
     place.refused(&["import", "chats.jsonl", "--project", "x"], 2, "usage", "--project");
