@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::keys::{self, Indexed, Repo};
 use super::value::{self, Move, Reader, Sighting, State, Writes};
 use super::{KvRead, Scan, Space};
+use tract_core::batch::DerivedKind;
 use tract_core::commit::Commit;
 use tract_core::id::{BatchId, BlobId, CommitId, RepoName, ToolId, ToolsetId};
 use tract_core::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
@@ -312,6 +313,18 @@ impl View<'_> {
             })
         })?;
         Ok(entries)
+    }
+
+    /// Lists the commits that have a derived row of a kind.
+    pub(super) fn derived_commits(&self, kind: DerivedKind) -> StoreResult<Vec<CommitId>> {
+        let mut found = Vec::new();
+        for key in scan_keys(self.read, &self.repo.derived_between(kind, 0, u64::MAX))? {
+            let Some(place) = Repo::number(&key) else { continue };
+            if let Some(ObjectId::Commit(id)) = self.object_at(Indexed::Commit, place)? {
+                found.push(id);
+            }
+        }
+        Ok(found)
     }
 
     /// Finds all ids that begin with these digits.
