@@ -350,7 +350,7 @@ impl View<'_> {
     }
 
     /// Returns the id of what lies at a place; `None` for what is damaged.
-    fn object_at(&self, kind: Indexed, place: u64) -> StoreResult<Option<ObjectId>> {
+    pub(super) fn object_at(&self, kind: Indexed, place: u64) -> StoreResult<Option<ObjectId>> {
         let key = self.repo.numbered(place);
         Ok(match kind {
             Indexed::Commit => self.read.get(Space::Commits, &key)?.and_then(|value| {

@@ -291,3 +291,181 @@ impl FoldRows for LineRows<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+    use proptest::sample::Index;
+    use tract_compile::{View, fold};
+    use tract_core::{
+        Batch, BatchId, Blob, By, Changes, CommitRecord, Kind, LogNote, Op, OperationId, Priority,
+        RepoName, Store, block_on,
+    };
+
+    use super::*;
+
+    #[derive(Clone, Debug)]
+    enum Act {
+        Append {
+            is_marked: bool,
+            answers: Option<Index>,
+        },
+        /// A row under the name of another commit.
+        AppendAs(Index),
+        Edit(Index),
+        Mark(Index),
+        Remove(Index),
+        /// The row of another commit as its append made it there, or with a version of its own.
+        Add(Index, bool),
+    }
+
+    fn act() -> impl Strategy<Value = Act> {
+        prop_oneof![
+            8 => (any::<bool>(), any::<Option<Index>>())
+                .prop_map(|(is_marked, answers)| Act::Append { is_marked, answers }),
+            1 => any::<Index>().prop_map(Act::AppendAs),
+            2 => any::<Index>().prop_map(Act::Edit),
+            1 => any::<Index>().prop_map(Act::Mark),
+            3 => any::<Index>().prop_map(Act::Remove),
+            3 => any::<(Index, bool)>().prop_map(|(at, own)| Act::Add(at, own)),
+        ]
+    }
+
+    /// A commit, its changes, and the view that it leads to, if it is valid.
+    type Made = (Commit, Vec<Change>, Option<View>);
+
+    fn made(made: &[Made], number: usize, parent: Option<&Made>, act: &Act, blob: &Blob) -> Made {
+        let view = parent.map_or(Some(View::empty()), |(_, _, view)| view.clone());
+        let here = view.clone().unwrap_or_default();
+        // What is there, mostly; else any commit, whose row is not, or no commit at all.
+        let row = |at: &Index| here.rows().nth(at.index(here.len().max(1))).copied();
+        let any = |at: &Index| match made {
+            [] => CommitId::from_bytes([number as u8; 32]),
+            made => made[at.index(made.len())].0.id(),
+        };
+        let slot = |at: &Index| row(at).map_or_else(|| any(at), |row| row.slot);
+        let (mut op, mut changes) =
+            (Op::Revert { targets: Vec::new(), cascade: false }, Vec::new());
+        match act {
+            Act::Append { is_marked, answers } => {
+                let answers = answers.map(|at| CallRef { slot: any(&at), index: 1 });
+                let priority = is_marked.then_some(Priority::Pinned);
+                op = Op::Append { slot: None, answers, priority, retention: None };
+            }
+            Act::AppendAs(at) => {
+                let slot = Some(any(at));
+                op = Op::Append { slot, answers: None, priority: None, retention: None };
+            }
+            Act::Edit(at) => changes.push(Change::Version {
+                slot: slot(at).into(),
+                from: row(at).map_or(CommitRef::This, |row| row.version.into()),
+                to: CommitRef::This,
+            }),
+            Act::Mark(at) => changes.push(Change::Mark {
+                slot: slot(at).into(),
+                from: row(at).and_then(|row| row.mark).map(CommitRef::Id),
+                to: Some(CommitRef::This),
+            }),
+            Act::Remove(at) => changes.extend(
+                row(at).map(|row| Change::Remove { slot: row.slot.into(), row: row.fields() }),
+            ),
+            Act::Add(at, is_own) => {
+                let there = made.get(at.index(made.len().max(1)));
+                let there = there.and_then(|(commit, _, view)| {
+                    view.as_ref().and_then(|view| view.get(commit.id())).copied()
+                });
+                changes.extend(there.map(|row| {
+                    let own = if *is_own { CommitRef::This } else { row.version.into() };
+                    let fields = RowFields { version: own, ..row.fields() };
+                    Change::Add { slot: row.slot.into(), row: fields }
+                }));
+            }
+        }
+        let mut record = CommitRecord::new(op, By::User);
+        record.parents.extend(parent.map(|(commit, ..)| commit.id()));
+        record.message = Some(number.to_string());
+        (record.content, record.kind) = (Some(blob.id()), Some(Kind::User));
+        record.changes = Changes::List(changes.clone());
+        let commit = Commit::seal(record).unwrap();
+        let view = view.and_then(|view| fold(&view, &commit, &changes).ok());
+        (commit, changes, view)
+    }
+
+    proptest! {
+        #[test]
+        fn rows_in_few_bytes_are_the_rows_of_the_view(
+            acts in prop::collection::vec((any::<Option<Index>>(), any::<bool>(), act()), 1..60),
+        ) {
+            let blob = Blob::seal("\"text\"");
+            let mut all: Vec<Made> = Vec::new();
+            for (number, (branch, is_root, act)) in acts.iter().enumerate() {
+                let parent = match (branch, is_root) {
+                    // Most commits continue the one before.
+                    (None, _) | (_, false) => all.last(),
+                    (Some(at), true) => all.get(at.index(all.len() + 1)),
+                };
+                let next = made(&all, number, parent, act, &blob);
+                all.push(next);
+            }
+            let (store, repo) = (tract_kv::memory(), RepoName::default());
+            let note = LogNote {
+                operation: OperationId::from_bytes([1; 16]),
+                what: String::new(),
+                who: String::new(),
+                why: None,
+                undoes: None,
+                at: 0,
+            };
+            let mut batch = Batch::new(BatchId::from_bytes([1; 16]), note);
+            batch.blobs = vec![blob];
+            batch.commits = all.iter().map(|(commit, ..)| commit.clone()).collect();
+            let _ = block_on(store.apply(&repo, batch)).unwrap();
+
+            let (mut graph, mut facts) = (CommitGraph::of_first_parents(), Facts::default());
+            for (commit, ..) in all.iter().rev() {
+                let mut reading = graph.begin(commit.id()).unwrap();
+                loop {
+                    let page = block_on(graph.page(&store, &repo, &mut reading)).unwrap();
+                    if page.is_empty() {
+                        break;
+                    }
+                    for reached in page {
+                        facts.note(&mut graph, reached.number, &reached.commit, true).unwrap();
+                    }
+                }
+            }
+            let made: HashMap<u32, &Made> =
+                all.iter().map(|made| (graph.find(made.0.id()).unwrap(), made)).collect();
+            let mut order = graph.fold_order();
+            let numbers = std::mem::take(&mut order.numbers);
+            prop_assert_eq!(numbers.len(), all.len());
+            let (mut rows, mut begun) = (LineRows::new(&graph, &facts), 0);
+            for (place, number) in numbers.iter().enumerate() {
+                match graph.parent(*number) {
+                    None => {
+                        rows.begin(true, &numbers[begun..place]);
+                        begun = place;
+                    }
+                    Some(parent) => {
+                        let is_last = order.continued_once(parent) == 0;
+                        rows.resume(parent, is_last);
+                    }
+                }
+                let (commit, changes, view) = made[number];
+                let _ = match facts.is_append(*number) {
+                    true => rows.append(*number),
+                    false => rows.fold(commit, changes),
+                };
+                rows.folded(*number, order.continuations(*number));
+                prop_assert_eq!(rows.is_known, view.is_some());
+                let Some(view) = view else { continue };
+                prop_assert_eq!(rows.next, view.next());
+                for (commit, ..) in &all {
+                    prop_assert_eq!(rows.row(commit.id()), view.get(commit.id()).copied());
+                }
+            }
+        }
+    }
+}
