@@ -17,7 +17,7 @@ pub(super) struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    /// Starts, and asks the store how much there is to do when somebody wants to know.
+    /// Starts, and counts what there is to do where progress is reported.
     pub(super) async fn start(repo: &Repo, options: &'a VerifyOptions) -> StoreResult<Self> {
         let commits = match &options.progress {
             // A damaged store may not be able to count; that is no reason not to check it.
