@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tract_compile::{Changed, CompileError, Compiler, FoldedLine, SnapshotCheck, shape};
-use tract_core::store::{Damage, StoreResult};
+use tract_core::store::{Damage, StoreError, StoreErrorKind, StoreResult};
 use tract_core::{ApproxCounter, Change, Commit, CommitId, CommitRef, DerivedKind, ObjectId, Op};
 
 use super::facts::Facts;
@@ -67,7 +67,11 @@ impl Stored {
         kind: DerivedKind,
         found: &mut Vec<Damage>,
     ) -> StoreResult<Self> {
-        let listed = repo.store().derived_commits(repo.name(), kind).await?;
+        let listed = match repo.store().derived_commits(repo.name(), kind).await {
+            // Where the list is damaged, each commit is asked, and what is damaged is named.
+            Err(StoreError { kind: StoreErrorKind::Corrupt { .. }, .. }) => None,
+            listed => listed?,
+        };
         let listed: Option<Vec<u32>> = listed.map(|ids| {
             let read = ids.into_iter().filter(|id| reach.holds(*id));
             read.filter_map(|id| reach.find(id)).collect()
