@@ -165,6 +165,59 @@ fn an_import_of_many_messages_takes_three_times_its_text() {
     assert!(taken < 3 * text + FLAT_BYTES, "{told}");
 }
 
+#[test]
+fn the_child_verifies() {
+    use tract::engine::{VerifyOptions, verify};
+
+    let (Ok(url), Ok(messages)) = (std::env::var(URL), std::env::var(MESSAGES)) else {
+        return;
+    };
+    let tract = block_on(OpenOptions::new().open(&url)).unwrap();
+    let report = block_on(verify(tract.repo(), &VerifyOptions::new())).unwrap();
+    assert!(report.clean, "{:?}", report.damage);
+    assert_eq!(report.commits.to_string(), messages);
+    println!("\npeak {}", peak().unwrap());
+}
+
+/// What a commit with a content of its own may take while it is verified. Its id, half of the id of
+/// its content, its links and its row are some 110 bytes; the rest is for tables that have just
+/// grown.
+const VERIFIED_BYTES: usize = 180;
+
+#[test]
+fn verify_takes_a_hundred_bytes_for_each_commit() {
+    if peak().is_none() {
+        println!("left out: this system does not tell how much memory a process had");
+        return;
+    }
+    let child = |test: &str, url: &str, messages: usize| {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args([test, "--exact", "--nocapture"])
+            .env(URL, url)
+            .env(MESSAGES, messages.to_string())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        let line = said.lines().find_map(|line| line.strip_prefix("peak "));
+        let line =
+            line.unwrap_or_else(|| panic!("{said}{}", String::from_utf8_lossy(&output.stderr)));
+        line.split(' ').next().unwrap().parse::<usize>().unwrap()
+    };
+    let most = scaled(1_000_000, 0.12, 120_000);
+    for backend in backends::ALL.iter().filter(|backend| backend.one_file) {
+        let folder = tempfile::tempdir().unwrap();
+        let [less, more] = [most / 4, most].map(|messages| {
+            let url = backend.url(folder.path(), &format!("of{messages}"));
+            child("peaks::the_child_imports_a_recording", &url, messages);
+            child("peaks::the_child_verifies", &url, messages)
+        });
+        let each = more.saturating_sub(less) / (most - most / 4);
+        let told = format!("verifying {most} messages takes {more} bytes, {each} for each");
+        figure("T12 memory", backend.name, told.clone());
+        assert!(each < VERIFIED_BYTES, "{}: {told}", backend.name);
+    }
+}
+
 /// What a store with one large text takes in addition: its page cache and what opened it.
 const STORE_BYTES: usize = 24 << 20;
 

@@ -1,10 +1,11 @@
 //! What several verbs print in the same way.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 pub(crate) use tract::core::text::{count, number};
-use tract::engine::LogLine;
+use tract::engine::{LogLine, OnVerify, VerifyOptions, VerifyReport};
 use tract::{Commit, CommitId, Compiled, RefTarget, Tract};
 
 use crate::escape;
@@ -88,7 +89,7 @@ pub(crate) async fn described(tract: &Tract, commit: &Commit) -> Outcome<LogLine
 
 /// A bar on stderr; nothing where that is not a terminal.
 pub(crate) fn progress(what: &'static str, things: &'static str) -> ProgressBar {
-    let template = format!("{what} {{wide_bar}} {{human_pos}}/{{human_len}} {things}");
+    let template = format!("{what} {{wide_bar}} {{human_pos}}/{{human_len}} {things}{{msg}}");
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template(&template) {
         bar.set_style(style);
@@ -97,7 +98,28 @@ pub(crate) fn progress(what: &'static str, things: &'static str) -> ProgressBar 
     bar
 }
 
-/// A count on stderr, where how much there is to do is not known; nothing where that is not a terminal.
+/// Verifies a repository with a bar on stderr that says how long it takes; without one where that
+/// is no terminal, and without counting what there is to do.
+pub(crate) async fn verify(
+    tract: &Tract,
+    options: VerifyOptions,
+) -> Result<VerifyReport, tract::engine::Error> {
+    let bar = progress("verifying", "commits");
+    let watched = bar.clone();
+    let on_progress: OnVerify = Arc::new(move |progress| {
+        watched.set_length(progress.commits as u64);
+        watched.set_position(progress.commits_done as u64);
+        if let Some(left) = progress.time_left {
+            watched.set_message(format!(", {} left", HumanDuration(left)));
+        }
+    });
+    let options = if bar.is_hidden() { options } else { options.progress(on_progress) };
+    let report = tract::engine::verify(tract.repo(), &options).await;
+    bar.finish_and_clear();
+    report
+}
+
+/// A count on stderr, where how much there is to do is not known; nothing where that is no terminal.
 pub(crate) fn counter(what: &'static str, things: &'static str) -> ProgressBar {
     let bar = ProgressBar::no_length();
     if let Ok(style) = ProgressStyle::with_template(&format!("{what} {{human_pos}} {things}")) {

@@ -39,23 +39,75 @@ pub(crate) fn fold_onto(
     commit: &Commit,
     changes: &[Change],
 ) -> Result<(), InvalidChange> {
-    if let Some(change) = appended(view, commit) {
-        apply(view, commit.id(), 0, &change)?;
+    fold_rows(view, commit, changes)?;
+    view.set_tools(commit.toolset);
+    Ok(())
+}
+
+/// The rows of a view, in whatever form they are kept: what the fold reads and changes.
+pub trait FoldRows {
+    /// Returns the row of a message, where it has one.
+    fn row(&self, slot: CommitId) -> Option<Row>;
+
+    /// Returns the key that the next appended row gets.
+    fn next_key(&self) -> u64;
+
+    /// Adds a row, or replaces the row of the same message, which has the same key. The next key
+    /// lies beyond it.
+    fn put_row(&mut self, row: Row);
+
+    /// Removes the row of a message that has one.
+    fn remove_row(&mut self, slot: CommitId);
+}
+
+impl FoldRows for View {
+    fn row(&self, slot: CommitId) -> Option<Row> {
+        self.get(slot).copied()
+    }
+
+    fn next_key(&self) -> u64 {
+        self.next()
+    }
+
+    fn put_row(&mut self, row: Row) {
+        self.insert(row);
+    }
+
+    fn remove_row(&mut self, slot: CommitId) {
+        self.remove(slot);
+    }
+}
+
+/// Folds a commit onto rows, whose tools are not of interest. After an error the rows are worth
+/// nothing.
+///
+/// # Errors
+/// As [`fold`].
+pub fn fold_rows(
+    rows: &mut impl FoldRows,
+    commit: &Commit,
+    changes: &[Change],
+) -> Result<(), InvalidChange> {
+    if let Some(change) = append_change(rows.next_key(), &commit.op) {
+        fold_change(rows, commit.id(), 0, &change)?;
     }
     for (index, change) in changes.iter().enumerate() {
-        apply(view, commit.id(), index, change)?;
+        fold_change(rows, commit.id(), index, change)?;
     }
-    view.set_tools(commit.toolset);
     Ok(())
 }
 
 /// Returns the change that an `Append` means on this view; `None` for other operations.
 pub fn appended(view: &View, commit: &Commit) -> Option<Change> {
-    let Op::Append { slot, answers, priority, .. } = &commit.op else { return None };
+    append_change(view.next(), &commit.op)
+}
+
+fn append_change(next: u64, op: &Op) -> Option<Change> {
+    let Op::Append { slot, answers, priority, .. } = op else { return None };
     Some(Change::Add {
         slot: slot.map_or(CommitRef::This, CommitRef::Id),
         row: RowFields {
-            key: view.next(),
+            key: next,
             version: CommitRef::This,
             mark: priority.map(|_| CommitRef::This),
             answers: *answers,
@@ -98,8 +150,12 @@ pub fn resolved(change: &Change, commit: CommitId) -> Change {
     }
 }
 
-fn apply(
-    view: &mut View,
+/// Applies one change of a commit, the `index`th of its list.
+///
+/// # Errors
+/// [`InvalidChange`] when it expects something that the rows do not hold.
+pub fn fold_change(
+    rows: &mut impl FoldRows,
     commit: CommitId,
     index: usize,
     change: &Change,
@@ -116,7 +172,7 @@ fn apply(
         mark: fields.mark.map(|mark| mark.resolve(commit)),
         answers: fields.answers,
     };
-    let present = view.get(slot).copied();
+    let present = rows.row(slot);
     match change {
         Change::Add { row: fields, .. } => {
             if present.is_some() {
@@ -124,26 +180,26 @@ fn apply(
             }
             // A key may be an old one, where a revert restores a row to its place, but never skips
             // ahead: the next key is computed from the highest one, and must not run out.
-            if fields.key > view.next() || fields.key == u64::MAX {
+            if fields.key > rows.next_key() || fields.key == u64::MAX {
                 return Err(invalid("its key lies beyond the next one"));
             }
-            view.insert(row(fields));
+            rows.put_row(row(fields));
         }
         Change::Remove { row: fields, .. } => match present {
-            Some(present) if present == row(fields) => view.remove(slot),
+            Some(present) if present == row(fields) => rows.remove_row(slot),
             Some(_) => return Err(invalid("the row that it removes is a different one")),
             None => return Err(invalid("the row that it removes is not there")),
         },
         Change::Version { from, to, .. } => match present {
             Some(present) if present.version == from.resolve(commit) => {
-                view.replace(Row { version: to.resolve(commit), ..present });
+                rows.put_row(Row { version: to.resolve(commit), ..present });
             }
             Some(_) => return Err(invalid("the version that it replaces is a different one")),
             None => return Err(invalid("the row whose version it replaces is not there")),
         },
         Change::Mark { from, to, .. } => match present {
             Some(present) if present.mark == from.map(|mark| mark.resolve(commit)) => {
-                view.replace(Row { mark: to.map(|mark| mark.resolve(commit)), ..present });
+                rows.put_row(Row { mark: to.map(|mark| mark.resolve(commit)), ..present });
             }
             Some(_) => return Err(invalid("the mark that it replaces is a different one")),
             None => return Err(invalid("the row whose mark it replaces is not there")),

@@ -30,7 +30,9 @@ pub use crate::compiled::{Compiled, TokenCount};
 pub use crate::compiler::{Compiler, DEFAULT_CACHE_BYTES};
 pub use crate::error::{CompileError, Result};
 pub use crate::fact::{RowFact, stated_priority};
-pub use crate::fold::{InvalidChange, appended, fold, inverse, resolved};
+pub use crate::fold::{
+    FoldRows, InvalidChange, appended, fold, fold_change, fold_rows, inverse, resolved,
+};
 pub use crate::ids::{IdHasher, IdMap, IdSet};
 pub use crate::line::Line;
 pub use crate::pair::{

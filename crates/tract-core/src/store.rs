@@ -350,6 +350,17 @@ pub trait DerivedRepository: Send + Sync {
         commits: &[CommitId],
     ) -> StoreResult<Vec<Option<Bytes>>>;
 
+    /// Lists the commits that have a derived row of a kind, each once, in any order; `None` from a
+    /// store that would have to look at every commit for that. A row that is damaged may be listed
+    /// or not.
+    async fn derived_commits(
+        &self,
+        _repo: &RepoName,
+        _kind: DerivedKind,
+    ) -> StoreResult<Option<Vec<CommitId>>> {
+        Ok(None)
+    }
+
     /// Deletes all derived rows of the repository, the tool index and the places apart.
     async fn drop_derived(&self, repo: &RepoName) -> StoreResult<()>;
 }

@@ -4,8 +4,10 @@ mod order;
 
 use std::collections::HashMap;
 
-use tract_compile::IdMap;
-use tract_core::store::{Damage, StoreError, StoreErrorKind, StoreResult, Walk};
+use hashbrown::HashTable;
+use tract_core::store::{
+    Damage, LocationHint, StoreError, StoreErrorKind, StoreResult, Walk, WalkEntry,
+};
 use tract_core::{
     Blob, BlobId, Change, Changes, Commit, CommitId, CommitRef, ObjectId, Op, RepoName, Store,
 };
@@ -102,16 +104,20 @@ enum KnownCommit {
     Lost,
 }
 
-/// The commits that can be reached, without their records: ids and links alone, by number.
+/// The commits that can be reached, without their records: ids and links alone, by number. With
+/// first parents only, it takes some 45 bytes for each.
 #[derive(Debug, Default)]
 pub(crate) struct CommitGraph {
-    numbers: IdMap<CommitId, u32>,
+    /// The numbers, by the ids that they have in `ids`.
+    numbers: HashTable<u32>,
     ids: Vec<CommitId>,
     known: Vec<KnownCommit>,
     /// The first parent of each; `NONE` at a root.
     parents: Vec<u32>,
     /// What a commit links to after its first parent, for those that link to more.
     links: HashMap<u32, Vec<u32>>,
+    /// Whether `links` stays empty.
+    first_parents_only: bool,
     /// Where reading began, in that order.
     roots: Vec<u32>,
     /// What was found wrong on the way.
@@ -124,63 +130,109 @@ const NONE: u32 = u32::MAX;
 /// Commits asked for in one page of a walk: short for the many short forks, long for long lines.
 const PAGES: [usize; 2] = [32, 4096];
 
-pub(crate) use self::order::{AncestorSet, FoldOrder};
+/// How many commits are read before a page is given, if there are so many.
+const FULL: usize = 1024;
+
+pub(crate) use self::order::{AncestorSet, BitSet, FoldOrder};
+
+/// A commit as it is reached, for the first and only time.
+#[derive(Debug)]
+pub(crate) struct ReachedCommit {
+    pub(crate) number: u32,
+    pub(crate) commit: Commit,
+    /// Where its content lies.
+    pub(crate) content: Option<LocationHint>,
+}
+
+/// How far reading what a root leads to has come.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    open: Vec<CommitId>,
+    next: Option<CommitId>,
+    /// How many commits the next page asks for.
+    limit: usize,
+    /// How many commits are read singly before a page is asked for again.
+    one_by_one: usize,
+}
 
 impl CommitGraph {
+    /// Makes a graph that knows no links except those to first parents. It follows all the same.
+    pub(crate) fn of_first_parents() -> Self {
+        Self { first_parents_only: true, ..Self::default() }
+    }
+
     /// Reads everything that `root` leads to and was not reached before.
-    ///
-    /// Lines are read by range walks whose every step is compared with the parent that the step
-    /// before it names.
     pub(crate) async fn add(
         &mut self,
         store: &dyn Store,
         repo: &RepoName,
         root: CommitId,
     ) -> StoreResult<()> {
-        let number = self.number(root)?;
-        self.roots.push(number);
-        let mut open = vec![root];
-        while let Some(id) = open.pop() {
-            self.line(store, repo, id, &mut open).await?;
-        }
+        let mut reading = self.begin(root)?;
+        while !self.page(store, repo, &mut reading).await?.is_empty() {}
         Ok(())
     }
 
-    async fn line(
+    /// Begins to read what a root leads to, page by page.
+    pub(crate) fn begin(&mut self, root: CommitId) -> StoreResult<Reading> {
+        let number = self.number(root)?;
+        self.roots.push(number);
+        Ok(Reading { open: vec![root], next: None, limit: 0, one_by_one: 0 })
+    }
+
+    /// Reads on, and gives the commits that are new. None come when all were read.
+    ///
+    /// Lines are read by range walks whose every step is compared with the parent that the step
+    /// before it names.
+    pub(crate) async fn page(
         &mut self,
         store: &dyn Store,
         repo: &RepoName,
-        head: CommitId,
-        open: &mut Vec<CommitId>,
-    ) -> StoreResult<()> {
-        let [mut limit, most] = PAGES;
-        let mut one_by_one = 0;
-        let mut next = Some(head);
-        while let Some(at) = next.filter(|id| !self.knows(*id)) {
-            if one_by_one > 0 {
-                one_by_one -= 1;
-                next = self.single(store, repo, at, open).await?;
+        reading: &mut Reading,
+    ) -> StoreResult<Vec<ReachedCommit>> {
+        let [first, most] = PAGES;
+        let mut reached = Vec::new();
+        while reached.len() < FULL {
+            let Some(at) = reading.next.filter(|id| !self.knows(*id)) else {
+                reading.next = reading.open.pop();
+                (reading.limit, reading.one_by_one) = (first, 0);
+                if reading.next.is_none() {
+                    break;
+                }
+                continue;
+            };
+            if reading.one_by_one > 0 {
+                reading.one_by_one -= 1;
+                reading.next =
+                    self.single(store, repo, at, &mut reading.open, &mut reached).await?;
                 continue;
             }
-            let walk = Walk { head: at, until: None, limit, stop_at: None };
+            let walk = Walk { head: at, until: None, limit: reading.limit, stop_at: None };
             let page = match store.walk(repo, walk).await {
                 Ok(page) => page,
                 Err(error) => {
                     harm(ObjectId::Commit(at), error)?;
                     // Which commit of the page it is, reading them singly tells.
-                    one_by_one = limit;
+                    reading.one_by_one = reading.limit;
                     continue;
                 }
             };
+            let mut is_known = false;
             for step in page.steps {
-                if next != Some(step.commit.id()) {
+                if reading.next != Some(step.commit.id()) {
                     break;
                 }
-                if self.knows(step.commit.id()) {
-                    return Ok(());
+                is_known = self.knows(step.commit.id());
+                if is_known {
+                    break;
                 }
-                next = self.take(store, repo, &step.commit, open).await?;
+                reading.next =
+                    self.take(store, repo, step, &mut reading.open, &mut reached).await?;
             }
+            if is_known {
+                continue;
+            }
+            let next = reading.next;
             if next != page.next || next == Some(at) {
                 let (place, found) = (ObjectId::Commit(at), page.next);
                 let said = found.map_or("the end".to_owned(), |id| format!("commit {id}"));
@@ -192,11 +244,11 @@ impl CommitGraph {
                     ),
                     derived: true,
                 });
-                one_by_one = limit;
+                reading.one_by_one = reading.limit;
             }
-            limit = (limit * 2).min(most);
+            reading.limit = (reading.limit * 2).min(most);
         }
-        Ok(())
+        Ok(reached)
     }
 
     /// Reads one commit by its id; returns its first parent.
@@ -206,12 +258,14 @@ impl CommitGraph {
         repo: &RepoName,
         id: CommitId,
         open: &mut Vec<CommitId>,
+        reached: &mut Vec<ReachedCommit>,
     ) -> StoreResult<Option<CommitId>> {
         let object = ObjectId::Commit(id);
         let lost = match store.commits(repo, &[id]).await {
             Ok(found) => match found.into_iter().flatten().next() {
                 Some(commit) if commit.id() == id => {
-                    return self.take(store, repo, &commit, open).await;
+                    let entry = WalkEntry { commit, content: None };
+                    return self.take(store, repo, entry, open, reached).await;
                 }
                 Some(commit) => damage(object, format!("it reads as commit {}", commit.id())),
                 None => damage(object, "it is referenced but not stored"),
@@ -228,17 +282,19 @@ impl CommitGraph {
         &mut self,
         store: &dyn Store,
         repo: &RepoName,
-        commit: &Commit,
+        entry: WalkEntry,
         open: &mut Vec<CommitId>,
+        reached: &mut Vec<ReachedCommit>,
     ) -> StoreResult<Option<CommitId>> {
-        let changes = match changes_of(store, repo, commit).await? {
+        let WalkEntry { commit, content } = entry;
+        let changes = match changes_of(store, repo, &commit).await? {
             Ok(changes) => changes,
             Err(damage) => {
                 self.damage.push(damage);
                 Vec::new()
             }
         };
-        let links = links(commit, &changes);
+        let links = links(&commit, &changes);
         let parent = commit.parent();
         open.extend(links.iter().filter(|id| Some(**id) != parent && !self.knows(**id)));
         let number = self.number(commit.id())?;
@@ -246,33 +302,54 @@ impl CommitGraph {
             Some(parent) => self.number(parent)?,
             None => NONE,
         };
-        let others = links.into_iter().filter(|id| Some(*id) != parent);
-        let others: Vec<u32> = others.map(|id| self.number(id)).collect::<StoreResult<_>>()?;
-        if !others.is_empty() {
-            self.links.insert(number, others);
+        if !self.first_parents_only {
+            let others = links.into_iter().filter(|id| Some(*id) != parent);
+            let others: Vec<u32> = others.map(|id| self.number(id)).collect::<StoreResult<_>>()?;
+            if !others.is_empty() {
+                self.links.insert(number, others);
+            }
         }
         if let Some(slot) = self.parents.get_mut(number as usize) {
             *slot = first;
         }
         self.set(number, KnownCommit::Read);
+        reached.push(ReachedCommit { number, commit, content });
         Ok(parent)
     }
 
     /// Returns the number of a commit, which it gets when it is first named.
-    fn number(&mut self, id: CommitId) -> StoreResult<u32> {
-        if let Some(number) = self.numbers.get(&id) {
-            return Ok(*number);
+    pub(crate) fn number(&mut self, id: CommitId) -> StoreResult<u32> {
+        if let Some(number) = self.find(id) {
+            return Ok(number);
         }
         let number = u32::try_from(self.ids.len()).ok().filter(|number| *number != NONE);
         let number = number.ok_or_else(|| {
             let what = format!("too many commits: more than {} (limit {NONE})", self.ids.len());
             StoreError::new(StoreErrorKind::TooLarge, "engine", "reach", what)
         })?;
-        self.numbers.insert(id, number);
         self.ids.push(id);
         self.known.push(KnownCommit::Name);
         self.parents.push(NONE);
+        let ids = &self.ids;
+        let rehash = |number: &u32| ids.get(*number as usize).map_or(0, first_bytes);
+        self.numbers.insert_unique(first_bytes(&id), number, rehash);
         Ok(number)
+    }
+
+    /// Returns the number of a commit that was named.
+    pub(crate) fn find(&self, id: CommitId) -> Option<u32> {
+        let is_it = |number: &u32| self.ids.get(*number as usize) == Some(&id);
+        self.numbers.find(first_bytes(&id), is_it).copied()
+    }
+
+    /// Returns how many commits were named: their numbers are below.
+    pub(crate) fn named(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Returns the id of a number.
+    pub(crate) fn id(&self, number: u32) -> Option<CommitId> {
+        self.ids.get(number as usize).copied()
     }
 
     fn set(&mut self, number: u32, known: KnownCommit) {
@@ -285,16 +362,21 @@ impl CommitGraph {
         self.known.get(number as usize).copied().unwrap_or(KnownCommit::Name)
     }
 
-    fn parent(&self, number: u32) -> Option<u32> {
+    pub(crate) fn parent(&self, number: u32) -> Option<u32> {
         self.parents.get(number as usize).copied().filter(|parent| *parent != NONE)
     }
 
     fn knows(&self, id: CommitId) -> bool {
-        self.numbers.get(&id).is_some_and(|number| self.state(*number) != KnownCommit::Name)
+        self.find(id).is_some_and(|number| self.state(number) != KnownCommit::Name)
     }
 
     /// Returns whether the commit was reached and could be read.
     pub(crate) fn holds(&self, id: CommitId) -> bool {
-        self.numbers.get(&id).is_some_and(|number| self.state(*number) == KnownCommit::Read)
+        self.find(id).is_some_and(|number| self.state(number) == KnownCommit::Read)
     }
+}
+
+/// An id is a hash already: its first bytes are as good as any hash of it.
+fn first_bytes(id: &CommitId) -> u64 {
+    id.as_bytes().first_chunk().map_or(0, |first| u64::from_le_bytes(*first))
 }

@@ -1,29 +1,40 @@
 //! Re-hashes, replays and folds everything, and says what is damaged.
 
+mod blobs;
+mod facts;
 mod lines;
 mod objects;
+mod progress;
 mod refs;
+mod rows;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tract_core::store::{Damage, StoreError, StoreErrorKind, StoreResult};
 use tract_core::{CommitId, ObjectId, RepoName, Store};
 
-use self::lines::Lines;
+use self::facts::Facts;
+use self::lines::{Lines, own_fault};
 use self::objects::Objects;
+use self::progress::Progress;
 use crate::error::Result;
-use crate::reach::{CommitGraph, damage};
+use crate::reach::{CommitGraph, ReachedCommit, damage};
 use crate::repo::Repo;
 
 /// How far a verification has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VerifyProgress {
-    /// Commits checked so far.
+    /// Commits checked so far: one whose objects were hashed and which is yet to be folded counts
+    /// for half.
     pub commits_done: usize,
-    /// Commits to check.
+    /// Commits to check. Before all were reached, how many the store holds.
     pub commits: usize,
+    /// How long the rest takes at the speed so far, without the store's own check; `None` at the
+    /// start.
+    pub time_left: Option<Duration>,
 }
 
 /// Called every few hundred commits with the progress of a verification.
@@ -131,36 +142,40 @@ pub async fn verify(repo: &Repo, options: &VerifyOptions) -> Result<VerifyReport
 async fn once(repo: &Repo, options: &VerifyOptions) -> Result<VerifyReport> {
     let (store, name) = (repo.store().as_ref(), repo.name());
     let mut report = VerifyReport::default();
-    let roots = refs::check(store, name, &mut report).await?;
+    let mut refs = refs::read(store, name, &mut report).await?;
+    let mut progress = Progress::start(repo, options).await?;
 
-    let mut reach = CommitGraph::default();
-    for root in roots.commits {
-        reach.add(store, name, root).await?;
-    }
-    for root in stored(store, name, &reach, roots.logged).await? {
-        reach.add(store, name, root).await?;
-    }
-    report.damage.append(&mut reach.damage);
-
+    // First every object is hashed as it is reached, in the order of the file as far as a history
+    // is stored in order, and what later steps need of a commit is noted.
+    let mut reach = CommitGraph::of_first_parents();
+    let mut facts = Facts::default();
     let mut objects = Objects::new(store, name);
-    let mut lines = Lines::new(repo, &reach, &mut objects.damage).await?;
-    let order = lines.commits();
-    for chunk in order.chunks(CHUNK) {
-        let commits = objects.commits(chunk).await?;
-        lines.fold(&commits, &mut objects.damage).await?;
-        objects.linked(&commits).await?;
-        report.commits += commits.len();
-        if let Some(progress) = &options.progress {
-            progress(VerifyProgress { commits_done: report.commits, commits: order.len() });
-        }
+    for root in std::mem::take(&mut refs.commits) {
+        hash(repo, root, &mut reach, &mut facts, &mut objects, &mut progress).await?;
     }
-    objects.documents(&roots.blobs).await?;
+    let logged = refs::check_log(store, name, &mut refs, |id| reach.holds(id), &mut report).await?;
+    for root in stored(store, name, logged).await? {
+        hash(repo, root, &mut reach, &mut facts, &mut objects, &mut progress).await?;
+    }
+    objects.documents(&refs.blobs).await?;
     objects.tool_index().await?;
+    report.damage.append(&mut reach.damage);
+    report.commits = progress.hashed();
     (report.blobs, report.tools, report.toolsets) = objects.counts();
+    objects.forget_blobs();
+
+    // Then every line is folded from its root, mostly from what was noted.
+    let mut lines = Lines::new(repo, &reach, &facts, &mut objects.damage).await?;
+    progress.fold(lines.count());
+    let mut folded = 0;
+    while folded < lines.count() {
+        folded += lines.fold(folded, &mut objects).await?;
+        progress.folded(folded);
+    }
     report.damage.append(&mut objects.damage);
     // The store checks with memory of its own: what was kept of each commit goes before.
-    drop((lines, objects, order));
-    drop(reach);
+    drop((lines, objects));
+    drop((facts, reach));
     match store.check(name, false).await {
         Ok(found) => report.damage.extend(found),
         Err(StoreError { kind: StoreErrorKind::Corrupt { object }, message, .. }) => {
@@ -175,15 +190,43 @@ async fn once(repo: &Repo, options: &VerifyOptions) -> Result<VerifyReport> {
     Ok(report)
 }
 
+/// Reads and hashes all that a commit leads to and that was not reached before.
+async fn hash(
+    repo: &Repo,
+    root: CommitId,
+    reach: &mut CommitGraph,
+    facts: &mut Facts,
+    objects: &mut Objects<'_>,
+    progress: &mut Progress<'_>,
+) -> Result<()> {
+    let (store, name) = (repo.store().as_ref(), repo.name());
+    let mut reading = reach.begin(root)?;
+    loop {
+        let reached = reach.page(store, name, &mut reading).await?;
+        if reached.is_empty() {
+            return Ok(());
+        }
+        objects.linked(&reached).await?;
+        for ReachedCommit { number, commit, .. } in &reached {
+            facts.note(reach, *number, commit, objects.has_text_only(commit))?;
+            // The others are read again when they are folded.
+            if facts.is_append(*number)
+                && let Some(what) = own_fault(commit, &[])
+            {
+                objects.damage.push(damage(ObjectId::Commit(commit.id()), what));
+            }
+        }
+        progress.add_hashed(reached.len());
+    }
+}
+
 /// Returns those of the commits that log entries name which are stored and were not reached. What
 /// no ref holds any more may be gone; what is still there has to be whole.
 async fn stored(
     store: &dyn Store,
     repo: &RepoName,
-    reach: &CommitGraph,
-    mut logged: Vec<CommitId>,
+    logged: Vec<CommitId>,
 ) -> StoreResult<Vec<CommitId>> {
-    logged.retain(|id| !reach.holds(*id));
     let mut found = Vec::new();
     for chunk in logged.chunks(CHUNK) {
         match store.commits(repo, chunk).await {

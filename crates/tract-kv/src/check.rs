@@ -7,13 +7,16 @@ use super::Space;
 use super::keys::{self, Indexed, Repo};
 use super::read::View;
 use super::repair::repo_count;
-use super::survey::{Survey, SurveyedCommit, derived, lost, place_text, tool_name};
+use super::survey::{Survey, derived, lost, place_text, tool_name};
 use super::value::{self, Segment, Sighting};
 use tract_core::batch::DerivedKind;
-use tract_core::id::{BlobId, CommitId, ToolId};
+use tract_core::id::{BlobId, ToolId};
 use tract_core::object::ObjectId;
 use tract_core::refs::{RefName, RefTarget};
 use tract_core::store::{Damage, LogQuery, StoreError, StoreErrorKind, StoreResult, StoreStats};
+
+/// Entries of the log that are read together.
+const LOG_PAGE: usize = 4096;
 
 impl View<'_> {
     pub(super) fn check(&self) -> StoreResult<Vec<Damage>> {
@@ -37,30 +40,24 @@ impl View<'_> {
     }
 
     fn check_places(&self, survey: &Survey, damage: &mut Vec<Damage>) {
-        for place in survey.misplaced() {
-            if let Some(seen) = survey.commits.get(&place) {
-                let object = Some(ObjectId::Commit(seen.commit.id()));
-                let what = format!("{}: what lies before it is not its parent", place_text(place));
-                damage.push(derived(object, what));
-            }
+        for (place, commit) in &survey.misplaced {
+            let object = Some(ObjectId::Commit(*commit));
+            let what = format!("{}: what lies before it is not its parent", place_text(*place));
+            damage.push(derived(object, what));
         }
-        for (place, seen) in &survey.commits {
-            let object = Some(ObjectId::Commit(seen.commit.id()));
-            match (seen.commit.content, seen.content) {
-                (None, None) => {}
-                (Some(content), Some(at)) if survey.blobs.get(&at) == Some(&content) => {}
-                (Some(content), Some(at)) if survey.blobs.contains_key(&at) => {
-                    // The bytes may be damaged instead; that is reported by the blob's name.
-                    if survey.blobs.values().any(|id| *id == content) {
-                        let what = format!("{}: its content lies elsewhere", place_text(*place));
-                        damage.push(derived(object, what));
-                    }
+        let others = survey.contents.iter().filter(|wrong| wrong.is_other);
+        let stored = survey.places_of(others.filter_map(|wrong| wrong.content));
+        for wrong in &survey.contents {
+            let at = place_text(wrong.place);
+            let what = match wrong.content.filter(|_| wrong.is_other) {
+                Some(content) if stored.contains_key(&content) => {
+                    format!("{at}: its content lies elsewhere")
                 }
-                _ => damage.push(derived(
-                    object,
-                    format!("{}: wrong about where its content lies", place_text(*place)),
-                )),
-            }
+                // The bytes are damaged instead; that is reported by the blob's name.
+                Some(_) => continue,
+                None => format!("{at}: wrong about where its content lies"),
+            };
+            damage.push(derived(Some(ObjectId::Commit(wrong.commit)), what));
         }
     }
 
@@ -73,13 +70,10 @@ impl View<'_> {
             }
             Ok(ControlFlow::Continue(()))
         })?;
-        let places = survey.places();
-        for (number, expected) in survey.segments() {
+        for (number, expected, parent_known) in survey.expected_segments() {
             let right = match segments.remove(&number) {
+                // A tip may lie beyond the last commit once commits were moved away.
                 Some(Some(found)) => {
-                    // A tip may lie beyond the last commit once commits were moved away.
-                    let parent_known =
-                        survey.parent_of(number).is_none_or(|id| places.contains_key(&id));
                     found.tip >= expected.tip && (!parent_known || found.parent == expected.parent)
                 }
                 Some(None) | None => false,
@@ -114,17 +108,15 @@ impl View<'_> {
             }
             Ok(ControlFlow::Continue(()))
         })?;
-        let by_id: HashMap<CommitId, &SurveyedCommit> =
-            survey.commits.values().map(|seen| (seen.commit.id(), seen)).collect();
-        let blob_places = survey.blob_places();
+        let blob_places = survey.places_of(rows.keys().map(|(_, schema)| *schema));
         let was_swept = self.writes().is_ok_and(|writes| writes.sweeps > 0);
         for (pair, row) in &rows {
             // A collection that was cut short leaves rows of commits that it deleted.
-            if was_swept && !by_id.contains_key(&row.commit) {
+            if was_swept && !survey.sighted.contains_key(&row.commit) {
                 continue;
             }
-            let entry = by_id.get(&row.commit).and_then(|seen| {
-                let toolset = survey.toolsets.get(&seen.commit.toolset?)?;
+            let entry = survey.sighted.get(&row.commit).and_then(|toolset| {
+                let toolset = survey.toolsets.get(&(*toolset)?)?;
                 toolset.entries().iter().find(|entry| (entry.tool, entry.schema) == *pair)
             });
             let schema = match entry {
@@ -159,37 +151,56 @@ impl View<'_> {
     }
 
     fn check_log(&self, damage: &mut Vec<Damage>) -> StoreResult<()> {
-        let entries = match self.ref_log(&LogQuery::default()) {
-            Ok(entries) => entries,
-            Err(error) => return corrupt_as_damage(error, damage),
-        };
+        // Newest first, a page at a time: of each ref the next newer entry is remembered.
+        let mut later: HashMap<RefName, (u64, Option<RefTarget>)> = HashMap::new();
+        let mut newest: BTreeMap<RefName, RefTarget> = BTreeMap::new();
+        let mut batches: Vec<([u8; 8], u64)> = Vec::new();
+        let mut unfit = Vec::new();
+        let mut before = None;
+        loop {
+            let query = LogQuery { before, limit: LOG_PAGE, ..LogQuery::default() };
+            let page = match self.ref_log(&query) {
+                Ok(page) => page,
+                Err(error) => return corrupt_as_damage(error, damage),
+            };
+            let is_last = page.len() < LOG_PAGE;
+            before = page.last().map(|entry| entry.seq);
+            for entry in page {
+                batches.push((keys::head(entry.batch.as_bytes()), entry.seq));
+                match later.insert(entry.name.clone(), (entry.seq, entry.before)) {
+                    Some((seq, before)) if before != entry.after => unfit.push(seq),
+                    Some(_) => {}
+                    None => newest.extend(entry.after.map(|after| (entry.name, after))),
+                }
+            }
+            if is_last {
+                break;
+            }
+        }
         let refs = match self.list_refs("") {
             Ok(refs) => refs,
             Err(error) => return corrupt_as_damage(error, damage),
         };
-        let mut replayed: BTreeMap<RefName, RefTarget> = BTreeMap::new();
-        let mut batches = HashSet::new();
-        for entry in entries.into_iter().rev() {
-            if replayed.get(&entry.name) != entry.before.as_ref() {
-                let what =
-                    format!("entry {} of the ref log does not follow the one before", entry.seq);
-                damage.push(lost(None, what));
-            }
-            batches.insert((keys::head(entry.batch.as_bytes()), entry.seq));
-            match entry.after {
-                Some(after) => drop(replayed.insert(entry.name, after)),
-                None => drop(replayed.remove(&entry.name)),
-            }
+        // Before its first entry, every ref was at nothing.
+        unfit.extend(later.into_values().filter(|(_, at)| at.is_some()).map(|(seq, _)| seq));
+        for seq in unfit {
+            let what = format!("entry {seq} of the ref log does not follow the one before");
+            damage.push(lost(None, what));
         }
-        if replayed.into_iter().ne(refs) {
+        if newest.into_iter().ne(refs) {
             damage.push(lost(None, "replaying the ref log does not give the refs"));
         }
-        let mut indexed = HashSet::new();
+        batches.sort_unstable();
+        batches.dedup();
+        let (mut expected, mut fits) = (batches.iter(), true);
         self.read.scan(&self.repo.whole_index(Indexed::Batch), &mut |key, _| {
-            indexed.extend(Repo::index_parts(key));
-            Ok(ControlFlow::Continue(()))
+            // In the order of its keys, which is that of the pairs.
+            if let Some(pair) = Repo::index_parts(key) {
+                fits &= expected.next() == Some(&pair);
+            }
+            Ok(if fits { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         })?;
-        if indexed != batches {
+        if !fits || expected.next().is_some() {
             damage.push(derived(None, "the index of batches does not fit the ref log"));
         }
         Ok(())
@@ -201,7 +212,8 @@ impl View<'_> {
         self.read.scan(&self.repo.all_derived(), &mut |key, _| {
             let kind_known = key.get(skip).is_some_and(|kind| known.contains(kind));
             let place = Repo::number(key).unwrap_or_default();
-            let has_commit = survey.commits.contains_key(&place) || survey.broken.contains(&place);
+            let has_commit =
+                survey.has_commit(place) || survey.broken.binary_search(&place).is_ok();
             if !kind_known || !has_commit {
                 damage.push(derived(
                     None,

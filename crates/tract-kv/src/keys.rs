@@ -75,7 +75,7 @@ pub(super) fn repos() -> Scan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Repo(pub(super) u32);
 
-/// The first eight bytes of a hash.
+/// The first eight bytes of a hash, or of half of one.
 pub(super) fn head(bytes: &[u8]) -> [u8; 8] {
     *bytes.first_chunk().expect("ids are longer than eight bytes")
 }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::keys::{self, Indexed, Repo};
 use super::value::{self, Move, Reader, Sighting, State, Writes};
 use super::{KvRead, Scan, Space};
+use tract_core::batch::DerivedKind;
 use tract_core::commit::Commit;
 use tract_core::id::{BatchId, BlobId, CommitId, RepoName, ToolId, ToolsetId};
 use tract_core::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
@@ -314,6 +315,18 @@ impl View<'_> {
         Ok(entries)
     }
 
+    /// Lists the commits that have a derived row of a kind.
+    pub(super) fn derived_commits(&self, kind: DerivedKind) -> StoreResult<Vec<CommitId>> {
+        let mut found = Vec::new();
+        for key in scan_keys(self.read, &self.repo.derived_between(kind, 0, u64::MAX))? {
+            let Some(place) = Repo::number(&key) else { continue };
+            if let Some(ObjectId::Commit(id)) = self.object_at(Indexed::Commit, place)? {
+                found.push(id);
+            }
+        }
+        Ok(found)
+    }
+
     /// Finds all ids that begin with these digits.
     pub(super) fn resolve(&self, prefix: &IdPrefix) -> StoreResult<Vec<ObjectId>> {
         let mut found = Vec::new();
@@ -337,7 +350,7 @@ impl View<'_> {
     }
 
     /// Returns the id of the object at a place; `None` if it is damaged.
-    fn object_at(&self, kind: Indexed, place: u64) -> StoreResult<Option<ObjectId>> {
+    pub(super) fn object_at(&self, kind: Indexed, place: u64) -> StoreResult<Option<ObjectId>> {
         let key = self.repo.numbered(place);
         Ok(match kind {
             Indexed::Commit => self.read.get(Space::Commits, &key)?.and_then(|value| {

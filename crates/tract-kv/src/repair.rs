@@ -1,5 +1,6 @@
 //! Rebuilds what can be derived: indexes, places, counters, the tool index.
 
+use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
@@ -7,11 +8,12 @@ use bytes::Bytes;
 use super::keys::{self, Indexed, Repo};
 use super::overlay::Overlay;
 use super::read::{self, View, scan_keys};
-use super::survey::{Survey, tool_name};
+use super::survey::{Survey, SurveyedObject, id_head, tool_name};
 use super::value::{self, Segment, Sighting, State};
 use super::{KvEngine, KvRead, KvStore, Space};
 use tract_core::batch::DerivedKind;
-use tract_core::id::RepoName;
+use tract_core::commit::Commit;
+use tract_core::id::{CommitId, RepoName};
 use tract_core::refs::LogEntry;
 use tract_core::store::{LogQuery, StoreResult};
 
@@ -58,9 +60,10 @@ fn repair(overlay: &mut Overlay<'_>, repo: Repo, backend: &'static str) -> Store
     let survey = view.survey(&mut Vec::new())?;
     let mut state = counters(&view, &survey)?;
     let misfits = view.misfits(&survey)?;
-    let blob_places = survey.blob_places();
+    let tools = survey.tools_in_force();
+    let blob_places = survey.places_of(tools.keys().map(|(_, schema)| *schema));
     let mut rows = Vec::new();
-    for ((tool, schema), (created_at, commit)) in survey.tools_in_force() {
+    for ((tool, schema), (created_at, commit)) in tools {
         let name = match view.blob(schema, blob_places.get(&schema).copied()) {
             Ok(Some((_, blob))) => tool_name(&blob),
             // A damaged schema has no name to give; the damage itself is reported.
@@ -114,8 +117,9 @@ fn counters(view: &View<'_>, survey: &Survey) -> StoreResult<State> {
     if let Ok(state) = view.state() {
         return Ok(state);
     }
-    let commits = survey.commits.keys().chain(&survey.broken).chain(survey.blobs.keys());
-    let last = commits.map(|place| keys::segment_of(*place)).max().unwrap_or_default();
+    let objects = survey.commits.iter().chain(&survey.blobs).map(|object| object.place);
+    let places = objects.chain(survey.broken.iter().copied());
+    let last = places.map(keys::segment_of).max().unwrap_or_default();
     let rows = scan_keys(view.read, &view.repo.all(Space::Log))?;
     let last_seq = rows.last().and_then(|key| Repo::number(key)).unwrap_or_default();
     Ok(State {
@@ -133,7 +137,7 @@ fn orphans(view: &View<'_>, survey: &Survey) -> StoreResult<Vec<Vec<u8>>> {
     keys.retain(|key| {
         let known = DerivedKind::ALL.iter().any(|kind| key.get(skip) == Some(&kind.number()));
         let place = Repo::number(key).unwrap_or_default();
-        !known || !(survey.commits.contains_key(&place) || survey.broken.contains(&place))
+        !known || !(survey.has_commit(place) || survey.broken.binary_search(&place).is_ok())
     });
     Ok(keys)
 }
@@ -148,29 +152,35 @@ fn rebuild_segments(
 ) -> StoreResult<()> {
     let mut places = survey.places();
     let blob_places = survey.blob_places();
-    let misplaced = survey.misplaced();
-    let mut segments = survey.segments();
-    let mut moved: Vec<u32> = Vec::new();
-    for start in &misplaced {
+    let content_of = |commit: &Commit| {
+        commit.content.and_then(|id| blob_places.get(&id_head(id.as_bytes())).copied())
+    };
+    let starts: Vec<u64> = survey.misplaced.iter().map(|(place, _)| *place).collect();
+    let mut segments: BTreeMap<u32, Segment> =
+        survey.expected_segments().into_iter().map(|(number, row, _)| (number, row)).collect();
+    // The first parents of the segments, whose places may change.
+    let mut parents: HashMap<u32, Option<CommitId>> =
+        survey.segments.iter().map(|segment| (segment.number, segment.parent)).collect();
+    for start in &starts {
         let number = state.next_segment;
         state.next_segment = number.saturating_add(1);
-        moved.push(number);
         let mut position = 0;
-        for (place, seen) in survey.commits.range(*start..) {
+        let from = survey.commits.partition_point(|commit| commit.place < *start);
+        for SurveyedObject { place, head } in survey.commits.iter().skip(from) {
             let runs_on = *place == *start + u64::from(position)
-                && (position == 0 || !misplaced.contains(place))
+                && (position == 0 || starts.binary_search(place).is_err())
                 && keys::segment_of(*place) == keys::segment_of(*start);
-            if !runs_on {
-                break;
+            let commit = if runs_on { commit_at(overlay, repo, *place)? } else { None };
+            let Some(commit) = commit else { break };
+            if position == 0 {
+                parents.insert(number, commit.parent());
             }
             let to = keys::place(number, position);
-            let id = seen.commit.id();
-            places.insert(id, to);
-            let content = seen.commit.content.and_then(|id| blob_places.get(&id).copied());
-            let value = value::commit_value(to, content, &seen.commit.encode());
+            places.insert(*head, to);
+            let value = value::commit_value(to, content_of(&commit), &commit.encode());
             overlay.delete(Space::Commits, repo.numbered(*place));
             overlay.put(Space::Commits, repo.numbered(to), value);
-            let head = keys::head(id.as_bytes());
+            let head = keys::head(head);
             overlay.delete(Space::Index, repo.index(Indexed::Commit, head, *place));
             overlay.put(Space::Index, repo.index(Indexed::Commit, head, to), Bytes::new());
             for kind in DerivedKind::ALL {
@@ -186,25 +196,32 @@ fn rebuild_segments(
         let tip = position.saturating_sub(1);
         segments.insert(number, Segment { tip, parent: None });
     }
-    for (place, seen) in &survey.commits {
-        let at = places.get(&seen.commit.id()).copied();
-        let content = seen.commit.content.and_then(|id| blob_places.get(&id).copied());
-        if at == Some(*place) && content.is_some() && content != seen.content {
-            let value = value::commit_value(*place, content, &seen.commit.encode());
-            overlay.put(Space::Commits, repo.numbered(*place), value);
+    for wrong in &survey.contents {
+        if places.get(&id_head(wrong.commit.as_bytes())) != Some(&wrong.place) {
+            continue;
+        }
+        let Some(commit) = commit_at(overlay, repo, wrong.place)? else { continue };
+        if let Some(content) = content_of(&commit) {
+            let value = value::commit_value(wrong.place, Some(content), &commit.encode());
+            overlay.put(Space::Commits, repo.numbered(wrong.place), value);
         }
     }
     // Parents may have moved: take them from where their children lie now.
     for (number, segment) in &mut segments {
-        let first = match moved.iter().position(|known| known == number) {
-            Some(index) => misplaced.get(index).copied(),
-            None => Some(keys::place(*number, 0)),
-        };
-        let parent = first.and_then(|place| survey.commits.get(&place)?.commit.parent());
-        segment.parent = parent.and_then(|id| places.get(&id).copied());
+        let parent = parents.get(number).copied().flatten();
+        segment.parent = parent.and_then(|id| places.get(&id_head(id.as_bytes())).copied());
     }
     for (number, segment) in segments {
         seal(overlay, repo.segment(number), segment.encode());
     }
     Ok(())
+}
+
+/// Reads the commit at a place, whichever it is.
+fn commit_at(overlay: &Overlay<'_>, repo: Repo, place: u64) -> StoreResult<Option<Commit>> {
+    let value = KvRead::get(overlay, Space::Commits, &repo.numbered(place))?;
+    Ok(value.and_then(|value| {
+        let (_, record) = value::split_commit(place, &value)?;
+        Commit::decode_any(record).ok()
+    }))
 }

@@ -306,6 +306,15 @@ impl<E: KvEngine> BlockingStore for KvStore<E> {
         Ok(found.unwrap_or_else(|| none(commits.len())))
     }
 
+    fn derived_commits(
+        &self,
+        repo: &RepoName,
+        kind: DerivedKind,
+    ) -> StoreResult<Option<Vec<CommitId>>> {
+        let listed = self.with("derived_commits", repo, |view| view.derived_commits(kind))?;
+        Ok(Some(listed.unwrap_or_default()))
+    }
+
     fn drop_derived(&self, repo: &RepoName) -> StoreResult<()> {
         self.write("drop_derived", |overlay| {
             let Some(repo) = read::repo_number(overlay, E::NAME, repo)? else { return Ok(()) };

@@ -1,35 +1,79 @@
 //! Reading a repository from end to end: objects by place, compared with the indexes.
 
+mod in_force;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 
-use super::Space;
+use bytes::Bytes;
+
+use self::in_force::ToolsInForce;
 use super::keys::{self, Indexed, Repo};
 use super::read::View;
-use super::value::{self, Segment};
+use super::value::{self, Segment, Sighting};
+use super::{Scan, Space};
 use tract_core::commit::Commit;
 use tract_core::id::{BlobId, CommitId, ToolId, ToolsetId};
 use tract_core::object::{Blob, ObjectId, Toolset};
+use tract_core::parallel;
 use tract_core::refs::RefTarget;
 use tract_core::schema::ToolSchema;
-use tract_core::store::{Damage, StoreResult};
+use tract_core::store::{Damage, StoreError, StoreResult};
 
-/// A commit as it lies there.
-pub(super) struct SurveyedCommit {
-    pub(super) commit: Commit,
-    pub(super) content: Option<u64>,
+/// How many objects are decoded and hashed before what they say is taken down.
+const BATCH: usize = 8192;
+/// How many bytes are read for one thread at a time, if there is more than one object in them.
+const PORTION_BYTES: usize = 1 << 20;
+
+/// An object as it lies there. Half of its id says which it is: wrong places are found, not
+/// forgeries, and there may be millions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SurveyedObject {
+    pub(super) place: u64,
+    pub(super) head: IdHead,
+}
+
+/// The first half of an id.
+pub(super) type IdHead = [u8; 16];
+
+pub(super) fn id_head(id: &[u8; 32]) -> IdHead {
+    id.first_chunk().copied().unwrap_or_default()
+}
+
+/// A commit whose row is wrong about where its content lies, or about whether it has any.
+pub(super) struct WrongContent {
+    pub(super) place: u64,
+    pub(super) commit: CommitId,
+    pub(super) content: Option<BlobId>,
+    /// Another blob lies where the row says.
+    pub(super) is_other: bool,
+}
+
+/// What the commits of a segment say of it.
+pub(super) struct SurveyedSegment {
+    pub(super) number: u32,
+    pub(super) tip: u32,
+    /// The first parent of its first commit.
+    pub(super) parent: Option<CommitId>,
 }
 
 /// All that a repository holds, read from end to end and hashed.
 #[derive(Default)]
 pub(super) struct Survey {
-    pub(super) commits: BTreeMap<u64, SurveyedCommit>,
+    /// In the order of their places, as all that follows.
+    pub(super) commits: Vec<SurveyedObject>,
     /// Places whose record cannot be read.
     pub(super) broken: Vec<u64>,
-    pub(super) blobs: BTreeMap<u64, BlobId>,
+    pub(super) blobs: Vec<SurveyedObject>,
+    pub(super) segments: Vec<SurveyedSegment>,
+    /// Commits whose first parent does not lie right before them.
+    pub(super) misplaced: Vec<(u64, CommitId)>,
+    pub(super) contents: Vec<WrongContent>,
     pub(super) toolsets: HashMap<ToolsetId, Toolset>,
-    /// Prefixes of what something links to, so that damage has a name.
-    links: HashMap<(Indexed, [u8; 8]), ObjectId>,
+    /// The first commit at which each toolset is in force, and when it was made.
+    first: HashMap<ToolsetId, (i64, CommitId)>,
+    /// The commits that the tool index names and that are there, with their tools.
+    pub(super) sighted: HashMap<CommitId, Option<ToolsetId>>,
 }
 
 /// One entry of an index, or a lack of one.
@@ -57,40 +101,64 @@ pub(super) fn place_text(place: u64) -> String {
     format!("place {}.{}", keys::segment_of(place), keys::position_of(place))
 }
 
+/// How an index and what lies at a place differ.
+struct RawMisfit {
+    place: u64,
+    /// The entries of the place; those before the one in question were reported.
+    found: Option<[u8; 8]>,
+    expected: Option<[u8; 8]>,
+    /// The index lacks the place, or its record cannot be read.
+    is_lacking: bool,
+}
+
 impl View<'_> {
     /// Reads everything.
     pub(super) fn survey(&self, damage: &mut Vec<Damage>) -> StoreResult<Survey> {
         let mut survey = Survey::default();
-        self.read.scan(&self.repo.all(Space::Commits), &mut |key, value| {
-            let place = Repo::number(key).unwrap_or_default();
-            let opened = value::split_commit(place, value)
-                .and_then(|(content, record)| Some((content, Commit::decode_any(record).ok()?)));
-            match opened {
-                Some((content, commit)) => {
-                    survey.links_of(&commit);
-                    survey.commits.insert(place, SurveyedCommit { commit, content });
+        self.each_place(
+            Space::Blobs,
+            |_, bytes| id_head(tract_core::hash::blob(bytes).as_bytes()),
+            |place, head| survey.blobs.push(SurveyedObject { place, head }),
+        )?;
+        let mut sighted = HashSet::new();
+        self.read.scan(&self.repo.tools(&[]), &mut |key, sealed| {
+            let row = value::open(key, sealed).and_then(Sighting::decode);
+            sighted.extend(row.map(|row| row.commit));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let mut tools = ToolsInForce::new(*self);
+        let mut before = None;
+        self.each_place(
+            Space::Commits,
+            |place, value| {
+                let (content, record) = value::split_commit(place, value)?;
+                Some((content, Commit::decode_any(record).ok()?))
+            },
+            |place, opened| {
+                let number = keys::segment_of(place);
+                if survey.segments.last().is_none_or(|segment| segment.number != number) {
+                    survey.segments.push(SurveyedSegment { number, tip: 0, parent: None });
                 }
-                None => survey.broken.push(place),
-            }
-            Ok(ControlFlow::Continue(()))
-        })?;
-        self.read.scan(&self.repo.all(Space::Blobs), &mut |key, bytes| {
-            survey
-                .blobs
-                .insert(Repo::number(key).unwrap_or_default(), tract_core::hash::blob(bytes));
-            Ok(ControlFlow::Continue(()))
-        })?;
+                if let Some(segment) = survey.segments.last_mut() {
+                    segment.tip = segment.tip.max(keys::position_of(place));
+                }
+                let Some((content, commit)) = opened else {
+                    survey.broken.push(place);
+                    return;
+                };
+                if sighted.contains(&commit.id()) {
+                    survey.sighted.insert(commit.id(), commit.toolset);
+                }
+                before = Some(survey.take(place, content, commit, before.take(), &mut tools));
+            },
+        )?;
+        survey.first = tools.first;
         let skip = self.repo.toolsets(&[]).from.len();
         self.read.scan(&self.repo.toolsets(&[]), &mut |key, bytes| {
             let id = key.get(skip..).and_then(|id| id.try_into().ok()).map(ToolsetId::from_bytes);
             let Some(id) = id else { return Ok(ControlFlow::Continue(())) };
             match Toolset::decode(id, bytes) {
-                Some(toolset) => {
-                    for entry in toolset.entries() {
-                        survey.link(ObjectId::Blob(entry.schema));
-                    }
-                    survey.toolsets.insert(id, toolset);
-                }
+                Some(toolset) => drop(survey.toolsets.insert(id, toolset)),
                 None => damage.push(lost(
                     Some(ObjectId::Toolset(id)),
                     "the toolset's stored bytes do not hash to its id",
@@ -98,79 +166,202 @@ impl View<'_> {
             }
             Ok(ControlFlow::Continue(()))
         })?;
-        // Damaged refs are reported by their own check.
-        for (_, target) in self.list_refs("").unwrap_or_default() {
-            match target {
-                RefTarget::Commit(id) => survey.link(ObjectId::Commit(id)),
-                RefTarget::Blob(id) => survey.link(ObjectId::Blob(id)),
-                RefTarget::Ref(_) => {}
-            }
-        }
         Ok(survey)
+    }
+
+    /// Reads what lies at all places of a space, in order. `decode` runs on as many threads as help.
+    fn each_place<R: Send>(
+        &self,
+        space: Space,
+        decode: impl Fn(u64, &[u8]) -> R + Sync,
+        mut take: impl FnMut(u64, R),
+    ) -> StoreResult<()> {
+        let mut scan = Some(self.repo.all(space));
+        loop {
+            let mut read = 0;
+            let next = || {
+                let portion = if read < BATCH { self.portion(&mut scan)? } else { Vec::new() };
+                read += portion.len();
+                Ok::<_, StoreError>((!portion.is_empty()).then_some(portion))
+            };
+            let decode = |portion: Vec<(u64, Bytes)>| {
+                portion.iter().map(|(place, value)| (*place, decode(*place, value))).collect()
+            };
+            let decoded = parallel::map_read(BATCH, parallel::OBJECTS, next, decode)?;
+            if decoded.is_empty() {
+                return Ok(());
+            }
+            decoded.into_iter().for_each(|(place, decoded)| take(place, decoded));
+        }
+    }
+
+    /// Reads the next few values of a scan, and leaves what is left of it.
+    fn portion(&self, rest: &mut Option<Scan>) -> StoreResult<Vec<(u64, Bytes)>> {
+        let Some(mut scan) = rest.take() else { return Ok(Vec::new()) };
+        let (mut values, mut bytes) = (Vec::with_capacity(parallel::PORTION), 0);
+        let mut last = None;
+        self.read.scan(&scan, &mut |key, value| {
+            values.push((Repo::number(key).unwrap_or_default(), Bytes::copy_from_slice(value)));
+            bytes += value.len();
+            if values.len() < parallel::PORTION && bytes < PORTION_BYTES {
+                return Ok(ControlFlow::Continue(()));
+            }
+            last = Some(key.to_vec());
+            Ok(ControlFlow::Break(()))
+        })?;
+        if let Some(mut last) = last {
+            // The next key that there can be.
+            last.push(0);
+            scan.from = last;
+            *rest = Some(scan);
+        }
+        Ok(values)
     }
 
     /// Compares the indexes with what lies at the places.
     pub(super) fn misfits(&self, survey: &Survey) -> StoreResult<Vec<Misfit>> {
-        let mut misfits = Vec::new();
-        for kind in [Indexed::Commit, Indexed::Blob] {
-            let mut entries: BTreeMap<u64, Vec<[u8; 8]>> = BTreeMap::new();
-            self.read.scan(&self.repo.whole_index(kind), &mut |key, _| {
-                if let Some((head, place)) = Repo::index_parts(key) {
-                    entries.entry(place).or_default().push(head);
-                }
-                Ok(ControlFlow::Continue(()))
-            })?;
-            let stored: BTreeMap<u64, Option<ObjectId>> = match kind {
-                Indexed::Commit => {
-                    let whole = survey
-                        .commits
-                        .iter()
-                        .map(|(place, seen)| (*place, Some(ObjectId::Commit(seen.commit.id()))));
-                    whole.chain(survey.broken.iter().map(|place| (*place, None))).collect()
-                }
-                _ => survey.blobs.iter().map(|(at, id)| (*at, Some(ObjectId::Blob(*id)))).collect(),
-            };
-            let heads: HashSet<[u8; 8]> =
-                stored.values().flatten().map(|object| keys::head(object.as_bytes())).collect();
-            for (place, object) in &stored {
-                let indexed = entries.remove(place).unwrap_or_default();
-                let expected = object.map(|object| keys::head(object.as_bytes()));
-                if indexed.is_empty() || expected.is_none() {
-                    let named = indexed.first().and_then(|head| survey.links.get(&(kind, *head)));
-                    let (object, bytes) = (object.or(named.copied()), expected.is_none());
-                    misfits.push(Misfit {
-                        kind,
-                        place: *place,
-                        found: None,
-                        expected,
-                        object,
-                        bytes,
-                    });
-                    continue;
-                }
-                for head in indexed.into_iter().filter(|head| Some(*head) != expected) {
-                    // Something links to what the index says, and it is nowhere: the bytes are
-                    // wrong. Something links to what lies here: the index is.
-                    let named = survey.links.get(&(kind, head)).copied();
-                    let is_lost = named.is_some() && !heads.contains(&head);
-                    let is_linked = expected
-                        .is_some_and(|expected| survey.links.contains_key(&(kind, expected)));
-                    let bytes = is_lost || !is_linked;
-                    let object = if bytes { named } else { *object };
-                    let (place, found) = (*place, Some(head));
-                    misfits.push(Misfit { kind, place, found, expected, object, bytes });
-                }
-            }
-            for (place, heads) in entries {
-                for head in heads {
-                    let object = survey.links.get(&(kind, head)).copied();
-                    let (found, bytes) = (Some(head), object.is_some());
-                    misfits.push(Misfit { kind, place, found, expected: None, object, bytes });
-                }
-            }
-        }
+        let mut misfits =
+            self.misfits_of(Indexed::Commit, &survey.commits, &survey.broken, survey)?;
+        misfits.extend(self.misfits_of(Indexed::Blob, &survey.blobs, &[], survey)?);
         Ok(misfits)
     }
+
+    fn misfits_of(
+        &self,
+        kind: Indexed,
+        objects: &[SurveyedObject],
+        broken: &[u64],
+        survey: &Survey,
+    ) -> StoreResult<Vec<Misfit>> {
+        let mut entries: Vec<(u64, [u8; 8])> = Vec::with_capacity(objects.len());
+        self.read.scan(&self.repo.whole_index(kind), &mut |key, _| {
+            entries.extend(Repo::index_parts(key).map(|(head, place)| (place, head)));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        entries.sort_unstable();
+        let found = raw_misfits(objects, broken, &entries);
+        if found.is_empty() {
+            return Ok(Vec::new());
+        }
+        // Only now it matters what each of them is called, and what links to it.
+        drop(entries);
+        let heads: HashSet<[u8; 8]> =
+            found.iter().flat_map(|raw| [raw.found, raw.expected]).flatten().collect();
+        let stored: HashSet<[u8; 8]> = objects
+            .iter()
+            .map(|object| keys::head(&object.head))
+            .filter(|head| heads.contains(head))
+            .collect();
+        let links = self.links_to(kind, &heads, survey)?;
+        let named = |head: Option<[u8; 8]>| head.and_then(|head| links.get(&head).copied());
+        found
+            .into_iter()
+            .map(|RawMisfit { place, found, expected, is_lacking }| {
+                let object = match expected {
+                    Some(_) => self.object_at(kind, place)?,
+                    None => None,
+                };
+                let (found, object, bytes) = match (is_lacking, expected) {
+                    (true, _) => (None, object.or(named(found)), expected.is_none()),
+                    (false, None) => (found, named(found), named(found).is_some()),
+                    // Something links to what the index says, and it is nowhere: the bytes are
+                    // wrong. Something links to what lies here: the index is.
+                    (false, Some(_)) => {
+                        let is_stored = found.is_some_and(|head| stored.contains(&head));
+                        let is_lost = named(found).is_some() && !is_stored;
+                        let bytes = is_lost || named(expected).is_none();
+                        (found, if bytes { named(found) } else { object }, bytes)
+                    }
+                };
+                Ok(Misfit { kind, place, found, expected, object, bytes })
+            })
+            .collect()
+    }
+
+    /// Finds what something links to under ids that begin so, so that damage has a name.
+    fn links_to(
+        &self,
+        kind: Indexed,
+        heads: &HashSet<[u8; 8]>,
+        survey: &Survey,
+    ) -> StoreResult<HashMap<[u8; 8], ObjectId>> {
+        let mut links = HashMap::new();
+        let mut link = |object: ObjectId| {
+            let is_kind = match object {
+                ObjectId::Commit(_) => kind == Indexed::Commit,
+                ObjectId::Blob(_) => kind == Indexed::Blob,
+                ObjectId::Toolset(_) | ObjectId::Tool(_) => false,
+            };
+            let head = keys::head(object.as_bytes());
+            if is_kind && heads.contains(&head) {
+                links.insert(head, object);
+            }
+        };
+        self.read.scan(&self.repo.all(Space::Commits), &mut |key, value| {
+            let place = Repo::number(key).unwrap_or_default();
+            let opened = value::split_commit(place, value);
+            if let Some(commit) = opened.and_then(|(_, record)| Commit::decode_any(record).ok()) {
+                commit.parents.iter().for_each(|parent| link(ObjectId::Commit(*parent)));
+                commit.linked_blobs().for_each(|blob| link(ObjectId::Blob(blob)));
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let entries = survey.toolsets.values().flat_map(Toolset::entries);
+        entries.for_each(|entry| link(ObjectId::Blob(entry.schema)));
+        // Damaged refs are reported by their own check.
+        for (_, target) in self.list_refs("").unwrap_or_default() {
+            match target {
+                RefTarget::Commit(id) => link(ObjectId::Commit(id)),
+                RefTarget::Blob(id) => link(ObjectId::Blob(id)),
+                RefTarget::Ref(_) => {}
+            }
+        }
+        Ok(links)
+    }
+}
+
+/// Compares the places of objects and of records that cannot be read with the entries of an index,
+/// all of them in order.
+fn raw_misfits(
+    objects: &[SurveyedObject],
+    broken: &[u64],
+    entries: &[(u64, [u8; 8])],
+) -> Vec<RawMisfit> {
+    let mut found = Vec::new();
+    let mut rest = entries;
+    let mut broken = broken.iter().copied().peekable();
+    let mut objects = objects.iter().peekable();
+    loop {
+        let (place, expected) = match (objects.peek(), broken.peek()) {
+            (Some(object), Some(place)) if *place < object.place => (*place, None),
+            (Some(object), _) => (object.place, Some(keys::head(&object.head))),
+            (None, Some(place)) => (*place, None),
+            (None, None) => break,
+        };
+        match expected {
+            Some(_) => drop(objects.next()),
+            None => drop(broken.next()),
+        }
+        let (nowhere, after) =
+            rest.split_at(rest.partition_point(|(at, _)| *at < place).min(rest.len()));
+        let (here, after) = after.split_at(after.iter().take_while(|(at, _)| *at == place).count());
+        rest = after;
+        found.extend(nowhere.iter().map(indexed_nowhere));
+        if here.is_empty() || expected.is_none() {
+            let found_here = here.first().map(|(_, head)| *head);
+            found.push(RawMisfit { place, found: found_here, expected, is_lacking: true });
+            continue;
+        }
+        for (_, head) in here.iter().filter(|(_, head)| Some(*head) != expected) {
+            found.push(RawMisfit { place, found: Some(*head), expected, is_lacking: false });
+        }
+    }
+    found.extend(rest.iter().map(indexed_nowhere));
+    found
+}
+
+fn indexed_nowhere((place, head): &(u64, [u8; 8])) -> RawMisfit {
+    RawMisfit { place: *place, found: Some(*head), expected: None, is_lacking: false }
 }
 
 /// Returns the name in a schema: `function.name`, else `name`, else empty.
@@ -201,105 +392,116 @@ impl Misfit {
     }
 }
 
+/// What the commit before a place was.
+pub(super) struct CommitBefore {
+    place: u64,
+    id: CommitId,
+    /// When it was made, as far as that was worked out.
+    time: Option<i64>,
+}
+
 impl Survey {
-    fn link(&mut self, object: ObjectId) {
-        let kind = match object {
-            ObjectId::Commit(_) => Indexed::Commit,
-            ObjectId::Blob(_) => Indexed::Blob,
-            ObjectId::Toolset(_) | ObjectId::Tool(_) => return,
-        };
-        self.links.insert((kind, keys::head(object.as_bytes())), object);
-    }
-
-    fn links_of(&mut self, commit: &Commit) {
-        commit.parents.iter().for_each(|parent| self.link(ObjectId::Commit(*parent)));
-        commit.linked_blobs().for_each(|blob| self.link(ObjectId::Blob(blob)));
-    }
-
-    pub(super) fn places(&self) -> HashMap<CommitId, u64> {
-        self.commits.iter().map(|(place, seen)| (seen.commit.id(), *place)).collect()
-    }
-
-    pub(super) fn blob_places(&self) -> HashMap<BlobId, u64> {
-        self.blobs.iter().map(|(place, id)| (*id, *place)).collect()
-    }
-
-    /// Returns the places of commits whose first parent does not lie right before them.
-    pub(super) fn misplaced(&self) -> Vec<u64> {
-        let wrong = |place: &&u64| {
-            let (place, position) = (**place, keys::position_of(**place));
-            if position == 0 || self.broken.contains(&(place - 1)) {
-                return false;
-            }
-            let before = self.commits.get(&(place - 1)).map(|seen| seen.commit.id());
-            let parent = self.commits.get(&place).and_then(|seen| seen.commit.parent());
-            before.is_none() || before != parent
-        };
-        self.commits.keys().filter(wrong).copied().collect()
-    }
-
-    /// Returns the first parent of a segment's first commit.
-    pub(super) fn parent_of(&self, segment: u32) -> Option<CommitId> {
-        self.commits.get(&keys::place(segment, 0))?.commit.parent()
-    }
-
-    /// Returns what each segment's row should say.
-    pub(super) fn segments(&self) -> BTreeMap<u32, Segment> {
-        let places = self.places();
-        let mut segments = BTreeMap::new();
-        for place in self.commits.keys().chain(&self.broken) {
-            let number = keys::segment_of(*place);
-            let parent = || self.parent_of(number).and_then(|id| places.get(&id).copied());
-            let segment =
-                segments.entry(number).or_insert_with(|| Segment { tip: 0, parent: parent() });
-            segment.tip = segment.tip.max(keys::position_of(*place));
+    /// Takes down a commit; `before` is the sound one before it.
+    fn take(
+        &mut self,
+        place: u64,
+        content: Option<u64>,
+        commit: Commit,
+        before: Option<CommitBefore>,
+        tools: &mut ToolsInForce<'_>,
+    ) -> CommitBefore {
+        let id = commit.id();
+        let near = before.filter(|near| near.place + 1 == place);
+        let is_first = keys::position_of(place) == 0;
+        if is_first && let Some(segment) = self.segments.last_mut() {
+            segment.parent = commit.parent();
         }
-        segments
+        let follows_broken = self.broken.last().is_some_and(|broken| broken + 1 == place);
+        let follows = near.as_ref().is_some_and(|near| Some(near.id) == commit.parent());
+        if !is_first && !follows_broken && !follows {
+            self.misplaced.push((place, id));
+        }
+        let there = content.and_then(|at| find(&self.blobs, at));
+        let is_right = match (commit.content, content) {
+            (None, None) => true,
+            (Some(content), Some(_)) => {
+                there.is_some_and(|blob| blob.head == id_head(content.as_bytes()))
+            }
+            _ => false,
+        };
+        if !is_right {
+            let is_other = commit.content.is_some() && there.is_some();
+            let content = commit.content;
+            self.contents.push(WrongContent { place, commit: id, content, is_other });
+        }
+        let time = tools.see(&commit, near.filter(|_| follows).and_then(|near| near.time));
+        self.commits.push(SurveyedObject { place, head: id_head(id.as_bytes()) });
+        CommitBefore { place, id, time }
+    }
+
+    pub(super) fn has_commit(&self, place: u64) -> bool {
+        find(&self.commits, place).is_some()
+    }
+
+    /// Returns the places of the commits.
+    pub(super) fn places(&self) -> HashMap<IdHead, u64> {
+        self.commits.iter().map(|commit| (commit.head, commit.place)).collect()
+    }
+
+    pub(super) fn blob_places(&self) -> HashMap<IdHead, u64> {
+        self.blobs.iter().map(|blob| (blob.head, blob.place)).collect()
+    }
+
+    /// Returns where some blobs lie.
+    pub(super) fn places_of(
+        &self,
+        blobs: impl IntoIterator<Item = BlobId>,
+    ) -> HashMap<BlobId, u64> {
+        let wanted: HashMap<IdHead, BlobId> =
+            blobs.into_iter().map(|id| (id_head(id.as_bytes()), id)).collect();
+        if wanted.is_empty() {
+            return HashMap::new();
+        }
+        let place = |blob: &SurveyedObject| Some((*wanted.get(&blob.head)?, blob.place));
+        self.blobs.iter().filter_map(place).collect()
+    }
+
+    /// Returns what each segment's row should say, with whether the parent is there if it has one.
+    pub(super) fn expected_segments(&self) -> Vec<(u32, Segment, bool)> {
+        let mut wanted: HashMap<IdHead, Option<u64>> = HashMap::new();
+        let parents = self.segments.iter().filter_map(|segment| segment.parent);
+        wanted.extend(parents.map(|id| (id_head(id.as_bytes()), None)));
+        if !wanted.is_empty() {
+            for commit in &self.commits {
+                if let Some(place) = wanted.get_mut(&commit.head) {
+                    *place = Some(commit.place);
+                }
+            }
+        }
+        let expected = |segment: &SurveyedSegment| {
+            let parent =
+                segment.parent.map(|id| wanted.get(&id_head(id.as_bytes())).copied().flatten());
+            let row = Segment { tip: segment.tip, parent: parent.flatten() };
+            (segment.number, row, parent.is_none_or(|parent| parent.is_some()))
+        };
+        self.segments.iter().map(expected).collect()
     }
 
     /// Returns each tool as given, with the first commit that has it in force and its time.
     pub(super) fn tools_in_force(&self) -> BTreeMap<(ToolId, BlobId), (i64, CommitId)> {
-        let by_id: HashMap<CommitId, &Commit> =
-            self.commits.values().map(|seen| (seen.commit.id(), &seen.commit)).collect();
-        let mut times = Times { by_id: &by_id, known: HashMap::new() };
-        let mut first: HashMap<ToolsetId, (i64, CommitId)> = HashMap::new();
-        for seen in self.commits.values() {
-            let Some(toolset) = seen.commit.toolset else { continue };
-            let sight = (times.of(&seen.commit), seen.commit.id());
-            first.entry(toolset).and_modify(|known| *known = sight.min(*known)).or_insert(sight);
-        }
         let mut tools: BTreeMap<(ToolId, BlobId), (i64, CommitId)> = BTreeMap::new();
-        for (toolset, sight) in first {
-            for entry in self.toolsets.get(&toolset).map(Toolset::entries).unwrap_or_default() {
-                let known = tools.entry((entry.tool, entry.schema)).or_insert(sight);
-                *known = sight.min(*known);
+        for (toolset, sight) in &self.first {
+            for entry in self.toolsets.get(toolset).map(Toolset::entries).unwrap_or_default() {
+                let known = tools.entry((entry.tool, entry.schema)).or_insert(*sight);
+                *known = (*sight).min(*known);
             }
         }
         tools
     }
 }
 
-/// When commits were made; one without a time counts as its parent, 0 at a root.
-struct Times<'a> {
-    by_id: &'a HashMap<CommitId, &'a Commit>,
-    /// Those that had to be looked for at a parent, so that no line is followed twice.
-    known: HashMap<CommitId, i64>,
-}
-
-impl Times<'_> {
-    fn of(&mut self, commit: &Commit) -> i64 {
-        let (mut at, mut passed) = (commit, Vec::new());
-        let time = loop {
-            if let Some(time) = at.created_at.or_else(|| self.known.get(&at.id()).copied()) {
-                break time;
-            }
-            passed.push(at.id());
-            match at.parent().and_then(|parent| self.by_id.get(&parent)) {
-                Some(parent) => at = parent,
-                None => break 0,
-            }
-        };
-        self.known.extend(passed.into_iter().map(|id| (id, time)));
-        time
-    }
+/// Finds what lies at a place.
+fn find(objects: &[SurveyedObject], place: u64) -> Option<&SurveyedObject> {
+    let found = objects.binary_search_by_key(&place, |object| object.place).ok();
+    found.and_then(|found| objects.get(found))
 }

@@ -23,6 +23,17 @@ pub(crate) struct Flush {
     flushed: HashSet<OsString>,
     /// When that folder was last changed, where it is sure that `flushed` knows it as it was then.
     listed: Option<SystemTime>,
+    /// What the flushes have looked at, which tests bound.
+    #[cfg(test)]
+    looks: Looks,
+}
+
+/// Names that were listed, and files that were flushed.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Looks {
+    names: usize,
+    files: usize,
 }
 
 /// How long after a change a folder may change again without another time of change: file systems
@@ -37,6 +48,8 @@ impl Flush {
             long: folder.join("blobs"),
             flushed: HashSet::new(),
             listed: None,
+            #[cfg(test)]
+            looks: Looks::default(),
         };
         for name in ["conf", "db"] {
             File::open(folder.join(name))?.sync_all()?;
@@ -67,6 +80,10 @@ impl Flush {
         let mut added = false;
         for entry in std::fs::read_dir(&self.long)? {
             let name = entry?.file_name();
+            #[cfg(test)]
+            {
+                self.looks.names += 1;
+            }
             if !self.flushed.contains(&name) {
                 match File::open(self.long.join(&name)) {
                     Ok(file) => file.sync_all()?,
@@ -75,6 +92,10 @@ impl Flush {
                     Err(error) => return Err(error),
                 }
                 added = true;
+                #[cfg(test)]
+                {
+                    self.looks.files += 1;
+                }
             }
             found.insert(name);
         }
@@ -83,5 +104,57 @@ impl Flush {
         }
         self.flushed = found;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder with so many long values, which changed last a minute ago.
+    fn folder(values: usize) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("blobs")).unwrap();
+        for name in ["conf", "db"] {
+            std::fs::write(folder.path().join(name), b"").unwrap();
+        }
+        for value in 0..values {
+            std::fs::write(folder.path().join("blobs").join(value.to_string()), b"long").unwrap();
+        }
+        age(folder.path());
+        folder
+    }
+
+    fn age(folder: &Path) {
+        let minute_ago = SystemTime::now() - Duration::from_secs(60);
+        File::open(folder.join("blobs")).unwrap().set_modified(minute_ago).unwrap();
+    }
+
+    /// Many short writes to a store with many long values: each flush that listed them again made
+    /// their product.
+    #[test]
+    fn flushes_look_at_each_long_value_once_however_many_there_are() {
+        for values in [50, 200] {
+            let folder = folder(values);
+            let mut flush = Flush::open(folder.path()).unwrap();
+            for _ in 0..values {
+                flush.sync().unwrap();
+            }
+            assert_eq!(flush.looks, Looks { names: values, files: values });
+        }
+    }
+
+    #[test]
+    fn a_long_value_that_came_since_is_the_only_one_that_is_flushed() {
+        let values = 100;
+        let folder = folder(values);
+        let mut flush = Flush::open(folder.path()).unwrap();
+        flush.sync().unwrap();
+        std::fs::write(folder.path().join("blobs/new"), b"long").unwrap();
+        flush.sync().unwrap();
+        assert_eq!(flush.looks.files, values + 1);
+        // Right after a change the folder is listed again, for it may have changed once more.
+        flush.sync().unwrap();
+        assert_eq!(flush.looks, Looks { names: 3 * values + 2, files: values + 1 });
     }
 }

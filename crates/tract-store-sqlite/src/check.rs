@@ -1,5 +1,7 @@
 //! Checking what only this store can: the engine's file, places, the tool index, refs and log.
 
+mod in_force;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Mutex;
@@ -7,14 +9,15 @@ use std::sync::Mutex;
 use rusqlite::{Connection, Row, params};
 use tract_core::store::Damage;
 use tract_core::{
-    BlobId, Commit, CommitId, ObjectId, StoreError, StoreErrorKind, StoreResult, ToolId, ToolRow,
-    ToolSchema, Toolset, ToolsetId,
+    Blob, BlobId, Commit, CommitId, ObjectId, StoreError, StoreErrorKind, StoreResult, ToolId,
+    ToolRow, ToolSchema, Toolset, ToolsetId,
 };
 
+use self::in_force::{CommitBefore, ToolsInForce};
 use crate::error::engine;
 use crate::log;
 use crate::memory::Memory;
-use crate::read::{content_place, statement};
+use crate::read::{blob_id_at, content_place, find_blob, statement};
 use crate::schema::{
     DERIVED, DERIVED_LAST, REPO, SWEEPS, TEXT, TOOL, TOOL_NAME, TOOLSET, UNLOGGED, blob_segment,
     bytes_of, place, prefix, segment_start, small_sum,
@@ -29,10 +32,14 @@ struct Check<'c> {
     connection: &'c Connection,
     repo: i64,
     damage: Vec<Damage>,
-    /// Sound blobs, by row.
-    blobs: HashMap<i64, BlobId>,
-    /// Sound commits, by row: what the other checks need of them.
-    commits: BTreeMap<i64, Node>,
+    /// Sound blobs, in the order of their rows.
+    blobs: Vec<StoredBlob>,
+    /// Where sound commits lie: the first and the last row of each run.
+    commits: Vec<(i64, i64)>,
+    /// Commits whose content does not lie where their row says.
+    misplaced: Vec<(i64, BlobId)>,
+    /// Each toolset that is in force where it is not at the parent, with the first such commit.
+    in_force: HashMap<ToolsetId, (i64, CommitId)>,
     toolsets: HashMap<ToolsetId, Toolset>,
     /// Rows of the tool index.
     tools: Vec<ToolRow>,
@@ -54,12 +61,26 @@ struct Table {
     repos: &'static str,
 }
 
-struct Node {
-    id: CommitId,
-    parent: Option<CommitId>,
-    content: Option<(BlobId, Option<i64>)>,
-    toolset: Option<ToolsetId>,
-    created_at: Option<i64>,
+/// A sound blob. Half of its id says which it is: wrong places are found, not forgeries.
+struct StoredBlob {
+    at: i64,
+    head: [u8; 16],
+    beside: Beside,
+}
+
+/// What lies at the place of a blob among the commits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beside {
+    /// No commit that can be read.
+    Nothing,
+    /// A commit with other content.
+    Other,
+    /// The commit whose content it is.
+    Own,
+}
+
+fn head(id: BlobId) -> [u8; 16] {
+    id.as_bytes().first_chunk().copied().unwrap_or_default()
 }
 
 /// Checks a repository; with `repair`, rebuilds what is derived.
@@ -74,8 +95,10 @@ pub(crate) fn check(
         connection,
         repo,
         damage: Vec::new(),
-        blobs: HashMap::new(),
-        commits: BTreeMap::new(),
+        blobs: Vec::new(),
+        commits: Vec::new(),
+        misplaced: Vec::new(),
+        in_force: HashMap::new(),
         toolsets: HashMap::new(),
         tools: Vec::new(),
         broken: Vec::new(),
@@ -91,7 +114,7 @@ pub(crate) fn check(
     check.small()?;
     // What rows say of others that cannot be read is no damage of its own.
     if !check.pages_broken {
-        check.links()?;
+        check.loose_blobs();
         check.tool_index()?;
     }
     check.refs().or_else(|error| check.unreadable(error))?;
@@ -159,7 +182,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Reads the rows of a table, in any order. Where pages are damaged, those on others are read
+    /// Reads the rows of a table in the order of the file. Where pages are damaged, those on others are read
     /// all the same: a row that cannot be read is passed by in growing steps of its number.
     fn rows(
         &self,
@@ -168,7 +191,8 @@ impl Check<'_> {
     ) -> StoreResult<()> {
         let Table { name, columns, repos } = table;
         if !self.pages_broken {
-            let sql = format!("SELECT id, {columns} FROM {name} WHERE {repos}");
+            let sql =
+                format!("SELECT id, {columns} FROM {name} NOT INDEXED WHERE {repos} ORDER BY id");
             let mut select = self.connection.prepare(&sql).map_err(engine(OP))?;
             let mut rows = select.query(params![self.repo]).map_err(engine(OP))?;
             while let Some(row) = rows.next().map_err(engine(OP))? {
@@ -208,13 +232,13 @@ impl Check<'_> {
 
     fn blobs(&mut self) -> StoreResult<()> {
         let table = Table { name: "blobs", columns: "h, data", repos: "repo = ?1" };
-        let (mut bad, mut blobs) = (Vec::new(), HashMap::new());
+        let (mut bad, mut blobs) = (Vec::new(), Vec::new());
         self.rows(&table, |row| {
             let (at, h): (i64, i64) =
                 (row.get(0).map_err(engine(OP))?, row.get(1).map_err(engine(OP))?);
             let id = tract_core::hash::blob(bytes_of(row.get_ref(2).map_err(engine(OP))?));
             if prefix(id.as_bytes()) == h {
-                blobs.insert(at, id);
+                blobs.push(StoredBlob { at, head: head(id), beside: Beside::Nothing });
             } else {
                 bad.push(format!("blob {:016x}… reads as {id}", h as u64));
             }
@@ -225,35 +249,104 @@ impl Check<'_> {
         Ok(())
     }
 
+    /// Whether a blob lies in a row.
+    fn has_blob(blobs: &[StoredBlob], at: i64, id: BlobId) -> bool {
+        let found = blobs.binary_search_by_key(&at, |blob| blob.at).ok();
+        found.and_then(|place| blobs.get(place)).is_some_and(|blob| blob.head == head(id))
+    }
+
+    /// Checks commits and their places in one pass: a commit is right after its first parent, or
+    /// begins a segment; its content lies where its row says.
     fn commits(&mut self) -> StoreResult<()> {
         let table = Table { name: "commits", columns: "h, content, rec", repos: "repo = ?1" };
-        let (mut bad, mut commits) = (Vec::new(), BTreeMap::new());
+        let (mut bad, mut misplaced) = (Vec::new(), Vec::new());
+        let mut runs: Vec<(i64, i64)> = Vec::new();
+        let mut blobs = std::mem::take(&mut self.blobs);
+        let mut next_blob = 0;
+        let mut before: Option<(i64, CommitBefore)> = None;
+        let mut tools = ToolsInForce::new(self.connection, self.repo);
         self.rows(&table, |row| {
             let (at, h): (i64, i64) =
                 (row.get(0).map_err(engine(OP))?, row.get(1).map_err(engine(OP))?);
             let content: Option<i64> = row.get(2).map_err(engine(OP))?;
             let record = bytes_of(row.get_ref(3).map_err(engine(OP))?);
-            match Commit::decode_any(record) {
-                Ok(commit) if prefix(commit.id().as_bytes()) == h => {
-                    let node = Node {
-                        id: commit.id(),
-                        parent: commit.parent(),
-                        content: commit.content.map(|id| (id, content_place(at, content))),
-                        toolset: commit.toolset,
-                        created_at: commit.created_at,
-                    };
-                    commits.insert(at, node);
-                }
+            let commit = match Commit::decode_any(record) {
+                Ok(commit) if prefix(commit.id().as_bytes()) == h => commit,
                 Ok(commit) => {
-                    bad.push(format!("commit {:016x}… reads as {}", h as u64, commit.id()))
+                    let what = format!("commit {:016x}… reads as {}", h as u64, commit.id());
+                    bad.push((None, false, what));
+                    return Ok(());
                 }
-                Err(error) => bad.push(format!("commit {:016x}…: {error}", h as u64)),
+                Err(error) => {
+                    bad.push((None, false, format!("commit {:016x}…: {error}", h as u64)));
+                    return Ok(());
+                }
+            };
+            match runs.last_mut() {
+                Some((_, last)) if *last + 1 == at => *last = at,
+                _ => runs.push((at, at)),
             }
+            let object = Some(ObjectId::Commit(commit.id()));
+            let near = before.as_ref().filter(|(place, _)| place + 1 == at).map(|(_, near)| near);
+            if !self.pages_broken {
+                let mut wrong = |what: &str| bad.push((object, true, what.to_owned()));
+                let is_first = at == segment_start(at);
+                let follows = near.map(|near| near.id) == commit.parent();
+                if !is_first && !(commit.parent().is_some() && follows) {
+                    wrong("it is not right after its first parent");
+                }
+                if (at >> 32) % 2 != 0 || at < place(2, 0) {
+                    wrong("it lies where no commit may lie");
+                }
+            }
+            if let Some(id) = commit.content {
+                let lies = content_place(at, content);
+                if !lies.is_some_and(|lies| Self::has_blob(&blobs, lies, id)) {
+                    if !self.pages_broken {
+                        let what = "its content does not lie where its row says".to_owned();
+                        bad.push((object, true, what));
+                    }
+                    misplaced.push((at, id));
+                }
+            }
+            while blobs.get(next_blob).is_some_and(|blob| blob.at < at) {
+                next_blob += 1;
+            }
+            if let Some(blob) = blobs.get_mut(next_blob).filter(|blob| blob.at == at) {
+                let is_own = commit.content.is_some_and(|id| head(id) == blob.head);
+                blob.beside = if is_own { Beside::Own } else { Beside::Other };
+            }
+            let time = tools.see(&commit, near);
+            before = Some((at, CommitBefore { id: commit.id(), toolset: commit.toolset, time }));
             Ok(())
         })?;
-        self.commits = commits;
-        bad.into_iter().for_each(|what| self.found(None, false, what));
+        let in_force = tools.first;
+        (self.blobs, self.commits) = (blobs, runs);
+        (self.misplaced, self.in_force) = (misplaced, in_force);
+        bad.into_iter().for_each(|(object, derived, what)| self.found(object, derived, what));
         Ok(())
+    }
+
+    /// Whether a sound commit lies in a row.
+    fn has_commit(&self, at: i64) -> bool {
+        let after = self.commits.partition_point(|(first, _)| *first <= at);
+        let run = after.checked_sub(1).and_then(|place| self.commits.get(place));
+        run.is_some_and(|(_, last)| at <= *last)
+    }
+
+    /// Checks that blobs of no commit lie in their segment.
+    fn loose_blobs(&mut self) {
+        let own = blob_segment(self.repo);
+        let astray = |blob: &&StoredBlob| {
+            // A sweep leaves a blob that others need where the commit next to it is gone.
+            let is_left = self.was_swept && blob.beside == Beside::Nothing;
+            blob.at >> 32 != own && !is_left && blob.beside != Beside::Own
+        };
+        let places: Vec<i64> = self.blobs.iter().filter(astray).map(|blob| blob.at).collect();
+        for at in places {
+            let id = blob_id_at(self.connection, OP, self.repo, at).ok().flatten();
+            self.found(id.map(ObjectId::Blob), true, "it lies at the place of another commit");
+        }
     }
 
     /// Reads all rows of `small` of this repository and the one that names it.
@@ -298,9 +391,7 @@ impl Check<'_> {
                         bad.push((true, format!("{named} (row {id}) is damaged")));
                     }
                 },
-                DERIVED..=DERIVED_LAST
-                    if !self.pages_broken && !self.commits.contains_key(&key) =>
-                {
+                DERIVED..=DERIVED_LAST if !self.pages_broken && !self.has_commit(key) => {
                     broken.push(id);
                     bad.push((true, format!("{named} (row {id}) is of no commit")));
                 }
@@ -314,68 +405,22 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Checks places: a commit is right after its first parent, or begins a segment; its
-    /// content lies where its row says; blobs of no commit lie in their segment.
-    fn links(&mut self) -> StoreResult<()> {
-        let mut bad = Vec::new();
-        for (at, node) in &self.commits {
-            let object = Some(ObjectId::Commit(node.id));
-            if *at != segment_start(*at) {
-                let before = self.commits.get(&(at - 1)).map(|before| before.id);
-                if node.parent.is_none() || before != node.parent {
-                    bad.push((object, "it is not right after its first parent"));
-                }
-            }
-            if (at >> 32) % 2 != 0 || *at < place(2, 0) {
-                bad.push((object, "it lies where no commit may lie"));
-            }
-            if let Some((content, row)) = node.content
-                && row.and_then(|row| self.blobs.get(&row)) != Some(&content)
-            {
-                bad.push((object, "its content does not lie where its row says"));
-            }
-        }
-        let own = blob_segment(self.repo);
-        for (at, id) in &self.blobs {
-            let beside = self.commits.get(at).and_then(|node| node.content);
-            // A sweep leaves a blob that others need where the commit next to it is gone.
-            let is_left = self.was_swept && !self.commits.contains_key(at);
-            let is_own = beside.is_some_and(|(content, _)| content == *id);
-            if at >> 32 != own && !is_left && !is_own {
-                bad.push((Some(ObjectId::Blob(*id)), "it lies at the place of another commit"));
-            }
-        }
-        bad.into_iter().for_each(|(object, what)| self.found(object, true, what));
-        Ok(())
-    }
-
     /// Works out which rows the tool index must have: per tool and schema the first commit whose
     /// tools in force hold it.
     fn expected_tools(&self) -> Vec<ToolRow> {
-        let by_id: HashMap<_, _> = self.commits.values().map(|node| (node.id, node)).collect();
-        let rows: HashMap<_, _> = self.blobs.iter().map(|(row, id)| (*id, *row)).collect();
         let mut first: HashMap<(ToolId, BlobId), (i64, CommitId)> = HashMap::new();
-        let mut times = Times { by_id: &by_id, known: HashMap::new() };
-        for node in self.commits.values() {
-            let parent = node.parent.and_then(|parent| by_id.get(&parent));
-            if parent.is_some_and(|parent| parent.toolset == node.toolset) {
-                continue;
-            }
-            let Some(toolset) = node.toolset.and_then(|id| self.toolsets.get(&id)) else {
-                continue;
-            };
-            let seen = (times.of(node), node.id);
-            for entry in toolset.entries() {
+        for (id, seen) in &self.in_force {
+            for entry in self.toolsets.get(id).map(Toolset::entries).unwrap_or_default() {
                 first
                     .entry((entry.tool, entry.schema))
-                    .and_modify(|first| *first = seen.min(*first))
-                    .or_insert(seen);
+                    .and_modify(|first| *first = (*seen).min(*first))
+                    .or_insert(*seen);
             }
         }
         let mut expected: Vec<_> = first
             .into_iter()
             .filter_map(|((id, schema), (created_at, commit))| {
-                let name = self.tool_name(*rows.get(&schema)?)?;
+                let name = self.tool_name(schema)?;
                 Some(ToolRow { id, name, schema, commit, created_at })
             })
             .collect();
@@ -383,12 +428,23 @@ impl Check<'_> {
         expected
     }
 
-    fn tool_name(&self, row: i64) -> Option<String> {
+    /// Reads the name in a schema.
+    fn tool_name(&self, schema: BlobId) -> Option<String> {
+        let (_, blob) = self.find(schema)?;
+        Some(ToolSchema::parse(blob.text()?).ok()?.name().to_owned())
+    }
+
+    /// Finds a blob, also without the index, which may be what is damaged.
+    fn find(&self, id: BlobId) -> Option<(i64, Blob)> {
+        if let Ok(Some(found)) = find_blob(self.connection, OP, self.repo, id) {
+            return Some(found);
+        }
+        let at = self.blobs.iter().find(|blob| blob.head == head(id))?.at;
         let sql = "SELECT data FROM blobs WHERE id = ?1";
         let mut select = self.connection.prepare_cached(sql).ok()?;
-        let data: Vec<u8> =
-            select.query_row([row], |row| Ok(bytes_of(row.get_ref(0)?).to_vec())).ok()?;
-        Some(ToolSchema::parse(std::str::from_utf8(&data).ok()?).ok()?.name().to_owned())
+        let read = |row: &Row<'_>| Ok(bytes_of(row.get_ref(0)?).to_vec());
+        let data: Vec<u8> = select.query_row([at], read).ok()?;
+        Some((at, Blob::check(id, data)?))
     }
 
     fn tool_index(&mut self) -> StoreResult<()> {
@@ -460,11 +516,8 @@ impl Check<'_> {
         for id in &self.broken {
             run("DELETE FROM small WHERE id = ?1", &[id])?;
         }
-        let rows: HashMap<_, _> = self.blobs.iter().map(|(row, id)| (*id, *row)).collect();
-        for (at, node) in &self.commits {
-            let Some((content, row)) = node.content else { continue };
-            let right = rows.get(&content).copied();
-            if row.and_then(|row| self.blobs.get(&row)) != Some(&content) && right.is_some() {
+        for (at, content) in &self.misplaced {
+            if let Some((right, _)) = self.find(*content) {
                 run("UPDATE commits SET content = ?2 WHERE id = ?1", &[at, &right])?;
             }
         }
@@ -475,30 +528,5 @@ impl Check<'_> {
             tx.tool(self.repo, &row)?;
         }
         Ok(())
-    }
-}
-
-/// When commits were made: one without a time counts as its parent's, a root as 0.
-struct Times<'a> {
-    by_id: &'a HashMap<CommitId, &'a Node>,
-    /// Those that had to be looked for at a parent, so that no line is followed twice.
-    known: HashMap<CommitId, i64>,
-}
-
-impl Times<'_> {
-    fn of(&mut self, node: &Node) -> i64 {
-        let (mut at, mut passed) = (node, Vec::new());
-        let time = loop {
-            if let Some(time) = at.created_at.or_else(|| self.known.get(&at.id).copied()) {
-                break time;
-            }
-            passed.push(at.id);
-            match at.parent.and_then(|parent| self.by_id.get(&parent)) {
-                Some(parent) => at = parent,
-                None => break 0,
-            }
-        };
-        self.known.extend(passed.into_iter().map(|id| (id, time)));
-        time
     }
 }

@@ -391,6 +391,27 @@ impl BlockingStore for SqliteStore {
         .map(|found| found.unwrap_or_else(|| vec![None; commits.len()]))
     }
 
+    fn derived_commits(
+        &self,
+        repo: &RepoName,
+        kind: DerivedKind,
+    ) -> StoreResult<Option<Vec<CommitId>>> {
+        const OP: &str = "derived_commits";
+        let kind = DERIVED + i64::from(kind.number());
+        let listed = self.read_repo(OP, repo, |connection, repo| {
+            let sql = "SELECT DISTINCT key FROM small WHERE repo = ?1 AND kind = ?2";
+            let mut select = statement(connection, OP, sql)?;
+            let mut rows = select.query(params![repo, kind]).map_err(engine(OP))?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next().map_err(engine(OP))? {
+                let place = row.get(0).map_err(engine(OP))?;
+                found.extend(read::commit_at(connection, OP, repo, place)?);
+            }
+            Ok(found)
+        })?;
+        Ok(Some(listed.unwrap_or_default()))
+    }
+
     fn drop_derived(&self, repo: &RepoName) -> StoreResult<()> {
         const OP: &str = "drop_derived";
         self.write(OP, |connection| {

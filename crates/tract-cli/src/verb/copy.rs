@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use serde::Serialize;
 use tract::engine::{
-    CopiedRef, CopyOptions, CopyReport, CopyStatus, OnCopy, OnVerify, VerifyOptions, VerifyReport,
+    CopiedRef, CopyOptions, CopyReport, CopyStatus, OnCopy, VerifyOptions, VerifyReport,
 };
 use tract::{RefName, RepoName, Tract};
 
@@ -105,15 +105,7 @@ async fn copied(from: &Tract, to: &Tract, options: CopyOptions) -> Outcome<CopyR
 }
 
 async fn checked(to: &Tract) -> Outcome<VerifyReport> {
-    let bar = render::progress("verifying", "commits");
-    let watched = bar.clone();
-    let progress: OnVerify = Arc::new(move |progress| {
-        watched.set_length(progress.commits as u64);
-        watched.set_position(progress.commits_done as u64);
-    });
-    let report = tract::engine::verify(to.repo(), &VerifyOptions::new().progress(progress)).await;
-    bar.finish_and_clear();
-    Ok(report?)
+    Ok(render::verify(to, VerifyOptions::new()).await?)
 }
 
 /// Whether a ref has a line of its own: people name branches and tags, the others are counted

@@ -1,7 +1,5 @@
 //! `tract verify`
 
-use std::sync::Arc;
-
 use clap::Args;
 use serde::Serialize;
 use tract::engine::{VerifyOptions, VerifyReport};
@@ -59,16 +57,7 @@ pub(crate) async fn run(context: &mut Context<'_>, verify: Verify) -> Outcome<()
 
 async fn verified(context: &mut Context<'_>, verify: Verify) -> Outcome<()> {
     let tract = context.open().await?;
-    let bar = render::progress("verifying", "commits");
-    let watched = bar.clone();
-    let progress: tract::engine::OnVerify = Arc::new(move |progress| {
-        watched.set_length(progress.commits as u64);
-        watched.set_position(progress.commits_done as u64);
-    });
-    let options = VerifyOptions::new().repair(verify.repair).progress(progress);
-    let report = tract::engine::verify(tract.repo(), &options).await;
-    bar.finish_and_clear();
-    let report = report?;
+    let report = render::verify(&tract, VerifyOptions::new().repair(verify.repair)).await?;
     if context.out.is_json() {
         context.out.json(&document(&report))?
     } else {

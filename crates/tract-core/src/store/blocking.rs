@@ -49,6 +49,13 @@ pub trait BlockingStore: fmt::Debug + Send + Sync + 'static {
         kind: DerivedKind,
         commits: &[CommitId],
     ) -> StoreResult<Vec<Option<Bytes>>>;
+    fn derived_commits(
+        &self,
+        _repo: &RepoName,
+        _kind: DerivedKind,
+    ) -> StoreResult<Option<Vec<CommitId>>> {
+        Ok(None)
+    }
     fn drop_derived(&self, repo: &RepoName) -> StoreResult<()>;
     fn repos(&self) -> StoreResult<Vec<RepoName>>;
     fn stats(&self, repo: &RepoName) -> StoreResult<StoreStats>;

@@ -110,6 +110,13 @@ where
     ) -> StoreResult<Vec<Option<Bytes>>> {
         self.deref().derived(repo, kind, commits).await
     }
+    async fn derived_commits(
+        &self,
+        repo: &RepoName,
+        kind: DerivedKind,
+    ) -> StoreResult<Option<Vec<CommitId>>> {
+        self.deref().derived_commits(repo, kind).await
+    }
     async fn drop_derived(&self, repo: &RepoName) -> StoreResult<()> {
         self.deref().drop_derived(repo).await
     }

@@ -150,14 +150,15 @@ pub(super) struct GraphSource {
 impl GraphSource {
     /// Reads which commits there are and what they change, but no content.
     async fn new(repo: &Repo, heads: &[CommitId], options: &GrepOptions) -> Result<Self> {
-        let mut graph = CommitGraph::default();
+        let mut graph = CommitGraph::of_first_parents();
         for head in heads {
             graph.add(repo.store().as_ref(), repo.name(), *head).await?;
         }
         if let Some(damage) = graph.damage.iter().find(|damage| !damage.derived) {
             return Err(Error::Damaged { object: damage.object, what: damage.what.clone() });
         }
-        let order = graph.fold_order().commits;
+        let order = graph.fold_order().numbers;
+        let order = order.into_iter().filter_map(|number| graph.id(number)).collect();
         drop(graph);
         let mut source = Self {
             order,

@@ -12,24 +12,20 @@ use super::{CommitGraph, KnownCommit, NONE};
 /// n commits keep log2(n) waiting at most, for any shape of the history.
 #[derive(Debug)]
 pub(crate) struct FoldOrder {
-    /// The commits, each behind its first parent.
-    pub(crate) commits: Vec<CommitId>,
+    /// The numbers of the commits, each behind its first parent.
+    pub(crate) numbers: Vec<u32>,
     /// How many commits continue each, by number.
     children: Vec<u32>,
 }
 
 impl CommitGraph {
-    fn is_read(&self, number: u32) -> bool {
+    pub(crate) fn is_read(&self, number: u32) -> bool {
         self.state(number) == KnownCommit::Read
     }
 
     fn count(&self) -> u32 {
         // There are never as many as `NONE`.
         u32::try_from(self.ids.len()).unwrap_or(NONE)
-    }
-
-    fn id(&self, number: u32) -> Option<CommitId> {
-        self.ids.get(number as usize).copied()
     }
 
     /// Returns the commits so that each comes after all that it links to, lines together.
@@ -78,10 +74,10 @@ impl CommitGraph {
             }
         }
         let sizes = self.sizes(&children);
-        let mut commits = Vec::with_capacity(count);
+        let mut numbers = Vec::with_capacity(count);
         let mut open = roots;
         while let Some(number) = open.pop() {
-            commits.extend(self.id(number));
+            numbers.push(number);
             // What is pushed last comes first: the largest branch goes below the others.
             let bottom = open.len();
             let (mut child, mut largest) = (at(&first, number), bottom);
@@ -96,7 +92,7 @@ impl CommitGraph {
                 open.swap(bottom, largest);
             }
         }
-        FoldOrder { commits, children }
+        FoldOrder { numbers, children }
     }
 
     /// Returns how many commits lead to each over first parents, itself included.
@@ -121,46 +117,73 @@ impl CommitGraph {
         sizes
     }
 
-    /// Returns, by number, whether one of some commits is the commit itself or continues it.
-    pub(crate) fn leading_to(&self, commits: impl IntoIterator<Item = CommitId>) -> AncestorSet {
-        let mut leads = vec![false; self.ids.len()];
-        for id in commits {
-            let mut next = self.numbers.get(&id).copied();
-            while let Some(number) = next {
-                match leads.get_mut(number as usize) {
-                    Some(leads) if !*leads => *leads = true,
-                    Some(_) | None => break,
-                }
+    /// Returns which commits are one of some commits or lead to one of them.
+    pub(crate) fn leading_to(&self, commits: impl IntoIterator<Item = u32>) -> AncestorSet {
+        let mut leads = BitSet::new(self.ids.len());
+        for number in commits {
+            let mut next = Some(number);
+            while let Some(number) = next.filter(|number| leads.insert(*number)) {
                 next = self.parent(number);
             }
         }
         AncestorSet(leads)
     }
+}
 
-    /// Returns whether a commit leads to one of some others.
-    pub(crate) fn leads(&self, id: CommitId, leading: &AncestorSet) -> bool {
-        let number = self.numbers.get(&id);
-        number.and_then(|number| leading.0.get(*number as usize)).copied().unwrap_or_default()
-    }
-
+impl FoldOrder {
     /// Takes one off the commits that continue a commit and are still to come, and returns how many
     /// are left.
-    pub(crate) fn continued_once(&self, order: &mut FoldOrder, id: CommitId) -> u32 {
-        let number = self.numbers.get(&id).copied().unwrap_or(NONE);
-        let Some(left) = order.children.get_mut(number as usize) else { return 0 };
+    pub(crate) fn continued_once(&mut self, number: u32) -> u32 {
+        let Some(left) = self.children.get_mut(number as usize) else { return 0 };
         *left = left.saturating_sub(1);
         *left
     }
 
     /// Returns how many commits that are still to come continue a commit.
-    pub(crate) fn continuations(&self, order: &FoldOrder, id: CommitId) -> u32 {
-        self.numbers.get(&id).map_or(0, |number| at(&order.children, *number))
+    pub(crate) fn continuations(&self, number: u32) -> u32 {
+        self.children.get(number as usize).copied().unwrap_or_default()
     }
 }
 
 /// The commits that lead to some others.
 #[derive(Debug)]
-pub(crate) struct AncestorSet(Vec<bool>);
+pub(crate) struct AncestorSet(BitSet);
+
+impl AncestorSet {
+    pub(crate) fn contains(&self, number: u32) -> bool {
+        self.0.contains(number)
+    }
+}
+
+/// A set of numbers: one bit for each that there is.
+#[derive(Debug)]
+pub(crate) struct BitSet(Vec<u64>);
+
+impl BitSet {
+    /// Makes an empty set of numbers below `count`.
+    pub(crate) fn new(count: usize) -> Self {
+        Self(vec![0; count.div_ceil(64)])
+    }
+
+    /// Adds a number; returns whether it is new. Numbers beyond the limit are never.
+    pub(crate) fn insert(&mut self, number: u32) -> bool {
+        let bit = 1 << (number % 64);
+        let Some(word) = self.0.get_mut(number as usize / 64) else { return false };
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new
+    }
+
+    pub(crate) fn remove(&mut self, number: u32) {
+        if let Some(word) = self.0.get_mut(number as usize / 64) {
+            *word &= !(1 << (number % 64));
+        }
+    }
+
+    pub(crate) fn contains(&self, number: u32) -> bool {
+        self.0.get(number as usize / 64).is_some_and(|word| word & (1 << (number % 64)) != 0)
+    }
+}
 
 fn at(numbers: &[u32], place: u32) -> u32 {
     numbers.get(place as usize).copied().unwrap_or(NONE)
@@ -209,19 +232,20 @@ mod tests {
     fn most_kept(parents: &[Option<usize>]) -> usize {
         let reach = reach(parents);
         let mut order = reach.fold_order();
-        let commits = std::mem::take(&mut order.commits);
+        let commits = std::mem::take(&mut order.numbers);
         assert_eq!(commits.len(), parents.len());
-        let numbers: std::collections::HashMap<CommitId, usize> =
-            (0..parents.len()).map(|number| (id(number), number)).collect();
+        let numbers: std::collections::HashMap<u32, usize> =
+            (0..parents.len()).map(|number| (reach.find(id(number)).unwrap(), number)).collect();
         let (mut kept, mut most) = (HashSet::new(), 0);
         for commit in commits {
             if let Some(parent) = parents[numbers[&commit]] {
-                assert!(kept.contains(&id(parent)), "a commit is folded before its parent");
-                if reach.continued_once(&mut order, id(parent)) == 0 {
-                    kept.remove(&id(parent));
+                let parent = reach.find(id(parent)).unwrap();
+                assert!(kept.contains(&parent), "a commit is folded before its parent");
+                if order.continued_once(parent) == 0 {
+                    kept.remove(&parent);
                 }
             }
-            if reach.continuations(&order, commit) > 0 {
+            if order.continuations(commit) > 0 {
                 kept.insert(commit);
             }
             most = most.max(kept.len());

@@ -84,7 +84,7 @@ pub(crate) fn has_no_entries(commit: &Commit, blobs: &[Blob]) -> bool {
 }
 
 /// Content that is one text is one JSON string, so it has no call.
-fn is_one_text(content: &str) -> bool {
+pub(crate) fn is_one_text(content: &str) -> bool {
     content.starts_with('"')
 }
 

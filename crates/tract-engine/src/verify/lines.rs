@@ -1,15 +1,16 @@
 //! The lines: shapes, folds, snapshots, rows of the turn index.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tract_compile::{
-    Changed, CompileError, Compiler, FoldedLine, IdMap, SnapshotCheck, View, fold, shape,
-};
-use tract_core::store::{Damage, StoreResult};
+use tract_compile::{Changed, CompileError, Compiler, FoldedLine, SnapshotCheck, shape};
+use tract_core::store::{Damage, StoreError, StoreErrorKind, StoreResult};
 use tract_core::{ApproxCounter, Change, Commit, CommitId, CommitRef, DerivedKind, ObjectId, Op};
 
+use super::facts::Facts;
+use super::objects::Objects;
+use super::rows::LineRows;
 use super::{CHUNK, derived};
 use crate::reach::{AncestorSet, CommitGraph, FoldOrder, changes_of, damage, harm};
 use crate::repo::Repo;
@@ -19,18 +20,22 @@ use crate::turns::{self, TurnEntry, TurnsSinceRow};
 pub(super) struct Lines<'a> {
     repo: &'a Repo,
     reach: &'a CommitGraph,
+    facts: &'a Facts,
     order: FoldOrder,
+    rows: LineRows<'a>,
+    /// Where in the order the line began whose rows are those that are there.
+    begun: usize,
     compiler: Compiler,
     snapshots: Stored,
     turn_rows: Stored,
-    /// What is known at commits that others continue, until the last of those is folded.
-    ends: IdMap<CommitId, LineEnd>,
+    /// What is known at commits that others continue, until the last of those is folded: only
+    /// where a derived row is still to come.
+    ends: HashMap<u32, LineEnd>,
 }
 
 /// What is known of a line at its end; a part that damage keeps from being known is `None`.
 #[derive(Clone)]
 struct LineEnd {
-    view: Option<View>,
     /// With what the rows show: only kept while a snapshot is still to come.
     folded: Option<FoldedLine>,
     /// Only kept while a row of the turn index is still to come.
@@ -39,19 +44,18 @@ struct LineEnd {
 
 impl LineEnd {
     fn root() -> Self {
-        let (folded, turns) = (Some(FoldedLine::default()), Some(TurnsSinceRow::default()));
-        Self { view: Some(View::empty()), folded, turns }
+        Self { folded: Some(FoldedLine::default()), turns: Some(TurnsSinceRow::default()) }
     }
 
     fn unknown() -> Self {
-        Self { view: None, folded: None, turns: None }
+        Self { folded: None, turns: None }
     }
 }
 
 /// The derived rows of a kind: which commits have one, and which lead there.
 struct Stored {
     kind: DerivedKind,
-    commits: tract_compile::IdSet<CommitId>,
+    commits: HashSet<u32>,
     leading: AncestorSet,
 }
 
@@ -63,21 +67,30 @@ impl Stored {
         kind: DerivedKind,
         found: &mut Vec<Damage>,
     ) -> StoreResult<Self> {
-        let store = repo.store();
-        let mut commits = tract_compile::IdSet::default();
-        for chunk in order.commits.chunks(CHUNK) {
-            if let Ok(rows) = store.derived(repo.name(), kind, chunk).await {
+        let listed = match repo.store().derived_commits(repo.name(), kind).await {
+            // Where the list is damaged, each commit is asked, and what is damaged is named.
+            Err(StoreError { kind: StoreErrorKind::Corrupt { .. }, .. }) => None,
+            listed => listed?,
+        };
+        let listed: Option<Vec<u32>> = listed.map(|ids| {
+            let read = ids.into_iter().filter(|id| reach.holds(*id));
+            read.filter_map(|id| reach.find(id)).collect()
+        });
+        let mut commits = HashSet::new();
+        for chunk in listed.as_ref().unwrap_or(&order.numbers).chunks(CHUNK) {
+            let ids: Vec<CommitId> = chunk.iter().filter_map(|number| reach.id(*number)).collect();
+            if let Ok(rows) = repo.store().derived(repo.name(), kind, &ids).await {
                 let rows = chunk.iter().zip(rows).filter(|(_, row)| row.is_some());
-                commits.extend(rows.map(|(id, _)| *id));
+                commits.extend(rows.map(|(number, _)| *number));
                 continue;
             }
             // Which row it is, reading them singly tells.
-            for id in chunk {
-                match store.derived(repo.name(), kind, &[*id]).await {
-                    Ok(row) => commits.extend(row.iter().flatten().map(|_| *id)),
+            for (number, id) in chunk.iter().zip(ids) {
+                match repo.store().derived(repo.name(), kind, &[id]).await {
+                    Ok(row) => commits.extend(row.iter().flatten().map(|_| *number)),
                     Err(error) => {
-                        let what = harm(ObjectId::Commit(*id), error)?.what;
-                        found.push(derived(ObjectId::Commit(*id), what));
+                        let what = harm(ObjectId::Commit(id), error)?.what;
+                        found.push(derived(ObjectId::Commit(id), what));
                     }
                 }
             }
@@ -87,8 +100,8 @@ impl Stored {
     }
 
     /// Reads the row of a commit; `None` where it has none, or none any more.
-    async fn row(&self, repo: &Repo, commit: CommitId) -> StoreResult<Option<Bytes>> {
-        if !self.commits.contains(&commit) {
+    async fn row(&self, repo: &Repo, number: u32, commit: CommitId) -> StoreResult<Option<Bytes>> {
+        if !self.commits.contains(&number) {
             return Ok(None);
         }
         let found = repo.store().derived(repo.name(), self.kind, &[commit]).await?;
@@ -100,6 +113,7 @@ impl<'a> Lines<'a> {
     pub(super) async fn new(
         repo: &'a Repo,
         reach: &'a CommitGraph,
+        facts: &'a Facts,
         found: &mut Vec<Damage>,
     ) -> StoreResult<Self> {
         let order = reach.fold_order();
@@ -109,41 +123,61 @@ impl<'a> Lines<'a> {
         // Without a cache, which could answer from what the write path remembered.
         let (store, counter) = (Arc::clone(repo.store()), Arc::new(ApproxCounter));
         let compiler = Compiler::with_cache(store, repo.name().clone(), counter, 0);
-        let ends = IdMap::default();
-        Ok(Self { repo, reach, order, compiler, snapshots, turn_rows, ends })
+        let rows = LineRows::new(reach, facts);
+        let (begun, ends) = (0, HashMap::new());
+        Ok(Self { repo, reach, facts, order, rows, begun, compiler, snapshots, turn_rows, ends })
     }
 
-    /// Returns the commits in the order in which they are to be folded.
-    pub(super) fn commits(&self) -> Vec<CommitId> {
-        self.order.commits.clone()
+    /// Returns how many commits there are to fold.
+    pub(super) fn count(&self) -> usize {
+        self.order.numbers.len()
     }
 
-    /// Folds commits, given in order.
+    /// Folds the commits from this place of the order on; returns how many.
     pub(super) async fn fold(
         &mut self,
-        commits: &[Commit],
-        found: &mut Vec<Damage>,
-    ) -> StoreResult<()> {
-        let mut said = self.turn_entries(commits).await?;
-        let mut rest = commits;
+        start: usize,
+        objects: &mut Objects<'_>,
+    ) -> StoreResult<usize> {
+        let chunk: Vec<u32> = self.order.numbers.iter().skip(start).take(CHUNK).copied().collect();
+        // Of most commits all that counts was noted when they were hashed.
+        let again = chunk.iter().copied().filter(|number| self.is_read_again(*number));
+        let ids: Vec<CommitId> = again.filter_map(|number| self.reach.id(number)).collect();
+        let read = if ids.is_empty() { Vec::new() } else { objects.commits(&ids).await? };
+        let commits: HashMap<u32, Commit> = read
+            .into_iter()
+            .filter_map(|commit| Some((self.reach.find(commit.id())?, commit)))
+            .collect();
+        let mut said = self.turn_entries(&chunk, &commits).await?;
+        let mut rest = chunk.as_slice();
         while !rest.is_empty() {
+            let place = start + chunk.len() - rest.len();
             let (stretch, after) = rest.split_at(self.stretch(rest));
             rest = after;
-            self.fold_stretch(stretch, &mut said, found).await?;
+            self.fold_stretch(place, stretch, &commits, &mut said, &mut objects.damage).await?;
         }
-        Ok(())
+        Ok(chunk.len())
+    }
+
+    fn is_read_again(&self, number: u32) -> bool {
+        !self.facts.is_append(number)
+            || self.snapshots.leading.contains(number)
+            || self.says_of_turns(number)
+    }
+
+    fn says_of_turns(&self, number: u32) -> bool {
+        self.turn_rows.leading.contains(number) && self.facts.may_say_of_turns(number)
     }
 
     /// Returns how many of these commits follow one another with nothing to compare and no branch
     /// in between.
-    fn stretch(&self, commits: &[Commit]) -> usize {
+    fn stretch(&self, numbers: &[u32]) -> usize {
         let mut count = 1;
-        for (commit, next) in commits.iter().zip(commits.iter().skip(1)) {
-            let id = commit.id();
-            let ends = self.snapshots.commits.contains(&id)
-                || self.turn_rows.commits.contains(&id)
-                || self.reach.continuations(&self.order, id) != 1;
-            if ends || next.parent() != Some(id) {
+        for (number, next) in numbers.iter().zip(numbers.iter().skip(1)) {
+            let ends = self.snapshots.commits.contains(number)
+                || self.turn_rows.commits.contains(number)
+                || self.order.continuations(*number) != 1;
+            if ends || self.reach.parent(*next) != Some(*number) {
                 break;
             }
             count += 1;
@@ -154,21 +188,22 @@ impl<'a> Lines<'a> {
     /// Reads what those of the commits say of tool turns that lead to a row of their index.
     async fn turn_entries(
         &self,
-        commits: &[Commit],
-    ) -> StoreResult<HashMap<CommitId, Vec<TurnEntry>>> {
-        let leads = |commit: &&Commit| self.reach.leads(commit.id(), &self.turn_rows.leading);
-        let wanted: Vec<Commit> = commits.iter().filter(leads).cloned().collect();
-        let ids = wanted.iter().map(Commit::id);
+        numbers: &[u32],
+        commits: &HashMap<u32, Commit>,
+    ) -> StoreResult<HashMap<u32, Vec<TurnEntry>>> {
+        let leading = numbers.iter().copied().filter(|number| self.says_of_turns(*number));
+        let (numbers, wanted): (Vec<u32>, Vec<Commit>) =
+            leading.filter_map(|number| Some((number, commits.get(&number)?.clone()))).unzip();
         let mut said = HashMap::new();
         match turns::entries_of(self.repo, &wanted).await {
-            Ok(all) => said.extend(ids.zip(all)),
+            Ok(all) => said.extend(numbers.into_iter().zip(all)),
             // What cannot be read is named where that lies; which commit it is, one by one tells.
             Err(_) => {
-                for commit in &wanted {
+                for (number, commit) in numbers.iter().zip(&wanted) {
                     if let Ok(one) =
                         turns::entries_of(self.repo, std::slice::from_ref(commit)).await
                     {
-                        said.insert(commit.id(), one.concat());
+                        said.insert(*number, one.concat());
                     }
                 }
             }
@@ -178,84 +213,113 @@ impl<'a> Lines<'a> {
 
     async fn fold_stretch(
         &mut self,
-        commits: &[Commit],
-        said: &mut HashMap<CommitId, Vec<TurnEntry>>,
+        place: usize,
+        numbers: &[u32],
+        commits: &HashMap<u32, Commit>,
+        said: &mut HashMap<u32, Vec<TurnEntry>>,
         found: &mut Vec<Damage>,
     ) -> StoreResult<()> {
-        let [first, ..] = commits else { return Ok(()) };
-        let mut end = self.before(first);
-        for commit in commits {
-            end.view = self.fold_view(end.view, commit, found).await?;
+        let [first, ..] = numbers else { return Ok(()) };
+        let mut end = self.before(place, *first);
+        for number in numbers {
+            self.fold_rows(*number, commits, found).await?;
         }
-        let id = commits.last().map_or(first.id(), Commit::id);
-        let leads = self.reach.leads(id, &self.snapshots.leading);
-        end.folded = match end.folded.filter(|_| leads) {
-            Some(line) => match self.compiler.fold_onto_line(&line, commits).await {
-                Ok(line) => Some(line),
-                Err(error) => unfolded(id, error)?,
-            },
+        let last = numbers.last().copied().unwrap_or(*first);
+        let Some(id) = self.reach.id(last) else { return Ok(()) };
+        end.folded = match end.folded.filter(|_| self.snapshots.leading.contains(last)) {
+            Some(line) => {
+                let read = numbers.iter().filter_map(|number| commits.get(number).cloned());
+                let commits: Vec<Commit> = read.collect();
+                // One that cannot be read any more was named when that was tried.
+                if commits.len() < numbers.len() {
+                    None
+                } else {
+                    match self.compiler.fold_onto_line(&line, &commits).await {
+                        Ok(line) => Some(line),
+                        Err(error) => unfolded(id, error)?,
+                    }
+                }
+            }
             None => None,
         };
-        if !self.reach.leads(id, &self.turn_rows.leading) {
+        if !self.turn_rows.leading.contains(last) {
             end.turns = None;
         }
-        for commit in commits {
-            match (said.remove(&commit.id()), &mut end.turns) {
+        for number in numbers.iter().filter(|number| self.says_of_turns(**number)) {
+            match (said.remove(number), &mut end.turns) {
                 (Some(entries), Some(turns)) => turns.add(entries),
                 (None, turns) => *turns = None,
                 (Some(_), None) => {}
             }
         }
-        self.snapshot(id, &mut end, found).await?;
-        self.turn_row(id, &mut end, found).await?;
-        if self.reach.continuations(&self.order, id) > 0 {
-            self.ends.insert(id, end);
+        self.snapshot(last, id, &mut end, found).await?;
+        self.turn_row(last, id, &mut end, found).await?;
+        let continuations = self.order.continuations(last);
+        self.rows.folded(last, continuations);
+        if continuations > 0 && (end.folded.is_some() || end.turns.is_some()) {
+            self.ends.insert(last, end);
         }
         Ok(())
     }
 
-    /// Returns what is known of the line that a commit continues.
-    fn before(&mut self, commit: &Commit) -> LineEnd {
-        let Some(parent) = commit.parent() else { return LineEnd::root() };
-        let end = match self.reach.continued_once(&mut self.order, parent) {
-            0 => self.ends.remove(&parent),
-            _ => self.ends.get(&parent).cloned(),
+    /// Returns what is known of the line that a commit continues, and makes the rows those of it.
+    fn before(&mut self, place: usize, number: u32) -> LineEnd {
+        let parent = self.reach.parent(number);
+        let read = parent.filter(|parent| self.reach.is_read(*parent));
+        let Some(read) = read else {
+            let over = self.order.numbers.get(self.begun..place).unwrap_or_default();
+            self.rows.begin(parent.is_none(), over);
+            self.begun = place;
+            return if parent.is_none() { LineEnd::root() } else { LineEnd::unknown() };
+        };
+        let is_last = self.order.continued_once(read) == 0;
+        self.rows.resume(read, is_last);
+        let end = match is_last {
+            true => self.ends.remove(&read),
+            false => self.ends.get(&read).cloned(),
         };
         end.unwrap_or_else(LineEnd::unknown)
     }
 
-    async fn fold_view(
-        &self,
-        before: Option<View>,
-        commit: &Commit,
+    async fn fold_rows(
+        &mut self,
+        number: u32,
+        commits: &HashMap<u32, Commit>,
         found: &mut Vec<Damage>,
-    ) -> StoreResult<Option<View>> {
-        let object = ObjectId::Commit(commit.id());
-        let changes = changes_of(self.repo.store().as_ref(), self.repo.name(), commit).await?;
-        // A damaged list of changes was named when it was reached.
-        let Ok(changes) = changes else { return Ok(None) };
-        if let Some(what) = self.shape_fault(commit, &changes).await? {
-            found.push(damage(object, what));
-        }
-        let Some(before) = before else { return Ok(None) };
-        Ok(match fold(&before, commit, &changes) {
-            Ok(view) => Some(view),
-            Err(error) => {
-                found.push(damage(object, error.to_string()));
-                None
+    ) -> StoreResult<()> {
+        let folded = if self.facts.is_append(number) {
+            self.rows.append(number)
+        } else if let Some(commit) = commits.get(&number) {
+            let changes = changes_of(self.repo.store().as_ref(), self.repo.name(), commit).await?;
+            // A damaged list of changes was named when it was reached.
+            let Ok(changes) = changes else {
+                self.rows.lose();
+                return Ok(());
+            };
+            if let Some(what) = self.shape_fault(commit, &changes).await? {
+                found.push(damage(ObjectId::Commit(commit.id()), what));
             }
-        })
+            self.rows.fold(commit, &changes)
+        } else {
+            self.rows.lose();
+            Ok(())
+        };
+        if let Err(invalid) = folded {
+            found.push(damage(ObjectId::Commit(invalid.commit), invalid.to_string()));
+        }
+        Ok(())
     }
 
     /// Compares the snapshot at a commit with its line.
     async fn snapshot(
         &self,
+        number: u32,
         id: CommitId,
         end: &mut LineEnd,
         found: &mut Vec<Damage>,
     ) -> StoreResult<()> {
         let Some(line) = &mut end.folded else { return Ok(()) };
-        let Some(bytes) = self.snapshots.row(self.repo, id).await? else { return Ok(()) };
+        let Some(bytes) = self.snapshots.row(self.repo, number, id).await? else { return Ok(()) };
         let check = match self.compiler.check_snapshot(line, &bytes).await {
             Ok(check) => check,
             Err(error) => return unfolded::<()>(id, error).map(drop),
@@ -266,7 +330,7 @@ impl<'a> Lines<'a> {
             _ => "its snapshot differs from the view folded from the root",
         };
         // Another process may have dropped or replaced the snapshots meanwhile.
-        if self.snapshots.row(self.repo, id).await? == Some(bytes) {
+        if self.snapshots.row(self.repo, number, id).await? == Some(bytes) {
             found.push(derived(ObjectId::Commit(id), what));
         }
         Ok(())
@@ -275,14 +339,15 @@ impl<'a> Lines<'a> {
     /// Compares the row of the turn index at a commit with its line.
     async fn turn_row(
         &self,
+        number: u32,
         id: CommitId,
         end: &mut LineEnd,
         found: &mut Vec<Damage>,
     ) -> StoreResult<()> {
-        let Some(bytes) = self.turn_rows.row(self.repo, id).await? else { return Ok(()) };
+        let Some(bytes) = self.turn_rows.row(self.repo, number, id).await? else { return Ok(()) };
         // A line that cannot be read was named where that lies.
         if let Ok(false) = turns::is_sound(self.repo, id, &bytes, &mut end.turns).await
-            && self.turn_rows.row(self.repo, id).await? == Some(bytes)
+            && self.turn_rows.row(self.repo, number, id).await? == Some(bytes)
         {
             found.push(derived(ObjectId::Commit(id), "its row of the turn index is wrong"));
         }
@@ -294,13 +359,12 @@ impl<'a> Lines<'a> {
         commit: &Commit,
         changes: &[Change],
     ) -> StoreResult<Option<String>> {
+        let Op::Revert { targets, .. } = &commit.op else {
+            return Ok(own_fault(commit, changes));
+        };
         if let Some(what) = record_fault(commit, changes) {
             return Ok(Some(what.to_owned()));
         }
-        let Op::Revert { targets, .. } = &commit.op else {
-            let of = Changed { commit, changes };
-            return Ok(shape(of, &[]).err().map(|bad| bad.what.to_owned()));
-        };
         let store = self.repo.store().as_ref();
         let mut reverted = Vec::with_capacity(targets.len());
         for target in targets {
@@ -336,6 +400,12 @@ fn unfolded<T>(commit: CommitId, error: CompileError) -> StoreResult<Option<T>> 
         CompileError::Store(error) => harm(ObjectId::Commit(commit), error).map(|_| None),
         _ => Ok(None),
     }
+}
+
+/// What is wrong with a commit that reverts nothing, by its record alone.
+pub(super) fn own_fault(commit: &Commit, changes: &[Change]) -> Option<String> {
+    let shaped = || shape(Changed { commit, changes }, &[]).err().map(|bad| bad.what.to_owned());
+    record_fault(commit, changes).map(str::to_owned).or_else(shaped)
 }
 
 /// What a commit must have for its row to be compiled.

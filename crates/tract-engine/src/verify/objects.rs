@@ -1,20 +1,24 @@
 //! The objects: hashes, links, contents, tools.
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use tract_compile::IdMap;
 use tract_core::store::{BlobKey, Damage, StoreResult};
 use tract_core::{
     Blob, BlobId, Commit, CommitId, Content, Kind, ObjectId, RepoName, Store, ToolDefinition,
-    ToolId, ToolSchema, Toolset, ToolsetId,
+    ToolId, ToolSchema, Toolset, ToolsetId, parallel,
 };
 
+use super::blobs::CheckedBlobs;
 use super::derived;
-use crate::reach::{blob, damage, harm};
+use crate::reach::{ReachedCommit, blob, damage, harm};
+use crate::turns;
 
-/// Blobs that are read together.
+/// Blobs that are read together when nothing is known of their size.
 const BLOBS: usize = 128;
+/// The most blobs that are read together, when they are small.
+const MOST_BLOBS: usize = 4096;
+/// How many bytes the blobs that are read together have, if they are like those before them.
+const BLOB_BYTES: usize = 4 << 20;
 
 /// What a tool is called and under which texts it was given.
 #[derive(Default)]
@@ -26,13 +30,9 @@ struct KnownTool {
 pub(super) struct Objects<'a> {
     store: &'a dyn Store,
     repo: &'a RepoName,
-    /// Blobs read so far, each with the number of the kind that it was first read as content of: a
-    /// few bytes for each of millions.
-    blobs: IdMap<BlobId, Option<u32>>,
-    /// The blobs that were read as content of a further kind.
-    read_again: HashSet<(BlobId, u32)>,
-    /// The number of each kind.
-    kinds: HashMap<Kind, u32>,
+    blobs: CheckedBlobs,
+    /// How many blobs are read together next.
+    together: usize,
     toolsets: HashSet<ToolsetId>,
     tools: BTreeMap<ToolId, KnownTool>,
     pub(super) damage: Vec<Damage>,
@@ -43,9 +43,8 @@ impl<'a> Objects<'a> {
         Self {
             store,
             repo,
-            blobs: IdMap::default(),
-            read_again: HashSet::new(),
-            kinds: HashMap::new(),
+            blobs: CheckedBlobs::default(),
+            together: BLOBS,
             toolsets: HashSet::new(),
             tools: BTreeMap::new(),
             damage: Vec::new(),
@@ -54,7 +53,7 @@ impl<'a> Objects<'a> {
 
     /// Returns how many blobs, tools and toolsets were read.
     pub(super) fn counts(&self) -> (usize, usize, usize) {
-        (self.blobs.len(), self.tools.len(), self.toolsets.len())
+        (self.blobs.count(), self.tools.len(), self.toolsets.len())
     }
 
     /// Reads commits by their ids; what cannot be read is named and left out.
@@ -86,15 +85,19 @@ impl<'a> Objects<'a> {
     }
 
     /// Checks the objects other than commits that commits link to.
-    pub(super) async fn linked(&mut self, commits: &[Commit]) -> StoreResult<()> {
-        let mut wanted: Vec<(BlobId, Option<Kind>)> = Vec::new();
-        for commit in commits {
+    pub(super) async fn linked(&mut self, reached: &[ReachedCommit]) -> StoreResult<()> {
+        let mut wanted: Vec<(BlobKey, Option<Kind>)> = Vec::new();
+        for ReachedCommit { commit, content, .. } in reached {
             for id in commit.linked_blobs() {
-                let kind = commit.kind.clone().filter(|_| commit.content == Some(id));
-                self.want(&mut wanted, id, kind);
+                let is_content = commit.content == Some(id);
+                let kind = commit.kind.as_ref().filter(|_| is_content);
+                if self.blobs.is_new(id, kind) {
+                    let hint = content.filter(|_| is_content);
+                    wanted.push((BlobKey { id, hint }, kind.cloned()));
+                }
             }
         }
-        for commit in commits {
+        for ReachedCommit { commit, .. } in reached {
             for id in [commit.toolset, commit.active].into_iter().flatten() {
                 if self.toolsets.insert(id)
                     && let Some(toolset) = self.toolset(id).await?
@@ -106,75 +109,63 @@ impl<'a> Objects<'a> {
         self.read(&wanted).await
     }
 
+    /// Whether the content of a commit was read and is one text.
+    pub(super) fn has_text_only(&self, commit: &Commit) -> bool {
+        commit.content.is_some_and(|id| self.blobs.is_one_text(id))
+    }
+
+    /// Forgets which blobs were checked.
+    pub(super) fn forget_blobs(&mut self) {
+        self.blobs.forget();
+    }
+
     /// Checks the blobs that refs point at.
     pub(super) async fn documents(&mut self, ids: &[BlobId]) -> StoreResult<()> {
-        let mut wanted = Vec::new();
-        ids.iter().for_each(|id| self.want(&mut wanted, *id, None));
+        let new = ids.iter().filter(|id| self.blobs.is_new(**id, None));
+        let wanted: Vec<_> = new.map(|id| (BlobKey::from(*id), None)).collect();
         self.read(&wanted).await
     }
 
-    fn want(&mut self, wanted: &mut Vec<(BlobId, Option<Kind>)>, id: BlobId, kind: Option<Kind>) {
-        let next = u32::try_from(self.kinds.len()).unwrap_or(u32::MAX);
-        let number = kind.as_ref().map(|kind| match self.kinds.get(kind) {
-            Some(number) => *number,
-            None => *self.kinds.entry(kind.clone()).or_insert(next),
-        });
-        let is_new = match self.blobs.entry(id) {
-            Entry::Vacant(entry) => {
-                entry.insert(number);
-                true
-            }
-            Entry::Occupied(mut entry) => match (*entry.get(), number) {
-                (_, None) => false,
-                (None, Some(_)) => {
-                    entry.insert(number);
-                    true
+    async fn read(&mut self, wanted: &[(BlobKey, Option<Kind>)]) -> StoreResult<()> {
+        let mut rest = wanted;
+        while !rest.is_empty() {
+            let (chunk, after) = rest.split_at(self.together.min(rest.len()));
+            rest = after;
+            let keys: Vec<BlobKey> = chunk.iter().map(|(key, _)| *key).collect();
+            let blobs = self.blobs(&keys).await?;
+            let bytes: usize = blobs.iter().flatten().map(|blob| blob.bytes().len()).sum();
+            self.together = (BLOB_BYTES * chunk.len() / bytes.max(1)).clamp(1, MOST_BLOBS);
+            let read: Vec<(Option<Blob>, &Option<Kind>)> =
+                blobs.into_iter().zip(chunk.iter().map(|(_, kind)| kind)).collect();
+            let faults = parallel::map(&read, parallel::OBJECTS, |(blob, kind)| {
+                let (blob, kind) = (blob.as_ref()?, kind.as_ref()?);
+                content_fault(blob, kind).map(|what| damage(ObjectId::Blob(blob.id()), what))
+            });
+            self.damage.extend(faults.into_iter().flatten());
+            for (blob, _) in &read {
+                let text = blob.as_ref().and_then(Blob::text);
+                if let (Some(blob), true) = (blob, text.is_some_and(turns::is_one_text)) {
+                    self.blobs.set_one_text(blob.id());
                 }
-                (Some(first), Some(number)) => {
-                    first != number && self.read_again.insert((id, number))
-                }
-            },
-        };
-        if is_new {
-            wanted.push((id, kind));
-        }
-    }
-
-    async fn read(&mut self, wanted: &[(BlobId, Option<Kind>)]) -> StoreResult<()> {
-        for chunk in wanted.chunks(BLOBS) {
-            let ids: Vec<BlobId> = chunk.iter().map(|(id, _)| *id).collect();
-            let blobs = self.blobs(&ids).await?;
-            for (blob, (id, kind)) in blobs.into_iter().zip(chunk) {
-                let (Some(blob), Some(kind)) = (blob, kind) else { continue };
-                let wrong = match blob.text() {
-                    None => Some("it is not UTF-8".to_owned()),
-                    Some(text) => match Content::from_blob(kind, text).map(|c| c.to_blob()) {
-                        Ok(Ok(canonical)) if canonical == text => None,
-                        Ok(_) => Some(format!("as content of kind {kind} it is not canonical")),
-                        Err(error) => Some(error.to_string()),
-                    },
-                };
-                self.damage.extend(wrong.map(|what| damage(ObjectId::Blob(*id), what)));
             }
         }
         Ok(())
     }
 
     /// Reads blobs; what cannot be read is named.
-    async fn blobs(&mut self, ids: &[BlobId]) -> StoreResult<Vec<Option<Blob>>> {
-        let keys: Vec<BlobKey> = ids.iter().map(|id| (*id).into()).collect();
-        if let Ok(found) = self.store.blobs(self.repo, &keys).await
-            && found.len() == ids.len()
+    async fn blobs(&mut self, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
+        if let Ok(found) = self.store.blobs(self.repo, keys).await
+            && found.len() == keys.len()
             && found
                 .iter()
-                .zip(ids)
-                .all(|(found, id)| found.as_ref().is_some_and(|b| b.id() == *id))
+                .zip(keys)
+                .all(|(found, key)| found.as_ref().is_some_and(|b| b.id() == key.id))
         {
             return Ok(found);
         }
-        let mut blobs = Vec::with_capacity(ids.len());
-        for id in ids {
-            match blob(self.store, self.repo, *id).await? {
+        let mut blobs = Vec::with_capacity(keys.len());
+        for key in keys {
+            match blob(self.store, self.repo, key.id).await? {
                 Ok(blob) => blobs.push(Some(blob)),
                 Err(found) => {
                     self.damage.push(found);
@@ -202,8 +193,9 @@ impl<'a> Objects<'a> {
     /// Checks that the schemas of a toolset are stored and hash to the identities it states.
     async fn schemas(&mut self, toolset: &Toolset) -> StoreResult<()> {
         let ids: Vec<BlobId> = toolset.entries().iter().map(|entry| entry.schema).collect();
-        ids.iter().for_each(|id| _ = self.blobs.entry(*id).or_default());
-        let blobs = self.blobs(&ids).await?;
+        ids.iter().for_each(|id| _ = self.blobs.is_new(*id, None));
+        let keys: Vec<BlobKey> = ids.iter().copied().map(BlobKey::from).collect();
+        let blobs = self.blobs(&keys).await?;
         for (entry, blob) in toolset.entries().iter().zip(blobs) {
             let Some(blob) = blob else { continue };
             let schema = blob.text().map(ToolSchema::parse);
@@ -271,5 +263,15 @@ impl<'a> Objects<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// What is wrong with a blob as content of a kind.
+fn content_fault(blob: &Blob, kind: &Kind) -> Option<String> {
+    let Some(text) = blob.text() else { return Some("it is not UTF-8".to_owned()) };
+    match Content::from_blob(kind, text).map(|content| content.to_blob()) {
+        Ok(Ok(canonical)) if canonical == text => None,
+        Ok(_) => Some(format!("as content of kind {kind} it is not canonical")),
+        Err(error) => Some(error.to_string()),
     }
 }

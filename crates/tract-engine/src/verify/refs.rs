@@ -9,14 +9,12 @@ use tract_core::{
 
 use super::VerifyReport;
 
-/// What refs and kept log entries lead to.
-pub(super) struct ReachableRoots {
-    /// Commits that refs point at.
+/// What refs point at, and what is needed to compare them with their log.
+pub(super) struct ReadRefs {
     pub(super) commits: Vec<CommitId>,
-    /// Commits that only log entries name.
-    pub(super) logged: Vec<CommitId>,
-    /// Blobs that refs point at.
     pub(super) blobs: Vec<BlobId>,
+    /// `None` when the log cannot be read.
+    replay: Option<Replay>,
 }
 
 /// Entries of the log that are read together.
@@ -25,12 +23,12 @@ const PAGE: usize = 4096;
 /// How often refs that do not fit their log are read again while others move them.
 const LOOKS: usize = 4;
 
-pub(super) async fn check(
+/// Reads the refs.
+pub(super) async fn read(
     store: &dyn Store,
     repo: &RepoName,
     report: &mut VerifyReport,
-) -> StoreResult<ReachableRoots> {
-    let mut roots = ReachableRoots { commits: Vec::new(), logged: Vec::new(), blobs: Vec::new() };
+) -> StoreResult<ReadRefs> {
     let before = readable(newest(store, repo, None).await, report)?;
     let refs = readable(store.list_refs(repo, "").await, report)?.unwrap_or_default();
     let (mut commits, mut blobs) = (BTreeSet::new(), BTreeSet::new());
@@ -46,31 +44,42 @@ pub(super) async fn check(
             RefTarget::Ref(_) => {}
         }
     }
+    Ok(ReadRefs {
+        commits: commits.into_iter().collect(),
+        blobs: blobs.into_iter().collect(),
+        replay: before.map(|before| Replay::new(before, refs)),
+    })
+}
+
+/// Compares the refs that were read with their log, and returns the commits that only log entries
+/// name: those for which `is_reached` says no.
+pub(super) async fn check_log(
+    store: &dyn Store,
+    repo: &RepoName,
+    replay: &mut ReadRefs,
+    is_reached: impl Fn(CommitId) -> bool,
+    report: &mut VerifyReport,
+) -> StoreResult<Vec<CommitId>> {
     let mut logged = BTreeSet::new();
-    if let Some(before) = before {
-        let mut replay = Replay::new(before, refs);
-        let whole = each_entry(store, repo, None, |entry| {
-            report.ref_moves += 1;
-            for target in [&entry.before, &entry.after].into_iter().flatten() {
-                logged.extend(target.commit().filter(|id| !commits.contains(id)));
-            }
-            replay.take(entry);
-        });
-        if readable(whole.await, report)?.is_some() {
-            let moved_meanwhile = replay.newest > before;
-            for (name, found) in replay.finish() {
-                let found = match (&name, moved_meanwhile) {
-                    (name, true) => again(store, repo, name, found).await?,
-                    (_, false) => found,
-                };
-                report.damage.extend(found);
-            }
+    let Some(mut replay) = replay.replay.take() else { return Ok(Vec::new()) };
+    let whole = each_entry(store, repo, None, |entry| {
+        report.ref_moves += 1;
+        for target in [&entry.before, &entry.after].into_iter().flatten() {
+            logged.extend(target.commit().filter(|id| !is_reached(*id)));
+        }
+        replay.take(entry);
+    });
+    if readable(whole.await, report)?.is_some() {
+        let moved_meanwhile = replay.newest > replay.settled;
+        for (name, found) in replay.finish() {
+            let found = match (&name, moved_meanwhile) {
+                (name, true) => again(store, repo, name, found).await?,
+                (_, false) => found,
+            };
+            report.damage.extend(found);
         }
     }
-    roots.commits = commits.into_iter().collect();
-    roots.logged = logged.into_iter().collect();
-    roots.blobs = blobs.into_iter().collect();
-    Ok(roots)
+    Ok(logged.into_iter().collect())
 }
 
 /// Looks at one ref and its log again: a store that cannot show both as of one moment may have

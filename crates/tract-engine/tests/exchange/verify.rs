@@ -260,6 +260,60 @@ fn verifying_reads_each_commit_a_few_times_however_many_snapshots_and_rows_there
     }
 }
 
+/// Counts the objects that a store gives.
+#[derive(Default)]
+struct ObjectsRead {
+    commits: AtomicUsize,
+    blobs: AtomicUsize,
+    derived: AtomicUsize,
+}
+
+#[async_trait::async_trait]
+impl Watch for ObjectsRead {
+    async fn answer(&self, store: &dyn Store, call: Call<'_>) -> StoreResult<Answer> {
+        if let Call::Derived { commits, .. } = call {
+            self.derived.fetch_add(commits.len(), Ordering::Relaxed);
+        }
+        let answer = call.ask(store).await?;
+        let (count, read) = match &answer {
+            Answer::Commits(found) => (&self.commits, found.iter().flatten().count()),
+            Answer::Walk(page) => (&self.commits, page.steps.len()),
+            Answer::Blobs(found) => (&self.blobs, found.iter().flatten().count()),
+            _ => return Ok(answer),
+        };
+        count.fetch_add(read, Ordering::Relaxed);
+        Ok(answer)
+    }
+}
+
+#[test]
+fn verifying_messages_reads_each_object_once() {
+    for messages in [600, 2400] {
+        let store: Arc<dyn Store> = Arc::new(tract_kv::memory());
+        // Rows of the turn index are on the way, and say nothing.
+        let options = RepoOptions::new().turn_rows_every(64);
+        let repo = Repo::new(Arc::clone(&store), options);
+        let main = RefName::branch("main").expect("a name");
+        for n in 0..messages / 100 {
+            let drafts = (0..100).map(|m| match m % 2 {
+                0 => Draft::user(format!("{n} {m}")),
+                _ => Draft::assistant(format!("{n} {m}")),
+            });
+            block_on(repo.append_all(&main, drafts)).expect("it is written");
+        }
+        let rows = block_on(store.stats(repo.name())).expect("stats").derived as usize;
+        assert!(rows > 0, "there are rows of the turn index");
+        let counted = Arc::new(WatchedStore::new(store, ObjectsRead::default()));
+        let report = check(&repo_in(Arc::clone(&counted) as Arc<dyn Store>));
+        assert_eq!((&report.damage, report.commits), (&vec![], messages));
+        let read = |count: &AtomicUsize| count.load(Ordering::Relaxed);
+        let watch = counted.watch();
+        assert_eq!(read(&watch.commits), messages, "commits are read once");
+        assert_eq!(read(&watch.blobs), report.blobs, "blobs are read once");
+        assert!(read(&watch.derived) <= 4 * rows, "only commits with rows are asked for them");
+    }
+}
+
 #[test]
 fn the_tool_index_is_compared() {
     let (report, _) = seen(|_| Fault::Index);

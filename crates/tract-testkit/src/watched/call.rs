@@ -57,6 +57,7 @@ calls! {
     RefLog ref_log(repo: &'a RepoName, query: &'a LogQuery) (repo, query)
     Derived derived(repo: &'a RepoName, kind: DerivedKind, commits: &'a [CommitId])
         (repo, kind, commits)
+    DerivedCommits derived_commits(repo: &'a RepoName, kind: DerivedKind) (repo, kind)
     DropDerived drop_derived(repo: &'a RepoName) (repo)
     Apply apply(repo: &'a RepoName, batch: &'a Batch) (repo, batch.clone())
     Repos repos() ()
@@ -127,6 +128,8 @@ answers! {
     RefLog(Vec<LogEntry>)
     /// To [`Call::Derived`].
     Derived(Vec<Option<Bytes>>)
+    /// To [`Call::DerivedCommits`].
+    DerivedCommits(Option<Vec<CommitId>>)
     /// To [`Call::Apply`].
     Applied(Applied)
     /// To [`Call::Repos`].

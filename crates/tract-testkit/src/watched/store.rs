@@ -102,6 +102,14 @@ impl<W: Watch> DerivedRepository for WatchedStore<W> {
         self.call(Call::Derived { repo, kind, commits }).await
     }
 
+    async fn derived_commits(
+        &self,
+        repo: &RepoName,
+        kind: DerivedKind,
+    ) -> StoreResult<Option<Vec<CommitId>>> {
+        self.call(Call::DerivedCommits { repo, kind }).await
+    }
+
     async fn drop_derived(&self, repo: &RepoName) -> StoreResult<()> {
         self.call(Call::DropDerived { repo }).await
     }

@@ -103,6 +103,14 @@ impl<S: BlockingStore> DerivedRepository for ThreadedStore<S> {
         self.store().derived(repo, kind, commits)
     }
 
+    async fn derived_commits(
+        &self,
+        repo: &RepoName,
+        kind: DerivedKind,
+    ) -> StoreResult<Option<Vec<CommitId>>> {
+        self.store().derived_commits(repo, kind)
+    }
+
     async fn drop_derived(&self, repo: &RepoName) -> StoreResult<()> {
         let _writing = self.shared.lock();
         self.store().drop_derived(repo)
