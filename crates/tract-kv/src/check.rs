@@ -28,7 +28,7 @@ impl View<'_> {
         for misfit in self.misfits(&survey)? {
             damage.push(misfit.damage());
         }
-        self.check_places(&survey, &mut damage);
+        self.check_places(&survey, &mut damage)?;
         self.check_segments(&survey, &mut damage)?;
         self.check_tools(&survey, &mut damage)?;
         self.check_log(&mut damage)?;
@@ -36,7 +36,7 @@ impl View<'_> {
         Ok(damage)
     }
 
-    fn check_places(&self, survey: &Survey, damage: &mut Vec<Damage>) {
+    fn check_places(&self, survey: &Survey, damage: &mut Vec<Damage>) -> StoreResult<()> {
         for place in survey.misplaced() {
             if let Some(seen) = survey.commits.get(&place) {
                 let object = Some(ObjectId::Commit(seen.commit.id()));
@@ -56,12 +56,17 @@ impl View<'_> {
                         damage.push(derived(object, what));
                     }
                 }
+                // A commit still names its content when that was erased.
+                (Some(content), at)
+                    if !at.is_some_and(|at| survey.blobs.contains_key(&at))
+                        && self.is_erased(content)? => {}
                 _ => damage.push(derived(
                     object,
                     format!("{}: wrong about where its content lies", place_text(*place)),
                 )),
             }
         }
+        Ok(())
     }
 
     fn check_segments(&self, survey: &Survey, damage: &mut Vec<Damage>) -> StoreResult<()> {
