@@ -10,6 +10,7 @@ mod copy;
 mod diff;
 mod diff_line;
 mod documents;
+mod erase;
 mod error;
 mod export;
 mod fetch;
@@ -55,6 +56,13 @@ pub use crate::conflicts::{ConflictSide, DescribedConflict};
 pub use crate::copy::{CopiedRef, CopyOptions, CopyProgress, CopyReport, CopyStatus, OnCopy, copy};
 pub use crate::diff::{ConfigChange, Diff, MessageChange, diff, plain};
 pub use crate::diff_line::{DiffLine, DiffLineKind};
+/// Patterns of keys and passwords, for [`redact_content`] and [`EraseRequest::secrets`].
+pub use tract_secrets as secrets;
+
+pub use crate::erase::{
+    ErasePlace, ErasePlaceKind, EraseReport, EraseRequest, EraseTarget, ErasedBlob, Erasure, erase,
+    erasures, finish_erasures,
+};
 pub use crate::error::{Error, Result};
 pub use crate::export::{Export, ExportOptions, export};
 pub use crate::gc::{GcOptions, GcProgress, GcReport, KeptBy, ObjectCount, OnGc, gc};

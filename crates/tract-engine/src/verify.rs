@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tract_core::store::{Damage, StoreError, StoreErrorKind, StoreResult};
-use tract_core::{CommitId, ObjectId, RepoName, Store};
+use tract_core::{BlobId, CommitId, ObjectId, RefName, RepoName, Store};
 
 use self::lines::Lines;
 use self::objects::Objects;
@@ -82,6 +82,8 @@ pub struct VerifyReport {
     pub toolsets: usize,
     /// Entries of the ref log replayed.
     pub ref_moves: usize,
+    /// What was erased, sorted: commits that name it are no damage.
+    pub erased: Vec<BlobId>,
     /// What is damaged, objects first.
     pub damage: Vec<Damage>,
     /// What was damaged, was derived, and has been rebuilt.
@@ -142,7 +144,10 @@ async fn once(repo: &Repo, options: &VerifyOptions) -> Result<VerifyReport> {
     }
     report.damage.append(&mut reach.damage);
 
+    let erased = store.list_refs(name, RefName::erasures()).await?;
+    report.erased = erased.iter().filter_map(|(name, _)| name.erased_blob()).collect();
     let mut objects = Objects::new(store, name);
+    objects.erased(&report.erased).await?;
     let mut lines = Lines::new(repo, &reach, &mut objects.damage).await?;
     let order = lines.commits();
     for chunk in order.chunks(CHUNK) {

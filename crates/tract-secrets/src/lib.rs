@@ -158,8 +158,8 @@ impl Scanner {
 /// Returns what is put in the place of a secret: `[redacted:KIND:hash8]`.
 ///
 /// The hash is the first eight hex digits of a SHA-256 over the kind and the secret. Equal secrets
-/// get equal marks, so that a reader sees that two places had the same key. Whoever guesses a
-/// secret can check the guess against it; for keys that is no use, for a short password it is.
+/// get equal marks, so that a reader sees that two places had the same key. A guess of
+/// the secret can be checked against it; for keys that is no use, for a short password it is.
 pub fn mark(kind: &SecretKind, secret: &str) -> String {
     let mut digest = Sha256::new();
     digest.update(b"tract.redacted.v1\0");

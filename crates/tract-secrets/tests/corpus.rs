@@ -38,7 +38,7 @@ impl Bodies {
     }
 }
 
-/// The secrets of every kind, each made anew.
+/// The secrets of every kind, all of them new.
 fn secrets(bodies: &mut Bodies) -> Vec<(SecretKind, String)> {
     let mut b = |alphabet, length| bodies.body(alphabet, length);
     let jwt = |b: &mut dyn FnMut(&'static str, usize) -> String| {

@@ -1,4 +1,4 @@
-//! What a scanner promises, whatever the text.
+//! What a scanner promises, for any text.
 
 use proptest::prelude::*;
 use tract_secrets::{PatternError, Scanner, SecretKind, is_opaque_field, mark};

@@ -241,7 +241,7 @@ impl KvEngine for RedbEngine {
             }
             let renamed = std::fs::rename(&part, &self.path).map_err(io(OP));
             self.path.parent().into_iter().for_each(files::sync_folder);
-            // Whatever came of it, the store is open again afterwards.
+            // The store is open again afterwards, also when the new file got no name.
             let mut builder = Database::builder();
             builder.set_cache_size(self.cache_bytes);
             *file = Some(File::Writable(builder.open(&self.path).map_err(engine(OP))?));

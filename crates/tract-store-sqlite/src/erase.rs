@@ -75,7 +75,7 @@ pub(crate) fn erased(connection: &Connection, repo: i64) -> HashSet<BlobId> {
     refs.iter().filter_map(|(name, _)| name.erased_blob()).collect()
 }
 
-/// Writes the file anew without what was deleted, and empties the log of writes.
+/// Writes the file again without what was deleted, and empties the log of writes.
 pub(crate) fn wipe(connection: &Connection) -> StoreResult<WipeReport> {
     const OP: &str = "wipe";
     // What the log holds is in the file first, so that the new file replaces all of it.

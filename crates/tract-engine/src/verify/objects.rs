@@ -35,6 +35,8 @@ pub(super) struct Objects<'a> {
     kinds: HashMap<Kind, u32>,
     toolsets: HashSet<ToolsetId>,
     tools: BTreeMap<ToolId, KnownTool>,
+    /// What was erased, and is not read.
+    erased: HashSet<BlobId>,
     pub(super) damage: Vec<Damage>,
 }
 
@@ -48,8 +50,21 @@ impl<'a> Objects<'a> {
             kinds: HashMap::new(),
             toolsets: HashSet::new(),
             tools: BTreeMap::new(),
+            erased: HashSet::new(),
             damage: Vec::new(),
         }
+    }
+
+    /// Takes what was erased, and checks that none of it is stored.
+    pub(super) async fn erased(&mut self, ids: &[BlobId]) -> StoreResult<()> {
+        for chunk in ids.chunks(BLOBS) {
+            let keys: Vec<BlobKey> = chunk.iter().map(|id| (*id).into()).collect();
+            let found = self.store.blobs(self.repo, &keys).await?;
+            let stored = found.into_iter().flatten().map(|blob| ObjectId::Blob(blob.id()));
+            self.damage.extend(stored.map(|blob| damage(blob, "it was erased, and is stored")));
+        }
+        self.erased = ids.iter().copied().collect();
+        Ok(())
     }
 
     /// Returns how many blobs, tools and toolsets were read.
@@ -114,6 +129,9 @@ impl<'a> Objects<'a> {
     }
 
     fn want(&mut self, wanted: &mut Vec<(BlobId, Option<Kind>)>, id: BlobId, kind: Option<Kind>) {
+        if self.erased.contains(&id) {
+            return;
+        }
         let next = u32::try_from(self.kinds.len()).unwrap_or(u32::MAX);
         let number = kind.as_ref().map(|kind| match self.kinds.get(kind) {
             Some(number) => *number,
@@ -201,10 +219,14 @@ impl<'a> Objects<'a> {
 
     /// Checks that the schemas of a toolset are stored and hash to the identities it states.
     async fn schemas(&mut self, toolset: &Toolset) -> StoreResult<()> {
-        let ids: Vec<BlobId> = toolset.entries().iter().map(|entry| entry.schema).collect();
+        let entries = || {
+            toolset.entries().iter().filter(|entry| !self.erased.contains(&entry.schema)).copied()
+        };
+        let (ids, entries): (Vec<BlobId>, Vec<_>) =
+            entries().map(|entry| (entry.schema, entry)).unzip();
         ids.iter().for_each(|id| _ = self.blobs.entry(*id).or_default());
         let blobs = self.blobs(&ids).await?;
-        for (entry, blob) in toolset.entries().iter().zip(blobs) {
+        for (entry, blob) in entries.iter().zip(blobs) {
             let Some(blob) = blob else { continue };
             let schema = blob.text().map(ToolSchema::parse);
             match schema {

@@ -199,7 +199,7 @@ pub(super) async fn erased_blobs_stay_gone(harness: Harness) -> StoreResult<()> 
     let (secret, head) = (content(&commits[1]), commits[1].id());
     done(store.apply(&repo, erasing(&[secret])).await)?;
     store.wipe().await?;
-    // The store goes on as before.
+    // The store works as before.
     line(&*store, &repo, "more", Some(head), &["three"]).await?;
     store.wipe().await?;
     store.close().await?;
