@@ -178,6 +178,10 @@ pub(crate) enum Command {
     CompressToolCalls(verb::compress_tool_calls::CompressToolCalls),
     /// Check every object's hash and every link.
     Verify(verb::verify::Verify),
+    /// Delete what a message says for good, everywhere in the repository.
+    Erase(verb::erase::Erase),
+    /// Replace keys and passwords by marks, everywhere in the repository.
+    Redact(verb::erase::Redact),
     /// Delete unreachable objects and free their space.
     Gc(verb::gc::Gc),
     /// Count the objects and bytes of the repository.
@@ -224,6 +228,8 @@ impl Command {
             Self::Mcp(mcp) => mcp.writes(),
             Self::Verify(verify) => verify.writes(),
             Self::Gc(gc) => gc.writes(),
+            Self::Erase(asked) => asked.writes(),
+            Self::Redact(asked) => asked.writes(),
             Self::Pending(pending) => pending.writes(),
             Self::Summarization(config) => config.writes(),
             #[cfg(feature = "http")]

@@ -19,6 +19,7 @@ pub(crate) mod copy;
 pub(crate) mod demo;
 pub(crate) mod diff;
 pub(crate) mod edit;
+pub(crate) mod erase;
 pub(crate) mod expand;
 pub(crate) mod export;
 pub(crate) mod gc;
@@ -153,6 +154,8 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Turns(turns) => turns::run(context, turns).await,
         Command::CompressToolCalls(asked) => compress_tool_calls::run(context, asked).await,
         Command::Verify(verify) => verify::run(context, verify).await,
+        Command::Erase(asked) => erase::erase(context, asked).await,
+        Command::Redact(asked) => erase::redact(context, asked).await,
         Command::Gc(gc) => gc::run(context, gc).await,
         Command::Stats => stats::run(context).await,
         Command::Undo(undo) => undo::run(context, undo).await,

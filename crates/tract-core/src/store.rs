@@ -5,6 +5,7 @@
 //! functions over ordered keys), [`BlockingStore`] behind [`ThreadedStore`], or [`Store`] itself.
 
 mod blocking;
+mod erase;
 mod error;
 mod pointers;
 mod sweep;
@@ -16,6 +17,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 pub use self::blocking::{BlockingStore, JoinBatches};
+pub use self::erase::WipeReport;
 pub use self::error::{StoreError, StoreErrorKind, StoreResult};
 pub use self::sweep::{
     ListKind, ObjectListing, ObjectPage, SpaceRelease, Sweep, SweepAnswer, WritePosition,
@@ -115,12 +117,19 @@ pub struct Capabilities {
     pub persistent: bool,
     /// It can list and delete objects that nothing needs.
     pub collects_garbage: bool,
+    /// A ref under `erasures/` deletes the blob that it names, and keeps it from being stored again.
+    pub erases: bool,
 }
 
 impl Capabilities {
     /// A store that forgets when it is dropped.
-    pub const IN_MEMORY: Self =
-        Self { durable: false, multi_process: false, persistent: false, collects_garbage: false };
+    pub const IN_MEMORY: Self = Self {
+        durable: false,
+        multi_process: false,
+        persistent: false,
+        collects_garbage: false,
+        erases: false,
+    };
     /// A store on disk for one process.
     pub const ONE_PROCESS: Self = Self { durable: true, persistent: true, ..Self::IN_MEMORY };
     /// A store on disk or on a server, for several processes.
@@ -130,6 +139,12 @@ impl Capabilities {
     #[must_use]
     pub const fn collecting(self) -> Self {
         Self { collects_garbage: true, ..self }
+    }
+
+    /// The same store, which can also erase.
+    #[must_use]
+    pub const fn erasing(self) -> Self {
+        Self { erases: true, ..self }
     }
 }
 
@@ -394,6 +409,11 @@ pub trait Store:
     /// - A batch that is refused leaves no trace.
     /// - Writing what is stored already changes nothing.
     /// - When the answer is `Done`, the write is as durable as [`Capabilities::durable`] says.
+    /// - An edit that makes `erasures/<blob>` deletes that blob in the same write, where the store
+    ///   can erase ([`Capabilities::erases`]). While that ref exists, a batch that brings the blob is
+    ///   refused with `Erased`, and so is one that requires it or has a new commit or toolset that
+    ///   links to it. A batch that names the erasure itself may link to the blob; one that deletes
+    ///   the ref may bring it.
     ///
     /// # Errors
     /// `Missing` when something required, a commit's parent, content, verbatim, changes, keeps or
@@ -460,6 +480,16 @@ pub trait Store:
     /// `Unsupported` when the store cannot collect garbage.
     async fn release_space(&self) -> StoreResult<SpaceRelease> {
         Err(sweep::unsupported(self.backend(), "release_space"))
+    }
+
+    /// Makes bytes that were deleted unrecoverable in the files of the store, as far as the engine
+    /// can, and says where they may remain. Does no harm when nothing was deleted.
+    ///
+    /// # Errors
+    /// `Unsupported` when the store cannot erase; `Busy` when others use the store, and then it has
+    /// to be done again.
+    async fn wipe(&self) -> StoreResult<WipeReport> {
+        Err(erase::unsupported(self.backend(), "wipe"))
     }
 
     /// Flushes pending work and releases files and locks; later calls fail.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tract_core::store::BlobKey;
 use tract_core::{
     Applied, Batch, Blob, BlobId, Changes, Commit, CommitId, Expect, LogNote, ObjectId, RefEdit,
-    RefName, RefTarget, ToolRow, ToolSchema, Toolset, ToolsetId,
+    RefName, RefTarget, StoreError, StoreErrorKind, ToolRow, ToolSchema, Toolset, ToolsetId,
 };
 
 use crate::error::{Error, Result};
@@ -116,6 +116,10 @@ pub struct CopyReport {
     pub reused: usize,
     /// The refs, sorted by name, `HEAD` first.
     pub refs: Vec<CopiedRef>,
+    /// Blobs that were erased in the source and now are in the target.
+    pub erased: usize,
+    /// Why the target's files may still have the bytes of those; `None` when they have not.
+    pub not_wiped: Option<String>,
 }
 
 impl CopyReport {
@@ -143,6 +147,8 @@ const WRITE_REFS: usize = 512;
 ///   left alone and said to be diverged; tags and documents are made, never moved. `HEAD` follows
 ///   when the target's names a branch without commits, else it stays.
 /// - The log of the target contains the moves here; the source's log stays behind.
+/// - What was erased in the source is erased in the target first, and what was erased in the target
+///   is not brought back.
 ///
 /// # Errors
 /// [`Error::UnknownBranch`] or [`Error::UnknownRevision`] when a chosen ref does not exist; [`Error::Damaged`] when something
@@ -162,6 +168,8 @@ pub async fn copy(from: &Repo, to: &Repo, options: &CopyOptions) -> Result<CopyR
             });
         }
     }
+    // They go first, and all of them.
+    refs.retain(|(name, _)| name.erased_blob().is_none());
     let mut reach = CommitGraph::default();
     for (_, target) in &refs {
         if let RefTarget::Commit(id) = target {
@@ -181,7 +189,9 @@ pub async fn copy(from: &Repo, to: &Repo, options: &CopyOptions) -> Result<CopyR
             None => Operation::begin()?,
         },
         times: HashMap::new(),
+        erased: HashMap::new(),
     };
+    report.erased = carrier.erasures().await?;
     // Small to begin with, since the size of the messages is not known yet.
     let (mut done, mut take) = (0, 8);
     let mut races = to.races();
@@ -191,9 +201,14 @@ pub async fn copy(from: &Repo, to: &Repo, options: &CopyOptions) -> Result<CopyR
             Ok(carried) => carried,
             // No ref leads to what was carried so far, and it was collected as garbage.
             Err(Error::Store(error))
-                if matches!(error.kind, tract_core::StoreErrorKind::Missing { .. }) =>
+                if matches!(
+                    error.kind,
+                    tract_core::StoreErrorKind::Missing { .. }
+                        | tract_core::StoreErrorKind::Erased { .. }
+                ) =>
             {
                 races.lose().await?;
+                report.erased += carrier.erasures().await?;
                 (done, report.reused) = (0, 0);
                 continue;
             }
@@ -228,6 +243,10 @@ pub async fn copy(from: &Repo, to: &Repo, options: &CopyOptions) -> Result<CopyR
             report.refs.push(CopiedRef { name: name.clone(), to: target.clone(), status });
         }
     }
+    if report.erased > 0 {
+        let wiped = crate::erase::finish_erasures(to).await;
+        report.not_wiped = wiped.err().map(|error| error.to_string());
+    }
     Ok(report)
 }
 
@@ -238,6 +257,8 @@ struct ObjectCopier<'a> {
     operation: Operation,
     /// When the commits count as made that do not say so: what follows them asks for it.
     times: HashMap<CommitId, i64>,
+    /// What is erased here or there, with the document that the target has of it.
+    erased: HashMap<BlobId, RefTarget>,
 }
 
 impl ObjectCopier<'_> {
@@ -252,6 +273,44 @@ impl ObjectCopier<'_> {
             at: self.to.now_us(),
         };
         Ok(Batch::new(id, note))
+    }
+
+    /// Carries what was erased: the target deletes its bytes of it, and none are brought to it.
+    async fn erasures(&mut self) -> Result<usize> {
+        let list =
+            async |repo: &Repo| repo.store().list_refs(repo.name(), RefName::erasures()).await;
+        let (from, there) = (list(self.from).await?, list(self.to).await?);
+        let by_blob = |refs: Vec<(RefName, RefTarget)>| {
+            let blobs = refs.into_iter();
+            blobs
+                .filter_map(|(name, to)| Some((name.erased_blob()?, to)))
+                .collect::<HashMap<_, _>>()
+        };
+        self.erased = by_blob(there);
+        let new: Vec<(BlobId, RefTarget)> =
+            by_blob(from).into_iter().filter(|(id, _)| !self.erased.contains_key(id)).collect();
+        if !new.is_empty() && !self.to.store().capabilities().erases {
+            let (kind, backend) = (StoreErrorKind::Unsupported, self.to.store().backend());
+            let message = "something of the source was erased, and this store cannot erase";
+            return Err(StoreError::new(kind, backend, "copy", message).into());
+        }
+        for chunk in new.chunks(WRITE_REFS) {
+            let mut batch = self.batch()?;
+            batch.blobs =
+                self.blobs(chunk.iter().filter_map(|(_, target)| target.blob()).collect()).await?;
+            for (id, target) in chunk {
+                let (name, to) = (RefName::erasure(*id), Some(target.clone()));
+                batch.refs.push(RefEdit { name, expect: Expect::Any, to });
+            }
+            match self.to.store().apply(self.to.name(), batch).await? {
+                Applied::Done | Applied::Already => self.erased.extend(chunk.iter().cloned()),
+                Applied::Conflict(conflict) => return Err(conflict.into()),
+            }
+        }
+        if !new.is_empty() {
+            self.to.compiler().forget();
+        }
+        Ok(new.len())
     }
 
     /// Brings commits with all that they link to; their other links are there already, or among
@@ -274,6 +333,14 @@ impl ObjectCopier<'_> {
             batch.toolsets.iter().flat_map(|set| set.entries().iter().map(|entry| entry.schema));
         let linked: Vec<BlobId> =
             commits.iter().flat_map(|commit| commit.linked_blobs()).chain(schemas).collect();
+        for id in &linked {
+            if let Some(target) = self.erased.get(id)
+                && !batch.erases(*id)
+            {
+                let (name, to) = (RefName::erasure(*id), Some(target.clone()));
+                batch.refs.push(RefEdit { name, expect: Expect::Any, to });
+            }
+        }
         batch.blobs = self.blobs(linked).await?;
         for commit in &commits {
             let changes = match &commit.changes {
@@ -315,8 +382,8 @@ impl ObjectCopier<'_> {
     /// Reads blobs, each once.
     async fn blobs(&self, ids: Vec<BlobId>) -> Result<Vec<Blob>> {
         let mut seen = HashSet::new();
-        let keys: Vec<BlobKey> =
-            ids.into_iter().filter(|id| seen.insert(*id)).map(BlobKey::from).collect();
+        let is_wanted = |id: &BlobId| !self.erased.contains_key(id) && seen.insert(*id);
+        let keys: Vec<BlobKey> = ids.into_iter().filter(is_wanted).map(BlobKey::from).collect();
         let found = self.from.store().blobs(self.from.name(), &keys).await?;
         keys.iter()
             .zip(found)
@@ -358,7 +425,7 @@ impl ObjectCopier<'_> {
                 commit.toolset.filter(|id| parent.and_then(|parent| parent.toolset) != Some(*id));
             let mut seen = HashSet::new();
             for entry in set.and_then(|id| sets.get(&id)).iter().flat_map(|set| set.entries()) {
-                if !seen.insert(entry.schema) {
+                if !seen.insert(entry.schema) || self.erased.contains_key(&entry.schema) {
                     continue;
                 }
                 let text = blobs.get(&entry.schema).and_then(|blob| blob.text());

@@ -11,6 +11,7 @@ use tract_core::{
 
 use tract_hooks::{HookError, SummaryError};
 
+use crate::erase::Erasure;
 use crate::pending::{DeferredOperation, Rejected};
 use crate::plan::Refusal;
 use crate::undo::UndoConflict;
@@ -184,6 +185,15 @@ pub enum Error {
     /// Something that the repository needs is not in the store.
     #[error("{0} is not stored")]
     Missing(ObjectId),
+    /// What is needed was erased.
+    #[error("{0}")]
+    Erased(Box<Erasure>),
+    /// What was to be erased cannot be.
+    #[error("cannot erase: {what}")]
+    BadErase {
+        /// Why not.
+        what: String,
+    },
     /// Something that was to be read is damaged.
     #[error("{}{what}", damaged_text(.object))]
     Damaged {
@@ -276,6 +286,8 @@ impl Error {
             Self::Content(_) => "bad_content",
             Self::Json(_) => "invalid_json",
             Self::Missing(_) => "missing_object",
+            Self::Erased(_) => "erased",
+            Self::BadErase { .. } => "bad_erase",
             Self::Damaged { .. } => "corrupt",
             Self::KeptMoving { .. } => "conflict",
             Self::Step(error) => error.code(),
@@ -291,7 +303,10 @@ impl Error {
             Self::Missing(_) | Self::Shape(_) | Self::Damaged { .. } => true,
             Self::Store(error) | Self::Compile(CompileError::Store(error)) => !matches!(
                 error.kind,
-                StoreErrorKind::TooLarge | StoreErrorKind::Invalid | StoreErrorKind::Unsupported
+                StoreErrorKind::TooLarge
+                    | StoreErrorKind::Invalid
+                    | StoreErrorKind::Unsupported
+                    | StoreErrorKind::Erased { .. }
             ),
             Self::Compile(_) => true,
             _ => false,
@@ -330,6 +345,9 @@ impl Error {
             Self::CheckedOut { .. } => vec!["check out another branch first".to_owned()],
             Self::HasPending { .. } => vec!["`tract pending` lists them; decide them first".to_owned()],
             Self::KeptMoving { .. } => vec!["try again when fewer writers are active".to_owned()],
+            Self::Erased(_) => {
+                vec!["the bytes are gone; the branch's head shows what is left".to_owned()]
+            }
             Self::Damaged { .. } => vec!["`tract verify` lists all damage".to_owned()],
             Self::MovedSince(moved) => vec![match moved.name.branch_name() {
                 Some(branch) => format!("`tract log {branch}` shows the later commits; `tract revert` reverts single commits"),
@@ -367,6 +385,7 @@ impl Error {
             | Self::Content(_)
             | Self::Json(_)
             | Self::Missing(_)
+            | Self::BadErase { .. }
             | Self::Random(_) => Vec::new(),
         }
     }

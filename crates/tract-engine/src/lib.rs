@@ -11,6 +11,7 @@ mod copy;
 mod diff;
 mod diff_line;
 mod documents;
+mod erase;
 mod error;
 mod export;
 mod fetch;
@@ -31,6 +32,7 @@ mod races;
 mod reach;
 mod rebase;
 mod received;
+mod redact;
 mod reply;
 mod repo;
 mod revision;
@@ -57,6 +59,13 @@ pub use crate::conflicts::{ConflictSide, DescribedConflict};
 pub use crate::copy::{CopiedRef, CopyOptions, CopyProgress, CopyReport, CopyStatus, OnCopy, copy};
 pub use crate::diff::{ConfigChange, Diff, MessageChange, diff, plain};
 pub use crate::diff_line::{DiffLine, DiffLineKind};
+/// Patterns of keys and passwords, for [`redact_content`] and [`EraseRequest::secrets`].
+pub use tract_secrets as secrets;
+
+pub use crate::erase::{
+    ErasePlace, ErasePlaceKind, EraseReport, EraseRequest, EraseTarget, ErasedBlob, Erasure, erase,
+    erasures, finish_erasures,
+};
 pub use crate::error::{Error, Result};
 pub use crate::export::{Export, ExportOptions, export};
 pub use crate::gc::{GcOptions, GcProgress, GcReport, KeptBy, ObjectCount, OnGc, gc};
@@ -79,6 +88,7 @@ pub use crate::plan::Refusal;
 pub use crate::question::{open_calls, unanswered};
 pub use crate::races::Races;
 pub use crate::rebase::{Rebase, RebaseStep, Rebased};
+pub use crate::redact::{RedactedContent, redact_content, redact_with};
 pub use crate::reply::{broken_off, generation_config, reply_draft};
 pub use crate::repo::{Repo, RepoOptions};
 pub use crate::revision::Marks;

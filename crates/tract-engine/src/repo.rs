@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tract_compile::{Compiled, Compiler};
+use tract_compile::{CompileError, Compiled, Compiler};
 use tract_core::{
     ApproxCounter, Blob, BlobId, Change, Clock, Commit, CommitId, Content, Limits, ObjectId,
     RefName, RefTarget, RepoName, Store, StoreExt, SystemClock, TokenCounter, Toolset, ToolsetId,
@@ -315,7 +315,10 @@ impl Repo {
     /// [`Error::Missing`] when it is not.
     pub async fn require_blob(&self, id: BlobId) -> Result<Blob> {
         let blob = self.store.blob(self.name(), id).await?;
-        blob.ok_or(Error::Missing(ObjectId::Blob(id)))
+        match blob {
+            Some(blob) => Ok(blob),
+            None => Err(self.absent_blob(id).await),
+        }
     }
 
     /// Reads a toolset that must be there.
@@ -354,6 +357,12 @@ impl Repo {
             let event = BeforeCompile::new(head);
             self.hooks().before_compile(&event).await.settle()?;
         }
-        Ok(self.compiler.compile(head).await?)
+        match self.compiler.compile(head).await {
+            Err(
+                CompileError::Missing { object: ObjectId::Blob(id), .. }
+                | CompileError::MissingTool { object: ObjectId::Blob(id) },
+            ) if self.erasure_of(id).await?.is_some() => Err(self.absent_blob(id).await),
+            compiled => Ok(compiled?),
+        }
     }
 }

@@ -245,6 +245,12 @@ impl Repo {
             return Err(moved_since(verb, what, name, by));
         }
         let step = RefMove { name: name.clone(), before: now, after: first.before.clone() };
+        // A document stays as it is where what it said before was erased.
+        if let Some(RefTarget::Blob(id)) = step.after
+            && self.erasure_of(id).await?.is_some()
+        {
+            return Ok(None);
+        }
         Ok(Some(step).filter(|step| step.before != step.after))
     }
 
@@ -301,7 +307,8 @@ impl UndoDirection {
     fn of(name: &RefName) -> Self {
         match name.as_str().split_once('/') {
             _ if name.is_effect() => Self::Never,
-            Some(("decisions", _)) => Self::Never,
+            // What was erased is gone.
+            Some(("decisions" | "erasures", _)) => Self::Never,
             Some(("pending", _)) => Self::WhileItWaits,
             _ => Self::Always,
         }

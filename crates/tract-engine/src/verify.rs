@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tract_core::store::{Damage, StoreError, StoreErrorKind, StoreResult};
-use tract_core::{CommitId, ObjectId, RepoName, Store};
+use tract_core::{BlobId, CommitId, ObjectId, RefName, RepoName, Store};
 
 use self::facts::Facts;
 use self::lines::{Lines, own_fault};
@@ -93,6 +93,8 @@ pub struct VerifyReport {
     pub toolsets: usize,
     /// Entries of the ref log replayed.
     pub ref_moves: usize,
+    /// What was erased, sorted: commits that name it are no damage.
+    pub erased: Vec<BlobId>,
     /// What is damaged, objects first.
     pub damage: Vec<Damage>,
     /// What was damaged, was derived, and has been rebuilt.
@@ -145,11 +147,15 @@ async fn once(repo: &Repo, options: &VerifyOptions) -> Result<VerifyReport> {
     let mut refs = refs::read(store, name, &mut report).await?;
     let mut progress = Progress::start(repo, options).await?;
 
+    let erased = store.list_refs(name, RefName::erasures()).await?;
+    report.erased = erased.iter().filter_map(|(name, _)| name.erased_blob()).collect();
+
     // First every object is hashed as it is reached, in the order of the file as far as a history
     // is stored in order, and what later steps need of a commit is noted.
     let mut reach = CommitGraph::of_first_parents();
     let mut facts = Facts::default();
     let mut objects = Objects::new(store, name);
+    objects.erased(&report.erased).await?;
     for root in std::mem::take(&mut refs.commits) {
         hash(repo, root, &mut reach, &mut facts, &mut objects, &mut progress).await?;
     }

@@ -31,7 +31,7 @@ impl View<'_> {
         for misfit in self.misfits(&survey)? {
             damage.push(misfit.damage());
         }
-        self.check_places(&survey, &mut damage);
+        self.check_places(&survey, &mut damage)?;
         self.check_segments(&survey, &mut damage)?;
         self.check_tools(&survey, &mut damage)?;
         self.check_log(&mut damage)?;
@@ -39,7 +39,7 @@ impl View<'_> {
         Ok(damage)
     }
 
-    fn check_places(&self, survey: &Survey, damage: &mut Vec<Damage>) {
+    fn check_places(&self, survey: &Survey, damage: &mut Vec<Damage>) -> StoreResult<()> {
         for (place, commit) in &survey.misplaced {
             let object = Some(ObjectId::Commit(*commit));
             let what = format!("{}: what lies before it is not its parent", place_text(*place));
@@ -48,6 +48,12 @@ impl View<'_> {
         let others = survey.contents.iter().filter(|wrong| wrong.is_other);
         let stored = survey.places_of(others.filter_map(|wrong| wrong.content));
         for wrong in &survey.contents {
+            // A commit still names its content when that was erased.
+            if let Some(content) = wrong.content.filter(|_| !wrong.is_other)
+                && self.is_erased(content)?
+            {
+                continue;
+            }
             let at = place_text(wrong.place);
             let what = match wrong.content.filter(|_| wrong.is_other) {
                 Some(content) if stored.contains_key(&content) => {
@@ -59,6 +65,7 @@ impl View<'_> {
             };
             damage.push(derived(Some(ObjectId::Commit(wrong.commit)), what));
         }
+        Ok(())
     }
 
     fn check_segments(&self, survey: &Survey, damage: &mut Vec<Damage>) -> StoreResult<()> {

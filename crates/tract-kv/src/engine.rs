@@ -215,6 +215,15 @@ pub trait KvEngine: Send + Sync + 'static {
         Ok(None)
     }
 
+    /// Makes what was deleted unrecoverable in the engine's files, and says where it may remain. By
+    /// default an engine has no files, and nothing remains.
+    ///
+    /// # Errors
+    /// The failure of the engine.
+    fn wipe(&self) -> StoreResult<Vec<String>> {
+        Ok(Vec::new())
+    }
+
     /// Checks the engine's own files.
     ///
     /// # Errors

@@ -49,6 +49,14 @@ impl<'b, 'r> KnownObjects<'b, 'r> {
             if let Entry::Vacant(entry) = self.blobs.entry(blob.id()) {
                 let place = view.place_of_blob(blob)?;
                 entry.insert(place);
+                let is_erased = batch.erases(blob.id())
+                    || (place.is_none()
+                        && self.sweeps > 0
+                        && view.is_erased(blob.id())?
+                        && !batch.allows_again(blob.id()));
+                if is_erased {
+                    return Err(StoreError::erased(view.backend, "apply", blob.id()));
+                }
                 if place.is_none() {
                     self.new_blobs.push(blob);
                 }
@@ -58,38 +66,44 @@ impl<'b, 'r> KnownObjects<'b, 'r> {
             self.commit(view, commit.id())?;
         }
         for object in &batch.requires {
-            self.require(view, batch, *object)?;
+            self.require(view, batch, *object, false)?;
         }
         for commit in &batch.commits {
             if self.commits.get(&commit.id()).is_some_and(Option::is_some) {
                 continue;
             }
             for parent in &commit.parents {
-                self.require(view, batch, ObjectId::Commit(*parent))?;
+                self.require(view, batch, ObjectId::Commit(*parent), true)?;
             }
             for blob in commit.linked_blobs() {
-                self.require(view, batch, ObjectId::Blob(blob))?;
+                self.require(view, batch, ObjectId::Blob(blob), true)?;
             }
             for toolset in [commit.toolset, commit.active].into_iter().flatten() {
-                self.require(view, batch, ObjectId::Toolset(toolset))?;
+                self.require(view, batch, ObjectId::Toolset(toolset), true)?;
             }
         }
         for toolset in &batch.toolsets {
             for ToolEntry { schema, .. } in toolset.entries() {
-                self.require(view, batch, ObjectId::Blob(*schema))?;
+                self.require(view, batch, ObjectId::Blob(*schema), true)?;
             }
         }
         for row in &batch.tools {
-            self.require(view, batch, ObjectId::Commit(row.commit))?;
-            self.require(view, batch, ObjectId::Blob(row.schema))?;
+            self.require(view, batch, ObjectId::Commit(row.commit), true)?;
+            self.require(view, batch, ObjectId::Blob(row.schema), true)?;
         }
         for row in &batch.derived {
-            self.require(view, batch, ObjectId::Commit(row.commit))?;
+            self.require(view, batch, ObjectId::Commit(row.commit), true)?;
         }
         Ok(())
     }
 
-    fn require(&mut self, view: &View<'_>, batch: &Batch, object: ObjectId) -> StoreResult<()> {
+    fn require(
+        &mut self,
+        view: &View<'_>,
+        batch: &Batch,
+        object: ObjectId,
+        is_link: bool,
+    ) -> StoreResult<()> {
         let is_known = match object {
             ObjectId::Commit(id) => {
                 self.commits.contains_key(&id) || {
@@ -111,6 +125,17 @@ impl<'b, 'r> KnownObjects<'b, 'r> {
                 batch.tools.iter().any(|row| row.id == id) || view.tool(id)?.is_some()
             }
         };
-        if is_known { Ok(()) } else { Err(StoreError::missing(view.backend, "apply", object)) }
+        if is_known {
+            return Ok(());
+        }
+        if let ObjectId::Blob(blob) = object {
+            if is_link && batch.erases(blob) {
+                return Ok(());
+            }
+            if self.sweeps > 0 && view.is_erased(blob)? {
+                return Err(StoreError::erased(view.backend, "apply", blob));
+            }
+        }
+        Err(StoreError::missing(view.backend, "apply", object))
     }
 }

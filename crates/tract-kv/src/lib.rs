@@ -65,6 +65,7 @@
 mod batch;
 mod check;
 mod engine;
+mod erase;
 pub mod files;
 mod keys;
 mod known;

@@ -19,7 +19,7 @@ use tract_core::refs::{LogEntry, RefName, RefTarget};
 use tract_core::store::{
     BlobKey, BlockingStore, Capabilities, Damage, JoinBatches, LogQuery, ObjectListing, ObjectPage,
     SpaceRelease, StoreError, StoreErrorKind, StoreResult, StoreStats, Sweep, SweepAnswer,
-    ThreadedStore, Walk, WalkPage, WriteMode, WritePosition,
+    ThreadedStore, Walk, WalkPage, WipeReport, WriteMode, WritePosition,
 };
 
 /// The format that this build writes, and the newest that it reads.
@@ -221,7 +221,7 @@ impl<E: KvEngine> BlockingStore for KvStore<E> {
     }
 
     fn capabilities(&self) -> Capabilities {
-        self.engine.capabilities().collecting()
+        self.engine.capabilities().collecting().erasing()
     }
 
     fn blobs(&self, repo: &RepoName, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
@@ -372,6 +372,11 @@ impl<E: KvEngine> BlockingStore for KvStore<E> {
         let before = self.engine.disk_bytes()?;
         let note = self.engine.release_space()?;
         Ok(SpaceRelease::new(before, self.engine.disk_bytes()?, note))
+    }
+
+    fn wipe(&self) -> StoreResult<WipeReport> {
+        self.check_writable("wipe")?;
+        Ok(WipeReport::new(self.engine.wipe()?))
     }
 
     fn apply_group(&self, group: &[(RepoName, Batch)]) -> Vec<StoreResult<Applied>> {

@@ -103,12 +103,12 @@ impl<E: KvEngine> KvStore<E> {
     }
 }
 
-fn seal(overlay: &mut Overlay<'_>, key: Vec<u8>, value: Vec<u8>) {
+pub(super) fn seal(overlay: &mut Overlay<'_>, key: Vec<u8>, value: Vec<u8>) {
     let sealed = value::seal(&key, value);
     overlay.put(Space::Small, key, sealed);
 }
 
-fn delete(
+pub(super) fn delete(
     overlay: &mut Overlay<'_>,
     repo: Repo,
     backend: &'static str,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 
+use super::erase;
 use super::keys::{self, Indexed, Repo};
 use super::known::KnownObjects;
 use super::overlay::Overlay;
@@ -75,8 +76,13 @@ fn stage(
         let counted = Writes { unlogged: writes.unlogged + 1, ..writes };
         writer.seal(Space::Small, repo.writes(), counted.encode());
     }
+    let made = moves.iter().filter_map(|(n, _)| batch.refs.get(*n)).filter(|e| e.to.is_some());
+    let erased: Vec<BlobId> = made.filter_map(|edit| edit.name.erased_blob()).collect();
     writer.moves(batch, moves);
     let wrote = writer.finish();
+    if !erased.is_empty() {
+        erase::erase(overlay, repo, backend, &erased)?;
+    }
     Ok((Applied::Done, wrote))
 }
 

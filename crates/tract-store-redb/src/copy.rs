@@ -1,4 +1,5 @@
-//! The copy that is put next to a file before it is brought to a newer format.
+//! Copies of a file: the one that is put next to it before it is brought to a newer format, and the
+//! one that replaces it so that nothing deleted is left.
 
 use std::path::Path;
 
@@ -16,7 +17,8 @@ pub(crate) fn keep(path: &Path, from: &ReadTransaction, format: u32) -> StoreRes
     files::keep_copy(path, format, io(OP), |part| write(part, from))
 }
 
-fn write(part: &Path, from: &ReadTransaction) -> StoreResult<()> {
+/// Writes all keys of a snapshot to a new file, durably, and closes it.
+pub(crate) fn write(part: &Path, from: &ReadTransaction) -> StoreResult<()> {
     let database = Database::create(part).map_err(engine(OP))?;
     let transaction = database.begin_write().map_err(engine(OP))?;
     for space in Space::ALL {

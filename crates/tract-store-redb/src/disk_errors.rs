@@ -10,10 +10,10 @@ use tract_core::store::{BlockingStore, Walk};
 use tract_core::{Applied, CommitId, RefTarget, RepoName, StoreErrorKind};
 use tract_kv::KvStore;
 
-use crate::RedbStore;
 use crate::engine::{File, RedbEngine};
 use crate::error::{contained, engine};
 use crate::power_loss::{appending, main};
+use crate::{RedbOptions, RedbStore};
 
 /// How the disk fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ fn open(disk: Disk) -> tract_core::StoreResult<RedbStore> {
         builder.set_cache_size(4 << 20);
         builder.create_with_backend(disk).map_err(engine("open"))
     })?;
-    KvStore::new(RedbEngine::new(PathBuf::new(), true, File::Writable(database)))
+    KvStore::new(RedbEngine::new(PathBuf::new(), &RedbOptions::new(), File::Writable(database)))
 }
 
 /// Appends until the disk fails or so many are there; gives the commits that were acknowledged,

@@ -14,8 +14,10 @@ use tract_kv::{
     Durability, KvBatch, KvEngine, KvEntry, KvJoining, KvOutcome, KvRead, Scan, Space, Visit, files,
 };
 
+use crate::RedbOptions;
 use crate::copy;
 use crate::error::{BACKEND, contained, engine, io, new, storage};
+use crate::leftovers;
 use crate::scratch::Scratch;
 use crate::snapshot::{self, Snapshot};
 
@@ -43,6 +45,7 @@ pub(crate) enum File {
 pub struct RedbEngine {
     path: PathBuf,
     quick_repair: bool,
+    cache_bytes: usize,
     file: RwLock<Option<File>>,
 }
 
@@ -57,8 +60,9 @@ fn closed(op: &'static str) -> StoreError {
 }
 
 impl RedbEngine {
-    pub(crate) fn new(path: PathBuf, quick_repair: bool, file: File) -> Self {
-        Self { path, quick_repair, file: RwLock::new(Some(file)) }
+    pub(crate) fn new(path: PathBuf, options: &RedbOptions, file: File) -> Self {
+        let RedbOptions { quick_repair, cache_bytes, .. } = *options;
+        Self { path, quick_repair, cache_bytes, file: RwLock::new(Some(file)) }
     }
 
     /// Returns the absolute path of the file.
@@ -209,6 +213,39 @@ impl KvEngine for RedbEngine {
                 Err(new(StoreErrorKind::ReadOnly, OP, "the store is open for reading only"))
             }
             None => Err(closed(OP)),
+        })
+        .map_err(files::at(&self.path))
+    }
+
+    /// Writes all that is stored to a new file, which then takes the place of the old one: redb does not
+    /// overwrite the pages that it frees. Waits until no one reads or writes, and keeps them waiting.
+    fn wipe(&self) -> StoreResult<Vec<String>> {
+        const OP: &str = "wipe";
+        let mut file = self.file.write().unwrap_or_else(PoisonError::into_inner);
+        contained(OP, || {
+            let snapshot = match &*file {
+                Some(File::Writable(database)) => database.begin_read().map_err(engine(OP))?,
+                Some(File::ReadOnly(_)) => {
+                    let message = "the store is open for reading only";
+                    return Err(new(StoreErrorKind::ReadOnly, OP, message));
+                }
+                None => return Err(closed(OP)),
+            };
+            let part = leftovers::unfinished(&self.path);
+            // What a wipe that was cut short left.
+            let _ = std::fs::remove_file(&part);
+            copy::write(&part, &snapshot)?;
+            drop(snapshot);
+            if let Some(File::Writable(database)) = file.take() {
+                database.close().map_err(engine(OP))?;
+            }
+            let renamed = std::fs::rename(&part, &self.path).map_err(io(OP));
+            self.path.parent().into_iter().for_each(files::sync_folder);
+            // The store is open again afterwards, also when the new file got no name.
+            let mut builder = Database::builder();
+            builder.set_cache_size(self.cache_bytes);
+            *file = Some(File::Writable(builder.open(&self.path).map_err(engine(OP))?));
+            renamed.map(|()| Vec::new())
         })
         .map_err(files::at(&self.path))
     }

@@ -33,7 +33,7 @@ pub fn open(
 pub(crate) fn open_engine(path: &Path, options: &RedbOptions) -> StoreResult<RedbEngine> {
     let path = files::absolute(BACKEND, path)?;
     let opened = open_file(&path, options).map_err(files::at(&path));
-    Ok(RedbEngine::new(path.clone(), options.quick_repair, opened?))
+    Ok(RedbEngine::new(path.clone(), options, opened?))
 }
 
 fn open_file(path: &Path, options: &RedbOptions) -> StoreResult<File> {

@@ -13,8 +13,8 @@ use tract_core::{
 };
 use tract_kv::KvStore;
 
-use crate::RedbStore;
 use crate::engine::{File, RedbEngine};
+use crate::{RedbOptions, RedbStore};
 
 /// What was done to the disk.
 #[derive(Clone, Debug)]
@@ -98,7 +98,11 @@ fn open(disk: Disk, quick_repair: bool) -> RedbStore {
         .set_cache_size(4 << 20)
         .create_with_backend(disk)
         .expect("redb opens what a loss of power left");
-    let engine = RedbEngine::new(PathBuf::new(), quick_repair, File::Writable(database));
+    let engine = RedbEngine::new(
+        PathBuf::new(),
+        &RedbOptions::new().quick_repair(quick_repair),
+        File::Writable(database),
+    );
     KvStore::new(engine).expect("the store opens what a loss of power left")
 }
 
@@ -252,7 +256,11 @@ fn opening_after_a_kill_needs_no_walk_with_quick_repair() {
             .create_with_backend(Disk::holding(image))
             .expect("redb opens what a kill left");
         assert_eq!(walked.load(Ordering::Relaxed), !quick_repair);
-        let engine = RedbEngine::new(PathBuf::new(), quick_repair, File::Writable(database));
+        let engine = RedbEngine::new(
+            PathBuf::new(),
+            &RedbOptions::new().quick_repair(quick_repair),
+            File::Writable(database),
+        );
         let again = KvStore::new(engine).expect("the store opens what a kill left");
         let found = again.refs(&RepoName::default(), &[main()]).expect("refs").swap_remove(0);
         assert_eq!(found, parent.map(RefTarget::Commit));

@@ -203,6 +203,12 @@ impl KvEngine for SledEngine {
         Ok(Some(note.to_owned()))
     }
 
+    fn wipe(&self) -> StoreResult<Vec<String>> {
+        let remains = "sled keeps what is deleted in its files until it writes over it, and cannot be \
+                       made to: `tract copy` to a new store and delete this one";
+        Ok(vec![remains.to_owned()])
+    }
+
     fn disk_bytes(&self) -> StoreResult<u64> {
         self.state().folder("stats")?.db.size_on_disk().map_err(engine("stats"))
     }

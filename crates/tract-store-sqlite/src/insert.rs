@@ -110,8 +110,13 @@ impl Tx<'_> {
         if has_objects && moves.is_empty() {
             self.count(repo, UNLOGGED)?;
         }
+        let made = moves.iter().filter(|moved| moved.edit.to.is_some());
+        let erased: Vec<BlobId> = made.filter_map(|made| made.edit.name.erased_blob()).collect();
         for moved in moves {
             self.move_ref(repo, moved, batch.id, &batch.note)?;
+        }
+        if !erased.is_empty() {
+            self.erase(repo, &erased)?;
         }
         Ok(())
     }

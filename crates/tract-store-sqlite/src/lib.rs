@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod erase;
 mod error;
 #[cfg(test)]
 mod full_disk;

@@ -10,7 +10,8 @@ use bytes::Bytes;
 use rusqlite::{Connection, params};
 use tract_core::store::{
     BlobKey, BlockingStore, Capabilities, Damage, JoinBatches, LogQuery, ObjectListing, ObjectPage,
-    SpaceRelease, StoreStats, Sweep, SweepAnswer, ThreadedStore, Walk, WalkPage, WritePosition,
+    SpaceRelease, StoreStats, Sweep, SweepAnswer, ThreadedStore, Walk, WalkPage, WipeReport,
+    WritePosition,
 };
 use tract_core::{
     Applied, Batch, Blob, Commit, CommitId, DerivedKind, IdPrefix, LogEntry, ObjectId, RefName,
@@ -24,7 +25,7 @@ use crate::migrate::{Access, READER_KIB, WRITER_KIB};
 use crate::read::{self, Snapshot, statement};
 use crate::schema::{DERIVED, DERIVED_LAST};
 use crate::write::WriteTransaction;
-use crate::{SqliteOptions, check, log, migrate, stats, sweep, tools, walk, write};
+use crate::{SqliteOptions, check, erase, log, migrate, stats, sweep, tools, walk, write};
 
 /// How many connections read at once: a reader of many rows takes as many as there are processors.
 const READERS: usize = 8;
@@ -255,7 +256,7 @@ impl BlockingStore for SqliteStore {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let mut capabilities = Capabilities::MANY_PROCESSES.collecting();
+        let mut capabilities = Capabilities::MANY_PROCESSES.collecting().erasing();
         capabilities.durable = !self.options.unsafe_lose_on_power_loss;
         capabilities
     }
@@ -497,6 +498,10 @@ impl BlockingStore for SqliteStore {
             }
         }
         Ok(SpaceRelease::new(before, stats::disk_bytes(&self.path), note))
+    }
+
+    fn wipe(&self) -> StoreResult<WipeReport> {
+        self.write("wipe", erase::wipe)
     }
 
     fn apply_group(&self, group: &[(RepoName, Batch)]) -> Vec<StoreResult<Applied>> {

@@ -131,7 +131,7 @@ pub(crate) struct LogRows {
 
 impl LogRows {
     /// Reads the entries that are new, or all of them after another handle's sweep.
-    fn extend(&mut self, connection: &Connection, repo: i64) -> StoreResult<()> {
+    pub(crate) fn extend(&mut self, connection: &Connection, repo: i64) -> StoreResult<()> {
         let sweeps = count(connection, OP, 0, SWEEPS)?;
         if (self.repo, self.sweeps) != (repo, sweeps) || self.last == 0 {
             *self = Self { repo, sweeps, last: log_base(repo), named: Vec::new() };
@@ -203,7 +203,12 @@ pub(crate) fn sweep(
 }
 
 impl Tx<'_> {
-    fn delete(&mut self, repo: i64, object: ObjectId, log_rows: &LogRows) -> StoreResult<()> {
+    pub(crate) fn delete(
+        &mut self,
+        repo: i64,
+        object: ObjectId,
+        log_rows: &LogRows,
+    ) -> StoreResult<()> {
         if let ObjectId::Tool(id) = object {
             for stored in tools::rows(self.connection, OP, repo, id)? {
                 self.execute("DELETE FROM small WHERE id = ?1", &[&stored.place])?;

@@ -242,7 +242,7 @@ impl<'a> Tx<'a> {
     }
 
     /// Reads a ref as this transaction leaves it.
-    fn target(&mut self, repo: i64, name: &RefName) -> StoreResult<Option<RefTarget>> {
+    pub(crate) fn target(&mut self, repo: i64, name: &RefName) -> StoreResult<Option<RefTarget>> {
         if let Some(target) = self.fresh.refs.get(&repo).and_then(|refs| refs.get(name)) {
             return Ok(target.clone());
         }
@@ -361,13 +361,16 @@ impl<'a> Tx<'a> {
 
     /// Checks that all that the batch leans on is stored or in it.
     fn check_links(&mut self, repo: Option<i64>, batch: &Batch) -> StoreResult<()> {
+        if let Some(repo) = repo {
+            self.check_brought(repo, batch)?;
+        }
         let blobs = batch.blobs.iter().map(|blob| ObjectId::Blob(blob.id()));
         let toolsets = batch.toolsets.iter().map(|set| ObjectId::Toolset(set.id()));
         let commits = batch.commits.iter().map(|commit| ObjectId::Commit(commit.id()));
         let tools = batch.tools.iter().map(|tool| ObjectId::Tool(tool.id));
         let mut inside: Vec<_> = blobs.chain(toolsets).chain(commits).chain(tools).collect();
         inside.sort_unstable();
-        let mut need = |object: ObjectId| -> StoreResult<()> {
+        let mut look_up = |object: ObjectId, is_link: bool| -> StoreResult<()> {
             if inside.binary_search(&object).is_ok() {
                 return Ok(());
             }
@@ -375,9 +378,13 @@ impl<'a> Tx<'a> {
                 Some(repo) => self.place(repo, object)?,
                 None => None,
             };
-            place.map(drop).ok_or_else(|| StoreError::missing(BACKEND, OP, object))
+            match place {
+                Some(_) => Ok(()),
+                None => self.check_absent(repo, batch, object, is_link),
+            }
         };
-        batch.requires.iter().try_for_each(|object| need(*object))?;
+        batch.requires.iter().try_for_each(|object| look_up(*object, false))?;
+        let mut need = |object| look_up(object, true);
         for commit in &batch.commits {
             commit.parents.iter().try_for_each(|id| need(ObjectId::Commit(*id)))?;
             commit.linked_blobs().try_for_each(|id| need(ObjectId::Blob(id)))?;

@@ -2,6 +2,7 @@
 
 mod apply;
 mod commits;
+mod erasures;
 mod handles;
 mod links;
 mod log;
@@ -146,6 +147,16 @@ macro_rules! __contract {
                 sweeps_leave_other_repositories [CollectsGarbage] "other repositories stay as they are"
                 swept_tools_are_forgotten [CollectsGarbage] "rows of a swept tool are replaced by those given"
                 swept_objects_stay_gone [CollectsGarbage] "a sweep that is done is as durable as a write"
+            }
+            erasures {
+                erased_blob_is_gone_with_the_write [Erases] "the write that makes an erasure deletes the blob and nothing else"
+                erased_blob_is_refused [Erases] "`Erased` for a batch that brings, requires or links to it"
+                links_to_what_is_erased_come_with_the_erasure [Erases] "a batch that names the erasure may link to the blob"
+                erasure_that_ends_lets_the_blob_be_stored [Erases] "a batch that deletes the erasure may bring the blob"
+                refused_erasure_deletes_nothing [Erases] "an erasure that is refused deletes nothing"
+                erasures_leave_other_repositories [Erases] "blobs of other repositories stay"
+                erased_blobs_stay_gone [Erases] "an erasure is as durable as a write, and a wipe changes nothing else"
+                erasures_are_seen_by_every_handle [Erases] "`Erased`, also by handles that remember the blob"
             }
             whole {
                 repositories_are_apart "one repository never sees or changes another"

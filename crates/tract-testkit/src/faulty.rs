@@ -1,6 +1,7 @@
 //! A store that breaks one promise, to see whether the contract notices.
 
 mod answers;
+mod erasures;
 mod store;
 mod sweeps;
 
@@ -190,6 +191,18 @@ faults! {
     SweepsEverywhere breaks [sweeps_leave_other_repositories]
     /// Gives no entry of the log that names something swept.
     CutsSweptLog breaks [log_names_what_was_swept]
+    /// Makes no erasure, and deletes nothing.
+    ErasesNothing breaks [erased_blob_is_gone_with_the_write erased_blob_is_refused]
+    /// Says that it stored what was erased.
+    TakesErased breaks [erased_blob_is_refused]
+    /// Refuses links to what is erased, also where the batch names the erasure.
+    RefusesErasedLinks breaks [links_to_what_is_erased_come_with_the_erasure]
+    /// Never ends an erasure.
+    KeepsErasures breaks [erasure_that_ends_lets_the_blob_be_stored]
+    /// Erases before it compares what is expected.
+    ErasesAnyway breaks [refused_erasure_deletes_nothing]
+    /// Erases in all repositories.
+    ErasesEverywhere breaks [erasures_leave_other_repositories]
     /// Continues after it was closed.
     StaysOpen breaks [closed_store_refuses]
 }

@@ -23,12 +23,14 @@ pub enum Capability {
     MultiProcess,
     /// It can list and delete objects.
     CollectsGarbage,
+    /// It can delete blobs for good.
+    Erases,
 }
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Self; 4] =
-        [Self::Durable, Self::Persistent, Self::MultiProcess, Self::CollectsGarbage];
+    pub const ALL: [Self; 5] =
+        [Self::Durable, Self::Persistent, Self::MultiProcess, Self::CollectsGarbage, Self::Erases];
 
     /// Returns whether a store claims it.
     pub fn is_claimed(self, claims: Capabilities) -> bool {
@@ -37,6 +39,7 @@ impl Capability {
             Self::Persistent => claims.persistent,
             Self::MultiProcess => claims.multi_process,
             Self::CollectsGarbage => claims.collects_garbage,
+            Self::Erases => claims.erases,
         }
     }
 }

@@ -9,7 +9,8 @@ use tract_testkit::{Capability, Fault, FaultyStore, Outcome, Suite, cases};
 /// A case that fails, or not, on a store with a fault.
 fn outcome(name: &str, fault: Fault) -> Outcome {
     let open = move |_: &Path| Ok(FaultyStore::new(Arc::new(tract_kv::memory()), fault));
-    let lacks = Capability::ALL.into_iter().filter(|lack| *lack != Capability::CollectsGarbage);
+    let has = [Capability::CollectsGarbage, Capability::Erases];
+    let lacks = Capability::ALL.into_iter().filter(|lack| !has.contains(lack));
     let suite = Suite::new(open).lacks(lacks);
     let case = cases().iter().find(|case| case.name == name);
     case.unwrap_or_else(|| panic!("there is no case {name}")).run(&suite)
@@ -40,6 +41,8 @@ fn each_case_fails_under_some_fault() {
         "acknowledged_writes_outlive_a_kill",
         "sweeps_are_seen_by_every_handle",
         "swept_objects_stay_gone",
+        "erased_blobs_stay_gone",
+        "erasures_are_seen_by_every_handle",
         "reopened_store_shows_all",
     ];
     assert_eq!(never, claiming);

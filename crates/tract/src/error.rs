@@ -315,9 +315,10 @@ impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         match &error.kind {
             StoreErrorKind::Corrupt { .. } | StoreErrorKind::Missing { .. } => Self::Damaged(error),
-            StoreErrorKind::TooLarge | StoreErrorKind::Invalid | StoreErrorKind::Unsupported => {
-                Self::Store(error)
-            }
+            StoreErrorKind::TooLarge
+            | StoreErrorKind::Invalid
+            | StoreErrorKind::Unsupported
+            | StoreErrorKind::Erased { .. } => Self::Store(error),
             _ => Self::Unavailable(error),
         }
     }

@@ -1,8 +1,14 @@
 //! Log, undo, verification, streams.
 
+use std::collections::BTreeMap;
+
 use tract_core::step::StreamOp;
-use tract_core::{Commit, CommitId};
-use tract_engine::{GcOptions, GcReport, UndoReport, VerifyOptions, VerifyReport};
+use tract_core::store::WipeReport;
+use tract_core::{BlobId, Commit, CommitId};
+use tract_engine::{
+    EraseReport, EraseRequest, Erasure, GcOptions, GcReport, UndoReport, VerifyOptions,
+    VerifyReport,
+};
 
 use crate::error::{Error, Result};
 use crate::handle::Tract;
@@ -93,6 +99,48 @@ impl Tract {
     /// is damaged; then nothing is deleted.
     pub async fn gc(&self, options: &GcOptions) -> Result<GcReport> {
         Ok(tract_engine::gc(self.repo(), options).await?)
+    }
+
+    /// Erases or redacts: deletes bytes for good, everywhere in the repository, and edits the messages
+    /// that show them.
+    ///
+    /// ```
+    /// # tract::block_on(async {
+    /// use tract::engine::{EraseRequest, EraseTarget};
+    /// let tract = tract::open("memory:").await?;
+    /// let leaked = tract.user("the door code is 4711-0815-2342").await?;
+    /// tract.user("Thanks").await?;
+    /// let request = EraseRequest::targets(vec![EraseTarget::Commit(leaked.id())], "leaked code");
+    /// let report = tract.erase(&request).await?;
+    /// assert_eq!((report.blobs.len(), report.edits), (1, 1));
+    /// let compiled = tract.compile().await?;
+    /// assert_eq!(compiled.messages[0].content.text(), "[erased: leaked code]");
+    /// let older = tract.repo().compile(Some(leaked.id())).await;
+    /// assert_eq!(older.expect_err("the bytes are gone").code(), "erased");
+    /// # Ok::<(), tract::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// `unsupported` when the store cannot erase; `bad_erase` when something was asked for that cannot
+    /// be erased.
+    pub async fn erase(&self, request: &EraseRequest) -> Result<EraseReport> {
+        Ok(tract_engine::erase(self.repo(), request).await?)
+    }
+
+    /// Lists what was erased, by blob.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn erasures(&self) -> Result<BTreeMap<BlobId, Erasure>> {
+        Ok(tract_engine::erasures(self.repo()).await?)
+    }
+
+    /// Wipes the files of the store once more, as after a crash during an erasure.
+    ///
+    /// # Errors
+    /// `unsupported` when the store cannot erase; `busy` when others use it.
+    pub async fn finish_erasures(&self) -> Result<WipeReport> {
+        Ok(tract_engine::finish_erasures(self.repo()).await?)
     }
 
     /// Runs a stream: all steps in one durable write, or none. Revisions in it may be marks of

@@ -39,6 +39,7 @@ struct Report {
     tools: usize,
     toolsets: usize,
     ref_moves: usize,
+    erased: Vec<String>,
     damage: Vec<DamageLine>,
 }
 
@@ -75,6 +76,7 @@ fn document(report: &VerifyReport) -> Report {
         tools: report.tools,
         toolsets: report.toolsets,
         ref_moves: report.ref_moves,
+        erased: report.erased.iter().map(|blob| blob.to_hex()).collect(),
         damage: report
             .damage
             .iter()
@@ -104,7 +106,12 @@ fn print(context: &mut Context<'_>, report: &VerifyReport) -> Outcome<()> {
     if report.clean {
         context
             .out
-            .line(format_args!("{}: {checked}, re-hashed and replayed", Styled(GOOD, "clean")))
+            .line(format_args!("{}: {checked}, re-hashed and replayed", Styled(GOOD, "clean")))?;
+        if !report.erased.is_empty() {
+            let erased = count(report.erased.len(), "blob");
+            context.out.line(format_args!("erased: {erased}; `tract erase --list` says why"))?;
+        }
+        Ok(())
     } else {
         context.out.line(format_args!(
             "{}: {} in {checked}",

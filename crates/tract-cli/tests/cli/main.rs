@@ -30,6 +30,8 @@ mod rebasing;
 mod editor;
 // Completions that a shell asks for; manual pages.
 mod completions;
+// Bytes that are deleted for good.
+mod erasing;
 // Exit codes and errors: every way in which input can be bad.
 mod errors;
 // Deleting unreachable objects.

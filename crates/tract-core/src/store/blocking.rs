@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::sweep::unsupported;
 use super::{
     BlobKey, Capabilities, Damage, LogQuery, ObjectListing, ObjectPage, SpaceRelease, StoreResult,
-    StoreStats, Sweep, SweepAnswer, Walk, WalkPage, WritePosition,
+    StoreStats, Sweep, SweepAnswer, Walk, WalkPage, WipeReport, WritePosition,
 };
 use crate::batch::{Applied, Batch, DerivedKind};
 use crate::commit::Commit;
@@ -93,6 +93,9 @@ pub trait BlockingStore: fmt::Debug + Send + Sync + 'static {
     }
     fn release_space(&self) -> StoreResult<SpaceRelease> {
         Err(unsupported(self.backend(), "release_space"))
+    }
+    fn wipe(&self) -> StoreResult<WipeReport> {
+        Err(super::erase::unsupported(self.backend(), "wipe"))
     }
 
     /// Flushes pending work and releases files and locks; later calls fail.

@@ -21,6 +21,12 @@ pub enum StoreErrorKind {
         /// The object.
         object: ObjectId,
     },
+    /// A batch brings or needs a blob that was erased, or one that was erased is asked for. Nothing
+    /// was written.
+    Erased {
+        /// The blob.
+        object: ObjectId,
+    },
     /// There is no store at this place.
     NoStore,
     /// What is there is not a store of this engine.
@@ -61,6 +67,7 @@ impl StoreErrorKind {
         match self {
             Self::Corrupt { .. } => "corrupt",
             Self::Missing { .. } => "missing_object",
+            Self::Erased { .. } => "erased",
             Self::NoStore => "no_store",
             Self::NotAStore => "not_a_store",
             Self::TooNew { .. } => "format_too_new",
@@ -150,6 +157,9 @@ impl StoreError {
             }
             StoreErrorKind::Corrupt { .. } => {
                 "`tract verify` lists the damage; restore it from a copy or an export"
+            }
+            StoreErrorKind::Erased { .. } => {
+                "it was removed for good: `tract erase --list` says when and why"
             }
             StoreErrorKind::NoStore => "`tract init` creates one",
             StoreErrorKind::NotAStore => "check the path; `tract init` creates a store",

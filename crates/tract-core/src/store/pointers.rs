@@ -161,6 +161,9 @@ where
     async fn release_space(&self) -> StoreResult<SpaceRelease> {
         self.deref().release_space().await
     }
+    async fn wipe(&self) -> StoreResult<WipeReport> {
+        self.deref().wipe().await
+    }
     async fn close(&self) -> StoreResult<()> {
         self.deref().close().await
     }

@@ -286,7 +286,10 @@ impl<'a> Marks<'a> {
         let mut rows = Vec::new();
         for (schema, first) in self.rows_of(tool) {
             let Some((created_at, commit)) = *first else { continue };
-            let blob = self.repo.require_blob(*schema).await?;
+            let blob = match self.repo.require_blob(*schema).await {
+                Err(Error::Erased(_)) => continue,
+                blob => blob?,
+            };
             let parsed = blob.text().and_then(|text| ToolSchema::parse(text).ok());
             let name = parsed.map(|schema| schema.name().to_owned()).unwrap_or_default();
             rows.push(ToolRow { id: tool, name, schema: *schema, commit, created_at });

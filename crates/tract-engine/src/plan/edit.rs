@@ -20,7 +20,7 @@ pub(super) fn edit(
     let old = records.content(row.version)?;
     let content = match new {
         NewContent::Text(text) => with_text(old, text),
-        NewContent::Content(new) => with_answer_of(old, new.clone()),
+        NewContent::Content(new) | NewContent::Redacted(new) => with_answer_of(old, new.clone()),
     };
     if content.kind() != kind {
         return Err(Refusal::OtherKind {
@@ -30,7 +30,9 @@ pub(super) fn edit(
         }
         .into());
     }
-    same_calls(line, target, &row, old, &content)?;
+    if !matches!(new, NewContent::Redacted(_)) || !same_names(old, &content) {
+        same_calls(line, target, &row, old, &content)?;
+    }
     replace(line, records, target, &row, content, details)
 }
 
@@ -192,6 +194,15 @@ fn with_answer_of(old: &Content, new: Content) -> Content {
         }),
         (_, new) => new,
     }
+}
+
+/// Returns whether calls keep their ids and names.
+fn same_names(old: &Content, new: &Content) -> bool {
+    let names = |content: &Content| {
+        let calls = content.calls().map(|call| (call.id.clone(), call.name.clone()));
+        calls.collect::<Vec<_>>()
+    };
+    names(old) == names(new)
 }
 
 /// Checks that an edit keeps the calls: their ids always, all of them once one is answered.

@@ -63,6 +63,9 @@ pub enum NewContent {
     Text(String),
     /// All of this.
     Content(Content),
+    /// All of this: what is left of the message after an erasure. Arguments of answered calls may
+    /// change as well.
+    Redacted(Content),
 }
 
 /// A selection of messages.

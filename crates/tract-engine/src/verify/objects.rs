@@ -35,6 +35,8 @@ pub(super) struct Objects<'a> {
     together: usize,
     toolsets: HashSet<ToolsetId>,
     tools: BTreeMap<ToolId, KnownTool>,
+    /// What was erased, and is not read.
+    erased: HashSet<BlobId>,
     pub(super) damage: Vec<Damage>,
 }
 
@@ -47,8 +49,21 @@ impl<'a> Objects<'a> {
             together: BLOBS,
             toolsets: HashSet::new(),
             tools: BTreeMap::new(),
+            erased: HashSet::new(),
             damage: Vec::new(),
         }
+    }
+
+    /// Takes what was erased, and checks that none of it is stored.
+    pub(super) async fn erased(&mut self, ids: &[BlobId]) -> StoreResult<()> {
+        for chunk in ids.chunks(BLOBS) {
+            let keys: Vec<BlobKey> = chunk.iter().map(|id| (*id).into()).collect();
+            let found = self.store.blobs(self.repo, &keys).await?;
+            let stored = found.into_iter().flatten().map(|blob| ObjectId::Blob(blob.id()));
+            self.damage.extend(stored.map(|blob| damage(blob, "it was erased, and is stored")));
+        }
+        self.erased = ids.iter().copied().collect();
+        Ok(())
     }
 
     /// Returns how many blobs, tools and toolsets were read.
@@ -88,7 +103,7 @@ impl<'a> Objects<'a> {
     pub(super) async fn linked(&mut self, reached: &[ReachedCommit]) -> StoreResult<()> {
         let mut wanted: Vec<(BlobKey, Option<Kind>)> = Vec::new();
         for ReachedCommit { commit, content, .. } in reached {
-            for id in commit.linked_blobs() {
+            for id in commit.linked_blobs().filter(|id| !self.erased.contains(id)) {
                 let is_content = commit.content == Some(id);
                 let kind = commit.kind.as_ref().filter(|_| is_content);
                 if self.blobs.is_new(id, kind) {
@@ -121,7 +136,8 @@ impl<'a> Objects<'a> {
 
     /// Checks the blobs that refs point at.
     pub(super) async fn documents(&mut self, ids: &[BlobId]) -> StoreResult<()> {
-        let new = ids.iter().filter(|id| self.blobs.is_new(**id, None));
+        let stored = ids.iter().filter(|id| !self.erased.contains(*id));
+        let new = stored.filter(|id| self.blobs.is_new(**id, None));
         let wanted: Vec<_> = new.map(|id| (BlobKey::from(*id), None)).collect();
         self.read(&wanted).await
     }
@@ -192,11 +208,15 @@ impl<'a> Objects<'a> {
 
     /// Checks that the schemas of a toolset are stored and hash to the identities it states.
     async fn schemas(&mut self, toolset: &Toolset) -> StoreResult<()> {
-        let ids: Vec<BlobId> = toolset.entries().iter().map(|entry| entry.schema).collect();
-        ids.iter().for_each(|id| _ = self.blobs.is_new(*id, None));
-        let keys: Vec<BlobKey> = ids.iter().copied().map(BlobKey::from).collect();
+        let entries: Vec<_> = toolset
+            .entries()
+            .iter()
+            .filter(|entry| !self.erased.contains(&entry.schema))
+            .collect();
+        entries.iter().for_each(|entry| _ = self.blobs.is_new(entry.schema, None));
+        let keys: Vec<BlobKey> = entries.iter().map(|entry| entry.schema.into()).collect();
         let blobs = self.blobs(&keys).await?;
-        for (entry, blob) in toolset.entries().iter().zip(blobs) {
+        for (entry, blob) in entries.iter().zip(blobs) {
             let Some(blob) = blob else { continue };
             let schema = blob.text().map(ToolSchema::parse);
             match schema {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tract_core::store::{
     BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery, ObjectListing,
     ObjectPage, ObjectRepository, RefRepository, SpaceRelease, StoreStats, Sweep, SweepAnswer,
-    ToolRepository, Walk, WalkPage, WritePosition,
+    ToolRepository, Walk, WalkPage, WipeReport, WritePosition,
 };
 use tract_core::{
     Applied, Batch, BatchId, Blob, Commit, CommitId, Conflict, DerivedKind, Expect, IdPrefix,
@@ -399,8 +399,9 @@ impl Store for FaultyStore {
         if let Some(answer) = self.instead(&repo, &mut batch).await? {
             return Ok(answer);
         }
+        self.erase_badly(&repo, &mut batch).await?;
         let merges = batch.commits.iter().any(|commit| commit.parents.len() > 1);
-        match self.store.apply(&repo, batch).await {
+        match self.answer_badly(self.store.apply(&repo, batch).await) {
             Err(error)
                 if self.has(Fault::ForgetsOtherParents)
                     && merges
@@ -471,6 +472,10 @@ impl Store for FaultyStore {
 
     async fn release_space(&self) -> StoreResult<SpaceRelease> {
         self.store.release_space().await
+    }
+
+    async fn wipe(&self) -> StoreResult<WipeReport> {
+        self.store.wipe().await
     }
 
     async fn close(&self) -> StoreResult<()> {

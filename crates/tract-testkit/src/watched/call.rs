@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tract_core::store::{
     BlobKey, Damage, LogQuery, ObjectListing, ObjectPage, SpaceRelease, StoreStats, Sweep,
-    SweepAnswer, Walk, WalkPage, WritePosition,
+    SweepAnswer, Walk, WalkPage, WipeReport, WritePosition,
 };
 use tract_core::{
     Applied, Batch, Blob, Commit, CommitId, DerivedKind, IdPrefix, LogEntry, ObjectId, RefName,
@@ -67,6 +67,7 @@ calls! {
     WritePosition write_position(repo: &'a RepoName) (repo)
     Sweep sweep(repo: &'a RepoName, sweep: &'a Sweep) (repo, sweep.clone())
     ReleaseSpace release_space() ()
+    Wipe wipe() ()
     Close close() ()
 }
 
@@ -146,6 +147,8 @@ answers! {
     Swept(SweepAnswer)
     /// To [`Call::ReleaseSpace`].
     Released(SpaceRelease)
+    /// To [`Call::Wipe`].
+    Wiped(WipeReport)
     /// To [`Call::DropDerived`] and [`Call::Close`].
     Done(())
 }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use tract_core::store::{
     BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery, ObjectListing,
     ObjectPage, ObjectRepository, RefRepository, SpaceRelease, StoreStats, Sweep, SweepAnswer,
-    ToolRepository, Walk, WalkPage, WritePosition,
+    ToolRepository, Walk, WalkPage, WipeReport, WritePosition,
 };
 use tract_core::{
     Applied, Batch, Blob, Commit, CommitId, DerivedKind, IdPrefix, LogEntry, ObjectId, RefName,
@@ -159,6 +159,10 @@ impl<W: Watch> Store for WatchedStore<W> {
 
     async fn release_space(&self) -> StoreResult<SpaceRelease> {
         self.call(Call::ReleaseSpace {}).await
+    }
+
+    async fn wipe(&self) -> StoreResult<WipeReport> {
+        self.call(Call::Wipe {}).await
     }
 
     async fn close(&self) -> StoreResult<()> {

@@ -12,7 +12,7 @@ use crate::refs::{LogEntry, RefName, RefTarget};
 use crate::store::{
     BlobKey, BlockingStore, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery,
     ObjectListing, ObjectPage, ObjectRepository, RefRepository, SpaceRelease, Store, StoreResult,
-    StoreStats, Sweep, SweepAnswer, ToolRepository, Walk, WalkPage, WritePosition,
+    StoreStats, Sweep, SweepAnswer, ToolRepository, Walk, WalkPage, WipeReport, WritePosition,
 };
 
 #[async_trait]
@@ -164,6 +164,11 @@ impl<S: BlockingStore> Store for ThreadedStore<S> {
     /// Waits on the caller's thread; writes continue between its steps as far as the store lets them.
     async fn release_space(&self) -> StoreResult<SpaceRelease> {
         self.store().release_space()
+    }
+
+    /// Waits on the caller's thread, and keeps writers waiting.
+    async fn wipe(&self) -> StoreResult<WipeReport> {
+        self.store().wipe()
     }
 
     /// Takes no more writes, writes what is queued, ends the thread and closes the store. Waits

@@ -1,0 +1,366 @@
+//! `tract erase` and `tract redact`
+
+use std::io::{self, BufRead, IsTerminal};
+
+use clap::Args;
+use serde::Serialize;
+use tract::core::{IdPrefix, ObjectId};
+use tract::engine::secrets::Scanner;
+use tract::engine::{ErasePlace, EraseReport, EraseRequest, EraseTarget, Erasure};
+use tract::store::WipeReport;
+use tract::{RepoName, Tract};
+
+use crate::context::Context;
+use crate::escape;
+use crate::failure::{Failure, Outcome};
+use crate::render::{bytes, count};
+use crate::style::{BOLD, ID, REF, Styled};
+
+/// Delete what a message says for good, everywhere in the repository.
+///
+/// Lists every place that has the bytes, and asks. Then each branch that shows such a message gets an
+/// edit to `[erased: REASON]`, the bytes are deleted, and an erasure is recorded: compiling an older
+/// head that needs them is an error that names it, `verify` counts them as erased, copies carry the
+/// erasure, and the same bytes are refused when they come again. At last the files of the store are
+/// wiped. `undo` moves branches back, and brings no bytes back.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Commits stay, with their ids. What a commit's own record says (its log line, its metadata) or the ref
+log says cannot be taken out and is listed; drop the branch and run `tract gc`, or copy the rest.
+Copies, exports and backups that were made before still have the bytes.
+Examples:
+  tract erase main~2 --reason 'leaked key' --dry-run    lists the places
+  tract erase main~2 --reason 'leaked key' --yes
+  tract erase 3f2a9c --reason 'asked for by a user'     a blob, by the digits of its id
+  tract erase --list                                    what was erased, when and why
+  tract erase --finish                                  wipes the files again, as after a crash")]
+pub(crate) struct Erase {
+    /// What to erase: revisions, or ids of blobs.
+    #[arg(value_name = "REV|BLOB", required_unless_present_any = ["list", "finish"])]
+    targets: Vec<String>,
+    /// Record this reason, which messages show too.
+    #[arg(long, value_name = "TEXT", required_unless_present_any = ["list", "finish"])]
+    reason: Option<String>,
+    /// List the places, and erase nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask.
+    #[arg(long, short)]
+    yes: bool,
+    /// List what was erased.
+    #[arg(long, conflicts_with_all = ["targets", "reason", "dry_run", "yes", "finish"])]
+    list: bool,
+    /// Wipe the files of the store once more; nothing else is erased.
+    #[arg(long, conflicts_with_all = ["targets", "reason", "dry_run", "yes"])]
+    finish: bool,
+}
+
+impl Erase {
+    /// Whether it writes.
+    pub(crate) fn writes(&self) -> bool {
+        !self.dry_run && !self.list
+    }
+}
+
+/// Replace keys and passwords by marks, everywhere in the repository.
+///
+/// Finds secrets by patterns of high precision: keys of well-known services, private keys, passwords
+/// in urls, `Authorization` headers, and random-looking values of names such as `api_key`. Each
+/// becomes `[redacted:KIND:HASH]` where a branch shows it, and the bytes are deleted as `tract erase`
+/// does. Signatures and encrypted content of providers are left as they are.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A key that was leaked has to be revoked where it was issued; redacting comes after that.
+Examples:
+  tract redact --dry-run                     lists what it found, by kind and place
+  tract redact --yes
+  tract redact --pattern 'ACME-[0-9]{8}'     a pattern of your own, and nothing else
+  tract redact --secrets --pattern 'Jane Doe'
+  tract redact --all                         every repository of the store")]
+pub(crate) struct Redact {
+    /// Search for secrets; this is so unless --pattern is given.
+    #[arg(long)]
+    secrets: bool,
+    /// Search for a regular expression; its first group is what is replaced. May be given several
+    /// times.
+    #[arg(long, value_name = "REGEX")]
+    pattern: Vec<String>,
+    /// Redact in every repository of the store.
+    #[arg(long)]
+    all: bool,
+    /// Record this reason.
+    #[arg(long, value_name = "TEXT", default_value = "redacted")]
+    reason: String,
+    /// List the places, and redact nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask.
+    #[arg(long, short)]
+    yes: bool,
+}
+
+impl Redact {
+    /// Whether it writes.
+    pub(crate) fn writes(&self) -> bool {
+        !self.dry_run
+    }
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    repo: &'a str,
+    dry_run: bool,
+    blobs: Vec<BlobLine>,
+    places: Vec<PlaceLine>,
+    edits: usize,
+    wiped: Option<bool>,
+    notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct BlobLine {
+    id: String,
+    bytes: u64,
+    kinds: Vec<&'static str>,
+}
+
+#[derive(Serialize)]
+struct PlaceLine {
+    kind: &'static str,
+    commit: Option<String>,
+    name: Option<String>,
+    branches: Vec<String>,
+    stays: bool,
+}
+
+#[derive(Serialize)]
+struct ErasureLine<'a> {
+    blob: String,
+    reason: &'a str,
+    who: &'a str,
+    at: Option<String>,
+    bytes: u64,
+}
+
+pub(crate) async fn erase(context: &mut Context<'_>, asked: Erase) -> Outcome<()> {
+    let tract = context.open().await?;
+    if asked.list {
+        return list(context, &tract).await;
+    }
+    if asked.finish {
+        let wiped = tract.finish_erasures().await?;
+        return finished(context, &wiped);
+    }
+    let mut targets = Vec::with_capacity(asked.targets.len());
+    for target in &asked.targets {
+        targets.push(find(&tract, target).await?);
+    }
+    let request = EraseRequest::targets(targets, asked.reason.unwrap_or_default());
+    carry_out(context, &tract, request, asked.dry_run, asked.yes).await
+}
+
+pub(crate) async fn redact(context: &mut Context<'_>, asked: Redact) -> Outcome<()> {
+    let mut scanner = if asked.secrets || asked.pattern.is_empty() {
+        Scanner::builtin().clone()
+    } else {
+        Scanner::empty()
+    };
+    for pattern in &asked.pattern {
+        scanner = scanner
+            .with_pattern(pattern)
+            .map_err(|error| Failure::no("bad_pattern", error.to_string()))?;
+    }
+    let store = context.open_named_store().await?;
+    let repos = if asked.all {
+        store.repos().await?
+    } else {
+        vec![RepoName::new(context.global.repo.clone())?]
+    };
+    for repo in repos {
+        context.global.repo = repo.as_str().to_owned();
+        let tract = context.open_repo(store.clone(), false).await?;
+        let request = EraseRequest::secrets(scanner.clone()).reason(asked.reason.as_str());
+        carry_out(context, &tract, request, asked.dry_run, asked.yes).await?;
+    }
+    Ok(())
+}
+
+/// Finds a commit, or a blob by the digits of its id.
+async fn find(tract: &Tract, text: &str) -> Outcome<EraseTarget> {
+    let unknown = match tract.resolve(text).await {
+        Ok(commit) => return Ok(EraseTarget::Commit(commit)),
+        Err(error) => error,
+    };
+    let Some(prefix) = IdPrefix::new(text) else { return Err(unknown.into()) };
+    let found = tract.store().resolve_prefix(tract.repo().name(), &prefix, 21).await?;
+    let blobs: Vec<_> = found
+        .into_iter()
+        .filter_map(|object| match object {
+            ObjectId::Blob(id) => Some(id),
+            ObjectId::Commit(_) | ObjectId::Toolset(_) | ObjectId::Tool(_) => None,
+        })
+        .collect();
+    match blobs.as_slice() {
+        [blob] => Ok(EraseTarget::Blob(*blob)),
+        [] => Err(unknown.into()),
+        several => {
+            let message = format!("ambiguous blob {text:?}: {} start with it", several.len());
+            Err(Failure::no("ambiguous_revision", message).note("more digits tell them apart"))
+        }
+    }
+}
+
+async fn carry_out(
+    context: &mut Context<'_>,
+    tract: &Tract,
+    request: EraseRequest,
+    dry_run: bool,
+    yes: bool,
+) -> Outcome<()> {
+    let preview = if dry_run || !yes {
+        let preview = tract.erase(&request.clone().dry_run(true)).await?;
+        if dry_run || preview.blobs.is_empty() {
+            return report(context, &preview, true);
+        }
+        Some(preview)
+    } else {
+        None
+    };
+    if let Some(preview) = preview {
+        if context.out.is_json() || !io::stdin().is_terminal() {
+            let found = count(preview.blobs.len(), "blob");
+            return Err(Failure::usage(format!("{found} would be deleted for good"))
+                .note("--yes goes ahead without asking; --dry-run lists the places"));
+        }
+        report(context, &preview, true)?;
+        context.out.say("delete these bytes for good? type yes");
+        let mut answer = String::new();
+        let read = io::stdin().lock().read_line(&mut answer);
+        if read.is_err() || answer.trim() != "yes" {
+            return Err(Failure::no("not_confirmed", "nothing was erased"));
+        }
+    }
+    let done = tract.erase(&request).await?;
+    report(context, &done, false)?;
+    match done.wiped {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Failure::from(tract::Error::from(error)).note(
+            "the messages are erased, and the files may still have the bytes: \
+             `tract erase --finish` wipes them",
+        )),
+    }
+}
+
+fn report(context: &mut Context<'_>, report: &EraseReport, dry_run: bool) -> Outcome<()> {
+    if context.out.is_json() {
+        let repo = context.global.repo.clone();
+        return context.out.json(&document(&repo, report, dry_run));
+    }
+    if report.blobs.is_empty() {
+        return context.out.line("nothing to erase");
+    }
+    for place in report.places.iter().filter(|place| !place.kind.stays()) {
+        context.out.line(format_args!("  {}", described(place)))?;
+    }
+    let size: u64 = report.blobs.iter().map(|blob| blob.bytes).sum();
+    let verb = if dry_run { "would erase" } else { "erased" };
+    let counted = count(report.blobs.len(), "blob");
+    context.out.line(format_args!("{} {counted}, {}", Styled(BOLD, verb), bytes(size)))?;
+    let mut kinds: Vec<(&str, usize)> = Vec::new();
+    for kind in report.blobs.iter().flat_map(|blob| &blob.kinds) {
+        match kinds.iter_mut().find(|(known, _)| *known == kind.as_str()) {
+            Some((_, times)) => *times += 1,
+            None => kinds.push((kind.as_str(), 1)),
+        }
+    }
+    kinds.sort_unstable();
+    for (kind, times) in kinds {
+        context.out.line(format_args!("  {times} × {kind}"))?;
+    }
+    let remaining: Vec<String> = report.remaining().map(described).collect();
+    if !remaining.is_empty() {
+        context.out.line(format_args!("{}", Styled(BOLD, "stays, and cannot be taken out:")))?;
+        for place in remaining {
+            context.out.line(format_args!("  {place}"))?;
+        }
+    }
+    for note in notes(report) {
+        context.out.say(format!("  note: {note}"));
+    }
+    Ok(())
+}
+
+fn notes(report: &EraseReport) -> Vec<String> {
+    report.wiped.as_ref().map(|wiped| wiped.remains.clone()).unwrap_or_default()
+}
+
+fn described(place: &ErasePlace) -> String {
+    let mut out = place.kind.as_str().to_owned();
+    if let Some(commit) = place.commit {
+        out.push_str(&format!(" {}", Styled(ID, commit.short())));
+    }
+    if let Some(name) = &place.name {
+        out.push_str(&format!(" {}", escape::line(name)));
+    }
+    if !place.branches.is_empty() {
+        let branches = escape::line(&place.branches.join(", ")).to_string();
+        out.push_str(&format!(" on {}", Styled(REF, branches)));
+    }
+    out
+}
+
+fn document<'a>(repo: &'a str, report: &EraseReport, dry_run: bool) -> Document<'a> {
+    let blobs = report.blobs.iter().map(|blob| BlobLine {
+        id: blob.id.to_hex(),
+        bytes: blob.bytes,
+        kinds: blob.kinds.iter().map(|kind| kind.as_str()).collect(),
+    });
+    let places = report.places.iter().map(|place| PlaceLine {
+        kind: place.kind.as_str(),
+        commit: place.commit.map(|commit| commit.to_hex()),
+        name: place.name.clone(),
+        branches: place.branches.clone(),
+        stays: place.kind.stays(),
+    });
+    Document {
+        repo,
+        dry_run,
+        blobs: blobs.collect(),
+        places: places.collect(),
+        edits: report.edits,
+        wiped: (!dry_run && !report.blobs.is_empty()).then_some(report.wiped.is_ok()),
+        notes: notes(report),
+    }
+}
+
+async fn list(context: &mut Context<'_>, tract: &Tract) -> Outcome<()> {
+    let erasures: Vec<Erasure> = tract.erasures().await?.into_values().collect();
+    if context.out.is_json() {
+        let lines: Vec<ErasureLine<'_>> = erasures
+            .iter()
+            .map(|erasure| ErasureLine {
+                blob: erasure.blob.to_hex(),
+                reason: &erasure.reason,
+                who: &erasure.who,
+                at: tract::core::time::format_rfc3339(erasure.at_us),
+                bytes: erasure.bytes,
+            })
+            .collect();
+        return context.out.json(&lines);
+    }
+    for erasure in erasures {
+        context.out.line(escape::line(&erasure.to_string()))?;
+    }
+    Ok(())
+}
+
+fn finished(context: &mut Context<'_>, wiped: &WipeReport) -> Outcome<()> {
+    if context.out.is_json() {
+        return context.out.json(&serde_json::json!({ "wiped": true, "notes": wiped.remains }));
+    }
+    context.out.line("wiped: no file of the store has deleted bytes that the store can reach")?;
+    for note in &wiped.remains {
+        context.out.say(format!("  note: {note}"));
+    }
+    Ok(())
+}

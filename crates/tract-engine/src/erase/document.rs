@@ -1,0 +1,54 @@
+//! The document under `erasures/<blob>`.
+
+use serde::{Deserialize, Serialize};
+use tract_core::time::format_rfc3339;
+use tract_core::{Blob, BlobId};
+
+/// What is recorded of an erasure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Erasure {
+    /// The blob that was deleted.
+    pub blob: BlobId,
+    /// Why.
+    pub reason: String,
+    /// Who asked for it; empty when not known.
+    pub who: String,
+    /// When: microseconds since 1970, UTC; 0 when not known.
+    pub at_us: i64,
+    /// How many bytes it had.
+    pub bytes: u64,
+}
+
+impl Erasure {
+    pub(super) fn to_blob(&self) -> Blob {
+        let json = serde_json::to_string(self).expect("texts and numbers are JSON");
+        Blob::seal(json)
+    }
+
+    /// Reads a document. One that says nothing readable still says that the blob is erased.
+    pub(super) fn read(blob: BlobId, document: &Blob) -> Self {
+        serde_json::from_slice(document.bytes()).unwrap_or_else(|_| Self::unknown(blob))
+    }
+
+    pub(super) fn unknown(blob: BlobId) -> Self {
+        let (reason, who) = Default::default();
+        Self { blob, reason, who, at_us: 0, bytes: 0 }
+    }
+}
+
+impl std::fmt::Display for Erasure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "blob {} was erased", self.blob.short())?;
+        if let Some(at) = format_rfc3339(self.at_us).filter(|_| self.at_us != 0) {
+            write!(f, " at {at}")?;
+        }
+        if !self.who.is_empty() {
+            write!(f, " by {:?}", self.who)?;
+        }
+        if !self.reason.is_empty() {
+            write!(f, ": {}", self.reason)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,99 @@
+//! What an erasure found and did.
+
+use tract_core::store::WipeReport;
+use tract_core::{BlobId, CommitId};
+use tract_secrets::SecretKind;
+
+use crate::error::Result;
+
+/// A blob that is erased.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ErasedBlob {
+    /// The blob.
+    pub id: BlobId,
+    /// How many bytes it has.
+    pub bytes: u64,
+    /// The kinds of the secrets in it, in order; empty when it was not searched for secrets.
+    pub kinds: Vec<SecretKind>,
+}
+
+/// What kind of place has the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ErasePlaceKind {
+    /// What a message says.
+    Message,
+    /// A summary that quotes it.
+    Summary,
+    /// The provider's bytes of a message.
+    Verbatim,
+    /// An original that a commit keeps, such as what a hook replaced.
+    Original,
+    /// A tool's definition.
+    Tool,
+    /// A document: a pending approval, a decision, an effect, an import, a pin.
+    Document,
+    /// A field of a commit's record, which is part of its id and stays.
+    Record,
+    /// An entry of the ref log, which stays.
+    Log,
+}
+
+impl ErasePlaceKind {
+    /// Returns the word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Message => "message",
+            Self::Summary => "summary",
+            Self::Verbatim => "provider's bytes",
+            Self::Original => "kept original",
+            Self::Tool => "tool definition",
+            Self::Document => "document",
+            Self::Record => "commit record",
+            Self::Log => "ref log",
+        }
+    }
+
+    /// Returns whether an erasure leaves the bytes there.
+    pub const fn stays(self) -> bool {
+        matches!(self, Self::Record | Self::Log)
+    }
+}
+
+/// A place that has the bytes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub struct ErasePlace {
+    /// What kind of place.
+    pub kind: ErasePlaceKind,
+    /// The commit, where it is one's.
+    pub commit: Option<CommitId>,
+    /// The document, the tool, the field of the record, or the number of the log's entry.
+    pub name: Option<String>,
+    /// The branches that show it, sorted.
+    pub branches: Vec<String>,
+}
+
+/// What [`erase`](super::erase) did, or would do.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct EraseReport {
+    /// The blobs that are deleted.
+    pub blobs: Vec<ErasedBlob>,
+    /// Every place that has the bytes.
+    pub places: Vec<ErasePlace>,
+    /// How many edits were written; 0 in a dry run.
+    pub edits: usize,
+    /// What became of the files of the store. An error says that they may still hold the bytes, and
+    /// that the wipe has to be done again; nothing was wiped in a dry run.
+    pub wiped: Result<WipeReport>,
+}
+
+impl EraseReport {
+    /// Lists the places where the bytes stay: nothing can be taken out of a commit's record or of the
+    /// ref log.
+    pub fn remaining(&self) -> impl Iterator<Item = &ErasePlace> {
+        self.places.iter().filter(|place| place.kind.stays())
+    }
+}

@@ -1,0 +1,34 @@
+//! Erasing: blobs that are deleted with the write that says so, and kept out from then on.
+
+use super::keys::Repo;
+use super::overlay::Overlay;
+use super::read::View;
+use super::sweep;
+use super::value::Writes;
+use tract_core::id::BlobId;
+use tract_core::object::ObjectId;
+use tract_core::refs::RefName;
+use tract_core::store::StoreResult;
+
+impl View<'_> {
+    /// Returns whether a blob is erased.
+    pub(super) fn is_erased(&self, blob: BlobId) -> StoreResult<bool> {
+        Ok(self.ref_target(&RefName::erasure(blob))?.is_some())
+    }
+}
+
+/// Deletes blobs, and counts that, so that handles forget where they lay.
+pub(super) fn erase(
+    overlay: &mut Overlay<'_>,
+    repo: Repo,
+    backend: &'static str,
+    blobs: &[BlobId],
+) -> StoreResult<()> {
+    for blob in blobs {
+        sweep::delete(overlay, repo, backend, ObjectId::Blob(*blob))?;
+    }
+    let writes = View { read: &*overlay, repo, backend }.writes()?;
+    let writes = Writes { sweeps: writes.sweeps + 1, ..writes };
+    sweep::seal(overlay, repo.writes(), writes.encode());
+    Ok(())
+}
