@@ -180,6 +180,8 @@ pub(crate) enum Command {
     Verify(verb::verify::Verify),
     /// Delete what nothing leads to, and give the space back.
     Gc(verb::gc::Gc),
+    /// Delete branches that were not written to for a long time.
+    Prune(verb::prune::Prune),
     /// Count the objects and bytes of the repository.
     Stats,
     /// Undo the last command on this branch, or --redo it.
@@ -224,6 +226,7 @@ impl Command {
             Self::Mcp(mcp) => mcp.writes(),
             Self::Verify(verify) => verify.writes(),
             Self::Gc(gc) => gc.writes(),
+            Self::Prune(prune) => prune.writes(),
             Self::Pending(pending) => pending.writes(),
             Self::Summarization(config) => config.writes(),
             #[cfg(feature = "http")]

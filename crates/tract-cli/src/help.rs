@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 10] = [
     ("Start", &["demo", "init", "import", "status", "completions"]),
     ("Record", &["commit", "apply", "branch", "checkout", "tag"]),
     ("Change", &["edit", "annotate", "compress", "revert", "merge", "undo"]),
-    ("History", &["cherry-pick", "rebase", "drop", "insert", "reset", "gc"]),
+    ("History", &["cherry-pick", "rebase", "drop", "insert", "reset", "prune", "gc"]),
     ("Look", &["log", "cat", "show", "expand", "diff", "stats"]),
     ("Search", &["grep", "blame", "lost"]),
     ("Compile", &["compile", "why-miss", "compress-tool-calls", "summarization"]),

@@ -2,7 +2,9 @@
 
 use tract_core::step::StreamOp;
 use tract_core::{Commit, CommitId};
-use tract_engine::{GcOptions, GcReport, UndoReport, VerifyOptions, VerifyReport};
+use tract_engine::{
+    GcOptions, GcReport, PruneOptions, PruneReport, UndoReport, VerifyOptions, VerifyReport,
+};
 
 use crate::error::{Error, Result};
 use crate::handle::Tract;
@@ -101,6 +103,27 @@ impl Tract {
     /// is damaged; then nothing is deleted.
     pub async fn gc(&self, options: &GcOptions) -> Result<GcReport> {
         Ok(tract_engine::gc(self.repo(), options).await?)
+    }
+
+    /// Deletes branches whose head was made long ago, in one write that undo reverts: see
+    /// [`prune`](tract_engine::prune). Their commits stay until [`gc`](Self::gc).
+    ///
+    /// ```
+    /// # tract::block_on(async {
+    /// use std::time::Duration;
+    /// use tract::engine::PruneOptions;
+    /// let tract = tract::open("memory:").await?;
+    /// let first = tract.user("Hi").await?;
+    /// tract.branches().create("draft", first.id()).await?;
+    /// let options = PruneOptions::new(Duration::from_secs(90 * 24 * 60 * 60));
+    /// assert_eq!(tract.prune(&options).await?.branches, [], "it is younger");
+    /// # Ok::<(), tract::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// `conflict` when refs keep moving; then nothing is deleted.
+    pub async fn prune(&self, options: &PruneOptions) -> Result<PruneReport> {
+        Ok(tract_engine::prune(self.repo(), options).await?)
     }
 
     /// Runs a stream: all steps in one durable write, or none. Revisions in it may be marks of
