@@ -184,6 +184,8 @@ pub(crate) enum Command {
     Redact(verb::erase::Redact),
     /// Delete unreachable objects and free their space.
     Gc(verb::gc::Gc),
+    /// Delete branches that were not written to for a long time.
+    Prune(verb::prune::Prune),
     /// Count the objects and bytes of the repository.
     Stats,
     /// Undo the last command on this branch, or --redo it.
@@ -230,6 +232,7 @@ impl Command {
             Self::Gc(gc) => gc.writes(),
             Self::Erase(asked) => asked.writes(),
             Self::Redact(asked) => asked.writes(),
+            Self::Prune(prune) => prune.writes(),
             Self::Pending(pending) => pending.writes(),
             Self::Summarization(config) => config.writes(),
             #[cfg(feature = "http")]

@@ -8,11 +8,12 @@ use crate::args::Cli;
 use crate::style::{self, HEADING, Styled};
 
 /// The verbs, each in one group. A verb that was left out of the build is left out of the help.
-const GROUPS: [(&str, &[&str]); 10] = [
+const GROUPS: [(&str, &[&str]); 11] = [
     ("Start", &["demo", "init", "import", "status", "completions"]),
     ("Record", &["commit", "apply", "branch", "checkout", "tag"]),
     ("Change", &["edit", "annotate", "compress", "revert", "merge", "undo"]),
-    ("History", &["cherry-pick", "rebase", "drop", "insert", "reset", "erase", "redact", "gc"]),
+    ("History", &["cherry-pick", "rebase", "drop", "insert", "reset"]),
+    ("Clean up", &["prune", "gc", "erase", "redact"]),
     ("Look", &["log", "cat", "show", "expand", "diff", "stats"]),
     ("Search", &["grep", "blame", "lost"]),
     ("Compile", &["compile", "why-miss", "compress-tool-calls", "summarization"]),

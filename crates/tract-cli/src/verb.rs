@@ -35,6 +35,7 @@ pub(crate) mod mcp;
 pub(crate) mod merge;
 pub(crate) mod pending;
 mod pins;
+pub(crate) mod prune;
 pub(crate) mod rebase;
 #[cfg(feature = "run")]
 pub(crate) mod replay;
@@ -157,6 +158,7 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Erase(asked) => erase::erase(context, asked).await,
         Command::Redact(asked) => erase::redact(context, asked).await,
         Command::Gc(gc) => gc::run(context, gc).await,
+        Command::Prune(prune) => prune::run(context, prune).await,
         Command::Stats => stats::run(context).await,
         Command::Undo(undo) => undo::run(context, undo).await,
         Command::Completions(completions) => completions::run(context, &completions),

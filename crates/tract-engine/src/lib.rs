@@ -27,6 +27,7 @@ mod operation;
 mod overlay;
 mod pending;
 pub mod plan;
+mod prune;
 mod question;
 mod races;
 mod reach;
@@ -85,6 +86,7 @@ pub use crate::pending::{
     Rejected, TurnAnswer, TurnRecord, TurnRecorded,
 };
 pub use crate::plan::Refusal;
+pub use crate::prune::{PruneKept, PruneOptions, PruneReport, PrunedBranch, prune};
 pub use crate::question::{open_calls, unanswered};
 pub use crate::races::Races;
 pub use crate::rebase::{Rebase, RebaseStep, Rebased};

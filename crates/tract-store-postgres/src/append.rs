@@ -38,8 +38,7 @@ pub(crate) struct RepoStatements {
 /// Returns the statements for a repository, given its number and its partition of the log, which a
 /// write returned.
 pub(crate) fn place(link: &Connector, log: &str, number: i64) -> Option<RepoStatements> {
-    let (_, cut) = log.trim_end_matches('"').rsplit_once(LOG)?;
-    let cut: u16 = cut.parse().ok()?;
+    let cut = partition(log)?;
     let of = |function: &str, parameters: usize| {
         let cut = if link.has_row_security() { String::new() } else { format!("_{cut}") };
         let parameters: Vec<String> = (1..=parameters).map(|n| format!("${n}")).collect();
@@ -47,6 +46,12 @@ pub(crate) fn place(link: &Connector, log: &str, number: i64) -> Option<RepoStat
     };
     let (alone, group) = (of("append", 22), of("append_group", 27));
     Some(RepoStatements { number, alone, group, chain: of("append_chain", 18) })
+}
+
+/// Returns the number of a partition of the log, given its name.
+pub(crate) fn partition(log: &str) -> Option<u16> {
+    let (_, cut) = log.trim_end_matches('"').rsplit_once(LOG)?;
+    cut.parse().ok()
 }
 
 /// What such a batch says, in the server's terms.

@@ -31,6 +31,8 @@ DECLARE
     v_ok boolean := true;
 BEGIN
     v_set := set_config('lock_timeout', p_lock_ms::text, true);{own}
+    -- A sweep holds this lock alone, so nothing that is read from here on is deleted before the end.
+    v_set := pg_advisory_xact_lock_shared(p_number);
     IF NOT p_unsafe AND current_setting('synchronous_commit') = 'off' THEN
         v_set := set_config('synchronous_commit', 'on', true);
     END IF;

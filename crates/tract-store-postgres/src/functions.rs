@@ -13,12 +13,13 @@ use crate::link::{Connector, Scope};
 use crate::migrate;
 
 const FUNCTIONS: &str = include_str!("functions.sql");
+const SWEEP: &str = include_str!("sweep.sql");
 const APPEND: [&str; 3] =
     [include_str!("append.sql"), include_str!("group.sql"), include_str!("chain.sql")];
 
 /// The edition of the functions that this build brings. Those of each edition can be called by
 /// builds that know another.
-pub(crate) const EDITION: i32 = 4;
+pub(crate) const EDITION: i32 = 5;
 
 /// The edition of a store: a comment on the function `apply`; the first edition had none.
 pub(crate) const FIND_EDITION: &str = "(SELECT coalesce(max(substring(\
@@ -28,7 +29,7 @@ pub(crate) const FIND_EDITION: &str = "(SELECT coalesce(max(substring(\
 
 /// Makes the functions, or replaces older ones.
 pub(crate) fn script(partitions: u16, row_security: bool) -> String {
-    let mut script = FUNCTIONS.to_owned();
+    let mut script = [FUNCTIONS, SWEEP].concat();
     let mut append = |cut: &str, own: &str| {
         for function in APPEND {
             script.push_str(&function.replace("{cut}", cut).replace("{own}", own));

@@ -50,6 +50,9 @@ BEGIN
     END IF;
     SELECT id INTO v_repo FROM {s}.repos WHERE name = p_repo;
     IF v_repo IS NOT NULL THEN
+        -- A sweep holds this lock alone, so nothing that is read from here on is deleted before the
+        -- end. Before the numbers of the log are given out: a sweep compares the last one.
+        v_set := pg_advisory_xact_lock_shared(v_repo);
         -- Writers of one branch queue here; every writer locks in the order of names.
         FOREACH i IN ARRAY r_sorted LOOP
             SELECT target, sum INTO v_target, v_sum FROM {s}.refs
@@ -213,6 +216,12 @@ BEGIN
             FROM unnest(d_kind, d_commit, d_data) AS u (k, h, d)
             JOIN {s}.commits c ON c.repo = v_repo AND c.hash = u.h
             ON CONFLICT (repo, kind, seg, pos) DO UPDATE SET data = excluded.data;
+    END IF;
+    -- A write that stores objects and moves no ref is counted: see `sweep.sql`.
+    IF v_log IS NULL AND cardinality(b_hash) + cardinality(c_hash) + cardinality(t_hash)
+        + cardinality(u_hash) > 0
+    THEN
+        INSERT INTO {s}.segments VALUES (v_repo, -nextval('{s}.number'), NULL, NULL);
     END IF;
     RETURN QUERY SELECT 0::smallint, v_log, NULL::bytea,
         CASE WHEN v_log IS NOT NULL THEN v_repo END;

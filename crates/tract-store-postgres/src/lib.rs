@@ -23,6 +23,7 @@ mod server;
 mod stats;
 mod steps;
 mod store;
+mod sweep;
 #[cfg(feature = "tls")]
 mod tls;
 mod tools;

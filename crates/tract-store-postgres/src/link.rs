@@ -26,6 +26,7 @@ use crate::options::Target;
 use crate::portions;
 use crate::queue::Writers;
 use crate::schema::in_schema;
+use crate::sweep::SweptSpace;
 
 /// The first pause before another try, and the longest; a try waits for a random part of it.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -56,6 +57,8 @@ pub(crate) struct Connector {
     repos: Mutex<HashMap<RepoName, i64>>,
     /// The repositories that were written to.
     writers: Mutex<HashMap<RepoName, Arc<Writers>>>,
+    /// What was swept and not given back.
+    pub(crate) swept: Mutex<SweptSpace>,
     /// The store has the functions of this build's edition.
     appends: AtomicBool,
     /// What drives the connections.
@@ -114,6 +117,7 @@ impl Connector {
             closed: AtomicBool::new(false),
             repos: Mutex::default(),
             writers: Mutex::default(),
+            swept: Mutex::default(),
             appends: AtomicBool::new(false),
             runtime: Handle::current(),
         })

@@ -52,7 +52,8 @@ async fn check_server(link: &Connector) -> StoreResult<bool> {
                current_setting('server_encoding'), current_setting('fsync'), \
                current_setting('full_page_writes'), current_setting('synchronous_commit'), \
                (SELECT rolsuper OR rolbypassrls FROM pg_catalog.pg_roles \
-                WHERE rolname = current_user)";
+                WHERE rolname = current_user), \
+               current_setting('default_transaction_isolation')";
     let rows = link.query(OP, &Scope::Own, sql, &Args::new(), false).await?;
     let Some(row) = rows.first() else {
         return Err(new(StoreErrorKind::Engine, OP, "the server does not say what it is"));
@@ -80,6 +81,15 @@ async fn check_server(link: &Connector) -> StoreResult<bool> {
             );
             return Err(new(StoreErrorKind::Unsupported, OP, message));
         }
+    }
+    // A write sees what was deleted while it waited for a sweep.
+    let isolation: &str = column(OP, row, 6)?;
+    if isolation != "read committed" {
+        let message = format!(
+            "expected default_transaction_isolation = read committed, found {isolation}: set it so \
+             for this role"
+        );
+        return Err(new(StoreErrorKind::Unsupported, OP, message));
     }
     let bypasses = column::<Option<bool>>(OP, row, 5)? != Some(false);
     if link.options.row_security && bypasses {

@@ -110,6 +110,8 @@ async fn store(
             let answer = object.query_typed(&link.sql(sql), &args.as_params()).await;
             answer.map_err(|error| failed(OP, error))
         };
+        // No sweep meanwhile, nor a write that a sweep waits for.
+        run("SELECT pg_advisory_xact_lock($1)", &one()).await?;
         for table in ["commits", "segments", "tools", "derived"] {
             let lock = format!("LOCK TABLE {{s}}.{table} IN SHARE ROW EXCLUSIVE MODE");
             run(&lock, &Args::new()).await?;
@@ -123,7 +125,9 @@ async fn store(
         // Places below zero first, so that no two rows meet on one on the way.
         run("UPDATE {s}.commits SET seg = -1 - seg WHERE repo = $1", &one()).await?;
         for table in ["segments", "derived", "tools"] {
-            run(&format!("DELETE FROM {{s}}.{table} WHERE repo = $1"), &one()).await?;
+            // Segments below zero have no commits: they count writes.
+            let all = if table == "segments" { " AND seg >= 0" } else { "" };
+            run(&format!("DELETE FROM {{s}}.{table} WHERE repo = $1{all}"), &one()).await?;
         }
         let sql = "SELECT nextval('{s}.number') FROM generate_series(1, $1)";
         let rows = run(sql, &count).await?;

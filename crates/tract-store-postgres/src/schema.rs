@@ -16,6 +16,10 @@ pub(crate) const MAX_BYTES: usize = 512 << 20;
 pub(crate) const CUT: [&str; 5] = ["blobs", "commits", "segments", "derived", "ref_log"];
 pub(crate) const WHOLE: [&str; 3] = ["refs", "toolsets", "tools"];
 
+/// The tables that a sweep deletes from, of those that are cut by repository and of the others.
+pub(crate) const SWEPT_CUT: [&str; 4] = ["blobs", "commits", "segments", "derived"];
+pub(crate) const SWEPT_WHOLE: [&str; 2] = ["toolsets", "tools"];
+
 /// Puts the schema's name into a text.
 pub(crate) fn in_schema(text: &str, schema: &str) -> String {
     text.replace("{s}", &format!("\"{schema}\""))

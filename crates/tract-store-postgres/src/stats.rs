@@ -7,18 +7,22 @@ use crate::args::Args;
 use crate::error::damaged;
 use crate::link::{Connector, Scope, column};
 
-/// Counts rows and bytes. Reads every row's head, and of large content its size alone.
-pub(crate) async fn stats(link: &Connector, repo: &RepoName) -> StoreResult<StoreStats> {
-    const OP: &str = "stats";
-    let mut stats = StoreStats::default();
+/// Returns how many bytes the schema's tables and indexes take on the server's disk.
+pub(crate) async fn disk_bytes(link: &Connector, op: &'static str) -> StoreResult<u64> {
     let sql = "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint \
                FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
                WHERE n.nspname = $1 AND c.relkind IN ('r', 'S')";
     let args = Args::new().text(&link.schema);
-    let rows = link.query(OP, &Scope::Own, sql, &args, false).await?;
-    if let Some(row) = rows.first() {
-        stats.disk_bytes = column::<i64>(OP, row, 0)?.unsigned_abs();
-    }
+    let rows = link.query(op, &Scope::Own, sql, &args, false).await?;
+    let bytes = rows.first().map(|row| column::<i64>(op, row, 0)).transpose()?;
+    Ok(bytes.unwrap_or_default().unsigned_abs())
+}
+
+/// Counts rows and bytes. Reads every row's head, and of large content its size alone.
+pub(crate) async fn stats(link: &Connector, repo: &RepoName) -> StoreResult<StoreStats> {
+    const OP: &str = "stats";
+    let mut stats = StoreStats::default();
+    stats.disk_bytes = disk_bytes(link, OP).await?;
     let Some(number) = link.repo(OP, repo).await? else { return Ok(stats) };
     let part = |n: u8, what: &str, bytes: &str, table: &str| {
         format!(

@@ -8,8 +8,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::runtime::{Builder, Runtime};
 use tract_core::store::{
-    BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery, ObjectRepository,
-    RefRepository, StoreStats, ToolRepository, Walk, WalkPage,
+    BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery, ObjectListing,
+    ObjectPage, ObjectRepository, RefRepository, SpaceRelease, StoreStats, Sweep, SweepAnswer,
+    ToolRepository, Walk, WalkPage, WritePosition,
 };
 use tract_core::{
     Applied, Batch, Blob, Commit, CommitId, DerivedKind, IdPrefix, LogEntry, ObjectId, RefName,
@@ -19,7 +20,9 @@ use tract_core::{
 
 use crate::error::{BACKEND, new};
 use crate::link::Connector;
-use crate::{PostgresOptions, apply, check, log, migrate, options, read, stats, tools, walk};
+use crate::{
+    PostgresOptions, apply, check, log, migrate, options, read, stats, sweep, tools, walk,
+};
 
 /// Opens the store that a url names, or makes it where the options say so.
 ///
@@ -233,6 +236,8 @@ impl Store for PostgresStore {
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities::MANY_PROCESSES;
         capabilities.durable = !self.link.options.unsafe_lose_on_power_loss;
+        // Functions of an earlier edition do not wait for a sweep.
+        capabilities.collects_garbage = self.link.has_appends();
         capabilities
     }
 
@@ -257,6 +262,30 @@ impl Store for PostgresStore {
     async fn check(&self, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>> {
         let repo = repo.clone();
         self.run("check", |link| async move { check::check(&link, &repo, repair).await }).await
+    }
+
+    async fn list_objects(
+        &self,
+        repo: &RepoName,
+        listing: ObjectListing,
+    ) -> StoreResult<ObjectPage> {
+        let repo = repo.clone();
+        self.run("list_objects", |link| async move { sweep::list(&link, &repo, &listing).await })
+            .await
+    }
+
+    async fn write_position(&self, repo: &RepoName) -> StoreResult<WritePosition> {
+        let repo = repo.clone();
+        self.run("write_position", |link| async move { sweep::position(&link, &repo).await }).await
+    }
+
+    async fn sweep(&self, repo: &RepoName, sweep: Sweep) -> StoreResult<SweepAnswer> {
+        let repo = repo.clone();
+        self.run("sweep", |link| async move { sweep::sweep(&link, &repo, &sweep).await }).await
+    }
+
+    async fn release_space(&self) -> StoreResult<SpaceRelease> {
+        self.run("release_space", |link| async move { sweep::release_space(&link).await }).await
     }
 
     async fn close(&self) -> StoreResult<()> {

@@ -6,8 +6,8 @@ use tract_core::step::StreamOp;
 use tract_core::store::WipeReport;
 use tract_core::{BlobId, Commit, CommitId};
 use tract_engine::{
-    EraseReport, EraseRequest, Erasure, GcOptions, GcReport, UndoReport, VerifyOptions,
-    VerifyReport,
+    EraseReport, EraseRequest, Erasure, GcOptions, GcReport, PruneOptions,
+    PruneReport, UndoReport, VerifyOptions, VerifyReport,
 };
 
 use crate::error::{Error, Result};
@@ -101,6 +101,27 @@ impl Tract {
         Ok(tract_engine::gc(self.repo(), options).await?)
     }
 
+    /// Deletes branches whose head was made long ago, in one write that undo reverts: see
+    /// [`prune`](tract_engine::prune). Their commits stay until [`gc`](Self::gc).
+    ///
+    /// ```
+    /// # tract::block_on(async {
+    /// use std::time::Duration;
+    /// use tract::engine::PruneOptions;
+    /// let tract = tract::open("memory:").await?;
+    /// let first = tract.user("Hi").await?;
+    /// tract.branches().create("draft", first.id()).await?;
+    /// let options = PruneOptions::new(Duration::from_secs(90 * 24 * 60 * 60));
+    /// assert_eq!(tract.prune(&options).await?.branches, [], "it is younger");
+    /// # Ok::<(), tract::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// `conflict` when refs keep moving; then nothing is deleted.
+    pub async fn prune(&self, options: &PruneOptions) -> Result<PruneReport> {
+        Ok(tract_engine::prune(self.repo(), options).await?)
+    }
+
     /// Erases or redacts: deletes bytes for good, everywhere in the repository, and edits the messages
     /// that show them.
     ///
@@ -114,7 +135,8 @@ impl Tract {
     /// let report = tract.erase(&request).await?;
     /// assert_eq!((report.blobs.len(), report.edits), (1, 1));
     /// let compiled = tract.compile().await?;
-    /// assert_eq!(compiled.messages[0].content.text(), "[erased: leaked code]");
+    /// let first = compiled.messages().next().map(|message| message.content.text());
+    /// assert_eq!(first.as_deref(), Some("[erased: leaked code]"));
     /// let older = tract.repo().compile(Some(leaked.id())).await;
     /// assert_eq!(older.expect_err("the bytes are gone").code(), "erased");
     /// # Ok::<(), tract::Error>(()) }).unwrap();

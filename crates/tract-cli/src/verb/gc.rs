@@ -44,7 +44,7 @@ impl Gc {
 }
 
 /// Reads a duration such as `30d`.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let expected = || format!("expected a number and s, m, h, d or w, such as 30d, found {text:?}");
     let at = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(expected)?;
     let (number, unit) = text.split_at(at);

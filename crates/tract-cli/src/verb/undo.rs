@@ -20,11 +20,15 @@ use crate::style::{DIM, ID, REF, Styled};
 Examples:
   tract undo                                 as if the last command had not run
   tract undo && tract undo                   the last two commands
-  tract undo --redo                          forward again")]
+  tract undo --redo                          forward again
+  tract undo --branch old                    the last command that moved or deleted that branch")]
 pub(crate) struct Undo {
     /// Revert the last undo.
     #[arg(long)]
     redo: bool,
+    /// Undo the last command that moved, made or deleted this branch, instead of the current one.
+    #[arg(long, value_name = "BRANCH")]
+    branch: Option<String>,
 }
 
 /// How many refs are listed for people; `--json` lists all.
@@ -46,7 +50,14 @@ struct Move {
 
 pub(crate) async fn run(context: &mut Context<'_>, undo: Undo) -> Outcome<()> {
     let tract = context.open().await?;
-    let done = if undo.redo { tract.redo().await? } else { tract.undo().await? };
+    let branch = match undo.branch {
+        // Branches of older stores may have names that are refused now.
+        Some(name) => RefName::new(format!("heads/{name}")).map_err(tract::Error::from)?,
+        None => tract.branch().clone(),
+    };
+    let repo = tract.repo();
+    let done = if undo.redo { repo.redo(&branch).await } else { repo.undo(&branch).await };
+    let done = done.map_err(tract::Error::from)?;
     if context.out.is_json() {
         let moves = done.moves.iter().map(|step| Move {
             name: step.name.as_str().to_owned(),

@@ -57,6 +57,8 @@ mod json_shapes;
 mod logging;
 // Output whose reader is gone, or whose disk is full.
 mod pipes;
+
+mod prune;
 // Databases of the Python original.
 mod python;
 // Tool turns, what waits to be decided, and why a message reads as it does.

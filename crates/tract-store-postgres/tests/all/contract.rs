@@ -5,8 +5,8 @@ use tract_testkit::{Capability, Suite};
 
 use crate::{server, support};
 
-/// Nothing is deleted there yet.
-const LACKS: [Capability; 2] = [Capability::CollectsGarbage, Capability::Erases];
+/// Nothing is erased there yet.
+const LACKS: [Capability; 1] = [Capability::Erases];
 
 fn plain(options: PostgresOptions) -> Option<Suite> {
     let url = server::shared()?;

@@ -1,0 +1,269 @@
+//! Listing what is stored, deleting what nothing needs, and giving the space back.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use tract_core::store::{
+    ListKind, ObjectListing, ObjectPage, SpaceRelease, Sweep, SweepAnswer, WritePosition,
+};
+use tract_core::{
+    BlobId, CommitId, DerivedKind, ObjectId, RepoName, StoreErrorKind, StoreResult, ToolsetId,
+};
+
+use crate::append;
+use crate::args::{Args, Raw};
+use crate::error::{damaged, new};
+use crate::link::{Connector, Scope, column, id_column};
+use crate::schema::{SWEPT_CUT, SWEPT_WHOLE, name_key};
+use crate::{stats, tools};
+
+const OP: &str = "sweep";
+/// How long a sweep waits for writers that are under way, and how long others wait behind it:
+/// milliseconds. Then it pauses, and waits again.
+const LOCK_MS: i32 = 40;
+/// The first pause between two waits, and the longest.
+const PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+
+/// What a handle has swept and not given back.
+#[derive(Debug, Default)]
+pub(crate) struct SweptSpace {
+    /// Whether writes that functions of an earlier edition began have ended.
+    is_settled: bool,
+    /// About how many bytes of rows were deleted.
+    bytes: u64,
+    /// The partitions; `None` where one is not known.
+    cuts: BTreeSet<Option<u16>>,
+}
+
+fn swept(link: &Connector) -> MutexGuard<'_, SweptSpace> {
+    let swept: &Mutex<SweptSpace> = &link.swept;
+    swept.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn lock_ms(link: &Connector) -> i32 {
+    link.lock_ms().min(LOCK_MS)
+}
+
+/// Lists objects in the order of their ids. A page starts at the first eight bytes of an id, so it
+/// ends after all ids that begin alike.
+pub(crate) async fn list(
+    link: &Connector,
+    repo: &RepoName,
+    listing: &ObjectListing,
+) -> StoreResult<ObjectPage> {
+    const OP: &str = "list_objects";
+    let Some(number) = link.repo(OP, repo).await? else { return Ok(ObjectPage::default()) };
+    let (table, content) = match listing.kind {
+        ListKind::Commits => ("commits", "rec"),
+        ListKind::Toolsets => ("toolsets", "data"),
+        ListKind::Blobs => ("blobs", "data"),
+    };
+    let limit = i64::try_from(listing.limit.max(1)).unwrap_or(i64::MAX);
+    // The length of a content is known without reading it.
+    let sql = format!(
+        "WITH page AS MATERIALIZED (SELECT hash, octet_length({content}) AS size \
+         FROM {{s}}.{table} WHERE repo = $1 AND hash >= $2 ORDER BY hash LIMIT $3), \
+         last AS MATERIALIZED (SELECT hash FROM page ORDER BY hash DESC LIMIT 1) \
+         SELECT hash, size FROM page UNION ALL \
+         SELECT hash, octet_length({content}) FROM {{s}}.{table} \
+         WHERE repo = $1 AND hash > (SELECT hash FROM last) \
+         AND hash <= (SELECT substring(hash FOR 8) || decode(repeat('ff', 24), 'hex') FROM last)"
+    );
+    let args = Args::new().int(number).id(&listing.after.to_be_bytes()).int(limit);
+    let rows = link.read(OP, repo, &sql, args).await?;
+    let mut page = ObjectPage::default();
+    let mut last = 0;
+    for row in &rows {
+        let id = id_column(OP, row, 0)?;
+        let size = u64::from(column::<i32>(OP, row, 1)?.unsigned_abs());
+        let (first, _) = id.split_first_chunk::<8>().expect("an id has 32 bytes");
+        last = last.max(u64::from_be_bytes(*first));
+        let object = match listing.kind {
+            ListKind::Commits => ObjectId::Commit(CommitId::from_bytes(id)),
+            ListKind::Toolsets => ObjectId::Toolset(ToolsetId::from_bytes(id)),
+            ListKind::Blobs => ObjectId::Blob(BlobId::from_bytes(id)),
+        };
+        page.objects.push((object, size));
+    }
+    let is_full = rows.len() >= listing.limit.max(1);
+    page.next = if is_full { last.checked_add(1) } else { None };
+    Ok(page)
+}
+
+/// Runs a function of this edition that waits for writers, for short times until it is their turn.
+async fn between_writers(
+    link: &Connector,
+    op: &'static str,
+    writes: bool,
+    sql: &str,
+    args: &Args,
+) -> StoreResult<Vec<Row>> {
+    let end = Instant::now() + link.options.statement_timeout;
+    let mut pause = PAUSE;
+    loop {
+        match link.query(op, &Scope::Own, sql, args, writes).await {
+            Err(error) if error.kind == StoreErrorKind::Busy && Instant::now() < end => {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+            answer => return answer,
+        }
+    }
+}
+
+/// Refuses where other functions than those of this build write.
+fn check_functions(link: &Connector, op: &'static str) -> StoreResult<()> {
+    if link.has_appends() {
+        return Ok(());
+    }
+    let message = "the store has functions of an earlier version, which do not wait for a sweep: open \
+                   it once with this version as the role that owns its tables";
+    Err(new(StoreErrorKind::Unsupported, op, message))
+}
+
+/// Reads how far writes have come, when none is under way.
+pub(crate) async fn position(link: &Connector, repo: &RepoName) -> StoreResult<WritePosition> {
+    const OP: &str = "write_position";
+    check_functions(link, OP)?;
+    if !swept(link).is_settled {
+        let args = Args::new().with(lock_ms(link), Type::INT4);
+        let sql = link.sql("SELECT {s}.settle($1)");
+        match between_writers(link, OP, false, &sql, &args).await {
+            Ok(_) => swept(link).is_settled = true,
+            // A role that may not lock may not sweep either.
+            Err(error) if error.kind == StoreErrorKind::ReadOnly => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let args = Args::new().text(repo.as_str()).with(lock_ms(link), Type::INT4);
+    let sql = link.sql("SELECT log, unlogged FROM {s}.write_position($1, $2)");
+    let rows = between_writers(link, OP, false, &sql, &args).await?;
+    let row = rows.first().ok_or_else(|| damaged(OP, "expected a position, found none"))?;
+    read_position(OP, row, 0)
+}
+
+fn read_position(op: &'static str, row: &Row, first: usize) -> StoreResult<WritePosition> {
+    let log = column::<i64>(op, row, first)?.unsigned_abs();
+    let unlogged = column::<i64>(op, row, first + 1)?.unsigned_abs();
+    Ok(WritePosition { log, unlogged })
+}
+
+/// Deletes objects if nothing was written since the sweep's position.
+pub(crate) async fn sweep(
+    link: &Connector,
+    repo: &RepoName,
+    sweep: &Sweep,
+) -> StoreResult<SweepAnswer> {
+    check_functions(link, OP)?;
+    let [mut commits, mut blobs, mut toolsets, mut indexed]: [Vec<Raw>; 4] = Default::default();
+    for object in &sweep.objects {
+        let list = match object {
+            ObjectId::Commit(_) => &mut commits,
+            ObjectId::Blob(_) => &mut blobs,
+            ObjectId::Toolset(_) => &mut toolsets,
+            ObjectId::Tool(_) => &mut indexed,
+        };
+        list.push(Raw::id(object.as_bytes()));
+    }
+    let kinds: Vec<i16> = DerivedKind::ALL.iter().map(|kind| i16::from(kind.number())).collect();
+    let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    let rows = &sweep.tools;
+    let args = Args::new()
+        .text(repo.as_str())
+        .with(lock_ms(link), Type::INT4)
+        .with(link.options.unsafe_lose_on_power_loss, Type::BOOL)
+        .int(number(sweep.position.log))
+        .int(number(sweep.position.unlogged))
+        .with(kinds, Type::INT2_ARRAY)
+        .raws(commits)
+        .raws(blobs)
+        .raws(toolsets)
+        .raws(indexed)
+        .ids(rows.iter().map(|row| *row.id.as_bytes()))
+        .ids(rows.iter().map(|row| *row.schema.as_bytes()))
+        .with(rows.iter().map(|row| name_key(&row.name)).collect::<Vec<_>>(), Type::INT8_ARRAY)
+        .raws(rows.iter().map(|row| Raw::from(tools::encode(row))).collect());
+    let parameters: Vec<String> = (1..=14).map(|n| format!("${n}")).collect();
+    let sql = format!(
+        "SELECT done, log, unlogged, freed, place FROM {{s}}.sweep({})",
+        parameters.join(", ")
+    );
+    // Sent twice, it deletes what is gone already, or finds that others wrote since.
+    let rows = between_writers(link, OP, true, &link.sql(&sql), &args).await?;
+    let row = rows.first().ok_or_else(|| damaged(OP, "expected an answer, found none"))?;
+    if !column::<bool>(OP, row, 0)? {
+        return Ok(SweepAnswer::Moved(read_position(OP, row, 1)?));
+    }
+    let freed = column::<i64>(OP, row, 3)?.unsigned_abs();
+    let place = column::<Option<&str>>(OP, row, 4)?;
+    let mut swept = swept(link);
+    swept.bytes += freed;
+    swept.cuts.insert(place.and_then(append::partition));
+    Ok(SweepAnswer::Done)
+}
+
+/// Runs `VACUUM` on what was swept, where this role may, and says what it leaves to be done.
+pub(crate) async fn release_space(link: &Connector) -> StoreResult<SpaceRelease> {
+    const OP: &str = "release_space";
+    let before = stats::disk_bytes(link, OP).await?;
+    let (bytes, cuts) = {
+        let mut swept = swept(link);
+        (std::mem::take(&mut swept.bytes), std::mem::take(&mut swept.cuts))
+    };
+    if cuts.is_empty() {
+        return Ok(SpaceRelease::new(before, before, None));
+    }
+    let whole = SWEPT_WHOLE.iter().map(|table| format!("\"{}\".{table}", link.schema));
+    let tables: Vec<String> = cuts
+        .iter()
+        .flat_map(|cut| {
+            let cut = cut.map(|cut| format!("_{cut}")).unwrap_or_default();
+            SWEPT_CUT.iter().map(move |table| format!("\"{}\".{table}{cut}", link.schema))
+        })
+        .chain(whole)
+        .collect();
+    let all = tables.join(", ");
+    let deleted = format!("about {bytes} bytes of rows are deleted");
+    let sql = link.sql(
+        "SELECT pg_has_role(relowner, 'USAGE') FROM pg_catalog.pg_class \
+         WHERE oid = '{s}.commits'::regclass",
+    );
+    let rows = link.query(OP, &Scope::Own, &sql, &Args::new(), false).await?;
+    let owns = rows.first().map(|row| column::<bool>(OP, row, 0)).transpose()?;
+    if owns != Some(true) {
+        let note = format!(
+            "{deleted}; PostgreSQL reuses their space after `VACUUM {all}`, which the role that owns \
+             the tables runs, or autovacuum"
+        );
+        return Ok(SpaceRelease::new(before, before, Some(note)));
+    }
+    for table in &tables {
+        // Where autovacuum is at a table already, it does the same.
+        let sql = format!("VACUUM (SKIP_LOCKED) {table}");
+        match link.once(OP, &Scope::Own, &sql, &Args::new(), None).await {
+            Ok(_) => {}
+            Err(failed) => {
+                let error = failed.into_error();
+                let note = format!(
+                    "{deleted}; `VACUUM {table}` ended early ({}): run `VACUUM {all}`",
+                    error.message
+                );
+                let after = stats::disk_bytes(link, OP).await?;
+                return Ok(SpaceRelease::new(before, after, Some(note)));
+            }
+        }
+    }
+    let after = stats::disk_bytes(link, OP).await?;
+    let given = before.saturating_sub(after);
+    let note = (given < bytes).then(|| {
+        format!(
+            "{deleted}, and VACUUM gave {given} bytes to the file system; the rest holds new rows. \
+             `VACUUM FULL {all}` gives that back too, and locks the tables while it runs"
+        )
+    });
+    Ok(SpaceRelease::new(before, after, note))
+}
