@@ -33,6 +33,7 @@ mod received;
 mod reply;
 mod repo;
 mod revision;
+mod search;
 mod spare;
 mod stats;
 mod summarize;
@@ -79,6 +80,9 @@ pub use crate::rebase::{Rebase, RebaseStep, Rebased};
 pub use crate::reply::{broken_off, generation_config, reply_draft};
 pub use crate::repo::{Repo, RepoOptions};
 pub use crate::revision::Marks;
+pub use crate::search::{
+    SearchHit, SearchOptions, SearchProgress, SearchReport, SearchSnippet, forget_search_index, search,
+};
 pub use crate::stats::{Stats, stats};
 pub use crate::summarize::{
     CompressToolCalls, CompressedToolCalls, SummarizeRange, SummarizedRange,
