@@ -94,6 +94,8 @@ pub(crate) enum Command {
     Show(verb::show::Show),
     /// Search messages, tool calls, results and definitions.
     Grep(verb::grep::Grep),
+    /// Find messages by words, the best first.
+    Search(verb::search::Search),
     /// Show who made each message of a context what it is.
     Blame(verb::blame::Blame),
     /// Show what summaries hid that nothing says again.
@@ -204,6 +206,7 @@ impl Command {
             | Self::Show(_)
             | Self::Diff(_)
             | Self::Grep(_)
+            | Self::Search(_)
             | Self::Blame(_)
             | Self::Lost(_)
             | Self::Expand(_)

@@ -14,7 +14,7 @@ const GROUPS: [(&str, &[&str]); 10] = [
     ("Change", &["edit", "annotate", "compress", "revert", "merge", "undo"]),
     ("History", &["cherry-pick", "rebase", "drop", "insert", "reset", "gc"]),
     ("Look", &["log", "cat", "show", "expand", "diff", "stats"]),
-    ("Search", &["grep", "blame", "lost"]),
+    ("Search", &["search", "grep", "blame", "lost"]),
     ("Compile", &["compile", "why-miss", "compress-tool-calls", "summarization"]),
     ("Tools", &["tools", "mcp", "select", "hydrate", "turns"]),
     ("Agents", &["chat", "generate", "run", "replay", "pending"]),

@@ -81,7 +81,8 @@ pub use crate::reply::{broken_off, generation_config, reply_draft};
 pub use crate::repo::{Repo, RepoOptions};
 pub use crate::revision::Marks;
 pub use crate::search::{
-    SearchHit, SearchOptions, SearchProgress, SearchReport, SearchSnippet, forget_search_index, search,
+    SearchHit, SearchOptions, SearchProgress, SearchReport, SearchSnippet, forget_search_index,
+    search,
 };
 pub use crate::stats::{Stats, stats};
 pub use crate::summarize::{

@@ -305,11 +305,8 @@ async fn ranked(
         kinds: options.kinds.clone(),
         hours: [options.since.and_then(hour_of), options.until.and_then(hour_of)],
     };
-    let mut report = SearchReport {
-        added: index.added,
-        entries_read: ranking.read,
-        ..SearchReport::default()
-    };
+    let mut report =
+        SearchReport { added: index.added, entries_read: ranking.read, ..SearchReport::default() };
     let mut contents: HashSet<BlobId> = HashSet::new();
     let mut done = 0;
     // Equal contents and what a filter leaves out are known only when messages are read.

@@ -106,7 +106,8 @@ impl<'a> Index<'a> {
             self.add_run(walked, changes).await?;
             heads.pop();
         }
-        let is_much = self.builder.len() as usize >= self.options.store_after || self.builder.is_full();
+        let is_much =
+            self.builder.len() as usize >= self.options.store_after || self.builder.is_full();
         self.finish_segment(is_much).await?;
         if is_much && self.writable {
             self.writable = store::merge(self).await?;
@@ -158,9 +159,8 @@ impl<'a> Index<'a> {
             return;
         }
         // Two processes may have indexed the same commits in different segments: they count once.
-        let fits = |segment: &Segment| {
-            segment.marks.iter().all(|(_, id)| !self.marks.contains_key(id))
-        };
+        let fits =
+            |segment: &Segment| segment.marks.iter().all(|(_, id)| !self.marks.contains_key(id));
         let segment = Segment::decode(at, number, body).filter(fits);
         let place = segment.is_some().then_some(self.segments.len() as u32);
         self.described.insert(at, place);
@@ -247,9 +247,7 @@ impl<'a> Index<'a> {
             Some(Place { segment: BUILDING, position }) => Ref::Here(position),
             Some(Place { segment, position }) => {
                 let mark = self.segment(segment).and_then(|segment| segment.mark_to(position));
-                mark.map_or(Ref::Elsewhere(commit, 0), |(at, id)| {
-                    Ref::Elsewhere(id, position - at)
-                })
+                mark.map_or(Ref::Elsewhere(commit, 0), |(at, id)| Ref::Elsewhere(id, position - at))
             }
             None => Ref::Elsewhere(commit, 0),
         }
@@ -266,7 +264,8 @@ impl<'a> Index<'a> {
             if commits.len() >= most {
                 return Ok(Walked { commits, reached: None, next: Some(from) });
             }
-            let limit = PAGE.min(most - commits.len()).min(if commits.is_empty() { 300 } else { PAGE });
+            let limit =
+                PAGE.min(most - commits.len()).min(if commits.is_empty() { 300 } else { PAGE });
             let stop_at = Some(DerivedKind::SearchMark);
             let walk = Walk { limit, stop_at, ..Walk::from(from) };
             let page = self.repo.store().walk(self.repo.name(), walk).await;
@@ -305,13 +304,19 @@ impl<'a> Index<'a> {
     /// come commits whose ids are not kept.
     async fn reached(&mut self, mut commits: Vec<Commit>, at: Place) -> Result<Walked> {
         let mut reached = at;
-        if at.segment != BUILDING && !commits.is_empty() {
-            for (id, place) in self.commits_after(at).await? {
+        // Mostly one block; more of them where rows of marks were lost.
+        while reached.segment != BUILDING && !commits.is_empty() {
+            let block = self.commits_after(reached).await?;
+            let whole = block.last().map(|(_, place)| *place);
+            for (id, place) in block {
                 if commits.last().is_none_or(|commit| commit.id() != id) {
                     break;
                 }
                 commits.pop();
                 reached = place;
+            }
+            if whole != Some(reached) {
+                break;
             }
         }
         Ok(Walked { commits, reached: Some(reached), next: None })

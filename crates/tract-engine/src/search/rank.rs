@@ -177,7 +177,8 @@ impl Ranking {
                 let places = std::iter::once(position).chain(others.iter().map(|(at, _)| *at));
                 let hours = places.filter_map(|position| {
                     let hour = segment.hours.get(position as usize).copied().flatten();
-                    let is_in = searched.contains(position) && filter.takes(segment, position, hour);
+                    let is_in =
+                        searched.contains(position) && filter.takes(segment, position, hour);
                     is_in.then_some((hour, position))
                 });
                 let Some((hour, position)) = hours.max() else { continue };

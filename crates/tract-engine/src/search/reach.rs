@@ -150,7 +150,8 @@ impl Reach {
         while let Some(place) = at {
             let segment = index.segment(place.segment);
             let number = segment.and_then(|segment| segment.run_of(place.position));
-            let run = segment.zip(number).and_then(|(s, number)| Some((number, s.runs.get(number)?)));
+            let run =
+                segment.zip(number).and_then(|(s, number)| Some((number, s.runs.get(number)?)));
             let Some((number, run)) = run else {
                 let what = "a segment of the search index has no such position".to_owned();
                 return Err(Error::Damaged { object: None, what });
@@ -228,7 +229,11 @@ impl Reach {
     }
 
     /// Finds the rows that are shown. Returns commits that have to be indexed first.
-    async fn find_shown(&mut self, index: &mut Index<'_>, order: &[usize]) -> Result<Vec<CommitId>> {
+    async fn find_shown(
+        &mut self,
+        index: &mut Index<'_>,
+        order: &[usize],
+    ) -> Result<Vec<CommitId>> {
         for run in &self.runs {
             let Some(segment) = index.segment(run.segment) else { continue };
             let Some(shown) = self.shown.get_mut(run.segment as usize) else { continue };
@@ -278,7 +283,9 @@ impl Reach {
                             }
                         };
                         match event.effect {
-                            Effect::Add { shown, .. } => RowChange::Add { version: to, mark: shown },
+                            Effect::Add { shown, .. } => {
+                                RowChange::Add { version: to, mark: shown }
+                            }
                             _ => RowChange::Version(to),
                         }
                     }
@@ -380,7 +387,11 @@ impl Reach {
     pub(super) fn heads(&self, index: &Index<'_>, place: Place) -> Vec<usize> {
         let ranges = match self.spoken.get(&place) {
             Some(ranges) => ranges.clone(),
-            None if self.shown.get(place.segment as usize).is_some_and(|shown| shown.contains(place.position)) => {
+            None if self
+                .shown
+                .get(place.segment as usize)
+                .is_some_and(|shown| shown.contains(place.position)) =>
+            {
                 vec![self.heads_to(index, place)]
             }
             None => Vec::new(),

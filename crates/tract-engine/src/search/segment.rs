@@ -58,12 +58,26 @@ impl Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     /// Adds the row: the version, and what its mark says of being shown.
-    Add { slot: Ref, version: Ref, shown: Option<bool> },
-    Remove { slot: Ref },
-    Version { slot: Ref, to: Ref },
-    Mark { slot: Ref, shown: Option<bool> },
+    Add {
+        slot: Ref,
+        version: Ref,
+        shown: Option<bool>,
+    },
+    Remove {
+        slot: Ref,
+    },
+    Version {
+        slot: Ref,
+        to: Ref,
+    },
+    Mark {
+        slot: Ref,
+        shown: Option<bool>,
+    },
     /// Has another parent, or reverts a commit that is perhaps elsewhere.
-    Leads { to: Ref },
+    Leads {
+        to: Ref,
+    },
 }
 
 /// An effect and the position of its commit.
@@ -130,7 +144,10 @@ pub(super) struct TermsRow {
 /// Where the words of a segment are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Terms {
-    Stored { rows: Vec<TermsRow>, bytes: u64 },
+    Stored {
+        rows: Vec<TermsRow>,
+        bytes: u64,
+    },
     /// Sorted.
     Memory(Vec<(String, Vec<u8>)>),
 }
@@ -320,7 +337,17 @@ impl Segment {
         let terms = Terms::Stored { rows, bytes };
         let at = Some(at);
         fits.then_some(Self {
-            number, at, runs, marks, events, copies, kinds, classes, lengths, hours, terms,
+            number,
+            at,
+            runs,
+            marks,
+            events,
+            copies,
+            kinds,
+            classes,
+            lengths,
+            hours,
+            terms,
         })
     }
 }
@@ -348,7 +375,9 @@ fn put_effect(out: &mut Vec<u8>, event: &Event) {
         refs.iter().for_each(|named| put_ref(out, event.position, *named));
     };
     match event.effect {
-        Effect::Add { slot, version, shown } => refs(tag::ADD | shown_bits(shown), &[slot, version]),
+        Effect::Add { slot, version, shown } => {
+            refs(tag::ADD | shown_bits(shown), &[slot, version])
+        }
         Effect::Remove { slot } => refs(tag::REMOVE, &[slot]),
         Effect::Version { slot, to } => refs(tag::VERSION, &[slot, to]),
         Effect::Mark { slot, shown } => refs(tag::MARK | shown_bits(shown), &[slot]),

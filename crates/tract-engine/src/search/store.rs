@@ -9,7 +9,9 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use tract_compile::IdSet;
-use tract_core::{Batch, BatchId, CommitId, DerivedKind, DerivedRow, LogNote, OperationId, ObjectId};
+use tract_core::{
+    Batch, BatchId, CommitId, DerivedKind, DerivedRow, LogNote, ObjectId, OperationId,
+};
 
 use super::index::Index;
 use super::segment::{Effect, Event, Place, Ref, Run, Segment, Terms, TermsRow};
@@ -29,8 +31,8 @@ const JOINED: usize = 4;
 pub(super) async fn store(repo: &Repo, segment: Segment) -> Result<(Segment, bool)> {
     let Terms::Memory(terms) = &segment.terms else { return Ok((segment, true)) };
     let bytes = terms.iter().map(|(word, list)| word.len() + list.len()).sum::<usize>() as u64;
-    let keys = keys(&segment, &IdSet::default());
-    let mut writer = Writer::new(repo, &segment, keys, bytes, IdSet::default());
+    let none = IdSet::default();
+    let mut writer = Writer::new(repo, &segment, bytes, &none, none.clone());
     for (word, list) in terms {
         if writer.add(word, list).await.is_err() {
             return Ok((segment, false));
@@ -73,23 +75,27 @@ struct Writer<'a> {
     pending_bytes: usize,
     rows: Vec<TermsRow>,
     bytes: u64,
+    /// Commits that are not stored any more.
+    gone: IdSet<CommitId>,
 }
 
 impl<'a> Writer<'a> {
-    /// `taken` are commits with which rows of words are kept that others read meanwhile.
+    /// `taken` are commits with which rows of words are kept that others read meanwhile, and
+    /// `gone` those that are not stored any more.
     fn new(
         repo: &'a Repo,
         segment: &Segment,
-        mut keys: Vec<CommitId>,
         bytes: u64,
-        taken: IdSet<CommitId>,
+        taken: &IdSet<CommitId>,
+        gone: IdSet<CommitId>,
     ) -> Self {
-        // With so many rows as are needed there is one for each; else they are larger.
-        let wanted = 2 + bytes as usize / ROW_BYTES;
-        let early = keys.len() >= 2 * wanted;
-        if !early {
-            keys = self::keys(segment, &IdSet::default());
-            keys.sort_by_key(|id| taken.contains(id));
+        let mut keys = keys(segment, &gone);
+        let free = keys.iter().filter(|id| !taken.contains(*id)).count();
+        // With fewer commits than rows of the usual size, rows are larger, and written at once.
+        let early = free >= 2 * (2 + bytes as usize / ROW_BYTES);
+        match early {
+            true => keys.retain(|id| !taken.contains(id)),
+            false => keys.sort_by_key(|id| taken.contains(id)),
         }
         let row_bytes = ROW_BYTES.max(2 * bytes as usize / keys.len().max(1));
         Self {
@@ -105,6 +111,7 @@ impl<'a> Writer<'a> {
             pending_bytes: 0,
             rows: Vec::new(),
             bytes: 0,
+            gone,
         }
     }
 
@@ -137,7 +144,11 @@ impl<'a> Writer<'a> {
         self.rows.push(TermsRow { at, first: std::mem::take(&mut self.first) });
         let bytes = frame(Frame::Terms, at, self.number, &row);
         self.pending_bytes += bytes.len();
-        self.pending.push(DerivedRow { kind: DerivedKind::SearchTerms, commit: at, bytes: bytes.into() });
+        self.pending.push(DerivedRow {
+            kind: DerivedKind::SearchTerms,
+            commit: at,
+            bytes: bytes.into(),
+        });
         if self.early && self.pending_bytes >= BATCH_BYTES {
             self.pending_bytes = 0;
             write(self.repo, std::mem::take(&mut self.pending)).await?;
@@ -148,18 +159,24 @@ impl<'a> Writer<'a> {
     /// Writes the description and the marks, and empties rows of segments that this one replaces.
     async fn finish(mut self, mut segment: Segment, replaced: &[&Segment]) -> Result<Segment> {
         self.end_row().await?;
-        let Some((_, at)) = segment.marks.first().copied() else { return Err(unusable()) };
+        let gone = self.gone;
+        let mut marks = segment.marks.iter().map(|(_, id)| *id).filter(|id| !gone.contains(id));
+        let Some(at) = marks.next() else { return Err(unusable()) };
         segment.number = self.number;
         segment.at = Some(at);
         let used: IdSet<CommitId> = self.rows.iter().map(|row| row.at).collect();
         segment.terms = Terms::Stored { rows: self.rows, bytes: self.bytes };
         let mut rows = self.pending;
-        for (_, id) in &segment.marks {
+        for (_, id) in segment.marks.iter().filter(|(_, id)| !gone.contains(id)) {
             let bytes = match *id == at {
                 true => frame(Frame::Segment, at, self.number, &segment.encode()),
                 false => frame(Frame::Mark, *id, self.number, at.as_bytes()),
             };
-            rows.push(DerivedRow { kind: DerivedKind::SearchMark, commit: *id, bytes: bytes.into() });
+            rows.push(DerivedRow {
+                kind: DerivedKind::SearchMark,
+                commit: *id,
+                bytes: bytes.into(),
+            });
         }
         write(self.repo, rows).await?;
         for old in replaced {
@@ -269,7 +286,13 @@ async fn merge_segments(index: &mut Index<'_>, places: &[usize]) -> Result<Optio
         }
     }
     let repo = index.repo;
-    let mut writer = Writer::new(repo, &segment, keys(&segment, &taken), bytes, taken);
+    let mut gone = IdSet::default();
+    for marks in segment.marks.chunks(1024) {
+        let ids: Vec<CommitId> = marks.iter().map(|(_, id)| *id).collect();
+        let known = repo.store().commits(repo.name(), &ids).await?;
+        gone.extend(ids.into_iter().zip(known).filter(|(_, known)| known.is_none()).map(|(id, _)| id));
+    }
+    let mut writer = Writer::new(repo, &segment, bytes, &taken, gone);
     let mut offset = 0;
     let mut words = Vec::new();
     for input in &inputs {
@@ -295,7 +318,11 @@ async fn merge_segments(index: &mut Index<'_>, places: &[usize]) -> Result<Optio
 }
 
 /// Puts the descriptions of segments together, one after the other.
-async fn join(index: &mut Index<'_>, joined: &[u32], inputs: &[Segment]) -> Result<Option<Segment>> {
+async fn join(
+    index: &mut Index<'_>,
+    joined: &[u32],
+    inputs: &[Segment],
+) -> Result<Option<Segment>> {
     let mut offsets: HashMap<u32, u32> = HashMap::new();
     let mut offset: u32 = 0;
     for (number, input) in joined.iter().zip(inputs) {

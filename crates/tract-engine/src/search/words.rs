@@ -172,7 +172,10 @@ mod tests {
         assert_eq!(all("parseJSONValue x"), ["parse", "json", "value", "parsejsonvalue", "x"]);
         assert_eq!(all("__init__ _ HTTP"), ["init", "http"]);
         assert_eq!(all("Straße ÉCOLE наШ"), ["straße", "école", "на", "ш", "наш"]);
-        assert_eq!(all("用户登录 x 中 テスト"), ["用户", "户登", "登录", "x", "中", "テス", "スト"]);
+        assert_eq!(
+            all("用户登录 x 中 テスト"),
+            ["用户", "户登", "登录", "x", "中", "テス", "スト"]
+        );
         assert_eq!(all(&"a".repeat(101)), [""; 0]);
     }
 
