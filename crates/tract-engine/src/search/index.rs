@@ -236,7 +236,8 @@ impl<'a> Index<'a> {
             Ref::Here(position) => Ok(Some(Place { segment, position })),
             Ref::Elsewhere(mark, after) => {
                 let place = self.place(mark).await?;
-                Ok(place.map(|place| Place { position: place.position + after, ..place }))
+                let at = |place: Place| place.position.saturating_add(after);
+                Ok(place.map(|place| Place { position: at(place), ..place }))
             }
         }
     }

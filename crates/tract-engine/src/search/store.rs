@@ -290,7 +290,9 @@ async fn merge_segments(index: &mut Index<'_>, places: &[usize]) -> Result<Optio
     for marks in segment.marks.chunks(1024) {
         let ids: Vec<CommitId> = marks.iter().map(|(_, id)| *id).collect();
         let known = repo.store().commits(repo.name(), &ids).await?;
-        gone.extend(ids.into_iter().zip(known).filter(|(_, known)| known.is_none()).map(|(id, _)| id));
+        gone.extend(
+            ids.into_iter().zip(known).filter(|(_, known)| known.is_none()).map(|(id, _)| id),
+        );
     }
     let mut writer = Writer::new(repo, &segment, bytes, &taken, gone);
     let mut offset = 0;

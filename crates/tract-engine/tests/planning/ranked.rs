@@ -91,7 +91,8 @@ fn scan(ranked: &Ranked<'_>, heads: &[CommitId], hidden: bool) -> BTreeMap<BlobI
         }
     }
     let has = |word: &String| searched.iter().filter(|c| of(c).contains(word)).count() as f64;
-    let query: Vec<(String, f64)> = query.into_iter().map(|word| (word.clone(), has(&word))).collect();
+    let query: Vec<(String, f64)> =
+        query.into_iter().map(|word| (word.clone(), has(&word))).collect();
     let mut scores: BTreeMap<BlobId, f64> = BTreeMap::new();
     for message in &searched {
         let text = of(message);
@@ -262,15 +263,18 @@ fn put_rows(repo: &Repo, rows: Vec<DerivedRow>) {
     let note = LogNote { operation, what, who, why: None, undoes: None, at: 0 };
     let mut batch = Batch::new(id, note);
     batch.derived = rows;
-    assert_eq!(block_on(repo.store().apply(repo.name(), batch)).unwrap(), tract_core::Applied::Done);
+    assert_eq!(
+        block_on(repo.store().apply(repo.name(), batch)).unwrap(),
+        tract_core::Applied::Done
+    );
 }
 
 #[test]
 fn damaged_cut_and_lost_rows_are_built_again() {
     let desk = Desk::new();
-    append(&desk.repo, &desk.branch, 0, 600);
+    append(&desk.repo, &desk.branch, 0, 300);
     desk.fork("side", desk.head().unwrap());
-    append(&desk.repo, &RefName::branch("side").unwrap(), 900, 150);
+    append(&desk.repo, &RefName::branch("side").unwrap(), 900, 40);
     let repo = &desk.repo;
     let heads = [desk.head().unwrap(), head(repo, "side")];
     let walked = block_on(repo.store().walk_all(repo.name(), heads[1])).unwrap();
@@ -323,7 +327,11 @@ fn a_deleted_branch_is_forgotten_and_the_rest_is_found() {
     // Segments with deleted commits are joined all the same.
     for round in 0..6 {
         append(repo, &desk.branch, 2000 + round * 10, 10);
-        check_ranked(&Ranked { repo, store_after: 1, query: QUERY }, &[desk.head().unwrap()], false);
+        check_ranked(
+            &Ranked { repo, store_after: 1, query: QUERY },
+            &[desk.head().unwrap()],
+            false,
+        );
     }
 }
 
@@ -385,7 +393,11 @@ fn filters_and_other_scripts() {
     let desk = Desk::new();
     desk.user("Привет, мир! Straße");
     desk.clock.advance(Duration::from_secs(7200));
-    let call = desk.go(Draft::assistant("用户登录失败").call("c1", "bash", r#"{"command":"parseJson a_b"}"#));
+    let call = desk.go(Draft::assistant("用户登录失败").call(
+        "c1",
+        "bash",
+        r#"{"command":"parseJson a_b"}"#,
+    ));
     desk.result("c1", "Straße 42 not found");
     desk.user("Straße");
     let head = desk.head().unwrap();
@@ -406,4 +418,51 @@ fn filters_and_other_scripts() {
     assert_eq!(found("straße", all().until(at - 1)), ["Привет, мир! Straße"]);
     assert_eq!(found("straße", all().limit(0)).len(), 0);
     assert_eq!(found("… !", all()).len(), 0);
+}
+
+/// The words of the documentation, in their order.
+fn natural_words() -> Vec<String> {
+    let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let mut files: Vec<_> =
+        std::fs::read_dir(docs).unwrap().map(|file| file.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "md"));
+    files.sort();
+    let texts = files.iter().map(|file| std::fs::read_to_string(file).unwrap());
+    texts.flat_map(|text| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+#[test]
+fn the_index_takes_less_than_15_percent_of_the_store() {
+    let scratch = tempfile::tempdir().unwrap();
+    let options = SqliteOptions::new().create(true);
+    let store = tract_store_sqlite::open(&scratch.path().join("one.db"), &options).unwrap();
+    let repo = Repo::new(Arc::new(store), RepoOptions::new());
+    let words = natural_words();
+    assert!(words.len() > 10_000, "{} words", words.len());
+    let text = |n: usize| {
+        let mut state = (n as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mut text = format!("m{n}");
+        while text.len() < 500 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let from = (state % words.len() as u64) as usize;
+            text.push(' ');
+            text.push_str(&words[from..(from + 8).min(words.len())].join(" "));
+        }
+        text
+    };
+    let main = RefName::branch("main").unwrap();
+    for page in 0..20 {
+        let drafts = (page * 500..(page + 1) * 500).map(|n| Draft::user(text(n)));
+        block_on(repo.append_all(&main, drafts)).unwrap();
+    }
+    let stats = || block_on(repo.store().stats(repo.name())).unwrap();
+    let before = stats();
+    let report = ask(&repo, &[head(&repo, "main")], "m777", SearchOptions::new());
+    assert_eq!((report.matching, report.added), (1, 10_000));
+    let index = stats().derived_bytes - before.derived_bytes;
+    let share = index as f64 / before.disk_bytes as f64;
+    eprintln!("index {index} B of {} B: {:.1} %", before.disk_bytes, share * 100.0);
+    assert!(share < 0.15, "{index} of {} bytes", before.disk_bytes);
 }
