@@ -16,6 +16,7 @@ mod messages;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod revert;
+mod search;
 mod select;
 mod sessions;
 mod size;
@@ -56,6 +57,7 @@ const ASKED: &[(&str, Section)] = &[
     ("group", stores::group),
     ("walk", stores::walk),
     ("million", stores::million),
+    ("search", search::run),
 ];
 
 fn main() {

@@ -94,6 +94,8 @@ pub(crate) enum Command {
     Show(verb::show::Show),
     /// Search messages, tool calls, results and definitions.
     Grep(verb::grep::Grep),
+    /// Find messages by words, the best first.
+    Search(verb::search::Search),
     /// Show which commits shaped each message of a context.
     Blame(verb::blame::Blame),
     /// Show details that summaries left out.
@@ -210,6 +212,7 @@ impl Command {
             | Self::Show(_)
             | Self::Diff(_)
             | Self::Grep(_)
+            | Self::Search(_)
             | Self::Blame(_)
             | Self::Lost(_)
             | Self::Expand(_)

@@ -15,7 +15,7 @@ const GROUPS: [(&str, &[&str]); 11] = [
     ("History", &["cherry-pick", "rebase", "drop", "insert", "reset"]),
     ("Clean up", &["prune", "gc", "erase", "redact"]),
     ("Look", &["log", "cat", "show", "expand", "diff", "stats"]),
-    ("Search", &["grep", "blame", "lost"]),
+    ("Search", &["search", "grep", "blame", "lost"]),
     ("Compile", &["compile", "why-miss", "compress-tool-calls", "summarization"]),
     ("Tools", &["tools", "mcp", "select", "hydrate", "turns"]),
     ("Agents", &["chat", "generate", "run", "replay", "pending"]),

@@ -43,6 +43,7 @@ mod repos;
 pub(crate) mod revert;
 #[cfg(feature = "run")]
 pub(crate) mod run;
+pub(crate) mod search;
 pub(crate) mod select;
 mod server;
 pub(crate) mod show;
@@ -110,6 +111,7 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Cat(cat) => cat::run(context, cat).await,
         Command::Show(show) => show::run(context, show).await,
         Command::Grep(grep) => grep::run(context, grep).await,
+        Command::Search(search) => search::run(context, search).await,
         Command::Blame(blame) => blame::run(context, blame).await,
         Command::Lost(lost) => lost::run(context, lost).await,
         Command::Diff(diff) => diff::run(context, diff).await,

@@ -31,17 +31,23 @@ pub enum DerivedKind {
     Snapshot,
     /// The tool turn that a commit belongs to.
     Turn,
+    /// Which part of the search index a commit is in.
+    SearchMark,
+    /// Words of the search index, with the messages that say them.
+    SearchTerms,
 }
 
 impl DerivedKind {
     /// All sorts.
-    pub const ALL: [Self; 2] = [Self::Snapshot, Self::Turn];
+    pub const ALL: [Self; 4] = [Self::Snapshot, Self::Turn, Self::SearchMark, Self::SearchTerms];
 
     /// Returns the number that stores write.
     pub const fn number(self) -> u8 {
         match self {
             Self::Snapshot => 1,
             Self::Turn => 2,
+            Self::SearchMark => 3,
+            Self::SearchTerms => 4,
         }
     }
 }

@@ -13,10 +13,11 @@ use tract_compile::IdSet;
 use tract_core::store::BlobKey;
 use tract_core::{BlobId, Commit, CommitId, Kind, ObjectId, ToolSchema, parallel};
 
+pub(crate) use self::backward::{BackwardFold, RowChange};
 pub use self::pattern::{GrepPattern, GrepPatternBuilder};
 use self::source::{Candidate, Source};
 pub use self::stream::GrepStream;
-use self::text::SearchText;
+pub(crate) use self::text::{SearchText, of_message as message_texts};
 use crate::error::{Error, Result};
 use crate::log::describe;
 use crate::repo::Repo;

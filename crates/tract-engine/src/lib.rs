@@ -38,6 +38,7 @@ mod reply;
 mod repo;
 mod revision;
 mod schemas;
+mod search;
 mod spare;
 mod stats;
 mod summarize;
@@ -95,6 +96,10 @@ pub use crate::reply::{broken_off, generation_config, reply_draft};
 pub use crate::repo::{Repo, RepoOptions};
 pub use crate::revision::Marks;
 pub use crate::schemas::{IntoSchema, into_schemas};
+pub use crate::search::{
+    SearchHit, SearchOptions, SearchProgress, SearchReport, SearchSnippet, forget_search_index,
+    search,
+};
 pub use crate::stats::{Stats, stats};
 pub use crate::summarize::{
     CompressToolCalls, CompressedToolCalls, SummarizeRange, SummarizedRange,

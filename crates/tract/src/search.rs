@@ -1,7 +1,9 @@
 //! Reading histories: search, who made what, what summaries lost.
 
 use tract_core::{Commit, CommitId};
-use tract_engine::{BlameEntry, Grep, GrepOptions, GrepPattern, LostEntry};
+use tract_engine::{
+    BlameEntry, Grep, GrepOptions, GrepPattern, LostEntry, SearchOptions, SearchReport,
+};
 
 use crate::error::Result;
 use crate::handle::Tract;
@@ -34,6 +36,34 @@ impl Tract {
         options: GrepOptions,
     ) -> Result<Grep> {
         Ok(tract_engine::grep(self.repo(), heads, pattern, options).await?)
+    }
+
+    /// Finds the messages of contexts that fit some words best. An index of the words is kept in
+    /// the store and brought up to date on the way; it can be dropped at any time.
+    ///
+    /// ```
+    /// # tract::block_on(async {
+    /// use tract::engine::SearchOptions;
+    /// let tract = tract::open("memory:").await?;
+    /// let question = tract.user("Why does the login time out?").await?;
+    /// let answer = tract.assistant("The clock of the server is wrong.").await?;
+    /// let report = tract.search(&[answer.id()], "login timeout", &SearchOptions::new()).await?;
+    /// assert_eq!(report.hits.len(), 1);
+    /// assert_eq!(report.hits[0].commit, question.id());
+    /// assert_eq!(report.hits[0].snippet.text, "Why does the login time out?");
+    /// # Ok::<(), tract::Error>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// As [`tract_engine::search`].
+    pub async fn search(
+        &self,
+        heads: &[CommitId],
+        query: &str,
+        options: &SearchOptions,
+    ) -> Result<SearchReport> {
+        Ok(tract_engine::search(self.repo(), heads, query, options).await?)
     }
 
     /// Finds the commits that made each message of a context what it is.

@@ -157,7 +157,7 @@ async fn search_all(
             found += search(context, grep, &tract, (repo, &heads), pattern, bar).await?;
         }
     } else {
-        let heads = heads(tract, grep).await?;
+        let heads = heads(tract, grep.all, &grep.revisions).await?;
         searched.extend(heads.iter().map(|(name, _)| name.clone()));
         found += search(context, grep, tract, (None, &heads), pattern, bar).await?;
     }
@@ -202,19 +202,24 @@ async fn next_hits(search: &mut engine::Grep) -> Outcome<Option<Vec<GrepHit>>> {
 }
 
 /// Returns what to search, by name. A branch without commits has nothing to search.
-async fn heads(tract: &Tract, grep: &Grep) -> Outcome<Vec<(String, CommitId)>> {
-    if grep.all {
+pub(super) async fn heads(
+    tract: &Tract,
+    all: bool,
+    revisions: &[String],
+) -> Outcome<Vec<(String, CommitId)>> {
+    if all {
         return branches(tract).await;
     }
-    if grep.revisions.is_empty() {
+    if revisions.is_empty() {
         let head = tract.head().await?;
         return Ok(head.map(|head| (tract.branch_name().to_owned(), head)).into_iter().collect());
     }
-    let ids = crate::revisions::resolve_all(tract, &grep.revisions).await?;
-    Ok(grep.revisions.iter().cloned().zip(ids).collect())
+    let ids = crate::revisions::resolve_all(tract, revisions).await?;
+    Ok(revisions.iter().cloned().zip(ids).collect())
 }
 
-async fn branches(tract: &Tract) -> Outcome<Vec<(String, CommitId)>> {
+/// Returns the heads of all branches, by name.
+pub(super) async fn branches(tract: &Tract) -> Outcome<Vec<(String, CommitId)>> {
     let branches = tract.branches().list().await?;
     Ok(branches.into_iter().map(|branch| (branch.name, branch.head)).collect())
 }
@@ -246,16 +251,7 @@ fn print(out: &mut Output, repo: Option<&str>, names: &[&str], hit: &GrepHit) ->
             lines: lines.collect(),
         });
     }
-    let mut shown_in = match branches.as_slice() {
-        [] => "hidden".to_owned(),
-        branches => branches.iter().take(MOST_BRANCHES).copied().collect::<Vec<_>>().join(" "),
-    };
-    if let Some(repo) = repo {
-        shown_in = format!("{repo}: {shown_in}");
-    }
-    if branches.len() > MOST_BRANCHES {
-        shown_in.push_str(&format!(" and {} more", branches.len() - MOST_BRANCHES));
-    }
+    let shown_in = shown_in(repo, &branches);
     let shown_style = if branches.is_empty() { DIM } else { REF };
     let tools = hit.tool_names.join(", ");
     out.line(format_args!(
@@ -279,6 +275,21 @@ fn print(out: &mut Output, repo: Option<&str>, names: &[&str], hit: &GrepHit) ->
         out.line(format_args!("{} {text}", Styled(DIM, number)))?;
     }
     Ok(())
+}
+
+/// Names the branches that show a hit.
+pub(super) fn shown_in(repo: Option<&str>, branches: &[&str]) -> String {
+    let mut shown_in = match branches {
+        [] => "hidden".to_owned(),
+        branches => branches.iter().take(MOST_BRANCHES).copied().collect::<Vec<_>>().join(" "),
+    };
+    if let Some(repo) = repo {
+        shown_in = format!("{repo}: {shown_in}");
+    }
+    if branches.len() > MOST_BRANCHES {
+        shown_in.push_str(&format!(" and {} more", branches.len() - MOST_BRANCHES));
+    }
+    shown_in
 }
 
 /// Returns what of a line fits, its match marked and in it.

@@ -204,3 +204,75 @@ fn blame_and_lost_report_an_unreadable_revision() {
     place.run(&["log", "--slot", "main#1", "--graph"]).expect(2);
     assert_eq!(std::fs::read(place.store()).expect("the store"), before, "nothing was written");
 }
+
+#[test]
+fn search_ranks_messages_and_says_where_they_are() {
+    let place = Workspace::of(STREAM);
+    let ranked = place.json(&["search", "public", "needle", "--json"]);
+    assert_eq!(kinds(&ranked), ["user", "user", "assistant"], "{ranked:?}");
+    assert_eq!(ranked[0]["snippet"]["text"], "the public needle");
+    assert_eq!(ranked[0]["snippet"]["matched"], json!([[4, 10], [11, 17]]));
+    assert_eq!((&ranked[0]["rank"], &ranked[0]["branches"]), (&json!(1), &json!(["main"])));
+    let scores: Vec<f64> = ranked.iter().map(|hit| hit["score"].as_f64().unwrap()).collect();
+    assert!(scores.is_sorted_by(|a, b| a >= b), "{scores:?}");
+
+    let all = place.json(&["search", "hay", "--all", "--json"]);
+    assert_eq!(all[0]["branches"], json!(["main", "work"]), "{all:?}");
+    assert_eq!(place.json(&["search", "needle", "--json", "--limit", "1"]).len(), 1);
+    assert_eq!(kinds(&place.json(&["search", "needle", "--role", "assistant", "--json"])).len(), 1);
+    let bash = place.json(&["search", "needle", "--tool", "bash", "--in", "work", "--json"]);
+    assert!(bash.iter().all(|hit| hit["tool_names"] == json!(["bash"])), "{bash:?}");
+    let late = place.json(&["search", "needle", "--since", "2026-01-31T10:00:00Z", "--json"]);
+    assert_eq!(late.len(), 1, "{late:?}");
+    assert_eq!(place.json(&["search", "needle", "--all-repos", "--json"])[0]["repo"], "default");
+
+    let people = place.ok(&["search", "public"]);
+    assert!(people.starts_with(" 1. ") && people.contains("the public needle"), "{people}");
+    let ran = place.run(&["search", "secret"]);
+    assert_eq!(ran.code, Some(1), "what an edit replaced is not shown: {ran:?}");
+    assert!(ran.stderr.contains("--hidden"), "{ran:?}");
+    assert!(place.ok(&["search", "secret", "--hidden"]).contains("hidden  user"));
+    place.refused(&["search", "…"], 2, "usage", "no word");
+}
+
+#[test]
+fn searches_of_several_processes_and_a_dropped_index_give_the_same_answer() {
+    for url in ["sqlite:many.db", "redb:one.db"] {
+        let place = Workspace::empty();
+        let with = |arguments: &[&str]| [&["--store", url], arguments].concat();
+        place.ok(&with(&["init"]));
+        let stream: String = (0..900)
+            .map(|n| format!("{{\"op\":\"user\",\"text\":\"word{} number {n}\"}}\n", n % 7))
+            .collect();
+        place.write("stream.jsonl", stream);
+        place.ok(&with(&["apply", "stream.jsonl"]));
+        let search = with(&["search", "word3", "number", "--limit", "5", "--json"]);
+        let first = place.json(&search);
+        assert_eq!(first.len(), 5);
+        assert_eq!(place.json(&search), first, "{url}: from the index");
+        place.ok(&with(&["verify"]));
+        assert_eq!(place.json(&search), first, "{url}: after it was verified");
+    }
+}
+
+#[test]
+fn processes_that_search_and_commit_at_once_do_not_disturb_each_other() {
+    let place = Workspace::new();
+    place.ok(&["commit", "user", "first needle"]);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..5 {
+                    assert!(!place.json(&["search", "needle", "--json"]).is_empty());
+                }
+            });
+        }
+        scope.spawn(|| {
+            for n in 0..5 {
+                place.ok(&["commit", "user", &format!("needle {n}")]);
+            }
+        });
+    });
+    assert_eq!(place.json(&["search", "needle", "--json"]).len(), 6);
+    place.is_clean();
+}

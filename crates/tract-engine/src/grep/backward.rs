@@ -7,35 +7,52 @@
 //!
 //! Heads are numbered so that those that lead to a commit over first parents are a range.
 
+use std::hash::Hash;
 use std::ops::Range;
 
 use tract_compile::{IdMap, appended};
 use tract_core::{Change, Commit, CommitId, CommitRef};
 
-/// A row of a view: its version and its mark, and the heads whose view has it.
+/// A row of a view: its version and its mark, and the heads whose view has it. Commits are named
+/// by `K`, marks by `M`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FoundRow {
-    pub(crate) slot: CommitId,
-    pub(crate) version: CommitId,
-    pub(crate) mark: Option<CommitId>,
+pub(crate) struct FoundRow<K = CommitId, M = K> {
+    pub(crate) slot: K,
+    pub(crate) version: K,
+    pub(crate) mark: Option<M>,
     pub(crate) heads: Range<u32>,
+}
+
+/// What a change says of the message of a slot, as far as it decides what is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowChange<K = CommitId, M = K> {
+    Add { version: K, mark: Option<M> },
+    Remove,
+    Version(K),
+    Mark(Option<M>),
 }
 
 /// What later commits decided about a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum Decided {
+enum Decided<K, M> {
     /// Nothing that earlier commits say matters: it was removed, or found.
     #[default]
     All,
     /// It is a row, of which these fields are known.
-    Fields { version: Option<CommitId>, mark: Option<Option<CommitId>> },
+    Fields { version: Option<K>, mark: Option<Option<M>> },
 }
 
 /// What is known of the messages that the commits so far touch. The ranges of one message are
 /// disjoint and in order.
-#[derive(Debug, Default)]
-pub(crate) struct BackwardFold {
-    slots: IdMap<CommitId, Vec<(Range<u32>, Decided)>>,
+#[derive(Debug)]
+pub(crate) struct BackwardFold<K = CommitId, M = K> {
+    slots: IdMap<K, Vec<(Range<u32>, Decided<K, M>)>>,
+}
+
+impl<K, M> Default for BackwardFold<K, M> {
+    fn default() -> Self {
+        Self { slots: IdMap::default() }
+    }
 }
 
 impl BackwardFold {
@@ -48,49 +65,53 @@ impl BackwardFold {
         heads: &Range<u32>,
         mut found: impl FnMut(FoundRow),
     ) {
-        for change in changes.iter().rev() {
-            self.change(commit.id(), change, heads, &mut found);
-        }
         // The key of an append is not used here.
-        if let Some(change) = appended(&tract_compile::View::empty(), commit) {
-            self.change(commit.id(), &change, heads, &mut found);
+        let appended = appended(&tract_compile::View::empty(), commit);
+        for change in changes.iter().rev().chain(&appended) {
+            let id = |this: CommitRef| this.resolve(commit.id());
+            let what = match *change {
+                Change::Add { row, .. } => {
+                    RowChange::Add { version: id(row.version), mark: row.mark.map(id) }
+                }
+                Change::Remove { .. } => RowChange::Remove,
+                Change::Version { to, .. } => RowChange::Version(id(to)),
+                Change::Mark { to, .. } => RowChange::Mark(to.map(id)),
+            };
+            self.change(commit.id(), id(change.slot()), what, heads, &mut found);
         }
     }
+}
 
-    fn change(
+impl<K: Copy + Eq + Hash, M: Copy + Eq> BackwardFold<K, M> {
+    /// Goes back over one change of a commit.
+    pub(crate) fn change(
         &mut self,
-        commit: CommitId,
-        change: &Change,
+        commit: K,
+        slot: K,
+        change: RowChange<K, M>,
         heads: &Range<u32>,
-        found: &mut impl FnMut(FoundRow),
+        found: &mut impl FnMut(FoundRow<K, M>),
     ) {
-        let id = |this: CommitRef| this.resolve(commit);
-        let slot = id(change.slot());
-        let mut decide = |heads: Range<u32>, before: Option<Decided>| match (change, before) {
-            (_, Some(Decided::All)) | (Change::Remove { .. }, None) => Decided::All,
+        let mut decide = |heads: Range<u32>, before: Option<Decided<K, M>>| match (change, before) {
+            (_, Some(Decided::All)) | (RowChange::Remove, None) => Decided::All,
             // It was added again by a later commit, or the commits do not fit each other.
-            (Change::Remove { .. }, Some(Decided::Fields { .. })) => Decided::All,
-            (Change::Add { row, .. }, before) => {
+            (RowChange::Remove, Some(Decided::Fields { .. })) => Decided::All,
+            (RowChange::Add { version: added, mark: with }, before) => {
                 let (version, mark) = match before {
                     Some(Decided::Fields { version, mark }) => (version, mark),
                     Some(Decided::All) | None => (None, None),
                 };
-                let version = version.unwrap_or_else(|| id(row.version));
-                let mark = mark.unwrap_or_else(|| row.mark.map(id));
+                let (version, mark) = (version.unwrap_or(added), mark.unwrap_or(with));
                 found(FoundRow { slot, version, mark, heads });
                 Decided::All
             }
-            (Change::Version { to, .. }, None) => {
-                Decided::Fields { version: Some(id(*to)), mark: None }
+            (RowChange::Version(to), None) => Decided::Fields { version: Some(to), mark: None },
+            (RowChange::Version(to), Some(Decided::Fields { version, mark })) => {
+                Decided::Fields { version: version.or(Some(to)), mark }
             }
-            (Change::Version { to, .. }, Some(Decided::Fields { version, mark })) => {
-                Decided::Fields { version: version.or_else(|| Some(id(*to))), mark }
-            }
-            (Change::Mark { to, .. }, None) => {
-                Decided::Fields { version: None, mark: Some(to.map(id)) }
-            }
-            (Change::Mark { to, .. }, Some(Decided::Fields { version, mark })) => {
-                Decided::Fields { version, mark: mark.or_else(|| Some(to.map(id))) }
+            (RowChange::Mark(to), None) => Decided::Fields { version: None, mark: Some(to) },
+            (RowChange::Mark(to), Some(Decided::Fields { version, mark })) => {
+                Decided::Fields { version, mark: mark.or(Some(to)) }
             }
         };
         // Earlier commits cannot name the commit that adds the message.
@@ -102,9 +123,9 @@ impl BackwardFold {
             }
             return;
         };
-        let mut after: Vec<(Range<u32>, Decided)> = Vec::with_capacity(known.len() + 1);
+        let mut after: Vec<(Range<u32>, Decided<K, M>)> = Vec::with_capacity(known.len() + 1);
         // What other branches decided stays apart: not all commits of these heads were visited.
-        let mut keep = |range: Range<u32>, decided: Decided| match after.last_mut() {
+        let mut keep = |range: Range<u32>, decided: Decided<K, M>| match after.last_mut() {
             Some((last, same))
                 if last.end == range.start
                     && last.start >= heads.start
@@ -151,6 +172,12 @@ impl BackwardFold {
         if !after.is_empty() {
             self.slots.insert(slot, after);
         }
+    }
+
+    /// Returns the messages that are not yet decided for all heads that were visited, or were
+    /// touched by other commits than the one that added them.
+    pub(crate) fn touched(&self) -> impl Iterator<Item = K> + '_ {
+        self.slots.keys().copied()
     }
 }
 

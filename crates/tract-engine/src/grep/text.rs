@@ -4,10 +4,10 @@ use serde_json::Value;
 use tract_core::{Content, Kind, Part};
 
 /// A searchable text, and what it is part of.
-pub(super) struct SearchText {
+pub(crate) struct SearchText {
     /// `text`, `reasoning`, `arguments` or `definition`.
-    pub(super) part: &'static str,
-    pub(super) text: String,
+    pub(crate) part: &'static str,
+    pub(crate) text: String,
 }
 
 impl SearchText {
@@ -17,7 +17,7 @@ impl SearchText {
 }
 
 /// Returns the texts of a message. What cannot be read as its kind is searched as it is stored.
-pub(super) fn of_message(kind: &Kind, stored: &str) -> Vec<SearchText> {
+pub(crate) fn of_message(kind: &Kind, stored: &str) -> Vec<SearchText> {
     let Ok(content) = Content::from_blob(kind, stored) else {
         return vec![SearchText::new("text", stored)];
     };

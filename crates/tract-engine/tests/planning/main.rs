@@ -52,6 +52,9 @@ mod defects;
 // Reading: search, blame, what summaries lost.
 mod search;
 
+// Ranked search, against a ranking of all messages.
+mod ranked;
+
 // Laws over random histories.
 mod random;
 

@@ -8,6 +8,7 @@ use tract_engine::plan::{Request, Selection};
 use tract_engine::{Error, MergeOptions, Merged};
 
 use crate::fixture::{Desk, tool};
+use crate::ranked::{Ranked, check_ranked};
 use crate::search::{check_blame, check_grep};
 
 /// One thing to do; numbers choose among what there is then.
@@ -270,6 +271,35 @@ proptest! {
         for head in heads {
             check_grep(repo, &[head]);
             check_blame(repo, head);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn a_search_ranks_as_a_scan_of_all_messages(
+        deeds in prop::collection::vec((deed(), 0usize..6, 1usize..4), 1..60),
+        store_after in prop_oneof![Just(1usize), Just(7), Just(512)],
+        dropped in 0usize..200,
+    ) {
+        let mut run = Run::new();
+        for (number, (deed, search, hours)) in deeds.iter().enumerate() {
+            run.act(deed);
+            run.desk().clock.advance(std::time::Duration::from_secs(3600 * *hours as u64));
+            let repo = &run.desk().repo;
+            if number == dropped {
+                block_on(tract_engine::forget_search_index(repo)).unwrap();
+            }
+            let ranked = Ranked { repo, store_after, query: "text f 7 text 12 first" };
+            let heads: Vec<CommitId> = run.desks.iter().rev().filter_map(Desk::head).collect();
+            match search {
+                0 => check_ranked(&ranked, &heads, false),
+                1 => check_ranked(&ranked, heads.get(..1).unwrap_or_default(), false),
+                2 => check_ranked(&ranked, &heads, true),
+                _ => {}
+            }
         }
     }
 }

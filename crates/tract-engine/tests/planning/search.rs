@@ -39,7 +39,7 @@ fn shown(repo: &Repo, heads: &[CommitId]) -> BTreeMap<BlobId, BTreeSet<usize>> {
 }
 
 /// All that heads lead to: over parents, and what is reverted, which may be on another branch.
-fn reached(repo: &Repo, heads: &[CommitId]) -> Vec<Commit> {
+pub(crate) fn reached(repo: &Repo, heads: &[CommitId]) -> Vec<Commit> {
     let mut heads = heads.to_vec();
     loop {
         let commits = block_on(log_all(repo, &heads, usize::MAX)).unwrap();

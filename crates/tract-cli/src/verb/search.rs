@@ -1,0 +1,246 @@
+//! `tract search`
+
+use clap::Args;
+use indicatif::ProgressBar;
+use serde::Serialize;
+use tract::core::BlobId;
+use tract::engine::{SearchHit, SearchOptions};
+use tract::{CommitId, Tract};
+
+use super::grep::{branches, heads, shown_in};
+use super::log::RoleWord;
+use crate::context::Context;
+use crate::escape;
+use crate::failure::{Failure, Outcome};
+use crate::input;
+use crate::out::Output;
+use crate::render;
+use crate::style::{self, BAD, DIM, ID, REF, Styled};
+
+/// Find the messages that fit some words best.
+///
+/// Searches what the context of each revision shows and prints the best messages first: those that
+/// have more of the words, rarer ones, in a shorter text, and of two that fit equally well the newer
+/// one. A message needs one of the words at least. A text that several branches show is printed
+/// once, with all of them.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Words are compared in lower case; `parseJson` is found by parse, by json and by parsejson.
+The first search reads every message and keeps an index in the store; later ones read what is new.
+Exit code 1 when nothing fits. `tract grep` finds exact text, patterns, and tool definitions.
+Examples:
+  tract search login timeout                 this branch
+  tract search login timeout --all           every branch
+  tract search 'disk full' --role user --since 2026-01-01
+  tract search cargo test --tool bash --in main --in work
+  tract search brake --limit 3 --json        one hit a line")]
+pub(crate) struct Search {
+    /// What to search for.
+    #[arg(value_name = "WORDS", required = true)]
+    words: Vec<String>,
+    /// Search this revision; may be given several times [default: HEAD]
+    #[arg(long = "in", value_name = "REV", conflicts_with_all = ["all", "all_repos"])]
+    revisions: Vec<String>,
+    /// Search every branch.
+    #[arg(long, short)]
+    all: bool,
+    /// Search every branch of every repository of the store.
+    #[arg(long)]
+    all_repos: bool,
+    /// Only messages of this role; may be given several times.
+    #[arg(long, value_enum)]
+    role: Vec<RoleWord>,
+    /// Only messages that call this tool, and its results.
+    #[arg(long, value_name = "TOOL")]
+    tool: Option<String>,
+    /// Only messages of commits made at this time or later. A commit without a time is left out.
+    #[arg(long, value_name = "TIME", value_parser = input::time)]
+    since: Option<i64>,
+    /// Only messages of commits made at this time or earlier. A commit without a time is left out.
+    #[arg(long, value_name = "TIME", value_parser = input::time)]
+    until: Option<i64>,
+    /// Print this many hits at most.
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 10)]
+    limit: usize,
+    /// Search also what no context shows: edited, summarized, skipped and reverted messages.
+    #[arg(long)]
+    hidden: bool,
+}
+
+impl Search {
+    fn options(&self, bar: &ProgressBar) -> SearchOptions {
+        let bar = bar.clone();
+        let mut options = SearchOptions::new()
+            .limit(self.limit)
+            .hidden(self.hidden)
+            .progress(move |commits| bar.set_position(commits));
+        options.kinds = self.role.iter().map(|role| role.kind()).collect();
+        options.tool.clone_from(&self.tool);
+        options.since = self.since;
+        options.until = self.until;
+        options
+    }
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    rank: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repo: Option<&'a str>,
+    commit: CommitId,
+    content: BlobId,
+    kind: &'a str,
+    tool_names: &'a [String],
+    at: Option<String>,
+    branches: Vec<&'a str>,
+    hidden: bool,
+    score: f64,
+    snippet: SnippetDocument<'a>,
+}
+
+#[derive(Serialize)]
+struct SnippetDocument<'a> {
+    part: &'a str,
+    line: usize,
+    text: &'a str,
+    matched: Vec<[usize; 2]>,
+}
+
+/// A hit, where it was found.
+struct Found {
+    repo: Option<String>,
+    branches: Vec<String>,
+    hit: SearchHit,
+}
+
+pub(crate) async fn run(context: &mut Context<'_>, search: Search) -> Outcome<()> {
+    let query = search.words.join(" ");
+    if !query.chars().any(char::is_alphanumeric) {
+        let failure = Failure::usage(format!("no word in {query:?}"));
+        return Err(failure.note("a word has letters or digits; tract grep -F finds any text"));
+    }
+    let tract = context.open().await?;
+    let bar = render::counter("indexed", "commits");
+    let found = search_all(&search, &tract, &query, &bar).await;
+    bar.finish_and_clear();
+    let found = found?;
+    context.out.page();
+    for (found, rank) in found.iter().zip(1..) {
+        print(&mut context.out, rank, found)?;
+    }
+    match found.first() {
+        Some(best) => {
+            let mut at = String::new();
+            if let Some(repo) = &best.repo {
+                at = format!("--repo {} ", escape::line(repo));
+            }
+            let id = best.hit.commit.short();
+            if !context.out.is_json() {
+                context.out.say(format_args!("next: tract {at}show {id}"));
+            }
+            Ok(())
+        }
+        None => {
+            let hidden = if search.hidden {
+                ""
+            } else {
+                "; --hidden searches what was edited or hidden too"
+            };
+            if !context.out.is_json() {
+                context.out.say(format_args!("no message has a word of {query:?}{hidden}"));
+            }
+            Err(Failure::reported_no())
+        }
+    }
+}
+
+/// Searches one repository or all of them.
+async fn search_all(
+    search: &Search,
+    tract: &Tract,
+    query: &str,
+    bar: &ProgressBar,
+) -> Outcome<Vec<Found>> {
+    if !search.all_repos {
+        let heads = heads(tract, search.all, &search.revisions).await?;
+        return search_heads(search, tract, None, heads, (query, bar)).await;
+    }
+    let mut found = Vec::new();
+    for repo in tract.store().repos().await? {
+        let options = tract::OpenOptions::new().repo(repo.as_str()).create(false);
+        let tract = options.open_store(tract.store().clone()).await?;
+        let heads = branches(&tract).await?;
+        found.extend(search_heads(search, &tract, Some(repo.as_str()), heads, (query, bar)).await?);
+    }
+    found.sort_by(|a, b| b.hit.score.total_cmp(&a.hit.score));
+    found.truncate(search.limit);
+    Ok(found)
+}
+
+async fn search_heads(
+    search: &Search,
+    tract: &Tract,
+    repo: Option<&str>,
+    heads: Vec<(String, CommitId)>,
+    (query, bar): (&str, &ProgressBar),
+) -> Outcome<Vec<Found>> {
+    let ids: Vec<CommitId> = heads.iter().map(|(_, head)| *head).collect();
+    let report = tract.search(&ids, query, &search.options(bar)).await?;
+    let found = report.hits.into_iter().map(|hit| {
+        let names = hit.heads.iter().filter_map(|head| heads.get(*head));
+        let branches = names.map(|(name, _)| name.clone()).collect();
+        Found { repo: repo.map(str::to_owned), branches, hit }
+    });
+    Ok(found.collect())
+}
+
+fn print(out: &mut Output, rank: usize, found: &Found) -> Outcome<()> {
+    let Found { repo, branches, hit } = found;
+    let branches: Vec<&str> = branches.iter().map(String::as_str).collect();
+    let snippet = &hit.snippet;
+    if out.is_json() {
+        return out.json(&Document {
+            rank,
+            repo: repo.as_deref(),
+            commit: hit.commit,
+            content: hit.content,
+            kind: hit.kind.as_str(),
+            tool_names: &hit.tool_names,
+            at: hit.created_at.and_then(tract::time::format_rfc3339),
+            hidden: branches.is_empty(),
+            branches,
+            score: hit.score,
+            snippet: SnippetDocument {
+                part: snippet.part,
+                line: snippet.line,
+                text: &snippet.text,
+                matched: snippet.matched.iter().map(|range| [range.start, range.end]).collect(),
+            },
+        });
+    }
+    let style = if branches.is_empty() { DIM } else { REF };
+    let tools = hit.tool_names.join(", ");
+    let at = hit.created_at.and_then(render::minute).unwrap_or_default();
+    out.line(format_args!(
+        "{:>2}. {} {}  {}  {}{}{}",
+        rank,
+        Styled(ID, hit.commit.short()),
+        Styled(style, escape::line(&shown_in(repo.as_deref(), &branches))),
+        Styled(style::kind(hit.kind.as_str()), escape::line(hit.kind.as_str())),
+        escape::line(&tools),
+        if tools.is_empty() { "" } else { "  " },
+        Styled(DIM, at),
+    ))?;
+    let [before, after] = snippet.cut.map(|cut| if cut { "…" } else { "" });
+    let mut text = format!("    {before}");
+    let mut from = 0;
+    for range in &snippet.matched {
+        let plain = snippet.text.get(from..range.start).unwrap_or_default();
+        let word = snippet.text.get(range.clone()).unwrap_or_default();
+        text.push_str(&escape::line(plain));
+        text.push_str(&Styled(BAD, escape::line(word)).to_string());
+        from = range.end;
+    }
+    text.push_str(&escape::line(snippet.text.get(from..).unwrap_or_default()));
+    out.line(format_args!("{text}{after}"))
+}

@@ -1,0 +1,200 @@
+//! Which messages fit a query best: BM25, with more weight to what is recent.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use super::index::Index;
+use super::reach::Reach;
+use super::segment::{Place, Segment};
+use super::wire::postings;
+
+/// How soon more occurrences of a word in a message matter less.
+const K1: f64 = 1.2;
+/// How much the length of a message matters.
+const B: f64 = 0.75;
+/// What a message as new as the newest head gains.
+const RECENCY: f64 = 0.5;
+/// After how many hours half of that is left.
+const HALF_LIFE_HOURS: f64 = 30.0 * 24.0;
+
+/// How much a word says: the fewer messages have it, the more.
+pub(super) fn word_weight(messages: u64, with_word: u64) -> f64 {
+    let (all, with) = (messages as f64, with_word as f64);
+    (1.0 + (all - with + 0.5) / (with + 0.5)).ln()
+}
+
+/// What a word's occurrences in a message are worth.
+pub(super) fn occurrence_weight(occurrences: u32, length: u32, average: f64) -> f64 {
+    let (times, length) = (f64::from(occurrences), f64::from(length));
+    times * (K1 + 1.0) / (times + K1 * (1.0 - B + B * length / average.max(1.0)))
+}
+
+/// What the score of a message is multiplied by for its age against the newest head.
+pub(super) fn recency(newest: Option<i32>, hour: Option<i32>) -> f64 {
+    let age = newest.zip(hour).map(|(newest, hour)| f64::from(newest.saturating_sub(hour).max(0)));
+    age.map_or(1.0, |age| 1.0 + RECENCY * (-age / HALF_LIFE_HOURS).exp2())
+}
+
+/// A message and its score.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Scored {
+    pub(super) score: f64,
+    pub(super) hour: Option<i32>,
+    pub(super) place: Place,
+}
+
+impl Eq for Scored {}
+
+impl PartialOrd for Scored {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Scored {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_score = self.score.total_cmp(&other.score);
+        by_score.then(self.hour.cmp(&other.hour)).then(self.place.cmp(&other.place))
+    }
+}
+
+/// Which messages are ranked.
+pub(super) struct Filter {
+    /// Of these kinds, or of any when it is empty.
+    pub(super) kinds: Vec<tract_core::Kind>,
+    /// From this hour to that one; a message without a time is left out when either is given.
+    pub(super) hours: [Option<i32>; 2],
+}
+
+impl Filter {
+    fn takes(&self, segment: &Segment, position: u32, hour: Option<i32>) -> bool {
+        let [from, to] = self.hours;
+        let kind = || {
+            let kind = segment.class(position).kind().and_then(|kind| segment.kinds.get(kind));
+            kind.is_some_and(|kind| self.kinds.contains(kind))
+        };
+        from.is_none_or(|from| hour.is_some_and(|hour| hour >= from))
+            && to.is_none_or(|to| hour.is_some_and(|hour| hour <= to))
+            && (self.kinds.is_empty() || kind())
+    }
+}
+
+/// What is known of a query before messages are ranked.
+pub(super) struct Ranking {
+    /// Per segment and word: the positions and occurrences.
+    lists: Vec<Vec<Vec<(u32, u32)>>>,
+    weights: Vec<f64>,
+    average: f64,
+    newest: Option<i32>,
+    /// Entries of all lists.
+    pub(super) read: u64,
+}
+
+/// Returns the other positions of a content.
+fn copies_of(copies: &[(u32, u32)], position: u32) -> &[(u32, u32)] {
+    let start = copies.partition_point(|(_, of)| *of < position);
+    let end = copies.partition_point(|(_, of)| *of <= position);
+    copies.get(start..end).unwrap_or_default()
+}
+
+impl Ranking {
+    /// Weighs the words of a query, given their encoded lists; `None` when one is damaged.
+    pub(super) fn new(
+        index: &Index<'_>,
+        reach: &Reach,
+        copies: &[Vec<(u32, u32)>],
+        encoded: &[Vec<Vec<u8>>],
+        newest: Option<i32>,
+    ) -> Option<Self> {
+        let (mut messages, mut length) = (0u64, 0u64);
+        for (segment, searched) in index.segments.iter().zip(&reach.searched) {
+            for position in searched.iter() {
+                messages += 1;
+                let of = segment.lengths.get(position as usize).copied().unwrap_or_default();
+                length += u64::from(of);
+            }
+        }
+        let words = encoded.first().map_or(0, Vec::len);
+        let mut with_word = vec![0u64; words];
+        let mut lists = Vec::with_capacity(encoded.len());
+        let mut read = 0;
+        for ((encoded, searched), copies) in encoded.iter().zip(&reach.searched).zip(copies) {
+            let mut of_segment = Vec::with_capacity(words);
+            for (list, count) in encoded.iter().zip(&mut with_word) {
+                let list = if list.is_empty() { Vec::new() } else { postings(list)? };
+                read += list.len() as u64;
+                for (position, _) in &list {
+                    *count += u64::from(searched.contains(*position));
+                    if !copies.is_empty() {
+                        let others = copies_of(copies, *position).iter();
+                        *count += others.filter(|(at, _)| searched.contains(*at)).count() as u64;
+                    }
+                }
+                of_segment.push(list);
+            }
+            lists.push(of_segment);
+        }
+        let weights = with_word.into_iter().map(|with| word_weight(messages, with)).collect();
+        let average = length as f64 / messages.max(1) as f64;
+        Some(Self { lists, weights, average, newest, read })
+    }
+
+    /// Returns the best messages, the best first, and how many there are in all. Of one content
+    /// in a segment the best counts alone.
+    pub(super) fn best(
+        &self,
+        index: &Index<'_>,
+        reach: &Reach,
+        copies: &[Vec<(u32, u32)>],
+        filter: &Filter,
+        limit: usize,
+    ) -> (Vec<Scored>, usize) {
+        let mut best: BinaryHeap<std::cmp::Reverse<Scored>> = BinaryHeap::new();
+        let mut total = 0;
+        let parts = index.segments.iter().zip(&self.lists).zip(&reach.searched).zip(copies);
+        for (number, (((segment, lists), searched), copies)) in (0u32..).zip(parts) {
+            let mut scores: Vec<f64> = Vec::new();
+            if lists.iter().any(|list| !list.is_empty()) {
+                scores.resize(segment.len() as usize, 0.0);
+            }
+            for (list, weight) in lists.iter().zip(&self.weights) {
+                for (position, occurrences) in list {
+                    let at = *position as usize;
+                    let length = segment.lengths.get(at).copied().unwrap_or_default();
+                    if let Some(score) = scores.get_mut(at) {
+                        *score += weight * occurrence_weight(*occurrences, length, self.average);
+                    }
+                }
+            }
+            for (position, score) in (0u32..).zip(&scores) {
+                if *score <= 0.0 {
+                    continue;
+                }
+                let others = match copies.is_empty() {
+                    true => &[],
+                    false => copies_of(copies, position),
+                };
+                let places = std::iter::once(position).chain(others.iter().map(|(at, _)| *at));
+                let hours = places.filter_map(|position| {
+                    let hour = segment.hours.get(position as usize).copied().flatten();
+                    let is_in =
+                        searched.contains(position) && filter.takes(segment, position, hour);
+                    is_in.then_some((hour, position))
+                });
+                let Some((hour, position)) = hours.max() else { continue };
+                total += 1;
+                let least = best.peek().filter(|_| best.len() >= limit).map(|least| least.0.score);
+                if least.is_some_and(|least| score * (1.0 + RECENCY) < least) {
+                    continue;
+                }
+                let score = score * recency(self.newest, hour);
+                let place = Place { segment: number, position };
+                best.push(std::cmp::Reverse(Scored { score, hour, place }));
+                if best.len() > limit {
+                    best.pop();
+                }
+            }
+        }
+        (best.into_sorted_vec().into_iter().map(|scored| scored.0).collect(), total)
+    }
+}

@@ -1,0 +1,468 @@
+//! Ranked search: the same answers as ranking every message, whatever is in the index.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tract_core::store::{StoreError, StoreErrorKind};
+use tract_core::{
+    Batch, BatchId, BlobId, Commit, CommitId, DerivedKind, DerivedRow, Draft, Kind, LogNote,
+    OperationId, RefName, Store, StoreExt as _, block_on,
+};
+use tract_engine::{
+    GcOptions, GrepOptions, GrepPattern, Repo, RepoOptions, SearchOptions, SearchReport,
+    forget_search_index, gc, grep, search,
+};
+use tract_store_sqlite::SqliteOptions;
+use tract_testkit::{Call, WatchedStore};
+
+use crate::fixture::Desk;
+use crate::search::reached;
+
+/// A query and where it is asked.
+pub(crate) struct Ranked<'a> {
+    pub(crate) repo: &'a Repo,
+    pub(crate) store_after: usize,
+    pub(crate) query: &'a str,
+}
+
+fn ask(repo: &Repo, heads: &[CommitId], query: &str, options: SearchOptions) -> SearchReport {
+    block_on(search(repo, heads, query, &options)).unwrap()
+}
+
+fn words(text: &str) -> Vec<String> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_ascii_lowercase).collect()
+}
+
+/// The words of every content that heads lead to.
+fn texts(repo: &Repo, heads: &[CommitId]) -> HashMap<BlobId, Vec<String>> {
+    block_on(async {
+        let pattern = GrepPattern::new().regex("").unwrap();
+        let options = GrepOptions::new().hidden(true);
+        let mut search = grep(repo, heads, pattern, options).await.unwrap();
+        let mut texts = HashMap::new();
+        while let Some(hits) = search.next_hits().await.unwrap() {
+            for hit in hits.into_iter().filter(|hit| hit.kind.is_some()) {
+                let lines: Vec<&str> = hit.lines.iter().map(|line| line.text.as_str()).collect();
+                texts.insert(hit.content, words(&lines.join("\n")));
+            }
+        }
+        texts
+    })
+}
+
+/// The versions that heads show, each with those heads: by folding forward.
+fn shown(repo: &Repo, heads: &[CommitId]) -> BTreeMap<CommitId, BTreeSet<usize>> {
+    let mut shown: BTreeMap<CommitId, BTreeSet<usize>> = BTreeMap::new();
+    for (place, head) in heads.iter().enumerate() {
+        let line = block_on(repo.line(Some(*head))).unwrap();
+        for row in line.view().rows() {
+            if line.fact(row.slot).is_some_and(|fact| fact.is_shown() && fact.content.is_some()) {
+                shown.entry(row.version).or_default().insert(place);
+            }
+        }
+    }
+    shown
+}
+
+fn hour(commit: &Commit) -> Option<i64> {
+    commit.created_at.map(|at| at.div_euclid(3_600_000_000))
+}
+
+/// The scores of all contents that have a word, by looking at every message.
+fn scan(ranked: &Ranked<'_>, heads: &[CommitId], hidden: bool) -> BTreeMap<BlobId, f64> {
+    let repo = ranked.repo;
+    let commit = |id: &CommitId| block_on(repo.require_commit(*id)).unwrap();
+    let searched: Vec<Commit> = match hidden {
+        true => reached(repo, heads).into_iter().filter(|c| c.content.is_some()).collect(),
+        false => shown(repo, heads).keys().map(commit).collect(),
+    };
+    let texts = texts(repo, heads);
+    let of = |commit: &Commit| texts[&commit.content.unwrap()].as_slice();
+    let all = searched.len() as f64;
+    let average = searched.iter().map(|commit| of(commit).len()).sum::<usize>() as f64 / all;
+    let newest = heads.iter().filter_map(|head| hour(&commit(head))).max();
+    let mut query = Vec::new();
+    for word in words(ranked.query) {
+        if !query.contains(&word) {
+            query.push(word);
+        }
+    }
+    let has = |word: &String| searched.iter().filter(|c| of(c).contains(word)).count() as f64;
+    let query: Vec<(String, f64)> =
+        query.into_iter().map(|word| (word.clone(), has(&word))).collect();
+    let mut scores: BTreeMap<BlobId, f64> = BTreeMap::new();
+    for message in &searched {
+        let text = of(message);
+        let mut score = 0.0;
+        for (word, with) in &query {
+            let times = text.iter().filter(|other| *other == word).count() as f64;
+            let rare = ((all - with + 0.5) / (with + 0.5) + 1.0).ln();
+            let length = text.len() as f64 / average.max(1.0);
+            score += rare * times * 2.2 / (times + 1.2 * (0.25 + 0.75 * length));
+        }
+        if score > 0.0 {
+            let age = newest.zip(hour(message)).map(|(newest, hour)| (newest - hour).max(0) as f64);
+            let factor = age.map_or(1.0, |age| 1.0 + 0.5 * 0.5f64.powf(age / 720.0));
+            let best = scores.entry(message.content.unwrap()).or_default();
+            *best = best.max(score * factor);
+        }
+    }
+    scores
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() < 1e-9 * a.abs().max(1.0)
+}
+
+/// Checks a search against a scan, in whole and cut.
+pub(crate) fn check_ranked(ranked: &Ranked<'_>, heads: &[CommitId], hidden: bool) {
+    if heads.is_empty() {
+        return;
+    }
+    let options = SearchOptions::new().hidden(hidden).store_after(ranked.store_after);
+    let all = ask(ranked.repo, heads, ranked.query, options.clone().limit(100_000));
+    let found: BTreeMap<BlobId, f64> =
+        all.hits.iter().map(|hit| (hit.content, hit.score)).collect();
+    let expected = scan(ranked, heads, hidden);
+    assert_eq!(found.len(), all.hits.len(), "a content comes once");
+    assert_eq!(
+        found.keys().collect::<Vec<_>>(),
+        expected.keys().collect::<Vec<_>>(),
+        "hidden: {hidden}, heads: {heads:?}"
+    );
+    for (content, score) in &expected {
+        assert!(near(found[content], *score), "{} for {score} of {content}", found[content]);
+    }
+    let scores: Vec<f64> = all.hits.iter().map(|hit| hit.score).collect();
+    assert!(scores.is_sorted_by(|a, b| a >= b), "the best come first: {scores:?}");
+    let shown = shown(ranked.repo, heads);
+    for hit in &all.hits {
+        let heads: BTreeSet<usize> = hit.heads.iter().copied().collect();
+        assert_eq!(heads, shown.get(&hit.commit).cloned().unwrap_or_default(), "{hit:?}");
+        assert_eq!(heads.is_empty(), hidden && heads.is_empty(), "hidden, and not asked for");
+        assert!(!hit.snippet.matched.is_empty(), "{hit:?}");
+    }
+    let few = ask(ranked.repo, heads, ranked.query, options.limit(3));
+    let few: Vec<f64> = few.hits.iter().map(|hit| hit.score).collect();
+    assert_eq!(few, scores.into_iter().take(3).collect::<Vec<_>>());
+}
+
+/// Words, some common and some rare.
+fn sentence(n: usize) -> String {
+    let word = |k: usize| format!("w{}", (n * 7919 + k * k * 31) % (5 + k * k * 40));
+    format!("message {n} {}", (0..12).map(word).collect::<Vec<_>>().join(" "))
+}
+
+fn append(repo: &Repo, branch: &RefName, from: usize, count: usize) {
+    let drafts = (from..from + count).map(|n| Draft::user(sentence(n)));
+    for draft in drafts {
+        block_on(repo.append(branch, draft)).unwrap();
+    }
+}
+
+fn head(repo: &Repo, branch: &str) -> CommitId {
+    block_on(repo.head_of(&RefName::branch(branch).unwrap())).unwrap().unwrap()
+}
+
+const QUERY: &str = "w3 w77 message w401 absent 12";
+
+/// Searches in each of these ways, and compares with a scan.
+fn check_all(repo: &Repo, heads: &[CommitId]) {
+    for query in [QUERY, "w1001", "absent"] {
+        check_ranked(&Ranked { repo, store_after: 100, query }, heads, false);
+    }
+    check_ranked(&Ranked { repo, store_after: 100, query: QUERY }, heads, true);
+}
+
+#[test]
+fn a_long_history_with_branches_is_indexed_once() {
+    let desk = Desk::new();
+    let repo = &desk.repo;
+    let main = desk.branch.clone();
+    let ids = |head| -> Vec<CommitId> {
+        let walked = block_on(repo.store().walk_all(repo.name(), head)).unwrap();
+        walked.iter().rev().map(Commit::id).collect()
+    };
+    let added = |heads: &[CommitId], query: &str| {
+        ask(repo, heads, query, SearchOptions::new().store_after(1)).added
+    };
+    append(repo, &main, 0, 700);
+    let first = desk.head().unwrap();
+    assert_eq!(added(&[first], QUERY), 700);
+    assert_eq!(added(&[first], "other"), 0, "what is indexed is not read again");
+    // Anywhere in what is indexed: on a mark, and between marks.
+    let line = ids(first);
+    for at in [0, 1, 255, 256, 300, 511, 512, 698] {
+        assert_eq!(added(&[line[at]], QUERY), 0, "{at}");
+        assert_eq!(ask(repo, &[line[at]], "message", SearchOptions::new()).matching, at + 1);
+    }
+    // Branches that leave it between two marks bring what is their own.
+    desk.fork("one", line[300]);
+    let one = RefName::branch("one").unwrap();
+    append(repo, &one, 1000, 300);
+    assert_eq!(added(&[head(repo, "one")], QUERY), 300);
+    let between = ids(head(repo, "one"))[400];
+    desk.fork("two", between);
+    append(repo, &RefName::branch("two").unwrap(), 2000, 40);
+    assert_eq!(added(&[head(repo, "two"), first], QUERY), 40);
+    append(repo, &main, 700, 5);
+    assert_eq!(added(&[desk.head().unwrap(), head(repo, "one")], QUERY), 5);
+    let heads = [desk.head().unwrap(), head(repo, "two"), head(repo, "one"), between, line[10]];
+    check_all(repo, &heads);
+    // A summary of much that was indexed long ago, and an edit of a part of it elsewhere.
+    let summary = desk.compress(&line[20..280], "w3 in short");
+    desk.on("two").edit(line[100], "w77 edited");
+    let heads = [summary, head(repo, "two"), head(repo, "one"), between];
+    check_all(repo, &heads);
+    assert_eq!(added(&heads, QUERY), 2, "the summary and the edit");
+    assert_eq!(added(&heads, QUERY), 0);
+    block_on(repo.undo(&main)).unwrap();
+    check_all(repo, &[desk.head().unwrap()]);
+}
+
+#[test]
+fn a_search_reads_little_once_the_index_is_there() {
+    let (calls, inner) = (Arc::new(AtomicUsize::new(0)), Arc::new(tract_kv::memory()));
+    let counted = Arc::clone(&calls);
+    let store = WatchedStore::new(inner, move |_: Call<'_>| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    });
+    let repo = Repo::new(Arc::new(store), RepoOptions::new());
+    let main = RefName::branch("main").unwrap();
+    let mut counts = Vec::new();
+    for round in 0..3 {
+        append(&repo, &main, round * 600, 600);
+        let head = head(&repo, "main");
+        ask(&repo, &[head], "w3", SearchOptions::new());
+        calls.store(0, Ordering::SeqCst);
+        let report = ask(&repo, &[head], "w77 absent", SearchOptions::new().limit(5));
+        assert_eq!((report.hits.len(), report.added), (5, 0));
+        // Not more than that word's messages are looked at.
+        assert_eq!(report.entries_read as usize, report.matching);
+        counts.push(calls.load(Ordering::SeqCst));
+    }
+    assert!(counts.iter().all(|count| *count < 60), "{counts:?} calls of the store");
+    // Appending is none of its business.
+    calls.store(0, Ordering::SeqCst);
+    append(&repo, &main, 5000, 100);
+    let with_index = calls.swap(0, Ordering::SeqCst);
+    block_on(forget_search_index(&repo)).unwrap();
+    calls.store(0, Ordering::SeqCst);
+    append(&repo, &main, 6000, 100);
+    assert_eq!(calls.load(Ordering::SeqCst), with_index);
+}
+
+fn put_rows(repo: &Repo, rows: Vec<DerivedRow>) {
+    let id = BatchId::random().unwrap();
+    let operation = OperationId::random().unwrap();
+    let (what, who) = ("plant".to_owned(), "test".to_owned());
+    let note = LogNote { operation, what, who, why: None, undoes: None, at: 0 };
+    let mut batch = Batch::new(id, note);
+    batch.derived = rows;
+    assert_eq!(
+        block_on(repo.store().apply(repo.name(), batch)).unwrap(),
+        tract_core::Applied::Done
+    );
+}
+
+#[test]
+fn damaged_cut_and_lost_rows_are_built_again() {
+    let desk = Desk::new();
+    append(&desk.repo, &desk.branch, 0, 300);
+    desk.fork("side", desk.head().unwrap());
+    append(&desk.repo, &RefName::branch("side").unwrap(), 900, 40);
+    let repo = &desk.repo;
+    let heads = [desk.head().unwrap(), head(repo, "side")];
+    let walked = block_on(repo.store().walk_all(repo.name(), heads[1])).unwrap();
+    let ids: Vec<CommitId> = walked.iter().map(Commit::id).collect();
+    let ranked = Ranked { repo, store_after: 1, query: QUERY };
+    check_ranked(&ranked, &heads[..1], false);
+    check_ranked(&ranked, &heads, false);
+    for kind in [DerivedKind::SearchMark, DerivedKind::SearchTerms] {
+        let rows = || block_on(repo.store().derived(repo.name(), kind, &ids)).unwrap();
+        let present = rows().iter().flatten().filter(|row| !row.is_empty()).count();
+        assert!(present > 0, "{kind:?}");
+        for way in 0..4 {
+            for n in 0..present {
+                let stored = ids.iter().zip(rows());
+                let found = stored.filter_map(|(id, row)| Some((*id, row?)));
+                let found: Vec<_> = found.filter(|(_, row)| !row.is_empty()).collect();
+                let Some((id, row)) = found.get(n) else { continue };
+                let mut bytes = row.to_vec();
+                match way {
+                    0 => bytes.truncate(bytes.len() / 2),
+                    1 => bytes.clear(),
+                    2 => {
+                        let middle = bytes.len() / 2;
+                        bytes[middle] ^= 1;
+                    }
+                    // A row of another commit.
+                    _ => bytes = found[(n + 1) % found.len()].1.to_vec(),
+                }
+                put_rows(repo, vec![DerivedRow { kind, commit: *id, bytes: bytes.into() }]);
+                check_ranked(&ranked, &heads, false);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_deleted_branch_is_forgotten_and_the_rest_is_found() {
+    let desk = Desk::new();
+    let repo = &desk.repo;
+    append(repo, &desk.branch, 0, 300);
+    desk.fork("side", desk.head().unwrap());
+    append(repo, &RefName::branch("side").unwrap(), 1000, 500);
+    let heads = [desk.head().unwrap(), head(repo, "side")];
+    check_ranked(&Ranked { repo, store_after: 1, query: QUERY }, &heads, false);
+    block_on(repo.delete_branch("side")).unwrap();
+    desk.clock.advance(Duration::from_secs(60));
+    let report = block_on(gc(repo, &GcOptions::new().keep(Duration::ZERO))).unwrap();
+    assert!(report.deleted().objects > 0);
+    check_all(repo, &heads[..1]);
+    // Segments with deleted commits are joined all the same.
+    for round in 0..6 {
+        append(repo, &desk.branch, 2000 + round * 10, 10);
+        check_ranked(
+            &Ranked { repo, store_after: 1, query: QUERY },
+            &[desk.head().unwrap()],
+            false,
+        );
+    }
+}
+
+#[test]
+fn a_store_that_takes_no_writes_is_searched() {
+    let inner: Arc<dyn Store> = Arc::new(tract_kv::memory());
+    let writable = Repo::new(Arc::clone(&inner), RepoOptions::new());
+    append(&writable, &RefName::branch("main").unwrap(), 0, 600);
+    let store = WatchedStore::new(inner, |call: Call<'_>| match call {
+        Call::Apply { .. } => {
+            Err(StoreError::new(StoreErrorKind::ReadOnly, "test", "apply", "read-only"))
+        }
+        _ => Ok(()),
+    });
+    let repo = Repo::new(Arc::new(store), RepoOptions::new());
+    let head = head(&repo, "main");
+    for _ in 0..2 {
+        check_ranked(&Ranked { repo: &repo, store_after: 1, query: QUERY }, &[head], false);
+    }
+}
+
+#[test]
+fn searches_and_appends_of_two_handles_do_not_disturb_each_other() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("one.db");
+    let open = |create| {
+        let options = SqliteOptions::new().create(create);
+        let store: Arc<dyn Store> = Arc::new(tract_store_sqlite::open(&path, &options).unwrap());
+        Repo::new(store, RepoOptions::new())
+    };
+    let repos = [open(true), open(false)];
+    std::thread::scope(|scope| {
+        for (number, repo) in repos.iter().enumerate() {
+            scope.spawn(move || {
+                let name = format!("b{number}");
+                let branch = RefName::branch(&name).unwrap();
+                for round in 0..8 {
+                    append(repo, &branch, number * 1000 + round * 10, 10);
+                    let branches = block_on(repo.branches()).unwrap();
+                    let heads: Vec<CommitId> = branches.iter().map(|branch| branch.head).collect();
+                    let options = SearchOptions::new().store_after(1).limit(1000);
+                    let report = ask(repo, &heads, "message", options);
+                    // What this handle wrote is found whatever the other one does.
+                    let own = heads.iter().position(|id| *id == head(repo, &name));
+                    let own = report.hits.iter().filter(|hit| hit.heads.contains(&own.unwrap()));
+                    assert_eq!(own.count(), (round + 1) * 10);
+                }
+            });
+        }
+    });
+    let heads = [head(&repos[0], "b0"), head(&repos[1], "b1")];
+    for repo in [&repos[0], &repos[1], &open(false)] {
+        check_ranked(&Ranked { repo, store_after: 1, query: QUERY }, &heads, false);
+    }
+}
+
+#[test]
+fn filters_and_other_scripts() {
+    let desk = Desk::new();
+    desk.user("Привет, мир! Straße");
+    desk.clock.advance(Duration::from_secs(7200));
+    let call = desk.go(Draft::assistant("用户登录失败").call(
+        "c1",
+        "bash",
+        r#"{"command":"parseJson a_b"}"#,
+    ));
+    desk.result("c1", "Straße 42 not found");
+    desk.user("Straße");
+    let head = desk.head().unwrap();
+    let found = |query: &str, options: SearchOptions| -> Vec<String> {
+        let report = ask(&desk.repo, &[head], query, options);
+        report.hits.iter().map(|hit| hit.snippet.text.clone()).collect()
+    };
+    let all = SearchOptions::new;
+    assert_eq!(found("МИР", all()), ["Привет, мир! Straße"]);
+    assert_eq!(found("登录", all()), ["用户登录失败"]);
+    assert_eq!(found("json", all()), ["bash command: parseJson a_b"]);
+    assert_eq!(found("b", all().tool("bash")), ["bash command: parseJson a_b"]);
+    assert_eq!(found("straße", all().tool("bash")), ["Straße 42 not found"]);
+    assert_eq!(found("straße", all().kinds(vec![Kind::ToolResult])), ["Straße 42 not found"]);
+    assert_eq!(found("straße", all()).len(), 3);
+    let at = block_on(desk.repo.require_commit(call)).unwrap().created_at.unwrap();
+    assert_eq!(found("straße", all().since(at)).len(), 2);
+    assert_eq!(found("straße", all().until(at - 1)), ["Привет, мир! Straße"]);
+    assert_eq!(found("straße", all().limit(0)).len(), 0);
+    assert_eq!(found("… !", all()).len(), 0);
+}
+
+/// The words of the documentation, in their order.
+fn natural_words() -> Vec<String> {
+    let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let mut files: Vec<_> =
+        std::fs::read_dir(docs).unwrap().map(|file| file.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "md"));
+    files.sort();
+    let texts = files.iter().map(|file| std::fs::read_to_string(file).unwrap());
+    texts.flat_map(|text| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+#[test]
+fn the_index_takes_less_than_15_percent_of_the_store() {
+    let scratch = tempfile::tempdir().unwrap();
+    let options = SqliteOptions::new().create(true);
+    let store = tract_store_sqlite::open(&scratch.path().join("one.db"), &options).unwrap();
+    let repo = Repo::new(Arc::new(store), RepoOptions::new());
+    let words = natural_words();
+    assert!(words.len() > 10_000, "{} words", words.len());
+    let text = |n: usize| {
+        let mut state = (n as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mut text = format!("m{n}");
+        while text.len() < 500 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let from = (state % words.len() as u64) as usize;
+            text.push(' ');
+            text.push_str(&words[from..(from + 8).min(words.len())].join(" "));
+        }
+        text
+    };
+    let main = RefName::branch("main").unwrap();
+    for page in 0..20 {
+        let drafts = (page * 500..(page + 1) * 500).map(|n| Draft::user(text(n)));
+        block_on(repo.append_all(&main, drafts)).unwrap();
+    }
+    let stats = || block_on(repo.store().stats(repo.name())).unwrap();
+    let before = stats();
+    let report = ask(&repo, &[head(&repo, "main")], "m777", SearchOptions::new());
+    assert_eq!((report.matching, report.added), (1, 10_000));
+    let index = stats().derived_bytes - before.derived_bytes;
+    let share = index as f64 / before.disk_bytes as f64;
+    eprintln!("index {index} B of {} B: {:.1} %", before.disk_bytes, share * 100.0);
+    assert!(share < 0.15, "{index} of {} bytes", before.disk_bytes);
+}
