@@ -8,7 +8,7 @@ use crate::args::Cli;
 use crate::style::{self, HEADING, Styled};
 
 /// The verbs, each in one group. A verb that was left out of the build is left out of the help.
-const GROUPS: [(&str, &[&str]); 10] = [
+const GROUPS: [(&str, &[&str]); 11] = [
     ("Start", &["demo", "init", "import", "status", "completions"]),
     ("Record", &["commit", "apply", "branch", "checkout", "tag"]),
     ("Change", &["edit", "annotate", "compress", "revert", "merge", "undo"]),
@@ -18,6 +18,7 @@ const GROUPS: [(&str, &[&str]); 10] = [
     ("Compile", &["compile", "why-miss", "compress-tool-calls", "summarization"]),
     ("Tools", &["tools", "mcp", "select", "hydrate", "turns"]),
     ("Agents", &["chat", "generate", "run", "replay", "pending"]),
+    ("Move", &["remote", "fetch", "pull", "push", "bundle"]),
     ("Stores", &["repos", "copy", "export", "verify", "conformance"]),
 ];
 

@@ -50,6 +50,8 @@ mod rebase;
 #[cfg(feature = "engine")]
 mod record;
 #[cfg(feature = "engine")]
+mod remotes;
+#[cfg(feature = "engine")]
 mod revision;
 #[cfg(feature = "run")]
 mod runs;
@@ -78,6 +80,8 @@ pub use crate::open::{OpenOptions, open};
 pub use crate::pending::PendingApprovals;
 #[cfg(all(feature = "engine", feature = "tools"))]
 pub use crate::pins::ToolPins;
+#[cfg(feature = "engine")]
+pub use crate::remotes::Remotes;
 #[cfg(feature = "engine")]
 pub use crate::revision::Revision;
 #[cfg(feature = "engine")]
