@@ -237,9 +237,7 @@ async fn status(
         (None, _) => CopyStatus::Created,
         (Some(at), to) if at == to => CopyStatus::Unchanged,
         // A branch without commits: its place is free to be another's.
-        (Some(RefTarget::Ref(at)), RefTarget::Ref(_))
-            if repo.head_of(at).await?.is_none() =>
-        {
+        (Some(RefTarget::Ref(at)), RefTarget::Ref(_)) if repo.head_of(at).await?.is_none() => {
             CopyStatus::Forwarded
         }
         (Some(RefTarget::Commit(at)), RefTarget::Commit(to))

@@ -81,11 +81,7 @@ pub async fn export(repo: &Repo, options: &ExportOptions) -> Result<Export> {
 
 impl Export {
     /// Begins the lines of some commits, parents first, and of refs after them.
-    pub(crate) fn of(
-        repo: &Repo,
-        order: Vec<CommitId>,
-        refs: Vec<(RefName, RefTarget)>,
-    ) -> Self {
+    pub(crate) fn of(repo: &Repo, order: Vec<CommitId>, refs: Vec<(RefName, RefTarget)>) -> Self {
         Self {
             repo: repo.clone(),
             order,

@@ -84,8 +84,8 @@ pub use crate::question::{open_calls, unanswered};
 pub use crate::races::Races;
 pub use crate::rebase::{Rebase, RebaseStep, Rebased};
 pub use crate::remote::{
-    AheadBehind, FetchOptions, FetchReport, PullBranches, PushOptions, PushReport, Remote, Tracking,
-    TransferStatus, TransferredRef, fetch, fetch_bundle, push,
+    AheadBehind, FetchOptions, FetchReport, PullBranches, PushOptions, PushReport, Remote,
+    Tracking, TransferStatus, TransferredRef, fetch, fetch_bundle, push,
 };
 pub use crate::reply::{broken_off, generation_config, reply_draft};
 pub use crate::repo::{Repo, RepoOptions};

@@ -256,9 +256,7 @@ impl CommitGraph {
     /// truth.
     pub(crate) fn is_whole(&self) -> Result<(), Error> {
         match self.damage.iter().find(|damage| !damage.derived) {
-            Some(found) => {
-                Err(Error::Damaged { object: found.object, what: found.what.clone() })
-            }
+            Some(found) => Err(Error::Damaged { object: found.object, what: found.what.clone() }),
             None => Ok(()),
         }
     }
@@ -319,10 +317,8 @@ impl CommitGraph {
     /// Returns the commits that others link to and that were not read themselves, sorted.
     pub(crate) fn boundary(&self) -> Vec<CommitId> {
         let named = self.ids.iter().zip(&self.known);
-        let mut ids: Vec<CommitId> = named
-            .filter(|(_, known)| **known == KnownCommit::Name)
-            .map(|(id, _)| *id)
-            .collect();
+        let mut ids: Vec<CommitId> =
+            named.filter(|(_, known)| **known == KnownCommit::Name).map(|(id, _)| *id).collect();
         ids.sort_unstable();
         ids
     }

@@ -15,6 +15,7 @@ impl Tract {
     /// Returns the remotes of this repository.
     ///
     /// ```
+    /// # if !cfg!(feature = "sqlite") { return }
     /// # tract::block_on(async {
     /// use tract::engine::{FetchOptions, PullBranches, PushOptions, Remote};
     /// # let folder = tempfile::tempdir().unwrap();

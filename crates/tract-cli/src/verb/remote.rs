@@ -83,7 +83,7 @@ pub(crate) async fn run(context: &mut Context<'_>, remote: Remote) -> Outcome<()
             print(context, &entry)?;
             if hide_passwords(&entry.url) != entry.url {
                 context.out.say(
-                    "  note: the password is kept in this store, for everybody who can read it; with a url \
+                    "  note: the password is kept in this store, for all who can read it; with a url \
                      without one, PGPASSWORD is used",
                 );
             }

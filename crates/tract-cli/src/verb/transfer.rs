@@ -69,7 +69,7 @@ Examples:
   tract push team main draft
   tract push team --all                      every branch and tag
   tract fetch team && tract merge remotes/team/main && tract push team
-                                             when somebody else pushed meanwhile")]
+                                             when another push came first")]
 pub(crate) struct Push {
     /// The remote [default: origin, or the only one]
     remote: Option<String>,
@@ -201,7 +201,10 @@ pub(crate) async fn push(context: &mut Context<'_>, push: Push) -> Outcome<()> {
     for at in &report.refs {
         let note = match (&at.status, at.name.branch_name()) {
             (TransferStatus::Ahead, Some(branch)) => {
-                format!("{0} is further there; get it: tract pull {remote} --branch {0}", escape::line(branch))
+                format!(
+                    "{0} is further there; get it: tract pull {remote} --branch {0}",
+                    escape::line(branch)
+                )
             }
             (TransferStatus::Diverged { .. }, Some(branch)) => format!(
                 "{0} has other commits there; on it: tract fetch {remote}, tract merge remotes/{remote}/{0}, then push again",

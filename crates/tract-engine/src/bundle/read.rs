@@ -202,8 +202,8 @@ impl Checked {
 
     /// Checks a line by itself, and that what it links to comes before it.
     fn line(&mut self, line: usize, bytes: &[u8]) -> Result<(), BundleError> {
-        let step = parse(bytes)
-            .map_err(|error| BundleError::Line { line, error: Box::new(error) })?;
+        let step =
+            parse(bytes).map_err(|error| BundleError::Line { line, error: Box::new(error) })?;
         if let Some(commit) = &step.recorded {
             let changes = match &commit.changes {
                 Changes::List(changes) => changes.as_slice(),
@@ -311,8 +311,7 @@ pub(crate) async fn load<R: Read + Seek>(
         documents: HashMap::new(),
         failed: None,
     };
-    let options =
-        ApplyOptions::new().batch(WRITE_LINES).operation(carrier.operation.clone());
+    let options = ApplyOptions::new().batch(WRITE_LINES).operation(carrier.operation.clone());
     let (mut refused, mut done) = (None, 0);
     apply_stream(repo, objects.by_ref(), &options, |event| match event.result {
         Ok(commit) => {

@@ -242,9 +242,9 @@ async fn planned(
     }
     wanted.sort_unstable();
     wanted.dedup();
-    let forward = wanted
-        .iter()
-        .map(|(name, target)| PlannedRef::new((*name).clone(), (*target).clone(), RefRule::Forward));
+    let forward = wanted.iter().map(|(name, target)| {
+        PlannedRef::new((*name).clone(), (*target).clone(), RefRule::Forward)
+    });
     planned.extend(forward);
     let current = to.current_branch().await?;
     let begin = wanted.iter().find(|(name, _)| **name == current).or(wanted.first());

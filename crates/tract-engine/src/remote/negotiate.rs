@@ -27,7 +27,7 @@ const NARROW: usize = 15;
 pub(crate) enum Receiver<'a> {
     /// A repository.
     Repo(&'a Repo),
-    /// Whoever has these commits, and all that they lead to in the source.
+    /// A holder of given commits, and of all that they lead to in the source.
     Has(Option<CommitGraph>),
 }
 
@@ -164,9 +164,7 @@ impl Negotiation<'_> {
         let mut ask_first = heads.len() > LINES;
         loop {
             let mut seen = HashSet::new();
-            open.retain(|id| {
-                !self.graph.knows(*id) && !self.has.contains(id) && seen.insert(*id)
-            });
+            open.retain(|id| !self.graph.knows(*id) && !self.has.contains(id) && seen.insert(*id));
             if open.is_empty() {
                 return Ok(());
             }
@@ -285,7 +283,7 @@ impl Negotiation<'_> {
     }
 
     /// Whether nothing has to be asked about a line after a page, as far as it was read. Where the
-    /// receiver is somebody who has certain commits, what comes before one of these is missing; a
+    /// receiver has given commits, what comes before one of these is missing; a
     /// line that ends elsewhere, or is long, takes all that these commits lead to.
     fn is_clear(&self, line: &mut Line) -> bool {
         if matches!(self.receiver, Receiver::Repo(_)) {

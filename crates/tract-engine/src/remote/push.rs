@@ -75,9 +75,9 @@ pub struct PushReport {
 impl PushReport {
     /// Returns whether a branch or tag points elsewhere in the remote and was left alone.
     pub fn diverged(&self) -> bool {
-        self.refs.iter().any(|at| {
-            matches!(at.status, TransferStatus::Diverged { .. } | TransferStatus::Ahead)
-        })
+        self.refs
+            .iter()
+            .any(|at| matches!(at.status, TransferStatus::Diverged { .. } | TransferStatus::Ahead))
     }
 }
 

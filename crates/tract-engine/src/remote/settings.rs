@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tract_core::{
-    Applied, Batch, Blob, Expect, LogNote, RefEdit, ObjectId, RefName, RefTarget, nearest,
+    Applied, Batch, Blob, Expect, LogNote, ObjectId, RefEdit, RefName, RefTarget, nearest,
 };
 
 use crate::error::{Error, Result};

@@ -52,8 +52,7 @@ fn a_bundle_since_a_commit_holds_what_came_after_it() {
     let to = repo();
     taken(&to, full.as_bytes()).expect("it is taken");
     chain(&from, "main", 10);
-    let options =
-        BundleOptions::new().refs(vec![branch("main")]).since(vec![ids[39]]);
+    let options = BundleOptions::new().refs(vec![branch("main")]).since(vec![ids[39]]);
     let later = bundled(&from, &options);
     let bundle = Bundle::open(Cursor::new(later.as_bytes())).expect("it is whole");
     assert_eq!((bundle.commits(), bundle.prerequisites()), (10, &ids[39..40]));
@@ -102,14 +101,18 @@ fn a_bundle_that_was_cut_at_any_line_is_refused_and_changes_nothing() {
         let half = format!("{cut}{}", &lines[kept][..lines[kept].len() / 2]);
         for bytes in [cut, half] {
             let error = taken(&to, bytes.as_bytes()).expect_err("it is cut");
-            let expected: &[&str] =
-                if bytes.contains('\n') { &["bundle_cut", "bundle_changed"] } else { &["not_a_bundle", "bundle_cut"] };
+            let expected: &[&str] = if bytes.contains('\n') {
+                &["bundle_cut", "bundle_changed"]
+            } else {
+                &["not_a_bundle", "bundle_cut"]
+            };
             assert!(expected.contains(&error.code()), "{} lines: {error}", kept);
         }
     }
     let left_out = lines.iter().enumerate().filter(|(n, _)| *n > 0 && n + 1 < lines.len());
     for (n, _) in left_out {
-        let bytes: String = lines.iter().enumerate().filter(|(m, _)| *m != n).map(|(_, l)| *l).collect();
+        let bytes: String =
+            lines.iter().enumerate().filter(|(m, _)| *m != n).map(|(_, l)| *l).collect();
         let error = taken(&to, bytes.as_bytes()).expect_err("a line is missing");
         assert_eq!(error.code(), "bundle_changed", "without line {}", n + 1);
     }
@@ -126,7 +129,9 @@ fn a_flipped_bit_anywhere_is_refused_and_changes_nothing() {
     let bundle = bundled(&from, &BundleOptions::new()).into_bytes();
     let to = repo();
     let mut codes = std::collections::BTreeSet::new();
-    for place in (0..bundle.len() - 1).step_by(7).chain(0..80).chain(bundle.len() - 200..bundle.len() - 1) {
+    for place in
+        (0..bundle.len() - 1).step_by(7).chain(0..80).chain(bundle.len() - 200..bundle.len() - 1)
+    {
         for bit in [0x01, 0x10] {
             let mut flipped = bundle.clone();
             flipped[place] ^= bit;
@@ -157,14 +162,17 @@ fn a_newer_format_and_other_files_are_named() {
     }
 }
 
-/// Closes lines as a bundle, as somebody would who makes a wrong one by intention.
+/// Closes lines as a bundle, to make a wrong one by intention.
 fn closed(lines: &[&str]) -> String {
     use sha2::Digest as _;
     let body: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let hash: String =
         sha2::Sha256::digest(body.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
     let commits = lines.iter().filter(|line| line.contains("\"record\":")).count();
-    format!("{body}{{\"op\":\"end\",\"lines\":{},\"commits\":{commits},\"sha256\":\"{hash}\"}}\n", lines.len())
+    format!(
+        "{body}{{\"op\":\"end\",\"lines\":{},\"commits\":{commits},\"sha256\":\"{hash}\"}}\n",
+        lines.len()
+    )
 }
 
 #[test]

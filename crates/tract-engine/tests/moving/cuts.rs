@@ -52,8 +52,7 @@ fn a_pull_that_is_cut_at_any_call_of_either_side_continues_where_it_was() {
             let (source, counts) = counted(from.store(), usize::MAX);
             let (target, cut) = counted(&store, usize::MAX);
             if theirs { &counts } else { &cut }.last.store(last, Ordering::SeqCst);
-            let result =
-                block_on(fetch(&repo_in(target), &repo_in(source), "team", &options));
+            let result = block_on(fetch(&repo_in(target), &repo_in(source), "team", &options));
             let to = repo_in(store);
             is_clean(&to);
             let brought = commits(&to) as usize;

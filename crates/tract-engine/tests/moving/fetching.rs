@@ -1,7 +1,7 @@
 use tract_core::{CommitId, RefName, RefTarget, block_on};
 use tract_engine::{
-    FetchOptions, ImportConversation, ImportOptions, Importer, MergeOptions, PullBranches,
-    PushOptions, Remote, Repo, TransferStatus, copy, CopyOptions, fetch, push,
+    CopyOptions, FetchOptions, ImportConversation, ImportOptions, Importer, MergeOptions,
+    PullBranches, PushOptions, Remote, Repo, TransferStatus, copy, fetch, push,
 };
 
 use crate::fixture::{
@@ -29,7 +29,10 @@ fn a_fetch_moves_no_branch() {
     for name in ["main", "other", "third"] {
         assert_eq!(head(&to, &seen("team", name)), head(&from, &branch(name)), "{name}");
     }
-    assert_eq!(head(&to, &RefName::tag("before").unwrap()), head(&from, &RefName::tag("before").unwrap()));
+    assert_eq!(
+        head(&to, &RefName::tag("before").unwrap()),
+        head(&from, &RefName::tag("before").unwrap())
+    );
     // It can be named, also in short.
     for name in ["remotes/team/other", "team/other"] {
         let found: CommitId = block_on(to.resolve(name)).expect(name);

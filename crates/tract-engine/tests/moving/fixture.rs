@@ -2,9 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tract_core::store::{StoreError, StoreErrorKind};
-use tract_core::{
-    CommitId, Draft, ManualClock, RefName, RefTarget, Store, StoreResult, block_on,
-};
+use tract_core::{CommitId, Draft, ManualClock, RefName, RefTarget, Store, StoreResult, block_on};
 use tract_engine::{
     ApplyOptions, ExportOptions, Operation, Repo, RepoOptions, VerifyOptions, apply_stream, export,
     read_lines, verify,

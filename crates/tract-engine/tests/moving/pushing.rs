@@ -3,7 +3,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tract_core::store::StoreResult;
 use tract_core::{Blob, RefName, Store, block_on};
-use tract_engine::{PushOptions, Repo, TransferStatus, push};
+use tract_engine::{
+    FetchOptions, GcOptions, PullBranches, PushOptions, Repo, RepoOptions, TransferStatus, fetch,
+    gc, push,
+};
 use tract_kv::memory;
 use tract_testkit::{Call, WatchedStore};
 
@@ -138,5 +141,72 @@ fn an_unknown_branch_is_named() {
     say(&from, "main", "first");
     let options = PushOptions::new().branches(["mian"]);
     let error = block_on(push(&from, &to, "team", &options)).expect_err("there is none");
-    assert_eq!((error.code(), error.notes()), ("unknown_branch", vec!["did you mean \"main\"?".to_owned()]));
+    assert_eq!(
+        (error.code(), error.notes()),
+        ("unknown_branch", vec!["did you mean \"main\"?".to_owned()])
+    );
+}
+
+/// What no ref there leads to may be collected between the question for it and the write.
+#[test]
+fn what_is_collected_as_garbage_meanwhile_is_sent_again() {
+    let from = repo();
+    crate::fixture::chain(&from, "main", 60);
+    let store: Arc<dyn Store> = Arc::new(memory());
+    let plain = repo_in(Arc::clone(&store));
+    let part = block_on(from.resolve("main~20")).expect("a commit");
+    block_on(from.create_branch("part", part)).expect("it is made");
+    let options = PushOptions::new().branches(["part"]);
+    block_on(push(&from, &one(&plain), "team", &options)).expect("it is pushed");
+    block_on(plain.undo(&branch("part"))).expect("it is undone");
+    assert_eq!(commits(&plain), 40);
+    // Its clock is past that of the undo.
+    let (came, other) = (AtomicBool::new(false), Repo::new(Arc::clone(&store), RepoOptions::new()));
+    let watched = WatchedStore::new(store, move |call: Call<'_>| -> StoreResult<()> {
+        if matches!(call, Call::Apply { .. }) && !came.swap(true, Ordering::SeqCst) {
+            let keep = GcOptions::new().keep(std::time::Duration::ZERO);
+            let report = block_on(gc(&other, &keep)).expect("it collects");
+            assert_eq!(report.commits.objects, 40);
+        }
+        Ok(())
+    });
+    let to = repo_in(Arc::new(watched));
+    let options = PushOptions::new().branches(["main"]);
+    let report = block_on(push(&from, &to, "team", &options)).expect("it is pushed");
+    assert_eq!(report.commits, 60);
+    assert_eq!(head(&plain, &branch("main")), head(&from, &branch("main")));
+    is_clean(&plain);
+}
+
+#[test]
+fn of_two_that_push_one_branch_at_once_one_moves_it() {
+    let store: Arc<dyn Store> = Arc::new(memory());
+    let base = repo();
+    say(&base, "main", "first");
+    block_on(push(&base, &repo_in(Arc::clone(&store)), "team", &all())).expect("it is pushed");
+    for round in 0..8 {
+        let statuses: Vec<TransferStatus> = std::thread::scope(|scope| {
+            let pushers: Vec<_> = (0..2)
+                .map(|n| {
+                    let store = Arc::clone(&store);
+                    scope.spawn(move || {
+                        let (from, to) = (repo(), repo_in(store));
+                        let options = FetchOptions::new().pull(PullBranches::All);
+                        block_on(fetch(&from, &to, "team", &options)).expect("it is pulled");
+                        for line in 0..5 {
+                            say(&from, "main", &format!("round {round}, {n}, {line}"));
+                        }
+                        let options = PushOptions::new().branches(["main"]);
+                        let report = block_on(push(&from, &to, "team", &options));
+                        report.expect("it is read").refs.remove(0).status
+                    })
+                })
+                .collect();
+            pushers.into_iter().map(|pusher| pusher.join().expect("it ends")).collect()
+        });
+        let moved = statuses.iter().filter(|status| **status == TransferStatus::Forwarded).count();
+        // Both where the second began after the first was done.
+        assert!(moved >= 1, "{statuses:?}");
+        is_clean(&repo_in(Arc::clone(&store)));
+    }
 }

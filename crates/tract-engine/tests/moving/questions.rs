@@ -119,3 +119,47 @@ fn commits_that_only_changes_lead_to_are_sent_too() {
     block_on(push(&from, &to, "team", &options)).expect("it is pushed");
     is_clean(&to);
 }
+
+/// `cargo test --release -p tract-engine --test moving -- --ignored --nocapture million`
+#[test]
+#[ignore = "it takes minutes: a figure"]
+fn ten_new_messages_of_a_million_are_pushed_in_a_moment() {
+    const MESSAGES: usize = 1_000_000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let open = |name: &str| -> Arc<dyn Store> {
+        let options = tract_store_sqlite::SqliteOptions::new().create(true);
+        Arc::new(tract_store_sqlite::open(folder.path().join(name), &options).expect("it opens"))
+    };
+    let store = open("from.db");
+    let name = tract_core::RepoName::default();
+    let mut at = None;
+    for group in 0..MESSAGES / 10_000 {
+        let mut batch = tract_testkit::fixtures::batch("fill");
+        let before = at;
+        for n in 0..10_000 {
+            let text = format!("message {n} of group {group}");
+            at = Some(tract_testkit::fixtures::push(&mut batch, at, &text).id());
+        }
+        batch.refs.extend(at.map(|at| tract_testkit::fixtures::advance("main", before, at)));
+        tract_testkit::fixtures::done(block_on(store.apply(&name, batch))).expect("it is written");
+    }
+    block_on(store.close()).expect("it closes");
+    drop(store);
+    for file in std::fs::read_dir(folder.path()).expect("a folder") {
+        let path = file.expect("a file").path();
+        let other = path.file_name().and_then(|name| name.to_str()).expect("a name");
+        std::fs::copy(&path, folder.path().join(other.replace("from", "to"))).expect("a copy");
+    }
+    let from = repo_in(open("from.db"));
+    chain(&from, "main", 10);
+    for round in 0..3 {
+        let to = repo_in(open("to.db"));
+        let begun = std::time::Instant::now();
+        let report = block_on(push(&from, &to, "team", &PushOptions::new())).expect("it is pushed");
+        let took = begun.elapsed();
+        eprintln!("round {round}: {} of {MESSAGES} commits in {took:?}", report.commits);
+        assert_eq!(report.commits, 10);
+        assert!(took.as_millis() < 200, "{took:?}");
+        chain(&from, "main", 10);
+    }
+}
