@@ -98,7 +98,7 @@ const SUITES: &[Suite] = &[
         name: "kills of the command line",
         binary: ("tract-cli", "cli"),
         filters: &["kill::"],
-        lines: &[("T1 kill -9, command line", GATE)],
+        lines: &[("T1 kill -9, command line", GATE), ("T1 kill -9, push", GATE)],
     },
     Suite {
         name: "kills at every call of summaries and decisions",

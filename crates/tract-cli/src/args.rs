@@ -29,6 +29,7 @@ A revision (REV) is a branch, a tag, HEAD, or 4 or more digits of a commit's id,
   #20      the 20th message of the context there   main#20
   @{1}     where the branch was one move ago       main@{1}
   @{TIME}  where it was at that time               main@{2026-01-31T09:30:00Z}
+remotes/NAME/BRANCH is the branch of a remote, as it was fetched last.
 
 Exit codes: 0 done, 1 the answer is no, 2 wrong command line, 3 store unavailable or damaged.
 
@@ -158,6 +159,16 @@ pub(crate) enum Command {
     Repos,
     /// Copy a repository from one store to another.
     Copy(verb::copy::Copy),
+    /// Name other stores, to fetch from and push to.
+    Remote(verb::remote::Remote),
+    /// Bring the branches of a remote here.
+    Fetch(verb::transfer::Fetch),
+    /// Fetch, and move a branch forward.
+    Pull(verb::transfer::Pull),
+    /// Bring branches to a remote.
+    Push(verb::transfer::Push),
+    /// Move history as a file.
+    Bundle(verb::bundle::Bundle),
     /// Test a store's engine against the store contract.
     #[cfg(feature = "conformance")]
     Conformance(verb::conformance::Conformance),
@@ -245,6 +256,8 @@ impl Command {
             #[cfg(feature = "run")]
             Self::Replay(_) => false,
             Self::Merge(merge) => merge.writes(),
+            Self::Remote(remote) => remote.writes(),
+            Self::Bundle(bundle) => bundle.writes(),
             Self::CherryPick(asked) => asked.writes(),
             Self::Rebase(asked) => asked.writes(),
             Self::Drop(asked) => asked.writes(),
@@ -261,6 +274,9 @@ impl Command {
             | Self::Compress(_)
             | Self::CompressToolCalls(_)
             | Self::Copy(_)
+            | Self::Fetch(_)
+            | Self::Pull(_)
+            | Self::Push(_)
             | Self::Apply(_)
             | Self::Import(_)
             | Self::Undo(_)

@@ -19,6 +19,7 @@ const GROUPS: [(&str, &[&str]); 11] = [
     ("Compile", &["compile", "why-miss", "compress-tool-calls", "summarization"]),
     ("Tools", &["tools", "mcp", "select", "hydrate", "turns"]),
     ("Agents", &["chat", "generate", "run", "replay", "pending"]),
+    ("Move", &["remote", "fetch", "pull", "push", "bundle"]),
     ("Stores", &["repos", "copy", "export", "verify", "conformance"]),
 ];
 

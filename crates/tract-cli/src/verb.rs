@@ -6,6 +6,7 @@ pub(crate) mod apply;
 pub(crate) mod ask;
 pub(crate) mod blame;
 pub(crate) mod branch;
+pub(crate) mod bundle;
 pub(crate) mod cat;
 pub(crate) mod checkout;
 pub(crate) mod commit;
@@ -37,6 +38,7 @@ pub(crate) mod pending;
 mod pins;
 pub(crate) mod prune;
 pub(crate) mod rebase;
+pub(crate) mod remote;
 #[cfg(feature = "run")]
 pub(crate) mod replay;
 mod repos;
@@ -52,6 +54,7 @@ mod status;
 pub(crate) mod summarization;
 pub(crate) mod tag;
 pub(crate) mod tools;
+pub(crate) mod transfer;
 pub(crate) mod turns;
 pub(crate) mod undo;
 pub(crate) mod verify;
@@ -143,6 +146,11 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Conformance(asked) => conformance::run(context, asked).await,
         Command::Repos => repos::run(context).await,
         Command::Copy(copy) => copy::run(context, copy).await,
+        Command::Remote(remote) => remote::run(context, remote).await,
+        Command::Fetch(asked) => transfer::fetch(context, asked).await,
+        Command::Pull(asked) => transfer::pull(context, asked).await,
+        Command::Push(asked) => transfer::push(context, asked).await,
+        Command::Bundle(bundle) => bundle::run(context, bundle).await,
         Command::Apply(apply) => apply::run(context, apply).await,
         Command::Import(import) => import::run(context, import).await,
         Command::Expand(expand) => expand::run(context, expand).await,

@@ -8,7 +8,8 @@ use sha2::{Digest, Sha256};
 use crate::id::{BadName, BatchId, BlobId, CommitId, OperationId};
 
 /// The name of a ref: `HEAD`, `heads/<branch>`, `tags/<tag>`, `pending/<id>`, `config/<name>`,
-/// `imports/<id>`, `pins/<name>`, `decisions/<id>`, `effects/<message>`.
+/// `imports/<id>`, `pins/<name>`, `decisions/<id>`, `effects/<message>`,
+/// `remotes/<remote>/<branch>`.
 ///
 /// Parts are separated by `/`; none is empty, begins with `.` or `-`, or ends with `.` or
 /// `.lock`; there is no `..`, no white space, no control or bidirectional-format character and none of `~ ^ : ? * [ ] \ # @{`.
@@ -60,6 +61,31 @@ impl RefName {
         Self::under("tags/", "tag name", name)
     }
 
+    /// Returns the name of the ref that says where a branch of another store was last seen.
+    ///
+    /// ```
+    /// # use tract_core::RefName;
+    /// let name = RefName::remote_branch("team", "feature/x").unwrap();
+    /// assert_eq!(name.as_str(), "remotes/team/feature/x");
+    /// assert_eq!(name.remote_branch_name(), Some(("team", "feature/x")));
+    /// assert!(RefName::remote_branch("a/b", "main").is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// [`BadName`] when a name breaks a rule, or the remote's has a `/`.
+    pub fn remote_branch(remote: &str, branch: &str) -> Result<Self, BadName> {
+        if remote.contains('/') {
+            let why = "a remote's name has no \"/\"";
+            return Err(BadName {
+                what: "remote name",
+                name: remote.chars().take(80).collect(),
+                why,
+            });
+        }
+        Self::branch(branch)?;
+        Self::new(format!("remotes/{remote}/{branch}"))
+    }
+
     /// Puts a name into a folder, which distinguishes it from `HEAD` and from a full name.
     fn under(folder: &'static str, what: &'static str, name: &str) -> Result<Self, BadName> {
         let why = match name {
@@ -83,6 +109,19 @@ impl RefName {
     /// Returns the tag's name, when this is a tag.
     pub fn tag_name(&self) -> Option<&str> {
         self.0.strip_prefix("tags/")
+    }
+
+    /// Returns the remote and the branch, when this says where a branch of another store was last
+    /// seen.
+    pub fn remote_branch_name(&self) -> Option<(&str, &str)> {
+        self.0.strip_prefix("remotes/")?.split_once('/')
+    }
+
+    /// Returns whether this says what a repository knows of other stores: their urls, under
+    /// `config/remotes`, and where their branches were last seen, under `remotes/`. A url may hold a
+    /// password, so this is part of no copy, export or bundle.
+    pub fn is_remote_state(&self) -> bool {
+        self.0 == "config/remotes" || self.0.starts_with("remotes/")
     }
 
     /// Returns the name as a message for people has it: `branch "main"`, `tag "v1"`, `HEAD`.
@@ -316,7 +355,10 @@ impl RefEdit {
     /// [`BadTarget`] naming the rule.
     pub fn check(&self) -> Result<(), BadTarget> {
         let Some(to) = &self.to else { return Ok(()) };
-        let holds_commits = self.name.branch_name().is_some() || self.name.tag_name().is_some();
+        let name = &self.name;
+        let holds_commits = name.branch_name().is_some()
+            || name.tag_name().is_some()
+            || name.remote_branch_name().is_some();
         let why = match to {
             RefTarget::Ref(_) | RefTarget::Blob(_) if holds_commits => {
                 "a branch or a tag points to a commit"

@@ -11,6 +11,7 @@ use tract_core::{
 
 use tract_hooks::{HookError, SummaryError};
 
+use crate::bundle::BundleError;
 use crate::erase::Erasure;
 use crate::pending::{DeferredOperation, Rejected};
 use crate::plan::Refusal;
@@ -122,6 +123,25 @@ pub enum Error {
         /// The ref.
         name: RefName,
     },
+    /// There is no remote of this name; or none was named, and which is meant is not clear.
+    #[error("{}", unknown_remote(.name.as_deref(), .known))]
+    UnknownRemote {
+        /// The name, where one was given.
+        name: Option<String>,
+        /// A remote that is like it.
+        nearest: Option<String>,
+        /// The remotes that there are.
+        known: Vec<String>,
+    },
+    /// A remote of this name is there already.
+    #[error("remote {name:?} already exists")]
+    RemoteExists {
+        /// The name.
+        name: String,
+    },
+    /// A file is no bundle that can be taken here.
+    #[error("{0}")]
+    Bundle(#[from] BundleError),
     /// An operation cannot be undone or redone, since a ref that it moved was moved since.
     #[error("{0}")]
     MovedSince(Box<UndoConflict>),
@@ -222,6 +242,14 @@ pub enum Error {
     Random(#[source] std::io::Error),
 }
 
+fn unknown_remote(name: Option<&str>, known: &[String]) -> String {
+    match (name, known) {
+        (Some(name), _) => format!("unknown remote {name:?}"),
+        (None, []) => "this repository has no remote".to_owned(),
+        (None, _) => format!("which remote: there are {}", known.join(", ")),
+    }
+}
+
 fn damaged_text(object: &Option<ObjectId>) -> String {
     object.map_or_else(String::new, |object| format!("{object}: "))
 }
@@ -269,6 +297,9 @@ impl Error {
             Self::CheckedOut { .. } => "checked_out",
             Self::UnknownTag { .. } => "unknown_tag",
             Self::HasPending { .. } => "has_pending",
+            Self::UnknownRemote { .. } => "unknown_remote",
+            Self::RemoteExists { .. } => "remote_exists",
+            Self::Bundle(error) => error.code(),
             Self::NothingToUndo { .. } => "nothing_to_undo",
             Self::MovedSince(_) => "conflict",
             Self::Hook(error) => error.code(),
@@ -325,6 +356,17 @@ impl Error {
             | Self::UnknownTag { nearest, .. } => {
                 nearest.iter().map(|name| format!("did you mean {name:?}?")).collect()
             }
+            Self::UnknownRemote { nearest: Some(name), .. } => {
+                vec![format!("did you mean {name:?}?")]
+            }
+            Self::UnknownRemote { known, .. } if known.is_empty() => {
+                vec!["`tract remote add NAME URL` adds one".to_owned()]
+            }
+            Self::UnknownRemote { .. } => vec!["`tract remote list` lists them".to_owned()],
+            Self::RemoteExists { .. } => {
+                vec!["choose another name, or `tract remote remove` it first".to_owned()]
+            }
+            Self::Bundle(error) => error.notes(),
             Self::Ambiguous { ids, .. } => {
                 let ids: Vec<String> =
                     ids.iter().map(|id| id.to_hex().chars().take(12).collect()).collect();

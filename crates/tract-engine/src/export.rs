@@ -10,14 +10,15 @@ use tract_core::{
 };
 
 use crate::error::{Error, Result};
-use crate::reach::CommitGraph;
+use crate::reach::{CommitGraph, chosen_refs};
 use crate::repo::Repo;
 
 /// How [`export`] goes about it.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ExportOptions {
-    /// The refs to export, with all that they lead to; `HEAD` and every ref when absent.
+    /// The refs to export, with all that they lead to; when absent `HEAD` and every ref that does
+    /// not say what this repository knows of [others](RefName::is_remote_state).
     pub refs: Option<Vec<RefName>>,
 }
 
@@ -67,38 +68,31 @@ const CHUNK: usize = 64;
 /// [`Error::Damaged`] when something that the refs lead to is damaged or missing.
 pub async fn export(repo: &Repo, options: &ExportOptions) -> Result<Export> {
     let (store, name) = (repo.store().as_ref(), repo.name());
-    let mut refs = store.list_refs(name, "").await?;
-    if let Some(chosen) = &options.refs {
-        refs.retain(|(name, _)| chosen.contains(name));
-        if let Some(absent) = chosen.iter().find(|name| refs.iter().all(|(n, _)| n != *name)) {
-            return Err(Error::UnknownRevision {
-                text: absent.as_str().to_owned(),
-                nearest: Vec::new(),
-            });
-        }
-    }
+    let refs = chosen_refs(repo, options.refs.as_deref()).await?;
     let mut reach = CommitGraph::default();
     for (_, target) in &refs {
         if let RefTarget::Commit(id) = target {
             reach.add(store, name, *id).await?;
         }
     }
-    // Places that are wrong cost time, not truth.
-    if let Some(damage) = reach.damage.iter().find(|damage| !damage.derived) {
-        return Err(Error::Damaged { object: damage.object, what: damage.what.clone() });
-    }
-    Ok(Export {
-        repo: repo.clone(),
-        order: reach.parents_first(),
-        read: 0,
-        refs: refs.into(),
-        blobs: HashSet::new(),
-        toolsets: HashSet::new(),
-        lines: VecDeque::new(),
-    })
+    reach.is_whole()?;
+    Ok(Export::of(repo, reach.parents_first(), refs))
 }
 
 impl Export {
+    /// Begins the lines of some commits, parents first, and of refs after them.
+    pub(crate) fn of(repo: &Repo, order: Vec<CommitId>, refs: Vec<(RefName, RefTarget)>) -> Self {
+        Self {
+            repo: repo.clone(),
+            order,
+            read: 0,
+            refs: refs.into(),
+            blobs: HashSet::new(),
+            toolsets: HashSet::new(),
+            lines: VecDeque::new(),
+        }
+    }
+
     /// Returns how many commits the export holds.
     pub fn commits(&self) -> usize {
         self.order.len()

@@ -4,6 +4,8 @@
 mod apply;
 mod blame;
 mod branch;
+mod bundle;
+mod carry;
 mod chat;
 mod chosen;
 mod conflicts;
@@ -34,6 +36,7 @@ mod reach;
 mod rebase;
 mod received;
 mod redact;
+mod remote;
 mod reply;
 mod repo;
 mod revision;
@@ -56,6 +59,10 @@ pub use crate::apply::{
 };
 pub use crate::blame::{BlameAction, BlameCommit, BlameEntry, blame, concerns, slot_of};
 pub use crate::branch::{Branch, FIRST_BRANCH};
+pub use crate::bundle::{
+    ApplyBundleOptions, Bundle, BundleError, BundleLines, BundleOptions, BundleReport,
+    apply_bundle, create_bundle,
+};
 pub use crate::chat::{ChatError, ChatOptions, ChatReply, chat, generate};
 pub use crate::conflicts::{ConflictSide, DescribedConflict};
 pub use crate::copy::{CopiedRef, CopyOptions, CopyProgress, CopyReport, CopyStatus, OnCopy, copy};
@@ -92,6 +99,10 @@ pub use crate::question::{open_calls, unanswered};
 pub use crate::races::Races;
 pub use crate::rebase::{Rebase, RebaseStep, Rebased};
 pub use crate::redact::{RedactedContent, redact_content, redact_with};
+pub use crate::remote::{
+    AheadBehind, FetchOptions, FetchReport, PullBranches, PushOptions, PushReport, Remote,
+    Tracking, TransferStatus, TransferredRef, fetch, fetch_bundle, push,
+};
 pub use crate::reply::{broken_off, generation_config, reply_draft};
 pub use crate::repo::{Repo, RepoOptions};
 pub use crate::revision::Marks;

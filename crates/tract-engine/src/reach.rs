@@ -9,8 +9,12 @@ use tract_core::store::{
     Damage, LocationHint, StoreError, StoreErrorKind, StoreResult, Walk, WalkEntry,
 };
 use tract_core::{
-    Blob, BlobId, Change, Changes, Commit, CommitId, CommitRef, ObjectId, Op, RepoName, Store,
+    Blob, BlobId, Change, Changes, Commit, CommitId, CommitRef, ObjectId, Op, RefName, RefTarget,
+    RepoName, Store,
 };
+
+use crate::error::Error;
+use crate::repo::Repo;
 
 /// Returns the other commits that a commit links to: its parents, then the versions and marks in
 /// its changes, and what it reverts, without which a check that it reverts no more is impossible.
@@ -40,6 +44,30 @@ pub(crate) fn links(commit: &Commit, changes: &[Change]) -> Vec<CommitId> {
         }
     }
     found
+}
+
+/// Returns the chosen refs, or all that are not [about other
+/// repositories](RefName::is_remote_state), sorted by name.
+pub(crate) async fn chosen_refs(
+    repo: &Repo,
+    chosen: Option<&[RefName]>,
+) -> Result<Vec<(RefName, RefTarget)>, Error> {
+    let mut refs = repo.store().list_refs(repo.name(), "").await?;
+    let Some(chosen) = chosen else {
+        refs.retain(|(name, _)| !name.is_remote_state());
+        return Ok(refs);
+    };
+    refs.retain(|(name, _)| chosen.contains(name));
+    let absent = chosen.iter().find(|name| refs.iter().all(|(found, _)| found != *name));
+    match absent {
+        None => Ok(refs),
+        Some(absent) => Err(match absent.branch_name() {
+            Some(branch) => repo.unknown_branch(branch).await?,
+            None => {
+                Error::UnknownRevision { text: absent.as_str().to_owned(), nearest: Vec::new() }
+            }
+        }),
+    }
 }
 
 /// Returns a commit's list of changes, wherever the record keeps it.
@@ -278,6 +306,22 @@ impl CommitGraph {
         Ok(None)
     }
 
+    /// Refuses when something was found wrong on the way. Places that are wrong cost time, not
+    /// truth.
+    pub(crate) fn is_whole(&self) -> Result<(), Error> {
+        match self.damage.iter().find(|damage| !damage.derived) {
+            Some(found) => Err(Error::Damaged { object: found.object, what: found.what.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Begins the orders at a commit.
+    pub(crate) fn begin_at(&mut self, root: CommitId) -> StoreResult<()> {
+        let number = self.number(root)?;
+        self.roots.push(number);
+        Ok(())
+    }
+
     async fn take(
         &mut self,
         store: &dyn Store,
@@ -296,15 +340,28 @@ impl CommitGraph {
         };
         let links = links(&commit, &changes);
         let parent = commit.parent();
-        open.extend(links.iter().filter(|id| Some(**id) != parent && !self.knows(**id)));
-        let number = self.number(commit.id())?;
+        let others: Vec<CommitId> = links.into_iter().filter(|id| Some(*id) != parent).collect();
+        open.extend(others.iter().filter(|id| !self.knows(**id)));
+        let number = self.insert(commit.id(), parent, &others)?;
+        reached.push(ReachedCommit { number, commit, content });
+        Ok(parent)
+    }
+
+    /// Adds a commit by its first parent and what else it links to; returns its number.
+    pub(crate) fn insert(
+        &mut self,
+        id: CommitId,
+        parent: Option<CommitId>,
+        others: &[CommitId],
+    ) -> StoreResult<u32> {
+        let number = self.number(id)?;
         let first = match parent {
             Some(parent) => self.number(parent)?,
             None => NONE,
         };
         if !self.first_parents_only {
-            let others = links.into_iter().filter(|id| Some(*id) != parent);
-            let others: Vec<u32> = others.map(|id| self.number(id)).collect::<StoreResult<_>>()?;
+            let others: Vec<u32> =
+                others.iter().map(|id| self.number(*id)).collect::<StoreResult<_>>()?;
             if !others.is_empty() {
                 self.links.insert(number, others);
             }
@@ -313,8 +370,16 @@ impl CommitGraph {
             *slot = first;
         }
         self.set(number, KnownCommit::Read);
-        reached.push(ReachedCommit { number, commit, content });
-        Ok(parent)
+        Ok(number)
+    }
+
+    /// Returns the commits that others link to and that were not read themselves, sorted.
+    pub(crate) fn boundary(&self) -> Vec<CommitId> {
+        let named = self.ids.iter().zip(&self.known);
+        let mut ids: Vec<CommitId> =
+            named.filter(|(_, known)| **known == KnownCommit::Name).map(|(id, _)| *id).collect();
+        ids.sort_unstable();
+        ids
     }
 
     /// Returns the number of a commit, which it gets when it is first named.
@@ -366,7 +431,7 @@ impl CommitGraph {
         self.parents.get(number as usize).copied().filter(|parent| *parent != NONE)
     }
 
-    fn knows(&self, id: CommitId) -> bool {
+    pub(crate) fn knows(&self, id: CommitId) -> bool {
         self.find(id).is_some_and(|number| self.state(number) != KnownCommit::Name)
     }
 

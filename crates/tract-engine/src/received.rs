@@ -1,8 +1,9 @@
 //! What is asked of a commit that was made elsewhere, before it is stored here.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 
 use tract_compile::{Changed, shape};
+use tract_core::store::Walk;
 use tract_core::{Change, Commit, CommitId, Op};
 
 use crate::error::{Error, Result};
@@ -41,16 +42,39 @@ pub(crate) async fn time_of(repo: &Repo, commit: &Commit) -> Result<i64> {
     }
 }
 
+/// Commits asked for in one page of a walk: few at first, since what is looked for is near as a rule.
+const PAGES: [usize; 2] = [32, 4096];
+
 /// Whether one commit has another among its ancestors, over all parents.
+///
+/// Lines are read page by page in turn, so that an ancestor near one of the heads of a merge is
+/// found before a long line is read to its root.
 pub(crate) async fn descends(repo: &Repo, from: CommitId, ancestor: CommitId) -> Result<bool> {
-    let (mut open, mut seen) = (vec![from], HashSet::new());
-    while let Some(id) = open.pop() {
-        if id == ancestor {
-            return Ok(true);
+    if from == ancestor {
+        return Ok(true);
+    }
+    let [first, most] = PAGES;
+    let (mut open, mut seen) = (VecDeque::from([(from, first)]), HashSet::new());
+    while let Some((head, limit)) = open.pop_front() {
+        if seen.contains(&head) {
+            continue;
         }
-        if seen.insert(id) {
-            open.extend(repo.require_commit(id).await?.parents.iter());
+        let walk = Walk { limit, ..Walk::from(head) };
+        let page = repo.store().walk(repo.name(), walk).await?;
+        let mut next = page.next;
+        for step in page.steps {
+            if !seen.insert(step.commit.id()) {
+                next = None;
+                break;
+            }
+            let mut parents = step.commit.parents.iter();
+            if parents.clone().any(|parent| *parent == ancestor) {
+                return Ok(true);
+            }
+            parents.next();
+            open.extend(parents.filter(|id| !seen.contains(*id)).map(|id| (*id, first)));
         }
+        open.extend(next.map(|next| (next, (limit * 2).min(most))));
     }
     Ok(false)
 }

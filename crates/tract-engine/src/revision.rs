@@ -18,8 +18,8 @@ pub type Marks = HashMap<String, CommitId>;
 const AMBIGUOUS: usize = 20;
 
 impl Repo {
-    /// Finds the commit that a revision names: a branch, a tag, `HEAD`, an id or the first 4
-    /// digits or more of one, then any of `~n` (commits back), `#n` (the n-th message shown, from
+    /// Finds the commit that a revision names: a branch, a tag, `HEAD`, `remotes/REMOTE/BRANCH` or
+    /// short `REMOTE/BRANCH`, an id or the first 4 digits or more of one, then any of `~n` (commits back), `#n` (the n-th message shown, from
     /// 1), and right behind a branch `@{n}` or `@{time}` (where it pointed, by the ref log).
     ///
     /// # Errors
@@ -93,13 +93,16 @@ impl Txn<'_> {
         Err(Error::UnknownRevision { text: text.to_owned(), nearest })
     }
 
-    /// Returns the ref that a name means: `HEAD`, a full name, a branch, a tag, in this order.
+    /// Returns the ref that a name means: `HEAD`, a full name, a branch, a tag, a branch of a
+    /// remote, in this order.
     async fn ref_named(&mut self, base: &str) -> Result<Option<RefName>> {
         if base.is_empty() || base == "HEAD" {
             return Ok(Some(RefName::head()));
         }
         let names = [RefName::new(base), RefName::branch(base), RefName::tag(base)];
-        for name in names.into_iter().flatten() {
+        let of_remote = base.split_once('/');
+        let of_remote = of_remote.map(|(remote, branch)| RefName::remote_branch(remote, branch));
+        for name in names.into_iter().chain(of_remote).flatten() {
             if self.target(&name).await?.is_some() {
                 return Ok(Some(name));
             }

@@ -50,6 +50,8 @@ mod rebase;
 #[cfg(feature = "engine")]
 mod record;
 #[cfg(feature = "engine")]
+mod remotes;
+#[cfg(feature = "engine")]
 mod revision;
 #[cfg(feature = "run")]
 mod runs;
@@ -74,6 +76,8 @@ pub use crate::open::{OpenOptions, open};
 pub use crate::pending::PendingApprovals;
 #[cfg(all(feature = "engine", feature = "tools"))]
 pub use crate::pins::ToolPins;
+#[cfg(feature = "engine")]
+pub use crate::remotes::Remotes;
 #[cfg(feature = "engine")]
 pub use crate::revision::Revision;
 #[cfg(feature = "engine")]

@@ -1,12 +1,14 @@
 //! `tract branch`
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use tract::engine::Branch as BranchHead;
 use tract::{Commit, CommitId, Tract};
 
+use super::status::RemoteLine;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;
@@ -60,6 +62,8 @@ struct BranchLine {
     branch: String,
     head: CommitId,
     checked_out: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    remotes: Vec<RemoteLine>,
 }
 
 #[derive(Serialize)]
@@ -106,6 +110,7 @@ pub(super) async fn make(
             branch: name.to_owned(),
             head: commit,
             checked_out: checkout,
+            remotes: Vec::new(),
         });
     }
     let at = render::short(commit);
@@ -161,10 +166,12 @@ async fn list(context: &mut Context<'_>, tract: &Tract, asked: &Branch) -> Outco
         let at = |(_, commit): &(BranchHead, Option<Commit>)| commit.as_ref()?.created_at;
         rows.sort_by_key(|row| Reverse(at(row)));
     }
+    let seen = tract.repo().remote_branches().await?;
     if context.out.is_json() {
         for (branch, _) in rows {
+            let remotes = distances(tract, &seen, &branch).await?;
             let (name, head, checked_out) = (branch.name, branch.head, branch.checked_out);
-            context.out.json(&BranchLine { branch: name, head, checked_out })?;
+            context.out.json(&BranchLine { branch: name, head, checked_out, remotes })?;
         }
         return Ok(());
     }
@@ -173,7 +180,25 @@ async fn list(context: &mut Context<'_>, tract: &Tract, asked: &Branch) -> Outco
         let branch = escape::line(tract.branch_name()).into_owned();
         context.out.say(format_args!("no commits yet; the first one makes branch {branch}"));
     }
-    print(context, tract, rows).await
+    print(context, tract, rows, &seen).await
+}
+
+/// Where remotes have branches, by the branch: the remote and the commit.
+type SeenBranches = HashMap<String, Vec<(String, CommitId)>>;
+
+/// How far a branch is from where remotes have it.
+async fn distances(
+    tract: &Tract,
+    seen: &SeenBranches,
+    branch: &BranchHead,
+) -> Outcome<Vec<RemoteLine>> {
+    let mut found = Vec::new();
+    for (remote, head) in seen.get(&branch.name).into_iter().flatten() {
+        let counts = tract.repo().ahead_behind(branch.head, *head).await?;
+        let (ahead, behind) = (counts.ahead, counts.behind);
+        found.push(RemoteLine { remote: remote.clone(), head: *head, ahead, behind });
+    }
+    Ok(found)
 }
 
 /// Columns that a row has before and between its name, its id and its text.
@@ -185,6 +210,7 @@ async fn print(
     context: &mut Context<'_>,
     tract: &Tract,
     rows: Vec<(BranchHead, Option<Commit>)>,
+    seen: &SeenBranches,
 ) -> Outcome<()> {
     let mut commits = Vec::with_capacity(rows.len());
     for (branch, commit) in &rows {
@@ -204,7 +230,12 @@ async fn print(
         let taken = escape::width(&name).max(width);
         let pad = " ".repeat(taken - escape::width(&name));
         let room = columns.saturating_sub(FIXED + taken);
-        let text = format!("{} {}", line.label, line.text);
+        let remotes = distances(tract, seen, branch).await?;
+        let remotes: Vec<String> = remotes.iter().filter_map(RemoteLine::distance).collect();
+        let text = match remotes.is_empty() {
+            true => format!("{} {}", line.label, line.text),
+            false => format!("[{}] {} {}", remotes.join("; "), line.label, line.text),
+        };
         let at = commit.as_ref().and_then(|commit| commit.created_at).and_then(render::minute);
         let (at, room) = match at {
             Some(at) if room >= TEXT + at.len() + 2 => {

@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use tract::engine::{self, Export as Lines, ExportOptions};
+use tract::engine::{self, ExportOptions};
 
 use crate::context::Context;
 use crate::escape;
@@ -40,12 +40,23 @@ pub(crate) async fn run(context: &mut Context<'_>, export: Export) -> Outcome<()
         }
         return Ok(());
     };
-    let told = |error: std::io::Error| Failure::file(&path, &error);
+    write_whole(&path, async || lines.next_line().await).await?;
+    let commits = lines.commits();
+    let name = path.display().to_string();
+    context.out.done(format_args!("{} in {}", count(commits, "commit"), escape::line(&name)))
+}
+
+/// Writes lines to a file, which gets its name when it is whole.
+pub(super) async fn write_whole(
+    path: &Path,
+    mut next: impl AsyncFnMut() -> engine::Result<Option<String>>,
+) -> Outcome<()> {
+    let told = |error: std::io::Error| Failure::file(path, &error);
     // What a link leads to is written; a device or a pipe takes the lines as they come.
-    let target = path.canonicalize().unwrap_or_else(|_| path.clone());
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     if target.metadata().is_ok_and(|metadata| !metadata.is_file()) {
         let mut file = BufWriter::new(File::options().write(true).open(&target).map_err(told)?);
-        write(&mut lines, &mut file, told).await?;
+        write(&mut next, &mut file, told).await?;
         file.flush().map_err(told)?;
     } else {
         // The file gets its name when it is whole: half an export is not a copy. Until then its own
@@ -54,23 +65,21 @@ pub(crate) async fn run(context: &mut Context<'_>, export: Export) -> Outcome<()
         let mut file =
             partial(&target).tempfile_in(folder.unwrap_or_else(|| Path::new("."))).map_err(told)?;
         let mut buffer = BufWriter::new(file.as_file_mut());
-        write(&mut lines, &mut buffer, told).await?;
+        write(&mut next, &mut buffer, told).await?;
         buffer.flush().map_err(told)?;
         drop(buffer);
         file.as_file().sync_all().map_err(told)?;
         file.persist(&target).map_err(|error| told(error.error))?;
     }
-    let commits = lines.commits();
-    let name = path.display().to_string();
-    context.out.done(format_args!("{} in {}", count(commits, "commit"), escape::line(&name)))
+    Ok(())
 }
 
 async fn write(
-    lines: &mut Lines,
+    next: &mut impl AsyncFnMut() -> engine::Result<Option<String>>,
     file: &mut impl Write,
     told: impl Fn(std::io::Error) -> Failure,
 ) -> Outcome<()> {
-    while let Some(line) = lines.next_line().await? {
+    while let Some(line) = next().await? {
         writeln!(file, "{line}").map_err(&told)?;
     }
     Ok(())

@@ -23,6 +23,30 @@ struct Status<'a> {
     token_source: &'a str,
     open_calls: &'a [OpenCall],
     pending: Vec<PendingLine>,
+    remotes: Vec<RemoteLine>,
+}
+
+/// Where a remote has a branch.
+#[derive(Serialize)]
+pub(super) struct RemoteLine {
+    pub(super) remote: String,
+    pub(super) head: CommitId,
+    pub(super) ahead: usize,
+    pub(super) behind: usize,
+}
+
+impl RemoteLine {
+    /// How far the branch here is from it, for people; `None` when it is the same.
+    pub(super) fn distance(&self) -> Option<String> {
+        match (self.ahead, self.behind) {
+            (0, 0) => None,
+            (ahead, 0) => Some(format!("{ahead} ahead of {}", escape::line(&self.remote))),
+            (0, behind) => Some(format!("{behind} behind {}", escape::line(&self.remote))),
+            (ahead, behind) => {
+                Some(format!("{ahead} ahead, {behind} behind {}", escape::line(&self.remote)))
+            }
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -63,6 +87,18 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
             reason: waits.reason,
         })
         .collect();
+    let remotes: Vec<RemoteLine> = tract
+        .repo()
+        .tracking(tract.branch())
+        .await?
+        .into_iter()
+        .map(|at| RemoteLine {
+            remote: at.remote,
+            head: at.head,
+            ahead: at.counts.ahead,
+            behind: at.counts.behind,
+        })
+        .collect();
     let rows = tract.repo().line(head).await?.view().len();
     let skipped = rows.saturating_sub(compiled.message_count());
     let tokens = compiled.token_count();
@@ -80,6 +116,7 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
             token_source: &tokens.source,
             open_calls: &open,
             pending,
+            remotes,
         });
     }
     let branch = Styled(REF, escape::line(tract.branch_name()).into_owned());
@@ -109,6 +146,19 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
         render::tokens(&compiled),
         count(usize::try_from(compiled.commit_count()).unwrap_or(usize::MAX), "commit"),
     ))?;
+    for at in &remotes {
+        let name = format!("{}/{}", at.remote, tract.branch_name());
+        let name = escape::line(&name);
+        let line = match (at.ahead, at.behind) {
+            (0, 0) => format!("as in {name}"),
+            (ahead, 0) => format!("{ahead} ahead of {name}: tract push {}", at.remote),
+            (0, behind) => format!("{behind} behind {name}: tract pull {}", at.remote),
+            (ahead, behind) => {
+                format!("{ahead} ahead, {behind} behind {name}: tract merge remotes/{name}")
+            }
+        };
+        context.out.line(escape::line(&line))?;
+    }
     for call in &open {
         context.out.line(format_args!(
             "{} {} \"{}\" of {}",

@@ -230,3 +230,69 @@ fn two_processes_that_apply_streams_to_one_branch_at_once_lose_no_line() {
     assert_eq!(String::from_utf8_lossy(&log.stdout).lines().count(), 600);
     store.clean();
 }
+
+#[test]
+fn a_killed_push_leaves_a_whole_store_and_continues() {
+    push_killed("sqlite", 60);
+}
+
+#[test]
+fn a_killed_push_on_redb_leaves_a_whole_store_and_continues() {
+    push_killed("redb", 30);
+}
+
+fn push_killed(engine: &str, kills: usize) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = Store { engine: "sqlite", folder: folder.path() };
+    let run = |store: &Store<'_>, arguments: &[&str]| {
+        let output = store.tract().args(arguments).output().expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    assert_eq!(run(&source, &["init"]).0, Some(0));
+    let mut pauses = Pauses(11);
+    let (mut killed, mut brought) = (0, 0);
+    let mut rounds = tract_testkit::rounds(kills, 10);
+    for round in rounds.by_ref() {
+        // Every tenth push begins an empty store.
+        let name = format!("target-{}", round / 10);
+        let target_folder = folder.path().join(&name);
+        std::fs::create_dir_all(&target_folder).expect("a folder");
+        let target = Store { engine, folder: &target_folder };
+        if round % 10 == 0 {
+            let url = format!("{engine}:{}", target.path().display());
+            assert_eq!(run(&source, &["remote", "add", &name, &url]).0, Some(0));
+        }
+        let lines: String = (0..150)
+            .map(|n| format!("{{\"op\":\"user\",\"text\":\"round {round}, line {n}\"}}\n"))
+            .collect();
+        let stream = folder.path().join("stream.jsonl");
+        std::fs::write(&stream, lines).expect("the file is written");
+        let stream = stream.to_str().expect("a path");
+        assert_eq!(run(&source, &["apply", stream]).0, Some(0));
+        let mut push = source.tract();
+        let mut child =
+            push.args(["push", &name]).stdout(Stdio::null()).spawn().expect("push starts");
+        std::thread::sleep(pauses.next(400));
+        let running = child.try_wait().expect("it is ours").is_none();
+        killed += usize::from(running);
+        kill(&mut child);
+        if round % 10 == 9 {
+            // What the killed ones left is whole, and the next one continues it.
+            if run(&target, &["status"]).0 == Some(0) {
+                target.clean();
+            }
+            let (code, answer) = run(&source, &["push", &name, "--json"]);
+            assert_eq!(code, Some(0), "{answer}");
+            let answer: serde_json::Value = serde_json::from_str(&answer).expect("a document");
+            brought += answer["commits"].as_u64().expect("a number");
+            target.clean();
+            assert_eq!(run(&target, &["export"]).1, run(&source, &["export"]).1);
+        }
+    }
+    source.clean();
+    let kills = rounds.done();
+    let finding = format!(
+        "{killed} kills in {kills} pushes, {brought} commits left for the next push, all equal"
+    );
+    tract_testkit::figure("T1 kill -9, push", engine, finding);
+}

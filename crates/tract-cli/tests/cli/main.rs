@@ -22,6 +22,8 @@ mod chat;
 mod conformance;
 // Copies between stores.
 mod copies;
+// Remotes, fetch, pull, push, bundles.
+mod moving;
 // Merges whose conflicts are resolved.
 mod merging;
 // Commits picked, rebased, dropped, inserted.

@@ -80,7 +80,9 @@ impl<'a> Marks<'a> {
         let refs = self.repo.store().list_refs(self.repo.name(), "").await?;
         let (mut heads, mut pinned, mut documents) = (Vec::new(), Vec::new(), Vec::new());
         for (name, target) in refs {
-            let is_history = name.branch_name().is_some() || name.tag_name().is_some();
+            let is_history = name.branch_name().is_some()
+                || name.tag_name().is_some()
+                || name.remote_branch_name().is_some();
             match target {
                 RefTarget::Commit(id) if is_history => heads.push(id),
                 RefTarget::Commit(id) => pinned.push(id),

@@ -163,7 +163,7 @@ fn an_export_of_what_is_not_whole_is_refused() {
     let repo = repo();
     let absent = ExportOptions::new().refs(vec![RefName::branch("nowhere").expect("a name")]);
     let error = block_on(export(&repo, &absent)).expect_err("there is no such ref");
-    assert_eq!(error.code(), "unknown_revision");
+    assert_eq!(error.code(), "unknown_branch");
     let store: &dyn Store = repo.store().as_ref();
     assert!(block_on(store.repos()).expect("it reads").is_empty());
     let id = tract_core::CommitId::from_bytes([1; 32]);

@@ -8,6 +8,7 @@ mod group;
 mod opening;
 mod portions;
 mod proxy;
+mod pushes;
 mod server;
 mod short;
 mod support;

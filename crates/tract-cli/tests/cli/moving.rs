@@ -1,0 +1,302 @@
+//! Conversations that move: remotes, fetch, pull, push, bundles.
+
+use serde_json::Value;
+
+use crate::streams::MORNING;
+use crate::support::{Workspace, bundled, text};
+
+/// A repository with a day's work, and the remote `team`, a store that is not there yet.
+fn worked() -> Workspace {
+    let place = Workspace::of(MORNING);
+    place.ok(&["import", text(&bundled("conversations.jsonl"))]);
+    place.ok(&["remote", "add", "team", "sqlite:team.db"]);
+    place
+}
+
+/// The same command in another store of the same folder.
+fn there<'a>(store: &'a str, arguments: &[&'a str]) -> Vec<&'a str> {
+    ["--store", store].into_iter().chain(arguments.iter().copied()).collect()
+}
+
+fn export(place: &Workspace, store: &str) -> String {
+    place.ok(&there(store, &["export"]))
+}
+
+#[test]
+fn push_and_pull_move_what_is_new_between_two_stores() {
+    let place = worked();
+    let pushed = place.json(&["--json", "push", "--all"]).remove(0);
+    assert_eq!(pushed["remote"], "team");
+    assert!(pushed["commits"].as_u64().is_some_and(|commits| commits > 10), "{pushed}");
+    assert_eq!(export(&place, "sqlite:team.db"), place.ok(&["export"]));
+    assert_eq!(place.json(&["push", "team", "--all", "--json"])[0]["commits"], 0);
+
+    // Another machine.
+    let other = |arguments: &[&str]| place.ok(&there("sqlite:other.db", arguments));
+    other(&["init"]);
+    other(&["remote", "add", "origin", "sqlite:team.db"]);
+    let pulled = other(&["pull", "--all"]);
+    assert!(pulled.contains("created    branch lyon\n"), "{pulled}");
+    assert_eq!(export(&place, "sqlite:other.db"), export(&place, "sqlite:team.db"));
+    other(&["commit", "user", "And an umbrella?"]);
+    let status = other(&["status"]);
+    assert!(status.contains("1 ahead of origin/main: tract push origin"), "{status}");
+    let pushed = other(&["push"]);
+    assert!(pushed.contains("forwarded  branch main\norigin: 1 commit pushed"), "{pushed}");
+
+    place.ok(&["fetch"]);
+    assert!(place.ok(&["status"]).contains("1 behind team/main: tract pull team"));
+    let status = place.json(&["--json", "status"]).remove(0);
+    let remote = &status["remotes"][0];
+    assert_eq!(
+        (&remote["remote"], &remote["ahead"], &remote["behind"]),
+        (&"team".into(), &0.into(), &1.into())
+    );
+    let branches = place.json(&["--json", "branch", "--list", "main"]);
+    assert_eq!(branches[0]["remotes"][0]["behind"], 1);
+    assert!(place.ok(&["branch"]).contains("[1 behind team]"));
+    let pulled = place.ok(&["pull"]);
+    assert!(pulled.contains("forwarded  branch main"), "{pulled}");
+    assert!(place.ok(&["status"]).contains("as in team/main"));
+    // One undo reverts the pull, and nothing else.
+    let undone = place.ok(&["undo"]);
+    assert!(undone.contains("(reverted: pull)"), "{undone}");
+    place.ok(&["pull"]);
+    assert_eq!(place.ok(&["compile"]), other(&["compile"]));
+    place.is_clean();
+}
+
+#[test]
+fn what_went_its_own_way_is_merged_and_pushed() {
+    let place = worked();
+    place.ok(&["push"]);
+    place.ok(&there("sqlite:team.db", &["commit", "user", "They said this."]));
+    place.ok(&["commit", "user", "We said that."]);
+    let ran = place.run(&["push"]).expect(1);
+    assert!(ran.stdout.contains("diverged   branch main"), "{ran:?}");
+    assert!(ran.stderr.contains("tract merge remotes/team/main, then push again"), "{ran:?}");
+    let ran = place.run(&["pull"]).expect(1);
+    assert!(ran.stderr.contains("merge theirs: tract merge remotes/team/main"), "{ran:?}");
+    assert!(
+        place
+            .ok(&["status"])
+            .contains("1 ahead, 1 behind team/main: tract merge remotes/team/main")
+    );
+    place.ok(&["merge", "remotes/team/main"]);
+    place.ok(&["push"]);
+    assert_eq!(
+        place.id("main"),
+        place.json(&there("sqlite:team.db", &["--json", "log", "main"]))[0]["commit"]
+    );
+    // A branch that is further there is not pushed back.
+    place.ok(&there("sqlite:team.db", &["commit", "user", "And more."]));
+    place.ok(&["fetch"]);
+    let ran = place.run(&["push"]).expect(1);
+    assert!(ran.stderr.contains("tract pull team --branch main"), "{ran:?}");
+}
+
+#[test]
+fn a_bundle_moves_as_a_file_and_through_a_pipe() {
+    let place = worked();
+    let made = place.ok(&["bundle", "create", "all.bundle"]);
+    assert!(made.contains("in all.bundle\n"), "{made}");
+    let at = place.id("main");
+    place.ok(&["commit", "user", "And an umbrella?"]);
+    let made = place.ok(&["bundle", "create", "new.bundle", "main", "--since", &at]);
+    assert!(
+        made.contains(&format!("1 commit and 1 ref in new.bundle\ncontinues {}\n", &at[..8])),
+        "{made}"
+    );
+
+    let empty = there("sqlite:other.db", &["bundle", "verify", "new.bundle"]);
+    place.refused(
+        &there("sqlite:other.db", &["bundle", "verify", "new.bundle"]),
+        3,
+        "no_store",
+        "",
+    );
+    place.ok(&there("sqlite:other.db", &["init"]));
+    let ran = place.run(&empty).expect(1);
+    assert!(ran.stdout.contains("not here: "), "{ran:?}");
+    place.refused(
+        &there("sqlite:other.db", &["bundle", "apply", "new.bundle"]),
+        1,
+        "missing_prerequisites",
+        "apply the earlier bundles first",
+    );
+    place.ok(&there("sqlite:other.db", &["bundle", "apply", "all.bundle"]));
+    place.ok(&there("sqlite:other.db", &["bundle", "verify", "new.bundle"]));
+    let applied =
+        place.json(&there("sqlite:other.db", &["--json", "bundle", "apply", "new.bundle"]));
+    assert_eq!((&applied[0]["commits"], &applied[0]["reused"]), (&1.into(), &0.into()));
+    assert_eq!(export(&place, "sqlite:other.db"), place.ok(&["export"]));
+
+    let bytes = place.ok(&["bundle", "create", "-"]);
+    let piped = place.feed(&there("sqlite:piped.db", &["bundle", "apply", "-"]), bytes.as_bytes());
+    piped.expect(0);
+    assert_eq!(export(&place, "sqlite:piped.db"), place.ok(&["export"]));
+
+    // As a remote it is fetched, and never pushed to.
+    place.ok(&there("sqlite:third.db", &["init"]));
+    place.ok(&there("sqlite:third.db", &["remote", "add", "mail", "all.bundle"]));
+    place.ok(&there("sqlite:third.db", &["fetch"]));
+    let seen =
+        place.json(&there("sqlite:third.db", &["--json", "log", "mail/lyon", "--limit", "1"]));
+    assert_eq!(seen[0]["commit"], place.id("lyon"));
+    place.refused(&there("sqlite:third.db", &["push"]), 1, "invalid", "bundle create");
+}
+
+#[test]
+fn passwords_of_remotes_are_never_printed_and_leave_with_no_copy() {
+    let place = worked();
+    let url = "postgres://me:s3cret@db/agents";
+    // As a build writes it that has the engine.
+    let document = tract::Blob::seal(format!(r#"{{"db":{{"url":"{url}"}}}}"#).into_bytes());
+    let quoted = serde_json::to_string(document.text().expect("a text")).expect("JSON");
+    let id = document.id();
+    place.ok(&["remote", "remove", "team"]);
+    let stream = format!(
+        "{{\"op\":\"blob\",\"id\":\"{id}\",\"text\":{quoted}}}\n{{\"op\":\"ref\",\"name\":\"config/remotes\",\"to\":\"blob {id}\"}}\n"
+    );
+    place.refused_line(&["apply", "-"], stream.as_bytes(), "needs_trust", "");
+    let applied = place.feed(&["apply", "--trust", "-"], stream.as_bytes()).expect(0);
+    let added = place.run(&["remote", "add", "other", url]);
+    if cfg!(feature = "postgres") {
+        let notes = &added.stderr;
+        assert!(notes.contains("kept in this store") && notes.contains("PGPASSWORD"), "{added:?}");
+    }
+    place.ok(&["remote", "add", "team", "sqlite:team.db"]);
+    let plain = place.run(&["remote", "add", "bare", "sqlite:bare.db"]).expect(0);
+    assert_eq!(plain.stderr, "");
+    place.ok(&["bundle", "create", "all.bundle", "--everything"]);
+    place.ok(&["copy", "--to", "sqlite:copy.db"]);
+    let said = [
+        format!("{applied:?} {added:?}"),
+        place.ok(&["remote", "list"]),
+        place.ok(&["--json", "remote", "list"]),
+        place.ok(&["export"]),
+        place.ok(&["bundle", "create", "-", "--everything"]),
+        place.ok(&there("sqlite:copy.db", &["remote", "list"])),
+        format!("{:?}", place.run(&["fetch", "db"])),
+    ];
+    for said in said {
+        assert!(!said.contains("s3cret"), "{said}");
+    }
+    let listed = place.json(&["--json", "remote", "list"]);
+    let urls: Vec<&str> = listed.iter().filter_map(|line| line["url"].as_str()).collect();
+    assert!(urls.contains(&"postgres://me:…@db/agents"), "{urls:?}");
+    assert!(place.ok(&["remote", "list"]).contains("team  sqlite:team.db\n"));
+}
+
+/// Each refusal has its word and its way out, and changes neither store.
+#[test]
+fn bad_input_is_refused_and_changes_nothing() {
+    let place = worked();
+    place.ok(&["push", "--all"]);
+    place.ok(&["bundle", "create", "all.bundle"]);
+    let bundle = std::fs::read_to_string(place.path("all.bundle")).expect("it is there");
+    let lines: Vec<&str> = bundle.split_inclusive('\n').collect();
+    place.write("cut.bundle", lines[..lines.len() - 1].concat());
+    place.write("half.bundle", &bundle[..bundle.len() / 2]);
+    place.write("flipped.bundle", bundle.replacen("Paris", "Pariz", 1));
+    assert!(bundle.contains("Paris"));
+    place.write("newer.bundle", bundle.replacen("\"version\":1", "\"version\":9", 1));
+    place.write("no.bundle", "hello\n");
+    let state = || {
+        let stats = |store: &str| place.ok(&there(store, &["--json", "stats"]));
+        let log = place.ok(&["--json", "remote", "list"]);
+        (place.ok(&["export"]), export(&place, "sqlite:team.db"), stats("sqlite:team.db"), log)
+    };
+    let before = state();
+    let cases: &[(&[&str], i32, &str, &str)] = &[
+        (&["fetch", "tema"], 1, "unknown_remote", "did you mean \"team\"?"),
+        (&["push", "nowhere"], 1, "unknown_remote", "remote list"),
+        (&["pull", "nowhere"], 1, "unknown_remote", "remote list"),
+        (&["remote", "remove", "nowhere"], 1, "unknown_remote", "remote list"),
+        (&["remote", "add", "team", "sqlite:x.db"], 1, "remote_exists", "another name"),
+        (&["remote", "add", "a/b", "sqlite:x.db"], 1, "bad_name", "/"),
+        (&["remote", "add", "x y", "sqlite:x.db"], 1, "bad_name", ""),
+        (&["remote", "add", "other", "mysql:x"], 3, "no_such_store", "sqlite:PATH"),
+        (&["remote", "add", "other", "no.bundle"], 3, "no_such_store", ""),
+        (&["push", "team", "mian"], 1, "unknown_branch", "did you mean \"main\"?"),
+        (&["pull", "--branch", "mian"], 1, "unknown_branch", "did you mean \"main\"?"),
+        (&["pull", "--branch", "main", "--all"], 2, "usage", ""),
+        (&["bundle", "create", "x.bundle", "mian"], 1, "unknown_branch", "did you mean \"main\"?"),
+        (&["bundle", "create", "x.bundle", "--since", "nowhere"], 1, "unknown_revision", ""),
+        (&["bundle", "create", "none/x.bundle"], 2, "file", ""),
+        (&["bundle", "apply", "none.bundle"], 2, "file", ""),
+        (&["bundle", "apply", "."], 2, "file", ""),
+        (&["bundle", "apply", "no.bundle"], 1, "not_a_bundle", "bundle create"),
+        (&["bundle", "apply", "cut.bundle"], 1, "bundle_cut", "nothing of it was taken"),
+        (&["bundle", "apply", "half.bundle"], 1, "bundle_cut", "nothing of it was taken"),
+        (&["bundle", "apply", "flipped.bundle"], 1, "bundle_changed", "nothing of it was taken"),
+        (&["bundle", "apply", "newer.bundle"], 1, "newer_format", "update tract"),
+        (&["bundle", "verify", "flipped.bundle"], 1, "bundle_changed", ""),
+    ];
+    for (arguments, exit, code, says) in cases {
+        if *code == "usage" {
+            let ran = place.run(arguments);
+            assert_eq!(ran.code, Some(*exit), "{ran:?}");
+            continue;
+        }
+        place.refused(arguments, *exit, code, says);
+    }
+    assert!(!place.path("x.bundle").exists(), "half a bundle is no bundle");
+    assert!(state() == before, "something was changed");
+    // A remote whose store is gone, or was never there.
+    std::fs::remove_file(place.path("team.db")).expect("it goes");
+    place.refused(&["fetch"], 3, "no_store", "");
+    assert!(!place.path("team.db").exists(), "a fetch makes no store");
+}
+
+/// A store that cannot be written is fetched from; nothing is pushed to it or fetched into it.
+#[cfg(unix)]
+#[test]
+fn a_store_that_cannot_be_written_can_be_fetched_from() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = worked();
+    std::fs::create_dir(place.path("disc")).expect("a folder");
+    place.ok(&["remote", "add", "disc", "sqlite:disc/a.db"]);
+    place.ok(&["push", "disc"]);
+    let set = |mode: u32, folder: u32| {
+        let permissions = std::fs::Permissions::from_mode;
+        std::fs::set_permissions(place.path("disc/a.db"), permissions(mode)).expect("it is set");
+        std::fs::set_permissions(place.path("disc"), permissions(folder)).expect("it is set");
+    };
+    set(0o444, 0o555);
+    // The superuser writes anywhere.
+    let is_root = std::fs::File::options().append(true).open(place.path("disc/a.db")).is_ok();
+    place.ok(&["commit", "user", "More."]);
+    if !is_root {
+        let before = export(&place, "sqlite:disc/a.db");
+        place.refused(&["push", "disc"], 3, "read_only", "");
+        place.ok(&["fetch", "disc"]);
+        assert_eq!(export(&place, "sqlite:disc/a.db"), before);
+    }
+    set(0o644, 0o755);
+    place.ok(&["push", "disc"]);
+}
+
+#[test]
+fn the_documents_of_move_verbs_have_these_members() {
+    let place = worked();
+    let keys = |value: &Value| {
+        let mut keys: Vec<String> = value.as_object().expect("an object").keys().cloned().collect();
+        keys.sort_unstable();
+        keys.join(" ")
+    };
+    let one = |arguments: &[&str]| place.json(arguments).remove(0);
+    assert_eq!(keys(&one(&["--json", "push"])), "commits refs remote");
+    assert_eq!(keys(&one(&["--json", "fetch"])), "branches commits refs remote");
+    let pulled = one(&["--json", "pull"]);
+    assert_eq!(keys(&pulled), "branches commits refs remote");
+    assert_eq!(keys(&pulled["branches"][0]), "name status to");
+    assert_eq!(keys(&one(&["--json", "remote", "list"])), "remote url");
+    assert_eq!(keys(&one(&["--json", "bundle", "create", "x"])), "commits prerequisites refs");
+    assert_eq!(
+        keys(&one(&["--json", "bundle", "verify", "x"])),
+        "commits missing prerequisites refs"
+    );
+    assert_eq!(keys(&one(&["--json", "bundle", "apply", "x"])), "commits refs reused untrusted");
+    assert_eq!(keys(&one(&["--json", "remote", "remove", "team"])), "removed");
+}

@@ -1,0 +1,16 @@
+//! Remotes: other stores that conversations are fetched from and pushed to.
+
+mod fetch;
+mod negotiate;
+mod push;
+mod refs;
+mod settings;
+mod tracking;
+
+pub use self::fetch::{FetchOptions, FetchReport, PullBranches, fetch, fetch_bundle};
+pub(crate) use self::negotiate::lacking_commits;
+pub use self::push::{PushOptions, PushReport, push};
+pub(crate) use self::refs::{PlannedRef, RefRule, begin_at, move_refs};
+pub use self::refs::{TransferStatus, TransferredRef};
+pub use self::settings::Remote;
+pub use self::tracking::{AheadBehind, Tracking};

@@ -1,0 +1,16 @@
+//! Conversations that move from one repository to another.
+
+// Repositories that are counted, cut off, and compared.
+mod fixture;
+// Files: what they hold, and what is refused of a file that was cut or changed.
+mod bundles;
+// A transfer that fails at any call continues where it was.
+mod cuts;
+// How far branches are from where a remote has them.
+mod distance;
+// Branches of a remote, here.
+mod fetching;
+// Branches, there.
+mod pushing;
+// How few questions find what is missing.
+mod questions;

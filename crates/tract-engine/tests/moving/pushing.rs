@@ -1,0 +1,212 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tract_core::store::StoreResult;
+use tract_core::{Blob, RefName, Store, block_on};
+use tract_engine::{
+    FetchOptions, GcOptions, PullBranches, PushOptions, Repo, RepoOptions, TransferStatus, fetch,
+    gc, push,
+};
+use tract_kv::memory;
+use tract_testkit::{Call, WatchedStore};
+
+use crate::fixture::{
+    EVERYTHING, apply, branch, commits, head, is_clean, one, repo, repo_in, say, says, seen,
+};
+
+fn all() -> PushOptions {
+    PushOptions::new().all(true)
+}
+
+#[test]
+fn a_push_of_everything_makes_the_same_repository() {
+    let from = repo();
+    apply(&from, EVERYTHING);
+    let to = repo();
+    block_on(to.init()).expect("it is made");
+    let report = block_on(push(&from, &to, "team", &all())).expect("it is pushed");
+    assert!(!report.diverged());
+    assert_eq!(report.commits as u64, commits(&from));
+    assert!(says(&to) == says(&from));
+    is_clean(&to);
+    is_clean(&from);
+    // Where its branches are is noted here, and not told there.
+    assert_eq!(head(&from, &seen("team", "main")), head(&from, &branch("main")));
+    let told = block_on(to.store().list_refs(to.name(), "remotes/")).expect("it is read");
+    assert!(told.is_empty());
+    // A second push finds nothing to do.
+    let before = block_on(to.store().stats(to.name())).expect("stats");
+    let report = block_on(push(&from, &to, "team", &all())).expect("it is pushed");
+    assert_eq!(report.commits, 0);
+    assert!(report.refs.iter().all(|at| at.status == TransferStatus::Unchanged), "{report:?}");
+    assert_eq!(block_on(to.store().stats(to.name())).expect("stats"), before);
+}
+
+#[test]
+fn the_current_branch_is_pushed_alone_and_begins_an_empty_repository() {
+    let from = repo();
+    apply(&from, EVERYTHING);
+    apply(&from, r#"{"op":"checkout","name":"other"}"#);
+    let to = repo();
+    block_on(to.init()).expect("it is made");
+    let report = block_on(push(&from, &to, "team", &PushOptions::new())).expect("it is pushed");
+    let names: Vec<&str> = report.refs.iter().map(|at| at.name.as_str()).collect();
+    assert_eq!(names, ["heads/other"]);
+    assert_eq!(block_on(to.current_branch()).expect("it is read"), branch("other"));
+    is_clean(&to);
+}
+
+#[test]
+fn a_branch_that_went_elsewhere_is_left_alone() {
+    let (from, to) = (repo(), repo());
+    say(&from, "main", "first");
+    block_on(push(&from, &to, "team", &PushOptions::new())).expect("it is pushed");
+    let theirs = say(&to, "main", "theirs");
+    say(&from, "main", "ours");
+    let report = block_on(push(&from, &to, "team", &PushOptions::new())).expect("it is read");
+    assert!(report.diverged());
+    assert_eq!(head(&to, &branch("main")), Some(theirs));
+    assert!(matches!(report.refs[0].status, TransferStatus::Diverged { .. }));
+    is_clean(&to);
+}
+
+#[test]
+fn a_branch_that_is_behind_the_remote_is_said_to_be() {
+    let (from, to) = (repo(), repo());
+    say(&from, "main", "first");
+    block_on(push(&from, &to, "team", &PushOptions::new())).expect("it is pushed");
+    say(&from, "main", "second");
+    block_on(push(&from, &to, "team", &PushOptions::new())).expect("it is pushed");
+    block_on(from.undo(&branch("main"))).expect("it is undone");
+    // The undo took the note of the push with it or not: the remote has both commits.
+    let report = block_on(push(&from, &to, "team", &PushOptions::new())).expect("it is read");
+    assert_eq!(report.refs[0].status, TransferStatus::Ahead);
+    assert!(report.diverged());
+}
+
+#[test]
+fn what_may_run_and_what_was_decided_stays_here() {
+    let from = repo();
+    apply(&from, EVERYTHING);
+    for name in ["config/pins", "pins/one", "pending/p-1", "decisions/p-1", "effects/c1"] {
+        let name = RefName::new(name).expect("a name");
+        let blob = Blob::seal(b"{}".to_vec());
+        block_on(from.set_documents("note", vec![(name, blob)])).expect("it is written");
+    }
+    let to = repo();
+    block_on(push(&from, &to, "team", &all())).expect("it is pushed");
+    let refs = block_on(to.store().list_refs(to.name(), "")).expect("it is read");
+    assert!(refs.iter().all(|(name, _)| name.is_history()), "{refs:?}");
+}
+
+#[test]
+fn a_remote_that_moves_meanwhile_is_asked_again() {
+    let (from, store) = (repo(), Arc::new(memory()) as Arc<dyn Store>);
+    let plain = repo_in(Arc::clone(&store));
+    say(&from, "main", "first");
+    block_on(push(&from, &plain, "team", &PushOptions::new())).expect("it is pushed");
+    say(&from, "main", "second");
+    // Another writer comes right before the ref moves.
+    let (came, other) = (Arc::new(AtomicBool::new(false)), plain.clone());
+    let watched = WatchedStore::new(store, move |call: Call<'_>| -> StoreResult<()> {
+        if let Call::Apply { batch, .. } = call
+            && !batch.refs.is_empty()
+            && !came.swap(true, Ordering::SeqCst)
+        {
+            say(&other, "main", "theirs");
+        }
+        Ok(())
+    });
+    let to: Repo = repo_in(Arc::new(watched));
+    let report = block_on(push(&from, &to, "team", &PushOptions::new())).expect("it is read");
+    assert!(matches!(report.refs[0].status, TransferStatus::Diverged { .. }), "{report:?}");
+    is_clean(&plain);
+}
+
+#[test]
+fn a_push_is_one_operation_there() {
+    let from = repo();
+    apply(&from, EVERYTHING);
+    let to = repo();
+    block_on(to.init()).expect("it is made");
+    block_on(push(&from, &one(&to), "team", &all())).expect("it is pushed");
+    block_on(to.undo(&branch("main"))).expect("it is undone");
+    let refs = block_on(to.store().list_refs(to.name(), "heads/")).expect("it is read");
+    assert_eq!(refs, []);
+}
+
+#[test]
+fn an_unknown_branch_is_named() {
+    let (from, to) = (repo(), repo());
+    say(&from, "main", "first");
+    let options = PushOptions::new().branches(["mian"]);
+    let error = block_on(push(&from, &to, "team", &options)).expect_err("there is none");
+    assert_eq!(
+        (error.code(), error.notes()),
+        ("unknown_branch", vec!["did you mean \"main\"?".to_owned()])
+    );
+}
+
+/// What no ref there leads to may be collected between the question for it and the write.
+#[test]
+fn what_is_collected_as_garbage_meanwhile_is_sent_again() {
+    let from = repo();
+    crate::fixture::chain(&from, "main", 60);
+    let store: Arc<dyn Store> = Arc::new(memory());
+    let plain = repo_in(Arc::clone(&store));
+    let part = block_on(from.resolve("main~20")).expect("a commit");
+    block_on(from.create_branch("part", part)).expect("it is made");
+    let options = PushOptions::new().branches(["part"]);
+    block_on(push(&from, &one(&plain), "team", &options)).expect("it is pushed");
+    block_on(plain.undo(&branch("part"))).expect("it is undone");
+    assert_eq!(commits(&plain), 40);
+    // Its clock is past that of the undo.
+    let (came, other) = (AtomicBool::new(false), Repo::new(Arc::clone(&store), RepoOptions::new()));
+    let watched = WatchedStore::new(store, move |call: Call<'_>| -> StoreResult<()> {
+        if matches!(call, Call::Apply { .. }) && !came.swap(true, Ordering::SeqCst) {
+            let keep = GcOptions::new().keep(std::time::Duration::ZERO);
+            let report = block_on(gc(&other, &keep)).expect("it collects");
+            assert_eq!(report.commits.objects, 40);
+        }
+        Ok(())
+    });
+    let to = repo_in(Arc::new(watched));
+    let options = PushOptions::new().branches(["main"]);
+    let report = block_on(push(&from, &to, "team", &options)).expect("it is pushed");
+    assert_eq!(report.commits, 60);
+    assert_eq!(head(&plain, &branch("main")), head(&from, &branch("main")));
+    is_clean(&plain);
+}
+
+#[test]
+fn of_two_that_push_one_branch_at_once_one_moves_it() {
+    let store: Arc<dyn Store> = Arc::new(memory());
+    let base = repo();
+    say(&base, "main", "first");
+    block_on(push(&base, &repo_in(Arc::clone(&store)), "team", &all())).expect("it is pushed");
+    for round in 0..8 {
+        let statuses: Vec<TransferStatus> = std::thread::scope(|scope| {
+            let pushers: Vec<_> = (0..2)
+                .map(|n| {
+                    let store = Arc::clone(&store);
+                    scope.spawn(move || {
+                        let (from, to) = (repo(), repo_in(store));
+                        let options = FetchOptions::new().pull(PullBranches::All);
+                        block_on(fetch(&from, &to, "team", &options)).expect("it is pulled");
+                        for line in 0..5 {
+                            say(&from, "main", &format!("round {round}, {n}, {line}"));
+                        }
+                        let options = PushOptions::new().branches(["main"]);
+                        let report = block_on(push(&from, &to, "team", &options));
+                        report.expect("it is read").refs.remove(0).status
+                    })
+                })
+                .collect();
+            pushers.into_iter().map(|pusher| pusher.join().expect("it ends")).collect()
+        });
+        let moved = statuses.iter().filter(|status| **status == TransferStatus::Forwarded).count();
+        // Both where the second began after the first was done.
+        assert!(moved >= 1, "{statuses:?}");
+        is_clean(&repo_in(Arc::clone(&store)));
+    }
+}
