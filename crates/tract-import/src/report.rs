@@ -171,6 +171,10 @@ pub struct SessionReport {
     pub compactions: usize,
     /// Messages that these summaries hide.
     pub hidden: usize,
+    /// Messages that got another text later.
+    pub edited: usize,
+    /// Messages that the tool removed; they are skipped, and stay in the log.
+    pub removed: usize,
     /// Lines that no model saw, by type.
     pub skipped: BTreeMap<String, usize>,
     /// Lines that an earlier line repeats under the same id.

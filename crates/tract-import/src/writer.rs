@@ -3,12 +3,14 @@
 use std::collections::HashSet;
 
 use tract_core::json::{self, Escapes};
-use tract_core::{Applied, Blob, By, CommitId, Draft, JsonText, RefName, RefTarget, store::Walk};
+use tract_core::{
+    Applied, Blob, By, CommitId, Draft, JsonText, Priority, RefName, RefTarget, store::Walk,
+};
 use tract_engine::plan::{Details, Request, Selection};
 use tract_engine::{Error, ImportStatus, Refusal, Repo, Result, Txn, WriteOptions};
 
 use crate::report::{AnomalyKind, RecordedBranch, SessionReport};
-use crate::tree::{BranchNumber, BranchStart, TreeEvent};
+use crate::tree::{BranchNumber, BranchStart, ItemNumber, TreeEvent};
 
 /// Bytes of content that are collected for one durable write.
 const GROUP_BYTES: usize = 8 << 20;
@@ -90,14 +92,34 @@ impl<'a> TreeWriter<'a> {
                 self.bytes += size_of(&draft);
                 self.summary(branch, line, &keep, *draft, report).await?;
             }
-            TreeEvent::Note { branch, line, message, content, at } => {
+            TreeEvent::Note { branch, line, message, content, metadata, at } => {
                 let details = Details {
                     message: Some(message),
+                    metadata,
                     origin: By::Import.into(),
                     created_at: at,
                     ..Details::default()
                 };
                 let request = Request::Note { content: Some(content), details };
+                self.commit(branch, line, &request, report).await?;
+            }
+            TreeEvent::Edit { branch, line, item, draft } => {
+                self.bytes += size_of(&draft);
+                match self.commit_of(item) {
+                    Some(target) => {
+                        let request = Request::edit(target, &draft);
+                        self.commit(branch, line, &request, report).await?;
+                    }
+                    None => self.store_item(branch, None),
+                }
+            }
+            TreeEvent::Skip { branch, line, items, at } => {
+                let targets = items.iter().filter_map(|item| self.commit_of(*item)).collect();
+                let details =
+                    Details { origin: By::Import.into(), created_at: at, ..Details::default() };
+                let reason = Some("removed by the tool that recorded it".to_owned());
+                let (priority, retention) = (Priority::Skip, None);
+                let request = Request::Annotate { targets, priority, reason, retention, details };
                 self.commit(branch, line, &request, report).await?;
             }
         }
@@ -112,6 +134,10 @@ impl<'a> TreeWriter<'a> {
         let base = item.map(|item| (item.branch, item.commits));
         let head = item.and_then(|item| self.head_at(item.branch, item.commits));
         self.branches.push(OpenBranch { suffix, start, base, commits: Vec::new(), head });
+    }
+
+    fn commit_of(&self, item: ItemNumber) -> Option<CommitId> {
+        self.items.get(item)?.commit
     }
 
     /// The commit of a branch after so many of its own.

@@ -12,7 +12,8 @@ pub use tract_import::python;
 #[cfg(feature = "import")]
 pub use tract_import::{
     Anomalies, AnomalyKind, BranchStart, Error as RecordingError, RecordedBranch, RecordingAnomaly,
-    SessionReport, TokenTotals, claude_code,
+    SessionFile, SessionFilter, SessionReport, Source, TokenTotals, UnknownSource,
+    detect as detect_source, import as import_files, session_files,
 };
 pub use tract_providers::{Anomaly, ConversationReader, Dialect, ImportError, detect};
 
