@@ -1,0 +1,5 @@
+//! Contents without their secrets.
+
+mod content;
+
+pub use self::content::{RedactedContent, redact_content, redact_with};

@@ -1,0 +1,88 @@
+//! Kinds of secrets, and their words.
+
+use std::fmt;
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident = $word:literal,)*) => {
+        /// What kind of secret something is. Its word is part of the mark that replaces it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum SecretKind {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl SecretKind {
+            /// All kinds, in the order of their rules.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// Returns the word used in marks, reports and JSON.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $word,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// A private key in PEM, whole or cut off.
+    PrivateKey = "private-key",
+    /// A key or token of Anthropic.
+    Anthropic = "anthropic-key",
+    /// A key of OpenRouter.
+    OpenRouter = "openrouter-key",
+    /// A key of OpenAI, or of a service that writes its keys as OpenAI does (`sk-…`).
+    OpenAi = "openai-key",
+    /// An API key of Google.
+    GoogleApi = "google-api-key",
+    /// An OAuth token or client secret of Google.
+    GoogleOauth = "google-oauth",
+    /// An access key id of AWS.
+    AwsKeyId = "aws-access-key-id",
+    /// A secret access key of AWS.
+    AwsSecret = "aws-secret-key",
+    /// A token of GitHub.
+    GitHub = "github-token",
+    /// A token of GitLab.
+    GitLab = "gitlab-token",
+    /// A token of Slack.
+    Slack = "slack-token",
+    /// The address of a Slack webhook, which is its secret.
+    SlackWebhook = "slack-webhook",
+    /// A secret key of Stripe, or of a webhook of it.
+    Stripe = "stripe-key",
+    /// A token of npm.
+    Npm = "npm-token",
+    /// A token of PyPI.
+    PyPi = "pypi-token",
+    /// A token of Hugging Face.
+    HuggingFace = "huggingface-token",
+    /// An API key of Twilio.
+    Twilio = "twilio-key",
+    /// An API key of SendGrid.
+    SendGrid = "sendgrid-key",
+    /// A JSON Web Token.
+    Jwt = "jwt",
+    /// The password in a url.
+    UrlPassword = "url-password",
+    /// What follows `Authorization: Bearer`, `Basic` or `Token`.
+    Bearer = "bearer-token",
+    /// A random-looking value assigned to a name such as `api_key` or `client_secret`.
+    Assigned = "assigned-secret",
+    /// What a pattern of the caller's matches.
+    Pattern = "pattern",
+}
+
+impl SecretKind {
+    /// Returns the kind that a word names.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.as_str() == word)
+    }
+}
+
+impl fmt::Display for SecretKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}

@@ -1,0 +1,218 @@
+//! Finds keys and passwords in text, and puts a mark in their place.
+//!
+//! The patterns are those of high precision: a prefix that only one issuer uses, a structure such
+//! as that of a JSON Web Token, or an assignment to a name like `api_key` whose value looks random.
+//! A password that is a plain word is not found.
+//!
+//! ```
+//! use tract_secrets::Scanner;
+//! // Written in two pieces, so that scanners of repositories pass over this page.
+//! let text = format!("export GITHUB_TOKEN=ghp_{}", "16C7e42F292c6912E7710c838347Ae178B4a");
+//! let redacted = Scanner::builtin().redact(&text).expect("a key is in it");
+//! assert_eq!(redacted.text, "export GITHUB_TOKEN=[redacted:github-token:ed12f64e]");
+//! ```
+#![forbid(unsafe_code)]
+
+mod json;
+mod kind;
+mod likely;
+mod rules;
+
+use std::ops::Range;
+use std::sync::{Arc, LazyLock};
+
+use regex::Regex;
+use sha2::{Digest, Sha256};
+
+pub use self::json::is_opaque_field;
+pub use self::kind::SecretKind;
+use self::rules::Rules;
+
+/// A secret in a text: its kind, and which bytes of the text it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretMatch {
+    /// The kind of secret.
+    pub kind: SecretKind,
+    /// Its bytes in the text; on character borders.
+    pub range: Range<usize>,
+}
+
+/// A text without its secrets. Has no `Debug`-visible secret: only the text after redaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redacted {
+    /// The text with a mark in the place of each secret.
+    pub text: String,
+    /// What was replaced, in order; the ranges are those of the text before.
+    pub found: Vec<SecretMatch>,
+}
+
+/// A pattern of the caller's that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatternError {
+    /// It is no regular expression.
+    #[error("invalid pattern {pattern:?}: {cause}")]
+    Invalid {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// It matches the empty text, and so everything.
+    #[error("pattern {pattern:?} matches the empty text, so it says nothing about a secret")]
+    Empty {
+        /// The pattern.
+        pattern: String,
+    },
+}
+
+/// Finds secrets. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Scanner {
+    builtin: Option<&'static Rules>,
+    patterns: Vec<Arc<Regex>>,
+}
+
+static BUILTIN: LazyLock<Scanner> =
+    LazyLock::new(|| Scanner { builtin: Some(&RULES), patterns: Vec::new() });
+static RULES: LazyLock<Rules> = LazyLock::new(Rules::new);
+
+impl Scanner {
+    /// Returns the scanner with all built-in patterns and no others. It is compiled once.
+    pub fn builtin() -> &'static Self {
+        &BUILTIN
+    }
+
+    /// Makes a scanner without patterns; it finds nothing until it is given some.
+    pub fn empty() -> Self {
+        Self { builtin: None, patterns: Vec::new() }
+    }
+
+    /// Adds a regular expression of the caller's. Its first group is the secret, or all of it when
+    /// it has no group.
+    ///
+    /// # Errors
+    /// [`PatternError`] when it is invalid, too large, or matches the empty text.
+    pub fn with_pattern(mut self, pattern: &str) -> Result<Self, PatternError> {
+        let regex = Regex::new(pattern).map_err(|error| PatternError::Invalid {
+            pattern: pattern.to_owned(),
+            // The first lines repeat the pattern with a pointer into it.
+            cause: error.to_string().lines().last().unwrap_or_default().trim().to_owned(),
+        })?;
+        if regex.is_match("") {
+            return Err(PatternError::Empty { pattern: pattern.to_owned() });
+        }
+        self.patterns.push(Arc::new(regex));
+        Ok(self)
+    }
+
+    /// Finds the secrets of a text.
+    ///
+    /// # Behavior
+    /// - Gives them in order, without overlap; matches that overlap are joined into one, with the
+    ///   kind of the one that starts first.
+    /// - Takes time linear in the text for the built-in patterns, and memory for what it finds.
+    /// - Finds nothing in the marks that [`redact`](Self::redact) writes.
+    pub fn find(&self, text: &str) -> Vec<SecretMatch> {
+        let mut found = Vec::new();
+        if let Some(rules) = self.builtin {
+            rules.find(text, &mut found);
+        }
+        for pattern in &self.patterns {
+            let groups = usize::from(pattern.captures_len() > 1);
+            for captures in pattern.captures_iter(text) {
+                let whole = captures.get(groups).or_else(|| captures.get(0));
+                let range = whole.map(|secret| secret.range()).unwrap_or_default();
+                if !range.is_empty() && !within_mark(text, &range) {
+                    found.push(SecretMatch { kind: SecretKind::Pattern, range });
+                }
+            }
+        }
+        join(found)
+    }
+
+    /// Replaces the secrets of a text; `None` when there are none.
+    pub fn redact(&self, text: &str) -> Option<Redacted> {
+        replace(text, self.find(text))
+    }
+
+    /// Finds the secrets of a JSON text, but those in fields that only a provider can read:
+    /// signatures and encrypted content (see [`is_opaque_field`]). A provider refuses a request in
+    /// which these were changed.
+    ///
+    /// A text that is no JSON is searched as if no field of it were opaque.
+    pub fn find_in_json(&self, json: &str) -> Vec<SecretMatch> {
+        let mut found = self.find(json);
+        if !found.is_empty() {
+            json::leave_opaque(json, &mut found);
+        }
+        found
+    }
+
+    /// Replaces the secrets of a JSON text, but those in opaque fields; `None` when there are none.
+    /// The result is JSON if the text is, as long as a pattern of the caller's takes no quotes.
+    pub fn redact_json(&self, json: &str) -> Option<Redacted> {
+        replace(json, self.find_in_json(json))
+    }
+}
+
+/// Returns what is put in the place of a secret: `[redacted:KIND:hash8]`.
+///
+/// The hash is the first eight hex digits of a SHA-256 over the kind and the secret. Equal secrets
+/// get equal marks, so that a reader sees that two places had the same key. Whoever guesses a
+/// secret can check the guess against it; for keys that is no use, for a short password it is.
+pub fn mark(kind: &SecretKind, secret: &str) -> String {
+    let mut digest = Sha256::new();
+    digest.update(b"tract.redacted.v1\0");
+    digest.update(kind.as_str().as_bytes());
+    digest.update(b"\0");
+    digest.update(secret.as_bytes());
+    let digest = digest.finalize();
+    let hash: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    format!("[redacted:{kind}:{hash}]")
+}
+
+/// Returns whether a match lies in or around a mark that was written before.
+fn within_mark(text: &str, range: &Range<usize>) -> bool {
+    let matched = text.get(range.clone()).unwrap_or_default();
+    if matched.contains("[redacted:") {
+        return true;
+    }
+    // A mark has at most 80 bytes: what precedes the match in it is no longer than that.
+    let mut from = range.start.saturating_sub(80);
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    let before = text.get(from..range.start).unwrap_or_default();
+    before.rfind("[redacted:").is_some_and(|at| !before[at..].contains(']'))
+}
+
+/// Orders matches, and joins those that overlap.
+fn join(mut found: Vec<SecretMatch>) -> Vec<SecretMatch> {
+    // The sort is stable: of two that start together, the rule that comes first gives the kind.
+    found.sort_by_key(|secret| secret.range.start);
+    let mut joined: Vec<SecretMatch> = Vec::with_capacity(found.len());
+    for secret in found {
+        match joined.last_mut() {
+            Some(last) if secret.range.start < last.range.end => {
+                last.range.end = last.range.end.max(secret.range.end);
+            }
+            _ => joined.push(secret),
+        }
+    }
+    joined
+}
+
+fn replace(text: &str, found: Vec<SecretMatch>) -> Option<Redacted> {
+    if found.is_empty() {
+        return None;
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut from = 0;
+    for secret in &found {
+        out.push_str(text.get(from..secret.range.start).unwrap_or_default());
+        out.push_str(&mark(&secret.kind, text.get(secret.range.clone()).unwrap_or_default()));
+        from = secret.range.end;
+    }
+    out.push_str(text.get(from..).unwrap_or_default());
+    Some(Redacted { text: out, found })
+}

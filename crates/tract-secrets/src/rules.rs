@@ -1,0 +1,191 @@
+//! The built-in patterns.
+
+use regex::{Regex, RegexSet};
+
+use crate::kind::SecretKind;
+use crate::likely::{is_assigned_secret, is_credential, is_random, is_url_password};
+use crate::{SecretMatch, within_mark};
+
+/// How a rule tells a secret from what is only written like one.
+#[derive(Clone, Copy)]
+enum Check {
+    /// The group `body`, else the secret, must look random.
+    Random,
+    /// As for a random body, with letters and digits both.
+    Mixed,
+    /// Forty characters that look random.
+    Aws,
+    Url,
+    Credential,
+    Assigned,
+}
+
+struct Rule {
+    kind: SecretKind,
+    /// The group `s` is the secret, or all of it when there is none. A leading `\b` also lets a
+    /// secret start behind an escape, see [`full_pattern`].
+    pattern: &'static str,
+    check: Check,
+}
+
+const fn rule(kind: SecretKind, pattern: &'static str, check: Check) -> Rule {
+    Rule { kind, pattern, check }
+}
+
+/// No pattern but that of PEM takes a quote or a backslash, so that a secret within JSON can be
+/// replaced and JSON is left. None has an optional tail that can be sought far behind a match, so
+/// that all matches of a text together take linear time.
+static TABLE: &[Rule] = &[
+    // With real line ends, or with those of a JSON text within a JSON text and so on.
+    rule(
+        SecretKind::PrivateKey,
+        // Header lines, lines of base64, and the last line and the end where it was not cut off.
+        r#"(?x)-----BEGIN\ (?:[A-Z0-9]+\ ){0,3}PRIVATE\ KEY(?:\ BLOCK)?-----
+          (?: (?:[\ \t\r\n]|\\+[nrt])+ [A-Za-z-]+:[^\r\n\\"]* )*
+          (?P<body> (?: (?:[\ \t\r\n]|\\+[nrt])* [A-Za-z0-9+/=]{16,} )+ )
+          (?: (?: (?:[\ \t\r\n]|\\+[nrt])+ [A-Za-z0-9+/=]{1,15} )? (?:[\ \t\r\n]|\\+[nrt])* -----END\ [A-Z0-9\ ]+----- )?"#,
+        Check::Random,
+    ),
+    rule(
+        SecretKind::Anthropic,
+        r"\bsk-ant-[a-z]{2,8}[0-9]{2}-(?P<body>[A-Za-z0-9_-]{24,})",
+        Check::Random,
+    ),
+    rule(SecretKind::OpenRouter, r"\bsk-or-(?:v[0-9]-)?(?P<body>[A-Za-z0-9]{32,})", Check::Random),
+    rule(
+        SecretKind::OpenAi,
+        r"\bsk-(?:proj|svcacct|admin|None)-(?P<body>[A-Za-z0-9_-]{24,})",
+        Check::Random,
+    ),
+    rule(SecretKind::OpenAi, r"\bsk-(?P<body>[A-Za-z0-9]{32,})", Check::Mixed),
+    rule(SecretKind::GoogleApi, r"\bAIza(?P<body>[A-Za-z0-9_-]{35})", Check::Random),
+    rule(SecretKind::GoogleOauth, r"\bGOCSPX-(?P<body>[A-Za-z0-9_-]{24,})", Check::Random),
+    rule(SecretKind::GoogleOauth, r"\bya29\.(?P<body>[A-Za-z0-9_-]{24,})", Check::Random),
+    rule(
+        SecretKind::AwsKeyId,
+        r"\b(?:AKIA|ASIA|ABIA|ACCA)(?P<body>[A-Z2-7]{16})(?-u:\b)",
+        Check::Random,
+    ),
+    rule(
+        SecretKind::AwsSecret,
+        r#"(?i-u)aws[a-z_ .-]*secret[a-z_ .-]*[ \t]*(?:\\*["'])?[ \t]*[=:]>?[ \t]*(?:\\*["'])?[ \t]*(?P<s>[a-z0-9/+]{40,})"#,
+        Check::Aws,
+    ),
+    rule(SecretKind::GitHub, r"\bgh[pousr]_(?P<body>[A-Za-z0-9]{36,})", Check::Random),
+    rule(SecretKind::GitHub, r"\bgithub_pat_(?P<body>[A-Za-z0-9_]{40,})", Check::Random),
+    rule(
+        SecretKind::GitLab,
+        r"\bgl(?:pat|oas|dt|rt|rtr|cbt|ptt|ft|imt|agent|soat|ffct)-(?P<body>[A-Za-z0-9_.-]{20,})",
+        Check::Random,
+    ),
+    rule(SecretKind::Slack, r"\bxox[abcdeoprs]-(?P<body>[A-Za-z0-9-]{20,})", Check::Random),
+    rule(SecretKind::Slack, r"\bxapp-[0-9]-(?P<body>[A-Za-z0-9-]{20,})", Check::Random),
+    rule(
+        SecretKind::SlackWebhook,
+        r"\bhttps://hooks\.slack\.com/(?:services|workflows)/(?P<s>T[A-Za-z0-9_]{8,}/[AB][A-Za-z0-9_]{8,}/(?P<body>[A-Za-z0-9_/]{16,}))",
+        Check::Random,
+    ),
+    rule(
+        SecretKind::Stripe,
+        r"\b(?:sk|rk)_(?:live|test)_(?P<body>[A-Za-z0-9]{16,})",
+        Check::Random,
+    ),
+    rule(SecretKind::Stripe, r"\bwhsec_(?P<body>[A-Za-z0-9+/=]{24,})", Check::Random),
+    rule(SecretKind::Npm, r"\bnpm_(?P<body>[A-Za-z0-9]{36})(?-u:\b)", Check::Random),
+    rule(SecretKind::PyPi, r"\bpypi-AgE(?P<body>[A-Za-z0-9_-]{50,})", Check::Random),
+    rule(SecretKind::HuggingFace, r"\bhf_(?P<body>[A-Za-z0-9]{30,})(?-u:\b)", Check::Random),
+    rule(SecretKind::HuggingFace, r"\bapi_org_(?P<body>[A-Za-z0-9]{30,})(?-u:\b)", Check::Random),
+    rule(SecretKind::Twilio, r"\bSK(?P<body>[0-9a-f]{32})(?-u:\b)", Check::Random),
+    rule(
+        SecretKind::SendGrid,
+        r"\bSG\.[A-Za-z0-9_-]{16,32}\.(?P<body>[A-Za-z0-9_-]{32,})",
+        Check::Random,
+    ),
+    rule(
+        SecretKind::Jwt,
+        r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.(?P<body>[A-Za-z0-9_-]{16,})",
+        Check::Random,
+    ),
+    rule(
+        SecretKind::UrlPassword,
+        r#"\b[a-zA-Z][a-zA-Z0-9+.-]+://(?P<user>[^\x00-\x20/@:"'`\\<>?#]*):(?P<s>[^\x00-\x20/@"'`\\<>?#]{3,})@[A-Za-z0-9\[]"#,
+        Check::Url,
+    ),
+    rule(
+        SecretKind::Bearer,
+        r#"(?i-u)authorization[ \t]*(?:\\*["'])?[ \t]*[:=][ \t]*(?:\\*["'])?[ \t]*(?:bearer|basic|token) (?P<s>[a-z0-9._~+/=-]{16,})"#,
+        Check::Credential,
+    ),
+    rule(
+        SecretKind::Bearer,
+        r#"(?i-u)x-(?:api-key|goog-api-key|auth-token)[ \t]*(?:\\*["'])?[ \t]*[:=][ \t]*(?:\\*["'])?[ \t]*(?P<s>[a-z0-9._~+/=-]{16,})"#,
+        Check::Credential,
+    ),
+    rule(
+        SecretKind::Assigned,
+        r#"(?i-u)(?:api[_-]?key|api[_-]?secret|api[_-]?token|client[_-]?secret|secret[_-]?key|access[_-]?key|access[_-]?token|auth[_-]?token|refresh[_-]?token|bot[_-]?token|private[_-]?token|app[_-]?secret|signing[_-]?secret|webhook[_-]?secret|encryption[_-]?key|passwd|password)[ \t]*(?:\\*["'])?[ \t]*(?:=|:|=>|:=)[ \t]*(?:\\*["'])?[ \t]*(?P<s>[a-z0-9_/+~.-]{16,}=*)"#,
+        Check::Assigned,
+    ),
+];
+
+/// The patterns, compiled.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    /// One pass over a text says which patterns are worth a pass of their own.
+    any: RegexSet,
+    each: Vec<Regex>,
+}
+
+impl Rules {
+    pub(crate) fn new() -> Self {
+        let patterns: Vec<String> = TABLE.iter().map(|rule| full_pattern(rule.pattern)).collect();
+        Self {
+            any: RegexSet::new(&patterns).expect("the tests compile every pattern"),
+            each: patterns
+                .iter()
+                .map(|pattern| Regex::new(pattern).expect("the tests compile every pattern"))
+                .collect(),
+        }
+    }
+
+    pub(crate) fn find(&self, text: &str, found: &mut Vec<SecretMatch>) {
+        for index in self.any.matches(text) {
+            let (Some(rule), Some(regex)) = (TABLE.get(index), self.each.get(index)) else {
+                continue;
+            };
+            for captures in regex.captures_iter(text) {
+                let Some(secret) = captures.name("s").or_else(|| captures.get(0)) else { continue };
+                let body = captures.name("body").unwrap_or(secret).as_str();
+                let user = captures.name("user").map_or("", |user| user.as_str());
+                let likely = match rule.check {
+                    Check::Random => is_random(body),
+                    Check::Mixed => is_random(body) && is_mixed(body),
+                    Check::Aws => body.len() == 40 && is_random(body) && is_mixed(body),
+                    Check::Url => is_url_password(user, body),
+                    Check::Credential => is_credential(body),
+                    Check::Assigned => is_assigned_secret(body),
+                };
+                let range = secret.range();
+                if likely && !within_mark(text, &range) {
+                    found.push(SecretMatch { kind: rule.kind, range });
+                }
+            }
+        }
+    }
+}
+
+/// Lets a secret that starts at a word border also start behind the `\n` of a JSON text and behind
+/// the end of a terminal's color, where a letter precedes it.
+fn full_pattern(pattern: &str) -> String {
+    const START: &str = r"(?:(?-u:\b)|\\[nrtbf]|\[[0-9;]{0,12}m)";
+    match pattern.strip_prefix(r"\b") {
+        Some(rest) if rest.contains("(?P<s>") => format!("{START}{rest}"),
+        Some(rest) => format!("{START}(?P<s>{rest})"),
+        None => pattern.to_owned(),
+    }
+}
+
+fn is_mixed(body: &str) -> bool {
+    body.bytes().any(|byte| byte.is_ascii_digit())
+        && body.bytes().any(|byte| byte.is_ascii_alphabetic())
+}

@@ -1,0 +1,145 @@
+//! What a scanner promises, whatever the text.
+
+use proptest::prelude::*;
+use tract_secrets::{PatternError, Scanner, SecretKind, is_opaque_field, mark};
+
+fn key() -> String {
+    format!("gh{}_{}", "p", "16C7e42F292c6912E7710c838347Ae178B4a")
+}
+
+#[test]
+fn a_mark_says_kind_and_hash_and_equal_secrets_have_equal_marks() {
+    let text = format!("{0} and {0}", key());
+    let redacted = Scanner::builtin().redact(&text).expect("two keys");
+    let mark = mark(&SecretKind::GitHub, &key());
+    assert_eq!(redacted.text, format!("{mark} and {mark}"));
+    assert_eq!(redacted.found.len(), 2);
+    assert!(mark.starts_with("[redacted:github-token:") && mark.ends_with(']'), "{mark}");
+    assert_eq!(mark.len(), "[redacted:github-token:]".len() + 8);
+}
+
+#[test]
+fn signatures_and_encrypted_content_stay_as_they_are() {
+    let key = key();
+    for field in ["signature", "thoughtSignature", "thought_signature", "encrypted_content"] {
+        assert!(is_opaque_field(field));
+        let json = format!(r#"{{"text":"{key}","{field}" : "a {key} b","more":"{key}"}}"#);
+        let redacted = Scanner::builtin().redact_json(&json).expect("two keys").text;
+        assert!(redacted.contains(&format!(r#""{field}" : "a {key} b""#)), "{redacted}");
+        assert_eq!(redacted.matches(&key).count(), 1, "{redacted}");
+    }
+    let data = format!("{}/{key}/{}", "Ab9/".repeat(20), "Zx8+".repeat(20));
+    let json = format!(r#"{{"type":"redacted_thinking","data":"{data}"}}"#);
+    assert_eq!(Scanner::builtin().redact_json(&json), None);
+    // A field that only looks like one, and a text within the name of a field.
+    for json in [
+        format!(r#"{{"data":"the key is {key}"}}"#),
+        format!(r#"["signature","{key}"]"#),
+        format!(r#"{{"signature":{{"by":"{key}"}}}}"#),
+        format!(r#"{{"a":"\"signature\":","b":"{key}"}}"#),
+    ] {
+        let redacted = Scanner::builtin().redact_json(&json).expect(&json).text;
+        assert!(!redacted.contains(&key), "{redacted}");
+    }
+}
+
+#[test]
+fn patterns_of_the_caller_are_found_and_their_first_group_is_the_secret() {
+    let scanner = Scanner::empty().with_pattern(r"case (\d{4})").expect("valid");
+    let redacted = scanner.redact("case 1234, case 77, case 5678").expect("two");
+    let (a, b) = (mark(&SecretKind::Pattern, "1234"), mark(&SecretKind::Pattern, "5678"));
+    assert_eq!(redacted.text, format!("case {a}, case 77, case {b}"));
+    assert_eq!(Scanner::empty().find(&key()), []);
+    let both = Scanner::builtin().clone().with_pattern("Jane Doe").expect("valid");
+    assert_eq!(both.find(&format!("Jane Doe has {}", key())).len(), 2);
+}
+
+#[test]
+fn a_pattern_that_cannot_be_used_is_refused() {
+    let refused = |pattern: &str| Scanner::empty().with_pattern(pattern).expect_err(pattern);
+    assert!(matches!(refused("("), PatternError::Invalid { .. }));
+    assert!(matches!(refused("(a{1000}){1000}"), PatternError::Invalid { .. }));
+    assert!(matches!(refused("x*"), PatternError::Empty { .. }));
+}
+
+#[test]
+fn overlapping_findings_are_replaced_as_one() {
+    let scanner = Scanner::empty().with_pattern("abcd").expect("valid");
+    let scanner = scanner.with_pattern("cdef").expect("valid");
+    assert_eq!(scanner.find("xabcdefx").len(), 1);
+    assert_eq!(scanner.redact("xabcdefx").expect("one").text.matches("ef").count(), {
+        mark(&SecretKind::Pattern, "abcdef").matches("ef").count()
+    });
+}
+
+/// Texts on which a careless scanner takes quadratic time: many starts, no end.
+#[test]
+fn time_is_linear_in_the_text() {
+    let begin = format!("-----{} RSA PRIVATE KEY-----", "BEGIN");
+    let units = [
+        "a://a:".to_owned(),
+        "a://a:a".to_owned(),
+        "aws secret".to_owned(),
+        "api_key=".to_owned(),
+        "authorization: ".to_owned(),
+        "eyJaaaaaaaaaaaa.eyJ".to_owned(),
+        "\"signature\":\"".to_owned(),
+        "\"data\"".to_owned(),
+        "[redacted:".to_owned(),
+        format!("{begin}\n"),
+        format!("{begin}\n{}\n", "A".repeat(64)),
+        "sk-".to_owned(),
+        "\\".to_owned(),
+        " ".to_owned(),
+    ];
+    for unit in units {
+        let time = |bytes: usize| {
+            let text = unit.repeat(bytes / unit.len());
+            let start = std::time::Instant::now();
+            let found = Scanner::builtin().redact_json(&text);
+            drop(found);
+            start.elapsed().as_secs_f64()
+        };
+        time(1 << 14);
+        let (short, long) = (time(1 << 18), time(1 << 21));
+        // Eight times the text. A quadratic scan takes 64 times as long; noise of a busy machine
+        // is left room.
+        assert!(long < short * 30.0 + 0.5, "{unit:?}: {short:.3} s, then {long:.3} s");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_read_and_redacting_again_changes_nothing(
+        text in r#"(\PC|\\|"|:|=|sk-|://a:|@b|-----BEGIN PRIVATE KEY-----|api_key=|[A-Za-z0-9]{16,40}|\[redacted:|\]){0,30}"#
+    ) {
+        if let Some(redacted) = Scanner::builtin().redact(&text) {
+            let again = Scanner::builtin().redact(&redacted.text);
+            prop_assert_eq!(again, None, "{}", redacted.text);
+        }
+        let _ = Scanner::builtin().redact_json(&text);
+    }
+
+    #[test]
+    fn json_stays_json_with_the_same_shape(
+        texts in proptest::collection::vec(
+            r#"(\PC|\n|"|\\|[A-Za-z0-9]{16,40}|api_key=|a://b:|@c|-----BEGIN PRIVATE KEY-----\n){0,12}"#,
+            1..4,
+        ),
+        names in proptest::collection::vec("signature|api_key|text|data|password", 4),
+    ) {
+        // A JSON text within a JSON text, as the arguments of tools are.
+        let inner: serde_json::Map<_, _> =
+            names.iter().cloned().zip(texts.iter().cloned().map(Into::into)).collect();
+        let inner = serde_json::Value::Object(inner).to_string();
+        let outer = serde_json::json!({ "text": texts, "arguments": inner, "api_key": key() });
+        let outer = outer.to_string();
+        let redacted = Scanner::builtin().redact_json(&outer).expect("the key").text;
+        let read: serde_json::Value = serde_json::from_str(&redacted).expect(&redacted);
+        prop_assert!(!redacted.contains(&key()));
+        let arguments = read["arguments"].as_str().expect("a text");
+        let inner: serde_json::Value = serde_json::from_str(arguments).expect(arguments);
+        prop_assert!(inner.is_object());
+        prop_assert_eq!(read["text"].as_array().map(Vec::len), Some(texts.len()));
+    }
+}
