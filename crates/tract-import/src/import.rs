@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tract_core::RefName;
 use tract_engine::{Error, Repo};
+use tract_secrets::Scanner;
 
 use crate::document::{Document, MAX_DOCUMENT_BYTES, unreadable};
 use crate::facts::{Caller, Facts};
@@ -57,6 +58,20 @@ impl From<io::Error> for ReadError {
     }
 }
 
+/// How files are imported.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct RecordingOptions {
+    /// Whether secrets are replaced by marks; on unless told otherwise.
+    pub redact: bool,
+}
+
+impl Default for RecordingOptions {
+    fn default() -> Self {
+        Self { redact: true }
+    }
+}
+
 /// Imports files of agent tools, each conversation with its branches.
 ///
 /// # Behavior
@@ -67,16 +82,19 @@ impl From<io::Error> for ReadError {
 /// - A branch that has other commits is left alone; the conversation gets a branch next to it.
 /// - A file that cannot be read is reported in its place; the others are imported. `each` is called
 ///   once for every conversation of a file, or once with the reason.
+/// - Secrets are replaced by marks, as `options` says; reports count them and never quote them.
 ///
 /// # Errors
 /// When the store fails, or other writers kept moving the branches.
 pub async fn import(
     repo: &Repo,
     files: &[SessionFile],
+    options: &RecordingOptions,
     mut each: impl FnMut(&Path, Result<SessionReport, io::Error>),
 ) -> crate::Result<()> {
+    let scanner = options.redact.then(Scanner::builtin);
     let mut run = ImportRun {
-        writer: TreeWriter::new(repo)?,
+        writer: TreeWriter::new(repo, scanner)?,
         callers: HashMap::new(),
         waiting: Vec::new(),
         done: Vec::new(),

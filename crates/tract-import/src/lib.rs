@@ -38,7 +38,7 @@ mod writer;
 
 pub use crate::detect::detect;
 pub use crate::error::{Error, Result};
-pub use crate::import::import;
+pub use crate::import::{RecordingOptions, import};
 pub use crate::report::{
     Anomalies, AnomalyKind, RecordedBranch, RecordingAnomaly, SessionReport, TokenTotals,
 };

@@ -273,11 +273,8 @@ impl LineReader for SdkReader {
             }
         }
         self.event(number, &event);
-        // A place is needed only where events name their parents.
         if let Some(id) = &event.id {
-            let place =
-                if event.parent_id.is_some() { self.cursor.clone() } else { Cursor::default() };
-            self.places.insert(id.clone(), place);
+            self.places.insert(id.clone(), self.cursor.clone());
         }
         Ok(())
     }

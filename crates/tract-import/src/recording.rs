@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use imbl::Vector;
 use tract_core::{Content, Draft, JsonText};
 
 use crate::report::{AnomalyKind, SessionReport, TokenTotals};
@@ -39,14 +40,15 @@ pub(crate) struct Entry {
 pub(crate) struct Cursor {
     branch: Option<BranchNumber>,
     last: Option<ItemNumber>,
-    entries: Vec<Entry>,
+    /// Shared between cursors, so that a tree of contexts does not hold each of them whole.
+    entries: Vector<Entry>,
     /// The first message that was edited, or before which one was removed: no branch can begin
     /// within what follows without losing that change.
     changed: Option<usize>,
 }
 
 impl Cursor {
-    pub(crate) fn entries(&self) -> &[Entry] {
+    pub(crate) fn entries(&self) -> &Vector<Entry> {
         &self.entries
     }
 
@@ -76,8 +78,19 @@ impl Cursor {
 #[derive(Debug, Default)]
 struct BranchState {
     tip: Option<ItemNumber>,
-    /// Whether the last item is the model's, so that what it says next belongs to the same answer.
-    model_spoke: bool,
+    /// What the last item is.
+    last: LastItem,
+}
+
+/// What the last item of a branch is, as far as the next one may belong to the same answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum LastItem {
+    #[default]
+    Other,
+    /// The model's, without a call in the answer so far.
+    Said,
+    /// The model's, with a call: only further calls belong to it.
+    Called,
 }
 
 #[derive(Debug)]
@@ -148,7 +161,7 @@ impl Recording {
         });
         self.starts.push(start.clone());
         self.events.push(TreeEvent::Branch { after: cursor.last, suffix, start });
-        self.branches.push(BranchState { tip: cursor.last, model_spoke: false });
+        self.branches.push(BranchState { tip: cursor.last, last: LastItem::Other });
         cursor.branch = Some(number);
         number
     }
@@ -173,38 +186,46 @@ impl Recording {
         item
     }
 
-    fn set_speaker(&mut self, number: BranchNumber, is_model: bool) -> bool {
+    fn set_last(&mut self, number: BranchNumber, last: LastItem) -> LastItem {
         let branch = self.branches.get_mut(number);
-        branch.is_some_and(|branch| std::mem::replace(&mut branch.model_spoke, is_model))
+        branch.map_or(LastItem::Other, |branch| std::mem::replace(&mut branch.last, last))
     }
 
     /// Says a message at the cursor.
     pub(crate) fn append(&mut self, cursor: &mut Cursor, message: RecordedMessage) {
         let RecordedMessage { id, line, mut draft } = message;
         let branch = self.target(cursor);
-        let is_model = matches!(draft.content, Content::Assistant(_));
-        let spoke_before = self.set_speaker(branch, is_model);
-        draft.joins_previous |= is_model && spoke_before;
+        let last = match &draft.content {
+            Content::Assistant(_) if draft.content.calls().next().is_some() => LastItem::Called,
+            Content::Assistant(_) => LastItem::Said,
+            _ => LastItem::Other,
+        };
+        let before = self.set_last(branch, last);
+        draft.joins_previous |= match before {
+            LastItem::Other => false,
+            LastItem::Said => last != LastItem::Other,
+            LastItem::Called => last == LastItem::Called,
+        };
         self.settle(branch, line, &draft.content);
         let (content, shape) = fingerprint(&draft.content);
         let is_user = is_turn(&draft);
         let event = TreeEvent::Message { branch, line, draft: Box::new(draft) };
         let item = self.push(cursor, branch, event);
         let id = id.map(String::into_boxed_str);
-        cursor.entries.push(Entry { id, item, is_user, content, shape });
+        cursor.entries.push_back(Entry { id, item, is_user, content, shape });
     }
 
     /// Ends the model's answer: what it says next is another one.
     pub(crate) fn end_answer(&mut self, cursor: &Cursor) {
         if let Some(number) = cursor.branch {
-            self.set_speaker(number, false);
+            self.set_last(number, LastItem::Other);
         }
     }
 
     /// Leaves a line in the log.
     pub(crate) fn note(&mut self, cursor: &mut Cursor, line: usize, note: RecordedNote) {
         let branch = self.target(cursor);
-        self.set_speaker(branch, false);
+        self.set_last(branch, LastItem::Other);
         let RecordedNote { message, content, metadata, at } = note;
         let event = TreeEvent::Note { branch, line, message, content, metadata, at };
         self.push(cursor, branch, event);
@@ -228,7 +249,7 @@ impl Recording {
         summary: RecordedMessage,
     ) {
         let branch = self.target(cursor);
-        self.set_speaker(branch, false);
+        self.set_last(branch, LastItem::Other);
         let RecordedMessage { id, line, draft } = summary;
         let (content, shape) = fingerprint(&draft.content);
         let is_user = is_turn(&draft);
@@ -237,7 +258,7 @@ impl Recording {
         let item = self.push(cursor, branch, event);
         cursor.entries.retain(|entry| kept.contains(&entry.item));
         let id = id.map(String::into_boxed_str);
-        cursor.entries.push(Entry { id, item, is_user, content, shape });
+        cursor.entries.push_back(Entry { id, item, is_user, content, shape });
         cursor.changed = None;
     }
 
@@ -249,7 +270,7 @@ impl Recording {
         from: usize,
         messages: Vec<RecordedMessage>,
     ) {
-        let old = cursor.entries.get(from..).unwrap_or_default();
+        let old: Vec<Entry> = cursor.entries.iter().skip(from).cloned().collect();
         let prints: Vec<(u64, u64)> =
             messages.iter().map(|message| fingerprint(&message.draft.content)).collect();
         let is_same = |entry: &Entry, n: usize| {
@@ -305,7 +326,7 @@ impl Recording {
         prints: &[(u64, u64)],
     ) {
         let branch = self.target(cursor);
-        self.set_speaker(branch, false);
+        self.set_last(branch, LastItem::Other);
         let line = messages.last().map_or(0, |message| message.line);
         let at = messages.iter().filter_map(|message| message.draft.created_at).max();
         if !gone.is_empty() {

@@ -1,8 +1,10 @@
 //! Items of OpenAI's Responses API, one at a time: what Codex and the Agents SDK store.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
-use serde_json::value::RawValue;
-use tract_core::{Content, Draft, Part, ToolAnswer};
+use serde_json::value::{RawValue, to_raw_value};
+use tract_core::Draft;
 use tract_providers::{Dialect, ProviderConversation};
 
 use crate::values::{Raw, canonical, lenient, shown};
@@ -40,10 +42,13 @@ pub(crate) fn draft(raw: &RawValue) -> Option<Draft> {
             if let Some(draft) = read(raw) {
                 return Some(draft);
             }
-            // An object, where the API has a text or a list of parts.
-            let parts = vec![Part::text(shown(output))];
-            let answer = ToolAnswer { call_id, name: None, is_error: false, parts };
-            return Some(Draft::new(Content::ToolResult(answer)));
+            // An object, where the API has a text or a list of parts: its text is what counts.
+            let mut members: BTreeMap<String, &RawValue> = lenient(Some(raw))?;
+            let text = to_raw_value(&shown(output)).ok()?;
+            members.insert("output".to_owned(), &text);
+            let id = to_raw_value(&call_id).ok()?;
+            members.insert("call_id".to_owned(), &id);
+            return read(&to_raw_value(&members).ok()?);
         }
         _ => {}
     }

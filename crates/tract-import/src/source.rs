@@ -154,7 +154,9 @@ impl Source {
             }
             Self::AiSdk | Self::Atif => name.ends_with(".json"),
             Self::SweAgent => name.ends_with(".traj"),
-            Self::OpenHands => name.ends_with(".json") || name.ends_with(".jsonl"),
+            Self::OpenHands => {
+                (name.ends_with(".json") || name.ends_with(".jsonl")) && name != "base_state.json"
+            }
             Self::Inspect => name.ends_with(".eval"),
         }
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tract_core::{RefName, RefTarget, block_on};
 use tract_engine::{ImportStatus, Repo, RepoOptions};
 use tract_import::{
-    AnomalyKind, BranchStart, SessionFile, SessionFilter, SessionReport, Source, session_files,
+    AnomalyKind, BranchStart, RecordingOptions, SessionFile, SessionFilter, SessionReport, Source, session_files,
 };
 use tract_providers::{Dialect, Form, FormOptions, compile_form};
 
@@ -34,7 +34,8 @@ fn new_repo() -> Repo {
 
 fn import(repo: &Repo, files: &[SessionFile]) -> Vec<SessionReport> {
     let mut reports = Vec::new();
-    let done = tract_import::import(repo, files, |path, report| {
+    let options = RecordingOptions::default();
+    let done = tract_import::import(repo, files, &options, |path, report| {
         reports.push(report.unwrap_or_else(|error| panic!("{}: {error}", path.display())));
     });
     block_on(done).expect("the store works");
@@ -373,7 +374,8 @@ fn recorded_sessions_come_in_whole_with_every_result_paired() {
     let repo = new_repo();
     let files = files(&folder);
     let mut reports: Vec<(PathBuf, SessionReport)> = Vec::new();
-    let done = tract_import::import(&repo, &files, |path, report| {
+    let options = RecordingOptions::default();
+    let done = tract_import::import(&repo, &files, &options, |path, report| {
         reports.push((path.to_owned(), report.expect("it reads")));
     });
     block_on(done).expect("the store works");

@@ -64,6 +64,10 @@ pub(crate) struct Import {
     /// Only sessions that ran in this folder, or below it; a single name means the folder's last part.
     #[arg(long, value_name = "FOLDER")]
     project: Option<String>,
+    /// Keep keys, tokens and passwords in what agent tools recorded; they are replaced by marks unless
+    /// this is given.
+    #[arg(long)]
+    no_redact: bool,
 }
 
 /// What `--format` names.

@@ -79,7 +79,7 @@ fn sessions_are_chosen_by_project_and_time_and_nothing_else_is() {
     let ran = place.run(&["import", "claude-code", folder]).expect(0);
     let text = format!("{}{}", ran.stdout, ran.stderr);
     for words in
-        ["2 sessions and 1 subagent", "1 rewind", "1 compaction", "not redacted", "next: tract cat"]
+        ["2 sessions and 1 subagent", "1 rewind", "1 compaction", "no system prompt", "next: tract cat"]
     {
         assert!(text.contains(words), "{words:?} in {text}");
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use tract::import::{
-    self, Anomalies, BranchStart, ImportStatus, RecordedBranch, RecordingAnomaly, SessionFile,
+    self, Anomalies, BranchStart, ImportStatus, RecordedBranch, RecordingAnomaly, RecordingOptions, SessionFile,
     SessionFilter, SessionReport, Source, TokenTotals,
 };
 
@@ -115,6 +115,7 @@ struct SessionLine<'a> {
     removed: usize,
     repeated: usize,
     skipped: &'a BTreeMap<String, usize>,
+    redacted: &'a BTreeMap<&'static str, usize>,
     models: &'a BTreeMap<String, usize>,
     tokens: TokenTotals,
     anomalies: BTreeMap<&'static str, usize>,
@@ -168,7 +169,11 @@ struct Totals {
     models: BTreeMap<String, usize>,
     tokens: TokenTotals,
     skipped: BTreeMap<String, usize>,
+    redacted: BTreeMap<&'static str, usize>,
     anomalies: BTreeMap<&'static str, usize>,
+    /// Whether a source may have system prompts or tools.
+    #[serde(skip)]
+    has_prompts: bool,
     #[serde(skip)]
     longest: Option<(usize, String)>,
 }
@@ -197,6 +202,9 @@ impl Totals {
         self.repeated += report.repeated;
         add_counts(&mut self.models, &report.models);
         add_counts(&mut self.skipped, &report.skipped);
+        for (kind, count) in &report.redacted {
+            *self.redacted.entry(kind).or_default() += count;
+        }
         self.tokens.add(&report.tokens);
         for (kind, count) in counts(&report.anomalies) {
             *self.anomalies.entry(kind).or_default() += count;
@@ -223,10 +231,13 @@ pub(super) async fn run(
     let tract = context.open_or_create().await?;
     let bar = render::progress("importing", "sessions");
     bar.set_length(files.len() as u64);
-    let mut totals = Totals::default();
+    let has_prompts = files.iter().any(|file| file.source() != Source::ClaudeCode);
+    let mut totals = Totals { has_prompts, ..Totals::default() };
     let mut failed = Ok(());
     let lists = options.anomalies;
-    import::import_files(tract.repo(), files, |path, done| {
+    let mut recording = RecordingOptions::default();
+    recording.redact = !options.no_redact;
+    import::import_files(tract.repo(), files, &recording, |path, done| {
         bar.inc(1);
         let shown = bar.suspend(|| match done {
             Ok(report) => {
@@ -274,6 +285,7 @@ fn tell(
             removed: report.removed,
             repeated: report.repeated,
             skipped: &report.skipped,
+            redacted: &report.redacted,
             models: &report.models,
             tokens: report.tokens,
             anomalies: counts(&report.anomalies),
@@ -379,9 +391,14 @@ fn summary(context: &mut Context<'_>, totals: Totals) -> Outcome<()> {
     for line in lines {
         context.out.line(line)?;
     }
-    context.out.say(
-        "the files have no system prompt and no tool definitions; secrets in them are not redacted",
-    );
+    if !totals.redacted.is_empty() {
+        let secrets: usize = totals.redacted.values().sum();
+        let of = most(totals.redacted.iter().map(|(kind, n)| (*kind, *n)));
+        context.out.line(format!("{} redacted: {of}; --no-redact keeps them", count(secrets, "secret")))?;
+    }
+    if !totals.has_prompts {
+        context.out.say("the files have no system prompt and no tool definitions");
+    }
     if let Some((_, branch)) = &totals.longest {
         let branch = escape::line(branch);
         let next = format!("next: tract cat {branch} -n 20, tract log {branch}, tract branch");
