@@ -182,6 +182,8 @@ pub(crate) enum Command {
     Gc(verb::gc::Gc),
     /// Count the objects and bytes of the repository.
     Stats,
+    /// Count the tokens of all answers, and what they cost.
+    Usage(verb::usage::Usage),
     /// Undo the last command on this branch, or --redo it.
     Undo(verb::undo::Undo),
     /// Write completions for a shell.
@@ -213,6 +215,7 @@ impl Command {
             | Self::Hydrate(_)
             | Self::Select(_)
             | Self::Stats
+            | Self::Usage(_)
             | Self::Repos
             | Self::Turns(_)
             | Self::Man(_)

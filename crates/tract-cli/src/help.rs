@@ -15,7 +15,7 @@ const GROUPS: [(&str, &[&str]); 10] = [
     ("History", &["cherry-pick", "rebase", "drop", "insert", "reset", "gc"]),
     ("Look", &["log", "cat", "show", "expand", "diff", "stats"]),
     ("Search", &["grep", "blame", "lost"]),
-    ("Compile", &["compile", "why-miss", "compress-tool-calls", "summarization"]),
+    ("Compile", &["compile", "why-miss", "usage", "compress-tool-calls", "summarization"]),
     ("Tools", &["tools", "mcp", "select", "hydrate", "turns"]),
     ("Agents", &["chat", "generate", "run", "replay", "pending"]),
     ("Stores", &["repos", "copy", "export", "verify", "conformance"]),

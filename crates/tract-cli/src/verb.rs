@@ -51,6 +51,7 @@ pub(crate) mod tag;
 pub(crate) mod tools;
 pub(crate) mod turns;
 pub(crate) mod undo;
+pub(crate) mod usage;
 pub(crate) mod verify;
 pub(crate) mod why_miss;
 
@@ -155,6 +156,7 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Verify(verify) => verify::run(context, verify).await,
         Command::Gc(gc) => gc::run(context, gc).await,
         Command::Stats => stats::run(context).await,
+        Command::Usage(usage) => usage::run(context, usage).await,
         Command::Undo(undo) => undo::run(context, undo).await,
         Command::Completions(completions) => completions::run(context, &completions),
         Command::Man(man) => man::run(context, &man),

@@ -33,6 +33,7 @@ mod source;
 mod sqlite;
 mod swe_agent;
 mod tree;
+mod usage;
 mod values;
 mod writer;
 
@@ -44,3 +45,4 @@ pub use crate::report::{
 };
 pub use crate::source::{SessionFile, SessionFilter, Source, UnknownSource, session_files};
 pub use crate::tree::BranchStart;
+pub use crate::usage::{AnswerUsage, usage};

@@ -420,7 +420,8 @@ fn redact(event: &mut TreeEvent, scanner: &Scanner, report: &mut SessionReport) 
         | TreeEvent::Edit { draft, .. } => {
             let redacted = redact_content(&draft.content, scanner);
             // The bytes may say more than the content, such as members that no kind has.
-            let verbatim = draft.verbatim.as_ref().map(|blob| String::from_utf8_lossy(blob.bytes()));
+            let verbatim =
+                draft.verbatim.as_ref().map(|blob| String::from_utf8_lossy(blob.bytes()));
             let has_more = verbatim.is_some_and(|text| !scanner.find_in_json(&text).is_empty());
             if redacted.is_some() || has_more {
                 draft.verbatim = None;

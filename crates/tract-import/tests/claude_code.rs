@@ -9,7 +9,8 @@ use serde_json::Value;
 use tract_core::{RefName, RefTarget, block_on};
 use tract_engine::{ImportStatus, Repo, RepoOptions};
 use tract_import::{
-    AnomalyKind, BranchStart, RecordingOptions, SessionFile, SessionFilter, SessionReport, Source, session_files,
+    AnomalyKind, BranchStart, RecordingOptions, SessionFile, SessionFilter, SessionReport, Source,
+    session_files,
 };
 use tract_providers::{Dialect, Form, FormOptions, compile_form};
 
@@ -430,6 +431,11 @@ fn recorded_sessions_come_in_whole_with_every_result_paired() {
     for (name, count) in &sum {
         println!("{count:>6} {name}");
     }
+    // Counted apart from the reader: 183 results, 7 prompts next to another one under their parent
+    // (3 in the real files), and 21 calls whose children are the next call and their own result.
+    let of = |name: &str| sum.get(name).copied().unwrap_or_default();
+    assert_eq!((of("pairs"), of("unpaired"), of("branches: rewind")), (183, 0, 7));
+    assert_eq!((of("with messages"), of("compactions")), (33, 2));
     let (before, again) = (refs(&repo), import(&repo, &files));
     assert_eq!(refs(&repo), before);
     assert!(again.iter().flat_map(|report| &report.branches).all(|branch| branch.new == 0));

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use tract::import::{
-    self, Anomalies, BranchStart, ImportStatus, RecordedBranch, RecordingAnomaly, RecordingOptions, SessionFile,
-    SessionFilter, SessionReport, Source, TokenTotals,
+    self, Anomalies, BranchStart, ImportStatus, RecordedBranch, RecordingAnomaly, RecordingOptions,
+    SessionFile, SessionFilter, SessionReport, Source, TokenTotals,
 };
 
 use super::{Format, Import};
@@ -394,14 +394,16 @@ fn summary(context: &mut Context<'_>, totals: Totals) -> Outcome<()> {
     if !totals.redacted.is_empty() {
         let secrets: usize = totals.redacted.values().sum();
         let of = most(totals.redacted.iter().map(|(kind, n)| (*kind, *n)));
-        context.out.line(format!("{} redacted: {of}; --no-redact keeps them", count(secrets, "secret")))?;
+        context
+            .out
+            .line(format!("{} redacted: {of}; --no-redact keeps them", count(secrets, "secret")))?;
     }
     if !totals.has_prompts {
         context.out.say("the files have no system prompt and no tool definitions");
     }
     if let Some((_, branch)) = &totals.longest {
         let branch = escape::line(branch);
-        let next = format!("next: tract cat {branch} -n 20, tract log {branch}, tract branch");
+        let next = format!("next: tract cat {branch} -n 20, tract usage, tract branch");
         context.out.say(Styled(DIM, next));
     }
     Ok(())
