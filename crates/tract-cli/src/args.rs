@@ -201,6 +201,8 @@ pub(crate) enum Command {
     Prune(verb::prune::Prune),
     /// Count the objects and bytes of the repository.
     Stats,
+    /// Count the tokens of all answers, and what they cost.
+    Usage(verb::usage::Usage),
     /// Undo the last command on this branch, or --redo it.
     Undo(verb::undo::Undo),
     /// Print the completion script for a shell.
@@ -233,6 +235,7 @@ impl Command {
             | Self::Hydrate(_)
             | Self::Select(_)
             | Self::Stats
+            | Self::Usage(_)
             | Self::Repos
             | Self::Turns(_)
             | Self::Man(_)

@@ -16,7 +16,7 @@ const GROUPS: [(&str, &[&str]); 11] = [
     ("Clean up", &["prune", "gc", "erase", "redact"]),
     ("Look", &["log", "cat", "show", "expand", "diff", "stats"]),
     ("Search", &["search", "grep", "blame", "lost"]),
-    ("Compile", &["compile", "why-miss", "compress-tool-calls", "summarization"]),
+    ("Compile", &["compile", "why-miss", "usage", "compress-tool-calls", "summarization"]),
     ("Tools", &["tools", "mcp", "select", "hydrate", "turns"]),
     ("Agents", &["chat", "generate", "run", "replay", "pending"]),
     ("Move", &["remote", "fetch", "pull", "push", "bundle"]),

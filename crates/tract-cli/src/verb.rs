@@ -57,6 +57,7 @@ pub(crate) mod tools;
 pub(crate) mod transfer;
 pub(crate) mod turns;
 pub(crate) mod undo;
+pub(crate) mod usage;
 pub(crate) mod verify;
 pub(crate) mod why_miss;
 
@@ -170,6 +171,7 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Gc(gc) => gc::run(context, gc).await,
         Command::Prune(prune) => prune::run(context, prune).await,
         Command::Stats => stats::run(context).await,
+        Command::Usage(usage) => usage::run(context, usage).await,
         Command::Undo(undo) => undo::run(context, undo).await,
         Command::Completions(completions) => completions::run(context, &completions),
         Command::Man(man) => man::run(context, &man),

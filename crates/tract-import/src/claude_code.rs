@@ -5,140 +5,56 @@
 //! is compiled of such a branch is the conversation, not the request that was sent.
 
 mod draft;
-mod folder;
 mod line;
 mod place;
 mod session;
 
-use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::io::BufRead;
+use std::path::Path;
 
-use serde::Serialize;
-use tract_core::{JsonText, RefName};
-use tract_engine::{Error, Repo};
+use serde::Deserialize;
+use tract_core::RefName;
+use tract_engine::Error;
 
-pub use self::folder::{SessionFile, SessionFilter, home, session_files};
 use self::session::SessionReader;
+use crate::facts::{Caller, Facts};
+use crate::import::{Callers, ReadError};
 use crate::lines::{Line, Lines};
-use crate::report::{AnomalyKind, SessionReport, TokenTotals};
+use crate::report::{AnomalyKind, SessionReport};
+use crate::source::Source;
 use crate::tree::{BranchStart, TreeEvent};
 use crate::writer::TreeWriter;
 
-/// Where the branches of sessions are.
-const PREFIX: &str = "claude-code/";
-
-/// Imports session files, each with its branches.
-///
-/// # Behavior
-/// - A file is read line by line; memory holds one line, the ids of the session's lines, and the
-///   messages of one durable write.
-/// - What a commit says is in its line alone, so importing again writes nothing, and a file that has
-///   grown continues its branches, wherever it was cut.
-/// - A branch that has other commits is left alone; the session gets a branch next to it.
-/// - A file that cannot be read is reported in its place; the others are imported.
-///
-/// # Errors
-/// When the store fails, or other writers kept moving the branches.
-pub async fn import(
-    repo: &Repo,
-    files: &[SessionFile],
-    mut each: impl FnMut(&Path, Result<SessionReport, io::Error>),
-) -> crate::Result<()> {
-    let mut writer = TreeWriter::new(repo)?;
-    let mut callers: HashMap<(String, String), Caller> = HashMap::new();
-    let mut waiting: Vec<PathBuf> = Vec::new();
-    // A subagent's document names the call in its session, so sessions come first.
-    let (agents, sessions): (Vec<_>, Vec<_>) = files.iter().partition(|file| file.is_agent());
-    for file in sessions.into_iter().chain(agents) {
-        let path = file.path();
-        let done = match File::open(path) {
-            Ok(open) => {
-                let reader = BufReader::with_capacity(1 << 16, open);
-                read_session(&mut writer, reader, path, &mut callers).await
-            }
-            Err(error) => Err(ReadError::File(error)),
-        };
-        match done {
-            Ok(done) => {
-                waiting.push(path.to_owned());
-                report(&mut waiting, done, &mut each);
-            }
-            Err(ReadError::File(error)) => {
-                writer.forget();
-                each(path, Err(error));
-            }
-            Err(ReadError::Engine(error)) => return Err(error.into()),
+/// Whether a line has what only Claude Code's lines have together.
+pub(crate) fn is_session_line(line: &str) -> bool {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Head {
+        #[serde(rename = "type")]
+        line_type: Option<String>,
+        uuid: Option<String>,
+        session_id: Option<String>,
+        leaf_uuid: Option<String>,
+        message_id: Option<String>,
+    }
+    let Ok(head) = serde_json::from_str::<Head>(line) else { return false };
+    match head.line_type.as_deref() {
+        Some("user" | "assistant" | "system" | "progress" | "attachment") => {
+            head.uuid.is_some() && head.session_id.is_some()
         }
-    }
-    let done = writer.finish().await?;
-    report(&mut waiting, done, &mut each);
-    Ok(())
-}
-
-fn report(
-    waiting: &mut Vec<PathBuf>,
-    done: Vec<SessionReport>,
-    each: &mut impl FnMut(&Path, Result<SessionReport, io::Error>),
-) {
-    let count = done.len();
-    for (path, report) in waiting.drain(..count).zip(done) {
-        each(&path, Ok(report));
+        Some("summary") => head.leaf_uuid.is_some(),
+        Some("file-history-snapshot") => head.message_id.is_some(),
+        Some("queue-operation" | "permission-mode" | "last-prompt") => head.session_id.is_some(),
+        _ => false,
     }
 }
 
-/// Whether a text begins as a session file does: a line of Claude Code among its first ones.
-pub fn is_session(text: &str) -> bool {
-    text.lines().take(20).any(folder::is_session_line)
-}
-
-/// Why a session was not read.
-enum ReadError {
-    File(io::Error),
-    Engine(Error),
-}
-
-impl From<Error> for ReadError {
-    fn from(error: Error) -> Self {
-        Self::Engine(error)
-    }
-}
-
-/// The call that started a subagent.
-#[derive(Clone, Debug, Serialize)]
-struct Caller {
-    id: String,
-    branch: String,
-}
-
-/// What belongs to a branch and to no commit of it.
-#[derive(Serialize)]
-struct BranchDocument<'a> {
-    format: &'a str,
-    start: &'a str,
-    session: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    agent: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    caller: Option<&'a Caller>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    title: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cwd: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    git_branch: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    version: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tokens: Option<TokenTotals>,
-}
-
-async fn read_session(
+/// Reads a session, and leaves it to the writer; returns the reports of what was placed meanwhile.
+pub(crate) async fn read_session(
     writer: &mut TreeWriter<'_>,
     reader: impl BufRead,
     path: &Path,
-    callers: &mut HashMap<(String, String), Caller>,
+    callers: &mut Callers,
 ) -> Result<Vec<SessionReport>, ReadError> {
     let mut lines = Lines::new(reader);
     let mut session = SessionReader::default();
@@ -170,27 +86,21 @@ async fn read_session(
         Some(agent) => format!("{id}.agent-{agent}"),
         None => id.clone(),
     };
-    let branch = format!("{PREFIX}{}", RefName::distinct(&name));
+    let source = Source::ClaudeCode.as_str();
+    let branch = format!("{source}/{}", RefName::distinct(&name));
     let caller = facts.agent.as_ref().and_then(|agent| callers.get(&(id.clone(), agent.clone())));
-    let mut documents = Vec::with_capacity(starts.len());
-    for (number, start) in starts.iter().enumerate() {
-        let tokens = (number == 0).then_some(session.report.tokens);
-        let document = BranchDocument {
-            format: "claude-code",
-            start: start.as_str(),
-            session: &id,
-            agent: facts.agent.as_deref(),
-            caller,
-            title: session.report.title.as_deref(),
-            cwd: facts.cwd.as_deref(),
-            git_branch: facts.git_branch.as_deref(),
-            version: facts.version.as_deref(),
-            tokens,
-        };
-        let text = JsonText::of(&document)
-            .map_err(|error| Error::Damaged { object: None, what: error.to_string() })?;
-        documents.push(text);
-    }
+    let known = Facts {
+        agent: facts.agent.clone(),
+        caller: caller.cloned(),
+        title: session.report.title.clone(),
+        cwd: facts.cwd.clone(),
+        git_branch: facts.git_branch.clone(),
+        version: facts.version.clone(),
+        ..Facts::default()
+    };
+    let documents = known
+        .documents(source, &id, &starts, session.report.tokens)
+        .map_err(|error| Error::Damaged { object: None, what: error.to_string() })?;
     let has_messages = !starts.is_empty();
     if facts.agent.is_some() && has_messages && caller.is_none() {
         let what = "no imported session has the call that started the subagent";

@@ -5,17 +5,44 @@
 //! nothing. What a file lacks is reported, never made up.
 #![forbid(unsafe_code)]
 
-pub mod claude_code;
+mod ai_sdk;
+mod atif;
+mod claude_code;
+mod codex;
+mod detect;
+mod document;
 mod error;
+mod facts;
+mod gemini_cli;
+mod import;
+#[cfg(feature = "inspect")]
+mod inspect;
+#[cfg(feature = "databases")]
+mod langgraph;
 mod lines;
+mod open_hands;
+#[cfg(feature = "databases")]
+mod openai_agents;
 #[cfg(feature = "python")]
 pub mod python;
+mod recording;
 mod report;
+mod responses;
+mod source;
+#[cfg(any(feature = "databases", feature = "python"))]
+mod sqlite;
+mod swe_agent;
 mod tree;
+mod usage;
+mod values;
 mod writer;
 
+pub use crate::detect::detect;
 pub use crate::error::{Error, Result};
+pub use crate::import::{RecordingOptions, import};
 pub use crate::report::{
     Anomalies, AnomalyKind, RecordedBranch, RecordingAnomaly, SessionReport, TokenTotals,
 };
+pub use crate::source::{SessionFile, SessionFilter, Source, UnknownSource, session_files};
 pub use crate::tree::BranchStart;
+pub use crate::usage::{AnswerUsage, usage};

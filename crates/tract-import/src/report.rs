@@ -171,10 +171,16 @@ pub struct SessionReport {
     pub compactions: usize,
     /// Messages that these summaries hide.
     pub hidden: usize,
+    /// Messages that got another text later.
+    pub edited: usize,
+    /// Messages that the tool removed; they are skipped, and stay in the log.
+    pub removed: usize,
     /// Lines that no model saw, by type.
     pub skipped: BTreeMap<String, usize>,
     /// Lines that an earlier line repeats under the same id.
     pub repeated: usize,
+    /// Secrets that were replaced, by kind.
+    pub redacted: BTreeMap<&'static str, usize>,
     /// Answers of each model, each counted once.
     pub models: BTreeMap<String, usize>,
     /// Tokens, each answer counted once.
@@ -191,6 +197,9 @@ impl SessionReport {
         self.messages += written.messages;
         self.compactions += written.compactions;
         self.hidden += written.hidden;
+        for (kind, count) in written.redacted {
+            *self.redacted.entry(kind).or_default() += count;
+        }
         for anomaly in written.anomalies.listed {
             self.anomalies.add(anomaly.line, anomaly.kind, anomaly.what);
         }

@@ -21,7 +21,18 @@ pub(crate) enum TreeEvent {
     /// A summary takes the place of all messages of a branch but these.
     Summary { branch: BranchNumber, line: usize, keep: Vec<ItemNumber>, draft: Box<Draft> },
     /// A line for the log that no model saw.
-    Note { branch: BranchNumber, line: usize, message: String, content: JsonText, at: Option<i64> },
+    Note {
+        branch: BranchNumber,
+        line: usize,
+        message: String,
+        content: JsonText,
+        metadata: Option<JsonText>,
+        at: Option<i64>,
+    },
+    /// A message says something else from here on.
+    Edit { branch: BranchNumber, line: usize, item: ItemNumber, draft: Box<Draft> },
+    /// Messages are left out of the context from here on.
+    Skip { branch: BranchNumber, line: usize, items: Vec<ItemNumber>, at: Option<i64> },
 }
 
 /// How a branch of a recording begins.
@@ -34,6 +45,8 @@ pub enum BranchStart {
     Rewind,
     /// The recording has a second beginning.
     Root,
+    /// The recording has a branch here.
+    Fork,
     /// A subagent, which has a context of its own.
     Subagent,
 }
@@ -45,6 +58,7 @@ impl BranchStart {
             Self::Conversation => "conversation",
             Self::Rewind => "rewind",
             Self::Root => "root",
+            Self::Fork => "fork",
             Self::Subagent => "subagent",
         }
     }

@@ -3,12 +3,17 @@
 use std::collections::HashSet;
 
 use tract_core::json::{self, Escapes};
-use tract_core::{Applied, Blob, By, CommitId, Draft, JsonText, RefName, RefTarget, store::Walk};
+use tract_core::{
+    Applied, Blob, By, CommitId, Draft, JsonText, Priority, RefName, RefTarget, store::Walk,
+};
 use tract_engine::plan::{Details, Request, Selection};
-use tract_engine::{Error, ImportStatus, Refusal, Repo, Result, Txn, WriteOptions};
+use tract_engine::{
+    Error, ImportStatus, RedactedContent, Refusal, Repo, Result, Txn, WriteOptions, redact_content,
+};
+use tract_secrets::Scanner;
 
 use crate::report::{AnomalyKind, RecordedBranch, SessionReport};
-use crate::tree::{BranchNumber, BranchStart, TreeEvent};
+use crate::tree::{BranchNumber, BranchStart, ItemNumber, TreeEvent};
 
 /// Bytes of content that are collected for one durable write.
 const GROUP_BYTES: usize = 8 << 20;
@@ -60,11 +65,14 @@ pub(crate) struct TreeWriter<'a> {
     branches: Vec<OpenBranch>,
     items: Vec<StoredItem>,
     waiting: Vec<ReadSession>,
+    /// What finds secrets; none where they are imported as they are.
+    scanner: Option<&'static Scanner>,
 }
 
 impl<'a> TreeWriter<'a> {
-    pub(crate) fn new(repo: &'a Repo) -> Result<Self> {
+    pub(crate) fn new(repo: &'a Repo, scanner: Option<&'static Scanner>) -> Result<Self> {
         Ok(Self {
+            scanner,
             repo,
             txn: Txn::new(repo)?.importing(),
             desk: RefName::new("imports/desk")?,
@@ -78,7 +86,14 @@ impl<'a> TreeWriter<'a> {
     }
 
     /// Takes the next event of the recording that is read.
-    pub(crate) async fn add(&mut self, event: TreeEvent, report: &mut SessionReport) -> Result<()> {
+    pub(crate) async fn add(
+        &mut self,
+        mut event: TreeEvent,
+        report: &mut SessionReport,
+    ) -> Result<()> {
+        if let Some(scanner) = self.scanner {
+            redact(&mut event, scanner, report);
+        }
         match event {
             TreeEvent::Branch { after, suffix, start } => self.begin(after, suffix, start),
             TreeEvent::Message { branch, line, draft } => {
@@ -90,14 +105,34 @@ impl<'a> TreeWriter<'a> {
                 self.bytes += size_of(&draft);
                 self.summary(branch, line, &keep, *draft, report).await?;
             }
-            TreeEvent::Note { branch, line, message, content, at } => {
+            TreeEvent::Note { branch, line, message, content, metadata, at } => {
                 let details = Details {
                     message: Some(message),
+                    metadata,
                     origin: By::Import.into(),
                     created_at: at,
                     ..Details::default()
                 };
                 let request = Request::Note { content: Some(content), details };
+                self.commit(branch, line, &request, report).await?;
+            }
+            TreeEvent::Edit { branch, line, item, draft } => {
+                self.bytes += size_of(&draft);
+                match self.commit_of(item) {
+                    Some(target) => {
+                        let request = Request::edit(target, &draft);
+                        self.commit(branch, line, &request, report).await?;
+                    }
+                    None => self.store_item(branch, None),
+                }
+            }
+            TreeEvent::Skip { branch, line, items, at } => {
+                let targets = items.iter().filter_map(|item| self.commit_of(*item)).collect();
+                let details =
+                    Details { origin: By::Import.into(), created_at: at, ..Details::default() };
+                let reason = Some("removed by the tool that recorded it".to_owned());
+                let (priority, retention) = (Priority::Skip, None);
+                let request = Request::Annotate { targets, priority, reason, retention, details };
                 self.commit(branch, line, &request, report).await?;
             }
         }
@@ -112,6 +147,10 @@ impl<'a> TreeWriter<'a> {
         let base = item.map(|item| (item.branch, item.commits));
         let head = item.and_then(|item| self.head_at(item.branch, item.commits));
         self.branches.push(OpenBranch { suffix, start, base, commits: Vec::new(), head });
+    }
+
+    fn commit_of(&self, item: ItemNumber) -> Option<CommitId> {
+        self.items.get(item)?.commit
     }
 
     /// The commit of a branch after so many of its own.
@@ -223,9 +262,17 @@ impl<'a> TreeWriter<'a> {
     pub(crate) async fn end(
         &mut self,
         name: String,
-        documents: Vec<JsonText>,
-        report: SessionReport,
+        mut documents: Vec<JsonText>,
+        mut report: SessionReport,
     ) -> Result<Vec<SessionReport>> {
+        if let Some(scanner) = self.scanner {
+            for document in &mut documents {
+                *document = redact_json(document, scanner, &mut report);
+            }
+            if let Some(redacted) = report.title.as_ref().and_then(|title| scanner.redact(title)) {
+                report.title = Some(redacted.text);
+            }
+        }
         let branches = std::mem::take(&mut self.branches);
         self.items = Vec::new();
         self.waiting.push(ReadSession { name, branches, documents, report });
@@ -363,6 +410,41 @@ impl<'a> TreeWriter<'a> {
         }
         Ok(())
     }
+}
+
+/// Puts marks in the place of secrets. What is changed keeps no bytes of the recording.
+fn redact(event: &mut TreeEvent, scanner: &Scanner, report: &mut SessionReport) {
+    match event {
+        TreeEvent::Message { draft, .. }
+        | TreeEvent::Summary { draft, .. }
+        | TreeEvent::Edit { draft, .. } => {
+            let redacted = redact_content(&draft.content, scanner);
+            // The bytes may say more than the content, such as members that no kind has.
+            let verbatim =
+                draft.verbatim.as_ref().map(|blob| String::from_utf8_lossy(blob.bytes()));
+            let has_more = verbatim.is_some_and(|text| !scanner.find_in_json(&text).is_empty());
+            if redacted.is_some() || has_more {
+                draft.verbatim = None;
+            }
+            if let Some(RedactedContent { content, kinds, .. }) = redacted {
+                draft.content = content;
+                for kind in kinds {
+                    *report.redacted.entry(kind.as_str()).or_default() += 1;
+                }
+            }
+        }
+        TreeEvent::Note { content, .. } => *content = redact_json(content, scanner, report),
+        TreeEvent::Branch { .. } | TreeEvent::Skip { .. } => {}
+    }
+}
+
+fn redact_json(text: &JsonText, scanner: &Scanner, report: &mut SessionReport) -> JsonText {
+    let Some(redacted) = scanner.redact_json(text.as_str()) else { return text.clone() };
+    for secret in &redacted.found {
+        *report.redacted.entry(secret.kind.as_str()).or_default() += 1;
+    }
+    let text = JsonText::new(&redacted.text).or_else(|_| JsonText::new("null"));
+    text.expect("null has a canonical form")
 }
 
 /// About how much memory a message takes until it is stored.

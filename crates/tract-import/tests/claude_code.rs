@@ -8,8 +8,10 @@ use proptest::prelude::*;
 use serde_json::Value;
 use tract_core::{RefName, RefTarget, block_on};
 use tract_engine::{ImportStatus, Repo, RepoOptions};
-use tract_import::claude_code::{self, SessionFile, SessionFilter};
-use tract_import::{AnomalyKind, BranchStart, SessionReport};
+use tract_import::{
+    AnomalyKind, BranchStart, RecordingOptions, SessionFile, SessionFilter, SessionReport, Source,
+    session_files,
+};
 use tract_providers::{Dialect, Form, FormOptions, compile_form};
 
 fn root() -> PathBuf {
@@ -21,7 +23,8 @@ fn bundled() -> PathBuf {
 }
 
 fn files(path: &Path) -> Vec<SessionFile> {
-    claude_code::session_files(&[path.to_owned()], &SessionFilter::new()).expect("they are there")
+    session_files(Source::ClaudeCode, &[path.to_owned()], &SessionFilter::new())
+        .expect("they are there")
 }
 
 fn new_repo() -> Repo {
@@ -32,7 +35,8 @@ fn new_repo() -> Repo {
 
 fn import(repo: &Repo, files: &[SessionFile]) -> Vec<SessionReport> {
     let mut reports = Vec::new();
-    let done = claude_code::import(repo, files, |path, report| {
+    let options = RecordingOptions::default();
+    let done = tract_import::import(repo, files, &options, |path, report| {
         reports.push(report.unwrap_or_else(|error| panic!("{}: {error}", path.display())));
     });
     block_on(done).expect("the store works");
@@ -189,7 +193,7 @@ fn importing_again_writes_nothing() {
 fn write(folder: &Path, name: &str, bytes: &[u8]) -> SessionFile {
     let path = folder.join(name);
     std::fs::write(&path, bytes).expect("it is written");
-    SessionFile::new(path)
+    SessionFile::new(Source::ClaudeCode, path)
 }
 
 #[test]
@@ -371,7 +375,8 @@ fn recorded_sessions_come_in_whole_with_every_result_paired() {
     let repo = new_repo();
     let files = files(&folder);
     let mut reports: Vec<(PathBuf, SessionReport)> = Vec::new();
-    let done = claude_code::import(&repo, &files, |path, report| {
+    let options = RecordingOptions::default();
+    let done = tract_import::import(&repo, &files, &options, |path, report| {
         reports.push((path.to_owned(), report.expect("it reads")));
     });
     block_on(done).expect("the store works");
@@ -426,6 +431,11 @@ fn recorded_sessions_come_in_whole_with_every_result_paired() {
     for (name, count) in &sum {
         println!("{count:>6} {name}");
     }
+    // Counted apart from the reader: 183 results, 7 prompts next to another one under their parent
+    // (3 in the real files), and 21 calls whose children are the next call and their own result.
+    let of = |name: &str| sum.get(name).copied().unwrap_or_default();
+    assert_eq!((of("pairs"), of("unpaired"), of("branches: rewind")), (183, 0, 7));
+    assert_eq!((of("with messages"), of("compactions")), (33, 2));
     let (before, again) = (refs(&repo), import(&repo, &files));
     assert_eq!(refs(&repo), before);
     assert!(again.iter().flat_map(|report| &report.branches).all(|branch| branch.new == 0));
@@ -438,13 +448,15 @@ fn files_and_folders_are_filtered_by_project_and_time() {
     let of = |project: &str| {
         let mut filter = SessionFilter::new();
         filter.project = Some(project.to_owned());
-        claude_code::session_files(&[bundled()], &filter).expect("they are there").len()
+        session_files(Source::ClaudeCode, &[bundled()], &filter).expect("they are there").len()
     };
     assert_eq!((of("tide-tables"), of("/home/ada"), of("/home/eve"), of("tide")), (3, 3, 0, 0));
     let mut filter = SessionFilter::new();
     filter.since = Some(std::time::SystemTime::now() + std::time::Duration::from_secs(86_400));
-    assert!(claude_code::session_files(&[bundled()], &filter).expect("they are there").is_empty());
-    let text = std::fs::read_to_string(all[0].path()).expect("it reads");
-    assert!(claude_code::is_session(&text));
-    assert!(!claude_code::is_session(r#"{"id":"a","messages":[{"role":"user","content":"Hi"}]}"#));
+    assert!(
+        session_files(Source::ClaudeCode, &[bundled()], &filter)
+            .expect("they are there")
+            .is_empty()
+    );
+    assert_eq!(tract_import::detect(all[0].path()).expect("it reads"), Some(Source::ClaudeCode));
 }

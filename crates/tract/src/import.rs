@@ -11,8 +11,10 @@ pub use tract_engine::{
 pub use tract_import::python;
 #[cfg(feature = "import")]
 pub use tract_import::{
-    Anomalies, AnomalyKind, BranchStart, Error as RecordingError, RecordedBranch, RecordingAnomaly,
-    SessionReport, TokenTotals, claude_code,
+    Anomalies, AnomalyKind, AnswerUsage, BranchStart, Error as RecordingError, RecordedBranch,
+    RecordingAnomaly, RecordingOptions, SessionFile, SessionFilter, SessionReport, Source,
+    TokenTotals, UnknownSource, detect as detect_source, import as import_files, session_files,
+    usage,
 };
 pub use tract_providers::{Anomaly, ConversationReader, Dialect, ImportError, detect};
 

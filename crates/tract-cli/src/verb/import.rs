@@ -11,7 +11,7 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use tract::import::python::{self, PythonError};
 use tract::import::{
-    self, Dialect, ImportOptions, ImportStatus, Imported, Importer, LargeConversation,
+    self, Dialect, ImportOptions, ImportStatus, Imported, Importer, LargeConversation, Source,
 };
 
 use crate::context::Context;
@@ -27,7 +27,9 @@ use crate::style::{BAD, DIM, REF, Styled, WARN};
 /// Anthropic, Ollama and Gemini, objects with `messages` and `tools`, and recordings that contain such
 /// a request. Databases of the Python version are imported with all branches, named TRACT/BRANCH.
 /// `tract import claude-code` imports the sessions of Claude Code from its own folder, or from the
-/// given files and folders: one branch for each session, subagent and rewind.
+/// given files and folders: one branch for each session, subagent and rewind. `codex` and `gemini-cli`
+/// are found in the same way; files of `openai-agents`, `langgraph`, `ai-sdk`, `atif`, `swe-agent`,
+/// `openhands` and `inspect` have to be named. Most of them are recognized without the word.
 /// Importing again changes nothing. The common beginning of two conversations is stored once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -42,11 +44,13 @@ Examples:
   tract import claude-code                   all sessions of Claude Code on this machine
   tract import claude-code --project . --since 2026-11-01T00:00:00Z
   tract import claude-code session.jsonl     one session, or a folder of them
+  tract import codex                         all threads of Codex CLI on this machine
+  tract import runs.eval checkpoints.sqlite  a log of Inspect, a database of LangGraph
   curl -s … | tract import -")]
 pub(crate) struct Import {
-    /// The files; `-` reads standard input. After `claude-code`: session files and folders of Claude
-    /// Code [default: its own folder]
-    #[arg(value_name = "[claude-code] FILE", required = true)]
+    /// The files; `-` reads standard input. After a tool such as `claude-code`: files and folders of its
+    /// recordings [default: its own folder]
+    #[arg(value_name = "[TOOL] FILE", required = true)]
     files: Vec<PathBuf>,
     /// The format, if it cannot be detected.
     #[arg(long, value_name = "FORMAT", value_parser = format())]
@@ -61,6 +65,10 @@ pub(crate) struct Import {
     /// part.
     #[arg(long, value_name = "FOLDER")]
     project: Option<String>,
+    /// Keep keys, tokens and passwords in what agent tools recorded; they are replaced by marks unless
+    /// this is given.
+    #[arg(long)]
+    no_redact: bool,
 }
 
 /// What `--format` names.
@@ -69,19 +77,21 @@ enum Format {
     Dialect(Dialect),
     /// A database of the Python original.
     PythonTract,
-    /// Session files of Claude Code.
-    ClaudeCode,
+    /// Files of an agent tool.
+    Source(Source),
 }
 
 /// Reads the word of a format.
 fn format() -> impl TypedValueParser<Value = Format> {
     const PYTHON: &str = "python-tract";
-    let words =
-        Dialect::ALL.map(Dialect::as_str).into_iter().chain([PYTHON, sessions::CLAUDE_CODE]);
+    let sources = Source::ALL.iter().map(|source| source.as_str());
+    let words = Dialect::ALL.map(Dialect::as_str).into_iter().chain([PYTHON]).chain(sources);
     PossibleValuesParser::new(words.collect::<Vec<_>>()).try_map(|word| match word.as_str() {
         PYTHON => Ok(Format::PythonTract),
-        sessions::CLAUDE_CODE => Ok(Format::ClaudeCode),
-        word => word.parse().map(Format::Dialect),
+        word => match word.parse() {
+            Ok(source) => Ok(Format::Source(source)),
+            Err(_) => word.parse().map(Format::Dialect),
+        },
     })
 }
 
@@ -154,7 +164,7 @@ pub(crate) async fn run(context: &mut Context<'_>, mut import: Import) -> Outcom
     }
     let format = import.format.and_then(|format| match format {
         Format::Dialect(dialect) => Some(dialect),
-        Format::PythonTract | Format::ClaudeCode => None,
+        Format::PythonTract | Format::Source(_) => None,
     });
     // A file that cannot be opened is a mistake that is reported before a store is made for it.
     let inputs: Vec<(PathBuf, Documents)> = import

@@ -321,7 +321,8 @@ impl SessionReader {
         };
         let (branch, at) = (target.branch, self.time(line));
         let message = message.to_owned();
-        let event = TreeEvent::Note { branch, line: self.number, message, content, at };
+        let (line_number, metadata) = (self.number, None);
+        let event = TreeEvent::Note { branch, line: line_number, message, content, metadata, at };
         self.last.remove(&branch);
         self.place(line, &target, vec![event]);
     }

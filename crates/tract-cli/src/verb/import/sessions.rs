@@ -1,16 +1,13 @@
-//! `tract import claude-code`, and session files that show what they are.
+//! `tract import TOOL`, and files of agent tools that show what they are.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
-use tract::import::claude_code::{self, SessionFile, SessionFilter};
 use tract::import::{
-    Anomalies, BranchStart, ImportStatus, RecordedBranch, RecordingAnomaly, SessionReport,
-    TokenTotals,
+    self, Anomalies, BranchStart, ImportStatus, RecordedBranch, RecordingAnomaly, RecordingOptions,
+    SessionFile, SessionFilter, SessionReport, Source, TokenTotals,
 };
 
 use super::{Format, Import};
@@ -21,67 +18,77 @@ use crate::input;
 use crate::render::{self, count, number};
 use crate::style::{BAD, DIM, Styled, WARN};
 
-/// The word that names the tool, before its files and as a format.
-pub(super) const CLAUDE_CODE: &str = "claude-code";
-
-/// Bytes that show what a file is.
-const HEAD_BYTES: u64 = 64 << 10;
-
-/// Takes the session files out of what is to be imported: all of them after the tool's name, else
-/// those that begin as sessions do.
+/// Takes the files of agent tools out of what is to be imported: all of them after the tool's name,
+/// else those whose bytes show what they are.
 pub(super) fn take(import: &mut Import) -> Outcome<Vec<SessionFile>> {
-    let is_named = import.format.is_none()
-        && import.files.first().is_some_and(|word| word == Path::new(CLAUDE_CODE));
-    let paths: Vec<PathBuf> = match import.format {
-        Some(Format::ClaudeCode) => std::mem::take(&mut import.files),
-        None if is_named => std::mem::take(&mut import.files).into_iter().skip(1).collect(),
-        None => {
-            let files = std::mem::take(&mut import.files);
-            let (sessions, rest) = files.into_iter().partition(|path| is_session(path));
-            import.files = rest;
-            sessions
-        }
-        Some(Format::Dialect(_) | Format::PythonTract) => Vec::new(),
+    let first = import.files.first().and_then(|word| word.to_str());
+    let named =
+        first.and_then(|word| word.parse::<Source>().ok()).filter(|_| import.format.is_none());
+    let source = match import.format {
+        Some(Format::Source(source)) => Some(source),
+        _ => named,
     };
     let is_filtered = import.since.is_some() || import.project.is_some();
-    if paths.is_empty() && !is_named {
-        return if is_filtered {
-            Err(Failure::usage("--since and --project choose among sessions")
-                .note("name the tool: `tract import claude-code --project .`"))
-        } else {
-            Ok(Vec::new())
-        };
-    }
-    let paths = if paths.is_empty() { vec![own_folder()?] } else { paths };
     let mut filter = SessionFilter::new();
     filter.since = import.since.map(system_time);
     filter.project.clone_from(&import.project);
-    let files = claude_code::session_files(&paths, &filter)
+    let Some(source) = source else {
+        return if is_filtered {
+            Err(Failure::usage("--since and --project choose among sessions")
+                .note("name the tool: `tract import claude-code --project .`"))
+        } else if import.format.is_some() {
+            Ok(Vec::new())
+        } else {
+            detected(import, &filter)
+        };
+    };
+    let skipped = usize::from(named.is_some());
+    let paths: Vec<PathBuf> = std::mem::take(&mut import.files).into_iter().skip(skipped).collect();
+    let paths = if paths.is_empty() { own_folders(source)? } else { paths };
+    let files = import::session_files(source, &paths, &filter)
         .map_err(|(path, error)| Failure::file(&path, &error))?;
-    if files.is_empty() && import.files.is_empty() {
+    if files.is_empty() {
         let what = if is_filtered { "no matching session in" } else { "no session in" };
         let folders: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         return Err(Failure::no("no_sessions", format!("{what} {}", folders.join(", ")))
-            .note("sessions are .jsonl files; name another file or folder"));
+            .note("name another file or folder"));
     }
     Ok(files)
 }
 
-fn own_folder() -> Outcome<PathBuf> {
-    let folder = claude_code::home().filter(|folder| folder.is_dir());
-    folder.ok_or_else(|| {
-        Failure::no("no_sessions", "Claude Code has no folder of sessions here")
-            .note("it is ~/.claude/projects, or below CLAUDE_CONFIG_DIR; or name a file or folder")
-    })
+/// Takes out the files that show which tool wrote them.
+fn detected(import: &mut Import, filter: &SessionFilter) -> Outcome<Vec<SessionFile>> {
+    let mut files = Vec::new();
+    for path in std::mem::take(&mut import.files) {
+        let source = match input::is_stdin(&path) {
+            true => None,
+            // A file that cannot be read is reported where it is opened.
+            false => import::detect_source(&path).unwrap_or_default(),
+        };
+        match source {
+            Some(source) => {
+                let found = import::session_files(source, &[path], filter)
+                    .map_err(|(path, error)| Failure::file(&path, &error))?;
+                files.extend(found);
+            }
+            None => import.files.push(path),
+        }
+    }
+    Ok(files)
 }
 
-fn is_session(path: &Path) -> bool {
-    if input::is_stdin(path) {
-        return false;
+fn own_folders(source: Source) -> Outcome<Vec<PathBuf>> {
+    let name = source.title();
+    let Some(place) = source.place() else {
+        return Err(Failure::usage(format!("no file of {name}"))
+            .note(format!("name them: `tract import {source} FILE`")));
+    };
+    let folders: Vec<PathBuf> = source.folders().into_iter().filter(|path| path.is_dir()).collect();
+    if folders.is_empty() {
+        return Err(Failure::no("no_sessions", format!("{name} has no folder of sessions here"))
+            .note(format!("it is {place}; or name a file or folder")));
     }
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut bytes));
-    read.is_ok() && claude_code::is_session(&String::from_utf8_lossy(&bytes))
+    Ok(folders)
 }
 
 fn system_time(at_us: i64) -> SystemTime {
@@ -104,8 +111,11 @@ struct SessionLine<'a> {
     pairs: usize,
     compactions: usize,
     hidden: usize,
+    edited: usize,
+    removed: usize,
     repeated: usize,
     skipped: &'a BTreeMap<String, usize>,
+    redacted: &'a BTreeMap<&'static str, usize>,
     models: &'a BTreeMap<String, usize>,
     tokens: TokenTotals,
     anomalies: BTreeMap<&'static str, usize>,
@@ -159,7 +169,11 @@ struct Totals {
     models: BTreeMap<String, usize>,
     tokens: TokenTotals,
     skipped: BTreeMap<String, usize>,
+    redacted: BTreeMap<&'static str, usize>,
     anomalies: BTreeMap<&'static str, usize>,
+    /// Whether a source may have system prompts or tools.
+    #[serde(skip)]
+    has_prompts: bool,
     #[serde(skip)]
     longest: Option<(usize, String)>,
 }
@@ -188,6 +202,9 @@ impl Totals {
         self.repeated += report.repeated;
         add_counts(&mut self.models, &report.models);
         add_counts(&mut self.skipped, &report.skipped);
+        for (kind, count) in &report.redacted {
+            *self.redacted.entry(kind).or_default() += count;
+        }
         self.tokens.add(&report.tokens);
         for (kind, count) in counts(&report.anomalies) {
             *self.anomalies.entry(kind).or_default() += count;
@@ -208,16 +225,19 @@ fn counts(anomalies: &Anomalies) -> BTreeMap<&'static str, usize> {
 /// Imports sessions, reports each with `--json`, and prints a summary.
 pub(super) async fn run(
     context: &mut Context<'_>,
-    import: &Import,
+    options: &Import,
     files: &[SessionFile],
 ) -> Outcome<()> {
     let tract = context.open_or_create().await?;
     let bar = render::progress("importing", "sessions");
     bar.set_length(files.len() as u64);
-    let mut totals = Totals::default();
+    let has_prompts = files.iter().any(|file| file.source() != Source::ClaudeCode);
+    let mut totals = Totals { has_prompts, ..Totals::default() };
     let mut failed = Ok(());
-    let lists = import.anomalies;
-    claude_code::import(tract.repo(), files, |path, done| {
+    let lists = options.anomalies;
+    let mut recording = RecordingOptions::default();
+    recording.redact = !options.no_redact;
+    import::import_files(tract.repo(), files, &recording, |path, done| {
         bar.inc(1);
         let shown = bar.suspend(|| match done {
             Ok(report) => {
@@ -261,8 +281,11 @@ fn tell(
             pairs: report.pairs,
             compactions: report.compactions,
             hidden: report.hidden,
+            edited: report.edited,
+            removed: report.removed,
             repeated: report.repeated,
             skipped: &report.skipped,
+            redacted: &report.redacted,
             models: &report.models,
             tokens: report.tokens,
             anomalies: counts(&report.anomalies),
@@ -368,12 +391,19 @@ fn summary(context: &mut Context<'_>, totals: Totals) -> Outcome<()> {
     for line in lines {
         context.out.line(line)?;
     }
-    context.out.say(
-        "the files have no system prompt and no tool definitions; secrets in them are not redacted",
-    );
+    if !totals.redacted.is_empty() {
+        let secrets: usize = totals.redacted.values().sum();
+        let of = most(totals.redacted.iter().map(|(kind, n)| (*kind, *n)));
+        context
+            .out
+            .line(format!("{} redacted: {of}; --no-redact keeps them", count(secrets, "secret")))?;
+    }
+    if !totals.has_prompts {
+        context.out.say("the files have no system prompt and no tool definitions");
+    }
     if let Some((_, branch)) = &totals.longest {
         let branch = escape::line(branch);
-        let next = format!("next: tract cat {branch} -n 20, tract log {branch}, tract branch");
+        let next = format!("next: tract cat {branch} -n 20, tract usage, tract branch");
         context.out.say(Styled(DIM, next));
     }
     Ok(())

@@ -1,0 +1,233 @@
+//! `tract usage`
+
+mod prices;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+use tract::Tract;
+use tract::import::{AnswerUsage, TokenTotals};
+
+use self::prices::Prices;
+use crate::context::Context;
+use crate::escape;
+use crate::failure::Outcome;
+use crate::render::{count, number};
+use crate::style::{DIM, Styled, WARN};
+
+/// Count the tokens of all answers, and what they cost.
+///
+/// Reads what commits say of their answers, those that were imported and those that `chat`,
+/// `generate` and `run` made. An answer counts once, on however many branches it is and however many
+/// commits it has.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Prices are list prices per million tokens, of the day that the last line names; a model without a
+price says so and is left out of the sum. --prices takes a table of your own:
+  {\"date\":\"2026-01-31\",\"models\":{\"NAME\":{\"input\":3,\"output\":15,\"cache_read\":0.3,\"cache_write\":3.75}}}
+Examples:
+  tract usage
+  tract usage --by day
+  tract usage --by project --prices prices.json")]
+pub(crate) struct Usage {
+    /// Sum up by this.
+    #[arg(long, value_name = "WHAT", default_value = "model")]
+    by: By,
+    /// Read prices from this file.
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum By {
+    /// The day, in UTC.
+    Day,
+    /// The model.
+    Model,
+    /// The folder that the session ran in.
+    Project,
+    /// The branch.
+    Branch,
+}
+
+/// What a group of answers has.
+#[derive(Debug, Default)]
+struct Group {
+    answers: usize,
+    tokens: TokenTotals,
+    cost: f64,
+    /// Answers of models without a price.
+    unpriced: usize,
+}
+
+impl Group {
+    fn add(&mut self, answer: &AnswerUsage, cost: Option<f64>) {
+        self.answers += 1;
+        self.tokens.add(&answer.tokens);
+        self.cost += cost.unwrap_or_default();
+        self.unpriced += usize::from(cost.is_none());
+    }
+
+    fn all_tokens(&self) -> u64 {
+        let TokenTotals { input, output, cache_read, cache_write, .. } = self.tokens;
+        [output, cache_read, cache_write].into_iter().fold(input, u64::saturating_add)
+    }
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    name: Option<&'a str>,
+    answers: usize,
+    tokens: TokenTotals,
+    /// Of answers whose model has a price; in millionths, so that sums are exact to read.
+    cost: f64,
+    unpriced: usize,
+}
+
+#[derive(Serialize)]
+struct Total<'a> {
+    total: Line<'a>,
+    currency: &'a str,
+    prices_of: &'a str,
+    unpriced_models: Vec<&'a str>,
+}
+
+pub(crate) async fn run(context: &mut Context<'_>, usage: Usage) -> Outcome<()> {
+    let prices = Prices::read(usage.prices.as_deref())?;
+    let tract = context.open().await?;
+    let answers = tract::import::usage(tract.repo()).await?;
+    let projects = match usage.by {
+        By::Project => projects(&tract).await?,
+        By::Day | By::Model | By::Branch => HashMap::new(),
+    };
+    let mut groups: BTreeMap<Option<String>, Group> = BTreeMap::new();
+    let mut total = Group::default();
+    let mut unpriced: BTreeMap<&str, usize> = BTreeMap::new();
+    for answer in &answers {
+        let model = answer.model.as_deref();
+        let cost = model.and_then(|model| prices.cost(model, &answer.tokens));
+        if cost.is_none() {
+            *unpriced.entry(model.unwrap_or("unknown")).or_default() += 1;
+        }
+        let name = match usage.by {
+            By::Model => answer.model.clone(),
+            By::Branch => Some(answer.branch.clone()),
+            By::Project => projects.get(&answer.branch).cloned(),
+            By::Day => answer.at.and_then(day),
+        };
+        groups.entry(name).or_default().add(answer, cost);
+        total.add(answer, cost);
+    }
+    let mut groups: Vec<(Option<String>, Group)> = groups.into_iter().collect();
+    if !matches!(usage.by, By::Day) {
+        groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.all_tokens()));
+    }
+    if context.out.is_json() {
+        for (name, group) in &groups {
+            context.out.json(&line(name.as_deref(), group))?;
+        }
+        return context.out.json(&Total {
+            total: line(None, &total),
+            currency: &prices.currency,
+            prices_of: &prices.date,
+            unpriced_models: unpriced.keys().copied().collect(),
+        });
+    }
+    if answers.is_empty() {
+        return context.out.line("no answer says what it cost");
+    }
+    table(context, &groups, &total, &prices)?;
+    if !unpriced.is_empty() {
+        let names: Vec<_> = unpriced.keys().map(|name| escape::line(name)).collect();
+        let what = format!(
+            "no price for {}: {} not in the sum",
+            names.join(", "),
+            count(unpriced.values().sum(), "answer")
+        );
+        context.out.line(Styled(WARN, what))?;
+    }
+    let of =
+        format!("list prices of {}, in {}; --prices FILE for others", prices.date, prices.currency);
+    context.out.line(Styled(DIM, of))
+}
+
+fn line<'a>(name: Option<&'a str>, group: &Group) -> Line<'a> {
+    let cost = (group.cost * 1e6).round() / 1e6;
+    Line { name, answers: group.answers, tokens: group.tokens, cost, unpriced: group.unpriced }
+}
+
+/// Groups that are printed; what follows is summed up in a line.
+const LISTED: usize = 40;
+/// Columns of the longest bar.
+const BAR: u64 = 20;
+
+fn table(
+    context: &mut Context<'_>,
+    groups: &[(Option<String>, Group)],
+    total: &Group,
+    prices: &Prices,
+) -> Outcome<()> {
+    let most = groups.iter().map(|(_, group)| group.all_tokens()).max().unwrap_or_default().max(1);
+    let name = |name: &Option<String>| match name {
+        Some(name) => escape::line(name).into_owned(),
+        None => "unknown".to_owned(),
+    };
+    let names = groups.iter().take(LISTED).map(|(group, _)| escape::width(&name(group)));
+    let width = names.max().unwrap_or_default().clamp(5, 44);
+    let unit = &prices.currency;
+    let head = format!(
+        "{:<width$} {:>9} {:>13} {:>13} {:>13} {:>13} {:>10}",
+        "", "answers", "input", "output", "cache read", "cache write", unit
+    );
+    context.out.line(Styled(DIM, head))?;
+    let row = |name: &str, group: &Group| {
+        let TokenTotals { input, output, cache_read, cache_write, .. } = group.tokens;
+        let cost = match group.unpriced {
+            n if n == group.answers => "-".to_owned(),
+            0 => format!("{:.2}", group.cost),
+            _ => format!(">{:.2}", group.cost),
+        };
+        let [input, output, read, written] = [input, output, cache_read, cache_write].map(number);
+        let answers = number(group.answers as u64);
+        format!(
+            "{name:<width$} {answers:>9} {input:>13} {output:>13} {read:>13} {written:>13} {cost:>10}"
+        )
+    };
+    for (group, sums) in groups.iter().take(LISTED) {
+        let bar = usize::try_from(sums.all_tokens().saturating_mul(BAR) / most).unwrap_or_default();
+        let bar = Styled(DIM, "█".repeat(bar.max(1)));
+        context.out.line(format_args!("{} {bar}", row(&name(group), sums)))?;
+    }
+    if let Some(more) = groups.len().checked_sub(LISTED).filter(|more| *more > 0) {
+        context.out.line(Styled(DIM, format!("{more} more")))?;
+    }
+    context.out.line(row("all", total))
+}
+
+fn day(at_us: i64) -> Option<String> {
+    let text = tract::core::time::format_rfc3339(at_us)?;
+    Some(text.chars().take(10).collect())
+}
+
+/// The folder of each branch that an import knows it of.
+async fn projects(tract: &Tract) -> Outcome<HashMap<String, String>> {
+    #[derive(Deserialize)]
+    struct Document {
+        meta: Option<Meta>,
+    }
+    #[derive(Deserialize)]
+    struct Meta {
+        cwd: Option<String>,
+    }
+    let mut projects = HashMap::new();
+    for (name, blob) in tract.repo().documents("imports/").await? {
+        let document = serde_json::from_slice::<Document>(blob.bytes()).ok();
+        let cwd = document.and_then(|document| document.meta?.cwd);
+        if let (Some(branch), Some(cwd)) = (name.as_str().strip_prefix("imports/"), cwd) {
+            projects.insert(branch.to_owned(), cwd);
+        }
+    }
+    Ok(projects)
+}

@@ -1,0 +1,308 @@
+//! Messages of the Vercel AI SDK, as applications store them: messages of the user interface, whose
+//! calls have their results in the same part, messages for the model, and those of version 4.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tract_core::{Content, Draft, ImageSource, Part, ToolAnswer};
+
+use crate::document::{Conversation, Document};
+use crate::report::AnomalyKind;
+use crate::values::{self, Raw, canonical, given, lenient, recorded, shown};
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Stored<'a> {
+    id: Option<String>,
+    chat_id: Option<String>,
+    title: Option<String>,
+    #[serde(borrow)]
+    messages: Vec<&'a RawValue>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Message<'a> {
+    id: Option<String>,
+    role: Option<String>,
+    created_at: Option<String>,
+    #[serde(borrow)]
+    content: Raw<'a>,
+    #[serde(borrow)]
+    parts: Option<Vec<&'a RawValue>>,
+    #[serde(borrow)]
+    tool_invocations: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PartFields<'a> {
+    #[serde(rename = "type")]
+    part_type: Option<String>,
+    text: Option<String>,
+    tool_call_id: Option<String>,
+    tool_name: Option<String>,
+    state: Option<String>,
+    #[serde(borrow)]
+    input: Raw<'a>,
+    #[serde(borrow)]
+    raw_input: Raw<'a>,
+    #[serde(borrow)]
+    args: Raw<'a>,
+    #[serde(borrow)]
+    output: Raw<'a>,
+    #[serde(borrow)]
+    result: Raw<'a>,
+    error_text: Option<String>,
+    is_error: Option<bool>,
+    preliminary: Option<bool>,
+    media_type: Option<String>,
+    mime_type: Option<String>,
+    url: Option<String>,
+    #[serde(borrow)]
+    image: Raw<'a>,
+    #[serde(borrow)]
+    data: Raw<'a>,
+    #[serde(borrow)]
+    provider_metadata: Raw<'a>,
+    #[serde(borrow)]
+    provider_options: Raw<'a>,
+    #[serde(borrow)]
+    tool_invocation: Raw<'a>,
+}
+
+impl PartFields<'_> {
+    fn signature(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Options {
+            anthropic: Option<Signed>,
+        }
+        #[derive(Deserialize)]
+        struct Signed {
+            signature: Option<String>,
+        }
+        let options: Options = lenient(given(self.provider_metadata.or(self.provider_options)))?;
+        options.anthropic?.signature
+    }
+
+    fn call_id(&self) -> String {
+        self.tool_call_id.clone().unwrap_or_default()
+    }
+
+    fn call(&self, name: &str) -> Part {
+        let input = given(self.input).or(given(self.args));
+        let input = input.or(given(self.raw_input));
+        Part::call(self.call_id(), name, input.map_or_else(|| "{}".to_owned(), canonical))
+    }
+
+    fn answer(&self, name: &str, text: String, is_error: bool) -> Draft {
+        Draft::new(Content::ToolResult(ToolAnswer {
+            call_id: self.call_id(),
+            name: Some(name.to_owned()),
+            is_error,
+            parts: vec![Part::text(text)],
+        }))
+    }
+
+    fn picture(&self) -> Option<Part> {
+        let media_type = self.media_type.clone().or_else(|| self.mime_type.clone());
+        let is_picture = self.part_type.as_deref() == Some("image")
+            || media_type.as_deref().is_some_and(|kind| kind.starts_with("image/"));
+        let text = self.url.clone().or_else(|| values::text(self.image.or(self.data)));
+        let text = text.filter(|_| is_picture)?;
+        if let Some((head, data)) = text.split_once(";base64,") {
+            let media_type = head.strip_prefix("data:").map(str::to_owned).or(media_type);
+            return Some(Part::Image { media_type, source: ImageSource::Base64(data.to_owned()) });
+        }
+        let source =
+            if text.contains("://") { ImageSource::Url(text) } else { ImageSource::Base64(text) };
+        Some(Part::Image { media_type, source })
+    }
+}
+
+pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
+    let mut conversation = Conversation::default();
+    let messages = match serde_json::from_slice::<Vec<&RawValue>>(bytes) {
+        Ok(messages) => messages,
+        Err(_) => {
+            let stored: Stored<'_> = serde_json::from_slice(bytes)?;
+            conversation.facts.session = stored.chat_id.or(stored.id);
+            conversation.facts.title = stored.title;
+            stored.messages
+        }
+    };
+    conversation.recording.report.lines = messages.len();
+    for (n, raw) in messages.into_iter().enumerate() {
+        let number = n + 1;
+        let drafts = lenient::<Message<'_>>(Some(raw)).map(|message| {
+            let at = values::time(message.created_at.as_deref());
+            (drafts(&message, &mut conversation), message.id, at)
+        });
+        let Some((Some(drafts), id, at)) = drafts else {
+            let what = "a message in no known shape";
+            conversation.recording.odd(number, AnomalyKind::UnreadableMessage, what);
+            continue;
+        };
+        for (place, draft) in drafts.into_iter().enumerate() {
+            if matches!(draft.content, Content::Assistant(_)) {
+                conversation.recording.answer(None, None);
+                conversation.recording.end_answer(&conversation.cursor);
+            }
+            let own = id.as_ref().map(|id| format!("{id}#{place}"));
+            conversation.say(own.as_deref(), number, recorded(draft, id.as_deref(), at));
+        }
+    }
+    Ok(conversation.into())
+}
+
+fn drafts(message: &Message<'_>, conversation: &mut Conversation) -> Option<Vec<Draft>> {
+    let role = message.role.as_deref()?;
+    let mut steps = Steps::default();
+    let listed: Option<Vec<&RawValue>> = lenient(message.content);
+    let parts = message.parts.clone().or(listed);
+    let text = values::text(message.content);
+    if parts.is_none() && text.is_none() {
+        return None;
+    }
+    for raw in parts.iter().flatten() {
+        let Some(part) = lenient::<PartFields<'_>>(Some(raw)) else {
+            let what = "a part in no known shape";
+            conversation.recording.odd(0, AnomalyKind::UnreadableMessage, what);
+            continue;
+        };
+        if let Some(skipped) = steps.part(&part) {
+            conversation.recording.skip(skipped);
+        }
+    }
+    if parts.is_none() {
+        steps.said.extend(text.filter(|text| !text.is_empty()).map(Part::text));
+        for raw in message.tool_invocations.iter().flatten() {
+            let call: PartFields<'_> = lenient(Some(raw)).unwrap_or_default();
+            steps.invocation(&call);
+        }
+    }
+    let whole = |content: fn(tract_core::Body) -> Content, parts: Vec<Part>| {
+        vec![Draft::new(content(tract_core::Body { parts, name: None }))]
+    };
+    Some(match role {
+        "system" => whole(Content::System, steps.said),
+        "user" => whole(Content::User, steps.said),
+        "tool" => steps.results,
+        "assistant" => {
+            steps.cut();
+            steps.done
+        }
+        _ => return None,
+    })
+}
+
+/// The steps of an assistant's message: each is an answer with its results.
+#[derive(Default)]
+struct Steps {
+    said: Vec<Part>,
+    results: Vec<Draft>,
+    done: Vec<Draft>,
+}
+
+impl Steps {
+    fn cut(&mut self) {
+        let said = std::mem::take(&mut self.said);
+        if !said.is_empty() {
+            self.done.push(said.into_iter().fold(Draft::assistant(""), Draft::part));
+        }
+        self.done.append(&mut self.results);
+    }
+
+    /// Takes a part; returns what it is counted as where no model saw it.
+    fn part(&mut self, part: &PartFields<'_>) -> Option<String> {
+        let kind = part.part_type.as_deref().unwrap_or("untyped");
+        match kind {
+            "step-start" => self.cut(),
+            "text" => {
+                let text = part.text.clone().filter(|text| !text.is_empty());
+                self.said.extend(text.map(Part::text));
+            }
+            "reasoning" => self.said.push(Part::Reasoning {
+                text: part.text.clone().unwrap_or_default(),
+                signature: part.signature(),
+                encrypted: None,
+            }),
+            "file" | "image" => match part.picture() {
+                Some(picture) => self.said.push(picture),
+                None => return Some(kind.to_owned()),
+            },
+            "tool-call" => {
+                let name = part.tool_name.clone().unwrap_or_default();
+                self.said.push(part.call(&name));
+            }
+            "tool-result" => {
+                let name = part.tool_name.clone().unwrap_or_default();
+                let (text, is_error) = output(given(part.output).or(given(part.result)));
+                let is_error = is_error || part.is_error.unwrap_or_default();
+                self.results.push(part.answer(&name, text, is_error));
+            }
+            "tool-invocation" => {
+                let call: PartFields<'_> = lenient(part.tool_invocation).unwrap_or_default();
+                self.invocation(&call);
+            }
+            "dynamic-tool" => {
+                let name = part.tool_name.clone().unwrap_or_default();
+                return self.tool(part, &name);
+            }
+            kind => match kind.strip_prefix("tool-") {
+                Some(name) => return self.tool(part, name),
+                None => return Some(kind.to_owned()),
+            },
+        }
+        None
+    }
+
+    /// A call and its result in one part.
+    fn tool(&mut self, part: &PartFields<'_>, name: &str) -> Option<String> {
+        let state = part.state.as_deref().unwrap_or("input-available");
+        if state == "input-streaming" {
+            return Some("tool:input-streaming".to_owned());
+        }
+        self.said.push(part.call(name));
+        let result = match state {
+            "output-available" if part.preliminary.unwrap_or_default() => None,
+            "output-available" => given(part.output).map(|output| (shown(output), false)),
+            "output-error" => Some((part.error_text.clone().unwrap_or_default(), true)),
+            "output-denied" => Some(("The user denied the call.".to_owned(), true)),
+            _ => None,
+        };
+        self.results.extend(result.map(|(text, is_error)| part.answer(name, text, is_error)));
+        None
+    }
+
+    /// A call of version 4.
+    fn invocation(&mut self, call: &PartFields<'_>) {
+        let name = call.tool_name.clone().unwrap_or_default();
+        self.said.push(call.call(&name));
+        if let (Some("result"), Some(result)) = (call.state.as_deref(), given(call.result)) {
+            self.results.push(call.answer(&name, shown(result), false));
+        }
+    }
+}
+
+/// The text of a result for the model, and whether it is an error.
+fn output(raw: Raw<'_>) -> (String, bool) {
+    #[derive(Deserialize)]
+    struct Output<'a> {
+        #[serde(rename = "type")]
+        output_type: String,
+        #[serde(borrow)]
+        value: Raw<'a>,
+        reason: Option<String>,
+    }
+    let Some(raw) = raw else { return (String::new(), false) };
+    let Some(output) = lenient::<Output<'_>>(Some(raw)) else { return (shown(raw), false) };
+    let is_error = matches!(output.output_type.as_str(), "error-text" | "error-json");
+    match (output.output_type.as_str(), output.value) {
+        ("execution-denied", _) => {
+            (output.reason.unwrap_or_else(|| "The user denied the call.".to_owned()), true)
+        }
+        ("text" | "json" | "error-text" | "error-json", Some(value)) => (shown(value), is_error),
+        ("content", Some(value)) => (crate::swe_agent::content_text(Some(value)), false),
+        _ => (shown(raw), false),
+    }
+}

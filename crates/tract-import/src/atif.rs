@@ -1,0 +1,200 @@
+//! Trajectories in ATIF, the Agent Trajectory Interchange Format of Harbor: one JSON document.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tract_core::{Content, Draft, Part, ToolAnswer, ToolSchema};
+
+use crate::document::{Conversation, Document};
+use crate::report::{AnomalyKind, TokenTotals};
+use crate::swe_agent::content_text;
+use crate::values::{self, Metadata, Raw, canonical, lenient, model_config, recorded};
+
+/// Trajectories of subagents within each other that are read.
+const MAX_DEPTH: usize = 8;
+
+#[derive(Debug, Deserialize)]
+struct Trajectory<'a> {
+    session_id: Option<String>,
+    trajectory_id: Option<String>,
+    #[serde(borrow)]
+    agent: Option<Agent<'a>>,
+    #[serde(borrow)]
+    steps: Vec<&'a RawValue>,
+    notes: Option<String>,
+    #[serde(borrow)]
+    subagent_trajectories: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Agent<'a> {
+    version: Option<String>,
+    model_name: Option<String>,
+    #[serde(borrow)]
+    tool_definitions: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Step<'a> {
+    step_id: Option<u64>,
+    source: Option<String>,
+    #[serde(borrow)]
+    message: Raw<'a>,
+    timestamp: Option<String>,
+    model_name: Option<String>,
+    reasoning_content: Option<String>,
+    #[serde(borrow)]
+    tool_calls: Option<Vec<ToolCall<'a>>>,
+    #[serde(borrow)]
+    observation: Option<Observation<'a>>,
+    metrics: Option<Metrics>,
+    is_copied_context: Option<bool>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ToolCall<'a> {
+    tool_call_id: String,
+    function_name: String,
+    #[serde(borrow)]
+    arguments: Raw<'a>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Observation<'a> {
+    #[serde(borrow)]
+    results: Option<Vec<ObservedResult<'a>>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ObservedResult<'a> {
+    source_call_id: Option<String>,
+    #[serde(borrow)]
+    content: Raw<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Metrics {
+    prompt_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
+    cached_tokens: Option<u64>,
+}
+
+pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
+    let trajectory: Trajectory<'_> = serde_json::from_slice(bytes)?;
+    let mut all = Vec::new();
+    add(&trajectory, None, MAX_DEPTH, &mut all);
+    Ok(all)
+}
+
+fn add(trajectory: &Trajectory<'_>, parent: Option<&str>, depth: usize, all: &mut Document) {
+    let mut conversation = Conversation::default();
+    let own = trajectory.session_id.clone().or_else(|| trajectory.trajectory_id.clone());
+    conversation.facts.session = parent.map(str::to_owned).or_else(|| own.clone());
+    conversation.facts.title.clone_from(&trajectory.notes);
+    conversation.recording.is_agent = parent.is_some();
+    if parent.is_some() {
+        let name = trajectory.trajectory_id.clone().or_else(|| trajectory.session_id.clone());
+        let name = name.unwrap_or_else(|| all.len().to_string());
+        conversation.facts.agent = Some(format!("agent-{name}"));
+    }
+    let agent = trajectory.agent.as_ref();
+    conversation.facts.version = agent.and_then(|agent| agent.version.clone());
+    let mut tools = agent.and_then(|agent| agent.tool_definitions.as_ref()).map(|definitions| {
+        let parsed = definitions.iter().filter_map(|raw| ToolSchema::parse(raw.get()).ok());
+        parsed.collect::<Vec<_>>()
+    });
+    let model = agent.and_then(|agent| agent.model_name.as_deref());
+    conversation.recording.report.lines = trajectory.steps.len();
+    for (n, raw) in trajectory.steps.iter().enumerate() {
+        let number = n + 1;
+        let Some(step) = lenient::<Step<'_>>(Some(raw)) else {
+            let what = "a step in no known shape";
+            conversation.recording.odd(number, AnomalyKind::UnreadableMessage, what);
+            continue;
+        };
+        say(&mut conversation, number, &step, model, &mut tools);
+    }
+    all.push(conversation);
+    for raw in trajectory.subagent_trajectories.iter().flatten() {
+        match lenient::<Trajectory<'_>>(Some(raw)).filter(|_| depth > 0) {
+            Some(inner) => {
+                add(&inner, own.as_deref().or(parent).or(Some("trajectory")), depth - 1, all)
+            }
+            None => {
+                if let Some(last) = all.last_mut() {
+                    let what = "a subagent's trajectory in no known shape";
+                    last.recording.odd(0, AnomalyKind::UnreadableMessage, what);
+                }
+            }
+        }
+    }
+}
+
+fn say(
+    conversation: &mut Conversation,
+    number: usize,
+    step: &Step<'_>,
+    model: Option<&str>,
+    tools: &mut Option<Vec<ToolSchema>>,
+) {
+    let at = values::time(step.timestamp.as_deref());
+    let id = step.step_id.map(|id| id.to_string());
+    let text = content_text(step.message);
+    let mut metadata = Metadata::default();
+    if step.is_copied_context.unwrap_or_default() {
+        metadata.set("copied_context", true);
+    }
+    let mut draft = match step.source.as_deref() {
+        Some("system") => Draft::system(text),
+        Some("agent") => {
+            let mut draft = Draft::assistant("");
+            if let Some(text) = step.reasoning_content.clone().filter(|text| !text.is_empty()) {
+                draft = draft.part(Part::Reasoning { text, signature: None, encrypted: None });
+            }
+            if !text.is_empty() {
+                draft = draft.part(Part::text(text));
+            }
+            for call in step.tool_calls.iter().flatten() {
+                let arguments = call.arguments.map_or_else(|| "{}".to_owned(), canonical);
+                draft = draft.call(&call.tool_call_id, &call.function_name, arguments);
+            }
+            let model = step.model_name.as_deref().or(model);
+            draft.generation_config = model_config(model);
+            let usage = step.metrics.as_ref().map(|metrics| {
+                let input = metrics.prompt_tokens.unwrap_or_default();
+                let cached = metrics.cached_tokens.unwrap_or_default().min(input);
+                let output = metrics.completion_tokens.unwrap_or_default();
+                TokenTotals { input: input - cached, output, cache_read: cached, cache_write: 0 }
+            });
+            if let Some(usage) = &usage {
+                metadata.usage(usage);
+            }
+            conversation.recording.end_answer(&conversation.cursor);
+            conversation.recording.answer(model, usage.as_ref());
+            draft
+        }
+        _ => Draft::user(text),
+    };
+    draft.metadata = metadata.json();
+    draft.tools = tools.take();
+    conversation.say(None, number, recorded(draft, id.as_deref(), at));
+    let results = step.observation.as_ref().and_then(|observed| observed.results.as_ref());
+    for result in results.into_iter().flatten() {
+        let text = content_text(result.content);
+        let draft = match &result.source_call_id {
+            Some(call_id) => Draft::new(Content::ToolResult(ToolAnswer {
+                call_id: call_id.clone(),
+                name: None,
+                is_error: false,
+                parts: vec![Part::text(text)],
+            })),
+            None => {
+                let mut metadata = Metadata::default();
+                metadata.set("injected", "observation");
+                let mut draft = Draft::user(text);
+                draft.metadata = metadata.json();
+                draft
+            }
+        };
+        conversation.say(None, number, recorded(draft, id.as_deref(), at));
+    }
+}

@@ -1,0 +1,82 @@
+//! What belongs to a conversation and to no commit of it.
+
+use serde::Serialize;
+use tract_core::JsonText;
+
+use crate::report::TokenTotals;
+use crate::tree::BranchStart;
+
+/// What is known of a conversation as a whole.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Facts {
+    /// Its own id.
+    pub(crate) session: Option<String>,
+    /// The subagent that it is of.
+    pub(crate) agent: Option<String>,
+    /// The call that started it.
+    pub(crate) caller: Option<Caller>,
+    /// The conversation that it was copied from.
+    pub(crate) parent: Option<String>,
+    pub(crate) title: Option<String>,
+    pub(crate) cwd: Option<String>,
+    pub(crate) git_branch: Option<String>,
+    pub(crate) version: Option<String>,
+}
+
+/// The call that started a subagent.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Caller {
+    pub(crate) id: String,
+    pub(crate) branch: String,
+}
+
+#[derive(Serialize)]
+struct BranchDocument<'a> {
+    format: &'a str,
+    start: &'a str,
+    session: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    caller: Option<&'a Caller>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cwd: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    git_branch: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tokens: Option<TokenTotals>,
+}
+
+impl Facts {
+    /// Writes the document of each branch; the first one has the tokens of all.
+    pub(crate) fn documents(
+        &self,
+        format: &str,
+        session: &str,
+        starts: &[BranchStart],
+        tokens: TokenTotals,
+    ) -> Result<Vec<JsonText>, serde_json::Error> {
+        let document = |(number, start): (usize, &BranchStart)| {
+            JsonText::of(&BranchDocument {
+                format,
+                start: start.as_str(),
+                session,
+                agent: self.agent.as_deref(),
+                caller: self.caller.as_ref(),
+                parent: self.parent.as_deref(),
+                title: self.title.as_deref(),
+                cwd: self.cwd.as_deref(),
+                git_branch: self.git_branch.as_deref(),
+                version: self.version.as_deref(),
+                tokens: (number == 0).then_some(tokens),
+            })
+        };
+        starts.iter().enumerate().map(document).collect()
+    }
+}

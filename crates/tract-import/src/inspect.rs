@@ -1,0 +1,342 @@
+//! Logs of Inspect: a zip with a document for each sample, packed with deflate or zstd.
+//!
+//! A sample is read from its calls of the model, each of which has its whole input: what one call
+//! adds to another continues a branch, and an input that no branch leads to begins one.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+
+use serde_json::{Map, Value};
+use tract_core::{Content, Draft, JsonText, Part, ToolAnswer, ToolSchema};
+
+use crate::document::{Conversation, Document, unreadable};
+use crate::recording::{Cursor, RecordedMessage};
+use crate::report::{AnomalyKind, TokenTotals};
+use crate::values::{self, Metadata, model_config, recorded};
+
+/// Bytes of a sample at most.
+const MAX_SAMPLE_BYTES: u64 = 256 << 20;
+/// Branches of a sample that an input is compared with.
+const MAX_CURSORS: usize = 64;
+/// The method of zstd in a zip.
+const ZSTD: u16 = 93;
+
+pub(crate) fn read(path: &Path) -> io::Result<Document> {
+    let damaged = |error: zip::result::ZipError| {
+        io::Error::new(io::ErrorKind::InvalidData, format!("the zip: {error}"))
+    };
+    let mut archive = zip::ZipArchive::new(BufReader::new(File::open(path)?)).map_err(damaged)?;
+    let mut names: Vec<String> =
+        archive.file_names().filter_map(|name| Some(name.ok()?.into_owned())).collect();
+    names.retain(|name| name.starts_with("samples/") && name.ends_with(".json"));
+    names.sort();
+    let task = entry(&mut archive, "header.json").ok().and_then(|bytes| task(&bytes));
+    let mut all = Vec::with_capacity(names.len());
+    for name in names {
+        let mut conversation = Conversation::default();
+        let stem = name.trim_start_matches("samples/").trim_end_matches(".json");
+        let run = task.as_ref().map(|(run, _)| run.as_str()).unwrap_or("sample");
+        conversation.facts.session = Some(format!("{run}.{stem}"));
+        conversation.facts.title = task.as_ref().and_then(|(_, title)| title.clone());
+        conversation.recording.has_forks = true;
+        let sample = entry(&mut archive, &name)
+            .and_then(|bytes| serde_json::from_slice::<Value>(&bytes).map_err(|e| unreadable(&e)));
+        match sample {
+            Ok(sample) => say(&mut conversation, sample),
+            Err(error) => {
+                conversation.recording.report.lines += 1;
+                conversation.recording.odd(
+                    0,
+                    AnomalyKind::UnreadableLine,
+                    format!("{name}: {error}"),
+                );
+            }
+        }
+        all.push(conversation);
+    }
+    Ok(all)
+}
+
+fn task(header: &[u8]) -> Option<(String, Option<String>)> {
+    let header: Value = serde_json::from_slice(header).ok()?;
+    let run = header.get("eval")?;
+    let text = |name: &str| run.get(name).and_then(Value::as_str).map(str::to_owned);
+    Some((text("run_id").or_else(|| text("eval_id"))?, text("task")))
+}
+
+fn entry(archive: &mut zip::ZipArchive<impl Read + io::Seek>, name: &str) -> io::Result<Vec<u8>> {
+    let damaged = |error: zip::result::ZipError| {
+        io::Error::new(io::ErrorKind::InvalidData, format!("the zip: {error}"))
+    };
+    let index = archive.index_for_name(name).ok_or(io::ErrorKind::NotFound)?;
+    let raw = archive.by_index_raw(index).map_err(damaged)?;
+    #[expect(
+        deprecated,
+        reason = "the only way to name a method that the crate has no feature for"
+    )]
+    let method = raw.compression().to_u16();
+    let mut bytes = Vec::new();
+    if method == ZSTD {
+        let decoder = ruzstd::decoding::StreamingDecoder::new(raw)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
+        decoder.take(MAX_SAMPLE_BYTES + 1).read_to_end(&mut bytes)?;
+    } else {
+        drop(raw);
+        let file = archive.by_index(index).map_err(damaged)?;
+        file.take(MAX_SAMPLE_BYTES + 1).read_to_end(&mut bytes)?;
+    }
+    if bytes.len() as u64 > MAX_SAMPLE_BYTES {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "larger than any sample may be"));
+    }
+    Ok(bytes)
+}
+
+fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    value.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn say(conversation: &mut Conversation, mut sample: Value) {
+    let attachments = match sample.get_mut("attachments").map(Value::take) {
+        Some(Value::Object(attachments)) => attachments,
+        _ => Map::new(),
+    };
+    let mut pool = list(&sample, "message_pool").to_vec();
+    if pool.is_empty() {
+        if let Some(data) = sample.get("events_data") {
+            pool = list(data, "messages").to_vec();
+        }
+    }
+    let mut cursors: Vec<Cursor> = Vec::new();
+    let mut tools: Option<JsonText> = None;
+    let events = match sample.get_mut("events").map(Value::take) {
+        Some(Value::Array(events)) => events,
+        _ => Vec::new(),
+    };
+    for (n, mut event) in events.into_iter().enumerate() {
+        let number = n + 1;
+        conversation.recording.report.lines += 1;
+        let kind = event.get("event").and_then(Value::as_str).unwrap_or("untyped");
+        if kind != "model" {
+            conversation.recording.skip(kind);
+            continue;
+        }
+        resolve(&mut event, &attachments);
+        let mut input: Vec<Value> = list(&event, "input").to_vec();
+        for range in list(&event, "input_refs") {
+            let at = |n: usize| {
+                let bound = range.get(n).and_then(Value::as_u64)?;
+                usize::try_from(bound).ok()
+            };
+            let (from, to) = (at(0).unwrap_or_default(), at(1).unwrap_or_default());
+            match pool.get(from..to) {
+                Some(messages) => input.extend(messages.iter().cloned().map(|mut message| {
+                    resolve(&mut message, &attachments);
+                    message
+                })),
+                None => {
+                    let what = "the input names messages that the pool does not have";
+                    conversation.recording.odd(number, AnomalyKind::UnreadableMessage, what);
+                }
+            }
+        }
+        call(conversation, number, &event, &input, &mut cursors, &mut tools);
+    }
+    if cursors.is_empty() {
+        // No call of a model was logged: what is left is the list at the end.
+        let mut input = list(&sample, "messages").to_vec();
+        input.iter_mut().for_each(|message| resolve(message, &attachments));
+        let messages = read_all(conversation, 0, None, &input);
+        let mut cursor = Cursor::default();
+        conversation.recording.change_to(&mut cursor, 0, messages);
+    }
+}
+
+fn read_all(
+    conversation: &mut Conversation,
+    number: usize,
+    at: Option<i64>,
+    list: &[Value],
+) -> Vec<RecordedMessage> {
+    let mut messages = Vec::with_capacity(list.len());
+    for value in list {
+        match message(value, number, at) {
+            Some(message) => messages.push(message),
+            None => {
+                let what = "a message in no known shape";
+                conversation.recording.odd(number, AnomalyKind::UnreadableMessage, what);
+            }
+        }
+    }
+    messages
+}
+
+fn call(
+    conversation: &mut Conversation,
+    number: usize,
+    event: &Value,
+    input: &[Value],
+    cursors: &mut Vec<Cursor>,
+    tools: &mut Option<JsonText>,
+) {
+    let at = values::time(event.get("timestamp").and_then(Value::as_str));
+    let mut messages = read_all(conversation, number, at, input);
+    // The branch that the input continues furthest.
+    let best = cursors.iter().enumerate().max_by_key(|(_, c)| c.shared_with(&messages));
+    let best = best.filter(|(_, cursor)| cursor.shared_with(&messages) > 0).map(|(n, _)| n);
+    let mut cursor = match best {
+        Some(n) => cursors.get(n).cloned().unwrap_or_default(),
+        None => Cursor::default(),
+    };
+    let is_continued = cursor.shared_with(&messages) == cursor.entries().len();
+    let offered = JsonText::of(event.get("tools").unwrap_or(&Value::Null)).ok();
+    if offered != *tools {
+        if let Some(last) = messages.last_mut() {
+            last.draft.tools = Some(schemas(list(event, "tools")));
+        }
+        *tools = offered;
+    }
+    cursor.truncate(cursor.shared_with(&messages));
+    let shared = cursor.entries().len();
+    for message in messages.into_iter().skip(shared) {
+        conversation.recording.append(&mut cursor, message);
+    }
+    let output = event.get("output").unwrap_or(&Value::Null);
+    let model = event.get("model").and_then(Value::as_str);
+    let usage = output.get("usage").filter(|usage| usage.is_object()).map(usage);
+    let answer = list(output, "choices").first().and_then(|choice| choice.get("message"));
+    match answer.and_then(|answer| message(answer, number, at)) {
+        Some(mut answer) => {
+            let mut metadata = Metadata::default();
+            metadata.set_some("message_id", answer.id.as_deref());
+            if let Some(usage) = &usage {
+                metadata.usage(usage);
+            }
+            answer.draft.metadata = metadata.json();
+            answer.draft.generation_config = model_config(model);
+            conversation.recording.end_answer(&cursor);
+            conversation.recording.answer(model, usage.as_ref());
+            conversation.recording.append(&mut cursor, answer);
+        }
+        None => {
+            let what = "a call of the model without an answer";
+            conversation.recording.odd(number, AnomalyKind::UnreadableMessage, what);
+        }
+    }
+    match best.filter(|_| is_continued).and_then(|n| cursors.get_mut(n)) {
+        Some(known) => *known = cursor,
+        None => {
+            if cursors.len() >= MAX_CURSORS {
+                cursors.remove(0);
+            }
+            cursors.push(cursor);
+        }
+    }
+}
+
+fn usage(usage: &Value) -> TokenTotals {
+    let number = |name: &str| usage.get(name).and_then(Value::as_u64).unwrap_or_default();
+    TokenTotals {
+        input: number("input_tokens"),
+        output: number("output_tokens"),
+        cache_read: number("input_tokens_cache_read"),
+        cache_write: number("input_tokens_cache_write"),
+    }
+}
+
+/// The tools of a call, in the form of OpenAI's functions.
+fn schemas(tools: &[Value]) -> Vec<ToolSchema> {
+    let schema = |tool: &Value| {
+        let function = serde_json::json!({
+            "name": tool.get("name")?,
+            "description": tool.get("description").unwrap_or(&Value::Null),
+            "parameters": tool.get("parameters")?,
+        });
+        ToolSchema::of(&serde_json::json!({ "type": "function", "function": function })).ok()
+    };
+    tools.iter().filter_map(schema).collect()
+}
+
+/// Puts attachments in the place of their names.
+fn resolve(value: &mut Value, attachments: &Map<String, Value>) {
+    match value {
+        Value::String(text) => {
+            let name = text.strip_prefix("attachment://").or_else(|| text.strip_prefix("tc://"));
+            if let Some(found) = name.and_then(|name| attachments.get(name)) {
+                *value = found.clone();
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| resolve(value, attachments)),
+        Value::Object(members) => {
+            members.values_mut().for_each(|value| resolve(value, attachments));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn message(value: &Value, line: usize, at: Option<i64>) -> Option<RecordedMessage> {
+    let text = |name: &str| value.get(name).and_then(Value::as_str);
+    let id = text("id");
+    let parts = parts(value.get("content").unwrap_or(&Value::Null));
+    let body = |parts: Vec<Part>| tract_core::Body { parts, name: None };
+    let draft = match text("role")? {
+        "system" => Draft::new(Content::System(body(parts))),
+        "user" => Draft::new(Content::User(body(parts))),
+        "assistant" => {
+            let mut draft = parts.into_iter().fold(Draft::assistant(""), Draft::part);
+            for call in list(value, "tool_calls") {
+                let of = |name: &str| call.get(name).and_then(Value::as_str).unwrap_or_default();
+                let arguments = call.get("arguments").unwrap_or(&Value::Null);
+                let arguments = match arguments {
+                    Value::String(text) => text.clone(),
+                    other => JsonText::of(other).ok()?.as_str().to_owned(),
+                };
+                draft = draft.call(of("id"), of("function"), arguments);
+            }
+            draft
+        }
+        "tool" => {
+            let error = value.get("error").filter(|error| error.is_object());
+            let told = error.and_then(|error| error.get("message")).and_then(Value::as_str);
+            let parts = match told {
+                Some(told) if parts.is_empty() => vec![Part::text(told)],
+                _ => parts,
+            };
+            Draft::new(Content::ToolResult(ToolAnswer {
+                call_id: text("tool_call_id").unwrap_or_default().to_owned(),
+                name: text("function").map(str::to_owned),
+                is_error: error.is_some(),
+                parts,
+            }))
+        }
+        _ => return None,
+    };
+    let draft = recorded(draft, id, at);
+    Some(RecordedMessage { id: id.map(str::to_owned), line, draft })
+}
+
+fn parts(content: &Value) -> Vec<Part> {
+    match content {
+        Value::String(text) if text.is_empty() => Vec::new(),
+        Value::String(text) => vec![Part::text(text)],
+        Value::Array(blocks) => blocks.iter().filter_map(part).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn part(block: &Value) -> Option<Part> {
+    let text = |name: &str| block.get(name).and_then(Value::as_str).map(str::to_owned);
+    match text("type")?.as_str() {
+        "text" => text("text").map(Part::text),
+        "reasoning" => {
+            let is_redacted = block.get("redacted").and_then(Value::as_bool).unwrap_or_default();
+            let (reasoning, signature) = (text("reasoning").unwrap_or_default(), text("signature"));
+            Some(if is_redacted {
+                Part::Reasoning { text: String::new(), signature, encrypted: Some(reasoning) }
+            } else {
+                Part::Reasoning { text: reasoning, signature, encrypted: None }
+            })
+        }
+        _ => JsonText::of(block).ok().map(|json| Part::text(json.as_str())),
+    }
+}

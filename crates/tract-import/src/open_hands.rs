@@ -1,0 +1,502 @@
+//! Conversations of OpenHands: the list of events of version 0, and the events of the SDK, one a line
+//! or one a file.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tract_core::{Content, Draft, Part, ToolAnswer, ToolSchema};
+
+use crate::document::{Conversation, Document};
+use crate::facts::Facts;
+use crate::import::LineReader;
+use crate::recording::{Cursor, RecordedMessage, Recording};
+use crate::report::{AnomalyKind, TokenTotals};
+use crate::swe_agent::{FunctionCall, ThinkingBlock, content_text};
+use crate::values::{self, Metadata, Raw, given, lenient, model_config, recorded};
+
+#[derive(Debug, Deserialize)]
+struct Event<'a> {
+    #[serde(borrow)]
+    id: Raw<'a>,
+    timestamp: Option<String>,
+    source: Option<String>,
+    cause: Option<i64>,
+    action: Option<String>,
+    observation: Option<String>,
+    #[serde(borrow)]
+    args: Option<Args<'a>>,
+    #[serde(borrow)]
+    content: Raw<'a>,
+    #[serde(borrow)]
+    tool_call_metadata: Option<CallMetadata<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Args<'a> {
+    #[serde(borrow)]
+    content: Raw<'a>,
+    #[serde(borrow)]
+    tools: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct CallMetadata<'a> {
+    tool_call_id: Option<String>,
+    function_name: Option<String>,
+    #[serde(borrow)]
+    model_response: Option<Completion<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Completion<'a> {
+    id: Option<String>,
+    model: Option<String>,
+    #[serde(borrow)]
+    choices: Vec<Choice<'a>>,
+    usage: Option<CompletionUsage>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Choice<'a> {
+    #[serde(borrow)]
+    message: CompletionMessage<'a>,
+}
+
+#[derive(Debug, Deserialize)]
+struct CompletionMessage<'a> {
+    #[serde(borrow)]
+    content: Raw<'a>,
+    tool_calls: Option<Vec<FunctionCall>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct CompletionUsage {
+    prompt_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
+    prompt_tokens_details: Option<CachedTokens>,
+}
+
+#[derive(Debug, Deserialize)]
+struct CachedTokens {
+    cached_tokens: Option<u64>,
+}
+
+impl CompletionUsage {
+    fn totals(&self) -> TokenTotals {
+        let input = self.prompt_tokens.unwrap_or_default();
+        let details = self.prompt_tokens_details.as_ref();
+        let cached =
+            details.and_then(|details| details.cached_tokens).unwrap_or_default().min(input);
+        let output = self.completion_tokens.unwrap_or_default();
+        TokenTotals { input: input - cached, output, cache_read: cached, cache_write: 0 }
+    }
+}
+
+/// Reads the events of version 0.
+pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
+    let events: Vec<&RawValue> = serde_json::from_slice(bytes)?;
+    let mut conversation = Conversation::default();
+    conversation.recording.report.lines = events.len();
+    let mut answers: HashSet<String> = HashSet::new();
+    let mut calls: HashMap<i64, String> = HashMap::new();
+    for (n, raw) in events.into_iter().enumerate() {
+        let number = n + 1;
+        match lenient::<Event<'_>>(Some(raw)) {
+            Some(event) => say(&mut conversation, number, &event, &mut answers, &mut calls),
+            None => {
+                let what = "an event in no known shape";
+                conversation.recording.odd(number, AnomalyKind::UnreadableMessage, what);
+            }
+        }
+    }
+    Ok(conversation.into())
+}
+
+fn say(
+    conversation: &mut Conversation,
+    number: usize,
+    event: &Event<'_>,
+    answers: &mut HashSet<String>,
+    calls: &mut HashMap<i64, String>,
+) {
+    let at = values::time(event.timestamp.as_deref());
+    let id: Option<i64> = lenient(event.id);
+    let name = id.map(|id| id.to_string());
+    let call = event.tool_call_metadata.as_ref();
+    let args = event.args.as_ref();
+    let content = || content_text(args.and_then(|args| args.content));
+    let is_user = event.source.as_deref() == Some("user");
+    let draft = match (event.action.as_deref(), event.observation.as_deref()) {
+        (Some("system"), _) => {
+            let mut draft = Draft::system(content());
+            let tools = args.and_then(|args| args.tools.as_ref());
+            draft.tools = tools.map(|tools| {
+                tools.iter().filter_map(|raw| ToolSchema::parse(raw.get()).ok()).collect()
+            });
+            draft
+        }
+        (Some("message"), _) if is_user => Draft::user(content()),
+        (Some(_), _) if call.is_some_and(|call| call.model_response.is_some()) => {
+            if let (Some(id), Some(call_id)) = (id, call.and_then(|c| c.tool_call_id.clone())) {
+                calls.insert(id, call_id);
+            }
+            let Some(completion) = call.and_then(|call| call.model_response.as_ref()) else {
+                return;
+            };
+            // Each action of an answer repeats the whole answer.
+            let key = completion.id.clone().unwrap_or_else(|| format!("event {number}"));
+            if !answers.insert(key) {
+                conversation.recording.report.repeated += 1;
+                return;
+            }
+            answer(conversation, completion)
+        }
+        (Some("message"), _) => {
+            conversation.recording.answer(None, None);
+            conversation.recording.end_answer(&conversation.cursor);
+            Draft::assistant(content())
+        }
+        (None, Some(kind)) => {
+            let called = call.and_then(|call| call.tool_call_id.clone());
+            let called = called.or_else(|| calls.get(&event.cause?).cloned());
+            let text = content_text(event.content);
+            match called {
+                Some(call_id) => Draft::new(Content::ToolResult(ToolAnswer {
+                    call_id,
+                    name: call.and_then(|call| call.function_name.clone()),
+                    is_error: kind == "error",
+                    parts: vec![Part::text(text)],
+                })),
+                None => return conversation.recording.skip(format!("observation:{kind}")),
+            }
+        }
+        (Some(kind), _) => return conversation.recording.skip(format!("action:{kind}")),
+        (None, None) => return conversation.recording.skip("untyped"),
+    };
+    conversation.say(name.as_deref(), number, recorded(draft, name.as_deref(), at));
+}
+
+fn answer(conversation: &mut Conversation, completion: &Completion<'_>) -> Draft {
+    let mut draft = Draft::assistant("");
+    for choice in completion.choices.iter().take(1) {
+        let text = content_text(given(choice.message.content));
+        if !text.is_empty() {
+            draft = draft.part(Part::text(text));
+        }
+        for call in choice.message.tool_calls.iter().flatten() {
+            let name = call.function.name.clone().unwrap_or_default();
+            let arguments = call.function.arguments.clone().unwrap_or_default();
+            draft = draft.call(call.id.clone().unwrap_or_default(), name, arguments);
+        }
+    }
+    let usage = completion.usage.as_ref().map(CompletionUsage::totals);
+    let mut metadata = Metadata::default();
+    metadata.set_some("message_id", completion.id.as_deref());
+    if let Some(usage) = &usage {
+        metadata.usage(usage);
+    }
+    draft.metadata = metadata.json();
+    draft.generation_config = model_config(completion.model.as_deref());
+    conversation.recording.end_answer(&conversation.cursor);
+    conversation.recording.answer(completion.model.as_deref(), usage.as_ref());
+    draft
+}
+
+/// An event of the SDK.
+#[derive(Debug, Deserialize)]
+struct SdkEvent<'a> {
+    kind: Option<String>,
+    id: Option<String>,
+    timestamp: Option<String>,
+    source: Option<String>,
+    parent_id: Option<String>,
+    #[serde(borrow)]
+    system_prompt: Raw<'a>,
+    #[serde(borrow)]
+    tools: Raw<'a>,
+    #[serde(borrow)]
+    llm_message: Raw<'a>,
+    #[serde(borrow)]
+    thought: Raw<'a>,
+    reasoning_content: Option<String>,
+    #[serde(borrow)]
+    thinking_blocks: Raw<'a>,
+    #[serde(borrow)]
+    tool_call: Raw<'a>,
+    tool_call_id: Option<String>,
+    tool_name: Option<String>,
+    llm_response_id: Option<String>,
+    #[serde(borrow)]
+    observation: Raw<'a>,
+    error: Option<String>,
+    rejection_reason: Option<String>,
+    forgotten_event_ids: Option<Vec<String>>,
+    summary: Option<String>,
+    key: Option<String>,
+    #[serde(borrow)]
+    value: Raw<'a>,
+}
+
+/// Reads the events of the SDK, one after the other.
+#[derive(Default)]
+pub(crate) struct SdkReader {
+    recording: Recording,
+    cursor: Cursor,
+    facts: Facts,
+    /// Where each event left the context.
+    places: HashMap<String, Cursor>,
+    response: Option<String>,
+    model: Option<String>,
+    spent: Option<TokenTotals>,
+}
+
+impl LineReader for SdkReader {
+    fn recording(&mut self) -> &mut Recording {
+        &mut self.recording
+    }
+
+    fn line(&mut self, number: usize, bytes: &[u8]) -> Result<(), serde_json::Error> {
+        let event: SdkEvent<'_> = serde_json::from_slice(bytes)?;
+        if event.id.as_ref().is_some_and(|id| self.places.contains_key(id)) {
+            self.recording.report.repeated += 1;
+            return Ok(());
+        }
+        if let Some(parent) = &event.parent_id {
+            match self.places.get(parent) {
+                Some(place) => self.cursor = place.clone(),
+                None => {
+                    let what =
+                        "no event before it has the id of its parent: it continues what is there";
+                    self.recording.odd(number, AnomalyKind::MissingParent, what);
+                }
+            }
+        }
+        self.event(number, &event);
+        if let Some(id) = &event.id {
+            self.places.insert(id.clone(), self.cursor.clone());
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Facts {
+        if let Some(spent) = self.spent.take() {
+            self.recording.report.tokens = spent;
+        }
+        std::mem::take(&mut self.facts)
+    }
+}
+
+impl SdkReader {
+    /// Names the conversation by its folder or its state.
+    pub(crate) fn named(session: Option<String>) -> Self {
+        Self { facts: Facts { session, ..Facts::default() }, ..Self::default() }
+    }
+
+    fn say(&mut self, number: usize, event: &SdkEvent<'_>, draft: Draft) {
+        let at = values::time(event.timestamp.as_deref());
+        if at.is_none() {
+            self.recording.odd(number, AnomalyKind::NoTime, "no readable time");
+        }
+        let draft = recorded(draft, event.id.as_deref(), at);
+        let message = RecordedMessage { id: event.id.clone(), line: number, draft };
+        self.recording.append(&mut self.cursor, message);
+    }
+
+    fn result(&mut self, number: usize, event: &SdkEvent<'_>, text: String, is_error: bool) {
+        let call_id = event.tool_call_id.clone().unwrap_or_default();
+        let parts = vec![Part::text(text)];
+        let answer = ToolAnswer { call_id, name: event.tool_name.clone(), is_error, parts };
+        self.say(number, event, Draft::new(Content::ToolResult(answer)));
+    }
+
+    fn event(&mut self, number: usize, event: &SdkEvent<'_>) {
+        match event.kind.as_deref() {
+            Some("SystemPromptEvent") => {
+                #[derive(Deserialize)]
+                struct Prompt {
+                    text: Option<String>,
+                }
+                let prompt: Option<Prompt> = lenient(event.system_prompt);
+                let text =
+                    prompt.and_then(|p| p.text).or_else(|| values::text(event.system_prompt));
+                let mut draft = Draft::system(text.unwrap_or_default());
+                let tools: Option<Vec<&RawValue>> = lenient(given(event.tools));
+                draft.tools = tools.map(|tools| {
+                    tools.iter().filter_map(|raw| ToolSchema::parse(raw.get()).ok()).collect()
+                });
+                self.say(number, event, draft);
+            }
+            Some("MessageEvent") => self.message(number, event),
+            Some("ActionEvent") => self.action(number, event),
+            Some("ObservationEvent") => {
+                #[derive(Deserialize)]
+                struct Observed<'a> {
+                    #[serde(borrow)]
+                    content: Raw<'a>,
+                    is_error: Option<bool>,
+                }
+                let observed: Option<Observed<'_>> = lenient(event.observation);
+                let is_error = observed.as_ref().and_then(|o| o.is_error).unwrap_or_default();
+                let text = observed.map(|o| content_text(o.content)).unwrap_or_default();
+                self.result(number, event, text, is_error);
+            }
+            Some("AgentErrorEvent") => {
+                self.result(number, event, event.error.clone().unwrap_or_default(), true);
+            }
+            Some("UserRejectObservation") => {
+                self.result(
+                    number,
+                    event,
+                    event.rejection_reason.clone().unwrap_or_default(),
+                    true,
+                );
+            }
+            Some("Condensation") => self.condense(number, event),
+            Some("ConversationStateUpdateEvent") => {
+                self.stats(event);
+                self.recording.skip("ConversationStateUpdateEvent");
+            }
+            kind => self.recording.skip(kind.unwrap_or("untyped")),
+        }
+    }
+
+    fn message(&mut self, number: usize, event: &SdkEvent<'_>) {
+        #[derive(Deserialize)]
+        struct Message<'a> {
+            role: Option<String>,
+            #[serde(borrow)]
+            content: Raw<'a>,
+        }
+        let Some(message) = lenient::<Message<'_>>(event.llm_message) else {
+            let what = "a message in no known shape";
+            return self.recording.odd(number, AnomalyKind::UnreadableMessage, what);
+        };
+        let text = content_text(message.content);
+        let is_agent = message.role.as_deref() == Some("assistant")
+            || (message.role.is_none() && event.source.as_deref() == Some("agent"));
+        if is_agent {
+            self.begin_answer(event);
+            self.say(number, event, Draft::assistant(text));
+        } else if message.role.as_deref() == Some("system") {
+            self.say(number, event, Draft::system(text));
+        } else {
+            self.say(number, event, Draft::user(text));
+        }
+    }
+
+    /// Several actions with one response are one answer.
+    fn begin_answer(&mut self, event: &SdkEvent<'_>) -> bool {
+        let is_same = event.llm_response_id.is_some() && event.llm_response_id == self.response;
+        if !is_same {
+            self.recording.end_answer(&self.cursor);
+            self.recording.answer(self.model.as_deref(), None);
+            self.response.clone_from(&event.llm_response_id);
+        }
+        is_same
+    }
+
+    fn action(&mut self, number: usize, event: &SdkEvent<'_>) {
+        #[derive(Deserialize)]
+        struct Call {
+            id: Option<String>,
+            name: Option<String>,
+            arguments: Option<String>,
+            function: Option<crate::swe_agent::Function>,
+        }
+        self.begin_answer(event);
+        let mut draft = Draft::assistant("");
+        let blocks: Vec<ThinkingBlock> = lenient(given(event.thinking_blocks)).unwrap_or_default();
+        if blocks.is_empty() {
+            if let Some(text) = event.reasoning_content.clone().filter(|text| !text.is_empty()) {
+                draft = draft.part(Part::Reasoning { text, signature: None, encrypted: None });
+            }
+        }
+        draft = blocks.into_iter().map(ThinkingBlock::part).fold(draft, Draft::part);
+        let text = content_text(event.thought);
+        if !text.is_empty() {
+            draft = draft.part(Part::text(text));
+        }
+        match lenient::<Call>(given(event.tool_call)) {
+            Some(call) => {
+                let function = call.function;
+                let name = call.name.or_else(|| function.as_ref()?.name.clone());
+                let arguments = call.arguments.or_else(|| function?.arguments);
+                let id = event.tool_call_id.clone().or(call.id).unwrap_or_default();
+                let name = name.or_else(|| event.tool_name.clone()).unwrap_or_default();
+                draft = draft.call(id, name, arguments.unwrap_or_default());
+            }
+            None => {
+                let what = "an action without its call";
+                self.recording.odd(number, AnomalyKind::UnreadableMessage, what);
+            }
+        }
+        let mut metadata = Metadata::default();
+        metadata.set_some("message_id", event.llm_response_id.as_deref());
+        draft.metadata = metadata.json();
+        draft.generation_config = model_config(self.model.as_deref());
+        self.say(number, event, draft);
+    }
+
+    fn condense(&mut self, number: usize, event: &SdkEvent<'_>) {
+        let forgotten: HashSet<&str> =
+            event.forgotten_event_ids.iter().flatten().map(String::as_str).collect();
+        let is_kept = |id: Option<&str>| id.is_none_or(|id| !forgotten.contains(id));
+        let entries = self.cursor.entries().iter();
+        let keep =
+            entries.filter(|entry| is_kept(entry.id.as_deref())).map(|entry| entry.item).collect();
+        let Some(summary) = event.summary.clone() else {
+            // Nothing takes the place of what is left out.
+            let what = "a condensation without a summary: what it forgot stays";
+            return self.recording.odd(number, AnomalyKind::EmptyCompaction, what);
+        };
+        let at = values::time(event.timestamp.as_deref());
+        let draft = recorded(Draft::user(summary), event.id.as_deref(), at);
+        let message = RecordedMessage { id: event.id.clone(), line: number, draft };
+        self.recording.summarize(&mut self.cursor, keep, message);
+    }
+
+    /// Tokens of all answers so far: the last word counts.
+    fn stats(&mut self, event: &SdkEvent<'_>) {
+        #[derive(Deserialize)]
+        struct Stats {
+            usage_to_metrics: BTreeMap<String, UsageMetrics>,
+        }
+        #[derive(Deserialize)]
+        struct UsageMetrics {
+            model_name: Option<String>,
+            accumulated_token_usage: Option<Accumulated>,
+        }
+        #[derive(Deserialize)]
+        struct Accumulated {
+            #[serde(default)]
+            prompt_tokens: u64,
+            #[serde(default)]
+            completion_tokens: u64,
+            #[serde(default)]
+            cache_read_tokens: u64,
+            #[serde(default)]
+            cache_write_tokens: u64,
+        }
+        if event.key.as_deref() != Some("stats") {
+            return;
+        }
+        let Some(stats) = lenient::<Stats>(event.value) else { return };
+        let mut totals = TokenTotals::default();
+        for (usage, metrics) in &stats.usage_to_metrics {
+            if usage != "condenser" && metrics.model_name.is_some() {
+                self.model.clone_from(&metrics.model_name);
+            }
+            if let Some(spent) = &metrics.accumulated_token_usage {
+                let cached = spent.cache_read_tokens.saturating_add(spent.cache_write_tokens);
+                totals.add(&TokenTotals {
+                    input: spent.prompt_tokens.saturating_sub(cached),
+                    output: spent.completion_tokens,
+                    cache_read: spent.cache_read_tokens,
+                    cache_write: spent.cache_write_tokens,
+                });
+            }
+        }
+        self.spent = Some(totals);
+    }
+}

@@ -1,0 +1,413 @@
+//! A conversation while it is read: the core that all readers but Claude Code's share.
+//!
+//! A reader holds a [`Cursor`], the context at some time, and says what follows it. Where the cursor
+//! is not at the end of its branch, a branch begins there: a rewind, a fork of a checkpoint and a
+//! branch of a database are the same thing.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use imbl::Vector;
+use tract_core::{Content, Draft, JsonText};
+
+use crate::report::{AnomalyKind, SessionReport, TokenTotals};
+use crate::tree::{BranchNumber, BranchStart, ItemNumber, TreeEvent};
+
+/// A message that a recording has.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordedMessage {
+    /// Its own id, by which the recording replaces or removes it.
+    pub(crate) id: Option<String>,
+    /// The line or the place in the list, from 1.
+    pub(crate) line: usize,
+    pub(crate) draft: Draft,
+}
+
+/// A message of a context.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) id: Option<Box<str>>,
+    pub(crate) item: ItemNumber,
+    /// Whether a user typed it: it begins a turn.
+    pub(crate) is_user: bool,
+    content: u64,
+    /// Kind and calls: what an edit cannot change.
+    shape: u64,
+}
+
+/// A context at some time: its messages, and where they are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cursor {
+    branch: Option<BranchNumber>,
+    last: Option<ItemNumber>,
+    /// Shared between cursors, so that a tree of contexts does not hold each of them whole.
+    entries: Vector<Entry>,
+    /// The first message that was edited, or before which one was removed: no branch can begin
+    /// within what follows without losing that change.
+    changed: Option<usize>,
+}
+
+impl Cursor {
+    pub(crate) fn entries(&self) -> &Vector<Entry> {
+        &self.entries
+    }
+
+    /// Counts the messages at the beginning that a list has too.
+    #[cfg(feature = "inspect")]
+    pub(crate) fn shared_with(&self, messages: &[RecordedMessage]) -> usize {
+        let pairs = self.entries.iter().zip(messages);
+        let is_same = |(entry, message): &(&Entry, &RecordedMessage)| {
+            entry.id.as_deref() == message.id.as_deref()
+                && entry.content == fingerprint(&message.draft.content).0
+        };
+        pairs.take_while(is_same).count()
+    }
+
+    /// Goes back to the first messages. What is said next begins a branch.
+    pub(crate) fn truncate(&mut self, count: usize) {
+        if count >= self.entries.len() {
+            return;
+        }
+        let count = self.changed.map_or(count, |changed| changed.min(count));
+        self.entries.truncate(count);
+        self.last = self.entries.last().map(|entry| entry.item);
+        self.changed = None;
+    }
+}
+
+#[derive(Debug, Default)]
+struct BranchState {
+    tip: Option<ItemNumber>,
+    /// What the last item is.
+    last: LastItem,
+}
+
+/// What the last item of a branch is, as far as the next one may belong to the same answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum LastItem {
+    #[default]
+    Other,
+    /// The model's, without a call in the answer so far.
+    Said,
+    /// The model's, with a call: only further calls belong to it.
+    Called,
+}
+
+#[derive(Debug)]
+struct Call {
+    line: usize,
+    /// The branches that have a result.
+    answered: Vec<BranchNumber>,
+}
+
+/// What is read of a conversation.
+#[derive(Debug, Default)]
+pub(crate) struct Recording {
+    pub(crate) report: SessionReport,
+    pub(crate) starts: Vec<BranchStart>,
+    /// Whether the whole is a subagent's.
+    pub(crate) is_agent: bool,
+    /// Whether branches that begin within others are forks of the recording, not rewinds of a user.
+    pub(crate) has_forks: bool,
+    events: Vec<TreeEvent>,
+    branches: Vec<BranchState>,
+    items: ItemNumber,
+    calls: HashMap<String, Call>,
+}
+
+impl Recording {
+    /// Takes the events since the last time.
+    pub(crate) fn events(&mut self) -> Vec<TreeEvent> {
+        std::mem::take(&mut self.events)
+    }
+
+    pub(crate) fn odd(&mut self, line: usize, kind: AnomalyKind, what: impl Into<String>) {
+        self.report.anomalies.add(line, kind, what);
+    }
+
+    /// Counts a line or an entry that no model saw.
+    pub(crate) fn skip(&mut self, name: impl Into<String>) {
+        // A file of names alone is not to fill the memory.
+        const MAX_NAMES: usize = 200;
+        const MAX_BYTES: usize = 100;
+        let mut name = name.into();
+        let is_new = !self.report.skipped.contains_key(&name);
+        if is_new && (self.report.skipped.len() >= MAX_NAMES || name.len() > MAX_BYTES) {
+            "other".clone_into(&mut name);
+        }
+        *self.report.skipped.entry(name).or_default() += 1;
+    }
+
+    /// Counts an answer of a model.
+    pub(crate) fn answer(&mut self, model: Option<&str>, usage: Option<&TokenTotals>) {
+        let model = model.unwrap_or("unknown").to_owned();
+        *self.report.models.entry(model).or_default() += 1;
+        self.report.tokens.add(usage.unwrap_or(&TokenTotals::default()));
+    }
+
+    /// Begins a branch at the cursor, with this end of its name.
+    pub(crate) fn fork(&mut self, cursor: &mut Cursor, suffix: Option<String>) -> BranchNumber {
+        let number = self.branches.len();
+        let start = match (number, cursor.last) {
+            (0, _) if self.is_agent => BranchStart::Subagent,
+            (0, _) => BranchStart::Conversation,
+            (_, None) => BranchStart::Root,
+            (_, Some(_)) if self.has_forks => BranchStart::Fork,
+            (_, Some(_)) => BranchStart::Rewind,
+        };
+        let suffix = suffix.unwrap_or_else(|| match number {
+            0 => String::new(),
+            n => format!(".fork-{n}"),
+        });
+        self.starts.push(start.clone());
+        self.events.push(TreeEvent::Branch { after: cursor.last, suffix, start });
+        self.branches.push(BranchState { tip: cursor.last, last: LastItem::Other });
+        cursor.branch = Some(number);
+        number
+    }
+
+    /// The branch that continues at the cursor.
+    fn target(&mut self, cursor: &mut Cursor) -> BranchNumber {
+        let branch = cursor.branch.and_then(|number| Some((number, self.branches.get(number)?)));
+        match branch {
+            Some((number, branch)) if branch.tip == cursor.last => number,
+            _ => self.fork(cursor, None),
+        }
+    }
+
+    fn push(&mut self, cursor: &mut Cursor, number: BranchNumber, event: TreeEvent) -> ItemNumber {
+        let item = self.items;
+        self.items += 1;
+        cursor.last = Some(item);
+        if let Some(branch) = self.branches.get_mut(number) {
+            branch.tip = Some(item);
+        }
+        self.events.push(event);
+        item
+    }
+
+    fn set_last(&mut self, number: BranchNumber, last: LastItem) -> LastItem {
+        let branch = self.branches.get_mut(number);
+        branch.map_or(LastItem::Other, |branch| std::mem::replace(&mut branch.last, last))
+    }
+
+    /// Says a message at the cursor.
+    pub(crate) fn append(&mut self, cursor: &mut Cursor, message: RecordedMessage) {
+        let RecordedMessage { id, line, mut draft } = message;
+        let branch = self.target(cursor);
+        let last = match &draft.content {
+            Content::Assistant(_) if draft.content.calls().next().is_some() => LastItem::Called,
+            Content::Assistant(_) => LastItem::Said,
+            _ => LastItem::Other,
+        };
+        let before = self.set_last(branch, last);
+        draft.joins_previous |= match before {
+            LastItem::Other => false,
+            LastItem::Said => last != LastItem::Other,
+            LastItem::Called => last == LastItem::Called,
+        };
+        self.settle(branch, line, &draft.content);
+        let (content, shape) = fingerprint(&draft.content);
+        let is_user = is_turn(&draft);
+        let event = TreeEvent::Message { branch, line, draft: Box::new(draft) };
+        let item = self.push(cursor, branch, event);
+        let id = id.map(String::into_boxed_str);
+        cursor.entries.push_back(Entry { id, item, is_user, content, shape });
+    }
+
+    /// Ends the model's answer: what it says next is another one.
+    pub(crate) fn end_answer(&mut self, cursor: &Cursor) {
+        if let Some(number) = cursor.branch {
+            self.set_last(number, LastItem::Other);
+        }
+    }
+
+    /// Leaves a line in the log.
+    pub(crate) fn note(&mut self, cursor: &mut Cursor, line: usize, note: RecordedNote) {
+        let branch = self.target(cursor);
+        self.set_last(branch, LastItem::Other);
+        let RecordedNote { message, content, metadata, at } = note;
+        let event = TreeEvent::Note { branch, line, message, content, metadata, at };
+        self.push(cursor, branch, event);
+    }
+
+    /// Puts a list of messages in the place of all that is shown.
+    pub(crate) fn compact(&mut self, cursor: &mut Cursor, messages: Vec<RecordedMessage>) {
+        let mut messages = messages.into_iter();
+        let Some(first) = messages.next() else { return };
+        self.summarize(cursor, Vec::new(), first);
+        for message in messages {
+            self.append(cursor, message);
+        }
+    }
+
+    /// Puts a summary in the place of all messages but these.
+    pub(crate) fn summarize(
+        &mut self,
+        cursor: &mut Cursor,
+        keep: Vec<ItemNumber>,
+        summary: RecordedMessage,
+    ) {
+        let branch = self.target(cursor);
+        self.set_last(branch, LastItem::Other);
+        let RecordedMessage { id, line, draft } = summary;
+        let (content, shape) = fingerprint(&draft.content);
+        let is_user = is_turn(&draft);
+        let kept: HashSet<ItemNumber> = keep.iter().copied().collect();
+        let event = TreeEvent::Summary { branch, line, keep, draft: Box::new(draft) };
+        let item = self.push(cursor, branch, event);
+        cursor.entries.retain(|entry| kept.contains(&entry.item));
+        let id = id.map(String::into_boxed_str);
+        cursor.entries.push_back(Entry { id, item, is_user, content, shape });
+        cursor.changed = None;
+    }
+
+    /// Makes what the cursor shows from a place on equal to a list: what is new is said, what has
+    /// another text is edited, what is gone is skipped, and a branch begins where none of that does.
+    pub(crate) fn change_to(
+        &mut self,
+        cursor: &mut Cursor,
+        from: usize,
+        messages: Vec<RecordedMessage>,
+    ) {
+        let old: Vec<Entry> = cursor.entries.iter().skip(from).cloned().collect();
+        let prints: Vec<(u64, u64)> =
+            messages.iter().map(|message| fingerprint(&message.draft.content)).collect();
+        let is_same = |entry: &Entry, n: usize| {
+            let message = messages.get(n);
+            message.is_some_and(|message| entry.id.as_deref() == message.id.as_deref())
+                && prints.get(n).is_some_and(|print| print.0 == entry.content)
+        };
+        let same =
+            (0..old.len()).take_while(|n| old.get(*n).is_some_and(|e| is_same(e, *n))).count();
+        if same < old.len() {
+            let ids: HashSet<&str> =
+                messages.iter().filter_map(|message| message.id.as_deref()).collect();
+            let rest = old.get(same..).unwrap_or_default();
+            let stays = |entry: &Entry| entry.id.as_deref().is_some_and(|id| ids.contains(id));
+            let can_edit = |(n, entry): (usize, &Entry)| {
+                let id = messages.get(n).and_then(|message| message.id.as_deref());
+                id.is_some()
+                    && id == entry.id.as_deref()
+                    && prints.get(n).is_some_and(|print| print.1 == entry.shape)
+            };
+            let places = (same..).zip(rest.iter().filter(|entry| stays(entry)));
+            let is_change =
+                rest.iter().all(|entry| entry.id.is_some()) && places.clone().all(can_edit);
+            if is_change {
+                let edits: Vec<usize> = places
+                    .filter(|(n, entry)| {
+                        prints.get(*n).is_none_or(|print| print.0 != entry.content)
+                    })
+                    .map(|(n, _)| n)
+                    .collect();
+                let gone: Vec<ItemNumber> =
+                    rest.iter().filter(|entry| !stays(entry)).map(|entry| entry.item).collect();
+                self.change(cursor, from, same, &edits, gone, &messages, &prints);
+            } else {
+                cursor.truncate(from + same);
+            }
+        }
+        let shown = cursor.entries.len().saturating_sub(from);
+        for message in messages.into_iter().skip(shown) {
+            self.append(cursor, message);
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one step of `change_to`, with what it found")]
+    fn change(
+        &mut self,
+        cursor: &mut Cursor,
+        from: usize,
+        same: usize,
+        edits: &[usize],
+        gone: Vec<ItemNumber>,
+        messages: &[RecordedMessage],
+        prints: &[(u64, u64)],
+    ) {
+        let branch = self.target(cursor);
+        self.set_last(branch, LastItem::Other);
+        let line = messages.last().map_or(0, |message| message.line);
+        let at = messages.iter().filter_map(|message| message.draft.created_at).max();
+        if !gone.is_empty() {
+            self.report.removed += gone.len();
+            let lost: HashSet<ItemNumber> = gone.iter().copied().collect();
+            cursor.entries.retain(|entry| !lost.contains(&entry.item));
+            let event = TreeEvent::Skip { branch, line, items: gone, at };
+            self.push(cursor, branch, event);
+        }
+        for n in edits {
+            let Some(message) = messages.get(*n) else { continue };
+            let Some(entry) = cursor.entries.get_mut(from + n) else { continue };
+            entry.content = prints.get(*n).map_or(entry.content, |print| print.0);
+            let (item, draft) = (entry.item, Box::new(message.draft.clone()));
+            let event = TreeEvent::Edit { branch, line: message.line, item, draft };
+            self.report.edited += 1;
+            self.push(cursor, branch, event);
+        }
+        let first = from + edits.first().copied().unwrap_or(same).min(same);
+        cursor.changed = Some(cursor.changed.map_or(first, |changed| changed.min(first)));
+    }
+
+    fn settle(&mut self, branch: BranchNumber, line: usize, content: &Content) {
+        for call in content.calls() {
+            self.calls.insert(call.id.clone(), Call { line, answered: Vec::new() });
+        }
+        let Content::ToolResult(answer) = content else { return };
+        let id = &answer.call_id;
+        let (kind, what) = match self.calls.get_mut(id) {
+            None => (AnomalyKind::NoCall, "names no call before it"),
+            Some(call) if call.answered.contains(&branch) => {
+                (AnomalyKind::SecondResult, "names a call that has its result")
+            }
+            Some(call) => {
+                call.answered.push(branch);
+                self.report.pairs += 1;
+                return;
+            }
+        };
+        self.odd(line, kind, format!("the result of {id:?} {what}"));
+    }
+
+    /// Ends the recording: what depends on all of it.
+    pub(crate) fn finish(&mut self) {
+        let open = self.calls.iter().filter(|(_, call)| call.answered.is_empty());
+        let open: BTreeMap<(usize, &str), ()> =
+            open.map(|(id, call)| ((call.line, id.as_str()), ())).collect();
+        for (line, id) in open.into_keys() {
+            let what = format!("call {id:?} has no result");
+            self.report.anomalies.add(line, AnomalyKind::Unanswered, what);
+        }
+    }
+}
+
+/// A line for the log that no model saw.
+#[derive(Debug)]
+pub(crate) struct RecordedNote {
+    pub(crate) message: String,
+    pub(crate) content: JsonText,
+    pub(crate) metadata: Option<JsonText>,
+    pub(crate) at: Option<i64>,
+}
+
+/// Whether a user typed a message; what a tool put there has metadata that says so.
+fn is_turn(draft: &Draft) -> bool {
+    let is_injected =
+        draft.metadata.as_ref().is_some_and(|facts| facts.as_str().contains("\"injected\":"));
+    matches!(draft.content, Content::User(_)) && !is_injected
+}
+
+/// What tells contents apart: all of it, and what an edit cannot change. For one run only.
+fn fingerprint(content: &Content) -> (u64, u64) {
+    let mut whole = DefaultHasher::new();
+    content.hash(&mut whole);
+    let mut shape = DefaultHasher::new();
+    content.kind().hash(&mut shape);
+    for call in content.calls() {
+        call.hash(&mut shape);
+    }
+    if let Content::ToolResult(answer) = content {
+        answer.call_id.hash(&mut shape);
+    }
+    (whole.finish(), shape.finish())
+}

@@ -1,0 +1,374 @@
+//! The tools whose files are read: where they keep them, and which are meant.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::SystemTime;
+
+use serde::Deserialize;
+
+use crate::detect;
+
+/// Bytes that are looked at to find out which folder a session ran in.
+const HEAD_BYTES: u64 = 64 << 10;
+/// Folders within folders that are searched.
+const MAX_DEPTH: usize = 12;
+
+/// A tool that records conversations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// Claude Code: JSONL files, one per session and subagent.
+    ClaudeCode,
+    /// Codex CLI: JSONL files, one per thread.
+    Codex,
+    /// Gemini CLI: JSONL files, and JSON documents before them.
+    GeminiCli,
+    /// OpenAI's Agents SDK: tables of sessions in SQLite.
+    OpenAiAgents,
+    /// LangGraph: checkpoints in SQLite.
+    LangGraph,
+    /// Vercel AI SDK: messages as applications store them, in JSON.
+    AiSdk,
+    /// ATIF, the trajectory format of Harbor: JSON.
+    Atif,
+    /// SWE-agent: a JSON document per run.
+    SweAgent,
+    /// OpenHands: events in JSON.
+    OpenHands,
+    /// Inspect: a zip per run.
+    Inspect,
+}
+
+impl Source {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[
+        Self::ClaudeCode,
+        Self::Codex,
+        Self::GeminiCli,
+        Self::OpenAiAgents,
+        Self::LangGraph,
+        Self::AiSdk,
+        Self::Atif,
+        Self::SweAgent,
+        Self::OpenHands,
+        Self::Inspect,
+    ];
+
+    /// Returns the word for it, which branches begin with.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude-code",
+            Self::Codex => "codex",
+            Self::GeminiCli => "gemini-cli",
+            Self::OpenAiAgents => "openai-agents",
+            Self::LangGraph => "langgraph",
+            Self::AiSdk => "ai-sdk",
+            Self::Atif => "atif",
+            Self::SweAgent => "swe-agent",
+            Self::OpenHands => "openhands",
+            Self::Inspect => "inspect",
+        }
+    }
+
+    /// Returns the name that people know it by.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "Claude Code",
+            Self::Codex => "Codex CLI",
+            Self::GeminiCli => "Gemini CLI",
+            Self::OpenAiAgents => "the OpenAI Agents SDK",
+            Self::LangGraph => "LangGraph",
+            Self::AiSdk => "the Vercel AI SDK",
+            Self::Atif => "ATIF",
+            Self::SweAgent => "SWE-agent",
+            Self::OpenHands => "OpenHands",
+            Self::Inspect => "Inspect",
+        }
+    }
+
+    /// Returns the folders that the tool keeps its files in, by its own rules; none for a format
+    /// that has no place of its own. They need not be there.
+    pub fn folders(self) -> Vec<PathBuf> {
+        match self {
+            Self::ClaudeCode => {
+                let base = folder("CLAUDE_CONFIG_DIR", ".claude");
+                base.map(|base| base.join("projects")).into_iter().collect()
+            }
+            Self::Codex => {
+                let base = folder("CODEX_HOME", ".codex");
+                let of = |base: PathBuf| ["sessions", "archived_sessions"].map(|f| base.join(f));
+                base.map(of).into_iter().flatten().collect()
+            }
+            Self::GeminiCli => {
+                let set = std::env::var_os("GEMINI_CLI_HOME").filter(|folder| !folder.is_empty());
+                let base = set.map(PathBuf::from).or_else(std::env::home_dir);
+                base.map(|base| base.join(".gemini").join("tmp")).into_iter().collect()
+            }
+            Self::OpenAiAgents
+            | Self::LangGraph
+            | Self::AiSdk
+            | Self::Atif
+            | Self::SweAgent
+            | Self::OpenHands
+            | Self::Inspect => Vec::new(),
+        }
+    }
+
+    /// Returns where people find its folder, in words; `None` for a format without a place.
+    pub const fn place(self) -> Option<&'static str> {
+        match self {
+            Self::ClaudeCode => Some("~/.claude/projects, or below CLAUDE_CONFIG_DIR"),
+            Self::Codex => Some("~/.codex/sessions, or below CODEX_HOME"),
+            Self::GeminiCli => Some("~/.gemini/tmp, or .gemini/tmp below GEMINI_CLI_HOME"),
+            Self::OpenAiAgents
+            | Self::LangGraph
+            | Self::AiSdk
+            | Self::Atif
+            | Self::SweAgent
+            | Self::OpenHands
+            | Self::Inspect => None,
+        }
+    }
+
+    /// Whether a file in a folder may be one of the tool's.
+    fn takes(self, path: &Path) -> bool {
+        let Some(name) = path.file_name().and_then(OsStr::to_str) else { return false };
+        match self {
+            Self::ClaudeCode => name.ends_with(".jsonl"),
+            Self::Codex => {
+                (name.ends_with(".jsonl") || name.ends_with(".jsonl.zst"))
+                    && name != "history.jsonl"
+            }
+            Self::GeminiCli => {
+                let is_chat =
+                    path.ancestors().any(|folder| folder.file_name() == Some("chats".as_ref()));
+                is_chat && (name.ends_with(".jsonl") || name.ends_with(".json"))
+            }
+            Self::OpenAiAgents | Self::LangGraph => {
+                [".db", ".sqlite", ".sqlite3"].iter().any(|end| name.ends_with(end))
+            }
+            Self::AiSdk | Self::Atif => name.ends_with(".json"),
+            Self::SweAgent => name.ends_with(".traj"),
+            Self::OpenHands => {
+                (name.ends_with(".json") || name.ends_with(".jsonl")) && name != "base_state.json"
+            }
+            Self::Inspect => name.ends_with(".eval"),
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A word that names no source.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown source {0:?}")]
+pub struct UnknownSource(pub String);
+
+impl FromStr for Source {
+    type Err = UnknownSource;
+
+    fn from_str(word: &str) -> Result<Self, UnknownSource> {
+        let found = Self::ALL.iter().find(|source| source.as_str() == word);
+        found.copied().ok_or_else(|| UnknownSource(word.to_owned()))
+    }
+}
+
+fn folder(variable: &str, name: &str) -> Option<PathBuf> {
+    let set = std::env::var_os(variable).filter(|folder| !folder.is_empty());
+    set.map(PathBuf::from).or_else(|| Some(std::env::home_dir()?.join(name)))
+}
+
+/// A file that may have conversations.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionFile {
+    source: Source,
+    path: PathBuf,
+}
+
+impl SessionFile {
+    /// Names a file of a tool.
+    pub fn new(source: Source, path: impl Into<PathBuf>) -> Self {
+        Self { source, path: path.into() }
+    }
+
+    /// Returns the tool that wrote it.
+    pub fn source(&self) -> Source {
+        self.source
+    }
+
+    /// Returns its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it is named as the files of subagents of Claude Code are.
+    pub fn is_agent(&self) -> bool {
+        self.source == Source::ClaudeCode
+            && self
+                .path
+                .file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with("agent-"))
+    }
+
+    /// The name of a conversation that has none of its own.
+    pub(crate) fn stem(&self) -> String {
+        self.path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
+    }
+}
+
+/// Which sessions are meant.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct SessionFilter {
+    /// Only those that were written to at this time or later.
+    pub since: Option<SystemTime>,
+    /// Only those of this working directory: its path, or the name of its last folder.
+    pub project: Option<String>,
+}
+
+impl SessionFilter {
+    /// Means all sessions.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn takes(&self, path: &Path) -> io::Result<bool> {
+        if let Some(since) = self.since
+            && fs::metadata(path)?.modified()? < since
+        {
+            return Ok(false);
+        }
+        let Some(project) = &self.project else { return Ok(true) };
+        let cwd = working_directory(path)?;
+        Ok(cwd.is_some_and(|cwd| is_project(&cwd, project)))
+    }
+}
+
+/// Whether a working directory is the one that is meant, or within it.
+fn is_project(cwd: &str, project: &str) -> bool {
+    let (cwd, project) = (Path::new(cwd), Path::new(project));
+    if project.components().count() > 1 || project.is_absolute() {
+        let whole = std::path::absolute(project).unwrap_or_else(|_| project.to_owned());
+        return cwd.starts_with(whole);
+    }
+    cwd.file_name() == Some(project.as_os_str())
+}
+
+/// Lists the files of a tool that paths name: files as they are, folders with all files in them that
+/// are named as the tool's. Empty files are none. Links to folders are not followed.
+///
+/// # Errors
+/// When a path is not there or a folder cannot be listed, with the path.
+pub fn session_files(
+    source: Source,
+    paths: &[PathBuf],
+    filter: &SessionFilter,
+) -> Result<Vec<SessionFile>, (PathBuf, io::Error)> {
+    let mut files = Vec::new();
+    for path in paths {
+        let error = |error| (path.clone(), error);
+        if fs::metadata(path).map_err(error)?.is_dir() {
+            if source == Source::OpenHands && detect::is_event_folder(path) {
+                files.push(path.clone());
+                continue;
+            }
+            list(source, path, MAX_DEPTH, &mut files)?;
+        } else {
+            files.push(path.clone());
+        }
+    }
+    files.sort();
+    files.dedup();
+    let all: HashSet<PathBuf> = files.iter().cloned().collect();
+    files.retain(|path| match path.extension().and_then(OsStr::to_str) {
+        // Of a file and its compressed form, the plain one is the newer.
+        Some("zst") => !all.contains(&path.with_extension("")),
+        // A document that was taken over into lines.
+        Some("json") if source == Source::GeminiCli => !all.contains(&path.with_extension("jsonl")),
+        _ => true,
+    });
+    // The events of a conversation, one a file, are one recording.
+    if source == Source::OpenHands {
+        for path in &mut files {
+            if detect::is_event_file(path)
+                && let Some(folder) = path.parent()
+            {
+                *path = folder.to_owned();
+            }
+        }
+        files.dedup();
+    }
+    let mut meant = Vec::with_capacity(files.len());
+    for path in files {
+        match filter.takes(&path) {
+            Ok(true) => meant.push(SessionFile { source, path }),
+            Ok(false) => {}
+            Err(error) => return Err((path, error)),
+        }
+    }
+    Ok(meant)
+}
+
+fn list(
+    source: Source,
+    folder: &Path,
+    depth: usize,
+    files: &mut Vec<PathBuf>,
+) -> Result<(), (PathBuf, io::Error)> {
+    let error = |error| (folder.to_owned(), error);
+    for entry in fs::read_dir(folder).map_err(error)? {
+        let entry = entry.map_err(error)?;
+        let (path, kind) = (entry.path(), entry.file_type().map_err(error)?);
+        if kind.is_dir() && depth > 0 {
+            list(source, &path, depth - 1, files)?;
+        } else if source.takes(&path) && !kind.is_dir() {
+            let is_empty = entry.metadata().is_ok_and(|file| file.len() == 0);
+            if !is_empty {
+                files.push(path);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The first bytes of a file, as text.
+pub(crate) fn head(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(HEAD_BYTES).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn working_directory(path: &Path) -> io::Result<Option<String>> {
+    #[derive(Deserialize)]
+    struct Head {
+        cwd: Option<String>,
+        payload: Option<Payload>,
+    }
+    #[derive(Deserialize)]
+    struct Payload {
+        cwd: Option<String>,
+    }
+    let of = |line: &str| {
+        let head: Head = serde_json::from_str(line).ok()?;
+        head.cwd.or_else(|| head.payload?.cwd)
+    };
+    if path.is_dir() {
+        return Ok(None);
+    }
+    if let Some(folder) = head(path)?.lines().find_map(of) {
+        return Ok(Some(folder));
+    }
+    // Gemini CLI writes the folder next to the chats.
+    let marks = path.ancestors().skip(1).take(4).map(|folder| folder.join(".project_root"));
+    let mut marks = marks.filter_map(|mark| fs::read_to_string(mark).ok());
+    Ok(marks.next().map(|text| text.trim().to_owned()))
+}

@@ -1,0 +1,93 @@
+//! Opening a database of another program, for reading alone.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags};
+
+/// What SQLite keeps next to a file until it is written into it: the write-ahead log and the
+/// rollback journal.
+const SIDES: [&str; 2] = ["-wal", "-journal"];
+
+/// Why a database could not be opened.
+#[derive(Debug)]
+pub(crate) enum OpenError {
+    File(std::io::Error),
+    Sqlite(rusqlite::Error),
+}
+
+/// Opens a file for reading alone. A file left in WAL mode needs side files, which may not be made
+/// in a folder that cannot be written to; without a log or a journal next to it, it is whole as it
+/// is. With one, SQLite has to bring both together, or to report that it cannot.
+pub(crate) fn open(path: &Path) -> Result<Connection, OpenError> {
+    std::fs::File::open(path).map_err(OpenError::File)?;
+    let absolute = std::path::absolute(path).map_err(OpenError::File)?;
+    if is_whole(&absolute) {
+        return open_immutable(&absolute).map_err(OpenError::Sqlite);
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(absolute, flags).map_err(OpenError::Sqlite)
+}
+/// Whether all of a database is in its file: no log and no journal has anything in it.
+fn is_whole(path: &Path) -> bool {
+    SIDES.iter().all(|side| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(side);
+        match std::fs::metadata(name) {
+            Ok(file) => file.len() == 0,
+            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        }
+    })
+}
+
+/// Opens a file that no process writes, without making side files.
+fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {
+    let mut uri = String::from("file:");
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'%' | b'?' | b'#' => uri.push_str(&format!("%{byte:02x}")),
+            byte if byte.is_ascii() => uri.push(char::from(*byte)),
+            byte => uri.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    uri.push_str("?mode=ro&immutable=1");
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)
+}
+
+/// Lists the tables of a database, each with its columns.
+#[cfg(feature = "databases")]
+pub(crate) fn tables(database: &Connection) -> rusqlite::Result<Vec<(String, Vec<String>)>> {
+    let mut statement =
+        database.prepare("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")?;
+    let names: Vec<String> =
+        statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    let mut tables = Vec::with_capacity(names.len());
+    for name in names {
+        let mut columns = database.prepare("SELECT name FROM pragma_table_info(?1)")?;
+        let columns: Vec<String> =
+            columns.query_map([&name], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+        tables.push((name, columns));
+    }
+    Ok(tables)
+}
+
+/// A name as SQL quotes it.
+#[cfg(feature = "databases")]
+pub(crate) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// What an application hears of a database that cannot be read.
+#[cfg(feature = "databases")]
+pub(crate) fn failure(error: impl std::fmt::Display) -> std::io::Error {
+    std::io::Error::new(std::io::ErrorKind::InvalidData, format!("the database: {error}"))
+}
+
+/// Opens a database for a reader of conversations.
+#[cfg(feature = "databases")]
+pub(crate) fn open_database(path: &Path) -> std::io::Result<Connection> {
+    open(path).map_err(|error| match error {
+        OpenError::File(error) => error,
+        OpenError::Sqlite(error) => failure(error),
+    })
+}

@@ -1,0 +1,128 @@
+//! Trajectories of SWE-agent: one document with the `history` of the model.
+
+use serde::Deserialize;
+use tract_core::{Draft, Part};
+
+use crate::document::{Conversation, Document};
+use crate::report::AnomalyKind;
+use crate::values::{self, Metadata, Raw, lenient, recorded};
+
+#[derive(Debug, Deserialize)]
+struct Trajectory<'a> {
+    #[serde(borrow)]
+    history: Vec<Raw<'a>>,
+    environment: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct HistoryItem<'a> {
+    role: Option<String>,
+    #[serde(borrow)]
+    content: Raw<'a>,
+    agent: Option<String>,
+    message_type: Option<String>,
+    tool_calls: Option<Vec<FunctionCall>>,
+    tool_call_ids: Option<Vec<String>>,
+    #[serde(borrow)]
+    thinking_blocks: Raw<'a>,
+}
+
+/// A call in OpenAI's form.
+#[derive(Debug, Deserialize)]
+pub(crate) struct FunctionCall {
+    pub(crate) id: Option<String>,
+    pub(crate) function: Function,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Function {
+    pub(crate) name: Option<String>,
+    pub(crate) arguments: Option<String>,
+}
+
+/// Thinking in Anthropic's form.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ThinkingBlock {
+    pub(crate) thinking: Option<String>,
+    pub(crate) signature: Option<String>,
+    pub(crate) data: Option<String>,
+}
+
+impl ThinkingBlock {
+    pub(crate) fn part(self) -> Part {
+        let text = self.thinking.unwrap_or_default();
+        Part::Reasoning { text, signature: self.signature, encrypted: self.data }
+    }
+}
+
+/// The text of a content: a string, or parts with texts.
+pub(crate) fn content_text(raw: Raw<'_>) -> String {
+    #[derive(Deserialize)]
+    struct TextPart {
+        text: Option<String>,
+    }
+    if let Some(text) = values::text(raw) {
+        return text;
+    }
+    let parts: Vec<TextPart> = lenient(raw).unwrap_or_default();
+    let texts: Vec<String> = parts.into_iter().filter_map(|part| part.text).collect();
+    texts.join("\n")
+}
+
+pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
+    let trajectory: Trajectory<'_> = serde_json::from_slice(bytes)?;
+    let mut conversation = Conversation::default();
+    conversation.recording.report.lines = trajectory.history.len();
+    conversation.facts.cwd = None;
+    conversation.facts.version = trajectory.environment;
+    for (n, raw) in trajectory.history.into_iter().enumerate() {
+        let number = n + 1;
+        let Some(item) = lenient::<HistoryItem<'_>>(raw) else {
+            let what = "an entry of the history in no known shape";
+            conversation.recording.odd(number, AnomalyKind::UnreadableMessage, what);
+            continue;
+        };
+        for draft in drafts(&item) {
+            let mut draft = recorded(draft, None, None);
+            let mut metadata = Metadata::default();
+            metadata.set_some("message_type", item.message_type.as_deref());
+            metadata.set_some("agent", item.agent.as_deref());
+            draft.metadata = metadata.json();
+            conversation.say(None, number, draft);
+        }
+        if item.role.as_deref() == Some("assistant") {
+            conversation.recording.answer(None, None);
+        }
+        conversation.recording.end_answer(&conversation.cursor);
+    }
+    Ok(conversation.into())
+}
+
+fn drafts(item: &HistoryItem<'_>) -> Vec<Draft> {
+    let text = content_text(item.content);
+    match item.role.as_deref() {
+        Some("system") => vec![Draft::system(text)],
+        Some("assistant") => {
+            let mut draft = Draft::assistant("");
+            let blocks: Vec<ThinkingBlock> =
+                lenient(values::given(item.thinking_blocks)).unwrap_or_default();
+            draft = blocks.into_iter().map(ThinkingBlock::part).fold(draft, Draft::part);
+            if !text.is_empty() {
+                draft = draft.part(Part::text(text));
+            }
+            for call in item.tool_calls.iter().flatten() {
+                let id = call.id.clone().unwrap_or_default();
+                let name = call.function.name.clone().unwrap_or_default();
+                draft = draft.call(id, name, call.function.arguments.clone().unwrap_or_default());
+            }
+            vec![draft]
+        }
+        Some("tool") => {
+            let ids = item.tool_call_ids.iter().flatten();
+            let results: Vec<Draft> =
+                ids.map(|id| Draft::tool_result(id.as_str(), text.as_str())).collect();
+            if results.is_empty() { vec![Draft::user(text)] } else { results }
+        }
+        _ => vec![Draft::user(text)],
+    }
+}

@@ -1,0 +1,93 @@
+//! What the formats have in common: times, texts, usage.
+
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use tract_core::time::parse_rfc3339;
+use tract_core::{By, Draft, JsonText, Origin};
+
+use crate::report::TokenTotals;
+
+/// A value of JSON as it is written.
+pub(crate) type Raw<'a> = Option<&'a RawValue>;
+
+/// Reads a time. One without a zone counts as UTC.
+pub(crate) fn time(text: Option<&str>) -> Option<i64> {
+    let text = text?;
+    parse_rfc3339(text).or_else(|_| parse_rfc3339(&format!("{}Z", text.replacen(' ', "T", 1)))).ok()
+}
+
+/// Reads a text that may be something else: then there is none.
+pub(crate) fn text(raw: Raw<'_>) -> Option<String> {
+    serde_json::from_str(raw?.get()).ok()
+}
+
+/// Reads a value that may be of another shape: then there is none.
+pub(crate) fn lenient<'a, T: Deserialize<'a>>(raw: Raw<'a>) -> Option<T> {
+    serde_json::from_str(raw?.get()).ok()
+}
+
+/// A value as the text that a model reads: a string is its text, all else its JSON.
+pub(crate) fn shown(raw: &RawValue) -> String {
+    serde_json::from_str(raw.get()).unwrap_or_else(|_| canonical(raw))
+}
+
+/// A value of JSON in canonical form, or as it is written where it has none.
+pub(crate) fn canonical(raw: &RawValue) -> String {
+    JsonText::new(raw.get()).map_or_else(|_| raw.get().to_owned(), |text| text.as_str().to_owned())
+}
+
+/// Whether a value is there and not null.
+pub(crate) fn given(raw: Raw<'_>) -> Raw<'_> {
+    raw.filter(|raw| raw.get() != "null")
+}
+
+/// Where a draft comes from: the recording, under the message's own id.
+pub(crate) fn origin(id: Option<&str>) -> Origin {
+    Origin { id: id.map(str::to_owned), ..By::Import.into() }
+}
+
+/// Completes a draft of a recording.
+pub(crate) fn recorded(mut draft: Draft, id: Option<&str>, at: Option<i64>) -> Draft {
+    draft.origin = origin(id);
+    draft.created_at = at;
+    draft
+}
+
+/// The generation config that names a model.
+pub(crate) fn model_config(model: Option<&str>) -> Option<JsonText> {
+    JsonText::of(&json!({ "model": model? })).ok()
+}
+
+/// Members of metadata. Tokens of a request include those that a cache had, as everywhere here.
+#[derive(Debug, Default)]
+pub(crate) struct Metadata(serde_json::Map<String, serde_json::Value>);
+
+impl Metadata {
+    pub(crate) fn set(&mut self, name: &str, value: impl Into<serde_json::Value>) {
+        self.0.insert(name.to_owned(), value.into());
+    }
+
+    pub(crate) fn set_some(&mut self, name: &str, value: Option<impl Into<serde_json::Value>>) {
+        if let Some(value) = value {
+            self.set(name, value);
+        }
+    }
+
+    pub(crate) fn usage(&mut self, usage: &TokenTotals) {
+        let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
+        self.set(
+            "usage",
+            json!({
+                "input_tokens": input,
+                "output_tokens": usage.output,
+                "cached_tokens": usage.cache_read,
+                "cache_write_tokens": usage.cache_write,
+            }),
+        );
+    }
+
+    pub(crate) fn json(&self) -> Option<JsonText> {
+        if self.0.is_empty() { None } else { JsonText::of(&self.0).ok() }
+    }
+}
