@@ -290,8 +290,12 @@ fn words(line: &str) -> Vec<(&str, Word)> {
         };
         let (word, after) = rest.split_at(length);
         let hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
-        let is_id =
-            word.len() >= 8 && word.chars().all(hex) && word.contains(|c: char| c.is_ascii_digit());
+        // Names of what waits and of decisions have a letter in front.
+        let digits_of = ["m-", "p-", "d-"].iter().find_map(|letter| word.strip_prefix(letter));
+        let digits_of = digits_of.unwrap_or(word);
+        let is_id = digits_of.len() >= 8
+            && digits_of.chars().all(hex)
+            && digits_of.contains(|c: char| c.is_ascii_digit());
         let digits = |word: &str| word.replace(|c: char| c.is_ascii_digit(), "0");
         let is_time = word.len() >= 16 && word.starts_with("20") && word.contains('T')
             || matches!(digits(word).as_str(), "0000-00-00" | "00:00");

@@ -14,7 +14,7 @@ use tract_hooks::{HookError, SummaryError};
 use crate::bundle::BundleError;
 use crate::erase::Erasure;
 use crate::pending::{DeferredOperation, Rejected};
-use crate::plan::Refusal;
+use crate::plan::{MergeConflict, Refusal, ResolutionKind};
 use crate::undo::UndoConflict;
 
 /// The result type of this crate.
@@ -172,6 +172,22 @@ pub enum Error {
         /// When: microseconds since 1970, UTC.
         at_us: i64,
     },
+    /// What waits, or waited, is not a merge.
+    #[error("{id} is not a merge")]
+    NotMerge {
+        /// Its name.
+        id: String,
+    },
+    /// Another one decided a conflict of a kept merge, differently, while this decision was made.
+    #[error("{id}: {conflict} was resolved meanwhile: {resolution}")]
+    DecidedMeanwhile {
+        /// The name of the merge.
+        id: String,
+        /// The conflict.
+        conflict: Box<MergeConflict>,
+        /// How it was resolved.
+        resolution: ResolutionKind,
+    },
     /// What waits has no text that could be replaced.
     #[error("it has no text to replace")]
     NoText,
@@ -307,6 +323,8 @@ impl Error {
             Self::Deferred(_) => "deferred",
             Self::UnknownPending { .. } => "unknown_pending",
             Self::AlreadyDecided { .. } => "already_decided",
+            Self::NotMerge { .. } => "not_a_merge",
+            Self::DecidedMeanwhile { .. } => "conflict",
             Self::NoText => "no_text",
             Self::NoToolResult { .. } => "no_tool_result",
             Self::Summary(error) => error.code(),
@@ -408,6 +426,10 @@ impl Error {
             Self::UnknownPending { waiting, .. } => if waiting.is_empty() { vec!["there are no pending approvals".to_owned()] } else { vec![format!("pending: {}", waiting.join(", "))] },
             Self::AlreadyDecided { id, .. } => {
                 vec![format!("`tract pending show {id}` shows who decided, and why")]
+            }
+            Self::NotMerge { id } => vec![format!("`tract pending show {id}` shows what it is")],
+            Self::DecidedMeanwhile { id, .. } => {
+                vec![format!("`tract merge show {id}` shows the decisions")]
             }
             Self::NoToolResult { .. } => {
                 vec!["`tract turns` lists calls and results".to_owned()]

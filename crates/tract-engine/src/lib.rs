@@ -87,7 +87,7 @@ pub use crate::import::{
 };
 pub use crate::log::{LogLine, LogPage, LogPages, describe, log, log_all, one_line};
 pub use crate::lost::{LostEntry, LostItem, LostKind, lost};
-pub use crate::merge::{MergeOptions, Merged};
+pub use crate::merge::{KeptConflict, KeptMerge, MergeOptions, MergeProgress, Merged};
 pub use crate::operation::Operation;
 pub use crate::pending::{
     BatchAttachment, DeferredCall, DeferredOperation, Pending, PendingRequest, RecordedDecision,

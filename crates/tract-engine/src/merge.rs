@@ -1,5 +1,7 @@
 //! The verb `merge`: common ancestors, fast-forward, and the merge commit.
 
+mod kept;
+
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
@@ -8,6 +10,8 @@ use tract_core::store::Walk;
 use tract_core::{Applied, Commit, CommitId, ObjectId, RefName, RefTarget};
 use tract_hooks::BeforeMerge;
 
+pub(crate) use self::kept::decisions_ref;
+pub use self::kept::{KeptConflict, KeptMerge, MergeProgress};
 use crate::error::{Error, Result};
 use crate::pending::{Document, MergeRuling, PendingRequest, Ruling, WriteTarget};
 use crate::plan::{
@@ -236,6 +240,7 @@ impl Txn<'_> {
                 source,
                 no_fast_forward: options.no_fast_forward,
                 details: options.details.clone(),
+                conflicts: None,
             };
             match WriteTarget::new(self.repo(), branch, head).merge(decision, asked)? {
                 MergeRuling::Not(Ruling::Rejected(rejected, document)) => {

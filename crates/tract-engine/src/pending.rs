@@ -19,6 +19,7 @@ use self::doc::PendingRequestDoc;
 pub(crate) use self::rule::{Configured, MergeRuling, Ruling, WriteTarget};
 pub use self::turn::{BatchAttachment, DeferredCall, TurnAnswer, TurnRecord, TurnRecorded};
 use crate::error::{Error, Result};
+use crate::merge::KeptConflict;
 use crate::plan::{Details, Selection};
 use crate::repo::Repo;
 use crate::txn::Txn;
@@ -27,6 +28,8 @@ use crate::txn::Txn;
 const PENDING: &str = "pending/";
 /// Where decisions are kept that brought about no commit of their own.
 const DECISIONS: &str = "decisions/";
+/// How the names of kept merges begin. Decisions about them are undone like other writes.
+const KEPT_MERGE: &str = "m";
 
 /// What waits to be decided, or was decided.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,6 +65,9 @@ pub enum PendingRequest {
         no_fast_forward: bool,
         /// The rest.
         details: Details,
+        /// The conflicts of a kept merge, with what was decided so far; `None` where a handler
+        /// deferred the merge.
+        conflicts: Option<Vec<KeptConflict>>,
     },
     /// A call that a tool has not run for yet.
     Call {
@@ -107,6 +113,20 @@ impl PendingRequest {
         }
     }
 
+    /// Returns the conflicts of a kept merge.
+    pub fn conflicts(&self) -> Option<&[KeptConflict]> {
+        match self {
+            Self::Merge { conflicts, .. } => conflicts.as_deref(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn set_conflicts(&mut self, new: Vec<KeptConflict>) {
+        if let Self::Merge { conflicts, .. } = self {
+            *conflicts = Some(new);
+        }
+    }
+
     /// Says in one line what was asked for.
     pub fn describe(&self) -> String {
         let text = |content: &Content| {
@@ -128,7 +148,12 @@ impl PendingRequest {
                 format!("edit of {}: {}", target.short(), text(content))
             }
             Self::Compress { content, .. } => format!("summary: {}", text(content)),
-            Self::Merge { source, .. } => format!("merge of {}", source.short()),
+            Self::Merge { source, conflicts: None, .. } => format!("merge of {}", source.short()),
+            Self::Merge { source, conflicts: Some(conflicts), .. } => {
+                let decided = conflicts.iter().filter(|one| one.resolution.is_some()).count();
+                let all = tract_core::text::count(conflicts.len(), "conflict");
+                format!("merge of {}: {decided} of {all} decided", source.short())
+            }
             Self::Call { call, bound: None, .. } => format!("{}({})", call.name, call.arguments),
             Self::Call { call, bound: Some(bound), .. } => {
                 let mut text = format!("{}({})", bound.tool_name, bound.arguments);
@@ -256,7 +281,7 @@ impl Document {
         Ok(Self { name: RefName::new(format!("{folder}{id}"))?, blob: Blob::seal(text) })
     }
 
-    fn decided(decided: &RecordedDecision) -> Result<Self> {
+    pub(crate) fn decided(decided: &RecordedDecision) -> Result<Self> {
         let doc = DecisionDoc {
             v: 1,
             id: decided.id.clone(),
@@ -268,7 +293,7 @@ impl Document {
         Self::of(DECISIONS, &decided.id, &doc)
     }
 
-    fn pending(pending: &Pending) -> Result<Self> {
+    pub(crate) fn pending(pending: &Pending) -> Result<Self> {
         let doc = PendingDoc {
             v: 1,
             id: pending.id.clone(),
@@ -290,6 +315,27 @@ impl Document {
         Ok(())
     }
 
+    /// Adds it to a write in the place of the document that its name has now.
+    pub(crate) fn replace(&self, txn: &mut Txn<'_>, now: RefTarget) -> Result<()> {
+        txn.blob(self.blob.clone())?;
+        txn.move_from(&self.name, Some(now), Some(self.target()));
+        Ok(())
+    }
+
+    /// Returns what a ref to it points at.
+    pub(crate) fn target(&self) -> RefTarget {
+        RefTarget::Blob(self.blob.id())
+    }
+
+    pub(crate) fn is_named(&self, name: &RefName) -> bool {
+        self.name == *name
+    }
+
+    /// Returns the ref of what waits under a name.
+    pub(crate) fn pending_name(id: &str) -> Result<RefName> {
+        Ok(RefName::new(format!("{PENDING}{id}"))?)
+    }
+
     /// Stores it by itself.
     pub(crate) async fn store(&self, repo: &Repo, what: &str) -> Result<()> {
         let mut txn = Txn::new(repo)?;
@@ -298,6 +344,27 @@ impl Document {
             tract_core::Applied::Done | tract_core::Applied::Already => Ok(()),
             tract_core::Applied::Conflict(conflict) => Err(conflict.into()),
         }
+    }
+}
+
+impl Pending {
+    /// Names a merge whose conflicts wait to be decided.
+    pub(crate) fn kept_merge(
+        repo: &Repo,
+        branch: &RefName,
+        head: Option<CommitId>,
+        asked: PendingRequest,
+    ) -> Result<Self> {
+        Ok(Self {
+            id: fresh_id(KEPT_MERGE)?,
+            event: "merge".to_owned(),
+            branch: branch.clone(),
+            head,
+            handler: repo.who().to_owned(),
+            reason: "conflicts".to_owned(),
+            created_at_us: repo.now_us(),
+            asked,
+        })
     }
 }
 

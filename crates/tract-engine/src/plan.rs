@@ -23,8 +23,8 @@ pub use tract_compile::Line;
 pub(crate) use self::append::{is_plain, plain};
 pub(crate) use self::edit::{current_version, unchanged_since, version_of};
 pub use self::merge::{
-    MergeSides, PlannedMerge, Resolution, ResolutionKind, ResolveFn, ResolvedConflict, Resolver,
-    merge,
+    MergeSides, PlannedMerge, Resolution, ResolutionKind, ResolvableConflict, ResolveFn,
+    ResolvedConflict, Resolver, merge,
 };
 pub use self::records::{MissingRecords, Plan, Records, Stop};
 pub use self::refusal::{ConflictKind, MergeConflict, OpenCall, Refusal};

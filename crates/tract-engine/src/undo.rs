@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use tract_core::time::format_rfc3339;
 use tract_core::{Applied, LogEntry, OperationId, RefName, RefTarget};
 
-use self::history::{History, RefMoves, Segment};
+use self::history::{History, RefMoves, Segment, refs_of};
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::repo::Repo;
@@ -150,7 +150,10 @@ impl Repo {
             return Ok(None);
         }
         let undo = History(self).newest(&head, None).await?;
-        let last = History(self).newest(name, None).await?.map(|entry| entry.seq);
+        let mut last = None;
+        for name in refs_of(name) {
+            last = last.max(History(self).newest(&name, None).await?.map(|entry| entry.seq));
+        }
         Ok(undo.filter(|undo| {
             undo.note.what == UNDO && undo.note.undoes.is_some() && last < Some(undo.seq)
         }))
@@ -307,6 +310,8 @@ impl UndoDirection {
     fn of(name: &RefName) -> Self {
         match name.as_str().split_once('/') {
             _ if name.is_effect() => Self::Never,
+            // Of a merge, decisions are undone like the merge itself.
+            Some(("pending" | "decisions", id)) if id.starts_with("m-") => Self::Always,
             // What was erased is gone.
             Some(("decisions" | "erasures", _)) => Self::Never,
             Some(("pending", _)) => Self::WhileItWaits,

@@ -111,7 +111,7 @@ pub use tract_hooks as hooks;
 pub mod engine {
     pub use tract_engine::plan::{
         ConflictKind, Details, MergeConflict, NewContent, OpenCall, Request, Resolution,
-        ResolutionKind, Selection,
+        ResolutionKind, ResolvableConflict, Selection,
     };
     pub use tract_engine::*;
 }

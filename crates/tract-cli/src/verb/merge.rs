@@ -1,5 +1,7 @@
 //! `tract merge`
 
+mod conflicts;
+mod kept;
 mod resolve;
 
 use std::path::PathBuf;
@@ -7,40 +9,51 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use tract::engine::{
-    ConflictSide, DescribedConflict, Error as EngineError, MergeOptions, Merged, Refusal,
-    Resolution,
+    Error as EngineError, MergeOptions, MergeProgress, Merged, Refusal, Resolution,
 };
 use tract::{CommitId, Tract};
 
+use self::conflicts::{ConflictDocument, list};
+use self::kept::MergeVerb;
 use self::resolve::Resolutions;
 use super::CommitArgs;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
-use crate::out::Output;
 use crate::render::{self, short};
-use crate::style::{DIM, REF, Styled};
+use crate::style::{REF, Styled};
 
 /// Merge another branch into this one.
 ///
 /// If both sides changed the same message, nothing is written and each conflict is listed with both
 /// texts and message numbers. Merge again with --ours, --theirs or --both, or with a file that
-/// resolves the conflicts one by one. The merge commit records the resolutions.
+/// resolves the conflicts one by one. With --keep the conflicts are stored instead, to be decided
+/// later and by several people; the merge is written with the last decision. The merge commit
+/// records the resolutions.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "\
 Examples:
   tract merge terse
   tract merge terse --dry-run                list the conflicts, write nothing
   tract merge terse --theirs                 their side wins every conflict
   tract merge terse --dry-run --json > conflicts.json
   tract merge terse --resolve conflicts.json
+  tract merge terse --keep                   store the conflicts, decide them later
+  tract merge show m-7c1e
+  tract merge resolve m-7c1e 3ed57d13 theirs
 
 In FILE, add to each conflict \"resolution\": \"ours\", \"theirs\" or \"both\", or a new \"text\".
---both keeps our version in its place and adds theirs after our last message.")]
+--both keeps our version in its place and adds theirs after our last message."
+)]
 pub(crate) struct Merge {
+    #[command(subcommand)]
+    verb: Option<MergeVerb>,
     /// The other branch, or any revision.
-    #[arg(value_name = "REV")]
-    source: String,
+    #[arg(value_name = "REV", required = true)]
+    source: Option<String>,
     /// Create a merge commit even if the branch could be fast-forwarded.
     #[arg(long)]
     no_fast_forward: bool,
@@ -56,6 +69,9 @@ pub(crate) struct Merge {
     /// Resolve conflicts with this JSON file; `-` reads standard input.
     #[arg(long, value_name = "FILE")]
     resolve: Option<PathBuf>,
+    /// Store conflicts that are not resolved as a pending decision.
+    #[arg(long, conflicts_with = "dry_run")]
+    keep: bool,
     /// Show what the merge would do, and write nothing.
     #[arg(long)]
     dry_run: bool,
@@ -67,9 +83,17 @@ pub(crate) struct Merge {
 }
 
 impl Merge {
+    /// The revision to merge; the parser requires it.
+    fn source(&self) -> &str {
+        self.source.as_deref().unwrap_or_default()
+    }
+
     /// Whether the command writes to the store.
     pub(crate) fn writes(&self) -> bool {
-        !self.dry_run
+        match &self.verb {
+            Some(verb) => verb.writes(),
+            None => !self.dry_run,
+        }
     }
 }
 
@@ -81,19 +105,10 @@ struct Document {
     conflicts: Option<Vec<ConflictDocument>>,
 }
 
-#[derive(Serialize)]
-struct ConflictDocument {
-    kind: &'static str,
-    slot: Option<CommitId>,
-    ours: Option<CommitId>,
-    theirs: Option<CommitId>,
-    our_number: Option<usize>,
-    their_number: Option<usize>,
-    our_text: Option<String>,
-    their_text: Option<String>,
-}
-
-pub(crate) async fn run(context: &mut Context<'_>, merge: Merge) -> Outcome<()> {
+pub(crate) async fn run(context: &mut Context<'_>, mut merge: Merge) -> Outcome<()> {
+    if let Some(verb) = merge.verb.take() {
+        return kept::run(context, verb).await;
+    }
     let tract = context.open().await?;
     let mut options = MergeOptions::new().details(merge.said.details()?);
     if merge.no_fast_forward {
@@ -111,7 +126,7 @@ pub(crate) async fn run(context: &mut Context<'_>, merge: Merge) -> Outcome<()> 
     let resolutions = Resolutions::read(merge.resolve.as_deref(), side)?;
     let asked = resolutions.clone();
     options = options.resolve(move |conflict| asked.answer(conflict));
-    let source = tract.resolve(merge.source.as_str()).await?;
+    let source = tract.resolve(merge.source()).await?;
     let mut merged = tract.repo().preview_merge(tract.branch(), source, &options).await;
     if merged.is_ok() {
         resolutions.check_all_used()?;
@@ -119,10 +134,34 @@ pub(crate) async fn run(context: &mut Context<'_>, merge: Merge) -> Outcome<()> 
             merged = tract.repo().merge(tract.branch(), source, &options).await;
         }
     }
+    if merge.keep
+        && let Err(EngineError::Refused(Refusal::Conflicts(_))) = &merged
+    {
+        resolutions.check_all_used()?;
+        merged = match tract.repo().merge_or_keep(tract.branch(), source, &options).await? {
+            MergeProgress::Kept(kept) => return keep(context, &tract, &kept).await,
+            MergeProgress::Merged(merged) => Ok(merged),
+            _ => return Ok(()),
+        };
+    }
     match merged {
         Ok(merged) => report(context, &tract, &merge, &merged).await,
         Err(error) => refused(context, &tract, &merge, error.into()).await,
     }
+}
+
+/// Lists the conflicts of a merge that was kept.
+async fn keep(
+    context: &mut Context<'_>,
+    tract: &Tract,
+    kept: &tract::engine::KeptMerge,
+) -> Outcome<()> {
+    if !context.out.is_json() {
+        for described in &conflicts::describe(tract, kept).await? {
+            list(context.out, described);
+        }
+    }
+    kept::print(context, tract, kept).await
 }
 
 async fn report(
@@ -143,7 +182,7 @@ async fn report(
         return context.out.json(&Document { merged, commit, conflicts });
     }
     let branch = Styled(REF, escape::line(tract.branch_name()).into_owned());
-    let source = escape::line(&merge.source);
+    let source = escape::line(merge.source());
     match merged {
         Merged::Commit(_) if merge.dry_run => {
             context.out.line(format_args!("would merge {source} into {branch} with a commit"))
@@ -171,13 +210,13 @@ async fn refused(
         },
         _ => return Err(error.into()),
     };
-    let (ours, theirs) = (tract.head().await?, tract.resolve(merge.source.as_str()).await?);
+    let (ours, theirs) = (tract.head().await?, tract.resolve(merge.source()).await?);
     let described = tract.repo().describe_conflicts(ours, theirs, &conflicts).await?;
     if context.out.is_json() {
         if !merge.dry_run {
             return Err(error.into());
         }
-        let conflicts = described.into_iter().map(document).collect();
+        let conflicts = described.into_iter().map(ConflictDocument::from).collect();
         let conflicts = Some(conflicts);
         context.out.json(&Document { merged: "conflicts", commit: None, conflicts })?;
         return Err(Failure::reported_no());
@@ -186,43 +225,4 @@ async fn refused(
         list(context.out, described);
     }
     Err(error.into())
-}
-
-fn document(described: DescribedConflict) -> ConflictDocument {
-    let DescribedConflict { conflict, ours, theirs, .. } = described;
-    ConflictDocument {
-        kind: conflict.kind.as_str(),
-        slot: conflict.slot,
-        ours: conflict.ours,
-        theirs: conflict.theirs,
-        our_number: ours.number,
-        their_number: theirs.number,
-        our_text: ours.text,
-        their_text: theirs.text,
-    }
-}
-
-/// How many lines of a text are listed.
-const LINES: usize = 12;
-
-fn list(out: &mut Output, described: &DescribedConflict) {
-    let conflict = &described.conflict;
-    let of = conflict.slot.map(|slot| format!(" of {}", slot.short())).unwrap_or_default();
-    out.say(format_args!("conflict: {}{of}", conflict.kind.as_str()));
-    for (side, has) in [("ours", &described.ours), ("theirs", &described.theirs)] {
-        let ConflictSide { number, text, .. } = has;
-        let number = number.map(|number| format!(" #{number}")).unwrap_or_default();
-        out.say(Styled(DIM, format!("  {side}{number}")));
-        let Some(text) = text else {
-            out.say(Styled(DIM, "    absent"));
-            continue;
-        };
-        let text = escape::block(text);
-        for line in text.lines().take(LINES) {
-            out.say(format_args!("    {line}"));
-        }
-        if text.lines().nth(LINES).is_some() {
-            out.say(Styled(DIM, "    …"));
-        }
-    }
 }

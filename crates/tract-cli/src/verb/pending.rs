@@ -260,6 +260,10 @@ async fn show(context: &mut Context<'_>, tract: &Tract, id: &str) -> Outcome<()>
     }
     context.out.line(escape::line(&waits.to_string()))?;
     show_bound(context, &waits.asked)?;
+    if waits.asked.conflicts().is_some() {
+        let next = format!("next: tract merge show {}", escape::line(&waits.id));
+        context.out.say(Styled(DIM, next));
+    }
     if let Some(text) = text_of(&waits.asked) {
         context.out.line("")?;
         context.out.line(escape::block(text.trim_end_matches('\n')))?;
@@ -267,7 +271,7 @@ async fn show(context: &mut Context<'_>, tract: &Tract, id: &str) -> Outcome<()>
     Ok(())
 }
 
-fn print_decision(context: &mut Context<'_>, decided: &RecordedDecision) -> Outcome<()> {
+pub(crate) fn print_decision(context: &mut Context<'_>, decided: &RecordedDecision) -> Outcome<()> {
     let branch = decided.branch.branch_name().unwrap_or(decided.branch.as_str());
     if context.out.is_json() {
         return context.out.json(&DecisionLine {

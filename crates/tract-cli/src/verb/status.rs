@@ -55,6 +55,8 @@ struct PendingLine {
     branch: String,
     what: String,
     reason: String,
+    #[serde(skip)]
+    is_merge: bool,
 }
 
 #[derive(Serialize)]
@@ -82,6 +84,7 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
         .into_iter()
         .map(|waits| PendingLine {
             branch: waits.branch.branch_name().unwrap_or(waits.branch.as_str()).to_owned(),
+            is_merge: waits.asked.conflicts().is_some(),
             what: waits.asked.describe(),
             id: waits.id,
             reason: waits.reason,
@@ -179,10 +182,12 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
         ))?;
     }
     if let Some(first) = pending.first() {
-        let next = format!(
-            "next: tract pending show {0}, tract pending approve {0}",
-            escape::line(&first.id)
-        );
+        let id = escape::line(&first.id);
+        let next = if first.is_merge {
+            format!("next: tract merge show {id}, tract merge resolve {id}")
+        } else {
+            format!("next: tract pending show {id}, tract pending approve {id}")
+        };
         context.out.say(Styled(DIM, next));
     }
     if matches!(commit.op, Op::Merge { .. }) {

@@ -72,7 +72,10 @@ pub(crate) async fn run(context: &mut Context<'_>, undo: Undo) -> Outcome<()> {
     } else {
         ("back", "reverted", "again: tract undo --redo")
     };
-    for step in done.moves.iter().take(SHOWN) {
+    // Of a kept merge, the pending decision says it; the other ref only orders decisions.
+    let moves: Vec<_> =
+        done.moves.iter().filter(|step| !step.name.as_str().starts_with("merge/")).collect();
+    for step in moves.iter().take(SHOWN) {
         context.out.line(format_args!(
             "{}: {way} from {} to {} ({what}: {})",
             Styled(REF, plain(&step.name)),
@@ -81,7 +84,7 @@ pub(crate) async fn run(context: &mut Context<'_>, undo: Undo) -> Outcome<()> {
             escape::line(&done.what)
         ))?;
     }
-    if let Some(more) = done.moves.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+    if let Some(more) = moves.len().checked_sub(SHOWN).filter(|more| *more > 0) {
         context.out.line(format_args!("and {}", render::count(more, "other ref")))?;
     }
     context.out.say(Styled(DIM, again));

@@ -265,11 +265,19 @@ struct Unwritable {
 #[cfg(unix)]
 impl Unwritable {
     fn new(url: &str) -> Self {
+        Self::after(url, &[])
+    }
+
+    /// A store that these commands wrote to as well.
+    fn after(url: &str, commands: &[&[&str]]) -> Self {
         use std::os::unix::fs::PermissionsExt;
         let place = Workspace::empty();
         place.ok(&["--store", url, "init"]);
         for text in ["one", "two", "three"] {
             place.ok(&["--store", url, "commit", "user", text]);
+        }
+        for command in commands {
+            place.ok(&[&["--store", url], *command].concat());
         }
         let folder = place.path("kept");
         let mode = |path: &std::path::Path, mode| {
@@ -304,6 +312,45 @@ impl Drop for Unwritable {
         use std::os::unix::fs::PermissionsExt;
         let writable = std::fs::Permissions::from_mode(0o755);
         let _ = std::fs::set_permissions(&self.folder, writable);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn verbs_that_change_history_say_that_a_store_may_only_be_read() {
+    for url in ["sqlite:kept/agent.db", "redb:kept/agent.redb"] {
+        let store = Unwritable::after(
+            url,
+            &[
+                &["branch", "side"],
+                &["edit", "HEAD#1", "ours"],
+                &["checkout", "side"],
+                &["edit", "HEAD#1", "theirs"],
+                &["commit", "user", "more"],
+                &["checkout", "main"],
+                &["merge", "side", "--keep"],
+            ],
+        );
+        let shown = store.run(&["--store", url, "merge", "show", "m"]);
+        assert!(shown.status.success(), "{url}: {shown:?}");
+        for verb in [
+            &["merge", "side", "--keep"][..],
+            &["merge", "side", "--ours"],
+            &["merge", "resolve", "m", "--ours"],
+            &["merge", "resolve", "m", "#1", "both"],
+            &["merge", "abort", "m"],
+            &["cherry-pick", "side"],
+            &["drop", "HEAD#3"],
+            &["insert", "--after", "HEAD#1", "user", "x"],
+            &["reset"],
+        ] {
+            let ran = store.run(&[&["--store", url], verb].concat());
+            let said = String::from_utf8_lossy(&ran.stderr);
+            assert_eq!(ran.status.code(), Some(3), "{url} {verb:?}: {said}");
+            assert!(said.contains("error[read_only]"), "{url} {verb:?}: {said}");
+        }
+        let shown_again = store.run(&["--store", url, "merge", "show", "m"]);
+        assert_eq!(shown_again.stdout, shown.stdout, "{url}");
     }
 }
 

@@ -124,3 +124,188 @@ fn unrelated_histories_are_merged_only_when_asked_for() {
     place.ok(&["merge", "other", "--allow-unrelated"]);
     shows(&place, &["our question", "answer", "elsewhere"]);
 }
+
+/// Two conflicts: a text and a priority.
+const TWO: &str = r#"
+{"op":"user","text":"question","mark":"q"}
+{"op":"assistant","text":"answer","mark":"a"}
+{"op":"branch","name":"side"}
+{"op":"edit","target":":q","text":"our question"}
+{"op":"annotate","target":":a","priority":"pinned"}
+{"op":"checkout","name":"side"}
+{"op":"edit","target":":q","text":"their question"}
+{"op":"annotate","target":":a","priority":"skip"}
+{"op":"user","text":"and more"}
+{"op":"checkout","name":"main"}
+"#;
+
+/// Keeps the merge of `side`, and returns its name.
+fn kept(place: &Workspace) -> String {
+    let document = &place.json(&["merge", "side", "--keep", "--json"])[0];
+    assert_eq!((&document["merged"], &document["commit"]), (&"kept".into(), &Value::Null));
+    document["id"].as_str().expect("a name").to_owned()
+}
+
+#[test]
+fn a_kept_merge_is_decided_step_by_step_and_undone_step_by_step() {
+    let place = Workspace::of(TWO);
+    let head = place.id("main");
+    let ran = place.run(&["merge", "side", "--keep"]).expect(0);
+    assert!(ran.stdout.contains("0 of 2 conflicts decided"), "{ran:?}");
+    assert!(ran.stdout.contains("open: ours, theirs, both, text"), "{ran:?}");
+    assert!(ran.stderr.contains("their question"), "{ran:?}");
+    place.ok(&["undo"]);
+    assert_eq!(place.json(&["pending", "--json"]), [] as [Value; 0]);
+
+    let id = kept(&place);
+    assert_eq!(place.id("main"), head);
+    assert_eq!(place.json(&["pending", "--json"])[0]["id"], id.as_str());
+    let status = place.run(&["status"]).expect(0);
+    assert!(status.stdout.contains("0 of 2 conflicts decided"), "{status:?}");
+    assert!(status.stderr.contains(&format!("tract merge show {id}")), "{status:?}");
+    let shown = &place.json(&["merge", "show", "m", "--json"])[0];
+    let conflicts = shown["conflicts"].as_array().expect("conflicts");
+    assert_eq!((conflicts.len(), &conflicts[0]["their_text"]), (2, &"their question".into()));
+    assert_eq!(conflicts[1]["legal"], serde_json::json!(["ours", "theirs"]));
+
+    let slot = conflicts[0]["slot"].as_str().expect("an id")[..10].to_owned();
+    let text = ["merge", "resolve", &id, &slot, "--text", "agreed"];
+    assert!(place.ok(&text).contains("1 of 2 conflicts decided"));
+    let mark = conflicts[1]["slot"].as_str().expect("an id").to_owned();
+    place.refused(&["merge", "resolve", &id, &mark, "both"], 1, "illegal_resolution", "both");
+    place.refused(&["merge", "resolve", &id], 1, "merge_conflicts", "1 conflict");
+    place.refused(&["pending", "approve", &id], 1, "merge_conflicts", "1 conflict");
+    assert_eq!(place.id("main"), head);
+    let done = &place.json(&["merge", "resolve", &id, "#2", "theirs", "--json"])[0];
+    assert_eq!(done["merged"], "commit");
+    shows(&place, &["agreed", "and more"]);
+    let record = &place.json(&["show", "HEAD~1", "--json"])[0]["record"];
+    assert_eq!(record["metadata"]["resolutions"].as_array().map(Vec::len), Some(2), "{record}");
+    place.refused(&["merge", "resolve", &id, "--ours"], 1, "already_decided", "resolve");
+    place.ok(&["pending", "show", &id]);
+    place.ok(&["verify"]);
+
+    place.ok(&["undo"]);
+    assert_eq!(place.id("main"), head);
+    let shown = &place.json(&["merge", "show", &id, "--json"])[0];
+    assert_eq!(shown["conflicts"][0]["text"], "agreed");
+    place.ok(&["undo"]);
+    let shown = &place.json(&["merge", "show", &id, "--json"])[0];
+    assert_eq!(shown["conflicts"][0]["resolution"], Value::Null);
+    place.ok(&["undo", "--redo"]);
+    place.ok(&["undo", "--redo"]);
+    shows(&place, &["agreed", "and more"]);
+    place.ok(&["verify"]);
+}
+
+#[test]
+fn a_file_or_a_flag_decides_what_is_open_and_new_conflicts_are_listed() {
+    let place = Workspace::of(TWO);
+    let id = kept(&place);
+    place.ok(&["merge", "resolve", &id, "#1", "theirs"]);
+    place.ok(&["edit", "HEAD#1", "our second question"]);
+    let shown = &place.json(&["merge", "show", &id, "--json"])[0];
+    assert_eq!(shown["conflicts"][0]["new"], true, "{shown}");
+    assert_eq!(shown["outdated"].as_array().map(Vec::len), Some(1), "{shown}");
+    let mut list = shown.clone();
+    list["conflicts"][1]["resolution"] = "ours".into();
+    place.write("list.json", list.to_string());
+    place.ok(&["merge", "resolve", &id, "--resolve", "list.json"]);
+    place.ok(&["merge", "resolve", &id, "--both"]);
+    shows(&place, &["our second question", "answer", "their question", "and more"]);
+
+    let place = Workspace::of(TWO);
+    let id = kept(&place);
+    let line = &place.json(&["merge", "abort", &id, "--reason", "not now", "--json"])[0];
+    assert_eq!((&line["record"]["action"], &line["commit"]), (&"abort".into(), &Value::Null));
+    place.refused(&["merge", "show", &id], 1, "already_decided", "abort");
+    shows(&place, &["our question", "answer"]);
+}
+
+#[test]
+fn of_two_processes_that_decide_one_merge_exactly_one_wins() {
+    for _ in 0..8 {
+        let place = Workspace::of(TWO);
+        let id = kept(&place);
+        let start = |side: &str| {
+            let mut command = place.command(&["merge", "resolve", &id, side]);
+            command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+            command.spawn().expect("the binary starts")
+        };
+        let deciders = ["--ours", "--theirs"].map(start);
+        let ends = deciders.map(|child| child.wait_with_output().expect("the binary ends"));
+        let won = ends.iter().filter(|end| end.status.success()).count();
+        assert_eq!(won, 1, "{ends:?}");
+        let lost = ends.iter().find(|end| !end.status.success()).expect("one lost");
+        let said = String::from_utf8_lossy(&lost.stderr);
+        assert!(
+            said.contains("error[already_decided]") || said.contains("error[conflict]"),
+            "{said}"
+        );
+        let first = if ends[0].status.success() { "our question" } else { "their question" };
+        assert!(shown(&place)[0].contains(first));
+        place.ok(&["verify"]);
+    }
+}
+
+/// What every verb that changes history refuses, with its code; nothing is written.
+#[test]
+fn bad_input_of_verbs_that_change_history_is_refused_and_the_store_is_unchanged() {
+    let place = Workspace::of(TWO);
+    let id = kept(&place);
+    place.ok(&["merge", "abort", &id]);
+    place.ok(&["commit", "user", "later"]);
+    let head = place.id("main");
+    place.write("other.json", r#"[{"kind":"summary","resolution":"ours"}]"#);
+    let open = kept(&place);
+    let before = place.ok(&["export"]);
+    let log = place.json(&["status", "--json"]);
+    let table: &[(&[&str], i32, &str)] = &[
+        (&["merge", "nowhere"], 1, "unknown_revision"),
+        (&["merge", "side", "--ours", "--both"], 2, ""),
+        (&["merge", "side", "--keep", "--dry-run"], 2, ""),
+        (&["merge", "side"], 1, "merge_conflicts"),
+        (&["merge", "side", "--both"], 1, "illegal_resolution"),
+        (&["merge"], 2, ""),
+        (&["merge", "show", "m-none"], 1, "unknown_pending"),
+        (&["merge", "show", &id], 1, "already_decided"),
+        (&["merge", "resolve", &id, "--ours"], 1, "already_decided"),
+        (&["merge", "abort", &id], 1, "already_decided"),
+        (&["merge", "resolve", "m-none", "--ours"], 1, "unknown_pending"),
+        (&["merge", "resolve", &open, "ffffffff", "ours"], 2, "usage"),
+        (&["merge", "resolve", &open, "#9", "ours"], 2, "usage"),
+        (&["merge", "resolve", &open, "#1"], 2, "usage"),
+        (&["merge", "resolve", &open, "#1", "mine"], 2, ""),
+        (&["merge", "resolve", &open, "#1", "ours", "--kind", "color"], 2, "usage"),
+        (&["merge", "resolve", &open, "#1", "ours", "--theirs"], 2, ""),
+        (&["merge", "resolve", &open, "#2", "both"], 1, "illegal_resolution"),
+        (&["merge", "resolve", &open, "--resolve", "other.json"], 2, "usage"),
+        (&["merge", "resolve", &open, "--resolve", "absent.json"], 2, "file"),
+        (&["pending", "edit", &open, "text"], 1, "no_text"),
+        (&["cherry-pick", "nowhere"], 1, "unknown_revision"),
+        (&["cherry-pick", "side", "--onto", "absent"], 1, "unknown_revision"),
+        (&["cherry-pick", "HEAD#1"], 1, "nothing_to_pick"),
+        (&["rebase", "--onto", "nowhere"], 1, "unknown_revision"),
+        (&["rebase", "absent", "--onto", "main"], 1, "unknown_revision"),
+        (&["rebase", "--onto", "side"], 1, "replay_conflicts"),
+        (&["rebase", "--onto", "side", "--plan", "absent"], 2, "file"),
+        (&["drop", "nowhere"], 1, "unknown_revision"),
+        (&["drop", "side"], 1, "not_in_range"),
+        (&["insert", "--after", "nowhere", "user", "x"], 1, "unknown_revision"),
+        (&["insert", "--after", "side", "user", "x"], 1, "not_in_range"),
+        (&["insert", "--after", "HEAD", "song", "x"], 2, ""),
+        (&["reset", "--to", "nowhere"], 1, "unknown_revision"),
+        (&["reset", "--to", "HEAD~99"], 1, "bad_revision"),
+    ];
+    for (arguments, exit, code) in table {
+        // What is no command line has no code.
+        match *code {
+            "" => drop(place.run(arguments).expect(*exit)),
+            code => place.refused(arguments, *exit, code, ""),
+        }
+    }
+    assert_eq!(place.id("main"), head);
+    assert_eq!(place.ok(&["export"]), before);
+    assert_eq!(place.json(&["status", "--json"]), log);
+    place.ok(&["verify"]);
+}

@@ -130,3 +130,44 @@ fn bad_requests_are_refused_and_nothing_moves() {
     assert_eq!(heads(), before_conflict);
     assert_ne!(heads(), before);
 }
+
+#[test]
+fn processes_that_rebase_and_append_at_once_lose_nothing() {
+    for round in 0..4 {
+        let place = Workspace::of(STREAM);
+        let start = |arguments: &[&str]| {
+            let mut command = place.command(arguments);
+            command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
+            command.spawn().expect("the binary starts")
+        };
+        // A branch grows while it is put on top of another one, again and again.
+        let mut said = Vec::new();
+        for n in 0..4 {
+            let texts = ["main", "side", "more"].map(|word| format!("{word} {round} {n}"));
+            place.ok(&["checkout", "main"]);
+            place.ok(&["commit", "user", &texts[0]]);
+            place.ok(&["checkout", "side"]);
+            let children = [
+                start(&["commit", "user", &texts[1]]),
+                start(&["rebase", "side", "--onto", "main"]),
+                start(&["commit", "user", &texts[2]]),
+            ];
+            for child in children {
+                let end = child.wait_with_output().expect("the binary ends");
+                assert!(end.status.success(), "{end:?}");
+            }
+            said.push(texts);
+        }
+        place.ok(&["rebase", "side", "--onto", "main"]);
+        let (side, main) = (texts(&place, "side"), texts(&place, "main"));
+        for text in said.iter().flatten() {
+            let count = side.iter().filter(|one| *one == text).count();
+            assert_eq!(count, 1, "{text}: {side:?}");
+        }
+        for [on_main, ..] in &said {
+            assert!(main.contains(on_main), "{on_main}: {main:?}");
+        }
+        assert!(side.iter().any(|text| text == "found"), "the turn is there: {side:?}");
+        place.ok(&["verify"]);
+    }
+}

@@ -1,5 +1,7 @@
 //! Decisions on pending approvals: each is made once, also when several try at the same time.
 
+use std::sync::Arc;
+
 use tract_core::{
     Applied, Blob, By, Commit, CommitId, Content, Draft, Op, Origin, RefName, RefTarget,
     ToolAnswer, ToolCall,
@@ -12,8 +14,8 @@ use super::{
     RecordedDecision, damaged, fresh_id,
 };
 use crate::error::{Error, Result};
-use crate::merge::{MergeOptions, Merged};
-use crate::plan::{Line, Records, Request, Selection, plan, version_of};
+use crate::merge::{MergeOptions, MergeProgress, Merged};
+use crate::plan::{Line, Records, Refusal, Request, ResolveFn, Selection, plan, version_of};
 use crate::repo::Repo;
 use crate::summarize::summary_of;
 use crate::txn::Txn;
@@ -157,6 +159,9 @@ impl Repo {
 
     async fn decide(&self, id: &str, verdict: DecisionKind) -> Result<RecordedDecision> {
         let (target, pending) = self.waiting(id).await?;
+        if pending.asked.conflicts().is_some() {
+            return Box::pin(self.decide_kept(&pending.id, verdict)).await;
+        }
         let name = RefName::new(format!("{PENDING}{}", pending.id))?;
         // The caller makes the decision, so the handlers are not asked again.
         let plain = self.with_hooks(Hooks::new());
@@ -203,6 +208,25 @@ impl Repo {
                     races.lose().await?;
                 }
             }
+        }
+    }
+
+    /// Completes a kept merge, or gives it up.
+    async fn decide_kept(&self, id: &str, verdict: DecisionKind) -> Result<RecordedDecision> {
+        match verdict {
+            DecisionKind::Approve => {
+                let nothing: Arc<ResolveFn> = Arc::new(|_| None);
+                match self.resolve_kept(id, &nothing).await? {
+                    (_, Some(recorded)) => Ok(recorded),
+                    (MergeProgress::Kept(kept), None) => {
+                        let open = kept.open().map(|open| open.conflict.clone()).collect();
+                        Err(Refusal::Conflicts(open).into())
+                    }
+                    (MergeProgress::Merged(_), None) => Err(damaged("a merge without a record")),
+                }
+            }
+            DecisionKind::Reject(reason) => self.abort_merge(id, reason).await,
+            DecisionKind::Edit(_) | DecisionKind::Summarize(_) => Err(Error::NoText),
         }
     }
 
@@ -254,7 +278,7 @@ impl Repo {
     }
 
     /// Finds what waits by its name or the beginning of it.
-    async fn waiting(&self, id: &str) -> Result<(RefTarget, Pending)> {
+    pub(crate) async fn waiting(&self, id: &str) -> Result<(RefTarget, Pending)> {
         let all = self.store().list_refs(self.name(), PENDING).await?;
         let name = |name: &RefName| {
             name.as_str().strip_prefix(PENDING).unwrap_or(name.as_str()).to_owned()
@@ -447,7 +471,7 @@ async fn carried_out(
         return txn.add_decided(branch, &request).await.map(Some);
     }
     match asked {
-        PendingRequest::Merge { source, no_fast_forward, details } => {
+        PendingRequest::Merge { source, no_fast_forward, details, conflicts: _ } => {
             // Unrelated histories were refused before the question was put.
             let mut options = MergeOptions::new().allow_unrelated().details(details.clone());
             options.no_fast_forward = *no_fast_forward;

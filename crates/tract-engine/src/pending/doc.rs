@@ -8,7 +8,10 @@ use tract_core::{
 
 use super::PendingRequest;
 use crate::error::{Error, Result};
-use crate::plan::{Details, NewContent, Request, Selection};
+use crate::merge::KeptConflict;
+use crate::plan::{
+    ConflictKind, Details, MergeConflict, NewContent, Request, Resolution, Selection,
+};
 
 /// What was asked for. Tagged from outside: JSON texts inside keep every digit that way.
 #[derive(Serialize, Deserialize)]
@@ -32,6 +35,8 @@ pub(super) enum PendingRequestDoc {
         source: CommitId,
         no_fast_forward: bool,
         details: DetailsDoc,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        conflicts: Option<Vec<ConflictDoc>>,
     },
     Call {
         call: ToolCall,
@@ -70,6 +75,18 @@ pub(super) struct DetailsDoc {
     origin: OriginDoc,
     keeps: Vec<BlobDoc>,
     created_at: Option<i64>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct ConflictDoc {
+    kind: String,
+    slot: Option<CommitId>,
+    ours: Option<CommitId>,
+    theirs: Option<CommitId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    resolution: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -117,6 +134,39 @@ impl ContentDoc {
 
     fn content(&self) -> Result<Content> {
         Ok(Content::from_blob(&Kind::parse(&self.kind), self.content.as_str())?)
+    }
+}
+
+impl ConflictDoc {
+    fn of(kept: &KeptConflict) -> Self {
+        let MergeConflict { kind, slot, ours, theirs } = kept.conflict;
+        let text = match &kept.resolution {
+            Some(Resolution::Text(text)) => Some(text.clone()),
+            _ => None,
+        };
+        Self {
+            kind: kind.as_str().to_owned(),
+            slot,
+            ours,
+            theirs,
+            resolution: kept.resolution.as_ref().map(|how| how.kind().as_str().to_owned()),
+            text,
+        }
+    }
+
+    fn conflict(self) -> Result<KeptConflict> {
+        let Self { kind, slot, ours, theirs, resolution, text } = self;
+        let kind = ConflictKind::parse(&kind)
+            .ok_or_else(|| damaged(format!("a conflict of unknown kind {kind:?}")))?;
+        let resolution = match (resolution.as_deref(), text) {
+            (None, _) => None,
+            (Some("ours"), _) => Some(Resolution::Ours),
+            (Some("theirs"), _) => Some(Resolution::Theirs),
+            (Some("both"), _) => Some(Resolution::Both),
+            (Some("text"), Some(text)) => Some(Resolution::Text(text)),
+            (Some(word), _) => return Err(damaged(format!("an unknown resolution {word:?}"))),
+        };
+        Ok(KeptConflict { conflict: MergeConflict { kind, slot, ours, theirs }, resolution })
     }
 }
 
@@ -206,10 +256,11 @@ impl DraftDoc {
 impl PendingRequestDoc {
     pub(super) fn of(asked: &PendingRequest) -> Result<Self> {
         Ok(match asked {
-            PendingRequest::Merge { source, no_fast_forward, details } => Self::Merge {
+            PendingRequest::Merge { source, no_fast_forward, details, conflicts } => Self::Merge {
                 source: *source,
                 no_fast_forward: *no_fast_forward,
                 details: DetailsDoc::of(details),
+                conflicts: conflicts.as_ref().map(|all| all.iter().map(ConflictDoc::of).collect()),
             },
             PendingRequest::Call { call, commit, index, bound } => Self::Call {
                 call: call.clone(),
@@ -262,9 +313,14 @@ impl PendingRequestDoc {
                     details: details.details()?,
                 }
             }
-            Self::Merge { source, no_fast_forward, details } => {
-                PendingRequest::Merge { source, no_fast_forward, details: details.details()? }
-            }
+            Self::Merge { source, no_fast_forward, details, conflicts } => PendingRequest::Merge {
+                source,
+                no_fast_forward,
+                details: details.details()?,
+                conflicts: conflicts
+                    .map(|all| all.into_iter().map(ConflictDoc::conflict).collect())
+                    .transpose()?,
+            },
             Self::Call { call, commit, index, bound } => {
                 PendingRequest::Call { call, commit, index, bound }
             }

@@ -8,7 +8,9 @@ use tract_compile::{Row, View};
 use tract_core::{Change, CommitId, CommitRef, JsonText, Op, Priority, ToolSchema, ToolsetId};
 
 use self::resolve::Resolving;
-pub use self::resolve::{Resolution, ResolutionKind, ResolveFn, ResolvedConflict, Resolver};
+pub use self::resolve::{
+    Resolution, ResolutionKind, ResolvableConflict, ResolveFn, ResolvedConflict, Resolver,
+};
 use super::records::MergeFacts;
 use super::revert::brings;
 use super::work::{LastKeys, SummaryCover, WorkingView, covered, ensure_covered};
@@ -54,6 +56,7 @@ pub fn merge(
     let bases = if bases.is_empty() { &empty[..] } else { bases };
     let base_views: Vec<&View> = bases.iter().map(Line::view).collect();
     let mut resolving = Resolving::new(sides, records);
+    resolver.restart();
     let (changes, tools) = loop {
         let three = ThreeWayMerge {
             ours: &resolving.ours,

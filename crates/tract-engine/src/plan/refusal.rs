@@ -49,6 +49,15 @@ impl ConflictKind {
     }
 }
 
+impl ConflictKind {
+    /// Reads the stable word for it.
+    pub fn parse(word: &str) -> Option<Self> {
+        use ConflictKind::{Answer, Mark, Presence, Summary, Tools, Version};
+        let all = [Version, Mark, Presence, Answer, Summary, Tools];
+        all.into_iter().find(|kind| kind.as_str() == word)
+    }
+}
+
 /// One conflict of a merge.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MergeConflict {
@@ -268,7 +277,7 @@ impl Refusal {
                     notes.push(format!("and {} more", conflicts.len() - notes.len()));
                 }
                 notes.push(
-                    "merge again with a resolution for each, such as --ours, --theirs or --both"
+                    "merge again with a resolution for each, such as --ours, --theirs or --both, or with --keep to decide later"
                         .to_owned(),
                 );
                 notes

@@ -7,6 +7,7 @@ use tract_core::{BatchId, LogEntry, OperationId, RefName, RefTarget};
 
 use super::{REDO, UNDO};
 use crate::error::Result;
+use crate::merge::decisions_ref;
 use crate::repo::Repo;
 
 /// Moves of one ref by one operation that follow each other.
@@ -140,39 +141,72 @@ impl<'a> OperationMoves<'a> {
     }
 }
 
-/// The moves of one ref, newest first, without those that were reverted.
-pub(super) struct RefMoves<'a> {
-    repo: &'a Repo,
-    name: &'a RefName,
+/// The refs whose moves are undone by the name of one: a branch goes with the ref that moves with
+/// decisions about its merges.
+pub(super) fn refs_of(name: &RefName) -> Vec<RefName> {
+    let of_merges = name.branch_name().and_then(|_| decisions_ref(name).ok());
+    std::iter::once(name.clone()).chain(of_merges).collect()
+}
+
+/// The moves of one ref, read page after page, newest first.
+struct LogOfRef {
+    name: RefName,
     read: VecDeque<LogEntry>,
     before: Option<u64>,
     page: usize,
+    ended: bool,
+}
+
+impl LogOfRef {
+    fn new(name: RefName) -> Self {
+        Self { name, read: VecDeque::new(), before: None, page: 4, ended: false }
+    }
+
+    /// Returns the number of the next entry.
+    async fn front(&mut self, repo: &Repo) -> Result<Option<u64>> {
+        if self.read.is_empty() && !self.ended {
+            let name = Some(self.name.clone());
+            let query =
+                LogQuery { name, before: self.before, limit: self.page, ..LogQuery::default() };
+            self.read = History(repo).read(&query).await?.into();
+            self.page = (self.page * 4).min(ENTRIES);
+            match self.read.back() {
+                Some(last) => self.before = Some(last.seq),
+                None => self.ended = true,
+            }
+        }
+        Ok(self.read.front().map(|entry| entry.seq))
+    }
+}
+
+/// The moves of one ref, newest first, without those that were reverted.
+pub(super) struct RefMoves<'a> {
+    repo: &'a Repo,
+    /// The ref, and that of decisions about merges of the branch.
+    logs: Vec<LogOfRef>,
     /// Operations that were reverted, or looked at.
     passed: HashSet<OperationId>,
 }
 
 impl<'a> RefMoves<'a> {
     pub(super) fn of(repo: &'a Repo, name: &'a RefName) -> Self {
-        let passed = HashSet::new();
-        Self { repo, name, read: VecDeque::new(), before: None, page: 4, passed }
+        let logs = refs_of(name).into_iter().map(LogOfRef::new).collect();
+        Self { repo, logs, passed: HashSet::new() }
     }
 
     /// Returns the next entry of an operation that was not passed yet.
     async fn next(&mut self) -> Result<Option<LogEntry>> {
         loop {
-            while let Some(entry) = self.read.pop_front() {
-                if self.passed.insert(entry.note.operation) {
-                    return Ok(Some(entry));
+            let mut newest: Option<(u64, usize)> = None;
+            for (place, log) in self.logs.iter_mut().enumerate() {
+                if let Some(seq) = log.front(self.repo).await? {
+                    newest = newest.max(Some((seq, place)));
                 }
             }
-            let name = Some(self.name.clone());
-            let query =
-                LogQuery { name, before: self.before, limit: self.page, ..LogQuery::default() };
-            self.read = History(self.repo).read(&query).await?.into();
-            self.page = (self.page * 4).min(ENTRIES);
-            match self.read.back() {
-                Some(last) => self.before = Some(last.seq),
-                None => return Ok(None),
+            let entry = newest.and_then(|(_, place)| self.logs.get_mut(place)?.read.pop_front());
+            let Some(entry) = entry else { return Ok(None) };
+            if self.passed.insert(entry.note.operation) {
+                return Ok(Some(entry));
             }
         }
     }

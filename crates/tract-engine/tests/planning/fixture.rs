@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tract_core::{
-    Commit, CommitId, Draft, ManualClock, Priority, RefName, RefTarget, ToolSchema, ViewId,
+    Commit, CommitId, Draft, ManualClock, Priority, RefName, RefTarget, Store, ToolSchema, ViewId,
     block_on,
 };
 use tract_engine::plan::{Line, Request, Selection};
@@ -25,9 +25,14 @@ impl Desk {
     }
 
     pub(crate) fn with(options: RepoOptions) -> Self {
+        Self::of(Arc::new(memory()), options)
+    }
+
+    /// A repository on this store.
+    pub(crate) fn of(store: Arc<dyn Store>, options: RepoOptions) -> Self {
         let clock = ManualClock::at_us(NOON);
         let options = options.clock(Arc::new(clock.clone())).who("test");
-        let repo = Repo::new(Arc::new(memory()), options);
+        let repo = Repo::new(store, options);
         block_on(repo.init()).unwrap();
         Self { repo, branch: RefName::branch("main").unwrap(), clock }
     }

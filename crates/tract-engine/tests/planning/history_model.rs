@@ -1,15 +1,18 @@
 //! Merges, picks and rebases of random histories of several branches, against a model that knows
 //! lists of texts and nothing of views, keys or changes.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use proptest::prelude::*;
-use tract_core::{CommitId, Priority, StoreExt as _, block_on};
-use tract_engine::plan::{ConflictKind, Resolution};
-use tract_engine::{Error, MergeOptions, Merged, Rebase, Refusal};
+use tract_core::{CommitId, Priority, RefName, RefTarget, Store, StoreExt as _, block_on};
+use tract_engine::plan::{ConflictKind, MergeConflict, Resolution};
+use tract_engine::{Error, MergeOptions, MergeProgress, Merged, Rebase, Refusal, RepoOptions};
 
 use crate::fixture::Desk;
 
 #[derive(Clone, Debug)]
-enum Deed {
+pub(crate) enum Deed {
     Say,
     Edit(usize),
     Mark(usize, bool),
@@ -32,6 +35,41 @@ fn deed() -> impl Strategy<Value = Deed> {
         4 => (any.clone(), any.clone()).prop_map(|(branch, n)| Deed::Pick(branch, n)),
         4 => (any, 0usize..3).prop_map(|(branch, side)| Deed::Merge(branch, side)),
     ]
+}
+
+/// Histories of several branches.
+pub(crate) fn histories() -> impl Strategy<Value = Vec<Deed>> {
+    prop::collection::vec(deed(), 1..40)
+}
+
+/// How often a law was held against something.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LawCounts {
+    pub(crate) refusals: usize,
+    pub(crate) empty_rebases: usize,
+    pub(crate) rebases_in_two: usize,
+    pub(crate) merges_both_ways: usize,
+    pub(crate) kept_merges: usize,
+}
+
+/// Carries out a history on a store, and holds it against the model and the laws after each deed.
+pub(crate) fn holds_on(store: Arc<dyn Store>, deeds: &[Deed]) -> LawCounts {
+    let mut run = Run::new(store);
+    for deed in deeds {
+        run.act(deed);
+        run.check();
+    }
+    run.counts
+}
+
+/// All refs, and how many objects and moves of refs a store has.
+type Stored = (BTreeMap<RefName, RefTarget>, [u64; 4]);
+
+fn stored(desk: &Desk) -> Stored {
+    let (store, name) = (desk.repo.store(), desk.repo.name());
+    let refs = block_on(store.list_refs(name, "")).unwrap().into_iter().collect();
+    let stats = block_on(store.stats(name)).unwrap();
+    (refs, [stats.commits, stats.blobs, stats.toolsets, stats.log_entries])
 }
 
 /// What an operation does to a list of messages.
@@ -96,12 +134,14 @@ struct Run {
     ops: Vec<Vec<ModelOp>>,
     at: usize,
     next: usize,
+    counts: LawCounts,
 }
 
 impl Run {
-    fn new() -> Self {
-        let desk = Desk::new();
-        let mut run = Self { desks: vec![desk], ops: vec![Vec::new()], at: 0, next: 1 };
+    fn new(store: Arc<dyn Store>) -> Self {
+        let desk = Desk::of(store, RepoOptions::new());
+        let counts = LawCounts::default();
+        let mut run = Self { desks: vec![desk], ops: vec![Vec::new()], at: 0, next: 1, counts };
         run.say();
         run
     }
@@ -222,10 +262,22 @@ impl Run {
         let desk = &self.desks[self.at];
         let (head, onto) = (desk.head(), self.desks[other].head().unwrap());
         let rebase = Rebase::Onto { onto, plan: None };
+        let two = (shared < other_ops.len().saturating_sub(1))
+            .then(|| self.rebased_in_two(&other_ops[shared..], own.len()))
+            .flatten();
+        let desk = &self.desks[self.at];
+        let before = stored(desk);
         match (block_on(desk.repo.rebase(&desk.branch, &rebase)), expected) {
             (Ok(rebased), Some(expected)) => {
                 if contains || own.is_empty() {
                     assert_eq!(rebased.made, [], "an empty rebase makes no commit");
+                    let objects = |stored: &Stored| [stored.1[0], stored.1[1], stored.1[2]];
+                    assert_eq!(objects(&stored(desk)), objects(&before), "nor any object");
+                    self.counts.empty_rebases += 1;
+                }
+                if let Some(two) = two.filter(|_| rebased.made.len() == own.len()) {
+                    assert_eq!(desk.view_id(), two, "a rebase of a rebase is one rebase");
+                    self.counts.rebases_in_two += 1;
                 }
                 // A rebase of the rebase changes nothing, and makes nothing.
                 let view = desk.view_id();
@@ -237,9 +289,27 @@ impl Run {
             }
             (Err(Error::Refused(Refusal::Replay(_))), None) => {
                 assert_eq!(self.desks[self.at].head(), head);
+                assert_eq!(stored(&self.desks[self.at]), before, "a refusal writes nothing");
+                self.counts.refusals += 1;
             }
             (found, expected) => panic!("{found:?}, the model says {expected:?}"),
         }
+    }
+
+    /// Rebases onto an earlier commit of the other branch, and that onto the branch; the view, where
+    /// every operation is repeated both times.
+    fn rebased_in_two(&self, theirs: &[ModelOp], own: usize) -> Option<tract_core::ViewId> {
+        let desk = &self.desks[self.at];
+        let trial = desk.on("in-two");
+        trial.force(desk.head()?);
+        for onto in [theirs.get(theirs.len() / 2)?.commit, theirs.last()?.commit] {
+            let rebase = Rebase::Onto { onto, plan: None };
+            let rebased = block_on(trial.repo.rebase(&trial.branch, &rebase)).ok()?;
+            if rebased.made.len() != own {
+                return None;
+            }
+        }
+        Some(trial.view_id())
     }
 
     fn pick(&mut self, other: usize, n: usize) {
@@ -247,7 +317,7 @@ impl Run {
         let ours = self.ops[self.at].clone();
         let expected = self.replay(&ours, std::slice::from_ref(&picked));
         let desk = &self.desks[self.at];
-        let head = desk.head();
+        let (head, before) = (desk.head(), stored(desk));
         let rebase = Rebase::Pick { commits: vec![picked.commit], from: None };
         match (block_on(desk.repo.rebase(&desk.branch, &rebase)), expected) {
             (Ok(_), Some(expected)) if expected != ours => {
@@ -261,6 +331,8 @@ impl Run {
             }
             (Err(Error::Refused(Refusal::Replay(_))), None) => {
                 assert_eq!(self.desks[self.at].head(), head);
+                assert_eq!(stored(&self.desks[self.at]), before, "a refusal writes nothing");
+                self.counts.refusals += 1;
             }
             (found, expected) => panic!("{found:?}, the model says {expected:?}"),
         }
@@ -302,25 +374,94 @@ impl Run {
         let source = self.desks[other].head().unwrap();
         let trial = desk.on("trial");
         trial.force(head);
-        let options = MergeOptions::new().resolve(move |conflict| {
+        let answer = move |conflict: &MergeConflict| {
             Some(match (side, conflict.kind) {
                 (1, _) => Resolution::Theirs,
                 // The first version of a message has no name of its own.
                 (2, ConflictKind::Version) if conflict.theirs != conflict.slot => Resolution::Both,
                 _ => Resolution::Ours,
             })
-        });
+        };
+        let options = MergeOptions::new().resolve(answer);
         let done = block_on(trial.repo.merge(&trial.branch, source, &options)).unwrap();
         assert_eq!(trial.shown(), texts(&merged));
+        let merged_view = trial.view_id();
         if let Merged::Commit(commit) = done {
             trial.revert(&[commit.id()]);
             assert_eq!(trial.view_id(), view, "a merge, reverted, gives ours");
+        }
+        self.counts.kept_merges +=
+            usize::from(kept_and_resolved(desk, source, answer, merged_view));
+        // Both versions of a skipped message are not skipped alike, so that is left out.
+        let skipped = ours.iter().chain(&theirs).any(|message| message.skip == Some(true));
+        if !skipped && merged_both_ways(desk, head, source) {
+            self.counts.merges_both_ways += 1;
         }
     }
 
     fn check(&self) {
         assert_eq!(self.desks[self.at].shown(), texts(&state(&self.ops[self.at])));
     }
+}
+
+/// Keeps a merge and decides it afterwards: the same as merging with these resolutions. Returns
+/// whether there was something to decide.
+fn kept_and_resolved(
+    desk: &Desk,
+    source: CommitId,
+    answer: impl Fn(&MergeConflict) -> Option<Resolution> + Send + Sync + 'static,
+    expected: tract_core::ViewId,
+) -> bool {
+    let kept = desk.on("kept");
+    let head = desk.head().unwrap();
+    kept.force(head);
+    let before = stored(&kept).0;
+    let done = block_on(kept.repo.merge_or_keep(&kept.branch, source, &MergeOptions::new()));
+    let waits = match done.unwrap() {
+        MergeProgress::Kept(waits) => *waits,
+        other => {
+            assert!(matches!(other, MergeProgress::Merged(_)));
+            assert_eq!(kept.view_id(), expected);
+            return false;
+        }
+    };
+    assert_eq!(kept.head(), Some(head), "a kept merge leaves the branch");
+    let done = block_on(kept.repo.resolve_merge(&waits.pending.id, answer)).unwrap();
+    assert!(matches!(done, MergeProgress::Merged(Merged::Commit(_))), "{done:?}");
+    assert_eq!(kept.view_id(), expected);
+    block_on(kept.repo.undo(&kept.branch)).unwrap();
+    assert_eq!(
+        block_on(kept.repo.kept_merge(&waits.pending.id)).unwrap().conflicts,
+        waits.conflicts
+    );
+    block_on(kept.repo.undo(&kept.branch)).unwrap();
+    assert_eq!(stored(&kept).0, before, "two operations, undone");
+    true
+}
+
+/// Merges each of two heads into the other, keeping both sides of every conflict: the same messages
+/// are shown. Returns whether that is defined here.
+fn merged_both_ways(desk: &Desk, one: CommitId, other: CommitId) -> bool {
+    let merged = |into: CommitId, source: CommitId| {
+        let trial = desk.on("both");
+        trial.force(into);
+        let options = MergeOptions::new().resolve(|_| Some(Resolution::Both));
+        match block_on(trial.repo.merge(&trial.branch, source, &options)) {
+            Ok(_) => Some((trial.shown(), trial.view_id())),
+            Err(Error::Refused(Refusal::IllegalResolution { .. })) => None,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    let (Some(mine), Some(yours)) = (merged(one, other), merged(other, one)) else { return false };
+    if mine.0 == yours.0 {
+        assert_eq!(mine.1, yours.1, "the same messages in one order are one view");
+    }
+    let sorted = |mut texts: Vec<String>| {
+        texts.sort();
+        texts
+    };
+    assert_eq!(sorted(mine.0), sorted(yours.0), "both ways show the same messages");
+    true
 }
 
 /// 64 histories, or as many as `PROPTEST_CASES` says.
@@ -339,12 +480,8 @@ proptest! {
 
     #[test]
     fn merges_picks_and_rebases_are_what_the_model_says(
-        deeds in prop::collection::vec(deed(), 1..40),
+        deeds in histories(),
     ) {
-        let mut run = Run::new();
-        for deed in &deeds {
-            run.act(deed);
-            run.check();
-        }
+        holds_on(Arc::new(tract_kv::memory()), &deeds);
     }
 }

@@ -25,6 +25,9 @@ mod revert;
 // Merges.
 mod merge;
 
+// Merges that wait until their conflicts are decided.
+mod kept_merge;
+
 // Conflicts of merges, resolved.
 mod resolve;
 

@@ -91,6 +91,18 @@ pub struct ResolvedConflict {
     pub resolution: ResolutionKind,
 }
 
+/// A conflict as a resolver was asked about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ResolvableConflict {
+    /// The conflict.
+    pub conflict: MergeConflict,
+    /// How it was resolved; `None` where it is open.
+    pub resolution: Option<Resolution>,
+    /// Which resolutions fit it.
+    pub legal: Vec<ResolutionKind>,
+}
+
 /// A function from a conflict to its resolution.
 pub type ResolveFn = dyn Fn(&MergeConflict) -> Option<Resolution> + Send + Sync;
 
@@ -99,17 +111,40 @@ pub type ResolveFn = dyn Fn(&MergeConflict) -> Option<Resolution> + Send + Sync;
 pub struct Resolver<'a> {
     ask: Option<&'a ResolveFn>,
     answers: HashMap<MergeConflict, Option<Resolution>>,
+    /// The conflicts of the present plan, where they are collected.
+    asked: Option<Vec<ResolvableConflict>>,
 }
 
 impl<'a> Resolver<'a> {
     /// Resolves conflicts with a function; `None` leaves a conflict open.
     pub fn new(ask: &'a ResolveFn) -> Self {
-        Self { ask: Some(ask), answers: HashMap::new() }
+        Self { ask: Some(ask), answers: HashMap::new(), asked: None }
     }
 
     /// Resolves nothing.
     pub fn none() -> Self {
-        Self { ask: None, answers: HashMap::new() }
+        Self { ask: None, answers: HashMap::new(), asked: None }
+    }
+
+    /// Collects the conflicts that it is asked about, with their legal resolutions.
+    #[must_use]
+    pub(crate) fn collecting(mut self) -> Self {
+        self.asked = Some(Vec::new());
+        self
+    }
+
+    /// Forgets the conflicts of an earlier plan.
+    pub(super) fn restart(&mut self) {
+        if let Some(asked) = &mut self.asked {
+            asked.clear();
+        }
+    }
+
+    /// Returns the conflicts of the last plan, sorted.
+    pub(crate) fn take_asked(&mut self) -> Vec<ResolvableConflict> {
+        let mut asked = self.asked.take().unwrap_or_default();
+        asked.sort_by(|one, other| one.conflict.cmp(&other.conflict));
+        asked
     }
 
     fn answer(&mut self, conflict: &MergeConflict) -> Option<Resolution> {
@@ -180,10 +215,29 @@ impl<'a> Resolving<'a> {
                 return Err(Refusal::IllegalResolution { conflict, resolution, legal }.into());
             }
         }
+        let summaries = answered.iter().any(|(conflict, _)| conflict.kind == ConflictKind::Summary);
+        if let Some(mut asked) = resolver.asked.take() {
+            let alone = open.is_empty() && summaries;
+            let mut ask = |conflict: &MergeConflict, resolution: Option<&Resolution>| {
+                let legal = self.legal(conflict)?;
+                let (conflict, resolution) = (conflict.clone(), resolution.cloned());
+                asked.push(ResolvableConflict { conflict, resolution, legal });
+                Plan::Ok(())
+            };
+            for (conflict, resolution) in &answered {
+                // The others are asked about again once the summaries are resolved.
+                if !alone || conflict.kind == ConflictKind::Summary {
+                    ask(conflict, Some(resolution))?;
+                }
+            }
+            for conflict in &open {
+                ask(conflict, None)?;
+            }
+            resolver.asked = Some(asked);
+        }
         if !open.is_empty() {
             return Err(Refusal::Conflicts(open).into());
         }
-        let summaries = answered.iter().any(|(conflict, _)| conflict.kind == ConflictKind::Summary);
         for (conflict, resolution) in answered {
             if summaries && conflict.kind != ConflictKind::Summary {
                 continue;
