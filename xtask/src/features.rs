@@ -24,6 +24,7 @@ const COMBINATIONS: &[&str] = &[
     "import,sqlite",
     "run",
     "mcp",
+    "serve",
     "http",
     "full",
 ];

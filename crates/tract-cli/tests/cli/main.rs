@@ -43,6 +43,9 @@ mod hydrate;
 // Servers of tools behind a url, and approval.
 #[cfg(all(feature = "http", feature = "mcp"))]
 mod servers;
+// Recorded conversations as an MCP server.
+#[cfg(feature = "serve")]
+mod serving;
 // Servers of tools that are programs.
 #[cfg(all(unix, feature = "run", feature = "mcp"))]
 mod stdio;
