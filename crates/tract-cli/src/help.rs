@@ -13,12 +13,12 @@ const GROUPS: [(&str, &[&str]); 10] = [
     ("Record", &["commit", "apply", "branch", "checkout", "tag"]),
     ("Change", &["edit", "annotate", "compress", "revert", "merge", "undo"]),
     ("History", &["cherry-pick", "rebase", "drop", "insert", "reset", "gc"]),
-    ("Look", &["log", "cat", "show", "expand", "diff", "stats"]),
+    ("Look", &["log", "cat", "show", "expand", "diff", "view"]),
     ("Search", &["grep", "blame", "lost"]),
     ("Compile", &["compile", "why-miss", "compress-tool-calls", "summarization"]),
     ("Tools", &["tools", "mcp", "select", "hydrate", "turns"]),
     ("Agents", &["chat", "generate", "run", "replay", "pending"]),
-    ("Stores", &["repos", "copy", "export", "verify", "conformance"]),
+    ("Stores", &["repos", "stats", "copy", "export", "verify", "conformance"]),
 ];
 
 /// The order of the help: clap lists subcommands in one block, so the groups take its place.

@@ -52,6 +52,8 @@ pub(crate) mod tools;
 pub(crate) mod turns;
 pub(crate) mod undo;
 pub(crate) mod verify;
+#[cfg(feature = "view")]
+pub(crate) mod view;
 pub(crate) mod why_miss;
 
 use std::collections::BTreeMap;
@@ -153,6 +155,8 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Turns(turns) => turns::run(context, turns).await,
         Command::CompressToolCalls(asked) => compress_tool_calls::run(context, asked).await,
         Command::Verify(verify) => verify::run(context, verify).await,
+        #[cfg(feature = "view")]
+        Command::View(view) => view::run(context, view).await,
         Command::Gc(gc) => gc::run(context, gc).await,
         Command::Stats => stats::run(context).await,
         Command::Undo(undo) => undo::run(context, undo).await,

@@ -224,7 +224,7 @@ async fn import(
 
 #[cfg(feature = "serve")]
 async fn serve(context: &mut Context<'_>, write: bool, exclude: Vec<String>) -> Outcome<()> {
-    let tract = context.open().await?;
+    let tract = context.open_to_serve("mcp").await?;
     let options = tract::serve::ServeOptions::new().write(write).exclude(exclude);
     let host = tract::serve::host(tract.repo().clone(), options);
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -220,6 +220,11 @@ fn nothing_is_written_unless_the_server_allows_it() {
     assert_eq!(shown.last().unwrap()["text"], text);
     let log = place.json(&["log", "try", "--json", "-n", "1"]);
     assert_eq!(log[0]["origin"]["by"], "model", "{log:?}");
+    // Each write is an operation of its own.
+    place.ok(&["checkout", "try"]);
+    place.ok(&["undo"]);
+    let left = place.json(&["cat", "try", "--json"]);
+    assert_eq!(left.last().unwrap()["text"], text, "the note alone was undone");
     place.is_clean();
 }
 
