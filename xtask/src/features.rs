@@ -25,6 +25,7 @@ const COMBINATIONS: &[&str] = &[
     "run",
     "mcp",
     "serve",
+    "view",
     "http",
     "full",
 ];
