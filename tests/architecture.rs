@@ -25,6 +25,22 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tract-tools", &["tract-core", "tract-hooks", "tract-macros", "tract-schema"]),
     ("tract-import", &["tract-core", "tract-engine", "tract-providers", "tract-secrets"]),
     (
+        "tract-view",
+        &["tract-core", "tract-compile", "tract-engine", "tract-providers", "tract-schema"],
+    ),
+    (
+        "tract-serve",
+        &[
+            "tract-core",
+            "tract-compile",
+            "tract-engine",
+            "tract-mcp",
+            "tract-providers",
+            "tract-schema",
+            "tract-tools",
+        ],
+    ),
+    (
         "tract-run",
         &["tract-core", "tract-kv", "tract-compile", "tract-engine", "tract-hooks", "tract-tools"],
     ),
@@ -42,11 +58,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tract-run",
             "tract-schema",
             "tract-secrets",
+            "tract-serve",
             "tract-store-redb",
             "tract-store-sled",
             "tract-store-postgres",
             "tract-store-sqlite",
             "tract-tools",
+            "tract-view",
         ],
     ),
     ("tract-cli", &["tract", "tract-testkit"]),
@@ -153,6 +171,8 @@ fn features_bring_their_layer_and_no_other() {
     check("import,sqlite", &["tract-import", "rusqlite"], &["reqwest", "tokio"]);
     check("run", &["tract-run", "tract-engine", "tract-tools"], &["rusqlite", "reqwest", "tokio"]);
     check("mcp", &["tract-mcp", "rmcp", "tract-tools"], &["tract-engine", "rusqlite", "reqwest"]);
+    check("view", &["tract-view", "axum", "tract-engine"], &["rusqlite", "reqwest", "rmcp"]);
+    check("serve", &["tract-serve", "tract-mcp", "tract-engine"], &["rusqlite", "reqwest"]);
     // TLS comes from rustls with ring, wherever HTTP does.
     check("http", &["reqwest", "rustls", "ring"], &["openssl-sys", "aws-lc-sys", "native-tls"]);
 }

@@ -52,7 +52,7 @@ programs! {
         readme, repositories, results_configure, results_find, selection, strict, tool_by_hand,
         tool_function, tool_struct, tutorial_change, tutorial_errors, tutorial_record,
         tutorial_send, tutorial_tools;
-    compile: mcp, mcp_http, model;
+    compile: mcp, mcp_http, mcp_serve, model;
 }
 
 #[test]

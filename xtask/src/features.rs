@@ -24,6 +24,8 @@ const COMBINATIONS: &[&str] = &[
     "import,sqlite",
     "run",
     "mcp",
+    "serve",
+    "view",
     "http",
     "full",
 ];

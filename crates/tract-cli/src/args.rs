@@ -189,6 +189,9 @@ pub(crate) enum Command {
     Turns(verb::turns::Turns),
     /// Summarize the results of tool calls, one by one.
     CompressToolCalls(verb::compress_tool_calls::CompressToolCalls),
+    /// Show the recorded conversations in a browser.
+    #[cfg(feature = "view")]
+    View(verb::view::View),
     /// Check every object's hash and every link.
     Verify(verb::verify::Verify),
     /// Delete what a message says for good, everywhere in the repository.
@@ -242,6 +245,8 @@ impl Command {
             | Self::Completions(_) => false,
             #[cfg(feature = "conformance")]
             Self::Conformance(_) => false,
+            #[cfg(feature = "view")]
+            Self::View(_) => false,
             Self::Tools(tools) => tools.writes(),
             #[cfg(feature = "mcp")]
             Self::Mcp(mcp) => mcp.writes(),

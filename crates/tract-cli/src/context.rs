@@ -89,6 +89,14 @@ impl<'a> Context<'a> {
         })
     }
 
+    /// Opens what a server serves: each of its writes is an operation of its own, under this name.
+    #[cfg(any(feature = "serve", feature = "view"))]
+    pub(crate) async fn open_to_serve(&mut self, who: &str) -> Outcome<Tract> {
+        let store = self.open_named_store().await?;
+        let options = OpenOptions::new().repo(&self.global.repo).create(false).who(who);
+        Ok(options.open_store(store).await?)
+    }
+
     /// Lets a model write the summaries of a repository, where no program was named for that.
     #[cfg(feature = "http")]
     pub(crate) fn summarized_by(&self, tract: Tract, model: Arc<dyn ChatModel>) -> Tract {

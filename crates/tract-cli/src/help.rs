@@ -14,13 +14,13 @@ const GROUPS: [(&str, &[&str]); 11] = [
     ("Change", &["edit", "annotate", "compress", "revert", "merge", "undo"]),
     ("History", &["cherry-pick", "rebase", "drop", "insert", "reset"]),
     ("Clean up", &["prune", "gc", "erase", "redact"]),
-    ("Look", &["log", "cat", "show", "expand", "diff", "stats"]),
+    ("Look", &["log", "cat", "show", "expand", "diff", "view"]),
     ("Search", &["search", "grep", "blame", "lost"]),
     ("Compile", &["compile", "why-miss", "usage", "compress-tool-calls", "summarization"]),
     ("Tools", &["tools", "mcp", "select", "hydrate", "turns"]),
     ("Agents", &["chat", "generate", "run", "replay", "pending"]),
     ("Move", &["remote", "fetch", "pull", "push", "bundle"]),
-    ("Stores", &["repos", "copy", "export", "verify", "conformance"]),
+    ("Stores", &["repos", "stats", "copy", "export", "verify", "conformance"]),
 ];
 
 /// The order of the help: clap lists subcommands in one block, so the groups take its place.

@@ -59,6 +59,8 @@ pub(crate) mod turns;
 pub(crate) mod undo;
 pub(crate) mod usage;
 pub(crate) mod verify;
+#[cfg(feature = "view")]
+pub(crate) mod view;
 pub(crate) mod why_miss;
 
 use std::collections::BTreeMap;
@@ -168,6 +170,8 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Verify(verify) => verify::run(context, verify).await,
         Command::Erase(asked) => erase::erase(context, asked).await,
         Command::Redact(asked) => erase::redact(context, asked).await,
+        #[cfg(feature = "view")]
+        Command::View(view) => view::run(context, view).await,
         Command::Gc(gc) => gc::run(context, gc).await,
         Command::Prune(prune) => prune::run(context, prune).await,
         Command::Stats => stats::run(context).await,

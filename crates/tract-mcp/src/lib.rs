@@ -6,6 +6,8 @@ mod client;
 mod connection;
 mod error;
 mod event;
+#[cfg(feature = "host")]
+mod host;
 #[cfg(feature = "http")]
 mod http;
 mod lines;
@@ -20,6 +22,8 @@ mod wire;
 
 pub use crate::error::{McpError, Result};
 pub use crate::event::McpEvent;
+#[cfg(feature = "host")]
+pub use crate::host::{HostDocument, HostDocuments, HostPage, McpHost};
 #[cfg(feature = "http")]
 pub use crate::http::ServerUrl;
 pub use crate::listing::Listing;

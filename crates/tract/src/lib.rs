@@ -12,7 +12,8 @@
 //! - Layers: `compile` (the `compile` module), `hooks` (the `hooks` module), `engine` (default;
 //!   needs both: `Tract`, `OpenOptions`, imports and the forms of the providers), `tools` (the
 //!   `tools` module: `#[tool]` and `#[tool_type]`, registries, hydration with a validator, selection),
-//!   `import` (readers for recordings of other tools, in the `import` module), `run` (the `run` module: agents), `mcp` (the `mcp` module: tools of MCP servers), `http` (the `models` module: clients for models;
+//!   `import` (readers for recordings of other tools, in the `import` module), `run` (the `run` module: agents), `mcp` (the `mcp` module: tools of MCP servers), `serve` (the `serve` module: recorded
+//!   conversations as an MCP server), `view` (the `view` module: recorded conversations as pages), `http` (the `models` module: clients for models;
 //!   both need a tokio runtime).
 //! - `full`: all of them.
 //!
@@ -155,3 +156,11 @@ pub use tract_run as run;
 /// The tools of MCP servers.
 #[cfg(feature = "mcp")]
 pub use tract_mcp as mcp;
+
+/// Recorded conversations as pages: a local web viewer, and one HTML file.
+#[cfg(feature = "view")]
+pub use tract_view as view;
+
+/// Recorded conversations as an MCP server.
+#[cfg(feature = "serve")]
+pub use tract_serve as serve;

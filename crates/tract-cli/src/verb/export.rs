@@ -21,15 +21,32 @@ use crate::render::count;
 Examples:
   tract export > backup.jsonl
   tract export --output backup.jsonl
-  tract export | tract --store sqlite:copy.db apply --trust -")]
+  tract export | tract --store sqlite:copy.db apply --trust -
+  tract export --html talk.html main         one conversation as a page to read")]
 pub(crate) struct Export {
     /// The file [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Write conversations to this HTML file instead, to be read in any browser without a server.
+    #[cfg(feature = "view")]
+    #[arg(long, value_name = "FILE", conflicts_with = "output")]
+    html: Option<PathBuf>,
+    /// The conversations in the HTML file [default: HEAD]
+    #[cfg(feature = "view")]
+    #[arg(value_name = "REV", requires = "html")]
+    revisions: Vec<String>,
+    /// Every branch in the HTML file.
+    #[cfg(feature = "view")]
+    #[arg(long, requires = "html", conflicts_with = "revisions")]
+    all: bool,
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, export: Export) -> Outcome<()> {
     let tract = context.open().await?;
+    #[cfg(feature = "view")]
+    if let Some(path) = &export.html {
+        return html(context, &tract, path, export.revisions, export.all).await;
+    }
     let mut lines = engine::export(tract.repo(), &ExportOptions::new()).await?;
     let Some(path) = export.output.filter(|path| !input::is_stdin(path)) else {
         while let Some(line) = lines.next_line().await? {
@@ -59,11 +76,7 @@ pub(super) async fn write_whole(
         write(&mut next, &mut file, told).await?;
         file.flush().map_err(told)?;
     } else {
-        // The file gets its name when it is whole: half an export is not a copy. Until then its own
-        // name is new, so that it meets no other export, and it is removed when this one fails.
-        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let mut file =
-            partial(&target).tempfile_in(folder.unwrap_or_else(|| Path::new("."))).map_err(told)?;
+        let mut file = new_file(&target).map_err(told)?;
         let mut buffer = BufWriter::new(file.as_file_mut());
         write(&mut next, &mut buffer, told).await?;
         buffer.flush().map_err(told)?;
@@ -83,6 +96,43 @@ async fn write(
         writeln!(file, "{line}").map_err(&told)?;
     }
     Ok(())
+}
+
+/// Makes the file that gets the name of the target when it is whole: half an export is no copy.
+/// Until then its own name is new, so that it meets no other export, and it is removed when this
+/// one fails.
+fn new_file(target: &Path) -> std::io::Result<tempfile::NamedTempFile> {
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+    partial(target).tempfile_in(folder.unwrap_or_else(|| Path::new(".")))
+}
+
+/// Writes conversations as one page.
+#[cfg(feature = "view")]
+async fn html(
+    context: &mut Context<'_>,
+    tract: &tract::Tract,
+    path: &Path,
+    mut revisions: Vec<String>,
+    all: bool,
+) -> Outcome<()> {
+    if all {
+        let branches = tract.branches().list().await?;
+        revisions.extend(branches.into_iter().map(|branch| branch.name));
+    } else if revisions.is_empty() {
+        revisions.push(tract.branch_name().to_owned());
+    }
+    let page = tract::view::export(tract.repo(), &revisions).await?;
+    if input::is_stdin(path) {
+        return context.out.raw(page.trim_end());
+    }
+    let told = |error: std::io::Error| Failure::file(path, &error);
+    let mut file = new_file(path).map_err(told)?;
+    file.write_all(page.as_bytes()).map_err(told)?;
+    file.as_file().sync_all().map_err(told)?;
+    file.persist(path).map_err(|error| told(error.error))?;
+    let name = path.display().to_string();
+    let what = count(revisions.len(), "conversation");
+    context.out.done(format_args!("{what} in {}", escape::line(&name)))
 }
 
 /// How a file is named until it is whole: `.NAME.…partial`, with the permissions of a new file.

@@ -18,7 +18,7 @@ use crate::input;
 use crate::render;
 use crate::style::{BOLD, DIM, ID, Styled};
 
-/// List, import and call the tools of an MCP server.
+/// List, import and call the tools of an MCP server, or be one.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -27,6 +27,8 @@ Examples:
   tract mcp tools --env GITHUB_TOKEN -- npx -y @modelcontextprotocol/server-github
   tract mcp import -- npx -y @modelcontextprotocol/server-filesystem .
   tract mcp call read_graph '{}' -- npx -y @modelcontextprotocol/server-memory
+  tract mcp serve                            let an agent search and read the conversations here
+  claude mcp add tract -- tract --store sqlite:PATH mcp serve
   tract tools pin --server memory -- npx -y @modelcontextprotocol/server-memory")]
 pub(crate) struct Mcp {
     #[command(subcommand)]
@@ -63,12 +65,30 @@ enum McpVerb {
         #[command(flatten)]
         server: ServerArgs,
     },
+    /// Serve the recorded conversations to an MCP client on the standard streams.
+    ///
+    /// Agents search, list, read and compare them. Nothing can be deleted. The client starts this
+    /// command by itself; it ends when the client closes its end.
+    #[cfg(feature = "serve")]
+    Serve {
+        /// Let clients make branches, notes and messages too.
+        #[arg(long)]
+        write: bool,
+        /// Leave this branch out of lists and searches; may be given several times.
+        #[arg(long, value_name = "BRANCH")]
+        exclude: Vec<String>,
+    },
 }
 
 impl Mcp {
     /// Whether it writes.
     pub(crate) fn writes(&self) -> bool {
-        matches!(self.verb, McpVerb::Import { .. })
+        match self.verb {
+            McpVerb::Import { .. } => true,
+            #[cfg(feature = "serve")]
+            McpVerb::Serve { write, .. } => write,
+            McpVerb::Tools { .. } | McpVerb::Call { .. } => false,
+        }
     }
 }
 
@@ -79,6 +99,8 @@ pub(crate) async fn run(context: &mut Context<'_>, mcp: Mcp) -> Outcome<()> {
         McpVerb::Call { tool, arguments, timeout, server } => {
             call(context, &tool, &arguments, timeout, &server)
         }
+        #[cfg(feature = "serve")]
+        McpVerb::Serve { write, exclude } => serve(context, write, exclude).await,
     }
 }
 
@@ -198,4 +220,25 @@ async fn import(
     tools.extend(found);
     let made = tract.record(Request::Tools { tools, details: said.details()? }).await?;
     render::committed(context.out, &tract, &made).await
+}
+
+#[cfg(feature = "serve")]
+async fn serve(context: &mut Context<'_>, write: bool, exclude: Vec<String>) -> Outcome<()> {
+    let tract = context.open_to_serve("mcp").await?;
+    let options = tract::serve::ServeOptions::new().write(write).exclude(exclude);
+    let host = tract::serve::host(tract.repo().clone(), options);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::no("runtime", error.to_string()))?;
+    let served = runtime.block_on(async {
+        tokio::select! {
+            served = host.serve_stdio() => served.map_err(Failure::from),
+            _ = tokio::signal::ctrl_c() => Ok(()),
+        }
+    });
+    // A read of standard input that is under way cannot be ended: it must not keep the process.
+    runtime.shutdown_background();
+    served
 }

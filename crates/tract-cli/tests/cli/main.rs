@@ -47,6 +47,12 @@ mod hydrate;
 // Servers of tools behind a url, and approval.
 #[cfg(all(feature = "http", feature = "mcp"))]
 mod servers;
+// Recorded conversations as an MCP server.
+#[cfg(feature = "serve")]
+mod serving;
+// Conversations in a browser.
+#[cfg(feature = "view")]
+mod viewing;
 // Servers of tools that are programs.
 #[cfg(all(unix, feature = "run", feature = "mcp"))]
 mod stdio;

@@ -1,0 +1,370 @@
+//! `tract mcp serve`: what clients of the server see, and what they cannot do.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::Workspace;
+
+const COAT: &str = r#"{"op":"system","text":"You are a travel agent."}
+{"op":"user","text":"Do I need a coat in Paris?"}
+{"op":"assistant","text":"","tool_calls":[{"id":"c1","name":"get_weather","arguments":{"city":"Paris"}}]}
+{"op":"tool_result","call_id":"c1","name":"get_weather","content":"11 degrees, rain"}
+{"op":"assistant","text":"Yes, take a coat and an umbrella."}
+{"op":"branch","name":"lyon","from":"main~3"}
+{"op":"checkout","name":"lyon"}
+{"op":"user","text":"And in Lyon, without a coat?"}
+{"op":"checkout","name":"main"}
+"#;
+
+/// A client that writes and reads lines.
+struct Client {
+    server: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    next: u64,
+    answers: HashMap<u64, Value>,
+}
+
+impl Client {
+    fn start(place: &Workspace, arguments: &[&str]) -> Self {
+        let mut command = place.command(&["mcp", "serve"]);
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut server = command.stderr(Stdio::null()).spawn().expect("the server starts");
+        let stdin = server.stdin.take();
+        let stdout = BufReader::new(server.stdout.take().expect("stdout is a pipe"));
+        let mut client = Self { server, stdin, stdout, next: 0, answers: HashMap::new() };
+        let hello = client.ask(
+            "initialize",
+            json!({
+                "protocolVersion": "2025-06-18",
+                "capabilities": {},
+                "clientInfo": {"name": "test", "version": "1"},
+            }),
+        );
+        assert_eq!(hello["result"]["serverInfo"]["name"], "tract", "{hello}");
+        client.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+        client
+    }
+
+    fn send(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().expect("stdin is open");
+        stdin.write_all(line.as_bytes()).expect("the server reads");
+        stdin.write_all(b"\n").expect("the server reads");
+        stdin.flush().expect("the server reads");
+    }
+
+    /// Sends a request, and waits for its answer.
+    fn ask(&mut self, method: &str, parameters: Value) -> Value {
+        self.next += 1;
+        let id = self.next;
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": parameters});
+        self.send(&request.to_string());
+        loop {
+            if let Some(answer) = self.answers.remove(&id) {
+                return answer;
+            }
+            let mut line = String::new();
+            let read = self.stdout.read_line(&mut line).expect("the server answers");
+            assert!(read > 0, "the server ended before it answered {request}");
+            let answer: Value = serde_json::from_str(&line).expect("JSON");
+            if let Some(id) = answer["id"].as_u64() {
+                self.answers.insert(id, answer);
+            }
+        }
+    }
+
+    fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        let answer = self.ask("tools/call", json!({"name": tool, "arguments": arguments}));
+        assert!(answer["error"].is_null(), "{answer}");
+        answer["result"].clone()
+    }
+
+    /// Calls a tool that must succeed; returns its structured answer.
+    #[track_caller]
+    fn ok(&mut self, tool: &str, arguments: Value) -> Value {
+        let result = self.call(tool, arguments);
+        assert_ne!(result["isError"], true, "{result}");
+        result["structuredContent"].clone()
+    }
+
+    /// Calls a tool that must fail; returns what the model reads.
+    #[track_caller]
+    fn refused(&mut self, tool: &str, arguments: Value) -> String {
+        let result = self.call(tool, arguments);
+        assert_eq!(result["isError"], true, "{result}");
+        result["content"][0]["text"].as_str().expect("a text").to_owned()
+    }
+
+    fn tools(&mut self) -> Vec<Value> {
+        let answer = self.ask("tools/list", json!({}));
+        answer["result"]["tools"].as_array().expect("tools").clone()
+    }
+
+    /// Closes the client's end; the server ends by itself.
+    fn close(mut self) {
+        drop(self.stdin.take());
+        let status = self.server.wait().expect("the server ends");
+        assert!(status.success(), "{status}");
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        drop(self.server.kill());
+        drop(self.server.wait());
+    }
+}
+
+#[test]
+fn a_client_searches_reads_and_compares() {
+    let place = Workspace::of(COAT);
+    let mut client = Client::start(&place, &[]);
+    let names: Vec<Value> = client.tools().iter().map(|tool| tool["name"].clone()).collect();
+    assert_eq!(names, ["search", "open", "list", "diff", "why_miss", "expand"]);
+    for tool in client.tools() {
+        assert_eq!(tool["annotations"]["readOnlyHint"], true, "{tool}");
+        assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
+        assert_eq!(tool["outputSchema"]["type"], "object", "{tool}");
+    }
+
+    let list = client.ok("list", json!({}));
+    assert_eq!((&list["total"], &list["next_offset"]), (&json!(2), &Value::Null), "{list}");
+
+    // The message with both words comes first.
+    let hits = client.ok("search", json!({"query": "coat umbrella"}));
+    let lines: Vec<&str> =
+        hits["hits"].as_array().unwrap().iter().filter_map(|hit| hit["line"].as_str()).collect();
+    assert_eq!(lines.first(), Some(&"Yes, take a coat and an umbrella."), "{hits}");
+    assert_eq!(lines.len(), 3, "{hits}");
+
+    let opened = client.ok("open", json!({"revision": "main#2", "before": 0, "after": 1}));
+    let texts: Vec<&str> =
+        opened["messages"].as_array().unwrap().iter().filter_map(|m| m["text"].as_str()).collect();
+    assert_eq!(texts, ["Do I need a coat in Paris?", "get_weather({\"city\":\"Paris\"})"]);
+    assert_eq!((&opened["total"], &opened["after"]), (&json!(5), &json!(4)), "{opened}");
+
+    let compared = client.ok("diff", json!({"a": "main", "b": "lyon"}));
+    assert_eq!((&compared["added"], &compared["removed"]), (&json!(1), &json!(3)), "{compared}");
+    let miss = client.ok("why_miss", json!({"a": "main", "b": "lyon"}));
+    assert_eq!(miss["miss"], true, "{miss}");
+    let miss = client.ok("why_miss", json!({"a": "main~1", "b": "main", "to": "openai-params"}));
+    assert_eq!(miss["miss"], false, "{miss}");
+    client.close();
+}
+
+#[test]
+fn a_long_message_is_cut_and_read_in_pieces() {
+    let long = "ünï ".repeat(30_000);
+    let line = json!({"op": "user", "text": long}).to_string();
+    let place = Workspace::of(&line);
+    let mut client = Client::start(&place, &[]);
+    let opened = client.ok("open", json!({"revision": "main"}));
+    let message = &opened["messages"][0];
+    assert_eq!(message["text"].as_str().unwrap().chars().count(), 2_000);
+    assert_eq!(message["cut_chars"], 117_999, "the last space is not part of a message's end");
+    let (mut whole, mut offset) = (String::new(), json!(0));
+    while !offset.is_null() {
+        let arguments = json!({"revision": "main#1", "offset": offset, "max_chars": 40_000});
+        let piece = client.ok("expand", arguments);
+        whole.push_str(piece["text"].as_str().unwrap());
+        offset = piece["next_offset"].clone();
+    }
+    assert_eq!(whole, long);
+    client.close();
+}
+
+#[test]
+fn an_edited_message_is_expanded_to_its_original() {
+    let place = Workspace::of(COAT);
+    place.ok(&["edit", "main#2", "Do I need a hat?"]);
+    let mut client = Client::start(&place, &[]);
+    let opened =
+        client.ok("open", json!({"revision": "main", "number": 2, "before": 0, "after": 0}));
+    let commit = opened["messages"][0]["commit"].clone();
+    let original = client.ok("expand", json!({"revision": commit}));
+    assert_eq!(
+        (&original["text"], &original["original"]),
+        (&json!("Do I need a coat in Paris?"), &json!(true))
+    );
+    let current = client.ok("expand", json!({"revision": commit, "current": true}));
+    assert_eq!(current["text"], "Do I need a hat?");
+    client.close();
+}
+
+#[test]
+fn nothing_is_written_unless_the_server_allows_it() {
+    let place = Workspace::of(COAT);
+    let mut client = Client::start(&place, &[]);
+    for name in ["branch", "note", "commit", "delete"] {
+        let answer = client.ask("tools/call", json!({"name": name, "arguments": {}}));
+        assert!(answer["error"]["message"].as_str().unwrap().contains("unknown tool"), "{answer}");
+    }
+    client.close();
+
+    let mut client = Client::start(&place, &["--write"]);
+    let names: Vec<Value> = client.tools().iter().map(|tool| tool["name"].clone()).collect();
+    assert_eq!(names[6..], ["branch", "note", "commit"]);
+    client.ok("branch", json!({"name": "try", "from": "main#2"}));
+    let text = "Only for a day.";
+    client.ok("commit", json!({"branch": "try", "role": "user", "text": text}));
+    client.ok("note", json!({"branch": "try", "text": "asked by an agent"}));
+    let why = client.refused("commit", json!({"branch": "tyr", "role": "user", "text": "x"}));
+    assert!(why.contains("there is no branch \"tyr\""), "{why}");
+    let why = client.refused("branch", json!({"name": "try", "from": "main"}));
+    assert!(why.contains("try"), "{why}");
+    client.close();
+    let shown = place.json(&["cat", "try", "--json"]);
+    assert_eq!(shown.last().unwrap()["text"], text);
+    let log = place.json(&["log", "try", "--json", "-n", "1"]);
+    assert_eq!(log[0]["origin"]["by"], "model", "{log:?}");
+    // Each write is an operation of its own.
+    place.ok(&["checkout", "try"]);
+    place.ok(&["undo"]);
+    let left = place.json(&["cat", "try", "--json"]);
+    assert_eq!(left.last().unwrap()["text"], text, "the note alone was undone");
+    place.is_clean();
+}
+
+#[test]
+fn excluded_branches_are_neither_listed_nor_searched() {
+    let place = Workspace::of(COAT);
+    let mut client = Client::start(&place, &["--exclude", "lyon"]);
+    assert_eq!(client.ok("list", json!({}))["total"], 1);
+    let hits = client.ok("search", json!({"query": "Lyon"}));
+    assert_eq!(hits["hits"], json!([]), "{hits}");
+    assert_eq!(client.ok("list", json!({"exclude": ["main"]}))["total"], 0);
+    let listed = client.ask("resources/list", json!({}));
+    assert_eq!(listed["result"]["resources"].as_array().unwrap().len(), 1, "{listed}");
+    client.close();
+}
+
+#[test]
+fn conversations_are_resources() {
+    let place = Workspace::of(COAT);
+    let mut client = Client::start(&place, &[]);
+    let listed = client.ask("resources/list", json!({}));
+    let uris: Vec<&str> = listed["result"]["resources"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|resource| resource["uri"].as_str())
+        .collect();
+    assert_eq!(uris.len(), 2, "{listed}");
+    assert!(uris.contains(&"tract://default/lyon"), "{uris:?}");
+    let read = client.ask("resources/read", json!({"uri": "tract://default/main"}));
+    let text = read["result"]["contents"][0]["text"].as_str().expect("a text");
+    let document: Value = serde_json::from_str(text).expect("JSON");
+    assert_eq!(document["total"], 5);
+    let commit = document["messages"][1]["commit"].as_str().unwrap();
+    let uri = format!("tract://default/main/{commit}");
+    let read = client.ask("resources/read", json!({"uri": uri}));
+    let text = read["result"]["contents"][0]["text"].as_str().expect("a text");
+    assert_eq!(serde_json::from_str::<Value>(text).unwrap()["total"], 2);
+    for unknown in
+        ["tract://default/mian", "tract://other/main", "file:///etc/passwd", "tract://%zz/x"]
+    {
+        let read = client.ask("resources/read", json!({"uri": unknown}));
+        assert!(read["error"]["code"].is_i64(), "{read}");
+    }
+    client.close();
+}
+
+#[test]
+fn bad_requests_are_answered_and_change_nothing() {
+    let place = Workspace::of(COAT);
+    let before = place.ok(&["export"]);
+    let mut client = Client::start(&place, &[]);
+    client.send("no JSON at all");
+    client.send("{\"jsonrpc\":\"2.0\"}");
+    client.send(&"x".repeat(5 << 20));
+    client.send(&format!("{}{}", "[".repeat(100_000), "]".repeat(100_000)));
+    client.send("\u{1b}[2J\u{0}");
+    for (tool, arguments, says) in [
+        ("open", json!({}), "revision"),
+        ("open", json!({"revision": "mian"}), "mian"),
+        ("open", json!({"revision": "main", "number": 99}), "numbers are from 1 to 5"),
+        ("open", json!({"revision": "main", "max_chars": 1_000_000}), "max_chars"),
+        ("open", json!({"revision": "main", "before": -1}), "before"),
+        ("open", json!({"revision": "main", "repo": "../../etc"}), "repository"),
+        ("search", json!({"query": "  ?! "}), "no word"),
+        ("search", json!({"query": 7}), "query"),
+        ("search", json!({"query": "a", "branch": "mian"}), "there is no branch"),
+        ("search", json!({"query": "a", "since": "yesterday"}), "since"),
+        ("search", json!({"query": "a", "limit": 1e300}), "limit"),
+        ("list", json!({"limit": 0}), "limit"),
+        ("list", json!({"unknown": true}), "unknown"),
+        ("expand", json!({"revision": "ffffffff"}), "ffffffff"),
+        ("why_miss", json!({"a": "main", "b": "main", "to": "fax"}), "fax"),
+    ] {
+        let why = client.refused(tool, arguments.clone());
+        assert!(why.contains(says), "{tool} {arguments}: {why}");
+    }
+    let why = client.refused("search", json!({"query": "w".repeat(1 << 20)}));
+    assert!(why.contains("query") && why.len() < 1_000, "{} bytes", why.len());
+    // A long word, and offsets beyond the end, find nothing.
+    assert_eq!(client.ok("search", json!({"query": "w".repeat(1_000)}))["hits"], json!([]));
+    assert_eq!(client.ok("list", json!({"offset": u64::MAX}))["branches"], json!([]));
+    let past = client.ok("expand", json!({"revision": "main#2", "offset": 1_000_000}));
+    assert_eq!(past["text"], "");
+    client.close();
+    assert_eq!(place.ok(&["export"]), before);
+}
+
+#[test]
+fn a_hundred_clients_come_one_after_another() {
+    let place = Workspace::of(COAT);
+    for _ in 0..100 {
+        let mut client = Client::start(&place, &[]);
+        assert_eq!(client.ok("list", json!({}))["total"], 2);
+        client.close();
+    }
+}
+
+#[test]
+fn a_client_sees_what_is_committed_while_it_is_connected() {
+    let place = Workspace::of(COAT);
+    let mut client = Client::start(&place, &[]);
+    assert_eq!(client.ok("open", json!({"revision": "main"}))["total"], 5);
+    place.ok(&["commit", "user", "And gloves?"]);
+    assert_eq!(client.ok("open", json!({"revision": "main"}))["total"], 6);
+    let hits = client.ok("search", json!({"query": "gloves"}));
+    assert_eq!(hits["hits"][0]["line"], "And gloves?");
+    client.close();
+}
+
+/// The client that this project has, against the server that it has.
+#[test]
+fn our_own_client_calls_our_own_server() {
+    let place = Workspace::of(COAT);
+    let program = env!("CARGO_BIN_EXE_tract");
+    let tools = place.ok(&["mcp", "tools", "--", program, "mcp", "serve"]);
+    assert!(tools.contains("search") && tools.contains("why_miss"), "{tools}");
+    let arguments = r#"{"query":"umbrella"}"#;
+    let found = place.ok(&["mcp", "call", "search", arguments, "--", program, "mcp", "serve"]);
+    assert!(found.contains("take a coat and an umbrella"), "{found}");
+}
+
+/// The official SDK, as a scripted agent that answers questions about recorded sessions.
+#[test]
+fn the_official_client_answers_questions_from_recorded_sessions() {
+    let Some(python) = std::env::var_os("TRACT_VENDORS") else {
+        assert!(std::env::var_os("CI").is_none(), "set TRACT_VENDORS, as .ci/run does");
+        println!("left out: the official MCP client; TRACT_VENDORS names a Python that has it");
+        return;
+    };
+    let place = Workspace::new();
+    let sessions = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/sessions/claude-code");
+    place.ok(&["import", "claude-code", sessions]);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/mcp_client.py");
+    let output = Command::new(python)
+        .args([script, env!("CARGO_BIN_EXE_tract"), "--store"])
+        .arg(format!("sqlite:{}", place.store().display()))
+        .output()
+        .expect("Python starts");
+    let answered = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{answered}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(answered.contains("all questions answered"), "{answered}");
+}

@@ -1,0 +1,330 @@
+//! `tract view` and `export --html`: what a browser is given, and what it is not.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::Workspace;
+
+const COAT: &str = r#"{"op":"set_tools","tools":[{"name":"get_weather","description":"Returns the weather.","input_schema":{"type":"object","properties":{"city":{"type":"string"}}}}]}
+{"op":"system","text":"You are a travel agent."}
+{"op":"user","text":"Do I need a coat in Paris?"}
+{"op":"assistant","text":"I look it up.","tool_calls":[{"id":"c1","name":"get_weather","arguments":{"city":"Paris"}}]}
+{"op":"tool_result","call_id":"c1","name":"get_weather","content":"11 degrees, rain"}
+{"op":"assistant","text":"Yes, and an umbrella."}
+"#;
+
+/// A viewer, and the browser that was given its url.
+struct Browser {
+    viewer: Child,
+    host: String,
+    token: String,
+    cookie: String,
+}
+
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Browser {
+    fn open(place: &Workspace) -> Self {
+        let mut command = place.command(&["view", "--json"]);
+        let mut viewer = command.stdout(Stdio::piped()).spawn().expect("the viewer starts");
+        let mut line = String::new();
+        let stdout = viewer.stdout.take().expect("stdout is a pipe");
+        BufReader::new(stdout).read_line(&mut line).expect("it prints its url");
+        let document: Value = serde_json::from_str(&line).expect("JSON");
+        let url = document["url"].as_str().expect("a url").to_owned();
+        let (host, token) = url
+            .strip_prefix("http://")
+            .and_then(|rest| rest.split_once("/?token="))
+            .expect("a url with a token");
+        let (host, token) = (host.to_owned(), token.to_owned());
+        let mut browser = Self { viewer, host, token, cookie: String::new() };
+        let first = browser.get(&format!("/?token={}", browser.token));
+        assert_eq!(first.status, 303, "{}", first.head);
+        let cookie = first.head.lines().find_map(|line| {
+            line.to_lowercase().starts_with("set-cookie: ").then(|| line.get(12..)).flatten()
+        });
+        let cookie = cookie.expect("a cookie");
+        assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
+        browser.cookie = cookie.split(';').next().expect("a pair").to_owned();
+        browser
+    }
+
+    fn get(&self, path: &str) -> Answer {
+        self.ask("GET", path, &[("Host", &self.host), ("Cookie", &self.cookie)])
+    }
+
+    fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+        let mut stream = self.connect(method, path, headers);
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).expect("an answer");
+        let text = String::from_utf8(bytes).expect("UTF-8");
+        let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        Answer { status: status.expect("a status"), head: head.to_owned(), body: body.to_owned() }
+    }
+
+    fn connect(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.host).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a limit");
+        // HTTP/1.0 has no chunks.
+        let mut request = format!("{method} {path} HTTP/1.0\r\n");
+        for (name, value) in headers {
+            request.push_str(&format!("{name}: {value}\r\n"));
+        }
+        request.push_str("\r\n");
+        stream.write_all(request.as_bytes()).expect("it reads");
+        stream
+    }
+
+    #[track_caller]
+    fn page(&self, path: &str) -> String {
+        let answer = self.get(path);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        answer.body
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        drop(self.viewer.kill());
+        drop(self.viewer.wait());
+    }
+}
+
+#[test]
+fn only_the_url_opens_the_pages() {
+    let place = Workspace::of(COAT);
+    let browser = Browser::open(&place);
+    let (host, cookie) = (browser.host.as_str(), browser.cookie.as_str());
+    let wrong = format!("/?token={}", "0".repeat(32));
+    for (path, headers, status) in [
+        ("/", vec![("Host", host)], 401),
+        (wrong.as_str(), vec![("Host", host)], 401),
+        ("/", vec![("Host", host), ("Cookie", "tract-view-1=0")], 401),
+        // A name that leads to this machine, as an attack by DNS has it.
+        ("/", vec![("Host", "evil.example:80"), ("Cookie", cookie)], 403),
+        ("/", vec![("Cookie", cookie)], 403),
+        ("/", vec![("Host", host), ("Cookie", cookie), ("Origin", "http://evil.example")], 403),
+        ("/", vec![("Host", host), ("Cookie", cookie), ("Origin", "null")], 403),
+        ("/transcript?rev=main", vec![("Host", host)], 401),
+        ("/live?rev=main&head=", vec![("Host", host)], 401),
+    ] {
+        let answer = browser.ask("GET", path, &headers);
+        assert_eq!(answer.status, status, "{path} {headers:?}");
+        assert!(!answer.body.contains("Paris") && !answer.body.contains("main"), "{}", answer.body);
+    }
+    let page = browser.get("/");
+    assert_eq!(page.status, 200);
+    for header in ["default-src 'none'", "nosniff", "no-referrer", "no-store"] {
+        assert!(page.head.contains(header), "{header}: {}", page.head);
+    }
+    for method in ["POST", "PUT", "DELETE"] {
+        let answer = browser.ask(method, "/", &[("Host", host), ("Cookie", cookie)]);
+        assert_eq!(answer.status, 405, "{method}");
+    }
+}
+
+#[test]
+fn pages_show_what_was_recorded() {
+    let place = Workspace::of(COAT);
+    place.ok(&["branch", "lyon", "--from", "main#2"]);
+    place.ok(&["edit", "main#2", "Do I need a hat in Paris?"]);
+    let before = place.ok(&["export"]);
+    let browser = Browser::open(&place);
+    let list = browser.page("/");
+    assert!(list.contains(">main</a>") && list.contains(">lyon</a>"), "{list}");
+    let list = browser.page("/?q=ly&sort=name");
+    assert!(!list.contains(">main</a>") && list.contains(">lyon</a>"), "{list}");
+
+    let page = browser.page("/transcript?rev=main");
+    for part in ["Do I need a hat in Paris?", "get_weather", "11 degrees, rain", "umbrella"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    // The result is next to its call, and not a message of its own.
+    assert_eq!(page.matches("<article").count(), 4, "{page}");
+    assert!(page.contains("edited: original"), "{page}");
+    let original = page.split("/text?rev=").nth(1).and_then(|rest| rest.split('"').next());
+    let path = format!("/text?rev={}", original.expect("a link").replace("&amp;", "&"));
+    assert_eq!(browser.page(&path).trim_end(), "Do I need a coat in Paris?");
+
+    let tools = browser.page("/tools?rev=main");
+    assert!(tools.contains("Returns the weather."), "{tools}");
+    let compared = browser.page("/compare?a=lyon&b=main");
+    assert!(compared.contains("cache miss") && compared.contains("umbrella"), "{compared}");
+    let request = browser.page("/request?rev=main&to=anthropic-params");
+    let request: Value = serde_json::from_str(&request).expect("the request as it is sent");
+    assert_eq!(request["messages"].as_array().expect("messages").len(), 4);
+
+    for (path, status) in [
+        ("/transcript?rev=mian", 404),
+        ("/transcript?rev=ffffffff", 404),
+        ("/transcript", 400),
+        ("/transcript?rev=main&from=18446744073709551615", 200),
+        ("/compare?a=main", 400),
+        ("/request?rev=main&to=fax", 422),
+        ("/nothing", 404),
+        ("/../../etc/passwd", 404),
+    ] {
+        assert_eq!(browser.get(path).status, status, "{path}");
+    }
+    drop(browser);
+    assert_eq!(place.ok(&["export"]), before);
+}
+
+#[test]
+fn a_page_is_told_what_is_committed_meanwhile() {
+    let place = Workspace::of(COAT);
+    let browser = Browser::open(&place);
+    let page = browser.page("/transcript?rev=main");
+    let live = page.split("data-live=\"").nth(1).and_then(|rest| rest.split('"').next());
+    let live = live.expect("a branch is followed").replace("&amp;", "&");
+    let headers = [("Host", browser.host.as_str()), ("Cookie", browser.cookie.as_str())];
+    let mut lines = BufReader::new(browser.connect("GET", &live, &headers)).lines();
+    place.ok(&["commit", "user", "And gloves?"]);
+    let event = lines.find_map(|line| {
+        let line = line.expect("the stream goes on");
+        line.strip_prefix("id: ").map(str::to_owned)
+    });
+    assert_eq!(event.as_deref(), Some(place.id("main").as_str()));
+    assert!(browser.page("/transcript?rev=main").contains("And gloves?"));
+}
+
+/// Texts that would do something if a page took them for more than text.
+const HOSTILE: [&str; 10] = [
+    "<script>document.title='owned'</script>",
+    "<img src=x onerror=\"document.title='owned'\">",
+    "\"><svg onload=document.title='owned'>",
+    "<a href=\"javascript:document.title='owned'\">here</a>",
+    "</pre></article><style>body{display:none}</style>",
+    "<iframe srcdoc=\"<script>parent.document.title='owned'</script>\"></iframe>",
+    "\u{1b}[2J\u{1b}]0;owned\u{7}",
+    "\u{202e}txet desrever\u{202c}",
+    "<meta http-equiv=refresh content=\"0;url=http://127.0.0.1:9/\">",
+    "{{constructor.constructor('document.title=1')()}}",
+];
+
+fn hostile() -> Workspace {
+    let mut stream = String::new();
+    for text in HOSTILE {
+        stream.push_str(&json!({"op": "user", "text": text}).to_string());
+        stream.push('\n');
+        let call = json!([{"id": text, "name": "x", "arguments": {text: text}}]);
+        let said = json!({"op": "assistant", "text": text, "tool_calls": call});
+        stream.push_str(&said.to_string());
+        stream.push('\n');
+        stream
+            .push_str(&json!({"op": "tool_result", "call_id": text, "content": text}).to_string());
+        stream.push('\n');
+    }
+    stream.push_str(&json!({"op": "user", "text": "x".repeat(10 << 20)}).to_string());
+    stream.push('\n');
+    let tool = json!({"name": "x", "description": HOSTILE[0], "parameters": {"type": "object"}});
+    stream.push_str(&json!({"op": "set_tools", "tools": [tool]}).to_string());
+    stream.push('\n');
+    Workspace::of(&stream)
+}
+
+#[track_caller]
+fn is_inert(page: &str, scripts: usize) {
+    // Each tag of the page is one of ours, and none has a handler.
+    for tag in page.split('<').skip(1) {
+        let name: String = tag.chars().take_while(|c| c.is_ascii_alphanumeric()).collect();
+        assert!(!matches!(name.as_str(), "img" | "svg" | "iframe"), "<{name}");
+        let inside = tag.split('>').next().unwrap_or_default();
+        assert!(!inside.contains(" on") && !inside.contains("javascript:"), "<{inside}>");
+    }
+    assert_eq!(page.matches("<script").count(), scripts);
+    assert!(page.matches("<meta").count() <= 3);
+    assert!(!page.contains('\u{1b}') && !page.contains('\u{202e}'));
+}
+
+#[test]
+fn recorded_texts_are_inert() {
+    let place = hostile();
+    let browser = Browser::open(&place);
+    let page = browser.page("/transcript?rev=main");
+    is_inert(&page, 1);
+    assert!(page.len() < 400_000, "{} bytes", page.len());
+    assert!(page.contains("characters more"), "the long text is cut, and said to be");
+    is_inert(&browser.page("/tools?rev=main"), 1);
+    is_inert(&browser.page("/compare?a=main~5&b=main"), 1);
+    is_inert(&browser.page("/"), 1);
+    // Errors repeat what was asked for.
+    let path = "/transcript?rev=%3Cscript%3Ealert(1)%3C/script%3E";
+    is_inert(&browser.get(path).body, 1);
+    let text = browser.get("/text?rev=main%23".to_owned().as_str());
+    assert_ne!(text.status, 200);
+    let text = browser.get("/text?rev=main%231");
+    assert_eq!(text.body.trim_end(), HOSTILE[0], "plain text is as it was recorded");
+    assert!(text.head.contains("text/plain") && text.head.contains("nosniff"), "{}", text.head);
+}
+
+#[test]
+fn a_file_holds_conversations_without_a_server() {
+    let place = Workspace::of(COAT);
+    place.ok(&["branch", "lyon", "--from", "main#2"]);
+    place.ok(&["export", "--html", "one.html", "main"]);
+    let one = std::fs::read_to_string(place.path("one.html")).expect("a file");
+    assert!(one.contains("umbrella") && one.contains("11 degrees, rain"));
+    place.ok(&["export", "--html", "all.html", "--all"]);
+    let all = std::fs::read_to_string(place.path("all.html")).expect("a file");
+    assert!(all.contains("<b>lyon</b>") && all.contains("<b>main</b>"));
+    for page in [&one, &all] {
+        for outside in ["src=", "href=\"/", "http://", "https://", "@import", "url("] {
+            assert!(!page.contains(outside), "{outside}");
+        }
+        assert!(page.contains("default-src 'none'"));
+    }
+    let hostile = hostile();
+    let page = hostile.ok(&["export", "--html", "-"]);
+    is_inert(&page, 1);
+    place.refused(&["export", "--html", "x.html", "mian"], 1, "unknown_revision", "mian");
+    assert!(!place.path("x.html").exists(), "half a file is none");
+}
+
+#[test]
+fn a_port_in_use_is_an_error() {
+    let place = Workspace::of(COAT);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("an address").port().to_string();
+    place.refused(&["view", "--port", &port], 1, "port_in_use", &port);
+}
+
+/// A real browser runs none of it, and shows the conversation.
+#[test]
+fn a_real_browser_shows_pages_and_runs_nothing_recorded() {
+    let Some(chromium) = std::env::var_os("TRACT_CHROMIUM") else {
+        assert!(std::env::var_os("CI").is_none(), "set TRACT_CHROMIUM, as .ci/run does");
+        println!("left out: a real browser; TRACT_CHROMIUM names Chromium");
+        return;
+    };
+    let dump = |url: &str| {
+        let profile = tempfile::tempdir().expect("a folder");
+        let output = Command::new(&chromium)
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"])
+            .args(["--no-first-run", "--disable-background-networking", "--disable-sync"])
+            .args(["--disable-component-update", "--virtual-time-budget=3000", "--dump-dom"])
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .arg(url)
+            .stderr(Stdio::null())
+            .output()
+            .expect("Chromium starts");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let place = hostile();
+    place.ok(&["export", "--html", "page.html"]);
+    let page = dump(&format!("file://{}", place.path("page.html").display()));
+    assert!(page.contains("<title>main</title>"), "nothing changed the title");
+    assert!(page.contains("document.title='owned'"), "the texts are shown");
+    let browser = Browser::open(&place);
+    let list = dump(&format!("http://{}/?token={}", browser.host, browser.token));
+    assert!(list.contains("Conversations of default"), "{list}");
+}

@@ -1,0 +1,96 @@
+//! What all calls share: the repositories, and what is left out.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tract_compile::Compiled;
+use tract_core::{CommitId, RepoName, ToolContext, ToolError};
+use tract_engine::{Error, Repo, RepoOptions};
+
+use crate::ServeOptions;
+
+/// Repositories that are kept open, with what they remember of compiled contexts.
+const OPEN_REPOS: usize = 8;
+
+/// What all calls share.
+pub(crate) struct Shared {
+    repo: Repo,
+    others: Mutex<HashMap<RepoName, Repo>>,
+    exclude: Vec<String>,
+}
+
+impl Shared {
+    pub(crate) fn new(repo: Repo, options: ServeOptions) -> Self {
+        Self { repo, others: Mutex::default(), exclude: options.exclude }
+    }
+
+    /// Returns what the host lent to a call.
+    pub(crate) fn of(context: &ToolContext) -> Result<Arc<Self>, ToolError> {
+        context.resource::<Arc<Self>>().map(|shared| Arc::clone(&shared))
+    }
+
+    /// Returns the repository of this name, or the server's own.
+    pub(crate) async fn repo(&self, name: Option<&str>) -> Result<Repo, ToolError> {
+        let Some(name) = name.filter(|name| *name != self.repo.name().as_str()) else {
+            return Ok(self.repo.clone());
+        };
+        let unknown = || {
+            ToolError::validation(format!("there is no repository {name:?}"))
+                .at("repo")
+                .note("leave it out for the server's own")
+        };
+        let name = RepoName::new(name).map_err(|_| unknown())?;
+        if let Some(repo) = self.others().get(&name) {
+            return Ok(repo.clone());
+        }
+        let names = self.repo.store().repos().await.map_err(Error::from).map_err(failed)?;
+        if !names.contains(&name) {
+            return Err(unknown());
+        }
+        let options = RepoOptions::new().name(name.clone()).who(self.repo.who());
+        let repo = Repo::new(self.repo.store().clone(), options);
+        let mut others = self.others();
+        if others.len() >= OPEN_REPOS {
+            others.clear();
+        }
+        others.insert(name, repo.clone());
+        Ok(repo)
+    }
+
+    fn others(&self) -> std::sync::MutexGuard<'_, HashMap<RepoName, Repo>> {
+        // Each change is complete at each step, so a panic leaves the map usable.
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the branches that are left out of an answer: those of the server and of the call.
+    pub(crate) fn excluded<'a>(&'a self, more: &'a [String]) -> HashSet<&'a str> {
+        self.exclude.iter().chain(more).map(String::as_str).collect()
+    }
+}
+
+/// Resolves a revision and compiles its context.
+pub(crate) async fn compiled(
+    repo: &Repo,
+    revision: &str,
+) -> Result<(CommitId, Compiled), ToolError> {
+    let head = resolve(repo, revision).await?;
+    let compiled = repo.compile(Some(head)).await.map_err(failed)?;
+    Ok((head, compiled))
+}
+
+/// Resolves a revision.
+pub(crate) async fn resolve(repo: &Repo, revision: &str) -> Result<CommitId, ToolError> {
+    repo.resolve(revision).await.map_err(failed)
+}
+
+/// Turns a failure of the engine into what the client reads: what is wrong and the way out. What the
+/// store itself reports is for the operator alone, since it may name paths and servers.
+pub(crate) fn failed(error: Error) -> ToolError {
+    if let Error::Store(error) = &error {
+        let code = error.kind.code();
+        return ToolError::other(format!("the store failed ({code})")).operator(error.to_string());
+    }
+    let notes = error.notes();
+    let told = ToolError::validation(error.to_string());
+    notes.into_iter().fold(told, ToolError::note)
+}

@@ -1,0 +1,210 @@
+//! `search`: messages that have words, the best first.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use tract_core::{CommitId, Kind, ToolContext, ToolError, ToolResult, time};
+use tract_engine::{Branch, GrepHit, GrepOptions, GrepPattern, Repo, grep};
+use tract_tools::{tool, tool_type};
+
+use crate::shared::{Shared, failed};
+use crate::shown::cut;
+use crate::tools::dated;
+
+/// Hits that are ranked; of a word that is everywhere, the newest ones.
+const MOST_HITS: usize = 2_000;
+
+/// Characters of a hit's line.
+const LINE_CHARS: usize = 300;
+
+/// Which messages are searched.
+#[tool_type]
+#[derive(Debug, Clone, Copy)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SearchRole {
+    System,
+    User,
+    Assistant,
+    Tool,
+}
+
+/// A message that was found.
+#[derive(Debug, Serialize, JsonSchema)]
+struct FoundMessage {
+    /// The commit of the message.
+    commit: String,
+    /// Branches that show it, at most three; none when it was edited, summarized or skipped.
+    branches: Vec<String>,
+    /// Who says it.
+    kind: String,
+    /// When it was recorded: RFC 3339, UTC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<String>,
+    /// The tools that it calls, or the one that it is a result of.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<String>,
+    /// The line with most of the words.
+    line: String,
+}
+
+/// The best hits.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SearchHits {
+    hits: Vec<FoundMessage>,
+    /// What to pass as `offset` for the next ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_offset: Option<usize>,
+}
+
+/// Searches recorded conversations for words, in messages, tool calls and results.
+#[tool(read_only)]
+pub(crate) async fn search(
+    /// Words to search for, up to 1,000 characters. A message with all of them comes before one with
+    /// some.
+    #[schemars(length(max = 1000))]
+    query: String,
+    /// Only this branch; every branch unless it is given.
+    branch: Option<String>,
+    /// Only messages of this role.
+    role: Option<SearchRole>,
+    /// Only calls of this tool and its results.
+    tool: Option<String>,
+    /// Only messages of this time or later: RFC 3339, such as 2026-01-31T00:00:00Z.
+    since: Option<String>,
+    /// How many to return, up to 50.
+    #[tool(default = 10)]
+    #[schemars(range(min = 1, max = 50))]
+    limit: usize,
+    /// How many to pass over, from the answer before.
+    #[tool(default)]
+    offset: usize,
+    /// Search also what was edited, summarized or skipped.
+    #[tool(default)]
+    hidden: bool,
+    /// Branches to leave out, such as the caller's own.
+    #[tool(default)]
+    exclude: Vec<String>,
+    /// Another repository of the same store.
+    repo: Option<String>,
+    context: &ToolContext,
+) -> Result<ToolResult<SearchHits>, ToolError> {
+    let shared = Shared::of(context)?;
+    let repo = shared.repo(repo.as_deref()).await?;
+    let words = words(&query);
+    if words.is_empty() {
+        return Err(ToolError::validation("the query has no word").at("query"));
+    }
+    let excluded = shared.excluded(&exclude);
+    let branches = dated(&repo, |found: &Branch| match &branch {
+        Some(only) => found.name == *only,
+        None => !excluded.contains(found.name.as_str()),
+    })
+    .await?;
+    if let (Some(name), true) = (&branch, branches.is_empty()) {
+        return Err(ToolError::validation(format!("there is no branch {name:?}"))
+            .at("branch")
+            .note("`list` names the branches"));
+    }
+    let branches: Vec<Branch> = branches.into_iter().map(|(branch, _)| branch).collect();
+    let mut options = GrepOptions::new().hidden(hidden);
+    options.kinds = role.map(kind).into_iter().collect();
+    options.tool = tool;
+    let since = since.as_deref().map(time::parse_rfc3339).transpose();
+    options.since = since.map_err(|error| ToolError::validation(error.to_string()).at("since"))?;
+    let ranked = ranked(&repo, &branches, &words, options).await?;
+    let total = ranked.len();
+    let hits: Vec<FoundMessage> =
+        ranked.iter().skip(offset).take(limit).map(|hit| found(hit, &branches, &words)).collect();
+    let end = offset.saturating_add(hits.len());
+    let hits = SearchHits { hits, next_offset: (end < total).then_some(end) };
+    let text = text(&hits);
+    Ok(ToolResult::ok(hits).message(text).exclude_value_from_context())
+}
+
+fn kind(role: SearchRole) -> Kind {
+    match role {
+        SearchRole::System => Kind::System,
+        SearchRole::User => Kind::User,
+        SearchRole::Assistant => Kind::Assistant,
+        SearchRole::Tool => Kind::ToolResult,
+    }
+}
+
+/// The words of a query, in lower case, each once.
+fn words(query: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in query.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
+        let word = word.to_lowercase();
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    words.truncate(32);
+    words
+}
+
+/// Finds messages with any of the words: those with more words first, then the newer ones.
+async fn ranked(
+    repo: &Repo,
+    branches: &[Branch],
+    words: &[String],
+    options: GrepOptions,
+) -> Result<Vec<GrepHit>, ToolError> {
+    let pattern = GrepPattern::new().ignore_case(true).regex(&words.join("|"));
+    let pattern = pattern.map_err(failed)?;
+    let heads: Vec<CommitId> = branches.iter().map(|branch| branch.head).collect();
+    let mut search = grep(repo, &heads, pattern, options).await.map_err(failed)?;
+    let mut hits = Vec::new();
+    while hits.len() < MOST_HITS
+        && let Some(more) = search.next_hits().await.map_err(failed)?
+    {
+        hits.extend(more);
+    }
+    let mut scored: Vec<(usize, GrepHit)> =
+        hits.into_iter().map(|hit| (score(&hit, words), hit)).collect();
+    scored.sort_by_key(|(score, hit)| std::cmp::Reverse((*score, hit.created_at)));
+    Ok(scored.into_iter().map(|(_, hit)| hit).collect())
+}
+
+/// How many of the words a hit has.
+fn score(hit: &GrepHit, words: &[String]) -> usize {
+    let lines: Vec<String> = hit.lines.iter().map(|line| line.text.to_lowercase()).collect();
+    words.iter().filter(|word| lines.iter().any(|line| line.contains(word.as_str()))).count()
+}
+
+fn found(hit: &GrepHit, branches: &[Branch], words: &[String]) -> FoundMessage {
+    let best = hit.lines.iter().max_by_key(|line| {
+        let line = line.text.to_lowercase();
+        words.iter().filter(|word| line.contains(word.as_str())).count()
+    });
+    let (line, _) = cut(best.map_or("", |line| line.text.trim()), LINE_CHARS);
+    let shown = hit.heads.iter().filter_map(|head| branches.get(*head));
+    FoundMessage {
+        commit: hit.commit.to_string(),
+        branches: shown.take(3).map(|branch| branch.name.clone()).collect(),
+        kind: hit.kind.as_ref().map_or("definition", Kind::as_str).to_owned(),
+        at: hit.created_at.and_then(time::format_rfc3339),
+        tools: hit.tool_names.clone(),
+        line,
+    }
+}
+
+fn text(hits: &SearchHits) -> String {
+    if hits.hits.is_empty() {
+        return "nothing found".to_owned();
+    }
+    let mut text = String::new();
+    for hit in &hits.hits {
+        let branches = match hit.branches.as_slice() {
+            [] => "hidden".to_owned(),
+            branches => branches.join(" "),
+        };
+        let short = hit.commit.get(..8).unwrap_or(&hit.commit);
+        let tools = hit.tools.join(", ");
+        text.push_str(&format!("{short}  {branches}  {} {tools}\n    {}\n", hit.kind, hit.line));
+    }
+    if let Some(next) = hits.next_offset {
+        text.push_str(&format!("more: offset {next}\n"));
+    }
+    text.push_str("read around a hit with open, or whole with expand");
+    text
+}

@@ -1,0 +1,111 @@
+//! `branch`, `note` and `commit`: what a client may write when the server allows it.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use tract_core::{By, Draft, RefName, ToolContext, ToolError, ToolResult};
+use tract_engine::Repo;
+use tract_engine::plan::Request;
+use tract_tools::{tool, tool_type};
+
+use crate::shared::{Shared, failed, resolve};
+
+/// What was written.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct WrittenCommit {
+    /// The branch.
+    branch: String,
+    /// Its newest commit now.
+    commit: String,
+}
+
+/// Makes a branch that begins at a revision. Nothing is copied, and no other branch changes.
+#[tool]
+pub(crate) async fn branch(
+    /// The name of the new branch.
+    name: String,
+    /// Where it begins: a branch, a tag, a commit id, or BRANCH#N.
+    from: String,
+    /// Another repository of the same store.
+    repo: Option<String>,
+    context: &ToolContext,
+) -> Result<ToolResult<WrittenCommit>, ToolError> {
+    let repo = Shared::of(context)?.repo(repo.as_deref()).await?;
+    let at = resolve(&repo, &from).await?;
+    repo.create_branch(&name, at).await.map_err(failed)?;
+    let message = format!("made branch {name} at {}", at.short());
+    let written = WrittenCommit { branch: name, commit: at.to_string() };
+    Ok(ToolResult::ok(written).message(message).exclude_value_from_context())
+}
+
+/// Leaves a line in the log of a branch. No model reads it.
+#[tool]
+pub(crate) async fn note(
+    /// The branch.
+    branch: String,
+    /// The line.
+    text: String,
+    /// Another repository of the same store.
+    repo: Option<String>,
+    context: &ToolContext,
+) -> Result<ToolResult<WrittenCommit>, ToolError> {
+    let repo = Shared::of(context)?.repo(repo.as_deref()).await?;
+    let mut request = Request::note(text);
+    if let Request::Note { details, .. } = &mut request {
+        details.origin = By::Model.into();
+    }
+    write(&repo, branch, request).await
+}
+
+/// Who says a message.
+#[tool_type]
+#[derive(Debug)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Role {
+    User,
+    Assistant,
+    System,
+}
+
+/// Adds a message to the end of a branch.
+#[tool]
+pub(crate) async fn commit(
+    /// The branch; it must exist.
+    branch: String,
+    /// Who says it.
+    role: Role,
+    /// What it says.
+    text: String,
+    /// Another repository of the same store.
+    repo: Option<String>,
+    context: &ToolContext,
+) -> Result<ToolResult<WrittenCommit>, ToolError> {
+    let repo = Shared::of(context)?.repo(repo.as_deref()).await?;
+    let mut draft = match role {
+        Role::User => Draft::user(text),
+        Role::Assistant => Draft::assistant(text),
+        Role::System => Draft::system(text),
+    };
+    draft.origin = By::Model.into();
+    write(&repo, branch, Request::Append(draft)).await
+}
+
+/// Writes to a branch that exists: a name with a typo is no new branch.
+async fn write(
+    repo: &Repo,
+    branch: String,
+    request: Request,
+) -> Result<ToolResult<WrittenCommit>, ToolError> {
+    let unknown = || {
+        ToolError::validation(format!("there is no branch {branch:?}"))
+            .at("branch")
+            .note("`list` names the branches, and `branch` makes one")
+    };
+    let name = RefName::branch(&branch).map_err(|_| unknown())?;
+    if repo.head_of(&name).await.map_err(failed)?.is_none() {
+        return Err(unknown());
+    }
+    let made = repo.write_one(&name, request).await.map_err(failed)?;
+    let message = format!("{} on {branch}", made.id().short());
+    let written = WrittenCommit { branch, commit: made.id().to_string() };
+    Ok(ToolResult::ok(written).message(message).exclude_value_from_context())
+}

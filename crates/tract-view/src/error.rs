@@ -1,0 +1,33 @@
+//! Why a page cannot be shown.
+
+/// Why a page cannot be shown.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// What the engine reports.
+    #[error(transparent)]
+    Engine(#[from] tract_engine::Error),
+    /// A context cannot be compiled to a request.
+    #[error(transparent)]
+    Form(#[from] tract_providers::FormError),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The server, or the file that is written, failed.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// The operating system has no randomness to give.
+    #[error("no randomness for the token: {0}")]
+    Random(String),
+    /// What was asked for does not exist.
+    #[error("{0}")]
+    NotFound(String),
+}
+
+/// A result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,54 @@
+//! Conversations as one HTML file, usable without a server.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use maud::{Markup, html};
+use sha2::{Digest, Sha256};
+use tract_engine::Repo;
+
+use crate::error::Result;
+use crate::load;
+use crate::pages::{self, SCRIPT, STYLE, TranscriptOptions};
+use crate::text::visible;
+
+/// Characters of each text in the file.
+const MOST: usize = 1_000_000;
+
+/// Writes conversations into one file: every message of each revision, with style and script, and
+/// nothing that a browser would load from elsewhere.
+///
+/// # Errors
+/// When a revision is unknown, something is damaged, or the store fails.
+pub async fn export(repo: &Repo, revisions: &[String]) -> Result<String> {
+    let mut bodies: Vec<Markup> = Vec::with_capacity(revisions.len());
+    let options = TranscriptOptions { most: MOST, linked: false };
+    for revision in revisions {
+        let context = load::context(repo, revision).await?;
+        let count = context.compiled.message_count();
+        let messages = load::messages(repo, &context.compiled, 1, count).await?;
+        bodies.push(pages::transcript(&context, 1, &messages, options));
+    }
+    let title = match revisions {
+        [one] => visible(one).into_owned(),
+        many => format!("{} conversations", many.len()),
+    };
+    let many = revisions.len() > 1;
+    let main = html! {
+        @for (revision, body) in revisions.iter().zip(&bodies) {
+            @if many {
+                details { summary { b { (visible(revision)) } } (body) }
+            } @else { (body) }
+        }
+    };
+    Ok(pages::whole_file(&title, &policy(), &main).into_string())
+}
+
+/// What the file may do: run its own script and style, by their hashes, and show the pictures in it.
+fn policy() -> String {
+    let hash = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
+    format!(
+        "default-src 'none'; img-src data:; style-src {}; script-src {}; base-uri 'none'; form-action 'none'",
+        hash(STYLE),
+        hash(SCRIPT)
+    )
+}

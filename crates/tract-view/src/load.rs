@@ -1,0 +1,142 @@
+//! What pages show, read from the engine.
+
+use std::collections::{HashMap, HashSet};
+
+use tract_compile::Compiled;
+use tract_core::{CallRef, Commit, CommitId, Content, Message, Op, RefName};
+use tract_engine::{Branch, Repo};
+
+use crate::error::{Error, Result};
+
+/// A branch with its newest commit.
+pub(crate) struct DatedBranch {
+    pub(crate) branch: Branch,
+    pub(crate) commit: Commit,
+}
+
+/// Reads the branches that contain a text in their name, the newest first or by name.
+pub(crate) async fn branches(repo: &Repo, name: &str, by_name: bool) -> Result<Vec<DatedBranch>> {
+    let mut branches = repo.branches().await?;
+    branches.retain(|branch| branch.name.contains(name));
+    let heads: Vec<CommitId> = branches.iter().map(|branch| branch.head).collect();
+    let commits = repo.store().commits(repo.name(), &heads).await;
+    let commits = commits.map_err(tract_engine::Error::from)?;
+    let mut dated: Vec<DatedBranch> = branches
+        .into_iter()
+        .zip(commits)
+        .filter_map(|(branch, commit)| Some(DatedBranch { branch, commit: commit? }))
+        .collect();
+    if !by_name {
+        // The sort is stable: branches of one time stay in the order of their names.
+        dated.sort_by_key(|dated| std::cmp::Reverse(dated.commit.created_at));
+    }
+    Ok(dated)
+}
+
+/// A context, and where it was read.
+pub(crate) struct LoadedContext {
+    /// As it was asked for.
+    pub(crate) revision: String,
+    pub(crate) head: CommitId,
+    pub(crate) compiled: Compiled,
+    /// Whether the revision is a branch, which may grow.
+    pub(crate) is_branch: bool,
+}
+
+/// Resolves a revision and compiles its context.
+pub(crate) async fn context(repo: &Repo, revision: &str) -> Result<LoadedContext> {
+    let head = repo.resolve(revision).await?;
+    let compiled = repo.compile(Some(head)).await?;
+    let is_branch = match RefName::branch(revision) {
+        Ok(name) => repo.head_of(&name).await?.is_some(),
+        Err(_) => false,
+    };
+    Ok(LoadedContext { revision: revision.to_owned(), head, compiled, is_branch })
+}
+
+/// A message, and what a reader wants to know around it.
+pub(crate) struct ShownMessage<'a> {
+    /// Its place in the context, from 1.
+    pub(crate) number: usize,
+    pub(crate) message: &'a Message,
+    /// The commit whose content it is; absent when it cannot be read.
+    pub(crate) commit: Option<Commit>,
+    /// The results of its calls, in the order of the calls, each with its number.
+    pub(crate) results: Vec<Option<(usize, &'a Message)>>,
+}
+
+impl ShownMessage<'_> {
+    /// Whether the message once said something else.
+    pub(crate) fn is_edited(&self) -> bool {
+        matches!(self.commit.as_ref().map(|commit| &commit.op), Some(Op::Edit { .. }))
+    }
+
+    /// The revision at which what a summary replaced is still shown.
+    pub(crate) fn before_summary(&self) -> Option<CommitId> {
+        let commit = self.commit.as_ref()?;
+        match commit.op {
+            Op::Compress { .. } => commit.parents.first().copied(),
+            _ => None,
+        }
+    }
+}
+
+/// Collects a page of messages: the results of calls on it are next to their calls, and left out
+/// where they stand by themselves when their call is on the same page.
+pub(crate) async fn messages<'a>(
+    repo: &Repo,
+    compiled: &'a Compiled,
+    from: usize,
+    count: usize,
+) -> Result<Vec<ShownMessage<'a>>> {
+    let page: Vec<(usize, &Message)> =
+        compiled.messages().enumerate().skip(from - 1).take(count).collect();
+    let slots: HashSet<CommitId> = page.iter().map(|(_, message)| message.slot).collect();
+    let mut results: HashMap<CallRef, (usize, &Message)> = HashMap::new();
+    // A result may be on a later page than its call.
+    for (place, message) in compiled.messages().enumerate() {
+        if let Some(call) = message.answers.filter(|call| slots.contains(&call.slot)) {
+            results.insert(call, (place + 1, message));
+        }
+    }
+    let stands_alone = |message: &Message| match message.answers {
+        Some(call) => !slots.contains(&call.slot),
+        None => true,
+    };
+    let page: Vec<(usize, &Message)> =
+        page.into_iter().filter(|(_, message)| stands_alone(message)).collect();
+    let ids: Vec<CommitId> = page.iter().map(|(_, message)| message.commit).collect();
+    let commits = repo.store().commits(repo.name(), &ids).await;
+    let commits = commits.map_err(tract_engine::Error::from)?;
+    let shown = page.into_iter().zip(commits).map(|((place, message), commit)| {
+        let calls = message.content.calls().count();
+        let results = (0..calls).map(|index| {
+            let index = u32::try_from(index).ok()?;
+            results.get(&CallRef { slot: message.slot, index }).copied()
+        });
+        ShownMessage { number: place + 1, message, commit, results: results.collect() }
+    });
+    Ok(shown.collect())
+}
+
+/// Reads the whole text of a message: its original where it was changed and that is asked for.
+pub(crate) async fn whole_text(repo: &Repo, revision: &str, original: bool) -> Result<String> {
+    let id = repo.resolve(revision).await?;
+    let changed = if original { repo.original_of(id).await? } else { None };
+    let content: Content = match changed {
+        Some(content) => content,
+        None => {
+            let commit = repo.require_commit(id).await?;
+            let content = repo.content(&commit).await?;
+            content.ok_or_else(|| Error::NotFound(format!("{} has no message", id.short())))?
+        }
+    };
+    let mut out = String::new();
+    for part in content.parts() {
+        crate::pages::part_text(part, &mut out);
+    }
+    if content.parts().is_empty() {
+        out = content.text();
+    }
+    Ok(out)
+}

@@ -1,0 +1,82 @@
+//! The pages: functions from what was read to HTML.
+
+mod compare;
+mod conversations;
+mod tools;
+mod transcript;
+
+use std::fmt::Write;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use tract_core::{Commit, Part, time};
+
+pub(crate) use self::compare::compare;
+pub(crate) use self::conversations::{PAGE as CONVERSATIONS, conversations};
+pub(crate) use self::tools::tools;
+pub(crate) use self::transcript::{PAGE as TRANSCRIPT, TranscriptOptions, transcript};
+
+pub(crate) const STYLE: &str = include_str!("../assets/style.css");
+pub(crate) const SCRIPT: &str = include_str!("../assets/script.js");
+
+/// A page of the server.
+pub(crate) fn page(title: &str, live: Option<&str>, main: &Markup) -> Markup {
+    let title = crate::text::visible(title);
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) " · tract" }
+                link rel="stylesheet" href="/style.css";
+                script src="/script.js" defer {}
+            }
+            body data-live=[live] {
+                header {
+                    strong { a href="/" { "tract" } }
+                    span .soft { "read-only" }
+                }
+                main { (main) }
+            }
+        }
+    }
+}
+
+/// A page that needs no server.
+pub(crate) fn whole_file(title: &str, policy: &str, main: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(policy);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+                script { (PreEscaped(SCRIPT)) }
+            }
+            body {
+                main { (main) }
+            }
+        }
+    }
+}
+
+/// A commit's time, to the minute.
+pub(crate) fn minute(commit: &Commit) -> Option<String> {
+    let at = time::format_rfc3339(commit.created_at?)?;
+    Some(at.get(..16)?.replace('T', " "))
+}
+
+/// Writes a part as text, followed by a line break.
+pub(crate) fn part_text(part: &Part, out: &mut String) {
+    // A `String` takes every write.
+    let _ = match part {
+        Part::Text { text } | Part::Reasoning { text, .. } => writeln!(out, "{text}"),
+        Part::ToolCall(call) => writeln!(out, "{}({})", call.name, call.arguments),
+        Part::Image { media_type, .. } => {
+            writeln!(out, "(image {})", media_type.as_deref().unwrap_or("of unknown type"))
+        }
+        Part::Opaque { dialect, json } => writeln!(out, "({dialect}) {json}"),
+    };
+}

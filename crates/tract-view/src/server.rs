@@ -1,0 +1,334 @@
+//! The server: loopback alone, for the one who has the url, and reading alone.
+
+use std::convert::Infallible;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Query, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use futures_util::stream::{Stream, unfold};
+use maud::html;
+use serde::Deserialize;
+use tokio::net::TcpListener;
+use tract_core::{CommitId, RefName};
+use tract_engine::{Repo, describe};
+use tract_providers::{Form, FormOptions, compile_form};
+
+use crate::error::{Error, Result};
+use crate::load;
+use crate::pages::{self, SCRIPT, STYLE, TranscriptOptions};
+use crate::text::query;
+
+/// Characters of each text on a page.
+const MOST: usize = 20_000;
+
+/// How often a page that is open is looked after.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// What a page may do: nothing but its own style, script, recorded pictures, and news from here.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; connect-src 'self'; \
+                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// A viewer that listens.
+#[derive(Debug)]
+pub struct Viewer {
+    listener: TcpListener,
+    shared: Arc<Shared>,
+    url: String,
+}
+
+#[derive(Debug)]
+struct Shared {
+    repo: Repo,
+    token: String,
+    /// What the browser may call us.
+    hosts: [String; 2],
+}
+
+impl Viewer {
+    /// Listens on loopback; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// [`Error::Listen`] when the port is in use.
+    pub async fn bind(repo: Repo, port: u16) -> Result<Self> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let failed = |source| Error::Listen { address: address.to_string(), source };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let port = listener.local_addr().map_err(failed)?.port();
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).map_err(|error| Error::Random(error.to_string()))?;
+        let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let url = format!("http://127.0.0.1:{port}/?token={token}");
+        let hosts = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];
+        Ok(Self { listener, shared: Arc::new(Shared { repo, token, hosts }), url })
+    }
+
+    /// Returns the url that opens the viewer: whoever has it can read what is recorded.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Serves until `stop` ends.
+    ///
+    /// # Errors
+    /// When the listener fails.
+    pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<()> {
+        let router = Router::new()
+            .route("/", get(conversations))
+            .route("/transcript", get(transcript))
+            .route("/compare", get(compare))
+            .route("/tools", get(tools))
+            .route("/text", get(text))
+            .route("/request", get(request))
+            .route("/live", get(live))
+            .route("/style.css", get(async || asset("text/css; charset=utf-8", STYLE)))
+            .route("/script.js", get(async || asset("text/javascript; charset=utf-8", SCRIPT)))
+            .fallback(async || Error::NotFound("there is no such page".to_owned()).into_response())
+            .layer(from_fn_with_state(Arc::clone(&self.shared), guard))
+            .with_state(self.shared);
+        // Streams of news never end by themselves, so the server does not wait for them.
+        tokio::select! {
+            served = axum::serve(self.listener, router).into_future() => Ok(served?),
+            () = stop => Ok(()),
+        }
+    }
+}
+
+/// Lets in only requests of the browser that was given the token, made to the name that we have
+/// (another name that leads here is an attack by DNS), and by pages of our own.
+async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    let host = text(header::HOST).unwrap_or_default();
+    if !shared.hosts.iter().any(|own| own == host) {
+        return refuse(StatusCode::FORBIDDEN, "this name is not the viewer's");
+    }
+    if let Some(origin) = text(header::ORIGIN)
+        && origin.strip_prefix("http://") != Some(host)
+    {
+        return refuse(StatusCode::FORBIDDEN, "only pages of the viewer may ask");
+    }
+    let given = request.uri().query().unwrap_or_default().split('&');
+    let given = given.filter_map(|pair| pair.strip_prefix("token=")).next();
+    if request.uri().path() == "/" && given.is_some_and(|given| equal(given, &shared.token)) {
+        let cookie =
+            format!("{}={}; HttpOnly; SameSite=Strict; Path=/", cookie_name(host), shared.token);
+        let mut response = StatusCode::SEE_OTHER.into_response();
+        response.headers_mut().insert(header::LOCATION, HeaderValue::from_static("/"));
+        if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+            response.headers_mut().insert(header::SET_COOKIE, cookie);
+        }
+        return guarded(response);
+    }
+    let name = cookie_name(host);
+    let cookies = text(header::COOKIE).unwrap_or_default().split(';');
+    let mut tokens = cookies.filter_map(|cookie| cookie.trim().split_once('='));
+    if !tokens.any(|(own, token)| own == name && equal(token, &shared.token)) {
+        return refuse(StatusCode::UNAUTHORIZED, "open the url that `tract view` printed");
+    }
+    guarded(next.run(request).await)
+}
+
+/// Cookies do not know ports: viewers on two ports must not take each other's.
+fn cookie_name(host: &str) -> String {
+    format!("tract-view-{}", host.rsplit(':').next().unwrap_or_default())
+}
+
+/// Compares in time that does not depend on where texts differ.
+fn equal(left: &str, right: &str) -> bool {
+    left.len() == right.len()
+        && left.bytes().zip(right.bytes()).fold(0, |differ, (l, r)| differ | (l ^ r)) == 0
+}
+
+fn guarded(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+fn refuse(status: StatusCode, why: &'static str) -> Response {
+    guarded((status, why).into_response())
+}
+
+fn asset(media_type: &'static str, text: &'static str) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, media_type)], text)
+}
+
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        let status = match &self {
+            Self::NotFound(_) => StatusCode::NOT_FOUND,
+            Self::Engine(error) if error.code().starts_with("unknown") => StatusCode::NOT_FOUND,
+            Self::Engine(tract_engine::Error::Store(_)) => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::UNPROCESSABLE_ENTITY,
+        };
+        let what = self.to_string();
+        let main = html! {
+            h1 { (status.canonical_reason().unwrap_or("error")) }
+            p { (crate::text::visible(&what)) }
+            p { a href="/" { "all conversations" } }
+        };
+        (status, Html(pages::page("error", None, &main).into_string())).into_response()
+    }
+}
+
+#[derive(Deserialize)]
+struct ListQuery {
+    #[serde(default)]
+    q: String,
+    #[serde(default)]
+    sort: String,
+    #[serde(default)]
+    from: usize,
+}
+
+async fn conversations(
+    State(shared): State<Arc<Shared>>,
+    Query(asked): Query<ListQuery>,
+) -> Result<Html<String>> {
+    let repo = &shared.repo;
+    let by_name = asked.sort == "name";
+    let branches = load::branches(repo, &asked.q, by_name).await?;
+    let total = branches.len();
+    let branches: Vec<_> =
+        branches.into_iter().skip(asked.from).take(pages::CONVERSATIONS).collect();
+    let commits: Vec<_> = branches.iter().map(|dated| dated.commit.clone()).collect();
+    let lines = describe(repo, &commits).await?;
+    let page: Vec<_> = branches.into_iter().zip(lines).collect();
+    let name = repo.name().as_str();
+    let main = pages::conversations(name, &asked.q, by_name, asked.from, total, &page);
+    Ok(Html(pages::page("conversations", None, &main).into_string()))
+}
+
+#[derive(Deserialize)]
+struct RevisionQuery {
+    rev: String,
+    #[serde(default)]
+    from: usize,
+    #[serde(default)]
+    original: u8,
+    #[serde(default)]
+    to: Option<String>,
+}
+
+async fn transcript(
+    State(shared): State<Arc<Shared>>,
+    Query(asked): Query<RevisionQuery>,
+) -> Result<Html<String>> {
+    let context = load::context(&shared.repo, &asked.rev).await?;
+    let total = context.compiled.message_count();
+    // A conversation opens at its end.
+    let last = total.saturating_sub(pages::TRANSCRIPT) + 1;
+    let from = if asked.from == 0 { last } else { asked.from.min(total.max(1)) };
+    let page = pages::TRANSCRIPT;
+    let messages = load::messages(&shared.repo, &context.compiled, from, page).await?;
+    let options = TranscriptOptions { most: MOST, linked: true };
+    let main = pages::transcript(&context, from, &messages, options);
+    let live =
+        context.is_branch.then(|| format!("/live?rev={}&head={}", query(&asked.rev), context.head));
+    Ok(Html(pages::page(&asked.rev, live.as_deref(), &main).into_string()))
+}
+
+#[derive(Deserialize)]
+struct CompareQuery {
+    a: String,
+    b: String,
+}
+
+async fn compare(
+    State(shared): State<Arc<Shared>>,
+    Query(asked): Query<CompareQuery>,
+) -> Result<Html<String>> {
+    let before = load::context(&shared.repo, &asked.a).await?;
+    let after = load::context(&shared.repo, &asked.b).await?;
+    let diff = tract_engine::diff(&before.compiled, &after.compiled, &schema_diff);
+    let form = Form::all().find(|form| form.as_str() == "anthropic-params");
+    let form = form.ok_or_else(|| Error::NotFound("no form for requests".to_owned()))?;
+    let options = FormOptions::new();
+    let first = compile_form(&before.compiled, form, &options)?;
+    let second = compile_form(&after.compiled, form, &options)?;
+    let miss = tract_providers::why_miss(&first, &second);
+    let blocks = (first.prefix.len(), second.prefix.len());
+    let main = pages::compare((&asked.a, &asked.b), &diff, miss.as_ref(), blocks);
+    Ok(Html(pages::page("compare", None, &main).into_string()))
+}
+
+/// How two schemas differ, in lines; nothing where one of them is no schema.
+fn schema_diff(before: &str, after: &str) -> Vec<String> {
+    let changes = tract_schema::diff(before, after).unwrap_or_default();
+    changes.iter().map(ToString::to_string).collect()
+}
+
+async fn tools(
+    State(shared): State<Arc<Shared>>,
+    Query(asked): Query<RevisionQuery>,
+) -> Result<Html<String>> {
+    let context = load::context(&shared.repo, &asked.rev).await?;
+    let main = pages::tools(&context);
+    Ok(Html(pages::page("tools", None, &main).into_string()))
+}
+
+/// The whole text of a message, as plain text: a browser runs nothing of it.
+async fn text(
+    State(shared): State<Arc<Shared>>,
+    Query(asked): Query<RevisionQuery>,
+) -> Result<impl IntoResponse> {
+    let text = load::whole_text(&shared.repo, &asked.rev, asked.original == 1).await?;
+    Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text))
+}
+
+/// The request that a provider would get, to be copied.
+async fn request(
+    State(shared): State<Arc<Shared>>,
+    Query(asked): Query<RevisionQuery>,
+) -> Result<impl IntoResponse> {
+    let form: Form = asked.to.as_deref().unwrap_or("anthropic-params").parse()?;
+    let context = load::context(&shared.repo, &asked.rev).await?;
+    let request = compile_form(&context.compiled, form, &FormOptions::new())?;
+    Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], request.to_json().to_string()))
+}
+
+#[derive(Deserialize)]
+struct LiveQuery {
+    rev: String,
+    head: String,
+}
+
+/// Tells an open page when its branch has moved.
+async fn live(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    Query(asked): Query<LiveQuery>,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
+    let name = RefName::branch(&asked.rev).map_err(tract_engine::Error::from)?;
+    let seen: Option<CommitId> = asked.head.parse().ok();
+    // A browser that was away resumes with the head that it was told last.
+    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let seen = last.and_then(|id| id.parse().ok()).or(seen);
+    let news = unfold((shared, name, seen), async |(shared, name, seen)| {
+        loop {
+            tokio::time::sleep(LOOK_AGAIN).await;
+            // A store that does not answer now may answer later.
+            let head = shared.repo.head_of(&name).await.ok().flatten();
+            if head.is_some() && head != seen {
+                let id = head.map(|head| head.to_string()).unwrap_or_default();
+                let event = Event::default().event("head").id(&id).data(&id);
+                return Some((Ok(event), (shared, name, head)));
+            }
+        }
+    });
+    Ok(Sse::new(news).keep_alive(KeepAlive::default()))
+}

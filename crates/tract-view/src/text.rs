@@ -1,0 +1,74 @@
+//! Recorded text as it may stand on a page.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+use tract_core::text::is_format_control;
+
+/// Writes out characters that a reader does not see and that change what is seen: controls, and
+/// what steers the direction of text. Escaping for HTML is the templates' part.
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+    let is_hidden = |c: char| c.is_control() && !matches!(c, '\n' | '\t') || is_format_control(c);
+    if !text.contains(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c == '\r' {
+            continue;
+        }
+        if is_hidden(c) {
+            // A `String` takes every write.
+            let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Returns the first characters of a text, and how many are left.
+pub(crate) fn beginning(text: &str, most: usize) -> (&str, usize) {
+    match text.char_indices().nth(most) {
+        None => (text, 0),
+        Some((end, _)) => {
+            let (kept, rest) = text.split_at(end);
+            (kept, rest.chars().count())
+        }
+    }
+}
+
+/// Writes a text as a value in the query of a url.
+pub(crate) fn query(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(byte));
+            }
+            other => {
+                let _ = write!(out, "%{other:02X}");
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steering_characters_are_written_out() {
+        assert_eq!(visible("plain\n\ttext"), "plain\n\ttext");
+        assert_eq!(visible("a\u{1b}[2Jb\r\n"), "a\\u{1b}[2Jb\n");
+        assert_eq!(visible("\u{202e}evil\u{7f}"), "\\u{202e}evil\\u{7f}");
+    }
+
+    #[test]
+    fn a_beginning_counts_what_is_left() {
+        assert_eq!(beginning("äöü", 2), ("äö", 1));
+        assert_eq!(beginning("äöü", 3), ("äöü", 0));
+        assert_eq!(query("a b/ü#"), "a%20b%2F%C3%BC%23");
+    }
+}
