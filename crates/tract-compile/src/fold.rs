@@ -44,7 +44,7 @@ pub(crate) fn fold_onto(
     Ok(())
 }
 
-/// The rows of a view, in whatever form they are kept: what the fold reads and changes.
+/// The rows of a view in any form: what the fold reads and changes.
 pub trait FoldRows {
     /// Returns the row of a message, where it has one.
     fn row(&self, slot: CommitId) -> Option<Row>;

@@ -294,8 +294,9 @@ impl Check<'_> {
             if !self.pages_broken {
                 let mut wrong = |what: &str| bad.push((object, true, what.to_owned()));
                 let is_first = at == segment_start(at);
-                let follows = near.map(|near| near.id) == commit.parent();
-                if !is_first && !(commit.parent().is_some() && follows) {
+                let parent = commit.parent();
+                let follows = parent.is_some() && near.map(|near| near.id) == parent;
+                if !is_first && !follows {
                     wrong("it is not right after its first parent");
                 }
                 if (at >> 32) % 2 != 0 || at < place(2, 0) {
