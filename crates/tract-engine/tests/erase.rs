@@ -1,0 +1,142 @@
+//! Erasures: what is shown changes, what is stored goes, and others write meanwhile.
+
+use std::sync::Arc;
+
+use tract_core::{Blob, Draft, Kind, RefName, Store, block_on};
+use tract_engine::secrets::Scanner;
+use tract_engine::{
+    EraseRequest, EraseTarget, Error, GcOptions, Repo, RepoOptions, VerifyOptions, erase, erasures,
+    gc, verify,
+};
+
+const LEAK: &str = "the door code of the vault is 4711-0815-2342-xyzzy";
+
+fn stores() -> Vec<(Arc<dyn Store>, Option<tempfile::TempDir>)> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = tract_store_sqlite::SqliteOptions::new().create(true);
+    let sqlite = tract_store_sqlite::open(folder.path().join("agent.db"), &options);
+    vec![
+        (Arc::new(tract_kv::memory()) as Arc<dyn Store>, None),
+        (Arc::new(sqlite.expect("it opens")), Some(folder)),
+    ]
+}
+
+fn repo(store: &Arc<dyn Store>) -> Repo {
+    Repo::new(Arc::clone(store), RepoOptions::new().who("tester"))
+}
+
+fn main_branch() -> RefName {
+    RefName::branch("main").expect("a valid name")
+}
+
+async fn shown(repo: &Repo) -> String {
+    let head = repo.head_of(&main_branch()).await.expect("it is read");
+    let compiled = repo.compile(head).await.expect("it compiles");
+    compiled.messages().map(|message| message.content.to_blob().expect("canonical")).collect()
+}
+
+async fn assert_clean(repo: &Repo) {
+    let report = verify(repo, &VerifyOptions::new()).await.expect("it is read");
+    assert!(report.clean, "{:?}", report.damage);
+}
+
+#[test]
+fn arguments_of_answered_calls_and_their_results_are_redacted() {
+    for (store, _folder) in stores() {
+        block_on(async {
+            let (repo, main) = (repo(&store), main_branch());
+            let key = format!("gh{}_{}", "p", "16C7e42F292c6912E7710c838347Ae178B4a");
+            let arguments = format!(r#"{{"cmd":"curl -H 'Authorization: token {key}'","n":1}}"#);
+            let call = Draft::assistant("").call("c1", "shell", arguments);
+            let call = repo.append(&main, call).await.expect("it is written");
+            let result = Draft::tool_result("c1", format!("token {key} is valid"));
+            repo.append(&main, result).await.expect("it is written");
+            let report = erase(&repo, &EraseRequest::secrets(Scanner::builtin().clone())).await;
+            let report = report.expect("it is erased");
+            assert_eq!((report.blobs.len(), report.edits), (2, 2));
+            let shown = shown(&repo).await;
+            assert!(!shown.contains(&key), "{shown}");
+            assert_eq!(shown.matches("[redacted:github-token:").count(), 2, "{shown}");
+            assert!(shown.contains(r#"\"n\":1"#), "the rest of the arguments stays: {shown}");
+            let older = repo.compile(Some(call.id())).await.expect_err("the bytes are gone");
+            assert!(matches!(&older, Error::Erased(erasure) if erasure.who == "tester"), "{older}");
+            assert_eq!(older.code(), "erased");
+            assert_clean(&repo).await;
+        });
+    }
+}
+
+#[test]
+fn documents_and_kept_originals_lose_it_as_well() {
+    for (store, _folder) in stores() {
+        block_on(async {
+            let (repo, main) = (repo(&store), main_branch());
+            let leak = repo.append(&main, Draft::user(LEAK)).await.expect("it is written");
+            let mut keeping = Draft::user("what a handler left of it");
+            keeping.keeps = vec![Blob::seal(format!("{{\"was\":\"{LEAK}\"}}"))];
+            repo.append(&main, keeping).await.expect("it is written");
+            let name = RefName::new("effects/x/0").expect("a valid name");
+            let document =
+                Blob::seal(format!(r#"{{"answer":"{LEAK}!","n":12345678901234567890}}"#));
+            repo.set_documents("effect", vec![(name.clone(), document)]).await.expect("written");
+            let request = EraseRequest::targets(vec![EraseTarget::Commit(leak.id())], "a leak");
+            let report = erase(&repo, &request).await.expect("it is erased");
+            assert_eq!(report.blobs.len(), 3, "{:?}", report.places);
+            let kinds: Vec<&str> = report.places.iter().map(|place| place.kind.as_str()).collect();
+            assert_eq!(kinds, ["message", "kept original", "document"]);
+            let documents = repo.documents("effects/").await.expect("they are read");
+            let text = documents[0].1.text().expect("text");
+            assert_eq!(text, r#"{"answer":"[erased: a leak]!","n":12345678901234567890}"#);
+            assert_clean(&repo).await;
+            // An undo moves the branch back, not the document whose bytes are gone.
+            repo.undo(&main).await.expect("it is undone");
+            assert_eq!(repo.documents("effects/").await.expect("they are read"), documents);
+            assert_eq!(erasures(&repo).await.expect("they are read").len(), 3);
+            assert_clean(&repo).await;
+            gc(&repo, &GcOptions::new().keep(std::time::Duration::ZERO)).await.expect("collected");
+            assert_clean(&repo).await;
+        });
+    }
+}
+
+#[test]
+fn writers_and_two_erasers_at_once_leave_nothing_half_done() {
+    for (store, _folder) in stores() {
+        let writer = repo(&store);
+        let main = main_branch();
+        let leak = block_on(writer.append(&main, Draft::user(LEAK))).expect("it is written");
+        let request = EraseRequest::targets(vec![EraseTarget::Commit(leak.id())], "a leak");
+        std::thread::scope(|scope| {
+            for n in 0..2 {
+                let (own, main) = (repo(&store), &main);
+                scope.spawn(move || {
+                    for i in 0..20 {
+                        let text = format!("message {i} of writer {n}");
+                        block_on(own.append(main, Draft::user(text))).expect("it is written");
+                    }
+                });
+            }
+            for _ in 0..2 {
+                let (own, request) = (repo(&store), &request);
+                scope.spawn(move || match block_on(erase(&own, request)) {
+                    Ok(report) => assert_eq!(report.blobs.len(), 1),
+                    // The other one was first.
+                    Err(error) => assert_eq!(error.code(), "erased", "{error}"),
+                });
+            }
+        });
+        block_on(async {
+            let reader = repo(&store);
+            let shown = shown(&reader).await;
+            assert!(!shown.contains("4711"), "{shown}");
+            assert_eq!(shown.matches("[erased: a leak]").count(), 1, "{shown}");
+            assert_eq!(shown.matches("of writer").count(), 40);
+            let again = reader.append(&main, Draft::user(LEAK)).await.expect_err("it is refused");
+            assert_eq!(again.code(), "erased");
+            let other = Draft::new(tract_core::Content::user("fine"));
+            assert_eq!(other.content.kind(), Kind::User);
+            reader.append(&main, other).await.expect("it is written");
+            assert_clean(&reader).await;
+        });
+    }
+}
