@@ -8,6 +8,7 @@ mod append;
 mod cold;
 mod dispatch;
 mod flush;
+mod gc;
 mod hooks;
 mod hydrate;
 mod json;
@@ -56,6 +57,7 @@ const ASKED: &[(&str, Section)] = &[
     ("group", stores::group),
     ("walk", stores::walk),
     ("million", stores::million),
+    ("gc", gc::run),
 ];
 
 fn main() {
@@ -63,6 +65,7 @@ fn main() {
     // Children, whose peak of memory is their own.
     if let [only, url] = arguments.as_slice() {
         match only.as_str() {
+            "--gc" => return gc::collected(url),
             "--peak-of-compile" => return size::peak_of_compile(url),
             "--peak-of-large-in" => return large::taken_in(url),
             "--peak-of-large-out" => return large::given_out(url),

@@ -163,7 +163,8 @@ impl WriteTrace {
         }
         let mut image = Image::default();
         for (place, step) in steps.iter().enumerate() {
-            if step.file == Path::new(ACKNOWLEDGED) {
+            // A flush may be one of the folder itself, which is no file.
+            if step.file == Path::new(ACKNOWLEDGED) || step.act == Act::Flush {
                 continue;
             }
             let file = image.files.entry(step.file.clone()).or_default();
