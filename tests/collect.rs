@@ -1,5 +1,5 @@
-//! Garbage collection on every store: next to writers, and cut off by kills, losses of power and
-//! full disks. Nothing that is needed is ever lost, and the next collection continues.
+//! Garbage collection on every store: next to writers, and cut off by kills and full disks.
+//! Nothing that is needed is ever lost, and the next collection continues.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tract::core::Store;
 use tract::engine::{GcOptions, GcReport, KeptBy};
 use tract::{CommitId, OpenOptions, Tract, block_on};
-use tract_testkit::{Call, WatchedStore, crash, figure, power};
+use tract_testkit::{Call, WatchedStore, figure, power};
 
 use crate::backends::{self, Backend};
 use crate::kills::{Doomed, When, say};
@@ -155,7 +155,6 @@ fn the_child_collects() {
             collect(&block_on(OpenOptions::new().open_store(doomed)).unwrap()).unwrap();
             say("done");
         }
-        "recorded" => recorded(backend, folder),
         "full" => match backend.try_open(folder, "agent", false).map(|tract| collect(&tract)) {
             Ok(Ok(_)) => say("done"),
             Ok(Err(error)) | Err(error) => say(&format!("error {}", error.code())),
@@ -231,55 +230,6 @@ fn a_collection_that_is_killed_leaves_a_whole_store() {
         }
         let finding = format!("{} kills at {calls} calls of a collection, 0 lost", kills.done());
         figure("T14 gc and kills", backend.name, finding);
-    }
-}
-
-/// Appends, and after every few messages leaves garbage and collects it.
-fn recorded(backend: &Backend, folder: &Path) {
-    let tract = backend.open(folder, "agent");
-    let mut acknowledged = power::AckReporter::create(folder).unwrap();
-    let mut said = 0;
-    let repo = tract::RepoName::default();
-    crash::append(tract.store().as_ref(), &repo, 0, 24, |id| {
-        acknowledged.add(0, id).unwrap();
-        said += 1;
-        if said % 4 == 0 {
-            let gone = tract.on("gone").unwrap();
-            for n in 0..6 {
-                block_on(gone.user(format!("gone {said} {n} {}", "x".repeat(3_000)))).unwrap();
-            }
-            block_on(tract.branches().delete("gone")).unwrap();
-            let report = collect(&tract).unwrap();
-            assert_eq!(report.commits.objects, 6);
-        }
-    })
-    .unwrap();
-    block_on(tract.store().close()).unwrap();
-}
-
-/// The power goes at any moment of appends and collections.
-#[test]
-fn a_loss_of_power_in_a_collection_loses_nothing_acknowledged() {
-    for backend in [backends::named("sqlite"), backends::named("redb")] {
-        let folder = tempfile::tempdir().unwrap();
-        let mut command = child("recorded", backend, folder.path());
-        let Some(tape) = power::record(&mut command, folder.path()).unwrap() else {
-            println!("left out: the loss of power in a collection, which needs LD_PRELOAD");
-            return;
-        };
-        let images = tempfile::tempdir().unwrap();
-        let open = |image: &power::Image| {
-            let place = images.path().join(image.number().to_string());
-            image.write_to(&place)?;
-            let tract = backend.try_open(&place, "agent", true).expect("it opens");
-            // The next collection continues.
-            collect(&tract).expect("what is left of the garbage is collected");
-            Ok(Arc::clone(tract.store()))
-        };
-        let losses = power::losses(&tape, &mut tract_testkit::rounds(500, 20), open);
-        let losses = losses.unwrap_or_else(|loss| panic!("{}: {loss}", backend.name));
-        let finding = format!("{} images of appends and collections, 0 lost", losses.images);
-        figure("T14 gc and power", backend.name, finding);
     }
 }
 

@@ -41,7 +41,7 @@ mod processes;
 // Processes that are killed while they summarize, defer and decide.
 mod kills;
 
-// Garbage collection next to writers, and cut off by kills, losses of power and full disks.
+// Garbage collection next to writers, and cut off by kills and full disks.
 mod collect;
 
 // Random histories keep the laws, in every store.

@@ -163,8 +163,7 @@ impl WriteTrace {
         }
         let mut image = Image::default();
         for (place, step) in steps.iter().enumerate() {
-            // A flush may be one of the folder itself, which is no file.
-            if step.file == Path::new(ACKNOWLEDGED) || step.act == Act::Flush {
+            if step.file == Path::new(ACKNOWLEDGED) {
                 continue;
             }
             let file = image.files.entry(step.file.clone()).or_default();

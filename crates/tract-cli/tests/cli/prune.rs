@@ -33,7 +33,7 @@ fn prune_deletes_old_branches_and_undo_brings_them_back() {
     let listed = place.ok(&["branch"]);
     assert!(listed.contains("old") && listed.contains("older"), "{listed}");
     place.ok(&["undo", "--redo", "--branch", "old"]);
-    // What the tag names stays, whatever becomes of its branch.
+    // What the tag names stays, though its branch is gone.
     place.ok(&["gc", "--keep", "0s"]);
     assert!(place.ok(&["log", "answer"]).contains("long ago"));
     assert!(place.ok(&["verify"]).contains("clean"));
