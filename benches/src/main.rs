@@ -8,7 +8,6 @@ mod append;
 mod cold;
 mod dispatch;
 mod flush;
-mod gc;
 mod hooks;
 mod hydrate;
 mod json;
@@ -57,7 +56,6 @@ const ASKED: &[(&str, Section)] = &[
     ("group", stores::group),
     ("walk", stores::walk),
     ("million", stores::million),
-    ("gc", gc::run),
 ];
 
 fn main() {
@@ -65,7 +63,6 @@ fn main() {
     // Children, whose peak of memory is their own.
     if let [only, url] = arguments.as_slice() {
         match only.as_str() {
-            "--gc" => return gc::collected(url),
             "--peak-of-compile" => return size::peak_of_compile(url),
             "--peak-of-large-in" => return large::taken_in(url),
             "--peak-of-large-out" => return large::given_out(url),

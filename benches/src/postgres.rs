@@ -80,11 +80,6 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
     size_does_not_matter(table, url, quick);
 }
 
-/// Returns the url of a store that is not made yet, where there is a server.
-pub(crate) fn own_url() -> Option<String> {
-    server::shared().map(|url| server::with_schema(url, &server::schema()))
-}
-
 /// Opens a store of its own, where there is a server.
 pub(crate) fn own_store() -> Option<PostgresStore> {
     server::shared().map(|url| open(url, &options()))
