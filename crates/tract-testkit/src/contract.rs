@@ -8,7 +8,6 @@ mod log;
 mod objects;
 mod prefixes;
 mod races;
-mod racing_sweeps;
 mod refs;
 mod sweeps;
 mod tools;
@@ -147,9 +146,6 @@ macro_rules! __contract {
                 sweeps_leave_other_repositories [CollectsGarbage] "other repositories stay as they are"
                 swept_tools_are_forgotten [CollectsGarbage] "rows of a swept tool are replaced by those given"
                 swept_objects_stay_gone [CollectsGarbage] "a sweep that is done is as durable as a write"
-            }
-            racing_sweeps {
-                sweeps_and_racing_writers_lose_nothing [CollectsGarbage] "a sweep never deletes what a racing write needs, by whichever handle"
             }
             whole {
                 repositories_are_apart "one repository never sees or changes another"
