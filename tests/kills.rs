@@ -32,7 +32,7 @@ const STEPS: [&str; 6] = ["summarize", "squeeze", "defer", "approve", "edit", "r
 
 /// When a call of the store is the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum When {
+pub(crate) enum When {
     Before,
     /// While it is under way: the killing process gets a signal, and the call continues.
     During,
@@ -41,9 +41,9 @@ enum When {
 }
 
 impl When {
-    const ALL: [Self; 4] = [Self::Before, Self::During, Self::After, Self::Never];
+    pub(crate) const ALL: [Self; 4] = [Self::Before, Self::During, Self::After, Self::Never];
 
-    fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Before => "before",
             Self::During => "during",
@@ -55,10 +55,10 @@ impl When {
 
 /// Tells when a certain call of a store has come, and there waits to be killed.
 #[derive(Debug)]
-struct Doomed {
-    calls: AtomicUsize,
-    at: usize,
-    when: When,
+pub(crate) struct Doomed {
+    pub(crate) calls: AtomicUsize,
+    pub(crate) at: usize,
+    pub(crate) when: When,
 }
 
 pub(crate) fn say(word: &str) {

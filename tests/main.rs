@@ -41,6 +41,9 @@ mod processes;
 // Processes that are killed while they summarize, defer and decide.
 mod kills;
 
+// Garbage collection next to writers, and cut off by kills and full disks.
+mod collect;
+
 // Random histories keep the laws, in every store.
 mod laws;
 

@@ -177,6 +177,16 @@ const SUITES: &[Suite] = &[
         lines: &[("laws", ALL)],
     },
     Suite {
+        name: "garbage collection",
+        binary: ("tests", "tests"),
+        filters: &["collect::"],
+        lines: &[
+            ("T14 gc and writers", ALL),
+            ("T14 gc and kills", ALL),
+            ("T14 gc and full disks", GATE),
+        ],
+    },
+    Suite {
         name: "golden files",
         binary: ("tests", "tests"),
         filters: &["golden::"],
@@ -198,6 +208,7 @@ const NOT_DONE: &[(&str, &str, &str)] = &[
         "it syncs ranges of files and renames others, which the recording of writes does not \
          follow; experimental, it gates nothing",
     ),
+    ("T14 gc and full disks", "postgres, sled", "as T3 and T4"),
     ("T6", "redb, sled", "one process each by design: 16 threads of one process instead"),
 ];
 

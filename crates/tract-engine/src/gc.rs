@@ -30,6 +30,8 @@ pub enum GcProgress {
         /// To be deleted.
         of: u64,
     },
+    /// All is deleted, and the store gives the space back.
+    Releasing,
 }
 
 /// Receives the progress of a garbage collection.
@@ -191,6 +193,9 @@ pub async fn gc(repo: &Repo, options: &GcOptions) -> Result<GcReport> {
         let done = Collection::begin(repo, options).await?.run(&mut collected).await?;
         if done {
             if !options.dry_run && collected.deleted().objects > 0 {
+                if let Some(report) = &options.progress {
+                    report(GcProgress::Releasing);
+                }
                 collected.released = Some(repo.store().release_space().await?);
             }
             return Ok(collected);

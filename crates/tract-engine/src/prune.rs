@@ -1,4 +1,4 @@
-//! Pruning: deletes branches that nobody has written to for a long time.
+//! Pruning: deletes branches that were not written to for a long time.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;

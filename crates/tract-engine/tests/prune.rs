@@ -135,7 +135,7 @@ fn a_branch_that_moves_meanwhile_stays() {
         let (writer, once) = (plain.clone(), AtomicBool::new(false));
         let watched = WatchedStore::new(store, move |call: Call<'_>| {
             if matches!(call, Call::Apply { .. }) && !once.swap(true, Ordering::AcqRel) {
-                block_on(say(&writer, "old", "somebody is back"));
+                block_on(say(&writer, "old", "written again"));
             }
             Ok(())
         });

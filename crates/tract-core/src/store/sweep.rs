@@ -31,7 +31,7 @@ pub struct ObjectListing {
 /// One page of a listing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectPage {
-    /// The objects, each with the number of its bytes. Damaged ones are left out.
+    /// The objects, each with the number of its bytes. What is too damaged to have an id is left out.
     pub objects: Vec<(ObjectId, u64)>,
     /// The start of the next page; `None` at the end.
     pub next: Option<u64>,
@@ -42,8 +42,8 @@ pub struct ObjectPage {
 pub struct WritePosition {
     /// The number of the newest entry of the ref log; 0 when it is empty.
     pub log: u64,
-    /// How many writes stored objects and moved no ref. Such objects are in no ref's reach, so a
-    /// sweep cannot tell from the log alone what a later write links to.
+    /// Rises with every write that stores objects and moves no ref. Such objects are in no ref's
+    /// reach, so a sweep cannot tell from the log alone what a later write links to.
     pub unlogged: u64,
 }
 
