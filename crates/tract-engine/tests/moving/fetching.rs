@@ -1,7 +1,10 @@
-use tract_core::{CommitId, RefName, RefTarget, block_on};
+use std::time::Duration;
+
+use tract_core::{Blob, CommitId, RefName, RefTarget, block_on};
 use tract_engine::{
-    CopyOptions, FetchOptions, ImportConversation, ImportOptions, Importer, MergeOptions,
-    PullBranches, PushOptions, Remote, Repo, TransferStatus, copy, fetch, push,
+    CopyOptions, FetchOptions, GcOptions, ImportConversation, ImportOptions, Importer,
+    MergeOptions, PullBranches, PushOptions, Remote, Repo, RepoOptions, TransferStatus, copy,
+    fetch, gc, push,
 };
 
 use crate::fixture::{
@@ -207,4 +210,20 @@ fn a_removed_remote_leaves_no_refs() {
     block_on(ours.remove_remote("team")).expect("it is removed");
     let refs = block_on(ours.store().list_refs(ours.name(), "")).expect("it is read");
     assert_eq!(refs, []);
+}
+
+#[test]
+fn the_url_of_a_removed_remote_is_collected_as_garbage() {
+    let repo = repo();
+    say(&repo, "main", "first");
+    let url = "postgres://me:secret@db/agents";
+    let kept = Blob::seal(format!(r#"{{"team":{{"url":"{url}"}}}}"#).into_bytes()).id();
+    block_on(repo.add_remote(Remote::new("team", url))).expect("it is added");
+    assert!(block_on(repo.require_blob(kept)).is_ok());
+    block_on(repo.remove_remote("team")).expect("it is removed");
+    // A clock past that of the removal.
+    let later = Repo::new(repo.store().clone(), RepoOptions::new());
+    block_on(gc(&later, &GcOptions::new().keep(Duration::ZERO))).expect("it collects");
+    assert!(block_on(repo.require_blob(kept)).is_err());
+    is_clean(&repo);
 }

@@ -120,11 +120,10 @@ fn commits_that_only_changes_lead_to_are_sent_too() {
     is_clean(&to);
 }
 
-/// `cargo test --release -p tract-engine --test moving -- --ignored --nocapture million`
+/// A million with `TRACT_SCALE=1`.
 #[test]
-#[ignore = "it takes minutes: a figure"]
-fn ten_new_messages_of_a_million_are_pushed_in_a_moment() {
-    const MESSAGES: usize = 1_000_000;
+fn ten_new_messages_of_a_large_store_are_pushed_in_a_moment() {
+    let messages = tract_testkit::scaled(1_000_000, 0.01, 10_000) / 10_000 * 10_000;
     let folder = tempfile::tempdir().expect("a folder");
     let open = |name: &str| -> Arc<dyn Store> {
         let options = tract_store_sqlite::SqliteOptions::new().create(true);
@@ -133,7 +132,7 @@ fn ten_new_messages_of_a_million_are_pushed_in_a_moment() {
     let store = open("from.db");
     let name = tract_core::RepoName::default();
     let mut at = None;
-    for group in 0..MESSAGES / 10_000 {
+    for group in 0..messages / 10_000 {
         let mut batch = tract_testkit::fixtures::batch("fill");
         let before = at;
         for n in 0..10_000 {
@@ -152,14 +151,15 @@ fn ten_new_messages_of_a_million_are_pushed_in_a_moment() {
     }
     let from = repo_in(open("from.db"));
     chain(&from, "main", 10);
-    for round in 0..3 {
+    for _ in 0..3 {
         let to = repo_in(open("to.db"));
         let begun = std::time::Instant::now();
         let report = block_on(push(&from, &to, "team", &PushOptions::new())).expect("it is pushed");
         let took = begun.elapsed();
-        eprintln!("round {round}: {} of {MESSAGES} commits in {took:?}", report.commits);
+        tract_testkit::figure("push", "sqlite", format!("10 of {messages} commits in {took:?}"));
         assert_eq!(report.commits, 10);
-        assert!(took.as_millis() < 200, "{took:?}");
+        // A machine that runs other tests meanwhile is slower, and not by how much is stored.
+        assert!(took.as_secs() < 10, "{took:?}");
         chain(&from, "main", 10);
     }
 }
