@@ -31,7 +31,7 @@ Exit code 1 when nothing fits. `tract grep` finds exact text, patterns, and tool
 Examples:
   tract search login timeout                 this branch
   tract search login timeout --all           every branch
-  tract search 'disk full' --role user --since 2026-01-01
+  tract search 'disk full' --role user --since 2026-01-01T00:00:00Z
   tract search cargo test --tool bash --in main --in work
   tract search brake --limit 3 --json        one hit a line")]
 pub(crate) struct Search {

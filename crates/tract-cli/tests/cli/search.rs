@@ -209,7 +209,7 @@ fn blame_and_lost_report_an_unreadable_revision() {
 fn search_ranks_messages_and_says_where_they_are() {
     let place = Workspace::of(STREAM);
     let ranked = place.json(&["search", "public", "needle", "--json"]);
-    assert_eq!(kinds(&ranked), ["user", "user", "assistant"], "{ranked:?}");
+    assert_eq!(kinds(&ranked), ["user", "tool_result", "user", "assistant"], "{ranked:?}");
     assert_eq!(ranked[0]["snippet"]["text"], "the public needle");
     assert_eq!(ranked[0]["snippet"]["matched"], json!([[4, 10], [11, 17]]));
     assert_eq!((&ranked[0]["rank"], &ranked[0]["branches"]), (&json!(1), &json!(["main"])));
@@ -235,22 +235,26 @@ fn search_ranks_messages_and_says_where_they_are() {
     place.refused(&["search", "…"], 2, "usage", "no word");
 }
 
+fn in_store<'a>(url: &'a str, arguments: &[&'a str]) -> Vec<&'a str> {
+    [&["--store", url], arguments].concat()
+}
+
 #[test]
-fn searches_of_several_processes_and_a_dropped_index_give_the_same_answer() {
+fn a_search_from_the_index_is_that_of_the_first_search() {
     for url in ["sqlite:many.db", "redb:one.db"] {
         let place = Workspace::empty();
-        let with = |arguments: &[&str]| [&["--store", url], arguments].concat();
-        place.ok(&with(&["init"]));
+
+        place.ok(&in_store(url, &["init"]));
         let stream: String = (0..900)
             .map(|n| format!("{{\"op\":\"user\",\"text\":\"word{} number {n}\"}}\n", n % 7))
             .collect();
         place.write("stream.jsonl", stream);
-        place.ok(&with(&["apply", "stream.jsonl"]));
-        let search = with(&["search", "word3", "number", "--limit", "5", "--json"]);
+        place.ok(&in_store(url, &["apply", "stream.jsonl"]));
+        let search = in_store(url, &["search", "word3", "number", "--limit", "5", "--json"]);
         let first = place.json(&search);
         assert_eq!(first.len(), 5);
         assert_eq!(place.json(&search), first, "{url}: from the index");
-        place.ok(&with(&["verify"]));
+        place.ok(&in_store(url, &["verify"]));
         assert_eq!(place.json(&search), first, "{url}: after it was verified");
     }
 }

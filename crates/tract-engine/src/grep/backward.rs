@@ -42,11 +42,14 @@ enum Decided<K, M> {
     Fields { version: Option<K>, mark: Option<Option<M>> },
 }
 
+/// What is decided about a message, by heads.
+type Decisions<K, M> = Vec<(Range<u32>, Decided<K, M>)>;
+
 /// What is known of the messages that the commits so far touch. The ranges of one message are
 /// disjoint and in order.
 #[derive(Debug)]
 pub(crate) struct BackwardFold<K = CommitId, M = K> {
-    slots: IdMap<K, Vec<(Range<u32>, Decided<K, M>)>>,
+    slots: IdMap<K, Decisions<K, M>>,
 }
 
 impl<K, M> Default for BackwardFold<K, M> {

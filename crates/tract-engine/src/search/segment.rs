@@ -107,7 +107,7 @@ impl Class {
             Some(false) => Self::STATED,
             Some(true) => Self::STATED | Self::STATED_SHOWN,
         };
-        Self(kind | u8::from(plain) * Self::PLAIN | stated)
+        Self(kind | (u8::from(plain) * Self::PLAIN) | stated)
     }
 
     pub(super) fn kind(self) -> Option<usize> {
