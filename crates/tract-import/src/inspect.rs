@@ -102,10 +102,8 @@ fn say(conversation: &mut Conversation, mut sample: Value) {
         _ => Map::new(),
     };
     let mut pool = list(&sample, "message_pool").to_vec();
-    if pool.is_empty() {
-        if let Some(data) = sample.get("events_data") {
-            pool = list(data, "messages").to_vec();
-        }
+    if let (true, Some(data)) = (pool.is_empty(), sample.get("events_data")) {
+        pool = list(data, "messages").to_vec();
     }
     let mut cursors: Vec<Cursor> = Vec::new();
     let mut tools: Option<JsonText> = None;

@@ -407,10 +407,9 @@ impl SdkReader {
         self.begin_answer(event);
         let mut draft = Draft::assistant("");
         let blocks: Vec<ThinkingBlock> = lenient(given(event.thinking_blocks)).unwrap_or_default();
-        if blocks.is_empty() {
-            if let Some(text) = event.reasoning_content.clone().filter(|text| !text.is_empty()) {
-                draft = draft.part(Part::Reasoning { text, signature: None, encrypted: None });
-            }
+        let text = event.reasoning_content.clone().filter(|text| !text.is_empty());
+        if let (true, Some(text)) = (blocks.is_empty(), text) {
+            draft = draft.part(Part::Reasoning { text, signature: None, encrypted: None });
         }
         draft = blocks.into_iter().map(ThinkingBlock::part).fold(draft, Draft::part);
         let text = content_text(event.thought);

@@ -1,6 +1,6 @@
 //! What the answers of a repository cost in tokens, from what their commits say.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use serde::Deserialize;
 use tract_core::store::Walk;
@@ -54,8 +54,8 @@ impl Usage {
 }
 
 /// Lists the answers of all branches that say what they cost, each once: a commit that several
-/// branches share counts on the first, and an API message that is several commits counts with the
-/// largest number of its tokens.
+/// branches share counts on the first, and an API message that is several commits of a conversation
+/// counts with the largest number of its tokens.
 ///
 /// # Errors
 /// When the store fails.
@@ -64,54 +64,63 @@ impl Usage {
 /// Linear in the commits of the repository.
 pub async fn usage(repo: &Repo) -> Result<Vec<AnswerUsage>> {
     let mut answers: Vec<AnswerUsage> = Vec::new();
-    let mut by_message: HashMap<String, usize> = HashMap::new();
-    let mut seen: HashSet<CommitId> = HashSet::new();
+    let mut by_message: HashMap<(CommitId, String), usize> = HashMap::new();
+    // The first commit of the conversation that each commit is of.
+    let mut roots: HashMap<CommitId, CommitId> = HashMap::new();
     for branch in repo.branches().await? {
+        let mut own: Vec<CommitId> = Vec::new();
+        let mut found: Vec<(AnswerUsage, Option<String>)> = Vec::new();
+        let mut root = branch.head;
         let mut next = Some(branch.head);
-        'walk: while let Some(head) = next {
+        while let Some(head) = next {
             let page = repo.store().walk(repo.name(), Walk::from(head)).await?;
-            for entry in &page.steps {
-                if !seen.insert(entry.commit.id()) {
-                    break 'walk;
-                }
-                add(&branch.name, &entry.commit, &mut answers, &mut by_message);
-            }
             next = page.next;
+            for entry in &page.steps {
+                let id = entry.commit.id();
+                if let Some(known) = roots.get(&id) {
+                    root = *known;
+                    next = None;
+                    break;
+                }
+                root = id;
+                own.push(id);
+                found.extend(answer(&branch.name, &entry.commit));
+            }
+        }
+        roots.extend(own.into_iter().map(|id| (id, root)));
+        for (answer, message_id) in found {
+            // Ids of messages are unique within a conversation; tools differ in what they promise.
+            let key = message_id.map(|id| (root, id));
+            match key.as_ref().and_then(|key| answers.get_mut(*by_message.get(key)?)) {
+                // Its commits repeat the numbers of the request; the last one has all of the answer.
+                Some(known) if known.tokens.output >= answer.tokens.output => {}
+                Some(known) => known.tokens = answer.tokens,
+                None => {
+                    by_message.extend(key.map(|key| (key, answers.len())));
+                    answers.push(answer);
+                }
+            }
         }
     }
     Ok(answers)
 }
 
-fn add(
-    branch: &str,
-    commit: &Commit,
-    answers: &mut Vec<AnswerUsage>,
-    by_message: &mut HashMap<String, usize>,
-) {
-    let record = commit.record();
-    let facts = record.metadata.as_ref().map(JsonText::as_str);
-    let facts = facts.and_then(|text| serde_json::from_str::<Facts>(text).ok());
-    let Some(Facts { usage: Some(usage), message_id, model }) = facts else { return };
+/// What a commit says that its answer cost, and the id of the API message.
+fn answer(branch: &str, commit: &Commit) -> Option<(AnswerUsage, Option<String>)> {
     #[derive(Deserialize)]
     struct Config {
         model: Option<String>,
     }
+    let record = commit.record();
+    let facts: Facts = serde_json::from_str(record.metadata.as_ref()?.as_str()).ok()?;
+    let usage = facts.usage?;
     let config = record.generation_config.as_ref().map(JsonText::as_str);
     let config = config.and_then(|text| serde_json::from_str::<Config>(text).ok());
     let answer = AnswerUsage {
         branch: branch.to_owned(),
-        model: config.and_then(|config| config.model).or(model),
+        model: config.and_then(|config| config.model).or(facts.model),
         at: record.created_at,
         tokens: usage.totals(),
     };
-    let Some(id) = message_id else { return answers.push(answer) };
-    match by_message.get(&id).and_then(|at| answers.get_mut(*at)) {
-        // Its commits repeat the numbers of the request, and the last one has all of the answer.
-        Some(known) if known.tokens.output >= answer.tokens.output => {}
-        Some(known) => known.tokens = answer.tokens,
-        None => {
-            by_message.insert(id, answers.len());
-            answers.push(answer);
-        }
-    }
+    Some((answer, facts.message_id))
 }

@@ -81,7 +81,7 @@ struct Line<'a> {
     name: Option<&'a str>,
     answers: usize,
     tokens: TokenTotals,
-    /// Of answers whose model has a price; in millionths, so that sums are exact to read.
+    /// Of answers whose model has a price.
     cost: f64,
     unpriced: usize,
 }
