@@ -19,14 +19,7 @@ fn the_model_holds_in_every_store() {
             let folder = tempfile::tempdir().expect("a folder");
             let store: Arc<dyn Store> = backend.bare(folder.path(), "agent");
             let counts = holds_on(store, &deeds);
-            let before = sum.get();
-            sum.set(LawCounts {
-                refusals: before.refusals + counts.refusals,
-                empty_rebases: before.empty_rebases + counts.empty_rebases,
-                rebases_in_two: before.rebases_in_two + counts.rebases_in_two,
-                merges_both_ways: before.merges_both_ways + counts.merges_both_ways,
-                kept_merges: before.kept_merges + counts.kept_merges,
-            });
+            sum.set(sum.get().plus(counts));
             Ok(())
         });
         figure("histories", backend.name, format!("{done} random histories: {:?}", sum.get()));

@@ -2,7 +2,10 @@
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use tract::engine::{Merged, Request, Selection, Txn, WriteOptions};
+use tract::core::Blob;
+use tract::engine::{
+    MergeOptions, Merged, Rebase, Request, Resolution, Selection, Txn, WriteOptions,
+};
 use tract::{CommitId, Content, Draft, JsonText, Priority, RefName, ToolSchema, Tract, block_on};
 
 /// One thing that may happen to a history. What it is done to is chosen among what is there.
@@ -26,6 +29,11 @@ pub(crate) enum Act {
     Fork(Index),
     Switch(Index),
     Merge(Index),
+    /// A merge in which their side wins.
+    MergeTheirs(Index),
+    Rebase(Index),
+    Pick(Index),
+    Drop(Index),
     Undo,
 }
 
@@ -37,7 +45,7 @@ fn priority() -> impl Strategy<Value = Priority> {
 fn act() -> impl Strategy<Value = Act> {
     let index = any::<Index>;
     prop_oneof![
-        5 => (0u8..6).prop_map(Act::Say),
+        5 => (0u8..7).prop_map(Act::Say),
         4 => (1u8..4, 0u8..5).prop_map(|(count, id)| Act::Call(count, id)),
         6 => (index(), any::<bool>()).prop_map(|(at, failed)| Act::Answer(at, failed)),
         1 => (0u8..6).prop_map(Act::Orphan),
@@ -51,6 +59,10 @@ fn act() -> impl Strategy<Value = Act> {
         3 => index().prop_map(Act::Fork),
         4 => index().prop_map(Act::Switch),
         6 => index().prop_map(Act::Merge),
+        2 => index().prop_map(Act::MergeTheirs),
+        3 => index().prop_map(Act::Rebase),
+        3 => index().prop_map(Act::Pick),
+        1 => index().prop_map(Act::Drop),
         1 => Just(Act::Undo),
     ]
 }
@@ -152,6 +164,13 @@ impl World {
                     2 => Draft::assistant(format!("assistant {n}")),
                     3 => Draft::reasoning(format!("thought {n}")),
                     4 => Draft::system(format!("rule {n}")),
+                    5 => {
+                        // As a provider said it, with a signature that is bound to what came before.
+                        let mut draft = Draft::assistant(format!("signed {n}"));
+                        draft.form = Some("signed-1".to_owned());
+                        draft.verbatim = Some(Blob::seal(br#"{"signature":"s"}"#.to_vec()));
+                        draft
+                    }
                     _ => Draft::note(&format!(r#"{{"n":{n}}}"#)).expect("JSON"),
                 };
                 self.go(&Request::Append(draft));
@@ -225,7 +244,7 @@ impl World {
                 self.branch = self.branches.len() - 1;
             }
             Act::Switch(at) => self.branch = at.index(self.branches.len()),
-            Act::Merge(at) => {
+            Act::Merge(at) | Act::MergeTheirs(at) => {
                 // Another branch as a rule: an older head is mostly there already.
                 let other = at.get(&self.branches).clone();
                 let theirs = block_on(self.first().repo().head_of(&other)).expect("a head");
@@ -233,10 +252,15 @@ impl World {
                 let source = source.unwrap_or_else(|| *at.get(&self.heads));
                 let branch = self.branch().clone();
                 let before = self.head();
+                let theirs = matches!(act, Act::MergeTheirs(_));
+                let options = match theirs {
+                    true => MergeOptions::new().resolve(|_| Some(Resolution::Theirs)),
+                    false => MergeOptions::new(),
+                };
                 let merged = self.alike(|tract| {
                     block_on(async {
                         let mut txn = Txn::new(tract.repo())?.importing();
-                        let merged = txn.merge(&branch, source, &Default::default()).await?;
+                        let merged = txn.merge(&branch, source, &options).await?;
                         let _ = txn.apply("merge", &WriteOptions::new()).await?;
                         Ok::<_, tract::engine::Error>(merged)
                     })
@@ -248,6 +272,20 @@ impl World {
                     Err(_) => assert_eq!(self.head(), before, "a refused merge writes nothing"),
                 }
             }
+            Act::Rebase(at) => {
+                let other = at.get(&self.branches).clone();
+                let head = block_on(self.first().repo().head_of(&other)).expect("a head");
+                if let Some(onto) = head.filter(|_| other != *self.branch()) {
+                    self.rebase(&Rebase::Onto { onto, plan: None });
+                }
+            }
+            Act::Pick(at) => {
+                let commits = vec![*at.get(&self.heads)];
+                self.rebase(&Rebase::Pick { commits, from: None });
+            }
+            Act::Drop(at) if !slots.is_empty() => {
+                self.rebase(&Rebase::Drop { commits: vec![*at.get(&slots)] });
+            }
             Act::Undo => {
                 let branch = self.branch().clone();
                 let moves = self.alike(|tract| {
@@ -258,7 +296,33 @@ impl World {
                 // A branch may be undone away; what follows starts from nothing.
                 drop(moves);
             }
-            Act::Edit(_) | Act::Mark(..) | Act::Squeeze(..) => {}
+            Act::Edit(_) | Act::Mark(..) | Act::Squeeze(..) | Act::Drop(_) => {}
+        }
+    }
+
+    /// Repeats commits in every store. What was repeated has no form of a provider any more.
+    fn rebase(&mut self, rebase: &Rebase) {
+        let (branch, before) = (self.branch().clone(), self.head());
+        let rebased = self.alike(|tract| {
+            block_on(async {
+                let mut txn = Txn::new(tract.repo())?.importing();
+                let rebased = txn.rebase(&branch, rebase).await?;
+                let _ = txn.apply(rebase.verb(), &WriteOptions::new()).await?;
+                Ok::<_, tract::engine::Error>(rebased)
+            })
+            .map_err(|error| error.to_string())
+        });
+        match rebased {
+            Ok(rebased) => {
+                assert_eq!(self.head(), Some(rebased.head));
+                for (_, made) in &rebased.made {
+                    let commit = block_on(self.first().repo().require_commit(*made));
+                    let commit = commit.expect("a commit that was made");
+                    assert_eq!((&commit.form, commit.verbatim), (&None, None), "a stale signature");
+                }
+                self.heads.push(rebased.head);
+            }
+            Err(_) => assert_eq!(self.head(), before, "a refused rebase writes nothing"),
         }
     }
 }

@@ -28,6 +28,7 @@ pub use self::merge::{
 };
 pub use self::records::{MissingRecords, Plan, Records, Stop};
 pub use self::refusal::{ConflictKind, MergeConflict, OpenCall, Refusal};
+pub(crate) use self::replay::check_hidden;
 pub use self::replay::{Replayed, replay};
 pub(crate) use self::request::TurnIndexGap;
 pub use self::request::{

@@ -13,7 +13,7 @@ pub(crate) use self::steps::Shared;
 use self::steps::Steps;
 use crate::error::{Error, Result};
 use crate::merge::{MergeOptions, Merged};
-use crate::plan::{Details, Refusal, Replayed, Request, Resolution, replay};
+use crate::plan::{Details, Refusal, Replayed, Request, Resolution, check_hidden, replay};
 use crate::repo::Repo;
 use crate::txn::Txn;
 use crate::txn::WriteOptions;
@@ -115,7 +115,8 @@ impl Repo {
     ///
     /// # Errors
     /// [`Error::Refused`] with [`Refusal::Replay`] naming each commit that cannot be repeated and
-    /// why, and with other refusals for bad plans; nothing is written then.
+    /// why, with [`Refusal::Hidden`] where a repeated message would be shown next to a summary of
+    /// it, and with other refusals for bad plans; nothing is written then.
     pub async fn rebase(&self, branch: &RefName, rebase: &Rebase) -> Result<Rebased> {
         let mut races = self.races();
         loop {
@@ -210,6 +211,10 @@ impl Txn<'_> {
         let head = self.head(branch).await?.ok_or(Refusal::EmptyBranch)?;
         if matches!(rebase, Rebase::Pick { .. }) && before == Some(head) {
             return Err(Refusal::NothingToPick.into());
+        }
+        if made.iter().any(|(from, _)| from.is_some()) {
+            let line = self.line(Some(head)).await?;
+            self.plan_with(Some(head), |records| check_hidden(&line, records)).await?;
         }
         Ok(Rebased { before, head, made, left_out, steps })
     }

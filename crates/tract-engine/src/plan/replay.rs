@@ -8,7 +8,7 @@ use tract_core::{
 };
 
 use super::revert::revert;
-use super::work::{WorkingView, hidden_by};
+use super::work::{SummaryCover, WorkingView, hidden_by};
 use super::{Details, Line, OpenCall, Plan, PlannedCommit, Records, Refusal};
 
 /// The commits that were replayed so far, with their successors.
@@ -90,6 +90,16 @@ pub fn replay(
         planned.requires.push(source);
         planned
     }))
+}
+
+/// Checks that no message of a line is shown next to a summary of it. What is repeated may have been
+/// summarized there.
+///
+/// # Errors
+/// [`Refusal::Hidden`] with the message and the summary.
+pub(crate) fn check_hidden(line: &Line, records: &Records) -> Plan<()> {
+    SummaryCover::of(records, line.view().rows().copied())?.check()?;
+    Ok(())
 }
 
 struct Replaying<'a> {

@@ -273,6 +273,23 @@ fn model_messages_are_rebased_in_the_neutral_form() {
 }
 
 #[test]
+fn a_message_that_a_summary_hides_is_not_picked_next_to_it() {
+    let (desk, side, first) = forked();
+    let second = desk.user("second");
+    desk.compress(&[first, second], "both");
+    side.user("of the side");
+    let (head, shown) = (desk.head(), desk.shown());
+    let pick = Rebase::Pick { commits: vec![second], from: None };
+    match block_on(desk.repo.rebase(&desk.branch, &pick)) {
+        Err(Error::Refused(Refusal::Hidden { target, by })) => {
+            assert_eq!((target, Some(by)), (second, head));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!((desk.head(), desk.shown()), (head, shown));
+}
+
+#[test]
 fn a_reset_moves_the_branch_and_an_undo_moves_it_back() {
     let (desk, side, first) = forked();
     let head = desk.user("main");
