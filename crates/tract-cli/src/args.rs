@@ -194,9 +194,9 @@ pub(crate) enum Command {
     View(verb::view::View),
     /// Check every object's hash and every link.
     Verify(verb::verify::Verify),
-    /// Delete what a message says for good, everywhere in the repository.
+    /// Delete the text of a message for good, wherever it is.
     Erase(verb::erase::Erase),
-    /// Replace keys and passwords by marks, everywhere in the repository.
+    /// Replace keys and passwords with marks, for good.
     Redact(verb::erase::Redact),
     /// Delete unreachable objects and free their space.
     Gc(verb::gc::Gc),

@@ -97,7 +97,7 @@ pub struct PruneReport {
 ///   the same again makes them again.
 /// - A commit without a time counts as its parent's, and 0 at a root: an import whose recordings have
 ///   no times is old.
-/// - Commits stay until [`gc`](crate::gc()) finds that nothing leads to them; until then undo brings
+/// - Commits stay until [`gc`](crate::gc()) finds them unreachable; until then undo brings
 ///   the branches back, all of them.
 /// - A branch that moves meanwhile is looked at again.
 ///

@@ -26,7 +26,7 @@ use self::build::hour_of;
 use self::index::Index;
 use self::rank::{Filter, Ranking, Scored};
 use self::reach::{Reach, Reached};
-use self::segment::Place;
+use self::segment::SegmentPlace;
 pub use self::snippet::SearchSnippet;
 use self::store::WordLists;
 use crate::error::{Error, Result};
@@ -200,7 +200,7 @@ pub struct SearchReport {
 ///   newer one ranks higher than an older one that says the same.
 /// - Words are sequences of letters and digits, in lower case; an identifier is found by its parts
 ///   and as a whole. Scripts that are written without spaces are searched by pairs of characters.
-/// - Gives the same answer whatever is in the index: it is read and written on the way, and what it
+/// - Gives the same answer for any state of the index: it is read and written on the way, and what it
 ///   lacks is read from the commits. A store that takes no writes is searched without keeping it.
 /// - Sees the heads as given: what is committed meanwhile is not searched.
 ///
@@ -226,7 +226,7 @@ pub async fn search(
     // Others may replace rows between two reads, or a row is damaged: then it is read again.
     for _ in 0..MOST_TRIES {
         index.add(&wanted).await?;
-        let reach = match Reach::new(&mut index, heads, options.hidden).await? {
+        let reach = match Reach::read(&mut index, heads, options.hidden).await? {
             Reached::Known(reach) => reach,
             Reached::Lacks(commits) => {
                 wanted = commits;
@@ -361,11 +361,11 @@ async fn ranked(
 /// Reads the commits of messages, in the order given.
 async fn commits(index: &Index<'_>, page: &[Scored]) -> Result<Vec<(Scored, Commit)>> {
     let repo = index.repo;
-    let mut read: IdMap<Place, Commit> = IdMap::default();
+    let mut read: IdMap<SegmentPlace, Commit> = IdMap::default();
     let mut found = Vec::with_capacity(page.len());
     for scored in page {
         if !read.contains_key(&scored.place) {
-            let Place { segment: number, position } = scored.place;
+            let SegmentPlace { segment: number, position } = scored.place;
             let segment = index.segment(number);
             let Some((at, mark)) = segment.and_then(|segment| segment.mark_from(position)) else {
                 let what = "a segment of the search index lacks a mark".to_owned();
@@ -374,7 +374,7 @@ async fn commits(index: &Index<'_>, page: &[Scored]) -> Result<Vec<(Scored, Comm
             let limit = (at - position) as usize + 1;
             let walked = repo.store().walk(repo.name(), Walk { limit, ..Walk::from(mark) }).await?;
             for (entry, back) in walked.steps.into_iter().zip(0u32..) {
-                read.insert(Place { segment: number, position: at - back }, entry.commit);
+                read.insert(SegmentPlace { segment: number, position: at - back }, entry.commit);
             }
         }
         let commit = read.get(&scored.place).cloned();

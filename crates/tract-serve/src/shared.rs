@@ -26,7 +26,7 @@ impl Shared {
 
     /// Returns what the host lent to a call.
     pub(crate) fn of(context: &ToolContext) -> Result<Arc<Self>, ToolError> {
-        context.resource::<Arc<Self>>().map(|shared| Arc::clone(&shared))
+        context.resource::<Arc<Self>>().map(Arc::clone)
     }
 
     /// Returns the repository of this name, or the server's own.

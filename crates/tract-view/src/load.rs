@@ -82,7 +82,7 @@ impl ShownMessage<'_> {
 }
 
 /// Collects a page of messages: the results of calls on it are next to their calls, and left out
-/// where they stand by themselves when their call is on the same page.
+/// as messages of their own when their call is on the same page.
 pub(crate) async fn messages<'a>(
     repo: &Repo,
     compiled: &'a Compiled,

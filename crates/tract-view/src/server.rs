@@ -69,7 +69,7 @@ impl Viewer {
         Ok(Self { listener, shared: Arc::new(Shared { repo, token, hosts }), url })
     }
 
-    /// Returns the url that opens the viewer: whoever has it can read what is recorded.
+    /// Returns the url that opens the viewer: anyone who has it can read the recordings.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -100,7 +100,7 @@ impl Viewer {
     }
 }
 
-/// Lets in only requests of the browser that was given the token, made to the name that we have
+/// Admits only requests of the browser that was given the token, made to the name that we have
 /// (another name that leads here is an attack by DNS), and by pages of our own.
 async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let headers = request.headers();

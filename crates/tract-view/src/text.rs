@@ -1,4 +1,4 @@
-//! Recorded text as it may stand on a page.
+//! Recorded text as a page may show it.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -8,7 +8,7 @@ use tract_core::text::is_format_control;
 /// Writes out characters that a reader does not see and that change what is seen: controls, and
 /// what steers the direction of text. Escaping for HTML is the templates' part.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
-    let is_hidden = |c: char| c.is_control() && !matches!(c, '\n' | '\t') || is_format_control(c);
+    let is_hidden = |c: char| !matches!(c, '\n' | '\t') && (c.is_control() || is_format_control(c));
     if !text.contains(is_hidden) {
         return Cow::Borrowed(text);
     }

@@ -6,8 +6,8 @@ use tract_core::step::StreamOp;
 use tract_core::store::WipeReport;
 use tract_core::{BlobId, Commit, CommitId};
 use tract_engine::{
-    EraseReport, EraseRequest, Erasure, GcOptions, GcReport, PruneOptions,
-    PruneReport, UndoReport, VerifyOptions, VerifyReport,
+    EraseReport, EraseRequest, Erasure, GcOptions, GcReport, PruneOptions, PruneReport, UndoReport,
+    VerifyOptions, VerifyReport,
 };
 
 use crate::error::{Error, Result};

@@ -39,13 +39,18 @@ pub(crate) struct Export {
     #[cfg(feature = "view")]
     #[arg(long, requires = "html", conflicts_with = "revisions")]
     all: bool,
+    /// Keep keys and passwords in the HTML file; without it they are replaced with marks.
+    #[cfg(feature = "view")]
+    #[arg(long, requires = "html")]
+    no_redact: bool,
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, export: Export) -> Outcome<()> {
     let tract = context.open().await?;
     #[cfg(feature = "view")]
     if let Some(path) = &export.html {
-        return html(context, &tract, path, export.revisions, export.all).await;
+        let redact = !export.no_redact;
+        return html(context, &tract, path, (export.revisions, export.all), redact).await;
     }
     let mut lines = engine::export(tract.repo(), &ExportOptions::new()).await?;
     let Some(path) = export.output.filter(|path| !input::is_stdin(path)) else {
@@ -112,8 +117,8 @@ async fn html(
     context: &mut Context<'_>,
     tract: &tract::Tract,
     path: &Path,
-    mut revisions: Vec<String>,
-    all: bool,
+    (mut revisions, all): (Vec<String>, bool),
+    redact: bool,
 ) -> Outcome<()> {
     if all {
         let branches = tract.branches().list().await?;
@@ -121,7 +126,11 @@ async fn html(
     } else if revisions.is_empty() {
         revisions.push(tract.branch_name().to_owned());
     }
-    let page = tract::view::export(tract.repo(), &revisions).await?;
+    let export = tract::view::export(tract.repo(), &revisions, redact).await?;
+    let page = export.page;
+    if export.redacted > 0 {
+        context.out.say(format_args!("{} replaced", count(export.redacted, "secret")));
+    }
     if input::is_stdin(path) {
         return context.out.raw(page.trim_end());
     }

@@ -107,7 +107,7 @@ struct SnippetDocument<'a> {
 }
 
 /// A hit, where it was found.
-struct Found {
+struct LocatedHit {
     repo: Option<String>,
     branches: Vec<String>,
     hit: SearchHit,
@@ -126,7 +126,7 @@ pub(crate) async fn run(context: &mut Context<'_>, search: Search) -> Outcome<()
     let found = found?;
     context.out.page();
     for (found, rank) in found.iter().zip(1..) {
-        print(&mut context.out, rank, found)?;
+        print(context.out, rank, found)?;
     }
     match found.first() {
         Some(best) => {
@@ -160,7 +160,7 @@ async fn search_all(
     tract: &Tract,
     query: &str,
     bar: &ProgressBar,
-) -> Outcome<Vec<Found>> {
+) -> Outcome<Vec<LocatedHit>> {
     if !search.all_repos {
         let heads = heads(tract, search.all, &search.revisions).await?;
         return search_heads(search, tract, None, heads, (query, bar)).await;
@@ -183,19 +183,19 @@ async fn search_heads(
     repo: Option<&str>,
     heads: Vec<(String, CommitId)>,
     (query, bar): (&str, &ProgressBar),
-) -> Outcome<Vec<Found>> {
+) -> Outcome<Vec<LocatedHit>> {
     let ids: Vec<CommitId> = heads.iter().map(|(_, head)| *head).collect();
     let report = tract.search(&ids, query, &search.options(bar)).await?;
     let found = report.hits.into_iter().map(|hit| {
         let names = hit.heads.iter().filter_map(|head| heads.get(*head));
         let branches = names.map(|(name, _)| name.clone()).collect();
-        Found { repo: repo.map(str::to_owned), branches, hit }
+        LocatedHit { repo: repo.map(str::to_owned), branches, hit }
     });
     Ok(found.collect())
 }
 
-fn print(out: &mut Output, rank: usize, found: &Found) -> Outcome<()> {
-    let Found { repo, branches, hit } = found;
+fn print(out: &mut Output, rank: usize, found: &LocatedHit) -> Outcome<()> {
+    let LocatedHit { repo, branches, hit } = found;
     let branches: Vec<&str> = branches.iter().map(String::as_str).collect();
     let snippet = &hit.snippet;
     if out.is_json() {

@@ -178,7 +178,7 @@ fn a_pattern_of_the_callers_redacts_in_every_repository() {
 }
 
 #[test]
-fn what_stays_in_records_and_in_the_log_is_listed() {
+fn records_and_the_log_keep_bytes_and_this_is_listed() {
     let place = Workspace::new();
     place.ok(&["commit", "user", LEAK, "-m", &format!("log line: {LEAK}")]);
     place.ok(&["commit", "user", "more"]);

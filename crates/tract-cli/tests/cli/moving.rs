@@ -67,7 +67,7 @@ fn push_and_pull_move_what_is_new_between_two_stores() {
 }
 
 #[test]
-fn what_went_its_own_way_is_merged_and_pushed() {
+fn a_diverged_branch_is_merged_and_pushed() {
     let place = worked();
     place.ok(&["push"]);
     place.ok(&there("sqlite:team.db", &["commit", "user", "They said this."]));

@@ -161,7 +161,8 @@ fn pages_show_what_was_recorded() {
     assert!(compared.contains("cache miss") && compared.contains("umbrella"), "{compared}");
     let request = browser.page("/request?rev=main&to=anthropic-params");
     let request: Value = serde_json::from_str(&request).expect("the request as it is sent");
-    assert_eq!(request["messages"].as_array().expect("messages").len(), 4);
+    // It ends with the model's turn, so repair closes it with one more message.
+    assert_eq!(request["messages"].as_array().expect("messages").len(), 5);
 
     for (path, status) in [
         ("/transcript?rev=mian", 404),
@@ -190,7 +191,7 @@ fn a_page_is_told_what_is_committed_meanwhile() {
     let mut lines = BufReader::new(browser.connect("GET", &live, &headers)).lines();
     place.ok(&["commit", "user", "And gloves?"]);
     let event = lines.find_map(|line| {
-        let line = line.expect("the stream goes on");
+        let line = line.expect("the stream continues");
         line.strip_prefix("id: ").map(str::to_owned)
     });
     assert_eq!(event.as_deref(), Some(place.id("main").as_str()));
@@ -286,6 +287,13 @@ fn a_file_holds_conversations_without_a_server() {
     let hostile = hostile();
     let page = hostile.ok(&["export", "--html", "-"]);
     is_inert(&page, 1);
+    let key = format!("gh{}_{}", "p", "16C7e42F292c6912E7710c838347Ae178B4a");
+    place.ok(&["commit", "user", &format!("the key is {key}")]);
+    place.ok(&["export", "--html", "key.html"]);
+    let redacted = std::fs::read_to_string(place.path("key.html")).expect("a file");
+    assert!(!redacted.contains(&key) && redacted.contains("[redacted:github-token:"));
+    place.ok(&["export", "--html", "key.html", "--no-redact"]);
+    assert!(std::fs::read_to_string(place.path("key.html")).expect("a file").contains(&key));
     place.refused(&["export", "--html", "x.html", "mian"], 1, "unknown_revision", "mian");
     assert!(!place.path("x.html").exists(), "half a file is none");
 }

@@ -202,8 +202,9 @@ fn answered_in_place(turn: &[&Message], rest: &[PairEntry<'_>], rules: &Rules) -
         });
     let (mut found, mut last, mut spoken) = (0, None, false);
     for entry in rest {
-        let of = match entry {
-            PairEntry::Result { of, .. } | PairEntry::Skipped { of, .. } => of,
+        let (of, joins) = match entry {
+            PairEntry::Result { of, message } => (of, message.joins.is_some()),
+            PairEntry::Skipped { of, .. } => (of, false),
             PairEntry::Message(_) if rules.turns && entry.is_system() => continue,
             PairEntry::Message(_) if rules.anywhere && own => continue,
             PairEntry::Message(_) if rules.turns && !entry.is_assistant() => {
@@ -213,7 +214,9 @@ fn answered_in_place(turn: &[&Message], rest: &[PairEntry<'_>], rules: &Rules) -
             PairEntry::Message(_) => break,
         };
         let Some(place) = order.get(of).copied() else { continue };
-        if !own && (spoken || last.is_some_and(|last| place < last)) {
+        // Within one recorded message the provider took text before the result; in a message of its
+        // own, the text ends the turn in which the result has to be.
+        if spoken && !(own && joins) || !own && last.is_some_and(|last| place < last) {
             return false;
         }
         last = Some(place);

@@ -151,7 +151,7 @@ fn broken(items: &[Item<'_>], rules: &Rules) -> Vec<String> {
             // Own rows may mix text and results, or have the results anywhere.
             (Speaker::User | Speaker::System | Speaker::Assistant, Item::Message(_))
                 if rules.anywhere => {}
-            (Speaker::User, _) if rules.turns => {}
+            (Speaker::User, _) if rules.turns && waiting.is_empty() => {}
             (Speaker::Assistant, _) if rules.turns && n > 0 => {
                 let before = items[..n].iter().rev().find(|item| by(item) != Speaker::System);
                 let in_turn = before.is_some_and(|before| by(before) == Speaker::Assistant);
@@ -284,9 +284,34 @@ fn own_rows_that_satisfy_the_rules_stay() {
         own(What::Say(Kind::User, Role::User)),
         own(What::Answer(Some(0))),
     ];
-    check(&rows, &Rules::new([OWN]).turns(), &[], &["0", "1", "2", "3"]);
+    check(
+        &rows[..2],
+        &Rules::new([OWN]).turns(),
+        &[RepairKind::NotExecuted],
+        &["0", "not executed", "1"],
+    );
+    let answered = [rows[0].clone(), rows[1].clone(), rows[3].clone(), rows[2].clone()];
+    check(&answered, &Rules::new([OWN]).turns(), &[], &["0", "1", "2", "3"]);
     check(&rows, &Rules::new([OWN]).anywhere(), &[], &["0", "1", "2", "3"]);
     check(&rows, &Rules::new([OWN]), &[RepairKind::Moved], &["0", "3", "1", "2"]);
+}
+
+#[test]
+fn a_message_between_a_call_and_its_result_comes_after_the_result() {
+    let own = |what| Plan { own: true, ..plan(what) };
+    let rows =
+        [own(What::Call(1)), own(What::Say(Kind::User, Role::User)), own(What::Answer(Some(0)))];
+    let turns = Rules::new([OWN]).turns();
+    check(&rows, &turns, &[RepairKind::Moved], &["0", "2", "1"]);
+    // Text and result in one recorded message stay as the provider took them.
+    let context = compiled(&rows);
+    let mut messages: Vec<Message> = context.messages().cloned().collect();
+    messages[2].joins = Some(messages[1].slot);
+    let view: Vec<Row> = context.rows().map(|(row, _)| row.clone()).collect();
+    let tokens = TokenCount { count: 0, source: "approx".into() };
+    let view = View::from_parts(view, None, 3);
+    let context = Compiled::new(None, view, messages, Vec::new(), tokens, 3);
+    assert_eq!(pair(&context, Pairing::Repair, &turns).unwrap().repairs, []);
 }
 
 #[test]

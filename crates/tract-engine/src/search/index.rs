@@ -10,7 +10,7 @@ use tract_core::{
 };
 
 use super::build::{Builder, FULL_COMMITS, is_shown, marked};
-use super::segment::{Effect, Place, Ref, SPACING, Segment};
+use super::segment::{Effect, Ref, SPACING, Segment, SegmentPlace};
 use super::wire::{Frame, Input, unframe};
 use super::words::WordCounts;
 use super::{SearchOptions, store};
@@ -30,7 +30,7 @@ struct Walked {
     /// Commits that are not in the index, newest first.
     commits: Vec<Commit>,
     /// Where the parent of the last of them is, or the commit itself where there are none.
-    reached: Option<Place>,
+    reached: Option<SegmentPlace>,
     /// Where the walk would continue, when it gave up.
     next: Option<CommitId>,
 }
@@ -40,8 +40,8 @@ pub(super) struct Index<'a> {
     pub(super) segments: Vec<Segment>,
     /// The segments by the commit that describes them; `None` for one that cannot be used.
     described: HashMap<CommitId, Option<u32>>,
-    marks: IdMap<CommitId, Place>,
-    near: IdMap<CommitId, Place>,
+    marks: IdMap<CommitId, SegmentPlace>,
+    near: IdMap<CommitId, SegmentPlace>,
     builder: Builder,
     building: IdMap<CommitId, u32>,
     /// Commits that could not be found or read, so that nothing more is tried.
@@ -173,7 +173,7 @@ impl<'a> Index<'a> {
     pub(super) fn take(&mut self, segment: Segment) -> u32 {
         let number = self.segments.len() as u32;
         for (position, id) in &segment.marks {
-            self.marks.insert(*id, Place { segment: number, position: *position });
+            self.marks.insert(*id, SegmentPlace { segment: number, position: *position });
         }
         self.segments.push(segment);
         number
@@ -211,15 +211,15 @@ impl<'a> Index<'a> {
         self.absent.contains(&commit)
     }
 
-    fn known_place(&self, commit: CommitId) -> Option<Place> {
+    fn known_place(&self, commit: CommitId) -> Option<SegmentPlace> {
         let building = self.building.get(&commit);
-        let building = building.map(|at| Place { segment: BUILDING, position: *at });
+        let building = building.map(|at| SegmentPlace { segment: BUILDING, position: *at });
         let indexed = || self.marks.get(&commit).or_else(|| self.near.get(&commit)).copied();
         building.or_else(indexed)
     }
 
     /// Returns where a commit is; `None` when it is not indexed.
-    pub(super) async fn place(&mut self, commit: CommitId) -> Result<Option<Place>> {
+    pub(super) async fn place(&mut self, commit: CommitId) -> Result<Option<SegmentPlace>> {
         if let Some(place) = self.known_place(commit) {
             return Ok(Some(place));
         }
@@ -231,13 +231,17 @@ impl<'a> Index<'a> {
     }
 
     /// Returns the place that a segment names.
-    pub(super) async fn resolve(&mut self, segment: u32, named: Ref) -> Result<Option<Place>> {
+    pub(super) async fn resolve(
+        &mut self,
+        segment: u32,
+        named: Ref,
+    ) -> Result<Option<SegmentPlace>> {
         match named {
-            Ref::Here(position) => Ok(Some(Place { segment, position })),
+            Ref::Here(position) => Ok(Some(SegmentPlace { segment, position })),
             Ref::Elsewhere(mark, after) => {
                 let place = self.place(mark).await?;
-                let at = |place: Place| place.position.saturating_add(after);
-                Ok(place.map(|place| Place { position: at(place), ..place }))
+                let at = |place: SegmentPlace| place.position.saturating_add(after);
+                Ok(place.map(|place| SegmentPlace { position: at(place), ..place }))
             }
         }
     }
@@ -245,8 +249,8 @@ impl<'a> Index<'a> {
     /// Names a commit so that the segment under construction can keep it.
     fn name(&self, commit: CommitId) -> Ref {
         match self.known_place(commit) {
-            Some(Place { segment: BUILDING, position }) => Ref::Here(position),
-            Some(Place { segment, position }) => {
+            Some(SegmentPlace { segment: BUILDING, position }) => Ref::Here(position),
+            Some(SegmentPlace { segment, position }) => {
                 let mark = self.segment(segment).and_then(|segment| segment.mark_to(position));
                 mark.map_or(Ref::Elsewhere(commit, 0), |(at, id)| Ref::Elsewhere(id, position - at))
             }
@@ -303,7 +307,7 @@ impl<'a> Index<'a> {
 
     /// Leaves out those commits of a walk that are in the run that it came to: after the mark
     /// come commits whose ids are not kept.
-    async fn reached(&mut self, mut commits: Vec<Commit>, at: Place) -> Result<Walked> {
+    async fn reached(&mut self, mut commits: Vec<Commit>, at: SegmentPlace) -> Result<Walked> {
         let mut reached = at;
         // Mostly one block; more of them where rows of marks were lost.
         while reached.segment != BUILDING && !commits.is_empty() {
@@ -324,7 +328,7 @@ impl<'a> Index<'a> {
     }
 
     /// Reads the commits of a run after a place, as far as the next mark, oldest first.
-    async fn commits_after(&mut self, at: Place) -> Result<Vec<(CommitId, Place)>> {
+    async fn commits_after(&mut self, at: SegmentPlace) -> Result<Vec<(CommitId, SegmentPlace)>> {
         let Some(segment) = self.segment(at.segment) else { return Ok(Vec::new()) };
         let run = segment.run_of(at.position).and_then(|run| segment.runs.get(run));
         let end = run.map_or(0, |run| run.end());
@@ -343,7 +347,7 @@ impl<'a> Index<'a> {
         self.make_room();
         let mut found = Vec::with_capacity(page.steps.len());
         for (entry, position) in page.steps.iter().rev().zip(at.position + 1..) {
-            let place = Place { position, ..at };
+            let place = SegmentPlace { position, ..at };
             self.near.insert(entry.commit.id(), place);
             found.push((entry.commit.id(), place));
         }
@@ -383,8 +387,8 @@ impl<'a> Index<'a> {
 
     async fn add_run(&mut self, walked: Walked, mut changes: Vec<Vec<Change>>) -> Result<()> {
         let mut base = match walked.reached {
-            Some(Place { segment: BUILDING, position }) => Some(Ref::Here(position)),
-            Some(Place { segment, position }) => {
+            Some(SegmentPlace { segment: BUILDING, position }) => Some(Ref::Here(position)),
+            Some(SegmentPlace { segment, position }) => {
                 let mark = self.segment(segment).and_then(|segment| segment.mark_to(position));
                 mark.map(|(at, id)| Ref::Elsewhere(id, position - at))
             }
@@ -496,7 +500,7 @@ impl<'a> Index<'a> {
         let segment = number;
         self.make_room();
         let places = positions.into_iter();
-        self.near.extend(places.map(|(id, position)| (id, Place { segment, position })));
+        self.near.extend(places.map(|(id, position)| (id, SegmentPlace { segment, position })));
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use super::index::Index;
 use super::reach::Reach;
-use super::segment::{Place, Segment};
+use super::segment::{Segment, SegmentPlace};
 use super::wire::postings;
 
 /// How soon more occurrences of a word in a message matter less.
@@ -40,7 +40,7 @@ pub(super) fn recency(newest: Option<i32>, hour: Option<i32>) -> f64 {
 pub(super) struct Scored {
     pub(super) score: f64,
     pub(super) hour: Option<i32>,
-    pub(super) place: Place,
+    pub(super) place: SegmentPlace,
 }
 
 impl Eq for Scored {}
@@ -188,7 +188,7 @@ impl Ranking {
                     continue;
                 }
                 let score = score * recency(self.newest, hour);
-                let place = Place { segment: number, position };
+                let place = SegmentPlace { segment: number, position };
                 best.push(std::cmp::Reverse(Scored { score, hour, place }));
                 if best.len() > limit {
                     best.pop();

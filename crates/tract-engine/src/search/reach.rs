@@ -11,7 +11,7 @@ use tract_compile::{IdMap, IdSet};
 use tract_core::{CommitId, ObjectId};
 
 use super::index::Index;
-use super::segment::{Effect, Place, Ref};
+use super::segment::{Effect, Ref, SegmentPlace};
 use crate::error::{Error, Result};
 use crate::grep::{BackwardFold, RowChange};
 
@@ -88,7 +88,7 @@ pub(super) struct Reach {
     /// The heads by number.
     numbered: Vec<usize>,
     /// The rows that commits other than the one that added the message speak of.
-    spoken: IdMap<Place, Vec<Range<u32>>>,
+    spoken: IdMap<SegmentPlace, Vec<Range<u32>>>,
     /// By segment: what is shown.
     pub(super) shown: Vec<Positions>,
     /// By segment: what is searched.
@@ -104,7 +104,7 @@ pub(super) enum Reached {
 
 impl Reach {
     /// Finds out what heads show; with `hidden`, all that they lead to is searched.
-    pub(super) async fn new(
+    pub(super) async fn read(
         index: &mut Index<'_>,
         heads: &[CommitId],
         hidden: bool,
@@ -142,7 +142,7 @@ impl Reach {
     async fn add(
         &mut self,
         index: &mut Index<'_>,
-        place: Place,
+        place: SegmentPlace,
         head: Option<usize>,
     ) -> Result<std::result::Result<(), CommitId>> {
         let mut next = head.map(Next::Head);
@@ -250,14 +250,14 @@ impl Reach {
                 }
             }
         }
-        let mut fold: BackwardFold<Place, bool> = BackwardFold::default();
+        let mut fold: BackwardFold<SegmentPlace, bool> = BackwardFold::default();
         let mut rows = Vec::new();
         let mut lacks = Vec::new();
         for run in order.iter().filter_map(|run| self.runs.get(*run)) {
             let Some(segment) = index.segment(run.segment) else { continue };
             let events = segment.events_between(run.start, run.end()).to_vec();
             for event in events.iter().rev() {
-                let place = Place { segment: run.segment, position: event.position };
+                let place = SegmentPlace { segment: run.segment, position: event.position };
                 let heads = run.heads(event.position);
                 let (slot, version, change) = match event.effect {
                     Effect::Add { slot, version, shown } => (slot, Some(version), Some(shown)),
@@ -296,7 +296,7 @@ impl Reach {
         // Messages that are named may be in segments that were read only now.
         make_room(&mut self.shown, index);
         // Plain messages that others speak of.
-        let touched: Vec<Place> = fold.touched().collect();
+        let touched: Vec<SegmentPlace> = fold.touched().collect();
         for slot in touched {
             let Some(segment) = index.segment(slot.segment) else { continue };
             let class = segment.class(slot.position);
@@ -321,7 +321,7 @@ impl Reach {
         Ok(lacks)
     }
 
-    fn show(&mut self, place: Place, is_shown: bool) {
+    fn show(&mut self, place: SegmentPlace, is_shown: bool) {
         if let Some(shown) = self.shown.get_mut(place.segment as usize) {
             shown.set(place.position, is_shown);
         }
@@ -329,12 +329,12 @@ impl Reach {
 
     /// Adds all messages that the heads lead to: over all parents, and what was reverted.
     async fn add_hidden(&mut self, index: &mut Index<'_>) -> Result<Option<CommitId>> {
-        let mut done: IdMap<Place, u32> = IdMap::default();
-        let mut seen: IdSet<Place> = IdSet::default();
+        let mut done: IdMap<SegmentPlace, u32> = IdMap::default();
+        let mut seen: IdSet<SegmentPlace> = IdSet::default();
         let ends = self.runs.iter().map(|run| (run.segment, run.start, run.end()));
         let mut todo: Vec<(u32, u32, u32)> = ends.collect();
         while let Some((segment, start, end)) = todo.pop() {
-            let run = Place { segment, position: start };
+            let run = SegmentPlace { segment, position: start };
             let from = done.get(&run).copied().unwrap_or(start);
             if from >= end {
                 continue;
@@ -377,14 +377,14 @@ impl Reach {
         Ok(None)
     }
 
-    fn heads_to(&self, index: &Index<'_>, place: Place) -> Range<u32> {
+    fn heads_to(&self, index: &Index<'_>, place: SegmentPlace) -> Range<u32> {
         let run = index.segment(place.segment).and_then(|segment| segment.run_of(place.position));
         let run = run.and_then(|run| self.by_run.get(&(place.segment, run)));
         run.and_then(|run| self.runs.get(*run)).map_or(0..0, |run| run.heads(place.position))
     }
 
     /// Returns the heads that show a message, in the order in which they were given.
-    pub(super) fn heads(&self, index: &Index<'_>, place: Place) -> Vec<usize> {
+    pub(super) fn heads(&self, index: &Index<'_>, place: SegmentPlace) -> Vec<usize> {
         let ranges = match self.spoken.get(&place) {
             Some(ranges) => ranges.clone(),
             None if self
@@ -413,13 +413,16 @@ fn make_room(sets: &mut Vec<Positions>, index: &Index<'_>) {
 }
 
 /// Returns the place of a message. One that is not indexed has a name of its own.
-async fn named(index: &mut Index<'_>, segment: u32, slot: Ref) -> Result<Place> {
+async fn named(index: &mut Index<'_>, segment: u32, slot: Ref) -> Result<SegmentPlace> {
     Ok(match (index.resolve(segment, slot).await?, slot) {
         (Some(place), _) => place,
-        (None, Ref::Here(position)) => Place { segment, position },
+        (None, Ref::Here(position)) => SegmentPlace { segment, position },
         (None, Ref::Elsewhere(commit, _)) => {
             let first = commit.as_bytes().first_chunk::<4>();
-            Place { segment: u32::MAX, position: first.map_or(0, |id| u32::from_le_bytes(*id)) }
+            SegmentPlace {
+                segment: u32::MAX,
+                position: first.map_or(0, |id| u32::from_le_bytes(*id)),
+            }
         }
     })
 }

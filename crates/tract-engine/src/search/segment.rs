@@ -17,12 +17,12 @@ pub(super) const SPACING: u32 = 256;
 
 /// Where a commit is in the loaded index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct SegmentPlace {
     pub(super) segment: u32,
     pub(super) position: u32,
 }
 
-impl Hash for Place {
+impl Hash for SegmentPlace {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let number = u64::from(self.segment) << 32 | u64::from(self.position);
         state.write(&number.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32).to_le_bytes());

@@ -33,7 +33,7 @@ impl SearchSnippet {
         let mut left = MAX_TEXT;
         for (number, text) in texts.iter().enumerate() {
             let searched = beginning(&text.text, left);
-            left -= searched.len();
+            left = if searched.len() < text.text.len() { 0 } else { left - searched.len() };
             let found = matches(searched, wanted);
             let mut until = 0;
             let mut counts = vec![0usize; wanted.len()];

@@ -14,7 +14,7 @@ use tract_core::{
 };
 
 use super::index::Index;
-use super::segment::{Effect, Event, Place, Ref, Run, Segment, Terms, TermsRow};
+use super::segment::{Effect, Event, Ref, Run, Segment, SegmentPlace, Terms, TermsRow};
 use super::wire::{Frame, Input, Postings, frame, put, put_bytes, unframe};
 use crate::error::{Error, Result};
 use crate::repo::Repo;
@@ -378,7 +378,7 @@ async fn moved(
 ) -> Result<Ref> {
     let place = index.resolve(segment, named).await?;
     Ok(match place {
-        Some(Place { segment, position }) => match offsets.get(&segment) {
+        Some(SegmentPlace { segment, position }) => match offsets.get(&segment) {
             Some(offset) => Ref::Here(position + offset),
             None => named,
         },

@@ -114,9 +114,10 @@ impl WordCounts {
         let mut counts = Self::default();
         let mut left = MAX_TEXT;
         for text in texts {
-            let text = beginning(text, left);
-            left -= text.len();
-            words(text, |word, _| {
+            let kept = beginning(text, left);
+            // A text that was cut is the last one: what still fits of the next would begin mid-word.
+            left = if kept.len() < text.len() { 0 } else { left - kept.len() };
+            words(kept, |word, _| {
                 counts.length += 1;
                 match counts.words.get_mut(word) {
                     Some(count) => *count += 1,

@@ -208,11 +208,8 @@ impl<'a> Objects<'a> {
 
     /// Checks that the schemas of a toolset are stored and hash to the identities it states.
     async fn schemas(&mut self, toolset: &Toolset) -> StoreResult<()> {
-        let entries: Vec<_> = toolset
-            .entries()
-            .iter()
-            .filter(|entry| !self.erased.contains(&entry.schema))
-            .collect();
+        let entries: Vec<_> =
+            toolset.entries().iter().filter(|entry| !self.erased.contains(&entry.schema)).collect();
         entries.iter().for_each(|entry| _ = self.blobs.is_new(entry.schema, None));
         let keys: Vec<BlobKey> = entries.iter().map(|entry| entry.schema.into()).collect();
         let blobs = self.blobs(&keys).await?;

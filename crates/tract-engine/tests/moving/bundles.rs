@@ -212,7 +212,7 @@ fn a_forged_bundle_is_refused_and_moves_no_ref() {
 }
 
 #[test]
-fn what_may_run_travels_only_when_it_is_asked_for_on_both_sides() {
+fn approvals_travel_only_when_both_sides_ask_for_them() {
     let from = repo();
     say(&from, "main", "first");
     let pin = RefName::new("pins/one").expect("a name");

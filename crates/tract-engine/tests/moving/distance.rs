@@ -35,7 +35,7 @@ fn a_branch_is_ahead_and_behind_where_a_remote_has_it() {
 }
 
 #[test]
-fn what_both_have_of_a_long_chain_is_not_read() {
+fn the_shared_part_of_a_long_chain_is_not_read() {
     let repo = repo();
     let ids = chain(&repo, "main", 6000);
     let (store, counts) = counted(repo.store(), usize::MAX);

@@ -105,7 +105,7 @@ fn a_pull_is_undone_as_one_operation() {
 }
 
 #[test]
-fn what_the_remote_rewrote_is_followed_and_what_it_deleted_is_pruned() {
+fn a_rewritten_branch_is_followed_and_a_deleted_one_is_pruned() {
     let (ours, theirs) = (repo(), repo());
     say(&theirs, "main", "first");
     say(&theirs, "draft", "a draft");

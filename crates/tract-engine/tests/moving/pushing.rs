@@ -85,7 +85,7 @@ fn a_branch_that_is_behind_the_remote_is_said_to_be() {
 }
 
 #[test]
-fn what_may_run_and_what_was_decided_stays_here() {
+fn approvals_and_decisions_are_not_pushed() {
     let from = repo();
     apply(&from, EVERYTHING);
     for name in ["config/pins", "pins/one", "pending/p-1", "decisions/p-1", "effects/c1"] {
@@ -149,7 +149,7 @@ fn an_unknown_branch_is_named() {
 
 /// What no ref there leads to may be collected between the question for it and the write.
 #[test]
-fn what_is_collected_as_garbage_meanwhile_is_sent_again() {
+fn objects_collected_as_garbage_meanwhile_are_sent_again() {
     let from = repo();
     crate::fixture::chain(&from, "main", 60);
     let store: Arc<dyn Store> = Arc::new(memory());

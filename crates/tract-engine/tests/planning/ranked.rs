@@ -1,4 +1,4 @@
-//! Ranked search: the same answers as ranking every message, whatever is in the index.
+//! Ranked search: the same answers as ranking every message, for any state of the index.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -374,7 +374,7 @@ fn searches_and_appends_of_two_handles_do_not_disturb_each_other() {
                     let heads: Vec<CommitId> = branches.iter().map(|branch| branch.head).collect();
                     let options = SearchOptions::new().store_after(1).limit(1000);
                     let report = ask(repo, &heads, "message", options);
-                    // What this handle wrote is found whatever the other one does.
+                    // What this handle wrote is found regardless of what the other one does.
                     let own = heads.iter().position(|id| *id == head(repo, &name));
                     let own = report.hits.iter().filter(|hit| hit.heads.contains(&own.unwrap()));
                     assert_eq!(own.count(), (round + 1) * 10);

@@ -1,17 +1,19 @@
 //! `search`: messages that have words, the best first.
 
+#![allow(clippy::too_many_arguments, reason = "each is a member of the tool's schema")]
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use tract_core::{CommitId, Kind, ToolContext, ToolError, ToolResult, time};
-use tract_engine::{Branch, GrepHit, GrepOptions, GrepPattern, Repo, grep};
+use tract_engine::{Branch, SearchHit, SearchOptions};
 use tract_tools::{tool, tool_type};
 
 use crate::shared::{Shared, failed};
 use crate::shown::cut;
 use crate::tools::dated;
 
-/// Hits that are ranked; of a word that is everywhere, the newest ones.
-const MOST_HITS: usize = 2_000;
+/// Hits that can be paged through.
+const MOST_HITS: usize = 1_000;
 
 /// Characters of a hit's line.
 const LINE_CHARS: usize = 300;
@@ -89,8 +91,7 @@ pub(crate) async fn search(
 ) -> Result<ToolResult<SearchHits>, ToolError> {
     let shared = Shared::of(context)?;
     let repo = shared.repo(repo.as_deref()).await?;
-    let words = words(&query);
-    if words.is_empty() {
+    if !query.chars().any(char::is_alphanumeric) {
         return Err(ToolError::validation("the query has no word").at("query"));
     }
     let excluded = shared.excluded(&exclude);
@@ -105,15 +106,17 @@ pub(crate) async fn search(
             .note("`list` names the branches"));
     }
     let branches: Vec<Branch> = branches.into_iter().map(|(branch, _)| branch).collect();
-    let mut options = GrepOptions::new().hidden(hidden);
-    options.kinds = role.map(kind).into_iter().collect();
-    options.tool = tool;
     let since = since.as_deref().map(time::parse_rfc3339).transpose();
-    options.since = since.map_err(|error| ToolError::validation(error.to_string()).at("since"))?;
-    let ranked = ranked(&repo, &branches, &words, options).await?;
-    let total = ranked.len();
-    let hits: Vec<FoundMessage> =
-        ranked.iter().skip(offset).take(limit).map(|hit| found(hit, &branches, &words)).collect();
+    let since = since.map_err(|error| ToolError::validation(error.to_string()).at("since"))?;
+    let mut options = SearchOptions::new().hidden(hidden);
+    options.limit = offset.saturating_add(limit).saturating_add(1).min(MOST_HITS);
+    options.kinds = role.map(kind).into_iter().collect();
+    (options.tool, options.since) = (tool, since);
+    let heads: Vec<CommitId> = branches.iter().map(|branch| branch.head).collect();
+    let report = tract_engine::search(&repo, &heads, &query, &options).await.map_err(failed)?;
+    let total = report.hits.len();
+    let page = report.hits.iter().skip(offset).take(limit);
+    let hits: Vec<FoundMessage> = page.map(|hit| found(hit, &branches)).collect();
     let end = offset.saturating_add(hits.len());
     let hits = SearchHits { hits, next_offset: (end < total).then_some(end) };
     let text = text(&hits);
@@ -129,59 +132,13 @@ fn kind(role: SearchRole) -> Kind {
     }
 }
 
-/// The words of a query, in lower case, each once.
-fn words(query: &str) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
-    for word in query.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
-        let word = word.to_lowercase();
-        if !words.contains(&word) {
-            words.push(word);
-        }
-    }
-    words.truncate(32);
-    words
-}
-
-/// Finds messages with any of the words: those with more words first, then the newer ones.
-async fn ranked(
-    repo: &Repo,
-    branches: &[Branch],
-    words: &[String],
-    options: GrepOptions,
-) -> Result<Vec<GrepHit>, ToolError> {
-    let pattern = GrepPattern::new().ignore_case(true).regex(&words.join("|"));
-    let pattern = pattern.map_err(failed)?;
-    let heads: Vec<CommitId> = branches.iter().map(|branch| branch.head).collect();
-    let mut search = grep(repo, &heads, pattern, options).await.map_err(failed)?;
-    let mut hits = Vec::new();
-    while hits.len() < MOST_HITS
-        && let Some(more) = search.next_hits().await.map_err(failed)?
-    {
-        hits.extend(more);
-    }
-    let mut scored: Vec<(usize, GrepHit)> =
-        hits.into_iter().map(|hit| (score(&hit, words), hit)).collect();
-    scored.sort_by_key(|(score, hit)| std::cmp::Reverse((*score, hit.created_at)));
-    Ok(scored.into_iter().map(|(_, hit)| hit).collect())
-}
-
-/// How many of the words a hit has.
-fn score(hit: &GrepHit, words: &[String]) -> usize {
-    let lines: Vec<String> = hit.lines.iter().map(|line| line.text.to_lowercase()).collect();
-    words.iter().filter(|word| lines.iter().any(|line| line.contains(word.as_str()))).count()
-}
-
-fn found(hit: &GrepHit, branches: &[Branch], words: &[String]) -> FoundMessage {
-    let best = hit.lines.iter().max_by_key(|line| {
-        let line = line.text.to_lowercase();
-        words.iter().filter(|word| line.contains(word.as_str())).count()
-    });
-    let (line, _) = cut(best.map_or("", |line| line.text.trim()), LINE_CHARS);
+fn found(hit: &SearchHit, branches: &[Branch]) -> FoundMessage {
+    let (line, _) = cut(hit.snippet.text.trim(), LINE_CHARS);
     let shown = hit.heads.iter().filter_map(|head| branches.get(*head));
     FoundMessage {
         commit: hit.commit.to_string(),
         branches: shown.take(3).map(|branch| branch.name.clone()).collect(),
-        kind: hit.kind.as_ref().map_or("definition", Kind::as_str).to_owned(),
+        kind: hit.kind.as_str().to_owned(),
         at: hit.created_at.and_then(time::format_rfc3339),
         tools: hit.tool_names.clone(),
         line,

@@ -229,7 +229,7 @@ fn overrides_count_only_for_what_they_were_written_for() {
     assert_eq!(faults.len(), 5, "{said:?}");
     for (name, word) in [
         ("a.b", "written for"),
-        ("gone", "no such section"),
+        ("gone", "no longer exists"),
         ("long", "${nothing}"),
         ("two", "found \"no\""),
         ("five", "written for 00"),
