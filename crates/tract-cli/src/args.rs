@@ -86,6 +86,10 @@ pub(crate) enum Command {
     /// Create a store, or a repository in one.
     Init(verb::init::Init),
     /// Show the branch, its head, messages, tools, open calls.
+    #[command(after_help = "\
+Examples:
+  tract status
+  tract status --json | jq .head")]
     Status,
     /// List commits, newest first.
     Log(verb::log::Log),
@@ -156,6 +160,10 @@ pub(crate) enum Command {
     /// Write the repository as a stream that `apply` reads.
     Export(verb::export::Export),
     /// List the repositories of the store.
+    #[command(after_help = "\
+Examples:
+  tract repos
+  tract --store postgres://ada@db.example.com/agents repos")]
     Repos,
     /// Copy a repository from one store to another.
     Copy(verb::copy::Copy),
@@ -203,6 +211,10 @@ pub(crate) enum Command {
     /// Delete branches that were not written to for a long time.
     Prune(verb::prune::Prune),
     /// Count the objects and bytes of the repository.
+    #[command(after_help = "\
+Examples:
+  tract stats
+  tract --repo customer-42 stats --json")]
     Stats,
     /// Count the tokens of all answers, and what they cost.
     Usage(verb::usage::Usage),

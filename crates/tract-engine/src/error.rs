@@ -406,7 +406,10 @@ impl Error {
             Self::HasPending { .. } => vec!["`tract pending` lists them; decide them first".to_owned()],
             Self::KeptMoving { .. } => vec!["try again when fewer writers are active".to_owned()],
             Self::Erased(_) => {
-                vec!["the bytes are gone; the branch's head shows what is left".to_owned()]
+                vec![
+                    "the bytes are gone; the branch's head shows what is left".to_owned(),
+                    "`tract copy` moves a repository with what was erased in it".to_owned(),
+                ]
             }
             Self::Damaged { .. } => vec!["`tract verify` lists all damage".to_owned()],
             Self::MovedSince(moved) => vec![match moved.name.branch_name() {

@@ -65,7 +65,8 @@ const CHUNK: usize = 64;
 /// - Equal repositories give equal lines, in every store.
 ///
 /// # Errors
-/// [`Error::Damaged`] when something that the refs lead to is damaged or missing.
+/// [`Error::Damaged`] when something that the refs lead to is damaged or missing, [`Error::Erased`]
+/// when something of it was erased: a stream cannot say so yet, a [`copy`](crate::copy()) can.
 pub async fn export(repo: &Repo, options: &ExportOptions) -> Result<Export> {
     let (store, name) = (repo.store().as_ref(), repo.name());
     let refs = chosen_refs(repo, options.refs.as_deref()).await?;
@@ -131,7 +132,7 @@ impl Export {
             ids.iter().filter(|id| self.blobs.insert(**id)).map(|id| (*id).into()).collect();
         let blobs = self.repo.store().blobs(self.repo.name(), &new).await?;
         for (key, blob) in new.iter().zip(blobs) {
-            let blob = blob.ok_or(Error::Missing(ObjectId::Blob(key.id)))?;
+            let Some(blob) = blob else { return Err(self.repo.absent_blob(key.id).await) };
             self.push(StreamOpKind::Blob(blob))?;
         }
         Ok(())
