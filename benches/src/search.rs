@@ -161,7 +161,8 @@ fn grep(table: &mut Table, tract: &Tract, head: CommitId, bytes: u64) {
     let pattern = |text: &str| GrepPattern::new().regex(text).unwrap();
     let first = (0..3).map(|_| {
         let (hits, took) = timed(|| {
-            let search = tract.grep(&[head], pattern("reservation"), GrepOptions::new());
+            let heads = [head];
+            let search = tract.grep(&heads, pattern("reservation"), GrepOptions::new());
             let mut search = block_on(search).unwrap();
             block_on(search.next_hits()).unwrap()
         });
@@ -176,7 +177,8 @@ fn grep(table: &mut Table, tract: &Tract, head: CommitId, bytes: u64) {
         Some(first < 100.0),
     ));
     let whole = || {
-        let search = tract.grep(&[head], pattern("zzqx+y"), GrepOptions::new());
+        let heads = [head];
+        let search = tract.grep(&heads, pattern("zzqx+y"), GrepOptions::new());
         let mut search = block_on(search).unwrap();
         while block_on(search.next_hits()).unwrap().is_some() {}
     };

@@ -307,7 +307,7 @@ fn a_message_between_a_call_and_its_result_comes_after_the_result() {
     let context = compiled(&rows);
     let mut messages: Vec<Message> = context.messages().cloned().collect();
     messages[2].joins = Some(messages[1].slot);
-    let view: Vec<Row> = context.rows().map(|(row, _)| row.clone()).collect();
+    let view: Vec<Row> = context.rows().map(|(row, _)| *row).collect();
     let tokens = TokenCount { count: 0, source: "approx".into() };
     let view = View::from_parts(view, None, 3);
     let context = Compiled::new(None, view, messages, Vec::new(), tokens, 3);

@@ -435,7 +435,7 @@ fn natural_words() -> Vec<String> {
 fn the_index_takes_less_than_15_percent_of_the_store() {
     let scratch = tempfile::tempdir().unwrap();
     let options = SqliteOptions::new().create(true);
-    let store = tract_store_sqlite::open(&scratch.path().join("one.db"), &options).unwrap();
+    let store = tract_store_sqlite::open(scratch.path().join("one.db"), &options).unwrap();
     let repo = Repo::new(Arc::new(store), RepoOptions::new());
     let words = natural_words();
     assert!(words.len() > 10_000, "{} words", words.len());
