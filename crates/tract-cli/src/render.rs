@@ -129,6 +129,24 @@ pub(crate) fn counter(what: &'static str, things: &'static str) -> ProgressBar {
     bar
 }
 
+/// Branches of a hit that are printed for people.
+const MOST_BRANCHES: usize = 3;
+
+/// Names the branches that show a hit.
+pub(crate) fn shown_in(repo: Option<&str>, branches: &[&str]) -> String {
+    let mut shown_in = match branches {
+        [] => "hidden".to_owned(),
+        branches => branches.iter().take(MOST_BRANCHES).copied().collect::<Vec<_>>().join(" "),
+    };
+    if let Some(repo) = repo {
+        shown_in = format!("{repo}: {shown_in}");
+    }
+    if branches.len() > MOST_BRANCHES {
+        shown_in.push_str(&format!(" and {} more", branches.len() - MOST_BRANCHES));
+    }
+    shown_in
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,7 @@
 //! Revisions from the command line.
 
-use tract::{CommitId, Result, Tract};
+use tract::core::RepoName;
+use tract::{CommitId, OpenOptions, Result, Tract};
 
 /// Finds the commits that revisions name.
 pub(crate) async fn resolve_all(tract: &Tract, revisions: &[String]) -> Result<Vec<CommitId>> {
@@ -20,4 +21,33 @@ pub(crate) async fn resolve_optional(
         Some(revision) => tract.resolve(revision).await.map(Some),
         None => Ok(None),
     }
+}
+
+/// Returns the heads that revisions name, `HEAD` when there are none. A branch without commits has nothing to search.
+pub(crate) async fn named_heads(
+    tract: &Tract,
+    all: bool,
+    revisions: &[String],
+) -> Result<Vec<(String, CommitId)>> {
+    if all {
+        return branch_heads(tract).await;
+    }
+    if revisions.is_empty() {
+        let head = tract.head().await?;
+        return Ok(head.map(|head| (tract.branch_name().to_owned(), head)).into_iter().collect());
+    }
+    let ids = resolve_all(tract, revisions).await?;
+    Ok(revisions.iter().cloned().zip(ids).collect())
+}
+
+/// Returns the heads of all branches, by name.
+pub(crate) async fn branch_heads(tract: &Tract) -> Result<Vec<(String, CommitId)>> {
+    let branches = tract.branches().list().await?;
+    Ok(branches.into_iter().map(|branch| (branch.name, branch.head)).collect())
+}
+
+/// Opens another repository of the same store.
+pub(crate) async fn open_repo(tract: &Tract, repo: &RepoName) -> Result<Tract> {
+    let options = OpenOptions::new().repo(repo.as_str()).create(false);
+    options.open_store(tract.store().clone()).await
 }

@@ -407,6 +407,19 @@ impl Content {
         }
     }
 
+    /// Returns the parts for changing them; `None` for an artifact and a note, which have none.
+    pub fn parts_mut(&mut self) -> Option<&mut Vec<Part>> {
+        match self {
+            Self::System(body)
+            | Self::User(body)
+            | Self::Assistant(body)
+            | Self::Reasoning(body)
+            | Self::Custom { body, .. } => Some(&mut body.parts),
+            Self::ToolResult(answer) => Some(&mut answer.parts),
+            Self::Artifact(_) | Self::Note(_) => None,
+        }
+    }
+
     /// Walks the tool calls, in order. Their place in this order is their *call index*.
     pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.parts().iter().filter_map(|part| match part {

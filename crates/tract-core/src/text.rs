@@ -37,6 +37,22 @@ pub fn is_format_control(character: char) -> bool {
         )
 }
 
+/// Returns the first characters of a text, and how many are left.
+///
+/// ```
+/// assert_eq!(tract_core::text::beginning("äöü", 2), ("äö", 1));
+/// assert_eq!(tract_core::text::beginning("äöü", 3), ("äöü", 0));
+/// ```
+pub fn beginning(text: &str, most: usize) -> (&str, usize) {
+    match text.char_indices().nth(most) {
+        None => (text, 0),
+        Some((end, _)) => {
+            let (kept, rest) = text.split_at(end);
+            (kept, rest.chars().count())
+        }
+    }
+}
+
 /// Returns whether a character cannot be seen, or looks like a space and is none: two texts that
 /// differ in such characters alone look the same.
 pub fn is_invisible(character: char) -> bool {

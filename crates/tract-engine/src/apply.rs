@@ -247,10 +247,7 @@ struct Stream {
 
 impl Stream {
     async fn new(repo: &Repo, options: &ApplyOptions) -> Result<Self> {
-        let operation = match options.operation.as_ref().or(repo.operation()) {
-            Some(operation) => operation.clone(),
-            None => Operation::begin()?,
-        };
+        let operation = repo.operation_or_new(options.operation.as_ref())?;
         let branch = match &options.branch {
             Some(branch) => branch.clone(),
             None => repo.current_branch().await?,
@@ -275,14 +272,7 @@ impl Stream {
     }
 
     fn note(&self) -> LogNote {
-        LogNote {
-            operation: self.operation.id(),
-            what: "apply".to_owned(),
-            who: self.repo.who().to_owned(),
-            why: None,
-            undoes: None,
-            at: self.repo.now_us(),
-        }
+        self.repo.log_note(self.operation.id(), "apply")
     }
 
     /// Carries out one line. The outer error ends the stream, the inner one refuses the line. A

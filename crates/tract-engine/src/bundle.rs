@@ -13,7 +13,7 @@ use std::io::{Read, Seek};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use tract_core::{CommitId, RefName, RefTarget};
+use tract_core::{CommitId, RefName};
 
 pub use self::error::BundleError;
 pub use self::read::Bundle;
@@ -24,7 +24,8 @@ use crate::error::{Error, Result};
 use crate::export::Export;
 use crate::reach::chosen_refs;
 use crate::remote::{
-    PlannedRef, RefRule, TransferStatus, TransferredRef, begin_at, lacking_commits, move_refs,
+    PlannedRef, RefRule, TransferStatus, TransferredRef, begin_at, index_moved, lacking_commits,
+    move_refs,
 };
 use crate::repo::Repo;
 
@@ -312,13 +313,6 @@ pub async fn apply_bundle(
     let (new, blobs) = load(repo, &mut bundle, &carrier, &options.progress).await?;
     report.reused = report.commits - new.min(report.commits);
     report.refs = move_refs(&carrier, repo, &planned, &blobs).await?;
-    for at in &report.refs {
-        if let (Some(RefTarget::Commit(head)), TransferStatus::Created | TransferStatus::Forwarded) =
-            (&at.to, &at.status)
-            && new as u64 >= repo.turn_rows_every()
-        {
-            crate::turns::catch_up(repo, *head).await;
-        }
-    }
+    index_moved(repo, &report.refs, new).await;
     Ok(report)
 }

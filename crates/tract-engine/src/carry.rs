@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use tract_core::store::BlobKey;
 use tract_core::{
-    Applied, Batch, Blob, BlobId, Changes, Commit, CommitId, Expect, LogNote, ObjectId, RefEdit,
-    RefName, RefTarget, StoreError, StoreErrorKind, ToolRow, ToolSchema, Toolset, ToolsetId,
+    Applied, Batch, Blob, BlobId, Changes, Commit, CommitId, Expect, ObjectId, RefEdit, RefName,
+    RefTarget, StoreError, StoreErrorKind, ToolRow, ToolSchema, Toolset, ToolsetId,
 };
 
 use crate::copy::{CopyProgress, OnCopy, WRITE_REFS};
@@ -53,25 +53,13 @@ pub(crate) struct ObjectCopier<'a> {
 impl<'a> ObjectCopier<'a> {
     /// Makes one whose writes belong to the operation of the target's handle, or to a new one.
     pub(crate) fn new(from: &'a Repo, to: &'a Repo, what: &'static str) -> Result<Self> {
-        let operation = match to.operation() {
-            Some(operation) => operation.clone(),
-            None => Operation::begin()?,
-        };
+        let operation = to.operation_or_new(None)?;
         let (times, erased) = Default::default();
         Ok(Self { from, to, operation, what, times, erased })
     }
 
     pub(crate) fn batch(&self) -> Result<Batch> {
-        let id = self.operation.next_batch()?;
-        let note = LogNote {
-            operation: self.operation.id(),
-            what: self.what.to_owned(),
-            who: self.to.who().to_owned(),
-            why: None,
-            undoes: None,
-            at: self.to.now_us(),
-        };
-        Ok(Batch::new(id, note))
+        self.to.batch(&self.operation, self.what)
     }
 
     /// Carries what was erased: the target deletes its bytes of it, and none are brought to it.

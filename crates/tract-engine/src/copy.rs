@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::reach::{CommitGraph, chosen_refs};
 use crate::received::descends;
 use crate::repo::Repo;
-use crate::txn::tell;
+use crate::txn::apply_and_tell;
 
 /// How far a copy has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,14 +229,8 @@ async fn point(
         }
         batch.blobs = carrier.blobs(documents).await?;
         batch.require_targets();
-        let (id, moves) = (batch.id, batch.refs.len());
-        let (store, name) = (to.store().as_ref(), to.name());
-        match store.apply(name, batch).await? {
-            Applied::Done | Applied::Already => {
-                carrier.operation.recorded(store, name, id, moves).await;
-                tell(to, id).await;
-                return Ok(statuses);
-            }
+        match apply_and_tell(to, &carrier.operation, batch).await? {
+            Applied::Done | Applied::Already => return Ok(statuses),
             // Another writer moved one of them: it may have diverged, the others have not.
             Applied::Conflict(_) => races.lose().await?,
         }

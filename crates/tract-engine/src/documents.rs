@@ -1,11 +1,10 @@
 //! Documents: blobs that refs outside of branches and tags name, such as pins.
 
-use tract_core::{Applied, Batch, Blob, Expect, LogNote, RefEdit, RefName, RefTarget};
+use tract_core::{Applied, Blob, Expect, RefEdit, RefName, RefTarget};
 
 use crate::error::Result;
-use crate::operation::Operation;
 use crate::repo::Repo;
-use crate::txn::tell;
+use crate::txn::apply_and_tell;
 
 impl Repo {
     /// Reads the documents whose names begin with `prefix`, sorted by name.
@@ -30,19 +29,8 @@ impl Repo {
     pub async fn set_documents(&self, what: &str, documents: Vec<(RefName, Blob)>) -> Result<()> {
         let names: Vec<RefName> = documents.iter().map(|(name, _)| name.clone()).collect();
         let targets = self.store().refs(self.name(), &names).await?;
-        let operation = match self.operation() {
-            Some(operation) => operation.clone(),
-            None => Operation::begin()?,
-        };
-        let note = LogNote {
-            operation: operation.id(),
-            what: what.to_owned(),
-            who: self.who().to_owned(),
-            why: None,
-            undoes: None,
-            at: self.now_us(),
-        };
-        let mut batch = Batch::new(operation.next_batch()?, note);
+        let operation = self.operation_or_new(None)?;
+        let mut batch = self.batch(&operation, what)?;
         for ((name, blob), target) in documents.into_iter().zip(targets) {
             let to = RefTarget::Blob(blob.id());
             if target.as_ref() == Some(&to) {
@@ -55,13 +43,8 @@ impl Repo {
         if batch.refs.is_empty() {
             return Ok(());
         }
-        let (id, moves) = (batch.id, batch.refs.len());
-        match self.store().apply(self.name(), batch).await? {
-            Applied::Done | Applied::Already => {
-                operation.recorded(self.store().as_ref(), self.name(), id, moves).await;
-                tell(self, id).await;
-                Ok(())
-            }
+        match apply_and_tell(self, &operation, batch).await? {
+            Applied::Done | Applied::Already => Ok(()),
             Applied::Conflict(conflict) => Err(conflict.into()),
         }
     }

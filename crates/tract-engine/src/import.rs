@@ -8,8 +8,8 @@ use std::fmt;
 use tract_core::json::{self, Escapes};
 use tract_core::store::BlobKey;
 use tract_core::{
-    Applied, Batch, Blob, Commit, CommitId, Draft, Expect, JsonText, LogNote, RefEdit, RefName,
-    RefTarget, ToolRow, ToolSchema, Toolset,
+    Applied, Batch, Blob, Commit, CommitId, Draft, Expect, JsonText, RefEdit, RefName, RefTarget,
+    ToolRow, ToolSchema, Toolset,
 };
 
 use self::chain::{Builder, Chain};
@@ -17,7 +17,7 @@ pub use self::chain::{ImportAnomaly, ImportAnomalyKind};
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::repo::Repo;
-use crate::txn::tell;
+use crate::txn::apply_and_tell;
 
 /// A conversation to import, as an adapter read it.
 #[derive(Clone, Debug)]
@@ -218,10 +218,7 @@ impl Importer {
     /// # Errors
     /// [`Error::Random`] when the operating system has no randomness to give.
     pub fn new(repo: &Repo, options: ImportOptions) -> Result<Self> {
-        let operation = match options.operation.as_ref().or(repo.operation()) {
-            Some(operation) => operation.clone(),
-            None => Operation::begin()?,
-        };
+        let operation = repo.operation_or_new(options.operation.as_ref())?;
         Ok(Self { repo: repo.clone(), options, operation, group: Vec::new(), bytes: 0 })
     }
 
@@ -282,7 +279,7 @@ impl Importer {
 
     /// Stores commits that no ref leads to yet; returns how many were stored before.
     async fn store(&self, links: Vec<ImportCommit>) -> Result<usize> {
-        let mut batch = self.batch()?;
+        let mut batch = self.repo.batch(&self.operation, "import")?;
         let reused = self.add_missing(&mut batch, &mut HashSet::new(), &links).await?;
         drop(links);
         if !batch.commits.is_empty() {
@@ -312,8 +309,7 @@ impl Importer {
             if empty {
                 return Ok(answers);
             }
-            let (id, moves) = (batch.id, batch.refs.len());
-            let applied = match self.repo.store().apply(self.repo.name(), batch).await {
+            let applied = match apply_and_tell(&self.repo, &self.operation, batch).await {
                 // Found stored while planning, and collected as garbage since: plan with it whole.
                 Err(error) if matches!(error.kind, tract_core::StoreErrorKind::Missing { .. }) => {
                     races.lose().await?;
@@ -323,9 +319,6 @@ impl Importer {
             };
             match applied {
                 Applied::Done | Applied::Already => {
-                    let (store, name) = (self.repo.store().as_ref(), self.repo.name());
-                    self.operation.recorded(store, name, id, moves).await;
-                    tell(&self.repo, id).await;
                     self.index(&answers).await;
                     return Ok(answers);
                 }
@@ -347,22 +340,10 @@ impl Importer {
         }
     }
 
-    fn batch(&self) -> Result<Batch> {
-        let note = LogNote {
-            operation: self.operation.id(),
-            what: "import".to_owned(),
-            who: self.repo.who().to_owned(),
-            why: None,
-            undoes: None,
-            at: self.repo.now_us(),
-        };
-        Ok(Batch::new(self.operation.next_batch()?, note))
-    }
-
     /// Plans one write of a group: what is not stored yet, and the refs that move.
     async fn plan(&self, group: &[PlannedImport]) -> Result<(Batch, Vec<Imported>)> {
         let (store, repo) = (self.repo.store(), self.repo.name());
-        let mut batch = self.batch()?;
+        let mut batch = self.repo.batch(&self.operation, "import")?;
         let mut brought: HashSet<CommitId> = HashSet::new();
         let mut answers = Vec::with_capacity(group.len());
         let names: Vec<RefName> = group

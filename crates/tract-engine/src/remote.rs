@@ -6,6 +6,7 @@ mod push;
 mod refs;
 mod settings;
 mod tracking;
+mod transfer;
 
 pub use self::fetch::{FetchOptions, FetchReport, PullBranches, fetch, fetch_bundle};
 pub(crate) use self::negotiate::lacking_commits;
@@ -14,3 +15,4 @@ pub(crate) use self::refs::{PlannedRef, RefRule, begin_at, move_refs};
 pub use self::refs::{TransferStatus, TransferredRef};
 pub use self::settings::Remote;
 pub use self::tracking::{AheadBehind, Tracking};
+pub(crate) use self::transfer::index_moved;

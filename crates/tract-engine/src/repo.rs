@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tract_compile::{CompileError, Compiled, Compiler};
 use tract_core::{
-    ApproxCounter, Blob, BlobId, Change, Clock, Commit, CommitId, Content, Limits, ObjectId,
-    RefName, RefTarget, RepoName, Store, StoreExt, SystemClock, TokenCounter, Toolset, ToolsetId,
+    ApproxCounter, Batch, Blob, BlobId, Change, Clock, Commit, CommitId, Content, Limits, LogNote,
+    ObjectId, OperationId, RefName, RefTarget, RepoName, Store, StoreExt, SystemClock,
+    TokenCounter, Toolset, ToolsetId,
 };
 use tract_hooks::{BeforeCompile, Hooks};
 
@@ -191,6 +192,39 @@ impl Repo {
     /// own.
     pub fn operation(&self) -> Option<&Operation> {
         self.operation.as_ref()
+    }
+
+    /// Returns the operation that a write belongs to: the chosen one, else this handle's, else a new
+    /// one.
+    pub(crate) fn operation_or_new(&self, chosen: Option<&Operation>) -> Result<Operation> {
+        match chosen.or(self.operation()) {
+            Some(operation) => Ok(operation.clone()),
+            None => Operation::begin(),
+        }
+    }
+
+    /// Returns what the ref log says of a write.
+    pub(crate) fn log_note(&self, operation: OperationId, what: &str) -> LogNote {
+        LogNote {
+            operation,
+            what: what.to_owned(),
+            who: self.who().to_owned(),
+            why: None,
+            undoes: None,
+            at: self.now_us(),
+        }
+    }
+
+    /// Returns an empty batch, the next one of an operation.
+    pub(crate) fn batch(&self, operation: &Operation, what: &str) -> Result<Batch> {
+        Ok(Batch::new(operation.next_batch()?, self.log_note(operation.id(), what)))
+    }
+
+    /// Returns another repository of the same store, with the options of this one.
+    #[must_use]
+    pub fn sibling(&self, name: RepoName) -> Self {
+        let options = RepoOptions { name, ..RepoOptions::clone(&self.options) };
+        Self::new(Arc::clone(&self.store), options)
     }
 
     /// Returns the same repository with other handlers; caches are shared.

@@ -15,7 +15,7 @@ use tract_core::{
     Toolset,
 };
 
-pub(crate) use self::once::{apply_once, apply_to_store_once, tell};
+pub(crate) use self::once::{apply_and_tell, apply_once, apply_to_store_once, store_derived, tell};
 pub use self::options::WriteOptions;
 use self::refs::StagedRef;
 use crate::error::{Error, Result};
@@ -80,10 +80,7 @@ impl<'a> Txn<'a> {
     /// Begins a write of an operation; of the repository handle's own, or a new one, where none is
     /// given.
     pub(crate) fn within(repo: &'a Repo, operation: Option<&Operation>) -> Result<Self> {
-        let operation = match operation.or(repo.operation()) {
-            Some(operation) => operation.clone(),
-            None => Operation::begin()?,
-        };
+        let operation = repo.operation_or_new(operation)?;
         Ok(Self {
             repo,
             id: operation.next_batch()?,

@@ -275,7 +275,7 @@ fn resolve(value: &mut Value, attachments: &Map<String, Value>) {
 fn message(value: &Value, line: usize, at: Option<i64>) -> Option<RecordedMessage> {
     let text = |name: &str| value.get(name).and_then(Value::as_str);
     let id = text("id");
-    let parts = parts(value.get("content").unwrap_or(&Value::Null));
+    let parts = values::parts(value.get("content").unwrap_or(&Value::Null), part);
     let body = |parts: Vec<Part>| tract_core::Body { parts, name: None };
     let draft = match text("role")? {
         "system" => Draft::new(Content::System(body(parts))),
@@ -311,15 +311,6 @@ fn message(value: &Value, line: usize, at: Option<i64>) -> Option<RecordedMessag
     };
     let draft = recorded(draft, id, at);
     Some(RecordedMessage { id: id.map(str::to_owned), line, draft })
-}
-
-fn parts(content: &Value) -> Vec<Part> {
-    match content {
-        Value::String(text) if text.is_empty() => Vec::new(),
-        Value::String(text) => vec![Part::text(text)],
-        Value::Array(blocks) => blocks.iter().filter_map(part).collect(),
-        _ => Vec::new(),
-    }
 }
 
 fn part(block: &Value) -> Option<Part> {

@@ -3,6 +3,8 @@
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
+#[cfg(any(feature = "databases", feature = "inspect"))]
+use tract_core::Part;
 use tract_core::time::parse_rfc3339;
 use tract_core::{By, Draft, JsonText, Origin};
 
@@ -35,6 +37,22 @@ pub(crate) fn shown(raw: &RawValue) -> String {
 /// A value of JSON in canonical form, or as it is written where it has none.
 pub(crate) fn canonical(raw: &RawValue) -> String {
     JsonText::new(raw.get()).map_or_else(|_| raw.get().to_owned(), |text| text.as_str().to_owned())
+}
+
+/// Reads a content that is a text or a list of blocks; `part` reads a block.
+#[cfg(any(feature = "databases", feature = "inspect"))]
+pub(crate) fn parts(
+    content: &serde_json::Value,
+    part: impl Fn(&serde_json::Value) -> Option<Part>,
+) -> Vec<Part> {
+    use serde_json::Value;
+
+    match content {
+        Value::String(text) if text.is_empty() => Vec::new(),
+        Value::String(text) => vec![Part::text(text)],
+        Value::Array(blocks) => blocks.iter().filter_map(part).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// Whether a value is there and not null.

@@ -1,5 +1,7 @@
 //! Sessions of Claude Code: what becomes of them, and what holds however a file is cut or damaged.
 
+mod damage;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,6 +15,8 @@ use tract_import::{
     session_files,
 };
 use tract_providers::{Dialect, Form, FormOptions, compile_form};
+
+use self::damage::{damage, damaged};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -243,47 +247,6 @@ fn a_rewritten_file_becomes_a_branch_next_to_the_old_one() {
 /// Messages that a file has as lines of their own: what a damaged file may lose at most.
 fn messages(reports: &[SessionReport]) -> usize {
     reports.iter().map(|report| report.messages + report.compactions).sum()
-}
-
-#[derive(Clone, Debug)]
-enum Damage {
-    Cut(usize),
-    Flip(usize, u8),
-    Swap(usize, usize),
-    Repeat(usize),
-    Remove(usize),
-}
-
-fn damage() -> impl Strategy<Value = Damage> {
-    let place = any::<proptest::sample::Index>().prop_map(|index| index.index(1 << 20));
-    prop_oneof![
-        place.clone().prop_map(Damage::Cut),
-        (place.clone(), 0u8..8).prop_map(|(at, bit)| Damage::Flip(at, bit)),
-        (place.clone(), place.clone()).prop_map(|(a, b)| Damage::Swap(a, b)),
-        place.clone().prop_map(Damage::Repeat),
-        place.prop_map(Damage::Remove),
-    ]
-}
-
-fn damaged(bytes: &[u8], damage: &Damage) -> Vec<u8> {
-    let mut lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
-    let count = lines.len().max(1);
-    match damage {
-        Damage::Cut(at) => return bytes[..at % (bytes.len() + 1)].to_vec(),
-        Damage::Flip(at, bit) => {
-            let mut bytes = bytes.to_vec();
-            let at = at % bytes.len().max(1);
-            if let Some(byte) = bytes.get_mut(at) {
-                *byte ^= 1 << bit;
-            }
-            return bytes;
-        }
-        Damage::Swap(a, b) if !lines.is_empty() => lines.swap(a % count, b % count),
-        Damage::Repeat(at) if !lines.is_empty() => lines.insert(at % count, lines[at % count]),
-        Damage::Remove(at) if !lines.is_empty() => drop(lines.remove(at % count)),
-        _ => {}
-    }
-    lines.concat()
 }
 
 proptest! {

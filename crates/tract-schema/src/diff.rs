@@ -85,6 +85,12 @@ pub fn diff(old: &str, new: &str) -> Result<Vec<Change>, JsonError> {
     Ok(changes)
 }
 
+/// As [`diff`], a line for each change; nothing where one of the texts is no JSON.
+pub fn diff_lines(old: &str, new: &str) -> Vec<String> {
+    let changes = diff(old, new).unwrap_or_default();
+    changes.iter().map(ToString::to_string).collect()
+}
+
 fn compare(path: &str, old: &str, new: &str, changes: &mut Vec<Change>) -> Result<(), JsonError> {
     if old == new {
         return Ok(());

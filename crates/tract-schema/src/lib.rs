@@ -40,7 +40,7 @@ pub use crate::allowance::{StrictAllowance, StrictCost};
 pub use crate::definition::kind as kind_of;
 pub use crate::definition::{Definition, DefinitionError, DefinitionErrorKind, ParametersForm};
 pub use crate::dialect::Dialect;
-pub use crate::diff::{Change, ChangeKind, diff};
+pub use crate::diff::{Change, ChangeKind, diff, diff_lines};
 pub use crate::limits::{LimitError, SchemaLimits, SchemaMeasure, measure};
 pub use crate::lint::{Finding, Level, LintOptions, lint, lint_definition, lint_with};
 pub use crate::lower::{Lowered, lower, lower_as};

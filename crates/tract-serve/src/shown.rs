@@ -1,8 +1,11 @@
 //! Messages as clients read them: numbered, and cut to what one answer may hold.
 
+use std::ops::Range;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use tract_compile::Compiled;
+use tract_core::text::beginning;
 use tract_core::{Commit, CommitId, Content, Message, ToolError, time};
 use tract_engine::{Error, Repo};
 
@@ -50,12 +53,13 @@ impl ShownMessage {
     }
 }
 
-/// Shows a range of messages, by number from 1, each cut to `most` characters. Ends early when the
-/// answer is full; at least one message is shown.
+/// Shows a range of messages, by number from 1, each cut to `most` characters. Where the answer cannot
+/// hold all of them it holds `wanted`, which is one of them, and those next to it.
 pub(crate) async fn messages(
     repo: &Repo,
     compiled: &Compiled,
     range: std::ops::RangeInclusive<usize>,
+    wanted: usize,
     most: usize,
 ) -> Result<Vec<ShownMessage>, ToolError> {
     let (from, to) = (*range.start(), *range.end());
@@ -67,21 +71,60 @@ pub(crate) async fn messages(
     let ids: Vec<CommitId> = chosen.iter().map(|message| message.commit).collect();
     let commits = repo.store().commits(repo.name(), &ids).await.map_err(Error::from);
     let commits = commits.map_err(failed)?;
-    let mut shown = Vec::with_capacity(chosen.len());
-    let mut chars = 0;
-    for (place, (message, commit)) in chosen.into_iter().zip(commits).enumerate() {
-        let message = show(message, commit.as_ref(), from + place, most);
-        chars += message.text.len();
-        if chars > MOST_CHARS && !shown.is_empty() {
-            break;
-        }
-        shown.push(message);
-    }
+    let mut shown: Vec<ShownMessage> = chosen
+        .into_iter()
+        .zip(commits)
+        .enumerate()
+        .map(|(place, (message, commit))| show(message, commit.as_ref(), from + place, most))
+        .collect();
+    let sizes: Vec<usize> = shown.iter().map(|message| message.text.chars().count()).collect();
+    let kept = around(&sizes, wanted.saturating_sub(from), MOST_CHARS);
+    shown.truncate(kept.end);
+    shown.drain(..kept.start);
     Ok(shown)
 }
 
+/// Returns which places around one fit into so much room, those after it first. The one itself is
+/// among them.
+fn around(sizes: &[usize], wanted: usize, room: usize) -> Range<usize> {
+    let Some(size) = sizes.get(wanted) else { return 0..0 };
+    let mut room = room.saturating_sub(*size);
+    let (mut start, mut end) = (wanted, wanted + 1);
+    loop {
+        let after = sizes.get(end).filter(|size| **size <= room);
+        let before =
+            start.checked_sub(1).and_then(|at| sizes.get(at)).filter(|size| **size <= room);
+        match (after, before) {
+            (Some(size), _) => {
+                room -= size;
+                end += 1;
+            }
+            (None, Some(size)) => {
+                room -= size;
+                start -= 1;
+            }
+            (None, None) => return start..end,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fits_is_next_to_the_one_that_is_wanted() {
+        assert_eq!(around(&[9, 9, 9, 9, 9], 2, 100), 0..5);
+        assert_eq!(around(&[9, 9, 9, 9, 9], 2, 30), 2..5);
+        assert_eq!(around(&[1, 9, 9, 20, 1], 2, 20), 0..3);
+        assert_eq!(around(&[9, 9, 900], 2, 20), 2..3);
+        assert_eq!(around(&[], 0, 20), 0..0);
+    }
+}
+
 fn show(message: &Message, commit: Option<&Commit>, number: usize, most: usize) -> ShownMessage {
-    let (text, cut_chars) = cut(tract_engine::plain(message).trim_end(), most);
+    let whole = tract_engine::plain(message);
+    let (text, cut_chars) = beginning(whole.trim_end(), most);
     let tool = match &message.content {
         Content::ToolResult(answer) => answer.name.clone(),
         _ => None,
@@ -92,18 +135,7 @@ fn show(message: &Message, commit: Option<&Commit>, number: usize, most: usize) 
         role: message.role.as_str().to_owned(),
         at: commit.and_then(|commit| commit.created_at).and_then(time::format_rfc3339),
         tool,
-        text,
+        text: text.to_owned(),
         cut_chars,
-    }
-}
-
-/// Returns the first characters of a text, and how many were cut.
-pub(crate) fn cut(text: &str, most: usize) -> (String, usize) {
-    match text.char_indices().nth(most) {
-        None => (text.to_owned(), 0),
-        Some((end, _)) => {
-            let (kept, rest) = text.split_at(end);
-            (kept.to_owned(), rest.chars().count())
-        }
     }
 }

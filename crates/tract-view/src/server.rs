@@ -118,7 +118,7 @@ async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
     let given = given.filter_map(|pair| pair.strip_prefix("token=")).next();
     if request.uri().path() == "/" && given.is_some_and(|given| equal(given, &shared.token)) {
         let cookie =
-            format!("{}={}; HttpOnly; SameSite=Strict; Path=/", cookie_name(host), shared.token);
+            format!("{}={}; HttpOnly; SameSite=Lax; Path=/", cookie_name(host), shared.token);
         let mut response = StatusCode::SEE_OTHER.into_response();
         response.headers_mut().insert(header::LOCATION, HeaderValue::from_static("/"));
         if let Ok(cookie) = HeaderValue::from_str(&cookie) {
@@ -234,8 +234,8 @@ async fn transcript(
     let last = total.saturating_sub(pages::TRANSCRIPT) + 1;
     let from = if asked.from == 0 { last } else { asked.from.min(total.max(1)) };
     let page = pages::TRANSCRIPT;
-    let messages = load::messages(&shared.repo, &context.compiled, from, page).await?;
-    let options = TranscriptOptions { most: MOST, linked: true };
+    let messages = load::messages(&shared.repo, context.compiled.messages(), from, page).await?;
+    let options = TranscriptOptions { most: MOST, linked: true, part: 0 };
     let main = pages::transcript(&context, from, &messages, options);
     let live =
         context.is_branch.then(|| format!("/live?rev={}&head={}", query(&asked.rev), context.head));
@@ -254,7 +254,7 @@ async fn compare(
 ) -> Result<Html<String>> {
     let before = load::context(&shared.repo, &asked.a).await?;
     let after = load::context(&shared.repo, &asked.b).await?;
-    let diff = tract_engine::diff(&before.compiled, &after.compiled, &schema_diff);
+    let diff = tract_engine::diff(&before.compiled, &after.compiled, &tract_schema::diff_lines);
     let form = Form::all().find(|form| form.as_str() == "anthropic-params");
     let form = form.ok_or_else(|| Error::NotFound("no form for requests".to_owned()))?;
     let options = FormOptions::new();
@@ -264,12 +264,6 @@ async fn compare(
     let blocks = (first.prefix.len(), second.prefix.len());
     let main = pages::compare((&asked.a, &asked.b), &diff, miss.as_ref(), blocks);
     Ok(Html(pages::page("compare", None, &main).into_string()))
-}
-
-/// How two schemas differ, in lines; nothing where one of them is no schema.
-fn schema_diff(before: &str, after: &str) -> Vec<String> {
-    let changes = tract_schema::diff(before, after).unwrap_or_default();
-    changes.iter().map(ToString::to_string).collect()
 }
 
 async fn tools(

@@ -27,17 +27,6 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Returns the first characters of a text, and how many are left.
-pub(crate) fn beginning(text: &str, most: usize) -> (&str, usize) {
-    match text.char_indices().nth(most) {
-        None => (text, 0),
-        Some((end, _)) => {
-            let (kept, rest) = text.split_at(end);
-            (kept, rest.chars().count())
-        }
-    }
-}
-
 /// Writes a text as a value in the query of a url.
 pub(crate) fn query(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -66,9 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_beginning_counts_what_is_left() {
-        assert_eq!(beginning("äöü", 2), ("äö", 1));
-        assert_eq!(beginning("äöü", 3), ("äöü", 0));
+    fn a_query_escapes_what_has_a_meaning_in_a_url() {
         assert_eq!(query("a b/ü#"), "a%20b%2F%C3%BC%23");
     }
 }

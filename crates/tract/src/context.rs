@@ -43,6 +43,6 @@ impl Tract {
     ) -> Result<Diff> {
         let before = self.compile_at(before).await?;
         let after = self.compile_at(after).await?;
-        Ok(tract_engine::diff(&before, &after, &crate::tools_of::schema_diff))
+        Ok(tract_engine::diff(&before, &after, &tract_schema::diff_lines))
     }
 }

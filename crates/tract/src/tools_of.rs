@@ -94,7 +94,7 @@ impl ToolsOf<'_> {
     ) -> Result<ToolDiff> {
         let before = self.at(before).await?;
         let after = self.at(after).await?;
-        Ok(tract_engine::tool_diff(&before, &after, &schema_diff))
+        Ok(tract_engine::tool_diff(&before, &after, &tract_schema::diff_lines))
     }
 
     /// Sets no tools: [`Tract::set_tools`] with none.
@@ -104,10 +104,4 @@ impl ToolsOf<'_> {
     pub async fn clear(&self) -> Result<tract_core::Commit> {
         self.tract.set_tools(std::iter::empty::<ToolSchema>()).await
     }
-}
-
-/// What differs between two schemas, in lines; nothing where one of them is not a schema.
-pub(crate) fn schema_diff(before: &str, after: &str) -> Vec<String> {
-    let changes = tract_schema::diff(before, after).unwrap_or_default();
-    changes.iter().map(ToString::to_string).collect()
 }

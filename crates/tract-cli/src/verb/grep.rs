@@ -16,6 +16,7 @@ use crate::failure::{Failure, Outcome};
 use crate::input;
 use crate::out::Output;
 use crate::render::{self, count};
+use crate::revisions;
 use crate::style::{self, BAD, DIM, ID, REF, Styled};
 
 /// Search messages, tool calls, results and tool definitions, line by line.
@@ -149,15 +150,14 @@ async fn search_all(
     let mut searched = Vec::new();
     if grep.all_repos {
         for repo in tract.store().repos().await? {
-            let options = tract::OpenOptions::new().repo(repo.as_str()).create(false);
-            let tract = options.open_store(tract.store().clone()).await?;
-            let heads = branches(&tract).await?;
+            let tract = revisions::open_repo(tract, &repo).await?;
+            let heads = revisions::branch_heads(&tract).await?;
             searched.extend(heads.iter().map(|(name, _)| name.clone()));
             let repo = Some(repo.as_str());
             found += search(context, grep, &tract, (repo, &heads), pattern, bar).await?;
         }
     } else {
-        let heads = heads(tract, grep.all, &grep.revisions).await?;
+        let heads = revisions::named_heads(tract, grep.all, &grep.revisions).await?;
         searched.extend(heads.iter().map(|(name, _)| name.clone()));
         found += search(context, grep, tract, (None, &heads), pattern, bar).await?;
     }
@@ -201,32 +201,6 @@ async fn next_hits(search: &mut engine::Grep) -> Outcome<Option<Vec<GrepHit>>> {
     Ok(search.next_hits().await?)
 }
 
-/// Returns what to search, by name. A branch without commits has nothing to search.
-pub(super) async fn heads(
-    tract: &Tract,
-    all: bool,
-    revisions: &[String],
-) -> Outcome<Vec<(String, CommitId)>> {
-    if all {
-        return branches(tract).await;
-    }
-    if revisions.is_empty() {
-        let head = tract.head().await?;
-        return Ok(head.map(|head| (tract.branch_name().to_owned(), head)).into_iter().collect());
-    }
-    let ids = crate::revisions::resolve_all(tract, revisions).await?;
-    Ok(revisions.iter().cloned().zip(ids).collect())
-}
-
-/// Returns the heads of all branches, by name.
-pub(super) async fn branches(tract: &Tract) -> Outcome<Vec<(String, CommitId)>> {
-    let branches = tract.branches().list().await?;
-    Ok(branches.into_iter().map(|branch| (branch.name, branch.head)).collect())
-}
-
-/// Branches of a hit that are printed for people.
-const MOST_BRANCHES: usize = 3;
-
 fn print(out: &mut Output, repo: Option<&str>, names: &[&str], hit: &GrepHit) -> Outcome<()> {
     let branches: Vec<&str> =
         hit.heads.iter().filter_map(|head| names.get(*head)).copied().collect();
@@ -251,7 +225,7 @@ fn print(out: &mut Output, repo: Option<&str>, names: &[&str], hit: &GrepHit) ->
             lines: lines.collect(),
         });
     }
-    let shown_in = shown_in(repo, &branches);
+    let shown_in = render::shown_in(repo, &branches);
     let shown_style = if branches.is_empty() { DIM } else { REF };
     let tools = hit.tool_names.join(", ");
     out.line(format_args!(
@@ -275,21 +249,6 @@ fn print(out: &mut Output, repo: Option<&str>, names: &[&str], hit: &GrepHit) ->
         out.line(format_args!("{} {text}", Styled(DIM, number)))?;
     }
     Ok(())
-}
-
-/// Names the branches that show a hit.
-pub(super) fn shown_in(repo: Option<&str>, branches: &[&str]) -> String {
-    let mut shown_in = match branches {
-        [] => "hidden".to_owned(),
-        branches => branches.iter().take(MOST_BRANCHES).copied().collect::<Vec<_>>().join(" "),
-    };
-    if let Some(repo) = repo {
-        shown_in = format!("{repo}: {shown_in}");
-    }
-    if branches.len() > MOST_BRANCHES {
-        shown_in.push_str(&format!(" and {} more", branches.len() - MOST_BRANCHES));
-    }
-    shown_in
 }
 
 /// Returns what of a line fits, its match marked and in it.

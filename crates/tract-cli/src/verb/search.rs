@@ -7,7 +7,6 @@ use tract::core::BlobId;
 use tract::engine::{SearchHit, SearchOptions};
 use tract::{CommitId, Tract};
 
-use super::grep::{branches, heads, shown_in};
 use super::log::RoleWord;
 use crate::context::Context;
 use crate::escape;
@@ -15,6 +14,7 @@ use crate::failure::{Failure, Outcome};
 use crate::input;
 use crate::out::Output;
 use crate::render;
+use crate::revisions;
 use crate::style::{self, BAD, DIM, ID, REF, Styled};
 
 /// Find the messages that fit some words best.
@@ -162,14 +162,13 @@ async fn search_all(
     bar: &ProgressBar,
 ) -> Outcome<Vec<LocatedHit>> {
     if !search.all_repos {
-        let heads = heads(tract, search.all, &search.revisions).await?;
+        let heads = revisions::named_heads(tract, search.all, &search.revisions).await?;
         return search_heads(search, tract, None, heads, (query, bar)).await;
     }
     let mut found = Vec::new();
     for repo in tract.store().repos().await? {
-        let options = tract::OpenOptions::new().repo(repo.as_str()).create(false);
-        let tract = options.open_store(tract.store().clone()).await?;
-        let heads = branches(&tract).await?;
+        let tract = revisions::open_repo(tract, &repo).await?;
+        let heads = revisions::branch_heads(&tract).await?;
         found.extend(search_heads(search, &tract, Some(repo.as_str()), heads, (query, bar)).await?);
     }
     found.sort_by(|a, b| b.hit.score.total_cmp(&a.hit.score));
@@ -225,7 +224,7 @@ fn print(out: &mut Output, rank: usize, found: &LocatedHit) -> Outcome<()> {
         "{:>2}. {} {}  {}  {}{}{}",
         rank,
         Styled(ID, hit.commit.short()),
-        Styled(style, escape::line(&shown_in(repo.as_deref(), &branches))),
+        Styled(style, escape::line(&render::shown_in(repo.as_deref(), &branches))),
         Styled(style::kind(hit.kind.as_str()), escape::line(hit.kind.as_str())),
         escape::line(&tools),
         if tools.is_empty() { "" } else { "  " },

@@ -1,7 +1,7 @@
 //! Whether a text has what is to be erased, and the text without it.
 
 use serde_json::Value;
-use tract_core::{Body, Content, JsonText, Part, ToolAnswer};
+use tract_core::{Content, JsonText, Part};
 use tract_secrets::{Scanner, SecretKind};
 
 use crate::redact::{redact_content, redact_with};
@@ -171,7 +171,8 @@ fn texts_of(content: &Content) -> Vec<String> {
 
 /// Returns a message with nothing left of what it said, but what pairs calls with results.
 pub(super) fn emptied(content: &Content, mark: &str) -> Content {
-    let parts = |parts: &[Part]| {
+    let mut content = content.clone();
+    if let Some(parts) = content.parts_mut() {
         let calls = parts.iter().filter_map(|part| match part {
             Part::ToolCall(call) => Some(Part::call(&call.id, &call.name, "{}")),
             Part::Text { .. }
@@ -179,26 +180,14 @@ pub(super) fn emptied(content: &Content, mark: &str) -> Content {
             | Part::Reasoning { .. }
             | Part::Opaque { .. } => None,
         });
-        std::iter::once(Part::text(mark)).chain(calls).collect::<Vec<_>>()
-    };
-    let body = |body: &Body| Body { parts: parts(&body.parts), name: body.name.clone() };
-    match content {
-        Content::System(old) => Content::System(body(old)),
-        Content::User(old) => Content::User(body(old)),
-        Content::Assistant(old) => Content::Assistant(body(old)),
-        Content::Reasoning(old) => Content::Reasoning(body(old)),
-        Content::Custom { kind, body: old } => {
-            Content::Custom { kind: kind.clone(), body: body(old) }
-        }
-        Content::ToolResult(old) => {
-            Content::ToolResult(ToolAnswer { parts: parts(&old.parts), ..old.clone() })
-        }
-        Content::Artifact(old) => {
-            Content::Artifact(tract_core::Artifact { text: mark.to_owned(), ..old.clone() })
-        }
-        Content::Note(_) => {
-            let quoted = Value::from(mark).to_string();
-            Content::Note(JsonText::new(&quoted).expect("a JSON string has a canonical form"))
-        }
+        *parts = std::iter::once(Part::text(mark)).chain(calls).collect();
     }
+    if let Content::Artifact(artifact) = &mut content {
+        mark.clone_into(&mut artifact.text);
+    }
+    if let Content::Note(json) = &mut content {
+        let quoted = Value::from(mark).to_string();
+        *json = JsonText::new(&quoted).expect("a JSON string has a canonical form");
+    }
+    content
 }

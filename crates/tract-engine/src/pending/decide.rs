@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use tract_core::{
-    Applied, Blob, By, Commit, CommitId, Content, Draft, Op, Origin, RefName, RefTarget,
-    ToolAnswer, ToolCall,
+    Applied, Blob, By, Commit, CommitId, Content, Draft, Op, Origin, RefName, RefTarget, ToolCall,
 };
 use tract_hooks::{DecisionRecord, Hooks, Summarize};
 
@@ -357,29 +356,19 @@ fn deferral(pending: &Pending) -> DecisionRecord {
 
 /// Puts a text in the place of the texts of a content.
 fn with_new_text(old: &Content, text: &str) -> Content {
-    let body = |old: &tract_core::Body| tract_core::Body {
-        parts: with_text(&old.parts, text),
-        name: old.name.clone(),
-    };
-    match old {
-        Content::System(old) => Content::System(body(old)),
-        Content::User(old) => Content::User(body(old)),
-        Content::Assistant(old) => Content::Assistant(body(old)),
-        Content::Reasoning(old) => Content::Reasoning(body(old)),
-        Content::Custom { kind, body: old } => {
-            Content::Custom { kind: kind.clone(), body: body(old) }
-        }
-        Content::ToolResult(old) => {
-            Content::ToolResult(ToolAnswer { parts: with_text(&old.parts, text), ..old.clone() })
-        }
-        Content::Artifact(old) => {
-            Content::Artifact(tract_core::Artifact { text: text.to_owned(), ..old.clone() })
-        }
-        Content::Note(old) => {
-            let json = tract_core::JsonText::new(text);
-            Content::Note(json.unwrap_or_else(|_| old.clone()))
-        }
+    let mut new = old.clone();
+    if let Some(parts) = new.parts_mut() {
+        *parts = with_text(parts, text);
     }
+    if let Content::Artifact(artifact) = &mut new {
+        text.clone_into(&mut artifact.text);
+    }
+    if let Content::Note(json) = &mut new
+        && let Ok(valid) = tract_core::JsonText::new(text)
+    {
+        *json = valid;
+    }
+    new
 }
 
 /// What is done, with what is written down of the decision; what is changed keeps its original.

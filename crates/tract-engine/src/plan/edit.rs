@@ -1,7 +1,9 @@
 //! Replacing what a message says.
 
 use tract_compile::Row;
-use tract_core::{Body, By, Change, CommitId, CommitRef, Content, Op, Part, ToolAnswer, ToolCall};
+use tract_core::{
+    By, Change, CommitId, CommitRef, Content, JsonText, Op, Part, ToolAnswer, ToolCall, json,
+};
 
 use super::work::hidden_by;
 use super::{Details, Line, NewContent, Plan, PlannedCommit, Records, Refusal};
@@ -128,58 +130,47 @@ fn replace(
 /// Puts a text in place of the texts of a message. Reasoning that a provider signed is bound to
 /// the text as it was and goes.
 fn with_text(old: &Content, text: &str) -> Content {
-    let parts = |old: &[Part]| {
-        let mut parts = Vec::with_capacity(old.len() + 1);
-        let mut text = Some(text);
-        for part in old {
-            match part {
-                Part::Text { .. } => parts.extend(text.take().map(Part::text)),
-                Part::Reasoning { signature: Some(_), .. }
-                | Part::Reasoning { encrypted: Some(_), .. } => {}
-                Part::ToolCall(_) => {
-                    // Text comes before calls in every provider's form.
-                    parts.extend(text.take().filter(|text| !text.is_empty()).map(Part::text));
-                    parts.push(part.clone());
-                }
-                Part::Image { .. } | Part::Reasoning { .. } | Part::Opaque { .. } => {
-                    parts.push(part.clone());
-                }
-            }
-        }
-        parts.extend(text.map(Part::text));
-        parts
-    };
-    let body = |old: &Body| Body { parts: parts(&old.parts), name: old.name.clone() };
-    match old {
-        Content::System(old) => Content::System(body(old)),
-        Content::User(old) => Content::User(body(old)),
-        Content::Assistant(old) => Content::Assistant(body(old)),
-        Content::Reasoning(old) => Content::Reasoning(body(old)),
-        Content::Custom { kind, body: old } => {
-            Content::Custom { kind: kind.clone(), body: body(old) }
-        }
-        Content::ToolResult(old) => {
-            Content::ToolResult(ToolAnswer { parts: parts(&old.parts), ..old.clone() })
-        }
-        Content::Artifact(old) => {
-            Content::Artifact(tract_core::Artifact { text: text.to_owned(), ..old.clone() })
-        }
-        Content::Note(old) => {
-            // A note is JSON: a text that is not valid JSON is written as a JSON string.
-            let json = tract_core::JsonText::new(text)
-                .or_else(|_| {
-                    let mut quoted = String::new();
-                    tract_core::json::write_string(
-                        &mut quoted,
-                        text,
-                        tract_core::json::Escapes::Raw,
-                    );
-                    tract_core::JsonText::new(&quoted)
-                })
-                .unwrap_or_else(|_| old.clone());
-            Content::Note(json)
+    let mut new = old.clone();
+    if let Some(parts) = new.parts_mut() {
+        *parts = parts_with_text(parts, text);
+    }
+    if let Content::Artifact(artifact) = &mut new {
+        text.clone_into(&mut artifact.text);
+    }
+    if let Content::Note(json) = &mut new {
+        // A note is JSON: a text that is not valid JSON is written as a JSON string.
+        let valid = JsonText::new(text).or_else(|_| {
+            let mut quoted = String::new();
+            json::write_string(&mut quoted, text, json::Escapes::Raw);
+            JsonText::new(&quoted)
+        });
+        if let Ok(valid) = valid {
+            *json = valid;
         }
     }
+    new
+}
+
+fn parts_with_text(old: &[Part], text: &str) -> Vec<Part> {
+    let mut parts = Vec::with_capacity(old.len() + 1);
+    let mut text = Some(text);
+    for part in old {
+        match part {
+            Part::Text { .. } => parts.extend(text.take().map(Part::text)),
+            Part::Reasoning { signature: Some(_), .. }
+            | Part::Reasoning { encrypted: Some(_), .. } => {}
+            Part::ToolCall(_) => {
+                // Text comes before calls in every provider's form.
+                parts.extend(text.take().filter(|text| !text.is_empty()).map(Part::text));
+                parts.push(part.clone());
+            }
+            Part::Image { .. } | Part::Reasoning { .. } | Part::Opaque { .. } => {
+                parts.push(part.clone());
+            }
+        }
+    }
+    parts.extend(text.map(Part::text));
+    parts
 }
 
 /// Keeps of an answer what an edit must not change: which call, which tool, and whether it

@@ -8,11 +8,12 @@ use tract_core::{Blob, BlobId, CommitId, RefName, RefTarget, nearest};
 
 use super::push::imports;
 use super::refs::documents_of;
+use super::transfer::Transfer;
 use super::{
-    PlannedRef, RefRule, TransferStatus, TransferredRef, begin_at, lacking_commits, move_refs,
+    PlannedRef, RefRule, TransferStatus, TransferredRef, begin_at, index_moved, move_refs,
 };
 use crate::bundle::{self, Bundle};
-use crate::carry::{ObjectCopier, collected, wipe};
+use crate::carry::ObjectCopier;
 use crate::copy::OnCopy;
 use crate::error::{Error, Result};
 use crate::repo::Repo;
@@ -122,8 +123,6 @@ pub async fn fetch(
     remote: &str,
     options: &FetchOptions,
 ) -> Result<FetchReport> {
-    let mut carrier = ObjectCopier::new(from, to, verb(options))?;
-    let mut erased = carrier.erasures().await?;
     let mut theirs = from.store().list_refs(from.name(), "heads/").await?;
     theirs.extend(from.store().list_refs(from.name(), "tags/").await?);
     let heads: Vec<CommitId> = theirs.iter().filter_map(|(_, target)| target.commit()).collect();
@@ -131,28 +130,10 @@ pub async fn fetch(
     let pulled: Vec<RefName> = pulled(&planned).cloned().collect();
     planned.extend(imports(from, &pulled).await?);
     let documents = documents_of(from, &planned).await?;
-    let mut races = to.races();
-    let (commits, refs) = loop {
-        let ours = to.store().list_refs(to.name(), "").await?;
-        let has = ours.iter().filter_map(|(_, target)| target.commit());
-        let lacking = lacking_commits(from, Some(to), &heads, has).await?;
-        let brought = carrier.carry_all(&lacking.order, false, options.progress.as_ref()).await;
-        let moved = match brought {
-            Ok(_) => move_refs(&carrier, to, &planned, &documents).await,
-            Err(error) => Err(error),
-        };
-        match moved {
-            Ok(refs) => break (lacking.order.len(), refs),
-            // What was found here was collected as garbage.
-            Err(error) if collected(&error) => {
-                races.lose().await?;
-                erased += carrier.erasures().await?;
-            }
-            Err(error) => return Err(error),
-        }
-    };
-    wipe(to, erased).await?;
-    Ok(report(to, commits, refs).await)
+    let what = verb(options);
+    let transfer = Transfer { from, to, judge: to, what, heads, planned, documents };
+    let (commits, refs) = transfer.run(options.progress.as_ref()).await?;
+    Ok(report(commits, refs))
 }
 
 /// As [`fetch`], from a bundle. The bundle is read twice: nothing is written before all of it was
@@ -187,7 +168,8 @@ pub async fn fetch_bundle(
     let (commits, blobs) = bundle::load(to, &mut bundle, &carrier, &options.progress).await?;
     let blobs: HashMap<BlobId, Blob> = blobs;
     let refs = move_refs(&carrier, to, &planned, &blobs).await?;
-    Ok(report(to, commits, refs).await)
+    index_moved(to, &refs, commits).await;
+    Ok(report(commits, refs))
 }
 
 fn verb(options: &FetchOptions) -> &'static str {
@@ -257,16 +239,9 @@ async fn planned(
     Ok(planned)
 }
 
-async fn report(to: &Repo, commits: usize, moved: Vec<TransferredRef>) -> FetchReport {
+fn report(commits: usize, moved: Vec<TransferredRef>) -> FetchReport {
     let mut report = FetchReport { commits, ..FetchReport::default() };
     for at in moved {
-        if let (Some(RefTarget::Commit(head)), TransferStatus::Created | TransferStatus::Forwarded) =
-            (&at.to, &at.status)
-            && at.name.branch_name().is_some()
-            && commits as u64 >= to.turn_rows_every()
-        {
-            crate::turns::catch_up(to, *head).await;
-        }
         if at.name.branch_name().is_some() {
             report.branches.push(at);
         } else if at.name.remote_branch_name().is_some() || at.name.tag_name().is_some() {

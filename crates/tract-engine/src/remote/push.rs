@@ -5,10 +5,9 @@ use std::fmt;
 use tract_core::{CommitId, RefName, RefTarget};
 
 use super::refs::documents_of;
-use super::{
-    PlannedRef, RefRule, TransferStatus, TransferredRef, begin_at, lacking_commits, move_refs,
-};
-use crate::carry::{ObjectCopier, collected, wipe};
+use super::transfer::Transfer;
+use super::{PlannedRef, RefRule, TransferStatus, TransferredRef, begin_at, move_refs};
+use crate::carry::ObjectCopier;
 use crate::copy::OnCopy;
 use crate::error::{Error, Result};
 use crate::repo::Repo;
@@ -108,38 +107,8 @@ pub async fn push(
         .filter_map(|planned| planned.to.as_ref().and_then(RefTarget::commit))
         .collect();
     let documents = documents_of(from, &planned).await?;
-    let mut carrier = ObjectCopier::new(from, to, "push")?;
-    let mut erased = carrier.erasures().await?;
-    let mut races = to.races();
-    let (commits, refs) = loop {
-        // What a ref of theirs leads to, they have.
-        let theirs = to.store().list_refs(to.name(), "").await?;
-        let has = theirs.iter().filter_map(|(_, target)| target.commit());
-        let lacking = lacking_commits(from, Some(to), &heads, has).await?;
-        let sent = carrier.carry_all(&lacking.order, false, options.progress.as_ref()).await;
-        let moved = match sent {
-            Ok(_) => move_refs(&carrier, from, &planned, &documents).await,
-            Err(error) => Err(error),
-        };
-        match moved {
-            Ok(refs) => break (lacking.order.len(), refs),
-            // What they were found to have was collected there as garbage.
-            Err(error) if collected(&error) => {
-                races.lose().await?;
-                erased += carrier.erasures().await?;
-            }
-            Err(error) => return Err(error),
-        }
-    };
-    wipe(to, erased).await?;
-    for at in &refs {
-        if let (Some(RefTarget::Commit(head)), TransferStatus::Created | TransferStatus::Forwarded) =
-            (&at.to, &at.status)
-            && commits as u64 >= to.turn_rows_every()
-        {
-            crate::turns::catch_up(to, *head).await;
-        }
-    }
+    let transfer = Transfer { from, to, judge: from, what: "push", heads, planned, documents };
+    let (commits, refs) = transfer.run(options.progress.as_ref()).await?;
     note(from, remote, &refs).await?;
     let refs = refs
         .into_iter()

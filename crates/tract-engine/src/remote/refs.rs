@@ -11,7 +11,7 @@ use crate::copy::WRITE_REFS;
 use crate::error::{Error, Result};
 use crate::received::descends;
 use crate::repo::Repo;
-use crate::txn::tell;
+use crate::txn::apply_and_tell;
 
 /// What became of a ref that was fetched, pulled or pushed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,14 +180,8 @@ async fn once(
         return Ok(Some(statuses));
     }
     batch.require_targets();
-    let (id, moves) = (batch.id, batch.refs.len());
-    let (store, name) = (to.store().as_ref(), to.name());
-    match store.apply(name, batch).await? {
-        Applied::Done | Applied::Already => {
-            carrier.operation.recorded(store, name, id, moves).await;
-            tell(to, id).await;
-            Ok(Some(statuses))
-        }
+    match apply_and_tell(to, &carrier.operation, batch).await? {
+        Applied::Done | Applied::Already => Ok(Some(statuses)),
         Applied::Conflict(_) => Ok(None),
     }
 }

@@ -3,14 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tract_core::{
-    Applied, Batch, Blob, Expect, LogNote, ObjectId, RefEdit, RefName, RefTarget, nearest,
-};
+use tract_core::{Applied, Blob, Expect, ObjectId, RefEdit, RefName, RefTarget, nearest};
 
 use crate::error::{Error, Result};
-use crate::operation::Operation;
 use crate::repo::Repo;
-use crate::txn::tell;
+use crate::txn::apply_and_tell;
 
 /// The document that has them.
 const DOCUMENT: &str = "config/remotes";
@@ -145,35 +142,19 @@ impl Repo {
             what: format!("as the list of remotes: {error}"),
         })?;
         let blob = Blob::seal(text.into_bytes());
-        let operation = match self.operation() {
-            Some(operation) => operation.clone(),
-            None => Operation::begin()?,
-        };
-        let note = LogNote {
-            operation: operation.id(),
-            what: what.to_owned(),
-            who: self.who().to_owned(),
-            why: None,
-            undoes: None,
-            at: self.now_us(),
-        };
+        let operation = self.operation_or_new(None)?;
         edits.push(RefEdit {
             name: RefName::new(DOCUMENT)?,
             expect: at.map_or(Expect::Absent, Expect::Is),
             to: (!entries.is_empty()).then(|| RefTarget::Blob(blob.id())),
         });
-        let mut batch = Batch::new(operation.next_batch()?, note);
+        let mut batch = self.batch(&operation, what)?;
         if !entries.is_empty() {
             batch.blobs.push(blob);
         }
         batch.refs = edits;
-        let (id, moves) = (batch.id, batch.refs.len());
-        match self.store().apply(self.name(), batch).await? {
-            Applied::Done | Applied::Already => {
-                operation.recorded(self.store().as_ref(), self.name(), id, moves).await;
-                tell(self, id).await;
-                Ok(())
-            }
+        match apply_and_tell(self, &operation, batch).await? {
+            Applied::Done | Applied::Already => Ok(()),
             Applied::Conflict(conflict) => Err(conflict.into()),
         }
     }

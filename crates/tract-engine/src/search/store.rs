@@ -9,15 +9,14 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use tract_compile::IdSet;
-use tract_core::{
-    Batch, BatchId, CommitId, DerivedKind, DerivedRow, LogNote, ObjectId, OperationId,
-};
+use tract_core::{CommitId, DerivedKind, DerivedRow};
 
 use super::index::Index;
 use super::segment::{Effect, Event, Ref, Run, Segment, SegmentPlace, Terms, TermsRow};
 use super::wire::{Frame, Input, Postings, frame, put, put_bytes, unframe};
 use crate::error::{Error, Result};
 use crate::repo::Repo;
+use crate::txn::store_derived;
 
 /// Bytes of a row of words, about.
 const ROW_BYTES: usize = 48 << 10;
@@ -151,7 +150,7 @@ impl<'a> Writer<'a> {
         });
         if self.early && self.pending_bytes >= BATCH_BYTES {
             self.pending_bytes = 0;
-            write(self.repo, std::mem::take(&mut self.pending)).await?;
+            store_derived(self.repo, std::mem::take(&mut self.pending)).await?;
         }
         Ok(())
     }
@@ -178,7 +177,7 @@ impl<'a> Writer<'a> {
                 bytes: bytes.into(),
             });
         }
-        write(self.repo, rows).await?;
+        store_derived(self.repo, rows).await?;
         for old in replaced {
             let Terms::Stored { rows, .. } = &old.terms else { continue };
             let unused = rows.iter().map(|row| row.at).filter(|at| !used.contains(at)).collect();
@@ -203,7 +202,7 @@ async fn write_empty(repo: &Repo, commits: Vec<CommitId>) -> Result<()> {
             commit: commit.id(),
             bytes: Bytes::new(),
         });
-        write(repo, rows.collect()).await?;
+        store_derived(repo, rows.collect()).await?;
     }
     Ok(())
 }
@@ -221,24 +220,6 @@ fn number_of(segment: &Segment) -> u64 {
     }
     let id = tract_core::Blob::seal(bytes).id();
     id.as_bytes().first_chunk::<8>().map_or(0, |first| u64::from_le_bytes(*first))
-}
-
-async fn write(repo: &Repo, rows: Vec<DerivedRow>) -> Result<()> {
-    let id = BatchId::random().map_err(Error::Random)?;
-    let note = LogNote {
-        operation: OperationId::from_bytes(*id.as_bytes()),
-        what: "index".to_owned(),
-        who: repo.who().to_owned(),
-        why: None,
-        undoes: None,
-        at: repo.now_us(),
-    };
-    let mut batch = Batch::new(id, note);
-    batch.requires = rows.iter().map(|row| ObjectId::Commit(row.commit)).collect();
-    batch.derived = rows;
-    // It moves no ref, so it meets no conflict.
-    let _applied = repo.store().apply(repo.name(), batch).await?;
-    Ok(())
 }
 
 /// Joins segments of about the same size while there are many of them, so that there are few of

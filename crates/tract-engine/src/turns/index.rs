@@ -6,13 +6,14 @@
 //! between: each row is right by itself.
 
 use tract_core::store::Walk;
-use tract_core::{Batch, BatchId, Commit, CommitId, DerivedKind, DerivedRow, LogNote, OperationId};
+use tract_core::{Commit, CommitId, DerivedKind, DerivedRow};
 
 use super::entry::{LoadedObjects, MessageVersion, TurnEntry, entries};
 use super::row::TurnRow;
 use crate::error::{Error, Result};
 use crate::plan::TurnIndexGap;
 use crate::repo::Repo;
+use crate::txn::store_derived;
 
 /// After how many commits of a line a row is written.
 pub(crate) const EVERY: u64 = 1024;
@@ -267,28 +268,7 @@ async fn add_rows(repo: &Repo, head: CommitId) -> Result<()> {
     let (ids, row) = ids_since_row(repo, head).await?;
     let before =
         row.and_then(|(at, row)| if row.entries.is_empty() { row.before } else { Some(at) });
-    store(repo, rows_of(repo, &ids, before).await?).await
-}
-
-/// Stores rows by themselves.
-async fn store(repo: &Repo, rows: Vec<DerivedRow>) -> Result<()> {
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let id = BatchId::random().map_err(Error::Random)?;
-    let note = LogNote {
-        operation: OperationId::from_bytes(*id.as_bytes()),
-        what: "index".to_owned(),
-        who: repo.who().to_owned(),
-        why: None,
-        undoes: None,
-        at: repo.now_us(),
-    };
-    let mut batch = Batch::new(id, note);
-    batch.derived = rows;
-    // It moves no ref, so it meets no conflict.
-    let _applied = repo.store().apply(repo.name(), batch).await?;
-    Ok(())
+    store_derived(repo, rows_of(repo, &ids, before).await?).await
 }
 
 /// Builds the rows of all branches once they were dropped. What branches share is read for the first

@@ -1,10 +1,14 @@
 //! A batch applied once, and what is reported about it.
 
 use tract_core::store::{LogQuery, Store};
-use tract_core::{Applied, Batch, BatchId, RepoName, StoreError, StoreErrorKind, StoreResult};
+use tract_core::{
+    Applied, Batch, BatchId, DerivedRow, ObjectId, OperationId, RepoName, StoreError,
+    StoreErrorKind, StoreResult,
+};
 use tract_hooks::RefMoved;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::operation::Operation;
 use crate::repo::Repo;
 
 /// How often a batch is tried again whose outcome got lost.
@@ -34,6 +38,36 @@ pub(crate) async fn apply_to_store_once(
     }
     let never = || StoreError::new(StoreErrorKind::Unknown, store.backend(), "apply", "no answer");
     Err(unknown.unwrap_or_else(never))
+}
+
+/// Applies a batch of an operation, counts there what it moved, and tells the hooks.
+pub(crate) async fn apply_and_tell(
+    repo: &Repo,
+    operation: &Operation,
+    batch: Batch,
+) -> StoreResult<Applied> {
+    let (id, moves) = (batch.id, batch.refs.len());
+    let (store, name) = (repo.store().as_ref(), repo.name());
+    let applied = store.apply(name, batch).await?;
+    if !matches!(applied, Applied::Conflict(_)) {
+        operation.recorded(store, name, id, moves).await;
+        tell(repo, id).await;
+    }
+    Ok(applied)
+}
+
+/// Stores derived rows of stored commits by themselves. It moves no ref, so it meets no conflict.
+pub(crate) async fn store_derived(repo: &Repo, rows: Vec<DerivedRow>) -> Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let id = BatchId::random().map_err(Error::Random)?;
+    let note = repo.log_note(OperationId::from_bytes(*id.as_bytes()), "index");
+    let mut batch = Batch::new(id, note);
+    batch.requires = rows.iter().map(|row| ObjectId::Commit(row.commit)).collect();
+    batch.derived = rows;
+    let _applied = repo.store().apply(repo.name(), batch).await?;
+    Ok(())
 }
 
 /// Tells the hooks what a write moved. It is done, whether its log can be read or not.

@@ -7,7 +7,7 @@ use tract_core::{Content, Draft, ImageSource, JsonText, Part, ToolAnswer};
 
 use crate::recording::{RecordedMessage, Recording};
 use crate::report::{AnomalyKind, TokenTotals};
-use crate::values::{Metadata, model_config, recorded};
+use crate::values::{Metadata, model_config, parts, recorded};
 
 /// Whether a value is the dump of a message.
 pub(super) fn is_message(value: &Value) -> bool {
@@ -76,7 +76,7 @@ fn usage(fields: &Value) -> Option<TokenTotals> {
 }
 
 fn draft(kind: &str, fields: &Value) -> Option<Draft> {
-    let parts = parts(fields.get("content").unwrap_or(&Value::Null));
+    let parts = parts(fields.get("content").unwrap_or(&Value::Null), part);
     let with = |draft: Draft, parts: Vec<Part>| parts.into_iter().fold(draft, Draft::part);
     let empty = || tract_core::Body::default();
     Some(match kind {
@@ -115,15 +115,6 @@ fn draft(kind: &str, fields: &Value) -> Option<Draft> {
 
 fn canonical(value: &Value) -> String {
     JsonText::of(value).map_or_else(|_| value.to_string(), |text| text.as_str().to_owned())
-}
-
-fn parts(content: &Value) -> Vec<Part> {
-    match content {
-        Value::String(text) if text.is_empty() => Vec::new(),
-        Value::String(text) => vec![Part::text(text)],
-        Value::Array(blocks) => blocks.iter().filter_map(part).collect(),
-        _ => Vec::new(),
-    }
 }
 
 fn part(block: &Value) -> Option<Part> {

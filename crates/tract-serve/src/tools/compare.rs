@@ -2,13 +2,14 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use tract_core::text::beginning;
 use tract_core::{ToolContext, ToolError, ToolResult};
 use tract_engine::MessageChange;
 use tract_providers::{Form, FormOptions, compile_form};
 use tract_tools::tool;
 
 use crate::shared::{Shared, compiled};
-use crate::shown::{MOST_CHARS, cut};
+use crate::shown::MOST_CHARS;
 
 /// What differs between two revisions.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -49,7 +50,7 @@ pub(crate) async fn diff(
     let repo = Shared::of(context)?.repo(repo.as_deref()).await?;
     let (_, before) = compiled(&repo, &a).await?;
     let (_, after) = compiled(&repo, &b).await?;
-    let diff = tract_engine::diff(&before, &after, &schema_diff);
+    let diff = tract_engine::diff(&before, &after, &tract_schema::diff_lines);
     let (mut added, mut removed, mut changed) = (0, 0, 0);
     for change in &diff.messages {
         match change {
@@ -62,9 +63,9 @@ pub(crate) async fn diff(
     let lines =
         lines.iter().map(|line| format!("{} {}", line.sign(), line.text).trim_end().to_owned());
     let whole = lines.collect::<Vec<_>>().join("\n");
-    let (text, cut_chars) = cut(&whole, max_chars.min(MOST_CHARS));
+    let (text, cut_chars) = beginning(&whole, max_chars.min(MOST_CHARS));
     let message = match cut_chars {
-        0 => text.clone(),
+        0 => text.to_owned(),
         chars => format!("{text}\n… {chars} characters more: raise max_chars"),
     };
     let compared = ComparedRevisions {
@@ -74,16 +75,10 @@ pub(crate) async fn diff(
         unchanged: diff.unchanged_count,
         tools: diff.tools.changes.iter().map(|change| change.name().to_owned()).collect(),
         tokens: diff.token_counts,
-        text,
+        text: text.to_owned(),
         cut_chars,
     };
     Ok(ToolResult::ok(compared).message(message).exclude_value_from_context())
-}
-
-/// How two schemas differ, in lines; nothing where one of them is no schema.
-fn schema_diff(before: &str, after: &str) -> Vec<String> {
-    let changes = tract_schema::diff(before, after).unwrap_or_default();
-    changes.iter().map(ToString::to_string).collect()
 }
 
 /// What of a request a provider can read from its prompt cache.

@@ -4,12 +4,12 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use tract_core::text::beginning;
 use tract_core::{CommitId, Kind, ToolContext, ToolError, ToolResult, time};
 use tract_engine::{Branch, SearchHit, SearchOptions};
 use tract_tools::{tool, tool_type};
 
 use crate::shared::{Shared, failed};
-use crate::shown::cut;
 use crate::tools::dated;
 
 /// Hits that can be paged through.
@@ -133,7 +133,7 @@ fn kind(role: SearchRole) -> Kind {
 }
 
 fn found(hit: &SearchHit, branches: &[Branch]) -> FoundMessage {
-    let (line, _) = cut(hit.snippet.text.trim(), LINE_CHARS);
+    let (line, _) = beginning(hit.snippet.text.trim(), LINE_CHARS);
     let shown = hit.heads.iter().filter_map(|head| branches.get(*head));
     FoundMessage {
         commit: hit.commit.to_string(),
@@ -141,7 +141,7 @@ fn found(hit: &SearchHit, branches: &[Branch]) -> FoundMessage {
         kind: hit.kind.as_str().to_owned(),
         at: hit.created_at.and_then(time::format_rfc3339),
         tools: hit.tool_names.clone(),
-        line,
+        line: line.to_owned(),
     }
 }
 

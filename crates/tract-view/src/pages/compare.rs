@@ -1,10 +1,11 @@
 //! What differs between two revisions, and what that costs at the provider's prompt cache.
 
 use maud::{Markup, html};
+use tract_core::text::beginning;
 use tract_engine::{Diff, DiffLineKind};
 use tract_providers::Miss;
 
-use crate::text::{beginning, visible};
+use crate::text::visible;
 
 /// Characters of one line.
 const LINE: usize = 2_000;

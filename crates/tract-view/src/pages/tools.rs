@@ -1,10 +1,11 @@
 //! The definitions of the tools in force.
 
 use maud::{Markup, html};
+use tract_core::text::beginning;
 use tract_schema::ToolView;
 
 use crate::load::LoadedContext;
-use crate::text::{beginning, query, visible};
+use crate::text::{query, visible};
 
 /// Characters of one definition.
 const MOST: usize = 50_000;
