@@ -20,7 +20,8 @@ const DEFAULT: [&str; 2] = [".tract", "tract.db"];
 pub(crate) struct Context<'a> {
     pub(crate) global: Global,
     pub(crate) out: &'a mut Output,
-    opened: Vec<Arc<dyn Store>>,
+    /// What is open, by url.
+    opened: Vec<(String, Arc<dyn Store>)>,
 }
 
 impl<'a> Context<'a> {
@@ -30,7 +31,7 @@ impl<'a> Context<'a> {
 
     /// Writes out what the stores that were opened hold back.
     pub(crate) async fn close(&mut self) -> Outcome<()> {
-        for store in std::mem::take(&mut self.opened) {
+        for (_, store) in std::mem::take(&mut self.opened) {
             store.close().await?;
         }
         Ok(())
@@ -69,9 +70,13 @@ impl<'a> Context<'a> {
 
     /// Opens the store of a url.
     pub(crate) async fn open_store(&mut self, url: &str, create: bool) -> Outcome<Arc<dyn Store>> {
+        // An engine that locks its file cannot open it twice in one process.
+        if let Some((_, store)) = self.opened.iter().find(|(known, _)| known == url) {
+            return Ok(Arc::clone(store));
+        }
         let options = StoreOptions::new().create(create).write_mode(WriteMode::InPlace);
         let store = tract::store::open_with(url, &options).await?;
-        self.opened.push(Arc::clone(&store));
+        self.opened.push((url.to_owned(), Arc::clone(&store)));
         Ok(store)
     }
 

@@ -96,7 +96,7 @@ impl HostDocuments for Documents {
         let (head, context) = compiled(&repo, &revision).await?;
         let total = context.message_count();
         let from = total.saturating_sub(LAST_MESSAGES) + 1;
-        let messages = shown::messages(&repo, &context, from..=total, MESSAGE_CHARS).await?;
+        let messages = shown::messages(&repo, &context, from..=total, total, MESSAGE_CHARS).await?;
         let document = ConversationDocument { branch, head: head.to_string(), total, messages };
         let text = serde_json::to_string(&document)
             .map_err(|error| ToolError::other(error.to_string()))?;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tract_compile::Compiled;
 use tract_core::{CommitId, RepoName, ToolContext, ToolError};
-use tract_engine::{Error, Repo, RepoOptions};
+use tract_engine::{Error, Repo};
 
 use crate::ServeOptions;
 
@@ -47,8 +47,7 @@ impl Shared {
         if !names.contains(&name) {
             return Err(unknown());
         }
-        let options = RepoOptions::new().name(name.clone()).who(self.repo.who());
-        let repo = Repo::new(self.repo.store().clone(), options);
+        let repo = self.repo.sibling(name.clone());
         let mut others = self.others();
         if others.len() >= OPEN_REPOS {
             others.clear();

@@ -2,10 +2,11 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
 use sha2::{Digest, Sha256};
-use tract_engine::Repo;
+use tract_core::Message;
 use tract_engine::secrets::Scanner;
+use tract_engine::{Repo, redact_content};
 
 use crate::error::Result;
 use crate::load;
@@ -34,12 +35,19 @@ pub struct HtmlExport {
 /// When a revision is unknown, something is damaged, or the store fails.
 pub async fn export(repo: &Repo, revisions: &[String], redact: bool) -> Result<HtmlExport> {
     let mut bodies: Vec<Markup> = Vec::with_capacity(revisions.len());
-    let options = TranscriptOptions { most: MOST, linked: false };
-    for revision in revisions {
+    let mut redacted = 0;
+    for (part, revision) in revisions.iter().enumerate() {
         let context = load::context(repo, revision).await?;
-        let count = context.compiled.message_count();
-        let messages = load::messages(repo, &context.compiled, 1, count).await?;
-        bodies.push(pages::transcript(&context, 1, &messages, options));
+        let mut messages: Vec<Message> = context.compiled.messages().cloned().collect();
+        for message in messages.iter_mut().filter(|_| redact) {
+            if let Some(done) = redact_content(&message.content, Scanner::builtin()) {
+                redacted += done.kinds.len();
+                message.content = done.content;
+            }
+        }
+        let shown = load::messages(repo, messages.iter(), 1, messages.len()).await?;
+        let options = TranscriptOptions { most: MOST, linked: false, part };
+        bodies.push(pages::transcript(&context, 1, &shown, options));
     }
     let title = match revisions {
         [one] => visible(one).into_owned(),
@@ -53,13 +61,7 @@ pub async fn export(repo: &Repo, revisions: &[String], redact: bool) -> Result<H
             } @else { (body) }
         }
     };
-    let main = main.into_string();
-    let redacted = if redact { Scanner::builtin().redact(&main) } else { None };
-    let (main, redacted) = match redacted {
-        Some(redacted) => (redacted.text, redacted.found.len()),
-        None => (main, 0),
-    };
-    let page = pages::whole_file(&title, &policy(), &PreEscaped(main)).into_string();
+    let page = pages::whole_file(&title, &policy(), &main).into_string();
     Ok(HtmlExport { page, redacted })
 }
 

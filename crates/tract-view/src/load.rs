@@ -85,16 +85,16 @@ impl ShownMessage<'_> {
 /// as messages of their own when their call is on the same page.
 pub(crate) async fn messages<'a>(
     repo: &Repo,
-    compiled: &'a Compiled,
+    messages: impl Iterator<Item = &'a Message> + Clone,
     from: usize,
     count: usize,
 ) -> Result<Vec<ShownMessage<'a>>> {
     let page: Vec<(usize, &Message)> =
-        compiled.messages().enumerate().skip(from - 1).take(count).collect();
+        messages.clone().enumerate().skip(from - 1).take(count).collect();
     let slots: HashSet<CommitId> = page.iter().map(|(_, message)| message.slot).collect();
     let mut results: HashMap<CallRef, (usize, &Message)> = HashMap::new();
     // A result may be on a later page than its call.
-    for (place, message) in compiled.messages().enumerate() {
+    for (place, message) in messages.enumerate() {
         if let Some(call) = message.answers.filter(|call| slots.contains(&call.slot)) {
             results.insert(call, (place + 1, message));
         }

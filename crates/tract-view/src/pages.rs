@@ -53,10 +53,10 @@ pub(crate) fn whole_file(title: &str, policy: &str, main: &Markup) -> Markup {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { (title) }
                 style { (PreEscaped(STYLE)) }
-                script { (PreEscaped(SCRIPT)) }
             }
             body {
                 main { (main) }
+                script { (PreEscaped(SCRIPT)) }
             }
         }
     }

@@ -92,8 +92,10 @@ impl Remotes<'_> {
         }
         let (store, other) = self.open(&remote, false).await?;
         let report = tract_engine::fetch(repo, other.repo(), name, options).await;
-        store.close().await?;
-        Ok(report?)
+        let closed = store.close().await;
+        let report = report?;
+        closed?;
+        Ok(report)
     }
 
     /// Brings branches of this repository to a remote. The store and its repository are made when
@@ -113,8 +115,10 @@ impl Remotes<'_> {
         }
         let (store, other) = self.open(&remote, true).await?;
         let report = tract_engine::push(repo, other.repo(), name, options).await;
-        store.close().await?;
-        Ok(report?)
+        let closed = store.close().await;
+        let report = report?;
+        closed?;
+        Ok(report)
     }
 
     async fn open(&self, remote: &Remote, create: bool) -> Result<(Arc<dyn Store>, Tract)> {

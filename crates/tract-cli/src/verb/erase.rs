@@ -189,7 +189,8 @@ pub(crate) async fn redact(context: &mut Context<'_>, asked: Redact) -> Outcome<
 async fn find(tract: &Tract, text: &str) -> Outcome<EraseTarget> {
     let unknown = match tract.resolve(text).await {
         Ok(commit) => return Ok(EraseTarget::Commit(commit)),
-        Err(error) => error,
+        Err(error) if error.code() == "unknown_revision" => error,
+        Err(error) => return Err(error.into()),
     };
     let Some(prefix) = IdPrefix::new(text) else { return Err(unknown.into()) };
     let found = tract.store().resolve_prefix(tract.repo().name(), &prefix, 21).await?;

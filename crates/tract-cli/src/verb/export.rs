@@ -127,18 +127,14 @@ async fn html(
         revisions.push(tract.branch_name().to_owned());
     }
     let export = tract::view::export(tract.repo(), &revisions, redact).await?;
-    let page = export.page;
     if export.redacted > 0 {
         context.out.say(format_args!("{} replaced", count(export.redacted, "secret")));
     }
     if input::is_stdin(path) {
-        return context.out.raw(page.trim_end());
+        return context.out.raw(export.page.trim_end());
     }
-    let told = |error: std::io::Error| Failure::file(path, &error);
-    let mut file = new_file(path).map_err(told)?;
-    file.write_all(page.as_bytes()).map_err(told)?;
-    file.as_file().sync_all().map_err(told)?;
-    file.persist(path).map_err(|error| told(error.error))?;
+    let mut page = Some(export.page.trim_end().to_owned());
+    write_whole(path, async || Ok(page.take())).await?;
     let name = path.display().to_string();
     let what = count(revisions.len(), "conversation");
     context.out.done(format_args!("{what} in {}", escape::line(&name)))

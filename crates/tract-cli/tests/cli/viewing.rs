@@ -52,7 +52,7 @@ impl Browser {
             line.to_lowercase().starts_with("set-cookie: ").then(|| line.get(12..)).flatten()
         });
         let cookie = cookie.expect("a cookie");
-        assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
+        assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax"), "{cookie}");
         browser.cookie = cookie.split(';').next().expect("a pair").to_owned();
         browser
     }

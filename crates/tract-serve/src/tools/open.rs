@@ -69,14 +69,15 @@ pub(crate) async fn open(
     let to = number.saturating_add(after).min(total);
     let messages = match total {
         0 => Vec::new(),
-        _ => shown::messages(&repo, &context, from..=to, max_chars).await?,
+        _ => shown::messages(&repo, &context, from..=to, number, max_chars).await?,
     };
+    let first = messages.first().map_or(0, |message| message.number);
     let last = messages.last().map_or(0, |message| message.number);
     let opened = OpenedConversation {
         head: head.to_string(),
         total,
         tools: context.tools().iter().map(|tool| tool.name.clone()).collect(),
-        before: (from > 1).then(|| from - 1),
+        before: (first > 1).then(|| first - 1),
         after: (last < total).then_some(last + 1),
         messages,
     };

@@ -1,12 +1,13 @@
 //! A conversation as its model sees it.
 
 use maud::{Markup, html};
+use tract_core::text::beginning;
 use tract_core::{Content, ImageSource, Message, Part, ToolCall};
 use tract_providers::Form;
 
 use super::minute;
 use crate::load::{LoadedContext, ShownMessage};
-use crate::text::{beginning, query, visible};
+use crate::text::{query, visible};
 
 /// Messages on one page.
 pub(crate) const PAGE: usize = 200;
@@ -18,6 +19,17 @@ pub(crate) struct TranscriptOptions {
     pub(crate) most: usize,
     /// Whether there is a server that links lead to.
     pub(crate) linked: bool,
+    /// Its place among the transcripts of the page, from 0: their anchors differ by it.
+    pub(crate) part: usize,
+}
+
+impl TranscriptOptions {
+    fn anchor(self, kind: char, number: usize) -> String {
+        match self.part {
+            0 => format!("{kind}{number}"),
+            part => format!("{part}-{kind}{number}"),
+        }
+    }
 }
 
 /// Media types of pictures that run nothing.
@@ -70,9 +82,9 @@ fn one(shown: &ShownMessage<'_>, options: TranscriptOptions) -> Markup {
     let commit = message.commit.to_string();
     let short = message.commit.short();
     html! {
-        article class=(class(role)) id=(format!("m{}", shown.number)) tabindex="-1" {
+        article class=(class(role)) id=(options.anchor('m', shown.number)) tabindex="-1" {
             p {
-                a href=(format!("#m{}", shown.number)) { "#" (shown.number) } " "
+                a href=(format!("#{}", options.anchor('m', shown.number))) { "#" (shown.number) } " "
                 span .role { (visible(role)) } " "
                 @if let Content::ToolResult(answer) = &message.content {
                     @if let Some(name) = &answer.name { (visible(name)) " " }
@@ -117,11 +129,11 @@ fn content(shown: &ShownMessage<'_>, options: TranscriptOptions) -> Markup {
     }
     let mut calls = 0;
     html! {
-        @for part in message.content.parts() {
+        @for (place, part) in message.content.parts().iter().enumerate() {
             @match part {
                 Part::Text { text: said } => (text(said, message, options)),
                 Part::Reasoning { text: thought, .. } => {
-                    details id=(format!("r{}", shown.number)) {
+                    details id=(format!("{}-{place}", options.anchor('r', shown.number))) {
                         summary { "reasoning" }
                         @if thought.is_empty() { p .soft { "kept by the provider" } } @else { (text(thought, message, options)) }
                     }
@@ -129,7 +141,7 @@ fn content(shown: &ShownMessage<'_>, options: TranscriptOptions) -> Markup {
                 Part::ToolCall(called) => ({
                     calls += 1;
                     let result = shown.results.get(calls - 1).copied().flatten();
-                    call(shown.number, calls, called, result, options)
+                    call(shown, calls, called, result, options)
                 }),
                 Part::Image { media_type, source } => (image(media_type.as_deref(), source)),
                 Part::Opaque { dialect, json } => {
@@ -141,7 +153,7 @@ fn content(shown: &ShownMessage<'_>, options: TranscriptOptions) -> Markup {
 }
 
 fn call(
-    number: usize,
+    shown: &ShownMessage<'_>,
     place: usize,
     called: &ToolCall,
     result: Option<(usize, &Message)>,
@@ -150,18 +162,19 @@ fn call(
     let failed = result.is_some_and(
         |(_, message)| matches!(&message.content, Content::ToolResult(answer) if answer.is_error),
     );
+    let (number, message) = (shown.number, shown.message);
     let (first, _) = beginning(&called.arguments, 80);
     html! {
-        details id=(format!("c{number}-{place}")) {
+        details id=(format!("{}-{place}", options.anchor('c', number))) {
             summary {
                 b { (visible(&called.name)) } " " span .soft { (visible(first)) }
                 @if failed { " " span .failed { "failed" } }
                 @if result.is_none() { " " span .tag { "no result" } }
             }
-            pre { (visible(&called.arguments)) }
+            (text(&called.arguments, message, options))
             @if let Some((place, message)) = result {
-                p .soft { "result " a href=(format!("#m{place}")) { "#" (place) } " · " (message.token_count) " tokens" }
-                span id=(format!("m{place}")) {}
+                p .soft { "result " a href=(format!("#{}", options.anchor('m', place))) { "#" (place) } " · " (message.token_count) " tokens" }
+                span id=(options.anchor('m', place)) {}
                 @for part in message.content.parts() {
                     @match part {
                         Part::Text { text: said } => (text(said, message, options)),
