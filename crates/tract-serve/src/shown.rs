@@ -108,20 +108,6 @@ fn around(sizes: &[usize], wanted: usize, room: usize) -> Range<usize> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_fits_is_next_to_the_one_that_is_wanted() {
-        assert_eq!(around(&[9, 9, 9, 9, 9], 2, 100), 0..5);
-        assert_eq!(around(&[9, 9, 9, 9, 9], 2, 30), 2..5);
-        assert_eq!(around(&[1, 9, 9, 20, 1], 2, 20), 0..3);
-        assert_eq!(around(&[9, 9, 900], 2, 20), 2..3);
-        assert_eq!(around(&[], 0, 20), 0..0);
-    }
-}
-
 fn show(message: &Message, commit: Option<&Commit>, number: usize, most: usize) -> ShownMessage {
     let whole = tract_engine::plain(message);
     let (text, cut_chars) = beginning(whole.trim_end(), most);
@@ -137,5 +123,19 @@ fn show(message: &Message, commit: Option<&Commit>, number: usize, most: usize) 
         tool,
         text: text.to_owned(),
         cut_chars,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_next_to_the_wanted_one_are_kept() {
+        assert_eq!(around(&[9, 9, 9, 9, 9], 2, 100), 0..5);
+        assert_eq!(around(&[9, 9, 9, 9, 9], 2, 30), 2..5);
+        assert_eq!(around(&[1, 9, 9, 20, 1], 2, 20), 0..3);
+        assert_eq!(around(&[9, 9, 900], 2, 20), 2..3);
+        assert_eq!(around(&[], 0, 20), 0..0);
     }
 }
