@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 pub(crate) use tract::core::text::{count, number};
-use tract::engine::{LogLine, OnVerify, VerifyOptions, VerifyReport};
+use tract::engine::{CarriedErasures, LogLine, OnVerify, VerifyOptions, VerifyReport};
 use tract::{Commit, CommitId, Compiled, RefTarget, Tract};
 
 use crate::escape;
@@ -131,6 +131,19 @@ pub(crate) fn counter(what: &'static str, things: &'static str) -> ProgressBar {
 
 /// Branches of a hit that are printed for people.
 const MOST_BRANCHES: usize = 3;
+
+/// Says which erasures came along, and whether files may still have the bytes.
+pub(crate) fn erasures(out: &mut Output, erased: &CarriedErasures) {
+    if erased.blobs > 0 {
+        out.say(format_args!("erased {}, as there", count(erased.blobs, "blob")));
+    }
+    if let Some(why) = &erased.not_wiped {
+        out.say(format_args!(
+            "  note: files may still have the bytes ({}); `tract erase --finish` wipes them",
+            escape::line(why)
+        ));
+    }
+}
 
 /// Names the branches that show a hit.
 pub(crate) fn shown_in(repo: Option<&str>, branches: &[&str]) -> String {

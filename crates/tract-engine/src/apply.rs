@@ -16,8 +16,10 @@ use tract_core::{
     Blob, BlobId, CommitId, LogNote, RefName, Store, StoreError, StoreErrorKind, Toolset, ToolsetId,
 };
 
+pub(crate) use self::line::MAX_LINE_BYTES;
 pub use self::line::{LineError, StreamLine, number_lines, read_lines};
 use crate::chosen::Chosen;
+use crate::erase::CarriedErasures;
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::overlay::Overlay;
@@ -118,6 +120,8 @@ pub struct ApplyReport {
     pub branch: Option<RefName>,
     /// Approvals, policies and decisions that were applied, as the options allow.
     pub trusted: usize,
+    /// What was erased where a trusted stream comes from and now is here.
+    pub erased: CarriedErasures,
     /// Blobs in the stream that nothing links to; they were not stored.
     pub unlinked_blobs: usize,
 }
@@ -208,6 +212,7 @@ pub async fn apply_stream(
     }
     report.branch = Some(stream.state.branch);
     report.trusted = stream.state.trusted;
+    report.erased.finish(repo, stream.state.erased).await;
     report.unlinked_blobs = stream.blobs.len();
     Ok(report)
 }
@@ -218,6 +223,8 @@ struct State {
     branch: RefName,
     /// Approvals, policies and decisions that were taken.
     trusted: usize,
+    /// Erasures among them.
+    erased: usize,
 }
 
 struct Stream {
@@ -259,7 +266,7 @@ impl Stream {
             stored: repo.within(operation.clone()),
             overlay,
             operation,
-            state: State { branch, trusted: 0 },
+            state: State { branch, trusted: 0, erased: 0 },
             trust: options.trust,
             marks: HashMap::new(),
             unmarked: Vec::new(),
@@ -351,6 +358,6 @@ fn ends_the_run<T>(result: &Result<T, LineError>, options: &ApplyOptions) -> boo
 
 /// Whether a store's error is about what the line asks for, not about the store.
 fn speaks_of_the_line(error: &StoreError) -> bool {
-    use StoreErrorKind::{Invalid, Missing, TooLarge};
-    matches!(error.kind, Missing { .. } | TooLarge | Invalid)
+    use StoreErrorKind::{Erased, Invalid, Missing, TooLarge};
+    matches!(error.kind, Missing { .. } | Erased { .. } | TooLarge | Invalid)
 }

@@ -20,6 +20,7 @@ pub use self::read::Bundle;
 pub(crate) use self::read::load;
 use crate::carry::ObjectCopier;
 use crate::copy::OnCopy;
+use crate::erase::CarriedErasures;
 use crate::error::{Error, Result};
 use crate::export::Export;
 use crate::reach::chosen_refs;
@@ -258,6 +259,8 @@ pub struct BundleReport {
     pub refs: Vec<TransferredRef>,
     /// Refs that were left out since they are not history and the bundle is not trusted.
     pub untrusted: usize,
+    /// What was erased where a trusted bundle comes from and now is here.
+    pub erased: CarriedErasures,
 }
 
 impl BundleReport {
@@ -313,6 +316,9 @@ pub async fn apply_bundle(
     let (new, blobs) = load(repo, &mut bundle, &carrier, &options.progress).await?;
     report.reused = report.commits - new.min(report.commits);
     report.refs = move_refs(&carrier, repo, &planned, &blobs).await?;
+    let erased = report.refs.iter().filter(|at| at.status == TransferStatus::Created);
+    let erased = erased.filter(|at| at.name.erased_blob().is_some()).count();
+    report.erased.finish(repo, erased).await;
     index_moved(repo, &report.refs, new).await;
     Ok(report)
 }

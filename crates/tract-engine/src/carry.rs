@@ -9,11 +9,13 @@ use tract_core::{
 };
 
 use crate::copy::{CopyProgress, OnCopy, WRITE_REFS};
+use crate::erase::CarriedErasures;
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::reach::{damage, links};
 use crate::received::{shaped, time_of};
 use crate::repo::Repo;
+use crate::txn::apply_and_tell;
 
 /// Bytes of blobs and commits that are read for one write, about.
 const WRITE_BYTES: usize = 8 << 20;
@@ -29,14 +31,6 @@ pub(crate) fn collected(error: &Error) -> bool {
     matches!(error, Error::Store(error) if gone(&error.kind))
 }
 
-/// Wipes the files of a store that was brought erasures.
-pub(crate) async fn wipe(repo: &Repo, erased: usize) -> Result<()> {
-    if erased > 0 {
-        crate::erase::finish_erasures(repo).await?;
-    }
-    Ok(())
-}
-
 /// Carries objects from one repository to the other.
 pub(crate) struct ObjectCopier<'a> {
     from: &'a Repo,
@@ -48,14 +42,16 @@ pub(crate) struct ObjectCopier<'a> {
     times: HashMap<CommitId, i64>,
     /// What is erased here or there, with the document that the target has of it.
     erased: HashMap<BlobId, RefTarget>,
+    /// What [`erasures`](Self::erasures) brought.
+    pub(crate) carried: CarriedErasures,
 }
 
 impl<'a> ObjectCopier<'a> {
     /// Makes one whose writes belong to the operation of the target's handle, or to a new one.
     pub(crate) fn new(from: &'a Repo, to: &'a Repo, what: &'static str) -> Result<Self> {
         let operation = to.operation_or_new(None)?;
-        let (times, erased) = Default::default();
-        Ok(Self { from, to, operation, what, times, erased })
+        let (times, erased, carried) = Default::default();
+        Ok(Self { from, to, operation, what, times, erased, carried })
     }
 
     pub(crate) fn batch(&self) -> Result<Batch> {
@@ -63,7 +59,7 @@ impl<'a> ObjectCopier<'a> {
     }
 
     /// Carries what was erased: the target deletes its bytes of it, and none are brought to it.
-    pub(crate) async fn erasures(&mut self) -> Result<usize> {
+    pub(crate) async fn erasures(&mut self) -> Result<()> {
         let list =
             async |repo: &Repo| repo.store().list_refs(repo.name(), RefName::erasures()).await;
         let (from, there) = (list(self.from).await?, list(self.to).await?);
@@ -81,23 +77,32 @@ impl<'a> ObjectCopier<'a> {
             let message = "something of the source was erased, and this store cannot erase";
             return Err(StoreError::new(kind, backend, self.what, message).into());
         }
+        let (mut written, mut outcome) = (0, Ok(()));
         for chunk in new.chunks(WRITE_REFS) {
-            let mut batch = self.batch()?;
-            batch.blobs =
-                self.blobs(chunk.iter().filter_map(|(_, target)| target.blob()).collect()).await?;
-            for (id, target) in chunk {
-                let (name, to) = (RefName::erasure(*id), Some(target.clone()));
-                batch.refs.push(RefEdit { name, expect: Expect::Any, to });
+            outcome = self.write_erasures(chunk).await;
+            if outcome.is_err() {
+                break;
             }
-            match self.to.store().apply(self.to.name(), batch).await? {
-                Applied::Done | Applied::Already => self.erased.extend(chunk.iter().cloned()),
-                Applied::Conflict(conflict) => return Err(conflict.into()),
-            }
+            written += chunk.len();
         }
-        if !new.is_empty() {
-            self.to.compiler().forget();
+        // Also those before one that failed: the next try finds them done.
+        self.carried.finish(self.to, written).await;
+        outcome
+    }
+
+    async fn write_erasures(&mut self, erasures: &[(BlobId, RefTarget)]) -> Result<()> {
+        let mut batch = self.batch()?;
+        let documents = erasures.iter().filter_map(|(_, target)| target.blob());
+        batch.blobs = self.blobs(documents.collect()).await?;
+        for (id, target) in erasures {
+            let (name, to) = (RefName::erasure(*id), Some(target.clone()));
+            batch.refs.push(RefEdit { name, expect: Expect::Any, to });
         }
-        Ok(new.len())
+        match apply_and_tell(self.to, &self.operation, batch).await? {
+            Applied::Done | Applied::Already => self.erased.extend(erasures.iter().cloned()),
+            Applied::Conflict(conflict) => return Err(conflict.into()),
+        }
+        Ok(())
     }
 
     /// Brings commits, parents first, with all that they link to and that the target has not.

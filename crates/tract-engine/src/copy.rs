@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tract_core::{Applied, Expect, RefEdit, RefName, RefTarget};
 
 use crate::carry::{ObjectCopier, collected};
+use crate::erase::CarriedErasures;
 use crate::error::Result;
 use crate::reach::{CommitGraph, chosen_refs};
 use crate::received::descends;
@@ -112,10 +113,8 @@ pub struct CopyReport {
     pub reused: usize,
     /// The refs, sorted by name, `HEAD` first.
     pub refs: Vec<CopiedRef>,
-    /// Blobs that were erased in the source and now are in the target.
-    pub erased: usize,
-    /// Why the target's files may still have the bytes of those; `None` when they have not.
-    pub not_wiped: Option<String>,
+    /// What was erased in the source and now is in the target.
+    pub erased: CarriedErasures,
 }
 
 impl CopyReport {
@@ -164,7 +163,7 @@ pub async fn copy(from: &Repo, to: &Repo, options: &CopyOptions) -> Result<CopyR
     let order = reach.parents_first();
     let mut report = CopyReport { commits: order.len(), ..CopyReport::default() };
     let mut carrier = ObjectCopier::new(from, to, "copy")?;
-    report.erased = carrier.erasures().await?;
+    carrier.erasures().await?;
     let mut races = to.races();
     report.reused = loop {
         match carrier.carry_all(&order, true, options.progress.as_ref()).await {
@@ -172,7 +171,7 @@ pub async fn copy(from: &Repo, to: &Repo, options: &CopyOptions) -> Result<CopyR
             // erased meanwhile.
             Err(error) if collected(&error) => {
                 races.lose().await?;
-                report.erased += carrier.erasures().await?;
+                carrier.erasures().await?;
             }
             carried => break carried?,
         }
@@ -195,10 +194,7 @@ pub async fn copy(from: &Repo, to: &Repo, options: &CopyOptions) -> Result<CopyR
             report.refs.push(CopiedRef { name: name.clone(), to: target.clone(), status });
         }
     }
-    if report.erased > 0 {
-        let wiped = crate::erase::finish_erasures(to).await;
-        report.not_wiped = wiped.err().map(|error| error.to_string());
-    }
+    report.erased = carrier.carried;
     Ok(report)
 }
 

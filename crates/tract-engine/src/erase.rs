@@ -9,8 +9,8 @@ mod search;
 
 use std::collections::BTreeMap;
 
-use tract_core::store::{StoreErrorKind, WipeReport};
-use tract_core::{Applied, BlobId, ObjectId, RefName, RefTarget, StoreError};
+use tract_core::store::{BlobKey, StoreErrorKind, WipeReport};
+use tract_core::{Applied, Blob, BlobId, ObjectId, RefName, RefTarget, StoreError};
 use tract_hooks::Hooks;
 
 pub use self::document::Erasure;
@@ -48,17 +48,30 @@ pub async fn erase(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
     let bare = repo.with_hooks(Hooks::default());
     let mut races = repo.races();
     loop {
-        let scan = Scan::new(&bare, request).await?;
+        let mut scan = Scan::new(&bare, request).await?;
         let mut report = scan.report();
         if request.is_dry_run() || scan.is_empty() {
             return Ok(report);
         }
-        match write(&bare, &scan, request, &mut report).await? {
-            Applied::Done | Applied::Already => {
-                report.wiped = finish_erasures(repo).await;
-                return Ok(report);
+        // Looking for all of it takes long, following the branches does not.
+        loop {
+            if !scan.follow().await? {
+                races.lose().await?;
+                break;
             }
-            Applied::Conflict(_) => races.lose().await?,
+            match write(&bare, &scan, request, &mut report).await? {
+                Applied::Done | Applied::Already => {
+                    report.wiped = finish_erasures(repo).await;
+                    return Ok(report);
+                }
+                Applied::Conflict(conflict) => {
+                    races.lose().await?;
+                    // Another erasure, or another document.
+                    if conflict.name.branch_name().is_none() {
+                        break;
+                    }
+                }
+            }
         }
     }
 }
@@ -99,8 +112,32 @@ async fn write(
 pub async fn finish_erasures(repo: &Repo) -> Result<WipeReport> {
     repo.compiler().forget();
     repo.store().drop_derived(repo.name()).await?;
-    crate::turns::rebuild_all(repo).await?;
-    Ok(repo.store().wipe().await?)
+    let wiped = repo.store().wipe().await;
+    // Rows are derived: where they cannot be made again, queries do without.
+    let _without = crate::turns::rebuild_all(repo).await;
+    Ok(wiped?)
+}
+
+/// The erasures that came with history from elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CarriedErasures {
+    /// How many blobs were erased there, and now are here.
+    pub blobs: usize,
+    /// Why the files of the store may still have their bytes: [`finish_erasures`] is to be done
+    /// again. `None` when they have not.
+    pub not_wiped: Option<String>,
+}
+
+impl CarriedErasures {
+    /// Notes that erasures came, and does what is left of them.
+    pub(crate) async fn finish(&mut self, repo: &Repo, blobs: usize) {
+        if blobs > 0 {
+            self.blobs += blobs;
+            let wiped = finish_erasures(repo).await;
+            self.not_wiped = wiped.err().map(|error| error.to_string());
+        }
+    }
 }
 
 /// Lists what was erased in a repository, by blob.
@@ -118,6 +155,25 @@ pub async fn erasures(repo: &Repo) -> Result<BTreeMap<BlobId, Erasure>> {
 }
 
 impl Repo {
+    /// Reads blobs in the order of the keys; `None` for one that was erased.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] for one that is not stored and was not erased; what the store says.
+    pub(crate) async fn blobs_or_erased(&self, keys: &[BlobKey]) -> Result<Vec<Option<Blob>>> {
+        let found = self.store().blobs(self.name(), keys).await?;
+        let absent = keys.iter().zip(&found).filter(|(_, blob)| blob.is_none());
+        let absent: Vec<BlobId> = absent.map(|(key, _)| key.id).collect();
+        if absent.is_empty() {
+            return Ok(found);
+        }
+        let erasures: Vec<RefName> = absent.iter().map(|id| RefName::erasure(*id)).collect();
+        let erasures = self.store().refs(self.name(), &erasures).await?;
+        match absent.iter().zip(erasures).find(|(_, erasure)| erasure.is_none()) {
+            Some((id, _)) => Err(Error::Missing(ObjectId::Blob(*id))),
+            None => Ok(found),
+        }
+    }
+
     /// Returns the error of a blob that is not stored: that it was erased, where it was.
     pub(crate) async fn absent_blob(&self, blob: BlobId) -> Error {
         match self.erasure_of(blob).await {

@@ -11,14 +11,14 @@ use std::ops::Range;
 
 use tract_compile::IdSet;
 use tract_core::store::BlobKey;
-use tract_core::{BlobId, Commit, CommitId, Kind, ObjectId, ToolSchema, parallel};
+use tract_core::{Blob, BlobId, Commit, CommitId, Kind, ToolSchema, parallel};
 
 pub(crate) use self::backward::{BackwardFold, RowChange};
 pub use self::pattern::{GrepPattern, GrepPatternBuilder};
 use self::source::{Candidate, Source};
 pub use self::stream::GrepStream;
 pub(crate) use self::text::{SearchText, of_message as message_texts};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::log::describe;
 use crate::repo::Repo;
 
@@ -249,11 +249,10 @@ impl Grep {
 
     async fn search(&mut self, candidates: Vec<Candidate>) -> Result<Vec<GrepHit>> {
         let keys: Vec<BlobKey> = candidates.iter().map(|candidate| candidate.blob.into()).collect();
-        let blobs = self.repo.store().blobs(self.repo.name(), &keys).await?;
-        let mut stored = Vec::with_capacity(candidates.len());
-        for (candidate, blob) in candidates.iter().zip(blobs) {
-            stored.push((candidate, blob.ok_or(Error::Missing(ObjectId::Blob(candidate.blob)))?));
-        }
+        let blobs = self.repo.blobs_or_erased(&keys).await?;
+        let stored = candidates.iter().zip(blobs);
+        let stored: Vec<(&Candidate, Blob)> =
+            stored.filter_map(|(candidate, blob)| Some((candidate, blob?))).collect();
         self.searched += stored.len();
         let bytes: usize = stored.iter().map(|(_, blob)| blob.bytes().len()).sum();
         self.average = bytes / stored.len().max(1);

@@ -72,8 +72,8 @@ pub use crate::diff_line::{DiffLine, DiffLineKind};
 pub use tract_secrets as secrets;
 
 pub use crate::erase::{
-    ErasePlace, ErasePlaceKind, EraseReport, EraseRequest, EraseTarget, ErasedBlob, Erasure, erase,
-    erasures, finish_erasures,
+    CarriedErasures, ErasePlace, ErasePlaceKind, EraseReport, EraseRequest, EraseTarget,
+    ErasedBlob, Erasure, erase, erasures, finish_erasures,
 };
 pub use crate::error::{Error, Result};
 pub use crate::export::{Export, ExportOptions, export};

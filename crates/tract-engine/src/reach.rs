@@ -5,6 +5,7 @@ mod order;
 use std::collections::HashMap;
 
 use hashbrown::HashTable;
+use tract_compile::IdSet;
 use tract_core::store::{
     Damage, LocationHint, StoreError, StoreErrorKind, StoreResult, Walk, WalkEntry,
 };
@@ -21,9 +22,10 @@ use crate::repo::Repo;
 /// Anything else that looks like an id is a name.
 pub(crate) fn links(commit: &Commit, changes: &[Change]) -> Vec<CommitId> {
     let mut found = commit.parents.clone();
+    let mut seen: IdSet<CommitId> = found.iter().copied().collect();
     let mut link = |this: CommitRef| {
         if let CommitRef::Id(id) = this
-            && !found.contains(&id)
+            && seen.insert(id)
         {
             found.push(id);
         }
@@ -46,17 +48,16 @@ pub(crate) fn links(commit: &Commit, changes: &[Change]) -> Vec<CommitId> {
     found
 }
 
-/// Returns the chosen refs, or all that are not [about other
-/// repositories](RefName::is_remote_state), sorted by name.
+/// Returns the chosen refs, or all, sorted by name. Those [about other
+/// repositories](RefName::is_remote_state) are never among them: the url of a remote may have a
+/// password.
 pub(crate) async fn chosen_refs(
     repo: &Repo,
     chosen: Option<&[RefName]>,
 ) -> Result<Vec<(RefName, RefTarget)>, Error> {
     let mut refs = repo.store().list_refs(repo.name(), "").await?;
-    let Some(chosen) = chosen else {
-        refs.retain(|(name, _)| !name.is_remote_state());
-        return Ok(refs);
-    };
+    refs.retain(|(name, _)| !name.is_remote_state());
+    let Some(chosen) = chosen else { return Ok(refs) };
     refs.retain(|(name, _)| chosen.contains(name));
     let absent = chosen.iter().find(|name| refs.iter().all(|(found, _)| found != *name));
     match absent {

@@ -15,7 +15,7 @@ pub use self::drop_failed::DroppedTurns;
 pub(crate) use self::entry::{LoadedObjects, TurnEntry, has_no_entries, is_one_text};
 use self::entry::{MessageVersion, ResultSummary};
 pub(crate) use self::index::{EVERY, NewRow, catch_up, due, rebuild_all, silent_row};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::repo::Repo;
 
 /// A message with calls, and the results that answer them.
@@ -280,7 +280,7 @@ impl TurnMessages {
             (Some(head), None) => index::of_line(repo, head).await?,
             (Some(head), Some(after)) => index::after(repo, head, after).await?,
             (None, None) => Vec::new(),
-            (None, Some(commit)) => return Err(crate::Error::NotOnLine { commit, head: commit }),
+            (None, Some(commit)) => return Err(Error::NotOnLine { commit, head: commit }),
         };
         Ok(Self::of(entries))
     }
@@ -327,6 +327,8 @@ impl TurnMessages {
                 }
             }
         }
+        // An erased message that no later version gives calls.
+        found.calls.retain(|call| !call.said.what.is_empty());
         let names = found.calls.iter().map(|call| (call.said.slot, call.said.what.clone()));
         found.names = names.collect();
         found
@@ -343,8 +345,11 @@ impl TurnMessages {
             }
             // A slot is a name: its commit need not be stored.
             if repo.commit(call.slot).await?.is_some() {
-                let content = repo.content_of(call.slot).await?;
-                let names = content.calls().map(|call| call.name.clone()).collect();
+                let names = match repo.content_of(call.slot).await {
+                    Ok(content) => content.calls().map(|call| call.name.clone()).collect(),
+                    Err(Error::Erased(_)) => Vec::new(),
+                    Err(error) => return Err(error),
+                };
                 self.names.insert(call.slot, names);
             }
         }

@@ -1,13 +1,16 @@
 //! Erasures: what is shown changes, what is stored goes, and others write meanwhile.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use tract_core::{Blob, Draft, Kind, RefName, Store, block_on};
+use tract_core::{Blob, Draft, Kind, RefName, Store, TokenCounter, ToolSchema, block_on};
 use tract_engine::secrets::Scanner;
 use tract_engine::{
-    EraseRequest, EraseTarget, Error, GcOptions, Repo, RepoOptions, VerifyOptions, erase, erasures,
-    gc, verify,
+    EraseRequest, EraseTarget, Error, GcOptions, GrepOptions, GrepPattern, Repo, RepoOptions,
+    SearchOptions, ToolQuery, ToolTurn, VerifyOptions, describe, erase, erasures, gc, grep, log,
+    search, verify,
 };
+use tract_testkit::{Call, WatchedStore};
 
 const LEAK: &str = "the door code of the vault is 4711-0815-2342-xyzzy";
 
@@ -33,6 +36,24 @@ async fn shown(repo: &Repo) -> String {
     let head = repo.head_of(&main_branch()).await.expect("it is read");
     let compiled = repo.compile(head).await.expect("it compiles");
     compiled.messages().map(|message| message.content.to_blob().expect("canonical")).collect()
+}
+
+async fn turns(repo: &Repo) -> Vec<ToolTurn> {
+    let head = repo.head_of(&main_branch()).await.expect("it is read");
+    repo.find_tool_turns(head, &ToolQuery::new()).await.expect("they are found").collect()
+}
+
+/// Counts bytes.
+struct Bytes;
+
+impl TokenCounter for Bytes {
+    fn name(&self) -> &str {
+        "bytes"
+    }
+
+    fn count(&self, text: &str) -> u64 {
+        text.len() as u64
+    }
 }
 
 async fn assert_clean(repo: &Repo) {
@@ -67,6 +88,70 @@ fn arguments_of_answered_calls_and_their_results_are_redacted() {
 }
 
 #[test]
+fn a_long_branch_is_read_and_searched_without_what_was_erased() {
+    for (store, _folder) in stores() {
+        block_on(async {
+            let options = || RepoOptions::new().who("tester").turn_rows_every(4);
+            let (repo, main) = (Repo::new(Arc::clone(&store), options()), main_branch());
+            let key = format!("gh{}_{}", "p", "16C7e42F292c6912E7710c838347Ae178B4a");
+            let schema = format!(r#"{{"name":"door","description":"{key}"}}"#);
+            let schema = ToolSchema::parse(&schema).expect("a definition");
+            repo.set_tools(&main, vec![schema]).await.expect("it is written");
+            for n in 0..4 {
+                let call = format!(r#"{{"code":"{key}","n":{n}}}"#);
+                let call = Draft::assistant("").call(format!("c{n}"), "door", call);
+                repo.append(&main, call).await.expect("it is written");
+                let result = Draft::tool_result(format!("c{n}"), format!("{key} opens {n}"));
+                repo.append(&main, result).await.expect("it is written");
+                for i in 0..3 {
+                    let text = format!("walk {i} through door {n}");
+                    repo.append(&main, Draft::user(text)).await.expect("it is written");
+                }
+            }
+            let before = turns(&repo).await;
+            assert_eq!(before.len(), 4);
+            let report = erase(&repo, &EraseRequest::secrets(Scanner::builtin().clone())).await;
+            let report = report.expect("it is erased");
+            assert_eq!(report.blobs.len(), 9, "{:?}", report.places);
+            assert!(report.wiped.is_ok(), "{:?}", report.wiped);
+
+            // The turns are those that the edits show.
+            let after = turns(&repo).await;
+            let names = |turns: &[ToolTurn]| -> Vec<Vec<String>> {
+                turns.iter().map(|turn| turn.tool_names.clone()).collect()
+            };
+            assert_eq!(names(&after), names(&before));
+            assert!(after.iter().all(|turn| turn.results.len() == 1), "{after:?}");
+            // As another counter reads the rows.
+            let recounting = Repo::new(Arc::clone(&store), options().counter(Arc::new(Bytes)));
+            assert_eq!(names(&turns(&recounting).await), names(&before));
+            // Older lines, whose versions are gone.
+            let head = repo.head_of(&main).await.expect("read").expect("a head");
+            let line = log(&repo, head, 100).await.expect("it is read").commits;
+            for commit in &line {
+                let found = repo.find_tool_turns(Some(commit.id()), &ToolQuery::new()).await;
+                found.expect("it is read");
+            }
+            let lines = describe(&repo, &line).await.expect("it is described");
+            assert!(lines.iter().any(|line| line.text.contains("erased")), "{lines:?}");
+            let heads = [head];
+            let found =
+                search(&repo, &heads, "walk door", &SearchOptions::new().hidden(true)).await;
+            assert!(!found.expect("it is searched").hits.is_empty());
+            let pattern = GrepPattern::new().text("through door").expect("a pattern");
+            let found = grep(&repo, &heads, pattern, GrepOptions::new().hidden(true)).await;
+            let mut found = found.expect("it is searched");
+            let mut hits = 0;
+            while let Some(more) = found.next_hits().await.expect("it is searched") {
+                hits += more.len();
+            }
+            assert_eq!(hits, 12);
+            assert_clean(&repo).await;
+        });
+    }
+}
+
+#[test]
 fn documents_and_kept_originals_lose_it_as_well() {
     for (store, _folder) in stores() {
         block_on(async {
@@ -94,6 +179,37 @@ fn documents_and_kept_originals_lose_it_as_well() {
             assert_eq!(erasures(&repo).await.expect("they are read").len(), 3);
             assert_clean(&repo).await;
             gc(&repo, &GcOptions::new().keep(std::time::Duration::ZERO)).await.expect("collected");
+            assert_clean(&repo).await;
+        });
+    }
+}
+
+#[test]
+fn a_message_that_comes_during_an_erasure_is_erased_too() {
+    for (store, _folder) in stores() {
+        let (own, main) = (repo(&store), main_branch());
+        let leak = block_on(own.append(&main, Draft::user(LEAK))).expect("it is written");
+        let other = RefName::branch("other").expect("a valid name");
+        let (said, branch) = (AtomicBool::new(false), other.clone());
+        let watched = WatchedStore::new(Arc::clone(&store), move |call: Call<'_>| {
+            // The last thing that is looked at.
+            if matches!(call, Call::ToolNames { .. }) && !said.swap(true, Ordering::SeqCst) {
+                for (branch, text) in [(&branch, "fine"), (&branch, LEAK), (&main, "fine")] {
+                    block_on(own.append(branch, Draft::user(text))).expect("it is written");
+                }
+            }
+            Ok(())
+        });
+        block_on(async {
+            let watched: Arc<dyn Store> = Arc::new(watched);
+            let repo = repo(&watched);
+            let request = EraseRequest::targets(vec![EraseTarget::Commit(leak.id())], "a leak");
+            let report = erase(&repo, &request).await.expect("it is erased");
+            assert_eq!((report.blobs.len(), report.edits), (1, 2));
+            for branch in [&main_branch(), &other] {
+                let head = repo.head_of(branch).await.expect("it is read");
+                repo.compile(head).await.expect("it compiles");
+            }
             assert_clean(&repo).await;
         });
     }

@@ -171,16 +171,7 @@ fn print(context: &mut Context<'_>, report: &CopyReport, check: &VerifyReport) -
     if !check.clean {
         context.out.say("  note: tract verify lists the damage in the target");
     }
-    if report.erased > 0 {
-        let erased = render::count(report.erased, "blob");
-        context.out.line(format_args!("erased {erased}, as in the source"))?;
-        if let Some(why) = &report.not_wiped {
-            context.out.say(format!(
-                "  note: files may still have the bytes ({}); `tract erase --finish` wipes them",
-                escape::line(why)
-            ));
-        }
-    }
+    render::erasures(context.out, &report.erased);
     if report.diverged() {
         context.out.say("  note: a diverged branch has other commits in the target; rename one of the two and copy again");
     }

@@ -19,6 +19,9 @@ const MOST_LINES: usize = 512;
 /// Bytes of a line from which on it is carried out by itself, and not kept in memory meanwhile.
 const LARGE_BYTES: usize = 1 << 20;
 
+/// Bytes of the lines of such a group, about.
+const GROUP_BYTES: usize = 8 << 20;
+
 /// Reads the lines of the next group, when none are left of the last one. Without a set size these
 /// are one line, which may have to be waited for, and those that arrived with it.
 pub(super) fn fill(
@@ -29,9 +32,12 @@ pub(super) fn fill(
     if !group.is_empty() {
         return;
     }
+    let mut bytes = 0;
     while group.len() < options.batch.unwrap_or(MOST_LINES) {
         let Some(line) = lines.next() else { break };
-        let is_last = options.batch.is_none() && (!line.followed || line.bytes >= LARGE_BYTES);
+        bytes += line.bytes;
+        let is_full = line.bytes >= LARGE_BYTES || bytes >= GROUP_BYTES;
+        let is_last = options.batch.is_none() && (!line.followed || is_full);
         group.push_back(line);
         if is_last {
             break;

@@ -120,7 +120,7 @@ pub fn number_lines(steps: impl IntoIterator<Item = StreamOp>) -> impl Iterator<
 }
 
 /// Bytes in one line; what is longer is refused unread.
-const MAX_LINE_BYTES: u64 = 512 << 20;
+pub(crate) const MAX_LINE_BYTES: u64 = 512 << 20;
 
 /// Bytes that are read at a time, where so many are there.
 const READ_BYTES: usize = 256 << 10;

@@ -251,6 +251,7 @@ impl Stream {
         batch.require_targets();
         self.store(batch).await?;
         self.state.trusted += usize::from(!name.is_history());
+        self.state.erased += usize::from(name.erased_blob().is_some());
         if let RefTarget::Commit(head) = to {
             crate::turns::catch_up(&self.repo, *head).await;
         }

@@ -8,17 +8,13 @@ use tract_core::step::{StreamOp, StreamOpKind};
 use tract_core::{Blob, BlobId, Changes, CommitId, RefName, RefTarget};
 
 use super::{BundleError, FirstLine, LastLine, VERSION, hex};
-use crate::apply::{ApplyOptions, LineError, StreamLine, apply_stream};
+use crate::apply::{ApplyOptions, LineError, MAX_LINE_BYTES, StreamLine, apply_stream};
 use crate::carry::ObjectCopier;
 use crate::copy::{CopyProgress, OnCopy};
 use crate::error::{Error, Result};
 use crate::reach::links;
 use crate::repo::Repo;
 
-/// Bytes in one line; what is longer is refused unread.
-const LINE_BYTES: u64 = 512 << 20;
-/// Lines in one durable write.
-const WRITE_LINES: usize = 512;
 /// Commits that a store is asked for at once.
 const IDS: usize = 512;
 
@@ -98,11 +94,12 @@ fn read_line(
     bytes: &mut Vec<u8>,
 ) -> Result<Option<()>, BundleError> {
     bytes.clear();
-    let read = reader.take(LINE_BYTES + 1).read_until(b'\n', bytes).map_err(BundleError::Read)?;
+    let read =
+        reader.take(MAX_LINE_BYTES + 1).read_until(b'\n', bytes).map_err(BundleError::Read)?;
     match read as u64 {
         0 => Ok(None),
-        read if read > LINE_BYTES => {
-            let what = format!("line {number} is longer than {LINE_BYTES} bytes");
+        read if read > MAX_LINE_BYTES => {
+            let what = format!("line {number} is longer than {MAX_LINE_BYTES} bytes");
             Err(BundleError::Changed { what })
         }
         _ => Ok(Some(())),
@@ -285,6 +282,7 @@ impl<R: Read> Iterator for Objects<'_, R> {
             }
             let mut line = StreamLine::new(self.number, step);
             line.bytes = bytes.len();
+            line.followed = true;
             return Some(line);
         }
         None
@@ -311,7 +309,7 @@ pub(crate) async fn load<R: Read + Seek>(
         documents: HashMap::new(),
         failed: None,
     };
-    let options = ApplyOptions::new().batch(WRITE_LINES).operation(carrier.operation.clone());
+    let options = ApplyOptions::new().operation(carrier.operation.clone());
     let (mut refused, mut done) = (None, 0);
     apply_stream(repo, objects.by_ref(), &options, |event| match event.result {
         Ok(commit) => {

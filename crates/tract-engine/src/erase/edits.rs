@@ -3,7 +3,7 @@
 use tract_core::{Blob, By, Commit, RefName, RefTarget, ToolSchema};
 
 use super::request::EraseRequest;
-use super::scan::{Affected, Scan};
+use super::scan::{Affected, Scan, ScannedBranch};
 use super::search::emptied;
 use crate::error::Result;
 use crate::plan::{Details, NewContent, Request};
@@ -16,8 +16,12 @@ pub(super) async fn plan(
     request: &EraseRequest,
 ) -> Result<usize> {
     let mut edits = 0;
-    for (branch, versions) in &scan.branches {
-        for version in versions {
+    // What others commit meanwhile may have the bytes too: then all of this is planned again.
+    for branch in &scan.branches {
+        txn.hold(&branch.name, Some(RefTarget::Commit(branch.head)));
+    }
+    for ScannedBranch { name: branch, shown, .. } in &scan.branches {
+        for version in shown {
             let Some(affected) = scan.commits.get(version) else { continue };
             let commit = scan.repo.require_commit(*version).await?;
             let Some(old) = scan.repo.content(&commit).await? else { continue };

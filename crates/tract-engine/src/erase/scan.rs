@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use tract_core::store::{BlobKey, ListKind, LogQuery, ObjectListing};
+use tract_core::store::{BlobKey, ListKind, LogQuery, ObjectListing, Walk};
 use tract_core::{
     Blob, BlobId, Changes, Commit, CommitId, Content, ObjectId, Op, RefName, RefTarget, ToolSchema,
 };
@@ -18,6 +18,8 @@ use crate::repo::Repo;
 const LISTED: usize = 1024;
 /// Bytes that are read together, unless one blob alone has more.
 const READ_BYTES: u64 = 4 << 20;
+/// Commits that others made meanwhile and that are read together.
+const FOLLOWED: usize = 64;
 /// Entries of the log that are read together.
 const LOG_PAGE: usize = 4096;
 
@@ -32,6 +34,14 @@ pub(super) enum Affected {
     Verbatim,
 }
 
+/// A branch, as it was found.
+pub(super) struct ScannedBranch {
+    pub(super) name: RefName,
+    pub(super) head: CommitId,
+    /// What it shows of what has to go, in the order of the view.
+    pub(super) shown: Vec<CommitId>,
+}
+
 /// Everything that has the bytes.
 pub(super) struct Scan<'a> {
     pub(super) repo: &'a Repo,
@@ -42,8 +52,8 @@ pub(super) struct Scan<'a> {
     targets: HashSet<BlobId>,
     /// The commits whose message has to be edited where it is shown.
     pub(super) commits: HashMap<CommitId, Affected>,
-    /// Branches, with what they show of it, in the order of the view.
-    pub(super) branches: Vec<(RefName, Vec<CommitId>)>,
+    /// Branches, sorted by name.
+    pub(super) branches: Vec<ScannedBranch>,
     /// Documents to be rewritten, with their new text.
     pub(super) documents: Vec<(RefName, BlobId, String)>,
     places: Vec<ErasePlace>,
@@ -64,12 +74,42 @@ impl<'a> Scan<'a> {
         };
         scan.stored().await?;
         scan.records().await?;
-        scan.heads().await?;
+        scan.branches = scan.heads().await?;
+        scan.name_branches();
         scan.refs().await?;
         scan.log().await?;
         scan.tools().await?;
         scan.places.sort();
         Ok(scan)
+    }
+
+    /// Finds the branches again that others made or moved since. `false` when something that came
+    /// with them has the bytes: all has to be looked for again.
+    pub(super) async fn follow(&mut self) -> Result<bool> {
+        let known: HashSet<CommitId> = self.branches.iter().map(|branch| branch.head).collect();
+        let now = self.heads().await?;
+        let mut open: Vec<CommitId> = now.iter().map(|branch| branch.head).collect();
+        let mut seen = known;
+        while let Some(head) = open.pop() {
+            let mut next = Some(head).filter(|head| !seen.contains(head));
+            while let Some(from) = next {
+                let walk = Walk { limit: FOLLOWED, ..Walk::from(from) };
+                let page = self.repo.store().walk(self.repo.name(), walk).await?;
+                next = page.next;
+                for step in page.steps {
+                    if !seen.insert(step.commit.id()) {
+                        next = None;
+                        break;
+                    }
+                    if step.commit.linked_blobs().any(|blob| self.has(blob)) {
+                        return Ok(false);
+                    }
+                    open.extend(step.commit.parents.iter().skip(1));
+                }
+            }
+        }
+        self.branches = now;
+        Ok(true)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -247,29 +287,35 @@ impl<'a> Scan<'a> {
     }
 
     /// Finds what branches show of it.
-    async fn heads(&mut self) -> Result<()> {
-        let mut shown: HashMap<CommitId, Vec<String>> = HashMap::new();
+    async fn heads(&self) -> Result<Vec<ScannedBranch>> {
+        let mut branches = Vec::new();
         for (name, target) in self.repo.store().list_refs(self.repo.name(), "heads/").await? {
-            let (Some(branch), Some(head)) = (name.branch_name(), target.commit()) else {
-                continue;
-            };
+            let Some(head) = target.commit() else { continue };
             let line = self.repo.line(Some(head)).await?;
-            let versions: Vec<CommitId> = line
+            let shown = line
                 .view()
                 .rows()
                 .map(|row| row.version)
                 .filter(|version| self.commits.contains_key(version))
                 .collect();
-            for version in &versions {
-                shown.entry(*version).or_default().push(branch.to_owned());
+            branches.push(ScannedBranch { name, head, shown });
+        }
+        Ok(branches)
+    }
+
+    /// Says of each place which branches show it.
+    fn name_branches(&mut self) {
+        let mut shown: HashMap<CommitId, Vec<String>> = HashMap::new();
+        for branch in &self.branches {
+            for version in &branch.shown {
+                let name = branch.name.branch_name().unwrap_or_default().to_owned();
+                shown.entry(*version).or_default().push(name);
             }
-            self.branches.push((name, versions));
         }
         for place in &mut self.places {
             let branches = place.commit.and_then(|commit| shown.get(&commit));
             place.branches = branches.cloned().unwrap_or_default();
         }
-        Ok(())
     }
 
     /// Finds documents, and says what they are without it.

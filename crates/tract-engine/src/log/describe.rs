@@ -8,7 +8,7 @@ use tract_core::{
     json,
 };
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::repo::Repo;
 use crate::tools::{ToolChange, no_schema_diff, tool_diff};
 
@@ -51,7 +51,10 @@ pub async fn describe(repo: &Repo, commits: &[Commit]) -> Result<Vec<LogLine>> {
         let call = calls.get(&commit.id());
         let text = match (&commit.message, &commit.op) {
             (Some(message), _) => one_line(message, MAX_CHARS),
-            (None, Op::Tools) => tools(repo, commit).await?,
+            (None, Op::Tools) => match tools(repo, commit).await {
+                Err(Error::Erased(_)) => "(a definition was erased)".to_owned(),
+                text => text?,
+            },
             (None, Op::Append { .. }) => {
                 one_line(&describe_content(commit, content.as_ref(), call), MAX_CHARS)
             }

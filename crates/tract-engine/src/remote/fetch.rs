@@ -8,13 +8,14 @@ use tract_core::{Blob, BlobId, CommitId, RefName, RefTarget, nearest};
 
 use super::push::imports;
 use super::refs::documents_of;
-use super::transfer::Transfer;
+use super::transfer::{Transfer, Transferred};
 use super::{
     PlannedRef, RefRule, TransferStatus, TransferredRef, begin_at, index_moved, move_refs,
 };
 use crate::bundle::{self, Bundle};
 use crate::carry::ObjectCopier;
 use crate::copy::OnCopy;
+use crate::erase::CarriedErasures;
 use crate::error::{Error, Result};
 use crate::repo::Repo;
 
@@ -90,6 +91,8 @@ pub struct FetchReport {
     pub refs: Vec<TransferredRef>,
     /// The branches here that were to be moved forward.
     pub branches: Vec<TransferredRef>,
+    /// What was erased in the remote and now is here.
+    pub erased: CarriedErasures,
 }
 
 impl FetchReport {
@@ -110,6 +113,7 @@ impl FetchReport {
 /// - A branch here is made or moved forward, or stays where it is: ahead, or diverged, for
 ///   `merge remotes/REMOTE/BRANCH`.
 /// - All refs of one call are one operation, which one undo of such a branch reverts.
+/// - What was erased there is erased here first, and what was erased here is not brought back.
 /// - Approvals, policies, decisions, effects and pins of the remote stay there.
 ///
 /// # Errors
@@ -132,8 +136,7 @@ pub async fn fetch(
     let documents = documents_of(from, &planned).await?;
     let what = verb(options);
     let transfer = Transfer { from, to, judge: to, what, heads, planned, documents };
-    let (commits, refs) = transfer.run(options.progress.as_ref()).await?;
-    Ok(report(commits, refs))
+    Ok(report(transfer.run(options.progress.as_ref()).await?))
 }
 
 /// As [`fetch`], from a bundle. The bundle is read twice: nothing is written before all of it was
@@ -169,7 +172,7 @@ pub async fn fetch_bundle(
     let blobs: HashMap<BlobId, Blob> = blobs;
     let refs = move_refs(&carrier, to, &planned, &blobs).await?;
     index_moved(to, &refs, commits).await;
-    Ok(report(commits, refs))
+    Ok(report(Transferred { commits, refs, erased: carrier.carried }))
 }
 
 fn verb(options: &FetchOptions) -> &'static str {
@@ -239,9 +242,10 @@ async fn planned(
     Ok(planned)
 }
 
-fn report(commits: usize, moved: Vec<TransferredRef>) -> FetchReport {
-    let mut report = FetchReport { commits, ..FetchReport::default() };
-    for at in moved {
+fn report(moved: Transferred) -> FetchReport {
+    let Transferred { commits, refs, erased } = moved;
+    let mut report = FetchReport { commits, erased, ..FetchReport::default() };
+    for at in refs {
         if at.name.branch_name().is_some() {
             report.branches.push(at);
         } else if at.name.remote_branch_name().is_some() || at.name.tag_name().is_some() {

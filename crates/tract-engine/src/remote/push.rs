@@ -5,10 +5,11 @@ use std::fmt;
 use tract_core::{CommitId, RefName, RefTarget};
 
 use super::refs::documents_of;
-use super::transfer::Transfer;
+use super::transfer::{Transfer, Transferred};
 use super::{PlannedRef, RefRule, TransferStatus, TransferredRef, begin_at, move_refs};
 use crate::carry::ObjectCopier;
 use crate::copy::OnCopy;
+use crate::erase::CarriedErasures;
 use crate::error::{Error, Result};
 use crate::repo::Repo;
 
@@ -69,6 +70,8 @@ pub struct PushReport {
     pub commits: usize,
     /// The branches and tags, by their names in the remote.
     pub refs: Vec<TransferredRef>,
+    /// What was erased here and now is in the remote.
+    pub erased: CarriedErasures,
 }
 
 impl PushReport {
@@ -89,6 +92,7 @@ impl PushReport {
 ///   left alone and said to be diverged, or ahead when it has all of this one. Tags are made, never
 ///   moved. The document of an import goes with its branch, where there is none.
 /// - `HEAD` follows when it names a branch without commits.
+/// - What was erased here is erased there first, and what was erased there is not brought back.
 /// - Approvals, policies, decisions, effects and pins stay here.
 ///
 /// # Errors
@@ -108,13 +112,13 @@ pub async fn push(
         .collect();
     let documents = documents_of(from, &planned).await?;
     let transfer = Transfer { from, to, judge: from, what: "push", heads, planned, documents };
-    let (commits, refs) = transfer.run(options.progress.as_ref()).await?;
+    let Transferred { commits, refs, erased } = transfer.run(options.progress.as_ref()).await?;
     note(from, remote, &refs).await?;
     let refs = refs
         .into_iter()
         .filter(|at| at.name.branch_name().is_some() || at.name.tag_name().is_some())
         .collect();
-    Ok(PushReport { commits, refs })
+    Ok(PushReport { commits, refs, erased })
 }
 
 /// The refs that are to be made or moved in the remote.

@@ -115,10 +115,12 @@ pub(crate) async fn move_refs(
     documents: &HashMap<BlobId, Blob>,
 ) -> Result<Vec<TransferredRef>> {
     let mut moved = Vec::with_capacity(planned.len());
+    // Branches that stay another's, and with them where they were imported from.
+    let mut kept = HashSet::new();
     for group in planned.chunks(WRITE_REFS) {
         let mut races = carrier.to.races();
         let statuses = loop {
-            match once(carrier, judge, group, documents).await? {
+            match once(carrier, judge, group, documents, &mut kept).await? {
                 Some(statuses) => break statuses,
                 None => races.lose().await?,
             }
@@ -143,6 +145,7 @@ async fn once(
     judge: &Repo,
     planned: &[PlannedRef],
     documents: &HashMap<BlobId, Blob>,
+    kept: &mut HashSet<String>,
 ) -> Result<Option<Vec<TransferStatus>>> {
     let to = carrier.to;
     let names: Vec<RefName> = planned.iter().map(|planned| planned.name.clone()).collect();
@@ -150,11 +153,11 @@ async fn once(
     let found = to.store().refs(to.name(), &names).await?;
     let mut batch = carrier.batch()?;
     let mut statuses = Vec::with_capacity(planned.len());
-    // Branches that stay another's, and with them where they were imported from.
-    let mut kept = HashSet::new();
     for (planned, at) in planned.iter().zip(found) {
         let status = match (&at, planned.rule) {
-            (_, RefRule::MakeQuietly) if kept.contains(&document_of(&planned.name)) => {
+            (_, RefRule::MakeQuietly)
+                if document_of(&planned.name).is_some_and(|branch| kept.contains(branch)) =>
+            {
                 TransferStatus::Unchanged
             }
             (Some(RefTarget::Ref(branch)), RefRule::Begin) if made.contains(branch) => {
@@ -163,7 +166,7 @@ async fn once(
             (at, _) => status(to, judge, planned, at.as_ref()).await?,
         };
         if matches!(status, TransferStatus::Diverged { .. }) {
-            kept.insert(planned.name.branch_name());
+            kept.extend(planned.name.branch_name().map(str::to_owned));
         }
         if status.moves() {
             let blob = planned.to.as_ref().and_then(RefTarget::blob);

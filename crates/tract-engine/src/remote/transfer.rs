@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use tract_core::{Blob, BlobId, CommitId, RefTarget};
 
 use super::{PlannedRef, TransferStatus, TransferredRef, lacking_commits, move_refs};
-use crate::carry::{ObjectCopier, collected, wipe};
+use crate::carry::{ObjectCopier, collected};
 use crate::copy::OnCopy;
+use crate::erase::CarriedErasures;
 use crate::error::Result;
 use crate::repo::Repo;
 
@@ -26,16 +27,22 @@ pub(super) struct Transfer<'a> {
     pub(super) documents: HashMap<BlobId, Blob>,
 }
 
+/// What was brought.
+pub(super) struct Transferred {
+    /// How many commits were lacking.
+    pub(super) commits: usize,
+    /// What became of the refs.
+    pub(super) refs: Vec<TransferredRef>,
+    /// What was erased there, and now is here.
+    pub(super) erased: CarriedErasures,
+}
+
 impl Transfer<'_> {
-    /// Brings what is lacking, and moves the refs. Returns how many commits were lacking, and what
-    /// became of the refs.
-    pub(super) async fn run(
-        self,
-        progress: Option<&OnCopy>,
-    ) -> Result<(usize, Vec<TransferredRef>)> {
+    /// Brings what is lacking, and moves the refs.
+    pub(super) async fn run(self, progress: Option<&OnCopy>) -> Result<Transferred> {
         let Self { from, to, judge, heads, planned, documents, .. } = self;
         let mut carrier = ObjectCopier::new(from, to, self.what)?;
-        let mut erased = carrier.erasures().await?;
+        carrier.erasures().await?;
         let mut races = to.races();
         let (commits, refs) = loop {
             // What a ref of the receiver leads to, it has.
@@ -51,14 +58,13 @@ impl Transfer<'_> {
                 // What the receiver was found to have was collected there as garbage.
                 Err(error) if collected(&error) => {
                     races.lose().await?;
-                    erased += carrier.erasures().await?;
+                    carrier.erasures().await?;
                 }
                 Err(error) => return Err(error),
             }
         };
-        wipe(to, erased).await?;
         index_moved(to, &refs, commits).await;
-        Ok((commits, refs))
+        Ok(Transferred { commits, refs, erased: carrier.carried })
     }
 }
 

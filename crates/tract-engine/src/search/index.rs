@@ -99,8 +99,10 @@ impl<'a> Index<'a> {
                 continue;
             }
             let changes = self.changes(&walked.commits).await?;
-            if let Some(named) = self.first_unknown(&walked.commits, &changes).await? {
-                heads.push(named);
+            let unknown = self.unknown(&walked.commits, &changes).await?;
+            if !unknown.is_empty() {
+                // The oldest is read first.
+                heads.extend(unknown.into_iter().rev());
                 continue;
             }
             self.add_run(walked, changes).await?;
@@ -365,24 +367,26 @@ impl<'a> Index<'a> {
         Ok(all)
     }
 
-    /// Returns a commit that these name and that is to be read before them, if there is one.
-    async fn first_unknown(
+    /// Returns the commits that these name and that are to be read before them: all of them, so
+    /// that a line is not walked again for each of its merges.
+    async fn unknown(
         &mut self,
         commits: &[Commit],
         changes: &[Vec<Change>],
-    ) -> Result<Option<CommitId>> {
+    ) -> Result<Vec<CommitId>> {
         let own: IdSet<CommitId> = commits.iter().map(Commit::id).collect();
+        let (mut unknown, mut seen) = (Vec::new(), IdSet::default());
         for (commit, changes) in commits.iter().zip(changes).rev() {
             for named in named_by(commit, changes) {
-                if own.contains(&named) || self.absent.contains(&named) {
+                if own.contains(&named) || self.absent.contains(&named) || !seen.insert(named) {
                     continue;
                 }
                 if self.place(named).await?.is_none() && !self.absent.contains(&named) {
-                    return Ok(Some(named));
+                    unknown.push(named);
                 }
             }
         }
-        Ok(None)
+        Ok(unknown)
     }
 
     async fn add_run(&mut self, walked: Walked, mut changes: Vec<Vec<Change>>) -> Result<()> {
@@ -428,11 +432,10 @@ impl<'a> Index<'a> {
         }
         let wanted: Vec<(tract_core::BlobId, &tract_core::Kind)> = wanted.into_iter().collect();
         let keys: Vec<BlobKey> = wanted.iter().map(|(blob, _)| (*blob).into()).collect();
-        let blobs = self.repo.store().blobs(self.repo.name(), &keys).await?;
-        let mut stored = Vec::with_capacity(wanted.len());
-        for ((id, kind), blob) in wanted.into_iter().zip(blobs) {
-            stored.push((id, kind, blob.ok_or(Error::Missing(ObjectId::Blob(id)))?));
-        }
+        let blobs = self.repo.blobs_or_erased(&keys).await?;
+        let stored = wanted.into_iter().zip(blobs);
+        let stored: Vec<_> =
+            stored.filter_map(|((id, kind), blob)| Some((id, kind, blob?))).collect();
         let counted = parallel::map(&stored, 32, |(id, kind, blob)| {
             let texts = message_texts(kind, &String::from_utf8_lossy(blob.bytes()));
             (*id, WordCounts::of(texts.iter().map(|text| text.text.as_str())))

@@ -38,7 +38,7 @@ impl SearchSnippet {
             let mut until = 0;
             let mut counts = vec![0usize; wanted.len()];
             let mut different = 0;
-            for (from, _) in &found {
+            for (from, word) in &found {
                 while let Some((range, word)) = found.get(until)
                     && range.end <= from.start + WIDTH - BEFORE
                 {
@@ -50,8 +50,7 @@ impl SearchSnippet {
                 if best.is_none_or(|(most, _, _)| different > most) {
                     best = Some((different, number, from.start));
                 }
-                let first = found.iter().find(|(range, _)| range == from).map(|(_, word)| *word);
-                if let Some(count) = first.and_then(|word| counts.get_mut(word)) {
+                if let Some(count) = counts.get_mut(*word) {
                     different -= usize::from(*count == 1);
                     *count = count.saturating_sub(1);
                 }
@@ -76,7 +75,10 @@ impl SearchSnippet {
         };
         let rest = whole.get(from..).unwrap_or_default();
         let piece = beginning(rest, WIDTH);
-        let line = whole.get(..from).unwrap_or_default().lines().count().max(1);
+        // The spaces at which it begins may hold line breaks.
+        let skipped = rest.len() - rest.trim_start().len();
+        let before = whole.get(..from + skipped).unwrap_or_default();
+        let line = 1 + before.bytes().filter(|byte| *byte == b'\n').count();
         let cut = [
             whole.get(..from).is_some_and(|before| !before.trim().is_empty()),
             rest.get(piece.len()..).is_some_and(|after| !after.trim().is_empty()),
@@ -106,4 +108,21 @@ fn matches(text: &str, wanted: &[String]) -> Vec<(Range<usize>, usize)> {
     });
     found.sort_by_key(|(range, _)| range.start);
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_is_that_of_the_first_word() {
+        let text = |text: String| SearchText { part: "text", text };
+        let wanted = ["needle".to_owned()];
+        let line = |said: String| SearchSnippet::of(&[text(said)], &wanted).line;
+        assert_eq!(line("needle".to_owned()), 1);
+        assert_eq!(line(format!("{}\nneedle", "hay ".repeat(40))), 1);
+        // The piece begins at a line break.
+        assert_eq!(line(format!("hay\n{}\nneedle", "h".repeat(90))), 3);
+        assert_eq!(line(format!("hay\n\n\n{} needle", "h".repeat(90))), 4);
+    }
 }

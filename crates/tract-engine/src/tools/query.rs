@@ -1,6 +1,9 @@
 //! Which tools are in force where, and which versions of a name there were.
 
-use tract_core::{ActiveTool, CommitId, IdPrefix, ObjectId, ToolDefinition, ToolId, ToolSchema};
+use tract_core::store::StoreErrorKind;
+use tract_core::{
+    ActiveTool, CommitId, IdPrefix, ObjectId, StoreError, ToolDefinition, ToolId, ToolSchema,
+};
 
 use super::{SchemaDiff, ToolDiff, tool_diff};
 use crate::error::{Error, Result};
@@ -12,10 +15,18 @@ impl Repo {
     /// commit: [`get_commit_tools`](Self::get_commit_tools) reads only those of the commit itself.
     ///
     /// # Errors
-    /// [`Error::Store`] of kind `Missing` when the commit is not stored; [`Error::Json`] when a
-    /// schema is none.
+    /// [`Error::Store`] of kind `Missing` when the commit is not stored; [`Error::Erased`] when a
+    /// definition was erased; [`Error::Json`] when a schema is none.
     pub async fn tools_of(&self, commit: CommitId) -> Result<Vec<ActiveTool>> {
-        let blobs = self.store().tools_of(self.name(), commit).await?;
+        let blobs = match self.store().tools_of(self.name(), commit).await {
+            Err(StoreError {
+                kind: StoreErrorKind::Missing { object: ObjectId::Blob(id) },
+                ..
+            }) => {
+                return Err(self.absent_blob(id).await);
+            }
+            found => found?,
+        };
         let tool = |blob: tract_core::Blob| {
             let damaged = || Error::Damaged {
                 object: Some(ObjectId::Blob(blob.id())),

@@ -1,6 +1,6 @@
 //! What the commits of a line say of tool turns.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tract_compile::count_content;
 use tract_core::store::BlobKey;
@@ -53,6 +53,8 @@ pub(crate) struct ResultSummary {
 pub(crate) struct LoadedObjects {
     pub(crate) commits: HashMap<CommitId, Commit>,
     pub(crate) blobs: HashMap<BlobId, Blob>,
+    /// Contents that are erased.
+    pub(crate) erased: HashSet<BlobId>,
 }
 
 /// A version that has to be looked at.
@@ -168,6 +170,9 @@ fn seen(repo: &Repo, look: &VersionLookup, hand: &LoadedObjects) -> Result<Optio
     if !matches!(kind, Kind::ToolResult | Kind::Assistant | Kind::Custom(_)) {
         return Ok(None);
     }
+    if hand.erased.contains(&id) {
+        return Ok(Some(erased(kind, look)));
+    }
     let blob = hand.blobs.get(&id).ok_or(Error::Missing(ObjectId::Blob(id)))?;
     let text = blob.text().ok_or(tract_core::ContentError::NotText)?;
     if *kind != Kind::ToolResult && is_one_text(text) {
@@ -203,6 +208,30 @@ fn seen(repo: &Repo, look: &VersionLookup, hand: &LoadedObjects) -> Result<Optio
     })
 }
 
+/// Says what an erased version is to tool turns: a result without a name, or a message without
+/// known calls. A later version of it may have some.
+fn erased(kind: &Kind, look: &VersionLookup) -> TurnEntry {
+    let VersionLookup { slot, version, how, .. } = *look;
+    match (kind, how) {
+        (_, VersionChange::Removed) => TurnEntry::Gone(slot),
+        (Kind::ToolResult, how) => {
+            let what = ResultSummary { name: None, is_error: false };
+            let said = MessageVersion { slot, version, tokens: 0, what };
+            match how {
+                VersionChange::Added(call) => TurnEntry::Answer(said, call),
+                VersionChange::Changed | VersionChange::Removed => TurnEntry::NewAnswer(said),
+            }
+        }
+        (_, how) => {
+            let said = MessageVersion { slot, version, tokens: 0, what: Vec::new() };
+            match how {
+                VersionChange::Added(_) => TurnEntry::Calls(said),
+                VersionChange::Changed | VersionChange::Removed => TurnEntry::NewCalls(said),
+            }
+        }
+    }
+}
+
 async fn read_commits(
     repo: &Repo,
     ids: impl Iterator<Item = CommitId>,
@@ -226,8 +255,12 @@ async fn read_blobs(repo: &Repo, ids: Vec<BlobId>, hand: &mut LoadedObjects) -> 
         ids.into_iter().filter(|id| !hand.blobs.contains_key(id)).collect();
     let missing: Vec<BlobKey> = missing.into_iter().map(BlobKey::from).collect();
     for keys in missing.chunks(BLOBS) {
-        let found = repo.store().blobs(repo.name(), keys).await?;
-        hand.blobs.extend(found.into_iter().flatten().map(|blob| (blob.id(), blob)));
+        for (key, blob) in keys.iter().zip(repo.blobs_or_erased(keys).await?) {
+            match blob {
+                Some(blob) => drop(hand.blobs.insert(key.id, blob)),
+                None => drop(hand.erased.insert(key.id)),
+            }
+        }
     }
     Ok(())
 }

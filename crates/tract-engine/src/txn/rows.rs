@@ -57,7 +57,11 @@ impl Txn<'_> {
             }
             let commits = self.commits.iter().map(|commit| (commit.id(), commit.clone()));
             let blobs = self.blobs.iter().map(|blob| (blob.id(), blob.clone()));
-            let mut hand = LoadedObjects { commits: commits.collect(), blobs: blobs.collect() };
+            let mut hand = LoadedObjects {
+                commits: commits.collect(),
+                blobs: blobs.collect(),
+                ..LoadedObjects::default()
+            };
             if let Ok(row) = Box::pin(due(self.repo, head, made, &mut hand)).await {
                 rows.push(row);
             }

@@ -225,6 +225,10 @@ fn approvals_travel_only_when_both_sides_ask_for_them() {
     assert!(!plain.contains("pins/one"));
     let all = bundled(&from, &BundleOptions::new().everything(true));
     assert!(all.contains("pins/one") && !all.contains("config/remotes"));
+    // The url of a remote may have a password.
+    let chosen = BundleOptions::new().refs(vec![branch("main"), config.clone()]);
+    let error = block_on(create_bundle(&from, &chosen)).expect_err("it is refused");
+    assert_eq!(error.code(), "unknown_revision");
     let to = repo();
     let report = taken(&to, all.as_bytes()).expect("it is taken");
     assert_eq!(report.untrusted, 1);

@@ -8,6 +8,8 @@ mod bundles;
 mod cuts;
 // How far branches are from where a remote has them.
 mod distance;
+// What was erased on one side.
+mod erasing;
 // Branches of a remote, here.
 mod fetching;
 // Branches, there.
