@@ -133,9 +133,9 @@ pub(crate) fn counter(what: &'static str, things: &'static str) -> ProgressBar {
 const MOST_BRANCHES: usize = 3;
 
 /// Says which erasures came along, and whether files may still have the bytes.
-pub(crate) fn erasures(out: &mut Output, erased: &CarriedErasures) {
-    if erased.blobs > 0 {
-        out.say(format_args!("erased {}, as there", count(erased.blobs, "blob")));
+pub(crate) fn erasures(out: &mut Output, erased: &CarriedErasures) -> Outcome<()> {
+    if erased.blobs > 0 && !out.is_json() {
+        out.line(format_args!("erased {}, as there", count(erased.blobs, "blob")))?;
     }
     if let Some(why) = &erased.not_wiped {
         out.say(format_args!(
@@ -143,6 +143,7 @@ pub(crate) fn erasures(out: &mut Output, erased: &CarriedErasures) {
             escape::line(why)
         ));
     }
+    Ok(())
 }
 
 /// Names the branches that show a hit.

@@ -115,7 +115,7 @@ pub(crate) async fn run(context: &mut Context<'_>, apply: Apply) -> Outcome<()> 
     };
     let done = Styled(DIM, count(report.done, "line") + " done");
     context.out.say(format_args!("{done}{refused}{trusted}"));
-    render::erasures(context.out, &report.erased);
+    render::erasures(context.out, &report.erased)?;
     match report.refused {
         0 => Ok(()),
         _ => Err(Failure::reported_no()),

@@ -257,7 +257,7 @@ async fn apply(context: &mut Context<'_>, file: &Path, trust: bool) -> Outcome<(
         let there = render::number(report.reused as u64);
         let commits = count(report.commits, "commit");
         context.out.line(format_args!("{commits}, {there} of them here already"))?;
-        render::erasures(context.out, &report.erased);
+        render::erasures(context.out, &report.erased)?;
         if report.untrusted > 0 {
             let refs = count(report.untrusted, "ref");
             context.out.say(format_args!(

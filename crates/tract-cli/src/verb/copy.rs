@@ -171,7 +171,7 @@ fn print(context: &mut Context<'_>, report: &CopyReport, check: &VerifyReport) -
     if !check.clean {
         context.out.say("  note: tract verify lists the damage in the target");
     }
-    render::erasures(context.out, &report.erased);
+    render::erasures(context.out, &report.erased)?;
     if report.diverged() {
         context.out.say("  note: a diverged branch has other commits in the target; rename one of the two and copy again");
     }

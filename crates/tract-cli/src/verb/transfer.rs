@@ -158,7 +158,7 @@ async fn receive(
         print(context, report.refs.iter().chain(&report.branches))?;
         let commits = count(report.commits, "commit");
         context.out.line(format_args!("{}: {commits} fetched", escape::line(&remote)))?;
-        render::erasures(context.out, &report.erased);
+        render::erasures(context.out, &report.erased)?;
     }
     if !report.diverged() {
         return Ok(());
@@ -194,7 +194,7 @@ pub(crate) async fn push(context: &mut Context<'_>, push: Push) -> Outcome<()> {
         print(context, &report.refs)?;
         let commits = count(report.commits, "commit");
         context.out.line(format_args!("{}: {commits} pushed", escape::line(&remote)))?;
-        render::erasures(context.out, &report.erased);
+        render::erasures(context.out, &report.erased)?;
     }
     if !report.diverged() {
         return Ok(());

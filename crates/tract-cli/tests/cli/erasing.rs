@@ -111,6 +111,27 @@ fn older_heads_undo_and_new_writes_name_the_erasure() {
 }
 
 #[test]
+fn pushes_and_pulls_carry_erasures() {
+    let place = Workspace::empty();
+    leaked(&place, &[]);
+    let other = ["--store", "sqlite:other.db"];
+    place.ok(&["remote", "add", "team", "sqlite:team.db"]);
+    place.ok(&["push", "team", "--all"]);
+    place.ok(&[&other[..], &["init"]].concat());
+    place.ok(&[&other[..], &["remote", "add", "team", "sqlite:team.db"]].concat());
+    place.ok(&[&other[..], &["pull", "team", "--all"]].concat());
+    place.ok(&["erase", "main~2", "--reason", "leaked code", "--yes"]);
+    assert!(place.ok(&["push", "team", "--all"]).contains("erased 2 blobs"));
+    let pull = [&other[..], &["pull", "team", "--all"]].concat();
+    assert!(place.ok(&pull).contains("erased 2 blobs"));
+    for store in ["sqlite:team.db", "sqlite:other.db"] {
+        let compiled = place.ok(&["--store", store, "compile", "main"]);
+        assert!(compiled.contains("[erased: leaked code]") && !compiled.contains(LEAK));
+    }
+    assert!(!place.ok(&pull).contains("erased"));
+}
+
+#[test]
 fn copies_carry_erasures_and_bring_nothing_back() {
     let place = Workspace::empty();
     leaked(&place, &[]);
