@@ -159,6 +159,7 @@ fn the_child_collects() {
             Ok(Ok(_)) => say("done"),
             Ok(Err(error)) | Err(error) => say(&format!("error {}", error.code())),
         },
+        "recorded" => recorded(backend, folder),
         other => panic!("unknown task {other}"),
     }
 }
@@ -282,6 +283,58 @@ fn a_full_disk_in_a_collection_is_an_error_and_loses_nothing() {
             rounds.done()
         );
         figure("T14 gc and full disks", backend.name, finding);
+    }
+}
+
+/// Appends, deletes and collects in turns, and reports what is acknowledged.
+fn recorded(backend: &Backend, folder: &Path) {
+    let tract = backend.open(folder, "agent");
+    let mut acknowledged = power::AckReporter::create(folder).unwrap();
+    let kept = tract.on("writer-0").unwrap();
+    for round in 0..3 {
+        let gone = tract.on("gone").unwrap();
+        for n in 0..10 {
+            let said = block_on(kept.user(format!("kept {round} {n}"))).unwrap();
+            acknowledged.add(0, said.id()).unwrap();
+            block_on(gone.user(format!("gone {round} {n} {}", "x".repeat(9_000)))).unwrap();
+        }
+        block_on(tract.branches().delete("gone")).unwrap();
+        assert!(collect(&tract).unwrap().deleted().objects >= 20);
+    }
+    block_on(tract.store().close()).unwrap();
+}
+
+/// The power goes at any moment of appends and collections: what was acknowledged is there, and
+/// what was half deleted is collected by the next collection.
+#[test]
+fn a_loss_of_power_in_a_collection_loses_nothing() {
+    for backend in [backends::named("sqlite"), backends::named("redb")] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = child("recorded", backend, folder.path());
+        let Some(tape) = power::record(&mut child, folder.path()).unwrap() else {
+            println!("left out: the loss of power in a collection, which needs LD_PRELOAD");
+            return;
+        };
+        let images = tempfile::tempdir().unwrap();
+        let mut rounds = tract_testkit::rounds(1_000, 40);
+        let open = |image: &power::Image| {
+            let place = images.path().join(image.number().to_string());
+            image.write_to(&place).unwrap();
+            let tract = backend.open(&place, "agent");
+            let what = format!("{}, image {}", backend.name, image.number());
+            assert_sound(&tract, &what);
+            collect(&tract).unwrap();
+            assert_sound(&tract, &what);
+            assert_eq!(collect(&tract).unwrap().deleted().objects, 0, "{what}");
+            Ok(Arc::clone(tract.store()))
+        };
+        let losses = power::losses(&tape, &mut rounds, open).expect(backend.name);
+        let finding = format!(
+            "{} images of appends and collections: 0 acknowledged lost, {} times the write in \
+             flight was there",
+            losses.images, losses.in_flight
+        );
+        figure("T14 gc and power", backend.name, finding);
     }
 }
 

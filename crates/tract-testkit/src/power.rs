@@ -70,8 +70,10 @@ pub enum Act {
     Write(u64, Vec<u8>),
     /// The file was cut or made longer, to this length.
     Length(u64),
-    /// What had been done to the file was flushed.
+    /// What had been done to the file was flushed; of a folder, which files are in it.
     Flush,
+    /// The file was deleted.
+    Remove,
 }
 
 /// One thing that was done.
@@ -111,7 +113,7 @@ fn carry_out(bytes: &mut Vec<u8>, act: &Act) {
             bytes[from..to].copy_from_slice(data);
         }
         Act::Length(length) => bytes.resize(*length as usize, 0),
-        Act::Flush => {}
+        Act::Flush | Act::Remove => {}
     }
 }
 
@@ -155,19 +157,31 @@ impl WriteTrace {
     /// what was not is lost, there, or torn.
     fn image(&self, cut: usize, dice: &mut SeededRng) -> Image {
         let steps = self.steps.get(..cut).unwrap_or(&self.steps);
-        let mut flushed: BTreeMap<&Path, usize> = BTreeMap::new();
+        let (mut flushed, mut written) = (BTreeMap::new(), BTreeMap::new());
         for (place, step) in steps.iter().enumerate() {
-            if step.act == Act::Flush {
-                flushed.insert(&step.file, place);
-            }
+            let last = if step.act == Act::Flush { &mut flushed } else { &mut written };
+            last.insert(step.file.as_path(), place);
         }
+        let is_after = |last: &BTreeMap<&Path, usize>, file: &Path, place: usize| {
+            last.get(file).is_some_and(|last| *last >= place)
+        };
         let mut image = Image::default();
         for (place, step) in steps.iter().enumerate() {
-            if step.file == Path::new(ACKNOWLEDGED) {
+            if step.file == Path::new(ACKNOWLEDGED) || step.act == Act::Flush {
+                continue;
+            }
+            if step.act == Act::Remove {
+                // Another file of that name, or the folder, makes it last.
+                let folder = step.file.parent().unwrap_or(Path::new(""));
+                let lasts =
+                    is_after(&flushed, folder, place) || is_after(&written, &step.file, place + 1);
+                if lasts || dice.below(2) == 0 {
+                    image.files.remove(&step.file);
+                }
                 continue;
             }
             let file = image.files.entry(step.file.clone()).or_default();
-            let is_flushed = flushed.get(step.file.as_path()).is_some_and(|last| *last >= place);
+            let is_flushed = is_after(&flushed, &step.file, place);
             match (dice.below(3), &step.act) {
                 _ if is_flushed => carry_out(file, &step.act),
                 (0, _) => {}

@@ -48,7 +48,8 @@ pub(crate) fn tape(mut bytes: &[u8]) -> Vec<Step> {
         let act = match kind {
             1 => Act::Write(offset, data.to_vec()),
             2 => Act::Length(offset),
-            _ => Act::Flush,
+            3 => Act::Flush,
+            _ => continue,
         };
         let file = PathBuf::from(String::from_utf8(path.to_vec()).expect("a path in UTF-8"));
         steps.push(Step { file, act });

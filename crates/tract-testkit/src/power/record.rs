@@ -110,7 +110,9 @@ impl WriteTrace {
             let act = match kind {
                 1 => Act::Write(offset, data.to_vec()),
                 2 => Act::Length(offset),
-                _ => Act::Flush,
+                3 => Act::Flush,
+                4 => Act::Remove,
+                _ => return Err(io::ErrorKind::InvalidData.into()),
             };
             let path = std::str::from_utf8(path).map_err(|_| io::ErrorKind::InvalidData)?;
             steps.push(FileOp { file: PathBuf::from(path), act });

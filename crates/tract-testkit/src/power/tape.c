@@ -1,5 +1,5 @@
 /* Takes down what a process writes to files under TRACT_TAPE_OF, and when it flushes them, in the
- * order in which it happens, to the file TRACT_TAPE. A record is: kind (1 write, 2 length, 3 flush),
+ * order in which it happens, to the file TRACT_TAPE. A record is: kind (1 write, 2 length, 3 flush, 4 delete),
  * length of the path, offset, length of the data, each 8 bytes; then path and data.
  *
  * Where TRACT_FAIL_AT says a number, the access of that number (from 1, of files whose path holds
@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -35,21 +36,26 @@ static void put(const void *data, size_t length) {
     }
 }
 
-static void take(int64_t kind, int fd, int64_t offset, const void *data, size_t length) {
+static void take_path(int64_t kind, const char *path, size_t long_, int64_t offset, const void *data,
+                      size_t length) {
     const char *folder = getenv("TRACT_TAPE_OF"), *out = getenv("TRACT_TAPE");
-    char link[64], path[4096];
     if (!folder || !out) return;
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t long_ = readlink(link, path, sizeof path);
-    if (long_ <= 0 || strncmp(path, folder, strlen(folder)) != 0) return;
+    if (long_ < strlen(folder) || strncmp(path, folder, strlen(folder)) != 0) return;
     pthread_mutex_lock(&lock);
     if (tape < 0) tape = open(out, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (tape < 0) abort();
-    int64_t head[4] = {kind, long_, offset, (int64_t)length};
+    int64_t head[4] = {kind, (int64_t)long_, offset, (int64_t)length};
     put(head, sizeof head);
-    put(path, (size_t)long_);
+    put(path, long_);
     put(data, length);
     pthread_mutex_unlock(&lock);
+}
+
+static void take(int64_t kind, int fd, int64_t offset, const void *data, size_t length) {
+    char link[64], path[4096];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t long_ = readlink(link, path, sizeof path);
+    if (long_ > 0) take_path(kind, path, (size_t)long_, offset, data, length);
 }
 
 static long accesses = 0;
@@ -124,6 +130,16 @@ int ftruncate64(int fd, off64_t length) {
     if (!next) next = (int (*)(int, off64_t))real("ftruncate64");
     int done = next(fd, length);
     if (done == 0) take(2, fd, length, "", 0);
+    return done;
+}
+
+int unlink(const char *name) {
+    static int (*next)(const char *);
+    if (!next) next = (int (*)(const char *))real("unlink");
+    char path[PATH_MAX];
+    int known = realpath(name, path) != NULL;
+    int done = next(name);
+    if (done == 0 && known) take_path(4, path, strlen(path), 0, "", 0);
     return done;
 }
 
