@@ -65,7 +65,7 @@ fn a_pull_erases_and_says_where_bytes_may_be_left() {
     let options = FetchOptions::new().pull(PullBranches::All);
     let report = block_on(fetch(&one(&to), &from, "team", &options)).expect("it is pulled");
     check(&report.erased, &from, &to);
-    // The pull is taken back, not the erasure.
+    // The pull is reverted, not the erasure.
     block_on(to.undo(&branch("main"))).expect("it is undone");
     let error = block_on(to.compile(head(&to, &branch("main")))).expect_err("it is erased");
     assert_eq!(error.code(), "erased");
