@@ -17,6 +17,7 @@ mod out;
 mod pager;
 mod render;
 mod revisions;
+mod ssh;
 mod style;
 mod summarize;
 mod verb;

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use crate::id::{BadName, BatchId, BlobId, CommitId, OperationId};
 
 /// The name of a ref: `HEAD`, `heads/<branch>`, `tags/<tag>`, `pending/<id>`, `config/<name>`,
-/// `imports/<id>`, `pins/<name>`, `decisions/<id>`, `effects/<message>`,
+/// `imports/<branch>`, `signatures/<tag>`, `pins/<name>`, `decisions/<id>`, `effects/<message>`,
 /// `remotes/<remote>/<branch>`.
 ///
 /// Parts are separated by `/`; none is empty, begins with `.` or `-`, or ends with `.` or
@@ -146,13 +146,37 @@ impl RefName {
         self.0.starts_with("effects/")
     }
 
-    /// Returns whether this is history: `HEAD`, a branch, a tag, or the document of an import.
+    /// Returns the name of the document that goes where this ref goes: what an import keeps of a
+    /// branch, the signature of a tag.
+    ///
+    /// ```
+    /// use tract_core::RefName;
+    /// let tag = RefName::tag("v1").unwrap();
+    /// let signature = RefName::new("signatures/v1").unwrap();
+    /// assert_eq!(tag.companion(), Some(signature.clone()));
+    /// assert_eq!(signature.companion_of(), Some(tag));
+    /// ```
+    pub fn companion(&self) -> Option<Self> {
+        let import = self.branch_name().map(|name| format!("imports/{name}"));
+        let signature = || self.tag_name().map(|name| format!("signatures/{name}"));
+        Self::new(import.or_else(signature)?).ok()
+    }
+
+    /// Returns the ref that this document goes with; `None` when it is none of these.
+    pub fn companion_of(&self) -> Option<Self> {
+        let branch = self.0.strip_prefix("imports/").map(|name| format!("heads/{name}"));
+        let tag = || self.0.strip_prefix("signatures/").map(|name| format!("tags/{name}"));
+        Self::new(branch.or_else(tag)?).ok()
+    }
+
+    /// Returns whether this is history: `HEAD`, a branch, a tag, the document of an import, or the
+    /// signature of a tag.
     ///
     /// Every other ref says what may run or what was decided (approvals of tools, policies, pending
     /// operations, decisions, claims of effects), so it is not taken from a foreign stream unless
     /// the user asks for it. A kind of ref that is not known here counts as one of these.
     pub fn is_history(&self) -> bool {
-        let spaces = ["heads/", "tags/", "imports/"];
+        let spaces = ["heads/", "tags/", "imports/", "signatures/"];
         self.0 == "HEAD" || spaces.iter().any(|space| self.0.starts_with(space))
     }
 

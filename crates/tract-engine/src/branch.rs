@@ -204,7 +204,7 @@ impl Repo {
         Ok(head)
     }
 
-    /// Deletes tags in one write, all or none; their commits stay. Returns those, in order.
+    /// Deletes tags and their signatures in one write, all or none; their commits stay. Returns those, in order.
     ///
     /// # Errors
     /// [`Error::UnknownTag`] when there is none of a name.
@@ -220,6 +220,11 @@ impl Repo {
                 return Err(Error::UnknownTag { name: name.to_owned(), nearest });
             };
             txn.move_ref(&tag, None).await?;
+            if let Some(signature) = tag.companion()
+                && txn.target(&signature).await?.is_some()
+            {
+                txn.move_ref(&signature, None).await?;
+            }
             commits.push(commit);
         }
         self.done(txn.apply("tag", &WriteOptions::default()).await?)?;

@@ -121,13 +121,14 @@ pub async fn create_bundle(repo: &Repo, options: &BundleOptions) -> Result<Bundl
         None if options.everything => {}
         None => refs.retain(|(name, _)| name.is_history()),
         Some(chosen) => {
-            let imports: Vec<RefName> = chosen
+            let documents: Vec<RefName> = chosen
                 .iter()
-                .filter_map(|name| RefName::new(format!("imports/{}", name.branch_name()?)).ok())
+                .filter_map(RefName::companion)
                 .filter(|name| !chosen.contains(name))
                 .collect();
-            let found = repo.store().refs(repo.name(), &imports).await?;
-            refs.extend(imports.into_iter().zip(found).filter_map(|(name, at)| Some((name, at?))));
+            let found = repo.store().refs(repo.name(), &documents).await?;
+            let found = documents.into_iter().zip(found);
+            refs.extend(found.filter_map(|(name, at)| Some((name, at?))));
         }
     }
     let heads: Vec<CommitId> = refs.iter().filter_map(|(_, target)| target.commit()).collect();
@@ -296,7 +297,7 @@ pub async fn apply_bundle(
             _ if name.is_remote_state() => continue,
             (true, _) => RefRule::Forward,
             (false, "HEAD") => RefRule::Begin,
-            (false, name) if name.starts_with("imports/") => RefRule::MakeQuietly,
+            (false, _) if name.companion_of().is_some() => RefRule::MakeQuietly,
             (false, _) if name.is_history() || options.trust => RefRule::Make,
             (false, _) => {
                 report.untrusted += 1;

@@ -42,6 +42,7 @@ mod repo;
 mod revision;
 mod schemas;
 mod search;
+mod signatures;
 mod spare;
 mod stats;
 mod summarize;
@@ -111,6 +112,7 @@ pub use crate::search::{
     SearchHit, SearchOptions, SearchProgress, SearchReport, SearchSnippet, forget_search_index,
     search,
 };
+pub use crate::signatures::{SIGNATURE_NAMESPACE, SignedTag};
 pub use crate::stats::{Stats, stats};
 pub use crate::summarize::{
     CompressToolCalls, CompressedToolCalls, SummarizeRange, SummarizedRange,

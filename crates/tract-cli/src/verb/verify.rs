@@ -1,26 +1,39 @@
 //! `tract verify`
 
+use std::path::{Path, PathBuf};
+
 use clap::Args;
 use serde::Serialize;
+use tract::Tract;
 use tract::engine::{VerifyOptions, VerifyReport};
 
 use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
 use crate::render::{self, count};
-use crate::style::{BAD, GOOD, Styled, WARN};
+use crate::ssh::{self, SignatureCheck};
+use crate::style::{BAD, GOOD, REF, Styled, WARN};
 
 /// Check every object's hash and every link.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exits with 1 when something is damaged, and prints one line per damage.
+Exits with 1 when something is damaged, and prints one line per damage; with --signatures also when
+a signature is bad, or not of a signer in the file.
 Examples:
   tract verify
+  tract verify --signatures --allowed-signers signers
   tract verify --repair                      rebuilds derived data; objects are never touched")]
 pub(crate) struct Verify {
     /// Rebuild damaged derived data.
     #[arg(long)]
     repair: bool,
+    /// Check the signatures of tags as well, with ssh-keygen.
+    #[arg(long)]
+    signatures: bool,
+    /// The signers whose signatures count, in the format of ssh-keygen [default:
+    /// TRACT_ALLOWED_SIGNERS]
+    #[arg(long, value_name = "FILE", requires = "signatures")]
+    allowed_signers: Option<PathBuf>,
 }
 
 impl Verify {
@@ -41,6 +54,36 @@ struct Report {
     ref_moves: usize,
     erased: Vec<String>,
     damage: Vec<DamageLine>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signatures: Option<Vec<SignatureLine>>,
+}
+
+/// What became of the signature of a tag.
+#[derive(Serialize)]
+struct SignatureLine {
+    tag: String,
+    /// `good`, `unknown_signer`, `bad` or `unsigned`.
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signer: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+}
+
+impl SignatureLine {
+    fn new(tag: &str, checked: Option<SignatureCheck>) -> Self {
+        let (status, signer, why) = match checked {
+            None => ("unsigned", None, None),
+            Some(SignatureCheck::Good(signer)) => ("good", Some(signer), None),
+            Some(SignatureCheck::Unknown) => ("unknown_signer", None, None),
+            Some(SignatureCheck::Bad(why)) => ("bad", None, Some(why)),
+        };
+        Self { tag: tag.to_owned(), status, signer, why }
+    }
+
+    fn is_refused(&self) -> bool {
+        matches!(self.status, "unknown_signer" | "bad")
+    }
 }
 
 #[derive(Serialize)]
@@ -57,18 +100,54 @@ pub(crate) async fn run(context: &mut Context<'_>, verify: Verify) -> Outcome<()
 }
 
 async fn verified(context: &mut Context<'_>, verify: Verify) -> Outcome<()> {
+    let allowed = match verify.signatures {
+        true => Some(ssh::allowed_signers(verify.allowed_signers.as_deref())?),
+        false => None,
+    };
     let tract = context.open().await?;
     let report = render::verify(&tract, VerifyOptions::new().repair(verify.repair)).await?;
+    let signatures = match &allowed {
+        Some(allowed) => Some(signatures(&tract, allowed).await?),
+        None => None,
+    };
+    let is_refused = signatures.iter().flatten().any(SignatureLine::is_refused);
     if context.out.is_json() {
-        context.out.json(&document(&report))?
+        context.out.json(&document(&report, signatures))?
     } else {
-        print(context, &report)?
+        print(context, &report)?;
+        signatures.iter().flatten().try_for_each(|line| print_signature(context, line))?;
     }
-    if report.clean { Ok(()) } else { Err(Failure::reported_no()) }
+    if report.clean && !is_refused { Ok(()) } else { Err(Failure::reported_no()) }
 }
 
-fn document(report: &VerifyReport) -> Report {
+async fn signatures(tract: &Tract, allowed: &Path) -> Outcome<Vec<SignatureLine>> {
+    let mut lines = Vec::new();
+    for tag in tract.repo().signed_tags().await? {
+        let signature = tag.signature.as_deref();
+        let checked =
+            signature.map(|signature| ssh::check(&tag, signature, allowed)).transpose()?;
+        lines.push(SignatureLine::new(&tag.tag, checked));
+    }
+    Ok(lines)
+}
+
+fn print_signature(context: &mut Context<'_>, line: &SignatureLine) -> Outcome<()> {
+    let tag = Styled(REF, escape::line(&line.tag));
+    let (style, word) = match line.status {
+        "good" => (GOOD, "signed"),
+        "unsigned" => (WARN, "not signed"),
+        "unknown_signer" => (BAD, "signed, but not by a signer in the file"),
+        _ => (BAD, "bad signature"),
+    };
+    let signer = line.signer.as_deref().map(|signer| format!(" by {}", escape::line(signer)));
+    let why = line.why.as_deref().map(|why| format!(": {}", escape::line(why)));
+    let more = signer.or(why).unwrap_or_default();
+    context.out.line(format_args!("tag {tag}: {}{more}", Styled(style, word)))
+}
+
+fn document(report: &VerifyReport, signatures: Option<Vec<SignatureLine>>) -> Report {
     Report {
+        signatures,
         clean: report.clean,
         objects: report.commits + report.blobs + report.toolsets,
         commits: report.commits,

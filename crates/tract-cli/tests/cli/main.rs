@@ -58,6 +58,8 @@ mod viewing;
 mod stdio;
 // Sessions of agent tools in.
 mod sessions;
+// Signatures of tags.
+mod signing;
 // The shapes that scripts rely on.
 mod json_shapes;
 // The log on stderr.

@@ -6,7 +6,7 @@ use std::io::{Read, Seek};
 
 use tract_core::{Blob, BlobId, CommitId, RefName, RefTarget, nearest};
 
-use super::push::imports;
+use super::push::companions;
 use super::refs::documents_of;
 use super::transfer::{Transfer, Transferred};
 use super::{
@@ -131,8 +131,8 @@ pub async fn fetch(
     theirs.extend(from.store().list_refs(from.name(), "tags/").await?);
     let heads: Vec<CommitId> = theirs.iter().filter_map(|(_, target)| target.commit()).collect();
     let mut planned = planned(to, remote, &theirs, options).await?;
-    let pulled: Vec<RefName> = pulled(&planned).cloned().collect();
-    planned.extend(imports(from, &pulled).await?);
+    let made: Vec<RefName> = made(&planned).cloned().collect();
+    planned.extend(companions(from, &made).await?);
     let documents = documents_of(from, &planned).await?;
     let what = verb(options);
     let transfer = Transfer { from, to, judge: to, what, heads, planned, documents };
@@ -160,13 +160,11 @@ pub async fn fetch_bundle(
         .cloned()
         .collect();
     let mut planned = planned(to, remote, &theirs, options).await?;
-    let documents: HashSet<String> = pulled(&planned)
-        .filter_map(|branch| Some(format!("imports/{}", branch.branch_name()?)))
-        .collect();
-    let imports = bundle.refs().iter().filter(|(name, _)| documents.contains(name.as_str()));
-    let imports = imports
+    let documents: HashSet<RefName> = made(&planned).filter_map(RefName::companion).collect();
+    let documents = bundle.refs().iter().filter(|(name, _)| documents.contains(name));
+    let documents = documents
         .map(|(name, target)| PlannedRef::new(name.clone(), target.clone(), RefRule::MakeQuietly));
-    planned.extend(imports);
+    planned.extend(documents);
     let carrier = ObjectCopier::new(to, to, verb(options))?;
     let (commits, blobs) = bundle::load(to, &mut bundle, &carrier, &options.progress).await?;
     let blobs: HashMap<BlobId, Blob> = blobs;
@@ -182,9 +180,10 @@ fn verb(options: &FetchOptions) -> &'static str {
     }
 }
 
-/// The branches here that are to be moved forward.
-fn pulled(planned: &[PlannedRef]) -> impl Iterator<Item = &RefName> {
-    planned.iter().map(|planned| &planned.name).filter(|name| name.branch_name().is_some())
+/// The branches and tags here that are to be made or moved forward.
+fn made(planned: &[PlannedRef]) -> impl Iterator<Item = &RefName> {
+    let names = planned.iter().map(|planned| &planned.name);
+    names.filter(|name| name.branch_name().is_some() || name.tag_name().is_some())
 }
 
 /// The refs that are to be made or moved here.

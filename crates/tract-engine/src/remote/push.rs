@@ -90,7 +90,8 @@ impl PushReport {
 ///   compare-and-swap; a push that was cut short continues where it was.
 /// - A branch is made when it is absent, forwarded when the new head descends from its own, else
 ///   left alone and said to be diverged, or ahead when it has all of this one. Tags are made, never
-///   moved. The document of an import goes with its branch, where there is none.
+///   moved. The document of an import goes with its branch, and the signature of a tag with the tag,
+///   where there is none.
 /// - `HEAD` follows when it names a branch without commits.
 /// - What was erased here is erased there first, and what was erased there is not brought back.
 /// - Approvals, policies, decisions, effects and pins stay here.
@@ -150,22 +151,21 @@ async fn planned(from: &Repo, options: &PushOptions) -> Result<Vec<PlannedRef>> 
         }
         refs
     };
+    let names: Vec<RefName> = refs.iter().map(|(name, _)| name.clone()).collect();
     for (name, target) in refs {
         let rule = if name.tag_name().is_some() { RefRule::Make } else { RefRule::Forward };
         planned.push(PlannedRef::new(name, target, rule));
     }
-    planned.extend(imports(from, &branches).await?);
+    planned.extend(companions(from, &names).await?);
     let current = from.current_branch().await?;
     let begin = branches.iter().find(|branch| **branch == current).or(branches.first());
     planned.extend(begin.map(begin_at));
     Ok(planned)
 }
 
-/// The documents that say from which import branches came.
-pub(super) async fn imports(from: &Repo, branches: &[RefName]) -> Result<Vec<PlannedRef>> {
-    let names = branches.iter().filter_map(|branch| branch.branch_name());
-    let names: Vec<RefName> =
-        names.filter_map(|name| RefName::new(format!("imports/{name}")).ok()).collect();
+/// The documents that go where branches and tags go.
+pub(super) async fn companions(from: &Repo, refs: &[RefName]) -> Result<Vec<PlannedRef>> {
+    let names: Vec<RefName> = refs.iter().filter_map(RefName::companion).collect();
     let found = from.store().refs(from.name(), &names).await?;
     let found = names.into_iter().zip(found);
     Ok(found

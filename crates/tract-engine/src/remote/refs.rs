@@ -115,7 +115,7 @@ pub(crate) async fn move_refs(
     documents: &HashMap<BlobId, Blob>,
 ) -> Result<Vec<TransferredRef>> {
     let mut moved = Vec::with_capacity(planned.len());
-    // Branches that stay another's, and with them where they were imported from.
+    // Branches and tags that stay another's, and with them their documents.
     let mut kept = HashSet::new();
     for group in planned.chunks(WRITE_REFS) {
         let mut races = carrier.to.races();
@@ -134,18 +134,13 @@ pub(crate) async fn move_refs(
     Ok(moved)
 }
 
-/// The branch that a document of an import belongs to.
-fn document_of(name: &RefName) -> Option<&str> {
-    name.as_str().strip_prefix("imports/")
-}
-
 /// Tries once; `None` when another writer moved one of the refs meanwhile.
 async fn once(
     carrier: &ObjectCopier<'_>,
     judge: &Repo,
     planned: &[PlannedRef],
     documents: &HashMap<BlobId, Blob>,
-    kept: &mut HashSet<String>,
+    kept: &mut HashSet<RefName>,
 ) -> Result<Option<Vec<TransferStatus>>> {
     let to = carrier.to;
     let names: Vec<RefName> = planned.iter().map(|planned| planned.name.clone()).collect();
@@ -156,7 +151,7 @@ async fn once(
     for (planned, at) in planned.iter().zip(found) {
         let status = match (&at, planned.rule) {
             (_, RefRule::MakeQuietly)
-                if document_of(&planned.name).is_some_and(|branch| kept.contains(branch)) =>
+                if planned.name.companion_of().is_some_and(|name| kept.contains(&name)) =>
             {
                 TransferStatus::Unchanged
             }
@@ -166,7 +161,7 @@ async fn once(
             (at, _) => status(to, judge, planned, at.as_ref()).await?,
         };
         if matches!(status, TransferStatus::Diverged { .. }) {
-            kept.extend(planned.name.branch_name().map(str::to_owned));
+            kept.insert(planned.name.clone());
         }
         if status.moves() {
             let blob = planned.to.as_ref().and_then(RefTarget::blob);
