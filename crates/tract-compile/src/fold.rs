@@ -1,5 +1,5 @@
-//! The fold: applies the changes of a commit to a view. It knows four changes and no operation, so that
-//! better planners never change what old commits mean.
+//! The fold: applies the changes of a commit to a view. It knows four changes, and one operation
+//! (`Append`, whose change is its message), so that better planners never change what old commits mean.
 
 use tract_core::{Change, Commit, CommitId, CommitRef, Op, RowFields};
 

@@ -295,7 +295,7 @@ pub struct Artifact {
     pub text: String,
 }
 
-/// The fields of a commit.
+/// The content of a message.
 ///
 /// ```
 /// use tract_core::{Content, Kind};

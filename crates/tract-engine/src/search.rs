@@ -253,8 +253,7 @@ pub async fn search(
 const MOST_TRIES: usize = 64;
 
 /// Deletes the search index of a repository, with all words of all messages: the next search
-/// builds it again from the messages that are stored then. To be called after contents were
-/// deleted that nothing may give away any more.
+/// builds it again from the messages that are stored then.
 ///
 /// # Behavior
 /// - Deletes all derived rows, those of snapshots and of the turn index too, as a store has no way

@@ -21,8 +21,7 @@ pub enum StoreErrorKind {
         /// The object.
         object: ObjectId,
     },
-    /// A batch brings or needs a blob that was erased, or one that was erased is asked for. Nothing
-    /// was written.
+    /// A batch brings or needs a blob that was erased. Nothing was written.
     Erased {
         /// The blob.
         object: ObjectId,
