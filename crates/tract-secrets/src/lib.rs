@@ -136,8 +136,11 @@ impl Scanner {
     }
 
     /// Finds the secrets of a JSON text, but those in fields that only a provider can read:
-    /// signatures and encrypted content (see [`is_opaque_field`]). A provider refuses a request in
-    /// which these were changed.
+    /// signatures and encrypted content (see [`is_opaque_field`]), and base64 of media in a field
+    /// `data`. A provider refuses a request in which these were changed.
+    ///
+    /// A field `data` is left alone where it is 64 characters of base64 or more next to a media type
+    /// or a `type` such as `redacted_thinking`, or longer than any key. Others are searched.
     ///
     /// A text that is no JSON is searched as if no field of it were opaque.
     pub fn find_in_json(&self, json: &str) -> Vec<SecretMatch> {

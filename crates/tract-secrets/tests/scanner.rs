@@ -44,6 +44,31 @@ fn signatures_and_encrypted_content_stay_as_they_are() {
 }
 
 #[test]
+fn a_key_in_a_field_data_is_found_and_media_are_left_alone() {
+    // Longer than any other key, and all of it base64.
+    let key = format!("sk-{}-api03-{}AA", "ant", "16C7e42F292c6912E7710c838347Ae178B4a_".repeat(3));
+    for json in [
+        format!(r#"{{"data":"{key}"}}"#),
+        format!(r#"{{"type":"event","data":"{key}"}}"#),
+        format!(r#"{{"mimeType":"text/plain","data":"{key}"}}"#),
+        format!(r#"{{"data":"{key}","inner":{{"mimeType":"image/png"}}}}"#),
+        format!(r#"{{"inner":{{"mimeType":"image/png"}},"data":"{key}"}}"#),
+    ] {
+        let redacted = Scanner::builtin().redact_json(&json).expect(&json).text;
+        assert!(!redacted.contains(&key), "{redacted}");
+    }
+    let data = format!("{}/{key}/{}", "Ab9/".repeat(20), "Zx8+".repeat(20));
+    for json in [
+        format!(r#"{{"mimeType":"image/png","data":"{data}"}}"#),
+        format!(r#"{{"data":"{data}","more":[{{"a":1}}],"media_type":"image/png"}}"#),
+        format!(r#"{{"type":"base64","data":"{data}"#),
+        format!(r#"{{"data":"{}"}}"#, data.repeat(10)),
+    ] {
+        assert_eq!(Scanner::builtin().redact_json(&json), None, "{json}");
+    }
+}
+
+#[test]
 fn patterns_of_the_caller_are_found_and_their_first_group_is_the_secret() {
     let scanner = Scanner::empty().with_pattern(r"case (\d{4})").expect("valid");
     let redacted = scanner.redact("case 1234, case 77, case 5678").expect("two");
