@@ -69,6 +69,29 @@ fn a_key_in_a_field_data_is_found_and_media_are_left_alone() {
 }
 
 #[test]
+fn a_key_near_the_beginning_of_a_mark_is_found() {
+    let key = key();
+    let mark = mark(&SecretKind::GitHub, &key);
+    for text in [
+        format!("[redacted:{key}"),
+        format!("[redacted: see {key}]"),
+        format!("[redacted:github-token:{key}]"),
+        format!("[redacted:github-token:ed12f64] {key}"),
+        format!("{mark}{key}{mark}"),
+    ] {
+        let redacted = Scanner::builtin().redact(&text).expect(&text).text;
+        assert!(!redacted.contains(&key), "{redacted}");
+        assert_eq!(Scanner::builtin().redact(&redacted), None, "{redacted}");
+    }
+    // A match that has a mark and more than it.
+    let scanner = Scanner::empty().with_pattern(r"pin=(\S+)").expect("valid");
+    let redacted = scanner.redact(&format!("pin={mark}1234")).expect("a pin").text;
+    assert!(!redacted.contains("1234"), "{redacted}");
+    assert_eq!(scanner.redact(&redacted), None, "{redacted}");
+    assert_eq!(scanner.redact(&format!("pin={mark}{mark}")), None);
+}
+
+#[test]
 fn patterns_of_the_caller_are_found_and_their_first_group_is_the_secret() {
     let scanner = Scanner::empty().with_pattern(r"case (\d{4})").expect("valid");
     let redacted = scanner.redact("case 1234, case 77, case 5678").expect("two");
