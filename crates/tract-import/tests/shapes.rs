@@ -1,0 +1,273 @@
+//! Shapes of recordings that were once misread: each is a small file, made here.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tract_core::store::Walk;
+use tract_core::{ImageSource, Message, Part, RefName, RefTarget, block_on};
+use tract_engine::{Repo, RepoOptions};
+use tract_import::{
+    AnomalyKind, RecordingOptions, SessionFile, SessionFilter, SessionReport, Source, session_files,
+};
+
+struct Imported {
+    repo: Repo,
+    reports: Vec<SessionReport>,
+}
+
+impl Imported {
+    fn of(files: &[SessionFile]) -> Self {
+        let repo = Repo::new(Arc::new(tract_kv::memory()), RepoOptions::new());
+        block_on(repo.init()).expect("it is made");
+        let mut made = Self { repo, reports: Vec::new() };
+        made.reports = made.import(files);
+        made
+    }
+
+    fn import(&self, files: &[SessionFile]) -> Vec<SessionReport> {
+        let mut reports = Vec::new();
+        let options = RecordingOptions::default();
+        let done = tract_import::import(&self.repo, files, &options, |_, report| {
+            reports.push(report.expect("it reads"));
+        });
+        block_on(done).expect("the store works");
+        reports
+    }
+
+    fn refs(&self) -> Vec<(RefName, RefTarget)> {
+        block_on(self.repo.store().list_refs(self.repo.name(), "")).expect("they are read")
+    }
+
+    /// Imports one file with these bytes.
+    fn of_bytes(source: Source, name: &str, bytes: impl AsRef<[u8]>) -> Self {
+        let scratch = tempfile::tempdir().expect("a folder");
+        let path = scratch.path().join(name);
+        std::fs::write(&path, bytes).expect("it is written");
+        Self::of(&[SessionFile::new(source, path)])
+    }
+
+    fn of_json(source: Source, value: &Value) -> Self {
+        Self::of_bytes(source, "made.json", value.to_string())
+    }
+
+    fn of_lines(source: Source, lines: &[Value]) -> Self {
+        let lines: Vec<String> = lines.iter().map(|line| format!("{line}\n")).collect();
+        Self::of_bytes(source, "made.jsonl", lines.concat())
+    }
+
+    fn report(&self) -> &SessionReport {
+        assert_eq!(self.reports.len(), 1);
+        &self.reports[0]
+    }
+
+    fn branches(&self) -> Vec<&str> {
+        let all = self.reports.iter().flat_map(|report| &report.branches);
+        all.map(|branch| branch.branch.as_str()).collect()
+    }
+
+    fn compiled(&self, branch: &str) -> tract_compile::Compiled {
+        let name = RefName::branch(branch).expect("a good name");
+        let head = block_on(self.repo.head_of(&name)).expect("it is read");
+        block_on(self.repo.compile(head)).expect("it compiles")
+    }
+
+    fn messages(&self, branch: &str) -> Vec<Message> {
+        self.compiled(branch).messages().cloned().collect()
+    }
+
+    /// What a branch says: role, text and calls of each message.
+    fn said(&self, branch: &str) -> Vec<String> {
+        let line = |message: &Message| {
+            let calls = message.content.calls().map(|call| format!(" [{}]", call.id));
+            let calls: String = calls.collect();
+            format!("{} {}{calls}", message.role.as_str(), message.content.text())
+        };
+        self.messages(branch).iter().map(line).collect()
+    }
+
+    fn tools(&self, branch: &str) -> Vec<String> {
+        self.compiled(branch).tools().iter().map(|tool| format!("{tool:?}")).collect()
+    }
+
+    /// Everything that is stored, as text.
+    fn stored(&self) -> String {
+        let store = self.repo.store();
+        let mut text = String::new();
+        for (name, target) in self.refs() {
+            text += &format!("{name}\n");
+            match target {
+                RefTarget::Commit(head) => {
+                    let walk = Walk::from(head);
+                    let page = block_on(store.walk(self.repo.name(), walk)).expect("it is read");
+                    assert!(page.next.is_none(), "a short history");
+                    let records = page.steps.iter().map(|step| step.commit.record());
+                    text += &format!("{:?}\n", records.collect::<Vec<_>>());
+                }
+                RefTarget::Blob(blob) => {
+                    let found =
+                        block_on(store.blobs(self.repo.name(), &[blob.into()])).expect("read");
+                    text += &format!("{:?}\n", found[0].as_ref().and_then(|blob| blob.text()));
+                }
+                other => text += &format!("{other:?}\n"),
+            }
+        }
+        for branch in self.branches() {
+            text += &format!("{:?}\n{:?}\n", self.messages(branch), self.tools(branch));
+        }
+        text
+    }
+}
+
+fn gemini(id: &str, kind: &str, text: &str) -> Value {
+    json!({"id": id, "type": kind, "content": text, "timestamp": "2026-05-01T10:00:00Z"})
+}
+
+fn gemini_head() -> Value {
+    json!({"sessionId": "s1", "projectHash": "f00d", "startTime": "2026-05-01T10:00:00Z"})
+}
+
+fn gemini_calls(id: &str, text: &str, calls: &[(&str, Option<&str>)]) -> Value {
+    let mut line = gemini(id, "gemini", text);
+    let call = |(id, result): &(&str, Option<&str>)| match result {
+        Some(result) => json!({"id": id, "name": "read", "args": {}, "result": result}),
+        None => json!({"id": id, "name": "read", "args": {}}),
+    };
+    line["toolCalls"] = calls.iter().map(call).collect();
+    line
+}
+
+#[test]
+fn gemini_cli_keeps_the_messages_between_an_edit_and_a_later_change() {
+    let made = Imported::of_lines(
+        Source::GeminiCli,
+        &[
+            gemini_head(),
+            gemini("u1", "user", "One?"),
+            gemini("g1", "gemini", "One."),
+            gemini("u2", "user", "Two?"),
+            gemini("g2", "gemini", "Two."),
+            gemini("g1", "gemini", "One, I say."),
+            gemini("u3", "user", "Three?"),
+            gemini_calls("g2", "Two.", &[("c1", None)]),
+        ],
+    );
+    let last = *made.branches().last().expect("a branch");
+    let texts = ["user One?", "assistant One, I say.", "user Two?", "assistant Two."];
+    assert_eq!(made.said(last)[..4], texts);
+    assert_eq!(made.said(last)[4..], ["assistant  [c1]", "user Three?"]);
+}
+
+#[test]
+fn gemini_cli_calls_after_an_answer_are_a_message_and_no_fork() {
+    let lines = [
+        gemini_head(),
+        gemini("u1", "user", "Look."),
+        gemini("g1", "gemini", "I look."),
+        gemini_calls("g1", "I look.", &[("c1", None), ("c2", None)]),
+        gemini_calls("g1", "I look.", &[("c1", None), ("c2", Some("two"))]),
+        gemini_calls("g1", "I look.", &[("c1", Some("one")), ("c2", Some("two"))]),
+        gemini_calls(
+            "g1",
+            "I look.",
+            &[("c1", Some("one")), ("c2", Some("two")), ("c3", Some("three"))],
+        ),
+        gemini("g2", "gemini", "Seen."),
+    ];
+    let made = Imported::of_lines(Source::GeminiCli, &lines);
+    assert_eq!(made.branches(), ["gemini-cli/s1"]);
+    assert_eq!(
+        made.said("gemini-cli/s1"),
+        [
+            "user Look.",
+            "assistant I look.",
+            "assistant  [c1] [c2]",
+            "tool two",
+            "tool one",
+            "assistant  [c3]",
+            "tool three",
+            "assistant Seen.",
+        ]
+    );
+    let report = made.report();
+    assert_eq!((report.pairs, report.edited, report.anomalies.count()), (3, 0, 0));
+    // A checkpoint says the same again.
+    let mut all = lines.to_vec();
+    all.push(json!({"$set": {"messages": [lines[1], lines[6], lines[7]]}}));
+    let again = Imported::of_lines(Source::GeminiCli, &all);
+    assert_eq!(again.branches(), ["gemini-cli/s1"]);
+    assert_eq!(again.report().messages, report.messages);
+    // A file that grows is what the whole file is.
+    let scratch = tempfile::tempdir().expect("a folder");
+    let path = scratch.path().join("made.jsonl");
+    let lines: Vec<String> = lines.iter().map(|line| format!("{line}\n")).collect();
+    let growing = Imported::of(&[]);
+    for count in 1..=lines.len() {
+        std::fs::write(&path, lines[..count].concat()).expect("it is written");
+        growing.import(&[SessionFile::new(Source::GeminiCli, &path)]);
+    }
+    assert_eq!(growing.said("gemini-cli/s1"), made.said("gemini-cli/s1"));
+    assert_eq!(growing.refs(), made.refs());
+}
+
+#[test]
+fn gemini_cli_pictures_of_a_user_are_kept() {
+    let mut line = gemini("u1", "user", "");
+    line["content"] = json!([
+        {"text": "Which boat?"},
+        {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}},
+    ]);
+    let made = Imported::of_lines(Source::GeminiCli, &[gemini_head(), line]);
+    let messages = made.messages("gemini-cli/s1");
+    assert_eq!(messages[0].content.text(), "Which boat?");
+    let picture = messages[0].content.parts().iter().find_map(|part| match part {
+        Part::Image { media_type, source } => Some((media_type.as_deref(), source.clone())),
+        _ => None,
+    });
+    let source = ImageSource::Base64("iVBORw0KGgo=".to_owned());
+    assert_eq!(picture, Some((Some("image/png"), source)));
+}
+
+#[test]
+fn secrets_are_replaced_in_tools_metadata_and_notes_too() {
+    let key = format!("gh{}_{}", "p", "16C7e42F292c6912E7710c838347Ae178B4a");
+    let made = Imported::of_json(
+        Source::Atif,
+        &json!({
+            "schema_version": "ATIF-v1.7",
+            "session_id": "s",
+            "agent": {"name": "a", "version": "1", "model_name": format!("m-{key}"),
+                "tool_definitions": [{"type": "function", "function": {
+                    "name": "gate", "description": format!("Uses {key}."),
+                    "parameters": {"type": "object", "properties": {}}}}]},
+            "steps": [
+                {"step_id": 1, "source": "user", "message": "Hi"},
+                {"step_id": 2, "source": "agent", "message": "Ho"},
+            ],
+        }),
+    );
+    let stored = made.stored();
+    assert!(!stored.contains(&key), "{stored}");
+    assert_eq!(made.tools("atif/s").len(), 1);
+    assert!(made.report().redacted["github-token"] >= 2, "{:?}", made.report().redacted);
+
+    let mut answer = gemini(&format!("g {key}"), "gemini", "Ho");
+    answer["model"] = json!(format!("m {key}"));
+    let mut again = answer.clone();
+    again["tokens"] = json!({"input": 3, "output": 1});
+    let lines = [gemini_head(), gemini("u1", "user", "Hi"), answer, again];
+    let made = Imported::of_lines(Source::GeminiCli, &lines);
+    let stored = made.stored();
+    assert!(stored.contains("tokens of the answer"), "{stored}");
+    assert!(!stored.contains(&key), "{stored}");
+    assert!(!format!("{:?}", made.reports).contains(&key), "{:?}", made.reports);
+
+    let made = Imported::of_json(
+        Source::SweAgent,
+        &json!({"trajectory": [], "history": [
+            {"role": "user", "content": "Hi", "message_type": "observation", "agent": key},
+        ]}),
+    );
+    let stored = made.stored();
+    assert!(!stored.contains(&key), "{stored}");
+}
