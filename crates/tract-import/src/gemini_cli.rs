@@ -209,12 +209,13 @@ impl GeminiReader {
         self.show_from(0);
     }
 
-    /// Makes the context equal to the records from one on.
+    /// Makes the context equal to the records from one on. Where a message before it was changed,
+    /// all records are compared: a branch that begins among them begins before that change.
     fn show_from(&mut self, first: usize) {
         let before = self.records.get(..first).unwrap_or_default();
         let from: usize = before.iter().map(|record| record.messages.len()).sum();
-        let first = if self.cursor.entries().len() < from { 0 } else { first };
-        let from = if first == 0 { 0 } else { from };
+        let is_shown = from <= self.cursor.entries().len() && !self.cursor.is_changed_before(from);
+        let (first, from) = if is_shown { (first, from) } else { (0, 0) };
         let records = self.records.get(first..).unwrap_or_default();
         let messages = records.iter().flat_map(|record| record.messages.clone()).collect();
         self.recording.change_to(&mut self.cursor, from, messages);
