@@ -228,6 +228,53 @@ fn gemini_cli_pictures_of_a_user_are_kept() {
     assert_eq!(picture, Some((Some("image/png"), source)));
 }
 
+fn inspect(events: &[Value]) -> Imported {
+    use std::io::Write as _;
+    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    let options = zip::write::SimpleFileOptions::default();
+    zip.start_file("samples/1_epoch_1.json", options).expect("a file");
+    zip.write_all(json!({ "events": events }).to_string().as_bytes()).expect("written");
+    let bytes = zip.finish().expect("it ends").into_inner();
+    Imported::of_bytes(Source::Inspect, "made.eval", bytes)
+}
+
+fn inspect_call(input: &[(&str, &str, &str)], tools: &[&str], answer: (&str, &str)) -> Value {
+    let message =
+        |(id, role, text): &(&str, &str, &str)| json!({"id": id, "role": role, "content": text});
+    let tools: Vec<Value> = tools
+        .iter()
+        .map(|name| json!({"name": name, "parameters": {"type": "object", "properties": {}}}))
+        .collect();
+    json!({
+        "event": "model",
+        "timestamp": "2026-05-01T10:00:00Z",
+        "model": "m",
+        "input": input.iter().map(message).collect::<Vec<_>>(),
+        "tools": tools,
+        "output": {"choices": [{"message": message(&(answer.0, "assistant", answer.1))}]},
+    })
+}
+
+#[test]
+fn inspect_tools_belong_to_the_branch_whose_calls_have_them() {
+    let (u1, u2) = (("u1", "user", "Which knot?"), ("u2", "user", "Is it good?"));
+    let a1 = ("a1", "assistant", "A bowline.");
+    let made = inspect(&[
+        inspect_call(&[u1], &["rope"], ("a1", "A bowline.")),
+        inspect_call(&[u2], &["rope"], ("b1", "Yes.")),
+        inspect_call(&[u1, a1, ("u3", "user", "Sure?")], &["rope", "book"], ("a2", "Sure.")),
+        // The same beginning again, where the tools were others.
+        inspect_call(&[u1, a1, ("u4", "user", "Why?")], &["rope"], ("a3", "It holds.")),
+        // The same input again, with other tools.
+        inspect_call(&[u2], &["book"], ("b2", "No.")),
+    ]);
+    let branches = made.branches();
+    let tools: Vec<usize> = branches.iter().map(|branch| made.tools(branch).len()).collect();
+    assert_eq!(tools, [2, 1, 1, 1], "{branches:?}");
+    assert!(made.tools(branches[3])[0].contains("book"), "{:?}", made.tools(branches[3]));
+    assert!(made.tools(branches[2])[0].contains("rope"), "{:?}", made.tools(branches[2]));
+}
+
 #[test]
 fn secrets_are_replaced_in_tools_metadata_and_notes_too() {
     let key = format!("gh{}_{}", "p", "16C7e42F292c6912E7710c838347Ae178B4a");
