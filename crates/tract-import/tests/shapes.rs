@@ -276,6 +276,31 @@ fn inspect_tools_belong_to_the_branch_whose_calls_have_them() {
 }
 
 #[test]
+fn codex_threads_of_a_project_are_chosen_compressed_or_not() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/sessions/codex");
+    let choose = |folder: &Path, project: &str| {
+        let mut filter = SessionFilter::new();
+        filter.project = Some(project.to_owned());
+        session_files(Source::Codex, &[folder.to_owned()], &filter).expect("they are there")
+    };
+    let plain = choose(&root, "boats");
+    let scratch = tempfile::tempdir().expect("a folder");
+    for (n, file) in plain.iter().enumerate() {
+        let bytes = std::fs::read(file.path()).expect("it reads");
+        let level = ruzstd::encoding::CompressionLevel::Fastest;
+        let packed = ruzstd::encoding::compress_to_vec(&bytes[..], level);
+        let path = scratch.path().join(format!("rollout-{n}.jsonl.zst"));
+        std::fs::write(path, packed).expect("it is written");
+    }
+    assert!(!plain.is_empty());
+    assert_eq!(choose(scratch.path(), "boats").len(), plain.len());
+    assert_eq!(choose(scratch.path(), "elsewhere").len(), 0);
+    // One that cannot be read is chosen, so that the import reports it.
+    std::fs::write(scratch.path().join("rollout-x.jsonl.zst"), b"\x28\xb5\x2f\xfdxx").expect("ok");
+    assert_eq!(choose(scratch.path(), "elsewhere").len(), 1);
+}
+
+#[test]
 fn secrets_are_replaced_in_tools_metadata_and_notes_too() {
     let key = format!("gh{}_{}", "p", "16C7e42F292c6912E7710c838347Ae178B4a");
     let made = Imported::of_json(
