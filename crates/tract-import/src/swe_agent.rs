@@ -73,8 +73,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
     let trajectory: Trajectory<'_> = serde_json::from_slice(bytes)?;
     let mut conversation = Conversation::default();
     conversation.recording.report.lines = trajectory.history.len();
-    conversation.facts.cwd = None;
-    conversation.facts.version = trajectory.environment;
+    conversation.facts.environment = trajectory.environment;
     for (n, raw) in trajectory.history.into_iter().enumerate() {
         let number = n + 1;
         let Some(item) = lenient::<HistoryItem<'_>>(raw) else {

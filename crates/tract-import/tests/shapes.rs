@@ -275,6 +275,21 @@ fn inspect_tools_belong_to_the_branch_whose_calls_have_them() {
     assert!(made.tools(branches[2])[0].contains("rope"), "{:?}", made.tools(branches[2]));
 }
 
+fn history(content: Value) -> Value {
+    json!({
+        "environment": "harbor",
+        "trajectory": [],
+        "history": [{"role": "user", "content": content, "message_type": "observation"}],
+    })
+}
+
+#[test]
+fn swe_agent_environment_is_no_version() {
+    let stored = Imported::of_json(Source::SweAgent, &history(json!("Hi"))).stored();
+    assert!(!stored.contains(r#"\"version\""#), "{stored}");
+    assert!(stored.contains(r#"\"environment\":\"harbor\""#), "{stored}");
+}
+
 #[test]
 fn codex_threads_of_a_project_are_chosen_compressed_or_not() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/sessions/codex");
