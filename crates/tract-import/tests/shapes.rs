@@ -316,6 +316,51 @@ fn codex_threads_of_a_project_are_chosen_compressed_or_not() {
 }
 
 #[test]
+fn agents_sdk_rows_are_read_once_and_branches_have_distinct_names() {
+    let scratch = tempfile::tempdir().expect("a folder");
+    let path = scratch.path().join("made.db");
+    let database = rusqlite::Connection::open(&path).expect("a database");
+    database
+        .execute_batch(
+            "CREATE TABLE agent_messages(id INTEGER PRIMARY KEY, session_id TEXT, message_data TEXT);
+             CREATE TABLE message_structure(session_id TEXT, message_id INTEGER, branch_id TEXT,
+                 sequence_number INTEGER);",
+        )
+        .expect("tables");
+    let say = |id: i64, item: &str| {
+        let sql = "INSERT INTO agent_messages VALUES (?1, 's', ?2)";
+        database.execute(sql, rusqlite::params![id, item]).expect("a row");
+    };
+    let list = |branch: &str, ids: &[i64]| {
+        for (n, id) in ids.iter().enumerate() {
+            let sql = "INSERT INTO message_structure VALUES ('s', ?1, ?2, ?3)";
+            database.execute(sql, rusqlite::params![id, branch, n as i64]).expect("a row");
+        }
+    };
+    say(1, r#"{"role":"user","content":"Hi"}"#);
+    say(2, r#"{"odd":1}"#);
+    for (n, text) in ["One.", "Two.", "Three."].iter().enumerate() {
+        say(3 + n as i64, &json!({"role": "user", "content": text}).to_string());
+    }
+    list("main", &[1, 2, 3]);
+    list("a b", &[1, 2, 4]);
+    list("a/b", &[1, 2, 5]);
+    drop(database);
+    let made = Imported::of(&[SessionFile::new(Source::OpenAiAgents, &path)]);
+    let branches = made.branches();
+    assert_eq!(made.report().anomalies.counts[&AnomalyKind::UnreadableMessage], 1);
+    assert_eq!(branches.len(), 3);
+    let base = ["openai-agents/s.", "openai-agents/s.a-b-"];
+    assert!(branches[1..].iter().all(|name| name.starts_with(base[1])), "{branches:?}");
+    assert_ne!(branches[1], branches[2]);
+    let said: Vec<Vec<String>> = branches.iter().map(|branch| made.said(branch)).collect();
+    assert_eq!(said[0], ["user Hi", "user One."]);
+    assert_eq!(said[1], ["user Hi", "user Two."]);
+    assert_eq!(said[2], ["user Hi", "user Three."]);
+    assert!(base[0].len() < branches[1].len());
+}
+
+#[test]
 fn secrets_are_replaced_in_tools_metadata_and_notes_too() {
     let key = format!("gh{}_{}", "p", "16C7e42F292c6912E7710c838347Ae178B4a");
     let made = Imported::of_json(
