@@ -244,6 +244,11 @@ impl Steps {
                 let call: PartFields<'_> = lenient(part.tool_invocation).unwrap_or_default();
                 self.invocation(&call);
             }
+            // What a user is asked, and what they decided: the call and its result are parts of their
+            // own. A part of a tool that has this name has a state.
+            "tool-approval-request" | "tool-approval-response" if part.state.is_none() => {
+                return Some(kind.to_owned());
+            }
             "dynamic-tool" => {
                 let name = part.tool_name.clone().unwrap_or_default();
                 return self.tool(part, &name);

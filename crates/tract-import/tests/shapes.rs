@@ -316,6 +316,39 @@ fn codex_threads_of_a_project_are_chosen_compressed_or_not() {
 }
 
 #[test]
+fn ai_sdk_approvals_are_no_calls() {
+    let call =
+        |id: &str| json!({"type": "tool-call", "toolCallId": id, "toolName": "gate", "input": {}});
+    let result = json!({"type": "tool-result", "toolCallId": "c1", "toolName": "gate",
+        "output": {"type": "text", "value": "open"}});
+    let made = Imported::of_json(
+        Source::AiSdk,
+        &json!([
+            {"role": "user", "content": "Open the gate."},
+            {"role": "assistant", "content": [
+                call("c1"),
+                {"type": "tool-approval-request", "approvalId": "p1", "toolCallId": "c1"},
+            ]},
+            {"role": "tool", "content": [
+                {"type": "tool-approval-response", "approvalId": "p1", "approved": true},
+                result,
+            ]},
+            {"role": "assistant", "parts": [
+                // A tool that has this name.
+                {"type": "tool-approval-request", "toolCallId": "c2", "state": "input-available",
+                    "input": {}},
+            ]},
+        ]),
+    );
+    assert_eq!(
+        made.said("ai-sdk/made"),
+        ["user Open the gate.", "assistant  [c1]", "tool open", "assistant  [c2]"]
+    );
+    let skipped = &made.report().skipped;
+    assert_eq!((skipped["tool-approval-request"], skipped["tool-approval-response"]), (1, 1));
+}
+
+#[test]
 fn agents_sdk_rows_are_read_once_and_branches_have_distinct_names() {
     let scratch = tempfile::tempdir().expect("a folder");
     let path = scratch.path().join("made.db");
