@@ -284,6 +284,39 @@ fn history(content: Value) -> Value {
 }
 
 #[test]
+fn content_is_read_element_by_element_with_its_images() {
+    let made = Imported::of_json(
+        Source::SweAgent,
+        &history(json!([
+            {"type": "text", "text": "Look"},
+            "at this",
+            {"type": "text", "text": 7},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}},
+            {"type": "image", "source":
+                {"type": "base64", "media_type": "image/jpeg", "data": "/9j/4AAQ"}},
+            {"type": "image", "image_urls": ["https://example.com/a.png"]},
+            {"type": "text", "text": "please."},
+        ])),
+    );
+    let messages = made.messages("swe-agent/made");
+    let parts: Vec<Part> = messages.iter().flat_map(|m| m.content.parts().to_vec()).collect();
+    let image = |media_type: Option<&str>, source| Part::Image {
+        media_type: media_type.map(str::to_owned),
+        source,
+    };
+    assert_eq!(
+        parts,
+        [
+            Part::text("Look\nat this"),
+            image(Some("image/png"), ImageSource::Base64("iVBORw0KGgo=".to_owned())),
+            image(Some("image/jpeg"), ImageSource::Base64("/9j/4AAQ".to_owned())),
+            image(None, ImageSource::Url("https://example.com/a.png".to_owned())),
+            Part::text("please."),
+        ]
+    );
+}
+
+#[test]
 fn swe_agent_environment_is_no_version() {
     let stored = Imported::of_json(Source::SweAgent, &history(json!("Hi"))).stored();
     assert!(!stored.contains(r#"\"version\""#), "{stored}");
