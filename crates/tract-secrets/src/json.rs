@@ -23,7 +23,7 @@ pub fn is_opaque_field(name: &str) -> bool {
 
 /// Base64 of this length in a field `data` next to a media type is media: a picture, a recording.
 const MEDIA_LENGTH: usize = 64;
-/// Base64 of this length in a field `data` is media or an encrypted block whatever is next to it: no
+/// Base64 of this length in a field `data` is media or encrypted, also where nothing says so: no
 /// key is that long.
 const BLOCK_LENGTH: usize = 2048;
 /// Objects within objects of which it is known whether they are media.
