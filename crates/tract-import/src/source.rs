@@ -220,6 +220,25 @@ impl SessionFile {
                 .is_some_and(|name| name.to_string_lossy().starts_with("agent-"))
     }
 
+    /// Returns the id of the session that a file of Claude Code is of, as its first lines state it;
+    /// `None` where they do not, and for files of other tools. The file of a subagent names the
+    /// session that started it.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn session_id(&self) -> io::Result<Option<String>> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Line {
+            session_id: Option<String>,
+        }
+        if self.source != Source::ClaudeCode {
+            return Ok(None);
+        }
+        let stated = |line: &str| serde_json::from_str::<Line>(line).ok()?.session_id;
+        Ok(head(&self.path)?.lines().find_map(stated))
+    }
+
     /// The name of a conversation that has none of its own.
     pub(crate) fn stem(&self) -> String {
         self.path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())

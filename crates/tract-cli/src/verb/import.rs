@@ -1,5 +1,9 @@
 //! `tract import`
 
+#[cfg(feature = "follow")]
+mod changes;
+#[cfg(feature = "follow")]
+mod follow;
 mod sessions;
 
 use std::collections::HashMap;
@@ -45,6 +49,7 @@ Examples:
   tract import claude-code --project . --since 2026-11-01T00:00:00Z
   tract import claude-code session.jsonl     one session, or a folder of them
   tract import codex                         all threads of Codex CLI on this machine
+  tract import claude-code --follow          and what is written to them from now on
   tract import runs.eval checkpoints.sqlite  a log of Inspect, a database of LangGraph
   curl -s … | tract import -")]
 pub(crate) struct Import {
@@ -69,6 +74,11 @@ pub(crate) struct Import {
     /// this is given.
     #[arg(long)]
     no_redact: bool,
+    /// Import what is there, then what changes, until interrupted (Ctrl-C). A line for each
+    /// conversation that brought something.
+    #[cfg(feature = "follow")]
+    #[arg(long)]
+    follow: bool,
 }
 
 /// What `--format` names.
@@ -152,6 +162,10 @@ impl ImportTotals {
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, mut import: Import) -> Outcome<()> {
+    #[cfg(feature = "follow")]
+    if import.follow {
+        return follow::run(context, &mut import).await;
+    }
     let sessions = sessions::take(&mut import)?;
     if let Some(Format::PythonTract) = import.format {
         return databases(context, &import).await;
