@@ -243,15 +243,19 @@ impl Files {
     pub(super) fn choose(&mut self, changed: Vec<ChangedFile>) -> Vec<ChangedFile> {
         let mut chosen = Vec::with_capacity(changed.len());
         for changed in changed {
-            let path = [changed.file.path().to_owned()];
-            let found = import::session_files(changed.file.source(), &path, &self.filter);
-            // What cannot be read is reported by the import.
-            match found.map_or(true, |found| !found.is_empty()) {
+            match self.is_meant(&changed.file) {
                 true => chosen.push(changed),
                 false => self.remember(&changed),
             }
         }
         chosen
+    }
+
+    /// Whether the filter takes a file. What cannot be read is reported by the import.
+    fn is_meant(&self, file: &SessionFile) -> bool {
+        let path = [file.path().to_owned()];
+        let found = import::session_files(file.source(), &path, &self.filter);
+        found.map_or(true, |found| !found.is_empty())
     }
 
     /// Remembers a file as it was before it was read.
@@ -287,6 +291,7 @@ impl Files {
             is_other
                 && (agents.iter().any(is_named)
                     || self.session_of(file).is_some_and(|id| agents.contains(&id)))
+                && self.is_meant(file)
         });
         callers
     }

@@ -1,6 +1,6 @@
 //! `tract import … --follow`: imports what is there, and then what changes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Sender};
 use std::time::{Duration, Instant};
@@ -42,8 +42,9 @@ struct Totals {
     new: usize,
     redacted: usize,
     unread: usize,
+    /// The secrets of each conversation: a report counts those of all of it.
     #[serde(skip)]
-    names: BTreeSet<String>,
+    secrets: BTreeMap<String, usize>,
     #[serde(skip)]
     unread_files: BTreeSet<PathBuf>,
 }
@@ -211,7 +212,9 @@ impl Follow<'_, '_> {
                     let failure = Failure::file(&path, &error);
                     sessions::tell_unread(self.context, &path, &failure)?;
                 }
-                Err(_) => {}
+                Err(_) => {
+                    self.orphans.remove(&path);
+                }
             }
         }
         self.context.out.flush()
@@ -232,8 +235,8 @@ impl Follow<'_, '_> {
         let Some(first) = changed.first() else { return Ok(()) };
         let new = report.branches.iter().map(|branch| branch.new).sum();
         self.totals.new += new;
-        self.totals.redacted += report.redacted.values().sum::<usize>();
-        self.totals.names.insert(first.branch.clone());
+        let secrets = report.redacted.values().sum();
+        self.totals.secrets.insert(first.branch.clone(), secrets);
         sessions::tell(self.context, &path, report, self.lists)?;
         if self.context.out.is_json() {
             return Ok(());
@@ -252,7 +255,8 @@ impl Follow<'_, '_> {
     }
 
     fn end(mut self) -> Outcome<()> {
-        self.totals.sessions = self.totals.names.len();
+        self.totals.sessions = self.totals.secrets.len();
+        self.totals.redacted = self.totals.secrets.values().sum();
         self.totals.unread = self.totals.unread_files.len();
         let totals = &self.totals;
         if self.context.out.is_json() {
