@@ -190,7 +190,7 @@ fn a_session_that_grows_in_pieces_is_followed_and_nothing_is_lost_or_doubled() {
     assert_eq!(summary["sessions"], 6);
 
     // What was written while nothing followed is there before anything else, once.
-    append(&path, line("e", 2, "while nobody looked").as_bytes());
+    append(&path, line("e", 2, "while it was stopped").as_bytes());
     let mut following = Following::start(&place, &arguments);
     assert_eq!(following.seen.len(), 2, "{:?}", following.seen);
     assert_eq!(following.seen[0]["branches"][0]["commits"], 3);

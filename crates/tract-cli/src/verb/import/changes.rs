@@ -77,7 +77,7 @@ impl Watch {
 }
 
 /// Waits until something may have changed and a moment has passed, or until it is time to look.
-/// Returns whether to go on.
+/// Returns whether to continue.
 pub(super) fn wait(wakeups: &Receiver<Wakeup>, last_scan: Duration) -> bool {
     // Looking at many files is not to be all that is done.
     let interval = INTERVAL.max(last_scan.saturating_mul(20));
