@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tract_core::{Content, Draft, ImageSource, Part, ToolAnswer};
+use tract_core::{Content, Draft, Part, ToolAnswer};
 
 use crate::document::{Conversation, Document};
 use crate::report::AnomalyKind;
@@ -94,13 +94,9 @@ impl PartFields<'_> {
         Part::call(self.call_id(), name, input.map_or_else(|| "{}".to_owned(), canonical))
     }
 
-    fn answer(&self, name: &str, text: String, is_error: bool) -> Draft {
-        Draft::new(Content::ToolResult(ToolAnswer {
-            call_id: self.call_id(),
-            name: Some(name.to_owned()),
-            is_error,
-            parts: vec![Part::text(text)],
-        }))
+    fn answer(&self, name: &str, parts: Vec<Part>, is_error: bool) -> Draft {
+        let (call_id, name) = (self.call_id(), Some(name.to_owned()));
+        Draft::new(Content::ToolResult(ToolAnswer { call_id, name, is_error, parts }))
     }
 
     fn picture(&self) -> Option<Part> {
@@ -108,14 +104,7 @@ impl PartFields<'_> {
         let is_picture = self.part_type.as_deref() == Some("image")
             || media_type.as_deref().is_some_and(|kind| kind.starts_with("image/"));
         let text = self.url.clone().or_else(|| values::text(self.image.or(self.data)));
-        let text = text.filter(|_| is_picture)?;
-        if let Some((head, data)) = text.split_once(";base64,") {
-            let media_type = head.strip_prefix("data:").map(str::to_owned).or(media_type);
-            return Some(Part::Image { media_type, source: ImageSource::Base64(data.to_owned()) });
-        }
-        let source =
-            if text.contains("://") { ImageSource::Url(text) } else { ImageSource::Base64(text) };
-        Some(Part::Image { media_type, source })
+        text.filter(|_| is_picture).map(|text| values::image(text, media_type))
     }
 }
 
@@ -236,13 +225,18 @@ impl Steps {
             }
             "tool-result" => {
                 let name = part.tool_name.clone().unwrap_or_default();
-                let (text, is_error) = output(given(part.output).or(given(part.result)));
+                let (parts, is_error) = output(given(part.output).or(given(part.result)));
                 let is_error = is_error || part.is_error.unwrap_or_default();
-                self.results.push(part.answer(&name, text, is_error));
+                self.results.push(part.answer(&name, parts, is_error));
             }
             "tool-invocation" => {
                 let call: PartFields<'_> = lenient(part.tool_invocation).unwrap_or_default();
                 self.invocation(&call);
+            }
+            // What a user is asked, and what they decided: the call and its result are parts of their
+            // own. A part of a tool that has this name has a state.
+            "tool-approval-request" | "tool-approval-response" if part.state.is_none() => {
+                return Some(kind.to_owned());
             }
             "dynamic-tool" => {
                 let name = part.tool_name.clone().unwrap_or_default();
@@ -270,7 +264,8 @@ impl Steps {
             "output-denied" => Some(("The user denied the call.".to_owned(), true)),
             _ => None,
         };
-        self.results.extend(result.map(|(text, is_error)| part.answer(name, text, is_error)));
+        let answer = |(text, is_error)| part.answer(name, vec![Part::text(text)], is_error);
+        self.results.extend(result.map(answer));
         None
     }
 
@@ -279,13 +274,14 @@ impl Steps {
         let name = call.tool_name.clone().unwrap_or_default();
         self.said.push(call.call(&name));
         if let (Some("result"), Some(result)) = (call.state.as_deref(), given(call.result)) {
-            self.results.push(call.answer(&name, shown(result), false));
+            let parts = vec![Part::text(shown(result))];
+            self.results.push(call.answer(&name, parts, false));
         }
     }
 }
 
-/// The text of a result for the model, and whether it is an error.
-fn output(raw: Raw<'_>) -> (String, bool) {
+/// What a result says to the model, and whether it is an error.
+fn output(raw: Raw<'_>) -> (Vec<Part>, bool) {
     #[derive(Deserialize)]
     struct Output<'a> {
         #[serde(rename = "type")]
@@ -294,15 +290,19 @@ fn output(raw: Raw<'_>) -> (String, bool) {
         value: Raw<'a>,
         reason: Option<String>,
     }
-    let Some(raw) = raw else { return (String::new(), false) };
-    let Some(output) = lenient::<Output<'_>>(Some(raw)) else { return (shown(raw), false) };
+    let text = |text: String| vec![Part::text(text)];
+    let Some(raw) = raw else { return (text(String::new()), false) };
+    let Some(output) = lenient::<Output<'_>>(Some(raw)) else { return (text(shown(raw)), false) };
     let is_error = matches!(output.output_type.as_str(), "error-text" | "error-json");
     match (output.output_type.as_str(), output.value) {
         ("execution-denied", _) => {
-            (output.reason.unwrap_or_else(|| "The user denied the call.".to_owned()), true)
+            let reason = output.reason.unwrap_or_else(|| "The user denied the call.".to_owned());
+            (text(reason), true)
         }
-        ("text" | "json" | "error-text" | "error-json", Some(value)) => (shown(value), is_error),
-        ("content", Some(value)) => (crate::swe_agent::content_text(Some(value)), false),
-        _ => (shown(raw), false),
+        ("text" | "json" | "error-text" | "error-json", Some(value)) => {
+            (text(shown(value)), is_error)
+        }
+        ("content", Some(value)) => (values::message_parts(Some(value)), false),
+        _ => (text(shown(raw)), false),
     }
 }

@@ -2,11 +2,10 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tract_core::{Content, Draft, Part, ToolAnswer, ToolSchema};
+use tract_core::{Body, Content, Draft, Part, ToolAnswer, ToolSchema};
 
 use crate::document::{Conversation, Document};
 use crate::report::{AnomalyKind, TokenTotals};
-use crate::swe_agent::content_text;
 use crate::values::{self, Metadata, Raw, canonical, lenient, model_config, recorded};
 
 /// Trajectories of subagents within each other that are read.
@@ -138,21 +137,19 @@ fn say(
 ) {
     let at = values::time(step.timestamp.as_deref());
     let id = step.step_id.map(|id| id.to_string());
-    let text = content_text(step.message);
     let mut metadata = Metadata::default();
     if step.is_copied_context.unwrap_or_default() {
         metadata.set("copied_context", true);
     }
+    let parts = || values::message_parts(step.message);
     let mut draft = match step.source.as_deref() {
-        Some("system") => Draft::system(text),
+        Some("system") => Draft::new(Content::System(Body { parts: parts(), name: None })),
         Some("agent") => {
             let mut draft = Draft::assistant("");
             if let Some(text) = step.reasoning_content.clone().filter(|text| !text.is_empty()) {
                 draft = draft.part(Part::Reasoning { text, signature: None, encrypted: None });
             }
-            if !text.is_empty() {
-                draft = draft.part(Part::text(text));
-            }
+            draft = values::content_parts(step.message).into_iter().fold(draft, Draft::part);
             for call in step.tool_calls.iter().flatten() {
                 let arguments = call.arguments.map_or_else(|| "{}".to_owned(), canonical);
                 draft = draft.call(&call.tool_call_id, &call.function_name, arguments);
@@ -172,25 +169,25 @@ fn say(
             conversation.recording.answer(model, usage.as_ref());
             draft
         }
-        _ => Draft::user(text),
+        _ => Draft::new(Content::User(Body { parts: parts(), name: None })),
     };
     draft.metadata = metadata.json();
     draft.tools = tools.take();
     conversation.say(None, number, recorded(draft, id.as_deref(), at));
     let results = step.observation.as_ref().and_then(|observed| observed.results.as_ref());
     for result in results.into_iter().flatten() {
-        let text = content_text(result.content);
+        let parts = values::message_parts(result.content);
         let draft = match &result.source_call_id {
             Some(call_id) => Draft::new(Content::ToolResult(ToolAnswer {
                 call_id: call_id.clone(),
                 name: None,
                 is_error: false,
-                parts: vec![Part::text(text)],
+                parts,
             })),
             None => {
                 let mut metadata = Metadata::default();
                 metadata.set("injected", "observation");
-                let mut draft = Draft::user(text);
+                let mut draft = Draft::new(Content::User(Body { parts, name: None }));
                 draft.metadata = metadata.json();
                 draft
             }

@@ -21,6 +21,8 @@ pub(crate) struct Facts {
     pub(crate) cwd: Option<String>,
     pub(crate) git_branch: Option<String>,
     pub(crate) version: Option<String>,
+    /// The environment that a run of an agent was in, as the tool names it.
+    pub(crate) environment: Option<String>,
 }
 
 /// The call that started a subagent.
@@ -50,6 +52,8 @@ struct BranchDocument<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    environment: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     tokens: Option<TokenTotals>,
 }
 
@@ -74,6 +78,7 @@ impl Facts {
                 cwd: self.cwd.as_deref(),
                 git_branch: self.git_branch.as_deref(),
                 version: self.version.as_deref(),
+                environment: self.environment.as_deref(),
                 tokens: (number == 0).then_some(tokens),
             })
         };

@@ -3,17 +3,23 @@
 //! A message that is written again under its id takes the place of the first one, a rewind removes a
 //! message and all after it, and a checkpoint replaces everything.
 
+mod answer;
+mod record;
+
 use std::collections::HashMap;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tract_core::{Content, Draft, JsonText, Part, Priority, ToolAnswer};
+use tract_core::JsonText;
+
+use self::answer::{Answer, Tokens, user};
+use self::record::{Layout, Record};
 
 use crate::facts::Facts;
 use crate::import::LineReader;
-use crate::recording::{Cursor, RecordedMessage, RecordedNote, Recording};
+use crate::recording::{Cursor, RecordedNote, Recording};
 use crate::report::{AnomalyKind, TokenTotals};
-use crate::values::{self, Metadata, Raw, canonical, lenient, model_config, recorded, shown};
+use crate::values::{self, Metadata, Raw, lenient};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -41,81 +47,6 @@ struct Line<'a> {
     set: Raw<'a>,
     #[serde(rename = "$rewindTo")]
     rewind_to: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Thought {
-    subject: Option<String>,
-    description: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct RecordedCall<'a> {
-    id: Option<String>,
-    name: Option<String>,
-    #[serde(borrow)]
-    args: Raw<'a>,
-    #[serde(borrow)]
-    result: Raw<'a>,
-    status: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PartFields<'a> {
-    text: Option<String>,
-    thought: Option<bool>,
-    thought_signature: Option<String>,
-    #[serde(borrow)]
-    function_call: Option<FunctionCall<'a>>,
-    #[serde(borrow)]
-    function_response: Option<FunctionResponse<'a>>,
-}
-
-#[derive(Debug, Deserialize)]
-struct FunctionCall<'a> {
-    id: Option<String>,
-    name: Option<String>,
-    #[serde(borrow)]
-    args: Raw<'a>,
-}
-
-#[derive(Debug, Deserialize)]
-struct FunctionResponse<'a> {
-    #[serde(borrow)]
-    response: Raw<'a>,
-}
-
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-struct Tokens {
-    #[serde(default)]
-    input: u64,
-    #[serde(default)]
-    output: u64,
-    #[serde(default)]
-    cached: u64,
-    #[serde(default)]
-    thoughts: u64,
-    #[serde(default)]
-    tool: u64,
-}
-
-impl Tokens {
-    fn totals(self) -> TokenTotals {
-        let cached = self.cached.min(self.input);
-        TokenTotals {
-            input: (self.input - cached).saturating_add(self.tool),
-            output: self.output.saturating_add(self.thoughts),
-            cache_read: cached,
-            cache_write: 0,
-        }
-    }
-}
-
-/// A message of the file, as far as it is read.
-struct Record {
-    id: Option<String>,
-    messages: Vec<RecordedMessage>,
 }
 
 /// Reads a session, one line after the other, and never looks ahead.
@@ -190,6 +121,10 @@ impl GeminiReader {
         }
         let Some(messages) = &line.messages else { return };
         // A checkpoint: it replaces everything.
+        let before = std::mem::take(&mut self.records);
+        let known: HashMap<&str, &Record> =
+            before.iter().filter_map(|record| Some((record.id.as_deref()?, record))).collect();
+        let mut places: HashMap<String, usize> = HashMap::new();
         let mut records: Vec<Record> = Vec::with_capacity(messages.len());
         for (n, message) in messages.iter().enumerate() {
             let number = if messages.len() > 1 && number == 1 { n + 1 } else { number };
@@ -197,24 +132,32 @@ impl GeminiReader {
                 self.odd(number, "a message in no known shape");
                 continue;
             };
-            let Some(record) = self.read(number, &read) else { continue };
-            let known =
-                records.iter_mut().find(|known| known.id.is_some() && known.id == record.id);
-            match known {
-                Some(known) => *known = record,
-                None => records.push(record),
+            let place = read.id.as_ref().and_then(|id| places.get(id)).copied();
+            let same = match place {
+                Some(place) => records.get(place),
+                None => read.id.as_deref().and_then(|id| known.get(id).copied()),
+            };
+            let layout = same.map(Layout::of).unwrap_or_default();
+            let Some(record) = self.read(number, &read, &layout) else { continue };
+            match place.and_then(|place| records.get_mut(place)) {
+                Some(same) => *same = record,
+                None => {
+                    places.extend(record.id.clone().map(|id| (id, records.len())));
+                    records.push(record);
+                }
             }
         }
         self.records = records;
         self.show_from(0);
     }
 
-    /// Makes the context equal to the records from one on.
+    /// Makes the context equal to the records from one on. Where a message before it was changed,
+    /// all records are compared: a branch that begins among them begins before that change.
     fn show_from(&mut self, first: usize) {
         let before = self.records.get(..first).unwrap_or_default();
         let from: usize = before.iter().map(|record| record.messages.len()).sum();
-        let first = if self.cursor.entries().len() < from { 0 } else { first };
-        let from = if first == 0 { 0 } else { from };
+        let is_shown = from <= self.cursor.entries().len() && !self.cursor.is_changed_before(from);
+        let (first, from) = if is_shown { (first, from) } else { (0, 0) };
         let records = self.records.get(first..).unwrap_or_default();
         let messages = records.iter().flat_map(|record| record.messages.clone()).collect();
         self.recording.change_to(&mut self.cursor, from, messages);
@@ -242,7 +185,8 @@ impl GeminiReader {
         };
         let had_tokens =
             line.id.as_ref().and_then(|id| self.answers.get(id)).map(|a| a.1.is_some());
-        let Some(record) = self.read(number, line) else { return };
+        let layout = known.and_then(|at| self.records.get(at)).map(Layout::of).unwrap_or_default();
+        let Some(record) = self.read(number, line, &layout) else { return };
         match known.and_then(|at| Some((at, self.records.get_mut(at)?))) {
             Some((at, known)) => {
                 self.recording.report.repeated += 1;
@@ -275,137 +219,26 @@ impl GeminiReader {
         self.recording.note(&mut self.cursor, number, note);
     }
 
-    /// Reads a message: what a user said, or an answer with its results.
-    fn read(&mut self, number: usize, line: &Line<'_>) -> Option<Record> {
+    /// Reads a message: what a user said, or an answer with its results. What is known of it under
+    /// its id stays where it is.
+    fn read(&mut self, number: usize, line: &Line<'_>, known: &Layout) -> Option<Record> {
         let kind = line.line_type.as_deref();
-        let at = values::time(line.timestamp.as_deref());
-        let drafts = match kind {
-            Some("user") => vec![user(line)],
-            Some("gemini" | "model") => self.answer(line),
+        let record = match kind {
+            Some("user") => Record::of_user(number, line, user(line)),
+            Some("gemini" | "model") => {
+                let answer = Answer::read(line);
+                let id = line.id.clone().unwrap_or_else(|| format!("#{}", self.answers.len()));
+                self.answers.insert(id, (line.model.clone(), answer.tokens));
+                Record::of_answer(number, line, answer, known)
+            }
             kind => {
                 self.recording.skip(kind.unwrap_or("untyped"));
                 return None;
             }
         };
-        if at.is_none() {
+        if values::time(line.timestamp.as_deref()).is_none() {
             self.recording.odd(number, AnomalyKind::NoTime, "no readable time");
         }
-        let id = line.id.as_deref();
-        let message = |(n, draft): (usize, Draft)| RecordedMessage {
-            id: id.map(|id| if n == 0 { id.to_owned() } else { format!("{id}#{n}") }),
-            line: number,
-            draft: recorded(draft, id, at),
-        };
-        let messages = drafts.into_iter().enumerate().map(message).collect();
-        Some(Record { id: line.id.clone(), messages })
+        Some(record)
     }
-
-    fn answer(&mut self, line: &Line<'_>) -> Vec<Draft> {
-        let recorded_calls: Vec<RecordedCall<'_>> =
-            lenient(values::given(line.tool_calls)).unwrap_or_default();
-        let call_id = |id: Option<&String>, n: usize| match id {
-            Some(id) => id.clone(),
-            None => format!("{}-call-{n}", line.id.as_deref().unwrap_or("message")),
-        };
-        let parts: Vec<PartFields<'_>> = lenient(line.content).unwrap_or_default();
-        let is_whole = parts
-            .iter()
-            .any(|part| part.function_call.is_some() || part.thought.unwrap_or_default());
-        let mut said = Vec::new();
-        let mut calls = 0;
-        if !is_whole {
-            let thoughts: Vec<Thought> = lenient(values::given(line.thoughts)).unwrap_or_default();
-            for Thought { subject, description } in thoughts {
-                let heading = subject.map(|subject| format!("**{subject}**"));
-                let text: Vec<String> = [heading, description].into_iter().flatten().collect();
-                let (text, signature, encrypted) = (text.join("\n"), None, None);
-                said.push(Part::Reasoning { text, signature, encrypted });
-            }
-            let text = values::text(line.content).or_else(|| joined(&parts));
-            said.extend(text.filter(|text| !text.is_empty()).map(Part::text));
-            for (n, call) in recorded_calls.iter().enumerate() {
-                let arguments = call.args.map_or_else(|| "{}".to_owned(), canonical);
-                let name = call.name.clone().unwrap_or_default();
-                said.push(Part::call(call_id(call.id.as_ref(), n), name, arguments));
-            }
-        } else {
-            for part in parts {
-                if let Some(call) = part.function_call {
-                    // Ids may be missing: by name and order, as the results are.
-                    let known = recorded_calls.get(calls).and_then(|call| call.id.as_ref());
-                    let id = call_id(call.id.as_ref().or(known), calls);
-                    let arguments = call.args.map_or_else(|| "{}".to_owned(), canonical);
-                    said.push(Part::call(id, call.name.unwrap_or_default(), arguments));
-                    calls += 1;
-                } else if let (Some(text), true) = (&part.text, part.thought.unwrap_or_default()) {
-                    let (text, signature, encrypted) = (text.clone(), part.thought_signature, None);
-                    said.push(Part::Reasoning { text, signature, encrypted });
-                } else if let Some(text) = part.text.filter(|text| !text.is_empty()) {
-                    said.push(Part::text(text));
-                }
-            }
-        }
-        let mut draft = Draft::assistant("");
-        draft = said.into_iter().fold(draft, Draft::part);
-        draft.generation_config = model_config(line.model.as_deref());
-        let tokens: Option<Tokens> = lenient(values::given(line.tokens));
-        let mut metadata = Metadata::default();
-        metadata.set_some("message_id", line.id.as_deref());
-        if let Some(tokens) = tokens {
-            metadata.usage(&tokens.totals());
-        }
-        draft.metadata = metadata.json();
-        let id = line.id.clone().unwrap_or_else(|| format!("#{}", self.answers.len()));
-        self.answers.insert(id, (line.model.clone(), tokens.map(Tokens::totals)));
-        let ids: Vec<String> = draft.content.calls().map(|call| call.id.clone()).collect();
-        let mut drafts = vec![draft];
-        for (n, call) in recorded_calls.iter().enumerate() {
-            let Some(result) = values::given(call.result) else { continue };
-            let id = ids.get(n).cloned().unwrap_or_else(|| call_id(call.id.as_ref(), n));
-            let is_error = matches!(call.status.as_deref(), Some("error" | "cancelled"));
-            let parts = vec![Part::text(result_text(result))];
-            let answer = ToolAnswer { call_id: id, name: call.name.clone(), is_error, parts };
-            drafts.push(Draft::new(Content::ToolResult(answer)));
-        }
-        drafts
-    }
-}
-
-fn joined(parts: &[PartFields<'_>]) -> Option<String> {
-    let texts: Vec<&str> = parts.iter().filter_map(|part| part.text.as_deref()).collect();
-    (!texts.is_empty()).then(|| texts.join("\n"))
-}
-
-/// What a user said. Commands and what the tool put there are not sent again: they are skipped.
-fn user(line: &Line<'_>) -> Draft {
-    const NOT_SENT: [&str; 4] = ["/", "?", "<session_context>", "<hook_context>"];
-    let parts: Vec<PartFields<'_>> = lenient(line.content).unwrap_or_default();
-    let text = values::text(line.content).or_else(|| joined(&parts));
-    let text = text.unwrap_or_else(|| line.content.map_or_else(String::new, canonical));
-    let is_sent = !NOT_SENT.iter().any(|beginning| text.starts_with(beginning));
-    let draft = Draft::user(text);
-    if is_sent { draft } else { draft.priority(Priority::Skip) }
-}
-
-/// What the model read of a result.
-fn result_text(result: &RawValue) -> String {
-    let parts: Option<Vec<PartFields<'_>>> = lenient(Some(result));
-    let Some(parts) = parts else { return shown(result) };
-    #[derive(Deserialize)]
-    struct Response<'a> {
-        #[serde(borrow)]
-        output: Raw<'a>,
-        #[serde(borrow)]
-        error: Raw<'a>,
-    }
-    let mut texts = Vec::new();
-    for part in parts {
-        if let Some(response) = part.function_response.and_then(|response| response.response) {
-            let known: Option<Response<'_>> = lenient(Some(response));
-            let text = known.and_then(|known| values::text(known.output.or(known.error)));
-            texts.push(text.unwrap_or_else(|| canonical(response)));
-        }
-        texts.extend(part.text);
-    }
-    texts.join("\n")
 }

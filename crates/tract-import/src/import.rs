@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use tract_core::RefName;
@@ -13,7 +13,7 @@ use crate::document::{Document, MAX_DOCUMENT_BYTES, unreadable};
 use crate::facts::{Caller, Facts};
 #[cfg(feature = "inspect")]
 use crate::inspect;
-use crate::lines::{Line, Lines};
+use crate::lines::{Line, Lines, open_text};
 use crate::recording::Recording;
 use crate::report::{AnomalyKind, SessionReport};
 use crate::source::{SessionFile, Source};
@@ -325,26 +325,4 @@ fn whole(path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(io::ErrorKind::InvalidData, what));
     }
     Ok(bytes)
-}
-
-/// Opens a file of lines, which may be compressed.
-fn open_text(path: &Path) -> io::Result<Box<dyn BufRead>> {
-    let file = BufReader::with_capacity(1 << 16, File::open(path)?);
-    if path.extension().is_none_or(|extension| extension != "zst") {
-        return Ok(Box::new(file));
-    }
-    decompressed(file)
-}
-
-#[cfg(feature = "zstd")]
-fn decompressed(file: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
-    let decoder = ruzstd::decoding::StreamingDecoder::new(file)
-        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
-    Ok(Box::new(BufReader::with_capacity(1 << 16, decoder)))
-}
-
-#[cfg(not(feature = "zstd"))]
-fn decompressed(_file: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
-    let what = "compressed with zstd, which this build does not read (feature `zstd`)";
-    Err(io::Error::new(io::ErrorKind::Unsupported, what))
 }

@@ -18,9 +18,17 @@ use crate::values::{self, Metadata, model_config, recorded};
 /// Bytes of a sample at most.
 const MAX_SAMPLE_BYTES: u64 = 256 << 20;
 /// Branches of a sample that an input is compared with.
-const MAX_CURSORS: usize = 64;
+const MAX_TIPS: usize = 64;
 /// The method of zstd in a zip.
 const ZSTD: u16 = 93;
+
+/// The end of a branch: its context, and the tools that its calls had.
+#[derive(Clone, Default)]
+struct Tip {
+    cursor: Cursor,
+    /// Each set of tools, with how many messages the context had when it came into force.
+    tools: Vec<(usize, Option<JsonText>)>,
+}
 
 pub(crate) fn read(path: &Path) -> io::Result<Document> {
     let damaged = |error: zip::result::ZipError| {
@@ -105,8 +113,7 @@ fn say(conversation: &mut Conversation, mut sample: Value) {
     if let (true, Some(data)) = (pool.is_empty(), sample.get("events_data")) {
         pool = list(data, "messages").to_vec();
     }
-    let mut cursors: Vec<Cursor> = Vec::new();
-    let mut tools: Option<JsonText> = None;
+    let mut tips: Vec<Tip> = Vec::new();
     let events = match sample.get_mut("events").map(Value::take) {
         Some(Value::Array(events)) => events,
         _ => Vec::new(),
@@ -138,9 +145,9 @@ fn say(conversation: &mut Conversation, mut sample: Value) {
                 }
             }
         }
-        call(conversation, number, &event, &input, &mut cursors, &mut tools);
+        call(conversation, number, &event, &input, &mut tips);
     }
-    if cursors.is_empty() {
+    if tips.is_empty() {
         // No call of a model was logged: what is left is the list at the end.
         let mut input = list(&sample, "messages").to_vec();
         input.iter_mut().for_each(|message| resolve(message, &attachments));
@@ -174,30 +181,31 @@ fn call(
     number: usize,
     event: &Value,
     input: &[Value],
-    cursors: &mut Vec<Cursor>,
-    tools: &mut Option<JsonText>,
+    tips: &mut Vec<Tip>,
 ) {
     let at = values::time(event.get("timestamp").and_then(Value::as_str));
     let mut messages = read_all(conversation, number, at, input);
     // The branch that the input continues furthest.
-    let best = cursors.iter().enumerate().max_by_key(|(_, c)| c.shared_with(&messages));
-    let best = best.filter(|(_, cursor)| cursor.shared_with(&messages) > 0).map(|(n, _)| n);
-    let mut cursor = match best {
-        Some(n) => cursors.get(n).cloned().unwrap_or_default(),
-        None => Cursor::default(),
-    };
-    let is_continued = cursor.shared_with(&messages) == cursor.entries().len();
-    let offered = JsonText::of(event.get("tools").unwrap_or(&Value::Null)).ok();
-    if offered != *tools {
-        if let Some(last) = messages.last_mut() {
-            last.draft.tools = Some(schemas(list(event, "tools")));
-        }
-        *tools = offered;
-    }
+    let best = tips.iter().enumerate().max_by_key(|(_, tip)| tip.cursor.shared_with(&messages));
+    let best = best.filter(|(_, tip)| tip.cursor.shared_with(&messages) > 0).map(|(n, _)| n);
+    let mut tip = best.and_then(|n| tips.get(n)).cloned().unwrap_or_default();
+    let is_continued = tip.cursor.shared_with(&messages) == tip.cursor.entries().len();
+    let cursor = &mut tip.cursor;
     cursor.truncate(cursor.shared_with(&messages));
     let shared = cursor.entries().len();
+    tip.tools.retain(|(count, _)| *count <= shared);
+    let offered = JsonText::of(event.get("tools").unwrap_or(&Value::Null)).ok();
+    let mut tools = None;
+    if tip.tools.last().and_then(|(_, tools)| tools.as_ref()) != offered.as_ref() {
+        tools = Some(schemas(list(event, "tools")));
+        tip.tools.push((messages.len().max(shared + 1), offered));
+    }
+    // The tools come with the last message that is new, which may be the answer.
+    if let Some(last) = messages.get_mut(shared..).and_then(<[_]>::last_mut) {
+        last.draft.tools = tools.take();
+    }
     for message in messages.into_iter().skip(shared) {
-        conversation.recording.append(&mut cursor, message);
+        conversation.recording.append(cursor, message);
     }
     let output = event.get("output").unwrap_or(&Value::Null);
     let model = event.get("model").and_then(Value::as_str);
@@ -212,22 +220,23 @@ fn call(
             }
             answer.draft.metadata = metadata.json();
             answer.draft.generation_config = model_config(model);
-            conversation.recording.end_answer(&cursor);
+            answer.draft.tools = tools;
+            conversation.recording.end_answer(cursor);
             conversation.recording.answer(model, usage.as_ref());
-            conversation.recording.append(&mut cursor, answer);
+            conversation.recording.append(cursor, answer);
         }
         None => {
             let what = "a call of the model without an answer";
             conversation.recording.odd(number, AnomalyKind::UnreadableMessage, what);
         }
     }
-    match best.filter(|_| is_continued).and_then(|n| cursors.get_mut(n)) {
-        Some(known) => *known = cursor,
+    match best.filter(|_| is_continued).and_then(|n| tips.get_mut(n)) {
+        Some(known) => *known = tip,
         None => {
-            if cursors.len() >= MAX_CURSORS {
-                cursors.remove(0);
+            if tips.len() >= MAX_TIPS {
+                tips.remove(0);
             }
-            cursors.push(cursor);
+            tips.push(tip);
         }
     }
 }

@@ -26,6 +26,7 @@ mod openai_agents;
 #[cfg(feature = "python")]
 pub mod python;
 mod recording;
+mod redact;
 mod report;
 mod responses;
 mod source;

@@ -1,6 +1,8 @@
 //! Lines of a file, one at a time: memory holds one line, however large the file is.
 
-use std::io::{self, BufRead, Read as _};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
 
 /// Bytes of a line at most. A longer one is passed over: no message is allowed to be that large.
 pub(crate) const MAX_LINE_BYTES: usize = 64 << 20;
@@ -59,6 +61,28 @@ impl<R: BufRead> Lines<R> {
             }
         }
     }
+}
+
+/// Opens a file of lines, which may be compressed.
+pub(crate) fn open_text(path: &Path) -> io::Result<Box<dyn BufRead>> {
+    let file = BufReader::with_capacity(1 << 16, File::open(path)?);
+    if path.extension().is_none_or(|extension| extension != "zst") {
+        return Ok(Box::new(file));
+    }
+    decompressed(file)
+}
+
+#[cfg(feature = "zstd")]
+fn decompressed(file: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
+    let decoder = ruzstd::decoding::StreamingDecoder::new(file)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
+    Ok(Box::new(BufReader::with_capacity(1 << 16, decoder)))
+}
+
+#[cfg(not(feature = "zstd"))]
+fn decompressed(_file: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
+    let what = "compressed with zstd, which this build does not read (feature `zstd`)";
+    Err(io::Error::new(io::ErrorKind::Unsupported, what))
 }
 
 #[cfg(test)]

@@ -5,15 +5,18 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tract_core::{Content, Draft, Part, ToolAnswer, ToolSchema};
+use tract_core::{Body, Content, Draft, Part, Reply, ToolAnswer, ToolSchema};
+use tract_providers::{Dialect, read_reply};
 
 use crate::document::{Conversation, Document};
 use crate::facts::Facts;
 use crate::import::LineReader;
 use crate::recording::{Cursor, RecordedMessage, Recording};
 use crate::report::{AnomalyKind, TokenTotals};
-use crate::swe_agent::{FunctionCall, ThinkingBlock, content_text};
-use crate::values::{self, Metadata, Raw, given, lenient, model_config, recorded};
+use crate::swe_agent::ThinkingBlock;
+use crate::values::{
+    self, Metadata, Raw, content_parts, given, lenient, message_parts, model_config, recorded,
+};
 
 #[derive(Debug, Deserialize)]
 struct Event<'a> {
@@ -45,52 +48,7 @@ struct CallMetadata<'a> {
     tool_call_id: Option<String>,
     function_name: Option<String>,
     #[serde(borrow)]
-    model_response: Option<Completion<'a>>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Completion<'a> {
-    id: Option<String>,
-    model: Option<String>,
-    #[serde(borrow)]
-    choices: Vec<Choice<'a>>,
-    usage: Option<CompletionUsage>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Choice<'a> {
-    #[serde(borrow)]
-    message: CompletionMessage<'a>,
-}
-
-#[derive(Debug, Deserialize)]
-struct CompletionMessage<'a> {
-    #[serde(borrow)]
-    content: Raw<'a>,
-    tool_calls: Option<Vec<FunctionCall>>,
-}
-
-#[derive(Debug, Deserialize)]
-struct CompletionUsage {
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
-    prompt_tokens_details: Option<CachedTokens>,
-}
-
-#[derive(Debug, Deserialize)]
-struct CachedTokens {
-    cached_tokens: Option<u64>,
-}
-
-impl CompletionUsage {
-    fn totals(&self) -> TokenTotals {
-        let input = self.prompt_tokens.unwrap_or_default();
-        let details = self.prompt_tokens_details.as_ref();
-        let cached =
-            details.and_then(|details| details.cached_tokens).unwrap_or_default().min(input);
-        let output = self.completion_tokens.unwrap_or_default();
-        TokenTotals { input: input - cached, output, cache_read: cached, cache_write: 0 }
-    }
+    model_response: Raw<'a>,
 }
 
 /// Reads the events of version 0.
@@ -125,48 +83,54 @@ fn say(
     let name = id.map(|id| id.to_string());
     let call = event.tool_call_metadata.as_ref();
     let args = event.args.as_ref();
-    let content = || content_text(args.and_then(|args| args.content));
+    let content = || args.and_then(|args| args.content);
     let is_user = event.source.as_deref() == Some("user");
     let draft = match (event.action.as_deref(), event.observation.as_deref()) {
         (Some("system"), _) => {
-            let mut draft = Draft::system(content());
+            let mut draft = system(content());
             let tools = args.and_then(|args| args.tools.as_ref());
             draft.tools = tools.map(|tools| {
                 tools.iter().filter_map(|raw| ToolSchema::parse(raw.get()).ok()).collect()
             });
             draft
         }
-        (Some("message"), _) if is_user => Draft::user(content()),
-        (Some(_), _) if call.is_some_and(|call| call.model_response.is_some()) => {
+        (Some("message"), _) if is_user => user(content()),
+        (Some(_), _) if call.is_some_and(|call| given(call.model_response).is_some()) => {
             if let (Some(id), Some(call_id)) = (id, call.and_then(|c| c.tool_call_id.clone())) {
                 calls.insert(id, call_id);
             }
-            let Some(completion) = call.and_then(|call| call.model_response.as_ref()) else {
-                return;
-            };
+            #[derive(Deserialize)]
+            struct Named {
+                id: Option<String>,
+            }
+            let completion = call.and_then(|call| call.model_response);
             // Each action of an answer repeats the whole answer.
-            let key = completion.id.clone().unwrap_or_else(|| format!("event {number}"));
-            if !answers.insert(key) {
+            let own = lenient::<Named>(completion).and_then(|named| named.id);
+            if !answers.insert(own.unwrap_or_else(|| format!("event {number}"))) {
                 conversation.recording.report.repeated += 1;
                 return;
             }
-            answer(conversation, completion)
+            let reply = completion.map(|raw| read_reply(Dialect::OpenAi, raw.get()));
+            let Some(Ok(reply)) = reply else {
+                let what = "an action whose answer of the model is in no known shape";
+                return conversation.recording.odd(number, AnomalyKind::UnreadableMessage, what);
+            };
+            answer(conversation, reply)
         }
         (Some("message"), _) => {
             conversation.recording.answer(None, None);
             conversation.recording.end_answer(&conversation.cursor);
-            Draft::assistant(content())
+            assistant(content())
         }
         (None, Some(kind)) => {
             let called = call.and_then(|call| call.tool_call_id.clone());
             let called = called.or_else(|| calls.get(&event.cause?).cloned());
-            let text = content_text(event.content);
             match called {
                 Some(call_id) => Draft::new(Content::ToolResult(ToolAnswer {
                     call_id,
                     name: call.and_then(|call| call.function_name.clone()),
                     is_error: kind == "error",
-                    parts: vec![Part::text(text)],
+                    parts: message_parts(event.content),
                 })),
                 None => return conversation.recording.skip(format!("observation:{kind}")),
             }
@@ -177,30 +141,42 @@ fn say(
     conversation.say(name.as_deref(), number, recorded(draft, name.as_deref(), at));
 }
 
-fn answer(conversation: &mut Conversation, completion: &Completion<'_>) -> Draft {
-    let mut draft = Draft::assistant("");
-    for choice in completion.choices.iter().take(1) {
-        let text = content_text(given(choice.message.content));
-        if !text.is_empty() {
-            draft = draft.part(Part::text(text));
-        }
-        for call in choice.message.tool_calls.iter().flatten() {
-            let name = call.function.name.clone().unwrap_or_default();
-            let arguments = call.function.arguments.clone().unwrap_or_default();
-            draft = draft.call(call.id.clone().unwrap_or_default(), name, arguments);
-        }
-    }
-    let usage = completion.usage.as_ref().map(CompletionUsage::totals);
+fn answer(conversation: &mut Conversation, reply: Reply) -> Draft {
+    let usage = reply.usage.map(|usage| {
+        let input = usage.input_tokens.unwrap_or_default();
+        let cached = usage.cached_tokens.unwrap_or_default().min(input);
+        let output = usage.output_tokens.unwrap_or_default();
+        TokenTotals { input: input - cached, output, cache_read: cached, cache_write: 0 }
+    });
     let mut metadata = Metadata::default();
-    metadata.set_some("message_id", completion.id.as_deref());
+    metadata.set_some("message_id", reply.id.as_deref());
     if let Some(usage) = &usage {
         metadata.usage(usage);
     }
+    let mut draft = Draft::new(reply.content);
+    draft.form = reply.form;
+    draft.verbatim = reply.verbatim;
     draft.metadata = metadata.json();
-    draft.generation_config = model_config(completion.model.as_deref());
+    draft.generation_config = model_config(reply.model.as_deref());
     conversation.recording.end_answer(&conversation.cursor);
-    conversation.recording.answer(completion.model.as_deref(), usage.as_ref());
+    conversation.recording.answer(reply.model.as_deref(), usage.as_ref());
     draft
+}
+
+fn body(parts: Vec<Part>) -> Body {
+    Body { parts, name: None }
+}
+
+fn system(content: Raw<'_>) -> Draft {
+    Draft::new(Content::System(body(message_parts(content))))
+}
+
+fn user(content: Raw<'_>) -> Draft {
+    Draft::new(Content::User(body(message_parts(content))))
+}
+
+fn assistant(content: Raw<'_>) -> Draft {
+    content_parts(content).into_iter().fold(Draft::assistant(""), Draft::part)
 }
 
 /// An event of the SDK.
@@ -303,9 +279,8 @@ impl SdkReader {
         self.recording.append(&mut self.cursor, message);
     }
 
-    fn result(&mut self, number: usize, event: &SdkEvent<'_>, text: String, is_error: bool) {
+    fn result(&mut self, number: usize, event: &SdkEvent<'_>, parts: Vec<Part>, is_error: bool) {
         let call_id = event.tool_call_id.clone().unwrap_or_default();
-        let parts = vec![Part::text(text)];
         let answer = ToolAnswer { call_id, name: event.tool_name.clone(), is_error, parts };
         self.say(number, event, Draft::new(Content::ToolResult(answer)));
     }
@@ -338,19 +313,16 @@ impl SdkReader {
                 }
                 let observed: Option<Observed<'_>> = lenient(event.observation);
                 let is_error = observed.as_ref().and_then(|o| o.is_error).unwrap_or_default();
-                let text = observed.map(|o| content_text(o.content)).unwrap_or_default();
-                self.result(number, event, text, is_error);
+                let parts = message_parts(observed.and_then(|observed| observed.content));
+                self.result(number, event, parts, is_error);
             }
             Some("AgentErrorEvent") => {
-                self.result(number, event, event.error.clone().unwrap_or_default(), true);
+                let text = event.error.clone().unwrap_or_default();
+                self.result(number, event, vec![Part::text(text)], true);
             }
             Some("UserRejectObservation") => {
-                self.result(
-                    number,
-                    event,
-                    event.rejection_reason.clone().unwrap_or_default(),
-                    true,
-                );
+                let text = event.rejection_reason.clone().unwrap_or_default();
+                self.result(number, event, vec![Part::text(text)], true);
             }
             Some("Condensation") => self.condense(number, event),
             Some("ConversationStateUpdateEvent") => {
@@ -372,16 +344,16 @@ impl SdkReader {
             let what = "a message in no known shape";
             return self.recording.odd(number, AnomalyKind::UnreadableMessage, what);
         };
-        let text = content_text(message.content);
+        let content = message.content;
         let is_agent = message.role.as_deref() == Some("assistant")
             || (message.role.is_none() && event.source.as_deref() == Some("agent"));
         if is_agent {
             self.begin_answer(event);
-            self.say(number, event, Draft::assistant(text));
+            self.say(number, event, assistant(content));
         } else if message.role.as_deref() == Some("system") {
-            self.say(number, event, Draft::system(text));
+            self.say(number, event, system(content));
         } else {
-            self.say(number, event, Draft::user(text));
+            self.say(number, event, user(content));
         }
     }
 
@@ -412,10 +384,7 @@ impl SdkReader {
             draft = draft.part(Part::Reasoning { text, signature: None, encrypted: None });
         }
         draft = blocks.into_iter().map(ThinkingBlock::part).fold(draft, Draft::part);
-        let text = content_text(event.thought);
-        if !text.is_empty() {
-            draft = draft.part(Part::text(text));
-        }
+        draft = content_parts(event.thought).into_iter().fold(draft, Draft::part);
         match lenient::<Call>(given(event.tool_call)) {
             Some(call) => {
                 let function = call.function;

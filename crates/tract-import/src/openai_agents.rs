@@ -1,7 +1,7 @@
 //! Session tables of OpenAI's Agents SDK in SQLite: items of the Responses API, one a row, and in the
 //! advanced schema the branches that list them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::Path;
 
@@ -173,28 +173,32 @@ fn message(conversation: &mut Conversation, row: &Row) -> Option<RecordedMessage
 
 /// Says each branch from where it leaves one before it: the same row in two is the shared beginning.
 fn say_branches(conversation: &mut Conversation, rows: &[Row], branches: &Branches) {
-    let of_id: HashMap<i64, &Row> = rows.iter().map(|row| (row.id, row)).collect();
+    // Each row is read once, however many branches list it; none where it is in no known shape.
+    let mut read: HashMap<i64, Option<RecordedMessage>> = HashMap::new();
+    let listed: HashSet<i64> = branches.iter().flat_map(|(_, ids)| ids).copied().collect();
+    for row in rows {
+        if listed.contains(&row.id) {
+            read.insert(row.id, message(conversation, row));
+        } else {
+            let is_message = responses_content(row);
+            conversation.recording.skip(if is_message { "item of no branch" } else { "untyped" });
+        }
+    }
     // What each branch lists, as far as it could be read, and where it ends.
     let mut said: Vec<(Vec<i64>, Cursor)> = Vec::new();
-    let mut listed = std::collections::HashSet::new();
     for (name, ids) in branches {
-        let mut messages = Vec::new();
+        let mut own = Vec::with_capacity(ids.len());
         for id in ids {
-            listed.insert(*id);
-            match of_id.get(id) {
-                Some(row) => {
-                    messages.extend(message(conversation, row).map(|message| (*id, message)));
-                }
+            match read.get(id) {
+                Some(Some(_)) => own.push(*id),
+                Some(None) => {}
                 None => {
                     let what = format!("branch {name:?} lists row {id}, which is not there");
                     conversation.recording.odd(0, AnomalyKind::MissingParent, what);
                 }
             }
         }
-        let same = |other: &Vec<i64>| {
-            let pairs = other.iter().zip(&messages);
-            pairs.take_while(|(id, (own, _))| *id == own).count()
-        };
+        let same = |other: &[i64]| other.iter().zip(&own).take_while(|(a, b)| a == b).count();
         let best = said.iter().max_by_key(|(other, _)| same(other));
         let (shared, mut cursor) = match best {
             Some((other, cursor)) => (same(other), cursor.clone()),
@@ -203,18 +207,13 @@ fn say_branches(conversation: &mut Conversation, rows: &[Row], branches: &Branch
         cursor.truncate(shared);
         let shared = cursor.entries().len();
         if !said.is_empty() {
-            let suffix = format!(".{}", RefName::sanitize(name));
+            let suffix = format!(".{}", RefName::distinct(name));
             conversation.recording.fork(&mut cursor, Some(suffix));
         }
-        let own: Vec<i64> = messages.iter().map(|(id, _)| *id).collect();
-        for (_, message) in messages.into_iter().skip(shared) {
+        for message in own.iter().skip(shared).filter_map(|id| read.get(id)?.clone()) {
             conversation.recording.append(&mut cursor, message);
         }
         said.push((own, cursor));
-    }
-    for row in rows.iter().filter(|row| !listed.contains(&row.id)) {
-        let is_message = responses_content(row);
-        conversation.recording.skip(if is_message { "item of no branch" } else { "untyped" });
     }
 }
 

@@ -52,6 +52,12 @@ impl Cursor {
         &self.entries
     }
 
+    /// Whether one of the first messages was edited or removed, so that a branch that begins after
+    /// them does not begin there.
+    pub(crate) fn is_changed_before(&self, count: usize) -> bool {
+        self.changed.is_some_and(|changed| changed < count)
+    }
+
     /// Counts the messages at the beginning that a list has too.
     #[cfg(feature = "inspect")]
     pub(crate) fn shared_with(&self, messages: &[RecordedMessage]) -> usize {

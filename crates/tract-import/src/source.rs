@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -12,6 +12,7 @@ use std::time::SystemTime;
 use serde::Deserialize;
 
 use crate::detect;
+use crate::lines::open_text;
 
 /// Bytes that are looked at to find out which folder a session ran in.
 const HEAD_BYTES: u64 = 64 << 10;
@@ -219,6 +220,25 @@ impl SessionFile {
                 .is_some_and(|name| name.to_string_lossy().starts_with("agent-"))
     }
 
+    /// Returns the id of the session that a file of Claude Code is of, as its first lines state it;
+    /// `None` where they do not, and for files of other tools. The file of a subagent names the
+    /// session that started it.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn session_id(&self) -> io::Result<Option<String>> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Line {
+            session_id: Option<String>,
+        }
+        if self.source != Source::ClaudeCode {
+            return Ok(None);
+        }
+        let stated = |line: &str| serde_json::from_str::<Line>(line).ok()?.session_id;
+        Ok(head(&self.path)?.lines().find_map(stated))
+    }
+
     /// The name of a conversation that has none of its own.
     pub(crate) fn stem(&self) -> String {
         self.path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
@@ -248,8 +268,11 @@ impl SessionFilter {
             return Ok(false);
         }
         let Some(project) = &self.project else { return Ok(true) };
-        let cwd = working_directory(path)?;
-        Ok(cwd.is_some_and(|cwd| is_project(&cwd, project)))
+        match working_directory(path) {
+            Ok(cwd) => Ok(cwd.is_some_and(|cwd| is_project(&cwd, project))),
+            // It may be one of the project: the import reports that it cannot be read.
+            Err(_) => Ok(true),
+        }
     }
 }
 
@@ -340,10 +363,10 @@ fn list(
     Ok(())
 }
 
-/// The first bytes of a file, as text.
+/// The first bytes of a file, unpacked where it is compressed, as text.
 pub(crate) fn head(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(HEAD_BYTES).read_to_end(&mut bytes)?;
+    open_text(path)?.take(HEAD_BYTES).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

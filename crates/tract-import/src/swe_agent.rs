@@ -1,7 +1,7 @@
 //! Trajectories of SWE-agent: one document with the `history` of the model.
 
 use serde::Deserialize;
-use tract_core::{Draft, Part};
+use tract_core::{Body, Content, Draft, Part, ToolAnswer};
 
 use crate::document::{Conversation, Document};
 use crate::report::AnomalyKind;
@@ -29,9 +29,9 @@ struct HistoryItem<'a> {
 
 /// A call in OpenAI's form.
 #[derive(Debug, Deserialize)]
-pub(crate) struct FunctionCall {
-    pub(crate) id: Option<String>,
-    pub(crate) function: Function,
+struct FunctionCall {
+    id: Option<String>,
+    function: Function,
 }
 
 #[derive(Debug, Deserialize)]
@@ -55,26 +55,11 @@ impl ThinkingBlock {
     }
 }
 
-/// The text of a content: a string, or parts with texts.
-pub(crate) fn content_text(raw: Raw<'_>) -> String {
-    #[derive(Deserialize)]
-    struct TextPart {
-        text: Option<String>,
-    }
-    if let Some(text) = values::text(raw) {
-        return text;
-    }
-    let parts: Vec<TextPart> = lenient(raw).unwrap_or_default();
-    let texts: Vec<String> = parts.into_iter().filter_map(|part| part.text).collect();
-    texts.join("\n")
-}
-
 pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
     let trajectory: Trajectory<'_> = serde_json::from_slice(bytes)?;
     let mut conversation = Conversation::default();
     conversation.recording.report.lines = trajectory.history.len();
-    conversation.facts.cwd = None;
-    conversation.facts.version = trajectory.environment;
+    conversation.facts.environment = trajectory.environment;
     for (n, raw) in trajectory.history.into_iter().enumerate() {
         let number = n + 1;
         let Some(item) = lenient::<HistoryItem<'_>>(raw) else {
@@ -99,17 +84,16 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
 }
 
 fn drafts(item: &HistoryItem<'_>) -> Vec<Draft> {
-    let text = content_text(item.content);
+    let body = |parts| Body { parts, name: None };
+    let parts = || values::message_parts(item.content);
     match item.role.as_deref() {
-        Some("system") => vec![Draft::system(text)],
+        Some("system") => vec![Draft::new(Content::System(body(parts())))],
         Some("assistant") => {
             let mut draft = Draft::assistant("");
             let blocks: Vec<ThinkingBlock> =
                 lenient(values::given(item.thinking_blocks)).unwrap_or_default();
             draft = blocks.into_iter().map(ThinkingBlock::part).fold(draft, Draft::part);
-            if !text.is_empty() {
-                draft = draft.part(Part::text(text));
-            }
+            draft = values::content_parts(item.content).into_iter().fold(draft, Draft::part);
             for call in item.tool_calls.iter().flatten() {
                 let id = call.id.clone().unwrap_or_default();
                 let name = call.function.name.clone().unwrap_or_default();
@@ -117,12 +101,14 @@ fn drafts(item: &HistoryItem<'_>) -> Vec<Draft> {
             }
             vec![draft]
         }
-        Some("tool") => {
-            let ids = item.tool_call_ids.iter().flatten();
-            let results: Vec<Draft> =
-                ids.map(|id| Draft::tool_result(id.as_str(), text.as_str())).collect();
-            if results.is_empty() { vec![Draft::user(text)] } else { results }
+        Some("tool") if item.tool_call_ids.iter().flatten().next().is_some() => {
+            let result = |call_id: &String| {
+                let (call_id, parts) = (call_id.clone(), parts());
+                let answer = ToolAnswer { call_id, name: None, is_error: false, parts };
+                Draft::new(Content::ToolResult(answer))
+            };
+            item.tool_call_ids.iter().flatten().map(result).collect()
         }
-        _ => vec![Draft::user(text)],
+        _ => vec![Draft::new(Content::User(body(parts())))],
     }
 }

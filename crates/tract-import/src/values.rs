@@ -3,10 +3,8 @@
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
-#[cfg(any(feature = "databases", feature = "inspect"))]
-use tract_core::Part;
 use tract_core::time::parse_rfc3339;
-use tract_core::{By, Draft, JsonText, Origin};
+use tract_core::{By, Draft, ImageSource, JsonText, Origin, Part};
 
 use crate::report::TokenTotals;
 
@@ -37,6 +35,99 @@ pub(crate) fn shown(raw: &RawValue) -> String {
 /// A value of JSON in canonical form, or as it is written where it has none.
 pub(crate) fn canonical(raw: &RawValue) -> String {
     JsonText::new(raw.get()).map_or_else(|_| raw.get().to_owned(), |text| text.as_str().to_owned())
+}
+
+/// Reads a content that is a text, or a list of texts and images in the form of any provider. Texts
+/// that follow each other are one; an element in no known shape is left out, and none of the others.
+pub(crate) fn content_parts(raw: Raw<'_>) -> Vec<Part> {
+    if let Some(text) = text(raw) {
+        return if text.is_empty() { Vec::new() } else { vec![Part::text(text)] };
+    }
+    let elements: Vec<&RawValue> = lenient(raw).unwrap_or_default();
+    let mut parts: Vec<Part> = Vec::new();
+    let read = |raw| text(Some(raw)).map(|text| vec![Part::text(text)]).or_else(|| element(raw));
+    for part in elements.into_iter().filter_map(read).flatten() {
+        match (parts.last_mut(), part) {
+            (Some(Part::Text { text: last }), Part::Text { text }) => {
+                last.push('\n');
+                last.push_str(&text);
+            }
+            (_, part) => parts.push(part),
+        }
+    }
+    parts
+}
+
+/// The parts of a content of which a message has at least one: an empty content is an empty text.
+pub(crate) fn message_parts(raw: Raw<'_>) -> Vec<Part> {
+    let parts = content_parts(raw);
+    if parts.is_empty() { vec![Part::text("")] } else { parts }
+}
+
+/// An element of a content: a text, or images.
+fn element(raw: &RawValue) -> Option<Vec<Part>> {
+    #[derive(Deserialize)]
+    struct Element<'a> {
+        #[serde(rename = "type", borrow)]
+        element_type: Raw<'a>,
+        #[serde(borrow)]
+        text: Raw<'a>,
+        #[serde(borrow)]
+        image_url: Raw<'a>,
+        #[serde(borrow)]
+        image_urls: Raw<'a>,
+        #[serde(borrow)]
+        url: Raw<'a>,
+        #[serde(borrow)]
+        source: Raw<'a>,
+        #[serde(borrow)]
+        data: Raw<'a>,
+        #[serde(borrow)]
+        image: Raw<'a>,
+        #[serde(alias = "mediaType", alias = "mime_type", alias = "mimeType", borrow)]
+        media_type: Raw<'a>,
+    }
+    let element: Element<'_> = lenient(Some(raw))?;
+    if let Some(text) = text(element.text) {
+        return Some(vec![Part::text(text)]);
+    }
+    let media_type = text(element.media_type);
+    let is_image = text(element.element_type).is_some_and(|kind| kind.contains("image"))
+        || media_type.as_deref().is_some_and(|kind| kind.starts_with("image/"));
+    if !is_image {
+        return None;
+    }
+    if let Some(urls) = lenient::<Vec<&RawValue>>(element.image_urls) {
+        return Some(
+            urls.into_iter().filter_map(|url| Some(image(text(Some(url))?, None))).collect(),
+        );
+    }
+    // The place of the picture: in the element, or in an object in it.
+    let place = [element.source, element.image_url].into_iter().find_map(given);
+    if let Some(inner) = place {
+        return match text(Some(inner)) {
+            Some(url) => Some(vec![image(url, media_type)]),
+            None => {
+                let inner: Element<'_> = lenient(Some(inner))?;
+                let media_type = text(inner.media_type).or(media_type);
+                let found = [inner.url, inner.data].into_iter().find_map(text)?;
+                Some(vec![image(found, media_type)])
+            }
+        };
+    }
+    let found = [element.url, element.data, element.image].into_iter().find_map(text)?;
+    Some(vec![image(found, media_type)])
+}
+
+/// A picture whose text is a url, a url of data, or base64.
+pub(crate) fn image(text: String, media_type: Option<String>) -> Part {
+    if let Some((head, data)) = text.split_once(";base64,") {
+        let media_type = head.strip_prefix("data:").map(str::to_owned).or(media_type);
+        return Part::Image { media_type, source: ImageSource::Base64(data.to_owned()) };
+    }
+    let is_url = text.contains("://");
+    let source = if is_url { ImageSource::Url(text) } else { ImageSource::Base64(text) };
+    Part::Image { media_type, source }
 }
 
 /// Reads a content that is a text or a list of blocks; `part` reads a block.

@@ -7,11 +7,10 @@ use tract_core::{
     Applied, Blob, By, CommitId, Draft, JsonText, Priority, RefName, RefTarget, store::Walk,
 };
 use tract_engine::plan::{Details, Request, Selection};
-use tract_engine::{
-    Error, ImportStatus, RedactedContent, Refusal, Repo, Result, Txn, WriteOptions, redact_content,
-};
+use tract_engine::{Error, ImportStatus, Refusal, Repo, Result, Txn, WriteOptions};
 use tract_secrets::Scanner;
 
+use crate::redact::{redact_event, redact_json, redact_report};
 use crate::report::{AnomalyKind, RecordedBranch, SessionReport};
 use crate::tree::{BranchNumber, BranchStart, ItemNumber, TreeEvent};
 
@@ -92,7 +91,7 @@ impl<'a> TreeWriter<'a> {
         report: &mut SessionReport,
     ) -> Result<()> {
         if let Some(scanner) = self.scanner {
-            redact(&mut event, scanner, report);
+            redact_event(&mut event, scanner, report);
         }
         match event {
             TreeEvent::Branch { after, suffix, start } => self.begin(after, suffix, start),
@@ -269,9 +268,7 @@ impl<'a> TreeWriter<'a> {
             for document in &mut documents {
                 *document = redact_json(document, scanner, &mut report);
             }
-            if let Some(redacted) = report.title.as_ref().and_then(|title| scanner.redact(title)) {
-                report.title = Some(redacted.text);
-            }
+            redact_report(&mut report, scanner);
         }
         let branches = std::mem::take(&mut self.branches);
         self.items = Vec::new();
@@ -410,41 +407,6 @@ impl<'a> TreeWriter<'a> {
         }
         Ok(())
     }
-}
-
-/// Puts marks in the place of secrets. What is changed keeps no bytes of the recording.
-fn redact(event: &mut TreeEvent, scanner: &Scanner, report: &mut SessionReport) {
-    match event {
-        TreeEvent::Message { draft, .. }
-        | TreeEvent::Summary { draft, .. }
-        | TreeEvent::Edit { draft, .. } => {
-            let redacted = redact_content(&draft.content, scanner);
-            // The bytes may say more than the content, such as members that no kind has.
-            let verbatim =
-                draft.verbatim.as_ref().map(|blob| String::from_utf8_lossy(blob.bytes()));
-            let has_more = verbatim.is_some_and(|text| !scanner.find_in_json(&text).is_empty());
-            if redacted.is_some() || has_more {
-                draft.verbatim = None;
-            }
-            if let Some(RedactedContent { content, kinds, .. }) = redacted {
-                draft.content = content;
-                for kind in kinds {
-                    *report.redacted.entry(kind.as_str()).or_default() += 1;
-                }
-            }
-        }
-        TreeEvent::Note { content, .. } => *content = redact_json(content, scanner, report),
-        TreeEvent::Branch { .. } | TreeEvent::Skip { .. } => {}
-    }
-}
-
-fn redact_json(text: &JsonText, scanner: &Scanner, report: &mut SessionReport) -> JsonText {
-    let Some(redacted) = scanner.redact_json(text.as_str()) else { return text.clone() };
-    for secret in &redacted.found {
-        *report.redacted.entry(secret.kind.as_str()).or_default() += 1;
-    }
-    let text = JsonText::new(&redacted.text).or_else(|_| JsonText::new("null"));
-    text.expect("null has a canonical form")
 }
 
 /// About how much memory a message takes until it is stored.

@@ -2,7 +2,7 @@
 
 use tract_core::json::JsonError;
 use tract_core::{CommitId, ModelError};
-use tract_tools::pin::{PinError, PinPolicy};
+use tract_tools::pin::PinDocumentError;
 use tract_tools::prompt::RenderError;
 use tract_tools::{RegistryError, SessionError};
 
@@ -41,14 +41,8 @@ pub enum RunError {
     #[error("expected JSON with a canonical form: {0}")]
     Canonical(#[from] JsonError),
     /// What was approved cannot be read, so it is unknown what may run.
-    #[error("{name}: {error}")]
-    Pins {
-        /// The document.
-        name: String,
-        /// Why.
-        #[source]
-        error: PinError,
-    },
+    #[error(transparent)]
+    Pins(#[from] PinDocumentError),
     /// There is nothing to answer on the branch.
     #[error("expected a message to answer on the branch, found none")]
     NothingToAnswer,
@@ -105,7 +99,7 @@ impl RunError {
             Self::Registry(_) => "registry",
             Self::Prompt(_) => "prompt",
             Self::Json(_) | Self::Canonical(_) => "invalid_json",
-            Self::Pins { .. } => "pins",
+            Self::Pins(_) => "pins",
             Self::NothingToAnswer => "nothing_to_answer",
             Self::CallsWait { .. } => "calls_wait",
             Self::Held { .. } => "held",
@@ -120,10 +114,7 @@ impl RunError {
         match self {
             Self::Engine(error) => error.notes(),
             Self::Model { error, .. } => error.notes(),
-            Self::Pins { name, .. } if name == PinPolicy::DOCUMENT => {
-                vec!["set the policy again: tract tools policy approved-only".to_owned()]
-            }
-            Self::Pins { .. } => vec!["approve the tool again: tract tools trust".to_owned()],
+            Self::Pins(error) => vec![error.note().to_owned()],
             Self::NothingToAnswer => vec!["record a message first, or run with a task".to_owned()],
             Self::CallsWait { .. } => {
                 vec![

@@ -3,10 +3,10 @@
 use std::sync::{Arc, PoisonError};
 
 use tract_tools::Policy;
-use tract_tools::pin::{PinDocumentError, PinGate, PinPolicy, Pins};
+use tract_tools::pin::{PinGate, PinPolicy, Pins};
 
 use crate::agent::Agent;
-use crate::error::{Result, RunError};
+use crate::error::Result;
 
 impl Agent {
     /// Lets tools run without regard to the repository's approvals.
@@ -24,11 +24,10 @@ impl Agent {
         if !self.heeds_pins || self.registry().is_empty() {
             return Ok(());
         }
-        let unreadable = |PinDocumentError { name, error }| RunError::Pins { name, error };
         let stored = self.repo.documents(Pins::DOCUMENTS).await?;
-        let pins = Pins::from_documents(&stored).map_err(unreadable)?;
+        let pins = Pins::from_documents(&stored)?;
         let stored = self.repo.documents(PinPolicy::DOCUMENT).await?;
-        let stated = PinPolicy::from_documents(&stored).map_err(unreadable)?;
+        let stated = PinPolicy::from_documents(&stored)?;
         let gate = PinGate::of_registry(&pins, stated, self.registry());
         *self.gate.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(gate));
         Ok(())

@@ -21,8 +21,13 @@ pub fn is_opaque_field(name: &str) -> bool {
     )
 }
 
-/// A value of this many base64 characters in a field `data` is an encrypted block or a picture.
-const DATA_LENGTH: usize = 64;
+/// Base64 of this length in a field `data` next to a media type is media: a picture, a recording.
+const MEDIA_LENGTH: usize = 64;
+/// Base64 of this length in a field `data` is media or encrypted, also where nothing says so: no
+/// key is that long.
+const BLOCK_LENGTH: usize = 2048;
+/// Objects within objects of which it is known whether they are media.
+const MAX_DEPTH: usize = 128;
 
 /// Takes out the matches within values of opaque fields.
 pub(crate) fn leave_opaque(json: &str, found: &mut Vec<SecretMatch>) {
@@ -34,25 +39,53 @@ pub(crate) fn leave_opaque(json: &str, found: &mut Vec<SecretMatch>) {
     });
 }
 
-/// Finds the values of opaque fields, without their quotes, in order. Reads strings only: what is
-/// between them does not matter, so a text that is cut off or is no JSON is read to its end.
+/// An object while its fields are read.
+#[derive(Default)]
+struct OpenObject {
+    /// Whether a field of it says that its `data` is media or encrypted.
+    is_media: bool,
+    /// The values of its fields `data` that are base64 of some length.
+    data: Vec<Range<usize>>,
+}
+
+/// Finds the values of opaque fields, without their quotes, in order. Reads strings and braces only,
+/// so a text that is cut off or is no JSON is read to its end.
 fn opaque_values(json: &str) -> Vec<Range<usize>> {
     let bytes = json.as_bytes();
     let mut spans = Vec::new();
+    let mut objects: Vec<OpenObject> = Vec::new();
+    let mut deeper = 0_usize;
     let mut at = 0;
     // The last string, when a colon follows it: a field's name.
     let mut name: Option<Range<usize>> = None;
-    while let Some(open) = next_quote(bytes, at) {
-        let between = bytes.get(at..open).unwrap_or_default();
+    loop {
+        let open = next_quote(bytes, at);
+        let between = bytes.get(at..open.unwrap_or(bytes.len())).unwrap_or_default();
+        for byte in between {
+            match byte {
+                b'{' if objects.len() < MAX_DEPTH => objects.push(OpenObject::default()),
+                b'{' => deeper += 1,
+                b'}' if deeper > 0 => deeper -= 1,
+                b'}' => spans.extend(objects.pop().into_iter().flat_map(OpenObject::media)),
+                _ => {}
+            }
+        }
+        let Some(open) = open else { break };
         let is_value =
             name.is_some() && between.iter().all(|b| b.is_ascii_whitespace() || *b == b':');
         let end = string_end(bytes, open + 1);
         let span = open + 1..end;
         if is_value && let Some(name) = name.take() {
             let field = json.get(name).unwrap_or_default();
-            let value = bytes.get(span.clone()).unwrap_or_default();
-            if is_opaque_field(field) || (field == "data" && is_base64(value)) {
+            let value = json.get(span.clone()).unwrap_or_default();
+            let is_block = field == "data" && value.len() >= BLOCK_LENGTH && is_base64(value);
+            if is_opaque_field(field) || is_block {
                 spans.push(span.clone());
+            } else if let Some(object) = objects.last_mut().filter(|_| deeper == 0) {
+                object.is_media |= says_media(field, value);
+                if field == "data" && value.len() >= MEDIA_LENGTH && is_base64(value) {
+                    object.data.push(span.clone());
+                }
             }
         } else {
             name = None;
@@ -64,7 +97,27 @@ fn opaque_values(json: &str) -> Vec<Range<usize>> {
             name = Some(span);
         }
     }
+    spans.extend(objects.into_iter().flat_map(OpenObject::media));
+    spans.sort_by_key(|span| span.start);
     spans
+}
+
+impl OpenObject {
+    fn media(self) -> Vec<Range<usize>> {
+        if self.is_media { self.data } else { Vec::new() }
+    }
+}
+
+/// Whether a field says that the `data` next to it is media, or a block that a provider encrypted.
+fn says_media(field: &str, value: &str) -> bool {
+    match field {
+        "media_type" | "mediaType" | "mime_type" | "mimeType" => {
+            let is_text = value.starts_with("text/") || value.ends_with("json");
+            value.contains('/') && !is_text
+        }
+        "type" => matches!(value, "base64" | "redacted_thinking"),
+        _ => false,
+    }
 }
 
 fn next_quote(bytes: &[u8], from: usize) -> Option<usize> {
@@ -83,9 +136,8 @@ fn string_end(bytes: &[u8], mut at: usize) -> usize {
     bytes.len()
 }
 
-fn is_base64(value: &[u8]) -> bool {
-    value.len() >= DATA_LENGTH
-        && value
-            .iter()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=' | b'-' | b'_'))
+fn is_base64(value: &str) -> bool {
+    value
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=' | b'-' | b'_'))
 }

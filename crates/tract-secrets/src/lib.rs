@@ -16,16 +16,18 @@
 mod json;
 mod kind;
 mod likely;
+mod mark;
 mod rules;
 
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use regex::Regex;
-use sha2::{Digest, Sha256};
 
 pub use self::json::is_opaque_field;
 pub use self::kind::SecretKind;
+pub use self::mark::mark;
+use self::mark::outside_marks;
 use self::rules::Rules;
 
 /// A secret in a text: its kind, and which bytes of the text it is.
@@ -122,7 +124,7 @@ impl Scanner {
             for captures in pattern.captures_iter(text) {
                 let whole = captures.get(groups).or_else(|| captures.get(0));
                 let range = whole.map(|secret| secret.range()).unwrap_or_default();
-                if !range.is_empty() && !within_mark(text, &range) {
+                if let Some(range) = outside_marks(text, range).filter(|range| !range.is_empty()) {
                     found.push(SecretMatch { kind: SecretKind::Pattern, range });
                 }
             }
@@ -136,8 +138,11 @@ impl Scanner {
     }
 
     /// Finds the secrets of a JSON text, but those in fields that only a provider can read:
-    /// signatures and encrypted content (see [`is_opaque_field`]). A provider refuses a request in
-    /// which these were changed.
+    /// signatures and encrypted content (see [`is_opaque_field`]), and base64 of media in a field
+    /// `data`. A provider refuses a request in which these were changed.
+    ///
+    /// A field `data` is left alone where it is 64 characters of base64 or more next to a media type
+    /// or a `type` such as `redacted_thinking`, or longer than any key. Others are searched.
     ///
     /// A text that is no JSON is searched as if no field of it were opaque.
     pub fn find_in_json(&self, json: &str) -> Vec<SecretMatch> {
@@ -153,37 +158,6 @@ impl Scanner {
     pub fn redact_json(&self, json: &str) -> Option<Redacted> {
         replace(json, self.find_in_json(json))
     }
-}
-
-/// Returns what is put in the place of a secret: `[redacted:KIND:hash8]`.
-///
-/// The hash is the first eight hex digits of a SHA-256 over the kind and the secret. Equal secrets
-/// get equal marks, so that a reader sees that two places had the same key. A guess of
-/// the secret can be checked against it; for keys that is no use, for a short password it is.
-pub fn mark(kind: &SecretKind, secret: &str) -> String {
-    let mut digest = Sha256::new();
-    digest.update(b"tract.redacted.v1\0");
-    digest.update(kind.as_str().as_bytes());
-    digest.update(b"\0");
-    digest.update(secret.as_bytes());
-    let digest = digest.finalize();
-    let hash: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    format!("[redacted:{kind}:{hash}]")
-}
-
-/// Returns whether a match lies in or around a mark that was written before.
-fn within_mark(text: &str, range: &Range<usize>) -> bool {
-    let matched = text.get(range.clone()).unwrap_or_default();
-    if matched.contains("[redacted:") {
-        return true;
-    }
-    // A mark has at most 80 bytes: what precedes the match in it is no longer than that.
-    let mut from = range.start.saturating_sub(80);
-    while !text.is_char_boundary(from) {
-        from += 1;
-    }
-    let before = text.get(from..range.start).unwrap_or_default();
-    before.rfind("[redacted:").is_some_and(|at| !before[at..].contains(']'))
 }
 
 /// Orders matches, and joins those that overlap.

@@ -2,9 +2,10 @@
 
 use regex::{Regex, RegexSet};
 
+use crate::SecretMatch;
 use crate::kind::SecretKind;
 use crate::likely::{is_assigned_secret, is_credential, is_random, is_url_password};
-use crate::{SecretMatch, within_mark};
+use crate::mark::outside_marks;
 
 /// How a rule tells a secret from what is only written like one.
 #[derive(Clone, Copy)]
@@ -165,8 +166,7 @@ impl Rules {
                     Check::Credential => is_credential(body),
                     Check::Assigned => is_assigned_secret(body),
                 };
-                let range = secret.range();
-                if likely && !within_mark(text, &range) {
+                if likely && let Some(range) = outside_marks(text, secret.range()) {
                     found.push(SecretMatch { kind: rule.kind, range });
                 }
             }

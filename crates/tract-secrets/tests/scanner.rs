@@ -44,6 +44,54 @@ fn signatures_and_encrypted_content_stay_as_they_are() {
 }
 
 #[test]
+fn a_key_in_a_field_data_is_found_and_media_are_left_alone() {
+    // Longer than any other key, and all of it base64.
+    let key = format!("sk-{}-api03-{}AA", "ant", "16C7e42F292c6912E7710c838347Ae178B4a_".repeat(3));
+    for json in [
+        format!(r#"{{"data":"{key}"}}"#),
+        format!(r#"{{"type":"event","data":"{key}"}}"#),
+        format!(r#"{{"mimeType":"text/plain","data":"{key}"}}"#),
+        format!(r#"{{"data":"{key}","inner":{{"mimeType":"image/png"}}}}"#),
+        format!(r#"{{"inner":{{"mimeType":"image/png"}},"data":"{key}"}}"#),
+    ] {
+        let redacted = Scanner::builtin().redact_json(&json).expect(&json).text;
+        assert!(!redacted.contains(&key), "{redacted}");
+    }
+    let data = format!("{}/{key}/{}", "Ab9/".repeat(20), "Zx8+".repeat(20));
+    for json in [
+        format!(r#"{{"mimeType":"image/png","data":"{data}"}}"#),
+        format!(r#"{{"data":"{data}","more":[{{"a":1}}],"media_type":"image/png"}}"#),
+        format!(r#"{{"type":"base64","data":"{data}"#),
+        format!(r#"{{"data":"{}"}}"#, data.repeat(10)),
+    ] {
+        assert_eq!(Scanner::builtin().redact_json(&json), None, "{json}");
+    }
+}
+
+#[test]
+fn a_key_near_the_beginning_of_a_mark_is_found() {
+    let key = key();
+    let mark = mark(&SecretKind::GitHub, &key);
+    for text in [
+        format!("[redacted:{key}"),
+        format!("[redacted: see {key}]"),
+        format!("[redacted:github-token:{key}]"),
+        format!("[redacted:github-token:ed12f64] {key}"),
+        format!("{mark}{key}{mark}"),
+    ] {
+        let redacted = Scanner::builtin().redact(&text).expect(&text).text;
+        assert!(!redacted.contains(&key), "{redacted}");
+        assert_eq!(Scanner::builtin().redact(&redacted), None, "{redacted}");
+    }
+    // A match that has a mark and more than it.
+    let scanner = Scanner::empty().with_pattern(r"pin=(\S+)").expect("valid");
+    let redacted = scanner.redact(&format!("pin={mark}1234")).expect("a pin").text;
+    assert!(!redacted.contains("1234"), "{redacted}");
+    assert_eq!(scanner.redact(&redacted), None, "{redacted}");
+    assert_eq!(scanner.redact(&format!("pin={mark}{mark}")), None);
+}
+
+#[test]
 fn patterns_of_the_caller_are_found_and_their_first_group_is_the_secret() {
     let scanner = Scanner::empty().with_pattern(r"case (\d{4})").expect("valid");
     let redacted = scanner.redact("case 1234, case 77, case 5678").expect("two");

@@ -1,5 +1,9 @@
 //! `tract import`
 
+#[cfg(feature = "follow")]
+mod changes;
+#[cfg(feature = "follow")]
+mod follow;
 mod sessions;
 
 use std::collections::HashMap;
@@ -45,6 +49,7 @@ Examples:
   tract import claude-code --project . --since 2026-11-01T00:00:00Z
   tract import claude-code session.jsonl     one session, or a folder of them
   tract import codex                         all threads of Codex CLI on this machine
+  tract import claude-code --follow          and what is written to them from now on
   tract import runs.eval checkpoints.sqlite  a log of Inspect, a database of LangGraph
   curl -s … | tract import -")]
 pub(crate) struct Import {
@@ -69,6 +74,11 @@ pub(crate) struct Import {
     /// this is given.
     #[arg(long)]
     no_redact: bool,
+    /// Import what is there, then what changes, until interrupted (Ctrl-C). A line for each
+    /// conversation that brought something.
+    #[cfg(feature = "follow")]
+    #[arg(long)]
+    follow: bool,
 }
 
 /// What `--format` names.
@@ -152,26 +162,44 @@ impl ImportTotals {
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, mut import: Import) -> Outcome<()> {
-    let sessions = sessions::take(&mut import)?;
-    if !sessions.is_empty() || import.files.is_empty() {
-        sessions::run(context, &import, &sessions).await?;
-        if import.files.is_empty() {
-            return Ok(());
-        }
+    #[cfg(feature = "follow")]
+    if import.follow {
+        return follow::run(context, &mut import).await;
     }
+    let sessions = sessions::take(&mut import)?;
     if let Some(Format::PythonTract) = import.format {
         return databases(context, &import).await;
     }
-    let format = import.format.and_then(|format| match format {
-        Format::Dialect(dialect) => Some(dialect),
-        Format::PythonTract | Format::Source(_) => None,
-    });
     // A file that cannot be opened is a mistake that is reported before a store is made for it.
     let inputs: Vec<(PathBuf, Documents)> = import
         .files
         .iter()
         .map(|path| Ok((path.clone(), Documents::new(input::open(path)?)?)))
         .collect::<Outcome<_>>()?;
+    // What cannot be read in one part does not keep the other part out.
+    let mut unread = Ok(());
+    if !sessions.is_empty() || inputs.is_empty() {
+        unread = sessions::run(context, &import, &sessions).await;
+        if unread.as_ref().is_err_and(|failure| !failure.is_silent()) {
+            return unread;
+        }
+    }
+    if !inputs.is_empty() {
+        conversations(context, &import, inputs).await?;
+    }
+    unread
+}
+
+/// Imports files of conversations.
+async fn conversations(
+    context: &mut Context<'_>,
+    import: &Import,
+    inputs: Vec<(PathBuf, Documents)>,
+) -> Outcome<()> {
+    let format = import.format.and_then(|format| match format {
+        Format::Dialect(dialect) => Some(dialect),
+        Format::PythonTract | Format::Source(_) => None,
+    });
     let tract = context.open_or_create().await?;
     let importer = Importer::new(tract.repo(), ImportOptions::new())?;
     let bar = render::progress("importing", "conversations");

@@ -1,4 +1,11 @@
+use std::path::{Path, PathBuf};
+
 use crate::support::{Workspace, bundled, data, text};
+
+/// A recording of an agent tool.
+fn recording(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/sessions").join(file)
+}
 
 #[test]
 fn importing_again_changes_nothing() {
@@ -62,6 +69,37 @@ fn bad_lines_are_named_and_the_others_are_imported() {
     // People read the same on stderr.
     let people = place.run(&["import", "mixed.jsonl"]).expect(1);
     assert!(people.stderr.contains("line 7: error[not_utf8]"), "{people:?}");
+    place.is_clean();
+}
+
+#[test]
+fn sessions_and_chat_files_of_one_command_are_all_imported() {
+    let chat = r#"{"id":"chat","messages":[{"role":"user","content":"Hi"}]}"#;
+    let session = recording("swe-agent/hull.traj");
+    let place = Workspace::new();
+    place.write("chat.jsonl", chat);
+    let lines = place.json(&["import", "--json", "chat.jsonl", text(&session)]);
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert_eq!((&lines[0]["session"], &lines[2]["branch"]), (&"hull".into(), &"chat".into()));
+
+    // What cannot be read is reported, and keeps nothing else out.
+    let place = Workspace::new();
+    place.write("chat.jsonl", chat);
+    place.write("broken.eval", b"PK\x03\x04 no zip");
+    let arguments = ["import", "--json", "broken.eval", "chat.jsonl", text(&session)];
+    let lines = place.run(&arguments).expect(1).lines();
+    assert!(lines.iter().any(|line| line["file"] == "broken.eval" && line["error"].is_object()));
+    let branches = place.ok(&["branch"]);
+    assert!(branches.contains("swe-agent/hull") && branches.contains("chat"), "{branches}");
+
+    // A line of the chat that is refused, and one file that is not there.
+    place.write("chat.jsonl", format!("{chat}\n{{\n"));
+    place.run(&["import", "chat.jsonl", text(&session)]).expect(1);
+    let empty = Workspace::empty();
+    let missing = ["import", text(&session), "missing.jsonl", "--store", "sqlite:new.db"];
+    let ran = empty.run(&missing).expect(2);
+    assert!(ran.stderr.contains("missing.jsonl"), "{ran:?}");
+    assert!(!empty.path("new.db").exists(), "no store is made");
     place.is_clean();
 }
 

@@ -36,6 +36,9 @@ mod completions;
 mod erasing;
 // Exit codes and errors: every way in which input can be bad.
 mod errors;
+// Recordings that are written while they are imported.
+#[cfg(all(unix, feature = "follow"))]
+mod follow;
 // Deleting unreachable objects.
 mod gc;
 // What `log --graph` draws, in color.

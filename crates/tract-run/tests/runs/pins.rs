@@ -94,7 +94,9 @@ fn approvals_that_cannot_be_read_let_nothing_run() {
         let model = Script::new([Draft::assistant("hello")]);
         let agent = Agent::new(repo.clone(), main_branch(), model, registry);
         let error = agent.run(Some(Draft::user("go"))).await.unwrap_err();
-        assert!(matches!(error, RunError::Pins { .. }), "{error}");
+        let RunError::Pins(unreadable) = &error else { panic!("{error}") };
+        assert_eq!(unreadable.name, PinPolicy::DOCUMENT);
+        assert_eq!(error.notes(), [unreadable.note()]);
         assert!(error.to_string().contains("version 1, found 2"), "{error}");
         let report = agent.ignore_pins().run(Some(Draft::user("go"))).await.unwrap();
         assert_eq!(report.text, "hello");

@@ -18,9 +18,9 @@ use crate::input;
 use crate::render::{self, count, number};
 use crate::style::{BAD, DIM, Styled, WARN};
 
-/// Takes the files of agent tools out of what is to be imported: all of them after the tool's name,
-/// else those whose bytes show what they are.
-pub(super) fn take(import: &mut Import) -> Outcome<Vec<SessionFile>> {
+/// Takes the tool out of what is to be imported, where it is named, and leaves its files and folders:
+/// those that are named, else its own.
+pub(super) fn take_source(import: &mut Import) -> Outcome<Option<Source>> {
     let first = import.files.first().and_then(|word| word.to_str());
     let named =
         first.and_then(|word| word.parse::<Source>().ok()).filter(|_| import.format.is_none());
@@ -28,11 +28,29 @@ pub(super) fn take(import: &mut Import) -> Outcome<Vec<SessionFile>> {
         Some(Format::Source(source)) => Some(source),
         _ => named,
     };
-    let is_filtered = import.since.is_some() || import.project.is_some();
+    if named.is_some() {
+        import.files.remove(0);
+    }
+    if let Some(source) = source.filter(|_| import.files.is_empty()) {
+        import.files = own_folders(source)?;
+    }
+    Ok(source)
+}
+
+/// Which sessions are meant.
+pub(super) fn filter(import: &Import) -> SessionFilter {
     let mut filter = SessionFilter::new();
     filter.since = import.since.map(system_time);
     filter.project.clone_from(&import.project);
-    let Some(source) = source else {
+    filter
+}
+
+/// Takes the files of agent tools out of what is to be imported: all of them after the tool's name,
+/// else those whose bytes show what they are.
+pub(super) fn take(import: &mut Import) -> Outcome<Vec<SessionFile>> {
+    let is_filtered = import.since.is_some() || import.project.is_some();
+    let filter = filter(import);
+    let Some(source) = take_source(import)? else {
         return if is_filtered {
             Err(Failure::usage("--since and --project choose among sessions")
                 .note("name the tool: `tract import claude-code --project .`"))
@@ -42,9 +60,7 @@ pub(super) fn take(import: &mut Import) -> Outcome<Vec<SessionFile>> {
             detected(import, &filter)
         };
     };
-    let skipped = usize::from(named.is_some());
-    let paths: Vec<PathBuf> = std::mem::take(&mut import.files).into_iter().skip(skipped).collect();
-    let paths = if paths.is_empty() { own_folders(source)? } else { paths };
+    let paths = std::mem::take(&mut import.files);
     let files = import::session_files(source, &paths, &filter)
         .map_err(|(path, error)| Failure::file(&path, &error))?;
     if files.is_empty() {
@@ -222,6 +238,13 @@ fn counts(anomalies: &Anomalies) -> BTreeMap<&'static str, usize> {
     anomalies.counts.iter().map(|(kind, count)| (kind.as_str(), *count)).collect()
 }
 
+/// How recordings are imported.
+pub(super) fn recording_options(import: &Import) -> RecordingOptions {
+    let mut options = RecordingOptions::default();
+    options.redact = !import.no_redact;
+    options
+}
+
 /// Imports sessions, reports each with `--json`, and prints a summary.
 pub(super) async fn run(
     context: &mut Context<'_>,
@@ -235,8 +258,7 @@ pub(super) async fn run(
     let mut totals = Totals { has_prompts, ..Totals::default() };
     let mut failed = Ok(());
     let lists = options.anomalies;
-    let mut recording = RecordingOptions::default();
-    recording.redact = !options.no_redact;
+    let recording = recording_options(options);
     import::import_files(tract.repo(), files, &recording, |path, done| {
         bar.inc(1);
         let shown = bar.suspend(|| match done {
@@ -263,7 +285,7 @@ pub(super) async fn run(
     if unread > 0 { Err(Failure::reported_no()) } else { Ok(()) }
 }
 
-fn tell(
+pub(super) fn tell(
     context: &mut Context<'_>,
     path: &Path,
     report: &SessionReport,
@@ -301,7 +323,11 @@ fn tell(
     Ok(())
 }
 
-fn tell_unread(context: &mut Context<'_>, path: &Path, failure: &Failure) -> Outcome<()> {
+pub(super) fn tell_unread(
+    context: &mut Context<'_>,
+    path: &Path,
+    failure: &Failure,
+) -> Outcome<()> {
     let file = path.display().to_string();
     if context.out.is_json() {
         return context.out.json(&UnreadFile { file: &file, error: failure.problem() });

@@ -1,0 +1,283 @@
+//! `tract import … --follow`: imports what is there, and then what changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Sender};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use tract::Tract;
+use tract::import::{
+    self, AnomalyKind, ImportStatus, RecordingOptions, SessionFile, SessionReport, Source,
+};
+
+use super::changes::{ChangedFile, Files, Wakeup, Watch, wait};
+use super::{Import, sessions};
+use crate::context::Context;
+use crate::escape;
+use crate::failure::{Failure, INTERRUPTED, Outcome};
+use crate::input;
+use crate::render::count;
+use crate::style::{DIM, REF, Styled, WARN};
+
+#[derive(Serialize)]
+struct FollowingLine {
+    following: Following,
+}
+
+#[derive(Serialize)]
+struct Following {
+    files: usize,
+}
+
+#[derive(Serialize)]
+struct SummaryLine<'a> {
+    summary: &'a Totals,
+}
+
+/// What was imported in all.
+#[derive(Debug, Default, Serialize)]
+struct Totals {
+    sessions: usize,
+    new: usize,
+    redacted: usize,
+    unread: usize,
+    /// The secrets of each conversation: a report counts those of all of it.
+    #[serde(skip)]
+    secrets: BTreeMap<String, usize>,
+    #[serde(skip)]
+    unread_files: BTreeSet<PathBuf>,
+}
+
+/// Imports what the paths have, and what changes in them until it is interrupted.
+pub(super) async fn run(context: &mut Context<'_>, import: &mut Import) -> Outcome<()> {
+    let roots = roots(import)?;
+    let paths: Vec<PathBuf> = roots.iter().map(|(_, path)| path.clone()).collect();
+    let files = Files::new(roots, sessions::filter(import));
+    // A path that is not there is a mistake that is reported before a store is made for it.
+    let first = files.changed().map_err(|(path, error)| Failure::file(&path, &error))?;
+    let tract = context.open_or_create().await?;
+    let (wake, wakeups) = mpsc::channel();
+    let _runtime = stop_on_interrupt(wake.clone())?;
+    // What changes while the first import runs is seen after it.
+    let (_watch, watched) = Watch::start(&paths, wake);
+    if let Err(error) = watched {
+        let what = format!("cannot watch all of it, so it is looked at every second: {error}");
+        context.out.say(Styled(WARN, escape::line(&what)));
+    }
+    let mut work = Follow {
+        context,
+        tract,
+        files,
+        options: sessions::recording_options(import),
+        lists: import.anomalies,
+        orphans: BTreeSet::new(),
+        totals: Totals::default(),
+    };
+    let count_of = first.len();
+    work.import(first).await?;
+    work.begin(count_of, &paths)?;
+    let mut scan = Duration::ZERO;
+    let mut problem = None;
+    while wait(&wakeups, scan) {
+        let start = Instant::now();
+        let changed = work.files.changed();
+        scan = start.elapsed();
+        let done = match changed {
+            Ok(changed) => work.import(changed).await,
+            Err((path, error)) => Err(Failure::file(&path, &error)),
+        };
+        match done {
+            Ok(()) => problem = None,
+            Err(failure) if failure.is_of_store() => return Err(failure),
+            // A folder that is gone for a moment, branches that others move: it is tried again, and
+            // said once.
+            Err(failure) => {
+                let failure = failure.for_people();
+                if problem.as_ref() != Some(&failure) {
+                    work.context.out.say(failure.trim_end());
+                    problem = Some(failure);
+                }
+            }
+        }
+    }
+    work.end()
+}
+
+/// Which files and folders are followed, each with the tool that writes it.
+fn roots(import: &mut Import) -> Outcome<Vec<(Source, PathBuf)>> {
+    let source = sessions::take_source(import)?;
+    let mut roots = Vec::with_capacity(import.files.len());
+    for path in std::mem::take(&mut import.files) {
+        if input::is_stdin(&path) {
+            return Err(Failure::usage("standard input cannot be followed").note("name a file"));
+        }
+        let found = match source {
+            Some(source) => Some(source),
+            None if import.format.is_some() => None,
+            None => import::detect_source(&path).map_err(|error| Failure::file(&path, &error))?,
+        };
+        let Some(source) = found else {
+            let what = format!("--follow watches recordings of agent tools: {}", path.display());
+            return Err(
+                Failure::usage(what).note("name the tool: `tract import claude-code --follow`")
+            );
+        };
+        roots.push((source, path));
+    }
+    Ok(roots)
+}
+
+/// Sends [`Wakeup::Stop`] on an interrupt; a second one ends the process at once.
+fn stop_on_interrupt(wake: Sender<Wakeup>) -> Outcome<tokio::runtime::Runtime> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::no("runtime", error.to_string()))?;
+    runtime.spawn(async move {
+        if tokio::signal::ctrl_c().await.is_err() {
+            return;
+        }
+        // One that is gone has ended already.
+        let _ = wake.send(Wakeup::Stop);
+        if tokio::signal::ctrl_c().await.is_ok() {
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+    });
+    Ok(runtime)
+}
+
+struct Follow<'a, 'b> {
+    context: &'a mut Context<'b>,
+    tract: Tract,
+    files: Files,
+    options: RecordingOptions,
+    lists: bool,
+    /// Subagents whose call no session had yet.
+    orphans: BTreeSet<PathBuf>,
+    totals: Totals,
+}
+
+impl Follow<'_, '_> {
+    fn begin(&mut self, files: usize, paths: &[PathBuf]) -> Outcome<()> {
+        if self.context.out.is_json() {
+            self.context.out.json(&FollowingLine { following: Following { files } })?;
+        } else {
+            let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+            let what = format!(
+                "following {} in {}; Ctrl-C ends it",
+                count(files, "file"),
+                paths.join(", ")
+            );
+            self.context.out.say(Styled(DIM, escape::line(&what)));
+        }
+        self.context.out.flush()
+    }
+
+    /// Imports files that changed, through the same door as without following.
+    async fn import(&mut self, changed: Vec<ChangedFile>) -> Outcome<()> {
+        let changed = self.files.choose(changed);
+        if changed.is_empty() {
+            return Ok(());
+        }
+        let mut files: Vec<SessionFile> = self.files.callers(&changed);
+        files.extend(changed.iter().map(|changed| changed.file.clone()));
+        let is_listed: BTreeSet<PathBuf> =
+            files.iter().map(|file| file.path().to_owned()).collect();
+        let orphans = self.orphans.iter().filter(|path| !is_listed.contains(*path));
+        files.extend(orphans.map(|path| SessionFile::new(Source::ClaudeCode, path)));
+        // One that is still being written may be readable in a moment.
+        let settled: BTreeSet<PathBuf> = changed
+            .iter()
+            .filter(|changed| changed.is_settled)
+            .map(|changed| changed.file.path().to_owned())
+            .collect();
+        // Each import is an operation of its own, which one undo reverts.
+        let tract = self.tract.one_operation()?;
+        let mut done = Vec::new();
+        import::import_files(tract.repo(), &files, &self.options, |path, report| {
+            done.push((path.to_owned(), report));
+        })
+        .await
+        .map_err(Failure::from)?;
+        for changed in &changed {
+            self.files.remember(changed);
+        }
+        for (path, report) in done {
+            match report {
+                Ok(report) => self.tell(path, &report)?,
+                Err(error) if settled.contains(&path) => {
+                    self.totals.unread_files.insert(path.clone());
+                    let failure = Failure::file(&path, &error);
+                    sessions::tell_unread(self.context, &path, &failure)?;
+                }
+                Err(_) => {
+                    self.orphans.remove(&path);
+                }
+            }
+        }
+        self.context.out.flush()
+    }
+
+    /// Reports a conversation that brought something.
+    fn tell(&mut self, path: PathBuf, report: &SessionReport) -> Outcome<()> {
+        self.totals.unread_files.remove(&path);
+        match report.anomalies.counts.contains_key(&AnomalyKind::UnknownCaller) {
+            true => self.orphans.insert(path.clone()),
+            false => self.orphans.remove(&path),
+        };
+        let changed = report.branches.iter().filter(|branch| {
+            branch.new > 0
+                || matches!(branch.status, ImportStatus::Created | ImportStatus::Forwarded)
+        });
+        let changed: Vec<_> = changed.collect();
+        let Some(first) = changed.first() else { return Ok(()) };
+        let new = report.branches.iter().map(|branch| branch.new).sum();
+        self.totals.new += new;
+        let secrets = report.redacted.values().sum();
+        self.totals.secrets.insert(first.branch.clone(), secrets);
+        sessions::tell(self.context, &path, report, self.lists)?;
+        if self.context.out.is_json() {
+            return Ok(());
+        }
+        let more = match changed.len() - 1 {
+            0 => String::new(),
+            n => format!(" and {}", count(n, "more branch")),
+        };
+        let (branch, file) = (escape::line(&first.branch), path.display().to_string());
+        self.context.out.line(format_args!(
+            "{}{more}: {}  {}",
+            Styled(REF, &branch),
+            count(new, "new commit"),
+            Styled(DIM, escape::line(&file)),
+        ))
+    }
+
+    fn end(mut self) -> Outcome<()> {
+        self.totals.sessions = self.totals.secrets.len();
+        self.totals.redacted = self.totals.secrets.values().sum();
+        self.totals.unread = self.totals.unread_files.len();
+        let totals = &self.totals;
+        if self.context.out.is_json() {
+            self.context.out.json(&SummaryLine { summary: totals })?;
+        } else {
+            self.context.out.line(format_args!(
+                "imported {} of {}",
+                count(totals.new, "new commit"),
+                count(totals.sessions, "conversation")
+            ))?;
+            if totals.redacted > 0 {
+                let redacted = count(totals.redacted, "secret");
+                self.context
+                    .out
+                    .line(format_args!("{redacted} redacted; --no-redact keeps them"))?;
+            }
+            if totals.unread > 0 {
+                let unread = format!("{} not read", count(totals.unread, "file"));
+                self.context.out.line(Styled(WARN, unread))?;
+            }
+        }
+        self.context.out.flush()
+    }
+}

@@ -1,0 +1,212 @@
+//! Messages of Gemini CLI as drafts.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tract_core::{Content, Draft, Part, Priority, ToolAnswer};
+use tract_providers::{Dialect, ProviderConversation};
+
+use super::Line;
+use crate::report::TokenTotals;
+use crate::values::{self, Metadata, Raw, canonical, lenient, model_config, shown};
+
+#[derive(Debug, Deserialize)]
+struct Thought {
+    subject: Option<String>,
+    description: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct RecordedCall<'a> {
+    id: Option<String>,
+    name: Option<String>,
+    #[serde(borrow)]
+    args: Raw<'a>,
+    #[serde(borrow)]
+    result: Raw<'a>,
+    status: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PartFields<'a> {
+    text: Option<String>,
+    thought: Option<bool>,
+    thought_signature: Option<String>,
+    #[serde(borrow)]
+    function_call: Option<FunctionCall<'a>>,
+    #[serde(borrow)]
+    function_response: Option<FunctionResponse<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct FunctionCall<'a> {
+    id: Option<String>,
+    name: Option<String>,
+    #[serde(borrow)]
+    args: Raw<'a>,
+}
+
+#[derive(Debug, Deserialize)]
+struct FunctionResponse<'a> {
+    #[serde(borrow)]
+    response: Raw<'a>,
+}
+
+/// Tokens of an answer.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(super) struct Tokens {
+    #[serde(default)]
+    input: u64,
+    #[serde(default)]
+    output: u64,
+    #[serde(default)]
+    cached: u64,
+    #[serde(default)]
+    thoughts: u64,
+    #[serde(default)]
+    tool: u64,
+}
+
+impl Tokens {
+    pub(super) fn totals(self) -> TokenTotals {
+        let cached = self.cached.min(self.input);
+        TokenTotals {
+            input: (self.input - cached).saturating_add(self.tool),
+            output: self.output.saturating_add(self.thoughts),
+            cache_read: cached,
+            cache_write: 0,
+        }
+    }
+}
+
+/// An answer of the model as one line has it.
+pub(super) struct Answer {
+    /// All that the model said.
+    pub(super) said: Draft,
+    /// The results that are there, each with the place of its call among the calls.
+    pub(super) results: Vec<(usize, Draft)>,
+    pub(super) tokens: Option<TokenTotals>,
+}
+
+impl Answer {
+    pub(super) fn read(line: &Line<'_>) -> Self {
+        let recorded_calls: Vec<RecordedCall<'_>> =
+            lenient(values::given(line.tool_calls)).unwrap_or_default();
+        let call_id = |id: Option<&String>, n: usize| match id {
+            Some(id) => id.clone(),
+            None => format!("{}-call-{n}", line.id.as_deref().unwrap_or("message")),
+        };
+        let parts: Vec<PartFields<'_>> = lenient(line.content).unwrap_or_default();
+        let is_whole = parts
+            .iter()
+            .any(|part| part.function_call.is_some() || part.thought.unwrap_or_default());
+        let mut said = Vec::new();
+        let mut calls = 0;
+        if !is_whole {
+            let thoughts: Vec<Thought> = lenient(values::given(line.thoughts)).unwrap_or_default();
+            for Thought { subject, description } in thoughts {
+                let heading = subject.map(|subject| format!("**{subject}**"));
+                let text: Vec<String> = [heading, description].into_iter().flatten().collect();
+                let (text, signature, encrypted) = (text.join("\n"), None, None);
+                said.push(Part::Reasoning { text, signature, encrypted });
+            }
+            let text = values::text(line.content).or_else(|| joined(&parts));
+            said.extend(text.filter(|text| !text.is_empty()).map(Part::text));
+            for (n, call) in recorded_calls.iter().enumerate() {
+                let arguments = call.args.map_or_else(|| "{}".to_owned(), canonical);
+                let name = call.name.clone().unwrap_or_default();
+                said.push(Part::call(call_id(call.id.as_ref(), n), name, arguments));
+            }
+        } else {
+            for part in parts {
+                if let Some(call) = part.function_call {
+                    // Ids may be missing: by name and order, as the results are.
+                    let known = recorded_calls.get(calls).and_then(|call| call.id.as_ref());
+                    let id = call_id(call.id.as_ref().or(known), calls);
+                    let arguments = call.args.map_or_else(|| "{}".to_owned(), canonical);
+                    said.push(Part::call(id, call.name.unwrap_or_default(), arguments));
+                    calls += 1;
+                } else if let (Some(text), true) = (&part.text, part.thought.unwrap_or_default()) {
+                    let (text, signature, encrypted) = (text.clone(), part.thought_signature, None);
+                    said.push(Part::Reasoning { text, signature, encrypted });
+                } else if let Some(text) = part.text.filter(|text| !text.is_empty()) {
+                    said.push(Part::text(text));
+                }
+            }
+        }
+        let mut draft = Draft::assistant("");
+        draft = said.into_iter().fold(draft, Draft::part);
+        draft.generation_config = model_config(line.model.as_deref());
+        let tokens: Option<Tokens> = lenient(values::given(line.tokens));
+        let tokens = tokens.map(Tokens::totals);
+        let mut metadata = Metadata::default();
+        metadata.set_some("message_id", line.id.as_deref());
+        if let Some(tokens) = &tokens {
+            metadata.usage(tokens);
+        }
+        draft.metadata = metadata.json();
+        let ids: Vec<String> = draft.content.calls().map(|call| call.id.clone()).collect();
+        let mut results = Vec::new();
+        for (n, call) in recorded_calls.iter().enumerate() {
+            let Some(result) = values::given(call.result) else { continue };
+            let id = ids.get(n).cloned().unwrap_or_else(|| call_id(call.id.as_ref(), n));
+            let is_error = matches!(call.status.as_deref(), Some("error" | "cancelled"));
+            let parts = vec![Part::text(result_text(result))];
+            let answer = ToolAnswer { call_id: id, name: call.name.clone(), is_error, parts };
+            results.push((n, Draft::new(Content::ToolResult(answer))));
+        }
+        Self { said: draft, results, tokens }
+    }
+}
+
+fn joined(parts: &[PartFields<'_>]) -> Option<String> {
+    let texts: Vec<&str> = parts.iter().filter_map(|part| part.text.as_deref()).collect();
+    (!texts.is_empty()).then(|| texts.join("\n"))
+}
+
+/// What a user said. Commands and what the tool put there are not sent again: they are skipped.
+pub(super) fn user(line: &Line<'_>) -> Draft {
+    const NOT_SENT: [&str; 4] = ["/", "?", "<session_context>", "<hook_context>"];
+    let parts: Vec<PartFields<'_>> = lenient(line.content).unwrap_or_default();
+    if parts.iter().any(|part| part.text.is_none())
+        && let Some(draft) = line.content.and_then(other_parts)
+    {
+        return draft;
+    }
+    let text = values::text(line.content).or_else(|| joined(&parts));
+    let text = text.unwrap_or_else(|| line.content.map_or_else(String::new, canonical));
+    let is_sent = !NOT_SENT.iter().any(|beginning| text.starts_with(beginning));
+    let draft = Draft::user(text);
+    if is_sent { draft } else { draft.priority(Priority::Skip) }
+}
+
+/// Reads parts that are more than texts, such as pictures, as the API does.
+fn other_parts(content: &RawValue) -> Option<Draft> {
+    let text = format!(r#"{{"contents":[{{"role":"user","parts":{}}}]}}"#, content.get());
+    let read = ProviderConversation::read(&text, Some(Dialect::Gemini)).ok()?;
+    let mut drafts = read.imported.drafts;
+    drafts.pop().filter(|draft| drafts.is_empty() && matches!(draft.content, Content::User(_)))
+}
+
+/// What the model read of a result.
+fn result_text(result: &RawValue) -> String {
+    let parts: Option<Vec<PartFields<'_>>> = lenient(Some(result));
+    let Some(parts) = parts else { return shown(result) };
+    #[derive(Deserialize)]
+    struct Response<'a> {
+        #[serde(borrow)]
+        output: Raw<'a>,
+        #[serde(borrow)]
+        error: Raw<'a>,
+    }
+    let mut texts = Vec::new();
+    for part in parts {
+        if let Some(response) = part.function_response.and_then(|response| response.response) {
+            let known: Option<Response<'_>> = lenient(Some(response));
+            let text = known.and_then(|known| values::text(known.output.or(known.error)));
+            texts.push(text.unwrap_or_else(|| canonical(response)));
+        }
+        texts.extend(part.text);
+    }
+    texts.join("\n")
+}

@@ -1,0 +1,110 @@
+//! A line of Gemini CLI as messages of a conversation, which later lines of the same id change.
+
+use std::collections::HashMap;
+
+use tract_core::{Body, Content, Draft, Part};
+
+use super::Line;
+use super::answer::Answer;
+use crate::recording::RecordedMessage;
+use crate::values::{recorded, time};
+
+/// A message of the file, as far as it is read.
+pub(super) struct Record {
+    pub(super) id: Option<String>,
+    pub(super) messages: Vec<RecordedMessage>,
+}
+
+/// Where the messages of an answer are that an earlier line had. A later line of the same id keeps
+/// them in their places: calls that it adds are a message of their own, after what is there.
+#[derive(Default)]
+pub(super) struct Layout {
+    /// The calls of each message of the model.
+    calls: Vec<usize>,
+    /// The place of each message, by its id.
+    places: HashMap<String, usize>,
+}
+
+impl Layout {
+    pub(super) fn of(record: &Record) -> Self {
+        let said = record.messages.iter().map(|message| &message.draft.content);
+        let said = said.filter(|content| matches!(content, Content::Assistant(_)));
+        let calls = said.map(|content| content.calls().count()).collect();
+        let ids = record.messages.iter().enumerate();
+        let places = ids.filter_map(|(n, message)| Some((message.id.clone()?, n))).collect();
+        Self { calls, places }
+    }
+
+    /// Cuts an answer into messages with as many calls as were known of each.
+    fn cut(&self, parts: Vec<Part>) -> Vec<Vec<Part>> {
+        let mut messages: Vec<Vec<Part>> = Vec::new();
+        let mut message = Vec::new();
+        let mut calls = 0;
+        for part in parts {
+            if matches!(part, Part::ToolCall(_)) {
+                if self.calls.get(messages.len()) == Some(&calls) {
+                    messages.push(std::mem::take(&mut message));
+                    calls = 0;
+                }
+                calls += 1;
+            }
+            message.push(part);
+        }
+        messages.push(message);
+        messages
+    }
+}
+
+impl Record {
+    pub(super) fn of_user(number: usize, line: &Line<'_>, draft: Draft) -> Self {
+        let message = message(number, line, line.id.clone(), draft);
+        Self { id: line.id.clone(), messages: vec![message] }
+    }
+
+    pub(super) fn of_answer(
+        number: usize,
+        line: &Line<'_>,
+        answer: Answer,
+        known: &Layout,
+    ) -> Self {
+        let Answer { mut said, results, .. } = answer;
+        let parts = match &mut said.content {
+            Content::Assistant(body) => std::mem::take(&mut body.parts),
+            _ => Vec::new(),
+        };
+        let id = |end: &str| line.id.as_ref().map(|id| format!("{id}{end}"));
+        let mut results = results.into_iter().peekable();
+        let mut calls = 0;
+        let mut messages = Vec::new();
+        let pieces = known.cut(parts);
+        let last = pieces.len() - 1;
+        for (n, parts) in pieces.into_iter().enumerate() {
+            let mut draft = said.clone();
+            draft.content = Content::Assistant(Body { parts, name: None });
+            calls += draft.content.calls().count();
+            let end = if n == 0 { String::new() } else { format!("#calls-{n}") };
+            messages.push(message(number, line, id(&end), draft));
+            while let Some((call, draft)) = results.next_if(|(call, _)| *call < calls || n == last)
+            {
+                messages.push(message(number, line, id(&format!("#{}", call + 1)), draft));
+            }
+        }
+        let place = |message: &RecordedMessage| {
+            let known = message.id.as_ref().and_then(|id| known.places.get(id)).copied();
+            known.unwrap_or(usize::MAX)
+        };
+        messages.sort_by_key(place);
+        let mut after_said = false;
+        for message in &mut messages {
+            let is_said = matches!(message.draft.content, Content::Assistant(_));
+            message.draft.joins_previous = is_said && after_said;
+            after_said = is_said;
+        }
+        Self { id: line.id.clone(), messages }
+    }
+}
+
+fn message(number: usize, line: &Line<'_>, id: Option<String>, draft: Draft) -> RecordedMessage {
+    let at = time(line.timestamp.as_deref());
+    RecordedMessage { id, line: number, draft: recorded(draft, line.id.as_deref(), at) }
+}

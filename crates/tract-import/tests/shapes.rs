@@ -1,0 +1,471 @@
+//! Shapes of recordings that were once misread: each is a small file, made here.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tract_core::store::Walk;
+use tract_core::{ImageSource, Message, Part, RefName, RefTarget, block_on};
+use tract_engine::{Repo, RepoOptions};
+use tract_import::{
+    AnomalyKind, RecordingOptions, SessionFile, SessionFilter, SessionReport, Source, session_files,
+};
+
+struct Imported {
+    repo: Repo,
+    reports: Vec<SessionReport>,
+}
+
+impl Imported {
+    fn of(files: &[SessionFile]) -> Self {
+        let repo = Repo::new(Arc::new(tract_kv::memory()), RepoOptions::new());
+        block_on(repo.init()).expect("it is made");
+        let mut made = Self { repo, reports: Vec::new() };
+        made.reports = made.import(files);
+        made
+    }
+
+    fn import(&self, files: &[SessionFile]) -> Vec<SessionReport> {
+        let mut reports = Vec::new();
+        let options = RecordingOptions::default();
+        let done = tract_import::import(&self.repo, files, &options, |_, report| {
+            reports.push(report.expect("it reads"));
+        });
+        block_on(done).expect("the store works");
+        reports
+    }
+
+    fn refs(&self) -> Vec<(RefName, RefTarget)> {
+        block_on(self.repo.store().list_refs(self.repo.name(), "")).expect("they are read")
+    }
+
+    /// Imports one file with these bytes.
+    fn of_bytes(source: Source, name: &str, bytes: impl AsRef<[u8]>) -> Self {
+        let scratch = tempfile::tempdir().expect("a folder");
+        let path = scratch.path().join(name);
+        std::fs::write(&path, bytes).expect("it is written");
+        Self::of(&[SessionFile::new(source, path)])
+    }
+
+    fn of_json(source: Source, value: &Value) -> Self {
+        Self::of_bytes(source, "made.json", value.to_string())
+    }
+
+    fn of_lines(source: Source, lines: &[Value]) -> Self {
+        let lines: Vec<String> = lines.iter().map(|line| format!("{line}\n")).collect();
+        Self::of_bytes(source, "made.jsonl", lines.concat())
+    }
+
+    fn report(&self) -> &SessionReport {
+        assert_eq!(self.reports.len(), 1);
+        &self.reports[0]
+    }
+
+    fn branches(&self) -> Vec<&str> {
+        let all = self.reports.iter().flat_map(|report| &report.branches);
+        all.map(|branch| branch.branch.as_str()).collect()
+    }
+
+    fn compiled(&self, branch: &str) -> tract_compile::Compiled {
+        let name = RefName::branch(branch).expect("a good name");
+        let head = block_on(self.repo.head_of(&name)).expect("it is read");
+        block_on(self.repo.compile(head)).expect("it compiles")
+    }
+
+    fn messages(&self, branch: &str) -> Vec<Message> {
+        self.compiled(branch).messages().cloned().collect()
+    }
+
+    /// What a branch says: role, text and calls of each message.
+    fn said(&self, branch: &str) -> Vec<String> {
+        let line = |message: &Message| {
+            let calls = message.content.calls().map(|call| format!(" [{}]", call.id));
+            let calls: String = calls.collect();
+            format!("{} {}{calls}", message.role.as_str(), message.content.text())
+        };
+        self.messages(branch).iter().map(line).collect()
+    }
+
+    fn tools(&self, branch: &str) -> Vec<String> {
+        self.compiled(branch).tools().iter().map(|tool| format!("{tool:?}")).collect()
+    }
+
+    /// Everything that is stored, as text.
+    fn stored(&self) -> String {
+        let store = self.repo.store();
+        let mut text = String::new();
+        for (name, target) in self.refs() {
+            text += &format!("{name}\n");
+            match target {
+                RefTarget::Commit(head) => {
+                    let walk = Walk::from(head);
+                    let page = block_on(store.walk(self.repo.name(), walk)).expect("it is read");
+                    assert!(page.next.is_none(), "a short history");
+                    let records = page.steps.iter().map(|step| step.commit.record());
+                    text += &format!("{:?}\n", records.collect::<Vec<_>>());
+                }
+                RefTarget::Blob(blob) => {
+                    let found =
+                        block_on(store.blobs(self.repo.name(), &[blob.into()])).expect("read");
+                    text += &format!("{:?}\n", found[0].as_ref().and_then(|blob| blob.text()));
+                }
+                other => text += &format!("{other:?}\n"),
+            }
+        }
+        for branch in self.branches() {
+            text += &format!("{:?}\n{:?}\n", self.messages(branch), self.tools(branch));
+        }
+        text
+    }
+}
+
+fn gemini(id: &str, kind: &str, text: &str) -> Value {
+    json!({"id": id, "type": kind, "content": text, "timestamp": "2026-05-01T10:00:00Z"})
+}
+
+fn gemini_head() -> Value {
+    json!({"sessionId": "s1", "projectHash": "f00d", "startTime": "2026-05-01T10:00:00Z"})
+}
+
+fn gemini_calls(id: &str, text: &str, calls: &[(&str, Option<&str>)]) -> Value {
+    let mut line = gemini(id, "gemini", text);
+    let call = |(id, result): &(&str, Option<&str>)| match result {
+        Some(result) => json!({"id": id, "name": "read", "args": {}, "result": result}),
+        None => json!({"id": id, "name": "read", "args": {}}),
+    };
+    line["toolCalls"] = calls.iter().map(call).collect();
+    line
+}
+
+#[test]
+fn gemini_cli_keeps_the_messages_between_an_edit_and_a_later_change() {
+    let made = Imported::of_lines(
+        Source::GeminiCli,
+        &[
+            gemini_head(),
+            gemini("u1", "user", "One?"),
+            gemini("g1", "gemini", "One."),
+            gemini("u2", "user", "Two?"),
+            gemini("g2", "gemini", "Two."),
+            gemini("g1", "gemini", "One, I say."),
+            gemini("u3", "user", "Three?"),
+            gemini_calls("g2", "Two.", &[("c1", None)]),
+        ],
+    );
+    let last = *made.branches().last().expect("a branch");
+    let texts = ["user One?", "assistant One, I say.", "user Two?", "assistant Two."];
+    assert_eq!(made.said(last)[..4], texts);
+    assert_eq!(made.said(last)[4..], ["assistant  [c1]", "user Three?"]);
+}
+
+#[test]
+fn gemini_cli_calls_after_an_answer_are_a_message_and_no_fork() {
+    let lines = [
+        gemini_head(),
+        gemini("u1", "user", "Look."),
+        gemini("g1", "gemini", "I look."),
+        gemini_calls("g1", "I look.", &[("c1", None), ("c2", None)]),
+        gemini_calls("g1", "I look.", &[("c1", None), ("c2", Some("two"))]),
+        gemini_calls("g1", "I look.", &[("c1", Some("one")), ("c2", Some("two"))]),
+        gemini_calls(
+            "g1",
+            "I look.",
+            &[("c1", Some("one")), ("c2", Some("two")), ("c3", Some("three"))],
+        ),
+        gemini("g2", "gemini", "Seen."),
+    ];
+    let made = Imported::of_lines(Source::GeminiCli, &lines);
+    assert_eq!(made.branches(), ["gemini-cli/s1"]);
+    assert_eq!(
+        made.said("gemini-cli/s1"),
+        [
+            "user Look.",
+            "assistant I look.",
+            "assistant  [c1] [c2]",
+            "tool two",
+            "tool one",
+            "assistant  [c3]",
+            "tool three",
+            "assistant Seen.",
+        ]
+    );
+    let report = made.report();
+    assert_eq!((report.pairs, report.edited, report.anomalies.count()), (3, 0, 0));
+    // A checkpoint says the same again.
+    let mut all = lines.to_vec();
+    all.push(json!({"$set": {"messages": [lines[1], lines[6], lines[7]]}}));
+    let again = Imported::of_lines(Source::GeminiCli, &all);
+    assert_eq!(again.branches(), ["gemini-cli/s1"]);
+    assert_eq!(again.report().messages, report.messages);
+    // A file that grows is what the whole file is.
+    let scratch = tempfile::tempdir().expect("a folder");
+    let path = scratch.path().join("made.jsonl");
+    let lines: Vec<String> = lines.iter().map(|line| format!("{line}\n")).collect();
+    let growing = Imported::of(&[]);
+    for count in 1..=lines.len() {
+        std::fs::write(&path, lines[..count].concat()).expect("it is written");
+        growing.import(&[SessionFile::new(Source::GeminiCli, &path)]);
+    }
+    assert_eq!(growing.said("gemini-cli/s1"), made.said("gemini-cli/s1"));
+    assert_eq!(growing.refs(), made.refs());
+}
+
+#[test]
+fn gemini_cli_pictures_of_a_user_are_kept() {
+    let mut line = gemini("u1", "user", "");
+    line["content"] = json!([
+        {"text": "Which boat?"},
+        {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}},
+    ]);
+    let made = Imported::of_lines(Source::GeminiCli, &[gemini_head(), line]);
+    let messages = made.messages("gemini-cli/s1");
+    assert_eq!(messages[0].content.text(), "Which boat?");
+    let picture = messages[0].content.parts().iter().find_map(|part| match part {
+        Part::Image { media_type, source } => Some((media_type.as_deref(), source.clone())),
+        _ => None,
+    });
+    let source = ImageSource::Base64("iVBORw0KGgo=".to_owned());
+    assert_eq!(picture, Some((Some("image/png"), source)));
+}
+
+fn inspect(events: &[Value]) -> Imported {
+    use std::io::Write as _;
+    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    let options = zip::write::SimpleFileOptions::default();
+    zip.start_file("samples/1_epoch_1.json", options).expect("a file");
+    zip.write_all(json!({ "events": events }).to_string().as_bytes()).expect("written");
+    let bytes = zip.finish().expect("it ends").into_inner();
+    Imported::of_bytes(Source::Inspect, "made.eval", bytes)
+}
+
+fn inspect_call(input: &[(&str, &str, &str)], tools: &[&str], answer: (&str, &str)) -> Value {
+    let message =
+        |(id, role, text): &(&str, &str, &str)| json!({"id": id, "role": role, "content": text});
+    let tools: Vec<Value> = tools
+        .iter()
+        .map(|name| json!({"name": name, "parameters": {"type": "object", "properties": {}}}))
+        .collect();
+    json!({
+        "event": "model",
+        "timestamp": "2026-05-01T10:00:00Z",
+        "model": "m",
+        "input": input.iter().map(message).collect::<Vec<_>>(),
+        "tools": tools,
+        "output": {"choices": [{"message": message(&(answer.0, "assistant", answer.1))}]},
+    })
+}
+
+#[test]
+fn inspect_tools_belong_to_the_branch_whose_calls_have_them() {
+    let (u1, u2) = (("u1", "user", "Which knot?"), ("u2", "user", "Is it good?"));
+    let a1 = ("a1", "assistant", "A bowline.");
+    let made = inspect(&[
+        inspect_call(&[u1], &["rope"], ("a1", "A bowline.")),
+        inspect_call(&[u2], &["rope"], ("b1", "Yes.")),
+        inspect_call(&[u1, a1, ("u3", "user", "Sure?")], &["rope", "book"], ("a2", "Sure.")),
+        // The same beginning again, where the tools were others.
+        inspect_call(&[u1, a1, ("u4", "user", "Why?")], &["rope"], ("a3", "It holds.")),
+        // The same input again, with other tools.
+        inspect_call(&[u2], &["book"], ("b2", "No.")),
+    ]);
+    let branches = made.branches();
+    let tools: Vec<usize> = branches.iter().map(|branch| made.tools(branch).len()).collect();
+    assert_eq!(tools, [2, 1, 1, 1], "{branches:?}");
+    assert!(made.tools(branches[3])[0].contains("book"), "{:?}", made.tools(branches[3]));
+    assert!(made.tools(branches[2])[0].contains("rope"), "{:?}", made.tools(branches[2]));
+}
+
+fn history(content: Value) -> Value {
+    json!({
+        "environment": "harbor",
+        "trajectory": [],
+        "history": [{"role": "user", "content": content, "message_type": "observation"}],
+    })
+}
+
+#[test]
+fn content_is_read_element_by_element_with_its_images() {
+    let made = Imported::of_json(
+        Source::SweAgent,
+        &history(json!([
+            {"type": "text", "text": "Look"},
+            "at this",
+            {"type": "text", "text": 7},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}},
+            {"type": "image", "source":
+                {"type": "base64", "media_type": "image/jpeg", "data": "/9j/4AAQ"}},
+            {"type": "image", "image_urls": ["https://example.com/a.png"]},
+            {"type": "text", "text": "please."},
+        ])),
+    );
+    let messages = made.messages("swe-agent/made");
+    let parts: Vec<Part> = messages.iter().flat_map(|m| m.content.parts().to_vec()).collect();
+    let image = |media_type: Option<&str>, source| Part::Image {
+        media_type: media_type.map(str::to_owned),
+        source,
+    };
+    assert_eq!(
+        parts,
+        [
+            Part::text("Look\nat this"),
+            image(Some("image/png"), ImageSource::Base64("iVBORw0KGgo=".to_owned())),
+            image(Some("image/jpeg"), ImageSource::Base64("/9j/4AAQ".to_owned())),
+            image(None, ImageSource::Url("https://example.com/a.png".to_owned())),
+            Part::text("please."),
+        ]
+    );
+}
+
+#[test]
+fn swe_agent_environment_is_no_version() {
+    let stored = Imported::of_json(Source::SweAgent, &history(json!("Hi"))).stored();
+    assert!(!stored.contains(r#"\"version\""#), "{stored}");
+    assert!(stored.contains(r#"\"environment\":\"harbor\""#), "{stored}");
+}
+
+#[test]
+fn codex_threads_of_a_project_are_chosen_compressed_or_not() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/sessions/codex");
+    let choose = |folder: &Path, project: &str| {
+        let mut filter = SessionFilter::new();
+        filter.project = Some(project.to_owned());
+        session_files(Source::Codex, &[folder.to_owned()], &filter).expect("they are there")
+    };
+    let plain = choose(&root, "boats");
+    let scratch = tempfile::tempdir().expect("a folder");
+    for (n, file) in plain.iter().enumerate() {
+        let bytes = std::fs::read(file.path()).expect("it reads");
+        let level = ruzstd::encoding::CompressionLevel::Fastest;
+        let packed = ruzstd::encoding::compress_to_vec(&bytes[..], level);
+        let path = scratch.path().join(format!("rollout-{n}.jsonl.zst"));
+        std::fs::write(path, packed).expect("it is written");
+    }
+    assert!(!plain.is_empty());
+    assert_eq!(choose(scratch.path(), "boats").len(), plain.len());
+    assert_eq!(choose(scratch.path(), "elsewhere").len(), 0);
+    // One that cannot be read is chosen, so that the import reports it.
+    std::fs::write(scratch.path().join("rollout-x.jsonl.zst"), b"\x28\xb5\x2f\xfdxx").expect("ok");
+    assert_eq!(choose(scratch.path(), "elsewhere").len(), 1);
+}
+
+#[test]
+fn ai_sdk_approvals_are_no_calls() {
+    let call =
+        |id: &str| json!({"type": "tool-call", "toolCallId": id, "toolName": "gate", "input": {}});
+    let result = json!({"type": "tool-result", "toolCallId": "c1", "toolName": "gate",
+        "output": {"type": "text", "value": "open"}});
+    let made = Imported::of_json(
+        Source::AiSdk,
+        &json!([
+            {"role": "user", "content": "Open the gate."},
+            {"role": "assistant", "content": [
+                call("c1"),
+                {"type": "tool-approval-request", "approvalId": "p1", "toolCallId": "c1"},
+            ]},
+            {"role": "tool", "content": [
+                {"type": "tool-approval-response", "approvalId": "p1", "approved": true},
+                result,
+            ]},
+            {"role": "assistant", "parts": [
+                // A tool that has this name.
+                {"type": "tool-approval-request", "toolCallId": "c2", "state": "input-available",
+                    "input": {}},
+            ]},
+        ]),
+    );
+    assert_eq!(
+        made.said("ai-sdk/made"),
+        ["user Open the gate.", "assistant  [c1]", "tool open", "assistant  [c2]"]
+    );
+    let skipped = &made.report().skipped;
+    assert_eq!((skipped["tool-approval-request"], skipped["tool-approval-response"]), (1, 1));
+}
+
+#[test]
+fn agents_sdk_rows_are_read_once_and_branches_have_distinct_names() {
+    let scratch = tempfile::tempdir().expect("a folder");
+    let path = scratch.path().join("made.db");
+    let database = rusqlite::Connection::open(&path).expect("a database");
+    database
+        .execute_batch(
+            "CREATE TABLE agent_messages(id INTEGER PRIMARY KEY, session_id TEXT, message_data TEXT);
+             CREATE TABLE message_structure(session_id TEXT, message_id INTEGER, branch_id TEXT,
+                 sequence_number INTEGER);",
+        )
+        .expect("tables");
+    let say = |id: i64, item: &str| {
+        let sql = "INSERT INTO agent_messages VALUES (?1, 's', ?2)";
+        database.execute(sql, rusqlite::params![id, item]).expect("a row");
+    };
+    let list = |branch: &str, ids: &[i64]| {
+        for (n, id) in ids.iter().enumerate() {
+            let sql = "INSERT INTO message_structure VALUES ('s', ?1, ?2, ?3)";
+            database.execute(sql, rusqlite::params![id, branch, n as i64]).expect("a row");
+        }
+    };
+    say(1, r#"{"role":"user","content":"Hi"}"#);
+    say(2, r#"{"odd":1}"#);
+    for (n, text) in ["One.", "Two.", "Three."].iter().enumerate() {
+        say(3 + n as i64, &json!({"role": "user", "content": text}).to_string());
+    }
+    list("main", &[1, 2, 3]);
+    list("a b", &[1, 2, 4]);
+    list("a/b", &[1, 2, 5]);
+    drop(database);
+    let made = Imported::of(&[SessionFile::new(Source::OpenAiAgents, &path)]);
+    let branches = made.branches();
+    assert_eq!(made.report().anomalies.counts[&AnomalyKind::UnreadableMessage], 1);
+    assert_eq!(branches.len(), 3);
+    let base = ["openai-agents/s.", "openai-agents/s.a-b-"];
+    assert!(branches[1..].iter().all(|name| name.starts_with(base[1])), "{branches:?}");
+    assert_ne!(branches[1], branches[2]);
+    let said: Vec<Vec<String>> = branches.iter().map(|branch| made.said(branch)).collect();
+    assert_eq!(said[0], ["user Hi", "user One."]);
+    assert_eq!(said[1], ["user Hi", "user Two."]);
+    assert_eq!(said[2], ["user Hi", "user Three."]);
+    assert!(base[0].len() < branches[1].len());
+}
+
+#[test]
+fn secrets_are_replaced_in_tools_metadata_and_notes_too() {
+    let key = format!("gh{}_{}", "p", "16C7e42F292c6912E7710c838347Ae178B4a");
+    let made = Imported::of_json(
+        Source::Atif,
+        &json!({
+            "schema_version": "ATIF-v1.7",
+            "session_id": "s",
+            "agent": {"name": "a", "version": "1", "model_name": format!("m-{key}"),
+                "tool_definitions": [{"type": "function", "function": {
+                    "name": "gate", "description": format!("Uses {key}."),
+                    "parameters": {"type": "object", "properties": {}}}}]},
+            "steps": [
+                {"step_id": 1, "source": "user", "message": "Hi"},
+                {"step_id": 2, "source": "agent", "message": "Ho"},
+            ],
+        }),
+    );
+    let stored = made.stored();
+    assert!(!stored.contains(&key), "{stored}");
+    assert_eq!(made.tools("atif/s").len(), 1);
+    assert!(made.report().redacted["github-token"] >= 2, "{:?}", made.report().redacted);
+
+    let mut answer = gemini(&format!("g {key}"), "gemini", "Ho");
+    answer["model"] = json!(format!("m {key}"));
+    let mut again = answer.clone();
+    again["tokens"] = json!({"input": 3, "output": 1});
+    let lines = [gemini_head(), gemini("u1", "user", "Hi"), answer, again];
+    let made = Imported::of_lines(Source::GeminiCli, &lines);
+    let stored = made.stored();
+    assert!(stored.contains("tokens of the answer"), "{stored}");
+    assert!(!stored.contains(&key), "{stored}");
+    assert!(!format!("{:?}", made.reports).contains(&key), "{:?}", made.reports);
+
+    let made = Imported::of_json(
+        Source::SweAgent,
+        &json!({"trajectory": [], "history": [
+            {"role": "user", "content": "Hi", "message_type": "observation", "agent": key},
+        ]}),
+    );
+    let stored = made.stored();
+    assert!(!stored.contains(&key), "{stored}");
+}
