@@ -22,7 +22,7 @@ const DEFAULT_KEYS: [&str; 2] = ["id_ed25519", "id_ed25519.pub"];
 pub(crate) enum SignatureCheck {
     /// It is of this signer.
     Good(String),
-    /// It fits, but whoever made it is not in the file.
+    /// It fits, but its signer is not in the file.
     Unknown,
     /// It does not fit.
     Bad(String),

@@ -87,7 +87,7 @@ fn bad_and_unknown_signatures_are_refused() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn missing_keys_and_files_are_named() {
     let Some(place) = place() else { return };
     place.refused(&["tag", "v1", "--sign", "--key", "bob"], 1, "signing_failed", "bob");
     assert_eq!(place.ok(&["tag"]), "", "nothing was written");
