@@ -51,8 +51,11 @@ mod servers;
 #[cfg(feature = "serve")]
 mod serving;
 // Conversations in a browser.
-#[cfg(feature = "view")]
+#[cfg(all(unix, feature = "view"))]
 mod viewing;
+// Conversations as one HTML file.
+#[cfg(all(unix, feature = "view"))]
+mod html;
 // Servers of tools that are programs.
 #[cfg(all(unix, feature = "run", feature = "mcp"))]
 mod stdio;
