@@ -40,6 +40,8 @@ mod errors;
 mod gc;
 // What `log --graph` draws, in color.
 mod graph;
+// Requests that miss the prompt cache.
+mod misses;
 // Recordings in: reuse, anomalies, refused lines.
 mod imports;
 // Calls held against their tools; definitions linted and translated.
