@@ -55,6 +55,9 @@ mod serving;
 // Conversations in a browser.
 #[cfg(all(unix, feature = "view"))]
 mod viewing;
+// Usage, pending approvals, search and the window in a browser.
+#[cfg(all(unix, feature = "view"))]
+mod reports;
 // Conversations as one HTML file.
 #[cfg(all(unix, feature = "view"))]
 mod html;

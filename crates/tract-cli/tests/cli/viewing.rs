@@ -18,21 +18,21 @@ pub(crate) const COAT: &str = r#"{"op":"set_tools","tools":[{"name":"get_weather
 "#;
 
 /// A viewer, and the browser that was given its url.
-struct Browser {
+pub(crate) struct Browser {
     viewer: Child,
     host: String,
     token: String,
     cookie: String,
 }
 
-struct Answer {
-    status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     head: String,
     body: String,
 }
 
 impl Browser {
-    fn open(place: &Workspace) -> Self {
+    pub(crate) fn open(place: &Workspace) -> Self {
         Self::open_with(place, &[], &[])
     }
 
@@ -76,7 +76,7 @@ impl Browser {
         browser
     }
 
-    fn get(&self, path: &str) -> Answer {
+    pub(crate) fn get(&self, path: &str) -> Answer {
         self.ask("GET", path, &[("Host", &self.host), ("Cookie", &self.cookie)])
     }
 
@@ -104,7 +104,7 @@ impl Browser {
     }
 
     #[track_caller]
-    fn page(&self, path: &str) -> String {
+    pub(crate) fn page(&self, path: &str) -> String {
         let answer = self.get(path);
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
         answer.body
@@ -218,7 +218,7 @@ fn a_page_is_told_what_is_committed_meanwhile() {
 }
 
 /// Texts that would do something if a page took them for more than text.
-const HOSTILE: [&str; 10] = [
+pub(crate) const HOSTILE: [&str; 10] = [
     "<script>document.title='owned'</script>",
     "<img src=x onerror=\"document.title='owned'\">",
     "\"><svg onload=document.title='owned'>",
@@ -363,4 +363,15 @@ fn a_real_browser_shows_pages_and_runs_nothing_recorded() {
     let browser = Browser::open(&place);
     let list = dump(&format!("http://{}/?token={}", browser.host, browser.token));
     assert!(list.contains("Conversations of default"), "{list}");
+    // Without the server's policy, too.
+    for (name, path) in [
+        ("usage", "/usage"),
+        ("pending", "/pending"),
+        ("search", "/search?words=script+owned+svg"),
+        ("window", "/window?rev=main"),
+    ] {
+        place.write("page.html", browser.page(path));
+        let page = dump(&format!("file://{}", place.path("page.html").display()));
+        assert!(page.contains(&format!("<title>{name} · tract</title>")), "{page}");
+    }
 }
