@@ -26,7 +26,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tract-import", &["tract-core", "tract-engine", "tract-providers", "tract-secrets"]),
     (
         "tract-view",
-        &["tract-core", "tract-compile", "tract-engine", "tract-providers", "tract-schema"],
+        &[
+            "tract-core",
+            "tract-compile",
+            "tract-engine",
+            "tract-import",
+            "tract-providers",
+            "tract-schema",
+        ],
     ),
     (
         "tract-serve",

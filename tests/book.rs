@@ -116,6 +116,12 @@ fn every_error_code_is_explained() {
     let page = std::fs::read_to_string(root.join("docs/errors.md")).expect("a page");
     let mut missing = BTreeSet::new();
     let mut seen = 0;
+    let mut explained = |code: &str| {
+        seen += 1;
+        if !page.contains(&format!("`{code}`")) {
+            missing.insert(code.to_owned());
+        }
+    };
     for source in files(&root.join("crates"), "rs") {
         // Why a run ended is not an error; `docs/run.md` has those.
         if source.ends_with("tract-run/src/run.rs") {
@@ -124,11 +130,15 @@ fn every_error_code_is_explained() {
         let text = std::fs::read_to_string(&source).expect("a source");
         for function in text.split("fn code(").skip(1) {
             let body = function.split("\n    }").next().unwrap_or_default();
-            for code in body.split("=> \"").skip(1).filter_map(|rest| rest.split('"').next()) {
-                seen += 1;
-                if !page.contains(&format!("`{code}`")) {
-                    missing.insert(code.to_owned());
-                }
+            let codes = body.split("=> \"").skip(1).filter_map(|rest| rest.split('"').next());
+            codes.for_each(&mut explained);
+        }
+        // The command line has codes of its own.
+        for call in ["Failure::no(", "Self::no("] {
+            for rest in text.split(call).skip(1) {
+                let code =
+                    rest.trim_start().strip_prefix('"').and_then(|rest| rest.split('"').next());
+                code.into_iter().for_each(&mut explained);
             }
         }
     }

@@ -149,6 +149,11 @@ impl Failure {
         self.exit == STORE
     }
 
+    /// Whether there is no store at all, in contrast to one that cannot be opened.
+    pub(crate) fn is_no_store(&self) -> bool {
+        self.code == "no_store"
+    }
+
     pub(crate) fn is_silent(&self) -> bool {
         self.silent
     }

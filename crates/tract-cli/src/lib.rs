@@ -15,6 +15,7 @@ mod input;
 mod logging;
 mod out;
 mod pager;
+mod prices;
 mod render;
 mod revisions;
 mod ssh;

@@ -5,6 +5,7 @@ mod apply;
 mod blame;
 mod branch;
 mod bundle;
+mod cache_use;
 mod carry;
 mod chat;
 mod chosen;
@@ -63,6 +64,9 @@ pub use crate::branch::{Branch, FIRST_BRANCH};
 pub use crate::bundle::{
     ApplyBundleOptions, Bundle, BundleError, BundleLines, BundleOptions, BundleReport,
     apply_bundle, create_bundle,
+};
+pub use crate::cache_use::{
+    CacheMiss, CacheUse, MissCause, RankedCause, RequestBlock, cache_use, rank_misses,
 };
 pub use crate::chat::{ChatError, ChatOptions, ChatReply, chat, generate};
 pub use crate::conflicts::{ConflictSide, DescribedConflict};

@@ -289,7 +289,10 @@ impl ServerHandler for McpHost {
             .map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
         let answer = match self.run(tool, arguments, &context).await {
             Ok(result) => answer(&result),
-            Err(error) => CallToolResult::error(vec![ContentBlock::text(error.model_text())]),
+            Err(error) => {
+                log(&request.name, &error);
+                CallToolResult::error(vec![ContentBlock::text(error.model_text())])
+            }
         };
         Ok(answer.into())
     }
@@ -301,7 +304,8 @@ impl ServerHandler for McpHost {
     ) -> Result<ListResourcesResult, ErrorData> {
         let Some(documents) = &self.documents else { return Ok(ListResourcesResult::default()) };
         let cursor = request.and_then(|request| request.cursor);
-        let page = documents.list(cursor.as_deref()).await.map_err(refused)?;
+        let page = documents.list(cursor.as_deref()).await;
+        let page = page.map_err(|error| refused("resources/list", &error))?;
         let resources = page.documents.into_iter().map(|document| {
             Resource::new(document.uri, document.name)
                 .with_description(document.description)
@@ -335,7 +339,8 @@ impl ServerHandler for McpHost {
             ErrorData::resource_not_found(what, None)
         };
         let Some(documents) = &self.documents else { return Err(unknown()) };
-        let read = documents.read(&request.uri).await.map_err(refused)?;
+        let read = documents.read(&request.uri).await;
+        let read = read.map_err(|error| refused("resources/read", &error))?;
         let (text, media_type) = read.ok_or_else(unknown)?;
         let contents = ResourceContents::text(text, request.uri).with_mime_type(media_type);
         Ok(ReadResourceResult::new(vec![contents]).into())
@@ -381,6 +386,19 @@ fn answer(result: &ToolResult<RenderedValue>) -> CallToolResult {
     answer
 }
 
-fn refused(error: ToolError) -> ErrorData {
+fn refused(what: &str, error: &ToolError) -> ErrorData {
+    log(what, error);
     ErrorData::invalid_params(error.model_text(), None)
+}
+
+/// Logs what the operator reads of a failure, which the client is not shown. What a client can mend
+/// itself is of less interest.
+fn log(what: &str, error: &ToolError) {
+    let operator = error.operator_text();
+    match error {
+        ToolError::Validation(_) => {
+            tracing::debug!(target: "tract::mcp", request = what, error = operator);
+        }
+        _ => tracing::warn!(target: "tract::mcp", request = what, error = operator),
+    }
 }

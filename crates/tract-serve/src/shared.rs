@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tract_compile::Compiled;
+use tract_compile::{CompileError, Compiled};
 use tract_core::{CommitId, RepoName, ToolContext, ToolError};
 use tract_engine::{Error, Repo};
 
@@ -85,7 +85,7 @@ pub(crate) async fn resolve(repo: &Repo, revision: &str) -> Result<CommitId, Too
 /// Turns a failure of the engine into what the client reads: what is wrong and the way out. What the
 /// store itself reports is for the operator alone, since it may name paths and servers.
 pub(crate) fn failed(error: Error) -> ToolError {
-    if let Error::Store(error) = &error {
+    if let Error::Store(error) | Error::Compile(CompileError::Store(error)) = &error {
         let code = error.kind.code();
         return ToolError::other(format!("the store failed ({code})")).operator(error.to_string());
     }

@@ -1,11 +1,18 @@
 //! What pages show, read from the engine.
 
+mod search;
+mod usage;
+mod window;
+
 use std::collections::{HashMap, HashSet};
 
 use tract_compile::Compiled;
 use tract_core::{CallRef, Commit, CommitId, Content, Message, Op, RefName};
 use tract_engine::{Branch, Repo};
 
+pub(crate) use self::search::{FoundMessage, search};
+pub(crate) use self::usage::{UsageReport, UsageSum, usage};
+pub(crate) use self::window::{PARTS, Window, window};
 use crate::error::{Error, Result};
 
 /// A branch with its newest commit.

@@ -2,8 +2,12 @@
 
 mod compare;
 mod conversations;
+mod pending;
+mod search;
 mod tools;
 mod transcript;
+mod usage;
+mod window;
 
 use std::fmt::Write;
 
@@ -12,8 +16,12 @@ use tract_core::{Commit, Part, time};
 
 pub(crate) use self::compare::compare;
 pub(crate) use self::conversations::{PAGE as CONVERSATIONS, conversations};
+pub(crate) use self::pending::pending;
+pub(crate) use self::search::{HITS, search, search_form};
 pub(crate) use self::tools::tools;
 pub(crate) use self::transcript::{PAGE as TRANSCRIPT, TranscriptOptions, transcript};
+pub(crate) use self::usage::usage;
+pub(crate) use self::window::window;
 
 pub(crate) const STYLE: &str = include_str!("../assets/style.css");
 pub(crate) const SCRIPT: &str = include_str!("../assets/script.js");
@@ -34,6 +42,8 @@ pub(crate) fn page(title: &str, live: Option<&str>, main: &Markup) -> Markup {
             body data-live=[live] {
                 header {
                     strong { a href="/" { "tract" } }
+                    a href="/usage" { "usage" }
+                    a href="/pending" { "pending" }
                     span .soft { "read-only" }
                 }
                 main { (main) }

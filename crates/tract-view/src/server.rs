@@ -1,5 +1,7 @@
 //! The server: loopback alone, for the one who has the url, and reading alone.
 
+mod reports;
+
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -86,6 +88,10 @@ impl Viewer {
             .route("/tools", get(tools))
             .route("/text", get(text))
             .route("/request", get(request))
+            .route("/usage", get(reports::usage))
+            .route("/pending", get(reports::pending))
+            .route("/search", get(reports::search))
+            .route("/window", get(reports::window))
             .route("/live", get(live))
             .route("/style.css", get(async || asset("text/css; charset=utf-8", STYLE)))
             .route("/script.js", get(async || asset("text/javascript; charset=utf-8", SCRIPT)))

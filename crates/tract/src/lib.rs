@@ -126,6 +126,12 @@ pub mod forms {
     };
 }
 
+/// What tokens cost, by tables of list prices.
+#[cfg(feature = "engine")]
+pub mod prices {
+    pub use tract_providers::{PriceError, PriceTable, TokenAmounts};
+}
+
 /// Clients for models: OpenAI and compatible servers, Anthropic, Ollama, Gemini.
 #[cfg(feature = "http")]
 pub mod models {

@@ -207,7 +207,7 @@ async fn verify(context: &mut Context<'_>, file: &Path) -> Outcome<()> {
     // Without a store only the file is checked.
     let missing = match context.open().await {
         Ok(tract) => Some(bundle.missing_prerequisites(tract.repo()).await?),
-        Err(_) if context.global.store.is_none() => None,
+        Err(error) if context.global.store.is_none() && error.is_no_store() => None,
         Err(error) => return Err(error),
     };
     let lacks = missing.as_ref().is_some_and(|missing| !missing.is_empty());

@@ -1,7 +1,5 @@
 //! `tract usage`
 
-mod prices;
-
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
@@ -9,13 +7,13 @@ use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use tract::Tract;
 use tract::import::{AnswerUsage, TokenTotals};
+use tract::prices::{PriceTable, TokenAmounts};
 
-use self::prices::Prices;
 use crate::context::Context;
-use crate::escape;
 use crate::failure::Outcome;
 use crate::render::{count, number};
 use crate::style::{DIM, Styled, WARN};
+use crate::{escape, prices};
 
 /// Count the tokens of all answers, and what they cost.
 ///
@@ -95,7 +93,7 @@ struct Total<'a> {
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, usage: Usage) -> Outcome<()> {
-    let prices = Prices::read(usage.prices.as_deref())?;
+    let prices = prices::read(usage.prices.as_deref())?;
     let tract = context.open().await?;
     let answers = tract::import::usage(tract.repo()).await?;
     let projects = match usage.by {
@@ -107,7 +105,7 @@ pub(crate) async fn run(context: &mut Context<'_>, usage: Usage) -> Outcome<()> 
     let mut unpriced: BTreeMap<&str, usize> = BTreeMap::new();
     for answer in &answers {
         let model = answer.model.as_deref();
-        let cost = model.and_then(|model| prices.cost(model, &answer.tokens));
+        let cost = model.and_then(|model| prices.cost(model, &amounts(&answer.tokens)));
         if cost.is_none() {
             *unpriced.entry(model.unwrap_or("unknown")).or_default() += 1;
         }
@@ -130,8 +128,8 @@ pub(crate) async fn run(context: &mut Context<'_>, usage: Usage) -> Outcome<()> 
         }
         return context.out.json(&Total {
             total: line(None, &total),
-            currency: &prices.currency,
-            prices_of: &prices.date,
+            currency: prices.currency(),
+            prices_of: prices.date(),
             unpriced_models: unpriced.keys().copied().collect(),
         });
     }
@@ -148,9 +146,12 @@ pub(crate) async fn run(context: &mut Context<'_>, usage: Usage) -> Outcome<()> 
         );
         context.out.line(Styled(WARN, what))?;
     }
-    let of =
-        format!("list prices of {}, in {}; --prices FILE for others", prices.date, prices.currency);
-    context.out.line(Styled(DIM, of))
+    context.out.line(Styled(DIM, prices::source(&prices)))
+}
+
+fn amounts(tokens: &TokenTotals) -> TokenAmounts {
+    let TokenTotals { input, output, cache_read, cache_write, .. } = *tokens;
+    TokenAmounts { input, output, cache_read, cache_write }
 }
 
 fn line<'a>(name: Option<&'a str>, group: &Group) -> Line<'a> {
@@ -167,7 +168,7 @@ fn table(
     context: &mut Context<'_>,
     groups: &[(Option<String>, Group)],
     total: &Group,
-    prices: &Prices,
+    prices: &PriceTable,
 ) -> Outcome<()> {
     let most = groups.iter().map(|(_, group)| group.all_tokens()).max().unwrap_or_default().max(1);
     let name = |name: &Option<String>| match name {
@@ -176,7 +177,7 @@ fn table(
     };
     let names = groups.iter().take(LISTED).map(|(group, _)| escape::width(&name(group)));
     let width = names.max().unwrap_or_default().clamp(5, 44);
-    let unit = &prices.currency;
+    let unit = prices.currency();
     let head = format!(
         "{:<width$} {:>9} {:>13} {:>13} {:>13} {:>13} {:>10}",
         "", "answers", "input", "output", "cache read", "cache write", unit

@@ -1,9 +1,11 @@
 //! `tract view`
 
+use std::io::Write;
 use std::process::{Command, Stdio};
 
 use clap::Args;
 use serde::Serialize;
+use tempfile::NamedTempFile;
 use tract::view::Viewer;
 
 use crate::context::Context;
@@ -38,8 +40,10 @@ impl From<tract::view::Error> for Failure {
     fn from(error: tract::view::Error) -> Self {
         match error {
             tract::view::Error::Engine(error) => tract::Error::from(error).into(),
-            tract::view::Error::Listen { .. } => {
-                Self::no("port_in_use", error.to_string()).note("leave out --port for a free one")
+            tract::view::Error::Listen { ref source, .. } => {
+                let in_use = source.kind() == std::io::ErrorKind::AddrInUse;
+                let code = if in_use { "port_in_use" } else { "view" };
+                Self::no(code, error.to_string()).note("leave out --port for a free one")
             }
             other => Self::no("view", other.to_string()),
         }
@@ -61,26 +65,93 @@ pub(crate) async fn run(context: &mut Context<'_>, view: View) -> Outcome<()> {
         context.out.say("Ctrl-C ends it");
     }
     context.out.flush()?;
-    if view.open {
-        open(viewer.url());
-    }
-    let stop = async {
-        // Without signals it is ended by the system alone.
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    };
-    let served = runtime.block_on(viewer.run(stop));
+    // It is removed when this function returns.
+    let _page = view.open.then(|| open(viewer.url()));
+    let served = runtime.block_on(async { viewer.run(interrupted()).await });
     runtime.shutdown_background();
     Ok(served?)
 }
 
+/// Waits until the process is interrupted or told to end.
+#[cfg(unix)]
+async fn interrupted() {
+    use std::task::Poll;
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut signals: Vec<_> = [SignalKind::interrupt(), SignalKind::terminate()]
+        .into_iter()
+        .filter_map(|kind| signal(kind).ok())
+        .collect();
+    // Without signals it is ended by the system alone.
+    std::future::poll_fn(|task| {
+        match signals.iter_mut().any(|signal| signal.poll_recv(task).is_ready()) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    })
+    .await;
+}
+
+/// Waits until the process is interrupted.
+#[cfg(not(unix))]
+async fn interrupted() {
+    // Without signals it is ended by the system alone.
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
 /// Asks the desktop to open a url; the url was printed for where there is none.
-fn open(url: &str) {
+///
+/// Every user of the machine can read the arguments of a program, and the url admits anyone who has it.
+/// So the browser is given a file that only this user can read, and that leads to the url.
+fn open(url: &str) -> Option<NamedTempFile> {
+    let page = match page_to(url) {
+        Ok(page) => page,
+        Err(error) => {
+            anstream::eprintln!("cannot open a browser: no temporary file: {error}");
+            return None;
+        }
+    };
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let mut command = Command::new(program);
-    command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.arg(page.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     if let Err(error) = command.spawn() {
         anstream::eprintln!("cannot open a browser: {program}: {error}");
+    }
+    Some(page)
+}
+
+/// Makes a page that leads to a url of the viewer, which has no character with a meaning in HTML.
+fn page_to(url: &str) -> std::io::Result<NamedTempFile> {
+    // On Unix a temporary file has the mode 0600.
+    let mut file = tempfile::Builder::new().prefix("tract-view-").suffix(".html").tempfile()?;
+    write!(
+        file,
+        "<!doctype html><meta charset=utf-8><meta name=referrer content=no-referrer>\
+         <meta http-equiv=refresh content=\"0;url={url}\"><title>tract</title><a href=\"{url}\">tract</a>"
+    )?;
+    file.flush()?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn only_a_port_in_use_is_reported_as_one() {
+        for (kind, code) in [
+            (ErrorKind::AddrInUse, "port_in_use"),
+            (ErrorKind::PermissionDenied, "view"),
+            (ErrorKind::OutOfMemory, "view"),
+        ] {
+            let address = "127.0.0.1:80".to_owned();
+            let error = tract::view::Error::Listen { address, source: Error::from(kind) };
+            let failure = Failure::from(error);
+            let document = serde_json::to_value(failure.document()).expect("it serializes");
+            assert_eq!(document["error"]["code"], code, "{kind}");
+        }
     }
 }

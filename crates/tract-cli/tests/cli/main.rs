@@ -43,6 +43,8 @@ mod follow;
 mod gc;
 // What `log --graph` draws, in color.
 mod graph;
+// Requests that miss the prompt cache.
+mod misses;
 // Recordings in: reuse, anomalies, refused lines.
 mod imports;
 // Calls held against their tools; definitions linted and translated.
@@ -54,8 +56,14 @@ mod servers;
 #[cfg(feature = "serve")]
 mod serving;
 // Conversations in a browser.
-#[cfg(feature = "view")]
+#[cfg(all(unix, feature = "view"))]
 mod viewing;
+// Usage, pending approvals, search and the window in a browser.
+#[cfg(all(unix, feature = "view"))]
+mod reports;
+// Conversations as one HTML file.
+#[cfg(all(unix, feature = "view"))]
+mod html;
 // Servers of tools that are programs.
 #[cfg(all(unix, feature = "run", feature = "mcp"))]
 mod stdio;

@@ -66,6 +66,24 @@ fn push_and_pull_move_what_is_new_between_two_stores() {
     place.is_clean();
 }
 
+/// redb locks its file, so the store of the command and that of the remote are opened once each.
+#[cfg(feature = "redb")]
+#[test]
+fn pull_works_into_a_store_of_redb_and_from_one() {
+    let place = worked();
+    place.ok(&["push", "--all"]);
+    let other = |arguments: &[&str]| place.ok(&there("redb:other.redb", arguments));
+    other(&["init"]);
+    other(&["remote", "add", "origin", "sqlite:team.db"]);
+    other(&["pull", "--all"]);
+    assert_eq!(export(&place, "redb:other.redb"), export(&place, "sqlite:team.db"));
+    other(&["commit", "user", "And an umbrella?"]);
+    place.ok(&["remote", "add", "other", "redb:other.redb"]);
+    let pulled = place.ok(&["pull", "other"]);
+    assert!(pulled.contains("forwarded  branch main"), "{pulled}");
+    assert_eq!(place.ok(&["compile"]), other(&["compile"]));
+}
+
 #[test]
 fn a_diverged_branch_is_merged_and_pushed() {
     let place = worked();
@@ -243,6 +261,14 @@ fn bad_input_is_refused_and_changes_nothing() {
     }
     assert!(!place.path("x.bundle").exists(), "half a bundle is no bundle");
     assert!(state() == before, "something was changed");
+    // Without a store the file alone is checked; a store that cannot be opened is an error.
+    let elsewhere = Workspace::empty();
+    elsewhere.write("all.bundle", &bundle);
+    let checked = elsewhere.json(&["--json", "bundle", "verify", "all.bundle"]).remove(0);
+    assert!(checked["missing"].is_null(), "{checked}");
+    std::fs::create_dir(elsewhere.path(".tract")).expect("a folder");
+    elsewhere.write(".tract/tract.db", "no database, but more than a few bytes of text");
+    elsewhere.refused(&["bundle", "verify", "all.bundle"], 3, "not_a_store", "");
     // A remote whose store is gone, or was never there.
     std::fs::remove_file(place.path("team.db")).expect("it goes");
     place.refused(&["fetch"], 3, "no_store", "");

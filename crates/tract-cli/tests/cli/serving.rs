@@ -30,9 +30,13 @@ struct Client {
 
 impl Client {
     fn start(place: &Workspace, arguments: &[&str]) -> Self {
+        Self::start_with(place, arguments, Stdio::null())
+    }
+
+    fn start_with(place: &Workspace, arguments: &[&str], stderr: impl Into<Stdio>) -> Self {
         let mut command = place.command(&["mcp", "serve"]);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut server = command.stderr(Stdio::null()).spawn().expect("the server starts");
+        let mut server = command.stderr(stderr).spawn().expect("the server starts");
         let stdin = server.stdin.take();
         let stdout = BufReader::new(server.stdout.take().expect("stdout is a pipe"));
         let mut client = Self { server, stdin, stdout, next: 0, answers: HashMap::new() };
@@ -367,4 +371,31 @@ fn the_official_client_answers_questions_from_recorded_sessions() {
     let answered = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{answered}{}", String::from_utf8_lossy(&output.stderr));
     assert!(answered.contains("all questions answered"), "{answered}");
+}
+
+/// What the store reports may name paths, so it is for the operator: in the log, not in the answer.
+#[test]
+fn errors_of_the_store_are_logged_and_shortened_for_the_client() {
+    let place = Workspace::of(COAT);
+    let connection = rusqlite::Connection::open(place.store()).expect("it opens");
+    let sql = "UPDATE blobs SET data = CAST('another' AS BLOB)";
+    assert!(connection.execute(sql, []).expect("it is damaged") > 3);
+    drop(connection);
+    let log = std::fs::File::create(place.path("log")).expect("a file");
+    let mut client = Client::start_with(&place, &["--log", "warn"], log);
+    let told = client.refused("open", json!({"revision": "main"}));
+    assert!(told.contains("the store failed (corrupt)") && !told.contains("hash"), "{told}");
+    let read = client.ask("resources/read", json!({"uri": "tract://default/main"}));
+    assert!(
+        read["error"]["message"].as_str().is_some_and(|told| told.contains("corrupt")),
+        "{read}"
+    );
+    // What the client did wrong itself is no warning.
+    client.refused("open", json!({"revision": "mian"}));
+    client.close();
+    let log = std::fs::read_to_string(place.path("log")).expect("the log");
+    let warnings: Vec<&str> = log.lines().filter(|line| line.contains("WARN")).collect();
+    let [called, read] = warnings.as_slice() else { panic!("{log}") };
+    assert!(called.contains("tract::mcp") && called.contains("request=\"open\""), "{log}");
+    assert!(read.contains("request=\"resources/read\"") && read.contains("corrupt"), "{log}");
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::Workspace;
 
-const COAT: &str = r#"{"op":"set_tools","tools":[{"name":"get_weather","description":"Returns the weather.","input_schema":{"type":"object","properties":{"city":{"type":"string"}}}}]}
+pub(crate) const COAT: &str = r#"{"op":"set_tools","tools":[{"name":"get_weather","description":"Returns the weather.","input_schema":{"type":"object","properties":{"city":{"type":"string"}}}}]}
 {"op":"system","text":"You are a travel agent."}
 {"op":"user","text":"Do I need a coat in Paris?"}
 {"op":"assistant","text":"I look it up.","tool_calls":[{"id":"c1","name":"get_weather","arguments":{"city":"Paris"}}]}
@@ -18,25 +18,45 @@ const COAT: &str = r#"{"op":"set_tools","tools":[{"name":"get_weather","descript
 "#;
 
 /// A viewer, and the browser that was given its url.
-struct Browser {
+pub(crate) struct Browser {
     viewer: Child,
     host: String,
     token: String,
     cookie: String,
 }
 
-struct Answer {
-    status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     head: String,
     body: String,
 }
 
 impl Browser {
-    fn open(place: &Workspace) -> Self {
-        let mut command = place.command(&["view", "--json"]);
-        let mut viewer = command.stdout(Stdio::piped()).spawn().expect("the viewer starts");
+    pub(crate) fn open(place: &Workspace) -> Self {
+        Self::open_with(place, &[], &[])
+    }
+
+    /// Starts a viewer that ends with this process, however that ends: the shell waits for the end of
+    /// its input, and then ends the viewer.
+    fn open_with(place: &Workspace, flags: &[&str], environment: &[(&str, &str)]) -> Self {
+        let viewer = place.command(&[&["view", "--json"], flags].concat());
+        let mut shell = Command::new("sh");
+        let script = r#""$0" "$@" & exec >/dev/null; cat; kill $!; wait $!"#;
+        shell.args(["-c", script]).arg(viewer.get_program()).args(viewer.get_args());
+        for (name, value) in viewer.get_envs() {
+            match value {
+                Some(value) => shell.env(name, value),
+                None => shell.env_remove(name),
+            };
+        }
+        shell.current_dir(viewer.get_current_dir().expect("a folder"));
+        shell.envs(environment.iter().copied());
+        shell.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let viewer = shell.spawn().expect("the viewer starts");
+        let nothing = String::new;
+        let mut browser = Self { viewer, host: nothing(), token: nothing(), cookie: nothing() };
         let mut line = String::new();
-        let stdout = viewer.stdout.take().expect("stdout is a pipe");
+        let stdout = browser.viewer.stdout.take().expect("stdout is a pipe");
         BufReader::new(stdout).read_line(&mut line).expect("it prints its url");
         let document: Value = serde_json::from_str(&line).expect("JSON");
         let url = document["url"].as_str().expect("a url").to_owned();
@@ -44,8 +64,7 @@ impl Browser {
             .strip_prefix("http://")
             .and_then(|rest| rest.split_once("/?token="))
             .expect("a url with a token");
-        let (host, token) = (host.to_owned(), token.to_owned());
-        let mut browser = Self { viewer, host, token, cookie: String::new() };
+        (browser.host, browser.token) = (host.to_owned(), token.to_owned());
         let first = browser.get(&format!("/?token={}", browser.token));
         assert_eq!(first.status, 303, "{}", first.head);
         let cookie = first.head.lines().find_map(|line| {
@@ -57,7 +76,7 @@ impl Browser {
         browser
     }
 
-    fn get(&self, path: &str) -> Answer {
+    pub(crate) fn get(&self, path: &str) -> Answer {
         self.ask("GET", path, &[("Host", &self.host), ("Cookie", &self.cookie)])
     }
 
@@ -85,7 +104,7 @@ impl Browser {
     }
 
     #[track_caller]
-    fn page(&self, path: &str) -> String {
+    pub(crate) fn page(&self, path: &str) -> String {
         let answer = self.get(path);
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
         answer.body
@@ -94,7 +113,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        drop(self.viewer.kill());
+        drop(self.viewer.stdin.take());
         drop(self.viewer.wait());
     }
 }
@@ -199,7 +218,7 @@ fn a_page_is_told_what_is_committed_meanwhile() {
 }
 
 /// Texts that would do something if a page took them for more than text.
-const HOSTILE: [&str; 10] = [
+pub(crate) const HOSTILE: [&str; 10] = [
     "<script>document.title='owned'</script>",
     "<img src=x onerror=\"document.title='owned'\">",
     "\"><svg onload=document.title='owned'>",
@@ -212,7 +231,7 @@ const HOSTILE: [&str; 10] = [
     "{{constructor.constructor('document.title=1')()}}",
 ];
 
-fn hostile() -> Workspace {
+pub(crate) fn hostile() -> Workspace {
     let mut stream = String::new();
     for text in HOSTILE {
         stream.push_str(&json!({"op": "user", "text": text}).to_string());
@@ -227,6 +246,10 @@ fn hostile() -> Workspace {
     }
     stream.push_str(&json!({"op": "user", "text": "x".repeat(10 << 20)}).to_string());
     stream.push('\n');
+    let call = json!([{"id": "long", "name": "x", "arguments": {"a": "y".repeat(1 << 20)}}]);
+    let said = json!({"op": "assistant", "text": "", "tool_calls": call});
+    stream.push_str(&said.to_string());
+    stream.push('\n');
     let tool = json!({"name": "x", "description": HOSTILE[0], "parameters": {"type": "object"}});
     stream.push_str(&json!({"op": "set_tools", "tools": [tool]}).to_string());
     stream.push('\n');
@@ -234,7 +257,7 @@ fn hostile() -> Workspace {
 }
 
 #[track_caller]
-fn is_inert(page: &str, scripts: usize) {
+pub(crate) fn is_inert(page: &str, scripts: usize) {
     // Each tag of the page is one of ours, and none has a handler.
     for tag in page.split('<').skip(1) {
         let name: String = tag.chars().take_while(|c| c.is_ascii_alphanumeric()).collect();
@@ -254,7 +277,8 @@ fn recorded_texts_are_inert() {
     let page = browser.page("/transcript?rev=main");
     is_inert(&page, 1);
     assert!(page.len() < 400_000, "{} bytes", page.len());
-    assert!(page.contains("characters more"), "the long text is cut, and said to be");
+    let cut = page.matches("characters more").count();
+    assert_eq!(cut, 2, "the long text and the long argument are cut, and said to be");
     is_inert(&browser.page("/tools?rev=main"), 1);
     is_inert(&browser.page("/compare?a=main~5&b=main"), 1);
     is_inert(&browser.page("/"), 1);
@@ -268,34 +292,38 @@ fn recorded_texts_are_inert() {
     assert!(text.head.contains("text/plain") && text.head.contains("nosniff"), "{}", text.head);
 }
 
+/// The token admits anyone who has it, and every user can read the arguments of a program.
+#[cfg(target_os = "linux")]
 #[test]
-fn a_file_holds_conversations_without_a_server() {
+fn the_browser_is_opened_with_a_private_file_and_not_with_the_token() {
+    use std::os::unix::fs::PermissionsExt;
+
     let place = Workspace::of(COAT);
-    place.ok(&["branch", "lyon", "--from", "main#2"]);
-    place.ok(&["export", "--html", "one.html", "main"]);
-    let one = std::fs::read_to_string(place.path("one.html")).expect("a file");
-    assert!(one.contains("umbrella") && one.contains("11 degrees, rain"));
-    place.ok(&["export", "--html", "all.html", "--all"]);
-    let all = std::fs::read_to_string(place.path("all.html")).expect("a file");
-    assert!(all.contains("<b>lyon</b>") && all.contains("<b>main</b>"));
-    for page in [&one, &all] {
-        for outside in ["src=", "href=\"/", "http://", "https://", "@import", "url("] {
-            assert!(!page.contains(outside), "{outside}");
+    let folder = place.path("bin");
+    std::fs::create_dir(&folder).expect("a folder");
+    place.write(
+        "bin/xdg-open",
+        "#!/bin/sh\nprintf '%s' \"$*\" > opened.new; mv opened.new opened\n",
+    );
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(folder.join("xdg-open"), executable).expect("it is set");
+    let path = std::env::var("PATH").expect("a path");
+    let path = format!("{}:{path}", folder.display());
+    let browser = Browser::open_with(&place, &["--open"], &[("PATH", &path)]);
+    let opened = loop {
+        if let Ok(opened) = std::fs::read_to_string(place.path("opened")) {
+            break opened;
         }
-        assert!(page.contains("default-src 'none'"));
-    }
-    let hostile = hostile();
-    let page = hostile.ok(&["export", "--html", "-"]);
-    is_inert(&page, 1);
-    let key = format!("gh{}_{}", "p", "16C7e42F292c6912E7710c838347Ae178B4a");
-    place.ok(&["commit", "user", &format!("the key is {key}")]);
-    place.ok(&["export", "--html", "key.html"]);
-    let redacted = std::fs::read_to_string(place.path("key.html")).expect("a file");
-    assert!(!redacted.contains(&key) && redacted.contains("[redacted:github-token:"));
-    place.ok(&["export", "--html", "key.html", "--no-redact"]);
-    assert!(std::fs::read_to_string(place.path("key.html")).expect("a file").contains(&key));
-    place.refused(&["export", "--html", "x.html", "mian"], 1, "unknown_revision", "mian");
-    assert!(!place.path("x.html").exists(), "half a file is none");
+        std::thread::yield_now();
+    };
+    assert!(!opened.contains(&browser.token) && opened.ends_with(".html"), "{opened}");
+    let page = std::fs::read_to_string(&opened).expect("the page");
+    let url = format!("http://{}/?token={}", browser.host, browser.token);
+    assert!(page.contains(&format!("http-equiv=refresh content=\"0;url={url}\"")), "{page}");
+    let mode = std::fs::metadata(&opened).expect("the page").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    drop(browser);
+    assert!(!std::path::Path::new(&opened).exists(), "it is removed");
 }
 
 #[test]
@@ -335,4 +363,15 @@ fn a_real_browser_shows_pages_and_runs_nothing_recorded() {
     let browser = Browser::open(&place);
     let list = dump(&format!("http://{}/?token={}", browser.host, browser.token));
     assert!(list.contains("Conversations of default"), "{list}");
+    // Without the server's policy, too.
+    for (name, path) in [
+        ("usage", "/usage"),
+        ("pending", "/pending"),
+        ("search", "/search?words=script+owned+svg"),
+        ("window", "/window?rev=main"),
+    ] {
+        place.write("page.html", browser.page(path));
+        let page = dump(&format!("file://{}", place.path("page.html").display()));
+        assert!(page.contains(&format!("<title>{name} · tract</title>")), "{page}");
+    }
 }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use tract_engine::LogLine;
 
-use super::minute;
+use super::{minute, search_form};
 use crate::load::DatedBranch;
 use crate::text::{query, visible};
 
@@ -34,6 +34,7 @@ pub(crate) fn conversations(
             }
             button { "Show" }
         }
+        (search_form(""))
         p .soft { (total) " conversations" }
         @if !page.is_empty() {
             table {

@@ -1,0 +1,72 @@
+//! `export --html`: conversations as one file, and what it must not contain.
+
+use serde_json::json;
+
+use crate::support::Workspace;
+use crate::viewing::{COAT, hostile, is_inert};
+
+#[test]
+fn a_file_holds_conversations_without_a_server() {
+    let place = Workspace::of(COAT);
+    place.ok(&["branch", "lyon", "--from", "main#2"]);
+    place.ok(&["export", "--html", "one.html", "main"]);
+    let one = std::fs::read_to_string(place.path("one.html")).expect("a file");
+    assert!(one.contains("umbrella") && one.contains("11 degrees, rain"));
+    place.ok(&["export", "--html", "all.html", "--all"]);
+    let all = std::fs::read_to_string(place.path("all.html")).expect("a file");
+    assert!(all.contains("<b>lyon</b>") && all.contains("<b>main</b>"));
+    for page in [&one, &all] {
+        for outside in ["src=", "href=\"/", "http://", "https://", "@import", "url("] {
+            assert!(!page.contains(outside), "{outside}");
+        }
+        assert!(page.contains("default-src 'none'"));
+    }
+    let hostile = hostile();
+    let page = hostile.ok(&["export", "--html", "-"]);
+    is_inert(&page, 1);
+    let key = format!("gh{}_{}", "p", "16C7e42F292c6912E7710c838347Ae178B4a");
+    place.ok(&["commit", "user", &format!("the key is {key}")]);
+    place.ok(&["export", "--html", "key.html"]);
+    let redacted = std::fs::read_to_string(place.path("key.html")).expect("a file");
+    assert!(!redacted.contains(&key) && redacted.contains("[redacted:github-token:"));
+    place.ok(&["export", "--html", "key.html", "--no-redact"]);
+    assert!(std::fs::read_to_string(place.path("key.html")).expect("a file").contains(&key));
+    place.refused(&["export", "--html", "x.html", "mian"], 1, "unknown_revision", "mian");
+    assert!(!place.path("x.html").exists(), "half a file is none");
+}
+
+#[test]
+fn a_secret_in_the_arguments_of_a_call_is_redacted() {
+    let place = Workspace::new();
+    // In two halves, so that this file has no secret.
+    let key = format!("{}{}", "q7Zp2Lx9Vb4N", "t8Rw3Kd6Ys1Hf5Gm");
+    let call = json!([{"id": "c1", "name": "login", "arguments": {"api_key": key}}]);
+    let said = json!({"op": "assistant", "text": "", "tool_calls": call});
+    place.feed(&["apply", "-"], format!("{said}\n").as_bytes()).expect(0);
+    let ran = place.run(&["export", "--html", "key.html"]).expect(0);
+    assert!(ran.stderr.contains("1 secret replaced"), "{ran:?}");
+    let page = std::fs::read_to_string(place.path("key.html")).expect("a file");
+    assert!(!page.contains(&key), "the key is on the page");
+    assert!(page.contains("api_key") && page.contains("[redacted:"), "{page}");
+    place.ok(&["export", "--html", "key.html", "--no-redact"]);
+    assert!(std::fs::read_to_string(place.path("key.html")).expect("a file").contains(&key));
+}
+
+#[test]
+fn a_link_is_followed_and_a_device_is_written_to() {
+    let place = Workspace::of(COAT);
+    place.write("real.html", "before");
+    std::os::unix::fs::symlink("real.html", place.path("link.html")).expect("a link");
+    place.ok(&["export", "--html", "link.html"]);
+    let link = std::fs::symlink_metadata(place.path("link.html")).expect("the link");
+    assert!(link.file_type().is_symlink(), "the link stays one");
+    let page = std::fs::read_to_string(place.path("real.html")).expect("a file");
+    assert!(page.contains("umbrella"), "{page}");
+    place.ok(&["export", "--html", "/dev/null"]);
+    let device = std::fs::metadata("/dev/null").expect("the device");
+    assert!(!device.is_file(), "the device stays one");
+    let ran = place.run(&["export", "--html", "/dev/stdout"]).expect(0);
+    assert!(ran.stdout.contains("umbrella"), "{ran:?}");
+    let ran = place.run(&["export", "--html", "-"]).expect(0);
+    assert!(ran.stdout.starts_with("<!DOCTYPE html>"), "{ran:?}");
+}

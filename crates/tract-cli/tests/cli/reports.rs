@@ -1,0 +1,137 @@
+//! Pages of `tract view` about a whole repository or branch: usage, pending approvals, search, window.
+
+use serde_json::{Value, json};
+
+use crate::support::Workspace;
+use crate::viewing::{Browser, COAT, HOSTILE, hostile, is_inert};
+
+fn answer(text: &str, model: &str, at: &str) -> Value {
+    let usage = json!({
+        "input_tokens": 1_500_000, "cached_tokens": 1_000_000, "output_tokens": 1000,
+    });
+    json!({
+        "op": "assistant", "text": text, "at": at,
+        "generation_config": {"model": model}, "metadata": {"usage": usage},
+    })
+}
+
+fn apply(place: &Workspace, lines: &[Value]) {
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    place.feed(&["apply", "-"], text.as_bytes()).expect(0);
+}
+
+#[test]
+fn the_usage_page_has_the_numbers_of_usage() {
+    let place = Workspace::of(COAT);
+    let browser = Browser::open(&place);
+    assert!(browser.page("/usage").contains("no answer says what it cost"));
+    apply(
+        &place,
+        &[
+            answer("a", "claude-sonnet-4-20250514", "2026-03-14T09:00:00Z"),
+            json!({"op": "user", "text": "And?"}),
+            answer("b", "claude-sonnet-4-20250514", "2026-03-15T09:00:00Z"),
+            answer("c", HOSTILE[0], "2026-03-15T10:00:00Z"),
+        ],
+    );
+    let page = browser.page("/usage");
+    is_inert(&page, 1);
+    // Half a million at 3 USD, a million at 0.30, a thousand at 15.
+    let [first, second] = ["2026-03-14", "2026-03-15"].map(|day| page.find(day));
+    assert!(second < first && second.is_some(), "the newest day is first: {page}");
+    assert_eq!(page.matches("1.81").count(), 2, "{page}");
+    assert!(page.contains("3.63") && page.contains("&gt;3.63"), "{page}");
+    assert!(page.contains("2,000,000") && page.contains("answers not in the sum"), "{page}");
+    let told = place.ok(&["usage"]);
+    assert!(told.contains(">3.63"), "{told}");
+}
+
+#[test]
+fn a_hit_of_the_search_leads_to_its_message() {
+    let place = Workspace::of(COAT);
+    place.ok(&["branch", "lyon", "--from", "main#2"]);
+    let browser = Browser::open(&place);
+    assert!(browser.page("/").contains("action=\"/search\""));
+    let page = browser.page("/search?words=umbrella+hat");
+    assert_eq!(page.matches("<article").count(), 1, "{page}");
+    assert!(page.contains("<mark>umbrella</mark>"), "{page}");
+    let link = page.split("href=\"/transcript").nth(1).and_then(|rest| rest.split('"').next());
+    let link = link.expect("a link").replace("&amp;", "&");
+    let (path, anchor) = link.split_once('#').expect("an anchor");
+    assert_eq!((path, anchor), ("?rev=main&from=3", "m5"));
+    let transcript = browser.page(&format!("/transcript{path}"));
+    assert!(transcript.contains("id=\"m5\""), "{transcript}");
+    // What two branches show is found once.
+    assert_eq!(browser.page("/search?words=paris").matches("rev=").count(), 2);
+    for path in ["/search", "/search?words=", "/search?words=%3F%21", "/search?words=nowhere"] {
+        assert!(browser.page(path).contains("no message of a branch"), "{path}");
+    }
+    is_inert(&browser.page("/search?words=%3Cscript%3Ealert%281%29%3C%2Fscript%3E"), 1);
+}
+
+#[test]
+fn the_window_shows_tokens_by_kind_and_what_changed_them() {
+    let place = Workspace::of(COAT);
+    place.ok(&["edit", "main#2", "Do I need a hat in Paris?"]);
+    place.ok(&["compress", "--from", "main#3", "--to", "main#4", "--content", "It rains."]);
+    let browser = Browser::open(&place);
+    assert!(browser.page("/transcript?rev=main").contains("/window?rev=main"));
+    let page = browser.page("/window?rev=main");
+    is_inert(&page.replacen("<svg ", "<figure ", 1), 1);
+    for part in ["tools", "system", "user", "assistant", "results", "other"] {
+        assert_eq!(page.matches(&format!("<path class=\"part-{part}\"")).count(), 1, "{page}");
+    }
+    for mark in ["edit", "summary"] {
+        assert_eq!(page.matches(&format!("<line class=\"mark-{mark}\"")).count(), 1, "{page}");
+    }
+    assert!(page.contains("8 commits"), "{page}");
+    assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
+    let cell = |name: &str| -> u64 {
+        let row = page.split(&format!("part-{name}\"></span>")).nth(1).expect("a row");
+        let cell =
+            row.split("<td class=\"number\">").nth(1).and_then(|cell| cell.split('<').next());
+        cell.and_then(|cell| cell.replace(',', "").parse().ok()).expect("a number")
+    };
+    let parts = ["tools", "system", "user", "assistant", "results", "other"];
+    let status = &place.json(&["status", "--json"])[0];
+    assert_eq!(parts.map(cell).iter().sum::<u64>(), status["tokens"].as_u64().expect("a number"));
+    assert_eq!(cell("results"), 0, "the result is summarized");
+    assert_eq!(browser.get("/window?rev=mian").status, 404);
+    let one = Workspace::of("{\"op\":\"note\",\"text\":\"nothing is shown\"}\n");
+    let page = Browser::open(&one).page("/window?rev=main");
+    assert!(page.contains("1 commit,") && !page.contains("NaN"), "{page}");
+}
+
+#[test]
+fn pending_approvals_are_listed_and_not_decided() {
+    let place = Workspace::of(COAT);
+    place.ok(&["branch", "other"]);
+    place.ok(&["edit", "main#2", HOSTILE[0]]);
+    place.ok(&["checkout", "other"]);
+    place.ok(&["edit", "other#2", HOSTILE[1]]);
+    place.ok(&["merge", "main", "--keep"]);
+    let waits = place.json(&["pending", "--json"]);
+    let id = waits[0]["id"].as_str().expect("an id");
+    let browser = Browser::open(&place);
+    assert!(browser.page("/").contains("href=\"/pending\""));
+    let page = browser.page("/pending");
+    assert!(page.contains(id) && page.contains("1 waiting"), "{page}");
+    assert!(page.contains("/transcript?rev=other"), "{page}");
+    is_inert(&page, 1);
+    assert!(!page.contains("<form") && !page.contains("<button"), "it is read-only: {page}");
+    assert_eq!(place.json(&["pending", "--json"]), waits);
+}
+
+#[test]
+fn recorded_texts_are_inert_on_every_report() {
+    let place = hostile();
+    apply(&place, &[answer("a", HOSTILE[2], "2026-03-14T09:00:00Z")]);
+    let browser = Browser::open(&place);
+    is_inert(&browser.page("/usage"), 1);
+    is_inert(&browser.page("/pending"), 1);
+    let page = browser.page("/search?words=script+owned+document+svg+yyy");
+    is_inert(&page, 1);
+    assert!(page.matches("<article").count() > 5, "{page}");
+    assert!(page.len() < 400_000, "{} bytes", page.len());
+    is_inert(&browser.page("/window?rev=main").replacen("<svg ", "<figure ", 1), 1);
+}

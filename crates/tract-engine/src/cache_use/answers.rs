@@ -1,0 +1,172 @@
+//! From commits to the answers of a model.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use tract_core::json::split_object;
+use tract_core::{Commit, CommitId, JsonText, Kind, Op};
+
+/// One answer of a model, with what was recorded of its request.
+#[derive(Clone, Debug)]
+pub(super) struct Answer {
+    pub(super) first: CommitId,
+    /// The commit whose context was sent.
+    pub(super) request: CommitId,
+    pub(super) model: Option<String>,
+    /// The settings that providers keep caches apart by, as texts.
+    pub(super) mode: Vec<(String, String)>,
+    pub(super) at: Option<i64>,
+    pub(super) usage: Option<RecordedUsage>,
+    message_id: Option<String>,
+}
+
+/// Tokens of a request, as the provider reported them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RecordedUsage {
+    /// All of the request, what was cached included.
+    pub(super) prompt: u64,
+    pub(super) read: u64,
+    /// Providers that cache by themselves do not report it.
+    pub(super) written: Option<u64>,
+}
+
+#[derive(Default, Deserialize)]
+struct Facts {
+    usage: Option<Usage>,
+    message_id: Option<String>,
+    model: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Usage {
+    input_tokens: Option<u64>,
+    cached_tokens: Option<u64>,
+    cache_write_tokens: Option<u64>,
+}
+
+/// Members of a generation config that are part of what is cached, at one provider or another.
+const MODE: [&str; 6] = [
+    "parallel_tool_calls",
+    "reasoning",
+    "reasoning_effort",
+    "response_format",
+    "thinking",
+    "tool_choice",
+];
+
+impl Answer {
+    /// Reads the answer that a commit is, or is a part of.
+    pub(super) fn of(commit: &Commit) -> Option<Self> {
+        let record = commit.record();
+        let is_answer = matches!(record.op, Op::Append { .. })
+            && matches!(record.kind, Some(Kind::Assistant | Kind::Reasoning));
+        let request = commit.parent().filter(|_| is_answer)?;
+        let facts = facts(commit);
+        // A tool that writes an answer by itself, such as an error, asked no model.
+        if facts.usage.as_ref().is_some_and(|usage| usage.input_tokens == Some(0)) {
+            return None;
+        }
+        let usage = facts.usage.as_ref().and_then(Usage::recorded);
+        let config = record.generation_config.as_ref().map(JsonText::as_str);
+        let config = config.and_then(|text| split_object(text).ok()).unwrap_or_default();
+        let named = config.iter().find(|(name, _)| name == "model").map(|(_, raw)| *raw);
+        let named = named.and_then(|raw| serde_json::from_str(raw).ok());
+        let mode = config.iter().filter(|(name, _)| MODE.contains(&name.as_str()));
+        let mut mode: Vec<_> = mode.map(|(name, raw)| (name.clone(), (*raw).to_owned())).collect();
+        mode.sort_unstable();
+        Some(Self {
+            first: commit.id(),
+            request,
+            model: named.or(facts.model),
+            mode,
+            at: record.created_at,
+            usage,
+            message_id: facts.message_id,
+        })
+    }
+}
+
+/// Reads the tokens that a commit reports of the answer before it, where the answer itself has none.
+pub(super) fn reported(commit: &Commit) -> Option<RecordedUsage> {
+    facts(commit).usage?.recorded().filter(|usage| usage.prompt > 0)
+}
+
+fn facts(commit: &Commit) -> Facts {
+    let metadata = commit.record().metadata.as_ref().map(JsonText::as_str);
+    metadata.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
+impl Usage {
+    fn recorded(&self) -> Option<RecordedUsage> {
+        let (prompt, read) = (self.input_tokens?, self.cached_tokens?);
+        Some(RecordedUsage { prompt, read, written: self.cache_write_tokens })
+    }
+}
+
+/// The answers that were met, each once.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    list: Vec<Answer>,
+    /// By conversation and the provider's id: ids of messages are unique within a conversation.
+    by_message: HashMap<(CommitId, String), usize>,
+}
+
+impl Answers {
+    pub(super) fn get(&self, place: usize) -> Option<&Answer> {
+        self.list.get(place)
+    }
+
+    /// Finds the answer that a commit is a further part of; `adjacent` is the one right before it.
+    pub(super) fn same(
+        &self,
+        root: CommitId,
+        part: &Answer,
+        adjacent: Option<usize>,
+    ) -> Option<usize> {
+        if let Some(id) = &part.message_id {
+            let known = self.by_message.get(&(root, id.clone())).copied();
+            // Reasoning may be recorded without the id of its message.
+            return known.or_else(|| adjacent.filter(|place| self.is_open(*place)));
+        }
+        let before = adjacent.and_then(|place| Some((place, self.list.get(place)?)));
+        // Two requests in a row are told apart by their usage.
+        let (place, _) =
+            before.filter(|(_, before)| before.usage.is_none() || part.usage.is_none())?;
+        Some(place)
+    }
+
+    fn is_open(&self, place: usize) -> bool {
+        self.list
+            .get(place)
+            .is_some_and(|answer| answer.message_id.is_none() && answer.usage.is_none())
+    }
+
+    /// Takes what a later commit reports of it.
+    pub(super) fn report(&mut self, place: usize, usage: RecordedUsage) {
+        if let Some(answer) = self.list.get_mut(place) {
+            answer.usage.get_or_insert(usage);
+        }
+    }
+
+    /// Takes what a further part says.
+    pub(super) fn join(&mut self, root: CommitId, place: usize, part: &Answer) {
+        let Some(answer) = self.list.get_mut(place) else { return };
+        // Parts repeat the numbers of their request.
+        answer.usage = answer.usage.or(part.usage);
+        answer.model = answer.model.take().or_else(|| part.model.clone());
+        answer.at = answer.at.max(part.at);
+        if let (None, Some(id)) = (&answer.message_id, &part.message_id) {
+            self.by_message.insert((root, id.clone()), place);
+            answer.message_id = Some(id.clone());
+        }
+    }
+
+    pub(super) fn push(&mut self, root: CommitId, answer: Answer) -> usize {
+        let place = self.list.len();
+        if let Some(id) = &answer.message_id {
+            self.by_message.insert((root, id.clone()), place);
+        }
+        self.list.push(answer);
+        place
+    }
+}

@@ -1,0 +1,33 @@
+//! Messages that fit some words.
+
+use tract_core::CommitId;
+use tract_engine::{Repo, SearchHit, SearchOptions};
+
+use crate::error::Result;
+
+/// A message that was found, and the place that shows it.
+pub(crate) struct FoundMessage {
+    pub(crate) hit: SearchHit,
+    /// A branch that shows it; of several, the first by name.
+    pub(crate) branch: String,
+    /// Its number in the context of that branch.
+    pub(crate) number: usize,
+}
+
+/// Finds the messages that fit best, over the contexts of all branches.
+pub(crate) async fn search(repo: &Repo, words: &str, limit: usize) -> Result<Vec<FoundMessage>> {
+    let branches = repo.branches().await?;
+    let heads: Vec<CommitId> = branches.iter().map(|branch| branch.head).collect();
+    let options = SearchOptions::new().limit(limit);
+    let report = tract_engine::search(repo, &heads, words, &options).await?;
+    let mut found = Vec::with_capacity(report.hits.len());
+    for hit in report.hits {
+        let branch = hit.heads.first().and_then(|head| branches.get(*head));
+        let Some(branch) = branch else { continue };
+        let context = repo.compile(Some(branch.head)).await?;
+        let place = context.messages().position(|message| message.commit == hit.commit);
+        let Some(place) = place else { continue };
+        found.push(FoundMessage { hit, branch: branch.name.clone(), number: place + 1 });
+    }
+    Ok(found)
+}

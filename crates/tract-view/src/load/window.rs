@@ -1,0 +1,100 @@
+//! How many tokens a context had over time.
+
+use tract_compile::Compiled;
+use tract_core::store::Walk;
+use tract_core::{Commit, CommitId, Kind, Op};
+use tract_engine::Repo;
+
+use crate::error::Result;
+
+/// Points of one chart.
+const POINTS: usize = 160;
+
+/// The parts of a context, from the bottom of the chart to its top.
+pub(crate) const PARTS: [&str; 6] = ["tools", "system", "user", "assistant", "results", "other"];
+
+/// The window of a branch over its commits.
+pub(crate) struct Window {
+    /// Commits of the whole history.
+    pub(crate) commits: usize,
+    pub(crate) points: Vec<WindowPoint>,
+    pub(crate) marks: Vec<WindowMark>,
+    /// The times of the oldest and of the newest commit that have one.
+    pub(crate) times: Option<(i64, i64)>,
+}
+
+/// A context at a commit.
+pub(crate) struct WindowPoint {
+    /// The number of commits up to it.
+    pub(crate) place: usize,
+    /// Tokens, by [`PARTS`].
+    pub(crate) tokens: [u64; PARTS.len()],
+}
+
+/// A commit that changed what was there before.
+pub(crate) struct WindowMark {
+    pub(crate) place: usize,
+    pub(crate) commit: CommitId,
+    pub(crate) kind: &'static str,
+}
+
+/// Reads the window of a head: its context at up to 160 of its commits.
+pub(crate) async fn window(repo: &Repo, head: CommitId) -> Result<Window> {
+    let mut commits: Vec<Commit> = Vec::new();
+    let mut next = Some(head);
+    while let Some(at) = next {
+        let page = repo.store().walk(repo.name(), Walk::from(at)).await;
+        let page = page.map_err(tract_engine::Error::from)?;
+        commits.extend(page.steps.into_iter().map(|entry| entry.commit));
+        next = page.next;
+    }
+    commits.reverse();
+    let step = commits.len().div_ceil(POINTS).max(1);
+    let is_shown = |place: usize| (commits.len() - place).is_multiple_of(step);
+    let mut points = Vec::new();
+    let mut marks = Vec::new();
+    for (place, commit) in (1..).zip(&commits) {
+        if let Some(kind) = mark(&commit.op) {
+            marks.push(WindowMark { place, commit: commit.id(), kind });
+        }
+        if is_shown(place) {
+            let context = repo.compile(Some(commit.id())).await?;
+            points.push(WindowPoint { place, tokens: tokens(&context) });
+        }
+    }
+    let mut times = commits.iter().filter_map(|commit| commit.created_at);
+    let first = times.next();
+    let times = first.map(|first| (first, times.next_back().unwrap_or(first)));
+    Ok(Window { commits: commits.len(), points, marks, times })
+}
+
+fn mark(op: &Op) -> Option<&'static str> {
+    match op {
+        Op::Edit { .. } => Some("edit"),
+        Op::Annotate { .. } => Some("priority"),
+        Op::Compress { .. } => Some("summary"),
+        Op::Revert { .. } => Some("revert"),
+        Op::Merge { .. } => Some("merge"),
+        Op::Append { .. } | Op::Tools | Op::Note | Op::Unknown { .. } => None,
+    }
+}
+
+fn tokens(context: &Compiled) -> [u64; PARTS.len()] {
+    let [mut tools, mut system, mut user, mut assistant, mut results, mut other] = [0; PARTS.len()];
+    let mut all = 0;
+    for message in context.messages() {
+        let part = match message.content.kind() {
+            Kind::System => &mut system,
+            Kind::User => &mut user,
+            Kind::Assistant | Kind::Reasoning => &mut assistant,
+            Kind::ToolResult => &mut results,
+            Kind::Artifact | Kind::Note | Kind::Custom(_) => &mut other,
+        };
+        *part += message.token_count;
+        all += message.token_count;
+    }
+    if !context.tools().is_empty() {
+        tools = context.token_count().count.saturating_sub(all);
+    }
+    [tools, system, user, assistant, results, other]
+}

@@ -1,0 +1,58 @@
+//! What waits for a person's decision.
+
+use maud::{Markup, html};
+use tract_core::text::beginning;
+use tract_core::time;
+use tract_engine::{Pending, PendingRequest};
+
+use crate::text::{query, visible};
+
+/// Characters of each text.
+const MOST: usize = 20_000;
+
+/// Lists pending approvals, the oldest first. Nothing is decided here.
+pub(crate) fn pending(pending: &[Pending]) -> Markup {
+    html! {
+        h1 { "Pending approvals" }
+        p .soft { (pending.len()) " waiting; decide with tract pending approve or tract pending reject" }
+        @for one in pending { (article(one)) }
+    }
+}
+
+fn article(pending: &Pending) -> Markup {
+    let branch = pending.branch.branch_name().unwrap_or(pending.branch.as_str());
+    let at = time::format_rfc3339(pending.created_at_us);
+    let at = at.and_then(|at| at.get(..16).map(|at| at.replace('T', " ")));
+    html! {
+        article tabindex="-1" {
+            p {
+                b { (visible(&pending.id)) } " " (visible(&pending.asked.describe())) " "
+                span .soft {
+                    a href=(format!("/transcript?rev={}", query(branch))) { (visible(branch)) }
+                    @if let Some(at) = at { " · " (at) }
+                    " · " (visible(&pending.event)) " · " (visible(&pending.handler)) ": " (visible(&pending.reason))
+                }
+            }
+            @if let PendingRequest::Call { bound: Some(call), .. } = &pending.asked {
+                details open {
+                    summary { "what would run" }
+                    (text(&format!(
+                        "tool {}\nserver {}\narguments {}",
+                        call.tool_name,
+                        call.server.as_deref().unwrap_or("none: a tool of the program"),
+                        call.arguments
+                    )))
+                }
+            }
+            @if let Some(content) = pending.asked.content() { (text(&content.text())) }
+        }
+    }
+}
+
+fn text(said: &str) -> Markup {
+    let (kept, rest) = beginning(said, MOST);
+    html! {
+        pre .text dir="auto" { (visible(kept)) }
+        @if rest > 0 { p .soft { (rest) " characters more: tract pending show" } }
+    }
+}

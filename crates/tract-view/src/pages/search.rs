@@ -1,0 +1,77 @@
+//! Messages that fit some words.
+
+use maud::{Markup, html};
+use tract_core::time;
+
+use crate::load::FoundMessage;
+use crate::text::{query, visible};
+
+/// Hits on the page.
+pub(crate) const HITS: usize = 50;
+/// Messages that are shown before a hit.
+const BEFORE: usize = 2;
+
+/// The form that leads to the hits.
+pub(crate) fn search_form(words: &str) -> Markup {
+    html! {
+        form method="get" action="/search" {
+            label { span .soft { "messages that say " } input type="search" name="words" value=(words); }
+            button { "Search" }
+        }
+    }
+}
+
+/// Lists hits, the best first; each leads to its message.
+pub(crate) fn search(words: &str, found: &[FoundMessage]) -> Markup {
+    html! {
+        h1 { "Search" }
+        (search_form(words))
+        @if found.is_empty() { p .soft { "no message of a branch has one of the words" } }
+        @for one in found { (hit(one)) }
+        @if found.len() == HITS { p .soft { "these are the best " (HITS) "; more words find less" } }
+    }
+}
+
+fn hit(found: &FoundMessage) -> Markup {
+    let (branch, number, hit) = (&found.branch, found.number, &found.hit);
+    let from = number.saturating_sub(BEFORE).max(1);
+    let link = format!("/transcript?rev={}&from={from}#m{number}", query(branch));
+    let at = hit.created_at.and_then(time::format_rfc3339);
+    let at = at.and_then(|at| at.get(..16).map(|at| at.replace('T', " ")));
+    html! {
+        article tabindex="-1" {
+            p {
+                a href=(link) { (visible(branch)) " #" (number) } " "
+                span .soft {
+                    (visible(hit.kind.as_str()))
+                    @for name in &hit.tool_names { " " (visible(name)) }
+                    @if let Some(at) = at { " · " (at) }
+                }
+            }
+            (snippet(&hit.snippet.text, &hit.snippet.matched))
+        }
+    }
+}
+
+/// Writes a line with its words marked.
+fn snippet(text: &str, matched: &[std::ops::Range<usize>]) -> Markup {
+    let mut parts: Vec<(&str, bool)> = Vec::new();
+    let mut end = 0;
+    for range in matched {
+        let (Some(before), Some(word)) = (text.get(end..range.start), text.get(range.clone()))
+        else {
+            continue;
+        };
+        parts.push((before, false));
+        parts.push((word, true));
+        end = range.end;
+    }
+    parts.push((text.get(end..).unwrap_or_default(), false));
+    html! {
+        pre .text dir="auto" {
+            @for (part, is_word) in parts {
+                @if is_word { mark { (visible(part)) } } @else { (visible(part)) }
+            }
+        }
+    }
+}

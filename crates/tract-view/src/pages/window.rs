@@ -1,0 +1,101 @@
+//! The tokens of a context over time, as a chart.
+
+use std::fmt::Write;
+
+use maud::{Markup, html};
+use tract_core::text::{count, number};
+use tract_core::time;
+
+use crate::load::{LoadedContext, PARTS, Window};
+use crate::text::{query, visible};
+
+/// The size of the chart, in its own units.
+const WIDTH: f64 = 800.0;
+const HEIGHT: f64 = 240.0;
+/// Changes that are listed.
+const LISTED: usize = 200;
+
+/// Shows how many tokens the context had after each commit, by kind, and where it was changed.
+pub(crate) fn window(context: &LoadedContext, window: &Window) -> Markup {
+    let sums = window.points.iter().map(|point| point.tokens.iter().sum::<u64>());
+    let most = sums.max().unwrap_or_default().max(1);
+    let x = |place: usize| {
+        let last = window.commits.saturating_sub(1).max(1);
+        WIDTH * place.saturating_sub(1) as f64 / last as f64
+    };
+    let now = window.points.last().map(|point| point.tokens).unwrap_or_default();
+    let revision = query(&context.revision);
+    html! {
+        h1 { "Window of " a href=(format!("/transcript?rev={revision}")) { (visible(&context.revision)) } }
+        p .soft {
+            "tokens after each of " (count(window.commits, "commit")) ", at most " (number(most))
+            " (" (context.compiled.token_count().source) ")"
+        }
+        svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label="tokens by kind, over commits" {
+            @for (part, name) in PARTS.iter().enumerate() {
+                path class=(format!("part-{name}")) d=(area(window, part, most, x)) {}
+            }
+            @for mark in &window.marks {
+                @let at = format!("{:.1}", x(mark.place));
+                line class=(format!("mark-{}", mark.kind)) x1=(at) x2=(at) y1="0" y2=(HEIGHT) {}
+            }
+        }
+        @if let Some((first, last)) = window.times {
+            p .soft { (minute(first)) " to " (minute(last)) }
+        }
+        table {
+            thead { tr { th { "part" } th .number { "tokens now" } } }
+            tbody {
+                @for (name, tokens) in PARTS.iter().zip(now) {
+                    tr { td { span class=(format!("key part-{name}")) {} " " (name) } td .number { (number(tokens)) } }
+                }
+            }
+        }
+        h2 { "Changes" }
+        p .soft { (number(window.marks.len() as u64)) " edits, summaries, reverts, merges and changes of priority" }
+        @if !window.marks.is_empty() {
+            table {
+                thead { tr { th { "commit" } th { "change" } th { "context" } } }
+                tbody {
+                    @for mark in window.marks.iter().rev().take(LISTED) {
+                        tr {
+                            td { (mark.commit.short()) }
+                            td { span class=(format!("key mark-{}", mark.kind)) {} " " (mark.kind) }
+                            td {
+                                a href=(format!("/transcript?rev={}", mark.commit)) { "after" } " "
+                                a href=(format!("/compare?a={0}~1&b={0}", mark.commit)) { "what it changed" }
+                            }
+                        }
+                    }
+                }
+            }
+            @if window.marks.len() > LISTED { p .soft { (window.marks.len() - LISTED) " earlier ones: tract log" } }
+        }
+    }
+}
+
+/// Draws one part on top of those below it.
+fn area(window: &Window, part: usize, most: u64, x: impl Fn(usize) -> f64) -> String {
+    let y = |tokens: u64| HEIGHT - HEIGHT * tokens as f64 / most as f64;
+    let mut out = String::new();
+    let mut draw = |place: usize, tokens: u64| {
+        let command = if out.is_empty() { 'M' } else { 'L' };
+        // A `String` takes every write.
+        let _ = write!(out, "{command}{:.1} {:.1}", x(place), y(tokens));
+    };
+    for point in &window.points {
+        draw(point.place, point.tokens.iter().take(part + 1).sum());
+    }
+    for point in window.points.iter().rev() {
+        draw(point.place, point.tokens.iter().take(part).sum());
+    }
+    if !out.is_empty() {
+        out.push('Z');
+    }
+    out
+}
+
+fn minute(at_us: i64) -> String {
+    let at = time::format_rfc3339(at_us).unwrap_or_default();
+    at.get(..16).unwrap_or_default().replace('T', " ")
+}

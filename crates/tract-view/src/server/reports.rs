@@ -1,0 +1,48 @@
+//! Pages about a whole repository, or a whole branch.
+
+use std::sync::Arc;
+
+use axum::extract::{Query, State};
+use axum::response::Html;
+use serde::Deserialize;
+
+use super::{RevisionQuery, Shared};
+use crate::error::Result;
+use crate::{load, pages};
+
+/// Tokens and cost, by model and day.
+pub(super) async fn usage(State(shared): State<Arc<Shared>>) -> Result<Html<String>> {
+    let report = load::usage(&shared.repo).await?;
+    Ok(Html(pages::page("usage", None, &pages::usage(&report)).into_string()))
+}
+
+/// What waits for a decision.
+pub(super) async fn pending(State(shared): State<Arc<Shared>>) -> Result<Html<String>> {
+    let pending = shared.repo.pending().await?;
+    Ok(Html(pages::page("pending", None, &pages::pending(&pending)).into_string()))
+}
+
+#[derive(Deserialize)]
+pub(super) struct SearchQuery {
+    #[serde(default)]
+    words: String,
+}
+
+/// Messages that fit some words.
+pub(super) async fn search(
+    State(shared): State<Arc<Shared>>,
+    Query(asked): Query<SearchQuery>,
+) -> Result<Html<String>> {
+    let found = load::search(&shared.repo, &asked.words, pages::HITS).await?;
+    Ok(Html(pages::page("search", None, &pages::search(&asked.words, &found)).into_string()))
+}
+
+/// The tokens of a context over time.
+pub(super) async fn window(
+    State(shared): State<Arc<Shared>>,
+    Query(asked): Query<RevisionQuery>,
+) -> Result<Html<String>> {
+    let context = load::context(&shared.repo, &asked.rev).await?;
+    let window = load::window(&shared.repo, context.head).await?;
+    Ok(Html(pages::page("window", None, &pages::window(&context, &window)).into_string()))
+}
