@@ -3,7 +3,6 @@
 #![allow(dead_code, clippy::unwrap_used)] // shared by test binaries that each need a part of it
 
 pub(crate) mod rules;
-#[cfg(feature = "http")]
 pub(crate) mod streams;
 
 use std::fs;
