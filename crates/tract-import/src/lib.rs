@@ -46,3 +46,4 @@ pub use crate::report::{
 pub use crate::source::{SessionFile, SessionFilter, Source, UnknownSource, session_files};
 pub use crate::tree::BranchStart;
 pub use crate::usage::{AnswerUsage, usage};
+pub use crate::writer::redact_draft;

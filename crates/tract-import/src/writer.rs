@@ -10,7 +10,7 @@ use tract_engine::plan::{Details, Request, Selection};
 use tract_engine::{
     Error, ImportStatus, RedactedContent, Refusal, Repo, Result, Txn, WriteOptions, redact_content,
 };
-use tract_secrets::Scanner;
+use tract_secrets::{Scanner, SecretKind};
 
 use crate::report::{AnomalyKind, RecordedBranch, SessionReport};
 use crate::tree::{BranchNumber, BranchStart, ItemNumber, TreeEvent};
@@ -418,24 +418,29 @@ fn redact(event: &mut TreeEvent, scanner: &Scanner, report: &mut SessionReport) 
         TreeEvent::Message { draft, .. }
         | TreeEvent::Summary { draft, .. }
         | TreeEvent::Edit { draft, .. } => {
-            let redacted = redact_content(&draft.content, scanner);
-            // The bytes may say more than the content, such as members that no kind has.
-            let verbatim =
-                draft.verbatim.as_ref().map(|blob| String::from_utf8_lossy(blob.bytes()));
-            let has_more = verbatim.is_some_and(|text| !scanner.find_in_json(&text).is_empty());
-            if redacted.is_some() || has_more {
-                draft.verbatim = None;
-            }
-            if let Some(RedactedContent { content, kinds, .. }) = redacted {
-                draft.content = content;
-                for kind in kinds {
-                    *report.redacted.entry(kind.as_str()).or_default() += 1;
-                }
+            for kind in redact_draft(draft, scanner) {
+                *report.redacted.entry(kind.as_str()).or_default() += 1;
             }
         }
         TreeEvent::Note { content, .. } => *content = redact_json(content, scanner, report),
         TreeEvent::Branch { .. } | TreeEvent::Skip { .. } => {}
     }
+}
+
+/// Puts marks in the place of a message's secrets, and returns their kinds. A message that is
+/// changed keeps no bytes of the recording, nor does one whose bytes have a secret that its content
+/// does not have.
+pub fn redact_draft(draft: &mut Draft, scanner: &Scanner) -> Vec<SecretKind> {
+    let redacted = redact_content(&draft.content, scanner);
+    // The bytes may say more than the content, such as members that no kind has.
+    let verbatim = draft.verbatim.as_ref().map(|blob| String::from_utf8_lossy(blob.bytes()));
+    let has_more = verbatim.is_some_and(|text| !scanner.find_in_json(&text).is_empty());
+    if redacted.is_some() || has_more {
+        draft.verbatim = None;
+    }
+    let Some(RedactedContent { content, kinds, .. }) = redacted else { return Vec::new() };
+    draft.content = content;
+    kinds
 }
 
 fn redact_json(text: &JsonText, scanner: &Scanner, report: &mut SessionReport) -> JsonText {
