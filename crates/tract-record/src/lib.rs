@@ -24,6 +24,8 @@ mod recorder;
 mod report;
 mod turn;
 mod upstream;
+#[cfg(test)]
+mod wire_rules;
 mod write;
 
 pub use crate::counts::Reason;

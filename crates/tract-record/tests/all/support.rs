@@ -46,12 +46,21 @@ pub(crate) struct Answer {
     pub(crate) chunk: usize,
     /// Closes the connection after so many bytes.
     pub(crate) cut_at: Option<usize>,
+    /// Whether it waits there for the client to leave.
+    pub(crate) hangs: bool,
 }
 
 impl Answer {
     pub(crate) fn new(kind: &str, body: impl Into<Vec<u8>>) -> Self {
         let headers = vec![("content-type".to_owned(), kind.to_owned())];
-        Self { status: "200 OK", headers, body: body.into(), chunk: 1 << 16, cut_at: None }
+        Self {
+            status: "200 OK",
+            headers,
+            body: body.into(),
+            chunk: 1 << 16,
+            cut_at: None,
+            hangs: false,
+        }
     }
 
     pub(crate) fn json(body: &str) -> Self {
@@ -76,6 +85,10 @@ impl Answer {
     pub(crate) fn cut_at(mut self, bytes: usize) -> Self {
         self.cut_at = Some(bytes);
         self
+    }
+
+    pub(crate) fn hang_at(self, bytes: usize) -> Self {
+        Self { hangs: true, ..self.cut_at(bytes) }
     }
 }
 
@@ -156,6 +169,9 @@ async fn write_answer(stream: &mut TcpStream, answer: &Answer) -> std::io::Resul
         piece.extend_from_slice(chunk);
         piece.extend_from_slice(b"\r\n");
         stream.write_all(&piece).await?;
+    }
+    if answer.hangs {
+        let _ = stream.read(&mut [0]).await;
     }
     if answer.cut_at.is_none() {
         stream.write_all(b"0\r\n\r\n").await?;
