@@ -30,6 +30,8 @@ const WARM_UPS: &[&str] = &["Warmup", "quota"];
 #[derive(Debug)]
 pub(crate) struct RecordedTurn {
     pub(crate) thread: Thread,
+    /// Whether it is of an agent whose conversations always have tools.
+    pub(crate) is_agent: bool,
     /// The instructions before the first message.
     pub(crate) system: Vec<Draft>,
     pub(crate) messages: Vec<Draft>,
@@ -65,10 +67,12 @@ pub(crate) enum Answer {
 
 impl RecordedTurn {
     /// Whether it is next to a session's conversation and no part of it: a title, a warm-up.
-    pub(crate) fn is_side_request(&self) -> bool {
+    /// `has_tools` says whether the conversation has tools.
+    pub(crate) fn is_side_request(&self, has_tools: bool) -> bool {
         if self.thread.session.is_none() {
             return false;
         }
+        let should_have_tools = has_tools || self.is_agent;
         let has_tools = self.tools.as_ref().is_some_and(|tools| !tools.is_empty());
         // Codex lists tools as the first item of its input.
         let names_tools = |part: &Part| match part {
@@ -76,7 +80,7 @@ impl RecordedTurn {
             _ => false,
         };
         let mut instructions = self.system.iter().flat_map(|draft| draft.content.parts());
-        if !has_tools && !instructions.any(names_tools) {
+        if should_have_tools && !has_tools && !instructions.any(names_tools) {
             return true;
         }
         let is_warm_up = |draft: &Draft| WARM_UPS.contains(&draft.content.text().as_str());
@@ -130,6 +134,7 @@ pub(crate) fn read(mut exchange: Exchange) -> Result<RecordedTurn, Reason> {
     let answered_with = |name| header::text(&exchange.response_headers, name).map(str::to_owned);
     Ok(RecordedTurn {
         thread: Thread::of(&exchange.request_headers),
+        is_agent: turn::is_agent(&exchange.request_headers),
         system,
         messages,
         redacted: Vec::new(),

@@ -56,6 +56,12 @@ pub(crate) fn is_answer(status: u16) -> bool {
     status == 200
 }
 
+/// Whether headers are those of Claude Code or of Codex.
+pub(crate) fn is_agent(headers: &HeaderMap) -> bool {
+    let is_there = |name| header::text(headers, name).is_some();
+    is_there("x-claude-code-session-id") || (is_there("session-id") && is_there("thread-id"))
+}
+
 /// The conversation that headers name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Thread {

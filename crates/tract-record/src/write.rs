@@ -116,6 +116,11 @@ impl Writer {
         Err(Error::KeptMoving { attempts: ATTEMPTS })
     }
 
+    fn is_side_request(&self, turn: &RecordedTurn) -> bool {
+        let main = self.conversations.main(&turn.thread);
+        turn.is_side_request(main.is_some_and(|main| !main.context.tools.is_empty()))
+    }
+
     fn start(&self, turn: &RecordedTurn, found: &Match, has_moved: bool) -> Start {
         if let Some(entry) = found.entry {
             let branch = self.conversations.branch(entry.branch);
@@ -130,7 +135,7 @@ impl Writer {
             })
         });
         let main = self.conversations.main(&turn.thread).filter(|_| {
-            is_summary && turn.thread.session.is_some() && !has_moved && !turn.is_side_request()
+            is_summary && turn.thread.session.is_some() && !has_moved && !self.is_side_request(turn)
         });
         main.map_or(Start::Root, |main| Start::Compact(main.clone()))
     }
@@ -219,7 +224,7 @@ impl Writer {
         let branch = desk.name.branch_name().unwrap_or_default().to_owned();
         if let Some(head) = desk.head {
             let state = BranchState { name: desk.name, head, context: desk.context };
-            let is_side = turn.is_side_request();
+            let is_side = self.is_side_request(turn);
             let number = self.conversations.wrote(&turn.thread, desk.number, state, is_side);
             for (hash, head, message, visible) in desk.learned {
                 let entry = Entry { branch: number, head, message, visible };
@@ -260,7 +265,7 @@ impl Writer {
                 return Ok(Some(desk(name, None, context, Some(entry.head))));
             }
             Start::Root => {
-                let name = if turn.is_side_request() {
+                let name = if self.is_side_request(turn) {
                     free_name(txn, |n| format!("{base}.side-{n}")).await?
                 } else {
                     let name = |n| if n == 1 { base.clone() } else { format!("{base}.root-{n}") };

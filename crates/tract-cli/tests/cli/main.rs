@@ -56,6 +56,9 @@ mod viewing;
 // Servers of tools that are programs.
 #[cfg(all(unix, feature = "run", feature = "mcp"))]
 mod stdio;
+// The traffic of agents in.
+#[cfg(all(unix, feature = "record"))]
+mod recording;
 // Sessions of agent tools in.
 mod sessions;
 // The shapes that scripts rely on.
