@@ -132,7 +132,9 @@ impl Conversations {
                 let head = if next.is_some() { message.slot } else { branch.head };
                 let visible = chain::visible(&message.content);
                 let entry = Entry { branch: number, head, message: message.slot, visible };
-                index.entries.insert(hash, entry);
+                if hash != ROOT {
+                    index.entries.insert(hash, entry);
+                }
             }
             let is_side = branch.name.contains(".side-");
             index.main = if is_side { index.main } else { Some(number) };
@@ -216,7 +218,10 @@ impl Conversations {
     }
 
     pub(crate) fn insert(&mut self, thread: &Thread, hash: ChainHash, entry: Entry) {
-        self.threads.entry(thread.clone()).or_default().entries.insert(hash, entry);
+        // What has no content begins every conversation.
+        if hash != ROOT {
+            self.threads.entry(thread.clone()).or_default().entries.insert(hash, entry);
+        }
     }
 
     pub(crate) fn answered(&mut self, id: &str, hash: ChainHash) {

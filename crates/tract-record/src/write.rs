@@ -1,11 +1,11 @@
 //! Turns as commits: what a request says that is not recorded yet, and what was answered.
 
+mod context;
 mod redact;
 
 use serde_json::json;
-use tract_core::{Applied, By, Content, Draft, JsonText, Part, Priority, RefName, RefTarget};
-use tract_core::{CommitId, ToolId};
-use tract_engine::plan::{Details, Request, Selection};
+use tract_core::{Applied, By, CommitId, Draft, JsonText, Part, RefName, RefTarget};
+use tract_engine::plan::{Details, Request};
 use tract_engine::{
     Error, Repo, Result, Txn, WriteOptions, broken_off, generation_config, reply_draft,
 };
@@ -20,6 +20,9 @@ use crate::read::{Answer, RecordedTurn};
 const ATTEMPTS: usize = 8;
 /// Names of one kind that are tried.
 const MOST_NAMES: usize = 10_000;
+
+/// How ids of answers begin that later requests may name instead of sending all messages.
+const RESPONSE_ID: &str = "resp_";
 
 /// How agents begin the text that they put in the place of a conversation that grew too long.
 const SUMMARIES: &[&str] = &[
@@ -166,13 +169,14 @@ impl Writer {
         self.set_context(&mut txn, &mut desk, turn).await?;
         self.take_edits(&mut txn, &mut desk, turn, found).await?;
         let mut matched = found.count;
-        // The state after the last message that was recorded before: with new instructions.
+        // After the last message that was recorded before come new instructions and edits.
         if let (Some(entry), Some(head), Some(hash)) =
             (found.entry, desk.head, found.hashes.get(matched))
             && matches!(start, Start::Continue(_))
         {
-            let known = self.conversations.entry(&turn.thread, hash).unwrap_or(entry);
-            desk.learned.push((*hash, head, known.message, known.visible));
+            let edited = desk.learned.iter().rev().find(|(known, ..)| known == hash);
+            let visible = edited.map_or(entry.visible, |(_, _, _, visible)| *visible);
+            desk.learned.push((*hash, head, entry.message, visible));
         }
         if let (Start::Compact(_), Some(draft)) = (&start, turn.messages.first()) {
             self.compact(&mut txn, &mut desk, draft, turn.requested_at_us).await?;
@@ -213,7 +217,7 @@ impl Writer {
             self.redactor.count(kinds);
         }
         if let (Some(hash), Answer::Whole(reply)) = (answered, &turn.answer)
-            && let Some(id) = &reply.id
+            && let Some(id) = reply.id.as_ref().filter(|id| id.starts_with(RESPONSE_ID))
         {
             self.conversations.answered(id, hash);
         }
@@ -279,119 +283,6 @@ impl Writer {
             return Ok(None);
         }
         Ok(Some(desk(state.name.clone(), number, state.context.clone(), Some(state.head))))
-    }
-
-    /// Brings tools and instructions to what the request has.
-    async fn set_context(
-        &self,
-        txn: &mut Txn<'_>,
-        desk: &mut Desk,
-        turn: &RecordedTurn,
-    ) -> Result<()> {
-        let details = || Details {
-            origin: By::Import.into(),
-            created_at: Some(turn.requested_at_us),
-            ..Details::default()
-        };
-        let tools = turn.tools.clone().unwrap_or_default();
-        let ids: Vec<ToolId> = tools.iter().map(|tool| tool.id()).collect();
-        if ids != desk.context.tools {
-            desk.add(txn, &Request::Tools { tools, details: details() }).await?;
-            desk.context.tools = ids;
-        }
-        let mut system = Vec::with_capacity(turn.system.len());
-        for (place, draft) in turn.system.iter().enumerate() {
-            let hash = chain::after(ROOT, &draft.content);
-            let mut draft = draft.clone();
-            draft.created_at = Some(turn.requested_at_us);
-            match desk.context.system.get(place).copied() {
-                Some((commit, known)) if known == hash => system.push((commit, hash)),
-                Some((commit, _)) => {
-                    desk.try_add(txn, &Request::edit(commit, &draft)).await?;
-                    system.push((commit, hash));
-                }
-                None => {
-                    let commit = desk.add(txn, &Request::Import(draft)).await?;
-                    system.push((commit, hash));
-                }
-            }
-        }
-        let gone: Vec<CommitId> =
-            desk.context.system.iter().skip(system.len()).map(|(commit, _)| *commit).collect();
-        if !gone.is_empty() {
-            let request = Request::Annotate {
-                targets: gone,
-                priority: Priority::Skip,
-                reason: Some("no longer in the request".to_owned()),
-                retention: None,
-                details: details(),
-            };
-            desk.try_add(txn, &request).await?;
-        }
-        desk.context.system = system;
-        Ok(())
-    }
-
-    /// Records where the client sent an answer back with other visible content.
-    async fn take_edits(
-        &self,
-        txn: &mut Txn<'_>,
-        desk: &mut Desk,
-        turn: &RecordedTurn,
-        found: &Match,
-    ) -> Result<()> {
-        let recorded = turn.messages.iter().zip(found.hashes.iter().skip(1)).take(found.count);
-        for (draft, hash) in recorded {
-            if !matches!(draft.content, Content::Assistant(_)) {
-                continue;
-            }
-            let Some(entry) = self.conversations.entry(&turn.thread, hash) else { continue };
-            let visible = chain::visible(&draft.content);
-            if entry.visible == visible {
-                continue;
-            }
-            let mut draft = draft.clone();
-            draft.created_at = Some(turn.requested_at_us);
-            draft.message = Some("sent back by the client with other content".to_owned());
-            desk.try_add(txn, &Request::edit(entry.message, &draft)).await?;
-            // Known from here on, also where it cannot be edited: it is not tried again.
-            let head = if found.hashes.get(found.count) == Some(hash) {
-                desk.head.unwrap_or(entry.head)
-            } else {
-                entry.head
-            };
-            desk.learned.push((*hash, head, entry.message, visible));
-        }
-        Ok(())
-    }
-
-    /// Puts a summary in the place of all that was said.
-    async fn compact(
-        &self,
-        txn: &mut Txn<'_>,
-        desk: &mut Desk,
-        summary: &Draft,
-        at_us: i64,
-    ) -> Result<()> {
-        let line = txn.line(desk.head).await?;
-        let system: Vec<CommitId> = desk.context.system.iter().map(|(commit, _)| *commit).collect();
-        let rows = line.view().rows().filter(|row| !system.contains(&row.slot));
-        let said: Vec<CommitId> = rows.map(|row| row.version).collect();
-        drop(line);
-        let mut details = Details::from(summary);
-        details.created_at = Some(at_us);
-        let request = Request::Compress {
-            select: Selection::Exactly(said),
-            content: summary.content.clone(),
-            role: summary.role.clone(),
-            details,
-        };
-        if !desk.try_add(txn, &request).await? {
-            let mut draft = summary.clone();
-            draft.created_at = Some(at_us);
-            desk.add(txn, &Request::Import(draft)).await?;
-        }
-        Ok(())
     }
 
     /// Leaves a line in the log about a request that the upstream refused.

@@ -171,3 +171,108 @@ async fn an_error_of_the_upstream_is_a_note() {
     assert_eq!(report.not_recorded[&tract_record::Reason::UpstreamStatus], 1);
     assert_eq!(report.lost(), 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_sent_back_with_other_content_is_an_edit() {
+    let called = r#"{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[
+        {"type":"thinking","thinking":"hm","signature":"c2ln"},
+        {"type":"tool_use","id":"t1","name":"read","input":{"path":"a","line":1},
+         "caller":{"type":"direct"}}],"stop_reason":"tool_use"}"#;
+    let bench = Bench::new([Answer::json(called), stream("Done."), stream("Again.")]).await;
+    let request = |rest: &str| {
+        let body = anthropic_request(&["first"]);
+        body.replace(
+            r#"{"content":"first","role":"user"}"#,
+            &format!(
+                r#"{{"role":"user","content":[{{"type":"text","text":"first",
+               "cache_control":{{"type":"ephemeral"}}}}]}}{rest}"#
+            ),
+        )
+    };
+    let sent_back = r#",{"role":"assistant","content":[
+        {"type":"thinking","thinking":"hm","signature":"c2ln"},
+        {"type":"tool_use","id":"t1","name":"read","input":{"line":1,"path":"a","all":false}}]},
+        {"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"text"}]}"#;
+    let more = format!(
+        r#"{sent_back},{{"role":"assistant","content":"Done."}},{{"role":"user","content":"b"}}"#
+    );
+    for rest in ["", sent_back, &more] {
+        let body = request(rest);
+        let headers = [(SESSION, "s")];
+        bench.send("/v1/messages", &headers, body.as_bytes(), usize::MAX).await;
+        bench.settle().await;
+    }
+    assert_eq!(bench.branches().await, ["record/s"]);
+    let contents = bench.contents("record/s").await;
+    let call = contents[2].calls().next().expect("a call");
+    assert!(call.arguments.contains("all"), "{call:?}");
+    assert_eq!(contents.len(), 7);
+    let report = bench.finish().await;
+    // Tools, instructions, seven messages but the instructions, and one edit.
+    assert_eq!(report.branches[0].commits, 2 + 6 + 1, "{report:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_names_the_answer_before_it_continues_there() {
+    let answer = |id: &str, text: &str| {
+        Answer::json(&format!(
+            r#"{{"id":"{id}","object":"response","status":"completed","model":"m","output":[
+            {{"type":"message","role":"assistant","content":[
+            {{"type":"output_text","text":"{text}"}}]}}]}}"#
+        ))
+    };
+    let bench = Bench::new([answer("resp_1", "One."), answer("resp_2", "Two.")]).await;
+    bench.post("/v1/responses", r#"{"model":"m","input":"first"}"#).await;
+    bench.settle().await;
+    let next = r#"{"model":"m","previous_response_id":"resp_1","input":"second"}"#;
+    bench.post("/v1/responses", next).await;
+    bench.settle().await;
+    let branches = bench.branches().await;
+    assert_eq!(branches.len(), 1, "{branches:?}");
+    let texts: Vec<String> =
+        bench.transcript(&branches[0]).await.into_iter().map(|(_, text)| text).collect();
+    assert_eq!(texts, ["first", "One.", "second", "Two."]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_dialect_is_recorded_whole_and_streamed() {
+    let chat = "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\
+                \"content\":\"Hello.\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    let ollama = "{\"message\":{\"role\":\"assistant\",\"content\":\"Hel\"},\"done\":false}\n\
+                  {\"message\":{\"role\":\"assistant\",\"content\":\"lo.\"},\"done\":true}\n";
+    let candidate = r#"{"candidates":[{"content":{"role":"model","parts":[{"text":"Hello."}]},
+        "finishReason":"STOP"}]}"#;
+    let message = r#"{"model":"m","messages":[{"role":"user","content":"Hi"}]}"#;
+    let contents = r#"{"contents":[{"role":"user","parts":[{"text":"Hi"}]}]}"#;
+    for (path, request, answer) in [
+        ("/v1/chat/completions", message, Answer::new("text/event-stream", chat)),
+        ("/api/chat", message, Answer::new("application/x-ndjson", ollama)),
+        (
+            "/api/chat",
+            message,
+            Answer::json(
+                r#"{"message":{"role":"assistant",
+            "content":"Hello."},"done":true}"#,
+            ),
+        ),
+        ("/v1beta/models/g:generateContent", contents, Answer::json(candidate)),
+        (
+            "/v1beta/models/g:streamGenerateContent",
+            contents,
+            Answer::json(&format!("[{candidate}]")),
+        ),
+        (
+            "/v1beta/models/g:streamGenerateContent?alt=sse",
+            contents,
+            Answer::new("text/event-stream", format!("data: {}\n\n", candidate.replace('\n', ""))),
+        ),
+    ] {
+        let bench = Bench::new([answer]).await;
+        bench.post(path, request).await;
+        let report = bench.settle().await;
+        assert_eq!(report.recorded, 1, "{path}: {report:?}");
+        let branches = bench.branches().await;
+        let expected = [says("user", "Hi"), says("assistant", "Hello.")];
+        assert_eq!(bench.transcript(&branches[0]).await, expected, "{path}");
+    }
+}

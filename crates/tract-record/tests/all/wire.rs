@@ -116,7 +116,7 @@ async fn traffic_of_codex_is_recorded_by_conversation() {
     }
     let report = bench.settle().await;
     let branches = bench.branches().await;
-    println!("{} threads, branches {branches:?}, {report:?}", threads.len());
+    assert_eq!(threads.len(), 3, "a session and two threads within it");
     assert_eq!((report.recorded, report.lost()), (13, 0), "{report:?}");
     assert_eq!(branches.len(), threads.len(), "{branches:?}");
 }
