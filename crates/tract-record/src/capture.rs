@@ -131,7 +131,7 @@ pub(crate) struct Exchange {
     pub(crate) answered_at_us: i64,
 }
 
-/// An exchange while it passes. Both bodies hold it; when the last of them is done, for whatever
+/// An exchange while it passes. Both bodies hold it; when the last of them is dropped, for any
 /// reason, what was copied goes to the recorder.
 #[derive(Debug)]
 pub(crate) struct Capture {

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_user_says_counts_in_full() {
+    fn a_users_text_counts_in_full() {
         let of = |text: &str| after(ROOT, &Content::user(text));
         assert_ne!(of("a"), of("a "));
         assert_ne!(of("a"), after(ROOT, &Content::assistant("a")));

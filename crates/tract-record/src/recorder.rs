@@ -62,7 +62,7 @@ impl RecorderOptions {
     }
 }
 
-/// What the thread has done, for whoever reports it.
+/// What the thread has done, for the report.
 #[derive(Debug, Default)]
 struct Progress {
     branches: BTreeMap<String, (u64, u64)>,
@@ -153,7 +153,7 @@ impl Recorder {
     }
 
     /// Waits for what is being recorded, not longer than `most`, writes the report next to the
-    /// recordings and returns it. What was not done by then counts as not recorded.
+    /// recordings and returns it. What is still open counts as not recorded.
     pub async fn finish(self, most: Duration) -> RecordReport {
         self.settle(most).await;
         let mut report = self.report();

@@ -95,7 +95,7 @@ fn a_service_is_recorded_until_it_is_terminated() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_before_anything_runs() {
+fn a_wrong_command_line_is_refused_before_anything_runs() {
     let place = Workspace::new();
     let check = |arguments: &[&str], code: i32, says: &str| {
         let ran = place.run(arguments).expect(code);

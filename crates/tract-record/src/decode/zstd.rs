@@ -118,11 +118,8 @@ impl Frame {
         }
         let first = at;
         let mut content = 0;
-        loop {
-            let block = match bytes.get(at..at + 3) {
-                Some([a, b, c]) => u32::from_le_bytes([*a, *b, *c, 0]),
-                _ => break,
-            };
+        while let Some([a, b, c]) = bytes.get(at..at + 3) {
+            let block = u32::from_le_bytes([*a, *b, *c, 0]);
             let size = usize::try_from(block >> 3).map_err(|_| FrameError::Broken)?;
             let stored = match (block >> 1) & 3 {
                 0 | 2 => size,

@@ -54,7 +54,7 @@ async fn a_rewind_is_a_branch() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_not_recorded_comes_with_the_next_request() {
+async fn a_missed_exchange_comes_with_the_next_request() {
     let bench = Bench::new([stream("One."), stream("Three.")]).await;
     ask(&bench, "s", &["first"]).await;
     ask(&bench, "s", &["first", "One.", "second", "Two.", "third"]).await;
@@ -138,7 +138,7 @@ async fn instructions_and_tools_change_in_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_summary_hides_what_it_stands_for() {
+async fn a_summary_hides_what_it_replaces() {
     let bench = Bench::new([stream("One."), stream("Two.")]).await;
     ask(&bench, "s", &["first"]).await;
     let summary = "This session is being continued from a previous conversation. Summary: one.";

@@ -81,7 +81,7 @@ async fn a_recorder_that_panics_continues_with_the_next_exchange() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_exceeds_the_memory_passes_and_is_counted() {
+async fn traffic_over_the_memory_limit_passes_and_is_counted() {
     let options = RecorderOptions::new().budget_bytes(4000);
     let large = "x".repeat(10_000);
     let bench =
