@@ -70,6 +70,23 @@ fn a_report_in_json_is_the_last_line() {
 }
 
 #[test]
+fn a_missing_exchange_is_reported_by_status() {
+    let (place, server) = (Workspace::new(), server());
+    let script = asks("OPENAI_BASE_URL", 0).replace("/v1/messages", "/v1/completions");
+    let mut command = place.command(&["record", "--", "bash", "-c", &script]);
+    command.env("OPENAI_BASE_URL", server.url("/v1"));
+    let output = command.output().expect("it runs");
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert!(
+        said.contains("not recorded: 1 exchange, the request is in no known dialect"),
+        "{said}"
+    );
+    let ran = place.run(&["status"]).expect(0);
+    assert!(ran.stderr.contains("the last recording lacks 1 exchange"), "{}", ran.stderr);
+    assert_eq!(place.json(&["status", "--json"])[0]["not_recorded"], 1);
+}
+
+#[test]
 fn a_service_is_recorded_until_it_is_terminated() {
     let (place, server) = (Workspace::new(), server());
     let arguments = ["record", "--json", "--listen", "127.0.0.1:0", "--upstream", &server.url("")];
