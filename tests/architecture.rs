@@ -25,6 +25,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tract-tools", &["tract-core", "tract-hooks", "tract-macros", "tract-schema"]),
     ("tract-import", &["tract-core", "tract-engine", "tract-providers", "tract-secrets"]),
     (
+        "tract-record",
+        &[
+            "tract-compile",
+            "tract-core",
+            "tract-engine",
+            "tract-import",
+            "tract-providers",
+            "tract-secrets",
+        ],
+    ),
+    (
         "tract-view",
         &[
             "tract-core",
@@ -62,6 +73,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tract-import",
             "tract-providers",
             "tract-mcp",
+            "tract-record",
             "tract-run",
             "tract-schema",
             "tract-secrets",
@@ -178,6 +190,7 @@ fn features_bring_their_layer_and_no_other() {
     check("import,sqlite", &["tract-import", "rusqlite"], &["reqwest", "tokio"]);
     check("run", &["tract-run", "tract-engine", "tract-tools"], &["rusqlite", "reqwest", "tokio"]);
     check("mcp", &["tract-mcp", "rmcp", "tract-tools"], &["tract-engine", "rusqlite", "reqwest"]);
+    check("record", &["tract-record", "tract-import", "hyper"], &["rusqlite", "axum", "rmcp"]);
     check("view", &["tract-view", "axum", "tract-engine"], &["rusqlite", "reqwest", "rmcp"]);
     check("serve", &["tract-serve", "tract-mcp", "tract-engine"], &["rusqlite", "reqwest"]);
     // TLS comes from rustls with ring, wherever HTTP does.

@@ -15,6 +15,7 @@ mod large;
 mod messages;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod record;
 mod revert;
 mod search;
 mod select;
@@ -58,6 +59,7 @@ const ASKED: &[(&str, Section)] = &[
     ("walk", stores::walk),
     ("million", stores::million),
     ("search", search::run),
+    ("record", record::run),
 ];
 
 fn main() {

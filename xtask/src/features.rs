@@ -26,6 +26,7 @@ const COMBINATIONS: &[&str] = &[
     "mcp",
     "serve",
     "view",
+    "record",
     "http",
     "full",
 ];

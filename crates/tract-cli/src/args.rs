@@ -157,6 +157,9 @@ Examples:
     Apply(verb::apply::Apply),
     /// Import recorded conversations, one branch each.
     Import(verb::import::Import),
+    /// Record the traffic between an agent and its model.
+    #[cfg(feature = "record")]
+    Record(verb::record::Record),
     /// Write the repository as a stream that `apply` reads.
     Export(verb::export::Export),
     /// List the repositories of the store.
@@ -259,6 +262,8 @@ impl Command {
             Self::Conformance(_) => false,
             #[cfg(feature = "view")]
             Self::View(_) => false,
+            #[cfg(feature = "record")]
+            Self::Record(_) => true,
             Self::Tools(tools) => tools.writes(),
             #[cfg(feature = "mcp")]
             Self::Mcp(mcp) => mcp.writes(),

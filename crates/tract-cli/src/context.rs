@@ -94,6 +94,19 @@ impl<'a> Context<'a> {
         })
     }
 
+    /// Opens the store that is named, or found upwards from here, for a recording: each exchange is an
+    /// operation of its own. One that is named is made when it is missing.
+    #[cfg(feature = "record")]
+    pub(crate) async fn open_to_record(&mut self) -> Outcome<Tract> {
+        let url = match &self.global.store {
+            Some(url) => url.clone(),
+            None => found_upwards(&working_directory()?)?,
+        };
+        let store = self.open_store(&url, true).await?;
+        let options = OpenOptions::new().repo(&self.global.repo).create(true).who("record");
+        Ok(options.open_store(store).await?)
+    }
+
     /// Opens what a server serves: each of its writes is an operation of its own, under this name.
     #[cfg(any(feature = "serve", feature = "view"))]
     pub(crate) async fn open_to_serve(&mut self, who: &str) -> Outcome<Tract> {

@@ -75,6 +75,12 @@ impl Failure {
         Self { silent: true, ..Self::new(NO, "no", "") }
     }
 
+    /// A program that was run has ended with this code, which is the command's own.
+    #[cfg(feature = "record")]
+    pub(crate) fn exited(code: u8) -> Self {
+        Self { silent: true, ..Self::new(code, "exited", "") }
+    }
+
     /// There is no store to work on.
     pub(crate) fn no_store(folder: &Path) -> Self {
         let folder = folder.display();

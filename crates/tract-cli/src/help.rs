@@ -9,7 +9,7 @@ use crate::style::{self, HEADING, Styled};
 
 /// The verbs, each in one group. A verb that was left out of the build is left out of the help.
 const GROUPS: [(&str, &[&str]); 12] = [
-    ("Start", &["demo", "init", "import", "status", "completions"]),
+    ("Start", &["demo", "init", "import", "record", "status", "completions"]),
     ("Record", &["commit", "apply", "branch", "checkout", "tag"]),
     ("Change", &["edit", "annotate", "compress", "revert", "merge", "undo"]),
     ("History", &["cherry-pick", "rebase", "drop", "insert", "reset"]),

@@ -38,6 +38,8 @@ pub(crate) mod pending;
 mod pins;
 pub(crate) mod prune;
 pub(crate) mod rebase;
+#[cfg(feature = "record")]
+pub(crate) mod record;
 pub(crate) mod remote;
 #[cfg(feature = "run")]
 pub(crate) mod replay;
@@ -156,6 +158,8 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Bundle(bundle) => bundle::run(context, bundle).await,
         Command::Apply(apply) => apply::run(context, apply).await,
         Command::Import(import) => import::run(context, import).await,
+        #[cfg(feature = "record")]
+        Command::Record(asked) => record::run(context, asked).await,
         Command::Expand(expand) => expand::run(context, expand).await,
         Command::Pending(pending) => pending::run(context, pending).await,
         Command::Summarization(config) => summarization::run(context, config).await,

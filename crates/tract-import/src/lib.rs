@@ -41,6 +41,7 @@ mod writer;
 pub use crate::detect::detect;
 pub use crate::error::{Error, Result};
 pub use crate::import::{RecordingOptions, import};
+pub use crate::redact::{redact_draft, redact_tool};
 pub use crate::report::{
     Anomalies, AnomalyKind, RecordedBranch, RecordingAnomaly, SessionReport, TokenTotals,
 };

@@ -2,28 +2,32 @@
 
 use tract_core::{Draft, JsonText, ToolSchema};
 use tract_engine::{RedactedContent, redact_content};
-use tract_secrets::{Redacted, Scanner};
+use tract_secrets::{Redacted, Scanner, SecretKind};
 
 use crate::report::SessionReport;
 use crate::tree::TreeEvent;
 
-/// Puts marks in the place of secrets, in all that a commit will say. A message that is changed keeps
-/// no bytes of the recording.
+/// Puts marks in the place of secrets, in all that a commit will say.
 pub(crate) fn redact_event(event: &mut TreeEvent, scanner: &Scanner, report: &mut SessionReport) {
     match event {
         TreeEvent::Message { draft, .. }
         | TreeEvent::Summary { draft, .. }
-        | TreeEvent::Edit { draft, .. } => redact_draft(draft, scanner, report),
+        | TreeEvent::Edit { draft, .. } => count(redact_draft(draft, scanner), report),
         TreeEvent::Note { message, content, metadata, .. } => {
-            redact_text(message, scanner, report);
+            count(redact_text(message, scanner), report);
             *content = redact_json(content, scanner, report);
-            redact_some_json(metadata, scanner, report);
+            if let Some(metadata) = metadata {
+                *metadata = redact_json(metadata, scanner, report);
+            }
         }
         TreeEvent::Branch { .. } | TreeEvent::Skip { .. } => {}
     }
 }
 
-fn redact_draft(draft: &mut Draft, scanner: &Scanner, report: &mut SessionReport) {
+/// Puts marks in the place of a message's secrets, in its content, its tools and all that is
+/// recorded with it, and returns their kinds. A message that is changed keeps no bytes of the
+/// recording, nor does one whose bytes have a secret that its content does not have.
+pub fn redact_draft(draft: &mut Draft, scanner: &Scanner) -> Vec<SecretKind> {
     let redacted = redact_content(&draft.content, scanner);
     // The bytes may say more than the content, such as members that no kind has.
     let verbatim = draft.verbatim.as_ref().map(|blob| String::from_utf8_lossy(blob.bytes()));
@@ -31,59 +35,70 @@ fn redact_draft(draft: &mut Draft, scanner: &Scanner, report: &mut SessionReport
     if redacted.is_some() || has_more {
         draft.verbatim = None;
     }
+    let mut found = Vec::new();
     if let Some(RedactedContent { content, kinds, .. }) = redacted {
         draft.content = content;
-        for kind in kinds {
-            *report.redacted.entry(kind.as_str()).or_default() += 1;
-        }
+        found.extend(kinds);
     }
     for json in [&mut draft.metadata, &mut draft.generation_config, &mut draft.retention] {
-        redact_some_json(json, scanner, report);
+        if let Some(text) = json
+            && let Some((redacted, kinds)) = redacted_json(text, scanner)
+        {
+            *text = redacted;
+            found.extend(kinds);
+        }
     }
     for text in [&mut draft.message, &mut draft.origin.id].into_iter().flatten() {
-        redact_text(text, scanner, report);
+        found.extend(redact_text(text, scanner));
     }
     for tool in draft.tools.iter_mut().flatten() {
-        redact_tool(tool, scanner, report);
+        found.extend(redact_tool(tool, scanner));
     }
+    found
 }
 
-/// Replaces the secrets of a tool's definition; one that is no JSON after that becomes empty.
-fn redact_tool(tool: &mut ToolSchema, scanner: &Scanner, report: &mut SessionReport) {
-    let Some(redacted) = scanner.redact_json(tool.text()) else { return };
-    count(&redacted, report);
+/// Puts marks in the place of the secrets of a tool's definition, and returns their kinds. One that is
+/// no JSON after that becomes empty.
+pub fn redact_tool(tool: &mut ToolSchema, scanner: &Scanner) -> Vec<SecretKind> {
+    let Some(redacted) = scanner.redact_json(tool.text()) else { return Vec::new() };
     let parsed = ToolSchema::parse(&redacted.text).or_else(|_| ToolSchema::parse("{}"));
     *tool = parsed.expect("an empty object is a schema");
+    kinds(&redacted)
 }
 
-fn redact_some_json(json: &mut Option<JsonText>, scanner: &Scanner, report: &mut SessionReport) {
-    if let Some(text) = json {
-        *text = redact_json(text, scanner, report);
-    }
-}
-
-/// Replaces the secrets of a JSON text; one that is no JSON after that becomes `null`.
+/// Replaces the secrets of a JSON text, and counts them.
 pub(crate) fn redact_json(
     text: &JsonText,
     scanner: &Scanner,
     report: &mut SessionReport,
 ) -> JsonText {
-    let Some(redacted) = scanner.redact_json(text.as_str()) else { return text.clone() };
-    count(&redacted, report);
+    let Some((redacted, kinds)) = redacted_json(text, scanner) else { return text.clone() };
+    count(kinds, report);
+    redacted
+}
+
+/// Replaces the secrets of a JSON text; one that is no JSON after that becomes `null`. `None` where
+/// there are none.
+fn redacted_json(text: &JsonText, scanner: &Scanner) -> Option<(JsonText, Vec<SecretKind>)> {
+    let redacted = scanner.redact_json(text.as_str())?;
     let text = JsonText::new(&redacted.text).or_else(|_| JsonText::new("null"));
-    text.expect("null has a canonical form")
+    Some((text.expect("null has a canonical form"), kinds(&redacted)))
 }
 
-fn redact_text(text: &mut String, scanner: &Scanner, report: &mut SessionReport) {
-    if let Some(redacted) = scanner.redact(text) {
-        count(&redacted, report);
-        *text = redacted.text;
-    }
+fn redact_text(text: &mut String, scanner: &Scanner) -> Vec<SecretKind> {
+    let Some(redacted) = scanner.redact(text) else { return Vec::new() };
+    let found = kinds(&redacted);
+    *text = redacted.text;
+    found
 }
 
-fn count(redacted: &Redacted, report: &mut SessionReport) {
-    for secret in &redacted.found {
-        *report.redacted.entry(secret.kind.as_str()).or_default() += 1;
+fn kinds(redacted: &Redacted) -> Vec<SecretKind> {
+    redacted.found.iter().map(|secret| secret.kind).collect()
+}
+
+fn count(kinds: Vec<SecretKind>, report: &mut SessionReport) {
+    for kind in kinds {
+        *report.redacted.entry(kind.as_str()).or_default() += 1;
     }
 }
 

@@ -13,8 +13,8 @@
 //!   needs both: `Tract`, `OpenOptions`, imports and the forms of the providers), `tools` (the
 //!   `tools` module: `#[tool]` and `#[tool_type]`, registries, hydration with a validator, selection),
 //!   `import` (readers for recordings of other tools, in the `import` module), `run` (the `run` module: agents), `mcp` (the `mcp` module: tools of MCP servers), `serve` (the `serve` module: recorded
-//!   conversations as an MCP server), `view` (the `view` module: recorded conversations as pages), `http` (the `models` module: clients for models;
-//!   both need a tokio runtime).
+//!   conversations as an MCP server), `view` (the `view` module: recorded conversations as pages), `record` (the `recording` module: a
+//!   recording proxy), `http` (the `models` module: clients for models; both need a tokio runtime).
 //! - `full`: all of them.
 //!
 //! A method of [`Tract`] whose feature is off does not compile, and the error names the feature.
@@ -166,6 +166,10 @@ pub use tract_mcp as mcp;
 /// Recorded conversations as pages: a local web viewer, and one HTML file.
 #[cfg(feature = "view")]
 pub use tract_view as view;
+
+/// A recording proxy: traffic between agents and models as branches.
+#[cfg(feature = "record")]
+pub use tract_record as recording;
 
 /// Recorded conversations as an MCP server.
 #[cfg(feature = "serve")]

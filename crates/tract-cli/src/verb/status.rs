@@ -24,6 +24,20 @@ struct Status<'a> {
     open_calls: &'a [OpenCall],
     pending: Vec<PendingLine>,
     remotes: Vec<RemoteLine>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_recorded: Option<u64>,
+}
+
+/// Counts the exchanges that the last recording lacks; `None` when it has all.
+#[cfg(feature = "record")]
+async fn not_recorded(tract: &tract::Tract) -> Outcome<Option<u64>> {
+    let report = tract::recording::last_report(tract.repo()).await?;
+    Ok(report.map(|report| report.lost()).filter(|lost| *lost > 0))
+}
+
+#[cfg(not(feature = "record"))]
+async fn not_recorded(_tract: &tract::Tract) -> Outcome<Option<u64>> {
+    Ok(None)
 }
 
 /// Where a remote has a branch.
@@ -105,6 +119,7 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
     let rows = tract.repo().line(head).await?.view().len();
     let skipped = rows.saturating_sub(compiled.message_count());
     let tokens = compiled.token_count();
+    let not_recorded = not_recorded(&tract).await?;
     if context.out.is_json() {
         return context.out.json(&Status {
             store: tract.store().backend(),
@@ -120,7 +135,13 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
             open_calls: &open,
             pending,
             remotes,
+            not_recorded,
         });
+    }
+    if let Some(lost) = not_recorded {
+        let exchanges = count(usize::try_from(lost).unwrap_or(usize::MAX), "exchange");
+        let what = format!("the last recording lacks {exchanges}");
+        context.out.say(Styled(WARN, what));
     }
     let branch = Styled(REF, escape::line(tract.branch_name()).into_owned());
     let Some(head) = head else {

@@ -67,6 +67,9 @@ mod html;
 // Servers of tools that are programs.
 #[cfg(all(unix, feature = "run", feature = "mcp"))]
 mod stdio;
+// The traffic of agents in.
+#[cfg(all(unix, feature = "record"))]
+mod recording;
 // Sessions of agent tools in.
 mod sessions;
 // Signatures of tags.

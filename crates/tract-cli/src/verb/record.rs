@@ -1,0 +1,206 @@
+//! `tract record`
+
+mod child;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+use tract::recording::{
+    self, Proxy, ProxyOptions, RecordReport, Recorder, RecorderOptions, Route, Upstream,
+};
+
+use crate::context::Context;
+use crate::escape;
+use crate::failure::{Failure, Outcome};
+use crate::render::count;
+use crate::style::{DIM, REF, Styled, WARN};
+
+/// How long the end of a recording waits for what is not stored yet.
+const MOST_WAIT: Duration = Duration::from_secs(10);
+/// The shortest secret that a path may have.
+const MIN_SECRET: usize = 16;
+
+/// Record the traffic between an agent and its model.
+///
+/// Runs a command with the base urls of its clients pointed at a proxy on this machine, which forwards
+/// every byte unchanged and records a copy: one branch for each conversation, subagent and rewind,
+/// named record/SESSION. A variable that is set already names the upstream. Recording never delays or
+/// changes a request; what could not be recorded is counted and reported at the end, and in `status`.
+/// Headers with keys are never stored, and secrets in messages are replaced by marks.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Variables that are set: ANTHROPIC_BASE_URL, OPENAI_BASE_URL, OLLAMA_HOST, GOOGLE_GEMINI_BASE_URL, and,
+where they are set already, GOOGLE_VERTEX_BASE_URL, ANTHROPIC_VERTEX_BASE_URL and
+ANTHROPIC_BEDROCK_BASE_URL. The exit code is that of the command.
+Examples:
+  tract record -- claude
+  tract record -- python agent.py
+  OPENAI_BASE_URL=http://localhost:8000/v1 tract record -- python agent.py
+  tract record --listen 127.0.0.1:8080 --upstream https://api.openai.com/v1
+  tract cat record/SESSION                   read what was recorded")]
+pub(crate) struct Record {
+    /// Listen on this address, for services that are started elsewhere [default: a free port of
+    /// 127.0.0.1]
+    #[arg(long, value_name = "ADDR", requires = "upstream", conflicts_with = "command")]
+    listen: Option<SocketAddr>,
+    /// Forward to this base url, such as https://api.openai.com/v1.
+    #[arg(long, value_name = "URL", conflicts_with = "command")]
+    upstream: Option<String>,
+    /// Allow an address that other machines reach.
+    #[arg(long)]
+    allow_remote: bool,
+    /// Use this secret segment in the url, so that it stays the same: 16 or more letters and digits
+    /// [default: a new one]
+    #[arg(long, env = "TRACT_RECORD_SECRET", value_name = "SECRET", hide_env_values = true)]
+    secret: Option<String>,
+    /// Keep keys, tokens and passwords in messages; they are replaced by marks unless this is given.
+    #[arg(long)]
+    no_redact: bool,
+    /// Use at most this much memory for copies, in MiB; what does not fit is not recorded.
+    #[arg(long, value_name = "MIB", default_value_t = 256)]
+    memory: usize,
+    /// The command, with its arguments.
+    #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(required_unless_present = "upstream")]
+    command: Vec<std::ffi::OsString>,
+}
+
+#[derive(Serialize)]
+struct Listening<'a> {
+    url: &'a str,
+    upstream: String,
+}
+
+impl From<recording::Error> for Failure {
+    fn from(error: recording::Error) -> Self {
+        let failure = match &error {
+            recording::Error::Upstream { .. } => Self::usage(error.to_string()),
+            other => Self::no(other.code(), error.to_string()),
+        };
+        match error {
+            recording::Error::Listen { .. } => failure.note("port 0 takes a free one"),
+            recording::Error::NotLoopback { .. } => {
+                failure.note("--allow-remote lets other machines use it, with your keys or theirs")
+            }
+            _ => failure,
+        }
+    }
+}
+
+pub(crate) async fn run(context: &mut Context<'_>, asked: Record) -> Outcome<()> {
+    let routes = routes(&asked)?;
+    let options = proxy_options(&asked)?;
+    let tract = context.open_to_record().await?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::no("runtime", error.to_string()))?;
+    let recording = RecorderOptions::new()
+        .redact(!asked.no_redact)
+        .budget_bytes(asked.memory.saturating_mul(1 << 20));
+    let recorder = Recorder::start(tract.repo().clone(), &recording)?;
+    let proxy = runtime.block_on(Proxy::bind(&options, routes, recorder.handle()))?;
+    let exit = if asked.command.is_empty() {
+        announce(context, &proxy)?;
+        runtime.block_on(proxy.run(interrupted()));
+        0
+    } else {
+        runtime.block_on(child::run(proxy, &asked.command))?
+    };
+    let report = runtime.block_on(recorder.finish(MOST_WAIT));
+    runtime.shutdown_background();
+    print(context, &report)?;
+    if exit == 0 { Ok(()) } else { Err(Failure::exited(exit)) }
+}
+
+fn routes(asked: &Record) -> Outcome<Vec<Route>> {
+    match &asked.upstream {
+        Some(url) => Ok(vec![Route::only(url.parse::<Upstream>()?)]),
+        None => Ok(recording::routes(|name| std::env::var(name).ok())?),
+    }
+}
+
+fn proxy_options(asked: &Record) -> Outcome<ProxyOptions> {
+    let mut options = ProxyOptions::new().allow_remote(asked.allow_remote);
+    if let Some(address) = asked.listen {
+        options = options.address(address);
+    }
+    if let Some(secret) = asked.secret.as_deref() {
+        let is_plain = secret.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
+        if secret.len() < MIN_SECRET || !is_plain {
+            let what = format!("expected a secret of {MIN_SECRET} or more letters and digits");
+            return Err(Failure::usage(what));
+        }
+        options = options.secret(secret);
+    }
+    Ok(options)
+}
+
+/// Says where clients reach the proxy.
+fn announce(context: &mut Context<'_>, proxy: &Proxy) -> Outcome<()> {
+    for route in proxy.routes() {
+        let url = proxy.base_url(route);
+        if context.out.is_json() {
+            let upstream = route.upstream.to_string();
+            context.out.json(&Listening { url: &url, upstream })?;
+        } else {
+            context.out.line(&url)?;
+        }
+    }
+    context.out.say("use it as the base url; Ctrl-C ends the recording");
+    context.out.flush()
+}
+
+async fn interrupted() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = terminated.recv() => return,
+                done = tokio::signal::ctrl_c() => if done.is_ok() { return },
+            }
+        }
+    }
+    // Without signals it is ended by the system alone.
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+fn print(context: &mut Context<'_>, report: &RecordReport) -> Outcome<()> {
+    if context.out.is_json() {
+        return context.out.json(report);
+    }
+    let out = &mut context.out;
+    out.say(format!("recorded {} of {}", report.recorded, exchanges(report.exchanges)));
+    for written in &report.branches {
+        let branch = Styled(REF, escape::line(&written.branch).to_string());
+        let what = format!(
+            "{}, {}",
+            exchanges(written.exchanges),
+            count(written.commits as usize, "commit")
+        );
+        out.say(format!("  {branch}  {}", Styled(DIM, what)));
+    }
+    for (reason, n) in &report.not_recorded {
+        let style = if reason.is_loss() { WARN } else { DIM };
+        let what = format!("not recorded: {}, {}", exchanges(*n), reason.describe());
+        out.say(format!("  {}", Styled(style, what)));
+    }
+    let secrets: u64 = report.redacted.values().sum();
+    if secrets > 0 {
+        out.say(format!("  {} replaced by marks", count(secrets as usize, "secret")));
+    }
+    if let Some(code) = &report.last_error {
+        out.say(format!("  {}", Styled(WARN, format!("the store: {}", escape::line(code)))));
+    }
+    Ok(())
+}
+
+fn exchanges(n: u64) -> String {
+    count(usize::try_from(n).unwrap_or(usize::MAX), "exchange")
+}

@@ -1,0 +1,94 @@
+//! The command that is recorded: its variables, its signals, its exit code.
+
+use std::ffi::OsString;
+use std::process::ExitStatus;
+
+use tokio::process::{Child, Command};
+use tract::recording::{BASE_VARIABLES, Proxy};
+
+use crate::failure::{Failure, Outcome};
+
+/// Variables that send requests to a forward proxy, also those to this machine.
+const FORWARD_PROXIES: [&str; 6] =
+    ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
+
+/// Runs a command behind the proxy until it ends, and returns its exit code.
+pub(super) async fn run(proxy: Proxy, words: &[OsString]) -> Outcome<u8> {
+    let Some((program, arguments)) = words.split_first() else { return Ok(0) };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    for base in BASE_VARIABLES {
+        if let Some(route) = proxy.routes().iter().find(|route| route.name == base.route) {
+            command.env(base.variable, proxy.base_url(route));
+        }
+    }
+    if FORWARD_PROXIES.iter().any(|name| std::env::var_os(name).is_some()) {
+        for name in ["NO_PROXY", "no_proxy"] {
+            let hosts = std::env::var(name).unwrap_or_default();
+            let comma = if hosts.is_empty() { "" } else { "," };
+            command.env(name, format!("{hosts}{comma}127.0.0.1"));
+        }
+    }
+    let failed = |error: std::io::Error| {
+        let program = program.to_string_lossy();
+        Failure::usage(format!("cannot run {program:?}: {error}"))
+    };
+    let mut child = command.spawn().map_err(failed)?;
+    let (ended, end) = tokio::sync::oneshot::channel::<()>();
+    let serving = tokio::spawn(proxy.run(async {
+        let _ = end.await;
+    }));
+    let status = wait(&mut child).await.map_err(failed)?;
+    drop(ended);
+    let _ = serving.await;
+    Ok(code_of(status))
+}
+
+/// Waits for the end of a command. The terminal sends Ctrl-C to it as well, and it decides what that
+/// means; a request to terminate is passed on.
+#[cfg(unix)]
+async fn wait(child: &mut Child) -> std::io::Result<ExitStatus> {
+    use rustix::process::{Pid, Signal, kill_process};
+    use tokio::signal::unix::{SignalKind, signal};
+
+    let mut interrupted = signal(SignalKind::interrupt())?;
+    let mut terminated = signal(SignalKind::terminate())?;
+    let mut hung_up = signal(SignalKind::hangup())?;
+    let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+    let send = |signal| {
+        if let Some(pid) = pid {
+            // One that has ended needs no signal.
+            let _ = kill_process(pid, signal);
+        }
+    };
+    loop {
+        tokio::select! {
+            status = child.wait() => return status,
+            _ = interrupted.recv() => {}
+            _ = terminated.recv() => send(Signal::TERM),
+            _ = hung_up.recv() => send(Signal::HUP),
+        }
+    }
+}
+
+#[cfg(not(unix))]
+async fn wait(child: &mut Child) -> std::io::Result<ExitStatus> {
+    loop {
+        tokio::select! {
+            status = child.wait() => return status,
+            interrupted = tokio::signal::ctrl_c() => interrupted?,
+        }
+    }
+}
+
+/// The exit code as a shell has it.
+fn code_of(status: ExitStatus) -> u8 {
+    #[cfg(unix)]
+    {
+        use std::os::unix::process::ExitStatusExt as _;
+        if let Some(signal) = status.signal() {
+            return u8::try_from(128 + signal).unwrap_or(crate::failure::NO);
+        }
+    }
+    status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(crate::failure::NO)
+}

@@ -1,0 +1,128 @@
+//! `tract record`: a client behind the proxy, its variables, its exit code, and what is reported.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use serde_json::Value;
+use tract_testkit::loopback::{HttpAnswer, Loopback};
+
+use crate::support::Workspace;
+
+/// A client in the words of a shell: it asks once at the base url of a variable.
+const CLIENT: &str = r#"exec 3<>/dev/tcp/HOST"#;
+
+const ANSWER: &str = r#"{"id":"msg_1","type":"message","role":"assistant","model":"claude-test",
+    "content":[{"type":"text","text":"Hello."}],"stop_reason":"end_turn",
+    "usage":{"input_tokens":3,"output_tokens":2}}"#;
+
+fn server() -> Loopback {
+    let answer = HttpAnswer::new(200, "application/json", ANSWER);
+    Loopback::answering([answer]).expect("a port")
+}
+
+/// A command that asks the server of a variable with bash, as there is no other client everywhere.
+fn asks(variable: &str, exit: u8) -> String {
+    let body =
+        r#"{"model":"claude-test","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}"#;
+    let connect = CLIENT.replace("HOST", "${host/://}");
+    format!(
+        "url=${{{variable}#http://}}; host=${{url%%/*}}; path=/${{url#*/}}; {connect}; \
+         printf 'POST %s/v1/messages HTTP/1.1\\r\\nhost: x\\r\\nx-api-key: k\\r\\n\
+         x-session-id: s\\r\\nconnection: close\\r\\ncontent-length: {length}\\r\\n\\r\\n%s' \
+         \"$path\" '{body}' >&3; cat <&3 >answer; exit {exit}",
+        length = body.len(),
+    )
+}
+
+#[test]
+fn a_command_is_recorded_and_its_exit_code_is_the_answer() {
+    let (place, server) = (Workspace::new(), server());
+    let mut command =
+        place.command(&["record", "--", "bash", "-c", &asks("ANTHROPIC_BASE_URL", 7)]);
+    command.env("ANTHROPIC_BASE_URL", server.url(""));
+    let output = command.output().expect("it runs");
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(7), "{said}");
+    assert!(said.contains("recorded 1 of 1 exchange"), "{said}");
+    assert!(said.contains("record/s"), "{said}");
+    let answer = std::fs::read_to_string(place.path("answer")).expect("the client got one");
+    assert!(answer.contains(ANSWER), "{answer}");
+    let sent = server.take_requests();
+    assert_eq!(sent[0].path, "/v1/messages");
+    assert_eq!(sent[0].header("x-api-key"), Some("k"));
+    let text = place.ok(&["cat", "record/s"]);
+    assert!(text.contains("Hi") && text.contains("Hello."), "{text}");
+    place.ok(&["verify"]);
+}
+
+#[test]
+fn a_report_in_json_is_the_last_line() {
+    let (place, server) = (Workspace::new(), server());
+    let script = asks("OPENAI_BASE_URL", 0).replace("/v1/messages", "/models");
+    let mut command = place.command(&["record", "--json", "--", "bash", "-c", &script]);
+    command.env("OPENAI_BASE_URL", server.url("/v1"));
+    let output = command.output().expect("it runs");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let report: Value = serde_json::from_str(text.lines().last().expect("a line")).expect("JSON");
+    assert_eq!(report["recorded"], 0);
+    assert_eq!(report["not_recorded"]["not_a_turn"], 1, "{report}");
+    assert_eq!(server.take_requests()[0].path, "/v1/models");
+}
+
+#[test]
+fn a_missing_exchange_is_reported_by_status() {
+    let (place, server) = (Workspace::new(), server());
+    let script = asks("OPENAI_BASE_URL", 0).replace("/v1/messages", "/v1/completions");
+    let mut command = place.command(&["record", "--", "bash", "-c", &script]);
+    command.env("OPENAI_BASE_URL", server.url("/v1"));
+    let output = command.output().expect("it runs");
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert!(
+        said.contains("not recorded: 1 exchange, the request is in no known dialect"),
+        "{said}"
+    );
+    let ran = place.run(&["status"]).expect(0);
+    assert!(ran.stderr.contains("the last recording lacks 1 exchange"), "{}", ran.stderr);
+    assert_eq!(place.json(&["status", "--json"])[0]["not_recorded"], 1);
+}
+
+#[test]
+fn a_service_is_recorded_until_it_is_terminated() {
+    let (place, server) = (Workspace::new(), server());
+    let arguments = ["record", "--json", "--listen", "127.0.0.1:0", "--upstream", &server.url("")];
+    let mut command = place.command(&arguments);
+    command.env("TRACT_RECORD_SECRET", "a-secret-that-stays").stdout(Stdio::piped());
+    let mut proxy = command.spawn().expect("it starts");
+    let mut lines = BufReader::new(proxy.stdout.take().expect("a pipe")).lines();
+    let first: Value =
+        serde_json::from_str(&lines.next().expect("a line").expect("text")).expect("JSON");
+    let url = first["url"].as_str().expect("a url");
+    assert!(url.ends_with("/a-secret-that-stays"), "{url}");
+    let mut client = std::process::Command::new("bash");
+    client.current_dir(place.path("")).env("BASE", url).args(["-c", &asks("BASE", 0)]);
+    assert!(client.status().expect("bash").success());
+    let id = proxy.id().to_string();
+    let killed = std::process::Command::new("kill").args(["-TERM", &id]).status();
+    assert!(killed.expect("kill").success());
+    let last = lines.map(|line| line.expect("text")).last().expect("a report");
+    let report: Value = serde_json::from_str(&last).expect("JSON");
+    assert_eq!(report["recorded"], 1, "{report}");
+    assert_eq!(report["branches"][0]["branch"], "record/s");
+    assert!(proxy.wait().expect("it ends").success());
+}
+
+#[test]
+fn a_wrong_command_line_is_refused_before_anything_runs() {
+    let place = Workspace::new();
+    let check = |arguments: &[&str], code: i32, says: &str| {
+        let ran = place.run(arguments).expect(code);
+        assert!(ran.stderr.contains(says), "{}", ran.stderr);
+    };
+    check(&["record"], 2, "COMMAND");
+    check(&["record", "--", "no-such-program-here"], 2, "cannot run");
+    check(&["record", "--listen", "127.0.0.1:0"], 2, "--upstream");
+    check(&["record", "--upstream", "ftp://x"], 2, "neither http nor https");
+    check(&["record", "--listen", "0.0.0.0:0", "--upstream", "http://x"], 1, "--allow-remote");
+    check(&["record", "--secret", "short", "--upstream", "http://x"], 2, "16 or more");
+    check(&["--store", "sqlite:/dev/null/x.db", "record", "--", "true"], 3, "");
+}

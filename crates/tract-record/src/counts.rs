@@ -1,0 +1,178 @@
+//! What was recorded, and what was not, and why.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+/// Why an exchange is not recorded as a turn, in the order in which the reasons are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Reason {
+    /// The copy did not fit into the memory for copies.
+    OverBudget,
+    /// Too many exchanges wait to be recorded.
+    QueueFull,
+    /// The recorder has stopped.
+    RecorderStopped,
+    /// The upstream could not be reached, or gave no response.
+    NoResponse,
+    /// The status of the response is not 200.
+    UpstreamStatus,
+    /// The request is none that a model answers: a list of models, a count of tokens.
+    NotATurn,
+    /// The body of the request could not be decoded or read.
+    RequestUndecodable,
+    /// The response has no byte.
+    EmptyResponse,
+    /// The request is in no known dialect.
+    UnknownProvider,
+    /// The body of the response could not be decoded.
+    ResponseUndecodable,
+    /// The response was read, and no answer is in it.
+    NoTurn,
+    /// The connection became a WebSocket, which passes unread.
+    WebSocket,
+    /// The store did not take it.
+    StoreFailed,
+    /// The recorder failed on it.
+    RecorderFailed,
+}
+
+impl Reason {
+    /// Every reason, in order.
+    pub const ALL: &'static [Self] = &[
+        Self::OverBudget,
+        Self::QueueFull,
+        Self::RecorderStopped,
+        Self::NoResponse,
+        Self::UpstreamStatus,
+        Self::NotATurn,
+        Self::RequestUndecodable,
+        Self::EmptyResponse,
+        Self::UnknownProvider,
+        Self::ResponseUndecodable,
+        Self::NoTurn,
+        Self::WebSocket,
+        Self::StoreFailed,
+        Self::RecorderFailed,
+    ];
+
+    /// Returns the stable word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::OverBudget => "over_budget",
+            Self::QueueFull => "queue_full",
+            Self::RecorderStopped => "recorder_stopped",
+            Self::NoResponse => "no_response",
+            Self::UpstreamStatus => "upstream_status",
+            Self::NotATurn => "not_a_turn",
+            Self::RequestUndecodable => "request_undecodable",
+            Self::EmptyResponse => "empty_response",
+            Self::UnknownProvider => "unknown_provider",
+            Self::ResponseUndecodable => "response_undecodable",
+            Self::NoTurn => "no_turn",
+            Self::WebSocket => "web_socket",
+            Self::StoreFailed => "store_failed",
+            Self::RecorderFailed => "recorder_failed",
+        }
+    }
+
+    /// Returns what happened, for people.
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Self::OverBudget => "the memory for copies was used up",
+            Self::QueueFull => "too many exchanges were waiting to be recorded",
+            Self::RecorderStopped => "the recorder had stopped",
+            Self::NoResponse => "the upstream gave no response",
+            Self::UpstreamStatus => "the upstream answered with an error",
+            Self::NotATurn => "not a request to a model",
+            Self::RequestUndecodable => "the request could not be read",
+            Self::EmptyResponse => "the response was empty",
+            Self::UnknownProvider => "the request is in no known dialect",
+            Self::ResponseUndecodable => "the response could not be decoded",
+            Self::NoTurn => "no answer in the response",
+            Self::WebSocket => "passed as a WebSocket, which is not read",
+            Self::StoreFailed => "the store did not take it",
+            Self::RecorderFailed => "the recorder failed on it",
+        }
+    }
+
+    /// Returns whether something was lost: a conversation lacks what it should have.
+    pub const fn is_loss(self) -> bool {
+        match self {
+            Self::NotATurn | Self::UpstreamStatus | Self::NoResponse | Self::EmptyResponse => false,
+            Self::OverBudget
+            | Self::QueueFull
+            | Self::RecorderStopped
+            | Self::RequestUndecodable
+            | Self::UnknownProvider
+            | Self::ResponseUndecodable
+            | Self::NoTurn
+            | Self::WebSocket
+            | Self::StoreFailed
+            | Self::RecorderFailed => true,
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Counts that the proxy and the recorder share.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    seen: AtomicU64,
+    done: AtomicU64,
+    recorded: AtomicU64,
+    skipped: [AtomicU64; Reason::ALL.len()],
+}
+
+impl Counts {
+    pub(crate) fn seen(&self) {
+        self.seen.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn record(&self) {
+        self.recorded.fetch_add(1, Ordering::SeqCst);
+        self.done.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn skip(&self, reason: Reason) {
+        let place = Reason::ALL.iter().position(|known| *known == reason);
+        if let Some(count) = place.and_then(|place| self.skipped.get(place)) {
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+        self.done.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Counts what passes without a copy.
+    pub(crate) fn skip_unseen(&self, reason: Reason) {
+        self.seen();
+        self.skip(reason);
+    }
+
+    /// Whether all that was seen is dealt with.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.done.load(Ordering::SeqCst) >= self.seen.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn recorded(&self) -> u64 {
+        self.recorded.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn seen_count(&self) -> u64 {
+        self.seen.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn skipped(&self) -> BTreeMap<Reason, u64> {
+        let counts = Reason::ALL.iter().zip(&self.skipped);
+        let counts = counts.map(|(reason, count)| (*reason, count.load(Ordering::SeqCst)));
+        counts.filter(|(_, count)| *count > 0).collect()
+    }
+}

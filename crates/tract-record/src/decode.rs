@@ -1,0 +1,113 @@
+//! Bodies without their content codings: of a copy, and within bounds.
+
+mod zstd;
+
+use std::io::{self, Read};
+
+use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
+
+/// The most bytes that one coding may decode to.
+pub(crate) const MAX_DECODED_BYTES: usize = 48 << 20;
+/// The most codings of one body. More are an attack.
+const MAX_LAYERS: usize = 4;
+
+/// A body that was decoded.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Decoded {
+    pub(crate) bytes: Vec<u8>,
+    /// Whether the body ended within a coding; what came before is there.
+    pub(crate) is_cut: bool,
+}
+
+/// Why a body is not decoded.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum DecodeError {
+    #[error("no decoder for {coding:?} of {header:?}")]
+    Unsupported { coding: String, header: String },
+    #[error("more than {MAX_DECODED_BYTES} bytes")]
+    TooLarge,
+    #[error("no {0} data")]
+    Undecodable(&'static str),
+}
+
+/// Undoes the codings of a `content-encoding` header. A body that was cut gives what it has.
+pub(crate) fn decode(bytes: Vec<u8>, header: Option<&str>) -> Result<Decoded, DecodeError> {
+    let header = header.unwrap_or_default();
+    let names = header.split(',').map(|name| name.trim().to_ascii_lowercase());
+    let mut codings = Vec::new();
+    for name in names.filter(|name| !name.is_empty() && name != "identity") {
+        codings.push(Coding::of(&name).ok_or_else(|| DecodeError::Unsupported {
+            coding: name.clone(),
+            header: header.to_owned(),
+        })?);
+    }
+    if codings.len() > MAX_LAYERS {
+        return Err(DecodeError::TooLarge);
+    }
+    let mut decoded = Decoded { bytes, is_cut: false };
+    // The header lists them in the order in which they were applied.
+    for coding in codings.into_iter().rev() {
+        let next = coding.undo(&decoded.bytes)?;
+        decoded = Decoded { is_cut: decoded.is_cut || next.is_cut, ..next };
+    }
+    Ok(decoded)
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Coding {
+    Gzip,
+    Deflate,
+    Brotli,
+    Zstd,
+}
+
+impl Coding {
+    fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "gzip" | "x-gzip" => Self::Gzip,
+            "deflate" => Self::Deflate,
+            "br" => Self::Brotli,
+            "zstd" => Self::Zstd,
+            _ => return None,
+        })
+    }
+
+    fn undo(self, bytes: &[u8]) -> Result<Decoded, DecodeError> {
+        match self {
+            Self::Gzip => read(MultiGzDecoder::new(bytes), "gzip"),
+            // The standard says zlib; some servers send it bare.
+            Self::Deflate if is_zlib(bytes) => read(ZlibDecoder::new(bytes), "deflate"),
+            Self::Deflate => read(DeflateDecoder::new(bytes), "deflate"),
+            Self::Brotli => read(brotli_decompressor::Decompressor::new(bytes, 4096), "br"),
+            Self::Zstd => zstd::decode(bytes),
+        }
+    }
+}
+
+fn is_zlib(bytes: &[u8]) -> bool {
+    let Some([first, second]) = bytes.first_chunk() else { return false };
+    first & 0x0f == 8 && u16::from_be_bytes([*first, *second]).is_multiple_of(31)
+}
+
+/// Reads all of a decoder's output. An end that comes too early is one that was cut, if there is
+/// some output; anything else that is wrong makes the body unreadable.
+fn read(mut decoder: impl Read, name: &'static str) -> Result<Decoded, DecodeError> {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 16 << 10];
+    loop {
+        match decoder.read(&mut buffer) {
+            // No coding makes an empty body of nothing: it was lost on the way.
+            Ok(0) if bytes.is_empty() => return Err(DecodeError::Undecodable(name)),
+            Ok(0) => return Ok(Decoded { bytes, is_cut: false }),
+            Ok(count) => bytes.extend_from_slice(buffer.get(..count).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && !bytes.is_empty() => {
+                return Ok(Decoded { bytes, is_cut: true });
+            }
+            Err(_) => return Err(DecodeError::Undecodable(name)),
+        }
+        if bytes.len() > MAX_DECODED_BYTES {
+            return Err(DecodeError::TooLarge);
+        }
+    }
+}

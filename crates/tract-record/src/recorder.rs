@@ -1,0 +1,224 @@
+//! The recorder: a thread of its own, behind a queue that drops rather than waits.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tract_engine::Repo;
+use tract_secrets::Scanner;
+
+use crate::capture::{Budget, Capture, Exchange};
+use crate::counts::{Counts, Reason};
+use crate::error::{Error, Result};
+use crate::read::{self, Answer};
+use crate::report::{RecordReport, WrittenBranch};
+use crate::write::{Writer, Written};
+
+/// How exchanges are recorded.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RecorderOptions {
+    /// Whether secrets are replaced by marks; on unless told otherwise.
+    pub redact: bool,
+    /// Bytes that all copies may take at once; 256 MiB unless set.
+    pub budget_bytes: usize,
+    /// Exchanges that may wait to be recorded; 1024 unless set.
+    pub queue_exchanges: usize,
+}
+
+impl Default for RecorderOptions {
+    fn default() -> Self {
+        Self { redact: true, budget_bytes: 256 << 20, queue_exchanges: 1024 }
+    }
+}
+
+impl RecorderOptions {
+    /// Redacts secrets, and has room for the copies of usual traffic.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets whether secrets are replaced by marks.
+    #[must_use]
+    pub fn redact(mut self, redact: bool) -> Self {
+        self.redact = redact;
+        self
+    }
+
+    /// Sets how many bytes all copies may take at once.
+    #[must_use]
+    pub fn budget_bytes(mut self, bytes: usize) -> Self {
+        self.budget_bytes = bytes;
+        self
+    }
+
+    /// Sets how many exchanges may wait to be recorded, at least one.
+    #[must_use]
+    pub fn queue_exchanges(mut self, exchanges: usize) -> Self {
+        self.queue_exchanges = exchanges;
+        self
+    }
+}
+
+/// What the thread has done, for the report.
+#[derive(Debug, Default)]
+struct Progress {
+    branches: BTreeMap<String, (u64, u64)>,
+    redacted: BTreeMap<String, u64>,
+    last_error: Option<String>,
+}
+
+/// A recorder that runs.
+#[derive(Debug)]
+pub struct Recorder {
+    repo: Repo,
+    handle: RecorderHandle,
+    progress: Arc<Mutex<Progress>>,
+}
+
+/// Where a proxy leaves its copies.
+#[derive(Clone, Debug)]
+pub struct RecorderHandle {
+    to: Sender<Exchange>,
+    counts: Arc<Counts>,
+    budget: Arc<Budget>,
+}
+
+impl RecorderHandle {
+    pub(crate) fn capture(&self, parts: &http::request::Parts, path: &str) -> Arc<Capture> {
+        Capture::new(self.to.clone(), Arc::clone(&self.counts), &self.budget, parts, path)
+    }
+
+    pub(crate) fn skip(&self, reason: Reason) {
+        self.counts.skip_unseen(reason);
+    }
+}
+
+impl Recorder {
+    /// Starts a recorder, which writes to a repository from a thread of its own.
+    ///
+    /// # Errors
+    /// [`Error::Recorder`] when there is no thread for it.
+    pub fn start(repo: Repo, options: &RecorderOptions) -> Result<Self> {
+        let (to, from) = channel(options.queue_exchanges.max(1));
+        let counts = Arc::new(Counts::default());
+        let progress = Arc::new(Mutex::new(Progress::default()));
+        let scanner = options.redact.then(Scanner::builtin);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(Error::Recorder)?;
+        let mut work = Work {
+            writer: Writer::new(repo.clone(), scanner),
+            counts: Arc::clone(&counts),
+            progress: Arc::clone(&progress),
+        };
+        std::thread::Builder::new()
+            .name("tract-record".to_owned())
+            .spawn(move || work.run(&runtime, from))
+            .map_err(Error::Recorder)?;
+        let budget = Arc::new(Budget::new(options.budget_bytes));
+        Ok(Self { repo, handle: RecorderHandle { to, counts, budget }, progress })
+    }
+
+    /// Returns where a proxy leaves its copies.
+    pub fn handle(&self) -> RecorderHandle {
+        self.handle.clone()
+    }
+
+    /// Returns what was done so far.
+    pub fn report(&self) -> RecordReport {
+        let counts = &self.handle.counts;
+        let progress = lock(&self.progress);
+        let branches = progress.branches.iter().map(|(branch, (exchanges, commits))| {
+            WrittenBranch { branch: branch.clone(), exchanges: *exchanges, commits: *commits }
+        });
+        RecordReport {
+            at_us: self.repo.now_us(),
+            exchanges: counts.seen_count(),
+            recorded: counts.recorded(),
+            not_recorded: counts.skipped(),
+            branches: branches.collect(),
+            redacted: progress.redacted.clone(),
+            last_error: progress.last_error.clone(),
+        }
+    }
+
+    /// Waits until all that passed is dealt with, but not longer than `most`.
+    pub async fn settle(&self, most: Duration) {
+        let end = Instant::now() + most;
+        while !self.handle.counts.is_settled() && Instant::now() < end {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Waits for what is being recorded, not longer than `most`, writes the report next to the
+    /// recordings and returns it. What is still open counts as not recorded.
+    pub async fn finish(self, most: Duration) -> RecordReport {
+        self.settle(most).await;
+        let mut report = self.report();
+        let dealt_with = report.recorded + report.not_recorded.values().sum::<u64>();
+        let open = report.exchanges.saturating_sub(dealt_with);
+        if open > 0 {
+            *report.not_recorded.entry(Reason::RecorderStopped).or_default() += open;
+        }
+        if report.exchanges > 0 {
+            // A store that refuses it refused the recordings too, which the report says.
+            let stored = tokio::time::timeout(most, report.store(&self.repo)).await;
+            if let Ok(Err(error)) = stored {
+                report.last_error = Some(error.code().to_owned());
+            }
+        }
+        report
+    }
+}
+
+struct Work {
+    writer: Writer,
+    counts: Arc<Counts>,
+    progress: Arc<Mutex<Progress>>,
+}
+
+impl Work {
+    fn run(&mut self, runtime: &tokio::runtime::Runtime, mut from: Receiver<Exchange>) {
+        while let Some(exchange) = from.blocking_recv() {
+            // A defect in reading one exchange must not end the recording of the others.
+            let done = catch_unwind(AssertUnwindSafe(|| runtime.block_on(self.one(exchange))));
+            match done {
+                Ok(Ok(())) => self.counts.record(),
+                Ok(Err(reason)) => self.counts.skip(reason),
+                Err(_) => {
+                    self.writer.forget();
+                    self.counts.skip(Reason::RecorderFailed);
+                }
+            }
+        }
+    }
+
+    async fn one(&mut self, exchange: Exchange) -> Result<(), Reason> {
+        let turn = read::read(exchange)?;
+        let is_error = matches!(turn.answer, Answer::Error { .. });
+        let written = self.writer.record(turn).await;
+        let mut progress = lock(&self.progress);
+        progress.redacted =
+            self.writer.redacted().map(|(kind, count)| (kind.to_owned(), count)).collect();
+        match written {
+            Ok(Some(Written { branch, commits })) if !is_error => {
+                let count = progress.branches.entry(branch).or_default();
+                *count = (count.0 + 1, count.1 + commits);
+            }
+            Ok(_) => {}
+            Err(error) => {
+                progress.last_error = Some(error.code().to_owned());
+                // What the store has may be more or less than the index knows.
+                self.writer.forget();
+                return Err(Reason::StoreFailed);
+            }
+        }
+        if is_error { Err(Reason::UpstreamStatus) } else { Ok(()) }
+    }
+}
+
+fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
+    progress.lock().unwrap_or_else(PoisonError::into_inner)
+}

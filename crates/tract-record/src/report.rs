@@ -1,0 +1,70 @@
+//! What a recording made, for people and programs.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tract_core::{Blob, RefName};
+use tract_engine::{Error, Repo, Result};
+
+use crate::counts::Reason;
+
+/// The document that has the report of the last recording.
+pub const LAST_REPORT: &str = "records/last";
+
+/// A branch that was written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrittenBranch {
+    /// Its name.
+    pub branch: String,
+    /// Exchanges that it got.
+    pub exchanges: u64,
+    /// Commits that it got.
+    pub commits: u64,
+}
+
+/// What was recorded, and what was not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RecordReport {
+    /// When the recording ended: microseconds since 1970, UTC.
+    #[serde(default)]
+    pub at_us: i64,
+    /// Exchanges that passed.
+    pub exchanges: u64,
+    /// Exchanges that were recorded.
+    pub recorded: u64,
+    /// Exchanges that were not, by reason.
+    pub not_recorded: BTreeMap<Reason, u64>,
+    /// The branches, sorted by name.
+    pub branches: Vec<WrittenBranch>,
+    /// Secrets that were replaced by marks, by kind.
+    pub redacted: BTreeMap<String, u64>,
+    /// What the store said when it refused something last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+}
+
+impl RecordReport {
+    /// Counts the exchanges that a conversation lacks.
+    pub fn lost(&self) -> u64 {
+        let lost = self.not_recorded.iter().filter(|(reason, _)| reason.is_loss());
+        lost.map(|(_, count)| count).sum()
+    }
+
+    pub(crate) async fn store(&self, repo: &Repo) -> Result<()> {
+        let damaged =
+            |error: serde_json::Error| Error::Damaged { object: None, what: error.to_string() };
+        let blob = Blob::seal(serde_json::to_vec(self).map_err(damaged)?);
+        repo.set_documents("record", vec![(RefName::new(LAST_REPORT)?, blob)]).await
+    }
+}
+
+/// Reads the report of the last recording of a repository; `None` when there is none.
+///
+/// # Errors
+/// When the store fails. A report in a newer form counts as none.
+pub async fn last_report(repo: &Repo) -> Result<Option<RecordReport>> {
+    let documents = repo.documents(LAST_REPORT).await?;
+    let own = documents.into_iter().find(|(name, _)| name.as_str() == LAST_REPORT);
+    Ok(own.and_then(|(_, blob)| serde_json::from_slice(blob.bytes()).ok()))
+}

@@ -1,0 +1,86 @@
+//! Which exchanges are turns of a conversation, and whose.
+
+use http::HeaderMap;
+use tract_providers::Dialect;
+
+use crate::header;
+
+/// What a path is for, where a model answers there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Endpoint {
+    /// The dialect; absent where tract has none for it.
+    pub(crate) dialect: Option<Dialect>,
+}
+
+/// Paths on which models answer, by their end.
+const ENDS: &[(&str, Option<Dialect>)] = &[
+    ("/v1/messages", Some(Dialect::Anthropic)),
+    ("/chat/completions", Some(Dialect::OpenAi)),
+    ("/responses", Some(Dialect::Responses)),
+    ("/api/chat", Some(Dialect::Ollama)),
+    ("/api/generate", None),
+    ("/v1/completions", None),
+];
+
+/// The same where the last segment names a model and what it is to do.
+const VERBS: &[(&str, Option<Dialect>)] = &[
+    (":generateContent", Some(Dialect::Gemini)),
+    (":streamGenerateContent", Some(Dialect::Gemini)),
+    (":rawPredict", Some(Dialect::Anthropic)),
+    (":streamRawPredict", Some(Dialect::Anthropic)),
+    ("/invoke", None),
+    ("/invoke-with-response-stream", None),
+    ("/converse", None),
+    ("/converse-stream", None),
+];
+
+/// Tells what a request is for; `None` where no model answers. `path` may have a query, `method`
+/// may be empty where it is not known.
+pub(crate) fn endpoint(method: &str, path: &str) -> Option<Endpoint> {
+    if !method.is_empty() && !method.eq_ignore_ascii_case("post") {
+        return None;
+    }
+    let path = path.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
+    let found = ENDS.iter().chain(VERBS).find(|(end, _)| path.ends_with(end));
+    found.map(|(_, dialect)| Endpoint { dialect: *dialect })
+}
+
+/// The model that a path names, as Gemini's do.
+pub(crate) fn model_of(path: &str) -> Option<&str> {
+    let (_, rest) = path.split_once("/models/")?;
+    rest.split([':', '/', '?']).next().filter(|model| !model.is_empty())
+}
+
+/// Whether a status is one of an answer. Other successes have none.
+pub(crate) fn is_answer(status: u16) -> bool {
+    status == 200
+}
+
+/// Whether headers are those of Claude Code or of Codex.
+pub(crate) fn is_agent(headers: &HeaderMap) -> bool {
+    let is_there = |name| header::text(headers, name).is_some();
+    is_there("x-claude-code-session-id") || (is_there("session-id") && is_there("thread-id"))
+}
+
+/// The conversation that headers name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Thread {
+    /// The session; absent where the client names none.
+    pub(crate) session: Option<String>,
+    /// The subagent within it; absent for the session itself.
+    pub(crate) agent: Option<String>,
+}
+
+impl Thread {
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let text = |name| header::text(headers, name).map(str::to_owned);
+        let sessions = ["x-claude-code-session-id", "session-id", "x-session-id"];
+        let session = sessions.into_iter().find_map(text);
+        let agent = text("x-claude-code-agent-id").or_else(|| {
+            // Codex sends both always; only in a child do they differ.
+            let (session, thread) = (text("session-id")?, text("thread-id")?);
+            (session != thread).then_some(thread)
+        });
+        Self { session, agent }
+    }
+}

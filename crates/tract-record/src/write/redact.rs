@@ -1,0 +1,72 @@
+//! Turns without their secrets.
+
+use std::collections::BTreeMap;
+
+use tract_core::{Draft, JsonText};
+use tract_secrets::{Scanner, SecretKind};
+
+use crate::read::{Answer, RecordedTurn};
+
+/// Puts marks in the place of secrets, and counts them.
+pub(super) struct Redactor {
+    scanner: Option<&'static Scanner>,
+    counts: BTreeMap<&'static str, u64>,
+}
+
+impl Redactor {
+    pub(super) fn new(scanner: Option<&'static Scanner>) -> Self {
+        Self { scanner, counts: BTreeMap::new() }
+    }
+
+    pub(super) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.counts.iter().map(|(kind, count)| (*kind, *count))
+    }
+
+    /// Redacts what a turn says. All of it, so that what is recorded already compares as equal.
+    pub(super) fn turn(&mut self, turn: &mut RecordedTurn) {
+        let Some(scanner) = self.scanner else { return };
+        for draft in &mut turn.system {
+            tract_import::redact_draft(draft, scanner);
+        }
+        let redact = |draft: &mut Draft| tract_import::redact_draft(draft, scanner);
+        for tool in turn.tools.iter_mut().flatten() {
+            tract_import::redact_tool(tool, scanner);
+        }
+        turn.redacted = turn.messages.iter_mut().map(redact).collect();
+        if let Some(redacted) = scanner.redact_json(turn.parameters.as_str())
+            && let Ok(parameters) = JsonText::new(&redacted.text)
+        {
+            turn.parameters = parameters;
+        }
+        if let Answer::Partial { partial, .. } = &mut turn.answer {
+            // The bytes may have a secret in pieces.
+            partial.raw = None;
+            for text in [&mut partial.text, &mut partial.reasoning] {
+                if let Some(redacted) = scanner.redact(text) {
+                    *text = redacted.text;
+                }
+            }
+            for call in &mut partial.calls {
+                if let Some(redacted) = scanner.redact(&call.call.arguments) {
+                    call.call.arguments = redacted.text;
+                }
+            }
+        }
+    }
+
+    /// Redacts an answer.
+    pub(super) fn reply(&mut self, mut draft: Draft) -> Draft {
+        if let Some(scanner) = self.scanner {
+            let kinds = tract_import::redact_draft(&mut draft, scanner);
+            self.count(&kinds);
+        }
+        draft
+    }
+
+    /// Counts the secrets of what is written for the first time.
+    pub(super) fn count(&mut self, kinds: &[SecretKind]) {
+        for kind in kinds {
+            *self.counts.entry(kind.as_str()).or_default() += 1;
+        }
+    }
+}

@@ -1,0 +1,143 @@
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::support::{
+    Answer, Bench, Server, anthropic_request, anthropic_stream, memory_repo, read_message,
+};
+use tract_record::{
+    Error, Proxy, ProxyOptions, Reason, Recorder, RecorderOptions, Route, Upstream,
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bytes_pass_unchanged_at_every_chunking() {
+    let body = anthropic_request(&["Grüße, 世界", "One.", "second"]);
+    let answer = anthropic_stream("Ünïcode 世界 🦀");
+    for piece in [1, 2, 7, 1000, usize::MAX] {
+        let reply = Answer::new("text/event-stream", answer.clone()).chunk(piece.min(1 << 20));
+        let bench = Bench::new([reply]).await;
+        let got = bench.send("/v1/messages?beta=true", &[], body.as_bytes(), piece).await;
+        assert!(got.is_whole);
+        assert_eq!(got.body, answer.as_bytes(), "pieces of {piece}");
+        let sent = bench.server.got();
+        assert_eq!(sent[0].start, "POST /v1/messages?beta=true HTTP/1.1");
+        assert_eq!(sent[0].body, body.as_bytes(), "pieces of {piece}");
+        let report = bench.settle().await;
+        assert_eq!(report.recorded, 1, "pieces of {piece}: {report:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn headers_pass_both_ways_but_those_of_one_connection() {
+    let answer = Answer::json("{}").header("request-id", "req_1").header("Set-Cookie", "a=b");
+    let bench = Bench::new([answer.header("Keep-Alive", "timeout=5")]).await;
+    let headers = [("X-Api-Key", "k"), ("Accept-Encoding", "gzip"), ("TE", "trailers")];
+    let got = bench.send("/v1/messages", &headers, b"{}", usize::MAX).await;
+    assert_eq!(got.header("request-id"), Some("req_1"));
+    assert_eq!(got.header("set-cookie"), Some("a=b"));
+    assert_eq!(got.header("keep-alive"), None);
+    let sent = &bench.server.got()[0];
+    assert_eq!(sent.header("x-api-key"), Some("k"));
+    assert_eq!(sent.header("accept-encoding"), Some("gzip"));
+    assert_eq!(sent.header("te"), None);
+    let host = bench.server.address.to_string();
+    assert_eq!(sent.header("host"), Some(host.as_str()));
+    // As the client wrote them: some servers are particular.
+    assert!(sent.headers.iter().any(|(name, _)| name == "X-Api-Key"), "{:?}", sent.headers);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_requests_pass_and_are_not_recorded() {
+    let bench = Bench::new([Answer::json(r#"{"input_tokens":3}"#)]).await;
+    let counted = anthropic_request(&["first"]);
+    let got = bench.post("/v1/messages/count_tokens", &counted).await;
+    assert_eq!(got.body, br#"{"input_tokens":3}"#);
+    let mut stream = bench.connect().await;
+    stream.write_all(&bench.request("GET", "/v1/models", &[], b"")).await.unwrap();
+    let got = read_message(&mut stream, &mut Vec::new()).await.unwrap();
+    assert_eq!(got.start, "HTTP/1.1 200 OK");
+    let report = bench.settle().await;
+    assert_eq!(report.not_recorded[&Reason::NotATurn], 2);
+    assert_eq!(report.lost(), 0);
+    assert!(bench.branches().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_web_socket_passes_and_is_reported() {
+    let bench = Bench::new([]).await;
+    let mut stream = bench.connect().await;
+    let headers = [("Connection", "Upgrade"), ("Upgrade", "websocket")];
+    stream.write_all(&bench.request("GET", "/v1/responses", &headers, b"")).await.unwrap();
+    let mut head = vec![0; 1000];
+    let count = stream.read(&mut head).await.unwrap();
+    let head = String::from_utf8_lossy(&head[..count]).into_owned();
+    assert!(head.starts_with("HTTP/1.1 101"), "{head}");
+    stream.write_all(b"frames").await.unwrap();
+    let mut echo = [0; 6];
+    stream.read_exact(&mut echo).await.unwrap();
+    assert_eq!(&echo, b"semarf");
+    let report = bench.settle().await;
+    assert_eq!(report.not_recorded[&Reason::WebSocket], 1);
+    assert_eq!(report.lost(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_secret_path_and_configured_upstreams_are_served() {
+    let bench = Bench::new([Answer::json("{}")]).await;
+    let other = Server::start([Answer::json("{}")]).await;
+    let base = &bench.base;
+    let wrong = base.replace(|c: char| c.is_ascii_hexdigit(), "0");
+    let longer = format!("{base}0");
+    for target in [
+        "/v1/messages".to_owned(),
+        format!("{wrong}/v1/messages"),
+        format!("{longer}/v1/messages"),
+        format!("http://{}/v1/messages", other.address),
+        format!("http://{}{base}/v1/messages", other.address),
+    ] {
+        let mut stream = bench.connect().await;
+        let request = format!("POST {target} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{{}}");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let got = read_message(&mut stream, &mut Vec::new()).await.unwrap();
+        assert_eq!(got.start, "HTTP/1.1 404 Not Found", "{target}");
+    }
+    assert!(bench.server.got().is_empty() && other.got().is_empty());
+    assert!(base.len() > 32, "{base}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_of_the_network_is_refused_unless_allowed() {
+    let recorder = Recorder::start(memory_repo(), &RecorderOptions::new()).unwrap();
+    let upstream: Upstream = "http://127.0.0.1:9".parse().unwrap();
+    let options = ProxyOptions::new().address("0.0.0.0:0".parse().unwrap());
+    let routes = || vec![Route::only(upstream.clone())];
+    let refused = Proxy::bind(&options, routes(), recorder.handle()).await;
+    assert!(matches!(refused, Err(Error::NotLoopback { .. })), "{refused:?}");
+    let options = options.allow_remote(true);
+    assert!(Proxy::bind(&options, routes(), recorder.handle()).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_route_goes_to_its_own_upstream() {
+    let first = Server::start([Answer::json("{}")]).await;
+    let second = Server::start([Answer::json("{}")]).await;
+    let route = |name: &str, server: &Server, path: &str| Route {
+        name: name.to_owned(),
+        upstream: format!("http://{}{path}", server.address).parse().unwrap(),
+    };
+    let routes = vec![route("anthropic", &first, ""), route("openai", &second, "/team/v1")];
+    let recorder = Recorder::start(memory_repo(), &RecorderOptions::new()).unwrap();
+    let proxy = Proxy::bind(&ProxyOptions::new(), routes.clone(), recorder.handle()).await.unwrap();
+    let urls: Vec<String> = routes.iter().map(|route| proxy.base_url(route)).collect();
+    let address = proxy.address();
+    tokio::spawn(proxy.run(std::future::pending()));
+    assert!(urls[1].ends_with("/openai/team/v1"), "{urls:?}");
+    for (url, path) in [(&urls[0], "/v1/messages"), (&urls[1], "/chat/completions")] {
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        let target = url.strip_prefix(&format!("http://{address}")).unwrap();
+        let request =
+            format!("POST {target}{path} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        read_message(&mut stream, &mut Vec::new()).await.unwrap();
+    }
+    assert_eq!(first.got()[0].start, "POST /v1/messages HTTP/1.1");
+    assert_eq!(second.got()[0].start, "POST /team/v1/chat/completions HTTP/1.1");
+}

@@ -1,0 +1,278 @@
+use crate::support::{Answer, Bench, anthropic_request, anthropic_stream};
+
+const SESSION: &str = "x-claude-code-session-id";
+
+fn stream(text: &str) -> Answer {
+    Answer::new("text/event-stream", anthropic_stream(text)).chunk(17)
+}
+
+fn says(kind: &str, text: &str) -> (String, String) {
+    (kind.to_owned(), text.to_owned())
+}
+
+async fn ask(bench: &Bench, session: &str, texts: &[&str]) {
+    let body = anthropic_request(texts);
+    let headers = [(SESSION, session)];
+    let got = bench.send("/v1/messages", &headers, body.as_bytes(), usize::MAX).await;
+    assert_eq!(got.start, "HTTP/1.1 200 OK");
+    bench.settle().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_continues_its_conversation() {
+    let bench = Bench::new([stream("One."), stream("Two.")]).await;
+    ask(&bench, "s", &["first"]).await;
+    ask(&bench, "s", &["first", "One.", "second"]).await;
+    assert_eq!(bench.branches().await, ["record/s"]);
+    let expected = [
+        says("system", "Be brief."),
+        says("user", "first"),
+        says("assistant", "One."),
+        says("user", "second"),
+        says("assistant", "Two."),
+    ];
+    assert_eq!(bench.transcript("record/s").await, expected);
+    let report = bench.finish().await;
+    assert_eq!((report.exchanges, report.recorded), (2, 2));
+    assert_eq!(report.branches[0].exchanges, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rewind_is_a_branch() {
+    let bench = Bench::new([stream("One."), stream("Two."), stream("Three.")]).await;
+    ask(&bench, "s", &["first"]).await;
+    ask(&bench, "s", &["first", "One.", "second"]).await;
+    ask(&bench, "s", &["first", "One.", "another"]).await;
+    assert_eq!(bench.branches().await, ["record/s", "record/s.fork-1"]);
+    let fork = bench.transcript("record/s.fork-1").await;
+    let texts: Vec<&str> = fork.iter().map(|(_, text)| text.as_str()).collect();
+    assert_eq!(texts, ["Be brief.", "first", "One.", "another", "Three."]);
+    // The fork is where the conversation continues.
+    bench.server.next(stream("Four."));
+    ask(&bench, "s", &["first", "One.", "another", "Three.", "more"]).await;
+    assert_eq!(bench.branches().await, ["record/s", "record/s.fork-1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missed_exchange_comes_with_the_next_request() {
+    let bench = Bench::new([stream("One."), stream("Three.")]).await;
+    ask(&bench, "s", &["first"]).await;
+    ask(&bench, "s", &["first", "One.", "second", "Two.", "third"]).await;
+    let texts: Vec<String> =
+        bench.transcript("record/s").await.into_iter().map(|(_, text)| text).collect();
+    assert_eq!(texts, ["Be brief.", "first", "One.", "second", "Two.", "third", "Three."]);
+    assert_eq!(bench.branches().await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_side_request_never_becomes_the_head() {
+    let bench =
+        Bench::new([stream("A title"), stream("One."), stream("Ready"), stream("Two.")]).await;
+    let headers = [(SESSION, "s")];
+    let title = r#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Name it"}]}"#;
+    bench.send("/v1/messages", &headers, title.as_bytes(), usize::MAX).await;
+    bench.settle().await;
+    ask(&bench, "s", &["first"]).await;
+    ask(&bench, "s", &["Warmup"]).await;
+    ask(&bench, "s", &["first", "One.", "second"]).await;
+    assert_eq!(bench.branches().await, ["record/s", "record/s.side-1", "record/s.side-2"]);
+    assert_eq!(bench.transcript("record/s").await.len(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subagent_has_a_branch_of_its_own() {
+    let bench = Bench::new([stream("One."), stream("From the agent.")]).await;
+    ask(&bench, "s", &["first"]).await;
+    let body = anthropic_request(&["first"]);
+    let headers = [(SESSION, "s"), ("x-claude-code-agent-id", "a1")];
+    bench.send("/v1/messages", &headers, body.as_bytes(), usize::MAX).await;
+    bench.settle().await;
+    assert_eq!(bench.branches().await, ["record/s", "record/s.agent-a1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_without_a_session_is_found_by_its_content() {
+    let one = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"One."},
+                  "finish_reason":"stop"}]}"#;
+    let bench = Bench::new([Answer::json(one)]).await;
+    let first = r#"{"model":"m","messages":[{"role":"user","content":"first"}]}"#;
+    bench.post("/v1/chat/completions", first).await;
+    bench.settle().await;
+    let second = r#"{"model":"m","messages":[{"role":"user","content":"first"},
+        {"role":"assistant","content":"One."},{"role":"user","content":"second"}]}"#;
+    bench.post("/v1/chat/completions", second).await;
+    bench.settle().await;
+    let branches = bench.branches().await;
+    assert_eq!(branches.len(), 1, "{branches:?}");
+    assert!(branches[0].starts_with("record/chat-"), "{branches:?}");
+    assert_eq!(bench.transcript(&branches[0]).await.len(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_continues_in_the_next_recording() {
+    let bench = Bench::new([stream("One.")]).await;
+    ask(&bench, "s", &["first"]).await;
+    let repo = bench.repo.clone();
+    drop(bench.finish().await);
+    let options = tract_record::RecorderOptions::new();
+    let bench = Bench::with(repo, &options, [stream("Two.")]).await;
+    ask(&bench, "s", &["first", "One.", "second"]).await;
+    assert_eq!(bench.branches().await, ["record/s"]);
+    assert_eq!(bench.transcript("record/s").await.len(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn instructions_and_tools_change_in_place() {
+    let bench = Bench::new([stream("One."), stream("Two.")]).await;
+    ask(&bench, "s", &["first"]).await;
+    let body = anthropic_request(&["first", "One.", "second"])
+        .replace("Be brief.", "Be long.")
+        .replace("\"read\"", "\"write\"");
+    let headers = [(SESSION, "s")];
+    bench.send("/v1/messages", &headers, body.as_bytes(), usize::MAX).await;
+    bench.settle().await;
+    assert_eq!(bench.branches().await, ["record/s"]);
+    let transcript = bench.transcript("record/s").await;
+    assert_eq!(transcript.len(), 5);
+    assert_eq!(transcript[0], says("system", "Be long."));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_summary_hides_what_it_replaces() {
+    let bench = Bench::new([stream("One."), stream("Two.")]).await;
+    ask(&bench, "s", &["first"]).await;
+    let summary = "This session is being continued from a previous conversation. Summary: one.";
+    ask(&bench, "s", &[summary]).await;
+    assert_eq!(bench.branches().await, ["record/s"]);
+    let texts: Vec<String> =
+        bench.transcript("record/s").await.into_iter().map(|(_, text)| text).collect();
+    assert_eq!(texts, ["Be brief.", summary, "Two."]);
+    bench.server.next(stream("Three."));
+    ask(&bench, "s", &[summary, "Two.", "third"]).await;
+    assert_eq!(bench.branches().await, ["record/s"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_of_the_upstream_is_a_note() {
+    let refused = r#"{"type":"error","error":{"type":"overloaded_error","message":"later"}}"#;
+    let overloaded = Answer::json(refused).status("529 Overloaded");
+    let bench = Bench::new([stream("One."), overloaded, stream("Two.")]).await;
+    ask(&bench, "s", &["first"]).await;
+    let headers = [(SESSION, "s")];
+    let body = anthropic_request(&["first", "One.", "second"]);
+    let got = bench.send("/v1/messages", &headers, body.as_bytes(), usize::MAX).await;
+    assert_eq!(got.start, "HTTP/1.1 529 Overloaded");
+    assert_eq!(got.body, refused.as_bytes());
+    bench.settle().await;
+    ask(&bench, "s", &["first", "One.", "second"]).await;
+    assert_eq!(bench.branches().await, ["record/s"], "a retry is no rewind");
+    assert_eq!(bench.transcript("record/s").await.len(), 5);
+    let report = bench.finish().await;
+    assert_eq!(report.not_recorded[&tract_record::Reason::UpstreamStatus], 1);
+    assert_eq!(report.lost(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_sent_back_with_other_content_is_an_edit() {
+    let called = r#"{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[
+        {"type":"thinking","thinking":"hm","signature":"c2ln"},
+        {"type":"tool_use","id":"t1","name":"read","input":{"path":"a","line":1},
+         "caller":{"type":"direct"}}],"stop_reason":"tool_use"}"#;
+    let bench = Bench::new([Answer::json(called), stream("Done."), stream("Again.")]).await;
+    let request = |rest: &str| {
+        let body = anthropic_request(&["first"]);
+        body.replace(
+            r#"{"content":"first","role":"user"}"#,
+            &format!(
+                r#"{{"role":"user","content":[{{"type":"text","text":"first",
+               "cache_control":{{"type":"ephemeral"}}}}]}}{rest}"#
+            ),
+        )
+    };
+    let sent_back = r#",{"role":"assistant","content":[
+        {"type":"thinking","thinking":"hm","signature":"c2ln"},
+        {"type":"tool_use","id":"t1","name":"read","input":{"line":1,"path":"a","all":false}}]},
+        {"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"text"}]}"#;
+    let more = format!(
+        r#"{sent_back},{{"role":"assistant","content":"Done."}},{{"role":"user","content":"b"}}"#
+    );
+    for rest in ["", sent_back, &more] {
+        let body = request(rest);
+        let headers = [(SESSION, "s")];
+        bench.send("/v1/messages", &headers, body.as_bytes(), usize::MAX).await;
+        bench.settle().await;
+    }
+    assert_eq!(bench.branches().await, ["record/s"]);
+    let contents = bench.contents("record/s").await;
+    let call = contents[2].calls().next().expect("a call");
+    assert!(call.arguments.contains("all"), "{call:?}");
+    assert_eq!(contents.len(), 7);
+    let report = bench.finish().await;
+    // Tools, instructions, seven messages but the instructions, and one edit.
+    assert_eq!(report.branches[0].commits, 2 + 6 + 1, "{report:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_names_the_answer_before_it_continues_there() {
+    let answer = |id: &str, text: &str| {
+        Answer::json(&format!(
+            r#"{{"id":"{id}","object":"response","status":"completed","model":"m","output":[
+            {{"type":"message","role":"assistant","content":[
+            {{"type":"output_text","text":"{text}"}}]}}]}}"#
+        ))
+    };
+    let bench = Bench::new([answer("resp_1", "One."), answer("resp_2", "Two.")]).await;
+    bench.post("/v1/responses", r#"{"model":"m","input":"first"}"#).await;
+    bench.settle().await;
+    let next = r#"{"model":"m","previous_response_id":"resp_1","input":"second"}"#;
+    bench.post("/v1/responses", next).await;
+    bench.settle().await;
+    let branches = bench.branches().await;
+    assert_eq!(branches.len(), 1, "{branches:?}");
+    let texts: Vec<String> =
+        bench.transcript(&branches[0]).await.into_iter().map(|(_, text)| text).collect();
+    assert_eq!(texts, ["first", "One.", "second", "Two."]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_dialect_is_recorded_whole_and_streamed() {
+    let chat = "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\
+                \"content\":\"Hello.\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    let ollama = "{\"message\":{\"role\":\"assistant\",\"content\":\"Hel\"},\"done\":false}\n\
+                  {\"message\":{\"role\":\"assistant\",\"content\":\"lo.\"},\"done\":true}\n";
+    let candidate = r#"{"candidates":[{"content":{"role":"model","parts":[{"text":"Hello."}]},
+        "finishReason":"STOP"}]}"#;
+    let message = r#"{"model":"m","messages":[{"role":"user","content":"Hi"}]}"#;
+    let contents = r#"{"contents":[{"role":"user","parts":[{"text":"Hi"}]}]}"#;
+    for (path, request, answer) in [
+        ("/v1/chat/completions", message, Answer::new("text/event-stream", chat)),
+        ("/api/chat", message, Answer::new("application/x-ndjson", ollama)),
+        (
+            "/api/chat",
+            message,
+            Answer::json(
+                r#"{"message":{"role":"assistant",
+            "content":"Hello."},"done":true}"#,
+            ),
+        ),
+        ("/v1beta/models/g:generateContent", contents, Answer::json(candidate)),
+        (
+            "/v1beta/models/g:streamGenerateContent",
+            contents,
+            Answer::json(&format!("[{candidate}]")),
+        ),
+        (
+            "/v1beta/models/g:streamGenerateContent?alt=sse",
+            contents,
+            Answer::new("text/event-stream", format!("data: {}\n\n", candidate.replace('\n', ""))),
+        ),
+    ] {
+        let bench = Bench::new([answer]).await;
+        bench.post(path, request).await;
+        let report = bench.settle().await;
+        assert_eq!(report.recorded, 1, "{path}: {report:?}");
+        let branches = bench.branches().await;
+        let expected = [says("user", "Hi"), says("assistant", "Hello.")];
+        assert_eq!(bench.transcript(&branches[0]).await, expected, "{path}");
+    }
+}

@@ -1,0 +1,89 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use tract_engine::{Repo, RepoOptions};
+use tract_record::RecorderOptions;
+use tract_store_sqlite::SqliteOptions;
+
+use crate::support::{Answer, Bench, anthropic_request, anthropic_stream};
+
+/// Headers that are never kept, each with a value of its own.
+const DENIED: &[(&str, &str)] = &[
+    ("Authorization", "Bearer plain-value-authorization"),
+    ("X-Api-Key", "plain-value-api-key"),
+    ("X-Goog-Api-Key", "plain-value-goog"),
+    ("Api-Key", "plain-value-azure"),
+    ("Cookie", "plain-value-cookie=1"),
+    ("Proxy-Authorization", "Basic plain-value-proxy"),
+    ("OpenAI-Organization", "plain-value-organization"),
+    ("X-Unknown", "plain-value-unknown"),
+];
+
+/// The bytes of all files in a folder.
+fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+    paths.map(|path| (path.display().to_string(), std::fs::read(path).unwrap())).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_header_with_a_key_and_no_secret_is_in_any_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = SqliteOptions::new().create(true);
+    let store = tract_store_sqlite::open(folder.path().join("tract.db"), &options).unwrap();
+    let repo = Repo::new(Arc::new(store), RepoOptions::new());
+    // Written in two pieces, so that scanners of repositories pass over this page.
+    let key = format!("gh{}_{}", "p", "16C7e42F292c6912E7710c838347Ae178B4a");
+    let said = format!("the token is {key}");
+    let stream = Answer::new("text/event-stream", anthropic_stream(&said))
+        .header("set-cookie", "plain-value-set-cookie=1")
+        .header("request-id", "req_kept");
+    let error = format!(r#"{{"error":{{"type":"overloaded_error","message":"no {key}"}}}}"#);
+    let refused = Answer::json(&error).status("529 Overloaded");
+    let cut_body = anthropic_stream(&said);
+    let cut_at = cut_body.find("event: content_block_stop").unwrap();
+    let cut = Answer::new("text/event-stream", cut_body).cut_at(cut_at);
+    let options = RecorderOptions::new();
+    let bench = Bench::with(repo, &options, [stream.clone(), refused, cut, stream]).await;
+    let asked = format!("my key is {key}");
+    let person = r#""metadata":{"user_id":"plain-value-account"},"user":"plain-value-user","#;
+    for _ in 0..4 {
+        let tool = format!(
+            r#""tools":[{{"name":"push","description":"with {key}","input_schema":{{"type":"object"}}}}],"#
+        );
+        let body = anthropic_request(&[&asked]).replacen('{', &format!("{{{person}{tool}"), 1);
+        let path = "/v1/messages?key=plain-value-query";
+        bench.send(path, DENIED, body.as_bytes(), usize::MAX).await;
+        bench.settle().await;
+    }
+    let sent = bench.server.got();
+    assert_eq!(sent[0].header("authorization"), Some("Bearer plain-value-authorization"));
+    let branches = bench.branches().await;
+    let transcript = bench.transcript(&branches[0]).await;
+    assert!(transcript.iter().any(|(_, text)| text.contains("[redacted:github-token")));
+    let report = bench.finish().await;
+    assert!(report.recorded >= 2, "{report:?}");
+    assert!(report.redacted["github-token"] >= 2, "{report:?}");
+    assert!(!format!("{report:?}").contains("plain-value"), "{report:?}");
+    let mut has_id = false;
+    for (path, bytes) in files(folder.path()) {
+        for secret in ["plain-value", key.as_str()] {
+            let found = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
+            assert!(!found, "{secret} is in {path}");
+        }
+        has_id |= bytes.windows(8).any(|window| window == b"req_kept");
+    }
+    assert!(has_id, "what may be kept is in the files");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn secrets_of_messages_stay_when_asked_for() {
+    let key = format!("gh{}_{}", "p", "16C7e42F292c6912E7710c838347Ae178B4a");
+    let options = RecorderOptions::new().redact(false);
+    let answer = Answer::new("text/event-stream", anthropic_stream("One."));
+    let bench = Bench::with(crate::support::memory_repo(), &options, [answer]).await;
+    bench.post("/v1/messages", &anthropic_request(&[&key])).await;
+    bench.settle().await;
+    let branches = bench.branches().await;
+    assert_eq!(bench.transcript(&branches[0]).await[1].1, key);
+}
