@@ -48,10 +48,10 @@ async fn no_header_with_a_key_and_no_secret_is_in_any_file() {
     let asked = format!("my key is {key}");
     let person = r#""metadata":{"user_id":"plain-value-account"},"user":"plain-value-user","#;
     for _ in 0..4 {
-        let tool = format!(
-            r#""tools":[{{"name":"push","description":"with {key}","input_schema":{{"type":"object"}}}}],"#
-        );
-        let body = anthropic_request(&[&asked]).replacen('{', &format!("{{{person}{tool}"), 1);
+        let body = anthropic_request(&[&asked]).replacen('{', &format!("{{{person}"), 1);
+        let tool = format!(r#""description":"with {key}","name":"read""#);
+        let body = body.replace(r#""name":"read""#, &tool);
+        assert!(body.contains(&tool));
         let path = "/v1/messages?key=plain-value-query";
         bench.send(path, DENIED, body.as_bytes(), usize::MAX).await;
         bench.settle().await;

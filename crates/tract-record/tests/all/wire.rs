@@ -89,6 +89,23 @@ async fn traffic_of_claude_code_is_recorded_by_conversation() {
     }
 }
 
+fn thread_of(row: &Value) -> &str {
+    let thread = row["meta"]["thread_id"].as_str().filter(|thread| !thread.is_empty());
+    thread.or(row["harness_session_id"].as_str()).unwrap()
+}
+
+/// The answer to a request, which is not in the recording: what the next request of its thread has
+/// after it, up to the first result.
+fn answer_of(rows: &[Value], place: usize) -> Value {
+    let items = |row: &Value| row["raw_request"]["input"].as_array().unwrap().clone();
+    let of_thread = |row: &&Value| thread_of(row) == thread_of(&rows[place]);
+    let next = rows[place + 1..].iter().find(of_thread).map(items).unwrap_or_default();
+    let is_result = |item: &Value| item["type"].as_str().is_some_and(|t| t.ends_with("_output"));
+    let answer = next.into_iter().skip(items(&rows[place]).len());
+    let output: Vec<Value> = answer.take_while(|item| !is_result(item)).collect();
+    serde_json::json!({ "object": "response", "status": "completed", "output": output })
+}
+
 /// Thirteen requests of Codex: a session and two threads within it.
 #[tokio::test(flavor = "multi_thread")]
 async fn traffic_of_codex_is_recorded_by_conversation() {
@@ -100,14 +117,11 @@ async fn traffic_of_codex_is_recorded_by_conversation() {
     let rows = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let rows: Vec<Value> = rows.filter(|row| row["source"] == "wire").collect();
     assert_eq!(rows.len(), 13);
-    let bench =
-        Bench::new([Answer::json(r#"{"object":"response","status":"completed","output":[]}"#)])
-            .await;
+    let answers = (0..rows.len()).map(|place| Answer::json(&answer_of(&rows, place).to_string()));
+    let bench = Bench::new(answers).await;
     let mut threads = std::collections::BTreeSet::new();
     for row in &rows {
-        let session = row["harness_session_id"].as_str().unwrap();
-        let thread = row["meta"]["thread_id"].as_str().unwrap_or_default();
-        let thread = if thread.is_empty() { session } else { thread };
+        let (session, thread) = (row["harness_session_id"].as_str().unwrap(), thread_of(row));
         threads.insert(thread.to_owned());
         let body = row["raw_request"].to_string();
         let headers = [("session-id", session), ("thread-id", thread)];
