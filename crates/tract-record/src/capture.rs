@@ -159,6 +159,9 @@ impl Capture {
             requested_at_us: now_us(),
             answered_at_us: 0,
         };
+        // From here on it is waited for: a client may end with the last byte of its answer, before
+        // the copy of it is handed on.
+        counts.seen();
         Arc::new(Self { exchange: Mutex::new(Some(exchange)), to, counts })
     }
 
@@ -167,9 +170,11 @@ impl Capture {
         self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves the exchange out: what passes from here on is not HTTP.
-    pub(crate) fn forget(&self) {
-        self.lock().take();
+    /// Leaves the exchange out: what passes from here on is not read.
+    pub(crate) fn skip(&self, reason: Reason) {
+        if self.lock().take().is_some() {
+            self.counts.skip(reason);
+        }
     }
 
     pub(crate) fn respond(&self, parts: &http::response::Parts) {
@@ -185,7 +190,6 @@ impl Drop for Capture {
         let exchange = self.exchange.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut exchange) = exchange else { return };
         exchange.answered_at_us = now_us();
-        self.counts.seen();
         if let Err(refused) = self.to.try_send(exchange) {
             let reason = match refused {
                 tokio::sync::mpsc::error::TrySendError::Full(_) => Reason::QueueFull,

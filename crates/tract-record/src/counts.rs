@@ -151,12 +151,6 @@ impl Counts {
         self.done.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Counts what passes without a copy.
-    pub(crate) fn skip_unseen(&self, reason: Reason) {
-        self.seen();
-        self.skip(reason);
-    }
-
     /// Whether all that was seen is dealt with.
     pub(crate) fn is_settled(&self) -> bool {
         self.done.load(Ordering::SeqCst) >= self.seen.load(Ordering::SeqCst)

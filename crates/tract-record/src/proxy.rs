@@ -253,8 +253,7 @@ async fn forward(shared: &Shared, mut request: Request<Incoming>) -> Response<Ou
         }
     };
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        capture.forget();
-        shared.recorder.skip(Reason::WebSocket);
+        capture.skip(Reason::WebSocket);
         if let Some(client_side) = client_side {
             upgrade::connect(client_side, hyper::upgrade::on(&mut response));
         }

@@ -90,10 +90,6 @@ impl RecorderHandle {
     pub(crate) fn capture(&self, parts: &http::request::Parts, path: &str) -> Arc<Capture> {
         Capture::new(self.to.clone(), Arc::clone(&self.counts), &self.budget, parts, path)
     }
-
-    pub(crate) fn skip(&self, reason: Reason) {
-        self.counts.skip_unseen(reason);
-    }
 }
 
 impl Recorder {
