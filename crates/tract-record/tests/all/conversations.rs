@@ -180,14 +180,13 @@ async fn an_answer_that_is_sent_back_with_other_content_is_an_edit() {
          "caller":{"type":"direct"}}],"stop_reason":"tool_use"}"#;
     let bench = Bench::new([Answer::json(called), stream("Done."), stream("Again.")]).await;
     let request = |rest: &str| {
-        let body = anthropic_request(&["first"]);
-        body.replace(
-            r#"{"content":"first","role":"user"}"#,
-            &format!(
-                r#"{{"role":"user","content":[{{"type":"text","text":"first",
-               "cache_control":{{"type":"ephemeral"}}}}]}}{rest}"#
-            ),
-        )
+        let first = r#"{"role":"user","content":[{"type":"text","text":"first",
+            "cache_control":{"type":"ephemeral"}}]}"#;
+        let messages = serde_json::from_str(&format!("[{first}{rest}]")).unwrap();
+        let mut body: serde_json::Value =
+            serde_json::from_str(&anthropic_request(&["first"])).unwrap();
+        body["messages"] = messages;
+        body.to_string()
     };
     let sent_back = r#",{"role":"assistant","content":[
         {"type":"thinking","thinking":"hm","signature":"c2ln"},
