@@ -47,11 +47,14 @@ impl Error {
     /// Returns the stable word for it, which the command line prints too.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Listen { .. } => "port_in_use",
+            Self::Listen { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => {
+                "port_in_use"
+            }
+            Self::Listen { .. } => "cannot_listen",
             Self::NotLoopback { .. } => "not_loopback",
             Self::Upstream { .. } => "invalid_upstream",
             Self::NoUpstream => "no_upstream",
-            Self::Random(_) => "random",
+            Self::Random(_) => "no_randomness",
             Self::Tls(_) => "tls",
             Self::Recorder(_) => "recorder",
         }
