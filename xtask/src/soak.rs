@@ -331,8 +331,8 @@ fn one(suite: &Suite, binaries: &[Binary], scale: &str) -> Result<Vec<Finding>, 
         let last = |lines: &[&str]| lines[lines.len().saturating_sub(60)..].join("\n    ");
         let said: Vec<&str> = said.iter().map(String::as_str).collect();
         // The cause is where a panic begins; what a property test shrank to may be long.
-        let is_panic = |line: &&str| line.starts_with("thread '");
-        let cause = errors.iter().position(|line| is_panic(line)).unwrap_or(errors.len());
+        let cause = errors.iter().position(|line| line.starts_with("thread '"));
+        let cause = cause.unwrap_or(errors.len());
         let cause = &errors[cause..errors.len().min(cause + 60)];
         println!("    {}\n    …\n    {}\n    {}", cause.join("\n    "), last(&errors), last(&said));
         return Err(format!("it ended with {status}"));
