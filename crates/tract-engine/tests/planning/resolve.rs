@@ -405,3 +405,27 @@ fn conflicts_are_described_with_texts_and_numbers() {
     assert_eq!(described[0].theirs.text.as_deref(), Some("theirs"));
     assert_eq!((described[0].ours.number, described[0].theirs.number), (Some(1), Some(1)));
 }
+
+/// Ours marks a call and answers it; theirs answered it and summarized both. No answer stays
+/// without its call, so that the merge can be reverted, and that reverted again.
+#[test]
+fn a_summary_of_theirs_takes_our_answer_along_with_its_call() {
+    let desk = Desk::new();
+    let asked = desk.user("What is the weather?");
+    let call = desk.call("c1");
+    let theirs = desk.fork("theirs", call);
+    let answer = theirs.result("c1", "rain");
+    let summary = theirs.compress(&[asked, call, answer], "It rains.");
+    desk.revert(&[asked]);
+    desk.result("c1", "sun");
+    desk.mark(call, Priority::Skip);
+    let options = MergeOptions::new().resolve(|_| Some(Resolution::Theirs));
+    let merged = block_on(desk.repo.merge(&desk.branch, theirs.head().unwrap(), &options));
+    let Merged::Commit(merged) = merged.unwrap() else { panic!("a merge commit") };
+    let rows = |desk: &Desk| desk.line().view().rows().copied().collect::<Vec<_>>();
+    let after = rows(&desk);
+    assert_eq!(after.iter().map(|row| row.slot).collect::<Vec<_>>(), [summary]);
+    let back = desk.revert(&[merged.id()]);
+    desk.revert(&[back]);
+    assert_eq!(rows(&desk), after);
+}

@@ -358,7 +358,7 @@ impl<'a> Resolving<'a> {
                 }
             }
             ConflictKind::Presence => match (our, their) {
-                (Some(_), None) if theirs_wins => self.ours.remove_row(slot),
+                (Some(_), None) if theirs_wins => self.remove_with_answers(slot),
                 (Some(our), None) => self.theirs.set_row(our),
                 (None, Some(their)) if !matches!(resolution, Resolution::Ours) => {
                     self.bring_back(slot, their, bases)?;
@@ -376,12 +376,20 @@ impl<'a> Resolving<'a> {
                 } else if slot == theirs {
                     self.open(ours, true, bases)?;
                 } else {
-                    self.ours.remove_row(slot);
+                    self.remove_with_answers(slot);
                 }
             }
             ConflictKind::Tools => {}
         }
         Ok(())
+    }
+
+    /// Takes a message of ours out, and what answers its calls: no answer remains without its call.
+    fn remove_with_answers(&mut self, slot: CommitId) {
+        let answers = |row: &&Row| row.answers.is_some_and(|call| call.slot == slot);
+        let answers: Vec<CommitId> = self.ours.rows().filter(answers).map(|row| row.slot).collect();
+        self.ours.remove_row(slot);
+        answers.into_iter().for_each(|answer| self.ours.remove_row(answer));
     }
 
     /// Gives the message of theirs that became one with ours the priority of ours.
