@@ -44,6 +44,18 @@ pub async fn erase(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
         return Err(StoreError::new(kind, backend, "erase", "this store cannot erase").into());
     }
     request.check()?;
+    match erase_all(repo, request).await {
+        // Another erasure was first.
+        Err(Error::Missing(ObjectId::Blob(blob)))
+        | Err(Error::Store(StoreError {
+            kind: StoreErrorKind::Missing { object: ObjectId::Blob(blob) },
+            ..
+        })) => Err(repo.absent_blob(blob).await),
+        done => done,
+    }
+}
+
+async fn erase_all(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
     // No handler is asked: one that refuses would keep the bytes, and one that keeps a copy too.
     let bare = repo.with_hooks(Hooks::default());
     let mut races = repo.races();
