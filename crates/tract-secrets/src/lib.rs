@@ -27,7 +27,7 @@ use regex::Regex;
 pub use self::json::is_opaque_field;
 pub use self::kind::SecretKind;
 pub use self::mark::mark;
-use self::mark::outside_marks;
+use self::mark::{mark_length, outside_marks};
 use self::rules::Rules;
 
 /// A secret in a text: its kind, and which bytes of the text it is.
@@ -74,6 +74,10 @@ pub struct Scanner {
     patterns: Vec<Arc<Regex>>,
 }
 
+/// Scans of one text at most. A mark ends the values of most patterns, so that a scan after the
+/// second rarely finds anything; the bound keeps the time linear for the caller's patterns too.
+const MAX_ROUNDS: usize = 8;
+
 static BUILTIN: LazyLock<Scanner> =
     LazyLock::new(|| Scanner { builtin: Some(&RULES), patterns: Vec::new() });
 static RULES: LazyLock<Rules> = LazyLock::new(Rules::new);
@@ -114,7 +118,23 @@ impl Scanner {
     ///   kind of the one that starts first.
     /// - Takes time linear in the text for the built-in patterns, and memory for what it finds.
     /// - Finds nothing in the marks that [`redact`](Self::redact) writes.
+    /// - Finds also what looks like a secret only once its neighbor is a mark, so that redacting
+    ///   twice is redacting once.
     pub fn find(&self, text: &str) -> Vec<SecretMatch> {
+        let mut found = self.find_once(text);
+        for _ in 1..MAX_ROUNDS {
+            let Some(redacted) = replace(text, found.clone()) else { break };
+            let next = self.find_once(&redacted.text);
+            if next.is_empty() {
+                break;
+            }
+            found.extend(before_redaction(next, &found));
+            found = join(found);
+        }
+        found
+    }
+
+    fn find_once(&self, text: &str) -> Vec<SecretMatch> {
         let mut found = Vec::new();
         if let Some(rules) = self.builtin {
             rules.find(text, &mut found);
@@ -174,6 +194,34 @@ fn join(mut found: Vec<SecretMatch>) -> Vec<SecretMatch> {
         }
     }
     joined
+}
+
+/// Moves matches in a redacted text to the text before; `found` is what was replaced, in order.
+fn before_redaction(matches: Vec<SecretMatch>, found: &[SecretMatch]) -> Vec<SecretMatch> {
+    let mut shift = 0_isize;
+    let marks: Vec<Range<usize>> = found
+        .iter()
+        .map(|secret| {
+            let start = secret.range.start.saturating_add_signed(shift);
+            let end = start + mark_length(&secret.kind);
+            shift = end.cast_signed() - secret.range.end.cast_signed();
+            start..end
+        })
+        .collect();
+    let before = |at: usize| {
+        let index = marks.partition_point(|mark| mark.start <= at).checked_sub(1);
+        match index.and_then(|index| marks.get(index).zip(found.get(index))) {
+            None => at,
+            // A match holds whole marks, so that it begins or ends at their borders.
+            Some((mark, secret)) if at < mark.end => secret.range.start,
+            Some((mark, secret)) => secret.range.end + (at - mark.end),
+        }
+    };
+    let moved = |secret: SecretMatch| SecretMatch {
+        range: before(secret.range.start)..before(secret.range.end),
+        ..secret
+    };
+    matches.into_iter().map(moved).collect()
 }
 
 fn replace(text: &str, found: Vec<SecretMatch>) -> Option<Redacted> {

@@ -30,6 +30,11 @@ pub fn mark(kind: &SecretKind, secret: &str) -> String {
     format!("{START}{kind}:{hash}]")
 }
 
+/// Returns the bytes of a mark.
+pub(crate) fn mark_length(kind: &SecretKind) -> usize {
+    START.len() + kind.as_str().len() + 1 + HASH_DIGITS + 1
+}
+
 /// Returns a match without what marks cover: `None` where it lies in complete marks, else its bytes
 /// and those of the marks that it begins or ends in, so that no mark is cut.
 pub(crate) fn outside_marks(text: &str, range: Range<usize>) -> Option<Range<usize>> {

@@ -120,6 +120,30 @@ fn overlapping_findings_are_replaced_as_one() {
     });
 }
 
+/// What is no secret because of its end is one when a mark takes the end away.
+#[test]
+fn a_value_that_a_mark_makes_a_secret_is_replaced_at_once() {
+    let begin = format!("-----{} PRIVATE KEY-----", "BEGIN");
+    let texts = [
+        format!("then api_key=0AAaaaaa0alm2B1Csk-{begin}aAa00a00a1bbB23c end"),
+        // Three scans: the key, then what is assigned, then the credentials around both.
+        format!("authorization: bearer q7Rm2xK9=api_key=0AAaaaaa0alm2B1C-{}.fake and more", key()),
+    ];
+    for text in texts {
+        let redacted = Scanner::builtin().redact(&text).expect("a secret");
+        assert_eq!(Scanner::builtin().redact(&redacted.text), None, "{}", redacted.text);
+        assert!(!redacted.text.contains("0AAaaaaa0alm2B1C"), "{}", redacted.text);
+        let mut rest = text.clone();
+        redacted.found.iter().rev().for_each(|secret| {
+            rest.replace_range(
+                secret.range.clone(),
+                &mark(&secret.kind, &text[secret.range.clone()]),
+            );
+        });
+        assert_eq!(rest, redacted.text);
+    }
+}
+
 /// Texts on which a careless scanner takes quadratic time: many starts, no end.
 #[test]
 fn time_is_linear_in_the_text() {
