@@ -80,10 +80,11 @@ pub(crate) struct Global {
     pub(crate) no_pager: bool,
 }
 
-/// The verbs.
+/// The verbs. Their short texts are attributes: a doc comment here would replace the long one of the
+/// verb's own type.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Create a store, or a repository in one.
+    #[command(about = "Create a store, or a repository in one")]
     Init(verb::init::Init),
     /// Show the branch, its head, messages, tools, open calls.
     #[command(after_help = "\
@@ -91,76 +92,76 @@ Examples:
   tract status
   tract status --json | jq .head")]
     Status,
-    /// List commits, newest first.
+    #[command(about = "List commits, newest first")]
     Log(verb::log::Log),
-    /// Print the conversation as plain text.
+    #[command(about = "Print the conversation as plain text")]
     Cat(verb::cat::Cat),
-    /// Show the content and the changes of one commit.
+    #[command(about = "Show the content and the changes of one commit")]
     Show(verb::show::Show),
-    /// Search messages, tool calls, results and definitions.
+    #[command(about = "Search messages, tool calls, results and definitions")]
     Grep(verb::grep::Grep),
-    /// Find messages by words, the best first.
+    #[command(about = "Find messages by words, the best first")]
     Search(verb::search::Search),
-    /// Show which commits shaped each message of a context.
+    #[command(about = "Show which commits shaped each message of a context")]
     Blame(verb::blame::Blame),
-    /// Show details that summaries left out.
+    #[command(about = "Show details that summaries left out")]
     Lost(verb::lost::Lost),
-    /// Compare the messages and tools of two revisions.
+    #[command(about = "Compare the messages and tools of two revisions")]
     Diff(verb::diff::Diff),
-    /// List, create, rename or delete branches.
+    #[command(about = "List, create, rename or delete branches")]
     Branch(verb::branch::Branch),
-    /// Switch to another branch.
+    #[command(about = "Switch to another branch")]
     Checkout(verb::checkout::Checkout),
-    /// List, create or delete tags; a tag never moves.
+    #[command(about = "List, create or delete tags; a tag never moves")]
     Tag(verb::tag::Tag),
-    /// Record a message.
+    #[command(about = "Record a message")]
     Commit(Box<verb::commit::Commit>),
-    /// Ask a model a question and record both sides.
+    #[command(about = "Ask a model a question and record both sides")]
     #[cfg(feature = "http")]
     Chat(verb::ask::Chat),
-    /// Let a model continue from here and record its answer.
+    #[command(about = "Let a model continue from here and record its answer")]
     #[cfg(feature = "http")]
     Generate(verb::ask::Generate),
-    /// Let a model work on a task with tools.
+    #[command(about = "Let a model work on a task with tools")]
     #[cfg(feature = "run")]
     Run(Box<verb::run::Run>),
-    /// Run a recorded conversation again and compare.
+    #[command(about = "Run a recorded conversation again and compare")]
     #[cfg(feature = "run")]
     Replay(verb::replay::Replay),
-    /// Replace the text of a message; the original is kept.
+    #[command(about = "Replace the text of a message; the original is kept")]
     Edit(verb::edit::Edit),
-    /// Set how much messages matter, or leave them out.
+    #[command(about = "Set how much messages matter, or leave them out")]
     Annotate(verb::annotate::Annotate),
-    /// Revert what commits changed, with a new commit.
+    #[command(about = "Revert what commits changed, with a new commit")]
     Revert(verb::revert::Revert),
-    /// Merge another branch into this one.
+    #[command(about = "Merge another branch into this one")]
     Merge(verb::merge::Merge),
-    /// Copy commits of other branches onto this one.
+    #[command(about = "Copy commits of other branches onto this one")]
     CherryPick(verb::rebase::CherryPick),
-    /// Reapply the commits of a branch on another revision.
+    #[command(about = "Reapply the commits of a branch on another revision")]
     Rebase(verb::rebase::Rebase),
-    /// Remove commits from the history of this branch.
+    #[command(about = "Remove commits from the history of this branch")]
     Drop(verb::rebase::Drop),
-    /// Insert a message between two turns of this branch.
+    #[command(about = "Insert a message between two turns of this branch")]
     Insert(verb::rebase::Insert),
-    /// Move this branch to another commit.
+    #[command(about = "Move this branch to another commit")]
     Reset(verb::rebase::Reset),
-    /// Replace messages with one summary.
+    #[command(about = "Replace messages with one summary")]
     Compress(verb::compress::Compress),
-    /// Show the original of a changed message.
+    #[command(about = "Show the original of a changed message")]
     Expand(verb::expand::Expand),
-    /// List and decide pending approvals.
+    #[command(about = "List and decide pending approvals")]
     Pending(verb::pending::Pending),
-    /// Set which tool results are summarized automatically.
+    #[command(about = "Set which tool results are summarized automatically")]
     Summarization(verb::summarization::Summarization),
-    /// Run a stream of operations, one JSON object per line.
+    #[command(about = "Run a stream of operations, one JSON object per line")]
     Apply(verb::apply::Apply),
-    /// Import recorded conversations, one branch each.
+    #[command(about = "Import recorded conversations, one branch each")]
     Import(verb::import::Import),
-    /// Record the traffic between an agent and its model.
+    #[command(about = "Record the traffic between an agent and its model")]
     #[cfg(feature = "record")]
     Record(verb::record::Record),
-    /// Write the repository as a stream that `apply` reads.
+    #[command(about = "Write the repository, or a conversation for another tool")]
     Export(verb::export::Export),
     /// List the repositories of the store.
     #[command(after_help = "\
@@ -168,50 +169,50 @@ Examples:
   tract repos
   tract --store postgres://ada@db.example.com/agents repos")]
     Repos,
-    /// Copy a repository from one store to another.
+    #[command(about = "Copy a repository from one store to another")]
     Copy(verb::copy::Copy),
-    /// Name other stores, to fetch from and push to.
+    #[command(about = "Name other stores, to fetch from and push to")]
     Remote(verb::remote::Remote),
-    /// Bring the branches of a remote here.
+    #[command(about = "Bring the branches of a remote here")]
     Fetch(verb::transfer::Fetch),
-    /// Fetch, and move a branch forward.
+    #[command(about = "Fetch, and move a branch forward")]
     Pull(verb::transfer::Pull),
-    /// Bring branches to a remote.
+    #[command(about = "Bring branches to a remote")]
     Push(verb::transfer::Push),
-    /// Move history as a file.
+    #[command(about = "Move history as a file")]
     Bundle(verb::bundle::Bundle),
-    /// Test a store's engine against the store contract.
+    #[command(about = "Test a store's engine against the store contract")]
     #[cfg(feature = "conformance")]
     Conformance(verb::conformance::Conformance),
-    /// Write the request that a provider accepts.
+    #[command(about = "Write the request that a provider accepts")]
     Compile(verb::compile::Compile),
-    /// Show what breaks the provider's prompt cache.
+    #[command(about = "Show what breaks the provider's prompt cache")]
     WhyMiss(verb::why_miss::WhyMiss),
-    /// List, set, compare, pin and lint tool definitions.
+    #[command(about = "List, set, compare, pin and lint tool definitions")]
     Tools(verb::tools::Tools),
-    /// Validate a model's calls against their schemas.
+    #[command(about = "Validate a model's calls against their schemas")]
     Hydrate(verb::hydrate::Hydrate),
-    /// List, import and call the tools of an MCP server.
+    #[command(about = "List, import and call the tools of an MCP server")]
     #[cfg(feature = "mcp")]
     Mcp(verb::mcp::Mcp),
-    /// Find the tools of a catalog that match a query.
+    #[command(about = "Find the tools of a catalog that match a query")]
     Select(verb::select::Select),
-    /// List tool turns: calls with their results.
+    #[command(about = "List tool turns: calls with their results")]
     Turns(verb::turns::Turns),
-    /// Summarize the results of tool calls, one by one.
+    #[command(about = "Summarize the results of tool calls, one by one")]
     CompressToolCalls(verb::compress_tool_calls::CompressToolCalls),
-    /// Show the recorded conversations in a browser.
+    #[command(about = "Show the recorded conversations in a browser")]
     #[cfg(feature = "view")]
     View(verb::view::View),
-    /// Check every object's hash and every link.
+    #[command(about = "Check every object's hash and every link")]
     Verify(verb::verify::Verify),
-    /// Delete the text of a message for good, wherever it is.
+    #[command(about = "Delete the text of a message for good, wherever it is")]
     Erase(verb::erase::Erase),
-    /// Replace keys and passwords with marks, for good.
+    #[command(about = "Replace keys and passwords with marks, for good")]
     Redact(verb::erase::Redact),
-    /// Delete unreachable objects and free their space.
+    #[command(about = "Delete unreachable objects and free their space")]
     Gc(verb::gc::Gc),
-    /// Delete branches that were not written to for a long time.
+    #[command(about = "Delete branches that were not written to for a long time")]
     Prune(verb::prune::Prune),
     /// Count the objects and bytes of the repository.
     #[command(after_help = "\
@@ -219,16 +220,16 @@ Examples:
   tract stats
   tract --repo customer-42 stats --json")]
     Stats,
-    /// Count the tokens of all answers, and what they cost.
+    #[command(about = "Count the tokens of all answers, and what they cost")]
     Usage(verb::usage::Usage),
-    /// Undo the last command on this branch, or --redo it.
+    #[command(about = "Undo the last command on this branch, or --redo it")]
     Undo(verb::undo::Undo),
-    /// Print the completion script for a shell.
+    #[command(about = "Print the completion script for a shell")]
     Completions(verb::completions::Completions),
-    /// Write the manual pages into a folder.
+    #[command(about = "Write the manual pages into a folder")]
     #[command(hide = true)]
     Man(verb::man::Man),
-    /// Run a guided demo in a new store.
+    #[command(about = "Run a guided demo in a new store")]
     Demo(verb::demo::Demo),
 }
 

@@ -68,6 +68,8 @@ struct ObservedResult<'a> {
     source_call_id: Option<String>,
     #[serde(borrow)]
     content: Raw<'a>,
+    #[serde(borrow)]
+    extra: Raw<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -176,12 +178,17 @@ fn say(
     conversation.say(None, number, recorded(draft, id.as_deref(), at));
     let results = step.observation.as_ref().and_then(|observed| observed.results.as_ref());
     for result in results.into_iter().flatten() {
+        #[derive(Default, Deserialize)]
+        struct Extra {
+            is_error: Option<bool>,
+        }
         let parts = values::message_parts(result.content);
+        let extra: Extra = lenient(values::given(result.extra)).unwrap_or_default();
         let draft = match &result.source_call_id {
             Some(call_id) => Draft::new(Content::ToolResult(ToolAnswer {
                 call_id: call_id.clone(),
                 name: None,
-                is_error: false,
+                is_error: extra.is_error.unwrap_or_default(),
                 parts,
             })),
             None => {

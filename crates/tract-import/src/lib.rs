@@ -1,4 +1,4 @@
-//! Readers of what other tools recorded.
+//! Readers and writers of what other tools record.
 //!
 //! A reader turns the files of a tool into conversations with their branches; the engine stores
 //! them as commits that contain nothing but what was recorded, so that importing again changes
@@ -12,6 +12,7 @@ mod codex;
 mod detect;
 mod document;
 mod error;
+mod export;
 mod facts;
 mod gemini_cli;
 mod import;
@@ -40,6 +41,7 @@ mod writer;
 
 pub use crate::detect::detect;
 pub use crate::error::{Error, Result};
+pub use crate::export::{ExportedSession, SessionFormat, UnknownFormat, export_session};
 pub use crate::import::{RecordingOptions, import};
 pub use crate::redact::{redact_draft, redact_tool};
 pub use crate::report::{

@@ -81,6 +81,8 @@ fn element(raw: &RawValue) -> Option<Vec<Part>> {
         #[serde(borrow)]
         source: Raw<'a>,
         #[serde(borrow)]
+        path: Raw<'a>,
+        #[serde(borrow)]
         data: Raw<'a>,
         #[serde(borrow)]
         image: Raw<'a>,
@@ -110,7 +112,7 @@ fn element(raw: &RawValue) -> Option<Vec<Part>> {
             None => {
                 let inner: Element<'_> = lenient(Some(inner))?;
                 let media_type = text(inner.media_type).or(media_type);
-                let found = [inner.url, inner.data].into_iter().find_map(text)?;
+                let found = [inner.url, inner.data, inner.path].into_iter().find_map(text)?;
                 Some(vec![image(found, media_type)])
             }
         };

@@ -21,6 +21,7 @@ mod prices;
 mod raw;
 mod reply;
 mod request;
+mod separate;
 mod sheet;
 mod turns;
 
@@ -42,5 +43,6 @@ pub use crate::prefix::{Miss, PrefixHash, PrefixSource, why_miss};
 pub use crate::prices::{PriceError, PriceTable, TokenAmounts};
 pub use crate::reply::read_reply;
 pub use crate::request::{params_of, params_of_with};
-pub use tract_compile::{Pairing, Repair, RepairKind};
+pub use crate::separate::{SeparateMessage, SeparateMessages, compile_separately};
+pub use tract_compile::{Item, Pairing, PlaceholderResult, Repair, RepairKind};
 pub use tract_schema::Dialect;

@@ -1,4 +1,5 @@
-//! Recorded conversations in: from a provider's text to what the engine stores.
+//! Recorded conversations in: from a provider's text to what the engine stores; and out again, in
+//! the formats of other tools.
 
 use serde::Serialize;
 use tract_core::JsonText;
@@ -11,10 +12,10 @@ pub use tract_engine::{
 pub use tract_import::python;
 #[cfg(feature = "import")]
 pub use tract_import::{
-    Anomalies, AnomalyKind, AnswerUsage, BranchStart, Error as RecordingError, RecordedBranch,
-    RecordingAnomaly, RecordingOptions, SessionFile, SessionFilter, SessionReport, Source,
-    TokenTotals, UnknownSource, detect as detect_source, import as import_files, session_files,
-    usage,
+    Anomalies, AnomalyKind, AnswerUsage, BranchStart, Error as RecordingError, ExportedSession,
+    RecordedBranch, RecordingAnomaly, RecordingOptions, SessionFile, SessionFilter, SessionFormat,
+    SessionReport, Source, TokenTotals, UnknownFormat, UnknownSource, detect as detect_source,
+    export_session, import as import_files, session_files, usage,
 };
 pub use tract_providers::{Anomaly, ConversationReader, Dialect, ImportError, detect};
 

@@ -1,11 +1,14 @@
 //! `tract export`
 
+mod session;
+
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use tract::engine::{self, ExportOptions};
+use tract::import::SessionFormat;
 
 use crate::context::Context;
 use crate::escape;
@@ -13,27 +16,38 @@ use crate::failure::{Failure, Outcome};
 use crate::input;
 use crate::render::count;
 
-/// Write the repository as a stream that `apply` reads.
+/// Write the repository as a stream, or a conversation in the format of another tool.
 ///
-/// Applied to an empty store, the stream produces the same commits with the same ids.
+/// Without options, writes a stream that `apply` reads: applied to an empty store, it produces the
+/// same commits with the same ids.
+///
+/// With --format, writes one conversation as a tool keeps it. One that was recorded by that tool and
+/// not changed since is written as it was, so that importing the file makes the same commits. Any
+/// other is written as a model would see it, as a session of its own.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   tract export > backup.jsonl
   tract export --output backup.jsonl
   tract export | tract --store sqlite:copy.db apply --trust -
-  tract export --html talk.html main         one conversation as a page to read")]
+  tract export --html talk.html main         one conversation as a page to read
+  tract export --format claude-code main --output .
+                                             a session that Claude Code can resume
+  tract export --format atif main > run.json a trajectory for training and evaluation")]
 pub(crate) struct Export {
-    /// The file [default: standard output]
+    /// The file; with --format also a folder, for the name that the tool gives [default: standard
+    /// output]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Write one conversation in this format.
+    #[arg(long, value_name = "FORMAT", group = "shape", value_parser = session::format())]
+    format: Option<SessionFormat>,
     /// Write conversations to this HTML file instead, to be read in any browser without a server.
     #[cfg(feature = "view")]
-    #[arg(long, value_name = "FILE", conflicts_with = "output")]
+    #[arg(long, value_name = "FILE", group = "shape", conflicts_with = "output")]
     html: Option<PathBuf>,
-    /// The conversations in the HTML file [default: HEAD]
-    #[cfg(feature = "view")]
-    #[arg(value_name = "REV", requires = "html")]
+    /// The conversations: one with --format, any number with --html [default: HEAD]
+    #[arg(value_name = "REV", requires = "shape")]
     revisions: Vec<String>,
     /// Every branch in the HTML file.
     #[cfg(feature = "view")]
@@ -51,6 +65,9 @@ pub(crate) async fn run(context: &mut Context<'_>, export: Export) -> Outcome<()
     if let Some(path) = &export.html {
         let redact = !export.no_redact;
         return html(context, &tract, path, (export.revisions, export.all), redact).await;
+    }
+    if let Some(format) = export.format {
+        return session::run(context, &tract, format, &export.revisions, export.output).await;
     }
     let mut lines = engine::export(tract.repo(), &ExportOptions::new()).await?;
     let Some(path) = export.output.filter(|path| !input::is_stdin(path)) else {

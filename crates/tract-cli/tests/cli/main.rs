@@ -70,6 +70,8 @@ mod stdio;
 // The traffic of agents in.
 #[cfg(all(unix, feature = "record"))]
 mod recording;
+// Conversations for other tools.
+mod formats;
 // Sessions of agent tools in.
 mod sessions;
 // Signatures of tags.

@@ -1,0 +1,111 @@
+//! Conversations written for other tools, and read again.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::Workspace;
+
+const SESSION: &str = "claude-code/f2c71dd1-538d-55a4-9725-6db16fce0c50";
+
+fn imported() -> Workspace {
+    let place = Workspace::new();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = root.join("../../tests/data/sessions/claude-code");
+    place.ok(&["import", "claude-code", folder.to_str().expect("a path")]);
+    place
+}
+
+#[test]
+fn a_session_that_was_not_changed_comes_back_as_the_same_commits() {
+    let place = imported();
+    let written =
+        place.json(&["--json", "export", "--format", "claude-code", SESSION, "--output", "."]);
+    let file = written[0]["file"].as_str().expect("a file");
+    assert_eq!(file, "./f2c71dd1-538d-55a4-9725-6db16fce0c50.jsonl");
+    assert_eq!(written[0]["as_recorded"], true);
+    let again = Workspace::new();
+    again.write("a.jsonl", std::fs::read(place.path(file)).expect("it is there"));
+    again.ok(&["import", "claude-code", "a.jsonl"]);
+    assert_eq!(again.id(SESSION), place.id(SESSION));
+    // What people read names the way back.
+    let said = place.run(&["export", "--format", "claude-code", SESSION, "--output", "b.jsonl"]);
+    assert!(said.stdout.contains("messages in b.jsonl"), "{}", said.stdout);
+    assert!(said.stderr.contains("claude --resume f2c71dd1"), "{}", said.stderr);
+}
+
+#[test]
+fn a_session_that_was_summarized_goes_on_in_its_tool_as_another_one() {
+    let place = imported();
+    place.ok(&["checkout", SESSION]);
+    place.ok(&["compress", "#1", "#3", "--content", "Chain for both moorings was asked for."]);
+    let written = place.json(&["--json", "export", "--format", "claude-code", "--output", "."]);
+    assert_eq!(written[0]["as_recorded"], false);
+    assert_ne!(written[0]["session"], "f2c71dd1-538d-55a4-9725-6db16fce0c50");
+    let file = written[0]["file"].as_str().expect("a file");
+    let again = Workspace::new();
+    again.write("a.jsonl", std::fs::read(place.path(file)).expect("it is there"));
+    let lines = again.json(&["--json", "import", "claude-code", "a.jsonl"]);
+    let branch = lines[0]["branches"][0]["branch"].as_str().expect("a branch");
+    let text = |messages: Vec<Value>| -> Vec<Value> {
+        messages.into_iter().map(|message| message["text"].clone()).collect()
+    };
+    let shown = text(place.json(&["--json", "cat"]));
+    assert!(shown.contains(&Value::from("Chain for both moorings was asked for.")));
+    assert_eq!(text(again.json(&["--json", "cat", branch])), shown);
+}
+
+#[test]
+fn every_format_is_read_again_by_its_own_importer() {
+    let place = imported();
+    let read = |format: &str, source: &[&str]| {
+        let text = place.ok(&["export", "--format", format, SESSION]);
+        let again = Workspace::new();
+        again.write("a.json", text);
+        let lines = again.json(&[&["--json", "import"], source, &["a.json"]].concat());
+        let branch = lines[0]["branch"].as_str().map(str::to_owned);
+        let branch = branch.unwrap_or_else(|| {
+            lines[0]["branches"][0]["branch"].as_str().expect("a branch").to_owned()
+        });
+        again.ok(&["cat", &branch])
+    };
+    let formats: [(&str, &[&str]); 4] = [
+        ("codex", &["codex"]),
+        ("atif", &["atif"]),
+        ("ai-sdk", &["ai-sdk"]),
+        ("openai", &["--format", "openai"]),
+    ];
+    for (format, source) in formats {
+        let said = read(format, source);
+        assert!(said.contains("Which length?") && said.contains("2 × 12 m"), "{format}: {said}");
+    }
+}
+
+#[test]
+fn what_cannot_be_written_is_an_error_that_leaves_nothing() {
+    let place = imported();
+    place.refused(&["export", "--format", "atif", SESSION, "main"], 2, "usage", "one conversation");
+    place.refused(&["export", "--format", "atif", "nowhere"], 1, "unknown_revision", "nowhere");
+    place.refused(&["export", "--format", "atif"], 1, "unknown_revision", "main");
+    place.refused(
+        &["export", "--format", "atif", SESSION, "--output", "no/such/folder/x.json"],
+        2,
+        "file",
+        "no/such/folder",
+    );
+    assert!(!place.path("no").exists());
+    let ran = place.run(&["export", "--format", "word", SESSION]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("claude-code, codex, atif, openai, ai-sdk"), "{}", ran.stderr);
+    let ran = place.run(&["export", SESSION]);
+    assert_eq!(ran.code, Some(2), "a revision without a format says nothing");
+}
+
+#[test]
+fn help_has_the_whole_text_of_a_verb() {
+    let place = Workspace::empty();
+    let help = place.ok(&["export", "--help"]);
+    assert!(help.contains("as a session of its own"), "{help}");
+    let short = place.ok(&["export", "-h"]);
+    assert!(!short.contains("as a session of its own"), "{short}");
+}

@@ -1,0 +1,171 @@
+//! Conversations in the formats of other tools: a session of Claude Code or Codex that goes on
+//! there, a trajectory, messages of an application.
+//!
+//! A conversation that is as its tool wrote it is written as it was, so that importing the file
+//! again makes the same commits. One that was edited, marked, merged or summarized here is written
+//! as it is shown: the messages that a model would see, with calls and results paired.
+
+mod ai_sdk;
+mod atif;
+mod claude_code;
+mod codex;
+mod conversation;
+mod facts;
+
+use std::fmt;
+use std::str::FromStr;
+
+use tract_core::CommitId;
+use tract_engine::{Error, Repo, Result};
+use tract_providers::{Dialect, Form, FormError, FormOptions, Pairing, compile_form};
+
+use self::conversation::Conversation;
+
+/// A format that conversations are written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum SessionFormat {
+    /// A session of Claude Code: JSONL.
+    ClaudeCode,
+    /// A rollout of Codex CLI: JSONL.
+    Codex,
+    /// A trajectory in ATIF: a JSON document.
+    Atif,
+    /// Messages and tools in the shape of OpenAI's Chat Completions: one line of JSON.
+    OpenAi,
+    /// Messages of the user interface of the Vercel AI SDK: a JSON document.
+    AiSdk,
+}
+
+impl SessionFormat {
+    /// All of them.
+    pub const ALL: &'static [Self] =
+        &[Self::ClaudeCode, Self::Codex, Self::Atif, Self::OpenAi, Self::AiSdk];
+
+    /// Returns the word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude-code",
+            Self::Codex => "codex",
+            Self::Atif => "atif",
+            Self::OpenAi => "openai",
+            Self::AiSdk => "ai-sdk",
+        }
+    }
+}
+
+impl fmt::Display for SessionFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A word that names no format.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown format {0:?}")]
+pub struct UnknownFormat(pub String);
+
+impl FromStr for SessionFormat {
+    type Err = UnknownFormat;
+
+    fn from_str(word: &str) -> Result<Self, UnknownFormat> {
+        let found = Self::ALL.iter().find(|format| format.as_str() == word);
+        found.copied().ok_or_else(|| UnknownFormat(word.to_owned()))
+    }
+}
+
+/// A conversation in the format of another tool.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ExportedSession {
+    /// The file's lines, each without its end.
+    pub lines: Vec<String>,
+    /// The id of the session: the recorded one, or one made from the commit.
+    pub session: String,
+    /// How the tool names such a file.
+    pub file_name: String,
+    /// How many messages are in it.
+    pub messages: usize,
+    /// Whether it is written as it was recorded; otherwise as it is shown.
+    pub as_recorded: bool,
+    /// What the format has no place for, with how often it was left out.
+    pub left_out: Vec<(&'static str, usize)>,
+}
+
+/// Writes the conversation of a branch, or up to a commit, in the format of another tool.
+///
+/// `branch` is the branch that it is of, where it is of one: what an import knows of the session,
+/// such as its id and folder, is kept under that name.
+///
+/// # Errors
+/// - [`Error::Damaged`] when a stored text is not what it was.
+/// - When the store fails.
+///
+/// # Complexity
+/// Linear in the commits of the line and the bytes shown.
+pub async fn export_session(
+    repo: &Repo,
+    head: CommitId,
+    branch: Option<&str>,
+    format: SessionFormat,
+) -> Result<ExportedSession> {
+    let facts = facts::of_branch(repo, branch).await?;
+    match format {
+        SessionFormat::ClaudeCode => {
+            let read = Conversation::read(repo, head, Dialect::Anthropic, claude_code::is_own);
+            claude_code::write(&read.await?, &facts, head).map_err(unwritten)
+        }
+        SessionFormat::Codex => {
+            let read = Conversation::read(repo, head, Dialect::Responses, codex::is_own);
+            codex::write(&read.await?, &facts, head).map_err(unwritten)
+        }
+        SessionFormat::Atif => {
+            let read = Conversation::shown(repo, head, Dialect::OpenAi);
+            atif::write(&read.await?, &facts, head).map_err(unwritten)
+        }
+        SessionFormat::AiSdk => {
+            let read = Conversation::shown(repo, head, Dialect::OpenAi);
+            ai_sdk::write(&read.await?, &facts, head).map_err(unwritten)
+        }
+        SessionFormat::OpenAi => openai(repo, head, branch, &facts).await,
+    }
+}
+
+async fn openai(
+    repo: &Repo,
+    head: CommitId,
+    branch: Option<&str>,
+    facts: &facts::SessionFacts,
+) -> Result<ExportedSession> {
+    let compiled = repo.compile(Some(head)).await?;
+    let form = |form| {
+        let options = FormOptions::new().pairing(Pairing::Keep);
+        compile_form(&compiled, form, &options).map_err(damaged)
+    };
+    let messages = form(Form::Conversation(Dialect::OpenAi))?.to_json();
+    let request = form(Form::Params(Dialect::OpenAi))?;
+    let session = facts.session_or_made(head);
+    let id = serde_json::Value::from(branch.unwrap_or(&session)).to_string();
+    let mut line = format!(r#"{{"id":{id},"messages":{messages}"#);
+    if let Some(tools) = request.get("tools") {
+        line.push_str(r#","tools":"#);
+        line.push_str(tools);
+    }
+    line.push('}');
+    Ok(ExportedSession {
+        lines: vec![line],
+        file_name: format!("{session}.jsonl"),
+        session,
+        messages: compiled.message_count(),
+        as_recorded: false,
+        left_out: Vec::new(),
+    })
+}
+
+fn damaged(error: FormError) -> Error {
+    Error::Damaged { object: None, what: error.to_string() }
+}
+
+fn unwritten(error: serde_json::Error) -> Error {
+    Error::Damaged { object: None, what: error.to_string() }
+}

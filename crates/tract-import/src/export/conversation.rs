@@ -1,0 +1,231 @@
+//! A conversation on its way out: as it was recorded, or as it is shown.
+
+use std::collections::{HashMap, HashSet};
+
+use serde::Deserialize;
+use tract_core::store::Walk;
+use tract_core::{Body, Change, Commit, CommitId, CommitRef, Content, JsonText, Op, ToolAnswer};
+use tract_engine::{Repo, Result};
+use tract_providers::{
+    Dialect, Form, FormOptions, Item, Pairing, SeparateMessage, compile_form, compile_separately,
+};
+
+use super::damaged;
+
+/// A message with what its commit says next to it.
+#[derive(Clone, Debug)]
+pub(super) struct ExportedMessage {
+    /// Its commit; none for a placeholder of a missing result.
+    pub(super) commit: Option<CommitId>,
+    pub(super) content: Content,
+    /// Members of a request in the dialect that has it alone.
+    members: Vec<(&'static str, String)>,
+    pub(super) record: Recorded,
+}
+
+/// What a commit says next to its message.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Recorded {
+    /// The tool's own id of the line or message.
+    pub(super) id: Option<String>,
+    /// Microseconds since 1970, UTC.
+    pub(super) at: Option<i64>,
+    pub(super) model: Option<String>,
+    pub(super) facts: Facts,
+}
+
+/// The members of metadata that readers of recordings write.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Facts {
+    pub(super) message_id: Option<String>,
+    pub(super) request_id: Option<String>,
+    pub(super) stop_reason: Option<String>,
+    pub(super) usage: Option<RecordedUsage>,
+    pub(super) injected: Option<String>,
+    pub(super) copied_context: bool,
+    pub(super) model: Option<String>,
+}
+
+/// Tokens of a request as commits have them: the input includes what a cache had.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct RecordedUsage {
+    pub(super) input_tokens: Option<u64>,
+    pub(super) output_tokens: Option<u64>,
+    pub(super) cached_tokens: Option<u64>,
+    pub(super) cache_write_tokens: Option<u64>,
+}
+
+/// One thing that a conversation says.
+#[derive(Clone, Debug)]
+pub(super) enum Entry {
+    Message(Box<ExportedMessage>),
+    /// A summary in the place of all messages but these.
+    Summary {
+        kept: Vec<CommitId>,
+        message: Box<ExportedMessage>,
+    },
+    /// A line for the log that no model saw.
+    Note {
+        commit: CommitId,
+        message: String,
+        content: JsonText,
+        record: Box<Recorded>,
+    },
+}
+
+/// A conversation on its way out.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    pub(super) entries: Vec<Entry>,
+    /// The tools in force in the shape of Chat Completions: a list. Read for what is shown.
+    pub(super) tools: Option<String>,
+    /// Whether it is as it was recorded.
+    pub(super) as_recorded: bool,
+}
+
+impl ExportedMessage {
+    /// The text of a member that a request with this message alone has.
+    pub(super) fn member(&self, key: &str) -> Option<&str> {
+        self.members.iter().find(|(name, _)| *name == key).map(|(_, raw)| raw.as_str())
+    }
+
+    fn of(separate: &SeparateMessage<'_>, record: Recorded) -> Self {
+        let member = |key: &'static str| Some((key, separate.get(key)?.to_owned()));
+        let members = ["messages", "input"].into_iter().filter_map(member).collect();
+        let (commit, content) = match &separate.item {
+            Item::Message(message) => (Some(message.commit), message.content.clone()),
+            Item::StandIn(answer) => {
+                let body = Body::text(answer.text());
+                let content = Content::ToolResult(ToolAnswer {
+                    call_id: answer.call_id.clone(),
+                    name: Some(answer.name.clone()),
+                    is_error: answer.is_error(),
+                    parts: body.parts,
+                });
+                (None, content)
+            }
+        };
+        Self { commit, content, members, record }
+    }
+}
+
+impl Recorded {
+    fn of(commit: &Commit) -> Self {
+        #[derive(Deserialize)]
+        struct Config {
+            model: Option<String>,
+        }
+        let record = commit.record();
+        let metadata = record.metadata.as_ref().map(JsonText::as_str);
+        let facts: Facts =
+            metadata.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        let config = record.generation_config.as_ref().map(JsonText::as_str);
+        let config = config.and_then(|text| serde_json::from_str::<Config>(text).ok());
+        Self {
+            id: record.origin.id.clone(),
+            at: record.created_at,
+            model: config.and_then(|config| config.model),
+            facts,
+        }
+    }
+}
+
+impl Conversation {
+    /// Reads a conversation as it was recorded where all its commits are what a tool wrote, and
+    /// otherwise as it is shown.
+    pub(super) async fn read(
+        repo: &Repo,
+        head: CommitId,
+        dialect: Dialect,
+        is_own: fn(&Commit) -> bool,
+    ) -> Result<Self> {
+        let Some(commits) = own_commits(repo, head, is_own).await? else {
+            return Self::shown(repo, head, dialect).await;
+        };
+        let mut entries = Vec::with_capacity(commits.len());
+        let mut said = HashMap::new();
+        // What a summary hides is shown right before it.
+        let is_summary = |commit: &Commit| matches!(commit.record().op, Op::Compress { .. });
+        let before_summaries =
+            commits.iter().filter(|c| is_summary(c)).filter_map(|commit| commit.parent());
+        for end in before_summaries.chain([head]) {
+            let compiled = repo.compile(Some(end)).await?;
+            let separate =
+                compile_separately(&compiled, dialect, Pairing::Keep).map_err(damaged)?;
+            for message in separate.messages {
+                let Item::Message(shown) = &message.item else { continue };
+                let message = ExportedMessage::of(&message, Recorded::default());
+                said.entry(shown.commit).or_insert(message);
+            }
+        }
+        let mut shown: Vec<CommitId> = Vec::new();
+        for commit in commits {
+            let (id, record) = (commit.id(), Recorded::of(&commit));
+            if matches!(commit.record().op, Op::Note) {
+                let Some(Content::Note(content)) = repo.content(&commit).await? else { continue };
+                let message = commit.record().message.clone().unwrap_or_default();
+                let record = Box::new(record);
+                entries.push(Entry::Note { commit: id, message, content, record });
+                continue;
+            }
+            let Some(message) = said.remove(&id) else { continue };
+            let message = Box::new(ExportedMessage { record, ..message });
+            if is_summary(&commit) {
+                let mut hidden = HashSet::new();
+                for change in repo.changes(&commit).await? {
+                    if let Change::Remove { slot: CommitRef::Id(slot), .. } = change {
+                        hidden.insert(slot);
+                    }
+                }
+                shown.retain(|slot| !hidden.contains(slot));
+                entries.push(Entry::Summary { kept: shown.clone(), message });
+            } else {
+                entries.push(Entry::Message(message));
+            }
+            shown.push(id);
+        }
+        Ok(Self { entries, tools: None, as_recorded: true })
+    }
+
+    /// Reads what a model would see, with calls and results paired as the dialect wants them.
+    pub(super) async fn shown(repo: &Repo, head: CommitId, dialect: Dialect) -> Result<Self> {
+        let compiled = repo.compile(Some(head)).await?;
+        let separate = compile_separately(&compiled, dialect, Pairing::Repair).map_err(damaged)?;
+        let mut entries = Vec::with_capacity(separate.messages.len());
+        for message in &separate.messages {
+            let record = match &message.item {
+                Item::Message(shown) => Recorded::of(&repo.require_commit(shown.commit).await?),
+                Item::StandIn(_) => Recorded::default(),
+            };
+            entries.push(Entry::Message(Box::new(ExportedMessage::of(message, record))));
+        }
+        let options = FormOptions::new().pairing(Pairing::Keep);
+        let request = compile_form(&compiled, Form::Params(Dialect::OpenAi), &options);
+        let tools = request.map_err(damaged)?.get("tools").map(str::to_owned);
+        Ok(Self { entries, tools, as_recorded: false })
+    }
+}
+
+/// The commits of a line, oldest first; `None` where one is not what a tool wrote.
+async fn own_commits(
+    repo: &Repo,
+    head: CommitId,
+    is_own: fn(&Commit) -> bool,
+) -> Result<Option<Vec<Commit>>> {
+    let mut commits = Vec::new();
+    let mut next = Some(head);
+    while let Some(from) = next {
+        let page = repo.store().walk(repo.name(), Walk::from(from)).await?;
+        next = page.next;
+        for step in page.steps {
+            if !is_own(&step.commit) {
+                return Ok(None);
+            }
+            commits.push(step.commit);
+        }
+    }
+    commits.reverse();
+    Ok(Some(commits))
+}

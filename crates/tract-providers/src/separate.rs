@@ -1,0 +1,71 @@
+//! The messages of a context one by one, each as a request of a provider has it.
+
+use std::slice;
+
+use tract_compile::{Compiled, Item, Pairing, Repair, pair};
+use tract_schema::Dialect;
+
+use crate::adapter::{DialectAdapter as _, Members};
+use crate::error::FormError;
+use crate::ids::Ids;
+use crate::prefix::Blocks;
+use crate::sheet::RequestWriter;
+
+/// A message of a context, apart from its neighbors.
+#[derive(Clone, Debug)]
+pub struct SeparateMessage<'a> {
+    /// The message, or the placeholder of a missing result.
+    pub item: Item<'a>,
+    members: Members,
+}
+
+impl SeparateMessage<'_> {
+    /// Returns the text of a member that a request with this message alone has, such as `messages`,
+    /// `input` or `system`.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.members.iter().find(|(name, _)| name == key).map(|(_, raw)| raw.as_str())
+    }
+}
+
+/// The messages of a context, and how they differ from what is recorded.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SeparateMessages<'a> {
+    /// The messages, in order.
+    pub messages: Vec<SeparateMessage<'a>>,
+    /// Every step that repaired them.
+    pub repairs: Vec<Repair>,
+}
+
+/// Compiles each message of a context as [`compile_form`](crate::compile_form) does, but apart:
+/// neighbors of one role are not one message. Transcripts of other tools are written from it.
+///
+/// # Errors
+/// As [`compile_form`](crate::compile_form).
+pub fn compile_separately(
+    compiled: &Compiled,
+    dialect: Dialect,
+    pairing: Pairing,
+) -> Result<SeparateMessages<'_>, FormError> {
+    let paired = pair(compiled, pairing, &dialect.rules())?;
+    let mut repairs = paired.repairs;
+    let repairing = pairing != Pairing::Keep;
+    let ids = Ids::settle(&paired.items, dialect, repairing, None, &mut repairs);
+    let mut messages = Vec::with_capacity(paired.items.len());
+    for item in &paired.items {
+        let mut sheet = RequestWriter {
+            compiled,
+            dialect,
+            repairing,
+            closing: false,
+            items: slice::from_ref(item),
+            ids: &ids,
+            repairs: std::mem::take(&mut repairs),
+            blocks: Blocks::default(),
+        };
+        let members = dialect.adapter().conversation(&mut sheet)?;
+        repairs = sheet.repairs;
+        messages.push(SeparateMessage { item: item.clone(), members });
+    }
+    Ok(SeparateMessages { messages, repairs })
+}
