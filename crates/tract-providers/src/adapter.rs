@@ -74,8 +74,9 @@ pub(crate) trait Adapter: Sync {
         Ok(vec![element])
     }
 
-    /// Reads an answer that was received whole.
-    fn reply(&self, fields: &Fields<'_>) -> Result<Reply, ReplyError>;
+    /// Reads an answer that was received whole. Where a place is given, calls without ids have those
+    /// of a message that has so many before it.
+    fn reply(&self, fields: &Fields<'_>, place: Option<usize>) -> Result<Reply, ReplyError>;
 
     /// Makes what puts a streamed answer together.
     fn stream(&self) -> Box<dyn Accumulate>;

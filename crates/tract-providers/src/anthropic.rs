@@ -101,7 +101,7 @@ impl Adapter for Anthropic {
         Box::new(import::Messages)
     }
 
-    fn reply(&self, fields: &Fields<'_>) -> Result<Reply, ReplyError> {
+    fn reply(&self, fields: &Fields<'_>, _place: Option<usize>) -> Result<Reply, ReplyError> {
         reply::reply(fields)
     }
 

@@ -41,7 +41,7 @@ pub use crate::import::{Anomaly, ConversationReader, Imported, ProviderConversat
 pub use crate::params::Params;
 pub use crate::prefix::{Miss, PrefixHash, PrefixSource, why_miss};
 pub use crate::prices::{PriceError, PriceTable, TokenAmounts};
-pub use crate::reply::read_reply;
+pub use crate::reply::{read_reply, read_reply_at};
 pub use crate::request::{params_of, params_of_with};
 pub use crate::separate::{SeparateMessage, SeparateMessages, compile_separately};
 pub use tract_compile::{Item, Pairing, PlaceholderResult, Repair, RepairKind};

@@ -75,8 +75,8 @@ impl Adapter for Ollama {
         Box::<import::Messages>::default()
     }
 
-    fn reply(&self, fields: &Fields<'_>) -> Result<Reply, ReplyError> {
-        reply::reply(fields)
+    fn reply(&self, fields: &Fields<'_>, place: Option<usize>) -> Result<Reply, ReplyError> {
+        reply::reply(fields, place)
     }
 
     fn stream(&self) -> Box<dyn Accumulate> {

@@ -169,7 +169,7 @@ impl Params {
     /// # Errors
     /// [`ReplyError`] when the provider answered with an error, or with what is not a reply.
     pub fn reply(&self, text: &str) -> Result<Reply, ReplyError> {
-        let mut reply = crate::reply::read(self.dialect()?, text, self.aliases.as_ref())?;
+        let mut reply = crate::reply::read(self.dialect()?, text, self.aliases.as_ref(), None)?;
         reply.head = self.head;
         reply.sent = self.sent.clone();
         Ok(reply)

@@ -23,7 +23,17 @@ use crate::raw::{Fields, Node};
 /// # Errors
 /// [`ReplyError`] when it is not an answer in this dialect, or says that the request failed.
 pub fn read_reply(dialect: Dialect, text: &str) -> Result<Reply, ReplyError> {
-    read(dialect, text, None)
+    read(dialect, text, None, None)
+}
+
+/// Reads an answer as the message that the client sends back with the next request: the one that
+/// has so many before it in the provider's list of messages. Calls without ids of the provider's
+/// then have those that they have when that request is read.
+///
+/// # Errors
+/// As [`read_reply`].
+pub fn read_reply_at(dialect: Dialect, text: &str, place: usize) -> Result<Reply, ReplyError> {
+    read(dialect, text, None, Some(place))
 }
 
 /// Reads an answer that was received whole.
@@ -31,12 +41,13 @@ pub(crate) fn read(
     dialect: Dialect,
     text: &str,
     aliases: Option<&Aliases>,
+    place: Option<usize>,
 ) -> Result<Reply, ReplyError> {
     let fields = Node::root(text).object()?;
     if let Some(error) = fields.some("error") {
         return Err(ReplyError::Provider { message: message_of(&error) });
     }
-    let mut reply = dialect.adapter().reply(&fields)?;
+    let mut reply = dialect.adapter().reply(&fields, place)?;
     if let (Some(aliases), Content::Assistant(Body { parts, .. })) = (aliases, &mut reply.content) {
         for part in parts {
             if let Part::ToolCall(call) = part {

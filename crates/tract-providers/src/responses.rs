@@ -85,7 +85,7 @@ impl Adapter for Responses {
         Box::<import::ModelItems<'a>>::default()
     }
 
-    fn reply(&self, fields: &Fields<'_>) -> Result<Reply, ReplyError> {
+    fn reply(&self, fields: &Fields<'_>, _place: Option<usize>) -> Result<Reply, ReplyError> {
         reply::reply(fields)
     }
 

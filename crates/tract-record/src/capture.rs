@@ -209,15 +209,18 @@ pub(crate) enum Side {
 
 /// A body that passes as it is, and is copied.
 #[derive(Debug)]
-pub(crate) struct CopiedBody<B> {
+pub(crate) struct CopiedBody<B: Body> {
     inner: B,
     capture: Arc<Capture>,
     side: Side,
+    /// Why it broke off. Who forwards a body drops what is not sent yet when it fails, so the failure
+    /// is told one poll later: by then all that came before it is on its way.
+    failed: Option<B::Error>,
 }
 
-impl<B> CopiedBody<B> {
+impl<B: Body> CopiedBody<B> {
     pub(crate) fn new(inner: B, capture: Arc<Capture>, side: Side) -> Self {
-        Self { inner, capture, side }
+        Self { inner, capture, side, failed: None }
     }
 
     fn copy(&self, change: impl FnOnce(&mut BodyCopy)) {
@@ -230,7 +233,7 @@ impl<B> CopiedBody<B> {
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Body for CopiedBody<B> {
+impl<B: Body<Data = Bytes, Error: Unpin> + Unpin> Body for CopiedBody<B> {
     type Data = Bytes;
     type Error = B::Error;
 
@@ -238,6 +241,9 @@ impl<B: Body<Data = Bytes> + Unpin> Body for CopiedBody<B> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        if let Some(failed) = self.failed.take() {
+            return Poll::Ready(Some(Err(failed)));
+        }
         let polled = Pin::new(&mut self.inner).poll_frame(context);
         match &polled {
             Poll::Ready(Some(Ok(frame))) => {
@@ -252,7 +258,14 @@ impl<B: Body<Data = Bytes> + Unpin> Body for CopiedBody<B> {
             Poll::Ready(None) => self.copy(|body| body.is_complete = true),
             Poll::Ready(Some(Err(_))) | Poll::Pending => {}
         }
-        polled
+        match polled {
+            Poll::Ready(Some(Err(error))) => {
+                self.failed = Some(error);
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+            polled => polled,
+        }
     }
 
     fn is_end_stream(&self) -> bool {
@@ -276,6 +289,8 @@ fn now_us() -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
 
     #[test]
@@ -303,5 +318,45 @@ mod tests {
         assert_eq!(copy.bytes(), expected);
         drop(copy);
         assert_eq!(budget.free(), 1 << 20);
+    }
+
+    /// A body whose bytes and failure are there at once.
+    struct Broken(bool);
+
+    impl Body for Broken {
+        type Data = Bytes;
+        type Error = std::io::Error;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _context: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+            let is_first = !std::mem::replace(&mut self.0, true);
+            Poll::Ready(Some(match is_first {
+                true => Ok(Frame::data(Bytes::from_static(b"before the cut"))),
+                false => Err(std::io::ErrorKind::ConnectionReset.into()),
+            }))
+        }
+    }
+
+    #[tokio::test]
+    async fn what_comes_before_a_failure_is_sent() {
+        let (to, _exchanges) = tokio::sync::mpsc::channel(1);
+        let budget = Arc::new(Budget::new(100));
+        let (parts, ()) = http::Request::new(()).into_parts();
+        let capture = Capture::new(to, Arc::default(), &budget, &parts, "/");
+        let service = hyper::service::service_fn(move |_| {
+            let body = CopiedBody::new(Broken(false), Arc::clone(&capture), Side::Response);
+            async { Ok::<_, std::convert::Infallible>(http::Response::new(body)) }
+        });
+        let (mut client, server) = tokio::io::duplex(1 << 10);
+        client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("it is taken");
+        let served = hyper::server::conn::http1::Builder::new()
+            .serve_connection(hyper_util::rt::TokioIo::new(server), service)
+            .await;
+        assert!(served.is_err(), "the connection is not kept");
+        let mut received = String::new();
+        client.read_to_string(&mut received).await.expect("text");
+        assert!(received.contains("200 OK") && received.contains("before the cut"), "{received}");
     }
 }

@@ -1,9 +1,11 @@
 //! From the copy of an exchange to the messages that it says.
 
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use tract_core::{Content, Draft, JsonText, ModelError, Part, PartialReply, Reply, ToolSchema};
 use tract_providers::stream::Assembler;
-use tract_providers::{Dialect, ProviderConversation, read_reply};
+use tract_providers::{Dialect, ProviderConversation, read_reply_at};
 use tract_secrets::SecretKind;
 
 use crate::capture::Exchange;
@@ -120,7 +122,7 @@ pub(crate) fn read(mut exchange: Exchange) -> Result<RecordedTurn, Reason> {
     let coding = header::text(&exchange.response_headers, "content-encoding");
     let answer = if is_answer {
         let decoded = decode(response_bytes, coding).map_err(|_| Reason::ResponseUndecodable)?;
-        answer(dialect, &decoded.bytes)?
+        answer(dialect, &decoded.bytes, messages_of(&request))?
     } else {
         let body = decode(response_bytes, coding).map(|decoded| decoded.bytes);
         Answer::Error { status, kind: body.ok().and_then(|body| error_kind(&body)) }
@@ -174,13 +176,25 @@ fn parameters(all: &JsonText, path: &str) -> JsonText {
     whole.or_else(|_| JsonText::new("{}")).expect("an empty object has a canonical form")
 }
 
-/// Reads an answer, whole or streamed, as its bytes show.
-fn answer(dialect: Dialect, bytes: &[u8]) -> Result<Answer, Reason> {
+/// Counts the messages of a request, which is the place of its answer in the next one.
+fn messages_of(request: &str) -> usize {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Lists {
+        messages: Vec<IgnoredAny>,
+        contents: Vec<IgnoredAny>,
+    }
+    let lists: Lists = serde_json::from_str(request).unwrap_or_default();
+    lists.messages.len().max(lists.contents.len())
+}
+
+/// Reads an answer, whole or streamed, as its bytes show. It comes after so many messages.
+fn answer(dialect: Dialect, bytes: &[u8], place: usize) -> Result<Answer, Reason> {
     let start = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
-    let is_document = || serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_ok();
+    let is_document = || serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
     if start == Some(&b'{') && (dialect != Dialect::Ollama || is_document()) {
         let text = std::str::from_utf8(bytes).map_err(|_| Reason::ResponseUndecodable)?;
-        let reply = read_reply(dialect, text).map_err(|_| Reason::NoTurn)?;
+        let reply = read_reply_at(dialect, text, place).map_err(|_| Reason::NoTurn)?;
         return Ok(Answer::Whole(Box::new(reply)));
     }
     let mut assembler = Assembler::new(dialect);
@@ -197,7 +211,7 @@ fn answer(dialect: Dialect, bytes: &[u8]) -> Result<Answer, Reason> {
         assembler.push(bytes, &mut |_| {})
     };
     let ended = pushed.and_then(|()| assembler.end());
-    let cause = match ended.map(|body| read_reply(dialect, &body)) {
+    let cause = match ended.map(|body| read_reply_at(dialect, &body, place)) {
         Ok(Ok(reply)) => return Ok(Answer::Whole(Box::new(reply))),
         Ok(Err(_)) => ModelError::Cut,
         Err(error) => error.into(),

@@ -70,6 +70,9 @@ mod stdio;
 // The traffic of agents in.
 #[cfg(all(unix, feature = "record"))]
 mod recording;
+// The official SDKs behind the proxy.
+#[cfg(all(unix, feature = "record"))]
+mod sdks;
 // Conversations for other tools.
 mod formats;
 // Sessions of agent tools in.

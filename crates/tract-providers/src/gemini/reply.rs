@@ -12,7 +12,7 @@ use crate::import::Watch;
 use crate::raw::Fields;
 use crate::reply::count;
 
-pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
+pub(crate) fn reply(fields: &Fields<'_>, place: Option<usize>) -> Result<Reply, ReplyError> {
     let candidates = fields.some("candidates").map(|list| list.array()).transpose()?;
     let candidate = candidates.and_then(|list| list.into_iter().next());
     let mut reply = Reply::new(Content::Assistant(Body::default()));
@@ -23,15 +23,16 @@ pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
         Some(candidate) => {
             let candidate = candidate.object()?;
             if let Some(content) = candidate.some("content") {
-                // Calls without ids get theirs from this number, so that they are unique in the
-                // conversation as far as the answer's own id tells.
-                let place = reply.id.as_ref().map_or(0, |id| {
+                // Calls without ids get theirs from this number: of the message's place, or so
+                // that they are unique in the conversation as far as the answer's id tells.
+                let place = place.or_else(|| {
+                    let id = reply.id.as_ref()?;
                     let [a, b, c, d, ..] = *tract_core::hash::blob(id.as_bytes()).as_bytes();
-                    usize::try_from(u32::from_be_bytes([a, b, c, d])).unwrap_or(0)
+                    usize::try_from(u32::from_be_bytes([a, b, c, d])).ok()
                 });
                 let mut drafts = VecDeque::new();
                 let (mut reader, mut watch) = (Contents::default(), Watch::default());
-                reader.read(&content, place, &mut watch, &mut drafts)?;
+                reader.read(&content, place.unwrap_or(0), &mut watch, &mut drafts)?;
                 let draft = drafts.pop_front().filter(|draft| {
                     drafts.is_empty() && matches!(draft.content, Content::Assistant(_))
                 });

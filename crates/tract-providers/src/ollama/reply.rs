@@ -10,15 +10,16 @@ use crate::import::Watch;
 use crate::raw::Fields;
 use crate::reply::count;
 
-pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
+pub(crate) fn reply(fields: &Fields<'_>, place: Option<usize>) -> Result<Reply, ReplyError> {
     let message = fields.require("message")?;
-    // Calls without ids get theirs from this number, so that they are unique in the conversation
-    // as far as the answer's time tells.
-    let place = fields.text("created_at").map_or(0, |time| {
+    // Calls without ids get theirs from this number: of the message's place, or so that they are
+    // unique in the conversation as far as the answer's time tells.
+    let place = place.or_else(|| {
+        let time = fields.text("created_at")?;
         let [a, b, c, d, ..] = *tract_core::hash::blob(time.as_bytes()).as_bytes();
-        usize::try_from(u32::from_be_bytes([a, b, c, d])).unwrap_or(0)
+        usize::try_from(u32::from_be_bytes([a, b, c, d])).ok()
     });
-    let draft = import::read(&message, place, &mut Vec::new(), &mut Watch::default())?;
+    let draft = import::read(&message, place.unwrap_or(0), &mut Vec::new(), &mut Watch::default())?;
     let mut reply = Reply::new(draft.content);
     reply.form = Some(Dialect::Ollama.form().to_owned());
     reply.verbatim = draft.verbatim;

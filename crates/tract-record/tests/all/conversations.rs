@@ -275,3 +275,47 @@ async fn every_dialect_is_recorded_whole_and_streamed() {
         assert_eq!(bench.transcript(&branches[0]).await, expected, "{path}");
     }
 }
+
+/// Ollama and Gemini call tools without ids: an agent's next request names the call by its place.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_without_ids_continue_their_conversation() {
+    let ollama = [
+        r#"{"created_at":"2026-03-14T09:00:00Z","done":true,"message":{"role":"assistant",
+            "content":"","tool_calls":[{"function":{"name":"tide","arguments":{"at":"pier"}}}]}}"#,
+        r#"{"created_at":"2026-03-14T09:00:02Z","done":true,"message":{"role":"assistant",
+            "content":"3 m."}}"#,
+    ];
+    let asked = r#"{"role":"user","content":"How high?"}"#;
+    let called = r#"{"role":"assistant","content":"","tool_calls":[{"function":{"name":"tide",
+        "arguments":{"at":"pier"}}}]},{"role":"tool","tool_name":"tide","content":"3 m"}"#;
+    let body =
+        |messages: &str| format!(r#"{{"model":"m","stream":false,"messages":[{messages}]}}"#);
+    let requests = [body(asked), body(&format!("{asked},{called}"))];
+    continues("/api/chat", ollama, requests).await;
+
+    let gemini = [
+        r#"{"candidates":[{"content":{"role":"model","parts":[{"functionCall":{"name":"tide",
+            "args":{"at":"pier"}}}]},"finishReason":"STOP"}],"responseId":"r1"}"#,
+        r#"{"candidates":[{"content":{"role":"model","parts":[{"text":"3 m."}]},
+            "finishReason":"STOP"}],"responseId":"r2"}"#,
+    ];
+    let asked = r#"{"role":"user","parts":[{"text":"How high?"}]}"#;
+    let called = r#"{"role":"model","parts":[{"functionCall":{"name":"tide","args":{"at":"pier"}}}]},
+        {"role":"user","parts":[{"functionResponse":{"name":"tide","response":{"output":"3 m"}}}]}"#;
+    let body = |contents: &str| format!(r#"{{"contents":[{contents}]}}"#);
+    let requests = [body(asked), body(&format!("{asked},{called}"))];
+    continues("/v1beta/models/gemini-test:generateContent", gemini, requests).await;
+}
+
+async fn continues(path: &str, answers: [&str; 2], requests: [String; 2]) {
+    let bench = Bench::new(answers.map(Answer::json)).await;
+    for request in requests {
+        bench.post(path, &request).await;
+        bench.settle().await;
+    }
+    let branches = bench.branches().await;
+    assert_eq!(branches.len(), 1, "{path}: {branches:?}");
+    let said = bench.transcript(&branches[0]).await;
+    let kinds: Vec<&str> = said.iter().map(|(kind, _)| kind.as_str()).collect();
+    assert_eq!(kinds, ["user", "assistant", "tool_result", "assistant"], "{path}");
+}

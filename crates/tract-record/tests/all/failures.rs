@@ -224,3 +224,18 @@ async fn five_hundred_requests_at_once_are_answered_and_recorded() {
         });
     assert_eq!(counts, [(1, 500)].into());
 }
+
+/// Head, bytes and the end of the connection come at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_came_before_a_cut_is_forwarded() {
+    let whole = anthropic_stream("One.");
+    let cut = whole.find("event: content_block_stop").unwrap();
+    let answer = Answer::new("text/event-stream", whole.clone()).cut_at(cut);
+    let bench = Bench::new([]).await;
+    for n in 0..200 {
+        bench.server.next(answer.clone());
+        let got = bench.post("/v1/messages", &anthropic_request(&["first"])).await;
+        assert!(!got.is_whole, "{n}: the client sees that it was cut");
+        assert_eq!(String::from_utf8_lossy(&got.body), whole[..cut], "{n}");
+    }
+}
