@@ -70,6 +70,9 @@ mod stdio;
 // The traffic of agents in.
 #[cfg(all(unix, feature = "record"))]
 mod recording;
+// An upstream of HTTP/2 behind the proxy.
+#[cfg(all(unix, feature = "record"))]
+mod http2;
 // The official SDKs behind the proxy.
 #[cfg(all(unix, feature = "record"))]
 mod sdks;

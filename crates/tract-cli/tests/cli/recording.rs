@@ -11,7 +11,7 @@ use crate::support::Workspace;
 /// A client in the words of a shell: it asks once at the base url of a variable.
 const CLIENT: &str = r#"exec 3<>/dev/tcp/HOST"#;
 
-const ANSWER: &str = r#"{"id":"msg_1","type":"message","role":"assistant","model":"claude-test",
+pub(crate) const ANSWER: &str = r#"{"id":"msg_1","type":"message","role":"assistant","model":"claude-test",
     "content":[{"type":"text","text":"Hello."}],"stop_reason":"end_turn",
     "usage":{"input_tokens":3,"output_tokens":2}}"#;
 
@@ -21,7 +21,7 @@ fn server() -> Loopback {
 }
 
 /// A command that asks the server of a variable with bash, as there is no other client everywhere.
-fn asks(variable: &str, exit: u8) -> String {
+pub(crate) fn asks(variable: &str, exit: u8) -> String {
     let body =
         r#"{"model":"claude-test","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}"#;
     let connect = CLIENT.replace("HOST", "${host/://}");
