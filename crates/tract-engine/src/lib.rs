@@ -1,6 +1,7 @@
 //! Planners and the write path: git's verbs over contexts.
 #![forbid(unsafe_code)]
 
+mod answer_facts;
 mod apply;
 mod blame;
 mod branch;
@@ -55,6 +56,7 @@ mod undo;
 mod verify;
 mod write;
 
+pub use crate::answer_facts::{AnswerFacts, AnswerTokens};
 pub use crate::apply::{
     ApplyEvent, ApplyOptions, ApplyReport, LineError, StreamLine, apply_all, apply_stream,
     number_lines, read_lines,

@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 
-use serde::Deserialize;
 use tract_core::store::Walk;
-use tract_core::{Commit, CommitId, JsonText};
-use tract_engine::{Repo, Result};
+use tract_core::{Commit, CommitId};
+use tract_engine::{AnswerFacts, Repo, Result};
 
 use crate::report::TokenTotals;
 
@@ -21,36 +20,6 @@ pub struct AnswerUsage {
     pub at: Option<i64>,
     /// Its tokens.
     pub tokens: TokenTotals,
-}
-
-#[derive(Deserialize)]
-struct Facts {
-    usage: Option<Usage>,
-    message_id: Option<String>,
-    model: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Usage {
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    cached_tokens: Option<u64>,
-    cache_write_tokens: Option<u64>,
-}
-
-impl Usage {
-    /// Tokens of a request include those that a cache had.
-    fn totals(&self) -> TokenTotals {
-        let cache_read = self.cached_tokens.unwrap_or_default();
-        let cache_write = self.cache_write_tokens.unwrap_or_default();
-        let input = self.input_tokens.unwrap_or_default();
-        TokenTotals {
-            input: input.saturating_sub(cache_read).saturating_sub(cache_write),
-            output: self.output_tokens.unwrap_or_default(),
-            cache_read,
-            cache_write,
-        }
-    }
 }
 
 /// Lists the answers of all branches that say what they cost, each once: a commit that several
@@ -107,20 +76,18 @@ pub async fn usage(repo: &Repo) -> Result<Vec<AnswerUsage>> {
 
 /// What a commit says that its answer cost, and the id of the API message.
 fn answer(branch: &str, commit: &Commit) -> Option<(AnswerUsage, Option<String>)> {
-    #[derive(Deserialize)]
-    struct Config {
-        model: Option<String>,
-    }
-    let record = commit.record();
-    let facts: Facts = serde_json::from_str(record.metadata.as_ref()?.as_str()).ok()?;
+    let facts = AnswerFacts::of(commit);
     let usage = facts.usage?;
-    let config = record.generation_config.as_ref().map(JsonText::as_str);
-    let config = config.and_then(|text| serde_json::from_str::<Config>(text).ok());
     let answer = AnswerUsage {
         branch: branch.to_owned(),
-        model: config.and_then(|config| config.model).or(facts.model),
-        at: record.created_at,
-        tokens: usage.totals(),
+        model: facts.model,
+        at: commit.record().created_at,
+        tokens: TokenTotals {
+            input: usage.uncached().unwrap_or_default(),
+            output: usage.output.unwrap_or_default(),
+            cache_read: usage.cache_read.unwrap_or_default(),
+            cache_write: usage.cache_write.unwrap_or_default(),
+        },
     };
     Some((answer, facts.message_id))
 }

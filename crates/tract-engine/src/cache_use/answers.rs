@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use serde::Deserialize;
 use tract_core::json::split_object;
 use tract_core::{Commit, CommitId, JsonText, Kind, Op};
+
+use crate::answer_facts::{AnswerFacts, AnswerTokens};
 
 /// One answer of a model, with what was recorded of its request.
 #[derive(Clone, Debug)]
@@ -30,20 +31,6 @@ pub(super) struct RecordedUsage {
     pub(super) written: Option<u64>,
 }
 
-#[derive(Default, Deserialize)]
-struct Facts {
-    usage: Option<Usage>,
-    message_id: Option<String>,
-    model: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Usage {
-    input_tokens: Option<u64>,
-    cached_tokens: Option<u64>,
-    cache_write_tokens: Option<u64>,
-}
-
 /// Members of a generation config that are part of what is cached, at one provider or another.
 const MODE: [&str; 6] = [
     "parallel_tool_calls",
@@ -61,23 +48,21 @@ impl Answer {
         let is_answer = matches!(record.op, Op::Append { .. })
             && matches!(record.kind, Some(Kind::Assistant | Kind::Reasoning));
         let request = commit.parent().filter(|_| is_answer)?;
-        let facts = facts(commit);
+        let facts = AnswerFacts::of(commit);
         // A tool that writes an answer by itself, such as an error, asked no model.
-        if facts.usage.as_ref().is_some_and(|usage| usage.input_tokens == Some(0)) {
+        if facts.usage.is_some_and(|usage| usage.input == Some(0)) {
             return None;
         }
-        let usage = facts.usage.as_ref().and_then(Usage::recorded);
+        let usage = facts.usage.as_ref().and_then(RecordedUsage::of);
         let config = record.generation_config.as_ref().map(JsonText::as_str);
         let config = config.and_then(|text| split_object(text).ok()).unwrap_or_default();
-        let named = config.iter().find(|(name, _)| name == "model").map(|(_, raw)| *raw);
-        let named = named.and_then(|raw| serde_json::from_str(raw).ok());
         let mode = config.iter().filter(|(name, _)| MODE.contains(&name.as_str()));
         let mut mode: Vec<_> = mode.map(|(name, raw)| (name.clone(), (*raw).to_owned())).collect();
         mode.sort_unstable();
         Some(Self {
             first: commit.id(),
             request,
-            model: named.or(facts.model),
+            model: facts.model,
             mode,
             at: record.created_at,
             usage,
@@ -88,18 +73,14 @@ impl Answer {
 
 /// Reads the tokens that a commit reports of the answer before it, where the answer itself has none.
 pub(super) fn reported(commit: &Commit) -> Option<RecordedUsage> {
-    facts(commit).usage?.recorded().filter(|usage| usage.prompt > 0)
+    RecordedUsage::of(&AnswerFacts::of(commit).usage?).filter(|usage| usage.prompt > 0)
 }
 
-fn facts(commit: &Commit) -> Facts {
-    let metadata = commit.record().metadata.as_ref().map(JsonText::as_str);
-    metadata.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
-}
-
-impl Usage {
-    fn recorded(&self) -> Option<RecordedUsage> {
-        let (prompt, read) = (self.input_tokens?, self.cached_tokens?);
-        Some(RecordedUsage { prompt, read, written: self.cache_write_tokens })
+impl RecordedUsage {
+    /// Takes the tokens of a request, where what a cache had of it is known.
+    fn of(tokens: &AnswerTokens) -> Option<Self> {
+        let (prompt, read) = (tokens.input?, tokens.cache_read?);
+        Some(Self { prompt, read, written: tokens.cache_write })
     }
 }
 

@@ -3,9 +3,10 @@
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use tract_core::{CommitId, Content, ImageSource, Part, ToolAnswer};
+use tract_engine::AnswerTokens;
 
 use super::ExportedSession;
-use super::conversation::{Conversation, Entry, ExportedMessage, Recorded, RecordedUsage};
+use super::conversation::{Conversation, Entry, ExportedMessage};
 use super::facts::{SessionFacts, timestamp};
 
 /// The version of the format that is written.
@@ -129,7 +130,7 @@ fn step(message: &ExportedMessage, number: usize) -> Step {
     if source == "agent" {
         answer(message, &mut members, &mut calls);
     }
-    if message.record.facts.copied_context {
+    if message.record.facts.is_copied_context {
         members.insert("is_copied_context".to_owned(), json!(true));
     }
     Step { members, calls, results: Vec::new() }
@@ -137,8 +138,8 @@ fn step(message: &ExportedMessage, number: usize) -> Step {
 
 /// The members that only an agent's step has.
 fn answer(message: &ExportedMessage, members: &mut Map<String, Value>, calls: &mut Vec<String>) {
-    let Recorded { model, facts, .. } = &message.record;
-    if let Some(model) = model {
+    let facts = &message.record.facts;
+    if let Some(model) = &facts.model {
         members.insert("model_name".to_owned(), json!(model));
     }
     let reasoning: Vec<&str> = message
@@ -172,12 +173,12 @@ fn answer(message: &ExportedMessage, members: &mut Map<String, Value>, calls: &m
     }
 }
 
-fn metrics(usage: RecordedUsage) -> Value {
+fn metrics(usage: AnswerTokens) -> Value {
     let mut metrics = Map::new();
     let counts = [
-        ("prompt_tokens", usage.input_tokens),
-        ("completion_tokens", usage.output_tokens),
-        ("cached_tokens", usage.cached_tokens),
+        ("prompt_tokens", usage.input),
+        ("completion_tokens", usage.output),
+        ("cached_tokens", usage.cache_read),
     ];
     for (name, count) in counts {
         metrics.extend(count.map(|count| (name.to_owned(), json!(count))));

@@ -5,9 +5,10 @@ use std::collections::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tract_core::{By, Commit, CommitId, Content, Op};
+use tract_engine::AnswerTokens;
 
 use super::ExportedSession;
-use super::conversation::{Conversation, Entry, ExportedMessage, Recorded, RecordedUsage};
+use super::conversation::{Conversation, Entry, ExportedMessage, Recorded};
 use super::facts::{SessionFacts, made_id, timestamp};
 
 /// What the log of an import says of an error of the API, which Claude Code writes as a message.
@@ -310,7 +311,7 @@ impl SessionWriter<'_> {
             id,
             message_type: (role == "assistant").then_some("message"),
             role,
-            model: message.record.model.as_deref(),
+            model: facts.model.as_deref(),
             content,
             stop_reason: facts.stop_reason.as_deref(),
             usage: facts.usage.map(Usage::from),
@@ -388,16 +389,13 @@ fn joined(parts: &[(&ExportedMessage, String)]) -> Result<Box<RawValue>, serde_j
     serde_json::value::to_raw_value(&blocks)
 }
 
-impl From<RecordedUsage> for Usage {
-    fn from(usage: RecordedUsage) -> Self {
-        let cached = usage.cached_tokens.unwrap_or_default();
-        let written = usage.cache_write_tokens.unwrap_or_default();
-        let own = |input: u64| input.saturating_sub(cached).saturating_sub(written);
+impl From<AnswerTokens> for Usage {
+    fn from(usage: AnswerTokens) -> Self {
         Self {
-            input_tokens: usage.input_tokens.map(own),
-            cache_creation_input_tokens: usage.cache_write_tokens,
-            cache_read_input_tokens: usage.cached_tokens,
-            output_tokens: usage.output_tokens,
+            input_tokens: usage.uncached(),
+            cache_creation_input_tokens: usage.cache_write,
+            cache_read_input_tokens: usage.cache_read,
+            output_tokens: usage.output,
         }
     }
 }

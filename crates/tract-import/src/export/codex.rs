@@ -153,8 +153,11 @@ impl RolloutWriter {
     fn message(&mut self, message: &ExportedMessage) -> Result<usize, serde_json::Error> {
         let at = message.record.at;
         let is_answer = matches!(message.content, Content::Assistant(_) | Content::Reasoning(_));
-        if is_answer && message.record.model.is_some() && message.record.model != self.model {
-            self.model.clone_from(&message.record.model);
+        if is_answer
+            && message.record.facts.model.is_some()
+            && message.record.facts.model != self.model
+        {
+            self.model.clone_from(&message.record.facts.model);
             let turn = to_raw_value(&json!({ "model": self.model }))?;
             self.push("turn_context", at, &turn)?;
         }
@@ -182,9 +185,9 @@ impl RolloutWriter {
     /// Writes what an answer cost, as Codex counts: the last answer and all of them.
     fn tokens(&mut self, record: &Recorded) -> Result<(), serde_json::Error> {
         let usage = record.facts.usage.unwrap_or_default();
-        let input = usage.input_tokens.unwrap_or_default();
-        let cached = usage.cached_tokens.unwrap_or_default();
-        let output = usage.output_tokens.unwrap_or_default();
+        let input = usage.input.unwrap_or_default();
+        let cached = usage.cache_read.unwrap_or_default();
+        let output = usage.output.unwrap_or_default();
         let total = &mut self.total;
         *total = (
             total.0.saturating_add(input),

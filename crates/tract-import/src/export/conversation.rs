@@ -2,10 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use serde::Deserialize;
 use tract_core::store::Walk;
 use tract_core::{Body, Change, Commit, CommitId, CommitRef, Content, JsonText, Op, ToolAnswer};
-use tract_engine::{Repo, Result};
+use tract_engine::{AnswerFacts, Repo, Result};
 use tract_providers::{
     Dialect, Form, FormOptions, Item, Pairing, SeparateMessage, compile_form, compile_separately,
 };
@@ -30,31 +29,7 @@ pub(super) struct Recorded {
     pub(super) id: Option<String>,
     /// Microseconds since 1970, UTC.
     pub(super) at: Option<i64>,
-    pub(super) model: Option<String>,
-    pub(super) facts: Facts,
-}
-
-/// The members of metadata that readers of recordings write.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Facts {
-    pub(super) message_id: Option<String>,
-    pub(super) request_id: Option<String>,
-    pub(super) stop_reason: Option<String>,
-    pub(super) usage: Option<RecordedUsage>,
-    pub(super) injected: Option<String>,
-    pub(super) copied_context: bool,
-    pub(super) model: Option<String>,
-}
-
-/// Tokens of a request as commits have them: the input includes what a cache had.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct RecordedUsage {
-    pub(super) input_tokens: Option<u64>,
-    pub(super) output_tokens: Option<u64>,
-    pub(super) cached_tokens: Option<u64>,
-    pub(super) cache_write_tokens: Option<u64>,
+    pub(super) facts: AnswerFacts,
 }
 
 /// One thing that a conversation says.
@@ -113,22 +88,9 @@ impl ExportedMessage {
 
 impl Recorded {
     fn of(commit: &Commit) -> Self {
-        #[derive(Deserialize)]
-        struct Config {
-            model: Option<String>,
-        }
         let record = commit.record();
-        let metadata = record.metadata.as_ref().map(JsonText::as_str);
-        let facts: Facts =
-            metadata.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-        let config = record.generation_config.as_ref().map(JsonText::as_str);
-        let config = config.and_then(|text| serde_json::from_str::<Config>(text).ok());
-        Self {
-            id: record.origin.id.clone(),
-            at: record.created_at,
-            model: config.and_then(|config| config.model),
-            facts,
-        }
+        let (id, at) = (record.origin.id.clone(), record.created_at);
+        Self { id, at, facts: AnswerFacts::of(commit) }
     }
 }
 
