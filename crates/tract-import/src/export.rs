@@ -1,5 +1,5 @@
-//! Conversations in the formats of other tools: a session of Claude Code or Codex that goes on
-//! there, a trajectory, messages of an application.
+//! Conversations in the formats of other tools: a session of Claude Code or Codex that
+//! continues there, a trajectory, messages of an application.
 //!
 //! A conversation that is as its tool wrote it is written as it was, so that importing the file
 //! again makes the same commits. One that was edited, marked, merged or summarized here is written

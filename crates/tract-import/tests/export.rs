@@ -310,7 +310,7 @@ fn broken_trajectory(root: &Value) -> Vec<String> {
 }
 
 #[test]
-fn what_any_tool_recorded_goes_into_every_format() {
+fn conversations_of_every_tool_are_written_in_every_format() {
     let mut sessions = 0;
     for source in Source::ALL {
         let path = match source {

@@ -214,7 +214,7 @@ pub(crate) struct CopiedBody<B: Body> {
     capture: Arc<Capture>,
     side: Side,
     /// Why it broke off. Who forwards a body drops what is not sent yet when it fails, so the failure
-    /// is told one poll later: by then all that came before it is on its way.
+    /// is told one poll later, when all that came before it is on its way.
     failed: Option<B::Error>,
 }
 
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_comes_before_a_failure_is_sent() {
+    async fn bytes_before_a_failure_are_sent() {
         let (to, _exchanges) = tokio::sync::mpsc::channel(1);
         let budget = Arc::new(Budget::new(100));
         let (parts, ()) = http::Request::new(()).into_parts();

@@ -1,5 +1,6 @@
 //! What pages show, read from the engine.
 
+mod history;
 mod search;
 mod usage;
 mod window;
@@ -10,6 +11,7 @@ use tract_compile::Compiled;
 use tract_core::{CallRef, Commit, CommitId, Content, Message, Op, RefName};
 use tract_engine::{Branch, Repo};
 
+pub(crate) use self::history::{History, HistoryEntry, history};
 pub(crate) use self::search::{FoundMessage, search};
 pub(crate) use self::usage::{UsageReport, UsageSum, usage};
 pub(crate) use self::window::{PARTS, Window, window};

@@ -2,6 +2,7 @@
 
 mod compare;
 mod conversations;
+mod history;
 mod pending;
 mod search;
 mod tools;
@@ -16,6 +17,7 @@ use tract_core::{Commit, Part, time};
 
 pub(crate) use self::compare::compare;
 pub(crate) use self::conversations::{PAGE as CONVERSATIONS, conversations};
+pub(crate) use self::history::{PAGE as HISTORY, history};
 pub(crate) use self::pending::pending;
 pub(crate) use self::search::{HITS, search, search_form};
 pub(crate) use self::tools::tools;

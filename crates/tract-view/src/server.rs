@@ -92,6 +92,7 @@ impl Viewer {
             .route("/pending", get(reports::pending))
             .route("/search", get(reports::search))
             .route("/window", get(reports::window))
+            .route("/history", get(reports::history))
             .route("/live", get(live))
             .route("/style.css", get(async || asset("text/css; charset=utf-8", STYLE)))
             .route("/script.js", get(async || asset("text/javascript; charset=utf-8", SCRIPT)))
@@ -226,6 +227,8 @@ struct RevisionQuery {
     from: usize,
     #[serde(default)]
     original: u8,
+    #[serde(default)]
+    all: u8,
     #[serde(default)]
     to: Option<String>,
 }

@@ -35,7 +35,7 @@ fn a_session_that_was_not_changed_comes_back_as_the_same_commits() {
 }
 
 #[test]
-fn a_session_that_was_summarized_goes_on_in_its_tool_as_another_one() {
+fn a_session_that_was_summarized_continues_in_its_tool_as_another_one() {
     let place = imported();
     place.ok(&["checkout", SESSION]);
     place.ok(&["compress", "#1", "#3", "--content", "Chain for both moorings was asked for."]);
@@ -82,7 +82,7 @@ fn every_format_is_read_again_by_its_own_importer() {
 }
 
 #[test]
-fn what_cannot_be_written_is_an_error_that_leaves_nothing() {
+fn a_refused_export_leaves_nothing() {
     let place = imported();
     place.refused(&["export", "--format", "atif", SESSION, "main"], 2, "usage", "one conversation");
     place.refused(&["export", "--format", "atif", "nowhere"], 1, "unknown_revision", "nowhere");

@@ -103,6 +103,41 @@ fn the_window_shows_tokens_by_kind_and_what_changed_them() {
 }
 
 #[test]
+fn the_history_shows_forks_merges_and_what_each_commit_did() {
+    let place = Workspace::of(COAT);
+    place.ok(&["branch", "other", "--from", "main~2"]);
+    place.ok(&["edit", "main#2", HOSTILE[0]]);
+    place.ok(&["checkout", "other"]);
+    place.ok(&["commit", "user", "Another way."]);
+    place.ok(&["checkout", "main"]);
+    place.ok(&["merge", "other"]);
+    place.ok(&["branch", "apart", "--from", "main~1"]);
+    place.ok(&["checkout", "apart"]);
+    place.ok(&["commit", "user", "Apart from the merge."]);
+    let browser = Browser::open(&place);
+    assert!(browser.page("/transcript?rev=main").contains("/history?rev=main"));
+    let page = browser.page("/history?rev=main");
+    is_inert(&page.replace("<svg ", "<figure "), 1);
+    let commits = place.json(&["--json", "log", "main", "--all", "--limit", "100"]);
+    let of_main = commits.len() - 1;
+    assert_eq!(page.matches("<circle ").count(), of_main, "a circle for each commit: {page}");
+    assert!(page.contains("<b>merge</b>") && page.contains("<b>edit</b>"), "{page}");
+    assert!(page.contains("rev=other\">other</a>"), "the head of the branch: {page}");
+    assert!(!page.contains("Apart from the merge"), "{page}");
+    assert!(page.contains("class=\"line-1\""), "the merged line has its own color: {page}");
+    let all = browser.page("/history?rev=main&all=1");
+    assert_eq!(all.matches("<circle ").count(), of_main + 1);
+    assert!(all.contains("Apart from the merge"), "{all}");
+    let id = place.id("main");
+    assert!(
+        page.contains(&format!("/compare?a={id}~1&amp;b={id}")),
+        "what the merge changed: {page}"
+    );
+    assert_eq!(browser.get("/history?rev=mian").status, 404);
+    assert_eq!(browser.page("/history?rev=main&from=999").matches("<circle ").count(), 0);
+}
+
+#[test]
 fn pending_approvals_are_listed_and_not_decided() {
     let place = Workspace::of(COAT);
     place.ok(&["branch", "other"]);
@@ -134,4 +169,5 @@ fn recorded_texts_are_inert_on_every_report() {
     assert!(page.matches("<article").count() > 5, "{page}");
     assert!(page.len() < 400_000, "{} bytes", page.len());
     is_inert(&browser.page("/window?rev=main").replacen("<svg ", "<figure ", 1), 1);
+    is_inert(&browser.page("/history?rev=main&all=1").replace("<svg ", "<figure "), 1);
 }

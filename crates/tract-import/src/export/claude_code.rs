@@ -139,7 +139,7 @@ pub(super) fn write(
         true => facts.session_or_made(head),
         false => made_id(head, "session"),
     };
-    // A subagent's conversation that goes on as a session has no call that started it.
+    // A subagent's conversation that continues as a session has no call that started it.
     let agent = facts.agent.as_deref().filter(|_| is_same);
     let mut writer = SessionWriter {
         facts,

@@ -227,7 +227,7 @@ async fn five_hundred_requests_at_once_are_answered_and_recorded() {
 
 /// Head, bytes and the end of the connection come at once.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_came_before_a_cut_is_forwarded() {
+async fn bytes_before_a_cut_are_forwarded() {
     let whole = anthropic_stream("One.");
     let cut = whole.find("event: content_block_stop").unwrap();
     let answer = Answer::new("text/event-stream", whole.clone()).cut_at(cut);

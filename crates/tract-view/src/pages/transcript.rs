@@ -55,6 +55,7 @@ pub(crate) fn transcript(
         @if options.linked {
             nav .pages {
                 a href=(format!("/tools?rev={revision}")) { "tools" }
+                a href=(format!("/history?rev={revision}")) { "history" }
                 a href=(format!("/window?rev={revision}")) { "window" }
                 a href=(format!("/compare?a={revision}~1&b={revision}")) { "last change" }
                 @for form in Form::all().filter(|form| form.as_str().ends_with("-params")) {

@@ -46,3 +46,14 @@ pub(super) async fn window(
     let window = load::window(&shared.repo, context.head).await?;
     Ok(Html(pages::page("window", None, &pages::window(&context, &window)).into_string()))
 }
+
+/// The graph of the commits behind a revision.
+pub(super) async fn history(
+    State(shared): State<Arc<Shared>>,
+    Query(asked): Query<RevisionQuery>,
+) -> Result<Html<String>> {
+    let (head, all) = (shared.repo.resolve(&asked.rev).await?, asked.all == 1);
+    let history = load::history(&shared.repo, head, all, asked.from, pages::HISTORY).await?;
+    let main = pages::history(&asked.rev, all, asked.from, &history);
+    Ok(Html(pages::page("history", None, &main).into_string()))
+}

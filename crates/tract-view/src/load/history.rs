@@ -1,0 +1,70 @@
+//! The commits behind a branch, or behind all of them, as a graph.
+
+use std::collections::HashMap;
+
+use tract_core::{Commit, CommitId};
+use tract_engine::graph::{GraphRow, Layout};
+use tract_engine::{LogLine, Repo, describe, log_all};
+
+use crate::error::Result;
+
+/// Branches that are drawn together: those that were written to last.
+const BRANCHES: usize = 40;
+
+/// A page of a history, newest first.
+pub(crate) struct History {
+    pub(crate) entries: Vec<HistoryEntry>,
+    /// Whether there are older commits.
+    pub(crate) has_more: bool,
+    /// Branches that were left out, as there are too many to draw.
+    pub(crate) left_out: usize,
+}
+
+/// A commit, and how it is drawn.
+pub(crate) struct HistoryEntry {
+    pub(crate) commit: Commit,
+    pub(crate) line: LogLine,
+    /// The branches whose head it is.
+    pub(crate) branches: Vec<String>,
+    /// The rows of the graph: those that lead to the commit, its own, those that lead away from it.
+    pub(crate) rows: Vec<GraphRow>,
+}
+
+/// Reads so many commits from a place on. `head` comes first; `all` adds the other branches.
+pub(crate) async fn history(
+    repo: &Repo,
+    head: CommitId,
+    all: bool,
+    from: usize,
+    count: usize,
+) -> Result<History> {
+    let mut branches = super::branches(repo, "", false).await?;
+    let left_out = if all { branches.len().saturating_sub(BRANCHES) } else { 0 };
+    let mut names: HashMap<CommitId, Vec<String>> = HashMap::new();
+    for dated in &branches {
+        names.entry(dated.branch.head).or_default().push(dated.branch.name.clone());
+    }
+    branches.truncate(if all { BRANCHES } else { 0 });
+    let mut heads = vec![head];
+    heads.extend(branches.iter().map(|dated| dated.branch.head).filter(|other| *other != head));
+    let limit = from.saturating_add(count).saturating_add(1);
+    let mut commits = log_all(repo, &heads, limit).await?;
+    let has_more = commits.len() == limit;
+    commits.truncate(limit - 1);
+    // Where lines are on this page depends on all that is above it.
+    let mut layout = Layout::new();
+    let mut rows = Vec::with_capacity(commits.len().saturating_sub(from));
+    for (place, commit) in commits.iter().enumerate() {
+        let drawn = layout.add(place, commit.id(), &commit.parents);
+        if place >= from {
+            rows.push(drawn);
+        }
+    }
+    let shown = commits.split_off(from.min(commits.len()));
+    let lines = describe(repo, &shown).await?;
+    let entries = shown.into_iter().zip(lines).zip(rows).map(|((commit, line), rows)| {
+        let branches = names.get(&commit.id()).cloned().unwrap_or_default();
+        HistoryEntry { commit, line, branches, rows }
+    });
+    Ok(History { entries: entries.collect(), has_more, left_out })
+}
