@@ -162,6 +162,11 @@ async fn openai(
     })
 }
 
+/// What was left out, without what was not.
+fn counted<const N: usize>(kinds: [(&'static str, usize); N]) -> Vec<(&'static str, usize)> {
+    kinds.into_iter().filter(|(_, count)| *count > 0).collect()
+}
+
 fn damaged(error: FormError) -> Error {
     Error::Damaged { object: None, what: error.to_string() }
 }

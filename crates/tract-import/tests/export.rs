@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
-use tract_core::{Applied, CommitId, Content, Part, RefName, Role, block_on};
+use tract_core::{Applied, Artifact, CommitId, Content, Draft, Part, RefName, Role, block_on};
 use tract_engine::plan::Request;
 use tract_engine::{Repo, RepoOptions, Txn, WriteOptions};
 use tract_import::{
@@ -224,6 +224,36 @@ fn a_trajectory_has_errors_and_pictures() {
     assert!(matches!(contents[2], Content::ToolResult(answer) if answer.is_error));
 }
 
+/// Kinds and instructions that a format has no word for are said all the same.
+#[test]
+fn artifacts_and_later_instructions_are_in_every_format() {
+    let repo = new_repo();
+    let name = RefName::branch("main").expect("a good name");
+    let artifact = Artifact {
+        artifact_type: "plan".to_owned(),
+        language: None,
+        text: "The plan: two moorings.".to_owned(),
+    };
+    for draft in [
+        Draft::system("Be brief."),
+        Draft::user("Plan it."),
+        Draft::new(Content::Artifact(artifact)),
+        Draft {
+            form: Some("openai-instructions-1".to_owned()),
+            ..Draft::system("Speak of boats alone.")
+        },
+        Draft::assistant("Done."),
+    ] {
+        change(&repo, &name, &Request::Append(draft));
+    }
+    for format in SessionFormat::ALL {
+        let text = export(&repo, "main", *format).lines.join("\n");
+        assert!(text.contains("The plan: two moorings."), "{format}: {text}");
+        let has_instructions = text.contains("Speak of boats alone.");
+        assert_eq!(has_instructions, *format != SessionFormat::ClaudeCode, "{format}: {text}");
+    }
+}
+
 /// The parents, results and ids that Claude Code's own loader goes by.
 fn broken_session(lines: &[String]) -> Vec<String> {
     let mut broken = Vec::new();
@@ -253,6 +283,39 @@ fn broken_session(lines: &[String]) -> Vec<String> {
             broken.push(format!("{uuid} has no id of its message"));
         }
         last = line["uuid"].clone();
+    }
+    broken.extend(calls.into_iter().map(|call| format!("{call} has no result")));
+    broken
+}
+
+/// What Codex' own types of lines and items do not allow.
+fn broken_rollout(lines: &[String]) -> Vec<String> {
+    let mut broken = Vec::new();
+    let (mut calls, mut ordinal) = (HashSet::new(), 0);
+    for line in lines {
+        let line: Value = serde_json::from_str(line).expect("a line is JSON");
+        let (kind, payload) = (line["type"].as_str().unwrap_or_default(), &line["payload"]);
+        if line["ordinal"] != ordinal || (ordinal == 0) != (kind == "session_meta") {
+            broken.push(format!("{kind} is number {}", line["ordinal"]));
+        }
+        ordinal += 1;
+        if kind != "response_item" {
+            continue;
+        }
+        let id = payload["call_id"].as_str().unwrap_or_default().to_owned();
+        match payload["type"].as_str().unwrap_or_default() {
+            "message" => {
+                let is_part = |part: &Value| part["type"].as_str().is_some();
+                let is_list = payload["content"].as_array().is_some_and(|l| l.iter().all(is_part));
+                if !is_list || payload["role"].as_str().is_none() {
+                    broken.push(format!("a message is {payload}"));
+                }
+            }
+            "reasoning" | "compaction" => {}
+            "function_call" | "custom_tool_call" => drop(calls.insert(id)),
+            "function_call_output" | "custom_tool_call_output" if calls.remove(&id) => {}
+            other => broken.push(format!("an item {other:?}: {payload}")),
+        }
     }
     broken.extend(calls.into_iter().map(|call| format!("{call} has no result")));
     broken
@@ -333,6 +396,7 @@ fn conversations_of_every_tool_are_written_in_every_format() {
                     }
                     SessionFormat::ClaudeCode => {}
                     SessionFormat::Codex if !session.as_recorded => {
+                        assert_eq!(broken_rollout(&session.lines), Vec::<String>::new(), "{what}");
                         read_whole(&session, Source::Codex, &what);
                     }
                     SessionFormat::Codex => {}

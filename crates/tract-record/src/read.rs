@@ -122,7 +122,7 @@ pub(crate) fn read(mut exchange: Exchange) -> Result<RecordedTurn, Reason> {
     let coding = header::text(&exchange.response_headers, "content-encoding");
     let answer = if is_answer {
         let decoded = decode(response_bytes, coding).map_err(|_| Reason::ResponseUndecodable)?;
-        answer(dialect, &decoded.bytes, messages_of(&request))?
+        answer(dialect, &decoded.bytes, messages_of(dialect, &request))?
     } else {
         let body = decode(response_bytes, coding).map(|decoded| decoded.bytes);
         Answer::Error { status, kind: body.ok().and_then(|body| error_kind(&body)) }
@@ -176,8 +176,12 @@ fn parameters(all: &JsonText, path: &str) -> JsonText {
     whole.or_else(|_| JsonText::new("{}")).expect("an empty object has a canonical form")
 }
 
-/// Counts the messages of a request, which is the place of its answer in the next one.
-fn messages_of(request: &str) -> usize {
+/// Counts the messages of a request, which is the place of its answer in the next one. Only calls
+/// without ids of the provider's are named by it.
+fn messages_of(dialect: Dialect, request: &str) -> usize {
+    if !matches!(dialect, Dialect::Ollama | Dialect::Gemini) {
+        return 0;
+    }
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Lists {

@@ -4,11 +4,11 @@
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
-use tract_core::{CommitId, Content, ImageSource, Part, ToolAnswer, ToolCall};
+use tract_core::{CommitId, Content, Part, ToolAnswer, ToolCall};
 
-use super::ExportedSession;
-use super::conversation::{Conversation, Entry, ExportedMessage, Recorded};
+use super::conversation::{Conversation, Entry, ExportedMessage, Recorded, picture_url};
 use super::facts::{SessionFacts, made_id, timestamp};
+use super::{ExportedSession, counted};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -57,7 +57,8 @@ pub(super) fn write(
         messages += 1;
         match &message.content {
             Content::ToolResult(answer) => {
-                let is_answered = written.last_mut().is_some_and(|last| last.answer(answer));
+                let text = message.content.text();
+                let is_answered = written.last_mut().is_some_and(|last| last.answer(answer, text));
                 unpaired += usize::from(!is_answered);
             }
             Content::Assistant(_) | Content::Reasoning(_) => {
@@ -94,7 +95,7 @@ pub(super) fn write(
         session,
         messages,
         as_recorded: false,
-        left_out: left_out.into_iter().filter(|(_, count)| *count > 0).collect(),
+        left_out: counted(left_out),
     })
 }
 
@@ -120,7 +121,7 @@ impl Message {
     }
 
     /// Puts a result to its call; `false` where the message has none that waits for it.
-    fn answer(&mut self, answer: &ToolAnswer) -> bool {
+    fn answer(&mut self, answer: &ToolAnswer, text: String) -> bool {
         let waiting = self.parts.iter_mut().rev().find_map(|part| match part {
             UiPart::Call(call)
                 if call.tool_call_id == answer.call_id && call.state == "input-available" =>
@@ -130,11 +131,6 @@ impl Message {
             _ => None,
         });
         let Some(call) = waiting else { return false };
-        let texts = answer.parts.iter().filter_map(|part| match part {
-            Part::Text { text } => Some(text.as_str()),
-            _ => None,
-        });
-        let text = texts.collect::<Vec<_>>().join("\n");
         if answer.is_error {
             call.state = "output-error";
             call.error_text = Some(text);
@@ -162,11 +158,7 @@ fn ui_part(part: &Part) -> Result<Option<UiPart>, serde_json::Error> {
         Part::ToolCall(call) => UiPart::Call(call_part(call)?),
         Part::Image { media_type, source } => {
             let media_type = media_type.as_deref().unwrap_or("image/png");
-            let url = match source {
-                ImageSource::Base64(data) => format!("data:{media_type};base64,{data}"),
-                ImageSource::Url(url) => url.clone(),
-                ImageSource::File(_) => return Ok(None),
-            };
+            let Some(url) = picture_url(media_type, source) else { return Ok(None) };
             UiPart::Plain(json!({ "type": "file", "mediaType": media_type, "url": url }))
         }
         Part::Opaque { .. } => return Ok(None),

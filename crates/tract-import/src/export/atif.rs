@@ -5,9 +5,9 @@ use serde_json::{Map, Value, json};
 use tract_core::{CommitId, Content, ImageSource, Part, ToolAnswer};
 use tract_engine::AnswerTokens;
 
-use super::ExportedSession;
-use super::conversation::{Conversation, Entry, ExportedMessage};
+use super::conversation::{Conversation, Entry, ExportedMessage, picture_url};
 use super::facts::{SessionFacts, timestamp};
+use super::{ExportedSession, counted};
 
 /// The version of the format that is written.
 const VERSION: &str = "ATIF-v1.7";
@@ -32,7 +32,9 @@ pub(super) fn write(
         messages += 1;
         for part in message.content.parts() {
             match part {
-                Part::Opaque { .. } => opaque += 1,
+                Part::Opaque { .. } | Part::Image { source: ImageSource::File(_), .. } => {
+                    opaque += 1
+                }
                 Part::Reasoning { signature: Some(_), .. }
                 | Part::Reasoning { encrypted: Some(_), .. } => signatures += 1,
                 _ => {}
@@ -77,7 +79,7 @@ pub(super) fn write(
         session,
         messages,
         as_recorded: false,
-        left_out: left_out.into_iter().filter(|(_, count)| *count > 0).collect(),
+        left_out: counted(left_out),
     })
 }
 
@@ -210,10 +212,7 @@ fn content(parts: &[Part]) -> Value {
         Part::Text { text } => Some(json!({ "type": "text", "text": text })),
         Part::Image { media_type, source } => {
             let media_type = media_type.as_deref().unwrap_or("image/png");
-            let path = match source {
-                ImageSource::Base64(data) => format!("data:{media_type};base64,{data}"),
-                ImageSource::Url(url) | ImageSource::File(url) => url.clone(),
-            };
+            let path = picture_url(media_type, source)?;
             Some(json!({
                 "type": "image",
                 "source": { "media_type": media_type, "path": path },

@@ -4,12 +4,12 @@ use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use tract_core::{By, Commit, CommitId, Content, Op};
+use tract_core::{Commit, CommitId, Content, Op};
 use tract_engine::AnswerTokens;
 
-use super::ExportedSession;
-use super::conversation::{Conversation, Entry, ExportedMessage, Recorded};
+use super::conversation::{Conversation, Entry, ExportedMessage, Recorded, is_imported};
 use super::facts::{SessionFacts, made_id, timestamp};
+use super::{ExportedSession, counted};
 
 /// What the log of an import says of an error of the API, which Claude Code writes as a message.
 const API_ERROR: &str = "Claude Code: an API error";
@@ -102,9 +102,8 @@ fn is_false(value: &bool) -> bool {
 /// Whether a commit is what the import of a session writes.
 pub(super) fn is_own(commit: &Commit) -> bool {
     let record = commit.record();
-    let is_recorded = record.origin.by == By::Import && record.parents.len() <= 1;
     let is_message = || record.form.as_deref().is_some_and(|form| form.starts_with("anthropic"));
-    is_recorded
+    is_imported(commit)
         && match &record.op {
             Op::Append { priority: None, .. } => is_message(),
             Op::Compress { .. } => true,
@@ -133,14 +132,9 @@ pub(super) fn write(
     facts: &SessionFacts,
     head: CommitId,
 ) -> Result<ExportedSession, serde_json::Error> {
-    let is_same = conversation.as_recorded && facts.format.as_deref() == Some("claude-code");
-    // What was changed here is a session of its own next to the recorded one.
-    let session = match is_same {
-        true => facts.session_or_made(head),
-        false => made_id(head, "session"),
-    };
+    let session = facts.session_in("claude-code", conversation.as_recorded, head);
     // A subagent's conversation that continues as a session has no call that started it.
-    let agent = facts.agent.as_deref().filter(|_| is_same);
+    let agent = facts.agent.as_deref().filter(|_| facts.session.as_ref() == Some(&session));
     let mut writer = SessionWriter {
         facts,
         agent,
@@ -200,7 +194,7 @@ pub(super) fn write(
         file_name,
         messages,
         as_recorded: conversation.as_recorded,
-        left_out: left_out.into_iter().filter(|(_, count)| *count > 0).collect(),
+        left_out: counted(left_out),
         session,
     })
 }

@@ -1,13 +1,13 @@
 //! Rollouts of Codex CLI out: the session, then its items, one per line.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
-use tract_core::{By, Commit, CommitId, Content, Op};
+use tract_core::{Commit, CommitId, Content, Op};
 
-use super::ExportedSession;
-use super::conversation::{Conversation, Entry, ExportedMessage, Recorded};
-use super::facts::{SessionFacts, made_id, timestamp};
+use super::conversation::{Conversation, Entry, ExportedMessage, Recorded, is_imported};
+use super::facts::{SessionFacts, timestamp};
+use super::{ExportedSession, counted};
 
 /// How the notes of an import begin that say what an answer cost.
 const TOKENS: &str = "Codex: tokens";
@@ -25,17 +25,24 @@ struct Line<'a> {
     payload: &'a RawValue,
 }
 
+#[derive(Serialize)]
+struct Message<'a> {
+    #[serde(rename = "type")]
+    item_type: &'static str,
+    role: &'a str,
+    content: &'a RawValue,
+}
+
 /// Whether a commit is what the import of a rollout writes, but for rollbacks and compactions.
 pub(super) fn is_own(commit: &Commit) -> bool {
     let record = commit.record();
-    let is_recorded = record.origin.by == By::Import && record.parents.len() <= 1;
     let is_first = record.parents.is_empty();
     let is_message = || match record.form.as_deref() {
-        Some(form) => form.starts_with("openai-responses") || form.starts_with("responses"),
+        Some(form) => form.starts_with("openai-responses"),
         // The instructions of the session.
         None => is_first,
     };
-    is_recorded
+    is_imported(commit)
         && record.origin.id.is_none()
         && match &record.op {
             Op::Append { priority: None, .. } => is_message(),
@@ -60,11 +67,7 @@ pub(super) fn write(
     facts: &SessionFacts,
     head: CommitId,
 ) -> Result<ExportedSession, serde_json::Error> {
-    let is_same = conversation.as_recorded && facts.format.as_deref() == Some("codex");
-    let session = match is_same {
-        true => facts.session_or_made(head),
-        false => made_id(head, "session"),
-    };
+    let session = facts.session_in("codex", conversation.as_recorded, head);
     let mut entries = conversation.entries.iter().peekable();
     let instructions = match entries.peek() {
         Some(Entry::Message(first)) if is_base(first) => {
@@ -119,14 +122,37 @@ pub(super) fn write(
         file_name: format!("rollout-{day}-{session}.jsonl"),
         messages,
         as_recorded: conversation.as_recorded,
-        left_out: Vec::from_iter((empty > 0).then_some(("messages with nothing to say", empty))),
+        left_out: counted([("messages with nothing to say", empty)]),
         session,
     })
 }
 
+/// An item as Codex writes it: requests may leave out the type of a message, and its content may be
+/// a text there.
+fn whole_item(item: &RawValue) -> Result<Box<RawValue>, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Short<'a> {
+        #[serde(rename = "type")]
+        item_type: Option<String>,
+        role: Option<String>,
+        #[serde(borrow)]
+        content: Option<&'a RawValue>,
+    }
+    let short: Short<'_> = serde_json::from_str(item.get())?;
+    let (None, Some(role)) = (short.item_type, short.role) else { return Ok(item.to_owned()) };
+    let text = short.content.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
+    let kind = if role == "assistant" { "output_text" } else { "input_text" };
+    let content = match (text, short.content) {
+        (Some(text), _) => to_raw_value(&[json!({ "type": kind, "text": text })])?,
+        (None, Some(list)) => list.to_owned(),
+        (None, None) => to_raw_value::<[(); 0]>(&[])?,
+    };
+    to_raw_value(&Message { item_type: "message", role: &role, content: &content })
+}
+
 /// Whether a message is the instructions of the session, which Codex keeps apart.
 fn is_base(message: &ExportedMessage) -> bool {
-    matches!(message.content, Content::System(_)) && message.record.id.is_none()
+    matches!(message.content, Content::System(_))
 }
 
 fn time_of(entry: &Entry) -> Option<i64> {
@@ -161,11 +187,22 @@ impl RolloutWriter {
             let turn = to_raw_value(&json!({ "model": self.model }))?;
             self.push("turn_context", at, &turn)?;
         }
-        let items: Vec<&RawValue> =
-            message.member("input").map(serde_json::from_str).transpose()?.unwrap_or_default();
+        let items: Vec<Box<RawValue>> = match message.member("input") {
+            // Instructions that a request has apart, within the conversation.
+            Some("[]") if matches!(message.content, Content::System(_)) => {
+                let text = json!({ "type": "input_text", "text": message.content.text() });
+                let item = json!({ "type": "message", "role": "developer", "content": [text] });
+                vec![to_raw_value(&item)?]
+            }
+            Some(input) => {
+                let items: Vec<&RawValue> = serde_json::from_str(input)?;
+                items.into_iter().map(whole_item).collect::<Result<_, _>>()?
+            }
+            None => Vec::new(),
+        };
         let count = items.len();
         for item in items {
-            self.push("response_item", at, item)?;
+            self.push("response_item", at, &item)?;
         }
         // Codex lists and shows a session by these events.
         let injected = message.record.facts.injected.is_some();

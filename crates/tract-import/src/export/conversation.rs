@@ -3,7 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use tract_core::store::Walk;
-use tract_core::{Body, Change, Commit, CommitId, CommitRef, Content, JsonText, Op, ToolAnswer};
+use tract_core::{
+    Body, By, Change, Commit, CommitId, CommitRef, Content, ImageSource, JsonText, Message, Op,
+    Role, ToolAnswer,
+};
 use tract_engine::{AnswerFacts, Repo, Result};
 use tract_providers::{
     Dialect, Form, FormOptions, Item, Pairing, SeparateMessage, compile_form, compile_separately,
@@ -70,7 +73,7 @@ impl ExportedMessage {
         let member = |key: &'static str| Some((key, separate.get(key)?.to_owned()));
         let members = ["messages", "input"].into_iter().filter_map(member).collect();
         let (commit, content) = match &separate.item {
-            Item::Message(message) => (Some(message.commit), message.content.clone()),
+            Item::Message(message) => (Some(message.commit), spoken(message)),
             Item::StandIn(answer) => {
                 let body = Body::text(answer.text());
                 let content = Content::ToolResult(ToolAnswer {
@@ -83,6 +86,21 @@ impl ExportedMessage {
             }
         };
         Self { commit, content, members, record }
+    }
+}
+
+/// What a message says, as something that a system, a user, a model or a tool says: formats of tools
+/// have no other kinds.
+fn spoken(message: &Message) -> Content {
+    let body = match &message.content {
+        Content::Artifact(artifact) => Body::text(&artifact.text),
+        Content::Custom { body, .. } => body.clone(),
+        content => return content.clone(),
+    };
+    match &message.role {
+        Role::System | Role::Developer => Content::System(body),
+        Role::Assistant => Content::Assistant(body),
+        Role::User | Role::Tool | Role::Other(_) => Content::User(body),
     }
 }
 
@@ -155,12 +173,17 @@ impl Conversation {
     pub(super) async fn shown(repo: &Repo, head: CommitId, dialect: Dialect) -> Result<Self> {
         let compiled = repo.compile(Some(head)).await?;
         let separate = compile_separately(&compiled, dialect, Pairing::Repair).map_err(damaged)?;
+        let commit = |message: &SeparateMessage<'_>| match &message.item {
+            Item::Message(shown) => Some(shown.commit),
+            Item::StandIn(_) => None,
+        };
+        let ids: Vec<CommitId> = separate.messages.iter().filter_map(commit).collect();
+        let mut commits = repo.store().commits(repo.name(), &ids).await?.into_iter().flatten();
         let mut entries = Vec::with_capacity(separate.messages.len());
         for message in &separate.messages {
-            let record = match &message.item {
-                Item::Message(shown) => Recorded::of(&repo.require_commit(shown.commit).await?),
-                Item::StandIn(_) => Recorded::default(),
-            };
+            // The context is compiled, so that its commits are there.
+            let own = commit(message).and_then(|_| commits.next());
+            let record = own.as_ref().map(Recorded::of).unwrap_or_default();
             entries.push(Entry::Message(Box::new(ExportedMessage::of(message, record))));
         }
         let options = FormOptions::new().pairing(Pairing::Keep);
@@ -190,4 +213,19 @@ async fn own_commits(
     }
     commits.reverse();
     Ok(Some(commits))
+}
+
+/// Whether a commit is one of an import, and no merge.
+pub(super) fn is_imported(commit: &Commit) -> bool {
+    let record = commit.record();
+    record.origin.by == By::Import && record.parents.len() <= 1
+}
+
+/// The url of a picture; `None` where only its provider holds it.
+pub(super) fn picture_url(media_type: &str, source: &ImageSource) -> Option<String> {
+    match source {
+        ImageSource::Base64(data) => Some(format!("data:{media_type};base64,{data}")),
+        ImageSource::Url(url) => Some(url.clone()),
+        ImageSource::File(_) => None,
+    }
 }

@@ -11,7 +11,7 @@ use tract_engine::{Repo, Result};
 pub(super) struct SessionFacts {
     pub(super) format: Option<String>,
     start: Option<String>,
-    session: Option<String>,
+    pub(super) session: Option<String>,
     pub(super) agent: Option<String>,
     pub(super) title: Option<String>,
     pub(super) cwd: Option<String>,
@@ -26,6 +26,15 @@ impl SessionFacts {
         let is_whole = matches!(self.start.as_deref(), Some("conversation" | "subagent"));
         let recorded = self.session.clone().filter(|id| is_whole && !id.is_empty());
         recorded.unwrap_or_else(|| made_id(head, "session"))
+    }
+
+    /// The id of the session in the format of its tool. What was changed here, and what another tool
+    /// recorded, is a session of its own, next to the recorded one.
+    pub(super) fn session_in(&self, format: &str, as_recorded: bool, head: CommitId) -> String {
+        match as_recorded && self.format.as_deref() == Some(format) {
+            true => self.session_or_made(head),
+            false => made_id(head, "session"),
+        }
     }
 }
 

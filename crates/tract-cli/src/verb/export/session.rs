@@ -76,13 +76,13 @@ pub(super) async fn run(
     };
     let mut lines = session.lines.iter();
     write_whole(&file, async || Ok(lines.next().cloned())).await?;
-    let shown = escape::line(&file.display().to_string()).to_string();
+    let name = file.display().to_string();
     if context.out.is_json() {
         let left_out = session.left_out.iter();
         return context.out.json(&Document {
             format: format.as_str(),
             session: &session.session,
-            file: shown,
+            file: name,
             messages: session.messages,
             as_recorded: session.as_recorded,
             left_out: left_out.map(|(what, count)| LeftOut { what, count: *count }).collect(),
@@ -91,7 +91,8 @@ pub(super) async fn run(
     for (what, count) in &session.left_out {
         context.out.say(format_args!("left out: {count} {what}"));
     }
-    context.out.line(format_args!("{} in {shown}", count(session.messages, "message")))?;
+    let messages = count(session.messages, "message");
+    context.out.line(format_args!("{messages} in {}", escape::line(&name)))?;
     match format {
         SessionFormat::ClaudeCode => {
             let id = escape::line(&session.session).to_string();
