@@ -293,9 +293,8 @@ fn words(line: &str) -> Vec<(&str, Word)> {
         // Names of what waits and of decisions have a letter in front.
         let digits_of = ["m-", "p-", "d-"].iter().find_map(|letter| word.strip_prefix(letter));
         let digits_of = digits_of.unwrap_or(word);
-        let is_id = digits_of.len() >= 8
-            && digits_of.chars().all(hex)
-            && digits_of.contains(|c: char| c.is_ascii_digit());
+        // One in 2,500 ids of eight digits has letters alone.
+        let is_id = digits_of.len() >= 8 && digits_of.chars().all(hex);
         let digits = |word: &str| word.replace(|c: char| c.is_ascii_digit(), "0");
         let is_time = word.len() >= 16 && word.starts_with("20") && word.contains('T')
             || matches!(digits(word).as_str(), "0000-00-00" | "00:00");
@@ -308,4 +307,11 @@ fn words(line: &str) -> Vec<(&str, Word)> {
         rest = after;
     }
     words
+}
+
+#[test]
+fn an_id_of_letters_alone_is_an_id() {
+    let kinds = |line| words(line).into_iter().filter(|(_, kind)| *kind == Word::Id).count();
+    assert_eq!(kinds("on main at cffddccf  user And in Lyon?"), 1);
+    assert_eq!(kinds("p-cbecabbd of 689d9e3a, faced and added"), 2);
 }
