@@ -6,7 +6,8 @@ use std::process::Command;
 /// What each crate may depend on, in the words of `docs/architecture.md`.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("tract-core", &[]),
-    ("tract-kv", &["tract-core"]),
+    ("tract-compression", &[]),
+    ("tract-kv", &["tract-compression", "tract-core"]),
     ("tract-testkit", &["tract-core", "tract-kv"]),
     ("tract-compile", &["tract-core"]),
     ("tract-hooks", &["tract-core"]),
@@ -17,7 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tract-store-redb", &["tract-core", "tract-kv"]),
     ("tract-store-sled", &["tract-core", "tract-kv"]),
     ("tract-store-postgres", &["tract-core"]),
-    ("tract-store-sqlite", &["tract-core"]),
+    ("tract-store-sqlite", &["tract-compression", "tract-core"]),
     ("tract-example-store", &["tract-core", "tract-kv"]),
     ("tract-mcp", &["tract-core", "tract-schema", "tract-sse", "tract-tools"]),
     ("tract-engine", &["tract-core", "tract-compile", "tract-hooks", "tract-secrets"]),
