@@ -21,6 +21,7 @@ mod search;
 mod select;
 mod sessions;
 mod size;
+mod space;
 mod stores;
 mod table;
 mod warm;
@@ -59,6 +60,7 @@ const ASKED: &[(&str, Section)] = &[
     ("walk", stores::walk),
     ("million", stores::million),
     ("search", search::run),
+    ("space", space::run),
     ("record", record::run),
 ];
 
