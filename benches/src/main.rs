@@ -15,6 +15,7 @@ mod large;
 mod messages;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod push;
 mod record;
 mod revert;
 mod search;
@@ -61,6 +62,7 @@ const ASKED: &[(&str, Section)] = &[
     ("million", stores::million),
     ("search", search::run),
     ("space", space::run),
+    ("push", push::run),
     ("record", record::run),
 ];
 
