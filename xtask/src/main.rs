@@ -5,6 +5,7 @@
 mod book;
 mod features;
 mod picture;
+mod screenshots;
 mod soak;
 mod tidy;
 
@@ -21,6 +22,7 @@ cargo xtask <what>
   book      the pages of docs/ are in SUMMARY.md, their links lead somewhere, and mdbook builds
             them (where it is installed)
   picture   docs/demo.svg, from what `tract demo` prints: cargo xtask picture [--check] [BINARY]
+  screenshots  docs/images, pages of the viewer as Chromium shows them: cargo xtask screenshots [BINARY]
   features  each feature alone, each layer, all together
   deny      licenses, bans and sources (needs cargo-deny; says so when advisories are not checked)
   soak      durability and concurrency at the sizes of a change under review (TRACT_SCALE=1), with the
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         "docs" => docs(),
         "book" => book::run(),
         "picture" => picture::run(&rest),
+        "screenshots" => screenshots::run(&rest),
         "features" => features::run(),
         "deny" => deny(),
         "soak" => soak::run(&rest),

@@ -264,7 +264,7 @@ impl Command {
             #[cfg(feature = "conformance")]
             Self::Conformance(_) => false,
             #[cfg(feature = "view")]
-            Self::View(_) => false,
+            Self::View(view) => view.writes(),
             #[cfg(feature = "record")]
             Self::Record(_) => true,
             Self::Tools(tools) => tools.writes(),
