@@ -45,6 +45,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tract-import",
             "tract-providers",
             "tract-schema",
+            "tract-tools",
         ],
     ),
     (

@@ -2,6 +2,7 @@
 
 mod history;
 mod search;
+mod tools;
 mod usage;
 mod window;
 
@@ -14,6 +15,7 @@ use tract_engine::{Branch, Repo};
 
 pub(crate) use self::history::{History, HistoryEntry, history};
 pub(crate) use self::search::{FoundMessage, search};
+pub(crate) use self::tools::{Approval, ToolFacts, ToolsChange, tool_changes, tool_facts};
 pub(crate) use self::usage::{UsageReport, UsageSum, usage};
 pub(crate) use self::window::{CacheUse, PARTS, Window, window};
 use crate::error::{Error, Result};

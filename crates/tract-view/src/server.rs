@@ -300,7 +300,11 @@ async fn tools(
     Query(asked): Query<RevisionQuery>,
 ) -> Result<Html<String>> {
     let context = load::context(&shared.repo, &asked.rev).await?;
-    let main = pages::tools(&context);
+    let tools = context.compiled.tools().iter();
+    let tools = tools.map(|tool| (tool.id, &*tool.name, &*tool.schema));
+    let facts = load::tool_facts(&shared.repo, tools).await?;
+    let (changes, has_more) = load::tool_changes(&shared.repo, context.head).await?;
+    let main = pages::tools(&context, &facts, &changes, has_more);
     Ok(Html(pages::page("tools", None, &main).into_string()))
 }
 

@@ -227,6 +227,37 @@ fn the_window_shows_what_the_prompt_cache_saved() {
 }
 
 #[test]
+fn the_tools_page_shows_losses_approvals_and_changes() {
+    let place = Workspace::of(COAT);
+    let read = |says: &str| json!({"name": "read", "description": says, "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}});
+    place.write("tools.jsonl", format!("{}\n", read("Reads a file.")));
+    place.ok(&["tools", "trust", "tools.jsonl", "--server", "files"]);
+    let tools = |tools: &[Value]| json!({"op": "set_tools", "tools": tools});
+    apply(
+        &place,
+        &[tools(&[
+            read("Reads a file."),
+            json!({"name": "x", "input_schema": {"type": "object"}}),
+        ])],
+    );
+    apply(&place, &[json!({"op": "user", "text": "And?"}), tools(&[read(HOSTILE[0])])]);
+    let browser = Browser::open(&place);
+    let page = browser.page("/tools?rev=main");
+    is_inert(&page, 1);
+    assert!(page.contains("another definition was approved"), "{page}");
+    assert!(page.contains("sent to anthropic") && page.contains("annotations: left out"), "{page}");
+    let changes = page.split("<h2>Changes</h2>").nth(1).expect("the changes");
+    assert_eq!(changes.matches("/tools?rev=").count(), 3, "{changes}");
+    let [newest, middle, first] =
+        ["changed </span>read", "added </span>read, x", "added </span>get_weather"]
+            .map(|what| changes.find(what).unwrap_or_else(|| panic!("{what}: {changes}")));
+    assert!(newest < middle && middle < first, "the newest is first: {changes}");
+    assert!(changes.contains("removed </span>x") && changes.contains("removed </span>get_weather"));
+    let before = browser.page("/tools?rev=main~2");
+    assert!(before.contains(">approved</span>"), "{before}");
+}
+
+#[test]
 fn recorded_texts_are_inert_on_every_report() {
     let place = hostile();
     apply(&place, &[answer("a", HOSTILE[2], "2026-03-14T09:00:00Z")]);
