@@ -61,6 +61,11 @@ mod viewing;
 // Usage, pending approvals, search and the window in a browser.
 #[cfg(all(unix, feature = "view"))]
 mod reports;
+// The same in a real browser.
+#[cfg(all(unix, feature = "view"))]
+mod browser;
+#[cfg(all(unix, feature = "view"))]
+mod webdriver;
 // Conversations as one HTML file.
 #[cfg(all(unix, feature = "view"))]
 mod html;

@@ -113,6 +113,11 @@ impl Browser {
         answer(stream)
     }
 
+    /// The url that opens the pages.
+    pub(crate) fn entry(&self) -> String {
+        format!("http://{}/?token={}", self.host, self.token)
+    }
+
     /// The origin of the viewer's own pages.
     pub(crate) fn origin(&self) -> String {
         format!("http://{}", self.host)
