@@ -1,5 +1,6 @@
 //! `tract import`
 
+mod cache;
 #[cfg(feature = "follow")]
 mod changes;
 #[cfg(feature = "follow")]
@@ -18,6 +19,7 @@ use tract::import::{
     self, Dialect, ImportOptions, ImportStatus, Imported, Importer, LargeConversation, Source,
 };
 
+pub(crate) use self::cache::forget as forget_cache;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};

@@ -1,6 +1,7 @@
 //! `tract import TOOL`, and files of agent tools that show what they are.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -10,6 +11,7 @@ use tract::import::{
     SessionFile, SessionFilter, SessionReport, Source, TokenTotals,
 };
 
+use super::cache::CacheFile;
 use super::{Format, Import};
 use crate::context::Context;
 use crate::escape;
@@ -259,7 +261,8 @@ pub(super) async fn run(
     let mut failed = Ok(());
     let lists = options.anomalies;
     let recording = recording_options(options);
-    import::import_files(tract.repo(), files, &recording, |path, done| {
+    let mut cached = CacheFile::open(&context.url()?, &context.global.repo);
+    let each = |path: &Path, done: Result<SessionReport, io::Error>| {
         bar.inc(1);
         let shown = bar.suspend(|| match done {
             Ok(report) => {
@@ -274,9 +277,15 @@ pub(super) async fn run(
         if failed.is_ok() {
             failed = shown;
         }
-    })
-    .await
-    .map_err(Failure::from)?;
+    };
+    let imported = match &mut cached {
+        Some(CacheFile { cache, .. }) => {
+            import::import_files_cached(tract.repo(), files, &recording, cache, each).await
+        }
+        None => import::import_files(tract.repo(), files, &recording, each).await,
+    };
+    imported.map_err(Failure::from)?;
+    cached.iter_mut().for_each(CacheFile::save);
     bar.finish_and_clear();
     failed?;
     let unread = totals.unread;
