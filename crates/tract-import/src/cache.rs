@@ -176,6 +176,9 @@ impl ImportCache {
 
 /// The file of a cache entry: one that is read as a whole, from one file.
 fn key(file: &SessionFile) -> Option<PathBuf> {
+    if file.url().is_some() {
+        return None;
+    }
     match file.source() {
         Source::ClaudeCode
         | Source::Codex

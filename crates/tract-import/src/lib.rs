@@ -20,7 +20,7 @@ mod gemini_cli;
 mod import;
 #[cfg(feature = "inspect")]
 mod inspect;
-#[cfg(feature = "databases")]
+#[cfg(any(feature = "databases", feature = "langgraph-postgres"))]
 mod langgraph;
 mod lines;
 mod open_hands;

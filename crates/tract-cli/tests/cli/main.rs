@@ -47,6 +47,8 @@ mod graph;
 mod misses;
 // Recordings in: reuse, anomalies, refused lines.
 mod imports;
+// Recordings in a database on a server.
+mod databases;
 // Recordings that did not change since they were imported.
 mod unchanged;
 // Calls held against their tools; definitions linted and translated.

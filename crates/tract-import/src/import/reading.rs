@@ -8,22 +8,29 @@ use tract_core::RefName;
 use tract_engine::Error;
 
 use super::{ImportRun, LineReader, ReadError, WaitingReport};
+#[cfg(feature = "langgraph-postgres")]
+use crate::document::Conversation;
 use crate::document::{Document, MAX_DOCUMENT_BYTES, unreadable};
 use crate::facts::Facts;
 #[cfg(feature = "inspect")]
 use crate::inspect;
+#[cfg(any(feature = "databases", feature = "langgraph-postgres"))]
+use crate::langgraph;
 use crate::lines::{Line, Lines, open_text};
+#[cfg(feature = "databases")]
+use crate::openai_agents;
 use crate::recording::Recording;
 use crate::report::{AnomalyKind, SessionReport};
 use crate::source::{SessionFile, Source};
 use crate::writer::PlacedSession;
 use crate::{ai_sdk, atif, claude_code, codex, detect, gemini_cli, open_hands, swe_agent};
-#[cfg(feature = "databases")]
-use crate::{langgraph, openai_agents};
 
 impl ImportRun<'_> {
     /// Reads a file, and leaves its conversations to the writer.
     pub(super) async fn file(&mut self, file: &SessionFile) -> Result<(), ReadError> {
+        if let Some(url) = file.url() {
+            return self.database(file, url).await;
+        }
         let path = file.path();
         match file.source() {
             Source::ClaudeCode => {
@@ -54,7 +61,7 @@ impl ImportRun<'_> {
             #[cfg(feature = "databases")]
             Source::OpenAiAgents => self.conversations(file, openai_agents::read(path)?).await,
             #[cfg(feature = "databases")]
-            Source::LangGraph => self.conversations(file, langgraph::read(path)?).await,
+            Source::LangGraph => self.conversations(file, langgraph::sqlite::read(path)?).await,
             #[cfg(feature = "inspect")]
             Source::Inspect => self.conversations(file, inspect::read(path)?).await,
             #[cfg(not(all(feature = "databases", feature = "inspect")))]
@@ -63,6 +70,38 @@ impl ImportRun<'_> {
                 Err(ReadError::File(io::Error::new(io::ErrorKind::Unsupported, what)))
             }
         }
+    }
+
+    #[cfg(feature = "langgraph-postgres")]
+    async fn database(&mut self, file: &SessionFile, url: &str) -> Result<(), ReadError> {
+        if file.source() != Source::LangGraph {
+            return Err(ReadError::File(no_database(file)));
+        }
+        let mut reader = langgraph::postgres::CheckpointReader::open(url).await?;
+        let mut threads = langgraph::Threads::default();
+        let mut written = SessionReport::default();
+        while let Some(checkpoints) = reader.next().await? {
+            for checkpoint in checkpoints {
+                if let Some(thread) = threads.add(checkpoint) {
+                    let Conversation { recording, facts, .. } = thread;
+                    self.end(file, recording, std::mem::take(&mut written), &facts).await?;
+                }
+                let events = threads.current().map(|thread| thread.recording.events());
+                for event in events.into_iter().flatten() {
+                    self.writer.add(event, &mut written).await?;
+                }
+            }
+        }
+        if let Some(Conversation { recording, facts, .. }) = threads.finish() {
+            self.end(file, recording, written, &facts).await?;
+        }
+        Ok(())
+    }
+
+    #[cfg(not(feature = "langgraph-postgres"))]
+    #[expect(clippy::unused_async, reason = "with the feature, it waits for the server")]
+    async fn database(&mut self, file: &SessionFile, _url: &str) -> Result<(), ReadError> {
+        Err(ReadError::File(no_database(file)))
     }
 
     async fn open_hands(&mut self, file: &SessionFile) -> Result<(), ReadError> {
@@ -199,6 +238,14 @@ impl ImportRun<'_> {
         self.waiting.push_back(WaitingReport::Read { number, path });
         self.done.extend(placed);
     }
+}
+
+fn no_database(file: &SessionFile) -> io::Error {
+    let what = match file.source() {
+        Source::LangGraph => "this build does not read PostgreSQL".to_owned(),
+        source => format!("{} is not read from PostgreSQL", source.title()),
+    };
+    io::Error::new(io::ErrorKind::Unsupported, what)
 }
 
 /// What is wrong with a line. serde's own text may quote what it found.

@@ -116,6 +116,10 @@ fn roots(import: &mut Import) -> Outcome<Vec<(Source, PathBuf)>> {
         if input::is_stdin(&path) {
             return Err(Failure::usage("standard input cannot be followed").note("name a file"));
         }
+        if path.to_str().is_some_and(sessions::is_database) {
+            return Err(Failure::usage("a database on a server cannot be followed")
+                .note("import it again to take what is new"));
+        }
         let found = match source {
             Some(source) => Some(source),
             None if import.format.is_some() => None,
