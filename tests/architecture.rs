@@ -24,7 +24,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tract-engine", &["tract-core", "tract-compile", "tract-hooks", "tract-secrets"]),
     ("tract-providers", &["tract-core", "tract-compile", "tract-schema", "tract-sse"]),
     ("tract-tools", &["tract-core", "tract-hooks", "tract-macros", "tract-schema"]),
-    ("tract-import", &["tract-core", "tract-engine", "tract-providers", "tract-secrets"]),
+    (
+        "tract-import",
+        &["tract-core", "tract-engine", "tract-providers", "tract-secrets", "tract-store-postgres"],
+    ),
     (
         "tract-record",
         &[
@@ -190,6 +193,7 @@ fn features_bring_their_layer_and_no_other() {
     );
     check("import", &["tract-import", "tract-engine"], &["rusqlite", "reqwest", "tokio"]);
     check("import,sqlite", &["tract-import", "rusqlite"], &["reqwest", "tokio"]);
+    check("import,postgres", &["tract-import", "tract-store-postgres"], &["rusqlite", "reqwest"]);
     check("run", &["tract-run", "tract-engine", "tract-tools"], &["rusqlite", "reqwest", "tokio"]);
     check("mcp", &["tract-mcp", "rmcp", "tract-tools"], &["tract-engine", "rusqlite", "reqwest"]);
     check("record", &["tract-record", "tract-import", "hyper"], &["rusqlite", "axum", "rmcp"]);

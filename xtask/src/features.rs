@@ -22,6 +22,7 @@ const COMBINATIONS: &[&str] = &[
     "engine,tools",
     "import",
     "import,sqlite",
+    "import,postgres",
     "run",
     "mcp",
     "serve",

@@ -15,6 +15,7 @@ mod options;
 mod portions;
 mod queue;
 mod read;
+mod reader;
 mod repair;
 mod schema;
 #[cfg(test)]
@@ -30,4 +31,5 @@ mod tools;
 mod walk;
 
 pub use crate::options::PostgresOptions;
+pub use crate::reader::{DatabaseReader, DatabaseRow};
 pub use crate::store::{PostgresStore, open};

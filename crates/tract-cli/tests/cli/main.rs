@@ -47,6 +47,10 @@ mod graph;
 mod misses;
 // Recordings in: reuse, anomalies, refused lines.
 mod imports;
+// Recordings in a database on a server.
+mod databases;
+// Recordings that did not change since they were imported.
+mod unchanged;
 // Calls held against their tools; definitions linted and translated.
 mod hydrate;
 // Servers of tools behind a url, and approval.
