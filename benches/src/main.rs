@@ -13,6 +13,7 @@ mod hydrate;
 mod json;
 mod large;
 mod messages;
+mod otel;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod record;
@@ -60,6 +61,7 @@ const ASKED: &[(&str, Section)] = &[
     ("million", stores::million),
     ("search", search::run),
     ("record", record::run),
+    ("otel", otel::run),
 ];
 
 fn main() {
@@ -72,6 +74,11 @@ fn main() {
             "--peak-of-large-out" => return large::given_out(url),
             _ => {}
         }
+    }
+    if let [only, folder, count] = arguments.as_slice()
+        && only == "--commits"
+    {
+        return otel::commits(std::path::Path::new(folder), count.parse().unwrap());
     }
     if arguments.first().is_some_and(|first| first == "engine") {
         return engine(&arguments[1..]);
