@@ -284,6 +284,29 @@ fn spans_belong_to_the_span_that_the_caller_names() {
 }
 
 #[test]
+fn a_program_with_a_runtime_exports_and_drops_telemetry_within_it() {
+    let _alone = alone();
+    let receiver = Receiver::start();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        for finishes in [true, false] {
+            let telemetry = Telemetry::start(&options(&receiver)).expect("it starts");
+            let subscriber = Registry::default().with(telemetry.layer());
+            let scope = tracing::subscriber::set_default(subscriber);
+            let tract = tract::open("memory:").await.expect("a store");
+            tract.commit(Draft::user("hello")).await.expect("a commit");
+            drop(scope);
+            match finishes {
+                true => assert_eq!(telemetry.finish(), None),
+                false => drop(telemetry),
+            }
+            let received = receiver.take();
+            assert!(!received.named(names::STORE_WRITE).is_empty(), "finishes: {finishes}");
+        }
+    });
+}
+
+#[test]
 fn a_collector_that_fails_is_reported_once_and_within_the_bound() {
     let _alone = alone();
     let bound = Duration::from_millis(500);

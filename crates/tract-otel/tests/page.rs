@@ -13,9 +13,9 @@ const END: &str = "<!-- /names -->";
 fn tables() -> String {
     let mut text = String::from("### Spans\n");
     for span in SPANS {
-        let named = span.named_by.map(|attribute| format!(" and `{attribute}`"));
+        let named = span.named_by.map(|attribute| format!(" {{{attribute}}}"));
         let (name, kind) = (span.name, span.kind);
-        let _ = writeln!(text, "\n`{name}`{}, kind {kind}:\n", named.unwrap_or_default());
+        let _ = writeln!(text, "\n`{name}{}`, kind `{kind}`:\n", named.unwrap_or_default());
         text.push_str("| attribute | present |\n| --- | --- |\n");
         for (attribute, presence) in span.attributes {
             let _ = writeln!(text, "| `{attribute}` | {} |", presence.as_str());
