@@ -91,7 +91,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tract-view",
         ],
     ),
-    ("tract-cli", &["tract", "tract-testkit"]),
+    ("tract-otel", &["tract-core", "tract-secrets"]),
+    ("tract-cli", &["tract", "tract-otel", "tract-testkit"]),
 ];
 
 /// Crates whose dependencies are free: they test, measure or check, and no crate depends on them.
@@ -199,6 +200,8 @@ fn features_bring_their_layer_and_no_other() {
     check("record", &["tract-record", "tract-import", "hyper"], &["rusqlite", "axum", "rmcp"]);
     check("view", &["tract-view", "axum", "tract-engine"], &["rusqlite", "reqwest", "rmcp"]);
     check("serve", &["tract-serve", "tract-mcp", "tract-engine"], &["rusqlite", "reqwest"]);
+    check("telemetry,engine", &["tracing", "tract-engine"], &["opentelemetry", "reqwest"]);
+    check("full", &["tracing"], &["opentelemetry"]);
     // TLS comes from rustls with ring, wherever HTTP does.
     check("http", &["reqwest", "rustls", "ring"], &["openssl-sys", "aws-lc-sys", "native-tls"]);
 }
@@ -209,8 +212,21 @@ fn the_default_build_is_light() {
     check(
         "sqlite,engine",
         &["tract-engine"],
-        &["tokio", "reqwest", "rustls", "hyper", "jsonschema"],
+        &["tokio", "reqwest", "rustls", "hyper", "jsonschema", "tracing"],
     );
+}
+
+/// OpenTelemetry comes with the command's feature of its name, without gRPC, and with nothing else.
+#[test]
+fn only_the_feature_otel_brings_opentelemetry() {
+    let has = |tree: &[String], name: &str| tree.iter().any(|found| found == name);
+    let default = tree(&["tract-cli"]);
+    assert!(!has(&default, "opentelemetry") && !has(&default, "tract-otel"));
+    let with = tree(&["tract-cli", "--features", "otel"]);
+    assert!(has(&with, "opentelemetry-otlp") && has(&with, "tract-otel"));
+    for absent in ["tonic", "openssl-sys", "aws-lc-rs"] {
+        assert!(!has(&with, absent), "otel contains {absent}");
+    }
 }
 
 /// What tests alone need is not built when the command is installed.

@@ -13,6 +13,7 @@ mod hydrate;
 mod json;
 mod large;
 mod messages;
+mod otel;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod push;
@@ -64,6 +65,7 @@ const ASKED: &[(&str, Section)] = &[
     ("space", space::run),
     ("push", push::run),
     ("record", record::run),
+    ("otel", otel::run),
 ];
 
 fn main() {
@@ -76,6 +78,11 @@ fn main() {
             "--peak-of-large-out" => return large::given_out(url),
             _ => {}
         }
+    }
+    if let [only, folder, count] = arguments.as_slice()
+        && only == "--commits"
+    {
+        return otel::commits(std::path::Path::new(folder), count.parse().unwrap());
     }
     if arguments.first().is_some_and(|first| first == "engine") {
         return engine(&arguments[1..]);

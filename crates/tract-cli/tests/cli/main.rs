@@ -112,6 +112,9 @@ mod reading;
 mod search;
 // Text from outside on a terminal and in JSON.
 mod terminal;
+// Spans and metrics of commands, received on loopback.
+#[cfg(all(unix, feature = "otel", feature = "run"))]
+mod telemetry;
 // Undo of whole commands, of one process and of several.
 mod undo;
 // Verbs one after another, as in a day's work; the demo.
