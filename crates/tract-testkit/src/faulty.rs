@@ -2,6 +2,7 @@
 
 mod answers;
 mod erasures;
+mod repacks;
 mod store;
 mod sweeps;
 
@@ -203,6 +204,18 @@ faults! {
     ErasesAnyway breaks [refused_erasure_deletes_nothing]
     /// Erases in all repositories.
     ErasesEverywhere breaks [erasures_leave_other_repositories]
+    /// Says that it repacked, and does not.
+    RepacksNothing breaks [repacked_blobs_read_the_same others_write_between_the_steps_of_a_repack]
+    /// Repacks all repositories.
+    RepacksEverywhere breaks [repack_leaves_other_repositories]
+    /// Deletes a blob while it repacks.
+    RepackLoses breaks [
+        repacked_blobs_read_the_same repack_leaves_other_repositories
+        others_write_between_the_steps_of_a_repack repack_that_was_cut_short_begins_again
+        wiped_store_reads_what_was_packed_with_what_is_erased
+    ]
+    /// Counts a blob that is not there.
+    RepackMiscounts breaks [repack_of_nothing_is_done_at_once repacked_blobs_read_the_same]
     /// Continues after it was closed.
     StaysOpen breaks [closed_store_refuses]
 }

@@ -479,7 +479,7 @@ impl Store for FaultyStore {
     }
 
     async fn repack(&self, repo: &RepoName, step: RepackStep) -> StoreResult<RepackPage> {
-        self.store.repack(&self.repo(repo), step).await
+        self.repack_badly(&self.repo(repo), step).await
     }
 
     async fn close(&self) -> StoreResult<()> {
