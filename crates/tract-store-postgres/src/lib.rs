@@ -5,6 +5,7 @@ mod append;
 mod apply;
 mod args;
 mod check;
+mod erase;
 mod error;
 mod functions;
 mod group;
@@ -28,6 +29,7 @@ mod sweep;
 mod tls;
 mod tools;
 mod walk;
+mod wipe;
 
 pub use crate::options::PostgresOptions;
 pub use crate::store::{PostgresStore, open};

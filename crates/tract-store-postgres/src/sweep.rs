@@ -15,15 +15,15 @@ use tract_core::{
 
 use crate::append;
 use crate::args::{Args, Raw};
-use crate::error::{damaged, new};
+use crate::error::damaged;
 use crate::link::{Connector, Scope, column, id_column};
 use crate::schema::{SWEPT_CUT, SWEPT_WHOLE, name_key};
-use crate::{stats, tools};
+use crate::{functions, stats, tools};
 
 const OP: &str = "sweep";
-/// How long a sweep waits for writers that are under way, and how long others wait behind it:
-/// milliseconds. Then it pauses, and waits again.
-const LOCK_MS: i32 = 40;
+/// How long a sweep or an erasure waits for writers that are under way, and how long others wait
+/// behind it: milliseconds. Then it pauses, and waits again.
+pub(crate) const LOCK_MS: i32 = 40;
 /// The first pause between two waits, and the longest.
 const PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
@@ -44,7 +44,7 @@ fn swept(link: &Connector) -> MutexGuard<'_, SweptSpace> {
     swept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn lock_ms(link: &Connector) -> i32 {
+pub(crate) fn lock_ms(link: &Connector) -> i32 {
     link.lock_ms().min(LOCK_MS)
 }
 
@@ -117,28 +117,30 @@ async fn between_writers(
 
 /// Refuses where other functions than those of this build write.
 fn check_functions(link: &Connector, op: &'static str) -> StoreResult<()> {
-    if link.has_appends() {
+    functions::check(link, op, "which do not wait for a sweep")
+}
+
+/// Waits once for writes that functions of an earlier edition began.
+pub(crate) async fn settle(link: &Connector, op: &'static str) -> StoreResult<()> {
+    if swept(link).is_settled {
         return Ok(());
     }
-    let message = "the store has functions of an earlier version, which do not wait for a sweep: open \
-                   it once with this version as the role that owns its tables";
-    Err(new(StoreErrorKind::Unsupported, op, message))
+    let args = Args::new().with(lock_ms(link), Type::INT4);
+    let sql = link.sql("SELECT {s}.settle($1)");
+    match between_writers(link, op, false, &sql, &args).await {
+        Ok(_) => swept(link).is_settled = true,
+        // A role that may not lock may not delete either.
+        Err(error) if error.kind == StoreErrorKind::ReadOnly => {}
+        Err(error) => return Err(error),
+    }
+    Ok(())
 }
 
 /// Reads how far writes have come, when none is under way.
 pub(crate) async fn position(link: &Connector, repo: &RepoName) -> StoreResult<WritePosition> {
     const OP: &str = "write_position";
     check_functions(link, OP)?;
-    if !swept(link).is_settled {
-        let args = Args::new().with(lock_ms(link), Type::INT4);
-        let sql = link.sql("SELECT {s}.settle($1)");
-        match between_writers(link, OP, false, &sql, &args).await {
-            Ok(_) => swept(link).is_settled = true,
-            // A role that may not lock may not sweep either.
-            Err(error) if error.kind == StoreErrorKind::ReadOnly => {}
-            Err(error) => return Err(error),
-        }
-    }
+    settle(link, OP).await?;
     let args = Args::new().text(repo.as_str()).with(lock_ms(link), Type::INT4);
     let sql = link.sql("SELECT log, unlogged FROM {s}.write_position($1, $2)");
     let rows = between_writers(link, OP, false, &sql, &args).await?;

@@ -1,22 +1,19 @@
 //! The contract, kept three ways.
 
 use tract_store_postgres::PostgresOptions;
-use tract_testkit::{Capability, Suite};
+use tract_testkit::Suite;
 
 use crate::{server, support};
 
-/// Nothing is erased there yet.
-const LACKS: [Capability; 1] = [Capability::Erases];
-
 fn plain(options: PostgresOptions) -> Option<Suite> {
     let url = server::shared()?;
-    Some(Suite::new(move |folder| support::open_in(url, folder, &options)).lacks(LACKS))
+    Some(Suite::new(move |folder| support::open_in(url, folder, &options)))
 }
 
 fn tenant() -> Option<Suite> {
     let url = support::tenant_url(server::shared()?);
     let options = support::options().row_security(true);
-    Some(Suite::new(move |folder| support::open_in(&url, folder, &options)).lacks(LACKS))
+    Some(Suite::new(move |folder| support::open_in(&url, folder, &options)))
 }
 
 /// As `store_suite!` does, but without a server there is nothing to run.

@@ -3,6 +3,7 @@
 mod contract;
 mod crashes;
 mod damage;
+mod erasing;
 mod flips;
 mod group;
 mod opening;
@@ -17,4 +18,5 @@ mod tenants;
 mod tls;
 mod trips;
 mod waiting;
+mod wiping;
 mod writers;
