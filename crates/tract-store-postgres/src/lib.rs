@@ -9,6 +9,7 @@ mod erase;
 mod error;
 mod functions;
 mod group;
+mod hold;
 mod link;
 mod log;
 mod migrate;

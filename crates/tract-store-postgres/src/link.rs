@@ -454,6 +454,13 @@ impl Connector {
         Ok(())
     }
 
+    /// Whether so many connections can be had without waiting for others of this handle.
+    pub(crate) fn has_spare_connections(&self, count: usize) -> bool {
+        let status = self.pool.status();
+        status.waiting == 0
+            && status.max_size - status.size.min(status.max_size) + status.available >= count
+    }
+
     /// Runs a command that takes care of tables: outside of a transaction, once, and as long as it
     /// takes.
     pub(crate) async fn maintain(&self, op: &'static str, command: &str) -> StoreResult<()> {

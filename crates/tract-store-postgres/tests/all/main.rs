@@ -1,5 +1,6 @@
 //! The PostgreSQL store on a real server.
 
+mod collecting;
 mod contract;
 mod crashes;
 mod damage;
