@@ -6,7 +6,8 @@ use std::process::Command;
 /// What each crate may depend on, in the words of `docs/architecture.md`.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("tract-core", &[]),
-    ("tract-kv", &["tract-core"]),
+    ("tract-compression", &[]),
+    ("tract-kv", &["tract-compression", "tract-core"]),
     ("tract-testkit", &["tract-core", "tract-kv"]),
     ("tract-compile", &["tract-core"]),
     ("tract-hooks", &["tract-core"]),
@@ -17,13 +18,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tract-store-redb", &["tract-core", "tract-kv"]),
     ("tract-store-sled", &["tract-core", "tract-kv"]),
     ("tract-store-postgres", &["tract-core"]),
-    ("tract-store-sqlite", &["tract-core"]),
+    ("tract-store-sqlite", &["tract-compression", "tract-core"]),
     ("tract-example-store", &["tract-core", "tract-kv"]),
     ("tract-mcp", &["tract-core", "tract-schema", "tract-sse", "tract-tools"]),
     ("tract-engine", &["tract-core", "tract-compile", "tract-hooks", "tract-secrets"]),
     ("tract-providers", &["tract-core", "tract-compile", "tract-schema", "tract-sse"]),
     ("tract-tools", &["tract-core", "tract-hooks", "tract-macros", "tract-schema"]),
-    ("tract-import", &["tract-core", "tract-engine", "tract-providers", "tract-secrets"]),
+    (
+        "tract-import",
+        &["tract-core", "tract-engine", "tract-providers", "tract-secrets", "tract-store-postgres"],
+    ),
     (
         "tract-record",
         &[
@@ -44,6 +48,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tract-import",
             "tract-providers",
             "tract-schema",
+            "tract-tools",
         ],
     ),
     (
@@ -86,7 +91,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tract-view",
         ],
     ),
-    ("tract-cli", &["tract", "tract-testkit"]),
+    ("tract-otel", &["tract-core", "tract-secrets"]),
+    ("tract-cli", &["tract", "tract-otel", "tract-testkit"]),
 ];
 
 /// Crates whose dependencies are free: they test, measure or check, and no crate depends on them.
@@ -188,11 +194,14 @@ fn features_bring_their_layer_and_no_other() {
     );
     check("import", &["tract-import", "tract-engine"], &["rusqlite", "reqwest", "tokio"]);
     check("import,sqlite", &["tract-import", "rusqlite"], &["reqwest", "tokio"]);
+    check("import,postgres", &["tract-import", "tract-store-postgres"], &["rusqlite", "reqwest"]);
     check("run", &["tract-run", "tract-engine", "tract-tools"], &["rusqlite", "reqwest", "tokio"]);
     check("mcp", &["tract-mcp", "rmcp", "tract-tools"], &["tract-engine", "rusqlite", "reqwest"]);
     check("record", &["tract-record", "tract-import", "hyper"], &["rusqlite", "axum", "rmcp"]);
     check("view", &["tract-view", "axum", "tract-engine"], &["rusqlite", "reqwest", "rmcp"]);
     check("serve", &["tract-serve", "tract-mcp", "tract-engine"], &["rusqlite", "reqwest"]);
+    check("telemetry,engine", &["tracing", "tract-engine"], &["opentelemetry", "reqwest"]);
+    check("full", &["tracing"], &["opentelemetry"]);
     // TLS comes from rustls with ring, wherever HTTP does.
     check("http", &["reqwest", "rustls", "ring"], &["openssl-sys", "aws-lc-sys", "native-tls"]);
 }
@@ -203,8 +212,21 @@ fn the_default_build_is_light() {
     check(
         "sqlite,engine",
         &["tract-engine"],
-        &["tokio", "reqwest", "rustls", "hyper", "jsonschema"],
+        &["tokio", "reqwest", "rustls", "hyper", "jsonschema", "tracing"],
     );
+}
+
+/// OpenTelemetry comes with the command's feature of its name, without gRPC, and with nothing else.
+#[test]
+fn only_the_feature_otel_brings_opentelemetry() {
+    let has = |tree: &[String], name: &str| tree.iter().any(|found| found == name);
+    let default = tree(&["tract-cli"]);
+    assert!(!has(&default, "opentelemetry") && !has(&default, "tract-otel"));
+    let with = tree(&["tract-cli", "--features", "otel"]);
+    assert!(has(&with, "opentelemetry-otlp") && has(&with, "tract-otel"));
+    for absent in ["tonic", "openssl-sys", "aws-lc-rs"] {
+        assert!(!has(&with, absent), "otel contains {absent}");
+    }
 }
 
 /// What tests alone need is not built when the command is installed.

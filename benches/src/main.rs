@@ -13,14 +13,17 @@ mod hydrate;
 mod json;
 mod large;
 mod messages;
+mod otel;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod push;
 mod record;
 mod revert;
 mod search;
 mod select;
 mod sessions;
 mod size;
+mod space;
 mod stores;
 mod table;
 mod warm;
@@ -59,7 +62,10 @@ const ASKED: &[(&str, Section)] = &[
     ("walk", stores::walk),
     ("million", stores::million),
     ("search", search::run),
+    ("space", space::run),
+    ("push", push::run),
     ("record", record::run),
+    ("otel", otel::run),
 ];
 
 fn main() {
@@ -72,6 +78,11 @@ fn main() {
             "--peak-of-large-out" => return large::given_out(url),
             _ => {}
         }
+    }
+    if let [only, folder, count] = arguments.as_slice()
+        && only == "--commits"
+    {
+        return otel::commits(std::path::Path::new(folder), count.parse().unwrap());
     }
     if arguments.first().is_some_and(|first| first == "engine") {
         return engine(&arguments[1..]);

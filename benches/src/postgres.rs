@@ -2,9 +2,9 @@
 //! number of clients. Starts a server of its own, unless `TRACT_POSTGRES_URL` names one.
 
 #[path = "../../crates/tract-store-postgres/tests/all/proxy.rs"]
-mod proxy;
+pub(crate) mod proxy;
 #[path = "../../crates/tract-store-postgres/tests/all/server.rs"]
-mod server;
+pub(crate) mod server;
 
 mod bare;
 

@@ -11,7 +11,7 @@ use crate::messages;
 use crate::table::{Figure, Table, median, timed};
 
 /// The words of recorded conversations in their order, or made ones where there are no recordings.
-fn recorded_words() -> Vec<String> {
+pub(crate) fn recorded_words() -> Vec<String> {
     let data = std::env::var("TRACT_DATA").unwrap_or_else(|_| "../shared/data".to_owned());
     let file = Path::new(&data).join("trajectories/tau_airline_gpt4o.jsonl");
     let mut words = Vec::new();
@@ -41,7 +41,7 @@ fn collect(value: &serde_json::Value, words: &mut Vec<String>) {
 }
 
 /// The n-th message: 500 characters in phrases of recorded text, and a word of its own.
-fn text(words: &[String], n: u64) -> String {
+pub(crate) fn text(words: &[String], n: u64) -> String {
     let mut state = n.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut text = format!("m{n}");
     while text.len() < 500 {

@@ -22,12 +22,15 @@ const COMBINATIONS: &[&str] = &[
     "engine,tools",
     "import",
     "import,sqlite",
+    "import,postgres",
     "run",
     "mcp",
     "serve",
     "view",
     "record",
     "http",
+    "telemetry",
+    "run,telemetry",
     "full",
 ];
 
@@ -38,6 +41,21 @@ pub(crate) fn run() -> Outcome {
             "--quiet",
             "--package",
             "tract",
+            "--no-default-features",
+            "--features",
+            features,
+            "--",
+            "-D",
+            "warnings",
+        ])?;
+    }
+    // The command without and with what is off by default.
+    for features in ["", "otel"] {
+        cargo(&[
+            "clippy",
+            "--quiet",
+            "--package",
+            "tract-cli",
             "--no-default-features",
             "--features",
             features,

@@ -5,6 +5,7 @@
 mod book;
 mod features;
 mod picture;
+mod screenshots;
 mod soak;
 mod tidy;
 
@@ -21,6 +22,7 @@ cargo xtask <what>
   book      the pages of docs/ are in SUMMARY.md, their links lead somewhere, and mdbook builds
             them (where it is installed)
   picture   docs/demo.svg, from what `tract demo` prints: cargo xtask picture [--check] [BINARY]
+  screenshots  docs/images, pages of the viewer as Chromium shows them: cargo xtask screenshots [BINARY]
   features  each feature alone, each layer, all together
   deny      licenses, bans and sources (needs cargo-deny; says so when advisories are not checked)
   soak      durability and concurrency at the sizes of a change under review (TRACT_SCALE=1), with the
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         "docs" => docs(),
         "book" => book::run(),
         "picture" => picture::run(&rest),
+        "screenshots" => screenshots::run(&rest),
         "features" => features::run(),
         "deny" => deny(),
         "soak" => soak::run(&rest),
@@ -128,9 +131,26 @@ fn bench(arguments: &[String]) -> Outcome {
     if named("sled:") {
         all.extend(["--features", "sled"]);
     }
+    let mut command = cargo_command();
+    if named("otel") {
+        command.env("TRACT_BENCHES_WITHOUT_SPANS", without_spans()?);
+        all.extend(["--features", "otel"]);
+    }
     all.push("--");
     all.extend(arguments.iter().map(String::as_str));
-    cargo(&all)
+    step(&format!("cargo {}", all.join(" ")));
+    finished("the benches", command.args(&all).status())
+}
+
+/// Builds the benches without spans, for the ones with spans to compare with, and returns the path.
+fn without_spans() -> Result<std::path::PathBuf, String> {
+    cargo(&["build", "--release", "--quiet", "--package", "tract-benches"])?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let release = std::path::Path::new(&target).join("release");
+    let plain = release.join("tract-benches-without-spans");
+    let copied = std::fs::copy(release.join("tract-benches"), &plain);
+    copied.map_err(|error| format!("{}: {error}", plain.display()))?;
+    std::path::absolute(plain).map_err(|error| error.to_string())
 }
 
 /// Cargo, without the variables that cargo has set for this package: build scripts that look at

@@ -212,6 +212,8 @@ Examples:
     Redact(verb::erase::Redact),
     #[command(about = "Delete unreachable objects and free their space")]
     Gc(verb::gc::Gc),
+    #[command(about = "Compress what is stored, so that the store takes less space")]
+    Repack(verb::repack::Repack),
     #[command(about = "Delete branches that were not written to for a long time")]
     Prune(verb::prune::Prune),
     /// Count the objects and bytes of the repository.
@@ -262,7 +264,7 @@ impl Command {
             #[cfg(feature = "conformance")]
             Self::Conformance(_) => false,
             #[cfg(feature = "view")]
-            Self::View(_) => false,
+            Self::View(view) => view.writes(),
             #[cfg(feature = "record")]
             Self::Record(_) => true,
             Self::Tools(tools) => tools.writes(),
@@ -270,6 +272,7 @@ impl Command {
             Self::Mcp(mcp) => mcp.writes(),
             Self::Verify(verify) => verify.writes(),
             Self::Gc(gc) => gc.writes(),
+            Self::Repack(_) => true,
             Self::Erase(asked) => asked.writes(),
             Self::Redact(asked) => asked.writes(),
             Self::Prune(prune) => prune.writes(),

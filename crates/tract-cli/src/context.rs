@@ -46,19 +46,21 @@ impl<'a> Context<'a> {
     /// Opens the store that is named, making it when it is missing; one that is not named has to
     /// be found.
     pub(crate) async fn open_or_create(&mut self) -> Outcome<Tract> {
-        let url = match &self.global.store {
-            Some(url) => url.clone(),
-            None => found_upwards(&working_directory()?)?,
-        };
+        let url = self.url()?;
         self.open_at(&url, true).await
+    }
+
+    /// Returns the url of the store that is named, or found upwards from here.
+    pub(crate) fn url(&self) -> Outcome<String> {
+        match &self.global.store {
+            Some(url) => Ok(url.clone()),
+            None => found_upwards(&working_directory()?),
+        }
     }
 
     /// Opens the store that is named, or found upwards from here; it must exist.
     pub(crate) async fn open_named_store(&mut self) -> Outcome<Arc<dyn Store>> {
-        let url = match &self.global.store {
-            Some(url) => url.clone(),
-            None => found_upwards(&working_directory()?)?,
-        };
+        let url = self.url()?;
         self.open_store(&url, false).await
     }
 
@@ -98,10 +100,7 @@ impl<'a> Context<'a> {
     /// operation of its own. One that is named is made when it is missing.
     #[cfg(feature = "record")]
     pub(crate) async fn open_to_record(&mut self) -> Outcome<Tract> {
-        let url = match &self.global.store {
-            Some(url) => url.clone(),
-            None => found_upwards(&working_directory()?)?,
-        };
+        let url = self.url()?;
         let store = self.open_store(&url, true).await?;
         let options = OpenOptions::new().repo(&self.global.repo).create(true).who("record");
         Ok(options.open_store(store).await?)

@@ -150,6 +150,12 @@ impl Failure {
         self.exit
     }
 
+    /// Returns the stable word for it.
+    #[cfg(feature = "otel")]
+    pub(crate) fn code(&self) -> &'static str {
+        self.code
+    }
+
     /// Whether it is the store that failed, so that continuing makes no sense.
     pub(crate) fn is_of_store(&self) -> bool {
         self.exit == STORE

@@ -13,7 +13,7 @@ const GROUPS: [(&str, &[&str]); 12] = [
     ("Record", &["commit", "apply", "branch", "checkout", "tag"]),
     ("Change", &["edit", "annotate", "compress", "revert", "merge", "undo"]),
     ("History", &["cherry-pick", "rebase", "drop", "insert", "reset"]),
-    ("Clean up", &["prune", "gc", "erase", "redact"]),
+    ("Clean up", &["prune", "gc", "repack", "erase", "redact"]),
     ("Look", &["log", "cat", "show", "expand", "diff", "view"]),
     ("Search", &["search", "grep", "blame", "lost"]),
     ("Compile", &["compile", "why-miss", "usage", "compress-tool-calls", "summarization"]),

@@ -21,6 +21,8 @@ mod revisions;
 mod ssh;
 mod style;
 mod summarize;
+#[cfg(feature = "otel")]
+mod telemetry;
 mod verb;
 
 use std::ffi::OsString;
@@ -51,12 +53,18 @@ pub fn main() -> ExitCode {
         Ok(true) => return ExitCode::SUCCESS,
         Err(error) => return refused(&error),
     }
-    let cli = match parse(std::env::args_os()) {
-        Ok(cli) => cli,
+    let (cli, verb) = match parse(std::env::args_os()) {
+        Ok(parsed) => parsed,
         Err(error) => return refused(&error),
     };
-    logging::start(cli.global.log.clone(), cli.global.verbose);
     let mut out = Output::new(cli.global.json, cli.global.color, !cli.global.no_pager);
+    #[cfg(feature = "otel")]
+    let telemetry = telemetry::Running::start(&verb, &mut out);
+    #[cfg(feature = "otel")]
+    let layer = telemetry.layer();
+    #[cfg(not(feature = "otel"))]
+    let (layer, _) = (logging::NO_LAYER, verb);
+    logging::start(cli.global.log.clone(), cli.global.verbose, layer);
     let done = tract::block_on(async {
         let writes = cli.command.writes();
         let mut context = Context::new(cli.global, &mut out);
@@ -66,20 +74,24 @@ pub fn main() -> ExitCode {
         }
         out.finish()
     });
+    if let Err(failure) = &done {
+        out.failure(failure);
+    }
+    #[cfg(feature = "otel")]
+    telemetry.finish(done.as_ref().err(), &mut out);
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            out.failure(&failure);
-            ExitCode::from(failure.exit())
-        }
+        Err(failure) => ExitCode::from(failure.exit()),
     }
 }
 
-/// Reads a command line; the first word is the program's name.
-fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+/// Reads a command line, and returns the verb's name with it; the first word is the program's name.
+fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<(Cli, String), clap::Error> {
     let mut command = help::command();
     let matches = command.try_get_matches_from_mut(arguments)?;
-    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    let verb = matches.subcommand_name().unwrap_or_default().to_owned();
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    Ok((cli, verb))
 }
 
 /// Answers a command line that is not a command, or that asks for help.

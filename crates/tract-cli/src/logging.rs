@@ -6,8 +6,11 @@
 use std::io::{self, Write};
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
+#[cfg(not(feature = "otel"))]
+use tracing_subscriber::layer::Identity;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{Layer, Registry};
 use tract::store::hide_passwords;
 
 use crate::escape;
@@ -40,8 +43,15 @@ pub(crate) fn parse_filter(text: &str) -> Result<Targets, String> {
     })
 }
 
-/// Starts the log, where a filter or a number of `-v` asks for one.
-pub(crate) fn start(filter: Option<Targets>, verbose: u8) {
+/// What takes in spans, where nothing does.
+#[cfg(not(feature = "otel"))]
+pub(crate) const NO_LAYER: Option<Identity> = None;
+
+/// Starts the log, where a filter or a number of `-v` asks for one, and what takes in spans.
+pub(crate) fn start<L>(filter: Option<Targets>, verbose: u8, spans: Option<L>)
+where
+    L: Layer<Registry> + Send + Sync,
+{
     let level = match verbose {
         0 => None,
         1 => Some(LevelFilter::INFO),
@@ -49,16 +59,23 @@ pub(crate) fn start(filter: Option<Targets>, verbose: u8) {
         _ => Some(LevelFilter::TRACE),
     };
     let targets = match (filter, level) {
-        (None, None) => return,
-        (filter, None) => filter.unwrap_or_default(),
-        (filter, Some(level)) => filter.unwrap_or_default().with_target(OWN, level),
+        (None, None) if spans.is_none() => return,
+        (None, None) => None,
+        (filter, None) => filter,
+        (filter, Some(level)) => Some(filter.unwrap_or_default().with_target(OWN, level)),
     };
-    let lines = tracing_subscriber::fmt::layer()
-        .with_ansi(false)
-        .log_internal_errors(false)
-        .with_writer(|| EscapedStderr);
+    let lines = targets.map(|targets| {
+        tracing_subscriber::fmt::layer()
+            .with_ansi(false)
+            .log_internal_errors(false)
+            .with_writer(|| EscapedStderr)
+            // Spans of telemetry would be a prefix of each line.
+            .with_filter(
+                targets.with_target(tract::core::telemetry::names::TARGET, LevelFilter::OFF),
+            )
+    });
     // It fails where a log was started before, which then continues.
-    let _ = tracing_subscriber::registry().with(targets).with(lines).try_init();
+    let _ = tracing_subscriber::registry().with(spans).with(lines).try_init();
 }
 
 /// Standard error; an event is one call of `write`, and becomes one line.

@@ -41,6 +41,7 @@ pub(crate) mod rebase;
 #[cfg(feature = "record")]
 pub(crate) mod record;
 pub(crate) mod remote;
+pub(crate) mod repack;
 #[cfg(feature = "run")]
 pub(crate) mod replay;
 mod repos;
@@ -177,6 +178,7 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         #[cfg(feature = "view")]
         Command::View(view) => view::run(context, view).await,
         Command::Gc(gc) => gc::run(context, gc).await,
+        Command::Repack(repack) => repack::run(context, repack).await,
         Command::Prune(prune) => prune::run(context, prune).await,
         Command::Stats => stats::run(context).await,
         Command::Usage(usage) => usage::run(context, usage).await,

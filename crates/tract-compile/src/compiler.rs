@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tract_core::store::BlobKey;
+use tract_core::telemetry::{self, Span, names};
 use tract_core::{
     Blob, BlobId, Change, Changes, Commit, CommitId, DerivedRow, ObjectId, RepoName, Store,
     TokenCounter, Toolset,
@@ -112,6 +113,18 @@ impl Compiler {
     /// As [`line`](Self::line); `NoContent`, `Content` and `Schema` when a shown message or a tool
     /// in force cannot be read.
     pub async fn compile(&self, head: Option<CommitId>) -> Result<Compiled> {
+        let span = telemetry::compile(head);
+        let compiled = span.instrument(self.compiled(head)).await;
+        if span.is_recording() {
+            match &compiled {
+                Ok(compiled) => say_compiled(&span, compiled),
+                Err(error) => span.fail(error.code()),
+            }
+        }
+        compiled
+    }
+
+    async fn compiled(&self, head: Option<CommitId>) -> Result<Compiled> {
         let state = self.loaded(head).await?;
         let tools = self.inner.tools(state.view.tools()).await?;
         let around = if state.shown_count > 0 { PER_CONTEXT } else { 0 };
@@ -261,4 +274,14 @@ impl Compiler {
             }
         }
     }
+}
+
+/// Says in a span what was compiled.
+fn say_compiled(span: &Span, compiled: &Compiled) {
+    span.set_id(names::TRACT_VIEW, compiled.view_id());
+    if let Some(toolset) = compiled.toolset() {
+        span.set_id(names::TRACT_TOOLSET, toolset);
+    }
+    span.set(names::TRACT_MESSAGES, compiled.message_count());
+    span.set(names::TRACT_TOKENS, compiled.token_count().count);
 }

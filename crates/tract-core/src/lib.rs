@@ -31,6 +31,7 @@ pub mod schema;
 mod sent;
 pub mod step;
 pub mod store;
+pub mod telemetry;
 pub mod text;
 pub mod time;
 pub mod tool;

@@ -15,6 +15,7 @@ use crate::message::{ActiveTool, Message};
 pub use crate::model_error::ModelError;
 use crate::partial::ReplyDelta;
 pub use crate::reply::{Reply, StopReason, Usage};
+use crate::telemetry::ModelDescription;
 use crate::text::JsonText;
 use crate::tool::CancellationToken;
 
@@ -157,6 +158,11 @@ impl ModelRequest {
 /// Answers requests. Cancelled by dropping the future.
 #[async_trait]
 pub trait ChatModel: Send + Sync {
+    /// Returns what telemetry says of the model before it is asked: nothing by default.
+    fn description(&self) -> ModelDescription {
+        ModelDescription::default()
+    }
+
     /// Sends a request and waits for the whole answer.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ mod blocking;
 mod erase;
 mod error;
 mod pointers;
+mod repack;
 mod sweep;
 mod threaded;
 
@@ -19,6 +20,7 @@ use bytes::Bytes;
 pub use self::blocking::{BlockingStore, JoinBatches};
 pub use self::erase::WipeReport;
 pub use self::error::{StoreError, StoreErrorKind, StoreResult};
+pub use self::repack::{RepackPage, RepackStep};
 pub use self::sweep::{
     ListKind, ObjectListing, ObjectPage, SpaceRelease, Sweep, SweepAnswer, WritePosition,
 };
@@ -119,6 +121,8 @@ pub struct Capabilities {
     pub collects_garbage: bool,
     /// A ref under `erasures/` deletes the blob that it names, and keeps it from being stored again.
     pub erases: bool,
+    /// Blobs can be written again, smaller.
+    pub repacks: bool,
 }
 
 impl Capabilities {
@@ -129,6 +133,7 @@ impl Capabilities {
         persistent: false,
         collects_garbage: false,
         erases: false,
+        repacks: false,
     };
     /// A store on disk for one process.
     pub const ONE_PROCESS: Self = Self { durable: true, persistent: true, ..Self::IN_MEMORY };
@@ -146,6 +151,12 @@ impl Capabilities {
     pub const fn erasing(self) -> Self {
         Self { erases: true, ..self }
     }
+
+    /// The same store, which can also repack, if `repacks`.
+    #[must_use]
+    pub const fn repacking(self, repacks: bool) -> Self {
+        Self { repacks, ..self }
+    }
 }
 
 /// Counts and sizes of one repository.
@@ -156,7 +167,7 @@ pub struct StoreStats {
     pub commits: u64,
     /// Blobs.
     pub blobs: u64,
-    /// Bytes in blobs.
+    /// Bytes of blobs as they are stored: compressed ones take less than they hold.
     pub blob_bytes: u64,
     /// Bytes in commit records.
     pub commit_bytes: u64,
@@ -491,6 +502,21 @@ pub trait Store:
     /// does.
     async fn wipe(&self) -> StoreResult<WipeReport> {
         Err(erase::unsupported(self.backend(), "wipe"))
+    }
+
+    /// Does one step of a repack, which writes the blobs of a repository again so that they take less
+    /// room: compressed with a dictionary that was trained on them.
+    ///
+    /// # Behavior
+    /// - Objects, refs and the ref log read the same before, between and after the steps.
+    /// - Others may write between the steps, also to the same blobs.
+    /// - A repack that was cut short leaves a sound store, and can begin again.
+    /// - After an erasure, [`wipe`](Self::wipe) also removes every dictionary that was trained before it.
+    ///
+    /// # Errors
+    /// `Unsupported` when the store cannot repack.
+    async fn repack(&self, _repo: &RepoName, _step: RepackStep) -> StoreResult<RepackPage> {
+        Err(repack::unsupported(self.backend()))
     }
 
     /// Flushes pending work and releases files and locks; later calls fail.

@@ -15,7 +15,7 @@ use crate::operation::Operation;
 use crate::reach::{damage, links};
 use crate::received::{shaped, time_of};
 use crate::repo::Repo;
-use crate::txn::apply_and_tell;
+use crate::txn::{apply_and_tell, apply_batch};
 
 /// Bytes of blobs and commits that are read for one write, about.
 const WRITE_BYTES: usize = 8 << 20;
@@ -190,7 +190,7 @@ impl<'a> ObjectCopier<'a> {
         let bytes = batch.blobs.iter().map(|blob| blob.bytes().len()).sum::<usize>()
             + commits.iter().map(|commit| commit.encode().len()).sum::<usize>();
         batch.commits = commits;
-        match self.to.store().apply(self.to.name(), batch).await? {
+        match apply_batch(self.to.store().as_ref(), self.to.name(), batch).await? {
             Applied::Done | Applied::Already => Ok(bytes),
             Applied::Conflict(conflict) => Err(conflict.into()),
         }

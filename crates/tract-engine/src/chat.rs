@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use tract_compile::Compiled;
+use tract_core::telemetry::ModelCall;
 use tract_core::{
     ActiveTool, CancellationToken, ChatModel, Commit, CommitId, Draft, JsonText, ModelError,
     RefName, Reply, ReplyDelta, ToolCall, ToolSchema, unless_cancelled,
@@ -241,13 +242,25 @@ async fn ask(
     }
     let parameters = options.parameters_json()?;
     request.parameters.clone_from(&parameters);
+    let call = ModelCall::begin(model, &request, options.on_piece.is_some());
+    call.conversation(repo.name(), branch);
+    call.context(|| compiled.view_id(), compiled.toolset());
     let answered = match &options.on_piece {
         Some(on_piece) => {
-            let mut on_piece = |piece: ReplyDelta| on_piece(&piece);
-            model.stream(&request, &options.cancellation, &mut on_piece).await
+            let mut first = call.first_piece();
+            let mut on_piece = |piece: ReplyDelta| {
+                first.arrived();
+                on_piece(&piece);
+            };
+            let streamed = model.stream(&request, &options.cancellation, &mut on_piece);
+            call.span().instrument(streamed).await
         }
-        None => unless_cancelled(model.chat(&request), &options.cancellation).await,
+        None => {
+            let asked = unless_cancelled(model.chat(&request), &options.cancellation);
+            call.span().instrument(asked).await
+        }
     };
+    call.end(&answered);
     let mut reply = match answered {
         Ok(reply) => reply,
         Err(error) => return Err(no_answer(repo, branch, error, parameters).await),

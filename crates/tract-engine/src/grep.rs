@@ -248,7 +248,10 @@ impl Grep {
     }
 
     async fn search(&mut self, candidates: Vec<Candidate>) -> Result<Vec<GrepHit>> {
-        let keys: Vec<BlobKey> = candidates.iter().map(|candidate| candidate.blob.into()).collect();
+        let keys: Vec<BlobKey> = candidates
+            .iter()
+            .map(|candidate| BlobKey { id: candidate.blob, hint: candidate.hint })
+            .collect();
         let blobs = self.repo.blobs_or_erased(&keys).await?;
         let stored = candidates.iter().zip(blobs);
         let stored: Vec<(&Candidate, Blob)> =
@@ -259,6 +262,9 @@ impl Grep {
         let least = (THREAD_BYTES / self.average.max(1)).max(1);
         let (pattern, options) = (&self.pattern, &self.options);
         let lines = parallel::map(&stored, least, |(candidate, blob)| {
+            if !pattern.may_match_stored(blob.bytes()) {
+                return Vec::new();
+            }
             let text = String::from_utf8_lossy(blob.bytes());
             let texts = match (&candidate.commit.kind, candidate.is_definition) {
                 (Some(kind), false) => text::of_message(kind, &text),

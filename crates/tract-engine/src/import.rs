@@ -17,7 +17,7 @@ pub use self::chain::{ImportAnomaly, ImportAnomalyKind};
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::repo::Repo;
-use crate::txn::apply_and_tell;
+use crate::txn::{apply_and_tell, apply_batch};
 
 /// A conversation to import, as an adapter read it.
 #[derive(Clone, Debug)]
@@ -283,7 +283,7 @@ impl Importer {
         let reused = self.add_missing(&mut batch, &mut HashSet::new(), &links).await?;
         drop(links);
         if !batch.commits.is_empty() {
-            match self.repo.store().apply(self.repo.name(), batch).await? {
+            match apply_batch(self.repo.store().as_ref(), self.repo.name(), batch).await? {
                 Applied::Done | Applied::Already => {}
                 Applied::Conflict(conflict) => return Err(conflict.into()),
             }

@@ -39,6 +39,7 @@ mod rebase;
 mod received;
 mod redact;
 mod remote;
+mod repack;
 mod reply;
 mod repo;
 mod revision;
@@ -110,6 +111,7 @@ pub use crate::remote::{
     AheadBehind, FetchOptions, FetchReport, PullBranches, PushOptions, PushReport, Remote,
     Tracking, TransferStatus, TransferredRef, fetch, fetch_bundle, push,
 };
+pub use crate::repack::{OnRepack, RepackProgress, RepackReport, repack};
 pub use crate::reply::{broken_off, generation_config, reply_draft};
 pub use crate::repo::{Repo, RepoOptions};
 pub use crate::revision::Marks;

@@ -15,7 +15,9 @@ use tract_core::{
     Toolset,
 };
 
-pub(crate) use self::once::{apply_and_tell, apply_once, apply_to_store_once, store_derived, tell};
+pub(crate) use self::once::{
+    apply_and_tell, apply_batch, apply_once, apply_to_store_once, store_derived, tell,
+};
 pub use self::options::WriteOptions;
 use self::refs::StagedRef;
 use crate::error::{Error, Result};

@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use regex::Regex;
 use serde::Deserialize;
+use tract_core::telemetry::ModelCall;
 use tract_core::{
     ChatModel, CommitId, Content, JsonText, Message, ModelError, ModelRequest, Reply, Summarizer,
     Summary, SummaryRequest, TokenCounter,
@@ -51,7 +52,10 @@ impl ModelSummarizer {
         let mut request =
             ModelRequest::new(vec![message(Content::system(system)), message(Content::user(user))]);
         request.parameters = self.parameters.clone();
-        self.model.chat(&request).await
+        let call = ModelCall::begin(&*self.model, &request, false);
+        let answered = call.span().instrument(self.model.chat(&request)).await;
+        call.end(&answered);
+        answered
     }
 }
 

@@ -17,13 +17,14 @@ use tract_core::RefName;
 use tract_engine::Error;
 
 use self::session::SessionReader;
+use crate::callers::Callers;
 use crate::facts::{Caller, Facts};
-use crate::import::{Callers, ReadError};
+use crate::import::ReadError;
 use crate::lines::{Line, Lines};
 use crate::report::{AnomalyKind, SessionReport};
 use crate::source::Source;
 use crate::tree::{BranchStart, TreeEvent};
-use crate::writer::TreeWriter;
+use crate::writer::{PlacedSession, TreeWriter};
 
 /// Whether a line has what only Claude Code's lines have together.
 pub(crate) fn is_session_line(line: &str) -> bool {
@@ -49,13 +50,13 @@ pub(crate) fn is_session_line(line: &str) -> bool {
     }
 }
 
-/// Reads a session, and leaves it to the writer; returns the reports of what was placed meanwhile.
+/// Reads a session, and leaves it to the writer; returns what was placed meanwhile.
 pub(crate) async fn read_session(
     writer: &mut TreeWriter<'_>,
     reader: impl BufRead,
     path: &Path,
     callers: &mut Callers,
-) -> Result<Vec<SessionReport>, ReadError> {
+) -> Result<Vec<PlacedSession>, ReadError> {
     let mut lines = Lines::new(reader);
     let mut session = SessionReader::default();
     let mut starts: Vec<BranchStart> = Vec::new();
@@ -88,10 +89,10 @@ pub(crate) async fn read_session(
     };
     let source = Source::ClaudeCode.as_str();
     let branch = format!("{source}/{}", RefName::distinct(&name));
-    let caller = facts.agent.as_ref().and_then(|agent| callers.get(&(id.clone(), agent.clone())));
+    let caller = facts.agent.as_ref().and_then(|agent| callers.ask((id.clone(), agent.clone())));
     let known = Facts {
         agent: facts.agent.clone(),
-        caller: caller.cloned(),
+        caller: caller.clone(),
         title: session.report.title.clone(),
         cwd: facts.cwd.clone(),
         git_branch: facts.git_branch.clone(),
@@ -108,7 +109,7 @@ pub(crate) async fn read_session(
     }
     for (agent, call) in &session.agents {
         let caller = Caller { id: call.clone(), branch: branch.clone() };
-        callers.entry((id.clone(), agent.clone())).or_insert(caller);
+        callers.offer((id.clone(), agent.clone()), caller);
     }
     let mut whole = std::mem::take(&mut session.report);
     whole.session = name;

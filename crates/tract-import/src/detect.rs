@@ -56,7 +56,7 @@ fn of_database(path: &Path) -> Option<Source> {
     if crate::openai_agents::is_one(path) {
         return Some(Source::OpenAiAgents);
     }
-    crate::langgraph::is_one(path).then_some(Source::LangGraph)
+    crate::langgraph::sqlite::is_one(path).then_some(Source::LangGraph)
 }
 
 #[cfg(not(feature = "databases"))]

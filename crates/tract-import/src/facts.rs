@@ -1,6 +1,6 @@
 //! What belongs to a conversation and to no commit of it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tract_core::JsonText;
 
 use crate::report::TokenTotals;
@@ -26,7 +26,7 @@ pub(crate) struct Facts {
 }
 
 /// The call that started a subagent.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Caller {
     pub(crate) id: String,
     pub(crate) branch: String,

@@ -1,29 +1,23 @@
 //! From files to conversations: each file by the reader of its tool, all through one writer.
 
-use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read as _};
+mod reading;
+mod unchanged;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use tract_core::RefName;
 use tract_engine::{Error, Repo};
 use tract_secrets::Scanner;
 
-use crate::document::{Document, MAX_DOCUMENT_BYTES, unreadable};
-use crate::facts::{Caller, Facts};
-#[cfg(feature = "inspect")]
-use crate::inspect;
-use crate::lines::{Line, Lines, open_text};
+use self::unchanged::unchanged;
+use crate::cache::{ImportCache, ReadFile, StoredFile};
+use crate::callers::Callers;
+use crate::facts::Facts;
 use crate::recording::Recording;
-use crate::report::{AnomalyKind, SessionReport};
-use crate::source::{SessionFile, Source};
-use crate::writer::TreeWriter;
-use crate::{ai_sdk, atif, claude_code, codex, detect, gemini_cli, open_hands, swe_agent};
-#[cfg(feature = "databases")]
-use crate::{langgraph, openai_agents};
-
-/// The calls that started subagents, by session and agent.
-pub(crate) type Callers = HashMap<(String, String), Caller>;
+use crate::report::SessionReport;
+use crate::source::SessionFile;
+use crate::writer::{PlacedSession, TreeWriter};
 
 /// A reader of a format that has a line for each thing it says.
 pub(crate) trait LineReader {
@@ -90,239 +84,181 @@ pub async fn import(
     repo: &Repo,
     files: &[SessionFile],
     options: &RecordingOptions,
+    each: impl FnMut(&Path, Result<SessionReport, io::Error>),
+) -> crate::Result<()> {
+    run(repo, files, options, None, each).await
+}
+
+/// Imports files as [`import()`] does, without reading again what a cache knows of.
+///
+/// # Behavior
+/// - A file is not read where it is the one that the cache has, by its size, its times and its
+///   identity, was written to no later than two seconds before it was read, and all its branches
+///   still have what was read of it. Branches, reports and their order are those of [`import()`].
+/// - What is read is added to the cache; [`ImportCache::save`] writes it to a file.
+///
+/// # Errors
+/// As [`import()`].
+pub async fn import_cached(
+    repo: &Repo,
+    files: &[SessionFile],
+    options: &RecordingOptions,
+    cache: &mut ImportCache,
+    each: impl FnMut(&Path, Result<SessionReport, io::Error>),
+) -> crate::Result<()> {
+    run(repo, files, options, Some(cache), each).await
+}
+
+async fn run(
+    repo: &Repo,
+    files: &[SessionFile],
+    options: &RecordingOptions,
+    mut cache: Option<&mut ImportCache>,
     mut each: impl FnMut(&Path, Result<SessionReport, io::Error>),
 ) -> crate::Result<()> {
     let scanner = options.redact.then(Scanner::builtin);
-    let mut run = ImportRun {
-        writer: TreeWriter::new(repo, scanner)?,
-        callers: HashMap::new(),
-        waiting: Vec::new(),
-        done: Vec::new(),
-    };
     // A subagent's document names the call in its session, so sessions come first.
     let (agents, sessions): (Vec<_>, Vec<_>) = files.iter().partition(|file| file.is_agent());
-    for file in sessions.into_iter().chain(agents) {
+    let files: Vec<&SessionFile> = sessions.into_iter().chain(agents).collect();
+    let mut known = match &mut cache {
+        Some(cache) => unchanged(repo, cache, &files, options.redact).await?,
+        None => HashMap::new(),
+    };
+    let mut run = ImportRun {
+        writer: TreeWriter::new(repo, scanner)?,
+        callers: Callers::default(),
+        waiting: VecDeque::new(),
+        done: VecDeque::new(),
+        number: 0,
+        files: BTreeMap::new(),
+    };
+    let file_count = files.len();
+    for (number, file) in files.into_iter().enumerate() {
+        run.number = number;
+        if let Some(known) = known.remove(&number)
+            && run.leave(file, known)
+        {
+            cache.iter_mut().for_each(|cache| cache.count_unchanged());
+            run.report(&mut cache, &mut each);
+            continue;
+        }
+        let read = cache.is_some().then(|| ReadFile::begin(file)).flatten();
         match run.file(file).await {
-            Ok(()) => {}
+            Ok(()) => {
+                let callers = run.callers.end_file();
+                let mut stored = read.and_then(|read| read.end(file, options.redact));
+                if let Some(stored) = &mut stored {
+                    stored.callers = callers;
+                }
+                run.files.insert(number, OpenFile { file: file.clone(), stored });
+            }
             Err(ReadError::File(error)) => {
                 run.writer.forget();
+                run.callers.end_file();
                 each(file.path(), Err(error));
             }
             Err(ReadError::Engine(error)) => return Err(error.into()),
         }
-        run.report(&mut each);
+        run.report(&mut cache, &mut each);
     }
     let done = run.writer.finish().await?;
     run.done.extend(done);
-    run.report(&mut each);
+    run.report(&mut cache, &mut each);
+    tracing::debug!(
+        target: "tract::import",
+        unchanged = cache.as_ref().map_or(0, |cache| cache.unchanged_files()),
+        files = file_count,
+        "imported files"
+    );
     Ok(())
+}
+
+/// A conversation that is not reported yet.
+enum WaitingReport {
+    /// It was read from this file, and its branches are not placed.
+    Read { number: usize, path: PathBuf },
+    /// Nothing changed.
+    Unchanged { path: PathBuf, report: Box<SessionReport> },
+}
+
+/// A file that was read, until all its conversations are placed.
+struct OpenFile {
+    file: SessionFile,
+    stored: Option<StoredFile>,
 }
 
 /// An import at work.
 pub(crate) struct ImportRun<'a> {
     writer: TreeWriter<'a>,
     callers: Callers,
-    /// The files of the conversations that were read and are not reported, in order.
-    waiting: Vec<PathBuf>,
-    done: Vec<SessionReport>,
+    /// What is not reported, in the order of the files.
+    waiting: VecDeque<WaitingReport>,
+    /// What was placed and is not reported, in the same order.
+    done: VecDeque<PlacedSession>,
+    /// The number of the file that is read.
+    number: usize,
+    /// The files that were read, by their numbers.
+    files: BTreeMap<usize, OpenFile>,
 }
 
 impl ImportRun<'_> {
-    fn report(&mut self, each: &mut impl FnMut(&Path, Result<SessionReport, io::Error>)) {
-        let done = std::mem::take(&mut self.done);
-        for (path, report) in self.waiting.drain(..done.len()).zip(done) {
-            each(&path, Ok(report));
+    /// Passes over a file that did not change; returns whether that is possible, given the files
+    /// before it.
+    fn leave(&mut self, file: &SessionFile, known: StoredFile) -> bool {
+        let is_same = known
+            .callers
+            .asked
+            .iter()
+            .all(|(agent, caller)| self.callers.get(agent) == caller.as_ref());
+        // A file before it that has the same branch may have changed what belongs to it.
+        if !is_same || known.branches().any(|name| self.writer.has_branch(name)) {
+            return false;
         }
+        let reports: Option<Vec<SessionReport>> =
+            known.sessions.iter().map(|session| session.report()).collect();
+        let Some(reports) = reports else { return false };
+        for (agent, caller) in known.callers.offered {
+            self.callers.add(agent, caller);
+        }
+        self.waiting.extend(reports.into_iter().map(|report| WaitingReport::Unchanged {
+            path: file.path().to_owned(),
+            report: Box::new(report),
+        }));
+        true
     }
 
-    async fn file(&mut self, file: &SessionFile) -> Result<(), ReadError> {
-        let path = file.path();
-        match file.source() {
-            Source::ClaudeCode => {
-                let reader = BufReader::with_capacity(1 << 16, File::open(path)?);
-                let (writer, callers) = (&mut self.writer, &mut self.callers);
-                let done = claude_code::read_session(writer, reader, path, callers).await?;
-                self.waiting.push(path.to_owned());
-                self.done.extend(done);
-                Ok(())
-            }
-            Source::Codex => {
-                let reader = open_text(path)?;
-                self.lines(file, reader, codex::CodexReader::default()).await
-            }
-            Source::GeminiCli => {
-                let mut reader = gemini_cli::GeminiReader::default();
-                if path.extension().is_some_and(|extension| extension == "jsonl") {
-                    return self.lines(file, open_text(path)?, reader).await;
-                }
-                reader.document(&whole(path)?).map_err(|error| unreadable(&error))?;
-                let facts = reader.finish();
-                let recording = std::mem::take(reader.recording());
-                self.conversation(file, recording, &facts).await
-            }
-            Source::OpenHands => self.open_hands(file).await,
-            Source::AiSdk => self.document(file, ai_sdk::read).await,
-            Source::Atif => self.document(file, atif::read).await,
-            Source::SweAgent => self.document(file, swe_agent::read).await,
-            #[cfg(feature = "databases")]
-            Source::OpenAiAgents => self.conversations(file, openai_agents::read(path)?).await,
-            #[cfg(feature = "databases")]
-            Source::LangGraph => self.conversations(file, langgraph::read(path)?).await,
-            #[cfg(feature = "inspect")]
-            Source::Inspect => self.conversations(file, inspect::read(path)?).await,
-            #[cfg(not(all(feature = "databases", feature = "inspect")))]
-            source => {
-                let what = format!("this build does not read {}", source.title());
-                Err(ReadError::File(io::Error::new(io::ErrorKind::Unsupported, what)))
-            }
-        }
-    }
-
-    async fn open_hands(&mut self, file: &SessionFile) -> Result<(), ReadError> {
-        let path = file.path();
-        if path.is_dir() {
-            let (session, events) = detect::event_files(path)?;
-            let reader = open_hands::SdkReader::named(session);
-            return self.lines(file, events, reader).await;
-        }
-        if detect::is_list(path)? {
-            return self.document(file, open_hands::read).await;
-        }
-        let reader = open_hands::SdkReader::named(None);
-        self.lines(file, open_text(path)?, reader).await
-    }
-
-    async fn document(
+    fn report(
         &mut self,
-        file: &SessionFile,
-        read: fn(&[u8]) -> Result<Document, serde_json::Error>,
-    ) -> Result<(), ReadError> {
-        let bytes = whole(file.path())?;
-        let document = read(&bytes).map_err(|error| unreadable(&error))?;
-        self.conversations(file, document).await
-    }
-
-    async fn conversations(
-        &mut self,
-        file: &SessionFile,
-        document: Document,
-    ) -> Result<(), ReadError> {
-        for conversation in document {
-            self.conversation(file, conversation.recording, &conversation.facts).await?;
-        }
-        Ok(())
-    }
-
-    /// Reads a file line by line.
-    pub(crate) async fn lines(
-        &mut self,
-        file: &SessionFile,
-        reader: impl BufRead,
-        mut session: impl LineReader,
-    ) -> Result<(), ReadError> {
-        let mut lines = Lines::new(reader);
-        let mut written = SessionReport::default();
-        let mut number = 0;
-        loop {
-            let line = match lines.next() {
-                Ok(Some(line)) => line,
-                Ok(None) => break,
-                // A compressed file that ends too early: what came before is read.
-                Err(error) if number > 0 && error.kind() != io::ErrorKind::Interrupted => {
-                    let recording = session.recording();
-                    let what = format!("not read further: {error}");
-                    recording.odd(number, AnomalyKind::TornLine, what);
-                    break;
-                }
-                Err(error) => return Err(error.into()),
-            };
-            number += 1;
-            match line {
-                Line::Whole { bytes: [], .. } => continue,
-                Line::Whole { bytes, ended } => {
-                    session.recording().report.lines += 1;
-                    if let Err(error) = session.line(number, bytes) {
-                        let (kind, what) = problem(&error, ended);
-                        session.recording().odd(number, kind, what);
+        cache: &mut Option<&mut ImportCache>,
+        each: &mut impl FnMut(&Path, Result<SessionReport, io::Error>),
+    ) {
+        while let Some(next) = self.waiting.pop_front() {
+            match next {
+                WaitingReport::Unchanged { path, report } => each(&path, Ok(*report)),
+                WaitingReport::Read { number, path } => {
+                    let Some(placed) = self.done.pop_front() else {
+                        self.waiting.push_front(WaitingReport::Read { number, path });
+                        break;
+                    };
+                    if let Some(open) = self.files.get_mut(&number) {
+                        match (&mut open.stored, placed.stored) {
+                            (Some(file), Some(session)) => file.sessions.push(session),
+                            (stored, _) => *stored = None,
+                        }
                     }
-                }
-                Line::TooLong => {
-                    let recording = session.recording();
-                    recording.report.lines += 1;
-                    let what = "longer than any message may be";
-                    recording.odd(number, AnomalyKind::LineTooLong, what);
+                    each(&path, Ok(placed.report));
                 }
             }
-            for event in session.recording().events() {
-                self.writer.add(event, &mut written).await?;
-            }
         }
-        let facts = session.finish();
-        let recording = std::mem::take(session.recording());
-        self.end(file, recording, written, &facts).await
-    }
-
-    /// Takes a conversation that was read as a whole.
-    async fn conversation(
-        &mut self,
-        file: &SessionFile,
-        mut recording: Recording,
-        facts: &Facts,
-    ) -> Result<(), ReadError> {
-        let mut written = SessionReport::default();
-        for event in recording.events() {
-            self.writer.add(event, &mut written).await?;
-        }
-        self.end(file, recording, written, facts).await
-    }
-
-    async fn end(
-        &mut self,
-        file: &SessionFile,
-        mut recording: Recording,
-        mut written: SessionReport,
-        facts: &Facts,
-    ) -> Result<(), ReadError> {
-        for event in recording.events() {
-            self.writer.add(event, &mut written).await?;
-        }
-        recording.finish();
-        let id = facts.session.clone().unwrap_or_else(|| file.stem());
-        let source = file.source().as_str();
-        let mut report = recording.report;
-        let documents = facts
-            .documents(source, &id, &recording.starts, report.tokens)
-            .map_err(|error| Error::Damaged { object: None, what: error.to_string() })?;
-        let name = match &facts.agent {
-            Some(agent) => format!("{id}.{agent}"),
-            None => id,
+        let Some(cache) = cache else { return };
+        // What waits is of files that are still to be placed, in order.
+        let first = match self.waiting.front() {
+            Some(WaitingReport::Read { number, .. }) => *number,
+            Some(WaitingReport::Unchanged { .. }) | None => usize::MAX,
         };
-        report.title.clone_from(&facts.title);
-        report.absorb(written);
-        let branch = format!("{source}/{}", RefName::distinct(&name));
-        report.session = name;
-        let done = self.writer.end(branch, documents, report).await?;
-        self.waiting.push(file.path().to_owned());
-        self.done.extend(done);
-        Ok(())
+        let open = self.files.split_off(&first);
+        for OpenFile { file, stored } in std::mem::replace(&mut self.files, open).into_values() {
+            cache.remember(&file, stored);
+        }
     }
-}
-
-/// What is wrong with a line. serde's own text may quote what it found.
-pub(crate) fn problem(error: &serde_json::Error, ended: bool) -> (AnomalyKind, String) {
-    if !ended && error.is_eof() {
-        return (AnomalyKind::TornLine, "the file ends in the middle of a line".to_owned());
-    }
-    (AnomalyKind::UnreadableLine, format!("no line of the format: column {}", error.column()))
-}
-
-/// Reads a document as a whole.
-fn whole(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_DOCUMENT_BYTES {
-        let what = format!("larger than {MAX_DOCUMENT_BYTES} bytes, the most of a document");
-        return Err(io::Error::new(io::ErrorKind::InvalidData, what));
-    }
-    Ok(bytes)
 }

@@ -1,94 +1,88 @@
-//! Checkpoints of LangGraph in SQLite: a tree of states, each with the whole list of messages.
+//! Checkpoints of LangGraph: a tree of states, each with the whole list of messages.
 //!
 //! Messages are dumps of Python classes in msgpack or JSON. The dumps are read; no class is ever
-//! constructed, and what is pickled is not read at all.
+//! constructed, and what is pickled is not read at all. What is stored where is the matter of the two
+//! savers, [`sqlite`] and [`postgres`]; what becomes of it is the same.
 
 mod message;
 mod msgpack;
+#[cfg(feature = "langgraph-postgres")]
+pub(crate) mod postgres;
+#[cfg(feature = "databases")]
+pub(crate) mod sqlite;
 
-use std::collections::HashMap;
-use std::io;
-use std::path::Path;
+use std::collections::{HashMap, HashSet};
 
-use rusqlite::Connection;
 use serde_json::Value;
 
 use self::message::messages;
-use crate::document::{Conversation, Document};
+use crate::document::Conversation;
 use crate::recording::Cursor;
 use crate::report::AnomalyKind;
-use crate::sqlite::{failure, open_database, tables};
 use crate::values;
 
-fn has_tables(database: &Connection) -> rusqlite::Result<bool> {
-    let wanted = ["thread_id", "checkpoint_id", "parent_checkpoint_id", "checkpoint"];
-    let tables = tables(database)?;
-    let table = tables.iter().find(|(name, _)| name == "checkpoints");
-    Ok(table.is_some_and(|(_, columns)| wanted.iter().all(|c| columns.iter().any(|n| n == c))))
+/// A checkpoint, in the order of thread, namespace and id.
+pub(crate) struct Checkpoint {
+    pub(crate) thread: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) id: String,
+    pub(crate) parent: Option<String>,
+    /// What it holds, with the values of its channels; or why that cannot be read.
+    pub(crate) state: Result<Value, &'static str>,
 }
 
-/// Whether a database has such tables.
-pub(crate) fn is_one(path: &Path) -> bool {
-    open_database(path).ok().is_some_and(|database| has_tables(&database).unwrap_or_default())
-}
-
-pub(crate) fn read(path: &Path) -> io::Result<Document> {
-    let database = open_database(path)?;
-    if !has_tables(&database).map_err(failure)? {
-        return Err(failure("no checkpoints of LangGraph"));
-    }
-    threads(&database).map_err(failure)
+/// The threads of a database, one after the other.
+#[derive(Default)]
+pub(crate) struct Threads {
+    open: Option<(String, Thread)>,
 }
 
 /// A thread while it is read.
+#[derive(Default)]
 struct Thread {
     conversation: Conversation,
     /// What each checkpoint shows.
     places: HashMap<String, Cursor>,
-    answers: std::collections::HashSet<String>,
+    answers: HashSet<String>,
 }
 
-fn threads(database: &Connection) -> rusqlite::Result<Document> {
-    let mut statement = database.prepare(
-        "SELECT thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint \
-         FROM checkpoints ORDER BY thread_id, checkpoint_ns, checkpoint_id",
-    )?;
-    let mut rows = statement.query([])?;
-    let mut all = Vec::new();
-    let mut open: Option<(String, Thread)> = None;
-    while let Some(row) = rows.next()? {
-        let (thread, space): (String, Option<String>) = (row.get(0)?, row.get(1)?);
-        let (id, parent): (String, Option<String>) = (row.get(2)?, row.get(3)?);
-        let kind: Option<String> = row.get(4)?;
-        let bytes = match row.get_ref(5)? {
-            rusqlite::types::ValueRef::Blob(bytes) | rusqlite::types::ValueRef::Text(bytes) => {
-                bytes
-            }
-            _ => &[],
-        };
-        let space = space.filter(|space| !space.is_empty());
-        let name = match space {
+impl Threads {
+    /// Takes the next checkpoint; returns the thread before it, where this one begins another.
+    pub(crate) fn add(&mut self, checkpoint: Checkpoint) -> Option<Conversation> {
+        let Checkpoint { thread, namespace, id, parent, state } = checkpoint;
+        let name = match namespace.filter(|space| !space.is_empty()) {
             Some(space) => format!("{thread}.{space}"),
             None => thread,
         };
-        if open.as_ref().is_none_or(|(known, _)| *known != name) {
-            all.extend(open.take().map(|(_, thread)| thread.conversation));
-            let mut conversation = Conversation::default();
-            conversation.recording.has_forks = true;
-            conversation.facts.session = Some(name.clone());
-            let (places, answers) = (HashMap::new(), std::collections::HashSet::new());
-            open = Some((name, Thread { conversation, places, answers }));
+        let before = match &self.open {
+            Some((known, _)) if *known == name => None,
+            _ => {
+                let mut thread = Thread::default();
+                thread.conversation.recording.has_forks = true;
+                thread.conversation.facts.session = Some(name.clone());
+                self.open.replace((name, thread))
+            }
+        };
+        if let Some((_, thread)) = &mut self.open {
+            thread.checkpoint(&id, parent.as_deref(), state);
         }
-        if let Some((_, thread)) = &mut open {
-            thread.checkpoint(&id, parent.as_deref(), kind.as_deref(), bytes);
-        }
+        before.map(|(_, thread)| thread.conversation)
     }
-    all.extend(open.map(|(_, thread)| thread.conversation));
-    Ok(all)
+
+    /// Returns the thread that is read.
+    #[cfg(feature = "langgraph-postgres")]
+    pub(crate) fn current(&mut self) -> Option<&mut Conversation> {
+        self.open.as_mut().map(|(_, thread)| &mut thread.conversation)
+    }
+
+    /// Ends the last thread.
+    pub(crate) fn finish(self) -> Option<Conversation> {
+        self.open.map(|(_, thread)| thread.conversation)
+    }
 }
 
 impl Thread {
-    fn checkpoint(&mut self, id: &str, parent: Option<&str>, kind: Option<&str>, bytes: &[u8]) {
+    fn checkpoint(&mut self, id: &str, parent: Option<&str>, state: Result<Value, &'static str>) {
         let recording = &mut self.conversation.recording;
         recording.report.lines += 1;
         let number = recording.report.lines;
@@ -101,7 +95,7 @@ impl Thread {
             }
             None => Cursor::default(),
         };
-        match decode(kind, bytes) {
+        match state {
             Ok(state) => {
                 let at = values::time(state.get("ts").and_then(Value::as_str));
                 let list = state.get("channel_values").and_then(messages_of);
@@ -116,6 +110,7 @@ impl Thread {
     }
 }
 
+/// Reads a dump by the word for its encoding.
 fn decode(kind: Option<&str>, bytes: &[u8]) -> Result<Value, &'static str> {
     match kind {
         Some("msgpack") => msgpack::decode(bytes).ok_or("a checkpoint that is no msgpack"),
@@ -127,14 +122,17 @@ fn decode(kind: Option<&str>, bytes: &[u8]) -> Result<Value, &'static str> {
     }
 }
 
+/// The channel that holds the messages, where a graph does not call it otherwise.
+const MESSAGES: &str = "messages";
+
 /// The list of messages of a state: `messages`, or the channel with the most.
 fn messages_of(channels: &Value) -> Option<&Vec<Value>> {
     let channels = channels.as_object()?;
-    let is_list = |value: &&Vec<Value>| value.iter().any(message::is_message);
-    if let Some(list) = channels.get("messages").and_then(Value::as_array) {
+    if let Some(list) = channels.get(MESSAGES).and_then(Value::as_array) {
         return Some(list);
     }
+    let is_list = |(_, list): &(&String, &Vec<Value>)| list.iter().any(message::is_message);
     let lists = channels.iter().filter(|(name, _)| *name != "__start__");
-    let lists = lists.filter_map(|(_, value)| value.as_array()).filter(is_list);
-    lists.max_by_key(|list| list.len())
+    let lists = lists.filter_map(|(name, value)| Some((name, value.as_array()?))).filter(is_list);
+    lists.max_by_key(|(name, list)| (list.len(), *name)).map(|(_, list)| list)
 }

@@ -7,6 +7,8 @@
 
 mod ai_sdk;
 mod atif;
+mod cache;
+mod callers;
 mod claude_code;
 mod codex;
 mod detect;
@@ -18,7 +20,7 @@ mod gemini_cli;
 mod import;
 #[cfg(feature = "inspect")]
 mod inspect;
-#[cfg(feature = "databases")]
+#[cfg(any(feature = "databases", feature = "langgraph-postgres"))]
 mod langgraph;
 mod lines;
 mod open_hands;
@@ -39,10 +41,11 @@ mod usage;
 mod values;
 mod writer;
 
+pub use crate::cache::ImportCache;
 pub use crate::detect::detect;
 pub use crate::error::{Error, Result};
 pub use crate::export::{ExportedSession, SessionFormat, UnknownFormat, export_session};
-pub use crate::import::{RecordingOptions, import};
+pub use crate::import::{RecordingOptions, import, import_cached};
 pub use crate::redact::{redact_draft, redact_tool};
 pub use crate::report::{
     Anomalies, AnomalyKind, RecordedBranch, RecordingAnomaly, SessionReport, TokenTotals,

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tract_engine::ImportStatus;
 
 use crate::tree::BranchStart;
 
 /// What is unusual about a recording. Everything that could be read is imported all the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AnomalyKind {
@@ -65,6 +65,15 @@ impl AnomalyKind {
             Self::UnknownCaller => "unknown_caller",
             Self::Diverged => "diverged",
         }
+    }
+
+    /// Returns the kind that a word names.
+    pub(crate) fn parse(word: &str) -> Option<Self> {
+        use serde::de::IntoDeserializer as _;
+        use serde::de::value::{Error, StrDeserializer};
+
+        let word: StrDeserializer<'_, Error> = word.into_deserializer();
+        Self::deserialize(word).ok()
     }
 }
 

@@ -31,7 +31,7 @@ pub enum Source {
     GeminiCli,
     /// OpenAI's Agents SDK: tables of sessions in SQLite.
     OpenAiAgents,
-    /// LangGraph: checkpoints in SQLite.
+    /// LangGraph: checkpoints in SQLite or PostgreSQL.
     LangGraph,
     /// Vercel AI SDK: messages as applications store them, in JSON.
     AiSdk,
@@ -193,12 +193,30 @@ fn folder(variable: &str, name: &str) -> Option<PathBuf> {
 pub struct SessionFile {
     source: Source,
     path: PathBuf,
+    database: Option<DatabaseUrl>,
+}
+
+/// The url of a database. It may have a password, so it is not shown.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct DatabaseUrl(pub(crate) String);
+
+impl fmt::Debug for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DatabaseUrl(…)")
+    }
 }
 
 impl SessionFile {
     /// Names a file of a tool.
     pub fn new(source: Source, path: impl Into<PathBuf>) -> Self {
-        Self { source, path: path.into() }
+        Self { source, path: path.into(), database: None }
+    }
+
+    /// Names a database on a server, by the url of a PostgreSQL server. LangGraph's checkpoints are
+    /// read from one (feature `langgraph-postgres`); for other tools the import reports that they
+    /// are not. `name` is its path in reports: the url without a password.
+    pub fn database(source: Source, url: impl Into<String>, name: impl Into<PathBuf>) -> Self {
+        Self { source, path: name.into(), database: Some(DatabaseUrl(url.into())) }
     }
 
     /// Returns the tool that wrote it.
@@ -209,6 +227,11 @@ impl SessionFile {
     /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns the url of a database on a server.
+    pub(crate) fn url(&self) -> Option<&str> {
+        self.database.as_ref().map(|url| url.0.as_str())
     }
 
     /// Whether it is named as the files of subagents of Claude Code are.
@@ -333,7 +356,7 @@ pub fn session_files(
     let mut meant = Vec::with_capacity(files.len());
     for path in files {
         match filter.takes(&path) {
-            Ok(true) => meant.push(SessionFile { source, path }),
+            Ok(true) => meant.push(SessionFile::new(source, path)),
             Ok(false) => {}
             Err(error) => return Err((path, error)),
         }

@@ -62,4 +62,10 @@ impl BranchStart {
             Self::Subagent => "subagent",
         }
     }
+
+    /// Returns the beginning that a word names.
+    pub(crate) fn parse(word: &str) -> Option<Self> {
+        let all = [Self::Conversation, Self::Rewind, Self::Root, Self::Fork, Self::Subagent];
+        all.into_iter().find(|start| start.as_str() == word)
+    }
 }

@@ -133,7 +133,7 @@ pub(crate) fn image(text: String, media_type: Option<String>) -> Part {
 }
 
 /// Reads a content that is a text or a list of blocks; `part` reads a block.
-#[cfg(any(feature = "databases", feature = "inspect"))]
+#[cfg(any(feature = "databases", feature = "inspect", feature = "langgraph-postgres"))]
 pub(crate) fn parts(
     content: &serde_json::Value,
     part: impl Fn(&serde_json::Value) -> Option<Part>,

@@ -1,17 +1,17 @@
 //! From the events of recordings to commits and branches, many recordings to a durable write.
 
+mod placing;
+
 use std::collections::HashSet;
 
-use tract_core::json::{self, Escapes};
-use tract_core::{
-    Applied, Blob, By, CommitId, Draft, JsonText, Priority, RefName, RefTarget, store::Walk,
-};
+use tract_core::{Applied, By, CommitId, Draft, JsonText, Priority, RefName, RefTarget};
 use tract_engine::plan::{Details, Request, Selection};
-use tract_engine::{Error, ImportStatus, Refusal, Repo, Result, Txn, WriteOptions};
+use tract_engine::{Error, Refusal, Repo, Result, Txn, WriteOptions};
 use tract_secrets::Scanner;
 
+pub(crate) use self::placing::{PlacedSession, document_ref, leads_to};
 use crate::redact::{redact_event, redact_json, redact_report};
-use crate::report::{AnomalyKind, RecordedBranch, SessionReport};
+use crate::report::{AnomalyKind, SessionReport};
 use crate::tree::{BranchNumber, BranchStart, ItemNumber, TreeEvent};
 
 /// Bytes of content that are collected for one durable write.
@@ -20,10 +20,6 @@ const GROUP_BYTES: usize = 8 << 20;
 const GROUP_COMMITS: usize = 8 << 10;
 /// Branches that are moved in one durable write.
 const GROUP_BRANCHES: usize = 256;
-/// How often the branches of a group are placed before the import fails.
-const ATTEMPTS: usize = 16;
-/// Branches of one name that are tried, where others have different commits.
-const NAMES: usize = 100;
 
 /// A branch while its recording is read.
 struct OpenBranch {
@@ -64,6 +60,8 @@ pub(crate) struct TreeWriter<'a> {
     branches: Vec<OpenBranch>,
     items: Vec<StoredItem>,
     waiting: Vec<ReadSession>,
+    /// The names of all branches that were read, were there no others.
+    names: HashSet<String>,
     /// What finds secrets; none where they are imported as they are.
     scanner: Option<&'static Scanner>,
 }
@@ -81,6 +79,7 @@ impl<'a> TreeWriter<'a> {
             branches: Vec::new(),
             items: Vec::new(),
             waiting: Vec::new(),
+            names: HashSet::new(),
         })
     }
 
@@ -263,7 +262,7 @@ impl<'a> TreeWriter<'a> {
         name: String,
         mut documents: Vec<JsonText>,
         mut report: SessionReport,
-    ) -> Result<Vec<SessionReport>> {
+    ) -> Result<Vec<PlacedSession>> {
         if let Some(scanner) = self.scanner {
             for document in &mut documents {
                 *document = redact_json(document, scanner, &mut report);
@@ -272,36 +271,22 @@ impl<'a> TreeWriter<'a> {
         }
         let branches = std::mem::take(&mut self.branches);
         self.items = Vec::new();
+        self.names.extend(branches.iter().map(|branch| format!("{name}{}", branch.suffix)));
         self.waiting.push(ReadSession { name, branches, documents, report });
         let count: usize = self.waiting.iter().map(|session| session.branches.len()).sum();
         if count >= GROUP_BRANCHES { self.finish().await } else { Ok(Vec::new()) }
+    }
+
+    /// Whether a recording that was read has a branch that would have this name, were there no
+    /// others.
+    pub(crate) fn has_branch(&self, name: &str) -> bool {
+        self.names.contains(name)
     }
 
     /// Leaves the recording that is read; what was stored of it no branch holds.
     pub(crate) fn forget(&mut self) {
         self.branches = Vec::new();
         self.items = Vec::new();
-    }
-
-    /// Places the branches of all recordings that were read, and reports them.
-    pub(crate) async fn finish(&mut self) -> Result<Vec<SessionReport>> {
-        self.flush().await?;
-        let waiting = std::mem::take(&mut self.waiting);
-        for _ in 0..ATTEMPTS {
-            let mut txn = Txn::new(self.repo)?.importing();
-            let mut reports = Vec::with_capacity(waiting.len());
-            for session in &waiting {
-                reports.push(self.place(&mut txn, session).await?);
-            }
-            if !txn.moves_refs() {
-                return Ok(reports);
-            }
-            match txn.apply("import", &WriteOptions::default()).await? {
-                Applied::Done | Applied::Already => return Ok(reports),
-                Applied::Conflict(_) => {}
-            }
-        }
-        Err(Error::KeptMoving { attempts: ATTEMPTS })
     }
 
     /// Stores what was planned so far.
@@ -325,112 +310,10 @@ impl<'a> TreeWriter<'a> {
             Applied::Conflict(conflict) => Err(conflict.into()),
         }
     }
-
-    async fn place(&self, txn: &mut Txn<'_>, session: &ReadSession) -> Result<SessionReport> {
-        let mut report = session.report.clone();
-        for (number, branch) in session.branches.iter().enumerate() {
-            let Some(head) = branch.head else { continue };
-            let document = session.documents.get(number);
-            let line = Ancestors { session, number };
-            let commits = line.iter().count();
-            let new = branch.commits.iter().filter(|id| self.fresh.contains(id)).count();
-            let plain = format!("{}{}", session.name, branch.suffix);
-            let mut placed = None;
-            for attempt in 1..=NAMES {
-                let name = match attempt {
-                    1 => plain.clone(),
-                    n => format!("{plain}.{n}"),
-                };
-                let at = RefName::branch(&name)?;
-                let found = txn.target(&at).await?.and_then(|target| target.commit());
-                let status = match found {
-                    None => ImportStatus::Created,
-                    Some(found) if found == head => ImportStatus::Unchanged,
-                    Some(found) if line.iter().any(|id| id == found) => ImportStatus::Forwarded,
-                    // The branch has more than the recording: it was cut short since.
-                    Some(found) if self.leads_to(found, head).await? => {
-                        placed = Some((name, ImportStatus::Unchanged));
-                        break;
-                    }
-                    Some(_) => continue,
-                };
-                txn.move_ref(&at, Some(RefTarget::Commit(head))).await?;
-                if let Some(document) = document {
-                    self.write_document(txn, &name, head, document).await?;
-                }
-                placed = Some((name, status));
-                break;
-            }
-            let (name, status) = placed.unwrap_or((plain.clone(), ImportStatus::Diverged));
-            if name != plain || status == ImportStatus::Diverged {
-                let what = format!("a branch of its name has other commits; it is {name}");
-                report.anomalies.add(0, AnomalyKind::Diverged, what);
-            }
-            let start = branch.start.clone();
-            report.branches.push(RecordedBranch { branch: name, status, commits, new, start });
-        }
-        Ok(report)
-    }
-
-    /// Whether a commit is on the first-parent chain of another.
-    async fn leads_to(&self, head: CommitId, commit: CommitId) -> Result<bool> {
-        let mut next = Some(head);
-        while let Some(head) = next {
-            let page = self.repo.store().walk(self.repo.name(), Walk::from(head)).await?;
-            if page.steps.iter().any(|step| step.commit.id() == commit) {
-                return Ok(true);
-            }
-            next = page.next;
-        }
-        Ok(false)
-    }
-
-    async fn write_document(
-        &self,
-        txn: &mut Txn<'_>,
-        name: &str,
-        head: CommitId,
-        meta: &JsonText,
-    ) -> Result<()> {
-        let mut text = format!("{{\"head\":\"{head}\",\"id\":");
-        json::write_string(&mut text, name, Escapes::Raw);
-        text.push_str(",\"meta\":");
-        text.push_str(meta.as_str());
-        text.push('}');
-        json::check(&text)?;
-        let blob = Blob::seal(text.into_bytes());
-        let at = RefName::new(format!("imports/{name}"))?;
-        let to = RefTarget::Blob(blob.id());
-        if txn.target(&at).await?.as_ref() != Some(&to) {
-            txn.blob(blob)?;
-            txn.move_ref(&at, Some(to)).await?;
-        }
-        Ok(())
-    }
 }
 
 /// About how much memory a message takes until it is stored.
 fn size_of(draft: &Draft) -> usize {
     let verbatim = draft.verbatim.as_ref().map_or(0, |blob| blob.bytes().len());
     draft.content.text().len() + verbatim + (1 << 10)
-}
-
-/// All commits that lead to the head of a branch, newest first.
-struct Ancestors<'a> {
-    session: &'a ReadSession,
-    number: BranchNumber,
-}
-
-impl<'a> Ancestors<'a> {
-    fn iter(&self) -> impl Iterator<Item = CommitId> + use<'a> {
-        let session = self.session;
-        let all =
-            session.branches.get(self.number).map(|branch| (self.number, branch.commits.len()));
-        std::iter::successors(all, move |(number, _)| session.branches.get(*number)?.base).flat_map(
-            move |(number, count)| {
-                let own = session.branches.get(number).map_or(&[][..], |branch| &branch.commits);
-                own.get(..count).unwrap_or_default().iter().rev().copied()
-            },
-        )
-    }
 }

@@ -1,5 +1,6 @@
 //! Erasing: blobs that are deleted with the write that says so, and kept out from then on.
 
+use super::compressed;
 use super::keys::Repo;
 use super::overlay::Overlay;
 use super::read::View;
@@ -27,6 +28,7 @@ pub(super) fn erase(
     for blob in blobs {
         sweep::delete(overlay, repo, backend, ObjectId::Blob(*blob))?;
     }
+    compressed::distrust_dictionaries(overlay, repo, backend)?;
     let writes = View { read: &*overlay, repo, backend }.writes()?;
     let writes = Writes { sweeps: writes.sweeps + 1, ..writes };
     sweep::seal(overlay, repo.writes(), writes.encode());

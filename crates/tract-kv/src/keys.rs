@@ -3,7 +3,7 @@
 //! | space | key after the repository | value |
 //! | --- | --- | --- |
 //! | commits | place | where the content is stored, record |
-//! | blobs | place | bytes |
+//! | blobs | place | bytes, which may be compressed |
 //! | index | `c` or `b`, first 8 bytes of the hash, place | empty |
 //! | index | `l`, first 8 bytes of a batch id, log number | empty |
 //! | log | number | move |
@@ -14,6 +14,7 @@
 //! | small | `i`, tool, blob of the schema | first commit, name |
 //! | small | `n`, length, name, tool | empty |
 //! | small | `d`, kind, place | derived row |
+//! | small | `z`, id | a dictionary that blobs are compressed with |
 //! | small | `w` | writes without a ref, and sweeps; absent while there were none |
 //!
 //! Repository 0 is the store itself: `f` its format, `n` the number of the next repository,
@@ -21,6 +22,7 @@
 //! them, they are empty, or (derived rows) their writer put one in.
 
 use super::{Scan, Space};
+use tract_compression::DictionaryId;
 use tract_core::batch::DerivedKind;
 use tract_core::id::{BlobId, RepoName, ToolId, ToolsetId};
 
@@ -159,6 +161,14 @@ impl Repo {
 
     pub(super) fn writes(self) -> Vec<u8> {
         self.small(b'w', &[])
+    }
+
+    pub(super) fn dictionary(self, id: DictionaryId) -> Vec<u8> {
+        self.small(b'z', &[id.as_bytes()])
+    }
+
+    pub(super) fn dictionaries(self) -> Scan {
+        Scan::prefix(Space::Small, self.small(b'z', &[]))
     }
 
     pub(super) fn segment(self, segment: u32) -> Vec<u8> {

@@ -64,6 +64,7 @@
 
 mod batch;
 mod check;
+mod compressed;
 mod engine;
 mod erase;
 pub mod files;
@@ -76,6 +77,7 @@ mod neighbors;
 mod overlay;
 mod read;
 mod recent;
+mod repack;
 mod repair;
 mod store;
 mod survey;

@@ -13,8 +13,24 @@ pub struct KvStep {
     pub writes: fn(&dyn KvRead) -> StoreResult<Vec<KvEntry>>,
 }
 
-/// All steps, by number. There are none yet: format 1 is the first.
-pub(super) const STEPS: &[KvStep] = &[];
+/// All steps, by number.
+pub(super) const STEPS: &[KvStep] = &[
+    // Format 2 compresses blobs: those that begin like a compressed one are marked as plain.
+    KvStep { from: 1, writes: mark_plain_blobs },
+];
+
+fn mark_plain_blobs(read: &dyn KvRead) -> StoreResult<Vec<KvEntry>> {
+    let mut marked = Vec::new();
+    read.scan(&super::Scan::prefix(Space::Blobs, Vec::new()), &mut |key, value| {
+        if tract_compression::is_ambiguous(value) {
+            let key = bytes::Bytes::copy_from_slice(key);
+            let value = tract_compression::as_it_is(value).into_owned();
+            marked.push(KvEntry { space: Space::Blobs, key, value: Some(value.into()) });
+        }
+        Ok(std::ops::ControlFlow::Continue(()))
+    })?;
+    Ok(marked)
+}
 
 /// What a store says of its format.
 pub(super) enum Format {

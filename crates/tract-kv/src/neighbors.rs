@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use bytes::Bytes;
 
 use super::Space;
+use super::compressed::StoredBlob;
 use super::keys::Repo;
 use super::read::View;
 use tract_core::id::BlobId;
@@ -46,20 +47,21 @@ impl View<'_> {
     fn scan_run(&self, run: &[BlobKey], found: &mut Vec<Option<Blob>>) -> StoreResult<()> {
         let mut portions = run.chunks(parallel::PORTION);
         let next = || portions.next().map(|portion| self.scan_portion(portion)).transpose();
-        let check = |read: Vec<(BlobId, Option<Bytes>)>| {
-            read.into_iter().map(|(id, bytes)| Blob::check(id, bytes?)).collect()
+        let check = |read: Vec<(BlobId, Option<StoredBlob>)>| {
+            read.into_iter().map(|(id, stored)| Blob::check(id, stored?.plain()?)).collect()
         };
         found.extend(parallel::map_read(run.len(), parallel::OBJECTS, next, check)?);
         Ok(())
     }
 
     /// Reads the bytes of some neighbors in one scan, one answer per key.
-    fn scan_portion(&self, run: &[BlobKey]) -> StoreResult<Vec<(BlobId, Option<Bytes>)>> {
+    fn scan_portion(&self, run: &[BlobKey]) -> StoreResult<Vec<(BlobId, Option<StoredBlob>)>> {
         let place = |key: Option<&BlobKey>| key.and_then(|key| key.hint).map_or(0, |hint| hint.0);
         let (first, last) = (place(run.first()), place(run.last()));
         let scan = self.repo.places(Space::Blobs, first.min(last), first.max(last));
         let scan = if first > last { scan.reversed() } else { scan };
-        let mut read: Vec<(BlobId, Option<Bytes>)> = run.iter().map(|key| (key.id, None)).collect();
+        let mut read: Vec<(BlobId, Option<StoredBlob>)> =
+            run.iter().map(|key| (key.id, None)).collect();
         let mut wanted = run.iter().zip(&mut read).peekable();
         self.read.scan(&scan, &mut |key, bytes| {
             let at = Repo::number(key);
@@ -70,7 +72,7 @@ impl View<'_> {
             while wanted.next_if(|(key, _)| passed(key)).is_some() {}
             let here = |key: &BlobKey| key.hint.map(|hint| hint.0) == at;
             if let Some((_, (_, read))) = wanted.next_if(|(key, _)| here(key)) {
-                *read = Some(Bytes::copy_from_slice(bytes));
+                *read = Some(self.stored(Bytes::copy_from_slice(bytes))?);
             }
             Ok(match wanted.peek() {
                 Some(_) => ControlFlow::Continue(()),

@@ -142,6 +142,7 @@ impl View<'_> {
         let at = |place| self.read.get(Space::Blobs, &self.repo.numbered(place));
         if let Some(place) = hint
             && let Some(bytes) = at(place)?
+            && let Some(bytes) = self.plain(bytes)?
             && let Some(blob) = Blob::check(id, bytes)
         {
             return Ok(Some((place, blob)));
@@ -149,7 +150,8 @@ impl View<'_> {
         let head = keys::head(id.as_bytes());
         let mut suspect = false;
         for place in self.hits(Indexed::Blob, head)? {
-            let Some(bytes) = at(place)? else {
+            let bytes = at(place)?.map(|bytes| self.plain(bytes)).transpose()?.flatten();
+            let Some(bytes) = bytes else {
                 suspect = true;
                 continue;
             };
@@ -170,7 +172,8 @@ impl View<'_> {
         }
         for place in hits {
             let stored = self.read.get(Space::Blobs, &self.repo.numbered(place))?;
-            if stored.is_some_and(|stored| stored == blob.bytes()) {
+            let plain = stored.map(|stored| self.plain(stored)).transpose()?.flatten();
+            if plain.is_some_and(|plain| plain == blob.bytes()) {
                 return Ok(Some(place));
             }
         }
@@ -360,6 +363,9 @@ impl View<'_> {
             Indexed::Blob => self
                 .read
                 .get(Space::Blobs, &key)?
+                .map(|bytes| self.plain(bytes))
+                .transpose()?
+                .flatten()
                 .map(|bytes| ObjectId::Blob(Blob::seal(bytes).id())),
             Indexed::Batch => None,
         })

@@ -18,12 +18,12 @@ use tract_core::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
 use tract_core::refs::{LogEntry, RefName, RefTarget};
 use tract_core::store::{
     BlobKey, BlockingStore, Capabilities, Damage, JoinBatches, LogQuery, ObjectListing, ObjectPage,
-    SpaceRelease, StoreError, StoreErrorKind, StoreResult, StoreStats, Sweep, SweepAnswer,
-    ThreadedStore, Walk, WalkPage, WipeReport, WriteMode, WritePosition,
+    RepackPage, RepackStep, SpaceRelease, StoreError, StoreErrorKind, StoreResult, StoreStats,
+    Sweep, SweepAnswer, ThreadedStore, Walk, WalkPage, WipeReport, WriteMode, WritePosition,
 };
 
 /// The format that this build writes, and the newest that it reads.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// How often a write is tried again when other handles on the same engine keep coming first.
 const ATTEMPTS: usize = 64;
@@ -221,7 +221,8 @@ impl<E: KvEngine> BlockingStore for KvStore<E> {
     }
 
     fn capabilities(&self) -> Capabilities {
-        self.engine.capabilities().collecting().erasing()
+        let capabilities = self.engine.capabilities().collecting().erasing();
+        capabilities.repacking(tract_compression::IS_AVAILABLE)
     }
 
     fn blobs(&self, repo: &RepoName, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
@@ -376,7 +377,15 @@ impl<E: KvEngine> BlockingStore for KvStore<E> {
 
     fn wipe(&self) -> StoreResult<WipeReport> {
         self.check_writable("wipe")?;
+        for name in self.repos()? {
+            self.remove_stale_dictionaries(&name)?;
+        }
         Ok(WipeReport::new(self.engine.wipe()?))
+    }
+
+    fn repack(&self, repo: &RepoName, step: RepackStep) -> StoreResult<RepackPage> {
+        self.check_writable("repack")?;
+        self.repack_step(repo, step)
     }
 
     fn apply_group(&self, group: &[(RepoName, Batch)]) -> Vec<StoreResult<Applied>> {

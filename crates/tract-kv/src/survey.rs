@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use bytes::Bytes;
 
 use self::in_force::ToolsInForce;
+use super::compressed::StoredBlob;
 use super::keys::{self, Indexed, Repo};
 use super::read::View;
 use super::value::{self, Segment, Sighting};
@@ -117,7 +118,12 @@ impl View<'_> {
         let mut survey = Survey::default();
         self.each_place(
             Space::Blobs,
-            |_, bytes| id_head(tract_core::hash::blob(bytes).as_bytes()),
+            |_, stored| {
+                let plain = stored.plain();
+                // What cannot be decompressed has an id of no blob, as what is damaged has.
+                let bytes = plain.as_deref().unwrap_or(stored.stored());
+                id_head(tract_core::hash::blob(bytes).as_bytes())
+            },
             |place, head| survey.blobs.push(SurveyedObject { place, head }),
         )?;
         let mut sighted = HashSet::new();
@@ -131,7 +137,7 @@ impl View<'_> {
         self.each_place(
             Space::Commits,
             |place, value| {
-                let (content, record) = value::split_commit(place, value)?;
+                let (content, record) = value::split_commit(place, value.stored())?;
                 Some((content, Commit::decode_any(record).ok()?))
             },
             |place, opened| {
@@ -173,7 +179,7 @@ impl View<'_> {
     fn each_place<R: Send>(
         &self,
         space: Space,
-        decode: impl Fn(u64, &[u8]) -> R + Sync,
+        decode: impl Fn(u64, &StoredBlob) -> R + Sync,
         mut take: impl FnMut(u64, R),
     ) -> StoreResult<()> {
         let mut scan = Some(self.repo.all(space));
@@ -184,7 +190,7 @@ impl View<'_> {
                 read += portion.len();
                 Ok::<_, StoreError>((!portion.is_empty()).then_some(portion))
             };
-            let decode = |portion: Vec<(u64, Bytes)>| {
+            let decode = |portion: Vec<(u64, StoredBlob)>| {
                 portion.iter().map(|(place, value)| (*place, decode(*place, value))).collect()
             };
             let decoded = parallel::map_read(BATCH, parallel::OBJECTS, next, decode)?;
@@ -196,12 +202,20 @@ impl View<'_> {
     }
 
     /// Reads the next few values of a scan, and leaves what is left of it.
-    fn portion(&self, rest: &mut Option<Scan>) -> StoreResult<Vec<(u64, Bytes)>> {
+    fn portion(&self, rest: &mut Option<Scan>) -> StoreResult<Vec<(u64, StoredBlob)>> {
         let Some(mut scan) = rest.take() else { return Ok(Vec::new()) };
         let (mut values, mut bytes) = (Vec::with_capacity(parallel::PORTION), 0);
         let mut last = None;
         self.read.scan(&scan, &mut |key, value| {
-            values.push((Repo::number(key).unwrap_or_default(), Bytes::copy_from_slice(value)));
+            let number = Repo::number(key).unwrap_or_default();
+            let value_bytes = Bytes::copy_from_slice(value);
+            values.push((
+                number,
+                match scan.space {
+                    Space::Blobs => self.stored(value_bytes)?,
+                    _ => StoredBlob::as_it_is(value_bytes),
+                },
+            ));
             bytes += value.len();
             if values.len() < parallel::PORTION && bytes < PORTION_BYTES {
                 return Ok(ControlFlow::Continue(()));

@@ -28,11 +28,13 @@ impl View<'_> {
     pub(super) fn list(&self, listing: &ObjectListing) -> StoreResult<ObjectPage> {
         match listing.kind {
             ListKind::Commits => self.list_places(Space::Commits, listing, |place, value| {
-                let (_, record) = value::split_commit(place, value)?;
-                Commit::decode_any(record).ok().map(|commit| ObjectId::Commit(commit.id()))
+                let record = value::split_commit(place, value).map(|(_, record)| record);
+                let commit = record.and_then(|record| Commit::decode_any(record).ok());
+                Ok(commit.map(|commit| ObjectId::Commit(commit.id())))
             }),
             ListKind::Blobs => self.list_places(Space::Blobs, listing, |_, bytes| {
-                Some(ObjectId::Blob(tract_core::hash::blob(bytes)))
+                let plain = self.plain(Bytes::copy_from_slice(bytes))?;
+                Ok(plain.map(|plain| ObjectId::Blob(tract_core::hash::blob(&plain))))
             }),
             // There are few of them.
             ListKind::Toolsets => {
@@ -54,14 +56,14 @@ impl View<'_> {
         &self,
         space: Space,
         listing: &ObjectListing,
-        id: impl Fn(u64, &[u8]) -> Option<ObjectId>,
+        id: impl Fn(u64, &[u8]) -> StoreResult<Option<ObjectId>>,
     ) -> StoreResult<ObjectPage> {
         let mut page = ObjectPage::default();
         let (mut last, mut left) = (listing.after, listing.limit.max(1));
         let scan = self.repo.places(space, listing.after.saturating_add(1), u64::MAX);
         self.read.scan(&scan, &mut |key, value| {
             last = Repo::number(key).unwrap_or(last);
-            page.objects.extend(id(last, value).map(|object| (object, value.len() as u64)));
+            page.objects.extend(id(last, value)?.map(|object| (object, value.len() as u64)));
             left -= 1;
             Ok(if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;

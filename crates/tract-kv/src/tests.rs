@@ -343,6 +343,37 @@ fn later_batches_of_a_group_see_earlier_ones_and_a_refused_one_leaves_no_trace()
 }
 
 #[test]
+fn blobs_of_the_first_format_that_begin_like_compressed_ones_are_read() {
+    let (engine, repo) = (MemoryEngine::new(), RepoName::default());
+    let store = KvStore::new(engine).unwrap();
+    let bytes = |first: u8| [&[first, 0xD8, 0, 0xFF, 0xE0], "plain".as_bytes()].concat();
+    let blobs: Vec<Blob> = (0xFBu8..=0xFF).map(|first| Blob::seal(bytes(first))).collect();
+    let write = Batch { blobs: blobs.clone(), ..batch(1) };
+    assert!(matches!(store.apply_group(&[(repo.clone(), write)])[..], [Ok(Applied::Done)]));
+    // As format 1 has them.
+    let mut map = snapshot(store.engine());
+    let mut marked = Vec::new();
+    let all = Scan::prefix(Space::Blobs, Vec::new());
+    map.scan(&all, &mut |key, value| {
+        marked.extend(value.strip_prefix(&[0xFF]).map(|plain| (key.to_vec(), plain.to_vec())));
+        Ok(std::ops::ControlFlow::Continue(()))
+    })
+    .unwrap();
+    assert_eq!(marked.len(), 3);
+    for (key, plain) in marked {
+        map.put(Space::Blobs, key.into(), plain.into());
+    }
+    let first = value::seal(keys::FORMAT, 1u32.to_be_bytes().to_vec());
+    map.put(Space::Small, keys::FORMAT.into(), first);
+    let store = KvStore::new(MemoryEngine::from(map)).unwrap();
+    for blob in &blobs {
+        let found = store.blobs(&repo, &[blob.id().into()]).unwrap();
+        assert_eq!(found, [Some(blob.clone())]);
+    }
+    assert_eq!(store.check(&repo, false).unwrap(), []);
+}
+
+#[test]
 fn newer_formats_and_foreign_keys_are_refused() {
     let engine = MemoryEngine::new();
     let mut map = KvMap::default();

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 
+use super::compressed::value_of;
 use super::erase;
 use super::keys::{self, Indexed, Repo};
 use super::known::KnownObjects;
@@ -258,7 +259,7 @@ impl Writer<'_, '_> {
     }
 
     fn blob(&mut self, blob: &Blob, place: u64) {
-        self.put(Space::Blobs, self.repo.numbered(place), blob.bytes().clone());
+        self.put(Space::Blobs, self.repo.numbered(place), value_of(blob.bytes()));
         let head = keys::head(blob.id().as_bytes());
         self.put(Space::Index, self.repo.index(Indexed::Blob, head, place), Bytes::new());
     }

@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tract_core::telemetry::ModelDescription;
 use tract_core::{CancellationToken, ChatModel, ModelError, ModelRequest, Reply, ReplyDelta};
 use tract_schema::Dialect;
 
@@ -164,6 +165,18 @@ impl HttpModel {
 
 #[async_trait]
 impl ChatModel for HttpModel {
+    fn description(&self) -> ModelDescription {
+        let Inner { dialect, model, base, .. } = &*self.inner;
+        let described = ModelDescription::new(provider_name(*dialect), model.as_str());
+        match base.host_str() {
+            Some(host) => {
+                let host = host.trim_start_matches('[').trim_end_matches(']');
+                described.server(host, base.port_or_known_default())
+            }
+            None => described,
+        }
+    }
+
     async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError> {
         self.send(&self.params(request)?).await
     }
@@ -175,5 +188,15 @@ impl ChatModel for HttpModel {
         on_piece: &mut (dyn FnMut(ReplyDelta) + Send),
     ) -> Result<Reply, ModelError> {
         self.send_streaming(&self.params(request)?, cancellation, on_piece).await
+    }
+}
+
+/// The provider in the words of OpenTelemetry's conventions, where they have one.
+fn provider_name(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::OpenAi | Dialect::Responses => "openai",
+        Dialect::Anthropic => "anthropic",
+        Dialect::Ollama => "ollama",
+        Dialect::Gemini => "gcp.gemini",
     }
 }

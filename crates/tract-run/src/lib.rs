@@ -21,6 +21,7 @@ mod replay;
 mod resume;
 mod run;
 mod session;
+mod telemetry;
 mod turn;
 
 pub use crate::agent::{Agent, OnResume};

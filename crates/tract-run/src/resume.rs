@@ -62,7 +62,8 @@ impl Agent {
         let compiled = self.compile_head().await?;
         match (compiled.head(), Position::of(&compiled)) {
             (Some(head), Position::Calls(open)) if open.slot == message => {
-                let calls = self.left_open(head, open, effects).await?;
+                let mut calls = self.left_open(head, open, effects).await?;
+                calls.toolset = compiled.toolset();
                 self.answer(stored, calls).await
             }
             _ => {
@@ -94,6 +95,8 @@ impl Agent {
         let known = effects.known().await?;
         let mut calls = Calls {
             commit: open.commit,
+            view: None,
+            toolset: None,
             each: Vec::new(),
             approvals: Vec::new(),
             served: None,

@@ -4,6 +4,7 @@ use std::sync::PoisonError;
 
 use serde::Deserialize;
 use tract_compile::Compiled;
+use tract_core::telemetry::agent_run;
 use tract_core::{CommitId, Content, Draft, StopReason, Usage};
 use tract_engine::{Operation, unanswered};
 use tract_tools::budget::BudgetExceeded;
@@ -16,6 +17,7 @@ use crate::message::IntoMessage;
 use crate::position::Position;
 use crate::progress::Progress;
 use crate::session::Stored;
+use crate::telemetry::{say_run, say_turn};
 use crate::turn::{TurnDone, TurnEnd};
 
 /// The reason why a run stopped. The branch can always be continued.
@@ -120,7 +122,12 @@ impl Agent {
         let said = message.into_message();
         let hold = self.hold_session().await?;
         let agent = self.within_one_operation(&hold)?;
-        agent.run_operation(said).await
+        let span = agent_run(self.repo.name(), &self.branch);
+        let done = span.instrument(agent.run_operation(said)).await;
+        if span.is_recording() {
+            say_run(&span, &done);
+        }
+        done
     }
 
     /// Waits until no other run works on the session: both would write its state.
@@ -168,6 +175,15 @@ impl Agent {
     pub async fn turn(&self) -> Result<TurnDone> {
         let hold = self.hold_session().await?;
         let agent = self.within_one_operation(&hold)?;
+        let span = agent_run(self.repo.name(), &self.branch);
+        let done = span.instrument(self.one_turn(&agent)).await;
+        if span.is_recording() {
+            say_turn(&span, &done);
+        }
+        done
+    }
+
+    async fn one_turn(&self, agent: &Self) -> Result<TurnDone> {
         let mut stored = agent.load().await?;
         let done = agent.one(&mut stored).await;
         if let Some(head) = self.repo.head_of(&self.branch).await? {

@@ -5,7 +5,7 @@ mod ask;
 
 use std::sync::Arc;
 
-use tract_core::{CommitId, StopReason, ToolCall, Usage};
+use tract_core::{CommitId, StopReason, ToolCall, ToolsetId, Usage, ViewId};
 use tract_tools::Call;
 use tract_tools::dispatch::{Approval, CallAnswer, Recorded, ReplySource, TurnError};
 
@@ -88,6 +88,10 @@ impl TurnDone {
 pub(crate) struct Calls {
     /// The message that asks for them.
     pub(crate) commit: CommitId,
+    /// The view that the model saw, where telemetry asked for it.
+    pub(crate) view: Option<ViewId>,
+    /// The tools in force.
+    pub(crate) toolset: Option<ToolsetId>,
     /// Each call with its place in the message, and what becomes of it, in order.
     pub(crate) each: Vec<(u32, ToolCall, CallStep)>,
     /// What was approved.

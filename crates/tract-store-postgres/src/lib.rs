@@ -17,6 +17,7 @@ mod options;
 mod portions;
 mod queue;
 mod read;
+mod reader;
 mod repair;
 mod schema;
 #[cfg(test)]
@@ -33,4 +34,5 @@ mod walk;
 mod wipe;
 
 pub use crate::options::PostgresOptions;
+pub use crate::reader::{DatabaseReader, DatabaseRow};
 pub use crate::store::{PostgresStore, open};

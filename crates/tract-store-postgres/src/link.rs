@@ -76,7 +76,7 @@ const REPOSITORIES: usize = 1_024;
 pub(crate) struct Lease(Option<Arc<Object>>);
 
 impl Lease {
-    fn object(&self) -> &Arc<Object> {
+    pub(crate) fn object(&self) -> &Arc<Object> {
         self.0.as_ref().expect("it is held until it is given back")
     }
 
@@ -177,7 +177,11 @@ impl Connector {
         self.pool.close();
     }
 
-    async fn lease(&self, op: &'static str, deadline: Option<Instant>) -> Result<Lease, Failed> {
+    pub(crate) async fn lease(
+        &self,
+        op: &'static str,
+        deadline: Option<Instant>,
+    ) -> Result<Lease, Failed> {
         if self.closed.load(Ordering::Acquire) {
             let error = new(StoreErrorKind::Unavailable, op, "the store is closed");
             return Err(Failed::Final(error));

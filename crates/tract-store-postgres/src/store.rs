@@ -36,16 +36,7 @@ use crate::{
 /// for a server that is too old, is not encoded in UTF-8 or would lose acknowledged writes.
 pub async fn open(url: &str, options: &PostgresOptions) -> StoreResult<PostgresStore> {
     let target = options::target(url, options)?;
-    let runtime = Builder::new_multi_thread()
-        .worker_threads(2)
-        .thread_name("tract-postgres")
-        .enable_all()
-        .build()
-        .map_err(|error| {
-            let message = format!("the store's threads cannot be started: {error}");
-            new(StoreErrorKind::Unavailable, "open", message).with_source(error)
-        })?;
-    let runtime = OwnedRuntime(Some(runtime));
+    let runtime = start_runtime()?;
     let link = run_on(&runtime, "open", async move {
         let link = Arc::new(Connector::new(target)?);
         migrate::open(&link).await?;
@@ -55,9 +46,23 @@ pub async fn open(url: &str, options: &PostgresOptions) -> StoreResult<PostgresS
     Ok(PostgresStore { link, runtime })
 }
 
+/// Starts the threads that drive connections.
+pub(crate) fn start_runtime() -> StoreResult<OwnedRuntime> {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("tract-postgres")
+        .enable_all()
+        .build()
+        .map_err(|error| {
+            let message = format!("the store's threads cannot be started: {error}");
+            new(StoreErrorKind::Unavailable, "open", message).with_source(error)
+        })?;
+    Ok(OwnedRuntime(Some(runtime)))
+}
+
 /// A runtime that ends in the background: its owner may be dropped on another runtime's thread,
 /// which must not be kept waiting.
-struct OwnedRuntime(Option<Runtime>);
+pub(crate) struct OwnedRuntime(Option<Runtime>);
 
 impl Drop for OwnedRuntime {
     fn drop(&mut self) {
@@ -67,7 +72,7 @@ impl Drop for OwnedRuntime {
     }
 }
 
-async fn run_on<T: Send + 'static>(
+pub(crate) async fn run_on<T: Send + 'static>(
     runtime: &OwnedRuntime,
     op: &'static str,
     work: impl Future<Output = StoreResult<T>> + Send + 'static,

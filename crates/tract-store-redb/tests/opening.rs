@@ -133,13 +133,13 @@ fn a_newer_format_is_refused_whole() {
     let reading = database.begin_read().unwrap();
     let small = reading.open_table(SMALL).unwrap();
     let format = small.get(b"\0f".as_slice()).unwrap().unwrap().value().to_vec();
-    assert_eq!(format[..4], [0, 0, 0, 1], "format 1, and its checksum");
+    assert_eq!(format[..4], [0, 0, 0, 2], "format 2, and its checksum");
     drop((small, reading));
-    // The checksum of format 2 is not known here: a newer version is only one that has it.
+    // The checksum of format 3 is not known here: a newer version is only one that has it.
     let writing = database.begin_write().unwrap();
-    let mut two = format;
-    two[3] = 2;
-    writing.open_table(SMALL).unwrap().insert(b"\0f".as_slice(), two.as_slice()).unwrap();
+    let mut newer = format;
+    newer[3] = 3;
+    writing.open_table(SMALL).unwrap().insert(b"\0f".as_slice(), newer.as_slice()).unwrap();
     writing.commit().unwrap();
     drop(database);
     assert_eq!(refused(&path, &RedbOptions::new()), StoreErrorKind::NotAStore);

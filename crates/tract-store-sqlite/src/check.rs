@@ -14,13 +14,14 @@ use tract_core::{
 };
 
 use self::in_force::{CommitBefore, ToolsInForce};
+use crate::compressed::plain;
 use crate::error::engine;
 use crate::log;
 use crate::memory::Memory;
 use crate::read::{blob_id_at, content_place, find_blob, statement};
 use crate::schema::{
-    DERIVED, DERIVED_LAST, REPO, SWEEPS, TEXT, TOOL, TOOL_NAME, TOOLSET, UNLOGGED, blob_segment,
-    bytes_of, place, prefix, segment_start, small_sum,
+    DERIVED, DERIVED_LAST, DICTIONARY, REPO, SWEEPS, TEXT, TOOL, TOOL_NAME, TOOLSET, UNLOGGED,
+    blob_segment, bytes_of, place, prefix, segment_start, small_sum,
 };
 use crate::write::{Tx, WriteTransaction};
 use crate::{sweep, tools, wal};
@@ -235,11 +236,17 @@ impl Check<'_> {
 
     fn blobs(&mut self) -> StoreResult<()> {
         let table = Table { name: "blobs", columns: "h, data", repos: "repo = ?1" };
+        let (connection, repo) = (self.connection, self.repo);
         let (mut bad, mut blobs) = (Vec::new(), Vec::new());
         self.rows(&table, |row| {
             let (at, h): (i64, i64) =
                 (row.get(0).map_err(engine(OP))?, row.get(1).map_err(engine(OP))?);
-            let id = tract_core::hash::blob(bytes_of(row.get_ref(2).map_err(engine(OP))?));
+            let stored = bytes_of(row.get_ref(2).map_err(engine(OP))?);
+            let Some(bytes) = plain(connection, OP, repo, stored)? else {
+                bad.push(format!("blob {:016x}… cannot be decompressed", h as u64));
+                return Ok(());
+            };
+            let id = tract_core::hash::blob(&bytes);
             if prefix(id.as_bytes()) == h {
                 blobs.push(StoredBlob { at, head: head(id), beside: Beside::Nothing });
             } else {
@@ -372,6 +379,7 @@ impl Check<'_> {
                 TOOLSET => "a toolset",
                 SWEEPS | UNLOGGED => "a count of writes",
                 TOOL | TOOL_NAME => "a row of the tool index",
+                DICTIONARY => "a dictionary",
                 _ => "a derived row",
             };
             let rebuilt =
@@ -450,7 +458,8 @@ impl Check<'_> {
         let mut select = self.connection.prepare_cached(sql).ok()?;
         let read = |row: &Row<'_>| Ok(bytes_of(row.get_ref(0)?).to_vec());
         let data: Vec<u8> = select.query_row([at], read).ok()?;
-        Some((at, Blob::check(id, data)?))
+        let bytes = plain(self.connection, OP, self.repo, &data).ok()??;
+        Some((at, Blob::check(id, bytes.into_owned())?))
     }
 
     fn tool_index(&mut self) -> StoreResult<()> {

@@ -2,7 +2,7 @@
 //! from the file.
 
 use std::collections::HashSet;
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 
 use rusqlite::Connection;
 use tract_core::store::WipeReport;
@@ -10,9 +10,11 @@ use tract_core::{Batch, BlobId, ObjectId, RefName, StoreError, StoreErrorKind, S
 
 use crate::error::{BACKEND, engine, new};
 use crate::log;
+use crate::memory::Memory;
 use crate::schema::SWEEPS;
 use crate::sweep::LogRows;
 use crate::write::{OP, Tx};
+use crate::{repack, stats};
 
 impl Tx<'_> {
     /// Returns whether a blob is erased. A store that never deleted anything is not asked.
@@ -61,6 +63,7 @@ impl Tx<'_> {
             self.delete(repo, ObjectId::Blob(*blob), &log_rows)?;
             self.fresh.places.remove(&(repo, ObjectId::Blob(*blob)));
         }
+        self.distrust_dictionaries(repo)?;
         self.sweeps = self.count(0, SWEEPS)?;
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         memory.forget_swept(self.sweeps);
@@ -75,14 +78,24 @@ pub(crate) fn erased(connection: &Connection, repo: i64) -> HashSet<BlobId> {
     refs.iter().filter_map(|(name, _)| name.erased_blob()).collect()
 }
 
-/// Writes the file again without what was deleted, and empties the log of writes.
-pub(crate) fn wipe(connection: &Connection) -> StoreResult<WipeReport> {
+/// Removes what was deleted from the file, and the dictionaries that were trained on it.
+pub(crate) fn wipe(connection: &Connection, memory: &Mutex<Memory>) -> StoreResult<WipeReport> {
     const OP: &str = "wipe";
-    // What the log holds is in the file first, so that the new file replaces all of it.
-    checkpoint(connection, OP)?;
-    connection.execute_batch("VACUUM").map_err(engine(OP))?;
-    checkpoint(connection, OP)?;
+    for name in stats::repos(connection)? {
+        if let Some(repo) = log::repo_number(connection, OP, &name)? {
+            repack::remove_stale(connection, memory, repo)?;
+        }
+    }
+    rewrite(connection, OP)?;
     Ok(WipeReport::default())
+}
+
+/// Writes the file again without what is free in it, and empties the log of writes.
+pub(crate) fn rewrite(connection: &Connection, op: &'static str) -> StoreResult<()> {
+    // What the log holds is in the file first, so that the new file replaces all of it.
+    checkpoint(connection, op)?;
+    connection.execute_batch("VACUUM").map_err(engine(op))?;
+    checkpoint(connection, op)
 }
 
 fn checkpoint(connection: &Connection, op: &'static str) -> StoreResult<()> {

@@ -10,10 +10,11 @@ use tract_core::{
     StoreErrorKind, StoreResult, ToolRow, Toolset,
 };
 
+use crate::compressed::row_of;
 use crate::error::{engine, new};
 use crate::known::WIDE;
 use crate::memory::{IdMap, Memory, TextName};
-use crate::read::{find_blob, small, statement};
+use crate::read::{small, statement};
 use crate::schema::{
     DERIVED, REPO, TOOL, TOOL_NAME, TOOLSET, UNLOGGED, blob_segment, place, prefix, small_sum,
     text_key,
@@ -23,7 +24,7 @@ use crate::tools;
 use crate::write::{Checked, OP, Tx};
 
 /// Bytes above this are written in place: bound to a statement, SQLite copies them twice.
-pub(crate) const LARGE_BYTES: usize = 1 << 20;
+const LARGE_BYTES: usize = 1 << 20;
 
 /// What becomes known when a transaction is durable.
 #[derive(Debug, Default)]
@@ -145,17 +146,7 @@ impl Tx<'_> {
 
     /// Finds a blob by its bytes: a damaged one counts as none, so that storing it again heals.
     fn stored_blob(&mut self, repo: i64, blob: &Blob) -> StoreResult<Option<i64>> {
-        let row = if blob.bytes().len() > LARGE_BYTES {
-            match find_blob(self.connection, OP, repo, blob.id()) {
-                Ok(found) => found.map(|(row, _)| row),
-                Err(error) if matches!(error.kind, StoreErrorKind::Corrupt { .. }) => None,
-                Err(error) => return Err(error),
-            }
-        } else {
-            let sql = "SELECT id FROM blobs WHERE repo = ?1 AND h = ?2 AND data = ?3";
-            let h = prefix(blob.id().as_bytes());
-            self.number(sql, &[&repo, &h, &blob.bytes().as_ref()])?
-        };
+        let row = row_of(self.connection, OP, repo, blob)?;
         if let Some(row) = row {
             self.fresh.places.insert((repo, ObjectId::Blob(blob.id())), row);
         }
@@ -165,7 +156,8 @@ impl Tx<'_> {
     fn blob(&mut self, repo: i64, row: i64, blob: &Blob) -> StoreResult<()> {
         let h = prefix(blob.id().as_bytes());
         let sql = "INSERT INTO blobs (id, repo, h, data) VALUES (?1, ?2, ?3, ?4)";
-        let bytes = blob.bytes();
+        let stored = tract_compression::encode(blob.bytes());
+        let bytes = stored.as_ref();
         if bytes.len() > LARGE_BYTES {
             self.execute(sql, &[&row, &repo, &h, &ZeroBlob(bytes.len() as u64)])?;
             let opened = self.connection.blob_open("main", "blobs", "data", row, false);
@@ -173,7 +165,7 @@ impl Tx<'_> {
             stored.write_all_at(bytes, 0).map_err(engine(OP))?;
             stored.close().map_err(engine(OP))?;
         } else {
-            self.execute(sql, &[&row, &repo, &h, &bytes.as_ref()])?;
+            self.execute(sql, &[&row, &repo, &h, &bytes])?;
         }
         self.fresh.places.insert((repo, ObjectId::Blob(blob.id())), row);
         Ok(())

@@ -7,7 +7,6 @@ use rusqlite::ToSql;
 use tract_core::{Batch, Blob, ObjectId, StoreResult};
 
 use crate::error::engine;
-use crate::insert::LARGE_BYTES;
 use crate::schema::prefix;
 use crate::write::{NewObjects, OP, Tx};
 
@@ -39,20 +38,17 @@ impl Tx<'_> {
             return Ok(NewObjects { commit, blob: false });
         };
         let sql = "SELECT (SELECT id FROM commits WHERE repo = ?1 AND h = ?2 AND rec = ?3), \
-                   (SELECT id FROM blobs WHERE repo = ?1 AND h = ?4 AND data = ?5)";
-        // A large one is looked for by other means.
-        let is_small = blob.bytes().len() <= LARGE_BYTES;
-        let data = is_small.then(|| blob.bytes().as_ref());
+                   (SELECT id FROM blobs WHERE repo = ?1 AND h = ?4 LIMIT 1)";
         let (commit_key, blob_key) = (prefix(first.id().as_bytes()), prefix(blob.id().as_bytes()));
-        let parameters: [&dyn ToSql; 5] = [&repo, &commit_key, &record, &blob_key, &data];
-        let (commit, stored): (Option<i64>, Option<i64>) = self
+        let parameters: [&dyn ToSql; 4] = [&repo, &commit_key, &record, &blob_key];
+        let (commit, alike): (Option<i64>, Option<i64>) = self
             .statement(sql)?
             .query_row(parameters, |row| Ok((row.get(0)?, row.get(1)?)))
             .map_err(engine(OP))?;
         if let Some(at) = commit {
             self.fresh.places.insert((repo, ObjectId::Commit(first.id())), at);
         }
-        Ok(NewObjects { commit: commit.is_none(), blob: is_small && stored.is_none() })
+        Ok(NewObjects { commit: commit.is_none(), blob: alike.is_none() })
     }
 
     /// Whether it is sure that none of these, [`WIDE`] at most, is stored; else each has to be

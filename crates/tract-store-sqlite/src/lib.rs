@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod compressed;
 mod erase;
 mod error;
 #[cfg(test)]
@@ -14,6 +15,7 @@ mod migrate;
 mod moves;
 mod options;
 mod read;
+mod repack;
 mod schema;
 mod stats;
 mod steps;

@@ -3,12 +3,13 @@
 
 use std::ops::Range;
 
-use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
+use rusqlite::{CachedStatement, Connection, params};
 use tract_core::store::{BlobKey, LocationHint};
 use tract_core::{
     Blob, BlobId, Commit, CommitId, IdPrefix, ObjectId, StoreResult, Toolset, ToolsetId, parallel,
 };
 
+use crate::compressed::plain;
 use crate::error::{corrupt, engine};
 use crate::schema::{TOOL, TOOLSET, bytes_of, prefix, small_sum};
 
@@ -91,7 +92,12 @@ pub(crate) fn find_blob(
     let mut rows = select.query(params![repo, h]).map_err(engine(op))?;
     let mut damaged = false;
     while let Some(row) = rows.next().map_err(engine(op))? {
-        let blob = Blob::seal(bytes_of(row.get_ref(1).map_err(engine(op))?).to_vec());
+        let stored = bytes_of(row.get_ref(1).map_err(engine(op))?);
+        let Some(bytes) = plain(connection, op, repo, stored)? else {
+            damaged = true;
+            continue;
+        };
+        let blob = Blob::seal(bytes.into_owned());
         if blob.id() == id {
             return Ok(Some((row.get(0).map_err(engine(op))?, blob)));
         }
@@ -108,11 +114,11 @@ fn blob_at(
 ) -> StoreResult<Option<Blob>> {
     let sql = "SELECT data FROM blobs WHERE id = ?1 AND repo = ?2";
     let mut select = statement(connection, "blobs", sql)?;
-    let data = select
-        .query_row(params![place.0 as i64, repo], |row| Ok(bytes_of(row.get_ref(0)?).to_vec()))
-        .optional()
-        .map_err(engine("blobs"))?;
-    Ok(data.and_then(|data| Blob::check(id, data)))
+    let mut rows = select.query(params![place.0 as i64, repo]).map_err(engine("blobs"))?;
+    let Some(row) = rows.next().map_err(engine("blobs"))? else { return Ok(None) };
+    let stored = bytes_of(row.get_ref(0).map_err(engine("blobs"))?);
+    let bytes = plain(connection, "blobs", repo, stored)?;
+    Ok(bytes.and_then(|bytes| Blob::check(id, bytes.into_owned())))
 }
 
 /// How many blobs must lie side by side for a range of rows to be cheaper than so many look-ups.
@@ -173,8 +179,11 @@ fn read_run(
         while wanted.next_if(|(place, _)| *place < at).is_some() {}
         while let Some((_, n)) = wanted.next_if(|(place, _)| *place == at) {
             let data = bytes_of(row.get_ref(1).map_err(engine("blobs"))?);
-            let blob = keys.get(*n).and_then(|key| Blob::check(key.id, data.to_vec()));
-            found.extend(blob.map(|blob| (*n, blob)));
+            let (Some(key), Some(bytes)) = (keys.get(*n), plain(connection, "blobs", repo, data)?)
+            else {
+                continue;
+            };
+            found.extend(Blob::check(key.id, bytes.into_owned()).map(|blob| (*n, blob)));
         }
     }
     Ok(found)
@@ -266,7 +275,7 @@ pub(crate) fn commit_at(
 ) -> StoreResult<Option<CommitId>> {
     let sql = "SELECT h, rec FROM commits WHERE id = ?1 AND repo = ?2";
     id_at(connection, op, sql, repo, place, |bytes| {
-        Commit::decode_any(bytes).ok().map(|commit| *commit.id().as_bytes())
+        Ok(Commit::decode_any(bytes).ok().map(|commit| *commit.id().as_bytes()))
     })
     .map(|id| id.map(CommitId::from_bytes))
 }
@@ -279,8 +288,11 @@ pub(crate) fn blob_id_at(
     place: i64,
 ) -> StoreResult<Option<BlobId>> {
     let sql = "SELECT h, data FROM blobs WHERE id = ?1 AND repo = ?2";
-    id_at(connection, op, sql, repo, place, |bytes| Some(*tract_core::hash::blob(bytes).as_bytes()))
-        .map(|id| id.map(BlobId::from_bytes))
+    id_at(connection, op, sql, repo, place, |stored| {
+        let bytes = plain(connection, op, repo, stored)?;
+        Ok(bytes.map(|bytes| *tract_core::hash::blob(&bytes).as_bytes()))
+    })
+    .map(|id| id.map(BlobId::from_bytes))
 }
 
 fn id_at(
@@ -289,17 +301,14 @@ fn id_at(
     sql: &str,
     repo: i64,
     place: i64,
-    id: impl Fn(&[u8]) -> Option<[u8; 32]>,
+    id: impl Fn(&[u8]) -> StoreResult<Option<[u8; 32]>>,
 ) -> StoreResult<Option<[u8; 32]>> {
     let mut select = statement(connection, op, sql)?;
-    let found = select
-        .query_row(params![place, repo], |row| {
-            let h: i64 = row.get(0)?;
-            Ok(id(bytes_of(row.get_ref(1)?)).filter(|id| prefix(id) == h))
-        })
-        .optional()
-        .map_err(engine(op))?;
-    Ok(found.flatten())
+    let mut rows = select.query(params![place, repo]).map_err(engine(op))?;
+    let Some(row) = rows.next().map_err(engine(op))? else { return Ok(None) };
+    let h: i64 = row.get(0).map_err(engine(op))?;
+    let found = id(bytes_of(row.get_ref(1).map_err(engine(op))?))?;
+    Ok(found.filter(|id| prefix(id) == h))
 }
 
 /// Finds the objects whose id begins with these digits.
@@ -314,14 +323,15 @@ pub(crate) fn resolve_prefix(
     let (low, high) = digits.range();
     let (low, high) = (low as i64, high as i64);
     let mut found = Vec::new();
-    let mut scan = |sql: &str, object: &dyn Fn(&[u8]) -> Option<ObjectId>| -> StoreResult<()> {
+    type Read<'r> = &'r dyn Fn(&[u8]) -> StoreResult<Option<ObjectId>>;
+    let mut scan = |sql: &str, object: Read<'_>| -> StoreResult<()> {
         let mut select = statement(connection, OP, sql)?;
         let mut rows = select.query(params![repo, low, high]).map_err(engine(OP))?;
         let mut here: Vec<ObjectId> = Vec::new();
         while let Some(row) = rows.next().map_err(engine(OP))? {
             let h: i64 = row.get(0).map_err(engine(OP))?;
             // A damaged row is no answer to a question about ids; reading it by id tells.
-            let object = object(bytes_of(row.get_ref(1).map_err(engine(OP))?))
+            let object = object(bytes_of(row.get_ref(1).map_err(engine(OP))?))?
                 .filter(|object| prefix(object.as_bytes()) == h);
             if let Some(object) = object
                 && digits.matches(object.as_bytes())
@@ -339,11 +349,14 @@ pub(crate) fn resolve_prefix(
     };
     scan(
         "SELECT h, rec FROM commits WHERE repo = ?1 AND h BETWEEN ?2 AND ?3 ORDER BY h",
-        &|rec| Commit::decode_any(rec).ok().map(|commit| ObjectId::Commit(commit.id())),
+        &|rec| Ok(Commit::decode_any(rec).ok().map(|commit| ObjectId::Commit(commit.id()))),
     )?;
     scan(
         "SELECT h, data FROM blobs WHERE repo = ?1 AND h BETWEEN ?2 AND ?3 ORDER BY h",
-        &|data| Some(ObjectId::Blob(tract_core::hash::blob(data))),
+        &|data| {
+            let bytes = plain(connection, OP, repo, data)?;
+            Ok(bytes.map(|bytes| ObjectId::Blob(tract_core::hash::blob(&bytes))))
+        },
     )?;
     let small = |kind: i64| {
         format!(
@@ -352,10 +365,10 @@ pub(crate) fn resolve_prefix(
         )
     };
     scan(&small(TOOLSET), &|data| {
-        crate::tools::decode_entries(data)
-            .map(|entries| ObjectId::Toolset(Toolset::seal(entries).id()))
+        Ok(crate::tools::decode_entries(data)
+            .map(|entries| ObjectId::Toolset(Toolset::seal(entries).id())))
     })?;
-    scan(&small(TOOL), &|data| crate::tools::decode(data).map(|row| ObjectId::Tool(row.id)))?;
+    scan(&small(TOOL), &|data| Ok(crate::tools::decode(data).map(|row| ObjectId::Tool(row.id))))?;
     found.sort_unstable();
     found.truncate(limit);
     Ok(found)

@@ -1,4 +1,4 @@
-//! Tables, numbers and checksums of format 1.
+//! Tables, numbers and checksums of format 2.
 
 use rusqlite::types::ValueRef;
 use sha2::{Digest, Sha256};
@@ -7,7 +7,7 @@ use tract_core::{BlobId, ObjectId, RefName, RefTarget};
 /// Marks a file as a tract store: `trac`.
 pub(crate) const APPLICATION_ID: i32 = 0x7472_6163;
 /// The format that this build writes, and the newest that it reads.
-pub(crate) const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 2;
 /// The largest value that one row may hold; SQLite's own limit is 1,000,000,000 bytes a row.
 pub(crate) const MAX_BYTES: usize = 999_000_000;
 
@@ -66,6 +66,8 @@ pub(crate) const TOOL_NAME: i64 = 5;
 pub(crate) const SWEEPS: i64 = 6;
 /// How many writes of a repository stored objects and moved no ref; absent while there were none.
 pub(crate) const UNLOGGED: i64 = 7;
+/// The dictionaries that blobs of a repository are compressed with; the key is the dictionary's id.
+pub(crate) const DICTIONARY: i64 = 8;
 pub(crate) const DERIVED: i64 = 16;
 pub(crate) const DERIVED_LAST: i64 = DERIVED + 255;
 

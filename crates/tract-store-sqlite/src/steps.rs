@@ -17,8 +17,15 @@ pub(crate) struct Migration {
     pub(crate) sql: &'static str,
 }
 
-/// All steps, by number. There are none yet: format 1 is the first.
-pub(crate) const STEPS: &[Migration] = &[];
+/// All steps, by number.
+pub(crate) const STEPS: &[Migration] = &[
+    // Format 2 compresses blobs: those that begin like a compressed one are marked as plain.
+    Migration {
+        from: 1,
+        sql: "UPDATE blobs SET data = CAST(x'FF' || data AS BLOB) \
+              WHERE substr(data, 1, 1) IN (x'FD', x'FE', x'FF');",
+    },
+];
 
 fn version(connection: &Connection) -> StoreResult<u32> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(engine("migrate"))

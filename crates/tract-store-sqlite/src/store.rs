@@ -10,8 +10,8 @@ use bytes::Bytes;
 use rusqlite::{Connection, params};
 use tract_core::store::{
     BlobKey, BlockingStore, Capabilities, Damage, JoinBatches, LogQuery, ObjectListing, ObjectPage,
-    SpaceRelease, StoreStats, Sweep, SweepAnswer, ThreadedStore, Walk, WalkPage, WipeReport,
-    WritePosition,
+    RepackPage, RepackStep, SpaceRelease, StoreStats, Sweep, SweepAnswer, ThreadedStore, Walk,
+    WalkPage, WipeReport, WritePosition,
 };
 use tract_core::{
     Applied, Batch, Blob, Commit, CommitId, DerivedKind, IdPrefix, LogEntry, ObjectId, RefName,
@@ -25,7 +25,7 @@ use crate::migrate::{Access, READER_KIB, WRITER_KIB};
 use crate::read::{self, Snapshot, statement};
 use crate::schema::{DERIVED, DERIVED_LAST};
 use crate::write::WriteTransaction;
-use crate::{SqliteOptions, check, erase, log, migrate, stats, sweep, tools, walk, write};
+use crate::{SqliteOptions, check, erase, log, migrate, repack, stats, sweep, tools, walk, write};
 
 /// How many connections read at once: a reader of many rows takes as many as there are processors.
 const READERS: usize = 8;
@@ -256,7 +256,10 @@ impl BlockingStore for SqliteStore {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let mut capabilities = Capabilities::MANY_PROCESSES.collecting().erasing();
+        let mut capabilities = Capabilities::MANY_PROCESSES
+            .collecting()
+            .erasing()
+            .repacking(tract_compression::IS_AVAILABLE);
         capabilities.durable = !self.options.unsafe_lose_on_power_loss;
         capabilities
     }
@@ -501,7 +504,24 @@ impl BlockingStore for SqliteStore {
     }
 
     fn wipe(&self) -> StoreResult<WipeReport> {
-        self.write("wipe", erase::wipe)
+        self.write("wipe", |connection| erase::wipe(connection, &self.memory))
+    }
+
+    fn repack(&self, repo: &RepoName, step: RepackStep) -> StoreResult<RepackPage> {
+        const OP: &str = "repack";
+        if step == RepackStep::Train {
+            // Training takes a while, so it reads like others and keeps no writer waiting.
+            let number =
+                |connection: &Connection, repo| Ok((repo, repack::train(connection, repo)?));
+            let Some((number, trained)) = self.read_repo(OP, repo, number)? else {
+                return Ok(RepackPage::default());
+            };
+            let next = self.write(OP, |connection| {
+                repack::trained(connection, &self.memory, number, trained.as_ref())
+            })?;
+            return Ok(RepackPage::to(next));
+        }
+        self.write(OP, |connection| repack::step(connection, &self.memory, repo, step))
     }
 
     fn apply_group(&self, group: &[(RepoName, Batch)]) -> Vec<StoreResult<Applied>> {

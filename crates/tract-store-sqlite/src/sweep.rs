@@ -96,7 +96,10 @@ pub(crate) fn list(
             ListKind::Commits => {
                 Commit::decode_any(data).ok().map(|commit| ObjectId::Commit(commit.id()))
             }
-            ListKind::Blobs => Some(ObjectId::Blob(tract_core::hash::blob(data))),
+            ListKind::Blobs => {
+                let bytes = crate::compressed::plain(connection, OP, repo, data)?;
+                bytes.map(|bytes| ObjectId::Blob(tract_core::hash::blob(&bytes)))
+            }
             ListKind::Toolsets => tools::decode_entries(data)
                 .map(|entries| ObjectId::Toolset(Toolset::seal(entries).id())),
         };

@@ -10,6 +10,7 @@ mod objects;
 mod prefixes;
 mod races;
 mod refs;
+mod repacks;
 mod sweeps;
 mod tools;
 mod walks;
@@ -157,6 +158,14 @@ macro_rules! __contract {
                 erasures_leave_other_repositories [Erases] "blobs of other repositories stay"
                 erased_blobs_stay_gone [Erases] "an erasure is as durable as a write, and a wipe changes nothing else"
                 erasures_are_seen_by_every_handle [Erases] "`Erased`, also by handles that remember the blob"
+            }
+            repacks {
+                repacked_blobs_read_the_same [Repacks] "objects, refs and the log read the same, and blobs take less"
+                repack_of_nothing_is_done_at_once [Repacks] "an empty repository is left as it is"
+                repack_leaves_other_repositories [Repacks] "blobs of other repositories stay as they are"
+                others_write_between_the_steps_of_a_repack [Repacks] "others write between the steps, and repack as well"
+                repack_that_was_cut_short_begins_again [Repacks] "a repack that was cut short leaves a sound store"
+                wiped_store_reads_what_was_packed_with_what_is_erased [Repacks] "a wipe removes the dictionaries that an erasure made stale"
             }
             whole {
                 repositories_are_apart "one repository never sees or changes another"

@@ -15,8 +15,10 @@ pub struct HttpRequest {
     pub path: String,
     /// The request line and the headers.
     pub head: String,
-    /// The body.
+    /// The body as text.
     pub body: String,
+    /// The body as it came.
+    pub bytes: Vec<u8>,
 }
 
 impl HttpRequest {
@@ -232,6 +234,7 @@ fn serve(
             method: words.next().unwrap_or_default(),
             path: words.next().unwrap_or_default(),
             body: String::from_utf8_lossy(&body).into_owned(),
+            bytes: body,
             head,
         };
         let answer = answer(&request);

@@ -25,12 +25,20 @@ pub enum Capability {
     CollectsGarbage,
     /// It can delete blobs for good.
     Erases,
+    /// It can write blobs again, smaller.
+    Repacks,
 }
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Durable, Self::Persistent, Self::MultiProcess, Self::CollectsGarbage, Self::Erases];
+    pub const ALL: [Self; 6] = [
+        Self::Durable,
+        Self::Persistent,
+        Self::MultiProcess,
+        Self::CollectsGarbage,
+        Self::Erases,
+        Self::Repacks,
+    ];
 
     /// Returns whether a store claims it.
     pub fn is_claimed(self, claims: Capabilities) -> bool {
@@ -40,6 +48,7 @@ impl Capability {
             Self::MultiProcess => claims.multi_process,
             Self::CollectsGarbage => claims.collects_garbage,
             Self::Erases => claims.erases,
+            Self::Repacks => claims.repacks,
         }
     }
 }

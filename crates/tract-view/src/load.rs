@@ -2,9 +2,11 @@
 
 mod history;
 mod search;
+mod tools;
 mod usage;
 mod window;
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use tract_compile::Compiled;
@@ -13,18 +15,60 @@ use tract_engine::{Branch, Repo};
 
 pub(crate) use self::history::{History, HistoryEntry, history};
 pub(crate) use self::search::{FoundMessage, search};
+pub(crate) use self::tools::{Approval, ToolFacts, ToolsChange, tool_changes, tool_facts};
 pub(crate) use self::usage::{UsageReport, UsageSum, usage};
-pub(crate) use self::window::{PARTS, Window, window};
+pub(crate) use self::window::{CacheUse, PARTS, Window, window};
 use crate::error::{Error, Result};
 
 /// A branch with its newest commit.
 pub(crate) struct DatedBranch {
     pub(crate) branch: Branch,
     pub(crate) commit: Commit,
+    /// What its answers cost, where the list is sorted by that.
+    pub(crate) usage: Option<UsageSum>,
 }
 
-/// Reads the branches that contain a text in their name, the newest first or by name.
-pub(crate) async fn branches(repo: &Repo, name: &str, by_name: bool) -> Result<Vec<DatedBranch>> {
+/// The order of a list of branches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BranchOrder {
+    /// The newest first.
+    Time,
+    Name,
+    /// Those with most tokens first.
+    Tokens,
+    /// The dearest first.
+    Cost,
+}
+
+impl BranchOrder {
+    pub(crate) const ALL: [Self; 4] = [Self::Time, Self::Name, Self::Tokens, Self::Cost];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Time => "time",
+            Self::Name => "name",
+            Self::Tokens => "tokens",
+            Self::Cost => "cost",
+        }
+    }
+
+    /// Reads a name; any other is the default.
+    pub(crate) fn of(name: &str) -> Self {
+        Self::ALL.into_iter().find(|order| order.name() == name).unwrap_or(Self::Time)
+    }
+
+    /// Whether what the answers cost has to be read, which is linear in all commits.
+    fn needs_usage(self) -> bool {
+        matches!(self, Self::Tokens | Self::Cost)
+    }
+}
+
+/// Reads the branches that contain a text in their name, in an order.
+pub(crate) async fn branches(
+    repo: &Repo,
+    name: &str,
+    order: BranchOrder,
+) -> Result<Vec<DatedBranch>> {
     let mut branches = repo.branches().await?;
     branches.retain(|branch| branch.name.contains(name));
     let heads: Vec<CommitId> = branches.iter().map(|branch| branch.head).collect();
@@ -33,11 +77,21 @@ pub(crate) async fn branches(repo: &Repo, name: &str, by_name: bool) -> Result<V
     let mut dated: Vec<DatedBranch> = branches
         .into_iter()
         .zip(commits)
-        .filter_map(|(branch, commit)| Some(DatedBranch { branch, commit: commit? }))
+        .filter_map(|(branch, commit)| Some(DatedBranch { branch, commit: commit?, usage: None }))
         .collect();
-    if !by_name {
-        // The sort is stable: branches of one time stay in the order of their names.
-        dated.sort_by_key(|dated| std::cmp::Reverse(dated.commit.created_at));
+    if order.needs_usage() {
+        let mut usage = usage(repo).await?.branches;
+        for dated in &mut dated {
+            dated.usage = Some(usage.remove(&dated.branch.name).unwrap_or_default());
+        }
+    }
+    let of = |dated: &DatedBranch| dated.usage.unwrap_or_default();
+    // The sorts are stable: equal branches stay in the order of their names.
+    match order {
+        BranchOrder::Name => {}
+        BranchOrder::Time => dated.sort_by_key(|dated| Reverse(dated.commit.created_at)),
+        BranchOrder::Tokens => dated.sort_by_key(|dated| Reverse(of(dated).all_tokens())),
+        BranchOrder::Cost => dated.sort_by(|a, b| of(b).cost.total_cmp(&of(a).cost)),
     }
     Ok(dated)
 }

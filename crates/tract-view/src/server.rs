@@ -1,4 +1,4 @@
-//! The server: loopback alone, for the one who has the url, and reading alone.
+//! The server: loopback alone, for the one who has the url, and reading alone unless decisions are allowed.
 
 mod reports;
 
@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Query, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{Html, IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use futures_util::stream::{Stream, unfold};
 use maud::html;
 use serde::Deserialize;
@@ -23,7 +23,7 @@ use tract_engine::{Repo, describe};
 use tract_providers::{Form, FormOptions, compile_form};
 
 use crate::error::{Error, Result};
-use crate::load;
+use crate::load::{self, BranchOrder};
 use crate::pages::{self, SCRIPT, STYLE, TranscriptOptions};
 use crate::text::query;
 
@@ -41,7 +41,7 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
 #[derive(Debug)]
 pub struct Viewer {
     listener: TcpListener,
-    shared: Arc<Shared>,
+    shared: Shared,
     url: String,
 }
 
@@ -51,6 +51,8 @@ struct Shared {
     token: String,
     /// What the browser may call us.
     hosts: [String; 2],
+    /// Whether pending approvals may be decided here.
+    decides: bool,
 }
 
 impl Viewer {
@@ -68,7 +70,15 @@ impl Viewer {
         let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let url = format!("http://127.0.0.1:{port}/?token={token}");
         let hosts = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];
-        Ok(Self { listener, shared: Arc::new(Shared { repo, token, hosts }), url })
+        Ok(Self { listener, shared: Shared { repo, token, hosts, decides: false }, url })
+    }
+
+    /// Sets whether pending approvals can be approved and rejected on their page. Otherwise nothing can be
+    /// changed through the viewer.
+    #[must_use]
+    pub fn allow_decisions(mut self, allow: bool) -> Self {
+        self.shared.decides = allow;
+        self
     }
 
     /// Returns the url that opens the viewer: anyone who has it can read the recordings.
@@ -81,7 +91,8 @@ impl Viewer {
     /// # Errors
     /// When the listener fails.
     pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<()> {
-        let router = Router::new()
+        let shared = Arc::new(self.shared);
+        let mut router = Router::new()
             .route("/", get(conversations))
             .route("/transcript", get(transcript))
             .route("/compare", get(compare))
@@ -95,10 +106,14 @@ impl Viewer {
             .route("/history", get(reports::history))
             .route("/live", get(live))
             .route("/style.css", get(async || asset("text/css; charset=utf-8", STYLE)))
-            .route("/script.js", get(async || asset("text/javascript; charset=utf-8", SCRIPT)))
+            .route("/script.js", get(async || asset("text/javascript; charset=utf-8", SCRIPT)));
+        if shared.decides {
+            router = router.route("/decide", post(reports::decide));
+        }
+        let router = router
             .fallback(async || Error::NotFound("there is no such page".to_owned()).into_response())
-            .layer(from_fn_with_state(Arc::clone(&self.shared), guard))
-            .with_state(self.shared);
+            .layer(from_fn_with_state(Arc::clone(&shared), guard))
+            .with_state(shared);
         // Streams of news never end by themselves, so the server does not wait for them.
         tokio::select! {
             served = axum::serve(self.listener, router).into_future() => Ok(served?),
@@ -120,6 +135,10 @@ async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
         && origin.strip_prefix("http://") != Some(host)
     {
         return refuse(StatusCode::FORBIDDEN, "only pages of the viewer may ask");
+    }
+    // A form of another site cannot name our origin, and only forms change something.
+    if request.method() == Method::POST && text(header::ORIGIN).is_none() {
+        return refuse(StatusCode::FORBIDDEN, "only pages of the viewer may decide");
     }
     let given = request.uri().query().unwrap_or_default().split('&');
     let given = given.filter_map(|pair| pair.strip_prefix("token=")).next();
@@ -158,7 +177,8 @@ fn guarded(mut response: Response) -> Response {
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::REFERRER_POLICY, "no-referrer"),
+        // Without any, browsers send no origin with a form.
+        (header::REFERRER_POLICY, "same-origin"),
         (header::CACHE_CONTROL, "no-store"),
     ] {
         headers.insert(name, HeaderValue::from_static(value));
@@ -207,8 +227,8 @@ async fn conversations(
     Query(asked): Query<ListQuery>,
 ) -> Result<Html<String>> {
     let repo = &shared.repo;
-    let by_name = asked.sort == "name";
-    let branches = load::branches(repo, &asked.q, by_name).await?;
+    let order = BranchOrder::of(&asked.sort);
+    let branches = load::branches(repo, &asked.q, order).await?;
     let total = branches.len();
     let branches: Vec<_> =
         branches.into_iter().skip(asked.from).take(pages::CONVERSATIONS).collect();
@@ -216,7 +236,7 @@ async fn conversations(
     let lines = describe(repo, &commits).await?;
     let page: Vec<_> = branches.into_iter().zip(lines).collect();
     let name = repo.name().as_str();
-    let main = pages::conversations(name, &asked.q, by_name, asked.from, total, &page);
+    let main = pages::conversations(name, &asked.q, order, asked.from, total, &page);
     Ok(Html(pages::page("conversations", None, &main).into_string()))
 }
 
@@ -280,7 +300,11 @@ async fn tools(
     Query(asked): Query<RevisionQuery>,
 ) -> Result<Html<String>> {
     let context = load::context(&shared.repo, &asked.rev).await?;
-    let main = pages::tools(&context);
+    let tools = context.compiled.tools().iter();
+    let tools = tools.map(|tool| (tool.id, &*tool.name, &*tool.schema));
+    let facts = load::tool_facts(&shared.repo, tools).await?;
+    let (changes, has_more) = load::tool_changes(&shared.repo, context.head).await?;
+    let main = pages::tools(&context, &facts, &changes, has_more);
     Ok(Html(pages::page("tools", None, &main).into_string()))
 }
 

@@ -6,8 +6,8 @@ use tract_core::step::StreamOp;
 use tract_core::store::WipeReport;
 use tract_core::{BlobId, Commit, CommitId};
 use tract_engine::{
-    EraseReport, EraseRequest, Erasure, GcOptions, GcReport, PruneOptions, PruneReport, UndoReport,
-    VerifyOptions, VerifyReport,
+    EraseReport, EraseRequest, Erasure, GcOptions, GcReport, OnRepack, PruneOptions, PruneReport,
+    RepackReport, UndoReport, VerifyOptions, VerifyReport,
 };
 
 use crate::error::{Error, Result};
@@ -99,6 +99,15 @@ impl Tract {
     /// is damaged; then nothing is deleted.
     pub async fn gc(&self, options: &GcOptions) -> Result<GcReport> {
         Ok(tract_engine::gc(self.repo(), options).await?)
+    }
+
+    /// Writes the contents of the repository again, so that they take less room: see
+    /// [`repack`](tract_engine::repack).
+    ///
+    /// # Errors
+    /// `unsupported` when the store does not compress what it keeps.
+    pub async fn repack(&self, progress: Option<&OnRepack>) -> Result<RepackReport> {
+        Ok(tract_engine::repack(self.repo(), progress).await?)
     }
 
     /// Deletes branches whose head was made long ago, in one write that undo reverts: see

@@ -13,9 +13,10 @@ pub use tract_import::python;
 #[cfg(feature = "import")]
 pub use tract_import::{
     Anomalies, AnomalyKind, AnswerUsage, BranchStart, Error as RecordingError, ExportedSession,
-    RecordedBranch, RecordingAnomaly, RecordingOptions, SessionFile, SessionFilter, SessionFormat,
-    SessionReport, Source, TokenTotals, UnknownFormat, UnknownSource, detect as detect_source,
-    export_session, import as import_files, session_files, usage,
+    ImportCache, RecordedBranch, RecordingAnomaly, RecordingOptions, SessionFile, SessionFilter,
+    SessionFormat, SessionReport, Source, TokenTotals, UnknownFormat, UnknownSource,
+    detect as detect_source, export_session, import as import_files,
+    import_cached as import_files_cached, session_files, usage,
 };
 pub use tract_providers::{Anomaly, ConversationReader, Dialect, ImportError, detect};
 

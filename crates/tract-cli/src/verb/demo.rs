@@ -179,7 +179,7 @@ async fn type_in(context: &mut Context<'_>, folder: &Path, command: &str) -> Out
         let told = |error| Failure::file(Path::new(path), &error);
         context.out.redirect(fs::File::create(path).map_err(told)?);
     }
-    let done = Box::pin(verb::run(context, cli.command)).await;
+    let done = Box::pin(verb::run(context, cli.0.command)).await;
     context.out.restore();
     done
 }

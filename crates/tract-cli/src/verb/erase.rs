@@ -15,6 +15,7 @@ use crate::escape;
 use crate::failure::{Failure, Outcome};
 use crate::render::{bytes, count};
 use crate::style::{BOLD, ID, REF, Styled};
+use crate::verb::import::forget_cache;
 
 /// Delete what a message says for good, everywhere in the repository.
 ///
@@ -243,6 +244,8 @@ async fn carry_out(
             return Err(Failure::no("not_confirmed", "nothing was erased"));
         }
     }
+    // It has titles of sessions, which may be what is erased.
+    forget_cache(&context.url()?, &context.global.repo);
     let done = tract.erase(&request).await?;
     report(context, &done, false)?;
     match done.wiped {

@@ -1,5 +1,6 @@
 //! `tract import`
 
+mod cache;
 #[cfg(feature = "follow")]
 mod changes;
 #[cfg(feature = "follow")]
@@ -18,6 +19,7 @@ use tract::import::{
     self, Dialect, ImportOptions, ImportStatus, Imported, Importer, LargeConversation, Source,
 };
 
+pub(crate) use self::cache::forget as forget_cache;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
@@ -34,6 +36,8 @@ use crate::style::{BAD, DIM, REF, Styled, WARN};
 /// given files and folders: one branch for each session, subagent and rewind. `codex` and `gemini-cli`
 /// are found in the same way; files of `openai-agents`, `langgraph`, `ai-sdk`, `atif`, `swe-agent`,
 /// `openhands` and `inspect` have to be named. Most of them are recognized without the word.
+/// Checkpoints of LangGraph on a PostgreSQL server are named by its url, and read in one read-only
+/// transaction; PGPASSWORD may have the password.
 /// Importing again changes nothing. The common beginning of two conversations is stored once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -51,6 +55,7 @@ Examples:
   tract import codex                         all threads of Codex CLI on this machine
   tract import claude-code --follow          and what is written to them from now on
   tract import runs.eval checkpoints.sqlite  a log of Inspect, a database of LangGraph
+  tract import langgraph postgres://me@db/agents
   curl -s … | tract import -")]
 pub(crate) struct Import {
     /// The files; `-` reads standard input. After a tool such as `claude-code`: files and folders of its

@@ -21,6 +21,7 @@ Keys: j k messages, [ ] pages, g G top and end, / search.
 Examples:
   tract view --open
   tract view --port 8080                     the same port each time
+  tract view --allow-decisions               approve and reject in the browser
   tract export --html talk.html main         a page that needs no server")]
 pub(crate) struct View {
     /// Listen on this port [default: a free one]
@@ -29,6 +30,16 @@ pub(crate) struct View {
     /// Open the browser.
     #[arg(long)]
     open: bool,
+    /// Let pending approvals be approved and rejected on their page
+    #[arg(long)]
+    allow_decisions: bool,
+}
+
+impl View {
+    /// Whether it writes.
+    pub(crate) fn writes(&self) -> bool {
+        self.allow_decisions
+    }
 }
 
 #[derive(Serialize)]
@@ -58,6 +69,7 @@ pub(crate) async fn run(context: &mut Context<'_>, view: View) -> Outcome<()> {
         .build()
         .map_err(|error| Failure::no("runtime", error.to_string()))?;
     let viewer = runtime.block_on(Viewer::bind(tract.repo().clone(), view.port))?;
+    let viewer = viewer.allow_decisions(view.allow_decisions);
     if context.out.is_json() {
         context.out.json(&Document { url: viewer.url() })?;
     } else {

@@ -131,6 +131,17 @@ fn is_settled(place: &Workspace, arguments: &[&str]) {
 }
 
 #[test]
+fn following_leaves_a_cache_for_the_next_import() {
+    let place = Workspace::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/sessions/codex");
+    let folder = folder.to_str().expect("a path");
+    Following::start(&place, &["codex", folder]).stop();
+    let ran = place.run(&["-vv", "import", "codex", folder]).expect(0);
+    assert!(ran.stderr.contains("unchanged=1 files=1"), "{ran:?}");
+    is_settled(&place, &["codex", folder]);
+}
+
+#[test]
 fn a_session_that_grows_in_pieces_is_followed_and_nothing_is_lost_or_doubled() {
     let place = Workspace::new();
     let folder = place.path("sessions/boats");

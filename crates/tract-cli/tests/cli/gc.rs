@@ -60,3 +60,27 @@ fn gc_of_one_repository_leaves_the_others() {
     place.ok(&["--repo", "other", "undo", "--redo"]);
     assert!(place.ok(&["--repo", "other", "verify"]).contains("clean"));
 }
+
+#[test]
+fn repack_makes_a_store_smaller_and_changes_nothing_else() {
+    let place = Workspace::new();
+    let mut stream = String::new();
+    for number in 0..400 {
+        let text = format!("Please check src/module_{}.rs once more, line {number}.", number % 9);
+        stream.push_str(&format!("{{\"op\":\"user\",\"text\":\"{text}\"}}\n"));
+    }
+    place.write("stream.jsonl", &stream);
+    place.ok(&["apply", "stream.jsonl", "--atomic"]);
+    let (log, cat) = (place.ok(&["log"]), place.ok(&["cat"]));
+    let done = &place.json(&["--json", "repack"])[0];
+    let bytes = |key: &str| done[key].as_u64().expect("a number");
+    assert_eq!(bytes("blobs"), 400);
+    assert!(bytes("blob_bytes_after") * 2 < bytes("blob_bytes_before"), "{done}");
+    assert!(bytes("disk_bytes_after") < bytes("disk_bytes_before"), "{done}");
+    assert_eq!((place.ok(&["log"]), place.ok(&["cat"])), (log, cat));
+    assert!(place.ok(&["verify"]).contains("clean"));
+    let again = place.ok(&["repack"]);
+    assert!(again.contains("of 400 blobs") && again.contains("on disk:"), "{again}");
+    let memory = Workspace::empty();
+    memory.refused(&["repack"], 3, "no_store", "tract init");
+}

@@ -47,6 +47,10 @@ mod graph;
 mod misses;
 // Recordings in: reuse, anomalies, refused lines.
 mod imports;
+// Recordings in a database on a server.
+mod databases;
+// Recordings that did not change since they were imported.
+mod unchanged;
 // Calls held against their tools; definitions linted and translated.
 mod hydrate;
 // Servers of tools behind a url, and approval.
@@ -61,6 +65,11 @@ mod viewing;
 // Usage, pending approvals, search and the window in a browser.
 #[cfg(all(unix, feature = "view"))]
 mod reports;
+// The same in a real browser.
+#[cfg(all(unix, feature = "view"))]
+mod browser;
+#[cfg(all(unix, feature = "view"))]
+mod webdriver;
 // Conversations as one HTML file.
 #[cfg(all(unix, feature = "view"))]
 mod html;
@@ -103,6 +112,9 @@ mod reading;
 mod search;
 // Text from outside on a terminal and in JSON.
 mod terminal;
+// Spans and metrics of commands, received on loopback.
+#[cfg(all(unix, feature = "otel", feature = "run"))]
+mod telemetry;
 // Undo of whole commands, of one process and of several.
 mod undo;
 // Verbs one after another, as in a day's work; the demo.

@@ -158,6 +158,106 @@ fn pending_approvals_are_listed_and_not_decided() {
 }
 
 #[test]
+fn pending_approvals_are_decided_in_the_browser_where_that_is_allowed() {
+    let place = Workspace::of(COAT);
+    place.ok(&["branch", "other"]);
+    place.ok(&["edit", "main#2", "Do I need a hat?"]);
+    place.ok(&["checkout", "other"]);
+    place.ok(&["edit", "other#2", "Do I need boots?"]);
+    place.ok(&["merge", "main", "--keep"]);
+    let waits = place.json(&["pending", "--json"]);
+    let id = waits[0]["id"].as_str().expect("an id");
+    let reading = Browser::open(&place);
+    let (form, origin) = (format!("id={id}&decision=reject&reason=no"), reading.origin());
+    assert_eq!(reading.post("/decide", &form, Some(&origin)).status, 404, "it is read-only");
+    drop(reading);
+
+    let browser = Browser::open_with(&place, &["--allow-decisions"], &[]);
+    let page = browser.page("/pending");
+    is_inert(&page, 1);
+    assert!(page.contains("action=\"/decide\"") && page.contains(">Approve</button>"), "{page}");
+    let form = |decision: &str| format!("id={id}&decision={decision}&reason=not+now");
+    // Other sites and programs cannot decide.
+    for origin in [None, Some("null"), Some("http://evil.example")] {
+        assert_eq!(browser.post("/decide", &form("reject"), origin).status, 403, "{origin:?}");
+    }
+    let own = browser.origin();
+    assert_eq!(browser.post("/decide", &form("perhaps"), Some(&own)).status, 404);
+    // A merge with open conflicts cannot be approved as it is.
+    let refused = browser.post("/decide", &form("approve"), Some(&own));
+    assert_eq!(refused.status, 422, "{}", refused.body());
+    assert_eq!(place.json(&["pending", "--json"]), waits, "nothing was decided");
+    assert_eq!(browser.post("/decide", &form("reject"), Some(&own)).status, 303);
+    assert_eq!(place.json(&["pending", "--json"]), [] as [Value; 0]);
+    let again = browser.post("/decide", &form("reject"), Some(&own));
+    assert_eq!(again.status, 422, "{}", again.body());
+    assert!(browser.page("/pending").contains("0 waiting"));
+}
+
+#[test]
+fn conversations_are_sorted_by_what_they_cost() {
+    let place = Workspace::of(COAT);
+    place.ok(&["checkout", "-b", "dear"]);
+    apply(&place, &[answer("a", "claude-sonnet-4-20250514", "2026-03-14T09:00:00Z")]);
+    place.ok(&["branch", "cheap", "--from", "main"]);
+    let browser = Browser::open(&place);
+    let list = browser.page("/?sort=cost");
+    is_inert(&list, 1);
+    let [dear, cheap] = [">dear</a>", ">cheap</a>"].map(|name| list.find(name));
+    assert!(dear < cheap && dear.is_some(), "{list}");
+    assert!(list.contains("1.81") && list.contains("1,501,000"), "{list}");
+    let list = browser.page("/?sort=tokens");
+    assert!(list.find(">dear</a>") < list.find(">cheap</a>"), "{list}");
+    assert!(
+        !browser.page("/").contains("1.81"),
+        "it takes reading all commits, so only when asked"
+    );
+}
+
+#[test]
+fn the_window_shows_what_the_prompt_cache_saved() {
+    let place = Workspace::of(COAT);
+    let browser = Browser::open(&place);
+    assert!(!browser.page("/window?rev=main").contains("Prompt cache"), "no answer says so");
+    apply(&place, &[answer("a", "claude-sonnet-4-20250514", "2026-03-14T09:00:00Z")]);
+    let page = browser.page("/window?rev=main");
+    assert!(page.contains("Prompt cache") && page.contains("1,000,000"), "{page}");
+    assert_eq!(page.matches("<rect class=\"cache-read\"").count(), 1, "{page}");
+    assert_eq!(page.matches("<rect class=\"cache-none\"").count(), 1, "{page}");
+}
+
+#[test]
+fn the_tools_page_shows_losses_approvals_and_changes() {
+    let place = Workspace::of(COAT);
+    let read = |says: &str| json!({"name": "read", "description": says, "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}});
+    place.write("tools.jsonl", format!("{}\n", read("Reads a file.")));
+    place.ok(&["tools", "trust", "tools.jsonl", "--server", "files"]);
+    let tools = |tools: &[Value]| json!({"op": "set_tools", "tools": tools});
+    apply(
+        &place,
+        &[tools(&[
+            read("Reads a file."),
+            json!({"name": "x", "input_schema": {"type": "object"}}),
+        ])],
+    );
+    apply(&place, &[json!({"op": "user", "text": "And?"}), tools(&[read(HOSTILE[0])])]);
+    let browser = Browser::open(&place);
+    let page = browser.page("/tools?rev=main");
+    is_inert(&page, 1);
+    assert!(page.contains("another definition was approved"), "{page}");
+    assert!(page.contains("sent to anthropic") && page.contains("annotations: left out"), "{page}");
+    let changes = page.split("<h2>Changes</h2>").nth(1).expect("the changes");
+    assert_eq!(changes.matches("/tools?rev=").count(), 3, "{changes}");
+    let [newest, middle, first] =
+        ["changed </span>read", "added </span>read, x", "added </span>get_weather"]
+            .map(|what| changes.find(what).unwrap_or_else(|| panic!("{what}: {changes}")));
+    assert!(newest < middle && middle < first, "the newest is first: {changes}");
+    assert!(changes.contains("removed </span>x") && changes.contains("removed </span>get_weather"));
+    let before = browser.page("/tools?rev=main~2");
+    assert!(before.contains(">approved</span>"), "{before}");
+}
+
+#[test]
 fn recorded_texts_are_inert_on_every_report() {
     let place = hostile();
     apply(&place, &[answer("a", HOSTILE[2], "2026-03-14T09:00:00Z")]);
@@ -168,6 +268,6 @@ fn recorded_texts_are_inert_on_every_report() {
     is_inert(&page, 1);
     assert!(page.matches("<article").count() > 5, "{page}");
     assert!(page.len() < 400_000, "{} bytes", page.len());
-    is_inert(&browser.page("/window?rev=main").replacen("<svg ", "<figure ", 1), 1);
+    is_inert(&browser.page("/window?rev=main").replacen("<svg ", "<figure ", 2), 1);
     is_inert(&browser.page("/history?rev=main&all=1").replace("<svg ", "<figure "), 1);
 }

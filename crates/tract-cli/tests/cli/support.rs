@@ -58,6 +58,11 @@ impl Workspace {
         for name in ["TRACT_STORE", "TRACT_LOG", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
             command.env_remove(name);
         }
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("OTEL_") || name == "TRACEPARENT" {
+                command.env_remove(name);
+            }
+        }
         command.env("COLUMNS", "100");
         command
     }

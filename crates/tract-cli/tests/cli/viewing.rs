@@ -38,7 +38,11 @@ impl Browser {
 
     /// Starts a viewer that ends with this process, however that ends: the shell waits for the end of
     /// its input, and then ends the viewer.
-    fn open_with(place: &Workspace, flags: &[&str], environment: &[(&str, &str)]) -> Self {
+    pub(crate) fn open_with(
+        place: &Workspace,
+        flags: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
         let viewer = place.command(&[&["view", "--json"], flags].concat());
         let mut shell = Command::new("sh");
         let script = r#""$0" "$@" & exec >/dev/null; cat; kill $!; wait $!"#;
@@ -81,13 +85,7 @@ impl Browser {
     }
 
     fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
-        let mut stream = self.connect(method, path, headers);
-        let mut bytes = Vec::new();
-        stream.read_to_end(&mut bytes).expect("an answer");
-        let text = String::from_utf8(bytes).expect("UTF-8");
-        let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
-        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-        Answer { status: status.expect("a status"), head: head.to_owned(), body: body.to_owned() }
+        answer(self.connect(method, path, headers))
     }
 
     fn connect(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> TcpStream {
@@ -103,11 +101,48 @@ impl Browser {
         stream
     }
 
+    /// Sends a form, from a page of this origin; `None` is a program that names none.
+    pub(crate) fn post(&self, path: &str, form: &str, origin: Option<&str>) -> Answer {
+        let mut headers = vec![("Host", self.host.as_str()), ("Cookie", self.cookie.as_str())];
+        headers.extend(origin.map(|origin| ("Origin", origin)));
+        let length = form.len().to_string();
+        headers.push(("Content-Type", "application/x-www-form-urlencoded"));
+        headers.push(("Content-Length", &length));
+        let mut stream = self.connect("POST", path, &headers);
+        stream.write_all(form.as_bytes()).expect("it reads");
+        answer(stream)
+    }
+
+    /// The url that opens the pages.
+    pub(crate) fn entry(&self) -> String {
+        format!("http://{}/?token={}", self.host, self.token)
+    }
+
+    /// The origin of the viewer's own pages.
+    pub(crate) fn origin(&self) -> String {
+        format!("http://{}", self.host)
+    }
+
     #[track_caller]
     pub(crate) fn page(&self, path: &str) -> String {
         let answer = self.get(path);
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
         answer.body
+    }
+}
+
+fn answer(mut stream: TcpStream) -> Answer {
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).expect("an answer");
+    let text = String::from_utf8(bytes).expect("UTF-8");
+    let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    Answer { status: status.expect("a status"), head: head.to_owned(), body: body.to_owned() }
+}
+
+impl Answer {
+    pub(crate) fn body(&self) -> &str {
+        &self.body
     }
 }
 
@@ -142,12 +177,13 @@ fn only_the_url_opens_the_pages() {
     }
     let page = browser.get("/");
     assert_eq!(page.status, 200);
-    for header in ["default-src 'none'", "nosniff", "no-referrer", "no-store"] {
+    for header in ["default-src 'none'", "nosniff", "same-origin", "no-store"] {
         assert!(page.head.contains(header), "{header}: {}", page.head);
     }
     for method in ["POST", "PUT", "DELETE"] {
-        let answer = browser.ask(method, "/", &[("Host", host), ("Cookie", cookie)]);
-        assert_eq!(answer.status, 405, "{method}");
+        let own = format!("http://{host}");
+        let headers = [("Host", host), ("Cookie", cookie), ("Origin", own.as_str())];
+        assert_eq!(browser.ask(method, "/", &headers).status, 405, "{method}");
     }
 }
 

@@ -6,8 +6,9 @@ use bytes::Bytes;
 
 use super::sweep::unsupported;
 use super::{
-    BlobKey, Capabilities, Damage, LogQuery, ObjectListing, ObjectPage, SpaceRelease, StoreResult,
-    StoreStats, Sweep, SweepAnswer, Walk, WalkPage, WipeReport, WritePosition,
+    BlobKey, Capabilities, Damage, LogQuery, ObjectListing, ObjectPage, RepackPage, RepackStep,
+    SpaceRelease, StoreResult, StoreStats, Sweep, SweepAnswer, Walk, WalkPage, WipeReport,
+    WritePosition,
 };
 use crate::batch::{Applied, Batch, DerivedKind};
 use crate::commit::Commit;
@@ -96,6 +97,9 @@ pub trait BlockingStore: fmt::Debug + Send + Sync + 'static {
     }
     fn wipe(&self) -> StoreResult<WipeReport> {
         Err(super::erase::unsupported(self.backend(), "wipe"))
+    }
+    fn repack(&self, _repo: &RepoName, _step: RepackStep) -> StoreResult<RepackPage> {
+        Err(super::repack::unsupported(self.backend()))
     }
 
     /// Flushes pending work and releases files and locks; later calls fail.

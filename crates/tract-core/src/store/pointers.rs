@@ -164,6 +164,9 @@ where
     async fn wipe(&self) -> StoreResult<WipeReport> {
         self.deref().wipe().await
     }
+    async fn repack(&self, repo: &RepoName, step: RepackStep) -> StoreResult<RepackPage> {
+        self.deref().repack(repo, step).await
+    }
     async fn close(&self) -> StoreResult<()> {
         self.deref().close().await
     }

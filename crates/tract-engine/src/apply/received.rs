@@ -13,6 +13,7 @@ use super::{LineError, Stream};
 use crate::error::Error;
 use crate::reach::links;
 use crate::received::{descends, shaped, time_of};
+use crate::txn::apply_batch;
 
 impl Stream {
     /// Takes a blob that a line brought, until something links to it.
@@ -99,7 +100,8 @@ impl Stream {
     }
 
     async fn store(&self, batch: Batch) -> Result<(), LineError> {
-        match self.repo.store().apply(self.repo.name(), batch).await.map_err(Error::from)? {
+        let (store, name) = (self.repo.store().as_ref(), self.repo.name());
+        match apply_batch(store, name, batch).await.map_err(Error::from)? {
             Applied::Done | Applied::Already => Ok(()),
             Applied::Conflict(conflict) => Err(Error::from(conflict).into()),
         }

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
+use memchr::memmem::{self, Finder};
 use regex::{Regex, RegexBuilder};
+use regex_syntax::hir::literal::Extractor;
 
 use crate::error::{Error, Result};
 
@@ -10,6 +12,11 @@ use crate::error::{Error, Result};
 const MAX_COMPILED: usize = 4 << 20;
 /// The most memory that a search may cache for a pattern, in bytes.
 const MAX_CACHE: usize = 4 << 20;
+
+/// Needles are looked for one after the other: of so many at most.
+const MAX_NEEDLES: usize = 8;
+/// Letters that a needle has at least: shorter runs are in numbers that are written otherwise, as `e` is.
+const MIN_NEEDLE: usize = 3;
 
 /// What to search for: a regular expression in the syntax of the `regex` crate, held against each
 /// line by itself. Searching takes time linear in the text for any pattern.
@@ -27,6 +34,8 @@ pub struct GrepPattern {
     /// Whether a line that matches by itself also matches inside the text. Only an anchor of the
     /// whole text (`\A`, `\z`) can make that false.
     matches_in_text: bool,
+    /// Letters of which each match has some, in one piece; empty where that is not known.
+    needles: Vec<Finder<'static>>,
 }
 
 /// How a [`GrepPattern`] is read.
@@ -51,6 +60,16 @@ impl GrepPattern {
     /// Returns where the first match of a line is, in bytes.
     pub(super) fn find(&self, line: &str) -> Option<Range<usize>> {
         self.regex.find(line).map(|found| found.range())
+    }
+
+    /// Returns whether a content may match, before it is read: most have not one of the needles.
+    ///
+    /// Only runs of letters are looked for, which no rule of [`text`](super::text) joins or makes, and which JSON
+    /// writes as they are but for `\u` escapes: where there are some, the content has to be read.
+    pub(super) fn may_match_stored(&self, stored: &[u8]) -> bool {
+        self.needles.is_empty()
+            || self.needles.iter().any(|needle| needle.find(stored).is_some())
+            || memmem::find(stored, br"\u").is_some()
     }
 
     /// Returns whether a line of a text may match: a quick answer for texts without a match.
@@ -91,7 +110,8 @@ impl GrepPatternBuilder {
         let worded = format!(r"\b{{start-half}}(?:{pattern})\b{{end-half}}");
         let regex = self.compiled(if self.word { &worded } else { pattern }).map_err(bad)?;
         let matches_in_text = !pattern.contains(r"\A") && !pattern.contains(r"\z");
-        Ok(GrepPattern { regex, matches_in_text })
+        let needles = self.needles(pattern).unwrap_or_default();
+        Ok(GrepPattern { regex, matches_in_text, needles })
     }
 
     /// Takes a text as it is.
@@ -100,6 +120,24 @@ impl GrepPatternBuilder {
     /// [`Error::BadPattern`] when it is too long.
     pub fn text(self, text: &str) -> Result<GrepPattern> {
         self.regex(&regex::escape(text))
+    }
+
+    /// Finds what each match begins with, and of that the longest run of letters.
+    fn needles(self, pattern: &str) -> Option<Vec<Finder<'static>>> {
+        let parsed = regex_syntax::ParserBuilder::new()
+            .case_insensitive(self.ignore_case)
+            .multi_line(true)
+            .build()
+            .parse(pattern)
+            .ok()?;
+        let prefixes = Extractor::new().extract(&parsed);
+        let prefixes = prefixes.literals().filter(|found| found.len() <= MAX_NEEDLES)?;
+        let run = |prefix: &[u8]| {
+            let runs = prefix.split(|byte| !(byte.is_ascii_alphabetic() || *byte == b'_'));
+            let longest = runs.max_by_key(|run| run.len())?;
+            (longest.len() >= MIN_NEEDLE).then(|| Finder::new(longest).into_owned())
+        };
+        prefixes.iter().map(|prefix| run(prefix.as_bytes())).collect()
     }
 
     fn compiled(self, pattern: &str) -> std::result::Result<Regex, regex::Error> {
@@ -128,7 +166,44 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_content_without_the_letters_of_a_pattern_is_not_read() {
+        let pattern = |text: &str| GrepPattern::new().regex(text).unwrap();
+        for (text, stored, expected) in [
+            ("zzqx+y", r#"{"text":"nothing of it"}"#, false),
+            ("zzqx+y", r#"{"text":"a zzqxy"}"#, true),
+            ("zzqx+y", r#"{"text":"\u007azqxy"}"#, true),
+            ("command: cat", r#"{"command":"cat"}"#, true),
+            ("(alpha|beta)1", r#"{"text":"alp beth"}"#, false),
+            ("(alpha|beta)1", r#"{"text":"beta1"}"#, true),
+            (r"\d+ms", r#"{"text":"no"}"#, true),
+            ("1e5", r#"{"n":100000.0}"#, true),
+        ] {
+            assert_eq!(
+                pattern(text).may_match_stored(stored.as_bytes()),
+                expected,
+                "{text} {stored}"
+            );
+        }
+    }
+
     proptest! {
+        #[test]
+        fn a_content_with_a_match_is_read(
+            pattern in r"(\^|\\b)?(alpha|be ta|\(one\|two\)|\(\?i\)gamma|a_b-c)[ab]?(\*|\+|\?)?",
+            key in "[ab_ ]{1,4}",
+            text in "(alpha|be ta|one|two|GAMma|a_b-c|[ab\u{e4}\"]){0,4}",
+            word: bool,
+        ) {
+            let pattern = GrepPattern::new().word(word).regex(&pattern).unwrap();
+            let arguments = serde_json::json!({key: text}).to_string();
+            let stored = serde_json::json!({"parts": [{"text": text}, {"arguments": arguments}]}).to_string();
+            let read = [text.as_str(), &super::super::text::lines(&arguments), &super::super::text::lines(&stored)];
+            if read.iter().flat_map(|text| text.lines()).any(|line| pattern.is_match(line)) {
+                prop_assert!(pattern.may_match_stored(stored.as_bytes()), "{stored}");
+            }
+        }
+
         #[test]
         fn a_text_without_a_match_has_no_line_with_one(
             pattern in r"(\^|\\b|\\A)?[ab ]{0,2}([ab]\*|\\s|\.|\\W)?[ab]{0,2}(\$|\\z|\\B)?",

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tract_compile::{IdMap, IdSet, stated_priority};
-use tract_core::store::Walk;
+use tract_core::store::{LocationHint, Walk};
 use tract_core::{BlobId, Change, Changes, Commit, CommitId, Kind, ObjectId, Priority, ToolsetId};
 
 use super::GrepOptions;
@@ -25,6 +25,8 @@ pub(super) struct Candidate {
     /// A commit whose content it is, or after which the tool is in force.
     pub(super) commit: Commit,
     pub(super) blob: BlobId,
+    /// Where the blob lies, if the walk knows.
+    pub(super) hint: Option<LocationHint>,
     pub(super) is_definition: bool,
     /// The heads that show it; none when it is hidden.
     pub(super) heads: Heads,
@@ -99,6 +101,9 @@ impl LineSource {
         let page = repo.store().walk(repo.name(), walk).await?;
         self.next = page.next;
         self.limit = (self.limit * 4).min(PAGES[1]);
+        let hints =
+            page.steps.iter().filter_map(|entry| Some((entry.commit.content?, entry.content?)));
+        let hints: IdMap<BlobId, LocationHint> = hints.collect();
         let commits: Vec<Commit> = page.steps.into_iter().map(|entry| entry.commit).collect();
         let mut candidates = Vec::new();
         if !std::mem::replace(&mut self.with_tools, true)
@@ -108,7 +113,7 @@ impl LineSource {
         {
             for blob in schemas(repo, toolset).await? {
                 let (commit, heads) = (head.clone(), Heads::from([ONLY_HEAD]));
-                candidates.push(Candidate { commit, blob, is_definition: true, heads });
+                candidates.push(Candidate { commit, blob, hint: None, is_definition: true, heads });
             }
         }
         let mut rows = Vec::new();
@@ -118,8 +123,8 @@ impl LineSource {
         }
         for (commit, heads) in shown(repo, commits, rows).await? {
             if let Some(blob) = commit.content.filter(|_| options.takes(&commit)) {
-                let heads = vec![heads];
-                candidates.push(Candidate { commit, blob, is_definition: false, heads });
+                let (heads, hint) = (vec![heads], hints.get(&blob).copied());
+                candidates.push(Candidate { commit, blob, hint, is_definition: false, heads });
             }
         }
         Ok(Some(candidates))
@@ -247,7 +252,13 @@ impl GraphSource {
                     };
                     if self.hidden[1].insert(blob) {
                         let commit = commit.clone();
-                        candidates.push(Candidate { commit, blob, is_definition: true, heads });
+                        candidates.push(Candidate {
+                            commit,
+                            blob,
+                            hint: None,
+                            is_definition: true,
+                            heads,
+                        });
                     }
                 }
             }
@@ -258,7 +269,7 @@ impl GraphSource {
                 None if options.hidden && self.hidden[0].insert(blob) => Heads::new(),
                 None => continue,
             };
-            candidates.push(Candidate { commit, blob, is_definition: false, heads });
+            candidates.push(Candidate { commit, blob, hint: None, is_definition: false, heads });
         }
         Ok(Some(candidates))
     }

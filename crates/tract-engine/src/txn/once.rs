@@ -1,6 +1,7 @@
 //! A batch applied once, and what is reported about it.
 
 use tract_core::store::{LogQuery, Store};
+use tract_core::telemetry::{self, names};
 use tract_core::{
     Applied, Batch, BatchId, DerivedRow, ObjectId, OperationId, RepoName, StoreError,
     StoreErrorKind, StoreResult,
@@ -13,6 +14,25 @@ use crate::repo::Repo;
 
 /// How often a batch is tried again whose outcome got lost.
 const RETRIES: usize = 3;
+
+/// Gives a batch to a store, within a span.
+pub(crate) async fn apply_batch(
+    store: &dyn Store,
+    repo: &RepoName,
+    batch: Batch,
+) -> StoreResult<Applied> {
+    let span = telemetry::store_write(store.backend(), repo, &batch);
+    let applied = span.instrument(store.apply(repo, batch)).await;
+    if span.is_recording() {
+        match &applied {
+            Ok(Applied::Done) => span.set(names::TRACT_OUTCOME, "done"),
+            Ok(Applied::Already) => span.set(names::TRACT_OUTCOME, "already"),
+            Ok(Applied::Conflict(_)) => span.set(names::TRACT_OUTCOME, "conflict"),
+            Err(error) => span.fail(error.kind.code()),
+        }
+    }
+    applied
+}
 
 /// Applies a batch. Where the outcome is unknown the same batch is tried again: it happens at
 /// most once. A handle that then refuses all writes cannot tell either, so the answer is why the
@@ -29,7 +49,7 @@ pub(crate) async fn apply_to_store_once(
 ) -> StoreResult<Applied> {
     let mut unknown = None;
     for _ in 0..=RETRIES {
-        match (store.apply(repo, batch.clone()).await, &unknown) {
+        match (apply_batch(store, repo, batch.clone()).await, &unknown) {
             (Err(error), None) if error.kind == StoreErrorKind::Unknown => unknown = Some(error),
             (Err(error), Some(_)) if error.kind == StoreErrorKind::Unknown => {}
             (Err(error), Some(_)) if error.kind == StoreErrorKind::Poisoned => break,
@@ -48,7 +68,7 @@ pub(crate) async fn apply_and_tell(
 ) -> StoreResult<Applied> {
     let (id, moves) = (batch.id, batch.refs.len());
     let (store, name) = (repo.store().as_ref(), repo.name());
-    let applied = store.apply(name, batch).await?;
+    let applied = apply_batch(store, name, batch).await?;
     if !matches!(applied, Applied::Conflict(_)) {
         operation.recorded(store, name, id, moves).await;
         tell(repo, id).await;
@@ -66,7 +86,7 @@ pub(crate) async fn store_derived(repo: &Repo, rows: Vec<DerivedRow>) -> Result<
     let mut batch = Batch::new(id, note);
     batch.requires = rows.iter().map(|row| ObjectId::Commit(row.commit)).collect();
     batch.derived = rows;
-    let _applied = repo.store().apply(repo.name(), batch).await?;
+    let _applied = apply_batch(repo.store().as_ref(), repo.name(), batch).await?;
     Ok(())
 }
 

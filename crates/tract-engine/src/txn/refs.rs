@@ -21,6 +21,20 @@ impl Txn<'_> {
         self.refs.values().any(|moved| moved.to != moved.found)
     }
 
+    /// Reads many refs at once, which are then known to [`target`](Self::target).
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn look_up(&mut self, names: &[RefName]) -> Result<()> {
+        let unknown = names.iter().filter(|name| !self.refs.contains_key(*name));
+        let unknown: Vec<RefName> = unknown.cloned().collect();
+        let found = self.repo.store().refs(self.repo.name(), &unknown).await?;
+        for (name, target) in unknown.iter().zip(found) {
+            self.found(name, target);
+        }
+        Ok(())
+    }
+
     /// Returns where a ref points, with what this write does to it.
     ///
     /// # Errors

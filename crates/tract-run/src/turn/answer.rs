@@ -145,7 +145,8 @@ impl Agent {
             .evaluation(MAIN)
             .past(Arc::clone(&self.past))
             .wait_for_others(self.patience)
-            .commit(calls.commit);
+            .commit(calls.commit)
+            .asked_with(calls.view, calls.toolset);
         let kept_back = self.deferred_tools();
         if rendered.is_some() || !kept_back.is_empty() {
             // What a prompt knows of can be called while its section is shown, what a search knows

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tract_compile::Compiled;
+use tract_core::telemetry::ModelCall;
 use tract_core::{
     Applied, By, Commit, CommitId, Draft, ModelError, RefTarget, Reply, ReplyDelta, ToolCall,
 };
@@ -53,8 +54,19 @@ impl Agent {
         self.tell(&Progress::Asking { step, head });
         let mut request = compiled.request();
         request.parameters.clone_from(&self.parameters);
-        let mut told = |piece: ReplyDelta| self.tell(&Progress::Piece(&piece));
-        let answered = self.model.stream(&request, &self.cancellation, &mut told).await;
+        let call = ModelCall::begin(&*self.model, &request, true);
+        call.conversation(self.repo.name(), &self.branch);
+        let view = call.context(|| compiled.view_id(), compiled.toolset());
+        let answered = {
+            let mut first = call.first_piece();
+            let mut told = |piece: ReplyDelta| {
+                first.arrived();
+                self.tell(&Progress::Piece(&piece));
+            };
+            let streamed = self.model.stream(&request, &self.cancellation, &mut told);
+            call.span().instrument(streamed).await
+        };
+        call.end(&answered);
         let mut reply = match answered {
             Ok(reply) => reply,
             Err(error) => return self.no_answer(error).await,
@@ -69,7 +81,8 @@ impl Agent {
         if let (Some(budget), Some(usage)) = (&self.budget, reply.usage) {
             budget.usage(MAIN, usage);
         }
-        let calls = self.calls_of(&reply, commit.id(), commit.origin.by, effects).await?;
+        let mut calls = self.calls_of(&reply, commit.id(), commit.origin.by, effects).await?;
+        (calls.view, calls.toolset) = (view, compiled.toolset());
         self.tell(&Progress::Replied { commit: commit.id(), calls: calls.each.len() });
         let mut done = if calls.each.is_empty() {
             TurnDone::new(TurnEnd::Said)
@@ -142,7 +155,8 @@ impl Agent {
         let served =
             reply.model.as_deref().map(|model| ReplySource::new(provider.unwrap_or(""), model));
         let (approvals, pending, elsewhere) = (Vec::new(), Vec::new(), OtherBranches::default());
-        Ok(Calls { commit, each, approvals, served, pending, elsewhere, effects })
+        let (view, toolset) = (None, None);
+        Ok(Calls { commit, view, toolset, each, approvals, served, pending, elsewhere, effects })
     }
 
     /// Records the part of an answer that arrived before it broke off.

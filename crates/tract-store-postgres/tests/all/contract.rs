@@ -1,19 +1,22 @@
 //! The contract, kept three ways.
 
 use tract_store_postgres::PostgresOptions;
-use tract_testkit::Suite;
+use tract_testkit::{Capability, Suite};
 
 use crate::{server, support};
 
+/// The server compresses, and no dictionary is trained.
+const LACKS: [Capability; 1] = [Capability::Repacks];
+
 fn plain(options: PostgresOptions) -> Option<Suite> {
     let url = server::shared()?;
-    Some(Suite::new(move |folder| support::open_in(url, folder, &options)))
+    Some(Suite::new(move |folder| support::open_in(url, folder, &options)).lacks(LACKS))
 }
 
 fn tenant() -> Option<Suite> {
     let url = support::tenant_url(server::shared()?);
     let options = support::options().row_security(true);
-    Some(Suite::new(move |folder| support::open_in(&url, folder, &options)))
+    Some(Suite::new(move |folder| support::open_in(&url, folder, &options)).lacks(LACKS))
 }
 
 /// As `store_suite!` does, but without a server there is nothing to run.

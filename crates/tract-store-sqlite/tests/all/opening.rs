@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use tract_core::store::{BlockingStore, WriteMode};
-use tract_core::{Applied, Store, StoreErrorKind, block_on};
+use tract_core::{Applied, Batch, Blob, RepoName, Store, StoreErrorKind, StoreExt, block_on};
 use tract_store_sqlite::SqliteOptions;
 
 use crate::common::*;
@@ -56,10 +56,10 @@ fn a_newer_format_is_refused_whole() {
     let path = folder.path().join("agent.db");
     block_on(create(&path).close()).unwrap();
     let connection = rusqlite::Connection::open(&path).unwrap();
-    connection.execute_batch("PRAGMA user_version = 2").unwrap();
+    connection.execute_batch("PRAGMA user_version = 3").unwrap();
     drop(connection);
     let found = refused(&path, &SqliteOptions::new());
-    assert_eq!(found, StoreErrorKind::TooNew { found: 2, known: 1 });
+    assert_eq!(found, StoreErrorKind::TooNew { found: 3, known: 2 });
 }
 
 #[test]
@@ -192,4 +192,33 @@ fn a_flipped_bit_in_the_log_is_reported_once_and_the_log_is_kept() {
     assert!(damage.len() == 1 && damage[0].what.contains("agent.db-wal.damaged"), "{damage:?}");
     std::fs::remove_file(killed.join("agent.db-wal.damaged")).unwrap();
     assert_eq!(left.store().check(&repo(), false).unwrap(), []);
+}
+
+#[test]
+fn blobs_of_the_first_format_that_begin_like_compressed_ones_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.db");
+    let store = create(&path);
+    let repo = RepoName::default();
+    let bytes = |first: u8| [&[first, 0xD8, 0, 0xFF, 0xE0], "plain".as_bytes()].concat();
+    let blobs: Vec<Blob> = (0xFBu8..=0xFF).map(|first| Blob::seal(bytes(first))).collect();
+    let batch = Batch { blobs: blobs.clone(), ..batch() };
+    let applied = block_on(store.apply(&repo, batch)).unwrap();
+    assert_eq!(applied, Applied::Done);
+    block_on(store.close()).unwrap();
+    drop(store);
+    // As format 1 has them.
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection
+        .execute_batch(
+            "UPDATE blobs SET data = substr(data, 2) WHERE substr(data, 1, 1) = x'FF'; \
+             PRAGMA user_version = 1",
+        )
+        .unwrap();
+    drop(connection);
+    let store = tract_store_sqlite::open(&path, &SqliteOptions::new()).unwrap();
+    for blob in &blobs {
+        assert_eq!(block_on(store.blob(&repo, blob.id())).unwrap().as_ref(), Some(blob));
+    }
+    assert_eq!(block_on(store.check(&repo, false)).unwrap(), []);
 }

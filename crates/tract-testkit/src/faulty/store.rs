@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tract_core::store::{
     BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery, ObjectListing,
-    ObjectPage, ObjectRepository, RefRepository, SpaceRelease, StoreStats, Sweep, SweepAnswer,
-    ToolRepository, Walk, WalkPage, WipeReport, WritePosition,
+    ObjectPage, ObjectRepository, RefRepository, RepackPage, RepackStep, SpaceRelease, StoreStats,
+    Sweep, SweepAnswer, ToolRepository, Walk, WalkPage, WipeReport, WritePosition,
 };
 use tract_core::{
     Applied, Batch, BatchId, Blob, Commit, CommitId, Conflict, DerivedKind, Expect, IdPrefix,
@@ -476,6 +476,10 @@ impl Store for FaultyStore {
 
     async fn wipe(&self) -> StoreResult<WipeReport> {
         self.store.wipe().await
+    }
+
+    async fn repack(&self, repo: &RepoName, step: RepackStep) -> StoreResult<RepackPage> {
+        self.store.repack(&self.repo(repo), step).await
     }
 
     async fn close(&self) -> StoreResult<()> {

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use tract_core::store::{
-    BlobKey, Damage, LogQuery, ObjectListing, ObjectPage, SpaceRelease, StoreStats, Sweep,
-    SweepAnswer, Walk, WalkPage, WipeReport, WritePosition,
+    BlobKey, Damage, LogQuery, ObjectListing, ObjectPage, RepackPage, RepackStep, SpaceRelease,
+    StoreStats, Sweep, SweepAnswer, Walk, WalkPage, WipeReport, WritePosition,
 };
 use tract_core::{
     Applied, Batch, Blob, Commit, CommitId, DerivedKind, IdPrefix, LogEntry, ObjectId, RefName,
@@ -68,6 +68,7 @@ calls! {
     Sweep sweep(repo: &'a RepoName, sweep: &'a Sweep) (repo, sweep.clone())
     ReleaseSpace release_space() ()
     Wipe wipe() ()
+    Repack repack(repo: &'a RepoName, step: RepackStep) (repo, step)
     Close close() ()
 }
 
@@ -149,6 +150,8 @@ answers! {
     Released(SpaceRelease)
     /// To [`Call::Wipe`].
     Wiped(WipeReport)
+    /// To [`Call::Repack`].
+    Repacked(RepackPage)
     /// To [`Call::DropDerived`] and [`Call::Close`].
     Done(())
 }

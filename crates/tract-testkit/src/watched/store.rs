@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tract_core::store::{
     BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery, ObjectListing,
-    ObjectPage, ObjectRepository, RefRepository, SpaceRelease, StoreStats, Sweep, SweepAnswer,
-    ToolRepository, Walk, WalkPage, WipeReport, WritePosition,
+    ObjectPage, ObjectRepository, RefRepository, RepackPage, RepackStep, SpaceRelease, StoreStats,
+    Sweep, SweepAnswer, ToolRepository, Walk, WalkPage, WipeReport, WritePosition,
 };
 use tract_core::{
     Applied, Batch, Blob, Commit, CommitId, DerivedKind, IdPrefix, LogEntry, ObjectId, RefName,
@@ -163,6 +163,10 @@ impl<W: Watch> Store for WatchedStore<W> {
 
     async fn wipe(&self) -> StoreResult<WipeReport> {
         self.call(Call::Wipe {}).await
+    }
+
+    async fn repack(&self, repo: &RepoName, step: RepackStep) -> StoreResult<RepackPage> {
+        self.call(Call::Repack { repo, step }).await
     }
 
     async fn close(&self) -> StoreResult<()> {

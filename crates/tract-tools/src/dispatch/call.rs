@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use tract_core::telemetry::{self, Span, ToolCallInfo, captures_content, names};
 use tract_core::{
     BoundCall, JsonText, RenderedValue, ToolError, ToolFailure, ToolResult, ToolTraits,
 };
@@ -128,6 +129,20 @@ impl Call {
         self.hydrated.tool.as_ref().and_then(|tool| tool.timeout())
     }
 
+    /// Begins the span of its run.
+    pub(super) fn span(&self, turn: &Turn) -> Span {
+        let bound = self.hydrated.bound.as_ref();
+        telemetry::tool_call(&ToolCallInfo {
+            name: self.name(),
+            call_id: self.id(),
+            tool: self.hydrated.definition(),
+            commit: turn.commit,
+            view: turn.view,
+            toolset: turn.toolset,
+            arguments: bound.map_or("", |bound| bound.arguments.as_str()),
+        })
+    }
+
     pub(super) fn invoked(&self, verdict: &CallOutcome, attempts: u32) -> ToolInvoked {
         let took = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
         ToolInvoked {
@@ -180,6 +195,18 @@ pub(super) struct CallOutcome {
 }
 
 impl CallOutcome {
+    /// Says in the span of its run how the call ended.
+    pub(super) fn say(&self, span: &Span, attempts: u32) {
+        span.set(names::TRACT_OUTCOME, self.outcome.as_str());
+        span.set(names::TRACT_ATTEMPTS, attempts);
+        if !self.success() {
+            span.fail(self.outcome.as_str());
+        }
+        if captures_content() {
+            span.set(names::TOOL_RESULT, &self.text);
+        }
+    }
+
     pub(super) fn succeeded(text: String, value: Option<JsonText>) -> Self {
         Self {
             outcome: Outcome::Succeeded,

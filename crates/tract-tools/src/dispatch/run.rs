@@ -192,9 +192,19 @@ impl<'a> Run<'a> {
         group.iter().map(place).collect()
     }
 
+    /// Runs the handler within a span.
+    async fn execute(&self, call: &Call, alone: bool) -> RunOutcome<'a> {
+        let span = call.span(self.turn);
+        let executed = span.instrument(self.run_handler(call, alone)).await;
+        if span.is_recording() {
+            executed.verdict.say(&span, executed.attempts);
+        }
+        executed
+    }
+
     /// Runs the handler, again where that may help. A call that runs alone has a snapshot, and its
     /// events go to the session at once.
-    async fn execute(&self, call: &Call, alone: bool) -> RunOutcome<'a> {
+    async fn run_handler(&self, call: &Call, alone: bool) -> RunOutcome<'a> {
         let turn = self.turn;
         let mut executed = RunOutcome {
             verdict: CallOutcome::succeeded(String::new(), None),

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tract_core::{ChatModel, CommitId, ToolContext};
+use tract_core::{ChatModel, CommitId, ToolContext, ToolsetId, ViewId};
 
 use super::journal::{Approvals, Journal};
 use crate::budget::BudgetTracker;
@@ -55,6 +55,8 @@ pub struct Turn {
     pub(super) available: Option<Arc<BTreeSet<String>>>,
     pub(super) served: Option<Arc<ReplySource>>,
     pub(super) commit: Option<CommitId>,
+    pub(super) view: Option<ViewId>,
+    pub(super) toolset: Option<ToolsetId>,
     pub(super) past: Arc<Mutex<PastCalls>>,
     pub(super) patience: Option<Duration>,
 }
@@ -93,6 +95,8 @@ impl Turn {
             available: None,
             served: None,
             commit: None,
+            view: None,
+            toolset: None,
             past: Arc::default(),
             patience: None,
         }
@@ -200,10 +204,17 @@ impl Turn {
         self
     }
 
-    /// Says which commit holds the calls, for hooks.
+    /// Says which commit holds the calls, for hooks and telemetry.
     #[must_use]
     pub fn commit(mut self, commit: CommitId) -> Self {
         self.commit = Some(commit);
+        self
+    }
+
+    /// Says what the model saw that asks for the calls, as far as it is known, for telemetry.
+    #[must_use]
+    pub fn asked_with(mut self, view: Option<ViewId>, toolset: Option<ToolsetId>) -> Self {
+        (self.view, self.toolset) = (view, toolset);
         self
     }
 

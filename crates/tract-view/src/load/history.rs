@@ -6,6 +6,7 @@ use tract_core::{Commit, CommitId};
 use tract_engine::graph::{GraphRow, Layout};
 use tract_engine::{LogLine, Repo, describe, log_all};
 
+use super::BranchOrder;
 use crate::error::Result;
 
 /// Branches that are drawn together: those that were written to last.
@@ -38,7 +39,7 @@ pub(crate) async fn history(
     from: usize,
     count: usize,
 ) -> Result<History> {
-    let mut branches = super::branches(repo, "", false).await?;
+    let mut branches = super::branches(repo, "", BranchOrder::Time).await?;
     let left_out = if all { branches.len().saturating_sub(BRANCHES) } else { 0 };
     let mut names: HashMap<CommitId, Vec<String>> = HashMap::new();
     for dated in &branches {

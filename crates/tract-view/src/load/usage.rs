@@ -26,6 +26,8 @@ pub(crate) struct UsageReport {
     pub(crate) models: Vec<(Option<String>, UsageSum)>,
     /// By day in UTC and model, the newest first.
     pub(crate) days: Vec<(Option<String>, Option<String>, UsageSum)>,
+    /// By branch; what several branches share counts on the first of them by name.
+    pub(crate) branches: BTreeMap<String, UsageSum>,
     pub(crate) total: UsageSum,
     pub(crate) unpriced_models: BTreeSet<String>,
     pub(crate) prices: PriceTable,
@@ -58,6 +60,7 @@ pub(crate) async fn usage(repo: &Repo) -> Result<UsageReport> {
     let prices = PriceTable::builtin();
     let mut models: BTreeMap<Option<String>, UsageSum> = BTreeMap::new();
     let mut days: BTreeMap<(Option<String>, Option<String>), UsageSum> = BTreeMap::new();
+    let mut branches: BTreeMap<String, UsageSum> = BTreeMap::new();
     let (mut total, mut unpriced_models) = (UsageSum::default(), BTreeSet::new());
     for answer in tract_import::usage(repo).await? {
         let amounts = TokenAmounts {
@@ -74,10 +77,11 @@ pub(crate) async fn usage(repo: &Repo) -> Result<UsageReport> {
         let day = day.map(|at| at.chars().take(10).collect::<String>());
         models.entry(answer.model.clone()).or_default().add(&answer, cost);
         days.entry((day, answer.model.clone())).or_default().add(&answer, cost);
+        branches.entry(answer.branch.clone()).or_default().add(&answer, cost);
         total.add(&answer, cost);
     }
     let mut models: Vec<_> = models.into_iter().collect();
     models.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.all_tokens()));
     let days = days.into_iter().rev().map(|((day, model), sum)| (day, model, sum)).collect();
-    Ok(UsageReport { models, days, total, unpriced_models, prices })
+    Ok(UsageReport { models, days, branches, total, unpriced_models, prices })
 }

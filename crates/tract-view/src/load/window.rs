@@ -1,9 +1,11 @@
 //! How many tokens a context had over time.
 
+use std::collections::HashSet;
+
 use tract_compile::Compiled;
 use tract_core::store::Walk;
 use tract_core::{Commit, CommitId, Kind, Op};
-use tract_engine::Repo;
+use tract_engine::{AnswerFacts, Repo};
 
 use crate::error::Result;
 
@@ -19,6 +21,8 @@ pub(crate) struct Window {
     pub(crate) commits: usize,
     pub(crate) points: Vec<WindowPoint>,
     pub(crate) marks: Vec<WindowMark>,
+    /// What the answers say of the prompt cache, summed up between the points of the chart.
+    pub(crate) cache: Vec<CacheUse>,
     /// The times of the oldest and of the newest commit that have one.
     pub(crate) times: Option<(i64, i64)>,
 }
@@ -29,6 +33,19 @@ pub(crate) struct WindowPoint {
     pub(crate) place: usize,
     /// Tokens, by [`PARTS`].
     pub(crate) tokens: [u64; PARTS.len()],
+}
+
+/// Tokens of requests, as the provider reported them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CacheUse {
+    /// The number of commits up to the last of these answers.
+    pub(crate) place: usize,
+    /// Read from the cache.
+    pub(crate) read: u64,
+    /// Written to it.
+    pub(crate) written: u64,
+    /// Sent without it.
+    pub(crate) uncached: u64,
 }
 
 /// A commit that changed what was there before.
@@ -53,11 +70,22 @@ pub(crate) async fn window(repo: &Repo, head: CommitId) -> Result<Window> {
     let is_shown = |place: usize| (commits.len() - place).is_multiple_of(step);
     let mut points = Vec::new();
     let mut marks = Vec::new();
+    let (mut cache, mut counted) = (Vec::new(), HashSet::new());
+    let mut sum = CacheUse::default();
     for (place, commit) in (1..).zip(&commits) {
         if let Some(kind) = mark(&commit.op) {
             marks.push(WindowMark { place, commit: commit.id(), kind });
         }
+        let facts = AnswerFacts::of(commit);
+        // An API message can be several commits, each with its tokens.
+        let is_new = facts.message_id.is_none_or(|id| counted.insert(id));
+        if let Some(usage) = facts.usage.filter(|_| is_new) {
+            sum.read += usage.cache_read.unwrap_or(0);
+            sum.written += usage.cache_write.unwrap_or(0);
+            sum.uncached += usage.uncached().unwrap_or(0);
+        }
         if is_shown(place) {
+            cache.push(CacheUse { place, ..std::mem::take(&mut sum) });
             let context = repo.compile(Some(commit.id())).await?;
             points.push(WindowPoint { place, tokens: tokens(&context) });
         }
@@ -65,7 +93,7 @@ pub(crate) async fn window(repo: &Repo, head: CommitId) -> Result<Window> {
     let mut times = commits.iter().filter_map(|commit| commit.created_at);
     let first = times.next();
     let times = first.map(|first| (first, times.next_back().unwrap_or(first)));
-    Ok(Window { commits: commits.len(), points, marks, times })
+    Ok(Window { commits: commits.len(), points, marks, cache, times })
 }
 
 fn mark(op: &Op) -> Option<&'static str> {

@@ -1,10 +1,12 @@
 //! The list of conversations.
 
 use maud::{Markup, html};
+use tract_core::text::number;
 use tract_engine::LogLine;
 
+use super::usage::cost;
 use super::{minute, search_form};
-use crate::load::DatedBranch;
+use crate::load::{BranchOrder, DatedBranch};
 use crate::text::{query, visible};
 
 /// Branches on one page.
@@ -14,13 +16,13 @@ pub(crate) const PAGE: usize = 100;
 pub(crate) fn conversations(
     repo: &str,
     filter: &str,
-    by_name: bool,
+    order: BranchOrder,
     from: usize,
     total: usize,
     page: &[(DatedBranch, LogLine)],
 ) -> Markup {
-    let sort = if by_name { "name" } else { "time" };
-    let link = |from: usize| format!("/?q={}&sort={sort}&from={from}", query(filter));
+    let link = |from: usize| format!("/?q={}&sort={}&from={from}", query(filter), order.name());
+    let with_usage = page.iter().any(|(dated, _)| dated.usage.is_some());
     html! {
         h1 { "Conversations of " (visible(repo)) }
         form method="get" action="/" role="search" {
@@ -28,22 +30,34 @@ pub(crate) fn conversations(
             label {
                 span .soft { "sort by " }
                 select name="sort" {
-                    option value="time" selected[!by_name] { "time" }
-                    option value="name" selected[by_name] { "name" }
+                    @for one in BranchOrder::ALL {
+                        option value=(one.name()) selected[one == order] { (one.name()) }
+                    }
                 }
             }
             button { "Show" }
         }
         (search_form(""))
-        p .soft { (total) " conversations" }
+        p .soft {
+            (total) " conversations"
+            @if with_usage { "; what branches share counts on the first of them by name" }
+        }
         @if !page.is_empty() {
             table {
-                thead { tr { th { "branch" } th { "last commit" } th .wide { "says" } } }
+                thead { tr {
+                    th { "branch" } th { "last commit" }
+                    @if with_usage { th .number { "tokens" } th .number { "cost" } }
+                    th .wide { "says" }
+                } }
                 tbody {
                     @for (dated, line) in page {
                         tr {
                             td { a href=(format!("/transcript?rev={}", query(&dated.branch.name))) { (visible(&dated.branch.name)) } }
                             td { (minute(&dated.commit).unwrap_or_else(|| "no time".to_owned())) }
+                            @if let Some(usage) = &dated.usage {
+                                td .number { (number(usage.all_tokens())) }
+                                td .number { (cost(usage)) }
+                            }
                             td .wide .soft { (visible(&line.text)) }
                         }
                     }

@@ -10,16 +10,19 @@ use crate::text::{query, visible};
 /// Characters of each text.
 const MOST: usize = 20_000;
 
-/// Lists pending approvals, the oldest first. Nothing is decided here.
-pub(crate) fn pending(pending: &[Pending]) -> Markup {
+/// Lists pending approvals, the oldest first, with forms that decide them where that is allowed.
+pub(crate) fn pending(pending: &[Pending], decides: bool) -> Markup {
     html! {
         h1 { "Pending approvals" }
-        p .soft { (pending.len()) " waiting; decide with tract pending approve or tract pending reject" }
-        @for one in pending { (article(one)) }
+        p .soft {
+            (pending.len()) " waiting"
+            @if !decides { "; decide with tract pending approve or tract pending reject" }
+        }
+        @for one in pending { (article(one, decides)) }
     }
 }
 
-fn article(pending: &Pending) -> Markup {
+fn article(pending: &Pending, decides: bool) -> Markup {
     let branch = pending.branch.branch_name().unwrap_or(pending.branch.as_str());
     let at = time::format_rfc3339(pending.created_at_us);
     let at = at.and_then(|at| at.get(..16).map(|at| at.replace('T', " ")));
@@ -45,6 +48,14 @@ fn article(pending: &Pending) -> Markup {
                 }
             }
             @if let Some(content) = pending.asked.content() { (text(&content.text())) }
+            @if decides {
+                form method="post" action="/decide" {
+                    input type="hidden" name="id" value=(pending.id);
+                    button name="decision" value="approve" { "Approve" }
+                    label { span .soft { "reason " } input type="text" name="reason"; }
+                    button name="decision" value="reject" { "Reject" }
+                }
+            }
         }
     }
 }

@@ -1,27 +1,86 @@
-//! The definitions of the tools in force.
+//! The definitions of the tools in force, and how they came to be.
 
 use maud::{Markup, html};
-use tract_core::text::beginning;
+use tract_core::text::{beginning, count};
 use tract_schema::ToolView;
 
-use crate::load::LoadedContext;
+use super::minute;
+use crate::load::{Approval, LoadedContext, ToolFacts, ToolsChange};
 use crate::text::{query, visible};
 
 /// Characters of one definition.
 const MOST: usize = 50_000;
+/// Losses that are listed for one provider.
+const LOSSES: usize = 20;
 
-/// Shows the tools in force at a revision, as they were given.
-pub(crate) fn tools(context: &LoadedContext) -> Markup {
+/// Shows the tools in force at a revision, as they were given, and the commits that changed them.
+pub(crate) fn tools(
+    context: &LoadedContext,
+    facts: &[ToolFacts],
+    changes: &[ToolsChange],
+    has_more: bool,
+) -> Markup {
     let tools = context.compiled.tools();
     html! {
         h1 { "Tools at " a href=(format!("/transcript?rev={}", query(&context.revision))) { (visible(&context.revision)) } }
         p .soft { (tools.len()) " definitions in force" }
-        @for tool in tools {
+        @for (tool, facts) in tools.iter().zip(facts) {
             @let (kept, rest) = beginning(&tool.schema, MOST);
             article tabindex="-1" {
-                p { b { (visible(&tool.name)) } " " span .soft { (tool.id.short()) } }
+                p {
+                    b { (visible(&tool.name)) } " " span .soft { (tool.id.short()) }
+                    @match facts.approval {
+                        Approval::None => {}
+                        Approval::Approved => { " " span .soft { "approved" } }
+                        Approval::Other => { " " span .changed { "another definition was approved" } }
+                    }
+                }
                 @if let Some(says) = description(&tool.schema) { pre .text dir="auto" { (visible(&says)) } }
                 details { summary { "definition" } pre { (visible(kept)) } @if rest > 0 { p .soft { (rest) " characters more" } } }
+                @for (dialect, losses) in &facts.losses {
+                    details {
+                        summary { "sent to " (dialect.as_str()) ": " (count(losses.len(), "difference")) }
+                        ul {
+                            @for loss in losses.iter().take(LOSSES) { li { (visible(&loss.to_string())) } }
+                            @if losses.len() > LOSSES { li .soft { (losses.len() - LOSSES) " more" } }
+                        }
+                    }
+                }
+            }
+        }
+        h2 { "Changes" }
+        @if changes.is_empty() { p .soft { "no tool was ever set" } } @else {
+            table {
+                thead { tr { th { "commit" } th { "time" } th .wide { "tools" } th { "context" } } }
+                tbody {
+                    @for change in changes {
+                        tr {
+                            td { (change.commit.id().short()) }
+                            td { (minute(&change.commit).unwrap_or_else(|| "no time".to_owned())) }
+                            td .wide { (names("added", &change.added)) (names("changed", &change.changed)) (names("removed", &change.removed)) }
+                            td {
+                                a href=(format!("/tools?rev={}", change.commit.id())) { "after" } " "
+                                @if change.commit.parent().is_some() {
+                                    a href=(format!("/compare?a={0}~1&b={0}", change.commit.id())) { "what it changed" }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            @if has_more { p .soft { "there are earlier ones: tract tools history" } }
+        }
+    }
+}
+
+fn names(what: &str, names: &[String]) -> Markup {
+    const SHOWN: usize = 12;
+    let shown: Vec<_> = names.iter().take(SHOWN).map(|name| visible(name)).collect();
+    html! {
+        @if !names.is_empty() {
+            p {
+                span .soft { (what) " " } (shown.join(", "))
+                @if names.len() > SHOWN { span .soft { " and " (names.len() - SHOWN) " more" } }
             }
         }
     }

@@ -58,18 +58,22 @@ fn name(name: Option<&str>) -> Markup {
     html! { (visible(name.unwrap_or("unknown"))) }
 }
 
-fn cells(sum: &UsageSum) -> Markup {
-    let cost = match sum.unpriced {
+/// Returns the cost as a text: at least so much where some answers have no price.
+pub(super) fn cost(sum: &UsageSum) -> String {
+    match sum.unpriced {
         n if n == sum.answers => "–".to_owned(),
         0 => format!("{:.2}", sum.cost),
         _ => format!(">{:.2}", sum.cost),
-    };
+    }
+}
+
+fn cells(sum: &UsageSum) -> Markup {
     let tokens = &sum.tokens;
     html! {
         td .number { (number(sum.answers as u64)) }
         @for count in [tokens.input, tokens.output, tokens.cache_read, tokens.cache_write] {
             td .number { (number(count)) }
         }
-        td .number { (cost) }
+        td .number { (cost(sum)) }
     }
 }

@@ -6,12 +6,13 @@ use maud::{Markup, html};
 use tract_core::text::{count, number};
 use tract_core::time;
 
-use crate::load::{LoadedContext, PARTS, Window};
+use crate::load::{CacheUse, LoadedContext, PARTS, Window};
 use crate::text::{query, visible};
 
 /// The size of the chart, in its own units.
 const WIDTH: f64 = 800.0;
 const HEIGHT: f64 = 240.0;
+const CACHE_HEIGHT: f64 = 120.0;
 /// Changes that are listed.
 const LISTED: usize = 200;
 
@@ -51,6 +52,7 @@ pub(crate) fn window(context: &LoadedContext, window: &Window) -> Markup {
                 }
             }
         }
+        (cache(window, x))
         h2 { "Changes" }
         p .soft { (number(window.marks.len() as u64)) " edits, summaries, reverts, merges and changes of priority" }
         @if !window.marks.is_empty() {
@@ -70,6 +72,48 @@ pub(crate) fn window(context: &LoadedContext, window: &Window) -> Markup {
                 }
             }
             @if window.marks.len() > LISTED { p .soft { (window.marks.len() - LISTED) " earlier ones: tract log" } }
+        }
+    }
+}
+
+/// Shows what requests read from the prompt cache, wrote to it, and sent without it; nothing where no answer
+/// says so.
+fn cache(window: &Window, x: impl Fn(usize) -> f64) -> Markup {
+    let sum = |of: fn(&CacheUse) -> u64| window.cache.iter().map(of).sum::<u64>();
+    let (read, written) = (sum(|one| one.read), sum(|one| one.written));
+    let uncached = sum(|one| one.uncached);
+    if read + written == 0 {
+        return html! {};
+    }
+    let tallest = window.cache.iter().map(|one| one.read + one.written + one.uncached).max();
+    let y = |tokens: u64| CACHE_HEIGHT * tokens as f64 / tallest.unwrap_or(1).max(1) as f64;
+    let width = (WIDTH / window.cache.len().max(1) as f64 * 0.8).min(16.0);
+    let bar = |class: &'static str, place: usize, below: u64, tokens: u64| {
+        let (height, left) = (y(tokens), (x(place) - width / 2.0).clamp(0.0, WIDTH - width));
+        let top = CACHE_HEIGHT - y(below) - height;
+        html! {
+            @if tokens > 0 {
+                rect class=(class) x=(format!("{left:.1}")) y=(format!("{top:.1}"))
+                    width=(format!("{width:.1}")) height=(format!("{height:.1}")) {}
+            }
+        }
+    };
+    html! {
+        h2 { "Prompt cache" }
+        svg viewBox=(format!("0 0 {WIDTH} {CACHE_HEIGHT}")) role="img" aria-label="tokens of requests by use of the prompt cache, over commits" {
+            @for one in &window.cache {
+                (bar("cache-read", one.place, 0, one.read))
+                (bar("cache-written", one.place, one.read, one.written))
+                (bar("cache-none", one.place, one.read + one.written, one.uncached))
+            }
+        }
+        table {
+            thead { tr { th { "tokens of requests" } th .number { "in all" } } }
+            tbody {
+                tr { td { span class="key cache-read" {} " read from the cache" } td .number { (number(read)) } }
+                tr { td { span class="key cache-written" {} " written to it" } td .number { (number(written)) } }
+                tr { td { span class="key cache-none" {} " sent without it" } td .number { (number(uncached)) } }
+            }
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Query, State};
-use axum::response::Html;
+use axum::extract::{Form, Query, State};
+use axum::response::{Html, Redirect};
 use serde::Deserialize;
 
 use super::{RevisionQuery, Shared};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::{load, pages};
 
 /// Tokens and cost, by model and day.
@@ -19,7 +19,35 @@ pub(super) async fn usage(State(shared): State<Arc<Shared>>) -> Result<Html<Stri
 /// What waits for a decision.
 pub(super) async fn pending(State(shared): State<Arc<Shared>>) -> Result<Html<String>> {
     let pending = shared.repo.pending().await?;
-    Ok(Html(pages::page("pending", None, &pages::pending(&pending)).into_string()))
+    Ok(Html(pages::page("pending", None, &pages::pending(&pending, shared.decides)).into_string()))
+}
+
+#[derive(Deserialize)]
+pub(super) struct DecisionForm {
+    id: String,
+    decision: String,
+    #[serde(default)]
+    reason: String,
+}
+
+/// Decides what waits, as `tract pending approve` and `tract pending reject` do.
+pub(super) async fn decide(
+    State(shared): State<Arc<Shared>>,
+    Form(asked): Form<DecisionForm>,
+) -> Result<Redirect> {
+    let DecisionForm { id, decision, reason } = asked;
+    match decision.as_str() {
+        "approve" => drop(shared.repo.approve(&id).await?),
+        "reject" => {
+            let reason =
+                if reason.trim().is_empty() { "rejected in the viewer".into() } else { reason };
+            drop(shared.repo.reject(&id, reason).await?)
+        }
+        _ => {
+            return Err(Error::NotFound(format!("expected approve or reject, found {decision:?}")));
+        }
+    }
+    Ok(Redirect::to("/pending"))
 }
 
 #[derive(Deserialize)]

@@ -1,7 +1,7 @@
 //! `tract import … --follow`: imports what is there, and then what changes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Sender};
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use tract::import::{
     self, AnomalyKind, ImportStatus, RecordingOptions, SessionFile, SessionReport, Source,
 };
 
+use super::cache::CacheFile;
 use super::changes::{ChangedFile, Files, Wakeup, Watch, wait};
 use super::{Import, sessions};
 use crate::context::Context;
@@ -65,9 +66,11 @@ pub(super) async fn run(context: &mut Context<'_>, import: &mut Import) -> Outco
         let what = format!("cannot watch all of it, so it is looked at every second: {error}");
         context.out.say(Styled(WARN, escape::line(&what)));
     }
+    let cached = CacheFile::open(&context.url()?, &context.global.repo);
     let mut work = Follow {
         context,
         tract,
+        cached,
         files,
         options: sessions::recording_options(import),
         lists: import.anomalies,
@@ -76,6 +79,7 @@ pub(super) async fn run(context: &mut Context<'_>, import: &mut Import) -> Outco
     };
     let count_of = first.len();
     work.import(first).await?;
+    work.cached.iter_mut().for_each(CacheFile::save);
     work.begin(count_of, &paths)?;
     let mut scan = Duration::ZERO;
     let mut problem = None;
@@ -111,6 +115,10 @@ fn roots(import: &mut Import) -> Outcome<Vec<(Source, PathBuf)>> {
     for path in std::mem::take(&mut import.files) {
         if input::is_stdin(&path) {
             return Err(Failure::usage("standard input cannot be followed").note("name a file"));
+        }
+        if path.to_str().is_some_and(sessions::is_database) {
+            return Err(Failure::usage("a database on a server cannot be followed")
+                .note("import it again to take what is new"));
         }
         let found = match source {
             Some(source) => Some(source),
@@ -151,6 +159,8 @@ fn stop_on_interrupt(wake: Sender<Wakeup>) -> Outcome<tokio::runtime::Runtime> {
 struct Follow<'a, 'b> {
     context: &'a mut Context<'b>,
     tract: Tract,
+    /// What is known of unchanged files, for the first import of a later run.
+    cached: Option<CacheFile>,
     files: Files,
     options: RecordingOptions,
     lists: bool,
@@ -196,11 +206,15 @@ impl Follow<'_, '_> {
         // Each import is an operation of its own, which one undo reverts.
         let tract = self.tract.one_operation()?;
         let mut done = Vec::new();
-        import::import_files(tract.repo(), &files, &self.options, |path, report| {
-            done.push((path.to_owned(), report));
-        })
-        .await
-        .map_err(Failure::from)?;
+        let each = |path: &Path, report| done.push((path.to_owned(), report));
+        let (repo, options) = (tract.repo(), &self.options);
+        let imported = match &mut self.cached {
+            Some(CacheFile { cache, .. }) => {
+                import::import_files_cached(repo, &files, options, cache, each).await
+            }
+            None => import::import_files(repo, &files, options, each).await,
+        };
+        imported.map_err(Failure::from)?;
         for changed in &changed {
             self.files.remember(changed);
         }
@@ -255,6 +269,7 @@ impl Follow<'_, '_> {
     }
 
     fn end(mut self) -> Outcome<()> {
+        self.cached.iter_mut().for_each(CacheFile::save);
         self.totals.sessions = self.totals.secrets.len();
         self.totals.redacted = self.totals.secrets.values().sum();
         self.totals.unread = self.totals.unread_files.len();

@@ -1,6 +1,7 @@
 //! `tract import TOOL`, and files of agent tools that show what they are.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -9,7 +10,9 @@ use tract::import::{
     self, Anomalies, BranchStart, ImportStatus, RecordedBranch, RecordingAnomaly, RecordingOptions,
     SessionFile, SessionFilter, SessionReport, Source, TokenTotals,
 };
+use tract::store::hide_passwords;
 
+use super::cache::CacheFile;
 use super::{Format, Import};
 use crate::context::Context;
 use crate::escape;
@@ -50,18 +53,68 @@ pub(super) fn filter(import: &Import) -> SessionFilter {
 pub(super) fn take(import: &mut Import) -> Outcome<Vec<SessionFile>> {
     let is_filtered = import.since.is_some() || import.project.is_some();
     let filter = filter(import);
-    let Some(source) = take_source(import)? else {
+    let source = take_source(import)?;
+    let databases = take_databases(import, source)?;
+    if !databases.is_empty() {
+        if is_filtered {
+            return Err(Failure::usage("--since and --project choose among files")
+                .note("a database is imported as a whole"));
+        }
+        if import.files.is_empty() {
+            return Ok(databases);
+        }
+    }
+    let mut found = found(import, source, is_filtered, &filter)?;
+    found.extend(databases);
+    Ok(found)
+}
+
+/// Takes out the databases on servers: the urls.
+fn take_databases(import: &mut Import, source: Option<Source>) -> Outcome<Vec<SessionFile>> {
+    let mut databases = Vec::new();
+    for path in std::mem::take(&mut import.files) {
+        let Some(url) = path.to_str().filter(|text| is_database(text)) else {
+            import.files.push(path);
+            continue;
+        };
+        let name = hide_passwords(url);
+        match (source, import.format) {
+            (Some(Source::LangGraph), _) | (None, None) => {
+                databases.push(SessionFile::database(Source::LangGraph, url, name));
+            }
+            _ => {
+                return Err(Failure::usage(format!("no format of a database on a server: {name}"))
+                    .note("checkpoints of LangGraph are read from PostgreSQL: `langgraph`"));
+            }
+        }
+    }
+    Ok(databases)
+}
+
+/// Whether a word names a database on a server.
+pub(super) fn is_database(text: &str) -> bool {
+    ["postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme))
+}
+
+/// Finds the files of agent tools.
+fn found(
+    import: &mut Import,
+    source: Option<Source>,
+    is_filtered: bool,
+    filter: &SessionFilter,
+) -> Outcome<Vec<SessionFile>> {
+    let Some(source) = source else {
         return if is_filtered {
             Err(Failure::usage("--since and --project choose among sessions")
                 .note("name the tool: `tract import claude-code --project .`"))
         } else if import.format.is_some() {
             Ok(Vec::new())
         } else {
-            detected(import, &filter)
+            detected(import, filter)
         };
     };
     let paths = std::mem::take(&mut import.files);
-    let files = import::session_files(source, &paths, &filter)
+    let files = import::session_files(source, &paths, filter)
         .map_err(|(path, error)| Failure::file(&path, &error))?;
     if files.is_empty() {
         let what = if is_filtered { "no matching session in" } else { "no session in" };
@@ -259,7 +312,8 @@ pub(super) async fn run(
     let mut failed = Ok(());
     let lists = options.anomalies;
     let recording = recording_options(options);
-    import::import_files(tract.repo(), files, &recording, |path, done| {
+    let mut cached = CacheFile::open(&context.url()?, &context.global.repo);
+    let each = |path: &Path, done: Result<SessionReport, io::Error>| {
         bar.inc(1);
         let shown = bar.suspend(|| match done {
             Ok(report) => {
@@ -274,9 +328,15 @@ pub(super) async fn run(
         if failed.is_ok() {
             failed = shown;
         }
-    })
-    .await
-    .map_err(Failure::from)?;
+    };
+    let imported = match &mut cached {
+        Some(CacheFile { cache, .. }) => {
+            import::import_files_cached(tract.repo(), files, &recording, cache, each).await
+        }
+        None => import::import_files(tract.repo(), files, &recording, each).await,
+    };
+    imported.map_err(Failure::from)?;
+    cached.iter_mut().for_each(CacheFile::save);
     bar.finish_and_clear();
     failed?;
     let unread = totals.unread;

@@ -11,8 +11,9 @@ use crate::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
 use crate::refs::{LogEntry, RefName, RefTarget};
 use crate::store::{
     BlobKey, BlockingStore, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery,
-    ObjectListing, ObjectPage, ObjectRepository, RefRepository, SpaceRelease, Store, StoreResult,
-    StoreStats, Sweep, SweepAnswer, ToolRepository, Walk, WalkPage, WipeReport, WritePosition,
+    ObjectListing, ObjectPage, ObjectRepository, RefRepository, RepackPage, RepackStep,
+    SpaceRelease, Store, StoreResult, StoreStats, Sweep, SweepAnswer, ToolRepository, Walk,
+    WalkPage, WipeReport, WritePosition,
 };
 
 #[async_trait]
@@ -169,6 +170,11 @@ impl<S: BlockingStore> Store for ThreadedStore<S> {
     /// Waits on the caller's thread, and keeps writers waiting.
     async fn wipe(&self) -> StoreResult<WipeReport> {
         self.store().wipe()
+    }
+
+    /// Waits on the caller's thread; writes continue as far as the store lets them.
+    async fn repack(&self, repo: &RepoName, step: RepackStep) -> StoreResult<RepackPage> {
+        self.store().repack(repo, step)
     }
 
     /// Takes no more writes, writes what is queued, ends the thread and closes the store. Waits

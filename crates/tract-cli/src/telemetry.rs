@@ -1,0 +1,49 @@
+//! Telemetry of a command: where the environment names a collector.
+
+use tracing_subscriber::{Layer, Registry};
+use tract_otel::{CommandSpan, Telemetry, TelemetryOptions};
+
+use crate::escape;
+use crate::failure::Failure;
+use crate::out::Output;
+
+/// The telemetry of this process; nothing where it is off.
+pub(crate) struct Running(Option<(Telemetry, CommandSpan)>);
+
+impl Running {
+    /// Starts it where the standard variables ask for it. A variable that makes no sense is reported,
+    /// and the command runs without telemetry.
+    pub(crate) fn start(verb: &str, out: &mut Output) -> Self {
+        let started = TelemetryOptions::from_env().map_err(|error| error.to_string());
+        let started = started.and_then(|options| {
+            let started = options.as_ref().map(Telemetry::start).transpose();
+            started.map_err(|error| error.to_string())
+        });
+        match started {
+            Ok(None) => Self(None),
+            Ok(Some(telemetry)) => {
+                let command = telemetry.command(verb);
+                Self(Some((telemetry, command)))
+            }
+            Err(why) => {
+                out.say(format_args!("telemetry is off: {}", escape::line(&why)));
+                Self(None)
+            }
+        }
+    }
+
+    /// Returns the layer that takes in spans.
+    pub(crate) fn layer(&self) -> Option<impl Layer<Registry> + Send + Sync + use<>> {
+        self.0.as_ref().map(|(telemetry, _)| telemetry.layer())
+    }
+
+    /// Exports what is left, within a bound, and reports once what could not be exported. The exit
+    /// code stays what it is.
+    pub(crate) fn finish(self, failure: Option<&Failure>, out: &mut Output) {
+        let Some((telemetry, command)) = self.0 else { return };
+        command.end(failure.map_or(0, Failure::exit), failure.map(Failure::code));
+        if let Some(why) = telemetry.finish() {
+            out.say(escape::line(&why));
+        }
+    }
+}

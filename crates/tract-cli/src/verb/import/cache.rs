@@ -1,0 +1,80 @@
+//! Where the command line keeps what imports read, so that unchanged files are not read again.
+
+use std::path::PathBuf;
+use std::time::UNIX_EPOCH;
+
+use tract::RepoName;
+use tract::core::Blob;
+use tract::import::ImportCache;
+
+/// The cache of a repository, and its file.
+pub(super) struct CacheFile {
+    pub(super) cache: ImportCache,
+    path: PathBuf,
+}
+
+impl CacheFile {
+    /// Opens the cache of a repository; `None` for a store in memory, and where this build of the
+    /// command cannot tell itself from others.
+    pub(super) fn open(url: &str, repo: &str) -> Option<Self> {
+        let (path, reader) = (path_of(url, repo)?, reader()?);
+        Some(Self { cache: ImportCache::open(&path, reader), path })
+    }
+
+    /// Writes the cache. Where that fails, files are read again the next time.
+    pub(super) fn save(&mut self) {
+        if let Some(folder) = self.path.parent()
+            && !folder.as_os_str().is_empty()
+        {
+            let _ = std::fs::create_dir_all(folder);
+        }
+        let _ = self.cache.save(&self.path);
+    }
+}
+
+/// Deletes the cache of a repository, with the names and titles in it.
+pub(crate) fn forget(url: &str, repo: &str) {
+    if let Some(path) = path_of(url, repo) {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// The file of a cache: next to a store that is a file, else in the user's folder for caches.
+fn path_of(url: &str, repo: &str) -> Option<PathBuf> {
+    let digits = |text: &str| Blob::seal(text.as_bytes().to_vec()).id().to_string();
+    let short = |text: String| text.chars().take(16).collect::<String>();
+    if let Some(file) = tract::store::file_of(url).ok()? {
+        let mut name = file.file_name()?.to_owned();
+        name.push(".imports");
+        if repo != RepoName::DEFAULT {
+            name.push(format!("-{}", short(digits(repo))));
+        }
+        return Some(file.with_file_name(name));
+    }
+    if url.starts_with("memory:") {
+        return None;
+    }
+    // The url without its password names the store.
+    let name = short(digits(&format!("{}\n{repo}", tract::store::hide_passwords(url))));
+    Some(caches()?.join("tract").join(format!("{name}.imports")))
+}
+
+/// The user's folder for caches.
+fn caches() -> Option<PathBuf> {
+    let set =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    if cfg!(windows) {
+        return set("LOCALAPPDATA");
+    }
+    set("XDG_CACHE_HOME").or_else(|| {
+        let below = if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" };
+        Some(std::env::home_dir()?.join(below))
+    })
+}
+
+/// Names this build: what is read by another one may be read differently.
+fn reader() -> Option<String> {
+    let program = std::fs::metadata(std::env::current_exe().ok()?).ok()?;
+    let built = program.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_nanos();
+    Some(format!("{} {} {built}", env!("CARGO_PKG_VERSION"), program.len()))
+}

@@ -1,0 +1,252 @@
+//! The pages of `tract view` in a real browser: their structure, keys, folding, colors, phones, and what is
+//! written meanwhile.
+
+use std::fmt::Write as _;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::support::Workspace;
+use crate::viewing::{Browser, COAT, hostile};
+use crate::webdriver::Driver;
+
+/// The pages, by name.
+const PAGES: [(&str, &str); 11] = [
+    ("conversations", "/"),
+    ("costs", "/?sort=cost"),
+    ("transcript", "/transcript?rev=main"),
+    ("compare", "/compare?a=lyon&b=main"),
+    ("tools", "/tools?rev=main"),
+    ("history", "/history?rev=main&all=1"),
+    ("window", "/window?rev=main"),
+    ("usage", "/usage"),
+    ("pending", "/pending"),
+    ("search", "/search?words=umbrella+coat"),
+    ("error", "/transcript?rev=mian"),
+];
+
+/// A store with a little of everything.
+fn talk() -> Workspace {
+    let place = Workspace::of(COAT);
+    let usage = json!({"input_tokens": 150, "cached_tokens": 100, "output_tokens": 10});
+    let answer = json!({
+        "op": "assistant", "text": "Take a scarf too.", "at": "2026-03-14T09:00:00Z",
+        "generation_config": {"model": "claude-sonnet-4-20250514"}, "metadata": {"usage": usage},
+    });
+    let lines = format!("{}\n{answer}\n", json!({"op": "user", "text": "And a scarf?"}));
+    place.feed(&["apply", "-"], lines.as_bytes()).expect(0);
+    place.ok(&["branch", "lyon", "--from", "main#2"]);
+    place.ok(&["edit", "main#2", "Do I need a coat in Nice?"]);
+    place.ok(&["checkout", "lyon"]);
+    place.ok(&["edit", "lyon#2", "Do I need a coat in Lyon?"]);
+    place.ok(&["merge", "main", "--keep"]);
+    place.ok(&["checkout", "main"]);
+    place
+}
+
+fn entered(driver: &Driver, browser: &Browser) {
+    driver.open(&browser.entry());
+    driver.wait_for("return document.title.length > 0");
+}
+
+/// The elements that a reader sees, nested, each with its class and role, equal neighbors once.
+const OUTLINE: &str = r#"
+  function outline(element, depth) {
+    var style = getComputedStyle(element);
+    if (style.display === "none" || style.visibility === "hidden") { return []; }
+    var name = element.tagName.toLowerCase();
+    if (/^(script|style|path|line|rect|circle|option|span|b|mark)$/.test(name)) { return []; }
+    var line = "  ".repeat(depth) + name;
+    if (element.className && element.className.baseVal === undefined) { line += "." + element.className; }
+    ["role", "rel", "type", "tabindex", "aria-label"].forEach(function (attribute) {
+      if (element.hasAttribute(attribute)) { line += " " + attribute + "=" + element.getAttribute(attribute); }
+    });
+    var inner = [];
+    Array.from(element.children).forEach(function (child) {
+      var lines = outline(child, depth + 1).join("\n");
+      if (lines && inner[inner.length - 1] !== lines) { inner.push(lines); }
+    });
+    return [line].concat(inner);
+  }
+  return outline(document.body, 0).join("\n");
+"#;
+
+#[test]
+fn every_page_has_the_structure_that_it_had() {
+    let Some(driver) = Driver::start() else { return };
+    let place = talk();
+    let browser = Browser::open(&place);
+    entered(&driver, &browser);
+    let mut outlines = String::new();
+    for (name, path) in PAGES {
+        driver.open(&format!("{}{path}", browser.origin()));
+        let outline = driver.run(OUTLINE);
+        writeln!(outlines, "# {name}\n{}\n", outline.as_str().expect("a text")).expect("a text");
+        let complaints = driver.complaints();
+        // An answer that is an error is said to be one.
+        assert!(complaints.is_empty() || name == "error", "{name}: {complaints:?}");
+        // Readers of all sizes, colors and devices.
+        driver.resize(360, 640);
+        let width = driver.run("return document.documentElement.scrollWidth");
+        assert!(width.as_u64() <= Some(360), "{name} is {width} pixels wide on a phone");
+        driver.resize(1200, 800);
+        let color = "return getComputedStyle(document.body).backgroundColor";
+        driver.prefer("light");
+        let light = driver.run(color);
+        driver.prefer("dark");
+        assert_ne!(driver.run(color), light, "{name}");
+        let main = driver.run("return document.querySelectorAll('main, h1, html[lang]').length");
+        assert_eq!(main, 3, "{name}: one main, one heading, a language");
+        let unnamed = driver.run(
+            "return Array.from(document.querySelectorAll('input:not([type=hidden]), select, svg')).filter(\
+             function (e) { return !e.closest('label, [aria-hidden]') && !e.hasAttribute('aria-label'); }).length",
+        );
+        assert_eq!(unnamed, 0, "{name}: inputs and charts have names");
+    }
+    insta::assert_snapshot!("pages", outlines);
+}
+
+#[test]
+fn keys_and_folding_work_in_a_browser() {
+    let Some(driver) = Driver::start() else { return };
+    let place = talk();
+    let browser = Browser::open(&place);
+    entered(&driver, &browser);
+    driver.open(&format!("{}/transcript?rev=main", browser.origin()));
+    driver.wait_for_keys();
+    let focused =
+        "Array.from(document.querySelectorAll('article')).indexOf(document.activeElement)";
+    for (keys, at) in [("jj", 1), ("k", 0), ("k", 0), ("jjj", 3)] {
+        driver.press(keys);
+        driver.wait_for(&format!("return {focused} === {at}"));
+    }
+    let folded = "return document.querySelector('article details').open";
+    assert_eq!(driver.run(folded), Value::Bool(false));
+    driver.click("article details summary");
+    assert_eq!(driver.run(folded), Value::Bool(true));
+    let shown = driver.run("return document.querySelector('article details').innerText");
+    let shown = shown.as_str().expect("a text");
+    assert!(shown.contains("11 degrees, rain"), "the result is with its call: {shown}");
+    // The search leads to its message, which the address names.
+    driver.open(&browser.origin());
+    driver.wait_for_keys();
+    driver.press("/");
+    driver.wait_for("return document.activeElement.type === 'search'");
+    driver.open(&format!("{}/search?words=umbrella", browser.origin()));
+    driver.click("article a[href*='#']");
+    let target =
+        "return document.querySelector(':target') && document.querySelector(':target').innerText";
+    let target = driver.wait_for(target);
+    assert!(target.as_str().is_some_and(|text| text.contains("umbrella")), "{target}");
+}
+
+#[test]
+fn pages_are_read_without_javascript() {
+    let Some(driver) = Driver::start() else { return };
+    let place = talk();
+    let browser = Browser::open(&place);
+    entered(&driver, &browser);
+    driver.allow_scripts(false);
+    driver.open(&format!("{}/transcript?rev=main", browser.origin()));
+    let text = driver.run("return document.querySelector('main').innerText");
+    let text = text.as_str().expect("a text");
+    assert!(text.contains("Do I need a coat in Nice?") && text.contains("umbrella"), "{text}");
+    driver.click("article details summary");
+    let shown = driver.run("return document.querySelector('article details').innerText");
+    assert!(shown.as_str().is_some_and(|shown| shown.contains("11 degrees, rain")), "{shown}");
+    driver.press("j");
+    let focused = driver.run("return document.activeElement.tagName");
+    assert_ne!(focused, "ARTICLE", "the page's script did not run");
+    driver.click("nav.pages a[href^='/window']");
+    driver.wait_for("return document.querySelector('svg path') !== null");
+}
+
+#[test]
+fn an_open_page_shows_what_is_written_meanwhile() {
+    let Some(driver) = Driver::start() else { return };
+    let place = talk();
+    let browser = Browser::open(&place);
+    entered(&driver, &browser);
+    driver.open(&format!("{}/transcript?rev=main", browser.origin()));
+    driver.click("article details summary");
+    // Its stream has to be open before something is written.
+    driver.wait_for("return performance.getEntriesByType('resource').some(function (e) { return e.name.includes('/live'); }) || document.readyState === 'complete'");
+    driver.run(
+        "window.seen = null; new MutationObserver(function () { \
+         if (!window.seen && document.body.innerText.includes('And gloves?')) { window.seen = Date.now(); } \
+         }).observe(document.body, {childList: true, subtree: true});",
+    );
+    place.ok(&["commit", "user", "And gloves?"]);
+    let written = driver.run("return Date.now()").as_u64().expect("a time");
+    let seen = driver.wait_for("return window.seen").as_u64().expect("a time");
+    // `tract commit` has ended before, so this counts too much rather than too little by its end.
+    let took = seen.saturating_sub(written);
+    tract_testkit::figure(
+        "browser",
+        "sqlite",
+        format!("an append is seen {took} ms after its command ended"),
+    );
+    let open = driver.run("return document.querySelectorAll('article').length");
+    assert_eq!(open, 7, "{open}");
+}
+
+#[test]
+fn hostile_texts_run_nothing_in_a_browser() {
+    let Some(driver) = Driver::start() else { return };
+    let place = hostile();
+    let browser = Browser::open(&place);
+    entered(&driver, &browser);
+    for path in [
+        "/",
+        "/transcript?rev=main",
+        "/tools?rev=main",
+        "/history?rev=main&all=1",
+        "/window?rev=main",
+    ] {
+        driver.open(&format!("{}{path}", browser.origin()));
+        let title = driver.run("return document.title");
+        assert!(title.as_str().is_some_and(|title| title.ends_with("tract")), "{path}: {title}");
+        let foreign = driver.run("return document.querySelectorAll('main iframe, main img, main script, main meta, main style').length");
+        assert_eq!(foreign, 0, "{path}");
+        assert_eq!(driver.complaints(), [] as [String; 0], "{path}: nothing even tried");
+        let inside = driver.run("return location.origin");
+        assert_eq!(inside, browser.origin(), "{path}");
+    }
+}
+
+/// Long conversations are shown a page at a time: figures, the limits of which are in the docs.
+#[test]
+fn long_conversations_are_painted_a_page_at_a_time() {
+    let Some(driver) = Driver::start() else { return };
+    for count in [5_000, tract_testkit::scaled(50_000, 0.2, 10_000)] {
+        let place = Workspace::new();
+        let mut stream = String::new();
+        for number in 0..count / 2 {
+            for (op, says) in
+                [("user", "What is next?"), ("assistant", "Then we look at the next file.")]
+            {
+                let text = format!("{says} {number} {}", "words of a message ".repeat(24));
+                writeln!(stream, "{}", json!({"op": op, "text": text})).expect("a text");
+            }
+        }
+        place.write("stream.jsonl", &stream);
+        place.ok(&["apply", "stream.jsonl", "--atomic"]);
+        let browser = Browser::open(&place);
+        entered(&driver, &browser);
+        let mut paints = Vec::new();
+        for _ in 0..7 {
+            let begun = Instant::now();
+            driver.open(&format!("{}/transcript?rev=main", browser.origin()));
+            let paint = driver.wait_for(
+                "var paint = performance.getEntriesByType('paint')[0]; return paint && paint.startTime",
+            );
+            paints.push(paint.as_f64().expect("milliseconds"));
+            assert!(begun.elapsed().as_secs() < 60);
+        }
+        paints.sort_by(f64::total_cmp);
+        let shown = driver.run("return document.querySelectorAll('article').length");
+        assert_eq!(shown, 200, "a page of {count} messages");
+        let finding = format!("first paint of {count} messages: {:.0} ms (median of 7)", paints[3]);
+        tract_testkit::figure("browser", "sqlite", finding);
+    }
+}

@@ -1,0 +1,105 @@
+//! Frames of zstd. They are stored without the four bytes that all of them begin with.
+
+use std::cell::RefCell;
+
+use zstd::bulk::Compressor;
+use zstd::zstd_safe::{self, CCtx, CParameter, DCtx};
+
+use crate::dictionary::{Dictionary, LEVEL};
+use crate::{DecodeError, FRAME, WITH_DICTIONARY};
+
+/// The number that frames begin with.
+const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
+/// How well blobs are compressed while their write is waited for.
+const QUICK: i32 = 1;
+/// Contexts keep no more memory than this for what they copy.
+const KEPT_BYTES: usize = 1 << 20;
+/// No blob of a store is longer.
+const MAX_BYTES: u64 = 1 << 30;
+
+thread_local! {
+    /// Making a context takes longer than compressing a message.
+    static COMPRESSING: RefCell<CCtx<'static>> = RefCell::new(CCtx::create());
+    static DECOMPRESSING: RefCell<(DCtx<'static>, Vec<u8>)> =
+        RefCell::new((DCtx::create(), Vec::new()));
+}
+
+/// Whether so many stored bytes are at most nine tenths of the plain ones.
+fn saves_a_tenth(stored: usize, plain: usize) -> bool {
+    stored + plain / 10 <= plain
+}
+
+/// Compresses a blob that is just being written.
+pub(crate) fn quick(plain: &[u8]) -> Option<Vec<u8>> {
+    alone(plain, QUICK)
+}
+
+/// Compresses a blob that is written again.
+pub(crate) fn thorough(plain: &[u8]) -> Option<Vec<u8>> {
+    alone(plain, LEVEL)
+}
+
+fn alone(plain: &[u8], level: i32) -> Option<Vec<u8>> {
+    let mut stored = vec![FRAME];
+    stored.extend(encode(plain, level)?);
+    saves_a_tenth(stored.len(), plain.len()).then_some(stored)
+}
+
+/// Compresses bytes; `None` where that fails, for want of memory for example.
+pub(crate) fn encode(plain: &[u8], level: i32) -> Option<Vec<u8>> {
+    let mut frame = Vec::with_capacity(zstd_safe::compress_bound(plain.len()));
+    COMPRESSING.with_borrow_mut(|context| {
+        context.set_parameter(CParameter::CompressionLevel(level)).ok()?;
+        context.compress2(&mut frame, plain).ok()
+    })?;
+    frame.strip_prefix(&MAGIC).map(<[u8]>::to_vec)
+}
+
+/// Compresses a blob with a dictionary, if that saves a tenth.
+pub(crate) fn with_dictionary(plain: &[u8], dictionary: &Dictionary) -> Option<Vec<u8>> {
+    let mut compressor = Compressor::with_prepared_dictionary(dictionary.encoder()).ok()?;
+    // The id is ours, in front of the frame.
+    compressor.include_dictid(false).ok()?;
+    let frame = compressor.compress(plain).ok()?;
+    let stored =
+        [&[WITH_DICTIONARY], dictionary.id().as_bytes().as_slice(), frame.strip_prefix(&MAGIC)?]
+            .concat();
+    saves_a_tenth(stored.len(), plain.len()).then_some(stored)
+}
+
+/// Decompresses a frame.
+pub(crate) fn decode(
+    frame: &[u8],
+    dictionary: Option<&Dictionary>,
+) -> Result<Vec<u8>, DecodeError> {
+    DECOMPRESSING.with_borrow_mut(|(context, whole)| {
+        whole.clear();
+        whole.extend_from_slice(&MAGIC);
+        whole.extend_from_slice(frame);
+        let plain = decompress(context, whole, dictionary);
+        whole.shrink_to(KEPT_BYTES);
+        plain.ok_or(DecodeError::Damaged)
+    })
+}
+
+fn decompress(
+    context: &mut DCtx<'static>,
+    frame: &[u8],
+    dictionary: Option<&Dictionary>,
+) -> Option<Vec<u8>> {
+    // What is damaged may name any length: it has to fit, and bytes that are never written take no memory.
+    let length = zstd_safe::get_frame_content_size(frame).ok()??;
+    if length > MAX_BYTES {
+        return None;
+    }
+    let length = usize::try_from(length).ok()?;
+    let mut plain = Vec::new();
+    plain.try_reserve_exact(length).ok()?;
+    let written = match dictionary {
+        Some(dictionary) => {
+            context.decompress_using_ddict(&mut plain, frame, dictionary.decoder().as_ddict())
+        }
+        None => context.decompress(&mut plain, frame),
+    };
+    (written.ok()? == length).then_some(plain)
+}

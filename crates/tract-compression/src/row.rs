@@ -1,0 +1,47 @@
+//! A dictionary as a row of a store.
+
+/// What a store keeps of a dictionary, under the dictionary's id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DictionaryRow<'r> {
+    /// Rises with each dictionary of a repository: the highest is the newest.
+    pub number: u64,
+    /// Something was erased since it was trained, and it may hold parts of that: nothing more is
+    /// compressed with it, and it is removed when the store is wiped.
+    pub is_stale: bool,
+    /// What [`Dictionary::stored`](crate::Dictionary::stored) gave.
+    pub stored: &'r [u8],
+}
+
+impl<'r> DictionaryRow<'r> {
+    /// Writes the row.
+    pub fn encode(&self) -> Vec<u8> {
+        [&self.number.to_be_bytes(), [u8::from(self.is_stale)].as_slice(), self.stored].concat()
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote; `None` when it is damaged.
+    pub fn decode(row: &'r [u8]) -> Option<Self> {
+        let (number, rest) = row.split_first_chunk::<8>()?;
+        let (stale, stored) = rest.split_first()?;
+        let is_stale = match stale {
+            0 => false,
+            1 => true,
+            _ => return None,
+        };
+        Some(Self { number: u64::from_be_bytes(*number), is_stale, stored })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_read_as_written() {
+        for is_stale in [false, true] {
+            let row = DictionaryRow { number: 7, is_stale, stored: b"bytes" };
+            assert_eq!(DictionaryRow::decode(&row.encode()), Some(row));
+        }
+        assert_eq!(DictionaryRow::decode(&[0; 8]), None);
+        assert_eq!(DictionaryRow::decode(&[2; 9]), None);
+    }
+}

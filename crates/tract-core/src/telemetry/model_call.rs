@@ -1,0 +1,285 @@
+//! The span of a request to a model.
+
+#[cfg(feature = "telemetry")]
+use std::time::Instant;
+
+use crate::id::{RepoName, ToolsetId, ViewId};
+use crate::model_error::ModelError;
+use crate::ports::{ChatModel, ModelRequest};
+use crate::refs::RefName;
+use crate::reply::Reply;
+#[cfg(feature = "telemetry")]
+use crate::reply::StopReason;
+#[cfg(feature = "telemetry")]
+use crate::telemetry::content;
+use crate::telemetry::span::Span;
+#[cfg(feature = "telemetry")]
+use crate::telemetry::{captures_content, names};
+
+/// What is known of a model before it is asked, for telemetry.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ModelDescription {
+    /// The provider, as OpenTelemetry names it: `openai`, `anthropic`, `gcp.gemini`.
+    pub provider: Option<String>,
+    /// The model.
+    pub model: Option<String>,
+    /// Host of the server.
+    pub address: Option<String>,
+    /// Port of the server.
+    pub port: Option<u16>,
+}
+
+impl ModelDescription {
+    /// Describes a model of a provider.
+    pub fn new(provider: impl Into<String>, model: impl Into<String>) -> Self {
+        Self { provider: Some(provider.into()), model: Some(model.into()), ..Self::default() }
+    }
+
+    /// Sets host and port of the server.
+    #[must_use]
+    pub fn server(mut self, address: impl Into<String>, port: Option<u16>) -> Self {
+        self.address = Some(address.into());
+        self.port = port;
+        self
+    }
+}
+
+/// A request to a model, from before it is sent until its answer is there.
+#[derive(Debug)]
+pub struct ModelCall {
+    span: Span,
+}
+
+impl ModelCall {
+    /// Begins the span.
+    pub fn begin(model: &dyn ChatModel, request: &ModelRequest, streams: bool) -> Self {
+        #[cfg(feature = "telemetry")]
+        {
+            let span = Span::new(empty_span());
+            if span.is_recording() {
+                describe(&span, &model.description(), request, streams);
+            }
+            Self { span }
+        }
+        #[cfg(not(feature = "telemetry"))]
+        {
+            let _ = (model, request, streams);
+            Self { span: Span {} }
+        }
+    }
+
+    /// Says which conversation it belongs to.
+    pub fn conversation(&self, repo: &RepoName, branch: &RefName) {
+        #[cfg(feature = "telemetry")]
+        if self.span.is_recording() {
+            self.span.set(names::CONVERSATION, &super::span::conversation(repo, branch));
+        }
+        #[cfg(not(feature = "telemetry"))]
+        let _ = (repo, branch);
+    }
+
+    /// Says what the model sees. The view's id is computed only when a subscriber takes in the span,
+    /// and returned.
+    pub fn context(
+        &self,
+        view: impl FnOnce() -> ViewId,
+        toolset: Option<ToolsetId>,
+    ) -> Option<ViewId> {
+        #[cfg(feature = "telemetry")]
+        if self.span.is_recording() {
+            let view = view();
+            self.span.set_id(names::TRACT_VIEW, view);
+            if let Some(toolset) = toolset {
+                self.span.set_id(names::TRACT_TOOLSET, toolset);
+            }
+            return Some(view);
+        }
+        let _ = (view, toolset);
+        None
+    }
+
+    /// Returns the span.
+    pub fn span(&self) -> &Span {
+        &self.span
+    }
+
+    /// Returns what takes the time of the first piece of the answer; begins to count now.
+    pub fn first_piece(&self) -> FirstPiece {
+        FirstPiece {
+            #[cfg(feature = "telemetry")]
+            waiting: self.span.is_recording().then(|| (self.span.clone(), Instant::now())),
+        }
+    }
+
+    /// Ends the span, and says how the request ended.
+    pub fn end(self, answered: &Result<Reply, ModelError>) {
+        #[cfg(feature = "telemetry")]
+        if self.span.is_recording() {
+            match answered {
+                Ok(reply) => answer(&self.span, reply),
+                Err(error) => failed(&self.span, error),
+            }
+        }
+        #[cfg(not(feature = "telemetry"))]
+        let _ = answered;
+    }
+}
+
+/// Takes the time of the first piece of an answer.
+#[derive(Debug)]
+pub struct FirstPiece {
+    #[cfg(feature = "telemetry")]
+    waiting: Option<(Span, Instant)>,
+}
+
+impl FirstPiece {
+    /// Says that a piece arrived. Only the first one counts.
+    pub fn arrived(&mut self) {
+        #[cfg(feature = "telemetry")]
+        if let Some((span, since)) = self.waiting.take() {
+            span.set(names::TIME_TO_FIRST_CHUNK, since.elapsed().as_secs_f64());
+        }
+    }
+}
+
+#[cfg(feature = "telemetry")]
+fn empty_span() -> tracing::Span {
+    use tracing::field::Empty;
+    tracing::info_span!(
+        target: names::TARGET,
+        names::MODEL_CALL,
+        { names::OTEL_NAME } = Empty,
+        { names::OTEL_KIND } = "client",
+        { names::OTEL_STATUS } = Empty,
+        { names::OPERATION } = names::MODEL_CALL,
+        { names::PROVIDER } = Empty,
+        { names::REQUEST_MODEL } = Empty,
+        { names::REQUEST_STREAM } = Empty,
+        { names::REQUEST_MAX_TOKENS } = Empty,
+        { names::REQUEST_TEMPERATURE } = Empty,
+        { names::REQUEST_TOP_P } = Empty,
+        { names::CONVERSATION } = Empty,
+        { names::SERVER_ADDRESS } = Empty,
+        { names::SERVER_PORT } = Empty,
+        { names::RESPONSE_ID } = Empty,
+        { names::RESPONSE_MODEL } = Empty,
+        { names::FINISH_REASONS } = Empty,
+        { names::TIME_TO_FIRST_CHUNK } = Empty,
+        { names::INPUT_TOKENS } = Empty,
+        { names::OUTPUT_TOKENS } = Empty,
+        { names::CACHE_READ_TOKENS } = Empty,
+        { names::REASONING_TOKENS } = Empty,
+        { names::ERROR_TYPE } = Empty,
+        { names::TRACT_COMMIT } = Empty,
+        { names::TRACT_VIEW } = Empty,
+        { names::TRACT_TOOLSET } = Empty,
+        { names::INPUT_MESSAGES } = Empty,
+        { names::OUTPUT_MESSAGES } = Empty,
+        { names::SYSTEM_INSTRUCTIONS } = Empty,
+        { names::TOOL_DEFINITIONS } = Empty,
+    )
+}
+
+/// Sets what the request says.
+#[cfg(feature = "telemetry")]
+fn describe(span: &Span, model: &ModelDescription, request: &ModelRequest, streams: bool) {
+    let parameters = content::Parameters::of(request);
+    // A provider is required; the word for one that the conventions do not know is free.
+    span.set(names::PROVIDER, model.provider.as_deref().unwrap_or("custom"));
+    let name = parameters.model.as_ref().or(model.model.as_ref());
+    if let Some(name) = name {
+        span.set(names::REQUEST_MODEL, name);
+        span.set(names::OTEL_NAME, &format!("{} {name}", names::MODEL_CALL));
+    }
+    if let Some(address) = &model.address {
+        span.set(names::SERVER_ADDRESS, address);
+    }
+    if let Some(port) = model.port {
+        span.set(names::SERVER_PORT, u32::from(port));
+    }
+    span.set(names::REQUEST_STREAM, streams);
+    if let Some(tokens) = parameters.max_tokens {
+        span.set(names::REQUEST_MAX_TOKENS, tokens);
+    }
+    if let Some(temperature) = parameters.temperature {
+        span.set(names::REQUEST_TEMPERATURE, temperature);
+    }
+    if let Some(share) = parameters.top_p {
+        span.set(names::REQUEST_TOP_P, share);
+    }
+    if let Some(head) = request.head {
+        span.set_id(names::TRACT_COMMIT, head);
+    }
+    if captures_content() {
+        let (instructions, messages) = content::split_instructions(&request.messages);
+        if !instructions.is_empty() {
+            span.set(names::SYSTEM_INSTRUCTIONS, &content::instructions(instructions));
+        }
+        span.set(names::INPUT_MESSAGES, &content::messages(messages));
+        if !request.tools.is_empty() {
+            span.set(names::TOOL_DEFINITIONS, &content::definitions(&request.tools));
+        }
+    }
+}
+
+/// Sets what the answer says.
+#[cfg(feature = "telemetry")]
+fn answer(span: &Span, reply: &Reply) {
+    if let Some(id) = &reply.id {
+        span.set(names::RESPONSE_ID, id);
+    }
+    if let Some(model) = &reply.model {
+        span.set(names::RESPONSE_MODEL, model);
+    }
+    if let Some(reason) = &reply.stop_reason {
+        span.set(names::FINISH_REASONS, finish_reason(reason));
+    }
+    usage(span, reply.usage);
+    if captures_content() {
+        span.set(names::OUTPUT_MESSAGES, &content::answer(&reply.content));
+    }
+}
+
+#[cfg(feature = "telemetry")]
+fn usage(span: &Span, usage: Option<crate::reply::Usage>) {
+    let usage = usage.unwrap_or_default();
+    for (name, tokens) in [
+        (names::INPUT_TOKENS, usage.input_tokens),
+        (names::OUTPUT_TOKENS, usage.output_tokens),
+        (names::CACHE_READ_TOKENS, usage.cached_tokens),
+        (names::REASONING_TOKENS, usage.reasoning_tokens),
+    ] {
+        if let Some(tokens) = tokens {
+            span.set(name, tokens);
+        }
+    }
+}
+
+#[cfg(feature = "telemetry")]
+fn failed(span: &Span, error: &ModelError) {
+    span.fail(error.code());
+    if let ModelError::BrokenOff { partial, .. } = error {
+        // The conventions' word for an answer that did not come to its end.
+        span.set(names::FINISH_REASONS, "error");
+        if let Some(model) = &partial.model {
+            span.set(names::RESPONSE_MODEL, model);
+        }
+        if let Some(id) = &partial.id {
+            span.set(names::RESPONSE_ID, id);
+        }
+        usage(span, partial.usage);
+    }
+}
+
+/// The conventions' word for why a model stopped.
+#[cfg(feature = "telemetry")]
+fn finish_reason(reason: &StopReason) -> &str {
+    match reason {
+        StopReason::EndTurn | StopReason::StopSequence => "stop",
+        StopReason::ToolUse => "tool_call",
+        StopReason::MaxTokens => "length",
+        StopReason::Refusal => "content_filter",
+        StopReason::Other(word) => word,
+    }
+}

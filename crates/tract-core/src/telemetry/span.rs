@@ -1,0 +1,302 @@
+//! Spans, and the functions that begin them.
+
+use crate::batch::Batch;
+use crate::id::{CommitId, RepoName, ToolId, ToolsetId, ViewId};
+use crate::refs::RefName;
+#[cfg(feature = "telemetry")]
+use crate::refs::RefTarget;
+#[cfg(feature = "telemetry")]
+use crate::telemetry::names;
+
+/// A span; nothing without the feature `telemetry`, or when no subscriber wants it. Cheap to clone:
+/// it ends with its last clone.
+#[derive(Clone, Debug)]
+pub struct Span {
+    #[cfg(feature = "telemetry")]
+    inner: tracing::Span,
+}
+
+/// The value of an attribute.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum AttributeValue<'a> {
+    /// A text.
+    Text(&'a str),
+    /// A count.
+    Integer(i64),
+    /// A number.
+    Number(f64),
+    /// Yes or no.
+    Flag(bool),
+}
+
+impl<'a> From<&'a str> for AttributeValue<'a> {
+    fn from(value: &'a str) -> Self {
+        Self::Text(value)
+    }
+}
+
+impl<'a> From<&'a String> for AttributeValue<'a> {
+    fn from(value: &'a String) -> Self {
+        Self::Text(value)
+    }
+}
+
+impl From<u64> for AttributeValue<'_> {
+    fn from(value: u64) -> Self {
+        Self::Integer(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<u32> for AttributeValue<'_> {
+    fn from(value: u32) -> Self {
+        Self::Integer(value.into())
+    }
+}
+
+impl From<usize> for AttributeValue<'_> {
+    fn from(value: usize) -> Self {
+        Self::Integer(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<f64> for AttributeValue<'_> {
+    fn from(value: f64) -> Self {
+        Self::Number(value)
+    }
+}
+
+impl From<bool> for AttributeValue<'_> {
+    fn from(value: bool) -> Self {
+        Self::Flag(value)
+    }
+}
+
+impl Span {
+    /// Returns whether a subscriber takes in the span. What only a span needs is computed behind it.
+    pub fn is_recording(&self) -> bool {
+        #[cfg(feature = "telemetry")]
+        let recording = !self.inner.is_disabled();
+        #[cfg(not(feature = "telemetry"))]
+        let recording = false;
+        recording
+    }
+
+    /// Sets an attribute that the span was declared with; others are ignored.
+    pub fn set<'a>(&self, name: &'static str, value: impl Into<AttributeValue<'a>>) {
+        #[cfg(feature = "telemetry")]
+        match value.into() {
+            AttributeValue::Text(text) => self.inner.record(name, text),
+            AttributeValue::Integer(number) => self.inner.record(name, number),
+            AttributeValue::Number(number) => self.inner.record(name, number),
+            AttributeValue::Flag(flag) => self.inner.record(name, flag),
+        };
+        #[cfg(not(feature = "telemetry"))]
+        let _ = (name, value);
+    }
+
+    /// Sets an attribute to an id, when a subscriber takes in the span.
+    pub fn set_id(&self, name: &'static str, id: impl std::fmt::Display) {
+        #[cfg(feature = "telemetry")]
+        self.inner.record(name, tracing::field::display(id));
+        #[cfg(not(feature = "telemetry"))]
+        let _ = (name, id);
+    }
+
+    /// Marks the operation as failed, with the stable word of its error. The message of the error is
+    /// left out, as it may repeat content.
+    pub fn fail(&self, error: &str) {
+        #[cfg(feature = "telemetry")]
+        {
+            self.set(names::ERROR_TYPE, error);
+            self.set(names::OTEL_STATUS, "ERROR");
+        }
+        #[cfg(not(feature = "telemetry"))]
+        let _ = error;
+    }
+
+    /// Runs a future within the span: spans that begin in it are its children.
+    #[cfg(feature = "telemetry")]
+    pub fn instrument<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
+        tracing::Instrument::instrument(future, self.inner.clone())
+    }
+
+    /// Runs a future within the span: spans that begin in it are its children.
+    #[cfg(not(feature = "telemetry"))]
+    pub fn instrument<F: Future>(&self, future: F) -> F {
+        future
+    }
+
+    #[cfg(feature = "telemetry")]
+    pub(super) fn new(inner: tracing::Span) -> Self {
+        Self { inner }
+    }
+}
+
+/// Begins the span of a batch that is given to a store.
+pub fn store_write(backend: &'static str, repo: &RepoName, batch: &Batch) -> Span {
+    #[cfg(feature = "telemetry")]
+    {
+        let system = if backend == "postgres" { "postgresql" } else { backend };
+        let span = Span::new(tracing::info_span!(
+            target: names::TARGET,
+            names::STORE_WRITE,
+            { names::OTEL_KIND } = "client",
+            { names::OTEL_STATUS } = tracing::field::Empty,
+            { names::DB_SYSTEM } = system,
+            { names::DB_NAMESPACE } = repo.as_str(),
+            { names::DB_OPERATION } = "apply",
+            { names::ERROR_TYPE } = tracing::field::Empty,
+            { names::TRACT_OPERATION } = batch.note.what.as_str(),
+            { names::TRACT_COMMITS } = batch.commits.len(),
+            { names::TRACT_COMMIT } = tracing::field::Empty,
+            { names::TRACT_TOOLSET } = tracing::field::Empty,
+            { names::TRACT_OUTCOME } = tracing::field::Empty,
+        ));
+        if span.is_recording() {
+            let mut branches = batch.refs.iter().filter(|edit| edit.name.branch_name().is_some());
+            let head = branches.find_map(|edit| edit.to.as_ref().and_then(RefTarget::commit));
+            if let Some(head) = head {
+                span.set_id(names::TRACT_COMMIT, head);
+                let commit = batch.commits.iter().rev().find(|commit| commit.id() == head);
+                if let Some(toolset) = commit.and_then(|commit| commit.toolset) {
+                    span.set_id(names::TRACT_TOOLSET, toolset);
+                }
+            }
+        }
+        span
+    }
+    #[cfg(not(feature = "telemetry"))]
+    {
+        let _ = (backend, repo, batch);
+        Span {}
+    }
+}
+
+/// Begins the span of a compile.
+pub fn compile(head: Option<CommitId>) -> Span {
+    #[cfg(feature = "telemetry")]
+    {
+        let span = Span::new(tracing::info_span!(
+            target: names::TARGET,
+            names::COMPILE,
+            { names::OTEL_KIND } = "internal",
+            { names::OTEL_STATUS } = tracing::field::Empty,
+            { names::ERROR_TYPE } = tracing::field::Empty,
+            { names::TRACT_COMMIT } = tracing::field::Empty,
+            { names::TRACT_VIEW } = tracing::field::Empty,
+            { names::TRACT_TOOLSET } = tracing::field::Empty,
+            { names::TRACT_MESSAGES } = tracing::field::Empty,
+            { names::TRACT_TOKENS } = tracing::field::Empty,
+        ));
+        if let Some(head) = head {
+            span.set_id(names::TRACT_COMMIT, head);
+        }
+        span
+    }
+    #[cfg(not(feature = "telemetry"))]
+    {
+        let _ = head;
+        Span {}
+    }
+}
+
+/// Begins the span of an agent's run, or of one turn.
+pub fn agent_run(repo: &RepoName, branch: &RefName) -> Span {
+    #[cfg(feature = "telemetry")]
+    {
+        Span::new(tracing::info_span!(
+            target: names::TARGET,
+            names::AGENT_RUN,
+            { names::OTEL_KIND } = "internal",
+            { names::OTEL_STATUS } = tracing::field::Empty,
+            { names::OPERATION } = names::AGENT_RUN,
+            { names::CONVERSATION } = tracing::field::display(conversation(repo, branch)),
+            { names::INPUT_TOKENS } = tracing::field::Empty,
+            { names::OUTPUT_TOKENS } = tracing::field::Empty,
+            { names::ERROR_TYPE } = tracing::field::Empty,
+            { names::TRACT_COMMIT } = tracing::field::Empty,
+            { names::TRACT_STOP } = tracing::field::Empty,
+            { names::TRACT_STEPS } = tracing::field::Empty,
+            { names::TRACT_CALLS } = tracing::field::Empty,
+        ))
+    }
+    #[cfg(not(feature = "telemetry"))]
+    {
+        let _ = (repo, branch);
+        Span {}
+    }
+}
+
+/// What the span of a tool says from its beginning.
+#[derive(Clone, Copy, Debug)]
+pub struct ToolCallInfo<'a> {
+    /// The tool's name.
+    pub name: &'a str,
+    /// The provider's id of the call.
+    pub call_id: &'a str,
+    /// The definition of the tool.
+    pub tool: Option<ToolId>,
+    /// The commit that asks for the call.
+    pub commit: Option<CommitId>,
+    /// The view that the model saw.
+    pub view: Option<ViewId>,
+    /// The tools in force.
+    pub toolset: Option<ToolsetId>,
+    /// The arguments that the tool receives; shown only with content.
+    pub arguments: &'a str,
+}
+
+/// Begins the span of a tool that runs.
+pub fn tool_call(call: &ToolCallInfo<'_>) -> Span {
+    #[cfg(feature = "telemetry")]
+    {
+        let span = Span::new(tracing::info_span!(
+            target: names::TARGET,
+            names::TOOL,
+            { names::OTEL_NAME } = tracing::field::display(format_args!("{} {}", names::TOOL, call.name)),
+            { names::OTEL_KIND } = "internal",
+            { names::OTEL_STATUS } = tracing::field::Empty,
+            { names::OPERATION } = names::TOOL,
+            { names::TOOL_NAME } = call.name,
+            { names::TOOL_CALL_ID } = call.call_id,
+            { names::TOOL_TYPE } = "function",
+            { names::ERROR_TYPE } = tracing::field::Empty,
+            { names::TRACT_COMMIT } = tracing::field::Empty,
+            { names::TRACT_VIEW } = tracing::field::Empty,
+            { names::TRACT_TOOLSET } = tracing::field::Empty,
+            { names::TRACT_TOOL } = tracing::field::Empty,
+            { names::TRACT_OUTCOME } = tracing::field::Empty,
+            { names::TRACT_ATTEMPTS } = tracing::field::Empty,
+            { names::TOOL_ARGUMENTS } = tracing::field::Empty,
+            { names::TOOL_RESULT } = tracing::field::Empty,
+        ));
+        if span.is_recording() {
+            let set = |name, id: Option<String>| {
+                if let Some(id) = id {
+                    span.set(name, &id);
+                }
+            };
+            set(names::TRACT_COMMIT, call.commit.map(|id| id.to_hex()));
+            set(names::TRACT_VIEW, call.view.map(|id| id.to_hex()));
+            set(names::TRACT_TOOLSET, call.toolset.map(|id| id.to_hex()));
+            set(names::TRACT_TOOL, call.tool.map(|id| id.to_hex()));
+            if super::captures_content() {
+                span.set(names::TOOL_ARGUMENTS, call.arguments);
+            }
+        }
+        span
+    }
+    #[cfg(not(feature = "telemetry"))]
+    {
+        let _ = call;
+        Span {}
+    }
+}
+
+/// The name of a conversation: `REPOSITORY/BRANCH`.
+#[cfg(feature = "telemetry")]
+pub(super) fn conversation(repo: &RepoName, branch: &RefName) -> String {
+    let branch = branch.branch_name().unwrap_or_else(|| branch.as_str());
+    format!("{}/{branch}", repo.as_str())
+}

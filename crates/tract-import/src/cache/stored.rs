@@ -1,0 +1,190 @@
+//! The entries of a cache as they are stored.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tract_core::{BlobId, CommitId};
+use tract_engine::ImportStatus;
+use tract_secrets::SecretKind;
+
+use super::Stamp;
+use crate::callers::FileCallers;
+use crate::report::{
+    Anomalies, AnomalyKind, RecordedBranch, RecordingAnomaly, SessionReport, TokenTotals,
+};
+use crate::tree::BranchStart;
+
+/// What was read of a file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct StoredFile {
+    pub(super) source: String,
+    /// Whether secrets were replaced.
+    pub(super) redact: bool,
+    pub(super) stamp: Stamp,
+    /// When it was read, in microseconds since 1970.
+    pub(super) read_at: u64,
+    pub(crate) sessions: Vec<StoredSession>,
+    /// The calls of subagents that it names, and those that it was read with.
+    pub(crate) callers: FileCallers,
+}
+
+impl StoredFile {
+    /// The branches that its conversations would have, were there no others.
+    pub(crate) fn branches(&self) -> impl Iterator<Item = &str> {
+        let branches = self.sessions.iter().flat_map(|session| &session.branches);
+        branches.map(|branch| branch.plain.as_str())
+    }
+}
+
+/// A conversation of a file, and its branches.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct StoredSession {
+    pub(crate) branches: Vec<StoredBranch>,
+    report: StoredReport,
+}
+
+/// A branch, and where it was placed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct StoredBranch {
+    /// Its name, were there no other branch of that name.
+    pub(crate) plain: String,
+    pub(crate) head: CommitId,
+    /// Heads of the branches with other commits, whose names were tried before its own.
+    pub(crate) rejected: Vec<CommitId>,
+    /// What belongs to it.
+    pub(crate) document: Option<BlobId>,
+    start: String,
+    commits: usize,
+}
+
+impl StoredBranch {
+    /// The name that it has at one of the attempts, from 1.
+    pub(crate) fn name(&self, attempt: usize) -> String {
+        name_of(&self.plain, attempt)
+    }
+
+    /// The name that it was placed under.
+    pub(crate) fn placed(&self) -> String {
+        self.name(self.rejected.len() + 1)
+    }
+}
+
+/// The name of a branch at one of the attempts to place it, from 1.
+pub(crate) fn name_of(plain: &str, attempt: usize) -> String {
+    match attempt {
+        0 | 1 => plain.to_owned(),
+        n => format!("{plain}.{n}"),
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct StoredReport {
+    session: String,
+    title: Option<String>,
+    lines: usize,
+    messages: usize,
+    pairs: usize,
+    compactions: usize,
+    hidden: usize,
+    edited: usize,
+    removed: usize,
+    skipped: BTreeMap<String, usize>,
+    repeated: usize,
+    redacted: BTreeMap<String, usize>,
+    models: BTreeMap<String, usize>,
+    tokens: [u64; 4],
+    anomalies: BTreeMap<String, usize>,
+    listed: Vec<(usize, String, String)>,
+}
+
+/// What the writer knows of a branch that it placed.
+#[derive(Debug)]
+pub(crate) struct PlacedBranch {
+    pub(crate) plain: String,
+    pub(crate) head: CommitId,
+    pub(crate) rejected: Vec<CommitId>,
+    pub(crate) document: Option<BlobId>,
+}
+
+impl StoredSession {
+    /// Takes a conversation that was placed; `None` where one of its branches has no place.
+    pub(crate) fn of(report: &SessionReport, placed: Vec<PlacedBranch>) -> Option<Self> {
+        let is_placed = |branch: &RecordedBranch| branch.status != ImportStatus::Diverged;
+        if placed.len() != report.branches.len() || !report.branches.iter().all(is_placed) {
+            return None;
+        }
+        let branches = placed.into_iter().zip(&report.branches).map(|(placed, branch)| {
+            let PlacedBranch { plain, head, rejected, document } = placed;
+            let (start, commits) = (branch.start.as_str().to_owned(), branch.commits);
+            StoredBranch { plain, head, rejected, document, start, commits }
+        });
+        let TokenTotals { input, output, cache_read, cache_write } = report.tokens;
+        let Anomalies { counts, listed } = &report.anomalies;
+        let listed = listed.iter().map(|RecordingAnomaly { line, kind, what }| {
+            (*line, kind.as_str().to_owned(), what.clone())
+        });
+        let stored = StoredReport {
+            session: report.session.clone(),
+            title: report.title.clone(),
+            lines: report.lines,
+            messages: report.messages,
+            pairs: report.pairs,
+            compactions: report.compactions,
+            hidden: report.hidden,
+            edited: report.edited,
+            removed: report.removed,
+            skipped: report.skipped.clone(),
+            repeated: report.repeated,
+            redacted: report.redacted.iter().map(|(k, n)| ((*k).to_owned(), *n)).collect(),
+            models: report.models.clone(),
+            tokens: [input, output, cache_read, cache_write],
+            anomalies: counts.iter().map(|(kind, n)| (kind.as_str().to_owned(), *n)).collect(),
+            listed: listed.collect(),
+        };
+        Some(Self { branches: branches.collect(), report: stored })
+    }
+
+    /// What an import reports that finds all of it in its place; `None` where a word is unknown.
+    pub(crate) fn report(&self) -> Option<SessionReport> {
+        let stored = &self.report;
+        let branch = |branch: &StoredBranch| {
+            Some(RecordedBranch {
+                branch: branch.placed(),
+                status: ImportStatus::Unchanged,
+                commits: branch.commits,
+                new: 0,
+                start: BranchStart::parse(&branch.start)?,
+            })
+        };
+        let [input, output, cache_read, cache_write] = stored.tokens;
+        let redacted = stored.redacted.iter();
+        let redacted = redacted.map(|(kind, n)| Some((SecretKind::parse(kind)?.as_str(), *n)));
+        let counts = stored.anomalies.iter();
+        let counts = counts.map(|(kind, n)| Some((AnomalyKind::parse(kind)?, *n)));
+        let listed = stored.listed.iter().map(|(line, kind, what)| {
+            let (line, kind, what) = (*line, AnomalyKind::parse(kind)?, what.clone());
+            Some(RecordingAnomaly { line, kind, what })
+        });
+        Some(SessionReport {
+            session: stored.session.clone(),
+            title: stored.title.clone(),
+            lines: stored.lines,
+            messages: stored.messages,
+            pairs: stored.pairs,
+            compactions: stored.compactions,
+            hidden: stored.hidden,
+            edited: stored.edited,
+            removed: stored.removed,
+            skipped: stored.skipped.clone(),
+            repeated: stored.repeated,
+            redacted: redacted.collect::<Option<_>>()?,
+            models: stored.models.clone(),
+            tokens: TokenTotals { input, output, cache_read, cache_write },
+            anomalies: Anomalies {
+                counts: counts.collect::<Option<_>>()?,
+                listed: listed.collect::<Option<_>>()?,
+            },
+            branches: self.branches.iter().map(branch).collect::<Option<_>>()?,
+        })
+    }
+}

@@ -1,0 +1,92 @@
+//! Which files need not be read: they are as a cache has them, and so are their branches.
+
+use std::collections::{HashMap, HashSet};
+
+use tract_core::{RefName, RefTarget};
+use tract_engine::{Repo, Result};
+
+use crate::cache::{ImportCache, StoredFile};
+use crate::source::SessionFile;
+use crate::writer::{document_ref, leads_to};
+
+/// Refs that are read at once.
+const REFS: usize = 4096;
+
+/// Returns what was read of the files that did not change and whose branches all have it, by the
+/// number of the file.
+pub(super) async fn unchanged(
+    repo: &Repo,
+    cache: &mut ImportCache,
+    files: &[&SessionFile],
+    redact: bool,
+) -> Result<HashMap<usize, StoredFile>> {
+    cache.begin();
+    let same = files.iter().enumerate();
+    let mut same: HashMap<usize, StoredFile> = same
+        .filter_map(|(number, file)| Some((number, cache.find(file, redact)?.clone())))
+        .collect();
+    let refs = Refs::of(repo, same.values()).await?;
+    let mut moved = Vec::new();
+    for (number, file) in &same {
+        if !refs.have(repo, file).await? {
+            moved.push(*number);
+        }
+    }
+    for number in moved {
+        same.remove(&number);
+    }
+    Ok(same)
+}
+
+/// Where the branches of files are, and what belongs to them.
+struct Refs(HashMap<RefName, RefTarget>);
+
+impl Refs {
+    /// Reads all of them in few calls, as a call for each would take longer than all else.
+    async fn of(repo: &Repo, files: impl Iterator<Item = &StoredFile>) -> Result<Self> {
+        let mut names = HashSet::new();
+        for branch in files.flat_map(|file| &file.sessions).flat_map(|session| &session.branches) {
+            for attempt in 1..=branch.rejected.len() + 1 {
+                names.extend(RefName::branch(&branch.name(attempt)));
+            }
+            names.extend(document_ref(&branch.placed()));
+        }
+        let names: Vec<RefName> = names.into_iter().collect();
+        let mut found = HashMap::with_capacity(names.len());
+        for names in names.chunks(REFS) {
+            let targets = repo.store().refs(repo.name(), names).await?;
+            let there = names.iter().zip(targets);
+            found.extend(there.filter_map(|(name, target)| Some((name.clone(), target?))));
+        }
+        Ok(Self(found))
+    }
+
+    /// Whether an import of the file would find all of it in its place.
+    async fn have(&self, repo: &Repo, file: &StoredFile) -> Result<bool> {
+        for branch in file.sessions.iter().flat_map(|session| &session.branches) {
+            let head = |attempt: usize| {
+                let name = RefName::branch(&branch.name(attempt)).ok()?;
+                self.0.get(&name)?.commit()
+            };
+            // The names before its own have the other commits that they had.
+            let mut rejected = branch.rejected.iter().enumerate();
+            if !rejected.all(|(n, other)| head(n + 1) == Some(*other)) {
+                return Ok(false);
+            }
+            let is_placed = match head(branch.rejected.len() + 1) {
+                None => false,
+                Some(found) if found == branch.head => {
+                    let name = document_ref(&branch.placed()).ok();
+                    let document = name.and_then(|name| self.0.get(&name));
+                    document == branch.document.map(RefTarget::Blob).as_ref()
+                }
+                // The branch has more than the recording, which leaves it alone.
+                Some(found) => leads_to(repo, found, branch.head).await?,
+            };
+            if !is_placed {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

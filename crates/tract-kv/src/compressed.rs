@@ -1,0 +1,137 @@
+//! Blobs as their values hold them, and the dictionaries that some of them need.
+
+use std::borrow::Cow;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tract_compression::{DecodeError, Dictionary, DictionaryId, DictionaryRow};
+
+use super::Space;
+use super::keys::Repo;
+use super::overlay::Overlay;
+use super::read::View;
+use super::value;
+use tract_core::store::{StoreError, StoreErrorKind, StoreResult};
+
+/// A value, and the dictionary that it needs: any thread can decompress it.
+pub(super) struct StoredBlob {
+    bytes: Bytes,
+    dictionary: Option<Arc<Dictionary>>,
+}
+
+impl StoredBlob {
+    /// Takes a value that is no blob's.
+    pub(super) fn as_it_is(bytes: Bytes) -> Self {
+        Self { bytes, dictionary: None }
+    }
+
+    /// Returns the plain bytes; `None` when they are damaged.
+    pub(super) fn plain(&self) -> Option<Bytes> {
+        let plain = tract_compression::decode_with(&self.bytes, self.dictionary.as_deref()).ok()?;
+        Some(match plain {
+            Cow::Borrowed(plain) => self.bytes.slice_ref(plain),
+            Cow::Owned(plain) => plain.into(),
+        })
+    }
+
+    /// Returns the bytes as they are stored.
+    pub(super) fn stored(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Returns the value of a blob that is written.
+pub(super) fn value_of(blob: &Bytes) -> Bytes {
+    match tract_compression::encode(blob) {
+        Cow::Borrowed(_) => blob.clone(),
+        Cow::Owned(stored) => stored.into(),
+    }
+}
+
+/// A dictionary of a repository, as its value says.
+pub(super) struct StoredDictionary {
+    pub(super) id: DictionaryId,
+    pub(super) number: u64,
+    pub(super) is_stale: bool,
+    stored: Vec<u8>,
+}
+
+impl StoredDictionary {
+    /// Makes it ready; `None` when it is damaged, or this build cannot.
+    pub(super) fn open(&self) -> Option<Dictionary> {
+        Dictionary::open(&self.stored)
+    }
+}
+
+impl View<'_> {
+    /// Finds the dictionary that a value needs.
+    ///
+    /// # Errors
+    /// `Unsupported` when this build cannot decompress.
+    pub(super) fn stored(&self, bytes: Bytes) -> StoreResult<StoredBlob> {
+        if !tract_compression::IS_AVAILABLE && tract_compression::is_compressed(&bytes) {
+            let error = DecodeError::Unavailable;
+            let kind = StoreErrorKind::Unsupported;
+            let message = error.to_string();
+            return Err(StoreError::new(kind, self.backend, "read", message).with_source(error));
+        }
+        let load = |id: DictionaryId| -> StoreResult<_> {
+            let key = self.repo.dictionary(id);
+            let sealed = self.read.get(Space::Small, &key)?;
+            let row = sealed.as_deref().and_then(|sealed| value::open(&key, sealed));
+            Ok(row.and_then(DictionaryRow::decode).map(|row| row.stored.to_vec()))
+        };
+        let dictionary = tract_compression::dictionary_for(&bytes, load)?;
+        Ok(StoredBlob { bytes, dictionary })
+    }
+
+    /// Returns the plain bytes of a value; `None` when they are damaged.
+    pub(super) fn plain(&self, bytes: Bytes) -> StoreResult<Option<Bytes>> {
+        Ok(self.stored(bytes)?.plain())
+    }
+
+    /// Lists the dictionaries of the repository, the newest last, and counts those that are damaged.
+    pub(super) fn dictionaries(&self) -> StoreResult<(Vec<StoredDictionary>, usize)> {
+        let (mut found, mut damaged) = (Vec::new(), 0);
+        self.read.scan(&self.repo.dictionaries(), &mut |key, sealed| {
+            let id = key.last_chunk().map(|id| DictionaryId::from_bytes(*id));
+            let row = value::open(key, sealed).and_then(DictionaryRow::decode);
+            match (id, row) {
+                (Some(id), Some(DictionaryRow { number, is_stale, stored })) => {
+                    found.push(StoredDictionary { id, number, is_stale, stored: stored.into() });
+                }
+                _ => damaged += 1,
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        found.sort_by_key(|dictionary| (dictionary.number, dictionary.id));
+        Ok((found, damaged))
+    }
+}
+
+/// Stages a dictionary.
+pub(super) fn put_dictionary(
+    overlay: &mut Overlay<'_>,
+    repo: Repo,
+    id: DictionaryId,
+    row: DictionaryRow<'_>,
+) {
+    let key = repo.dictionary(id);
+    let sealed = value::seal(&key, row.encode());
+    overlay.put(Space::Small, key, sealed);
+}
+
+/// Marks all dictionaries of a repository: they were trained on what is erased now.
+pub(super) fn distrust_dictionaries(
+    overlay: &mut Overlay<'_>,
+    repo: Repo,
+    backend: &'static str,
+) -> StoreResult<()> {
+    let (known, _) = View { read: &*overlay, repo, backend }.dictionaries()?;
+    for StoredDictionary { id, number, stored, .. } in known {
+        let row = DictionaryRow { number, is_stale: true, stored: &stored };
+        put_dictionary(overlay, repo, id, row);
+    }
+    Ok(())
+}

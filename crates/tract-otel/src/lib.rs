@@ -1,0 +1,11 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod client;
+mod layer;
+mod metrics;
+mod options;
+mod telemetry;
+
+pub use self::options::{OptionsError, TelemetryOptions};
+pub use self::telemetry::{CommandSpan, Telemetry, TelemetryError};

@@ -1,0 +1,334 @@
+//! Options, from the standard variables or from code.
+
+use std::time::Duration;
+
+use tract_core::telemetry::names::CONTENT_VARIABLE;
+
+/// How long the flush at the end may take by default.
+const FLUSH_WITHIN: Duration = Duration::from_secs(2);
+/// How long one export may take by default, as the specification says.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The default of the specification, for collectors on the same machine.
+const DEFAULT_ENDPOINT: &str = "http://localhost:4318";
+
+/// Where telemetry goes, and what is in it.
+///
+/// ```
+/// use std::time::Duration;
+/// use tract_otel::TelemetryOptions;
+/// let options = TelemetryOptions::new("http://localhost:4318")?
+///     .service_name("my-agent")
+///     .flush_within(Duration::from_secs(1));
+/// # let _ = options;
+/// # Ok::<(), tract_otel::OptionsError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct TelemetryOptions {
+    pub(crate) traces: Option<String>,
+    pub(crate) metrics: Option<String>,
+    pub(crate) service_name: Option<String>,
+    pub(crate) content: bool,
+    pub(crate) timeout: Duration,
+    pub(crate) flush_within: Duration,
+    pub(crate) parent: Option<(String, String)>,
+}
+
+/// A variable that cannot be used. No value is repeated that may contain a secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OptionsError {
+    /// An endpoint that is no URL.
+    #[error("{name}: expected a URL that starts with http:// or https://")]
+    Endpoint {
+        /// The variable.
+        name: String,
+    },
+    /// A protocol that is not built in.
+    #[error("{name}: unsupported protocol {value:?}, expected http/protobuf (port 4318)")]
+    Protocol {
+        /// The variable.
+        name: String,
+        /// Its value.
+        value: String,
+    },
+    /// An exporter that is not built in.
+    #[error("{name}: unsupported exporter {value:?}, expected otlp or none")]
+    Exporter {
+        /// The variable.
+        name: String,
+        /// Its value.
+        value: String,
+    },
+    /// A value that is not one of those that the variable has.
+    #[error("{name}: unknown value {value:?}, expected {expected}")]
+    Value {
+        /// The variable.
+        name: String,
+        /// Its value.
+        value: String,
+        /// The values that it has.
+        expected: &'static str,
+    },
+}
+
+impl TelemetryOptions {
+    /// Sends spans and metrics to a collector: to `ENDPOINT/v1/traces` and `ENDPOINT/v1/metrics`.
+    ///
+    /// # Errors
+    /// [`OptionsError::Endpoint`] when it is no URL.
+    pub fn new(endpoint: &str) -> Result<Self, OptionsError> {
+        let base = url("endpoint", endpoint)?;
+        Ok(Self {
+            traces: Some(signal(&base, "traces")),
+            metrics: Some(signal(&base, "metrics")),
+            service_name: None,
+            content: false,
+            timeout: TIMEOUT,
+            flush_within: FLUSH_WITHIN,
+            parent: None,
+        })
+    }
+
+    /// Reads the standard variables (`OTEL_EXPORTER_OTLP_ENDPOINT` and so on); `None` when they do
+    /// not ask for telemetry. Headers, compression, sampling, intervals and attributes of the
+    /// resource are read by the SDK when [`Telemetry`](crate::Telemetry) starts.
+    ///
+    /// # Errors
+    /// [`OptionsError`] when a variable has a value that this crate does not support.
+    pub fn from_env() -> Result<Option<Self>, OptionsError> {
+        Self::from_variables(|name| std::env::var(name).ok())
+    }
+
+    pub(crate) fn from_variables(
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Option<Self>, OptionsError> {
+        let read = |name: &str| {
+            let value = variable(name).map(|value| value.trim().to_owned());
+            value.filter(|value| !value.is_empty())
+        };
+        if read("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+            return Ok(None);
+        }
+        let traces = endpoint(&read, "TRACES", "traces")?;
+        let metrics = endpoint(&read, "METRICS", "metrics")?;
+        if traces.is_none() && metrics.is_none() {
+            return Ok(None);
+        }
+        let content = match read(CONTENT_VARIABLE) {
+            None => false,
+            Some(value) => match value.to_ascii_lowercase().as_str() {
+                "true" | "span_only" | "span_and_event" => true,
+                // Events are not written, so there is no content in them.
+                "false" | "no_content" | "event_only" => false,
+                _ => {
+                    let name = CONTENT_VARIABLE.to_owned();
+                    let expected =
+                        "true, false, SPAN_ONLY, SPAN_AND_EVENT, EVENT_ONLY or NO_CONTENT";
+                    return Err(OptionsError::Value { name, value, expected });
+                }
+            },
+        };
+        let (timeout, flush_within) = match read("OTEL_EXPORTER_OTLP_TIMEOUT") {
+            None => (TIMEOUT, FLUSH_WITHIN),
+            Some(value) => match value.parse().map(Duration::from_millis) {
+                Ok(given) => (given, given),
+                Err(_) => {
+                    let name = "OTEL_EXPORTER_OTLP_TIMEOUT".to_owned();
+                    return Err(OptionsError::Value { name, value, expected: "milliseconds" });
+                }
+            },
+        };
+        let parent =
+            read("TRACEPARENT").map(|parent| (parent, read("TRACESTATE").unwrap_or_default()));
+        let service_name = None;
+        Ok(Some(Self { traces, metrics, service_name, content, timeout, flush_within, parent }))
+    }
+
+    /// Sets the service's name. `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` win; without any
+    /// of them it is `tract`.
+    #[must_use]
+    pub fn service_name(mut self, name: impl Into<String>) -> Self {
+        self.service_name = Some(name.into());
+        self
+    }
+
+    /// Sets whether prompts, answers, arguments and results are in the spans; they are not by
+    /// default. Keys and passwords that tract recognizes are replaced in them.
+    #[must_use]
+    pub fn content(mut self, on: bool) -> Self {
+        self.content = on;
+        self
+    }
+
+    /// Sets how long the flush at the end may take; 2 seconds by default, else what
+    /// `OTEL_EXPORTER_OTLP_TIMEOUT` says.
+    #[must_use]
+    pub fn flush_within(mut self, bound: Duration) -> Self {
+        self.flush_within = bound;
+        self
+    }
+
+    /// Sets the span that spans without a parent belong to: the value of a `traceparent` header. A
+    /// value that is none is ignored.
+    #[must_use]
+    pub fn parent(mut self, traceparent: impl Into<String>) -> Self {
+        self.parent = Some((traceparent.into(), String::new()));
+        self
+    }
+}
+
+/// Where a signal goes; `None` when it is off.
+fn endpoint(
+    read: &impl Fn(&str) -> Option<String>,
+    upper: &str,
+    lower: &str,
+) -> Result<Option<String>, OptionsError> {
+    let exporter = format!("OTEL_{upper}_EXPORTER");
+    let asked = match read(&exporter).as_deref() {
+        None => false,
+        Some("otlp") => true,
+        Some("none") => return Ok(None),
+        Some(value) => {
+            return Err(OptionsError::Exporter { name: exporter, value: value.to_owned() });
+        }
+    };
+    let own = format!("OTEL_EXPORTER_OTLP_{upper}_ENDPOINT");
+    let (found, common) = (read(&own), read("OTEL_EXPORTER_OTLP_ENDPOINT"));
+    let endpoint = match (found, common) {
+        (Some(own_url), _) => url(&own, &own_url)?,
+        (None, Some(base)) => signal(&url("OTEL_EXPORTER_OTLP_ENDPOINT", &base)?, lower),
+        (None, None) if asked => signal(DEFAULT_ENDPOINT, lower),
+        (None, None) => return Ok(None),
+    };
+    let own = format!("OTEL_EXPORTER_OTLP_{upper}_COMPRESSION");
+    for name in [own.as_str(), "OTEL_EXPORTER_OTLP_COMPRESSION"] {
+        match read(name).as_deref() {
+            None => {}
+            Some("gzip" | "none") => break,
+            Some(value) => {
+                let (name, value) = (name.to_owned(), value.to_owned());
+                return Err(OptionsError::Value { name, value, expected: "gzip or none" });
+            }
+        }
+    }
+    let own = format!("OTEL_EXPORTER_OTLP_{upper}_PROTOCOL");
+    for name in [own.as_str(), "OTEL_EXPORTER_OTLP_PROTOCOL"] {
+        match read(name).as_deref() {
+            None => {}
+            Some("http/protobuf") => break,
+            Some(value) => {
+                let (name, value) = (name.to_owned(), value.to_owned());
+                return Err(OptionsError::Protocol { name, value });
+            }
+        }
+    }
+    Ok(Some(endpoint))
+}
+
+fn url(name: &str, text: &str) -> Result<String, OptionsError> {
+    let bad = || OptionsError::Endpoint { name: name.to_owned() };
+    let url = reqwest::Url::parse(text.trim()).map_err(|_| bad())?;
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+        return Err(bad());
+    }
+    Ok(text.trim().to_owned())
+}
+
+fn signal(base: &str, name: &str) -> String {
+    format!("{}/v1/{name}", base.trim_end_matches('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> Result<Option<TelemetryOptions>, OptionsError> {
+        TelemetryOptions::from_variables(|name| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn telemetry_is_off_unless_an_endpoint_or_an_exporter_is_named() {
+        for off in [
+            &[][..],
+            &[("OTEL_SERVICE_NAME", "x")],
+            &[("OTEL_EXPORTER_OTLP_ENDPOINT", " ")],
+            &[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h"), ("OTEL_SDK_DISABLED", "True")],
+            &[
+                ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h"),
+                ("OTEL_TRACES_EXPORTER", "none"),
+                ("OTEL_METRICS_EXPORTER", "none"),
+            ],
+        ] {
+            assert!(matches!(read(off), Ok(None)), "{off:?}");
+        }
+    }
+
+    #[test]
+    fn endpoints_follow_the_specification() {
+        let found = |variables: &[(&str, &str)]| {
+            let options = read(variables).expect("options").expect("on");
+            (options.traces, options.metrics)
+        };
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(
+            found(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h:4318/base/")]),
+            (some("http://h:4318/base/v1/traces"), some("http://h:4318/base/v1/metrics"))
+        );
+        assert_eq!(
+            found(&[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://h/own")]),
+            (some("https://h/own"), None)
+        );
+        assert_eq!(
+            found(&[("OTEL_TRACES_EXPORTER", "otlp")]),
+            (some("http://localhost:4318/v1/traces"), None)
+        );
+        assert_eq!(
+            found(&[
+                ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h"),
+                ("OTEL_METRICS_EXPORTER", "none"),
+                ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf"),
+                ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+            ]),
+            (some("http://h/v1/traces"), None)
+        );
+    }
+
+    #[test]
+    fn content_is_asked_for_by_the_standard_variable() {
+        for (value, content) in [
+            ("true", true),
+            ("SPAN_ONLY", true),
+            ("span_and_event", true),
+            ("EVENT_ONLY", false),
+            ("NO_CONTENT", false),
+            ("false", false),
+        ] {
+            let variables =
+                [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h"), (CONTENT_VARIABLE, value)];
+            let options = read(&variables).expect("options").expect("on");
+            assert_eq!(options.content, content, "{value}");
+        }
+        let default = read(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h")]).expect("options");
+        assert!(!default.expect("on").content);
+    }
+
+    #[test]
+    fn wrong_values_name_the_variable_and_not_the_secret_in_it() {
+        let base = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h");
+        for (variables, says) in [
+            (&[("OTEL_EXPORTER_OTLP_ENDPOINT", "user:secret@h")][..], "http://"),
+            (&[base, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")], "\"grpc\""),
+            (&[base, ("OTEL_TRACES_EXPORTER", "console")], "\"console\""),
+            (&[base, (CONTENT_VARIABLE, "yes")], "SPAN_ONLY"),
+            (&[base, ("OTEL_EXPORTER_OTLP_TIMEOUT", "2s")], "milliseconds"),
+            (&[base, ("OTEL_EXPORTER_OTLP_METRICS_COMPRESSION", "zip")], "gzip or none"),
+        ] {
+            let text = read(variables).expect_err("wrong").to_string();
+            assert!(text.starts_with("OTEL_") && text.contains(says), "{text}");
+            assert!(!text.contains("secret"), "{text}");
+        }
+    }
+}

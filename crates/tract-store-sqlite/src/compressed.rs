@@ -1,0 +1,135 @@
+//! Blobs as they lie in their rows, and the dictionaries that some of them need.
+
+use std::borrow::Cow;
+
+use rusqlite::{Connection, params};
+use tract_compression::{DecodeError, Dictionary, DictionaryId, DictionaryRow};
+use tract_core::{Blob, StoreErrorKind, StoreResult};
+
+use crate::error::{engine, new};
+use crate::read::{small, statement};
+use crate::schema::{DICTIONARY, bytes_of, prefix, small_sum};
+use crate::write::{OP, Tx};
+
+fn key(id: DictionaryId) -> i64 {
+    i64::from(u32::from_be_bytes(*id.as_bytes()))
+}
+
+/// Returns the plain bytes of a row; `None` when they are damaged, or their dictionary is.
+pub(crate) fn plain<'r>(
+    connection: &Connection,
+    op: &'static str,
+    repo: i64,
+    stored: &'r [u8],
+) -> StoreResult<Option<Cow<'r, [u8]>>> {
+    let load = |id| -> StoreResult<_> {
+        let (rows, _) = small(connection, op, repo, DICTIONARY, key(id))?;
+        let row = rows.first().and_then(|row| DictionaryRow::decode(&row.data));
+        Ok(row.map(|row| row.stored.to_vec()))
+    };
+    match tract_compression::decode(stored, load)? {
+        Ok(plain) => Ok(Some(plain)),
+        Err(error @ DecodeError::Unavailable) => {
+            Err(new(StoreErrorKind::Unsupported, op, error.to_string()).with_source(error))
+        }
+        Err(_) => Ok(None),
+    }
+}
+
+/// Finds the row of a blob by its bytes: a damaged one counts as none, so that storing it again heals.
+pub(crate) fn row_of(
+    connection: &Connection,
+    op: &'static str,
+    repo: i64,
+    blob: &Blob,
+) -> StoreResult<Option<i64>> {
+    let sql = "SELECT id, data FROM blobs WHERE repo = ?1 AND h = ?2";
+    let mut select = statement(connection, op, sql)?;
+    let mut rows = select.query(params![repo, prefix(blob.id().as_bytes())]).map_err(engine(op))?;
+    while let Some(row) = rows.next().map_err(engine(op))? {
+        let stored = bytes_of(row.get_ref(1).map_err(engine(op))?);
+        if plain(connection, op, repo, stored)?.as_deref() == Some(blob.bytes()) {
+            return row.get(0).map(Some).map_err(engine(op));
+        }
+    }
+    Ok(None)
+}
+
+/// A dictionary of a repository, as its row says.
+pub(crate) struct StoredDictionary {
+    row: i64,
+    key: i64,
+    pub(crate) number: u64,
+    pub(crate) is_stale: bool,
+    stored: Vec<u8>,
+}
+
+impl StoredDictionary {
+    /// Makes it ready; `None` when it is damaged, or this build cannot.
+    pub(crate) fn open(&self) -> Option<Dictionary> {
+        Dictionary::open(&self.stored)
+    }
+
+    /// Returns the five bytes that a blob which needs it begins with in its row.
+    pub(crate) fn mark(&self) -> Option<[u8; 5]> {
+        let id = u32::try_from(self.key).ok()?.to_be_bytes();
+        Some(tract_compression::mark(DictionaryId::from_bytes(id)))
+    }
+}
+
+/// Lists the dictionaries of a repository, the newest last. A damaged row is passed over: `check` names it.
+pub(crate) fn dictionaries(
+    connection: &Connection,
+    op: &'static str,
+    repo: i64,
+) -> StoreResult<Vec<StoredDictionary>> {
+    let sql = "SELECT id, key, data, sum FROM small WHERE repo = ?1 AND kind = ?2";
+    let mut select = statement(connection, op, sql)?;
+    let mut rows = select.query(params![repo, DICTIONARY]).map_err(engine(op))?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().map_err(engine(op))? {
+        let number = |n: usize| row.get::<_, i64>(n).map_err(engine(op));
+        let (id, key, sum) = (number(0)?, number(1)?, number(3)?);
+        let data = bytes_of(row.get_ref(2).map_err(engine(op))?);
+        let sound = small_sum(repo, DICTIONARY, key, data) == sum;
+        if let Some(DictionaryRow { number, is_stale, stored }) =
+            DictionaryRow::decode(data).filter(|_| sound)
+        {
+            found.push(StoredDictionary { row: id, key, number, is_stale, stored: stored.into() });
+        }
+    }
+    found.sort_by_key(|dictionary| dictionary.number);
+    Ok(found)
+}
+
+impl Tx<'_> {
+    /// Stores a dictionary as the newest, and returns its number.
+    pub(crate) fn dictionary(&mut self, repo: i64, dictionary: &Dictionary) -> StoreResult<u64> {
+        let known = dictionaries(self.connection, OP, repo)?;
+        let number = known.last().map_or(1, |newest| newest.number + 1);
+        let key = key(dictionary.id());
+        if let Some(same) = known.iter().find(|known| known.key == key) {
+            self.delete_dictionary(same)?;
+        }
+        let stored = dictionary.stored();
+        let row = DictionaryRow { number, is_stale: false, stored: &stored };
+        self.small(repo, DICTIONARY, key, &row.encode())?;
+        Ok(number)
+    }
+
+    /// Marks all dictionaries of a repository: they were trained on what is erased now.
+    pub(crate) fn distrust_dictionaries(&mut self, repo: i64) -> StoreResult<()> {
+        for known in dictionaries(self.connection, OP, repo)? {
+            let (number, stored) = (known.number, known.stored.as_slice());
+            let data = DictionaryRow { number, is_stale: true, stored }.encode();
+            let sum = small_sum(repo, DICTIONARY, known.key, &data);
+            let sql = "UPDATE small SET data = ?2, sum = ?3 WHERE id = ?1";
+            self.execute(sql, &[&known.row, &data.as_slice(), &sum])?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn delete_dictionary(&mut self, dictionary: &StoredDictionary) -> StoreResult<()> {
+        self.execute("DELETE FROM small WHERE id = ?1", &[&dictionary.row]).map(drop)
+    }
+}

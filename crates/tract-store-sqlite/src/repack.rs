@@ -1,0 +1,300 @@
+//! Writing blobs again, smaller, in steps that keep writers waiting for a moment each.
+
+use std::sync::Mutex;
+
+use rusqlite::{Connection, params};
+use tract_compression::{Dictionary, MAX_SAMPLE_BYTES, SAMPLE_BYTES, dictionary_of, repacked};
+use tract_core::store::{RepackPage, RepackStep};
+use tract_core::{RepoName, StoreErrorKind, StoreResult};
+
+use crate::compressed::{StoredDictionary, dictionaries, plain};
+use crate::erase;
+use crate::error::engine;
+use crate::log;
+use crate::memory::Memory;
+use crate::read::statement;
+use crate::schema::{SWEEPS, bytes_of};
+use crate::sweep;
+use crate::write::{Tx, WriteTransaction};
+
+const OP: &str = "repack";
+/// A step reads blobs until they have so many bytes, or are so many.
+const STEP_BYTES: usize = 1 << 20;
+const STEP_BLOBS: usize = 1024;
+
+/// Does one step; `None` in a repository without anything in it.
+pub(crate) fn step(
+    connection: &Connection,
+    memory: &Mutex<Memory>,
+    name: &RepoName,
+    step: RepackStep,
+) -> StoreResult<RepackPage> {
+    let Some(repo) = log::repo_number(connection, OP, name)? else {
+        return Ok(RepackPage::default());
+    };
+    match step {
+        // The store trains where it reads.
+        RepackStep::Train => Ok(RepackPage::to(trained(connection, memory, repo, None)?)),
+        RepackStep::Blobs { after, trained, unreadable } => {
+            let writing = WriteTransaction::begin(connection, OP)?;
+            let newest = dictionaries(connection, OP, repo)?;
+            let newest = newest.iter().rfind(|known| !known.is_stale);
+            let newest = newest.and_then(StoredDictionary::open);
+            let every = |_: &[u8]| true;
+            let (mut page, last) =
+                write_again(connection, repo, after as i64, newest.as_ref(), every)?;
+            writing.commit(OP)?;
+            let unreadable = unreadable || page.unreadable > 0;
+            page.next = Some(match last {
+                Some(last) => RepackStep::Blobs { after: last as u64, trained, unreadable },
+                None => RepackStep::Finish { trained, unreadable },
+            });
+            Ok(page)
+        }
+        RepackStep::Finish { trained, unreadable } => {
+            // All blobs were written again since this dictionary was the newest, with it or one after it.
+            if trained > 0 && !unreadable {
+                let writing = WriteTransaction::begin(connection, OP)?;
+                let mut tx = Tx::new(connection, memory);
+                for older in dictionaries(connection, OP, repo)? {
+                    if older.number < trained {
+                        tx.delete_dictionary(&older)?;
+                    }
+                }
+                drop(tx);
+                writing.commit(OP)?;
+            }
+            Ok(RepackPage::to(RepackStep::Shrink))
+        }
+        RepackStep::Shrink => {
+            let note = match erase::rewrite(connection, OP) {
+                Ok(()) => None,
+                Err(error) if error.kind == StoreErrorKind::Busy => Some(error.message),
+                Err(error) => return Err(error),
+            };
+            let mut page = RepackPage::to(None);
+            page.note = note;
+            Ok(page)
+        }
+    }
+}
+
+/// A dictionary, and how many sweeps and erasures the store had seen when it was trained.
+pub(crate) struct Trained {
+    sweeps: i64,
+    dictionary: Dictionary,
+}
+
+/// Stores the dictionary that was trained, and returns the step after it: to train again, when something
+/// was erased meanwhile, for the dictionary may hold that.
+pub(crate) fn trained(
+    connection: &Connection,
+    memory: &Mutex<Memory>,
+    repo: i64,
+    trained: Option<&Trained>,
+) -> StoreResult<RepackStep> {
+    let trained = match trained {
+        Some(Trained { sweeps, dictionary }) => {
+            let writing = WriteTransaction::begin(connection, OP)?;
+            if sweep::count(connection, OP, 0, SWEEPS)? != *sweeps {
+                return Ok(RepackStep::Train);
+            }
+            let number = Tx::new(connection, memory).dictionary(repo, dictionary)?;
+            writing.commit(OP)?;
+            number
+        }
+        None => 0,
+    };
+    Ok(RepackStep::Blobs { after: 0, trained, unreadable: false })
+}
+
+/// Trains a dictionary on some blobs, chosen by their hashes, so that no kind of blob is preferred.
+pub(crate) fn train(connection: &Connection, repo: i64) -> StoreResult<Option<Trained>> {
+    let sweeps = sweep::count(connection, OP, 0, SWEEPS)?;
+    if !tract_compression::IS_AVAILABLE {
+        return Ok(None);
+    }
+    let sql = "SELECT coalesce(sum(length(data)), 0) FROM blobs \
+               WHERE +repo = ?1 AND length(data) <= ?2";
+    let limit = MAX_SAMPLE_BYTES as i64;
+    let total: i64 = statement(connection, OP, sql)?
+        .query_row(params![repo, limit], |row| row.get(0))
+        .map_err(engine(OP))?;
+    let stride = (total as u64).div_ceil(SAMPLE_BYTES).max(1);
+    let sql = "SELECT data FROM blobs WHERE repo = ?1 AND length(data) <= ?2 AND h % ?3 = 0 \
+               ORDER BY h";
+    let mut select = statement(connection, OP, sql)?;
+    let mut rows = select.query(params![repo, limit, stride as i64]).map_err(engine(OP))?;
+    let (mut samples, mut taken) = (Vec::new(), 0);
+    while let Some(row) = rows.next().map_err(engine(OP))? {
+        let stored = bytes_of(row.get_ref(0).map_err(engine(OP))?);
+        let Some(sample) = plain(connection, OP, repo, stored)? else { continue };
+        // What is compressed already holds more than its row says.
+        if sample.len() > MAX_SAMPLE_BYTES {
+            continue;
+        }
+        taken += sample.len();
+        if taken as u64 > 2 * SAMPLE_BYTES {
+            break;
+        }
+        samples.push(sample.into_owned());
+    }
+    let dictionary = Dictionary::train(samples.iter().map(Vec::as_slice));
+    Ok(dictionary.map(|dictionary| Trained { sweeps, dictionary }))
+}
+
+/// Writes the blobs of some rows again, with a dictionary or without one. Returns with it the last row
+/// that was looked at, unless it was the last of all.
+pub(crate) fn write_again(
+    connection: &Connection,
+    repo: i64,
+    after: i64,
+    dictionary: Option<&Dictionary>,
+    is_meant: impl Fn(&[u8]) -> bool,
+) -> StoreResult<(RepackPage, Option<i64>)> {
+    let (mut page, mut last, mut read) = (RepackPage::default(), after, 0);
+    let mut changed = Vec::new();
+    let mut is_whole = true;
+    {
+        // The sign keeps it from going by the index of repositories.
+        let sql = "SELECT id, data FROM blobs WHERE +repo = ?1 AND id > ?2 ORDER BY id";
+        let mut select = statement(connection, OP, sql)?;
+        let mut rows = select.query(params![repo, after]).map_err(engine(OP))?;
+        while let Some(row) = rows.next().map_err(engine(OP))? {
+            if read >= STEP_BYTES || page.blobs as usize >= STEP_BLOBS {
+                is_whole = false;
+                break;
+            }
+            last = row.get(0).map_err(engine(OP))?;
+            let stored = bytes_of(row.get_ref(1).map_err(engine(OP))?);
+            page.blobs += 1;
+            page.before += stored.len() as u64;
+            page.after += stored.len() as u64;
+            if !is_meant(stored) {
+                read += stored.len() / 64;
+                continue;
+            }
+            let Some(bytes) = plain(connection, OP, repo, stored)? else {
+                page.unreadable += 1;
+                continue;
+            };
+            read += bytes.len();
+            let again = repacked(&bytes, dictionary);
+            // An older dictionary has to go, even where the blob takes more without it.
+            let other = dictionary_of(stored) != dictionary_of(&again);
+            let is_older = dictionary_of(stored).is_some() && other;
+            if again.len() < stored.len() || is_older {
+                page.after = page.after - stored.len() as u64 + again.len() as u64;
+                changed.push((last, again.into_owned()));
+            }
+        }
+    }
+    page.written = changed.len() as u64;
+    let mut update = statement(connection, OP, "UPDATE blobs SET data = ?2 WHERE id = ?1")?;
+    for (row, data) in changed {
+        update.execute(params![row, data]).map_err(engine(OP))?;
+    }
+    Ok((page, (!is_whole).then_some(last)))
+}
+
+/// Removes the dictionaries that were trained on what is erased now: blobs that need them are written
+/// again without them first.
+pub(crate) fn remove_stale(
+    connection: &Connection,
+    memory: &Mutex<Memory>,
+    repo: i64,
+) -> StoreResult<()> {
+    let known = dictionaries(connection, OP, repo)?;
+    let stale: Vec<_> = known.into_iter().filter(|known| known.is_stale).collect();
+    if stale.is_empty() {
+        return Ok(());
+    }
+    let marks: Vec<[u8; 5]> = stale.iter().filter_map(StoredDictionary::mark).collect();
+    let is_meant = |stored: &[u8]| marks.iter().any(|mark| stored.starts_with(mark));
+    let mut after = Some(0);
+    while let Some(place) = after {
+        let writing = WriteTransaction::begin(connection, OP)?;
+        (_, after) = write_again(connection, repo, place, None, is_meant)?;
+        writing.commit(OP)?;
+    }
+    let writing = WriteTransaction::begin(connection, OP)?;
+    let mut tx = Tx::new(connection, memory);
+    stale.iter().try_for_each(|stale| tx.delete_dictionary(stale))?;
+    drop(tx);
+    writing.commit(OP)
+}
+
+#[cfg(test)]
+mod tests {
+    use tract_core::store::BlockingStore;
+    use tract_core::{
+        Batch, BatchId, Blob, BlobId, Expect, LogNote, OperationId, RefEdit, RefName, RefTarget,
+    };
+
+    use super::*;
+    use crate::{SqliteOptions, SqliteStore};
+
+    fn batch(blobs: Vec<Blob>, refs: Vec<RefEdit>) -> Batch {
+        let (operation, id) = (OperationId::random().unwrap(), BatchId::random().unwrap());
+        let (what, who) = ("test".to_owned(), "test".to_owned());
+        let note = LogNote { operation, what, who, why: None, undoes: None, at: 0 };
+        Batch { blobs, refs, ..Batch::new(id, note) }
+    }
+
+    fn filled(folder: &std::path::Path) -> (SqliteStore, RepoName, BlobId) {
+        let path = folder.join("agent.db");
+        let store = SqliteStore::open(&path, &SqliteOptions::new().create(true)).unwrap();
+        let repo = RepoName::default();
+        let text = |n: usize| Blob::seal(format!("The secret of number {n} is {}", n * 7919));
+        let blobs: Vec<Blob> = (0..2000).map(text).collect();
+        let secret = blobs[7].id();
+        let written = store.apply_group(&[(repo.clone(), batch(blobs, Vec::new()))]);
+        assert!(written.iter().all(Result::is_ok), "{written:?}");
+        (store, repo, secret)
+    }
+
+    fn erase(store: &SqliteStore, repo: &RepoName, blob: BlobId) {
+        let document = Blob::seal("why");
+        let to = Some(RefTarget::Blob(document.id()));
+        let edit = RefEdit { name: RefName::erasure(blob), expect: Expect::Absent, to };
+        let written = store.apply_group(&[(repo.clone(), batch(vec![document], vec![edit]))]);
+        assert!(written.iter().all(Result::is_ok), "{written:?}");
+    }
+
+    fn count(store: &SqliteStore) -> u32 {
+        store.ask("SELECT count(*) FROM small WHERE kind = 8")
+    }
+
+    #[test]
+    fn dictionaries_that_saw_what_is_erased_do_not_outlive_a_wipe() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, repo, secret) = filled(folder.path());
+        let mut step = Some(RepackStep::Train);
+        while let Some(next) = step {
+            step = store.repack(&repo, next).unwrap().next;
+        }
+        assert_eq!(count(&store), 1);
+        erase(&store, &repo, secret);
+        store.wipe().unwrap();
+        assert_eq!(count(&store), 0);
+        assert_eq!(store.check(&repo, false).unwrap(), []);
+    }
+
+    #[test]
+    fn dictionaries_that_are_trained_while_something_is_erased_are_not_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, repo, secret) = filled(folder.path());
+        let path = store.path().to_owned();
+        let connection = Connection::open(path).unwrap();
+        let early = train(&connection, 1).unwrap();
+        assert!(early.is_some());
+        erase(&store, &repo, secret);
+        let memory = Mutex::new(Memory::new());
+        let next = trained(&connection, &memory, 1, early.as_ref()).unwrap();
+        assert_eq!((next, count(&store)), (RepackStep::Train, 0));
+        let again = train(&connection, 1).unwrap();
+        let next = trained(&connection, &memory, 1, again.as_ref()).unwrap();
+        assert_eq!(next, RepackStep::Blobs { after: 0, trained: 1, unreadable: false });
+        assert_eq!(count(&store), 1);
+    }
+}

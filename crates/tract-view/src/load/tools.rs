@@ -1,0 +1,123 @@
+//! The tools of a branch over its commits, and what was approved of them.
+
+use std::collections::BTreeMap;
+
+use tract_core::store::Walk;
+use tract_core::{Commit, CommitId, ToolId, ToolsetId};
+use tract_engine::Repo;
+use tract_schema::{Dialect, Loss, Target};
+use tract_tools::pin::{Pin, Pins};
+
+use crate::error::Result;
+
+/// Changes that are listed, the newest.
+pub(crate) const CHANGES: usize = 100;
+
+/// A commit after which other tools are in force than before it.
+pub(crate) struct ToolsChange {
+    pub(crate) commit: Commit,
+    pub(crate) added: Vec<String>,
+    pub(crate) removed: Vec<String>,
+    /// Tools of the same name with another definition.
+    pub(crate) changed: Vec<String>,
+}
+
+/// What is known of one tool in force.
+pub(crate) struct ToolFacts {
+    /// What each provider's copy loses; providers of which the copy says all are left out.
+    pub(crate) losses: Vec<(Dialect, Vec<Loss>)>,
+    pub(crate) approval: Approval,
+}
+
+/// Whether a definition was approved for this repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Approval {
+    /// No tool of this name was.
+    None,
+    /// This definition was.
+    Approved,
+    /// Another definition of this name was.
+    Other,
+}
+
+/// Reads the changes of the tools in force on the way to a head, the newest first; and whether there are more
+/// than are listed.
+pub(crate) async fn tool_changes(repo: &Repo, head: CommitId) -> Result<(Vec<ToolsChange>, bool)> {
+    let (mut found, mut next) = (Vec::new(), Some(head));
+    // The commit that is looked at, until its parent says whether it changed the tools.
+    let mut later: Option<Commit> = None;
+    while let Some(at) = next {
+        let page = repo.store().walk(repo.name(), Walk::from(at)).await;
+        let page = page.map_err(tract_engine::Error::from)?;
+        for step in page.steps {
+            let before = step.commit.toolset;
+            if let Some(commit) = later.replace(step.commit)
+                && commit.toolset != before
+            {
+                if found.len() == CHANGES {
+                    return Ok((found, true));
+                }
+                found.push(change(repo, commit, before).await?);
+            }
+        }
+        next = page.next;
+    }
+    if let Some(first) = later.filter(|first| first.toolset.is_some()) {
+        found.push(change(repo, first, None).await?);
+    }
+    Ok((found, false))
+}
+
+async fn change(repo: &Repo, commit: Commit, before: Option<ToolsetId>) -> Result<ToolsChange> {
+    let (old, new) = (names(repo, before).await?, names(repo, commit.toolset).await?);
+    let only = |these: &BTreeMap<String, Vec<ToolId>>, others: &BTreeMap<String, Vec<ToolId>>| {
+        these.keys().filter(|name| !others.contains_key(*name)).cloned().collect()
+    };
+    let changed = new.iter().filter(|(name, ids)| old.get(*name).is_some_and(|old| old != *ids));
+    Ok(ToolsChange {
+        added: only(&new, &old),
+        removed: only(&old, &new),
+        changed: changed.map(|(name, _)| name.clone()).collect(),
+        commit,
+    })
+}
+
+/// Returns the tools of a list by name.
+async fn names(repo: &Repo, toolset: Option<ToolsetId>) -> Result<BTreeMap<String, Vec<ToolId>>> {
+    let Some(toolset) = toolset else { return Ok(BTreeMap::new()) };
+    let toolset = repo.require_toolset(toolset).await?;
+    let ids: Vec<ToolId> = toolset.entries().iter().map(|entry| entry.tool).collect();
+    let tools = repo.store().tools(repo.name(), &ids).await.map_err(tract_engine::Error::from)?;
+    let mut names: BTreeMap<String, Vec<ToolId>> = BTreeMap::new();
+    for tool in tools.into_iter().flatten() {
+        names.entry(tool.name).or_default().push(tool.id);
+    }
+    Ok(names)
+}
+
+/// Reads what is known of some definitions, each with its id and name.
+pub(crate) async fn tool_facts(
+    repo: &Repo,
+    tools: impl Iterator<Item = (ToolId, &str, &str)>,
+) -> Result<Vec<ToolFacts>> {
+    let documents = repo.documents(Pins::DOCUMENTS).await?;
+    // A damaged approval approves nothing; `tract tools pins` names it.
+    let pins: Vec<Pin> = documents
+        .iter()
+        .filter_map(|(_, blob)| Pin::parse(blob.text().unwrap_or_default()).ok())
+        .collect();
+    let facts = tools.map(|(id, name, schema)| {
+        let of_name = || pins.iter().filter(|pin| pin.definition().name() == name);
+        let approval = match (of_name().next(), of_name().any(|pin| pin.tool_id() == id)) {
+            (None, _) => Approval::None,
+            (Some(_), true) => Approval::Approved,
+            (Some(_), false) => Approval::Other,
+        };
+        let losses = Dialect::ALL.into_iter().filter_map(|dialect| {
+            let copy = tract_schema::translate(schema, Target::Provider(dialect), false).ok()?;
+            (!copy.losses.is_empty()).then_some((dialect, copy.losses))
+        });
+        ToolFacts { losses: losses.collect(), approval }
+    });
+    Ok(facts.collect())
+}
