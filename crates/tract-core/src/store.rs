@@ -498,7 +498,8 @@ pub trait Store:
     ///
     /// # Errors
     /// `Unsupported` when the store cannot erase; `Busy` when others use the store, and then it has
-    /// to be done again.
+    /// to be done again; `ReadOnly` when this user may not, and then the message says what who may
+    /// does.
     async fn wipe(&self) -> StoreResult<WipeReport> {
         Err(erase::unsupported(self.backend(), "wipe"))
     }

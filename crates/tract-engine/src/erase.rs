@@ -119,8 +119,8 @@ async fn write(
 /// does no harm when nothing is left, and can be done again.
 ///
 /// # Errors
-/// `Unsupported` when the store cannot erase; `Busy` when others use it: the bytes may still be in
-/// its files then.
+/// `Unsupported` when the store cannot erase; `Busy` when others use it, `ReadOnly` when this user may
+/// not wipe it: the bytes may still be in its files then.
 pub async fn finish_erasures(repo: &Repo) -> Result<WipeReport> {
     repo.compiler().forget();
     repo.store().drop_derived(repo.name()).await?;

@@ -361,3 +361,58 @@ fn a_branch_made_before_the_sweep_keeps_what_it_leads_to() {
         });
     }
 }
+
+/// Where others write without a pause, a sweep succeeds only if what they wrote is marked before they
+/// write again. So it costs what they wrote: a page of the log, and the commits.
+#[test]
+fn marks_of_what_others_wrote_take_few_calls() {
+    for (below, _folder) in stores() {
+        let plain = repo(&below);
+        block_on(async {
+            for n in 0..200 {
+                say(&plain, "main", &format!("message {n}")).await;
+            }
+            say(&plain, "main", "undone").await;
+            plain.undo(&branch("main")).await.unwrap();
+            for name in ["a", "b"] {
+                let head = plain.head_of(&branch("main")).await.unwrap().unwrap();
+                plain.create_branch(name, head).await.unwrap();
+            }
+        });
+        let calls = Arc::new(std::sync::Mutex::new(Vec::<Vec<String>>::new()));
+        let (writer, seen) = (plain.clone(), Arc::clone(&calls));
+        let watched = WatchedStore::new(Arc::clone(&below), move |call: Call<'_>| {
+            let mut seen = seen.lock().expect("no panic");
+            match call {
+                Call::Sweep { .. } => {
+                    if seen.len() < 5 {
+                        for name in ["main", "a", "b"] {
+                            block_on(say(&writer, name, &format!("sweep {}", seen.len())));
+                        }
+                        block_on(writer.undo(&branch("a"))).expect("it is undone");
+                    }
+                    seen.push(Vec::new());
+                }
+                Call::RefLog { query, .. } => {
+                    let last = seen.last_mut();
+                    last.into_iter().for_each(|calls| calls.push(format!("log {}", query.limit)));
+                }
+                call => {
+                    let call = format!("{call:?}");
+                    let name: String = call.chars().take_while(|c| c.is_alphanumeric()).collect();
+                    seen.last_mut().into_iter().for_each(|calls| calls.push(name.clone()));
+                }
+            }
+            Ok(())
+        });
+        block_on(async {
+            let report = gc(&repo(&(Arc::new(watched) as Arc<dyn Store>)), &now()).await.unwrap();
+            assert!(report.deleted().objects > 0);
+            assert_clean(&plain).await;
+        });
+        let calls = calls.lock().expect("no panic");
+        for between in calls.iter().take(5) {
+            assert_eq!(between[..], ["log 32", "Commits"], "{calls:?}");
+        }
+    }
+}

@@ -81,7 +81,9 @@ impl Line {
         let (Expect::Is(is), Some(to)) = (&edit.expect, &edit.to) else { return None };
         let others = batch.toolsets.len() + batch.tools.len() + batch.derived.len();
         let (lengths, commits) = runs(&batch.commits);
-        if is == to || others > 0 || lengths.len() != 1 {
+        // A batch that erases holds the repository alone, which `apply` sees to.
+        let erases = edit.name.erased_blob().is_some();
+        if is == to || erases || others > 0 || lengths.len() != 1 {
             return None;
         }
         let parent = commits.first()?.parent()?;

@@ -31,7 +31,8 @@ DECLARE
     v_ok boolean := true;
 BEGIN
     v_set := set_config('lock_timeout', p_lock_ms::text, true);{own}
-    -- A sweep holds this lock alone, so nothing that is read from here on is deleted before the end.
+    -- A sweep holds this lock alone, and so does an erasure: nothing that is read from here on is
+    -- deleted before the end, and what is not erased now is not erased before the end.
     v_set := pg_advisory_xact_lock_shared(p_number);
     IF NOT p_unsafe AND current_setting('synchronous_commit') = 'off' THEN
         v_set := set_config('synchronous_commit', 'on', true);
@@ -52,7 +53,16 @@ BEGIN
         UPDATE {s}.refs SET target = r_to, sum = r_sum
             WHERE repo = p_number AND name = r_name AND target = r_is
             AND NOT EXISTS (
-                SELECT FROM {s}.commits{cut} WHERE repo = p_number AND seg = v_seg AND pos = v_pos);
+                SELECT FROM {s}.commits{cut} WHERE repo = p_number AND seg = v_seg AND pos = v_pos)
+            -- What was erased stays away: see `apply`. One look into the index where nothing was.
+            AND (NOT EXISTS (
+                SELECT FROM {s}.refs
+                WHERE repo = p_number AND name >= 'erasures/' AND name < 'erasures0'
+            ) OR NOT EXISTS (
+                SELECT FROM unnest(b_hash || b_hashes) AS u (h) WHERE (
+                    SELECT repo FROM {s}.refs
+                    WHERE repo = p_number AND name = 'erasures/' || encode(u.h, 'hex') LIMIT 1
+                ) IS NOT NULL));
         IF FOUND THEN
             v_seq := nextval('{s}.number');
             r_log := r_log # v_seq;

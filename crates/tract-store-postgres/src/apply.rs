@@ -20,7 +20,7 @@ use crate::queue::{self, Target};
 use crate::schema::{
     MAX_BYTES, decode_target, encode_note, encode_target, log_sum, name_key, ref_sum,
 };
-use crate::tools;
+use crate::{erase, sweep, tools};
 
 const OP: &str = "apply";
 /// Which argument of the function the contents are.
@@ -42,6 +42,9 @@ pub(crate) fn submit(
     batch: Batch,
 ) -> StoreResult<Receiver<StoreResult<Applied>>> {
     batch.check_refs(BACKEND)?;
+    if erase::erases(&batch) {
+        erase::check_functions(link, OP)?;
+    }
     if batch.refs.len() == 1 {
         return Ok(queue::submit(link, repo, batch));
     }
@@ -65,7 +68,10 @@ pub(crate) async fn long(
     deadline: Instant,
 ) -> StoreResult<Applied> {
     let Target { link, repo, .. } = target;
-    let is_large = portions::is_large(batch);
+    let (is_large, erases) = (portions::is_large(batch), erase::erases(batch));
+    if erases {
+        sweep::settle(link, OP).await?;
+    }
     let args = arguments(link, repo, batch, is_large)?;
     let mut parameters: Vec<String> = (1..=31).map(|n| format!("${n}")).collect();
     if is_large && let Some(contents) = parameters.get_mut(CONTENTS - 1) {
@@ -75,13 +81,19 @@ pub(crate) async fn long(
     let blobs: Vec<&Blob> =
         if is_large { blobs(batch).into_values().collect() } else { Vec::new() };
     let once = async || {
-        if is_large {
+        let rows = if is_large {
             portions::once(link, OP, &blobs, &sql, &args, deadline).await
         } else {
             link.once(OP, &Scope::Own, &sql, &args, Some(deadline)).await
-        }
+        };
+        if erases { rows.map_err(erase::waits_again) } else { rows }
     };
-    let rows = link.until_answered(tried, true, Some(deadline), once).await?;
+    let rows = link.until_answered(tried, true, Some(deadline), once).await;
+    let rows = rows.inspect_err(|error| {
+        if erases && error.kind == StoreErrorKind::Unknown {
+            erase::erased_cuts(link).insert(None);
+        }
+    })?;
     let row = rows.first().ok_or_else(unanswered)?;
     let answer = ServerAnswer {
         status: column(OP, row, 0)?,
@@ -106,6 +118,9 @@ pub(crate) fn applied(
     let what = what.as_deref().unwrap_or_default();
     match status {
         0 => {
+            if erase::erases(batch) && sum.is_some() {
+                erase::erased_cuts(link).insert(append::partition(what));
+            }
             if link.has_appends()
                 && let Some(place) = sum.and_then(|number| append::place(link, what, number))
             {
@@ -113,7 +128,12 @@ pub(crate) fn applied(
             }
             Ok(Applied::Done)
         }
-        1 => Ok(Applied::Already),
+        1 => {
+            if erase::erases(batch) {
+                erase::erased_cuts(link).insert(None);
+            }
+            Ok(Applied::Already)
+        }
         2 => {
             let edit = batch.refs.iter().find(|edit| edit.name.as_str() == what);
             let edit =
@@ -152,11 +172,12 @@ fn arguments(
     is_large: bool,
 ) -> StoreResult<Args> {
     let note = encode_note(&batch.note);
+    let lock_ms = if erase::erases(batch) { sweep::lock_ms(link) } else { link.lock_ms() };
     let args = Args::new()
         .text(repo.as_str())
         .id(batch.id.as_bytes())
         .id(&note)
-        .with(link.lock_ms(), Type::INT4)
+        .with(lock_ms, Type::INT4)
         .with(link.options.unsafe_lose_on_power_loss, Type::BOOL);
     let args = refs(args, repo, batch, &note);
     let args = needs(batch).into_iter().fold(args, Args::raws);
@@ -203,6 +224,8 @@ pub(crate) fn needs(batch: &Batch) -> [Vec<Raw>; 4] {
     let mut settled: HashSet<ObjectId> =
         blobs.chain(toolsets).chain(commits).chain(tools).collect();
     let mut needed: [Vec<Raw>; 4] = Default::default();
+    // What a batch erases, or names as erased, it may link to.
+    let erased: HashSet<BlobId> = batch.erasures().collect();
     let mut need = |object: ObjectId| {
         if settled.insert(object) {
             let [commits, blobs, toolsets, tools] = &mut needed;
@@ -218,12 +241,14 @@ pub(crate) fn needs(batch: &Batch) -> [Vec<Raw>; 4] {
     batch.requires.iter().for_each(|object| need(*object));
     for commit in &batch.commits {
         commit.parents.iter().for_each(|id| need(ObjectId::Commit(*id)));
-        commit.linked_blobs().for_each(|id| need(ObjectId::Blob(id)));
+        let blobs = commit.linked_blobs().filter(|id| !erased.contains(id));
+        blobs.for_each(|id| need(ObjectId::Blob(id)));
         let toolsets = [commit.toolset, commit.active].into_iter().flatten();
         toolsets.for_each(|id| need(ObjectId::Toolset(id)));
     }
     for toolset in &batch.toolsets {
-        toolset.entries().iter().for_each(|entry| need(ObjectId::Blob(entry.schema)));
+        let schemas = toolset.entries().iter().map(|entry| entry.schema);
+        schemas.filter(|id| !erased.contains(id)).for_each(|id| need(ObjectId::Blob(id)));
     }
     batch.derived.iter().for_each(|row| need(ObjectId::Commit(row.commit)));
     needed

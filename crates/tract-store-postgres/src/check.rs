@@ -35,11 +35,15 @@ pub(crate) struct Node {
 
 /// What a check has found so far.
 pub(crate) struct Check<'l> {
-    snapshot: &'l Snapshot<'l>,
+    pub(crate) snapshot: &'l Snapshot<'l>,
     pub(crate) repo: &'l RepoName,
-    number: i64,
+    pub(crate) number: i64,
     damage: Vec<Damage>,
     pub(crate) blobs: HashSet<BlobId>,
+    /// What was erased: commits, toolsets and refs may still name it.
+    pub(crate) erased: HashSet<BlobId>,
+    /// The names of tools whose schema was erased, which are read nowhere else.
+    pub(crate) erased_tools: HashMap<(ToolId, BlobId), String>,
     pub(crate) commits: HashMap<CommitId, Node>,
     pub(crate) toolsets: HashMap<ToolsetId, Toolset>,
     /// How many records were read, sound or not.
@@ -61,11 +65,14 @@ pub(crate) async fn check(
         number,
         damage: Vec::new(),
         blobs: HashSet::new(),
+        erased: HashSet::new(),
+        erased_tools: HashMap::new(),
         commits: HashMap::new(),
         toolsets: HashMap::new(),
         records: 0,
         links: Vec::new(),
     };
+    check.read_erased().await?;
     check.blobs().await?;
     check.toolsets().await?;
     check.commits().await?;
@@ -185,7 +192,7 @@ impl Check<'_> {
                             .entries()
                             .iter()
                             .map(|entry| entry.schema)
-                            .filter(|schema| !self.blobs.contains(schema))
+                            .filter(|schema| !self.has_blob(*schema))
                             .collect();
                         for schema in missing {
                             self.found(object, false, format!("its schema {schema} is missing"));
@@ -230,7 +237,7 @@ impl Check<'_> {
     fn has(&self, object: ObjectId) -> bool {
         match object {
             ObjectId::Commit(id) => self.commits.contains_key(&id),
-            ObjectId::Blob(id) => self.blobs.contains(&id),
+            ObjectId::Blob(id) => self.has_blob(id),
             ObjectId::Toolset(id) => self.toolsets.contains_key(&id),
             ObjectId::Tool(_) => true,
         }
@@ -337,11 +344,17 @@ impl Check<'_> {
                         self.found(Some(ObjectId::Tool(id)), true, what);
                     }
                     indexed.insert((id, row.schema));
+                    if self.erased.contains(&row.schema) {
+                        self.erased_tools.insert((id, row.schema), row.name);
+                    }
                 }
             }
         }
+        // Without its schema a tool has no name to be listed under.
+        let is_missing =
+            |key: &(ToolId, BlobId)| !indexed.contains(key) && !self.erased.contains(&key.1);
         let missing: Vec<(ToolId, BlobId)> =
-            self.tools_in_force().into_keys().filter(|key| !indexed.contains(key)).collect();
+            self.tools_in_force().into_keys().filter(is_missing).collect();
         for (id, schema) in missing {
             let what = format!("the index lacks it with the schema {schema}");
             self.found(Some(ObjectId::Tool(id)), true, what);

@@ -1,9 +1,11 @@
 //! PostgreSQL's failures as those of the store border.
 
 use tokio_postgres::error::{Error, SqlState};
-use tract_core::{ObjectId, StoreError, StoreErrorKind};
+use tract_core::{BlobId, ObjectId, StoreError, StoreErrorKind};
 
 pub(crate) const BACKEND: &str = "postgres";
+/// What the functions raise for a blob that was erased: see `functions.sql`.
+const ERASED: &str = "TR001";
 
 /// What a failed try means for the next one.
 #[derive(Debug)]
@@ -84,6 +86,9 @@ pub(crate) fn failed(op: &'static str, error: Error) -> Failed {
         let error = new(kind, op, error.to_string()).with_source(error);
         return if broken { Failed::Lost(error) } else { Failed::Final(error) };
     };
+    if let Some(blob) = erased_blob(&error) {
+        return Failed::Final(StoreError::erased(BACKEND, op, blob));
+    }
     let message =
         error.as_db_error().map_or_else(|| error.to_string(), |db| db.message().to_owned());
     let code = state.code();
@@ -96,6 +101,12 @@ pub(crate) fn failed(op: &'static str, error: Error) -> Failed {
         _ if code.starts_with("08") => Failed::Lost(made),
         _ => Failed::Final(made),
     }
+}
+
+/// Returns the blob of which the functions say that it was erased.
+fn erased_blob(error: &Error) -> Option<BlobId> {
+    let said = error.as_db_error().filter(|said| said.code().code() == ERASED)?;
+    said.detail()?.parse().ok()
 }
 
 /// Judges a failure to connect: nothing was asked of the server yet.

@@ -6,9 +6,9 @@
 use std::fmt::Write as _;
 
 use tokio_postgres::types::Type;
-use tract_core::StoreResult;
+use tract_core::{StoreErrorKind, StoreResult};
 
-use crate::error::failed;
+use crate::error::{failed, new};
 use crate::link::{Connector, Scope};
 use crate::migrate;
 
@@ -19,7 +19,7 @@ const APPEND: [&str; 3] =
 
 /// The edition of the functions that this build brings. Those of each edition can be called by
 /// builds that know another.
-pub(crate) const EDITION: i32 = 5;
+pub(crate) const EDITION: i32 = 6;
 
 /// The edition of a store: a comment on the function `apply`; the first edition had none.
 pub(crate) const FIND_EDITION: &str = "(SELECT coalesce(max(substring(\
@@ -51,6 +51,18 @@ pub(crate) fn script(partitions: u16, row_security: bool) -> String {
     script
 }
 
+/// Refuses where the store has other functions than those of this build; `lack` is what they cannot do.
+pub(crate) fn check(link: &Connector, op: &'static str, lack: &str) -> StoreResult<()> {
+    if link.has_appends() {
+        return Ok(());
+    }
+    let message = format!(
+        "the store has functions of an earlier version, {lack}: open it once with this version as \
+         the role that owns its tables"
+    );
+    Err(new(StoreErrorKind::Unsupported, op, message))
+}
+
 /// Gives a store the functions of this build; `false` where this role may not, or not now.
 pub(crate) async fn renew(
     link: &Connector,
@@ -75,7 +87,7 @@ pub(crate) async fn renew(
         .await;
     match renewed {
         Ok(()) => Ok(true),
-        Err(error) if error.kind == tract_core::StoreErrorKind::ReadOnly => Ok(false),
+        Err(error) if error.kind == StoreErrorKind::ReadOnly => Ok(false),
         Err(error) => Err(error),
     }
 }

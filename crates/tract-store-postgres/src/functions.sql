@@ -1,7 +1,12 @@
 -- Writes a batch: all of it, or nothing. One statement, so one round trip and one transaction.
 -- Answers (0) done, and where a ref moved (0, partition of the log, null, number of the repository);
 -- (1) already; (2, ref, what it is, its checksum) conflict; (3, kind, hash) missing. What somebody else
--- did meanwhile is raised as 40001: try again.
+-- did meanwhile is raised as 40001: try again. A blob that was erased and is brought or needed is raised
+-- as TR001, with its hash as the detail: builds that know no erasure show the message.
+--
+-- A ref `erasures/HASH` says that the blob is erased: making the ref deletes the blob. Such a batch holds
+-- the repository's lock alone, so that every write is either done before, and what it brought is
+-- deleted, or sees the ref. Names from 'erasures/' to 'erasures0' are those of that folder.
 CREATE OR REPLACE FUNCTION {s}.apply(
     p_repo text, p_batch bytea, p_note bytea, p_lock_ms integer, p_unsafe boolean,
     r_name text[], r_sorted integer[], r_expect smallint[], r_is bytea[], r_to bytea[],
@@ -41,7 +46,13 @@ DECLARE
     v_from_pos bigint;
     v_set text;
     v_log text;
+    v_erases boolean := false;
+    v_erased bytea[] := '{}';
 BEGIN
+    FOR i IN 1 .. v_refs LOOP
+        v_erases := v_erases
+            OR (r_to[i] IS NOT NULL AND r_name[i] ~ '^erasures/[0-9a-f]{64}$');
+    END LOOP;
     -- An assignment, which is no statement of its own.
     v_set := set_config('lock_timeout', p_lock_ms::text, true);
     v_set := set_config('tract.repo', p_repo, true);
@@ -52,7 +63,11 @@ BEGIN
     IF v_repo IS NOT NULL THEN
         -- A sweep holds this lock alone, so nothing that is read from here on is deleted before the
         -- end. Before the numbers of the log are given out: a sweep compares the last one.
-        v_set := pg_advisory_xact_lock_shared(v_repo);
+        IF v_erases THEN
+            v_set := pg_advisory_xact_lock(v_repo);
+        ELSE
+            v_set := pg_advisory_xact_lock_shared(v_repo);
+        END IF;
         -- Writers of one branch queue here; every writer locks in the order of names.
         FOREACH i IN ARRAY r_sorted LOOP
             SELECT target, sum INTO v_target, v_sum FROM {s}.refs
@@ -89,6 +104,13 @@ BEGIN
     FOREACH v_hash IN ARRAY n_blobs LOOP
         PERFORM 1 FROM {s}.blobs WHERE repo = v_repo AND hash = v_hash;
         IF NOT FOUND THEN
+            PERFORM 1 FROM {s}.refs
+                WHERE repo = v_repo AND name = 'erasures/' || encode(v_hash, 'hex');
+            IF FOUND THEN
+                RAISE SQLSTATE 'TR001' USING
+                    MESSAGE = format('blob %s was erased', encode(v_hash, 'hex')),
+                    DETAIL = encode(v_hash, 'hex');
+            END IF;
             RETURN QUERY SELECT 3::smallint, 'blob'::text, v_hash, NULL::bigint;
             RETURN;
         END IF;
@@ -136,6 +158,9 @@ BEGIN
     END LOOP;
     FOR i IN 1 .. v_refs LOOP
         CONTINUE WHEN NOT v_moves[i];
+        IF r_to[i] IS NOT NULL AND r_name[i] ~ '^erasures/[0-9a-f]{64}$' THEN
+            v_erased := v_erased || decode(substr(r_name[i], 10), 'hex');
+        END IF;
         v_seq := nextval('{s}.number');
         -- Whoever asked knows neither the number nor what was before: they go into the sum here.
         INSERT INTO {s}.ref_log VALUES (v_repo, v_seq, r_name[i], v_found[i], r_to[i], p_batch,
@@ -143,7 +168,26 @@ BEGIN
                 ('x' || left(encode(sha256(v_found[i]), 'hex'), 16))::bit(64)::bigint, 0))
             RETURNING tableoid::regclass::text INTO v_log;
     END LOOP;
+    IF cardinality(v_erased) > 0 THEN
+        DELETE FROM {s}.blobs WHERE repo = v_repo AND hash = ANY (v_erased);
+    END IF;
     IF cardinality(b_hash) > 0 THEN
+        -- After the refs have moved: what the batch erases it may not bring, and what it allows again
+        -- it may.
+        IF EXISTS (
+            SELECT FROM {s}.refs
+            WHERE repo = v_repo AND name >= 'erasures/' AND name < 'erasures0')
+        THEN
+            SELECT u.h INTO v_hash FROM unnest(b_hash) AS u (h) WHERE (
+                SELECT repo FROM {s}.refs
+                WHERE repo = v_repo AND name = 'erasures/' || encode(u.h, 'hex') LIMIT 1
+            ) IS NOT NULL LIMIT 1;
+            IF FOUND THEN
+                RAISE SQLSTATE 'TR001' USING
+                    MESSAGE = format('blob %s was erased', encode(v_hash, 'hex')),
+                    DETAIL = encode(v_hash, 'hex');
+            END IF;
+        END IF;
         INSERT INTO {s}.blobs SELECT v_repo, u.h, u.d FROM unnest(b_hash, b_data) AS u (h, d)
             ON CONFLICT DO NOTHING;
     END IF;

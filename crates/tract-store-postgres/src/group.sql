@@ -33,7 +33,8 @@ DECLARE
     v_done integer[];
 BEGIN
     v_set := set_config('lock_timeout', p_lock_ms::text, true);{own}
-    -- A sweep holds this lock alone, so nothing that is read from here on is deleted before the end.
+    -- A sweep and an erasure hold this lock alone: nothing that is read from here on is deleted, and
+    -- nothing is erased, before the end.
     v_set := pg_advisory_xact_lock_shared(p_number);
     IF NOT p_unsafe AND current_setting('synchronous_commit') = 'off' THEN
         v_set := set_config('synchronous_commit', 'on', true);
@@ -49,6 +50,14 @@ BEGIN
             SELECT u.n FROM unnest(t_of, n_toolsets) AS u (n, hash) WHERE (
                 SELECT repo FROM {s}.toolsets WHERE repo = p_number AND hash = u.hash LIMIT 1
             ) IS NULL);
+    END IF;
+    IF b_of IS NOT NULL THEN
+        -- What was erased stays away: see `apply`.
+        v_lacking := v_lacking || ARRAY(
+            SELECT u.n FROM unnest(b_of, b_hashes) AS u (n, hash) WHERE (
+                SELECT repo FROM {s}.refs
+                WHERE repo = p_number AND name = 'erasures/' || encode(u.hash, 'hex') LIMIT 1
+            ) IS NOT NULL);
     END IF;
     WITH moved AS (
         UPDATE {s}.refs AS r SET target = m.after, sum = m.sum
@@ -77,6 +86,14 @@ BEGIN
                 WHERE repo = p_number AND seg = c.seg AND pos = c.pos
                 LIMIT 1
             ) IS NULL AND u.n <> ALL (v_lacking)
+            -- One look into the index for all of them where nothing was erased.
+            AND ((
+                SELECT repo FROM {s}.refs
+                WHERE repo = p_number AND name >= 'erasures/' AND name < 'erasures0' LIMIT 1
+            ) IS NULL OR (
+                SELECT repo FROM {s}.refs
+                WHERE repo = p_number AND name = 'erasures/' || encode(u.blob, 'hex') LIMIT 1
+            ) IS NULL)
         ) AS m
         -- The target once more: whoever waited here sees the row as it has become.
         WHERE r.ctid = m.at AND r.target = m.before

@@ -21,6 +21,7 @@ use tract_core::{Batch, RepoName, StoreErrorKind, StoreResult};
 
 use crate::PostgresOptions;
 use crate::args::Args;
+use crate::erase::ErasedCuts;
 use crate::error::{Failed, failed, new, unreached};
 use crate::options::Target;
 use crate::portions;
@@ -59,6 +60,8 @@ pub(crate) struct Connector {
     writers: Mutex<HashMap<RepoName, Arc<Writers>>>,
     /// What was swept and not given back.
     pub(crate) swept: Mutex<SweptSpace>,
+    /// Where blobs were erased and not wiped.
+    pub(crate) erased: Mutex<ErasedCuts>,
     /// The store has the functions of this build's edition.
     appends: AtomicBool,
     /// What drives the connections.
@@ -118,6 +121,7 @@ impl Connector {
             repos: Mutex::default(),
             writers: Mutex::default(),
             swept: Mutex::default(),
+            erased: Mutex::default(),
             appends: AtomicBool::new(false),
             runtime: Handle::current(),
         })
@@ -451,6 +455,23 @@ impl Connector {
         let set = [(&setting as _, Type::TEXT), (&value as _, Type::TEXT)];
         let sql = "SELECT set_config($1, $2, true)";
         object.query_typed(sql, &set).await.map_err(|error| failed(op, error))?;
+        Ok(())
+    }
+
+    /// Whether so many connections can be had without waiting for others of this handle.
+    pub(crate) fn has_spare_connections(&self, count: usize) -> bool {
+        let status = self.pool.status();
+        status.waiting == 0
+            && status.max_size - status.size.min(status.max_size) + status.available >= count
+    }
+
+    /// Runs a command that takes care of tables: outside of a transaction, once, and as long as it
+    /// takes.
+    pub(crate) async fn maintain(&self, op: &'static str, command: &str) -> StoreResult<()> {
+        let lease = self.lease(op, None).await.map_err(Failed::into_error)?;
+        let done = lease.object().batch_execute(command).await;
+        done.map_err(|error| failed(op, error).into_error())?;
+        lease.give_back();
         Ok(())
     }
 

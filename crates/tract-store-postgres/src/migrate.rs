@@ -10,7 +10,7 @@ use tract_core::{StoreErrorKind, StoreResult};
 use crate::args::Args;
 use crate::error::{Failed, failed, new};
 use crate::link::{Connector, Scope, column};
-use crate::schema::{CUT, FORMAT, OLDEST_SERVER, WHOLE, in_schema};
+use crate::schema::{CONTENTS, CUT, FORMAT, OLDEST_SERVER, WHOLE, in_schema};
 use crate::{functions, steps};
 
 const OP: &str = "open";
@@ -237,6 +237,10 @@ fn script(link: &Connector) -> String {
                  FOR VALUES WITH (MODULUS {partitions}, REMAINDER {n});"
             );
         }
+    }
+    for (table, content) in CONTENTS {
+        let _ =
+            writeln!(script, "ALTER TABLE {{s}}.{table} ALTER COLUMN {content} SET STATISTICS 0;");
     }
     script.push_str(&functions::script(partitions, link.options.row_security));
     if link.options.row_security {

@@ -52,9 +52,15 @@ fn assign_places(check: &Check<'_>) -> CommitPosition {
 async fn tool_rows(check: &Check<'_>) -> StoreResult<Vec<ToolRow>> {
     let mut rows = Vec::new();
     for ((id, schema), (created_at, commit)) in check.tools_in_force() {
-        let Some(blob) = schema_text(check, schema).await? else { continue };
-        let name = blob.text().and_then(|text| ToolSchema::parse(text).ok());
-        let name = name.map(|schema| schema.name().to_owned()).unwrap_or_default();
+        let name = match (schema_text(check, schema).await?, check.erased_tools.get(&(id, schema)))
+        {
+            (Some(blob), _) => {
+                let parsed = blob.text().and_then(|text| ToolSchema::parse(text).ok());
+                parsed.map(|schema| schema.name().to_owned()).unwrap_or_default()
+            }
+            (None, Some(name)) => name.clone(),
+            (None, None) => continue,
+        };
         rows.push(ToolRow { id, name, schema, commit, created_at });
     }
     // The order of first sight.

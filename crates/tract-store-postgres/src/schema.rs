@@ -20,6 +20,11 @@ pub(crate) const WHOLE: [&str; 3] = ["refs", "toolsets", "tools"];
 pub(crate) const SWEPT_CUT: [&str; 4] = ["blobs", "commits", "segments", "derived"];
 pub(crate) const SWEPT_WHOLE: [&str; 2] = ["toolsets", "tools"];
 
+/// The columns that hold contents. The server is to sample no values of them for its planner: those
+/// would outlive their rows.
+pub(crate) const CONTENTS: [(&str, &str); 3] =
+    [("blobs", "data"), ("commits", "rec"), ("derived", "data")];
+
 /// Puts the schema's name into a text.
 pub(crate) fn in_schema(text: &str, schema: &str) -> String {
     text.replace("{s}", &format!("\"{schema}\""))

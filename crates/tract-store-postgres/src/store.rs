@@ -10,7 +10,7 @@ use tokio::runtime::{Builder, Runtime};
 use tract_core::store::{
     BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery, ObjectListing,
     ObjectPage, ObjectRepository, RefRepository, SpaceRelease, StoreStats, Sweep, SweepAnswer,
-    ToolRepository, Walk, WalkPage, WritePosition,
+    ToolRepository, Walk, WalkPage, WipeReport, WritePosition,
 };
 use tract_core::{
     Applied, Batch, Blob, Commit, CommitId, DerivedKind, IdPrefix, LogEntry, ObjectId, RefName,
@@ -21,7 +21,7 @@ use tract_core::{
 use crate::error::{BACKEND, new};
 use crate::link::Connector;
 use crate::{
-    PostgresOptions, apply, check, log, migrate, options, read, stats, sweep, tools, walk,
+    PostgresOptions, apply, check, log, migrate, options, read, stats, sweep, tools, walk, wipe,
 };
 
 /// Opens the store that a url names, or makes it where the options say so.
@@ -243,6 +243,8 @@ impl Store for PostgresStore {
         capabilities.durable = !self.link.options.unsafe_lose_on_power_loss;
         // Functions of an earlier edition do not wait for a sweep.
         capabilities.collects_garbage = self.link.has_appends();
+        // Nor do they delete what an erasure names.
+        capabilities.erases = self.link.has_appends();
         capabilities
     }
 
@@ -291,6 +293,10 @@ impl Store for PostgresStore {
 
     async fn release_space(&self) -> StoreResult<SpaceRelease> {
         self.run("release_space", |link| async move { sweep::release_space(&link).await }).await
+    }
+
+    async fn wipe(&self) -> StoreResult<WipeReport> {
+        self.run("wipe", |link| async move { wipe::wipe(&link).await }).await
     }
 
     async fn close(&self) -> StoreResult<()> {

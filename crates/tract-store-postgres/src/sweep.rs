@@ -1,7 +1,7 @@
 //! Listing what is stored, deleting what nothing needs, and giving the space back.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio_postgres::Row;
@@ -15,15 +15,16 @@ use tract_core::{
 
 use crate::append;
 use crate::args::{Args, Raw};
-use crate::error::{damaged, new};
+use crate::error::damaged;
+use crate::hold::{self, HeldSweep};
 use crate::link::{Connector, Scope, column, id_column};
 use crate::schema::{SWEPT_CUT, SWEPT_WHOLE, name_key};
-use crate::{stats, tools};
+use crate::{functions, stats, tools};
 
-const OP: &str = "sweep";
-/// How long a sweep waits for writers that are under way, and how long others wait behind it:
-/// milliseconds. Then it pauses, and waits again.
-const LOCK_MS: i32 = 40;
+pub(crate) const OP: &str = "sweep";
+/// How long a sweep or an erasure waits for writers that are under way, and how long others wait
+/// behind it: milliseconds. Then it pauses, and waits again.
+pub(crate) const LOCK_MS: i32 = 40;
 /// The first pause between two waits, and the longest.
 const PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
@@ -37,14 +38,18 @@ pub(crate) struct SweptSpace {
     bytes: u64,
     /// The partitions; `None` where one is not known.
     cuts: BTreeSet<Option<u16>>,
+    /// Whether others write, so that the next sweep keeps the lock if it finds writes.
+    is_contended: bool,
+    /// The sweep that keeps it.
+    pub(crate) held: Option<HeldSweep>,
 }
 
-fn swept(link: &Connector) -> MutexGuard<'_, SweptSpace> {
+pub(crate) fn swept(link: &Connector) -> MutexGuard<'_, SweptSpace> {
     let swept: &Mutex<SweptSpace> = &link.swept;
     swept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn lock_ms(link: &Connector) -> i32 {
+pub(crate) fn lock_ms(link: &Connector) -> i32 {
     link.lock_ms().min(LOCK_MS)
 }
 
@@ -117,44 +122,67 @@ async fn between_writers(
 
 /// Refuses where other functions than those of this build write.
 fn check_functions(link: &Connector, op: &'static str) -> StoreResult<()> {
-    if link.has_appends() {
+    functions::check(link, op, "which do not wait for a sweep")
+}
+
+/// Waits once for writes that functions of an earlier edition began.
+pub(crate) async fn settle(link: &Connector, op: &'static str) -> StoreResult<()> {
+    if swept(link).is_settled {
         return Ok(());
     }
-    let message = "the store has functions of an earlier version, which do not wait for a sweep: open \
-                   it once with this version as the role that owns its tables";
-    Err(new(StoreErrorKind::Unsupported, op, message))
+    let args = Args::new().with(lock_ms(link), Type::INT4);
+    let sql = link.sql("SELECT {s}.settle($1)");
+    match between_writers(link, op, false, &sql, &args).await {
+        Ok(_) => swept(link).is_settled = true,
+        // A role that may not lock may not delete either.
+        Err(error) if error.kind == StoreErrorKind::ReadOnly => {}
+        Err(error) => return Err(error),
+    }
+    Ok(())
 }
 
 /// Reads how far writes have come, when none is under way.
 pub(crate) async fn position(link: &Connector, repo: &RepoName) -> StoreResult<WritePosition> {
     const OP: &str = "write_position";
     check_functions(link, OP)?;
-    if !swept(link).is_settled {
-        let args = Args::new().with(lock_ms(link), Type::INT4);
-        let sql = link.sql("SELECT {s}.settle($1)");
-        match between_writers(link, OP, false, &sql, &args).await {
-            Ok(_) => swept(link).is_settled = true,
-            // A role that may not lock may not sweep either.
-            Err(error) if error.kind == StoreErrorKind::ReadOnly => {}
-            Err(error) => return Err(error),
-        }
-    }
+    settle(link, OP).await?;
     let args = Args::new().text(repo.as_str()).with(lock_ms(link), Type::INT4);
     let sql = link.sql("SELECT log, unlogged FROM {s}.write_position($1, $2)");
     let rows = between_writers(link, OP, false, &sql, &args).await?;
     let row = rows.first().ok_or_else(|| damaged(OP, "expected a position, found none"))?;
-    read_position(OP, row, 0)
+    Ok(write_position(column(OP, row, 0)?, column(OP, row, 1)?))
 }
 
-fn read_position(op: &'static str, row: &Row, first: usize) -> StoreResult<WritePosition> {
-    let log = column::<i64>(op, row, first)?.unsigned_abs();
-    let unlogged = column::<i64>(op, row, first + 1)?.unsigned_abs();
-    Ok(WritePosition { log, unlogged })
+/// The answer of a sweep.
+pub(crate) struct SweptRow {
+    /// Whether it deleted, for nothing was written since its position.
+    pub(crate) done: bool,
+    log: i64,
+    pub(crate) unlogged: i64,
+    freed: i64,
+    place: Option<String>,
+}
+
+impl SweptRow {
+    pub(crate) fn read(rows: &[Row]) -> StoreResult<Self> {
+        let row = rows.first().ok_or_else(|| damaged(OP, "expected an answer, found none"))?;
+        Ok(Self {
+            done: column(OP, row, 0)?,
+            log: column(OP, row, 1)?,
+            unlogged: column(OP, row, 2)?,
+            freed: column(OP, row, 3)?,
+            place: column(OP, row, 4)?,
+        })
+    }
+}
+
+fn write_position(log: i64, unlogged: i64) -> WritePosition {
+    WritePosition { log: log.unsigned_abs(), unlogged: unlogged.unsigned_abs() }
 }
 
 /// Deletes objects if nothing was written since the sweep's position.
 pub(crate) async fn sweep(
-    link: &Connector,
+    link: &Arc<Connector>,
     repo: &RepoName,
     sweep: &Sweep,
 ) -> StoreResult<SweepAnswer> {
@@ -192,18 +220,41 @@ pub(crate) async fn sweep(
         "SELECT done, log, unlogged, freed, place FROM {{s}}.sweep({})",
         parameters.join(", ")
     );
-    // Sent twice, it deletes what is gone already, or finds that others wrote since.
-    let rows = between_writers(link, OP, true, &link.sql(&sql), &args).await?;
-    let row = rows.first().ok_or_else(|| damaged(OP, "expected an answer, found none"))?;
-    if !column::<bool>(OP, row, 0)? {
-        return Ok(SweepAnswer::Moved(read_position(OP, row, 1)?));
-    }
-    let freed = column::<i64>(OP, row, 3)?.unsigned_abs();
-    let place = column::<Option<&str>>(OP, row, 4)?;
+    let sql = link.sql(&sql);
+    let row =
+        SweptRow::read(&sent(link, repo, &sql, args, number(sweep.position.unlogged)).await?)?;
     let mut swept = swept(link);
-    swept.bytes += freed;
-    swept.cuts.insert(place.and_then(append::partition));
+    if !row.done {
+        swept.is_contended = true;
+        return Ok(SweepAnswer::Moved(write_position(row.log, row.unlogged)));
+    }
+    swept.bytes += row.freed.unsigned_abs();
+    swept.cuts.insert(row.place.as_deref().and_then(append::partition));
     Ok(SweepAnswer::Done)
+}
+
+/// Sends a sweep: into the transaction of one that keeps the lock, or, where others write, as one
+/// that does. Sent twice, it deletes what is gone already, or finds that others wrote since.
+async fn sent(
+    link: &Arc<Connector>,
+    repo: &RepoName,
+    sql: &str,
+    args: Args,
+    unlogged: i64,
+) -> StoreResult<Vec<Row>> {
+    let args = Arc::new(args);
+    if let Some(Ok(rows)) = hold::next(link, repo, Arc::clone(&args)).await {
+        return Ok(rows);
+    }
+    let is_contended = std::mem::take(&mut swept(link).is_contended);
+    // Marking takes a connection too.
+    if is_contended && link.has_spare_connections(2) {
+        let held = hold::begin(link, repo, sql, Arc::clone(&args), unlogged).await;
+        if let Ok(rows) = held {
+            return Ok(rows);
+        }
+    }
+    between_writers(link, OP, true, sql, &args).await
 }
 
 /// Runs `VACUUM` on what was swept, where this role may, and says what it leaves to be done.

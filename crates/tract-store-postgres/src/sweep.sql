@@ -1,7 +1,8 @@
 -- Deleting what nothing needs, while others write.
 --
--- Every write holds the repository's lock, shared, before it reads anything or takes a number. What
--- holds it alone therefore sees all that was written, and numbers of later writes are higher. Writes
+-- Every write holds the repository's lock, shared, before it reads anything or takes a number (one that
+-- erases holds it alone). What holds it alone therefore sees all that was written, and numbers of later
+-- writes are higher. Writes
 -- that move no ref leave a segment without commits, whose number is below zero: the lowest tells how
 -- far they have come.
 --

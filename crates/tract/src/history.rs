@@ -169,7 +169,8 @@ impl Tract {
     /// Wipes the files of the store once more, as after a crash during an erasure.
     ///
     /// # Errors
-    /// `unsupported` when the store cannot erase; `busy` when others use it.
+    /// `unsupported` when the store cannot erase; `busy` when others use it; `read_only` when this user
+    /// may not wipe it, and then the message says what its owner does.
     pub async fn finish_erasures(&self) -> Result<WipeReport> {
         Ok(tract_engine::finish_erasures(self.repo()).await?)
     }

@@ -29,7 +29,8 @@ use crate::verb::import::forget_cache;
 Commits stay, with their ids. What a commit's own record says (its log line, its metadata) or the ref
 log says cannot be taken out and is listed; drop the branch and run `tract gc`, or copy the rest.
 Copies, exports and backups that were made before still have the bytes.
-A PostgreSQL store cannot erase yet: error[unsupported].
+On PostgreSQL the role must own the tables, and the server's write-ahead log keeps the bytes for a
+while; a note says so.
 Examples:
   tract erase main~2 --reason 'leaked key' --dry-run    lists the places
   tract erase main~2 --reason 'leaked key' --yes

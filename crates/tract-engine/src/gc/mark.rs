@@ -17,6 +17,8 @@ use crate::repo::Repo;
 
 /// Entries of the log that are read together.
 const LOG_PAGE: usize = 4096;
+/// Entries that are read first where few are expected, while others write.
+const NEW_ENTRIES: usize = 32;
 /// Commits asked for in one page of a walk: few at first, for the many short forks.
 const PAGES: [usize; 2] = [32, 4096];
 /// Documents that are read together.
@@ -91,10 +93,10 @@ impl<'a> Marks<'a> {
             }
         }
         for id in heads {
-            self.history(id, KeptBy::History).await?;
+            self.history(id, None, KeptBy::History).await?;
         }
         for id in pinned {
-            self.history(id, KeptBy::Document).await?;
+            self.history(id, None, KeptBy::Document).await?;
         }
         self.documents(&documents, KeptBy::Document).await?;
         self.schemas(KeptBy::Document).await
@@ -118,47 +120,64 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// Marks what entries after one lead to, which was the newest before.
+    /// Marks what entries after one lead to, which was the newest before. Costs what they wrote, and
+    /// no more: others write meanwhile, and what they write then has to be marked again.
     pub(super) async fn moves(&mut self, after: u64) -> Result<()> {
-        let mut before = None;
+        let (mut before, mut limit) = (None, NEW_ENTRIES);
         loop {
-            let query = LogQuery { before, limit: LOG_PAGE, ..LogQuery::default() };
+            let query = LogQuery { before, limit, ..LogQuery::default() };
             let page = self.repo.store().ref_log(self.repo.name(), &query).await?;
             before = page.last().map(|entry| entry.seq);
-            let is_last = page.len() < LOG_PAGE || before.is_none_or(|before| before <= after + 1);
+            let is_last = page.len() < limit || before.is_none_or(|before| before <= after + 1);
             let newer = page.into_iter().filter(|entry| entry.seq > after);
             self.entries(newer, KeptBy::Written).await?;
             if is_last {
                 return self.schemas(KeptBy::Written).await;
             }
+            limit = (limit * 4).min(LOG_PAGE);
         }
     }
 
+    /// Marks what entries lead to, the oldest first: each commit that was appended continues a marked
+    /// one, so all of them are read together.
     async fn entries(
         &mut self,
         entries: impl Iterator<Item = LogEntry>,
         reason: KeptBy,
     ) -> Result<()> {
-        let mut documents = Vec::new();
-        for entry in entries {
-            for target in [entry.after, entry.before].into_iter().flatten() {
-                match target {
-                    RefTarget::Commit(id) if self.is_stored(id).await? => {
-                        self.history(id, reason).await?;
+        let entries: Vec<LogEntry> = entries.collect();
+        let commits = |entry: &LogEntry| {
+            let targets = [entry.before.as_ref(), entry.after.as_ref()];
+            targets.map(|target| target.and_then(RefTarget::commit))
+        };
+        let named = entries.iter().flat_map(commits).flatten();
+        let unmarked: HashSet<CommitId> = named.filter(|id| !self.is_marked(*id)).collect();
+        let unmarked: Vec<CommitId> = unmarked.into_iter().collect();
+        let mut stored: HashMap<CommitId, Commit> = HashMap::new();
+        if !unmarked.is_empty() {
+            let found = self.repo.store().commits(self.repo.name(), &unmarked).await?;
+            stored.extend(found.into_iter().flatten().map(|commit| (commit.id(), commit)));
+        }
+        for entry in entries.iter().rev() {
+            let [before, after] = commits(entry);
+            for id in [before, after].into_iter().flatten() {
+                let Some(commit) = stored.get(&id).filter(|_| !self.is_marked(id)) else {
+                    continue;
+                };
+                if commit.parents.iter().all(|parent| self.is_marked(*parent)) {
+                    self.mark(id.as_bytes(), reason);
+                    for id in self.needs(commit, reason).await? {
+                        self.history(id, None, reason).await?;
                     }
-                    RefTarget::Blob(id) => documents.push(id),
-                    RefTarget::Commit(_) | RefTarget::Ref(_) => {}
+                } else {
+                    let until = before.filter(|before| self.is_marked(*before));
+                    self.history(id, until, reason).await?;
                 }
             }
         }
+        let targets = entries.iter().flat_map(|entry| [&entry.after, &entry.before]);
+        let documents: Vec<BlobId> = targets.flatten().filter_map(RefTarget::blob).collect();
         self.documents(&documents, reason).await
-    }
-
-    async fn is_stored(&self, id: CommitId) -> Result<bool> {
-        if self.marked.contains_key(&key(id.as_bytes())) {
-            return Ok(true);
-        }
-        Ok(self.repo.commit(id).await?.is_some())
     }
 
     /// Marks documents and all whose ids are written in them.
@@ -177,7 +196,7 @@ impl<'a> Marks<'a> {
             let commits: Vec<CommitId> = named.iter().copied().map(CommitId::from_bytes).collect();
             let commits = self.repo.store().commits(self.repo.name(), &commits).await?;
             for commit in commits.into_iter().flatten() {
-                self.history(commit.id(), reason).await?;
+                self.history(commit.id(), None, reason).await?;
             }
             for id in named {
                 self.mark(&id, reason);
@@ -187,37 +206,46 @@ impl<'a> Marks<'a> {
         Ok(())
     }
 
-    /// Marks a commit and all that it leads to.
-    async fn history(&mut self, id: CommitId, reason: KeptBy) -> Result<()> {
+    /// Marks a commit and all that it leads to. What lies before a commit on its line, `until`, is
+    /// marked already and not read.
+    async fn history(
+        &mut self,
+        id: CommitId,
+        until: Option<CommitId>,
+        reason: KeptBy,
+    ) -> Result<()> {
         let (store, name) = (self.repo.store().clone(), self.repo.name().clone());
         let mut open = vec![id];
         while let Some(head) = open.pop() {
             let [mut limit, most] = PAGES;
             let mut next = Some(head);
             'line: while let Some(at) = next.filter(|at| !self.is_marked(*at)) {
-                let walk = Walk { head: at, until: None, limit, stop_at: None };
+                let walk = Walk { head: at, until, limit, stop_at: None };
                 let page = store.walk(&name, walk).await.map_err(needed)?;
                 for step in page.steps {
                     let commit = step.commit;
                     if !self.mark(commit.id().as_bytes(), reason) {
                         break 'line;
                     }
-                    self.commit(&commit, reason);
-                    let changes =
-                        changes_of(store.as_ref(), &name, &commit).await.map_err(needed)?;
-                    let changes = changes.map_err(|found| Error::Damaged {
-                        object: found.object,
-                        what: found.what,
-                    })?;
-                    let links = links(&commit, &changes);
-                    let others = links.into_iter().filter(|id| Some(*id) != commit.parent());
-                    open.extend(others.filter(|id| !self.is_marked(*id)));
+                    open.extend(self.needs(&commit, reason).await?);
                 }
                 next = page.next;
                 limit = (limit * 2).min(most);
             }
         }
         Ok(())
+    }
+
+    /// Marks what a commit links to; gives the commits among it that are not marked, its parent apart.
+    async fn needs(&mut self, commit: &Commit, reason: KeptBy) -> Result<Vec<CommitId>> {
+        self.commit(commit, reason);
+        let (store, name) = (self.repo.store(), self.repo.name());
+        let changes = changes_of(store.as_ref(), name, commit).await.map_err(needed)?;
+        let changes =
+            changes.map_err(|found| Error::Damaged { object: found.object, what: found.what })?;
+        let links = links(commit, &changes).into_iter();
+        let others = links.filter(|id| Some(*id) != commit.parent() && !self.is_marked(*id));
+        Ok(others.collect())
     }
 
     fn is_marked(&self, id: CommitId) -> bool {

@@ -5,8 +5,8 @@ use tract_testkit::{Capability, Suite};
 
 use crate::{server, support};
 
-/// Nothing is erased there yet.
-const LACKS: [Capability; 1] = [Capability::Erases];
+/// The server compresses, and no dictionary is trained.
+const LACKS: [Capability; 1] = [Capability::Repacks];
 
 fn plain(options: PostgresOptions) -> Option<Suite> {
     let url = server::shared()?;

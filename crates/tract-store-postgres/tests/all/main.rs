@@ -1,8 +1,10 @@
 //! The PostgreSQL store on a real server.
 
+mod collecting;
 mod contract;
 mod crashes;
 mod damage;
+mod erasing;
 mod flips;
 mod group;
 mod opening;
@@ -17,4 +19,5 @@ mod tenants;
 mod tls;
 mod trips;
 mod waiting;
+mod wiping;
 mod writers;

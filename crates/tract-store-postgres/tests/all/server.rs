@@ -198,6 +198,18 @@ impl Server {
             .current_dir(&self.folder));
     }
 
+    /// Lists the files of the server that have a text, its write-ahead log (`pg_wal`) apart.
+    pub(crate) fn files_with(&self, text: &str) -> Vec<String> {
+        let grep = Command::new("grep")
+            .args(["-rlaF", "--exclude-dir=pg_wal", "-e", text])
+            .arg(&self.folder)
+            .output()
+            .expect("grep is there");
+        // It says 1 when there is none, 2 when a file went meanwhile.
+        assert!(grep.status.code().is_some_and(|code| code <= 2), "{grep:?}");
+        String::from_utf8_lossy(&grep.stdout).lines().map(str::to_owned).collect()
+    }
+
     /// Returns the port on the loopback interface.
     pub(crate) fn port(&self) -> u16 {
         self.port

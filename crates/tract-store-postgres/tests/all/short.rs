@@ -39,7 +39,7 @@ fn append(branch: &str, head: Option<CommitId>, text: &str) -> (Batch, CommitId)
 }
 
 /// Without the long way only what goes the short way is written.
-fn without_apply(url: &str, schema: &str, write: impl FnOnce()) {
+pub(crate) fn without_apply(url: &str, schema: &str, write: impl FnOnce()) {
     let rename = |from: &str, to: &str| {
         support::execute(
             url,

@@ -1,0 +1,259 @@
+//! Making deleted bytes unrecoverable in the server's files, as far as a client of it can.
+//!
+//! A deleted row stays in the file of its table; `VACUUM` only makes its place free. `VACUUM FULL`
+//! copies the rows that are left into a new file. Rows that a transaction, a replication slot or a
+//! standby may still read it copies as well, so a file counts when there are none of these: the
+//! number below which a table has no transactions (`relfrozenxid`) shows it.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use tokio_postgres::types::{FromSql, Type};
+use tract_core::store::WipeReport;
+use tract_core::{StoreErrorKind, StoreResult};
+
+use crate::args::Args;
+use crate::erase::{ErasedCuts, check_functions, erased_cuts};
+use crate::error::{damaged, failed, new};
+use crate::link::{Connector, Scope, column};
+use crate::schema::{CONTENTS, SWEPT_CUT, SWEPT_WHOLE};
+use crate::sweep::LOCK_MS;
+
+const OP: &str = "wipe";
+/// The tables that an erasure deletes from: blobs, and what was derived from them.
+const ERASED_CUT: [&str; 2] = ["blobs", "derived"];
+/// Where the server keeps values of columns that it has sampled.
+const SAMPLES: &str = "pg_catalog.pg_statistic";
+/// The first pause between two tries, and the longest: for a moment at which nothing uses a table, and
+/// for the end of a transaction.
+const PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE_OF_READERS: Duration = Duration::from_millis(100);
+
+/// Has the server write tables again without what was deleted from them: those that this handle has
+/// erased from, or all of them where it has not erased anything.
+pub(crate) async fn wipe(link: &Connector) -> StoreResult<WipeReport> {
+    check_functions(link, OP)?;
+    let cuts = std::mem::take(&mut *erased_cuts(link));
+    let wiped = wipe_cuts(link, &cuts).await;
+    if wiped.is_err() {
+        erased_cuts(link).extend(cuts);
+    }
+    wiped
+}
+
+async fn wipe_cuts(link: &Connector, cuts: &ErasedCuts) -> StoreResult<WipeReport> {
+    let table = |name: String| format!("\"{}\".{name}", link.schema);
+    let known: Option<BTreeSet<u16>> = cuts.iter().copied().collect();
+    // What a command names, and what it works on: a table has no file of its own where it has
+    // partitions.
+    let (named, tables): (Vec<String>, Vec<String>) = match known.filter(|cuts| !cuts.is_empty()) {
+        Some(cuts) => {
+            let of = |cut| ERASED_CUT.map(|name| table(format!("{name}_{cut}")));
+            let tables: Vec<String> = cuts.into_iter().flat_map(of).collect();
+            (tables.clone(), tables)
+        }
+        None => {
+            let sql = "SELECT partitions FROM {s}.tract_store";
+            let partitions: i32 = ask(link, sql, Args::new()).await?;
+            let of = |cut| SWEPT_CUT.map(|name| table(format!("{name}_{cut}")));
+            let whole = SWEPT_WHOLE.map(|name| table(name.to_owned()));
+            let named = SWEPT_CUT.map(|name| table(name.to_owned()));
+            let tables = (0..partitions).flat_map(of).chain(whole.clone()).collect();
+            (named.into_iter().chain(whole).collect(), tables)
+        }
+    };
+    let owns = "SELECT coalesce(bool_and(pg_has_role(relowner, 'USAGE')), false) \
+                FROM pg_catalog.pg_class WHERE oid = ANY ($1::text[]::regclass[])";
+    if !ask(link, owns, Args::new().with(tables.clone(), Type::TEXT_ARRAY)).await? {
+        let message = format!(
+            "this role does not own the tables, whose files still hold deleted rows: the role that \
+             owns them runs `tract erase --finish`, or `VACUUM FULL {}`",
+            named.join(", ")
+        );
+        return Err(new(StoreErrorKind::ReadOnly, OP, message));
+    }
+    let wiper = Wiper::new(link).await?;
+    wiper.wait_for_readers().await?;
+    for table in &tables {
+        wiper.rewrite(table).await?;
+    }
+    let mut remains = Vec::new();
+    remains.extend(wipe_samples(link).await?);
+    remains.push(log_note(link).await?);
+    Ok(WipeReport::new(remains))
+}
+
+/// Wipes values of contents out of the planner's samples. Stores have had none since this was added;
+/// those made before are sampled until they are wiped once. Returns what is left to do.
+async fn wipe_samples(link: &Connector) -> StoreResult<Option<String>> {
+    let sampled = "SELECT coalesce(attstattarget, -1)::integer <> 0 FROM pg_catalog.pg_attribute \
+                   WHERE attrelid = '{s}.blobs'::regclass AND attname = 'data'";
+    if !ask(link, sampled, Args::new()).await? {
+        return Ok(None);
+    }
+    // The same type again: it drops the samples, and changes nothing else. What says that samples are
+    // taken stays on the table `blobs` itself, which has no rows, until the file of them is wiped.
+    let mut script = String::new();
+    for (table, content) in CONTENTS {
+        script.push_str(&format!(
+            "ALTER TABLE {{s}}.{table} ALTER COLUMN {content} TYPE bytea, \
+             ALTER COLUMN {content} SET STATISTICS 0;"
+        ));
+    }
+    script.push_str("ALTER TABLE ONLY {s}.blobs ALTER COLUMN data SET STATISTICS -1");
+    alter(link, &script).await?;
+    let end = "ALTER TABLE ONLY {s}.blobs ALTER COLUMN data SET STATISTICS 0";
+    let owns = "SELECT pg_has_role(datdba, 'USAGE') FROM pg_catalog.pg_database \
+                WHERE datname = current_database()";
+    if !ask::<bool>(link, owns, Args::new()).await? {
+        return Ok(Some(format!(
+            "the server may have sampled contents of up to 1 KiB before this version: the owner of \
+             the database runs `VACUUM FULL {SAMPLES}; {}`",
+            link.sql(end)
+        )));
+    }
+    Wiper::new(link).await?.rewrite(SAMPLES).await?;
+    alter(link, end).await?;
+    Ok(None)
+}
+
+/// Changes tables, when nothing else uses them.
+async fn alter(link: &Connector, script: &str) -> StoreResult<()> {
+    let script = link.sql(&format!("SET LOCAL lock_timeout = {LOCK_MS}; {script}"));
+    let mut patience = Patience::new(link);
+    loop {
+        let altered = link.transaction(OP, &Scope::Own, async |object| {
+            object.batch_execute(&script).await.map_err(|error| failed(OP, error))
+        });
+        match altered.await {
+            Err(error) if error.kind == StoreErrorKind::Busy => {
+                patience.wait("others use the tables").await?;
+            }
+            altered => return altered,
+        }
+    }
+}
+
+/// Has the log of writes flushed, which lets the server use its files again, and says where the bytes
+/// remain.
+async fn log_note(link: &Connector) -> StoreResult<String> {
+    let mut note = "the write-ahead log (pg_wal) of the server and its standbys holds the bytes \
+                    until its files are used again, archives and backups as long as they are kept"
+        .to_owned();
+    match link.maintain(OP, "CHECKPOINT").await {
+        Ok(()) => {}
+        Err(error) if error.kind == StoreErrorKind::ReadOnly => {
+            note.push_str("; `CHECKPOINT`, which this role may not run, lets them be used again");
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(note)
+}
+
+/// Reads a value that the server always has.
+async fn ask<T>(link: &Connector, sql: &str, args: Args) -> StoreResult<T>
+where
+    T: for<'r> FromSql<'r>,
+{
+    let rows = link.query(OP, &Scope::Own, &link.sql(sql), &args, false).await?;
+    let row = rows.first().ok_or_else(|| damaged(OP, "expected a value, found none"))?;
+    column(OP, row, 0)
+}
+
+/// How long something is tried: as long as a statement may take.
+struct Patience {
+    deadline: Instant,
+    pause: Duration,
+    longest: Duration,
+}
+
+impl Patience {
+    fn new(link: &Connector) -> Self {
+        let deadline = Instant::now() + link.options.statement_timeout;
+        Self { deadline, pause: PAUSE, longest: LONGEST_PAUSE }
+    }
+
+    /// Waits before another try.
+    async fn wait(&mut self, reason: &str) -> StoreResult<()> {
+        if Instant::now() >= self.deadline {
+            let message =
+                format!("{reason}, so the files still hold deleted rows: wipe again later");
+            return Err(new(StoreErrorKind::Busy, OP, message));
+        }
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(self.longest);
+        Ok(())
+    }
+}
+
+/// What the file of a table is like.
+struct TableFile {
+    /// Another one whenever the table was written again.
+    number: i64,
+    /// Whether nothing could read what was deleted before the wipe when the table was last vacuumed.
+    is_unread: bool,
+}
+
+/// Writes tables again.
+struct Wiper<'l> {
+    link: &'l Connector,
+    /// The number of a transaction after all that is to be wiped.
+    since: String,
+}
+
+impl<'l> Wiper<'l> {
+    async fn new(link: &'l Connector) -> StoreResult<Self> {
+        let sql = "SELECT (pg_current_xact_id()::xid)::text";
+        Ok(Self { link, since: ask(link, sql, Args::new()).await? })
+    }
+
+    async fn file(&self, table: &str) -> StoreResult<TableFile> {
+        let sql = "SELECT pg_relation_filenode(oid)::bigint, \
+                   age(relfrozenxid) <= age($2::text::xid) \
+                   FROM pg_catalog.pg_class WHERE oid = $1::text::regclass";
+        let args = Args::new().text(table).text(&self.since);
+        let rows = self.link.query(OP, &Scope::Own, sql, &args, false).await?;
+        let row = rows.first().ok_or_else(|| damaged(OP, format!("the table {table} is gone")))?;
+        Ok(TableFile { number: column(OP, row, 0)?, is_unread: column(OP, row, 1)? })
+    }
+
+    /// Waits until nothing can read what was deleted. A table of one row shows it: to write a large
+    /// one for nothing takes long.
+    async fn wait_for_readers(&self) -> StoreResult<()> {
+        let table = self.link.sql("{s}.tract_store");
+        let vacuum = format!("VACUUM (FREEZE, SKIP_LOCKED) {table}");
+        let mut patience = Patience::new(self.link);
+        patience.longest = LONGEST_PAUSE_OF_READERS;
+        loop {
+            self.link.maintain(OP, &vacuum).await?;
+            if self.file(&table).await?.is_unread {
+                return Ok(());
+            }
+            let reason = "a transaction, a replication slot or a standby may still read what was \
+                          deleted";
+            patience.wait(reason).await?;
+        }
+    }
+
+    /// Writes a table again. It does not queue for the table's lock, where others would wait behind
+    /// it: it takes a moment at which no other transaction uses the table.
+    async fn rewrite(&self, table: &str) -> StoreResult<()> {
+        let vacuum = format!("VACUUM (FULL, SKIP_LOCKED) {table}");
+        let mut last = self.file(table).await?.number;
+        let mut patience = Patience::new(self.link);
+        loop {
+            self.link.maintain(OP, &vacuum).await?;
+            let file = self.file(table).await?;
+            if file.number == last {
+                patience.wait(&format!("others use the table {table}")).await?;
+                continue;
+            }
+            if file.is_unread {
+                return Ok(());
+            }
+            last = file.number;
+            self.wait_for_readers().await?;
+        }
+    }
+}

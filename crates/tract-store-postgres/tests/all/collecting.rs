@@ -1,0 +1,128 @@
+//! Garbage is collected next to others that write without a pause.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tract_core::store::{Sweep, SweepAnswer};
+use tract_core::{CommitId, Draft, ObjectId, RefName, RepoName, Store, StoreExt, block_on};
+use tract_engine::{GcOptions, Repo, RepoOptions, VerifyOptions, gc, verify};
+use tract_store_postgres::open;
+use tract_testkit::fixtures::{advance, batch, done, line, push};
+
+use crate::{server, support};
+
+const WRITERS: usize = 4;
+
+#[test]
+fn garbage_is_collected_while_others_write_without_a_pause() {
+    let Some(url) = server::shared() else { return };
+    for row_security in [false, true] {
+        let url = if row_security { support::tenant_url(url) } else { url.to_owned() };
+        let url = server::with_schema(&url, &server::schema());
+        let options = support::options().row_security(row_security);
+        let repo = || {
+            let store = block_on(open(&url, &options)).expect("it opens");
+            Repo::new(Arc::new(store), RepoOptions::new())
+        };
+        let collector = repo();
+        let count = tract_testkit::scaled(1_000, 0.15, 20);
+        let writing = AtomicUsize::new(WRITERS);
+        let (longest, rounds, deleted) = thread::scope(|scope| {
+            let writers = (0..WRITERS).map(|writer| {
+                let (repo, writing) = (repo(), &writing);
+                scope.spawn(move || {
+                    let branch = RefName::branch(&format!("b{writer}")).expect("a name");
+                    let (mut longest, mut kept) = (Duration::ZERO, Vec::new());
+                    for n in 0..count {
+                        let begun = Instant::now();
+                        let said = Draft::user(format!("{writer} says {n}"));
+                        let said = block_on(repo.append(&branch, said)).expect("it is written");
+                        longest = longest.max(begun.elapsed());
+                        kept.push(said.id());
+                        // Every third is garbage from then on.
+                        if n % 3 == 1 {
+                            block_on(repo.undo(&branch)).expect("it is undone");
+                            kept.pop();
+                        }
+                    }
+                    writing.fetch_sub(1, Ordering::AcqRel);
+                    let head = block_on(repo.head_of(&branch)).expect("it is read");
+                    assert_eq!(head, kept.last().copied());
+                    longest
+                })
+            });
+            let writers: Vec<_> = writers.collect();
+            let (mut rounds, mut deleted) = (0, 0);
+            let options = GcOptions::new().keep(Duration::ZERO);
+            while writing.load(Ordering::Acquire) > 0 {
+                let report = block_on(gc(&collector, &options)).expect("it is collected");
+                deleted += report.deleted().objects;
+                rounds += 1;
+            }
+            let longest = writers.into_iter().map(|writer| writer.join().expect("it ends")).max();
+            (longest.unwrap_or_default(), rounds, deleted)
+        });
+        eprintln!(
+            "row security {row_security}: {} appends, {rounds} collections meanwhile, {deleted} \
+             objects deleted, an append took at most {longest:?}",
+            WRITERS * count
+        );
+        assert!(deleted > 0 && rounds > 3, "{rounds} collections deleted {deleted} objects");
+        let report = block_on(verify(&collector, &VerifyOptions::new())).expect("it is read");
+        assert!(report.clean, "{:?}", report.damage);
+    }
+}
+
+/// A collector that marks too slowly, or is gone, delays others by a moment alone.
+#[test]
+fn a_sweep_that_keeps_others_waiting_lets_go_soon() {
+    let Some(url) = server::shared() else { return };
+    let url = server::with_schema(url, &server::schema());
+    let store = block_on(open(&url, &support::options())).expect("it opens");
+    let other = block_on(open(&url, &support::options())).expect("it opens");
+    let repo = RepoName::default();
+    let gone = block_on(line(&store, &repo, "gone", None, &["garbage"])).expect("written")[0].id();
+    let mut moves = batch("delete");
+    moves.refs.push(tract_core::RefEdit { to: None, ..advance("gone", Some(gone), gone) });
+    done(block_on(store.apply(&repo, moves))).expect("it is written");
+    let mut head: Option<CommitId> = None;
+    let mut say = |text: &str| {
+        let mut writing = batch("commit");
+        let next = push(&mut writing, head, text).id();
+        writing.refs.push(advance("main", head, next));
+        let begun = Instant::now();
+        done(block_on(other.apply(&repo, writing))).expect("it is written");
+        head = Some(next);
+        begun.elapsed()
+    };
+    let objects = vec![ObjectId::Commit(gone)];
+    let sweep = |position| {
+        let sweep = Sweep { position, objects: objects.clone(), tools: Vec::new() };
+        block_on(store.sweep(&repo, sweep)).expect("an answer")
+    };
+    let mut position = block_on(store.write_position(&repo)).expect("it is read");
+    say("first");
+    let mut longest = Duration::ZERO;
+    for n in 0..6 {
+        let SweepAnswer::Moved(now) = sweep(position) else { panic!("others wrote: {n}") };
+        // The first of them only learns that others write; the next ones keep the lock.
+        longest = longest.max(say("next"));
+        position = now;
+    }
+    eprintln!("a write waited at most {longest:?}");
+    assert!(longest >= Duration::from_millis(20), "it waited for the collector: {longest:?}");
+    assert!(longest < Duration::from_millis(250), "{longest:?}");
+    assert!(block_on(store.commit(&repo, gone)).expect("it is read").is_some());
+    // One that comes in time finds nothing written meanwhile, though another writer waits.
+    let SweepAnswer::Moved(now) = sweep(position) else { panic!("others wrote") };
+    let waiting = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| say("waits"));
+        assert!(matches!(sweep(now), SweepAnswer::Done), "the writer waits");
+        waiting.join().expect("it ends")
+    });
+    assert!(waiting < Duration::from_millis(250), "{waiting:?}");
+    assert_eq!(block_on(store.commit(&repo, gone)).expect("it is read"), None);
+    assert_eq!(block_on(store.check(&repo, false)).expect("it is checked"), []);
+}
