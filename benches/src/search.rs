@@ -94,6 +94,10 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
     }
     let head = block_on(tract.head()).unwrap().unwrap();
     let bytes: u64 = block_on(tract.store().stats(tract.repo().name())).unwrap().blob_bytes;
+    // Both figures of appends are of a handle that was just opened.
+    messages::close(&tract);
+    drop(tract);
+    tract = messages::open(folder.path(), WriteMode::InPlace);
     let before = median((0..3).map(|k| append(&tract, &words, count + k * 200, 200)).collect());
 
     let size = stored(&tract);

@@ -17,14 +17,12 @@ use tract_core::RefName;
 use tract_engine::Error;
 
 use self::session::SessionReader;
-use crate::callers::Callers;
 use crate::facts::{Caller, Facts};
-use crate::import::ReadError;
+use crate::import::{FileReader, ReadError};
 use crate::lines::{Line, Lines};
-use crate::report::{AnomalyKind, SessionReport};
+use crate::report::AnomalyKind;
 use crate::source::Source;
 use crate::tree::{BranchStart, TreeEvent};
-use crate::writer::{PlacedSession, TreeWriter};
 
 /// Whether a line has what only Claude Code's lines have together.
 pub(crate) fn is_session_line(line: &str) -> bool {
@@ -50,17 +48,15 @@ pub(crate) fn is_session_line(line: &str) -> bool {
     }
 }
 
-/// Reads a session, and leaves it to the writer; returns what was placed meanwhile.
-pub(crate) async fn read_session(
-    writer: &mut TreeWriter<'_>,
+/// Reads a session, and says what it has.
+pub(crate) fn read_session(
+    to: &mut FileReader,
     reader: impl BufRead,
     path: &Path,
-    callers: &mut Callers,
-) -> Result<Vec<PlacedSession>, ReadError> {
+) -> Result<(), ReadError> {
     let mut lines = Lines::new(reader);
     let mut session = SessionReader::default();
     let mut starts: Vec<BranchStart> = Vec::new();
-    let mut report = SessionReport::default();
     let mut number = 0;
     while let Some(line) = lines.next().map_err(ReadError::File)? {
         number += 1;
@@ -75,7 +71,7 @@ pub(crate) async fn read_session(
             if let TreeEvent::Branch { start, .. } = &event {
                 starts.push(start.clone());
             }
-            writer.add(event, &mut report).await?;
+            to.say(event)?;
         }
     }
     session.finish();
@@ -89,7 +85,7 @@ pub(crate) async fn read_session(
     };
     let source = Source::ClaudeCode.as_str();
     let branch = format!("{source}/{}", RefName::distinct(&name));
-    let caller = facts.agent.as_ref().and_then(|agent| callers.ask((id.clone(), agent.clone())));
+    let caller = facts.agent.as_ref().and_then(|agent| to.callers.ask((id.clone(), agent.clone())));
     let known = Facts {
         agent: facts.agent.clone(),
         caller: caller.clone(),
@@ -109,10 +105,9 @@ pub(crate) async fn read_session(
     }
     for (agent, call) in &session.agents {
         let caller = Caller { id: call.clone(), branch: branch.clone() };
-        callers.offer((id.clone(), agent.clone()), caller);
+        to.callers.offer((id.clone(), agent.clone()), caller);
     }
     let mut whole = std::mem::take(&mut session.report);
     whole.session = name;
-    whole.absorb(report);
-    Ok(writer.end(branch, documents, whole).await?)
+    to.end_conversation(path, branch, documents, whole)
 }

@@ -16,6 +16,9 @@ pub enum Error {
     /// Other writers kept moving the branches that the import moves; none was moved.
     #[error("branches kept moving during the import")]
     KeptMoving,
+    /// The system has no thread to give for reading.
+    #[error("no thread for reading: {0}")]
+    Thread(#[source] std::io::Error),
 }
 
 impl From<StoreError> for Error {
@@ -42,6 +45,7 @@ impl Error {
         match self {
             Self::Engine(error) => error.code(),
             Self::KeptMoving => "conflict",
+            Self::Thread(_) => "runtime",
         }
     }
 
@@ -50,6 +54,7 @@ impl Error {
         match self {
             Self::Engine(error) => error.notes(),
             Self::KeptMoving => vec!["run it again while no other process writes".to_owned()],
+            Self::Thread(_) => vec!["allow this process more threads".to_owned()],
         }
     }
 }

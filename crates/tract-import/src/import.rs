@@ -1,18 +1,20 @@
 //! From files to conversations: each file by the reader of its tool, all through one writer.
 
 mod reading;
+mod steps;
 mod unchanged;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tract_engine::{Error, Repo};
+use tract_engine::Repo;
 use tract_secrets::Scanner;
 
+pub(crate) use self::steps::{FileReader, ReadError};
+use self::steps::{Step, Steps, Work};
 use self::unchanged::unchanged;
-use crate::cache::{ImportCache, ReadFile, StoredFile};
-use crate::callers::Callers;
+use crate::cache::{ImportCache, StoredFile, StoredSession};
 use crate::facts::Facts;
 use crate::recording::Recording;
 use crate::report::SessionReport;
@@ -34,24 +36,6 @@ pub(crate) trait LineReader {
     fn finish(&mut self) -> Facts;
 }
 
-/// Why a file was not read.
-pub(crate) enum ReadError {
-    File(io::Error),
-    Engine(Error),
-}
-
-impl From<Error> for ReadError {
-    fn from(error: Error) -> Self {
-        Self::Engine(error)
-    }
-}
-
-impl From<io::Error> for ReadError {
-    fn from(error: io::Error) -> Self {
-        Self::File(error)
-    }
-}
-
 /// How files are imported.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -70,7 +54,8 @@ impl Default for RecordingOptions {
 ///
 /// # Behavior
 /// - A file with a line for each message is read line by line; memory holds one line, the ids of the
-///   messages, and the messages of one durable write. A document is read as a whole.
+///   messages, the messages of one durable write, and 8 MiB that wait for it. A document is read as a
+///   whole. Files are read on a thread of their own, while others are written.
 /// - What a commit says is in the file alone, so importing again writes nothing, and a file that has
 ///   grown continues its branches, wherever it was cut.
 /// - A branch that has other commits is left alone; the conversation gets a branch next to it.
@@ -79,7 +64,7 @@ impl Default for RecordingOptions {
 /// - Secrets are replaced by marks, as `options` says; reports count them and never quote them.
 ///
 /// # Errors
-/// When the store fails, or other writers kept moving the branches.
+/// When the store fails, other writers kept moving the branches, or no thread can be started.
 pub async fn import(
     repo: &Repo,
     files: &[SessionFile],
@@ -118,46 +103,27 @@ async fn run(
 ) -> crate::Result<()> {
     let scanner = options.redact.then(Scanner::builtin);
     // A subagent's document names the call in its session, so sessions come first.
-    let (agents, sessions): (Vec<_>, Vec<_>) = files.iter().partition(|file| file.is_agent());
-    let files: Vec<&SessionFile> = sessions.into_iter().chain(agents).collect();
-    let mut known = match &mut cache {
+    let (agents, sessions): (Vec<_>, Vec<_>) =
+        files.iter().cloned().partition(|file| file.is_agent());
+    let files: Vec<SessionFile> = sessions.into_iter().chain(agents).collect();
+    let unchanged = match &mut cache {
         Some(cache) => unchanged(repo, cache, &files, options.redact).await?,
         None => HashMap::new(),
     };
     let mut run = ImportRun {
         writer: TreeWriter::new(repo, scanner)?,
-        callers: Callers::default(),
+        written: SessionReport::default(),
         waiting: VecDeque::new(),
         done: VecDeque::new(),
         number: 0,
         files: BTreeMap::new(),
     };
     let file_count = files.len();
-    for (number, file) in files.into_iter().enumerate() {
-        run.number = number;
-        if let Some(known) = known.remove(&number)
-            && run.leave(file, known)
-        {
-            cache.iter_mut().for_each(|cache| cache.count_unchanged());
-            run.report(&mut cache, &mut each);
-            continue;
-        }
-        let read = cache.is_some().then(|| ReadFile::begin(file)).flatten();
-        match run.file(file).await {
-            Ok(()) => {
-                let callers = run.callers.end_file();
-                let mut stored = read.and_then(|read| read.end(file, options.redact));
-                if let Some(stored) = &mut stored {
-                    stored.callers = callers;
-                }
-                run.files.insert(number, OpenFile { file: file.clone(), stored });
-            }
-            Err(ReadError::File(error)) => {
-                run.writer.forget();
-                run.callers.end_file();
-                each(file.path(), Err(error));
-            }
-            Err(ReadError::Engine(error)) => return Err(error.into()),
+    let work = Work { files, unchanged, remembers: cache.is_some(), scanner };
+    let mut steps = Steps::start(work).map_err(crate::Error::Thread)?;
+    while let Some(part) = steps.next() {
+        for step in part {
+            run.take(step, &mut cache, &mut each).await?;
         }
         run.report(&mut cache, &mut each);
     }
@@ -181,50 +147,75 @@ enum WaitingReport {
     Unchanged { path: PathBuf, report: Box<SessionReport> },
 }
 
-/// A file that was read, until all its conversations are placed.
+/// A file that is read, until all its conversations are placed.
 struct OpenFile {
-    file: SessionFile,
-    stored: Option<StoredFile>,
+    /// The conversations that are placed; `None` where one of them has to be read again.
+    sessions: Option<Vec<StoredSession>>,
+    /// The file, and what is to be remembered of it, when it was read to its end.
+    read: Option<(SessionFile, Option<Box<StoredFile>>)>,
+}
+
+impl OpenFile {
+    const fn new() -> Self {
+        Self { sessions: Some(Vec::new()), read: None }
+    }
 }
 
 /// An import at work.
-pub(crate) struct ImportRun<'a> {
+struct ImportRun<'a> {
     writer: TreeWriter<'a>,
-    callers: Callers,
+    /// What the writer counts of the conversation that is read.
+    written: SessionReport,
     /// What is not reported, in the order of the files.
     waiting: VecDeque<WaitingReport>,
     /// What was placed and is not reported, in the same order.
     done: VecDeque<PlacedSession>,
     /// The number of the file that is read.
     number: usize,
-    /// The files that were read, by their numbers.
+    /// Files with conversations that are not placed, by their numbers.
     files: BTreeMap<usize, OpenFile>,
 }
 
 impl ImportRun<'_> {
-    /// Passes over a file that did not change; returns whether that is possible, given the files
-    /// before it.
-    fn leave(&mut self, file: &SessionFile, known: StoredFile) -> bool {
-        let is_same = known
-            .callers
-            .asked
-            .iter()
-            .all(|(agent, caller)| self.callers.get(agent) == caller.as_ref());
-        // A file before it that has the same branch may have changed what belongs to it.
-        if !is_same || known.branches().any(|name| self.writer.has_branch(name)) {
-            return false;
+    /// Takes what the reader says next.
+    async fn take(
+        &mut self,
+        step: Step,
+        cache: &mut Option<&mut ImportCache>,
+        each: &mut impl FnMut(&Path, Result<SessionReport, io::Error>),
+    ) -> crate::Result<()> {
+        match step {
+            Step::Event(event) => self.writer.add(event, &mut self.written).await?,
+            Step::End { path, branch, documents, mut report } => {
+                report.absorb(std::mem::take(&mut self.written));
+                let number = self.number;
+                self.files.entry(number).or_insert_with(OpenFile::new);
+                self.waiting.push_back(WaitingReport::Read { number, path });
+                self.done.extend(self.writer.end(branch, documents, *report).await?);
+            }
+            Step::File { file, stored } => {
+                let open = self.files.entry(self.number).or_insert_with(OpenFile::new);
+                open.read = Some((file, stored));
+                self.number += 1;
+            }
+            Step::Unchanged { path, reports } => {
+                cache.iter_mut().for_each(|cache| cache.count_unchanged());
+                self.waiting.extend(reports.into_iter().map(|report| WaitingReport::Unchanged {
+                    path: path.clone(),
+                    report: Box::new(report),
+                }));
+                self.number += 1;
+            }
+            Step::Unread { path, error } => {
+                self.writer.forget();
+                self.written = SessionReport::default();
+                self.files.remove(&self.number);
+                self.number += 1;
+                each(&path, Err(error));
+            }
+            Step::Broken(error) => return Err(error.into()),
         }
-        let reports: Option<Vec<SessionReport>> =
-            known.sessions.iter().map(|session| session.report()).collect();
-        let Some(reports) = reports else { return false };
-        for (agent, caller) in known.callers.offered {
-            self.callers.add(agent, caller);
-        }
-        self.waiting.extend(reports.into_iter().map(|report| WaitingReport::Unchanged {
-            path: file.path().to_owned(),
-            report: Box::new(report),
-        }));
-        true
+        Ok(())
     }
 
     fn report(
@@ -241,24 +232,27 @@ impl ImportRun<'_> {
                         break;
                     };
                     if let Some(open) = self.files.get_mut(&number) {
-                        match (&mut open.stored, placed.stored) {
-                            (Some(file), Some(session)) => file.sessions.push(session),
-                            (stored, _) => *stored = None,
+                        match (&mut open.sessions, placed.stored) {
+                            (Some(sessions), Some(session)) => sessions.push(session),
+                            (sessions, _) => *sessions = None,
                         }
                     }
                     each(&path, Ok(placed.report));
                 }
             }
         }
-        let Some(cache) = cache else { return };
-        // What waits is of files that are still to be placed, in order.
+        // What waits is of files that are still to be placed, in order; the last is still read.
         let first = match self.waiting.front() {
             Some(WaitingReport::Read { number, .. }) => *number,
-            Some(WaitingReport::Unchanged { .. }) | None => usize::MAX,
+            Some(WaitingReport::Unchanged { .. }) | None => self.number,
         };
         let open = self.files.split_off(&first);
-        for OpenFile { file, stored } in std::mem::replace(&mut self.files, open).into_values() {
-            cache.remember(&file, stored);
+        for OpenFile { sessions, read } in std::mem::replace(&mut self.files, open).into_values() {
+            let (Some(cache), Some((file, stored))) = (cache.as_deref_mut(), read) else {
+                continue;
+            };
+            let stored = stored.zip(sessions);
+            cache.remember(&file, stored.map(|(file, sessions)| StoredFile { sessions, ..*file }));
         }
     }
 }

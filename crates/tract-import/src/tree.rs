@@ -1,6 +1,6 @@
 //! What a reader makes of a recording: messages on branches, in the order of the file.
 
-use tract_core::{Draft, JsonText};
+use tract_core::{Draft, JsonText, Part};
 
 /// The number of a branch, in the order in which branches begin.
 pub(crate) type BranchNumber = usize;
@@ -33,6 +33,26 @@ pub(crate) enum TreeEvent {
     Edit { branch: BranchNumber, line: usize, item: ItemNumber, draft: Box<Draft> },
     /// Messages are left out of the context from here on.
     Skip { branch: BranchNumber, line: usize, items: Vec<ItemNumber>, at: Option<i64> },
+}
+
+impl TreeEvent {
+    /// About how much memory it takes until it is stored.
+    pub(crate) fn size(&self) -> usize {
+        let draft = match self {
+            Self::Message { draft, .. }
+            | Self::Summary { draft, .. }
+            | Self::Edit { draft, .. } => draft,
+            Self::Note { content, .. } => return content.as_str().len() + (1 << 10),
+            Self::Branch { .. } | Self::Skip { .. } => return 1 << 10,
+        };
+        let part = |part: &Part| match part {
+            Part::Text { text } | Part::Reasoning { text, .. } => text.len(),
+            Part::ToolCall(call) => call.arguments.len(),
+            Part::Image { .. } | Part::Opaque { .. } => 0,
+        };
+        let verbatim = draft.verbatim.as_ref().map_or(0, |blob| blob.bytes().len());
+        draft.content.parts().iter().map(part).sum::<usize>() + verbatim + (1 << 10)
+    }
 }
 
 /// How a branch of a recording begins.

@@ -10,14 +10,14 @@ use tract_engine::{Error, Refusal, Repo, Result, Txn, WriteOptions};
 use tract_secrets::Scanner;
 
 pub(crate) use self::placing::{PlacedSession, document_ref, leads_to};
-use crate::redact::{redact_event, redact_json, redact_report};
+use crate::redact::{redact_json, redact_report};
 use crate::report::{AnomalyKind, SessionReport};
 use crate::tree::{BranchNumber, BranchStart, ItemNumber, TreeEvent};
 
 /// Bytes of content that are collected for one durable write.
-const GROUP_BYTES: usize = 8 << 20;
+const GROUP_BYTES: usize = 12 << 20;
 /// Commits that are collected for one durable write.
-const GROUP_COMMITS: usize = 8 << 10;
+const GROUP_COMMITS: usize = 12 << 10;
 /// Branches that are moved in one durable write.
 const GROUP_BRANCHES: usize = 256;
 
@@ -60,8 +60,6 @@ pub(crate) struct TreeWriter<'a> {
     branches: Vec<OpenBranch>,
     items: Vec<StoredItem>,
     waiting: Vec<ReadSession>,
-    /// The names of all branches that were read, were there no others.
-    names: HashSet<String>,
     /// What finds secrets; none where they are imported as they are.
     scanner: Option<&'static Scanner>,
 }
@@ -79,28 +77,19 @@ impl<'a> TreeWriter<'a> {
             branches: Vec::new(),
             items: Vec::new(),
             waiting: Vec::new(),
-            names: HashSet::new(),
         })
     }
 
     /// Takes the next event of the recording that is read.
-    pub(crate) async fn add(
-        &mut self,
-        mut event: TreeEvent,
-        report: &mut SessionReport,
-    ) -> Result<()> {
-        if let Some(scanner) = self.scanner {
-            redact_event(&mut event, scanner, report);
-        }
+    pub(crate) async fn add(&mut self, event: TreeEvent, report: &mut SessionReport) -> Result<()> {
+        self.bytes += event.size();
         match event {
             TreeEvent::Branch { after, suffix, start } => self.begin(after, suffix, start),
             TreeEvent::Message { branch, line, draft } => {
-                self.bytes += size_of(&draft);
                 self.commit(branch, line, &Request::Import(*draft), report).await?;
                 report.messages += 1;
             }
             TreeEvent::Summary { branch, line, keep, draft } => {
-                self.bytes += size_of(&draft);
                 self.summary(branch, line, &keep, *draft, report).await?;
             }
             TreeEvent::Note { branch, line, message, content, metadata, at } => {
@@ -114,16 +103,13 @@ impl<'a> TreeWriter<'a> {
                 let request = Request::Note { content: Some(content), details };
                 self.commit(branch, line, &request, report).await?;
             }
-            TreeEvent::Edit { branch, line, item, draft } => {
-                self.bytes += size_of(&draft);
-                match self.commit_of(item) {
-                    Some(target) => {
-                        let request = Request::edit(target, &draft);
-                        self.commit(branch, line, &request, report).await?;
-                    }
-                    None => self.store_item(branch, None),
+            TreeEvent::Edit { branch, line, item, draft } => match self.commit_of(item) {
+                Some(target) => {
+                    let request = Request::edit(target, &draft);
+                    self.commit(branch, line, &request, report).await?;
                 }
-            }
+                None => self.store_item(branch, None),
+            },
             TreeEvent::Skip { branch, line, items, at } => {
                 let targets = items.iter().filter_map(|item| self.commit_of(*item)).collect();
                 let details =
@@ -271,16 +257,9 @@ impl<'a> TreeWriter<'a> {
         }
         let branches = std::mem::take(&mut self.branches);
         self.items = Vec::new();
-        self.names.extend(branches.iter().map(|branch| format!("{name}{}", branch.suffix)));
         self.waiting.push(ReadSession { name, branches, documents, report });
         let count: usize = self.waiting.iter().map(|session| session.branches.len()).sum();
         if count >= GROUP_BRANCHES { self.finish().await } else { Ok(Vec::new()) }
-    }
-
-    /// Whether a recording that was read has a branch that would have this name, were there no
-    /// others.
-    pub(crate) fn has_branch(&self, name: &str) -> bool {
-        self.names.contains(name)
     }
 
     /// Leaves the recording that is read; what was stored of it no branch holds.
@@ -310,10 +289,4 @@ impl<'a> TreeWriter<'a> {
             Applied::Conflict(conflict) => Err(conflict.into()),
         }
     }
-}
-
-/// About how much memory a message takes until it is stored.
-fn size_of(draft: &Draft) -> usize {
-    let verbatim = draft.verbatim.as_ref().map_or(0, |blob| blob.bytes().len());
-    draft.content.text().len() + verbatim + (1 << 10)
 }

@@ -17,12 +17,12 @@ use crate::tree::BranchStart;
 /// What was read of a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct StoredFile {
-    pub(super) source: String,
+    pub(crate) source: String,
     /// Whether secrets were replaced.
-    pub(super) redact: bool,
-    pub(super) stamp: Stamp,
+    pub(crate) redact: bool,
+    pub(crate) stamp: Stamp,
     /// When it was read, in microseconds since 1970.
-    pub(super) read_at: u64,
+    pub(crate) read_at: u64,
     pub(crate) sessions: Vec<StoredSession>,
     /// The calls of subagents that it names, and those that it was read with.
     pub(crate) callers: FileCallers,

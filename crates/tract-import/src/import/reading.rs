@@ -1,13 +1,16 @@
-//! A file by the reader of its tool, to the writer of all of them.
+//! A file by the reader of its tool, as steps for the writer of all of them.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::Path;
 
 use tract_core::RefName;
+#[cfg(feature = "langgraph-postgres")]
+use tract_core::block_on;
 use tract_engine::Error;
 
-use super::{ImportRun, LineReader, ReadError, WaitingReport};
+use super::LineReader;
+use super::steps::{FileReader, ReadError};
 #[cfg(feature = "langgraph-postgres")]
 use crate::document::Conversation;
 use crate::document::{Document, MAX_DOCUMENT_BYTES, unreadable};
@@ -20,50 +23,46 @@ use crate::lines::{Line, Lines, open_text};
 #[cfg(feature = "databases")]
 use crate::openai_agents;
 use crate::recording::Recording;
-use crate::report::{AnomalyKind, SessionReport};
+use crate::report::AnomalyKind;
 use crate::source::{SessionFile, Source};
-use crate::writer::PlacedSession;
 use crate::{ai_sdk, atif, claude_code, codex, detect, gemini_cli, open_hands, swe_agent};
 
-impl ImportRun<'_> {
-    /// Reads a file, and leaves its conversations to the writer.
-    pub(super) async fn file(&mut self, file: &SessionFile) -> Result<(), ReadError> {
+impl FileReader {
+    /// Reads a file, and says what it has.
+    pub(super) fn read_file(&mut self, file: &SessionFile) -> Result<(), ReadError> {
         if let Some(url) = file.url() {
-            return self.database(file, url).await;
+            return self.database(file, url);
         }
         let path = file.path();
         match file.source() {
             Source::ClaudeCode => {
                 let reader = BufReader::with_capacity(1 << 16, File::open(path)?);
-                let (writer, callers) = (&mut self.writer, &mut self.callers);
-                let done = claude_code::read_session(writer, reader, path, callers).await?;
-                self.read(path, done);
-                Ok(())
+                claude_code::read_session(self, reader, path)
             }
             Source::Codex => {
                 let reader = open_text(path)?;
-                self.lines(file, reader, codex::CodexReader::default()).await
+                self.lines(file, reader, codex::CodexReader::default())
             }
             Source::GeminiCli => {
                 let mut reader = gemini_cli::GeminiReader::default();
                 if path.extension().is_some_and(|extension| extension == "jsonl") {
-                    return self.lines(file, open_text(path)?, reader).await;
+                    return self.lines(file, open_text(path)?, reader);
                 }
                 reader.document(&whole(path)?).map_err(|error| unreadable(&error))?;
                 let facts = reader.finish();
                 let recording = std::mem::take(reader.recording());
-                self.conversation(file, recording, &facts).await
+                self.conversation(file, recording, &facts)
             }
-            Source::OpenHands => self.open_hands(file).await,
-            Source::AiSdk => self.document(file, ai_sdk::read).await,
-            Source::Atif => self.document(file, atif::read).await,
-            Source::SweAgent => self.document(file, swe_agent::read).await,
+            Source::OpenHands => self.open_hands(file),
+            Source::AiSdk => self.document(file, ai_sdk::read),
+            Source::Atif => self.document(file, atif::read),
+            Source::SweAgent => self.document(file, swe_agent::read),
             #[cfg(feature = "databases")]
-            Source::OpenAiAgents => self.conversations(file, openai_agents::read(path)?).await,
+            Source::OpenAiAgents => self.conversations(file, openai_agents::read(path)?),
             #[cfg(feature = "databases")]
-            Source::LangGraph => self.conversations(file, langgraph::sqlite::read(path)?).await,
+            Source::LangGraph => self.conversations(file, langgraph::sqlite::read(path)?),
             #[cfg(feature = "inspect")]
-            Source::Inspect => self.conversations(file, inspect::read(path)?).await,
+            Source::Inspect => self.conversations(file, inspect::read(path)?),
             #[cfg(not(all(feature = "databases", feature = "inspect")))]
             source => {
                 let what = format!("this build does not read {}", source.title());
@@ -73,81 +72,75 @@ impl ImportRun<'_> {
     }
 
     #[cfg(feature = "langgraph-postgres")]
-    async fn database(&mut self, file: &SessionFile, url: &str) -> Result<(), ReadError> {
+    fn database(&mut self, file: &SessionFile, url: &str) -> Result<(), ReadError> {
         if file.source() != Source::LangGraph {
             return Err(ReadError::File(no_database(file)));
         }
-        let mut reader = langgraph::postgres::CheckpointReader::open(url).await?;
+        let mut reader = block_on(langgraph::postgres::CheckpointReader::open(url))?;
         let mut threads = langgraph::Threads::default();
-        let mut written = SessionReport::default();
-        while let Some(checkpoints) = reader.next().await? {
+        while let Some(checkpoints) = block_on(reader.next())? {
             for checkpoint in checkpoints {
                 if let Some(thread) = threads.add(checkpoint) {
                     let Conversation { recording, facts, .. } = thread;
-                    self.end(file, recording, std::mem::take(&mut written), &facts).await?;
+                    self.end(file, recording, &facts)?;
                 }
                 let events = threads.current().map(|thread| thread.recording.events());
                 for event in events.into_iter().flatten() {
-                    self.writer.add(event, &mut written).await?;
+                    self.say(event)?;
                 }
             }
         }
         if let Some(Conversation { recording, facts, .. }) = threads.finish() {
-            self.end(file, recording, written, &facts).await?;
+            self.end(file, recording, &facts)?;
         }
         Ok(())
     }
 
     #[cfg(not(feature = "langgraph-postgres"))]
-    #[expect(clippy::unused_async, reason = "with the feature, it waits for the server")]
-    async fn database(&mut self, file: &SessionFile, _url: &str) -> Result<(), ReadError> {
+    #[expect(clippy::unused_self, reason = "with the feature, it reads")]
+    fn database(&mut self, file: &SessionFile, _url: &str) -> Result<(), ReadError> {
         Err(ReadError::File(no_database(file)))
     }
 
-    async fn open_hands(&mut self, file: &SessionFile) -> Result<(), ReadError> {
+    fn open_hands(&mut self, file: &SessionFile) -> Result<(), ReadError> {
         let path = file.path();
         if path.is_dir() {
             let (session, events) = detect::event_files(path)?;
             let reader = open_hands::SdkReader::named(session);
-            return self.lines(file, events, reader).await;
+            return self.lines(file, events, reader);
         }
         if detect::is_list(path)? {
-            return self.document(file, open_hands::read).await;
+            return self.document(file, open_hands::read);
         }
         let reader = open_hands::SdkReader::named(None);
-        self.lines(file, open_text(path)?, reader).await
+        self.lines(file, open_text(path)?, reader)
     }
 
-    async fn document(
+    fn document(
         &mut self,
         file: &SessionFile,
         read: fn(&[u8]) -> Result<Document, serde_json::Error>,
     ) -> Result<(), ReadError> {
         let bytes = whole(file.path())?;
         let document = read(&bytes).map_err(|error| unreadable(&error))?;
-        self.conversations(file, document).await
+        self.conversations(file, document)
     }
 
-    async fn conversations(
-        &mut self,
-        file: &SessionFile,
-        document: Document,
-    ) -> Result<(), ReadError> {
+    fn conversations(&mut self, file: &SessionFile, document: Document) -> Result<(), ReadError> {
         for conversation in document {
-            self.conversation(file, conversation.recording, &conversation.facts).await?;
+            self.conversation(file, conversation.recording, &conversation.facts)?;
         }
         Ok(())
     }
 
     /// Reads a file line by line.
-    async fn lines(
+    fn lines(
         &mut self,
         file: &SessionFile,
         reader: impl BufRead,
         mut session: impl LineReader,
     ) -> Result<(), ReadError> {
         let mut lines = Lines::new(reader);
-        let mut written = SessionReport::default();
         let mut number = 0;
         loop {
             let line = match lines.next() {
@@ -180,37 +173,35 @@ impl ImportRun<'_> {
                 }
             }
             for event in session.recording().events() {
-                self.writer.add(event, &mut written).await?;
+                self.say(event)?;
             }
         }
         let facts = session.finish();
         let recording = std::mem::take(session.recording());
-        self.end(file, recording, written, &facts).await
+        self.end(file, recording, &facts)
     }
 
     /// Takes a conversation that was read as a whole.
-    async fn conversation(
+    fn conversation(
         &mut self,
         file: &SessionFile,
         mut recording: Recording,
         facts: &Facts,
     ) -> Result<(), ReadError> {
-        let mut written = SessionReport::default();
         for event in recording.events() {
-            self.writer.add(event, &mut written).await?;
+            self.say(event)?;
         }
-        self.end(file, recording, written, facts).await
+        self.end(file, recording, facts)
     }
 
-    async fn end(
+    fn end(
         &mut self,
         file: &SessionFile,
         mut recording: Recording,
-        mut written: SessionReport,
         facts: &Facts,
     ) -> Result<(), ReadError> {
         for event in recording.events() {
-            self.writer.add(event, &mut written).await?;
+            self.say(event)?;
         }
         recording.finish();
         let id = facts.session.clone().unwrap_or_else(|| file.stem());
@@ -224,19 +215,9 @@ impl ImportRun<'_> {
             None => id,
         };
         report.title.clone_from(&facts.title);
-        report.absorb(written);
         let branch = format!("{source}/{}", RefName::distinct(&name));
         report.session = name;
-        let done = self.writer.end(branch, documents, report).await?;
-        self.read(file.path(), done);
-        Ok(())
-    }
-
-    /// Takes a conversation that was read, and what was placed by that.
-    fn read(&mut self, path: &Path, placed: Vec<PlacedSession>) {
-        let (number, path) = (self.number, path.to_owned());
-        self.waiting.push_back(WaitingReport::Read { number, path });
-        self.done.extend(placed);
+        self.end_conversation(file.path(), branch, documents, report)
     }
 }
 

@@ -17,7 +17,7 @@ const REFS: usize = 4096;
 pub(super) async fn unchanged(
     repo: &Repo,
     cache: &mut ImportCache,
-    files: &[&SessionFile],
+    files: &[SessionFile],
     redact: bool,
 ) -> Result<HashMap<usize, StoredFile>> {
     cache.begin();

@@ -1,0 +1,328 @@
+//! Reading on a thread of its own: what files say goes to the writer in parts, and not much of it waits,
+//! so that reading and writing take place at the same time and memory stays flat.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use tract_core::JsonText;
+use tract_engine::Error;
+use tract_secrets::Scanner;
+
+use crate::cache::{ReadFile, StoredFile};
+use crate::callers::Callers;
+use crate::redact::redact_event;
+use crate::report::SessionReport;
+use crate::source::SessionFile;
+use crate::tree::TreeEvent;
+
+/// Bytes of content that are sent at once, unless a message alone has more.
+const PART_BYTES: usize = 256 << 10;
+/// Steps that are sent at once.
+const PART_STEPS: usize = 256;
+/// Bytes of content that wait for the writer, unless a message alone has more: what is read while a
+/// group of commits becomes durable.
+const WAITING_BYTES: usize = 8 << 20;
+
+/// What the reader says of files, in their order.
+pub(super) enum Step {
+    /// The next thing that a conversation says.
+    Event(TreeEvent),
+    /// The conversation ends.
+    End { path: PathBuf, branch: String, documents: Vec<JsonText>, report: Box<SessionReport> },
+    /// The file ends, and this is to be remembered of it.
+    File { file: SessionFile, stored: Option<Box<StoredFile>> },
+    /// The file did not change, and has these conversations.
+    Unchanged { path: PathBuf, reports: Vec<SessionReport> },
+    /// The file cannot be read, or not further.
+    Unread { path: PathBuf, error: io::Error },
+    /// The import ends.
+    Broken(Error),
+}
+
+/// Why a file was not read.
+pub(crate) enum ReadError {
+    File(io::Error),
+    Engine(Error),
+    /// The writer has gone.
+    Stopped,
+}
+
+impl From<Error> for ReadError {
+    fn from(error: Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl From<io::Error> for ReadError {
+    fn from(error: io::Error) -> Self {
+        Self::File(error)
+    }
+}
+
+/// What is read.
+pub(super) struct Work {
+    /// Sessions before their subagents.
+    pub(super) files: Vec<SessionFile>,
+    /// What is known of files that did not change, by their number.
+    pub(super) unchanged: HashMap<usize, StoredFile>,
+    /// Whether what is read is to be remembered.
+    pub(super) remembers: bool,
+    pub(super) scanner: Option<&'static Scanner>,
+}
+
+/// Steps that are sent at once, and about how much memory they take.
+struct Part {
+    steps: Vec<Step>,
+    bytes: usize,
+}
+
+/// How much waits for the writer. A channel bounds how many messages wait, which may be of any size.
+#[derive(Default)]
+struct Backlog {
+    state: Mutex<BacklogState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct BacklogState {
+    bytes: usize,
+    is_closed: bool,
+}
+
+impl Backlog {
+    /// Waits for room; returns whether the writer is still there.
+    fn add(&self, bytes: usize) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_full = |state: &mut BacklogState| {
+            let is_over = state.bytes.saturating_add(bytes) > WAITING_BYTES;
+            !state.is_closed && state.bytes > 0 && is_over
+        };
+        let waited = self.changed.wait_while(state, is_full);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+        state.bytes = state.bytes.saturating_add(bytes);
+        !state.is_closed
+    }
+
+    fn remove(&self, bytes: usize) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.bytes = state.bytes.saturating_sub(bytes);
+        self.changed.notify_one();
+    }
+
+    fn close(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).is_closed = true;
+        self.changed.notify_one();
+    }
+}
+
+/// The steps of a reader at work. The reader ends soon after this is dropped.
+pub(super) struct Steps {
+    parts: Receiver<Part>,
+    backlog: Arc<Backlog>,
+    /// The size of the part that was given last.
+    bytes: usize,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Drop for Steps {
+    fn drop(&mut self) {
+        self.backlog.close();
+    }
+}
+
+impl Steps {
+    /// Begins to read.
+    ///
+    /// # Errors
+    /// When the system has no thread to give.
+    pub(super) fn start(work: Work) -> io::Result<Self> {
+        let (sender, parts) = mpsc::channel();
+        let backlog = Arc::new(Backlog::default());
+        let reader = FileReader::new(sender, Arc::clone(&backlog), &work);
+        let read = move || reader.read_all(work);
+        let reader = std::thread::Builder::new().name("tract-import".to_owned()).spawn(read)?;
+        Ok(Self { parts, backlog, bytes: 0, reader: Some(reader) })
+    }
+
+    /// Waits for the next steps; `None` at the end.
+    pub(super) fn next(&mut self) -> Option<Vec<Step>> {
+        self.backlog.remove(std::mem::take(&mut self.bytes));
+        if let Ok(Part { steps, bytes }) = self.parts.recv() {
+            self.bytes = bytes;
+            return Some(steps);
+        }
+        // What is wrong with a reader is as wrong on this thread.
+        self.reader.take()?.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        None
+    }
+}
+
+/// Reads files, one after the other.
+pub(crate) struct FileReader {
+    sender: Sender<Part>,
+    backlog: Arc<Backlog>,
+    part: Vec<Step>,
+    bytes: usize,
+    /// What finds secrets; none where they are imported as they are.
+    scanner: Option<&'static Scanner>,
+    /// The secrets of the conversation that is read.
+    redacted: SessionReport,
+    pub(crate) callers: Callers,
+    /// The ends of the names of its branches.
+    suffixes: Vec<String>,
+    /// The names of all branches that were read, were there no others.
+    names: HashSet<String>,
+}
+
+impl FileReader {
+    fn new(sender: Sender<Part>, backlog: Arc<Backlog>, work: &Work) -> Self {
+        Self {
+            sender,
+            backlog,
+            part: Vec::new(),
+            bytes: 0,
+            scanner: work.scanner,
+            redacted: SessionReport::default(),
+            callers: Callers::default(),
+            suffixes: Vec::new(),
+            names: HashSet::new(),
+        }
+    }
+
+    fn read_all(mut self, work: Work) {
+        let Work { files, mut unchanged, remembers, scanner } = work;
+        for (number, file) in files.into_iter().enumerate() {
+            let known = unchanged.remove(&number).and_then(|known| self.leave(&file, known));
+            let done = match known {
+                Some(step) => self.send(step),
+                None => self.read_one(file, remembers, scanner.is_some()),
+            };
+            if done.is_err() {
+                return;
+            }
+        }
+        // Where the writer has gone, nothing is left to do.
+        let _ = self.flush();
+    }
+
+    fn read_one(
+        &mut self,
+        file: SessionFile,
+        remembers: bool,
+        redact: bool,
+    ) -> Result<(), ReadError> {
+        let read = remembers.then(|| ReadFile::begin(&file)).flatten();
+        let done = self.read_file(&file);
+        let callers = self.callers.end_file();
+        let step = match done {
+            Ok(()) => {
+                let mut stored = read.and_then(|read| read.end(&file, redact)).map(Box::new);
+                if let Some(stored) = &mut stored {
+                    stored.callers = callers;
+                }
+                Step::File { file, stored }
+            }
+            Err(ReadError::File(error)) => {
+                self.redacted = SessionReport::default();
+                self.suffixes.clear();
+                Step::Unread { path: file.path().to_owned(), error }
+            }
+            Err(ReadError::Engine(error)) => Step::Broken(error),
+            Err(ReadError::Stopped) => return Err(ReadError::Stopped),
+        };
+        self.send(step)
+    }
+
+    /// Passes over a file that did not change; `None` where that is not possible, given the files
+    /// before it.
+    fn leave(&mut self, file: &SessionFile, known: StoredFile) -> Option<Step> {
+        let mut asked = known.callers.asked.iter();
+        let is_same = asked.all(|(agent, caller)| self.callers.get(agent) == caller.as_ref());
+        // A file before it that has the same branch may have changed what belongs to it.
+        if !is_same || known.branches().any(|name| self.names.contains(name)) {
+            return None;
+        }
+        let reports = known.sessions.iter().map(|session| session.report());
+        let reports = reports.collect::<Option<_>>()?;
+        for (agent, caller) in known.callers.offered {
+            self.callers.add(agent, caller);
+        }
+        Some(Step::Unchanged { path: file.path().to_owned(), reports })
+    }
+
+    /// Says the next thing of the conversation that is read.
+    pub(crate) fn say(&mut self, mut event: TreeEvent) -> Result<(), ReadError> {
+        if let Some(scanner) = self.scanner {
+            redact_event(&mut event, scanner, &mut self.redacted);
+        }
+        if let TreeEvent::Branch { suffix, .. } = &event {
+            self.suffixes.push(suffix.clone());
+        }
+        self.bytes += event.size();
+        self.send(Step::Event(event))
+    }
+
+    /// Ends the conversation that is read.
+    ///
+    /// `branch` is its name, `documents` what else belongs to each branch.
+    pub(crate) fn end_conversation(
+        &mut self,
+        path: &Path,
+        branch: String,
+        documents: Vec<JsonText>,
+        mut report: SessionReport,
+    ) -> Result<(), ReadError> {
+        report.absorb(std::mem::take(&mut self.redacted));
+        let suffixes = self.suffixes.drain(..);
+        self.names.extend(suffixes.map(|suffix| format!("{branch}{suffix}")));
+        let (path, report) = (path.to_owned(), Box::new(report));
+        self.send(Step::End { path, branch, documents, report })
+    }
+
+    fn send(&mut self, step: Step) -> Result<(), ReadError> {
+        self.part.push(step);
+        if self.bytes >= PART_BYTES || self.part.len() >= PART_STEPS {
+            self.flush()
+        } else {
+            Ok(())
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), ReadError> {
+        let bytes = std::mem::take(&mut self.bytes);
+        let steps = std::mem::take(&mut self.part);
+        if !self.backlog.add(bytes) {
+            return Err(ReadError::Stopped);
+        }
+        self.sender.send(Part { steps, bytes }).map_err(|_| ReadError::Stopped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reading_waits_for_the_writer_and_ends_with_it() {
+        let backlog = Arc::new(Backlog::default());
+        assert!(backlog.add(3 * WAITING_BYTES), "one that is larger than all may go alone");
+        let (sender, answers) = mpsc::channel();
+        let reader = Arc::clone(&backlog);
+        let thread = std::thread::spawn(move || {
+            for bytes in [1, WAITING_BYTES] {
+                sender.send(reader.add(bytes)).expect("the test listens");
+            }
+        });
+        answers.try_recv().expect_err("there is no room");
+        backlog.remove(3 * WAITING_BYTES);
+        assert_eq!(answers.recv(), Ok(true));
+        answers.try_recv().expect_err("there is no room for both");
+        backlog.close();
+        assert_eq!(answers.recv(), Ok(false), "the writer has gone");
+        thread.join().expect("it ends");
+    }
+}
