@@ -212,7 +212,7 @@ Examples:
     Redact(verb::erase::Redact),
     #[command(about = "Delete unreachable objects and free their space")]
     Gc(verb::gc::Gc),
-    #[command(about = "Compress what is stored, so that the store takes less space")]
+    #[command(about = "Compress what is stored, to save space")]
     Repack(verb::repack::Repack),
     #[command(about = "Delete branches that were not written to for a long time")]
     Prune(verb::prune::Prune),

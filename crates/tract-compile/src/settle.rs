@@ -73,6 +73,8 @@ impl<'a> Folded<'a> {
             related.extend(row.answers.map(|call| call.slot));
             before.insert(*slot, (*row, entry));
         }
+        // Successors that were in the context: whether they still are is decided below.
+        let mut taken: IdSet<CommitId> = IdSet::default();
         for slot in touched.iter().chain(moved.successors.iter()) {
             let Some(row) = state.view.shared(*slot).cloned() else {
                 related.push(*slot);
@@ -81,7 +83,12 @@ impl<'a> Folded<'a> {
             let was = match before.remove(slot) {
                 Some(was) => Some(was),
                 // A successor: it is where it was, but another row precedes it.
-                None => base.view.get(*slot).map(|row| (*row, state.take(row))),
+                None => base.view.get(*slot).map(|row| {
+                    if state.context.contains(&row.row_key()) {
+                        taken.insert(*slot);
+                    }
+                    (*row, state.take(row))
+                }),
             };
             let has_moved = moved.all.as_ref().is_none_or(|all| all.contains(slot));
             let (fact, message) = known(&row, was.as_ref(), &records, &state, has_moved)?;
@@ -107,7 +114,8 @@ impl<'a> Folded<'a> {
         related.dedup();
         let is_touched: IdSet<CommitId> = touched.iter().copied().collect();
         for slot in related {
-            state.classify(slot, is_touched.contains(&slot), &mut out_of_context);
+            let may_leave = is_touched.contains(&slot) || taken.contains(&slot);
+            state.classify(slot, may_leave, &mut out_of_context);
         }
         for slot in out_of_context {
             state.since.gone.insert(slot);

@@ -156,6 +156,49 @@ fn agree(history: &History, compiled: &Compiled) {
     assert_eq!(compiled.message_count(), compiled.messages().count());
 }
 
+/// A skipped call that a shown result answers counts for what is compiled. Its message joins the one before
+/// it, so when that goes together with the result, the call is looked at for both reasons.
+#[test]
+fn a_call_that_leaves_the_context_with_the_row_before_it_is_in_the_next_snapshot() {
+    let mut history = History::new();
+    let first = history.user("Look it up.");
+    let call = Content::Assistant(tract_core::Body {
+        parts: vec![Part::call("c", "grep", "{}")],
+        name: None,
+    });
+    let op = Op::Append { slot: None, answers: None, priority: None, retention: None };
+    let (mut record, blobs) = history.saying(op, &call);
+    record.joins = Some(first);
+    history.write(record, &blobs, &[], Snap::Never);
+    let call = history.head.unwrap();
+    history.annotate(&[call], Priority::Skip);
+    let note = |history: &mut History| {
+        let record = history.record(Op::Note);
+        history.write(record, &[], &[], Snap::Always);
+    };
+    note(&mut history);
+    let answers = Some(CallRef { slot: call, index: 0 });
+    let result = history.append_with(Content::tool_result("c", "found".to_owned()), answers, None);
+    // Since that snapshot it has another version.
+    let edited = Content::Assistant(tract_core::Body {
+        parts: vec![Part::call("c", "grep", r#"{"in":"src"}"#)],
+        name: None,
+    });
+    history.edit(call, edited);
+    let removed = [result, first].map(|slot| {
+        let row = history.row(slot).fields();
+        Change::Remove { slot: CommitRef::Id(slot), row }
+    });
+    let name = "forget".to_owned();
+    let asked = JsonText::new("{}").unwrap();
+    history.change(Op::Unknown { name, asked }, removed.to_vec());
+    history.user("And now?");
+    note(&mut history);
+    let line = block_on(compiler(&history.store).line(history.head)).unwrap();
+    assert_eq!(line.view(), history.view());
+    assert_eq!(line.view().get(call), Some(&history.row(call)));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 

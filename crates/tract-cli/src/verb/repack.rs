@@ -11,7 +11,7 @@ use crate::failure::Outcome;
 use crate::render::{self, bytes, count};
 use crate::style::{BOLD, Styled};
 
-/// Compress what is stored, so that the store takes less space.
+/// Compress what is stored, to save space.
 ///
 /// Trains a dictionary on the contents of the repository and compresses each of them with it. Ids,
 /// branches and the log stay as they are. Large contents are compressed when they are written; `repack`
