@@ -17,7 +17,9 @@ use crate::{steps, uri};
 /// Who reads comes to most pages once, and commits of others empty its cache: a small one keeps
 /// what a walk reads near the processor, which saves it a tenth of its time.
 pub(crate) const READER_KIB: i64 = 512;
-/// Who writes, or checks all there is, comes to pages again: those of the indexes by hash, of which a
+/// Who checks all there is comes to some pages again.
+pub(crate) const CHECKER_KIB: i64 = 8_000;
+/// Who writes comes to pages again: those of the indexes by hash, of which a
 /// large write changes all. Where they do not fit, they are written to the log several times.
 pub(crate) const WRITER_KIB: i64 = 32_000;
 

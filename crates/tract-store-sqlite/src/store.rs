@@ -21,7 +21,7 @@ use tract_core::{
 
 use crate::error::{BACKEND, engine, new};
 use crate::memory::Memory;
-use crate::migrate::{Access, READER_KIB, WRITER_KIB};
+use crate::migrate::{Access, CHECKER_KIB, READER_KIB};
 use crate::read::{self, Snapshot, statement};
 use crate::schema::{DERIVED, DERIVED_LAST};
 use crate::write::WriteTransaction;
@@ -450,7 +450,7 @@ impl BlockingStore for SqliteStore {
             self.write(OP, checked)
         } else {
             self.read(OP, |connection| {
-                migrate::cache(connection, WRITER_KIB).map_err(engine(OP))?;
+                migrate::cache(connection, CHECKER_KIB).map_err(engine(OP))?;
                 let checked = checked(connection);
                 migrate::cache(connection, READER_KIB).map_err(engine(OP))?;
                 checked

@@ -424,6 +424,20 @@ fn init_that_fails_does_not_advise_init() {
     }
 }
 
+/// A text of which no part comes again, so that compression does not make room.
+#[cfg(unix)]
+fn noise(seed: u64, length: usize) -> String {
+    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let next = std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        char::from(LETTERS[(state >> 40) as usize % LETTERS.len()])
+    });
+    next.take(length).collect()
+}
+
 /// The size of a file is limited as a full disk or a quota limits it.
 #[cfg(unix)]
 #[test]
@@ -433,7 +447,7 @@ fn a_write_for_which_there_is_no_room_says_so() {
         place.ok(&["--store", url, "init"]);
         place.ok(&["--store", url, "commit", "user", "there is room"]);
         let lines: String = (0..200)
-            .map(|n| format!("{{\"op\":\"user\",\"text\":\"{n} {}\"}}\n", "x".repeat(20_000)))
+            .map(|n| format!("{{\"op\":\"user\",\"text\":\"{n} {}\"}}\n", noise(n, 20_000)))
             .collect();
         place.write("stream", lines);
         let tract = env!("CARGO_BIN_EXE_tract");
