@@ -14,6 +14,7 @@ const COMBINATIONS: &[&str] = &[
     "hooks",
     "sqlite,compile",
     "sqlite,hooks",
+    "compression,redb",
     "redb,engine",
     "redb,sled,sqlite",
     "sqlite,engine",

@@ -21,6 +21,7 @@ pub(crate) const USAGE: u8 = 2;
 /// The store is unavailable or damaged.
 pub(crate) const STORE: u8 = 3;
 /// It was interrupted.
+#[allow(dead_code, reason = "only commands of some features wait so long")]
 pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Why a command ends early.
@@ -142,6 +143,7 @@ impl Failure {
 
     /// Marks it as interrupted.
     #[must_use]
+    #[allow(dead_code, reason = "only commands of some features wait so long")]
     pub(crate) fn interrupted(self) -> Self {
         Self { exit: INTERRUPTED, ..self }
     }

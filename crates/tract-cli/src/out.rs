@@ -223,6 +223,7 @@ impl Output {
     }
 
     /// Writes text as it is, without ending the line.
+    #[allow(dead_code, reason = "only commands of some features print parts of lines")]
     pub(crate) fn write(&mut self, text: &str) -> Outcome<()> {
         self.print(|out| write!(out, "{text}"));
         Ok(())

@@ -56,7 +56,7 @@ struct Line<'a> {
 
 pub(crate) async fn run(
     context: &mut Context<'_>,
-    mut source: DefinitionArgs,
+    #[cfg_attr(not(feature = "mcp"), allow(unused_mut))] mut source: DefinitionArgs,
     deed: PinAction,
 ) -> Outcome<()> {
     let found = found(&source)?;
