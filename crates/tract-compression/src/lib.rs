@@ -101,9 +101,9 @@ pub fn repacked<'p>(plain: &'p [u8], dictionary: Option<&Dictionary>) -> Cow<'p,
 
 /// Returns the bytes as they are stored without compression.
 pub fn as_it_is(plain: &[u8]) -> Cow<'_, [u8]> {
-    match plain.first() {
-        Some(WITH_DICTIONARY..=RAW) => Cow::Owned([&[RAW], plain].concat()),
-        _ => Cow::Borrowed(plain),
+    match is_ambiguous(plain) {
+        true => Cow::Owned([&[RAW], plain].concat()),
+        false => Cow::Borrowed(plain),
     }
 }
 

@@ -2,7 +2,6 @@
 //! written meanwhile.
 
 use std::fmt::Write as _;
-use std::time::Instant;
 
 use serde_json::{Value, json};
 
@@ -84,7 +83,10 @@ fn every_page_has_the_structure_that_it_had() {
         writeln!(outlines, "# {name}\n{}\n", outline.as_str().expect("a text")).expect("a text");
         let complaints = driver.complaints();
         // An answer that is an error is said to be one.
-        assert!(complaints.is_empty() || name == "error", "{name}: {complaints:?}");
+        match name {
+            "error" => assert!(complaints.iter().all(|one| one.contains("404")), "{complaints:?}"),
+            _ => assert_eq!(complaints, [] as [String; 0], "{name}"),
+        }
         // Readers of all sizes, colors and devices.
         driver.resize(360, 640);
         let width = driver.run("return document.documentElement.scrollWidth");
@@ -169,8 +171,7 @@ fn an_open_page_shows_what_is_written_meanwhile() {
     entered(&driver, &browser);
     driver.open(&format!("{}/transcript?rev=main", browser.origin()));
     driver.click("article details summary");
-    // Its stream has to be open before something is written.
-    driver.wait_for("return performance.getEntriesByType('resource').some(function (e) { return e.name.includes('/live'); }) || document.readyState === 'complete'");
+    // The stream begins with the head that the page shows, so nothing is missed before it is open.
     driver.run(
         "window.seen = null; new MutationObserver(function () { \
          if (!window.seen && document.body.innerText.includes('And gloves?')) { window.seen = Date.now(); } \
@@ -235,13 +236,11 @@ fn long_conversations_are_painted_a_page_at_a_time() {
         entered(&driver, &browser);
         let mut paints = Vec::new();
         for _ in 0..7 {
-            let begun = Instant::now();
             driver.open(&format!("{}/transcript?rev=main", browser.origin()));
             let paint = driver.wait_for(
                 "var paint = performance.getEntriesByType('paint')[0]; return paint && paint.startTime",
             );
             paints.push(paint.as_f64().expect("milliseconds"));
-            assert!(begun.elapsed().as_secs() < 60);
         }
         paints.sort_by(f64::total_cmp);
         let shown = driver.run("return document.querySelectorAll('article').length");

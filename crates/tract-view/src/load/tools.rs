@@ -1,6 +1,6 @@
 //! The tools of a branch over its commits, and what was approved of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use tract_core::store::Walk;
 use tract_core::{Commit, CommitId, ToolId, ToolsetId};
@@ -102,16 +102,16 @@ pub(crate) async fn tool_facts(
 ) -> Result<Vec<ToolFacts>> {
     let documents = repo.documents(Pins::DOCUMENTS).await?;
     // A damaged approval approves nothing; `tract tools pins` names it.
-    let pins: Vec<Pin> = documents
-        .iter()
-        .filter_map(|(_, blob)| Pin::parse(blob.text().unwrap_or_default()).ok())
-        .collect();
+    let mut approved: HashMap<String, Vec<ToolId>> = HashMap::new();
+    let pins = documents.iter().filter_map(|(_, blob)| Pin::parse(blob.text()?).ok());
+    pins.for_each(|pin| {
+        approved.entry(pin.definition().name().to_owned()).or_default().push(pin.tool_id());
+    });
     let facts = tools.map(|(id, name, schema)| {
-        let of_name = || pins.iter().filter(|pin| pin.definition().name() == name);
-        let approval = match (of_name().next(), of_name().any(|pin| pin.tool_id() == id)) {
-            (None, _) => Approval::None,
-            (Some(_), true) => Approval::Approved,
-            (Some(_), false) => Approval::Other,
+        let approval = match approved.get(name) {
+            None => Approval::None,
+            Some(ids) if ids.contains(&id) => Approval::Approved,
+            Some(_) => Approval::Other,
         };
         let losses = Dialect::ALL.into_iter().filter_map(|dialect| {
             let copy = tract_schema::translate(schema, Target::Provider(dialect), false).ok()?;
