@@ -14,7 +14,7 @@ fn millis(took: Duration) -> f64 {
 }
 
 /// Opens and compiles, nine times; gives the median in milliseconds.
-fn cold(folder: &Path, messages: usize) -> f64 {
+pub(crate) fn cold(folder: &Path, messages: usize) -> f64 {
     let runs = (0..9).map(|_| {
         let ((tract, compiled), took) = timed(|| {
             let tract = messages::open(folder, WriteMode::InPlace);

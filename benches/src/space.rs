@@ -6,8 +6,9 @@ use tract::engine::{ImportOptions, Importer};
 use tract::store::WriteMode;
 use tract::{Draft, Tract, block_on};
 
+use crate::cold::cold;
 use crate::messages;
-use crate::table::{Figure, Table, median, timed};
+use crate::table::{Figure, Table, timed};
 
 fn data() -> PathBuf {
     std::env::var_os("TRACT_DATA").map_or_else(|| "../shared/data".into(), PathBuf::from)
@@ -85,21 +86,6 @@ fn recorded(table: &mut Table, what: &str, folders: &[&str]) {
 fn file(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).unwrap();
     entries.map(|entry| entry.unwrap().metadata().unwrap().len()).sum()
-}
-
-/// Opens and compiles, nine times; gives the median in milliseconds.
-fn cold(folder: &Path, count: usize) -> f64 {
-    let runs = (0..9).map(|_| {
-        let ((tract, compiled), took) = timed(|| {
-            let tract = messages::open(folder, WriteMode::InPlace);
-            let compiled = block_on(tract.compile()).unwrap();
-            (tract, compiled)
-        });
-        assert_eq!(compiled.message_count(), count);
-        messages::close(&tract);
-        took.as_secs_f64() * 1e3
-    });
-    median(runs.collect())
 }
 
 /// Messages of natural text: bytes each, and what compiling them takes.

@@ -36,7 +36,8 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     }
 }
 
-fn built() -> Result<PathBuf, String> {
+/// Builds the binary, and returns where it is.
+pub(crate) fn built() -> Result<PathBuf, String> {
     cargo(&["build", "--quiet", "--package", "tract-cli"])?;
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     Ok(Path::new(&target).join("debug/tract"))

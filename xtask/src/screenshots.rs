@@ -6,7 +6,8 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::{Outcome, cargo};
+use crate::Outcome;
+use crate::picture::built;
 
 const FOLDER: &str = "docs/images";
 /// The pictures, the pages that they show, and how many pixels high they are.
@@ -39,12 +40,6 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
 
 fn text(error: std::io::Error) -> String {
     error.to_string()
-}
-
-fn built() -> Result<PathBuf, String> {
-    cargo(&["build", "--quiet", "--package", "tract-cli"])?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    Ok(Path::new(&target).join("debug/tract"))
 }
 
 fn draw(binary: &Path, scratch: &Path) -> Outcome {

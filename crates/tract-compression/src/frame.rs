@@ -40,19 +40,28 @@ pub(crate) fn thorough(plain: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn alone(plain: &[u8], level: i32) -> Option<Vec<u8>> {
-    let mut stored = vec![FRAME];
-    stored.extend(encode(plain, level)?);
+    let mut stored = compress(plain, level)?;
+    // The last byte of the magic number becomes the mark.
+    stored.drain(..MAGIC.len() - 1);
+    *stored.first_mut()? = FRAME;
     saves_a_tenth(stored.len(), plain.len()).then_some(stored)
 }
 
-/// Compresses bytes; `None` where that fails, for want of memory for example.
+/// Compresses bytes without any mark.
 pub(crate) fn encode(plain: &[u8], level: i32) -> Option<Vec<u8>> {
+    let mut frame = compress(plain, level)?;
+    frame.drain(..MAGIC.len());
+    Some(frame)
+}
+
+/// Makes a whole frame; `None` where that fails, for want of memory for example.
+fn compress(plain: &[u8], level: i32) -> Option<Vec<u8>> {
     let mut frame = Vec::with_capacity(zstd_safe::compress_bound(plain.len()));
     COMPRESSING.with_borrow_mut(|context| {
         context.set_parameter(CParameter::CompressionLevel(level)).ok()?;
         context.compress2(&mut frame, plain).ok()
     })?;
-    frame.strip_prefix(&MAGIC).map(<[u8]>::to_vec)
+    frame.starts_with(&MAGIC).then_some(frame)
 }
 
 /// Compresses a blob with a dictionary, if that saves a tenth.

@@ -82,8 +82,8 @@ pub fn encode(plain: &[u8]) -> Cow<'_, [u8]> {
     as_it_is(plain)
 }
 
-/// Returns the bytes as a repack stores them: as few as can be had.
-pub fn repacked<'p>(plain: &'p [u8], dictionary: Option<&Dictionary>) -> Cow<'p, [u8]> {
+/// Returns the bytes as few as can be had.
+fn repacked<'p>(plain: &'p [u8], dictionary: Option<&Dictionary>) -> Cow<'p, [u8]> {
     #[cfg(feature = "zstd")]
     {
         let dictionary = dictionary.filter(|_| plain.len() <= MAX_SAMPLE_BYTES);
@@ -97,6 +97,19 @@ pub fn repacked<'p>(plain: &'p [u8], dictionary: Option<&Dictionary>) -> Cow<'p,
     }
     let _ = dictionary;
     as_it_is(plain)
+}
+
+/// Returns what a repack stores instead of `stored`, whose plain bytes these are; `None` where that stays.
+pub fn replacement(
+    stored: &[u8],
+    plain: &[u8],
+    dictionary: Option<&Dictionary>,
+) -> Option<Vec<u8>> {
+    let again = repacked(plain, dictionary);
+    // An older dictionary has to go, even where the blob takes more without it.
+    let needed = dictionary_of(stored);
+    let is_older = needed.is_some() && needed != dictionary_of(&again);
+    (again.len() < stored.len() || is_older).then(|| again.into_owned())
 }
 
 /// Returns the bytes as they are stored without compression.

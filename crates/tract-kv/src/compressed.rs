@@ -15,12 +15,12 @@ use super::value;
 use tract_core::store::{StoreError, StoreErrorKind, StoreResult};
 
 /// A value, and the dictionary that it needs: any thread can decompress it.
-pub(super) struct StoredBlob {
+pub(super) struct StoredValue {
     bytes: Bytes,
     dictionary: Option<Arc<Dictionary>>,
 }
 
-impl StoredBlob {
+impl StoredValue {
     /// Takes a value that is no blob's.
     pub(super) fn as_it_is(bytes: Bytes) -> Self {
         Self { bytes, dictionary: None }
@@ -69,7 +69,7 @@ impl View<'_> {
     ///
     /// # Errors
     /// `Unsupported` when this build cannot decompress.
-    pub(super) fn stored(&self, bytes: Bytes) -> StoreResult<StoredBlob> {
+    pub(super) fn stored(&self, bytes: Bytes) -> StoreResult<StoredValue> {
         if !tract_compression::IS_AVAILABLE && tract_compression::is_compressed(&bytes) {
             let error = DecodeError::Unavailable;
             let kind = StoreErrorKind::Unsupported;
@@ -83,7 +83,7 @@ impl View<'_> {
             Ok(row.and_then(DictionaryRow::decode).map(|row| row.stored.to_vec()))
         };
         let dictionary = tract_compression::dictionary_for(&bytes, load)?;
-        Ok(StoredBlob { bytes, dictionary })
+        Ok(StoredValue { bytes, dictionary })
     }
 
     /// Returns the plain bytes of a value; `None` when they are damaged.

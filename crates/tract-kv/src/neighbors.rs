@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use bytes::Bytes;
 
 use super::Space;
-use super::compressed::StoredBlob;
+use super::compressed::StoredValue;
 use super::keys::Repo;
 use super::read::View;
 use tract_core::id::BlobId;
@@ -47,7 +47,7 @@ impl View<'_> {
     fn scan_run(&self, run: &[BlobKey], found: &mut Vec<Option<Blob>>) -> StoreResult<()> {
         let mut portions = run.chunks(parallel::PORTION);
         let next = || portions.next().map(|portion| self.scan_portion(portion)).transpose();
-        let check = |read: Vec<(BlobId, Option<StoredBlob>)>| {
+        let check = |read: Vec<(BlobId, Option<StoredValue>)>| {
             read.into_iter().map(|(id, stored)| Blob::check(id, stored?.plain()?)).collect()
         };
         found.extend(parallel::map_read(run.len(), parallel::OBJECTS, next, check)?);
@@ -55,12 +55,12 @@ impl View<'_> {
     }
 
     /// Reads the bytes of some neighbors in one scan, one answer per key.
-    fn scan_portion(&self, run: &[BlobKey]) -> StoreResult<Vec<(BlobId, Option<StoredBlob>)>> {
+    fn scan_portion(&self, run: &[BlobKey]) -> StoreResult<Vec<(BlobId, Option<StoredValue>)>> {
         let place = |key: Option<&BlobKey>| key.and_then(|key| key.hint).map_or(0, |hint| hint.0);
         let (first, last) = (place(run.first()), place(run.last()));
         let scan = self.repo.places(Space::Blobs, first.min(last), first.max(last));
         let scan = if first > last { scan.reversed() } else { scan };
-        let mut read: Vec<(BlobId, Option<StoredBlob>)> =
+        let mut read: Vec<(BlobId, Option<StoredValue>)> =
             run.iter().map(|key| (key.id, None)).collect();
         let mut wanted = run.iter().zip(&mut read).peekable();
         self.read.scan(&scan, &mut |key, bytes| {

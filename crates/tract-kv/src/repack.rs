@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use bytes::Bytes;
 use tract_compression::{
-    Dictionary, DictionaryRow, MAX_SAMPLE_BYTES, SAMPLE_BYTES, dictionary_of, repacked,
+    Dictionary, DictionaryRow, MAX_SAMPLE_BYTES, SAMPLE_BYTES, dictionary_of, replacement,
 };
 
 use super::compressed::{StoredDictionary, put_dictionary};
@@ -215,13 +215,9 @@ fn write_again(
             };
             let stored = stored.stored();
             read += plain.len();
-            let again = repacked(&plain, dictionary);
-            // An older dictionary has to go, even where the blob takes more without it.
-            let needed = dictionary_of(stored);
-            let is_older = needed.is_some() && needed != dictionary_of(&again);
-            if again.len() < stored.len() || is_older {
+            if let Some(again) = replacement(stored, &plain, dictionary) {
                 page.after = page.after - stored.len() as u64 + again.len() as u64;
-                changed.push((key.to_vec(), Bytes::from(again.into_owned())));
+                changed.push((key.to_vec(), Bytes::from(again)));
             }
             Ok(ControlFlow::Continue(()))
         })?;

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use bytes::Bytes;
 
 use self::in_force::ToolsInForce;
-use super::compressed::StoredBlob;
+use super::compressed::StoredValue;
 use super::keys::{self, Indexed, Repo};
 use super::read::View;
 use super::value::{self, Segment, Sighting};
@@ -179,7 +179,7 @@ impl View<'_> {
     fn each_place<R: Send>(
         &self,
         space: Space,
-        decode: impl Fn(u64, &StoredBlob) -> R + Sync,
+        decode: impl Fn(u64, &StoredValue) -> R + Sync,
         mut take: impl FnMut(u64, R),
     ) -> StoreResult<()> {
         let mut scan = Some(self.repo.all(space));
@@ -190,7 +190,7 @@ impl View<'_> {
                 read += portion.len();
                 Ok::<_, StoreError>((!portion.is_empty()).then_some(portion))
             };
-            let decode = |portion: Vec<(u64, StoredBlob)>| {
+            let decode = |portion: Vec<(u64, StoredValue)>| {
                 portion.iter().map(|(place, value)| (*place, decode(*place, value))).collect()
             };
             let decoded = parallel::map_read(BATCH, parallel::OBJECTS, next, decode)?;
@@ -202,7 +202,7 @@ impl View<'_> {
     }
 
     /// Reads the next few values of a scan, and leaves what is left of it.
-    fn portion(&self, rest: &mut Option<Scan>) -> StoreResult<Vec<(u64, StoredBlob)>> {
+    fn portion(&self, rest: &mut Option<Scan>) -> StoreResult<Vec<(u64, StoredValue)>> {
         let Some(mut scan) = rest.take() else { return Ok(Vec::new()) };
         let (mut values, mut bytes) = (Vec::with_capacity(parallel::PORTION), 0);
         let mut last = None;
@@ -213,7 +213,7 @@ impl View<'_> {
                 number,
                 match scan.space {
                     Space::Blobs => self.stored(value_bytes)?,
-                    _ => StoredBlob::as_it_is(value_bytes),
+                    _ => StoredValue::as_it_is(value_bytes),
                 },
             ));
             bytes += value.len();

@@ -4,7 +4,7 @@
 //! they wrote. Meanwhile they write again. So a sweep that comes after such a one keeps the
 //! repository's lock when it finds writes, and the next sweep of the handle, which the collector sends
 //! as soon as it has marked, runs in the same transaction. Others wait meanwhile: for a short time,
-//! after which the lock is let go whether or not a sweep came.
+//! after which the lock is released, with or without a sweep.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,14 +3,13 @@
 use std::sync::Mutex;
 
 use rusqlite::{Connection, params};
-use tract_compression::{Dictionary, MAX_SAMPLE_BYTES, SAMPLE_BYTES, dictionary_of, repacked};
+use tract_compression::{Dictionary, MAX_SAMPLE_BYTES, SAMPLE_BYTES, replacement};
 use tract_core::store::{RepackPage, RepackStep};
-use tract_core::{RepoName, StoreErrorKind, StoreResult};
+use tract_core::{StoreErrorKind, StoreResult};
 
 use crate::compressed::{StoredDictionary, dictionaries, plain};
 use crate::erase;
 use crate::error::engine;
-use crate::log;
 use crate::memory::Memory;
 use crate::read::statement;
 use crate::schema::{SWEEPS, bytes_of};
@@ -22,60 +21,53 @@ const OP: &str = "repack";
 const STEP_BYTES: usize = 1 << 20;
 const STEP_BLOBS: usize = 1024;
 
-/// Does one step; `None` in a repository without anything in it.
-pub(crate) fn step(
+/// Writes the next blobs again.
+pub(crate) fn blobs(
+    connection: &Connection,
+    repo: i64,
+    after: u64,
+    trained: u64,
+    unreadable: bool,
+) -> StoreResult<RepackPage> {
+    let writing = WriteTransaction::begin(connection, OP)?;
+    let newest = dictionaries(connection, OP, repo)?;
+    let newest = newest.iter().rfind(|known| !known.is_stale);
+    let newest = newest.and_then(StoredDictionary::open);
+    let (mut page, last) = write_again(connection, repo, after as i64, newest.as_ref(), |_| true)?;
+    writing.commit(OP)?;
+    let unreadable = unreadable || page.unreadable > 0;
+    page.next = Some(match last {
+        Some(last) => RepackStep::Blobs { after: last as u64, trained, unreadable },
+        None => RepackStep::Finish { trained, unreadable },
+    });
+    Ok(page)
+}
+
+/// Deletes the dictionaries before the one that this repack trained: since then all blobs were written again,
+/// with it or one after it.
+pub(crate) fn finish(
     connection: &Connection,
     memory: &Mutex<Memory>,
-    name: &RepoName,
-    step: RepackStep,
-) -> StoreResult<RepackPage> {
-    let Some(repo) = log::repo_number(connection, OP, name)? else {
-        return Ok(RepackPage::default());
-    };
-    match step {
-        // The store trains where it reads.
-        RepackStep::Train => Ok(RepackPage::to(trained(connection, memory, repo, None)?)),
-        RepackStep::Blobs { after, trained, unreadable } => {
-            let writing = WriteTransaction::begin(connection, OP)?;
-            let newest = dictionaries(connection, OP, repo)?;
-            let newest = newest.iter().rfind(|known| !known.is_stale);
-            let newest = newest.and_then(StoredDictionary::open);
-            let every = |_: &[u8]| true;
-            let (mut page, last) =
-                write_again(connection, repo, after as i64, newest.as_ref(), every)?;
-            writing.commit(OP)?;
-            let unreadable = unreadable || page.unreadable > 0;
-            page.next = Some(match last {
-                Some(last) => RepackStep::Blobs { after: last as u64, trained, unreadable },
-                None => RepackStep::Finish { trained, unreadable },
-            });
-            Ok(page)
+    repo: i64,
+    trained: u64,
+) -> StoreResult<()> {
+    let writing = WriteTransaction::begin(connection, OP)?;
+    let mut tx = Tx::new(connection, memory);
+    for older in dictionaries(connection, OP, repo)? {
+        if older.number < trained {
+            tx.delete_dictionary(&older)?;
         }
-        RepackStep::Finish { trained, unreadable } => {
-            // All blobs were written again since this dictionary was the newest, with it or one after it.
-            if trained > 0 && !unreadable {
-                let writing = WriteTransaction::begin(connection, OP)?;
-                let mut tx = Tx::new(connection, memory);
-                for older in dictionaries(connection, OP, repo)? {
-                    if older.number < trained {
-                        tx.delete_dictionary(&older)?;
-                    }
-                }
-                drop(tx);
-                writing.commit(OP)?;
-            }
-            Ok(RepackPage::to(RepackStep::Shrink))
-        }
-        RepackStep::Shrink => {
-            let note = match erase::rewrite(connection, OP) {
-                Ok(()) => None,
-                Err(error) if error.kind == StoreErrorKind::Busy => Some(error.message),
-                Err(error) => return Err(error),
-            };
-            let mut page = RepackPage::to(None);
-            page.note = note;
-            Ok(page)
-        }
+    }
+    drop(tx);
+    writing.commit(OP)
+}
+
+/// Writes the file again; a note says what keeps it from that.
+pub(crate) fn shrink(connection: &Connection) -> StoreResult<Option<String>> {
+    match erase::rewrite(connection, OP) {
+        Ok(()) => Ok(None),
+        Err(error) if error.kind == StoreErrorKind::Busy => Ok(Some(error.message)),
+        Err(error) => Err(error),
     }
 }
 
@@ -179,13 +171,9 @@ pub(crate) fn write_again(
                 continue;
             };
             read += bytes.len();
-            let again = repacked(&bytes, dictionary);
-            // An older dictionary has to go, even where the blob takes more without it.
-            let other = dictionary_of(stored) != dictionary_of(&again);
-            let is_older = dictionary_of(stored).is_some() && other;
-            if again.len() < stored.len() || is_older {
+            if let Some(again) = replacement(stored, &bytes, dictionary) {
                 page.after = page.after - stored.len() as u64 + again.len() as u64;
-                changed.push((last, again.into_owned()));
+                changed.push((last, again));
             }
         }
     }
@@ -229,6 +217,7 @@ mod tests {
     use tract_core::store::BlockingStore;
     use tract_core::{
         Batch, BatchId, Blob, BlobId, Expect, LogNote, OperationId, RefEdit, RefName, RefTarget,
+        RepoName,
     };
 
     use super::*;

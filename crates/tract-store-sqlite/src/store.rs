@@ -509,19 +509,36 @@ impl BlockingStore for SqliteStore {
 
     fn repack(&self, repo: &RepoName, step: RepackStep) -> StoreResult<RepackPage> {
         const OP: &str = "repack";
-        if step == RepackStep::Train {
-            // Training takes a while, so it reads like others and keeps no writer waiting.
-            let number =
-                |connection: &Connection, repo| Ok((repo, repack::train(connection, repo)?));
-            let Some((number, trained)) = self.read_repo(OP, repo, number)? else {
-                return Ok(RepackPage::default());
-            };
-            let next = self.write(OP, |connection| {
-                repack::trained(connection, &self.memory, number, trained.as_ref())
-            })?;
-            return Ok(RepackPage::to(next));
+        let Some(number) = self.read_repo(OP, repo, |_, number| Ok(number))? else {
+            return Ok(RepackPage::default());
+        };
+        match step {
+            RepackStep::Train => {
+                // Training takes a while, so it reads like others and keeps no writer waiting.
+                let trained = self.read(OP, |connection| repack::train(connection, number))?;
+                let next = self.write(OP, |connection| {
+                    repack::trained(connection, &self.memory, number, trained.as_ref())
+                })?;
+                Ok(RepackPage::to(next))
+            }
+            RepackStep::Blobs { after, trained, unreadable } => self.write(OP, |connection| {
+                repack::blobs(connection, number, after, trained, unreadable)
+            }),
+            RepackStep::Finish { trained, unreadable } => {
+                if trained > 0 && !unreadable {
+                    self.write(OP, |connection| {
+                        repack::finish(connection, &self.memory, number, trained)
+                    })?;
+                }
+                Ok(RepackPage::to(RepackStep::Shrink))
+            }
+            RepackStep::Shrink => {
+                let note = self.write(OP, repack::shrink)?;
+                let mut page = RepackPage::default();
+                page.note = note;
+                Ok(page)
+            }
         }
-        self.write(OP, |connection| repack::step(connection, &self.memory, repo, step))
     }
 
     fn apply_group(&self, group: &[(RepoName, Batch)]) -> Vec<StoreResult<Applied>> {

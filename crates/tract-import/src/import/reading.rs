@@ -51,7 +51,7 @@ impl FileReader {
                 reader.document(&whole(path)?).map_err(|error| unreadable(&error))?;
                 let facts = reader.finish();
                 let recording = std::mem::take(reader.recording());
-                self.conversation(file, recording, &facts)
+                self.end(file, recording, &facts)
             }
             Source::OpenHands => self.open_hands(file),
             Source::AiSdk => self.document(file, ai_sdk::read),
@@ -128,7 +128,7 @@ impl FileReader {
 
     fn conversations(&mut self, file: &SessionFile, document: Document) -> Result<(), ReadError> {
         for conversation in document {
-            self.conversation(file, conversation.recording, &conversation.facts)?;
+            self.end(file, conversation.recording, &conversation.facts)?;
         }
         Ok(())
     }
@@ -181,19 +181,7 @@ impl FileReader {
         self.end(file, recording, &facts)
     }
 
-    /// Takes a conversation that was read as a whole.
-    fn conversation(
-        &mut self,
-        file: &SessionFile,
-        mut recording: Recording,
-        facts: &Facts,
-    ) -> Result<(), ReadError> {
-        for event in recording.events() {
-            self.say(event)?;
-        }
-        self.end(file, recording, facts)
-    }
-
+    /// Takes what is left of a conversation, or all of one that was read as a whole.
     fn end(
         &mut self,
         file: &SessionFile,
