@@ -224,6 +224,22 @@ impl SqliteStore {
 }
 
 impl SqliteStore {
+    /// Writes in transactions other than those of batches. After a failure of the operating system it is unknown
+    /// what the disk holds, so nothing more is written.
+    fn maintain<T>(
+        &self,
+        op: &'static str,
+        write: impl FnOnce(&Connection) -> StoreResult<T>,
+    ) -> StoreResult<T> {
+        let written = self.write(op, write);
+        if let Err(error) = &written
+            && crate::error::is_io(error)
+        {
+            let _ = self.poisoned.set(error.message.clone());
+        }
+        written
+    }
+
     fn group(
         &self,
         group: &[(RepoName, Batch)],
@@ -470,15 +486,9 @@ impl BlockingStore for SqliteStore {
     }
 
     fn sweep(&self, repo: &RepoName, sweep: &Sweep) -> StoreResult<SweepAnswer> {
-        self.write("sweep", |connection| {
+        self.maintain("sweep", |connection| {
             let mut log_rows = lock(&self.log_rows);
-            let swept = sweep::sweep(connection, &self.memory, &mut log_rows, repo, sweep);
-            if let Err(error) = &swept
-                && crate::error::is_io(error)
-            {
-                let _ = self.poisoned.set(error.message.clone());
-            }
-            swept
+            sweep::sweep(connection, &self.memory, &mut log_rows, repo, sweep)
         })
     }
 
@@ -504,7 +514,7 @@ impl BlockingStore for SqliteStore {
     }
 
     fn wipe(&self) -> StoreResult<WipeReport> {
-        self.write("wipe", |connection| erase::wipe(connection, &self.memory))
+        self.maintain("wipe", |connection| erase::wipe(connection, &self.memory))
     }
 
     fn repack(&self, repo: &RepoName, step: RepackStep) -> StoreResult<RepackPage> {
@@ -516,24 +526,24 @@ impl BlockingStore for SqliteStore {
             RepackStep::Train => {
                 // Training takes a while, so it reads like others and keeps no writer waiting.
                 let trained = self.read(OP, |connection| repack::train(connection, number))?;
-                let next = self.write(OP, |connection| {
+                let next = self.maintain(OP, |connection| {
                     repack::trained(connection, &self.memory, number, trained.as_ref())
                 })?;
                 Ok(RepackPage::to(next))
             }
-            RepackStep::Blobs { after, trained, unreadable } => self.write(OP, |connection| {
+            RepackStep::Blobs { after, trained, unreadable } => self.maintain(OP, |connection| {
                 repack::blobs(connection, number, after, trained, unreadable)
             }),
             RepackStep::Finish { trained, unreadable } => {
                 if trained > 0 && !unreadable {
-                    self.write(OP, |connection| {
+                    self.maintain(OP, |connection| {
                         repack::finish(connection, &self.memory, number, trained)
                     })?;
                 }
                 Ok(RepackPage::to(RepackStep::Shrink))
             }
             RepackStep::Shrink => {
-                let note = self.write(OP, repack::shrink)?;
+                let note = self.maintain(OP, repack::shrink)?;
                 let mut page = RepackPage::default();
                 page.note = note;
                 Ok(page)
