@@ -10,6 +10,11 @@ const REMEMBERED: usize = 16;
 
 static CACHE: RwLock<Vec<(DictionaryId, Arc<Dictionary>)>> = RwLock::new(Vec::new());
 
+/// Lets dictionaries be read from their stores again.
+pub(crate) fn clear() {
+    CACHE.write().unwrap_or_else(PoisonError::into_inner).clear();
+}
+
 /// Finds a dictionary, or loads it; `None` when it is not stored, or is another.
 pub(crate) fn dictionary<E>(
     id: DictionaryId,

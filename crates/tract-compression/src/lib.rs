@@ -49,6 +49,9 @@ pub const MIN_BYTES: usize = 1024;
 /// Dictionaries have at most so many bytes.
 pub const DICTIONARY_BYTES: usize = 112 << 10;
 
+/// A store keeps so many copies of each dictionary: one that is damaged must not take with it what needs it.
+pub const DICTIONARY_COPIES: u8 = 2;
+
 /// A dictionary is trained on so many bytes of blobs.
 pub const SAMPLE_BYTES: u64 = 100 * DICTIONARY_BYTES as u64;
 
@@ -141,6 +144,13 @@ pub fn dictionary_of(stored: &[u8]) -> Option<DictionaryId> {
     let (tag, rest) = stored.split_first()?;
     let id = rest.first_chunk::<4>().filter(|_| *tag == WITH_DICTIONARY)?;
     Some(DictionaryId::from_bytes(*id))
+}
+
+/// Forgets the dictionaries that were used lately: for tests of what the stores hold.
+#[doc(hidden)]
+pub fn forget_dictionaries() {
+    #[cfg(feature = "zstd")]
+    cache::clear();
 }
 
 /// Finds the dictionary that stored bytes need: among those that were used lately, else `load` reads it

@@ -37,7 +37,7 @@ impl View<'_> {
         self.check_log(&mut damage)?;
         self.check_derived(&survey, &mut damage)?;
         for _ in 0..self.dictionaries()?.1 {
-            damage.push(lost(None, "a dictionary is damaged"));
+            damage.push(lost(None, "a copy of a dictionary is damaged"));
         }
         Ok(damage)
     }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tract_compression::{DecodeError, Dictionary, DictionaryId, DictionaryRow};
+use tract_compression::{DICTIONARY_COPIES, DecodeError, Dictionary, DictionaryId, DictionaryRow};
 
 use super::Space;
 use super::keys::Repo;
@@ -77,10 +77,15 @@ impl View<'_> {
             return Err(StoreError::new(kind, self.backend, "read", message).with_source(error));
         }
         let load = |id: DictionaryId| -> StoreResult<_> {
-            let key = self.repo.dictionary(id);
-            let sealed = self.read.get(Space::Small, &key)?;
-            let row = sealed.as_deref().and_then(|sealed| value::open(&key, sealed));
-            Ok(row.and_then(DictionaryRow::decode).map(|row| row.stored.to_vec()))
+            for copy in 0..DICTIONARY_COPIES {
+                let key = self.repo.dictionary(id, copy);
+                let sealed = self.read.get(Space::Small, &key)?;
+                let row = sealed.as_deref().and_then(|sealed| value::open(&key, sealed));
+                if let Some(row) = row.and_then(DictionaryRow::decode) {
+                    return Ok(Some(row.stored.to_vec()));
+                }
+            }
+            Ok(None)
         };
         let dictionary = tract_compression::dictionary_for(&bytes, load)?;
         Ok(StoredValue { bytes, dictionary })
@@ -91,13 +96,13 @@ impl View<'_> {
         Ok(self.stored(bytes)?.plain())
     }
 
-    /// Lists the dictionaries of the repository, the newest last, and counts those that are damaged.
+    /// Lists the dictionaries of the repository, the newest last, and counts the copies that are damaged.
     pub(super) fn dictionaries(&self) -> StoreResult<(Vec<StoredDictionary>, usize)> {
-        let (mut found, mut damaged) = (Vec::new(), 0);
+        let (mut found, mut damaged) = (Vec::<StoredDictionary>::new(), 0);
         self.read.scan(&self.repo.dictionaries(), &mut |key, sealed| {
-            let id = key.last_chunk().map(|id| DictionaryId::from_bytes(*id));
             let row = value::open(key, sealed).and_then(DictionaryRow::decode);
-            match (id, row) {
+            match (Repo::dictionary_id(key), row) {
+                (Some(id), Some(_)) if found.iter().any(|known| known.id == id) => {}
                 (Some(id), Some(DictionaryRow { number, is_stale, stored })) => {
                     found.push(StoredDictionary { id, number, is_stale, stored: stored.into() });
                 }
@@ -117,9 +122,11 @@ pub(super) fn put_dictionary(
     id: DictionaryId,
     row: DictionaryRow<'_>,
 ) {
-    let key = repo.dictionary(id);
-    let sealed = value::seal(&key, row.encode());
-    overlay.put(Space::Small, key, sealed);
+    for copy in 0..DICTIONARY_COPIES {
+        let key = repo.dictionary(id, copy);
+        let sealed = value::seal(&key, row.encode());
+        overlay.put(Space::Small, key, sealed);
+    }
 }
 
 /// Marks all dictionaries of a repository: they were trained on what is erased now.

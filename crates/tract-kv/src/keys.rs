@@ -14,7 +14,7 @@
 //! | small | `i`, tool, blob of the schema | first commit, name |
 //! | small | `n`, length, name, tool | empty |
 //! | small | `d`, kind, place | derived row |
-//! | small | `z`, id | a dictionary that blobs are compressed with |
+//! | small | `z`, id, copy | a dictionary that blobs are compressed with |
 //! | small | `w` | writes without a ref, and sweeps; absent while there were none |
 //!
 //! Repository 0 is the store itself: `f` its format, `n` the number of the next repository,
@@ -163,8 +163,14 @@ impl Repo {
         self.small(b'w', &[])
     }
 
-    pub(super) fn dictionary(self, id: DictionaryId) -> Vec<u8> {
-        self.small(b'z', &[id.as_bytes()])
+    pub(super) fn dictionary(self, id: DictionaryId, copy: u8) -> Vec<u8> {
+        self.small(b'z', &[id.as_bytes(), &[copy]])
+    }
+
+    /// Takes the id out of the key of a dictionary.
+    pub(super) fn dictionary_id(key: &[u8]) -> Option<DictionaryId> {
+        let (_, rest) = key.split_last()?;
+        rest.last_chunk().map(|id| DictionaryId::from_bytes(*id))
     }
 
     pub(super) fn dictionaries(self) -> Scan {

@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 
 use bytes::Bytes;
 use tract_compression::{
-    Dictionary, DictionaryRow, MAX_SAMPLE_BYTES, SAMPLE_BYTES, dictionary_of, replacement,
+    DICTIONARY_COPIES, Dictionary, DictionaryRow, MAX_SAMPLE_BYTES, SAMPLE_BYTES, dictionary_of,
+    replacement,
 };
 
 use super::compressed::{StoredDictionary, put_dictionary};
@@ -49,7 +50,7 @@ impl<E: KvEngine> KvStore<E> {
                     let newest = known.iter().rfind(|known| !known.is_stale);
                     // An erasure may mark it, and another repack may remove it.
                     if let Some(newest) = newest {
-                        overlay.require(Space::Small, repo.dictionary(newest.id))?;
+                        overlay.require(Space::Small, repo.dictionary(newest.id, 0))?;
                     }
                     let newest = newest.and_then(StoredDictionary::open);
                     let every = |_: &[u8]| true;
@@ -111,7 +112,9 @@ impl<E: KvEngine> KvStore<E> {
             let Some(repo) = read::repo_number(overlay, E::NAME, name)? else { return Ok(()) };
             let (known, _) = View { read: &*overlay, repo, backend: E::NAME }.dictionaries()?;
             for known in known.iter().filter(|known| is_meant(known)) {
-                overlay.delete(Space::Small, repo.dictionary(known.id));
+                for copy in 0..DICTIONARY_COPIES {
+                    overlay.delete(Space::Small, repo.dictionary(known.id, copy));
+                }
             }
             Ok(())
         })
@@ -239,7 +242,7 @@ mod tests {
     use tract_core::id::{BatchId, BlobId, OperationId};
     use tract_core::object::Blob;
     use tract_core::refs::{Expect, LogNote, RefEdit, RefName, RefTarget};
-    use tract_core::store::BlockingStore;
+    use tract_core::store::{BlockingStore, StoreErrorKind};
 
     fn batch(blobs: Vec<Blob>, refs: Vec<RefEdit>) -> Batch {
         let (operation, id) = (OperationId::random().unwrap(), BatchId::random().unwrap());
@@ -248,9 +251,10 @@ mod tests {
         Batch { blobs, refs, ..Batch::new(id, note) }
     }
 
-    fn filled() -> (KvStore<MemoryEngine>, RepoName, BlobId) {
+    /// `topic` gives each test a dictionary of its own: those that were used lately are shared.
+    fn filled(topic: &str) -> (KvStore<MemoryEngine>, RepoName, BlobId) {
         let (store, repo) = (KvStore::new(MemoryEngine::new()).unwrap(), RepoName::default());
-        let text = |n: usize| Blob::seal(format!("The secret of number {n} is {}", n * 7919));
+        let text = |n: usize| Blob::seal(format!("The {topic} of number {n} is {}", n * 7919));
         let blobs: Vec<Blob> = (0..2000).map(text).collect();
         let secret = blobs[7].id();
         let written = store.apply_group(&[(repo.clone(), batch(blobs, Vec::new()))]);
@@ -273,7 +277,7 @@ mod tests {
 
     #[test]
     fn dictionaries_that_saw_what_is_erased_do_not_outlive_a_wipe() {
-        let (store, repo, secret) = filled();
+        let (store, repo, secret) = filled("erasure");
         let mut step = Some(RepackStep::Train);
         while let Some(next) = step {
             step = store.repack_step(&repo, next).unwrap().next;
@@ -287,8 +291,33 @@ mod tests {
     }
 
     #[test]
+    fn a_damaged_copy_of_a_dictionary_takes_no_blob_with_it() {
+        let (store, repo, secret) = filled("damage");
+        let mut step = Some(RepackStep::Train);
+        while let Some(next) = step {
+            step = store.repack_step(&repo, next).unwrap().next;
+        }
+        let known = store.with("test", &repo, |view| view.dictionaries()).unwrap().unwrap().0;
+        let damage = |copy: u8| {
+            store.write("test", |overlay| {
+                overlay.put(Space::Small, Repo(1).dictionary(known[0].id, copy), "?".into());
+                Ok(())
+            })
+        };
+        damage(0).unwrap();
+        tract_compression::forget_dictionaries();
+        assert!(store.blobs(&repo, &[secret.into()]).unwrap()[0].is_some());
+        let found = store.check(&repo, false).unwrap();
+        assert!(matches!(&found[..], [one] if one.what.contains("dictionary")), "{found:?}");
+        damage(1).unwrap();
+        tract_compression::forget_dictionaries();
+        let error = store.blobs(&repo, &[secret.into()]).unwrap_err();
+        assert!(matches!(error.kind, StoreErrorKind::Corrupt { .. }), "{error:?}");
+    }
+
+    #[test]
     fn dictionaries_that_are_trained_while_something_is_erased_are_not_kept() {
-        let (store, repo, secret) = filled();
+        let (store, repo, secret) = filled("race");
         let view = |view: &View<'_>| Ok((view.writes()?.sweeps, view.train()?));
         let (sweeps, dictionary) = store.with("test", &repo, view).unwrap().unwrap();
         erase(&store, &repo, secret);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use rusqlite::{Connection, params};
-use tract_compression::{DecodeError, Dictionary, DictionaryId, DictionaryRow};
+use tract_compression::{DICTIONARY_COPIES, DecodeError, Dictionary, DictionaryId, DictionaryRow};
 use tract_core::{Blob, StoreErrorKind, StoreResult};
 
 use crate::error::{engine, new};
@@ -55,7 +55,7 @@ pub(crate) fn row_of(
     Ok(None)
 }
 
-/// A dictionary of a repository, as its row says.
+/// A dictionary of a repository, as one of its rows says.
 pub(crate) struct StoredDictionary {
     row: i64,
     key: i64,
@@ -77,7 +77,8 @@ impl StoredDictionary {
     }
 }
 
-/// Lists the dictionaries of a repository, the newest last. A damaged row is passed over: `check` names it.
+/// Lists the dictionaries of a repository, each as often as it has rows, the newest last. A damaged row is
+/// passed over: `check` names it.
 pub(crate) fn dictionaries(
     connection: &Connection,
     op: &'static str,
@@ -108,12 +109,15 @@ impl Tx<'_> {
         let known = dictionaries(self.connection, OP, repo)?;
         let number = known.last().map_or(1, |newest| newest.number + 1);
         let key = key(dictionary.id());
-        if let Some(same) = known.iter().find(|known| known.key == key) {
+        for same in known.iter().filter(|known| known.key == key) {
             self.delete_dictionary(same)?;
         }
         let stored = dictionary.stored();
         let row = DictionaryRow { number, is_stale: false, stored: &stored };
-        self.small(repo, DICTIONARY, key, &row.encode())?;
+        // Thousands of blobs can need it, so that one damaged page must not take it away.
+        for _ in 0..DICTIONARY_COPIES {
+            self.small(repo, DICTIONARY, key, &row.encode())?;
+        }
         Ok(number)
     }
 

@@ -230,11 +230,12 @@ mod tests {
         Batch { blobs, refs, ..Batch::new(id, note) }
     }
 
-    fn filled(folder: &std::path::Path) -> (SqliteStore, RepoName, BlobId) {
+    /// `topic` gives each test a dictionary of its own: those that were used lately are shared.
+    fn filled(folder: &std::path::Path, topic: &str) -> (SqliteStore, RepoName, BlobId) {
         let path = folder.join("agent.db");
         let store = SqliteStore::open(&path, &SqliteOptions::new().create(true)).unwrap();
         let repo = RepoName::default();
-        let text = |n: usize| Blob::seal(format!("The secret of number {n} is {}", n * 7919));
+        let text = |n: usize| Blob::seal(format!("The {topic} of number {n} is {}", n * 7919));
         let blobs: Vec<Blob> = (0..2000).map(text).collect();
         let secret = blobs[7].id();
         let written = store.apply_group(&[(repo.clone(), batch(blobs, Vec::new()))]);
@@ -251,13 +252,13 @@ mod tests {
     }
 
     fn count(store: &SqliteStore) -> u32 {
-        store.ask("SELECT count(*) FROM small WHERE kind = 8")
+        store.ask("SELECT count(DISTINCT key) FROM small WHERE kind = 8")
     }
 
     #[test]
     fn dictionaries_that_saw_what_is_erased_do_not_outlive_a_wipe() {
         let folder = tempfile::tempdir().unwrap();
-        let (store, repo, secret) = filled(folder.path());
+        let (store, repo, secret) = filled(folder.path(), "erasure");
         let mut step = Some(RepackStep::Train);
         while let Some(next) = step {
             step = store.repack(&repo, next).unwrap().next;
@@ -270,9 +271,36 @@ mod tests {
     }
 
     #[test]
+    fn a_damaged_row_of_a_dictionary_takes_no_blob_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, repo, secret) = filled(folder.path(), "damage");
+        let mut step = Some(RepackStep::Train);
+        while let Some(next) = step {
+            step = store.repack(&repo, next).unwrap().next;
+        }
+        store.close().unwrap();
+        let connection = Connection::open(store.path()).unwrap();
+        let first = "SELECT min(id) FROM small WHERE kind = 8";
+        let damage = format!("UPDATE small SET data = zeroblob(length(data)) WHERE id = ({first})");
+        assert_eq!(connection.execute(&damage, []).unwrap(), 1);
+        drop(connection);
+        let store = SqliteStore::open(store.path(), &SqliteOptions::new()).unwrap();
+        tract_compression::forget_dictionaries();
+        assert!(store.blobs(&repo, &[secret.into()]).unwrap()[0].is_some());
+        let damage = store.check(&repo, false).unwrap();
+        assert!(matches!(&damage[..], [one] if one.what.contains("a dictionary")), "{damage:?}");
+        // The next repack writes both rows again.
+        let mut step = Some(RepackStep::Train);
+        while let Some(next) = step {
+            step = store.repack(&repo, next).unwrap().next;
+        }
+        assert!(store.blobs(&repo, &[secret.into()]).unwrap()[0].is_some());
+    }
+
+    #[test]
     fn dictionaries_that_are_trained_while_something_is_erased_are_not_kept() {
         let folder = tempfile::tempdir().unwrap();
-        let (store, repo, secret) = filled(folder.path());
+        let (store, repo, secret) = filled(folder.path(), "race");
         let path = store.path().to_owned();
         let connection = Connection::open(path).unwrap();
         let early = train(&connection, 1).unwrap();
