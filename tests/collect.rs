@@ -1,9 +1,8 @@
 //! Garbage collection on every store: next to writers, and cut off by kills and full disks.
 //! Nothing that is needed is ever lost, and the next collection continues.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -14,14 +13,12 @@ use tract::{CommitId, OpenOptions, Tract, block_on};
 use tract_testkit::{Call, WatchedStore, figure, power};
 
 use crate::backends::{self, Backend};
-use crate::kills::{Doomed, When, say};
+use crate::kills::{self, When, killed, say};
 use crate::server;
 
 const TASK: &str = "TRACT_COLLECT_TASK";
 const BACKEND: &str = "TRACT_COLLECT_BACKEND";
 const FOLDER: &str = "TRACT_COLLECT_FOLDER";
-const AT: &str = "TRACT_COLLECT_AT";
-const WHEN: &str = "TRACT_COLLECT_WHEN";
 
 /// The branch that stays.
 const KEPT: &str = "kept";
@@ -146,13 +143,7 @@ fn the_child_collects() {
     let (backend, folder) = (backends::named(&backend), Path::new(&folder));
     match task.as_str() {
         "killed" => {
-            let at = said(AT).and_then(|at| at.parse().ok()).unwrap();
-            let when =
-                When::ALL.into_iter().find(|when| said(WHEN).as_deref() == Some(when.word()));
-            let store = Arc::clone(backend.open(folder, "agent").store());
-            let watch = Doomed { calls: AtomicUsize::new(0), at, when: when.unwrap() };
-            let doomed = WatchedStore::new(store, watch);
-            collect(&block_on(OpenOptions::new().open_store(doomed)).unwrap()).unwrap();
+            collect(&kills::doomed(backend, folder)).unwrap();
             say("done");
         }
         "full" => match backend.try_open(folder, "agent", false).map(|tract| collect(&tract)) {
@@ -177,39 +168,13 @@ fn child(task: &str, backend: &Backend, folder: &Path) -> Command {
     command
 }
 
-/// Collects in a process of its own that is killed at a call; says the calls, and whether it ended.
-fn killed(backend: &Backend, folder: &Path, at: usize, when: When) -> (usize, bool) {
-    let mut child = child("killed", backend, folder)
-        .env(AT, at.to_string())
-        .env(WHEN, when.word())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let (mut calls, mut ended) = (0, false);
-    for line in lines.map_while(Result::ok) {
-        match line.as_str() {
-            "here" => {
-                // On Unix this is SIGKILL.
-                child.kill().unwrap();
-                break;
-            }
-            "done" => ended = true,
-            other => calls += usize::from(other.starts_with("call ")),
-        }
-    }
-    child.wait().unwrap();
-    (calls, ended)
-}
-
 /// `kill -9` before, during and after each call of a collection.
 #[test]
 fn a_collection_that_is_killed_leaves_a_whole_store() {
     for backend in backends::all() {
         let folder = tempfile::tempdir().unwrap();
         prepared(backend, folder.path());
-        let (calls, ended) = killed(backend, folder.path(), usize::MAX, When::Never);
+        let (calls, ended) = killed(child("killed", backend, folder.path()), usize::MAX, When::Never);
         assert!(ended && calls > 5, "{}: {calls}", backend.name);
         let mut kills = tract_testkit::rounds(3 * calls, 3);
         let step = (3 * calls / kills.planned_rounds().max(1)).max(1);
@@ -218,7 +183,7 @@ fn a_collection_that_is_killed_leaves_a_whole_store() {
             let when = [When::Before, When::During, When::After][place % 3];
             let folder = tempfile::tempdir().unwrap();
             prepared(backend, folder.path());
-            killed(backend, folder.path(), place / 3, when);
+            killed(child("killed", backend, folder.path()), place / 3, when);
             let tract = backend.open(folder.path(), "agent");
             let what = format!("{}, killed {} call {}", backend.name, when.word(), place / 3);
             assert_eq!(line(&tract, KEPT).len(), MESSAGES, "{what}");

@@ -41,7 +41,7 @@ pub(crate) enum When {
 }
 
 impl When {
-    pub(crate) const ALL: [Self; 4] = [Self::Before, Self::During, Self::After, Self::Never];
+    const ALL: [Self; 4] = [Self::Before, Self::During, Self::After, Self::Never];
 
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -55,10 +55,10 @@ impl When {
 
 /// Tells when a certain call of a store has come, and there waits to be killed.
 #[derive(Debug)]
-pub(crate) struct Doomed {
-    pub(crate) calls: AtomicUsize,
-    pub(crate) at: usize,
-    pub(crate) when: When,
+struct Doomed {
+    calls: AtomicUsize,
+    at: usize,
+    when: When,
 }
 
 pub(crate) fn say(word: &str) {
@@ -87,6 +87,53 @@ impl Watch for Doomed {
         }
         answer
     }
+}
+
+/// Opens a store in the process that is killed at the call which [`killed`] named.
+pub(crate) fn doomed(backend: &Backend, folder: &Path) -> Tract {
+    let said = |name| std::env::var(name).ok();
+    let at = said(AT).and_then(|at| at.parse().ok()).unwrap();
+    let when = When::ALL.into_iter().find(|when| said(WHEN).as_deref() == Some(when.word()));
+    let store = Arc::clone(backend.open(folder, "agent").store());
+    let watch = Doomed { calls: AtomicUsize::new(0), at, when: when.unwrap() };
+    block_on(OpenOptions::new().open_store(WatchedStore::new(store, watch))).unwrap()
+}
+
+/// Starts a process that opens a [`doomed`] store, and kills it at a call, a pause after the call began
+/// if it is killed during it. Says how many calls there were, and whether it ended by itself.
+pub(crate) fn killed(command: Command, at: usize, when: When) -> (usize, bool) {
+    killed_after(command, at, when, Duration::ZERO)
+}
+
+pub(crate) fn killed_after(
+    mut command: Command,
+    at: usize,
+    when: When,
+    pause: Duration,
+) -> (usize, bool) {
+    let mut child = command
+        .env(AT, at.to_string())
+        .env(WHEN, when.word())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let (mut calls, mut ended) = (0, false);
+    for line in lines.map_while(Result::ok) {
+        match line.as_str() {
+            "here" => {
+                std::thread::sleep(pause);
+                // On Unix this is SIGKILL.
+                child.kill().unwrap();
+                break;
+            }
+            "done" => ended = true,
+            other => calls += usize::from(other.starts_with("call ")),
+        }
+    }
+    child.wait().unwrap();
+    (calls, ended)
 }
 
 /// Says that the end has come, and waits for it.
@@ -146,12 +193,7 @@ fn the_child_takes_a_step() {
         return;
     };
     let backend = backends::ALL.iter().find(|known| known.name == backend).unwrap();
-    let at = said(AT).and_then(|at| at.parse().ok()).unwrap();
-    let when = When::ALL.into_iter().find(|when| said(WHEN).as_deref() == Some(when.word()));
-    let store = Arc::clone(backend.open(Path::new(&folder), "agent").store());
-    let watch = Doomed { calls: AtomicUsize::new(0), at, when: when.unwrap() };
-    let doomed = WatchedStore::new(store, watch);
-    take(&block_on(OpenOptions::new().open_store(doomed)).unwrap(), &step);
+    take(&doomed(backend, Path::new(&folder)), &step);
     say("done");
 }
 
@@ -265,7 +307,7 @@ fn run(
     calls
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();

@@ -1,0 +1,265 @@
+//! Repacks on every store that compresses: cut off by kills and losses of power, and next to writers,
+//! collections, erasures and each other. Every message reads the same afterwards.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tract::engine::{EraseRequest, EraseTarget, GcOptions};
+use tract::{Draft, OpenOptions, Tract, block_on};
+use tract_testkit::{figure, power};
+
+use crate::backends::{self, Backend};
+use crate::kills::{self, When, killed_after, say};
+
+const TASK: &str = "TRACT_REPACK_TASK";
+const BACKEND: &str = "TRACT_REPACK_BACKEND";
+const FOLDER: &str = "TRACT_REPACK_FOLDER";
+
+/// Enough to train a dictionary on, and to write in two steps.
+const MESSAGES: usize = 1_200;
+
+fn text(number: usize) -> String {
+    let topic = ["the index", "a migration", "the retry loop", "its tests", "a lock"][number % 5];
+    format!(
+        "Please look at {topic} in src/module_{}.rs, line {number}: the answer has to be checked \
+         again before request {} is sent, and then {} files are written.",
+        number * 7 % 91,
+        number * 31,
+        number % 13
+    )
+}
+
+fn drafts() -> Vec<Draft> {
+    (0..MESSAGES).map(|number| Draft::user(text(number))).collect()
+}
+
+/// A store with messages on the branch of the first writer.
+fn prepared(backend: &Backend, folder: &Path) -> Tract {
+    let tract = backend.fast(folder, "agent").on("writer-0").unwrap();
+    block_on(tract.commit_all(drafts())).unwrap();
+    tract
+}
+
+/// All messages read as they were written.
+fn assert_reads(tract: &Tract, count: usize, what: &str) {
+    let tract = tract.on("writer-0").unwrap();
+    let compiled = block_on(tract.compile()).unwrap();
+    let texts: Vec<String> = compiled.messages().map(|message| message.content.text()).collect();
+    assert!(texts.len() >= count, "{what}: {} messages", texts.len());
+    for (number, found) in texts.iter().take(count).enumerate() {
+        assert_eq!(*found, text(number), "{what}");
+    }
+    let report = block_on(tract.verify()).unwrap();
+    assert!(report.clean, "{what}: {:?}", report.damage);
+}
+
+/// What the other tests start; by itself it has nothing to do.
+#[test]
+fn the_child_repacks() {
+    let said = |name| std::env::var(name).ok();
+    let (Some(task), Some(backend), Some(folder)) = (said(TASK), said(BACKEND), said(FOLDER))
+    else {
+        return;
+    };
+    let (backend, folder) = (backends::named(&backend), Path::new(&folder));
+    match task.as_str() {
+        "killed" => {
+            block_on(kills::doomed(backend, folder).repack(None)).unwrap();
+            say("done");
+        }
+        "recorded" => recorded(backend, folder),
+        other => panic!("unknown task {other}"),
+    }
+}
+
+fn child(task: &str, backend: &Backend, folder: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["repacks::the_child_repacks", "--exact", "--nocapture", "--test-threads=1"])
+        .env(TASK, task)
+        .env(BACKEND, backend.name)
+        .env(FOLDER, folder);
+    command
+}
+
+/// `kill -9` before, during and after each call of a repack.
+#[test]
+fn a_repack_that_is_killed_leaves_a_whole_store() {
+    for backend in backends::ALL {
+        let template = tempfile::tempdir().unwrap();
+        block_on(prepared(backend, template.path()).store().close()).unwrap();
+        let fresh = || {
+            let folder = tempfile::tempdir().unwrap();
+            kills::copy(template.path(), folder.path());
+            folder
+        };
+        let whole = fresh();
+        let command = child("killed", backend, whole.path());
+        let (calls, ended) = killed_after(command, usize::MAX, When::Never, Duration::ZERO);
+        assert!(ended && calls > 5, "{}: {calls}", backend.name);
+        assert_reads(&backend.open(whole.path(), "agent"), MESSAGES, backend.name);
+
+        // Most are during a call, some milliseconds after it began.
+        let mut kills = tract_testkit::rounds(8 * calls, 8);
+        let step = (8 * calls / kills.planned_rounds().max(1)).max(1);
+        let mut repacked = 0;
+        for kill in kills.by_ref() {
+            let place = kill * step;
+            let (when, pause) = match place % 8 {
+                0 => (When::Before, 0),
+                1 => (When::After, 0),
+                pause => (When::During, [0, 1, 2, 4, 8, 16][pause - 2]),
+            };
+            let folder = fresh();
+            let command = child("killed", backend, folder.path());
+            killed_after(command, place / 8, when, Duration::from_millis(pause));
+            let tract = backend.open(folder.path(), "agent");
+            let what = format!("{}, killed {} call {}", backend.name, when.word(), place / 8);
+            assert_reads(&tract, MESSAGES, &what);
+            let report = block_on(tract.repack(None)).unwrap();
+            assert_eq!((report.blobs as usize, report.unreadable), (MESSAGES, 0), "{what}");
+            repacked += usize::from(report.written > 0);
+            assert_reads(&tract, MESSAGES, &what);
+            block_on(tract.user("it continues")).unwrap();
+        }
+        assert!(repacked > 0, "{}: no kill left anything to do", backend.name);
+        let finding = format!("{} kills at {calls} calls of a repack, 0 lost", kills.done());
+        figure("T14 repack and kills", backend.name, finding);
+    }
+}
+
+/// Appends and repacks in turns, and reports what is acknowledged.
+fn recorded(backend: &Backend, folder: &Path) {
+    let tract = backend.open(folder, "agent").on("writer-0").unwrap();
+    let mut acknowledged = power::AckReporter::create(folder).unwrap();
+    let made = block_on(tract.commit_all(drafts())).unwrap();
+    acknowledged.add(0, made.last().unwrap().id()).unwrap();
+    for round in 0..3 {
+        let report = block_on(tract.repack(None)).unwrap();
+        assert!(report.written > 0 || round > 0, "{report:?}");
+        for n in 0..10 {
+            let said = block_on(tract.user(text(MESSAGES + 10 * round + n))).unwrap();
+            acknowledged.add(0, said.id()).unwrap();
+        }
+    }
+    block_on(tract.store().close()).unwrap();
+}
+
+/// The power goes at any moment of appends and repacks: what was acknowledged is there and reads the
+/// same, and the next repack ends.
+#[test]
+fn a_loss_of_power_in_a_repack_loses_nothing() {
+    for backend in [backends::named("sqlite"), backends::named("redb")] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = child("recorded", backend, folder.path());
+        let Some(tape) = power::record(&mut child, folder.path()).unwrap() else {
+            println!("left out: the loss of power in a repack, which needs LD_PRELOAD");
+            return;
+        };
+        let images = tempfile::tempdir().unwrap();
+        let mut rounds = tract_testkit::rounds(400, 12);
+        let open = |image: &power::Image| {
+            let place = images.path().join(image.number().to_string());
+            image.write_to(&place).unwrap();
+            let tract = backend.open(&place, "agent");
+            let what = format!("{}, image {}", backend.name, image.number());
+            assert_reads(&tract, MESSAGES, &what);
+            block_on(tract.repack(None)).unwrap();
+            assert_reads(&tract, MESSAGES, &what);
+            Ok(Arc::clone(tract.store()))
+        };
+        let losses = power::losses(&tape, &mut rounds, open).expect(backend.name);
+        let finding = format!(
+            "{} images of appends and repacks: 0 acknowledged lost, {} times the write in flight \
+             was there",
+            losses.images, losses.in_flight
+        );
+        figure("T14 repack and power", backend.name, finding);
+    }
+}
+
+/// Does it until others let it.
+fn retried<T>(what: impl Fn() -> tract::Result<T>) -> T {
+    for _ in 0..200 {
+        match what() {
+            Ok(done) => return done,
+            Err(error) if error.code() == "busy" => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    panic!("busy all the time");
+}
+
+/// Two repack in a loop, while one appends, one collects garbage and one erases: each on a handle of its
+/// own where the store may have several.
+#[test]
+fn repacks_at_the_same_time_as_all_others_lose_nothing() {
+    for backend in backends::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let tract = prepared(backend, folder.path());
+        let several = tract.store().capabilities().multi_process;
+        let handle = || match (several, backend.name) {
+            (true, "sqlite") => backend.fast(folder.path(), "agent"),
+            (true, _) => backend.open(folder.path(), "agent"),
+            (false, _) => {
+                block_on(OpenOptions::new().open_store(Arc::clone(tract.store()))).unwrap()
+            }
+        };
+        let rounds = tract_testkit::scaled(20, 0.1, 2);
+        let (repacking, erased) = (AtomicUsize::new(2), AtomicUsize::new(0));
+        let is_on = || repacking.load(Ordering::Acquire) > 0;
+        let appended = std::thread::scope(|scope| {
+            for _ in 0..2 {
+                let (own, repacking) = (handle(), &repacking);
+                scope.spawn(move || {
+                    for _ in 0..rounds {
+                        let report = retried(|| block_on(own.repack(None)));
+                        assert_eq!(report.unreadable, 0, "{}", backend.name);
+                    }
+                    repacking.fetch_sub(1, Ordering::AcqRel);
+                });
+            }
+            let (own, erased) = (handle().on("leaks").unwrap(), &erased);
+            scope.spawn(move || {
+                while is_on() {
+                    let number = erased.fetch_add(1, Ordering::AcqRel);
+                    let leak = format!("the code of vault {number} is 4711-0815-{number}");
+                    let leaked = block_on(own.user(leak)).unwrap();
+                    let targets = vec![EraseTarget::Commit(leaked.id())];
+                    block_on(own.erase(&EraseRequest::targets(targets, "a leaked code"))).unwrap();
+                }
+            });
+            let own = handle();
+            scope.spawn(move || {
+                while is_on() {
+                    retried(|| block_on(own.gc(&GcOptions::new().keep(Duration::ZERO))));
+                }
+            });
+            let own = handle().on("writer-0").unwrap();
+            let mut count = MESSAGES;
+            while is_on() {
+                block_on(own.user(text(count))).unwrap();
+                count += 1;
+            }
+            count
+        });
+        let what = backend.name;
+        assert_reads(&tract, appended, what);
+        let report = block_on(tract.repack(None)).unwrap();
+        assert_eq!(report.unreadable, 0, "{what}");
+        assert_reads(&tract, appended, what);
+        let erased = erased.into_inner();
+        assert_eq!(block_on(tract.erasures()).unwrap().len(), erased, "{what}");
+        let finding = format!(
+            "{rounds} repacks each of two, {} appends, {erased} erasures and collections \
+             meanwhile, 0 lost",
+            appended - MESSAGES
+        );
+        figure("T14 repacks at once", what, finding);
+    }
+}
