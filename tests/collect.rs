@@ -174,7 +174,8 @@ fn a_collection_that_is_killed_leaves_a_whole_store() {
     for backend in backends::all() {
         let folder = tempfile::tempdir().unwrap();
         prepared(backend, folder.path());
-        let (calls, ended) = killed(child("killed", backend, folder.path()), usize::MAX, When::Never);
+        let (calls, ended) =
+            killed(child("killed", backend, folder.path()), usize::MAX, When::Never);
         assert!(ended && calls > 5, "{}: {calls}", backend.name);
         let mut kills = tract_testkit::rounds(3 * calls, 3);
         let step = (3 * calls / kills.planned_rounds().max(1)).max(1);

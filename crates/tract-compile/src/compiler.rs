@@ -18,6 +18,7 @@ use crate::fetch::{COMMIT_BYTES, ObjectReader, read_changes};
 use crate::ids::IdMap;
 use crate::line::Line;
 use crate::state::{State, Stop};
+use crate::tools::Tools;
 use crate::{load, snapshot};
 
 /// Memory that caches take by default: 64 MiB for lines, a quarter of it for each other cache.
@@ -127,9 +128,13 @@ impl Compiler {
     async fn compiled(&self, head: Option<CommitId>) -> Result<Compiled> {
         let state = self.loaded(head).await?;
         let tools = self.inner.tools(state.view.tools()).await?;
+        Ok(self.assemble(head, &state, tools))
+    }
+
+    pub(crate) fn assemble(&self, head: Option<CommitId>, state: &State, tools: Tools) -> Compiled {
         let around = if state.shown_count > 0 { PER_CONTEXT } else { 0 };
         let count = state.tokens + tools.tokens + around;
-        Ok(Compiled {
+        Compiled {
             head,
             view: state.view.clone(),
             context: state.context.clone(),
@@ -137,7 +142,7 @@ impl Compiler {
             tools: tools.list,
             tokens: TokenCount { count, source: self.inner.source.clone() },
             commit_count: state.commit_count,
-        })
+        }
     }
 
     /// Returns the line after commits that need not be stored yet, oldest first: the proof that

@@ -151,8 +151,19 @@ impl Compiler {
         Ok(state)
     }
 
+    /// Returns the state of a head; messages that were not read before wait in it.
+    pub(crate) async fn waiting_state(&self, head: Option<CommitId>) -> Result<State> {
+        Ok(match self.find(head, false).await? {
+            FoundState::Kept(state) => State::clone(&state),
+            FoundState::New(reached) => reached.waiting(),
+        })
+    }
+
     /// Reads the messages of rows, each in the place of its row.
-    async fn messages(&self, rows: &[(RowKey, ContextEntry)]) -> Result<Vec<Arc<LoadedMessage>>> {
+    pub(crate) async fn messages(
+        &self,
+        rows: &[(RowKey, ContextEntry)],
+    ) -> Result<Vec<Arc<LoadedMessage>>> {
         let ObjectReader { counter, meter, .. } = &*self.inner;
         let mut messages = Vec::with_capacity(rows.len());
         // In portions, so that bytes and parsed contents of few messages are in memory together.

@@ -15,6 +15,7 @@ mod line;
 mod load;
 mod pair;
 mod places;
+mod readable;
 mod settle;
 mod shape;
 mod snapshot;
@@ -39,6 +40,7 @@ pub use crate::pair::{
     Item, PairedMessages, Pairing, PlaceholderResult, Repair, RepairKind, Rules, Speaker, Unpaired,
     pair, speaker,
 };
+pub use crate::readable::Unreadable;
 pub use crate::shape::{BadShape, Changed, shape};
 pub use crate::tokens::count_content;
 pub use crate::verify::{FoldedLine, SnapshotCheck};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tract_compile::{CompileError, Compiled, Compiler};
+use tract_compile::{CompileError, Compiled, Compiler, Unreadable};
 use tract_core::{
     ApproxCounter, Batch, Blob, BlobId, Change, Clock, Commit, CommitId, Content, Limits, LogNote,
     ObjectId, OperationId, RefName, RefTarget, RepoName, Store, StoreExt, SystemClock,
@@ -398,5 +398,18 @@ impl Repo {
             ) if self.erasure_of(id).await?.is_some() => Err(self.absent_blob(id).await),
             compiled => Ok(compiled?),
         }
+    }
+
+    /// Compiles a head for people to look at: what cannot be read is listed, and in its place is a
+    /// message that says why. No handler is asked.
+    ///
+    /// # Errors
+    /// When a commit of the line cannot be read, or the store fails in a way that is not damage of one
+    /// object.
+    pub async fn compile_readable(
+        &self,
+        head: Option<CommitId>,
+    ) -> Result<(Compiled, Vec<Unreadable>)> {
+        Ok(self.compiler.compile_readable(head).await?)
     }
 }

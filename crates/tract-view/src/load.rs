@@ -7,9 +7,9 @@ mod usage;
 mod window;
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use tract_compile::Compiled;
+use tract_compile::{Compiled, Unreadable};
 use tract_core::{CallRef, Commit, CommitId, Content, Message, Op, RefName};
 use tract_engine::{Branch, Repo};
 
@@ -102,6 +102,8 @@ pub(crate) struct LoadedContext {
     pub(crate) revision: String,
     pub(crate) head: CommitId,
     pub(crate) compiled: Compiled,
+    /// What of it cannot be read.
+    pub(crate) unreadable: Vec<Unreadable>,
     /// Whether the revision is a branch, which may grow.
     pub(crate) is_branch: bool,
 }
@@ -110,11 +112,33 @@ pub(crate) struct LoadedContext {
 pub(crate) async fn context(repo: &Repo, revision: &str) -> Result<LoadedContext> {
     let head = repo.resolve(revision).await?;
     let compiled = repo.compile(Some(head)).await?;
-    let is_branch = match RefName::branch(revision) {
+    let is_branch = is_branch(repo, revision).await?;
+    Ok(LoadedContext {
+        revision: revision.to_owned(),
+        head,
+        compiled,
+        unreadable: Vec::new(),
+        is_branch,
+    })
+}
+
+async fn is_branch(repo: &Repo, revision: &str) -> Result<bool> {
+    Ok(match RefName::branch(revision) {
         Ok(name) => repo.head_of(&name).await?.is_some(),
         Err(_) => false,
+    })
+}
+
+/// The same, but one object that is damaged or erased hides no other.
+pub(crate) async fn readable_context(repo: &Repo, revision: &str) -> Result<LoadedContext> {
+    let head = repo.resolve(revision).await?;
+    // What compiles is kept in a cache, and what does not is the exception.
+    let (compiled, unreadable) = match repo.compile(Some(head)).await {
+        Ok(compiled) => (compiled, Vec::new()),
+        Err(_) => repo.compile_readable(Some(head)).await?,
     };
-    Ok(LoadedContext { revision: revision.to_owned(), head, compiled, is_branch })
+    let is_branch = is_branch(repo, revision).await?;
+    Ok(LoadedContext { revision: revision.to_owned(), head, compiled, unreadable, is_branch })
 }
 
 /// A message, and what a reader wants to know around it.
@@ -154,18 +178,18 @@ pub(crate) async fn messages<'a>(
 ) -> Result<Vec<ShownMessage<'a>>> {
     let page: Vec<(usize, &Message)> =
         messages.clone().enumerate().skip(from - 1).take(count).collect();
-    let slots: HashSet<CommitId> = page.iter().map(|(_, message)| message.slot).collect();
+    let calls: HashMap<CommitId, usize> =
+        page.iter().map(|(_, message)| (message.slot, message.content.calls().count())).collect();
+    let is_here =
+        |call: &CallRef| calls.get(&call.slot).is_some_and(|count| (call.index as usize) < *count);
     let mut results: HashMap<CallRef, (usize, &Message)> = HashMap::new();
     // A result may be on a later page than its call.
     for (place, message) in messages.enumerate() {
-        if let Some(call) = message.answers.filter(|call| slots.contains(&call.slot)) {
+        if let Some(call) = message.answers.filter(is_here) {
             results.insert(call, (place + 1, message));
         }
     }
-    let stands_alone = |message: &Message| match message.answers {
-        Some(call) => !slots.contains(&call.slot),
-        None => true,
-    };
+    let stands_alone = |message: &Message| !message.answers.as_ref().is_some_and(is_here);
     let page: Vec<(usize, &Message)> =
         page.into_iter().filter(|(_, message)| stands_alone(message)).collect();
     let ids: Vec<CommitId> = page.iter().map(|(_, message)| message.commit).collect();

@@ -21,7 +21,7 @@ pub(crate) use self::history::{PAGE as HISTORY, history};
 pub(crate) use self::pending::pending;
 pub(crate) use self::search::{HITS, search, search_form};
 pub(crate) use self::tools::tools;
-pub(crate) use self::transcript::{PAGE as TRANSCRIPT, TranscriptOptions, transcript};
+pub(crate) use self::transcript::{PAGE as TRANSCRIPT, TranscriptOptions, transcript, unreadable};
 pub(crate) use self::usage::usage;
 pub(crate) use self::window::window;
 

@@ -257,7 +257,7 @@ async fn transcript(
     State(shared): State<Arc<Shared>>,
     Query(asked): Query<RevisionQuery>,
 ) -> Result<Html<String>> {
-    let context = load::context(&shared.repo, &asked.rev).await?;
+    let context = load::readable_context(&shared.repo, &asked.rev).await?;
     let total = context.compiled.message_count();
     // A conversation opens at its end.
     let last = total.saturating_sub(pages::TRANSCRIPT) + 1;
@@ -299,7 +299,7 @@ async fn tools(
     State(shared): State<Arc<Shared>>,
     Query(asked): Query<RevisionQuery>,
 ) -> Result<Html<String>> {
-    let context = load::context(&shared.repo, &asked.rev).await?;
+    let context = load::readable_context(&shared.repo, &asked.rev).await?;
     let tools = context.compiled.tools().iter();
     let tools = tools.map(|tool| (tool.id, &*tool.name, &*tool.schema));
     let facts = load::tool_facts(&shared.repo, tools).await?;

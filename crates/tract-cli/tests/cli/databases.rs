@@ -72,3 +72,41 @@ fn checkpoints_on_a_server_become_branches_and_importing_again_writes_nothing() 
     assert_eq!(again[1]["summary"]["new"], 0);
     place.is_clean();
 }
+
+#[cfg(all(unix, feature = "view"))]
+#[test]
+fn a_store_on_a_server_is_viewed_and_its_end_is_an_answer() {
+    use crate::viewing::{Browser, COAT};
+
+    if !is_built() {
+        return;
+    }
+    let Some(url) = server::shared() else { return };
+    let schema = server::schema();
+    let store = format!("{}&partitions=1&retry_for=0", server::with_schema(url, &schema));
+    let place = Workspace::empty();
+    place.ok(&["--store", &store, "init"]);
+    place.feed(&["--store", &store, "apply", "-"], COAT.as_bytes()).expect(0);
+    let browser = Browser::open_with(&place, &["--store", &store], &[]);
+    assert!(browser.page("/transcript?rev=main").contains("umbrella"));
+    place.ok(&["--store", &store, "commit", "user", "And gloves?"]);
+    for path in ["/", "/history?rev=main", "/window?rev=main", "/tools?rev=main", "/usage"] {
+        browser.page(path);
+    }
+    assert!(browser.page("/search?words=gloves").contains("gloves"));
+    assert!(browser.page("/transcript?rev=main").contains("And gloves?"));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let (client, connection) = runtime
+        .block_on(tokio_postgres::connect(url, tokio_postgres::NoTls))
+        .expect("the server answers");
+    runtime.spawn(connection);
+    let drop = format!("DROP SCHEMA {schema} CASCADE");
+    runtime.block_on(client.batch_execute(&drop)).expect("the store is gone");
+    let gone = browser.get("/transcript?rev=main");
+    assert!(gone.status() >= 400 && !gone.body().contains("gloves"), "{}", gone.body());
+    assert!(browser.get("/").status() >= 400);
+}

@@ -551,6 +551,9 @@ fn one_flipped_byte_is_an_error_and_is_named() {
     assert!(people.stdout.contains("not clean"), "{people:?}");
     // What is not damaged can still be read.
     place.ok(&["compile", "workshop-refund"]);
+    let log = place.ok(&["log", "workshop-cargo-bike"]);
+    assert_eq!(log.matches("cannot be read").count(), 1, "{log}");
+    assert!(log.lines().count() > 4, "{log}");
 }
 
 #[test]

@@ -126,3 +126,50 @@ fn a_wrong_command_line_is_refused_before_anything_runs() {
     check(&["record", "--secret", "short", "--upstream", "http://x"], 2, "16 or more");
     check(&["--store", "sqlite:/dev/null/x.db", "record", "--", "true"], 3, "");
 }
+
+/// A real model behind the proxy, asked twice by `tract chat`, where one was started: see `docs/models.md`.
+#[test]
+fn a_real_model_is_recorded_as_its_client_got_it() {
+    let Ok(url) = std::env::var("TRACT_MODEL_URL") else {
+        println!(
+            "left out: a real model; TRACT_MODEL_URL says where one is, docs/models.md how to start it"
+        );
+        return;
+    };
+    let (place, client) = (Workspace::new(), Workspace::new());
+    let tract = env!("CARGO_BIN_EXE_tract");
+    let ask = |question: &str, more: &str| {
+        format!(
+            "{tract} chat '{question}' --model openai/local --set max_tokens=24 --set temperature=0 {more}"
+        )
+    };
+    let script = format!(
+        "cd '{}' && {} && {}",
+        client.path("").display(),
+        ask("What is the capital of France?", ""),
+        ask("And of Italy?", "--no-stream")
+    );
+    let mut command = place.command(&["record", "--json", "--", "bash", "-c", &script]);
+    command.env("OPENAI_BASE_URL", url).env("OPENAI_API_KEY", "a-key-that-is-not-kept");
+    let output = command.output().expect("it runs");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let report: Value = serde_json::from_str(text.lines().last().expect("a line")).expect("JSON");
+    assert_eq!(
+        (&report["recorded"], output.status.code()),
+        (&2.into(), Some(0)),
+        "{report} {said}"
+    );
+    let branches = report["branches"].as_array().expect("branches");
+    assert_eq!(branches.len(), 1, "both turns are one conversation: {report}");
+    let branch = branches[0]["branch"].as_str().expect("a name");
+    let messages = |place: &Workspace, branch: &str| {
+        let compiled = place.json(&["compile", branch, "--to", "openai-params", "--json"]);
+        compiled[0]["messages"].clone()
+    };
+    let recorded = messages(&place, branch);
+    println!("{recorded}");
+    assert_eq!(recorded.as_array().map(Vec::len), Some(4), "{recorded}");
+    assert_eq!(recorded, messages(&client, "main"), "the proxy and its client say the same");
+    place.ok(&["verify"]);
+}

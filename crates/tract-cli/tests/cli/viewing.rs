@@ -144,6 +144,10 @@ impl Answer {
     pub(crate) fn body(&self) -> &str {
         &self.body
     }
+
+    pub(crate) fn status(&self) -> u16 {
+        self.status
+    }
 }
 
 impl Drop for Browser {
@@ -368,6 +372,92 @@ fn a_port_in_use_is_an_error() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = taken.local_addr().expect("an address").port().to_string();
     place.refused(&["view", "--port", &port], 1, "port_in_use", &port);
+}
+
+/// What a reader sees of a conversation with three damaged contents: all the rest.
+#[test]
+fn damage_of_one_message_hides_no_other() {
+    let place = Workspace::of(COAT);
+    let texts = ["coat in Paris", "I look it up", "Returns the weather"];
+    let store = rusqlite::Connection::open(place.store()).expect("the file opens");
+    for (count, text) in texts.iter().enumerate() {
+        let browser = Browser::open(&place);
+        let page = browser.page("/transcript?rev=main");
+        let names = [" object cannot be read", " objects cannot be read"];
+        assert_eq!(names.iter().any(|name| page.contains(name)), count > 0, "{page}");
+        drop(browser);
+        let sql = "UPDATE blobs SET data = CAST(replace(CAST(data AS TEXT), ?1, 'something') AS BLOB) \
+                   WHERE instr(data, CAST(?1 AS BLOB)) > 0";
+        assert_eq!(store.execute(sql, [text]).expect("it is damaged"), 1, "{text}");
+    }
+    drop(store);
+    place.refused(&["compile"], 3, "corrupt", "tract verify");
+    let browser = Browser::open(&place);
+    let page = browser.page("/transcript?rev=main");
+    // The result whose call is lost is a message of its own.
+    for part in ["You are a travel agent.", "11 degrees, rain", "Yes, and an umbrella."] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert!(page.contains("3 objects cannot be read; `tract verify`"), "{page}");
+    assert_eq!(page.matches("[cannot be read: ").count(), 2, "{page}");
+    for text in texts {
+        assert!(!page.contains(text), "{text}: {page}");
+    }
+    let report = place.run(&["verify", "--json"]).expect(1).lines().swap_remove(0);
+    let damage = report["damage"].as_array().expect("a list");
+    let blobs: Vec<&str> = damage
+        .iter()
+        .filter_map(|damage| damage["object"].as_str()?.strip_prefix("blob "))
+        .collect();
+    assert_eq!(blobs.len(), 3, "{report}");
+    for blob in blobs {
+        assert!(page.contains(blob), "{blob}: {page}");
+    }
+    for path in ["/", "/usage", "/pending", "/history?rev=main", "/window?rev=main"] {
+        browser.page(path);
+    }
+    let tools = browser.page("/tools?rev=main");
+    assert!(tools.contains("cannot be read") && tools.contains("the tools"), "{tools}");
+    // What a provider would get is not made of it, and a text is named with what is wrong.
+    for path in ["/request?rev=main", "/compare?a=main~1&b=main", "/text?rev=main%232"] {
+        let answer = browser.get(path);
+        assert!(answer.status >= 400 && answer.body.contains("damaged"), "{path}: {}", answer.body);
+    }
+}
+
+#[test]
+fn two_viewers_show_one_store() {
+    let place = Workspace::of(COAT);
+    let browsers = [Browser::open(&place), Browser::open(&place)];
+    assert_ne!(browsers[0].host, browsers[1].host);
+    // The cookie of one opens nothing of the other.
+    let headers = [("Host", browsers[1].host.as_str()), ("Cookie", browsers[0].cookie.as_str())];
+    assert_eq!(browsers[1].ask("GET", "/", &headers).status, 401);
+    place.ok(&["commit", "user", "And gloves?"]);
+    for browser in &browsers {
+        assert!(browser.page("/transcript?rev=main").contains("And gloves?"));
+    }
+}
+
+/// The folder of a store is removed under a viewer, and comes back: it neither ends nor writes.
+#[test]
+fn a_store_that_vanishes_is_said_and_may_return() {
+    let place = Workspace::of(COAT);
+    let browser = Browser::open(&place);
+    browser.page("/");
+    let (folder, away) = (place.path(".tract"), place.path("away"));
+    std::fs::rename(&folder, &away).expect("it is moved");
+    let answer = browser.get("/transcript?rev=main");
+    assert!(
+        answer.body.contains("umbrella") || answer.status >= 500,
+        "{}: {}",
+        answer.status,
+        answer.body
+    );
+    assert!(!folder.exists(), "nobody makes it again");
+    std::fs::rename(&away, &folder).expect("it is moved back");
+    place.ok(&["commit", "user", "And gloves?"]);
+    assert!(browser.page("/transcript?rev=main").contains("And gloves?"));
 }
 
 /// A real browser runs none of it, and shows the conversation.

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use tract_core::store::BlobKey;
 use tract_core::{
-    ActiveTool, BlobId, CallRef, Change, Changes, Commit, CommitId, Content, Kind, Op, ToolCall,
-    json,
+    ActiveTool, Blob, BlobId, CallRef, Change, Changes, Commit, CommitId, Content, Kind, Op,
+    StoreError, StoreErrorKind, ToolCall, json,
 };
 
 use crate::error::{Error, Result};
@@ -53,6 +53,9 @@ pub async fn describe(repo: &Repo, commits: &[Commit]) -> Result<Vec<LogLine>> {
             (Some(message), _) => one_line(message, MAX_CHARS),
             (None, Op::Tools) => match tools(repo, commit).await {
                 Err(Error::Erased(_)) => "(a definition was erased)".to_owned(),
+                Err(Error::Store(error)) if is_damage(&error) => {
+                    "(a definition cannot be read)".to_owned()
+                }
                 text => text?,
             },
             (None, Op::Append { .. }) => {
@@ -105,12 +108,31 @@ async fn contents(repo: &Repo, commits: &[Commit]) -> Result<HashMap<BlobId, Opt
         .filter_map(|commit| Some((commit.content?, commit.kind.as_ref()?)))
         .collect();
     let keys: Vec<BlobKey> = bearing.iter().map(|(id, _)| (*id).into()).collect();
-    let blobs = repo.store().blobs(repo.name(), &keys).await?;
+    let blobs = match repo.store().blobs(repo.name(), &keys).await {
+        Err(error) if is_damage(&error) => undamaged(repo, &keys).await?,
+        blobs => blobs?,
+    };
     let read = bearing.into_iter().zip(blobs).map(|((id, kind), blob)| {
         let content = blob.and_then(|blob| Content::from_blob(kind, blob.text()?).ok());
         (id, content)
     });
     Ok(read.collect())
+}
+
+fn is_damage(error: &StoreError) -> bool {
+    matches!(error.kind, StoreErrorKind::Corrupt { .. })
+}
+
+/// Reads blobs one by one, for a store that reads many says of the first damaged one and gives none.
+async fn undamaged(repo: &Repo, keys: &[BlobKey]) -> Result<Vec<Option<Blob>>> {
+    let mut found = Vec::with_capacity(keys.len());
+    for key in keys {
+        match repo.store().blobs(repo.name(), std::slice::from_ref(key)).await {
+            Err(error) if is_damage(&error) => found.push(None),
+            blobs => found.push(blobs?.pop().flatten()),
+        }
+    }
+    Ok(found)
 }
 
 /// Reads the calls that results among these commits answer, also where they are edits; by the

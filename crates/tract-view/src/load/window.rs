@@ -72,6 +72,7 @@ pub(crate) async fn window(repo: &Repo, head: CommitId) -> Result<Window> {
     let mut marks = Vec::new();
     let (mut cache, mut counted) = (Vec::new(), HashSet::new());
     let mut sum = CacheUse::default();
+    let mut is_whole = true;
     for (place, commit) in (1..).zip(&commits) {
         if let Some(kind) = mark(&commit.op) {
             marks.push(WindowMark { place, commit: commit.id(), kind });
@@ -84,10 +85,17 @@ pub(crate) async fn window(repo: &Repo, head: CommitId) -> Result<Window> {
             sum.written += usage.cache_write.unwrap_or(0);
             sum.uncached += usage.uncached().unwrap_or(0);
         }
-        if is_shown(place) {
+        if is_shown(place) && is_whole {
             cache.push(CacheUse { place, ..std::mem::take(&mut sum) });
-            let context = repo.compile(Some(commit.id())).await?;
-            points.push(WindowPoint { place, tokens: tokens(&context) });
+            // The chart ends at the first message that cannot be read: each point after it would be read
+            // anew, as nothing of it can be kept.
+            match repo.compile(Some(commit.id())).await {
+                Ok(context) => points.push(WindowPoint { place, tokens: tokens(&context) }),
+                Err(tract_engine::Error::Compile(_) | tract_engine::Error::Erased(_)) => {
+                    is_whole = false;
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
     }
     let mut times = commits.iter().filter_map(|commit| commit.created_at);

@@ -23,6 +23,7 @@ pub(crate) fn tools(
     let tools = context.compiled.tools();
     html! {
         h1 { "Tools at " a href=(format!("/transcript?rev={}", query(&context.revision))) { (visible(&context.revision)) } }
+        (super::unreadable(context))
         p .soft { (tools.len()) " definitions in force" }
         @for (tool, facts) in tools.iter().zip(facts) {
             @let (kept, rest) = beginning(&tool.schema, MOST);

@@ -12,6 +12,9 @@ use crate::text::{query, visible};
 /// Messages on one page.
 pub(crate) const PAGE: usize = 200;
 
+/// Objects that are listed when they cannot be read.
+const LISTED: usize = 20;
+
 /// What a transcript is made for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TranscriptOptions {
@@ -52,6 +55,7 @@ pub(crate) fn transcript(
             (total) " messages, " (context.compiled.tools().len()) " tools, " (tokens.count) " tokens ("
             (tokens.source) "), at " (context.head.short())
         }
+        (unreadable(context))
         @if options.linked {
             nav .pages {
                 a href=(format!("/tools?rev={revision}")) { "tools" }
@@ -73,6 +77,30 @@ pub(crate) fn transcript(
             nav .pages {
                 @if from > 1 { a rel="prev" href=(link(from.saturating_sub(PAGE).max(1))) { "← before" } }
                 @if from + PAGE <= total { a rel="next" href=(link(from + PAGE)) { "after →" } }
+            }
+        }
+    }
+}
+
+/// Says what of a context cannot be read.
+pub(crate) fn unreadable(context: &LoadedContext) -> Markup {
+    let count = context.unreadable.len();
+    html! {
+        @if count > 0 {
+            p .failed role="alert" {
+                (count) @if count == 1 { " object" } @else { " objects" }
+                " cannot be read; `tract verify` names all damage of the store. Here:"
+            }
+            ul .failed {
+                @for one in context.unreadable.iter().take(LISTED) {
+                    li {
+                        @match one.slot {
+                            Some(slot) => { "message " (slot.short()) },
+                            None => "the tools",
+                        }
+                        ": " (visible(&one.error.to_string()))
+                    }
+                }
             }
         }
     }

@@ -28,6 +28,8 @@ pub(crate) fn window(context: &LoadedContext, window: &Window) -> Markup {
     let revision = query(&context.revision);
     html! {
         h1 { "Window of " a href=(format!("/transcript?rev={revision}")) { (visible(&context.revision)) } }
+        (super::unreadable(context))
+        @if !context.unreadable.is_empty() { p .soft { "The chart ends at the first message that cannot be read." } }
         p .soft {
             "tokens after each of " (count(window.commits, "commit")) ", at most " (number(most))
             " (" (context.compiled.token_count().source) ")"

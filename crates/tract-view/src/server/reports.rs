@@ -70,7 +70,7 @@ pub(super) async fn window(
     State(shared): State<Arc<Shared>>,
     Query(asked): Query<RevisionQuery>,
 ) -> Result<Html<String>> {
-    let context = load::context(&shared.repo, &asked.rev).await?;
+    let context = load::readable_context(&shared.repo, &asked.rev).await?;
     let window = load::window(&shared.repo, context.head).await?;
     Ok(Html(pages::page("window", None, &pages::window(&context, &window)).into_string()))
 }

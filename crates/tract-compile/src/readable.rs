@@ -1,0 +1,123 @@
+//! Contexts of which something cannot be read: what is left of them, for people to look at.
+
+use std::sync::Arc;
+
+use tract_core::store::StoreErrorKind;
+use tract_core::{Body, CommitId, Content, Message};
+
+use crate::compiled::Compiled;
+use crate::compiler::Compiler;
+use crate::error::{CompileError, Result};
+use crate::fact::{ContextEntry, LoadedMessage};
+use crate::load;
+use crate::tools::Tools;
+use crate::view::RowKey;
+
+/// A message, or the tools in force, that cannot be read.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Unreadable {
+    /// The message's slot; `None` for the tools.
+    pub slot: Option<CommitId>,
+    /// Why it cannot be read, with the object's id.
+    pub error: CompileError,
+}
+
+impl Compiler {
+    /// Compiles a head as [`compile`](Self::compile) does, but an object that is damaged or not stored
+    /// hides only what needs it: a message is replaced by one that says why it cannot be read, and the
+    /// tools are left out. For people to look at; no model should get it.
+    ///
+    /// # Errors
+    /// As [`line`](Self::line): a commit of the line has to be read. When the store fails in a way that is
+    /// not damage of one object.
+    pub async fn compile_readable(
+        &self,
+        head: Option<CommitId>,
+    ) -> Result<(Compiled, Vec<Unreadable>)> {
+        let state = self.waiting_state(head).await?;
+        let mut unreadable = Vec::new();
+        let rows = load::waiting(&state, 0);
+        let mut messages = Vec::with_capacity(rows.len());
+        for rows in rows.chunks(1024) {
+            match self.messages(rows).await {
+                Ok(read) => messages.extend(rows.iter().map(|(place, _)| *place).zip(read)),
+                Err(error) if is_of_one_object(&error) => {
+                    self.one_by_one(rows, &mut messages, &mut unreadable).await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        // Nothing of it is kept in a cache: what cannot be read now may be restored later.
+        let state = load::with_messages(state, messages, imbl::Vector::new());
+        let tools = match self.inner.tools(state.view.tools()).await {
+            Ok(tools) => tools,
+            Err(error) if is_of_one_object(&error) => {
+                unreadable.push(Unreadable { slot: None, error });
+                Tools::default()
+            }
+            Err(error) => return Err(error),
+        };
+        Ok((self.assemble(head, &state, tools), unreadable))
+    }
+
+    async fn one_by_one(
+        &self,
+        rows: &[(RowKey, ContextEntry)],
+        messages: &mut Vec<(RowKey, Arc<LoadedMessage>)>,
+        unreadable: &mut Vec<Unreadable>,
+    ) -> Result<()> {
+        for row in rows {
+            let (place, entry) = row;
+            match self.messages(std::slice::from_ref(row)).await {
+                Ok(read) => messages.extend(read.into_iter().map(|message| (*place, message))),
+                Err(error) if is_of_one_object(&error) => {
+                    messages.push((*place, Arc::new(placeholder(entry, &error))));
+                    unreadable.push(Unreadable { slot: Some(entry.row.slot), error });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether an error is about one object, so that others can be read.
+fn is_of_one_object(error: &CompileError) -> bool {
+    match error {
+        CompileError::Store(error) => matches!(
+            error.kind,
+            StoreErrorKind::Corrupt { .. }
+                | StoreErrorKind::Missing { .. }
+                | StoreErrorKind::Erased { .. }
+                | StoreErrorKind::Invalid
+        ),
+        CompileError::Missing { .. }
+        | CompileError::MissingTool { .. }
+        | CompileError::NoContent { .. }
+        | CompileError::Content { .. }
+        | CompileError::Schema { .. } => true,
+        CompileError::Change(_) | CompileError::Changes { .. } | CompileError::NotNext { .. } => {
+            false
+        }
+    }
+}
+
+/// A message in the place of one that cannot be read. It has no calls and counts no tokens.
+fn placeholder(entry: &ContextEntry, error: &CompileError) -> LoadedMessage {
+    let ContextEntry { row, fact, .. } = entry;
+    let message = Message {
+        commit: row.version,
+        slot: row.slot,
+        content: Content::User(Body::text(format!("[cannot be read: {error}]"))),
+        role: fact.role.clone(),
+        priority: fact.priority,
+        answers: row.answers,
+        joins: None,
+        form: None,
+        verbatim: None,
+        generation_config: None,
+        token_count: 0,
+    };
+    LoadedMessage { message, charge: None }
+}
