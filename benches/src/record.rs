@@ -5,9 +5,11 @@ use std::convert::Infallible;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use bytes::buf::Chain;
+use bytes::{Buf as _, Bytes};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -46,25 +48,62 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
 
     let rounds = if quick { 300 } else { 3000 };
     first_bytes(table, [upstream, bare, ours], &base, rounds);
-    throughput(table, bare, ours, &base, if quick { 5 } else { 25 });
+    let settle = || runtime.block_on(recorder.settle(Duration::from_secs(60)));
+    let large = format!("{base}{LARGE_PATH}");
+    let other = format!("{base}{OTHER_PATH}");
+    let calls = if quick { 5 } else { 50 };
+    for (what, bare_path, path, in_a_row) in [
+        ("one after another", LARGE_PATH, &large, 1),
+        ("five in a row while they are recorded", LARGE_PATH, &large, 5),
+        ("to requests that are not recorded", OTHER_PATH, &other, 5),
+    ] {
+        let ways = [(bare, bare_path), (ours, path.as_str())];
+        throughput(table, what, ways, calls / in_a_row, in_a_row, settle);
+    }
     at_once(table, bare, ours, &base);
     let report = runtime.block_on(recorder.finish(Duration::from_secs(60)));
     eprintln!("  recorded {} of {} exchanges", report.recorded, report.exchanges);
     runtime.shutdown_background();
 }
 
-/// Answers every request: `/large` with many bytes, any other path with a message.
+/// Asks for a large answer, which is a turn and is recorded.
+const LARGE_PATH: &str = "/v1/messages?large";
+/// Asks for one that no model gives, which passes unread.
+const OTHER_PATH: &str = "/v1/files/large";
+
+/// Answers every request with a message: a short one, or one of many bytes that is another each
+/// time, so that the store has to take all of it.
 async fn serve_answers() -> SocketAddr {
-    let large = Bytes::from(vec![b'x'; LARGE]);
+    let rest = large_text();
+    let answers = Arc::new(AtomicUsize::new(0));
     serve(move |request: Request<Incoming>| {
-        let large = large.clone();
+        let (rest, answers) = (rest.clone(), Arc::clone(&answers));
         async move {
-            let is_large = request.uri().path() == "/large";
-            let body = if is_large { large } else { Bytes::from_static(ANSWER.as_bytes()) };
-            Response::new(Full::new(body))
+            let path = request.uri().path_and_query().map_or("", |path| path.as_str());
+            let (start, rest) = if path.ends_with("large") {
+                let number = answers.fetch_add(1, Ordering::Relaxed);
+                let text =
+                    r#"{"type":"message","role":"assistant","content":[{"type":"text","text":""#;
+                (format!("{text}{number:08} ").into(), rest)
+            } else {
+                (Bytes::from_static(ANSWER.as_bytes()), Bytes::new())
+            };
+            Response::new(Full::<Chain<Bytes, Bytes>>::new(start.chain(rest)))
         }
     })
     .await
+}
+
+/// Makes the text of a large answer, and the end of its document.
+fn large_text() -> Bytes {
+    let words = ["context ", "of ", "the ", "model ", "is ", "a ", "tree, ", "answer\\n"];
+    let (mut text, mut number) = (String::with_capacity(LARGE + 64), 1_u64);
+    while text.len() < LARGE {
+        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        text.push_str(words[(number >> 61) as usize]);
+    }
+    text.push_str(r#""}],"stop_reason":"end_turn"}"#);
+    text.into()
 }
 
 /// Forwards requests with the same libraries, and nothing else.
@@ -86,7 +125,7 @@ async fn serve_bare(upstream: SocketAddr) -> SocketAddr {
 
 async fn serve<B, F, Fut>(answer: F) -> SocketAddr
 where
-    B: hyper::body::Body<Data = Bytes, Error: std::error::Error + Send + Sync> + Send + 'static,
+    B: hyper::body::Body<Data: Send, Error: std::error::Error + Send + Sync> + Send + 'static,
     F: Fn(Request<Incoming>) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Response<B>> + Send + 'static,
 {
@@ -189,24 +228,36 @@ fn first_bytes(table: &mut Table, ways: [SocketAddr; 3], base: &str, rounds: usi
     }
 }
 
-fn throughput(table: &mut Table, bare: SocketAddr, ours: SocketAddr, base: &str, rounds: usize) {
+/// Measures large answers through the bare pass-through and through ours, `in_a_row` of each. The
+/// recorder works while ours follow each other, and is done before the bare ones start: they have
+/// the machine to themselves.
+fn throughput(
+    table: &mut Table,
+    what: &str,
+    ways: [(SocketAddr, &str); 2],
+    rows: usize,
+    in_a_row: usize,
+    settle: impl Fn(),
+) {
     let mut buffer = vec![0; 1 << 18];
-    let mut bare = Caller::new(bare, "/large", 0);
-    let mut ours = Caller::new(ours, &format!("{base}/large"), 0);
-    let (mut bares, mut our_times) = (vec![], vec![]);
-    for round in 0..rounds + 3 {
-        let pair = [(&mut bare, &mut bares), (&mut ours, &mut our_times)];
-        for (caller, times) in pair {
-            let (_, whole) = caller.call(&mut buffer);
-            if round >= 3 {
-                times.push(whole.as_secs_f64());
+    let mut callers = ways.map(|(address, path)| Caller::new(address, path, 0));
+    let mut times = [vec![], vec![]];
+    for row in 0..=rows {
+        for (caller, times) in callers.iter_mut().zip(&mut times) {
+            for _ in 0..in_a_row {
+                let (_, whole) = caller.call(&mut buffer);
+                if row > 0 {
+                    times.push(whole.as_secs_f64());
+                }
             }
+            settle();
         }
     }
+    let [bares, our_times] = times;
     let rate = |seconds: f64| LARGE as f64 / seconds / 1e6;
     let (bare, ours) = (median(bares), median(our_times));
     table.add(Figure {
-        what: "throughput of the recording proxy, answers of 8 MiB".to_owned(),
+        what: format!("throughput of the recording proxy, answers of 8 MiB {what}"),
         ours: format!("{:.0} MB/s", rate(ours)),
         floor: format!("{:.0} MB/s", rate(bare)),
         ratio: Some(bare / ours),

@@ -12,6 +12,7 @@ use tokio::sync::mpsc::Sender;
 
 use crate::counts::{Counts, Reason};
 use crate::header;
+use crate::turn;
 
 /// Bytes from which a chunk is shared with the connection that it came from. Smaller ones are
 /// copied: each would keep the connection's whole read buffer alive.
@@ -136,6 +137,9 @@ pub(crate) struct Exchange {
 #[derive(Debug)]
 pub(crate) struct Capture {
     exchange: Mutex<Option<Exchange>>,
+    /// Whether its bodies are copied. They are not where the request is none that a model answers:
+    /// nothing would read the copies, and they would take the place of others.
+    has_copies: bool,
     to: Sender<Exchange>,
     counts: Arc<Counts>,
 }
@@ -148,6 +152,7 @@ impl Capture {
         parts: &http::request::Parts,
         path: &str,
     ) -> Arc<Self> {
+        let has_copies = turn::endpoint(parts.method.as_str(), path).is_some();
         let exchange = Exchange {
             method: parts.method.clone(),
             path: path.to_owned(),
@@ -162,7 +167,7 @@ impl Capture {
         // From here on it is waited for: a client may end with the last byte of its answer, before
         // the copy of it is handed on.
         counts.seen();
-        Arc::new(Self { exchange: Mutex::new(Some(exchange)), to, counts })
+        Arc::new(Self { exchange: Mutex::new(Some(exchange)), has_copies, to, counts })
     }
 
     /// A failure elsewhere leaves the copy as it is; it is never a reason to fail here as well.
@@ -224,6 +229,9 @@ impl<B: Body> CopiedBody<B> {
     }
 
     fn copy(&self, change: impl FnOnce(&mut BodyCopy)) {
+        if !self.capture.has_copies {
+            return;
+        }
         if let Some(exchange) = self.capture.lock().as_mut() {
             change(match self.side {
                 Side::Request => &mut exchange.request,
@@ -336,6 +344,23 @@ mod tests {
                 true => Ok(Frame::data(Bytes::from_static(b"before the cut"))),
                 false => Err(std::io::ErrorKind::ConnectionReset.into()),
             }))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_no_model_answers_is_not_copied() {
+        for (path, copied) in [("/v1/messages", 10), ("/v1/files", 0)] {
+            let (to, mut exchanges) = tokio::sync::mpsc::channel(1);
+            let budget = Arc::new(Budget::new(100));
+            let request = http::Request::post(path).body(()).expect("a request");
+            let (parts, ()) = request.into_parts();
+            let capture = Capture::new(to, Arc::default(), &budget, &parts, path);
+            let body = http_body_util::Full::new(Bytes::from_static(b"0123456789"));
+            let body = CopiedBody::new(body, capture, Side::Request);
+            let passed = http_body_util::BodyExt::collect(body).await.expect("it passes");
+            assert_eq!(passed.to_bytes(), b"0123456789".as_slice());
+            let exchange = exchanges.recv().await.expect("it is over");
+            assert_eq!(exchange.request.len(), copied, "{path}");
         }
     }
 
