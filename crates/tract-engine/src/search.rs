@@ -6,11 +6,14 @@
 
 mod build;
 mod index;
+mod numbers;
+mod postings;
 mod rank;
 mod reach;
 mod segment;
 mod snippet;
 mod store;
+mod terms;
 mod wire;
 mod words;
 

@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use super::index::Index;
+use super::postings::{self, Posting};
 use super::reach::Reach;
 use super::segment::{Segment, SegmentPlace};
-use super::wire::postings;
 
 /// How soon more occurrences of a word in a message matter less.
 const K1: f64 = 1.2;
@@ -82,7 +82,7 @@ impl Filter {
 /// What is known of a query before messages are ranked.
 pub(super) struct Ranking {
     /// Per segment and word: the positions and occurrences.
-    lists: Vec<Vec<Vec<(u32, u32)>>>,
+    lists: Vec<Vec<Vec<Posting>>>,
     weights: Vec<f64>,
     average: f64,
     newest: Option<i32>,
@@ -120,8 +120,11 @@ impl Ranking {
         let mut read = 0;
         for ((encoded, searched), copies) in encoded.iter().zip(&reach.searched).zip(copies) {
             let mut of_segment = Vec::with_capacity(words);
-            for (list, count) in encoded.iter().zip(&mut with_word) {
-                let list = if list.is_empty() { Vec::new() } else { postings(list)? };
+            for (encoded, count) in encoded.iter().zip(&mut with_word) {
+                let mut list = Vec::new();
+                if !encoded.is_empty() {
+                    postings::decode(encoded, 0, &mut list)?;
+                }
                 read += list.len() as u64;
                 for (position, _) in &list {
                     *count += u64::from(searched.contains(*position));

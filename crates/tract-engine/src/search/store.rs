@@ -12,8 +12,10 @@ use tract_compile::IdSet;
 use tract_core::{CommitId, DerivedKind, DerivedRow};
 
 use super::index::Index;
+use super::postings::{self, Posting};
 use super::segment::{Effect, Event, Ref, Run, Segment, SegmentPlace, Terms, TermsRow};
-use super::wire::{Frame, Input, Postings, frame, put, put_bytes, unframe};
+use super::terms::{List, RowCursor, RowWriter, find};
+use super::wire::{Frame, frame, unframe};
 use crate::error::{Error, Result};
 use crate::repo::Repo;
 use crate::txn::store_derived;
@@ -67,9 +69,7 @@ struct Writer<'a> {
     row_bytes: usize,
     /// Whether rows may be written before the description.
     early: bool,
-    row: Vec<u8>,
-    first: String,
-    last: String,
+    row: RowWriter,
     pending: Vec<DerivedRow>,
     pending_bytes: usize,
     rows: Vec<TermsRow>,
@@ -103,9 +103,7 @@ impl<'a> Writer<'a> {
             keys: keys.into_iter(),
             row_bytes,
             early,
-            row: Vec::new(),
-            first: String::new(),
-            last: String::new(),
+            row: RowWriter::default(),
             pending: Vec::new(),
             pending_bytes: 0,
             rows: Vec::new(),
@@ -120,27 +118,19 @@ impl<'a> Writer<'a> {
         if self.row.len() >= self.row_bytes && !is_last_key {
             self.end_row().await?;
         }
-        if self.row.is_empty() {
-            self.first = word.to_owned();
-            self.last.clear();
-        }
-        let shared = self.last.bytes().zip(word.bytes()).take_while(|(a, b)| a == b).count();
-        put(&mut self.row, shared as u64);
-        put_bytes(&mut self.row, word.as_bytes().get(shared..).unwrap_or_default());
-        put_bytes(&mut self.row, list);
-        self.last = word.to_owned();
+        self.row.add(word, list);
         Ok(())
     }
 
     async fn end_row(&mut self) -> Result<()> {
-        if self.row.is_empty() {
+        let (first, row) = self.row.finish();
+        if row.is_empty() {
             return Ok(());
         }
-        let row = std::mem::take(&mut self.row);
         // There are marks in every segment, and the last of them is used for all that is left.
         let Some(at) = self.keys.next() else { return Err(unusable()) };
         self.bytes += row.len() as u64;
-        self.rows.push(TermsRow { at, first: std::mem::take(&mut self.first) });
+        self.rows.push(TermsRow { at, first });
         let bytes = frame(Frame::Terms, at, self.number, &row);
         self.pending_bytes += bytes.len();
         self.pending.push(DerivedRow {
@@ -254,10 +244,10 @@ pub(super) async fn merge(index: &mut Index<'_>) -> Result<bool> {
 }
 
 async fn merge_segments(index: &mut Index<'_>, places: &[usize]) -> Result<Option<Segment>> {
-    let joined: Vec<u32> = places.iter().map(|place| *place as u32).collect();
+    let numbers: Vec<u32> = places.iter().map(|place| *place as u32).collect();
     let inputs: Vec<Segment> =
-        joined.iter().filter_map(|number| index.segment(*number)).cloned().collect();
-    let Some(segment) = join(index, &joined, &inputs).await? else { return Ok(None) };
+        numbers.iter().filter_map(|number| index.segment(*number)).cloned().collect();
+    let Some(segment) = join(index, &numbers, &inputs).await? else { return Ok(None) };
     let mut taken = IdSet::default();
     let mut bytes = 0;
     for input in &inputs {
@@ -286,16 +276,17 @@ async fn merge_segments(index: &mut Index<'_>, places: &[usize]) -> Result<Optio
         }
         words.push(reader);
     }
+    let mut list: Vec<Posting> = Vec::new();
     loop {
         let next = words.iter().filter_map(|reader| reader.word.as_ref()).min().cloned();
         let Some(word) = next else { break };
-        let mut list = Postings::default();
+        list.clear();
         for reader in words.iter_mut().filter(|reader| reader.word.as_ref() == Some(&word)) {
-            if list.append(&reader.list, reader.offset).is_none() || !reader.advance(repo).await? {
+            if reader.append_to(&mut list).is_none() || !reader.advance(repo).await? {
                 return Ok(None);
             }
         }
-        writer.add(&word, &list.encode()).await?;
+        writer.add(&word, &postings::encode(&list)).await?;
     }
     Ok(Some(writer.finish(segment, &inputs.iter().collect::<Vec<_>>()).await?))
 }
@@ -397,9 +388,16 @@ struct WordReader<'a> {
     offset: u32,
     rows: std::slice::Iter<'a, TermsRow>,
     row: Bytes,
-    read: usize,
+    cursor: RowCursor,
     word: Option<String>,
-    list: Vec<u8>,
+    /// Where the word's list is in the row.
+    list: ReadList,
+}
+
+/// A list of a row, by place.
+enum ReadList {
+    Single(u32),
+    Encoded(Bytes),
 }
 
 impl<'a> WordReader<'a> {
@@ -408,13 +406,13 @@ impl<'a> WordReader<'a> {
             Terms::Stored { rows, .. } => rows.iter(),
             Terms::Memory(_) => [].iter(),
         };
-        let (row, list) = (Bytes::new(), Vec::new());
-        Self { number: segment.number, offset, rows, row, read: 0, word: None, list }
+        let (row, cursor, list) = (Bytes::new(), RowCursor::default(), ReadList::Single(0));
+        Self { number: segment.number, offset, rows, row, cursor, word: None, list }
     }
 
     /// Goes to the next word, or none at the end; `false` when a row is damaged or gone.
     async fn advance(&mut self, repo: &Repo) -> Result<bool> {
-        if self.read >= self.row.len() {
+        if self.cursor.is_at_end(&self.row) {
             let Some(next) = self.rows.next() else {
                 self.word = None;
                 return Ok(true);
@@ -423,25 +421,30 @@ impl<'a> WordReader<'a> {
             let found = repo.store().derived(repo.name(), kind, &[next.at]).await?;
             let Some(row) = found.into_iter().flatten().next() else { return Ok(false) };
             let Some(body) = terms_of(next.at, self.number, &row) else { return Ok(false) };
-            self.row = Bytes::copy_from_slice(body);
-            self.read = 0;
-            self.word = None;
+            self.row = row.slice_ref(body);
+            self.cursor = RowCursor::default();
         }
-        let before = self.word.take().unwrap_or_default();
-        let mut input = Input(self.row.get(self.read..).unwrap_or_default());
-        let Some((word, list)) = next_word(&mut input, &before) else { return Ok(false) };
-        self.list = list.to_vec();
-        self.word = Some(word);
-        self.read = self.row.len() - input.0.len();
+        let Some(list) = self.cursor.next(&self.row) else { return Ok(false) };
+        self.list = match list {
+            List::Single(position) => ReadList::Single(position),
+            List::Encoded(bytes) => ReadList::Encoded(self.row.slice_ref(bytes)),
+        };
+        let Ok(word) = std::str::from_utf8(&self.cursor.word) else { return Ok(false) };
+        let kept = self.word.get_or_insert_default();
+        word.clone_into(kept);
         Ok(true)
     }
-}
 
-fn next_word<'a>(input: &mut Input<'a>, before: &str) -> Option<(String, &'a [u8])> {
-    let shared = usize::try_from(input.number()?).ok()?;
-    let mut word = before.as_bytes().get(..shared)?.to_vec();
-    word.extend_from_slice(input.bytes()?);
-    Some((String::from_utf8(word).ok()?, input.bytes()?))
+    /// Appends the list of the word, moved to its place; `None` when it is damaged.
+    fn append_to(&self, list: &mut Vec<Posting>) -> Option<()> {
+        match &self.list {
+            ReadList::Single(position) => {
+                list.push((position.checked_add(self.offset)?, 1));
+                Some(())
+            }
+            ReadList::Encoded(bytes) => postings::decode(bytes, self.offset, list),
+        }
+    }
 }
 
 /// Returns the words in a row, if it is of this segment.
@@ -500,28 +503,7 @@ pub(super) async fn word_lists(
             return Ok(WordLists::Gone);
         };
         let Some(list) = find(body, word) else { return Ok(WordLists::Gone) };
-        lists.push(list.to_vec());
+        lists.push(list);
     }
     Ok(WordLists::Lists(lists))
-}
-
-/// Returns the list of a word, empty where the row has none; `None` when it is damaged.
-fn find<'a>(body: &'a [u8], word: &str) -> Option<&'a [u8]> {
-    let mut input = Input(body);
-    let mut at: Vec<u8> = Vec::new();
-    while !input.0.is_empty() {
-        let shared = usize::try_from(input.number()?).ok()?;
-        if shared > at.len() {
-            return None;
-        }
-        at.truncate(shared);
-        at.extend_from_slice(input.bytes()?);
-        let list = input.bytes()?;
-        match at.as_slice().cmp(word.as_bytes()) {
-            std::cmp::Ordering::Less => {}
-            std::cmp::Ordering::Equal => return Some(list),
-            std::cmp::Ordering::Greater => break,
-        }
-    }
-    Some(&[])
 }
