@@ -29,6 +29,32 @@ pub(super) fn occurrence_weight(occurrences: u32, length: u32, average: f64) -> 
     times * (K1 + 1.0) / (times + K1 * (1.0 - B + B * length / average.max(1.0)))
 }
 
+/// [`occurrence_weight`] of the usual counts and lengths, computed once for a search.
+struct OccurrenceWeights {
+    average: f64,
+    /// By length, for each count of occurrences.
+    known: Vec<[f64; Self::COUNTS]>,
+}
+
+impl OccurrenceWeights {
+    const COUNTS: usize = 8;
+    const LENGTHS: u32 = 256;
+
+    fn new(average: f64) -> Self {
+        let of_length = |length| {
+            let mut counts = (1u32..).map(|count| occurrence_weight(count, length, average));
+            std::array::from_fn(|_| counts.next().unwrap_or_default())
+        };
+        Self { average, known: (0..Self::LENGTHS).map(of_length).collect() }
+    }
+
+    fn get(&self, occurrences: u32, length: u32) -> f64 {
+        let known = self.known.get(length as usize);
+        let known = known.and_then(|known| known.get((occurrences as usize).wrapping_sub(1)));
+        known.copied().unwrap_or_else(|| occurrence_weight(occurrences, length, self.average))
+    }
+}
+
 /// What the score of a message is multiplied by for its age against the newest head.
 pub(super) fn recency(newest: Option<i32>, hour: Option<i32>) -> f64 {
     let age = newest.zip(hour).map(|(newest, hour)| f64::from(newest.saturating_sub(hour).max(0)));
@@ -154,6 +180,7 @@ impl Ranking {
     ) -> (Vec<Scored>, usize) {
         let mut best: BinaryHeap<std::cmp::Reverse<Scored>> = BinaryHeap::new();
         let mut total = 0;
+        let occurrence_weights = OccurrenceWeights::new(self.average);
         let parts = index.segments.iter().zip(&self.lists).zip(&reach.searched).zip(copies);
         for (number, (((segment, lists), searched), copies)) in (0u32..).zip(parts) {
             let mut scores: Vec<f64> = Vec::new();
@@ -165,7 +192,7 @@ impl Ranking {
                     let at = *position as usize;
                     let length = segment.lengths.get(at).copied().unwrap_or_default();
                     if let Some(score) = scores.get_mut(at) {
-                        *score += weight * occurrence_weight(*occurrences, length, self.average);
+                        *score += weight * occurrence_weights.get(*occurrences, length);
                     }
                 }
             }
