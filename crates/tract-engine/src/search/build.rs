@@ -10,7 +10,7 @@ use super::segment::{Class, Effect, Event, Ref, Run, SPACING, Segment, Terms};
 use super::words::WordCounts;
 
 /// Bytes of words after which a segment is stored, about.
-const FULL_BYTES: usize = 24 << 20;
+pub(super) const FULL_BYTES: usize = 24 << 20;
 /// Commits after which a segment is stored.
 pub(super) const FULL_COMMITS: usize = 1 << 16;
 

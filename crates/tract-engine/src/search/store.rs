@@ -11,6 +11,7 @@ use bytes::Bytes;
 use tract_compile::IdSet;
 use tract_core::{CommitId, DerivedKind, DerivedRow};
 
+use super::build::{FULL_BYTES, FULL_COMMITS};
 use super::index::Index;
 use super::postings::{self, Posting};
 use super::segment::{Effect, Event, Ref, Run, Segment, SegmentPlace, Terms, TermsRow};
@@ -26,6 +27,10 @@ const ROW_BYTES: usize = 48 << 10;
 const BATCH_BYTES: usize = 4 << 20;
 /// Segments of about the same size that are joined into one.
 const JOINED: usize = 4;
+/// Commits and bytes of words from which on a segment is not joined any more. What a search writes
+/// on the way is bounded by them, and so is the space that replaced rows leave in the store.
+const LARGE_COMMITS: u32 = 4 * FULL_COMMITS as u32;
+const LARGE_BYTES: u64 = 4 * FULL_BYTES as u64;
 
 /// Stores a segment that was built in memory. Where the store refuses, because it is read-only or
 /// full, the segment comes back as it was, and `false`.
@@ -216,15 +221,8 @@ fn number_of(segment: &Segment) -> u64 {
 /// any size. Returns `false` where the store refuses.
 pub(super) async fn merge(index: &mut Index<'_>) -> Result<bool> {
     loop {
-        let size = |segment: &Segment| segment.len().max(256).ilog2() / 2;
-        let mut by_size: HashMap<u32, Vec<usize>> = HashMap::new();
-        for (place, segment) in index.segments.iter().enumerate() {
-            if segment.at.is_some() {
-                by_size.entry(size(segment)).or_default().push(place);
-            }
-        }
-        let full = by_size.into_iter().filter(|(_, places)| places.len() >= JOINED);
-        let Some((_, places)) = full.min_by_key(|(size, _)| *size) else { return Ok(true) };
+        let sizes: Vec<Size> = index.segments.iter().map(Size::of).collect();
+        let Some(places) = joined(&sizes) else { return Ok(true) };
         match merge_segments(index, &places).await {
             Ok(Some(joined)) => {
                 let kept = std::mem::take(&mut index.segments);
@@ -241,6 +239,50 @@ pub(super) async fn merge(index: &mut Index<'_>) -> Result<bool> {
             Err(_left_away) => return Ok(false),
         }
     }
+}
+
+/// How large a segment is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Size {
+    commits: u32,
+    /// Of words.
+    bytes: u64,
+    is_stored: bool,
+}
+
+impl Size {
+    fn of(segment: &Segment) -> Self {
+        let bytes = match &segment.terms {
+            Terms::Stored { bytes, .. } => *bytes,
+            Terms::Memory(_) => 0,
+        };
+        Self { commits: segment.len(), bytes, is_stored: segment.at.is_some() }
+    }
+
+    fn is_large(self) -> bool {
+        self.commits >= LARGE_COMMITS || self.bytes >= LARGE_BYTES
+    }
+}
+
+/// Returns the segments to join next, by place: several of about the same size, but not more than
+/// make a large one.
+fn joined(sizes: &[Size]) -> Option<Vec<usize>> {
+    let mut by_size: HashMap<u32, Vec<usize>> = HashMap::new();
+    for (place, size) in sizes.iter().enumerate() {
+        if size.is_stored && !size.is_large() {
+            by_size.entry(size.commits.max(256).ilog2() / 2).or_default().push(place);
+        }
+    }
+    let full = by_size.into_iter().filter(|(_, places)| places.len() >= JOINED);
+    let (_, mut places) = full.min_by_key(|(size, _)| *size)?;
+    let mut all = Size::default();
+    places.retain(|place| {
+        let size = sizes.get(*place).filter(|_| !all.is_large());
+        all.commits = all.commits.saturating_add(size.map_or(0, |size| size.commits));
+        all.bytes = all.bytes.saturating_add(size.map_or(0, |size| size.bytes));
+        size.is_some()
+    });
+    Some(places)
 }
 
 async fn merge_segments(index: &mut Index<'_>, places: &[usize]) -> Result<Option<Segment>> {
@@ -506,4 +548,26 @@ pub(super) async fn word_lists(
         lists.push(list);
     }
     Ok(WordLists::Lists(lists))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_joined_until_they_are_large() {
+        let size = |commits, bytes| Size { commits, bytes, is_stored: true };
+        let full = size(FULL_COMMITS as u32, 3 << 20);
+        assert_eq!(joined(&[full; 3]), None);
+        assert_eq!(joined(&[full; 15]), Some(vec![0, 1, 2, 3]));
+        let large = size(LARGE_COMMITS, 12 << 20);
+        let mut sizes = vec![large; 40];
+        assert_eq!(joined(&sizes), None);
+        sizes.extend([size(600, 30_000); 5]);
+        assert_eq!(joined(&sizes), Some(vec![40, 41, 42, 43, 44]), "the smallest first");
+        // Few commits with much text.
+        assert_eq!(joined(&[size(10_000, FULL_BYTES as u64); 9]), Some(vec![0, 1, 2, 3]));
+        assert_eq!(joined(&[size(10_000, LARGE_BYTES); 9]), None);
+        assert_eq!(joined(&[Size { is_stored: false, ..full }; 9]), None);
+    }
 }
