@@ -6,6 +6,7 @@
 
 mod build;
 mod index;
+mod join;
 mod numbers;
 mod postings;
 mod rank;
