@@ -6,11 +6,15 @@
 
 mod build;
 mod index;
+mod join;
+mod numbers;
+mod postings;
 mod rank;
 mod reach;
 mod segment;
 mod snippet;
 mod store;
+mod terms;
 mod wire;
 mod words;
 

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use tract_compile::{IdMap, stated_priority};
 use tract_core::{BlobId, Commit, CommitId, Kind, Op, Priority};
 
+use super::postings::Postings;
 use super::segment::{Class, Effect, Event, Ref, Run, SPACING, Segment, Terms};
-use super::wire::Postings;
 use super::words::WordCounts;
 
 /// Bytes of words after which a segment is stored, about.
-const FULL_BYTES: usize = 24 << 20;
+pub(super) const FULL_BYTES: usize = 24 << 20;
 /// Commits after which a segment is stored.
 pub(super) const FULL_COMMITS: usize = 1 << 16;
 
@@ -144,8 +144,10 @@ impl Builder {
     /// Returns the segment, its words sorted.
     pub(super) fn finish(mut self) -> Segment {
         self.end_run();
+        let mut scratch = Vec::new();
+        let mut encode = |list: Postings| list.encode(&mut scratch);
         let mut terms: Vec<(String, Vec<u8>)> =
-            self.terms.into_iter().map(|(word, list)| (word, list.encode())).collect();
+            self.terms.into_iter().map(|(word, list)| (word, encode(list))).collect();
         terms.sort_unstable();
         self.segment.terms = Terms::Memory(terms);
         self.segment

@@ -13,7 +13,7 @@ use super::build::{Builder, FULL_COMMITS, is_shown, marked};
 use super::segment::{Effect, Ref, SPACING, Segment, SegmentPlace};
 use super::wire::{Frame, Input, unframe};
 use super::words::WordCounts;
-use super::{SearchOptions, store};
+use super::{SearchOptions, join, store};
 use crate::error::{Error, Result};
 use crate::grep::message_texts;
 use crate::repo::Repo;
@@ -112,7 +112,7 @@ impl<'a> Index<'a> {
             self.builder.len() as usize >= self.options.store_after || self.builder.is_full();
         self.finish_segment(is_much).await?;
         if is_much && self.writable {
-            self.writable = store::merge(self).await?;
+            self.writable = join::merge(self).await?;
         }
         Ok(())
     }

@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use super::index::Index;
+use super::postings::{self, Posting};
 use super::reach::Reach;
 use super::segment::{Segment, SegmentPlace};
-use super::wire::postings;
 
 /// How soon more occurrences of a word in a message matter less.
 const K1: f64 = 1.2;
@@ -27,6 +27,32 @@ pub(super) fn word_weight(messages: u64, with_word: u64) -> f64 {
 pub(super) fn occurrence_weight(occurrences: u32, length: u32, average: f64) -> f64 {
     let (times, length) = (f64::from(occurrences), f64::from(length));
     times * (K1 + 1.0) / (times + K1 * (1.0 - B + B * length / average.max(1.0)))
+}
+
+/// [`occurrence_weight`] of the usual counts and lengths, computed once for a search.
+struct OccurrenceWeights {
+    average: f64,
+    /// By length, for each count of occurrences.
+    known: Vec<[f64; Self::COUNTS]>,
+}
+
+impl OccurrenceWeights {
+    const COUNTS: usize = 8;
+    const LENGTHS: u32 = 256;
+
+    fn new(average: f64) -> Self {
+        let of_length = |length| {
+            let mut counts = (1u32..).map(|count| occurrence_weight(count, length, average));
+            std::array::from_fn(|_| counts.next().unwrap_or_default())
+        };
+        Self { average, known: (0..Self::LENGTHS).map(of_length).collect() }
+    }
+
+    fn get(&self, occurrences: u32, length: u32) -> f64 {
+        let known = self.known.get(length as usize);
+        let known = known.and_then(|known| known.get((occurrences as usize).wrapping_sub(1)));
+        known.copied().unwrap_or_else(|| occurrence_weight(occurrences, length, self.average))
+    }
 }
 
 /// What the score of a message is multiplied by for its age against the newest head.
@@ -82,7 +108,7 @@ impl Filter {
 /// What is known of a query before messages are ranked.
 pub(super) struct Ranking {
     /// Per segment and word: the positions and occurrences.
-    lists: Vec<Vec<Vec<(u32, u32)>>>,
+    lists: Vec<Vec<Vec<Posting>>>,
     weights: Vec<f64>,
     average: f64,
     newest: Option<i32>,
@@ -120,8 +146,11 @@ impl Ranking {
         let mut read = 0;
         for ((encoded, searched), copies) in encoded.iter().zip(&reach.searched).zip(copies) {
             let mut of_segment = Vec::with_capacity(words);
-            for (list, count) in encoded.iter().zip(&mut with_word) {
-                let list = if list.is_empty() { Vec::new() } else { postings(list)? };
+            for (encoded, count) in encoded.iter().zip(&mut with_word) {
+                let mut list = Vec::new();
+                if !encoded.is_empty() {
+                    postings::decode(encoded, 0, &mut list)?;
+                }
                 read += list.len() as u64;
                 for (position, _) in &list {
                     *count += u64::from(searched.contains(*position));
@@ -151,6 +180,7 @@ impl Ranking {
     ) -> (Vec<Scored>, usize) {
         let mut best: BinaryHeap<std::cmp::Reverse<Scored>> = BinaryHeap::new();
         let mut total = 0;
+        let occurrence_weights = OccurrenceWeights::new(self.average);
         let parts = index.segments.iter().zip(&self.lists).zip(&reach.searched).zip(copies);
         for (number, (((segment, lists), searched), copies)) in (0u32..).zip(parts) {
             let mut scores: Vec<f64> = Vec::new();
@@ -162,7 +192,7 @@ impl Ranking {
                     let at = *position as usize;
                     let length = segment.lengths.get(at).copied().unwrap_or_default();
                     if let Some(score) = scores.get_mut(at) {
-                        *score += weight * occurrence_weight(*occurrences, length, self.average);
+                        *score += weight * occurrence_weights.get(*occurrences, length);
                     }
                 }
             }

@@ -10,6 +10,7 @@ use std::hash::{Hash, Hasher};
 
 use tract_core::{CommitId, Kind, Priority};
 
+use super::numbers::{put_repeated, read_repeated};
 use super::wire::{Input, put, put_bytes, unzigzag, zigzag};
 
 /// Commits from one mark of a run to the next, at most.
@@ -256,18 +257,17 @@ impl Segment {
             put(&mut out, u64::from(at - of));
             last = *at;
         }
-        out.extend(self.classes.iter().map(|class| class.0));
         self.lengths.iter().for_each(|length| put(&mut out, u64::from(*length)));
+        put_repeated(&mut out, self.classes.iter().map(|class| u64::from(class.0)));
         let mut hour_before = 0;
-        for hour in &self.hours {
-            match hour {
-                None => out.push(0),
-                Some(hour) => {
-                    put(&mut out, zigzag(i64::from(*hour) - hour_before) + 1);
-                    hour_before = i64::from(*hour);
-                }
-            }
-        }
+        let hours = self.hours.iter().map(|hour| {
+            hour.map_or(0, |hour| {
+                let later = i64::from(hour) - hour_before;
+                hour_before = i64::from(hour);
+                zigzag(later) + 1
+            })
+        });
+        put_repeated(&mut out, hours);
         if let Terms::Stored { rows, bytes } = &self.terms {
             put(&mut out, *bytes);
             put(&mut out, rows.len() as u64);
@@ -314,19 +314,28 @@ impl Segment {
             let at = copies.last().map_or(0, |(at, _)| *at).checked_add(input.small()?)?;
             copies.push((at, at.checked_sub(input.small()?)?));
         }
-        let classes: Vec<Class> = input.take(len)?.iter().map(|byte| Class(*byte)).collect();
+        // Each takes a byte at least, so that `len` is not too much to make room for.
         let lengths = (0..len).map(|_| input.small()).collect::<Option<Vec<u32>>>()?;
+        let mut classes = Vec::with_capacity(len);
+        read_repeated(&mut input, len, |class, times| {
+            classes.resize(classes.len() + times, Class(u8::try_from(class).ok()?));
+            Some(())
+        })?;
         let mut hours = Vec::with_capacity(len);
         let mut hour: i64 = 0;
-        for _ in 0..len {
-            let coded = input.number()?;
-            if coded == 0 {
-                hours.push(None);
-                continue;
+        read_repeated(&mut input, len, |coded, times| {
+            match coded.checked_sub(1).map(unzigzag) {
+                None => hours.resize(hours.len() + times, None),
+                // The difference to the hour before, so many times.
+                Some(later) => {
+                    for _ in 0..times {
+                        hour = hour.checked_add(later)?;
+                        hours.push(Some(i32::try_from(hour).ok()?));
+                    }
+                }
             }
-            hour = hour.checked_add(unzigzag(coded - 1))?;
-            hours.push(Some(i32::try_from(hour).ok()?));
-        }
+            Some(())
+        })?;
         let bytes = input.number()?;
         let mut rows = Vec::new();
         for _ in 0..input.count()? {

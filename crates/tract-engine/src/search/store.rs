@@ -1,19 +1,17 @@
-//! Stores segments as derived rows, joins them, and reads their words.
+//! Stores segments as derived rows, and reads their words.
 //!
 //! A segment's rows are kept with commits of its own: its description with a mark, rows of words
 //! with others. A large segment is written in several batches, the description last, so that what
 //! a reader finds is complete or not found at all. Rows that a joined segment no longer needs are
 //! emptied after it is described; a reader that still wants one finds out, and starts over.
 
-use std::collections::HashMap;
-
 use bytes::Bytes;
 use tract_compile::IdSet;
 use tract_core::{CommitId, DerivedKind, DerivedRow};
 
-use super::index::Index;
-use super::segment::{Effect, Event, Ref, Run, Segment, SegmentPlace, Terms, TermsRow};
-use super::wire::{Frame, Input, Postings, frame, put, put_bytes, unframe};
+use super::segment::{Segment, Terms, TermsRow};
+use super::terms::{RowWriter, find};
+use super::wire::{Frame, frame, unframe};
 use crate::error::{Error, Result};
 use crate::repo::Repo;
 use crate::txn::store_derived;
@@ -22,9 +20,6 @@ use crate::txn::store_derived;
 const ROW_BYTES: usize = 48 << 10;
 /// Bytes that are written together, about.
 const BATCH_BYTES: usize = 4 << 20;
-/// Segments of about the same size that are joined into one.
-const JOINED: usize = 4;
-
 /// Stores a segment that was built in memory. Where the store refuses, because it is read-only or
 /// full, the segment comes back as it was, and `false`.
 pub(super) async fn store(repo: &Repo, segment: Segment) -> Result<(Segment, bool)> {
@@ -60,16 +55,14 @@ fn keys(segment: &Segment, taken: &IdSet<CommitId>) -> Vec<CommitId> {
 }
 
 /// Writes the rows of a segment.
-struct Writer<'a> {
+pub(super) struct Writer<'a> {
     repo: &'a Repo,
     number: u64,
     keys: std::vec::IntoIter<CommitId>,
     row_bytes: usize,
     /// Whether rows may be written before the description.
     early: bool,
-    row: Vec<u8>,
-    first: String,
-    last: String,
+    row: RowWriter,
     pending: Vec<DerivedRow>,
     pending_bytes: usize,
     rows: Vec<TermsRow>,
@@ -81,7 +74,7 @@ struct Writer<'a> {
 impl<'a> Writer<'a> {
     /// `taken` are commits with which rows of words are kept that others read meanwhile, and
     /// `gone` those that are not stored any more.
-    fn new(
+    pub(super) fn new(
         repo: &'a Repo,
         segment: &Segment,
         bytes: u64,
@@ -103,9 +96,7 @@ impl<'a> Writer<'a> {
             keys: keys.into_iter(),
             row_bytes,
             early,
-            row: Vec::new(),
-            first: String::new(),
-            last: String::new(),
+            row: RowWriter::default(),
             pending: Vec::new(),
             pending_bytes: 0,
             rows: Vec::new(),
@@ -115,32 +106,24 @@ impl<'a> Writer<'a> {
     }
 
     /// Adds the next word, in order.
-    async fn add(&mut self, word: &str, list: &[u8]) -> Result<()> {
+    pub(super) async fn add(&mut self, word: &str, list: &[u8]) -> Result<()> {
         let is_last_key = self.keys.len() == 1;
         if self.row.len() >= self.row_bytes && !is_last_key {
             self.end_row().await?;
         }
-        if self.row.is_empty() {
-            self.first = word.to_owned();
-            self.last.clear();
-        }
-        let shared = self.last.bytes().zip(word.bytes()).take_while(|(a, b)| a == b).count();
-        put(&mut self.row, shared as u64);
-        put_bytes(&mut self.row, word.as_bytes().get(shared..).unwrap_or_default());
-        put_bytes(&mut self.row, list);
-        self.last = word.to_owned();
+        self.row.add(word, list);
         Ok(())
     }
 
     async fn end_row(&mut self) -> Result<()> {
-        if self.row.is_empty() {
+        let (first, row) = self.row.finish();
+        if row.is_empty() {
             return Ok(());
         }
-        let row = std::mem::take(&mut self.row);
         // There are marks in every segment, and the last of them is used for all that is left.
         let Some(at) = self.keys.next() else { return Err(unusable()) };
         self.bytes += row.len() as u64;
-        self.rows.push(TermsRow { at, first: std::mem::take(&mut self.first) });
+        self.rows.push(TermsRow { at, first });
         let bytes = frame(Frame::Terms, at, self.number, &row);
         self.pending_bytes += bytes.len();
         self.pending.push(DerivedRow {
@@ -156,7 +139,11 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes the description and the marks, and empties rows of segments that this one replaces.
-    async fn finish(mut self, mut segment: Segment, replaced: &[&Segment]) -> Result<Segment> {
+    pub(super) async fn finish(
+        mut self,
+        mut segment: Segment,
+        replaced: &[&Segment],
+    ) -> Result<Segment> {
         self.end_row().await?;
         let gone = self.gone;
         let mut marks = segment.marks.iter().map(|(_, id)| *id).filter(|id| !gone.contains(id));
@@ -222,230 +209,8 @@ fn number_of(segment: &Segment) -> u64 {
     id.as_bytes().first_chunk::<8>().map_or(0, |first| u64::from_le_bytes(*first))
 }
 
-/// Joins segments of about the same size while there are many of them, so that there are few of
-/// any size. Returns `false` where the store refuses.
-pub(super) async fn merge(index: &mut Index<'_>) -> Result<bool> {
-    loop {
-        let size = |segment: &Segment| segment.len().max(256).ilog2() / 2;
-        let mut by_size: HashMap<u32, Vec<usize>> = HashMap::new();
-        for (place, segment) in index.segments.iter().enumerate() {
-            if segment.at.is_some() {
-                by_size.entry(size(segment)).or_default().push(place);
-            }
-        }
-        let full = by_size.into_iter().filter(|(_, places)| places.len() >= JOINED);
-        let Some((_, places)) = full.min_by_key(|(size, _)| *size) else { return Ok(true) };
-        match merge_segments(index, &places).await {
-            Ok(Some(joined)) => {
-                let kept = std::mem::take(&mut index.segments);
-                let kept = kept.into_iter().enumerate().filter(|(at, _)| !places.contains(at));
-                let mut segments: Vec<Segment> = kept.map(|(_, segment)| segment).collect();
-                segments.push(joined);
-                index.clear();
-                for segment in segments {
-                    index.take_described(segment);
-                }
-            }
-            // Others joined them meanwhile; what they did is found next time.
-            Ok(None) => return Ok(true),
-            Err(_left_away) => return Ok(false),
-        }
-    }
-}
-
-async fn merge_segments(index: &mut Index<'_>, places: &[usize]) -> Result<Option<Segment>> {
-    let joined: Vec<u32> = places.iter().map(|place| *place as u32).collect();
-    let inputs: Vec<Segment> =
-        joined.iter().filter_map(|number| index.segment(*number)).cloned().collect();
-    let Some(segment) = join(index, &joined, &inputs).await? else { return Ok(None) };
-    let mut taken = IdSet::default();
-    let mut bytes = 0;
-    for input in &inputs {
-        if let Terms::Stored { rows, bytes: size } = &input.terms {
-            taken.extend(rows.iter().map(|row| row.at));
-            bytes += size;
-        }
-    }
-    let repo = index.repo;
-    let mut gone = IdSet::default();
-    for marks in segment.marks.chunks(1024) {
-        let ids: Vec<CommitId> = marks.iter().map(|(_, id)| *id).collect();
-        let known = repo.store().commits(repo.name(), &ids).await?;
-        gone.extend(
-            ids.into_iter().zip(known).filter(|(_, known)| known.is_none()).map(|(id, _)| id),
-        );
-    }
-    let mut writer = Writer::new(repo, &segment, bytes, &taken, gone);
-    let mut offset = 0;
-    let mut words = Vec::new();
-    for input in &inputs {
-        let mut reader = WordReader::new(input, offset);
-        offset += input.len();
-        if !reader.advance(repo).await? {
-            return Ok(None);
-        }
-        words.push(reader);
-    }
-    loop {
-        let next = words.iter().filter_map(|reader| reader.word.as_ref()).min().cloned();
-        let Some(word) = next else { break };
-        let mut list = Postings::default();
-        for reader in words.iter_mut().filter(|reader| reader.word.as_ref() == Some(&word)) {
-            if list.append(&reader.list, reader.offset).is_none() || !reader.advance(repo).await? {
-                return Ok(None);
-            }
-        }
-        writer.add(&word, &list.encode()).await?;
-    }
-    Ok(Some(writer.finish(segment, &inputs.iter().collect::<Vec<_>>()).await?))
-}
-
-/// Puts the descriptions of segments together, one after the other.
-async fn join(
-    index: &mut Index<'_>,
-    joined: &[u32],
-    inputs: &[Segment],
-) -> Result<Option<Segment>> {
-    let mut offsets: HashMap<u32, u32> = HashMap::new();
-    let mut offset: u32 = 0;
-    for (number, input) in joined.iter().zip(inputs) {
-        offsets.insert(*number, offset);
-        let Some(next) = offset.checked_add(input.len()) else { return Ok(None) };
-        offset = next;
-    }
-    let mut out = super::build::Builder::new().finish();
-    for (number, input) in joined.iter().zip(inputs) {
-        let offset = offsets.get(number).copied().unwrap_or_default();
-        let mut kinds = Vec::new();
-        for kind in &input.kinds {
-            let known = out.kinds.iter().position(|known| known == kind);
-            kinds.push(known.unwrap_or_else(|| {
-                out.kinds.push(kind.clone());
-                out.kinds.len() - 1
-            }));
-        }
-        if out.kinds.len() > super::segment::Class::MAX_KINDS {
-            return Ok(None);
-        }
-        for run in &input.runs {
-            let base = match run.base {
-                Some(base) => Some(moved(index, *number, base, &offsets).await?),
-                None => None,
-            };
-            out.runs.push(Run { start: run.start + offset, len: run.len, base });
-        }
-        for event in &input.events {
-            let mut refs = Vec::new();
-            for named in event.effect.refs() {
-                refs.push(moved(index, *number, named, &offsets).await?);
-            }
-            let effect = event.effect.with_refs(&refs);
-            out.events.push(Event { position: event.position + offset, effect });
-        }
-        out.marks.extend(input.marks.iter().map(|(at, id)| (at + offset, *id)));
-        out.copies.extend(input.copies.iter().map(|(at, of)| (at + offset, of + offset)));
-        out.classes.extend(input.classes.iter().map(|class| class.with_kind(&kinds)));
-        out.lengths.extend(&input.lengths);
-        out.hours.extend(&input.hours);
-    }
-    Ok(Some(out))
-}
-
-async fn moved(
-    index: &mut Index<'_>,
-    segment: u32,
-    named: Ref,
-    offsets: &HashMap<u32, u32>,
-) -> Result<Ref> {
-    let place = index.resolve(segment, named).await?;
-    Ok(match place {
-        Some(SegmentPlace { segment, position }) => match offsets.get(&segment) {
-            Some(offset) => Ref::Here(position + offset),
-            None => named,
-        },
-        None => named,
-    })
-}
-
-impl Effect {
-    fn refs(self) -> Vec<Ref> {
-        match self {
-            Self::Add { slot, version, .. } => vec![slot, version],
-            Self::Version { slot, to } => vec![slot, to],
-            Self::Remove { slot } | Self::Mark { slot, .. } => vec![slot],
-            Self::Leads { to } => vec![to],
-        }
-    }
-
-    fn with_refs(self, refs: &[Ref]) -> Self {
-        match (self, refs) {
-            (Self::Add { shown, .. }, [slot, version]) => {
-                Self::Add { slot: *slot, version: *version, shown }
-            }
-            (Self::Version { .. }, [slot, to]) => Self::Version { slot: *slot, to: *to },
-            (Self::Remove { .. }, [slot]) => Self::Remove { slot: *slot },
-            (Self::Mark { shown, .. }, [slot]) => Self::Mark { slot: *slot, shown },
-            (Self::Leads { .. }, [to]) => Self::Leads { to: *to },
-            (same, _) => same,
-        }
-    }
-}
-
-/// Reads the words of a segment in order, a row at a time.
-struct WordReader<'a> {
-    number: u64,
-    offset: u32,
-    rows: std::slice::Iter<'a, TermsRow>,
-    row: Bytes,
-    read: usize,
-    word: Option<String>,
-    list: Vec<u8>,
-}
-
-impl<'a> WordReader<'a> {
-    fn new(segment: &'a Segment, offset: u32) -> Self {
-        let rows = match &segment.terms {
-            Terms::Stored { rows, .. } => rows.iter(),
-            Terms::Memory(_) => [].iter(),
-        };
-        let (row, list) = (Bytes::new(), Vec::new());
-        Self { number: segment.number, offset, rows, row, read: 0, word: None, list }
-    }
-
-    /// Goes to the next word, or none at the end; `false` when a row is damaged or gone.
-    async fn advance(&mut self, repo: &Repo) -> Result<bool> {
-        if self.read >= self.row.len() {
-            let Some(next) = self.rows.next() else {
-                self.word = None;
-                return Ok(true);
-            };
-            let kind = DerivedKind::SearchTerms;
-            let found = repo.store().derived(repo.name(), kind, &[next.at]).await?;
-            let Some(row) = found.into_iter().flatten().next() else { return Ok(false) };
-            let Some(body) = terms_of(next.at, self.number, &row) else { return Ok(false) };
-            self.row = Bytes::copy_from_slice(body);
-            self.read = 0;
-            self.word = None;
-        }
-        let before = self.word.take().unwrap_or_default();
-        let mut input = Input(self.row.get(self.read..).unwrap_or_default());
-        let Some((word, list)) = next_word(&mut input, &before) else { return Ok(false) };
-        self.list = list.to_vec();
-        self.word = Some(word);
-        self.read = self.row.len() - input.0.len();
-        Ok(true)
-    }
-}
-
-fn next_word<'a>(input: &mut Input<'a>, before: &str) -> Option<(String, &'a [u8])> {
-    let shared = usize::try_from(input.number()?).ok()?;
-    let mut word = before.as_bytes().get(..shared)?.to_vec();
-    word.extend_from_slice(input.bytes()?);
-    Some((String::from_utf8(word).ok()?, input.bytes()?))
-}
-
 /// Returns the words in a row, if it is of this segment.
-fn terms_of(at: CommitId, number: u64, row: &[u8]) -> Option<&[u8]> {
+pub(super) fn terms_of(at: CommitId, number: u64, row: &[u8]) -> Option<&[u8]> {
     let (sort, of, body) = unframe(at, row)?;
     (sort == Frame::Terms as u8 && of == number).then_some(body)
 }
@@ -500,28 +265,7 @@ pub(super) async fn word_lists(
             return Ok(WordLists::Gone);
         };
         let Some(list) = find(body, word) else { return Ok(WordLists::Gone) };
-        lists.push(list.to_vec());
+        lists.push(list);
     }
     Ok(WordLists::Lists(lists))
-}
-
-/// Returns the list of a word, empty where the row has none; `None` when it is damaged.
-fn find<'a>(body: &'a [u8], word: &str) -> Option<&'a [u8]> {
-    let mut input = Input(body);
-    let mut at: Vec<u8> = Vec::new();
-    while !input.0.is_empty() {
-        let shared = usize::try_from(input.number()?).ok()?;
-        if shared > at.len() {
-            return None;
-        }
-        at.truncate(shared);
-        at.extend_from_slice(input.bytes()?);
-        let list = input.bytes()?;
-        match at.as_slice().cmp(word.as_bytes()) {
-            std::cmp::Ordering::Less => {}
-            std::cmp::Ordering::Equal => return Some(list),
-            std::cmp::Ordering::Greater => break,
-        }
-    }
-    Some(&[])
 }

@@ -3,7 +3,7 @@
 use tract_core::CommitId;
 
 /// The version of the format, and of what is a word: rows of another one are built again.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Writes a number, seven bits a byte.
 pub(super) fn put(out: &mut Vec<u8>, mut number: u64) {
@@ -119,70 +119,6 @@ fn checksum(at: CommitId, bytes: &[u8]) -> [u8; 4] {
     sum.finalize().to_le_bytes()
 }
 
-/// Appends to a list of (position, count of occurrences), positions ascending.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Postings {
-    pub(super) count: u64,
-    /// One more than the last position.
-    end: u32,
-    bytes: Vec<u8>,
-}
-
-impl Postings {
-    pub(super) fn push(&mut self, position: u32, occurrences: u32) {
-        let gap = u64::from(position.saturating_sub(self.end));
-        put(&mut self.bytes, gap << 1 | u64::from(occurrences > 1));
-        if occurrences > 1 {
-            put(&mut self.bytes, u64::from(occurrences - 2));
-        }
-        self.count += 1;
-        self.end = position.saturating_add(1);
-    }
-
-    /// Appends an encoded list, moved by `offset`; `None` when it is damaged.
-    pub(super) fn append(&mut self, encoded: &[u8], offset: u32) -> Option<()> {
-        let mut input = Input(encoded);
-        let (count, end) = (input.number()?, input.small()?);
-        let gap = input.number()?;
-        let first = u32::try_from(gap >> 1).ok()?.checked_add(offset)?;
-        put(&mut self.bytes, u64::from(first.checked_sub(self.end)?) << 1 | gap & 1);
-        self.bytes.extend_from_slice(input.0);
-        self.count += count;
-        self.end = end.checked_add(offset)?;
-        Some(())
-    }
-
-    pub(super) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.bytes.len() + 6);
-        put(&mut out, self.count);
-        put(&mut out, u64::from(self.end));
-        out.extend_from_slice(&self.bytes);
-        out
-    }
-
-    /// Returns how many bytes it takes.
-    pub(super) fn size(&self) -> usize {
-        self.bytes.len()
-    }
-}
-
-/// Reads an encoded list; `None` when it is damaged.
-pub(super) fn postings(encoded: &[u8]) -> Option<Vec<(u32, u32)>> {
-    let mut input = Input(encoded);
-    let count = usize::try_from(input.number()?).ok()?;
-    input.small()?;
-    let mut found = Vec::with_capacity(count.min(input.0.len()));
-    let mut next: u32 = 0;
-    while !input.0.is_empty() {
-        let gap = input.number()?;
-        let occurrences = if gap & 1 == 1 { input.small()?.checked_add(2)? } else { 1 };
-        let position = next.checked_add(u32::try_from(gap >> 1).ok()?)?;
-        found.push((position, occurrences));
-        next = position.checked_add(1)?;
-    }
-    (found.len() == count).then_some(found)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -190,25 +126,6 @@ mod tests {
     use super::*;
 
     proptest! {
-        #[test]
-        fn lists_come_back_and_can_be_joined(
-            first in prop::collection::btree_map(0u32..5000, 1u32..9, 1..40),
-            second in prop::collection::btree_map(0u32..5000, 1u32..9, 1..40),
-        ) {
-            let list = |items: &std::collections::BTreeMap<u32, u32>| {
-                let mut list = Postings::default();
-                items.iter().for_each(|(at, times)| list.push(*at, *times));
-                list.encode()
-            };
-            prop_assert_eq!(postings(&list(&first)), Some(first.clone().into_iter().collect()));
-            let mut joined = Postings::default();
-            joined.append(&list(&first), 7).unwrap();
-            joined.append(&list(&second), 5007).unwrap();
-            let expected = first.iter().map(|(at, times)| (at + 7, *times));
-            let expected = expected.chain(second.iter().map(|(at, times)| (at + 5007, *times)));
-            prop_assert_eq!(postings(&joined.encode()), Some(expected.collect()));
-        }
-
         #[test]
         fn a_changed_byte_is_noticed(body in prop::collection::vec(any::<u8>(), 0..60), n: usize) {
             let at = CommitId::from_bytes([7; 32]);
@@ -219,8 +136,6 @@ mod tests {
             bytes[n] ^= 4;
             prop_assert_eq!(unframe(at, &bytes), None);
             prop_assert_eq!(unframe(at, &bytes[..n]), None);
-            // Nothing that is read makes it panic.
-            let _ = postings(&body);
         }
     }
 }

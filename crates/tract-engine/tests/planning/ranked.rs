@@ -311,6 +311,45 @@ fn damaged_cut_and_lost_rows_are_built_again() {
 }
 
 #[test]
+fn rows_of_another_format_are_built_again() {
+    let desk = Desk::new();
+    append(&desk.repo, &desk.branch, 0, 600);
+    let (repo, head) = (&desk.repo, desk.head().unwrap());
+    let walked = block_on(repo.store().walk_all(repo.name(), head)).unwrap();
+    let ids: Vec<CommitId> = walked.iter().map(Commit::id).collect();
+    let ranked = Ranked { repo, store_after: 1, query: QUERY };
+    let added = || ask(repo, &[head], QUERY, SearchOptions::new().store_after(1)).added;
+    check_ranked(&ranked, &[head], false);
+    assert_eq!(added(), 0);
+    let kinds = [DerivedKind::SearchMark, DerivedKind::SearchTerms];
+    for changed in [&kinds[..], &kinds[..1], &kinds[1..]] {
+        let mut rows = Vec::new();
+        for kind in changed.iter().copied() {
+            let stored = block_on(repo.store().derived(repo.name(), kind, &ids)).unwrap();
+            for (commit, row) in ids.iter().zip(stored) {
+                let Some(mut bytes) = row.filter(|row| !row.is_empty()).map(|row| row.to_vec())
+                else {
+                    continue;
+                };
+                // The version of the format, and a checksum that is right.
+                let end = bytes.len() - 4;
+                bytes[0] = 1;
+                let mut sum = crc32fast::Hasher::new();
+                sum.update(commit.as_bytes());
+                sum.update(&bytes[..end]);
+                bytes[end..].copy_from_slice(&sum.finalize().to_le_bytes());
+                rows.push(DerivedRow { kind, commit: *commit, bytes: bytes.into() });
+            }
+        }
+        assert!(rows.len() >= changed.len(), "{changed:?}");
+        put_rows(repo, rows);
+        assert_eq!(added(), 600, "{changed:?}");
+        assert_eq!(added(), 0, "what was built is stored");
+        check_ranked(&ranked, &[head], false);
+    }
+}
+
+#[test]
 fn a_deleted_branch_is_forgotten_and_the_rest_is_found() {
     let desk = Desk::new();
     let repo = &desk.repo;
@@ -432,7 +471,7 @@ fn natural_words() -> Vec<String> {
 }
 
 #[test]
-fn the_index_takes_less_than_15_percent_of_the_store() {
+fn the_index_takes_less_than_10_percent_of_the_store() {
     let scratch = tempfile::tempdir().unwrap();
     let options = SqliteOptions::new().create(true);
     let store = tract_store_sqlite::open(scratch.path().join("one.db"), &options).unwrap();
@@ -464,5 +503,5 @@ fn the_index_takes_less_than_15_percent_of_the_store() {
     let index = stats().derived_bytes - before.derived_bytes;
     let share = index as f64 / before.disk_bytes as f64;
     eprintln!("index {index} B of {} B: {:.1} %", before.disk_bytes, share * 100.0);
-    assert!(share < 0.15, "{index} of {} bytes", before.disk_bytes);
+    assert!(share < 0.10, "{index} of {} bytes", before.disk_bytes);
 }
