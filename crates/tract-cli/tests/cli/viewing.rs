@@ -454,7 +454,7 @@ fn a_store_that_vanishes_is_said_and_may_return() {
         answer.status,
         answer.body
     );
-    assert!(!folder.exists(), "nobody makes it again");
+    assert!(!folder.exists(), "it is not made again");
     std::fs::rename(&away, &folder).expect("it is moved back");
     place.ok(&["commit", "user", "And gloves?"]);
     assert!(browser.page("/transcript?rev=main").contains("And gloves?"));

@@ -88,7 +88,7 @@ pub(crate) async fn window(repo: &Repo, head: CommitId) -> Result<Window> {
         if is_shown(place) && is_whole {
             cache.push(CacheUse { place, ..std::mem::take(&mut sum) });
             // The chart ends at the first message that cannot be read: each point after it would be read
-            // anew, as nothing of it can be kept.
+            // again, as nothing of it can be kept.
             match repo.compile(Some(commit.id())).await {
                 Ok(context) => points.push(WindowPoint { place, tokens: tokens(&context) }),
                 Err(tract_engine::Error::Compile(_) | tract_engine::Error::Erased(_)) => {
