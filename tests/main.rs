@@ -44,6 +44,9 @@ mod kills;
 // Garbage collection next to writers, and cut off by kills and full disks.
 mod collect;
 
+// Erasures, cut off by kills.
+mod erasures;
+
 // Repacks, cut off by kills and losses of power, and next to all others.
 mod repacks;
 

@@ -184,7 +184,30 @@ const SUITES: &[Suite] = &[
             ("T14 gc and writers", ALL),
             ("T14 gc and kills", ALL),
             ("T14 gc and full disks", GATE),
+            ("T14 gc and power", GATE),
         ],
+    },
+    Suite {
+        name: "repack",
+        binary: ("tests", "tests"),
+        filters: &["repacks::"],
+        lines: &[
+            ("T14 repack and kills", &["sqlite", "redb", "sled"]),
+            ("T14 repack and power", GATE),
+            ("T14 repacks at once", &["sqlite", "redb", "sled"]),
+        ],
+    },
+    Suite {
+        name: "erase",
+        binary: ("tests", "tests"),
+        filters: &["erasures::"],
+        lines: &[("T15 erase and kills", &["sqlite", "redb", "sled"])],
+    },
+    Suite {
+        name: "erase on the server",
+        binary: ("tract-store-postgres", "all"),
+        filters: &["erasing::", "wiping::"],
+        lines: &[],
     },
     Suite {
         name: "golden files",
