@@ -26,6 +26,7 @@ mod size;
 mod space;
 mod stores;
 mod table;
+mod upkeep;
 mod warm;
 mod writers;
 
@@ -65,6 +66,7 @@ const ASKED: &[(&str, Section)] = &[
     ("space", space::run),
     ("push", push::run),
     ("record", record::run),
+    ("upkeep", upkeep::run),
     ("otel", otel::run),
 ];
 
@@ -75,6 +77,8 @@ fn main() {
         match only.as_str() {
             "--peak-of-compile" => return size::peak_of_compile(url),
             "--peak-of-large-in" => return large::taken_in(url),
+            "--peak-of-verify" => return upkeep::peak_of_verify(url),
+            "--peak-of-gc" => return upkeep::peak_of_gc(url),
             "--peak-of-large-out" => return large::given_out(url),
             _ => {}
         }

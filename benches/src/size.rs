@@ -1,6 +1,5 @@
 //! Bytes on disk, forks, and the memory that a compile takes.
 
-use std::path::Path;
 use std::process::Command;
 
 use tract::block_on;
@@ -85,7 +84,9 @@ pub(crate) fn memory(table: &mut Table, _quick: bool) {
     messages::fill(&tract, 0, 5_000);
     messages::close(&tract);
     drop(tract);
-    let Some(kib) = peak_of_child("--peak-of-compile", folder.path()) else { return };
+    let Some(kib) = peak_of_child("--peak-of-compile", &messages::url(folder.path())) else {
+        return;
+    };
     table.limit(
         "peak memory of a process that opens and compiles 5,000 messages",
         format!("{:.1} MB", kib / 1024.0),
@@ -95,9 +96,9 @@ pub(crate) fn memory(table: &mut Table, _quick: bool) {
 }
 
 /// Runs this program in one of its ways, which prints the most memory that it had, in KiB.
-pub(crate) fn peak_of_child(way: &str, folder: &Path) -> Option<f64> {
+pub(crate) fn peak_of_child(way: &str, url: &str) -> Option<f64> {
     let program = std::env::current_exe().unwrap();
-    let output = Command::new(program).args([way, &messages::url(folder)]).output().unwrap();
+    let output = Command::new(program).args([way, url]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8(output.stdout).unwrap();
     let kib = said.trim().parse();

@@ -226,6 +226,34 @@ fn a_prefix_and_then_the_whole_is_the_whole_wherever_it_is_cut() {
     }
 }
 
+/// As tools write that have taken over the format without its ids.
+#[test]
+fn lines_without_ids_follow_each_other() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let line = |kind: &str, id: &str, text: &str| {
+        format!(
+            "{{\"type\":\"{kind}\",{id}\"sessionId\":\"short\",\"message\":\
+             {{\"role\":\"{kind}\",\"content\":\"{text}\"}}}}\n"
+        )
+    };
+    let bytes = [
+        line("user", "", "inspect it"),
+        line("assistant", "", "it is sound"),
+        line("user", "", "and now?"),
+        // An id of which nothing can be in a name, and no parent: a second beginning.
+        line("user", r#""uuid":"-","#, "elsewhere"),
+    ]
+    .concat();
+    let repo = new_repo();
+    let reports = import(&repo, &[write(folder.path(), "short", bytes.as_bytes())]);
+    let branches: Vec<&str> =
+        reports[0].branches.iter().map(|branch| branch.branch.as_str()).collect();
+    assert_eq!(branches, ["claude-code/short", "claude-code/short.branch-1"]);
+    let main = ["user inspect it", "assistant it is sound", "user and now?"];
+    assert_eq!(said(&repo, branches[0]), main);
+    assert_eq!(said(&repo, branches[1]), ["user elsewhere"]);
+}
+
 #[test]
 fn a_rewritten_file_becomes_a_branch_next_to_the_old_one() {
     let scratch = tempfile::tempdir().expect("a folder");

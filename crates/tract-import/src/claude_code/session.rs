@@ -239,6 +239,8 @@ impl SessionReader {
                 self.odd(AnomalyKind::MissingParent, what);
                 end
             }
+            // A line without any id says nothing of its place but its own in the file.
+            None if line.uuid.is_none() => self.places.end_of(&speaker),
             None => None,
         };
         // A subagent's context is its own, regardless of the line that it names.
@@ -508,13 +510,11 @@ impl SessionReader {
         }
         let speaker = Self::speaker(line);
         let is_first = self.places.branch_count() == 0;
-        let digits: String = line
-            .uuid
-            .iter()
-            .flat_map(|id| id.chars())
-            .filter(|c| c.is_alphanumeric())
-            .take(8)
-            .collect();
+        let id = line.uuid.iter().flat_map(|id| id.chars());
+        let mut digits: String = id.filter(char::is_ascii_alphanumeric).take(8).collect();
+        if digits.is_empty() {
+            digits = format!("branch-{}", self.places.branch_count());
+        }
         let (after, start, suffix) = match (parent, &speaker) {
             (Some(parent), _) => {
                 let after = self.places.fork(parent, speaker);
