@@ -45,13 +45,16 @@ pub struct GcOptions {
     pub keep: Duration,
     /// Counts and deletes nothing.
     pub dry_run: bool,
+    /// Gives free space back to the file system afterwards; true by default. redb keeps all others
+    /// waiting while it moves its pages.
+    pub release_space: bool,
     /// Receives the progress.
     pub progress: Option<OnGc>,
 }
 
 impl Default for GcOptions {
     fn default() -> Self {
-        Self { keep: Self::KEEP, dry_run: false, progress: None }
+        Self { keep: Self::KEEP, dry_run: false, release_space: true, progress: None }
     }
 }
 
@@ -78,6 +81,14 @@ impl GcOptions {
         self
     }
 
+    /// Sets whether free space is given back to the file system afterwards. Without that the store uses
+    /// it again, and no writer waits longer than for a small transaction.
+    #[must_use]
+    pub fn release_space(mut self, release_space: bool) -> Self {
+        self.release_space = release_space;
+        self
+    }
+
     /// Sets who receives the progress.
     #[must_use]
     pub fn progress(mut self, progress: OnGc) -> Self {
@@ -91,6 +102,7 @@ impl fmt::Debug for GcOptions {
         f.debug_struct("GcOptions")
             .field("keep", &self.keep)
             .field("dry_run", &self.dry_run)
+            .field("release_space", &self.release_space)
             .finish_non_exhaustive()
     }
 }
@@ -192,7 +204,7 @@ pub async fn gc(repo: &Repo, options: &GcOptions) -> Result<GcReport> {
     loop {
         let done = Collection::begin(repo, options).await?.run(&mut collected).await?;
         if done {
-            if !options.dry_run && collected.deleted().objects > 0 {
+            if options.release_space && !options.dry_run && collected.deleted().objects > 0 {
                 if let Some(report) = &options.progress {
                     report(GcProgress::Releasing);
                 }

@@ -62,6 +62,11 @@ pub struct SqliteStore {
     poisoned: OnceLock<String>,
 }
 
+/// Leaves the lock for writing to others, who look for it every millisecond.
+fn let_others_write() {
+    std::thread::sleep(Duration::from_millis(2));
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // What a panic can leave behind is an open transaction, and those end with their guards.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -246,7 +251,9 @@ impl SqliteStore {
         joining: Option<&mut JoinBatches<'_>>,
     ) -> Vec<StoreResult<Applied>> {
         let written = self.write(write::OP, |connection| {
-            let (answers, in_doubt) = write::group(connection, &self.memory, group, joining);
+            let patience = self.options.busy_timeout;
+            let (answers, in_doubt) =
+                write::group(connection, &self.memory, patience, group, joining);
             if let Some(cause) = in_doubt {
                 let _ = self.poisoned.set(cause);
             }
@@ -486,10 +493,15 @@ impl BlockingStore for SqliteStore {
     }
 
     fn sweep(&self, repo: &RepoName, sweep: &Sweep) -> StoreResult<SweepAnswer> {
-        self.maintain("sweep", |connection| {
+        let answer = self.maintain("sweep", |connection| {
             let mut log_rows = lock(&self.log_rows);
             sweep::sweep(connection, &self.memory, &mut log_rows, repo, sweep)
-        })
+        })?;
+        // Not after an answer that others wrote: what was marked would be outdated again.
+        if answer == SweepAnswer::Done {
+            let_others_write();
+        }
+        Ok(answer)
     }
 
     fn release_space(&self) -> StoreResult<SpaceRelease> {
@@ -499,7 +511,7 @@ impl BlockingStore for SqliteStore {
         loop {
             let step = self.write("release_space", sweep::release_step)?;
             match step {
-                sweep::Released::Some => {}
+                sweep::Released::Some => let_others_write(),
                 sweep::Released::All => break,
                 sweep::Released::Never(free) => {
                     note = Some(format!(
@@ -531,9 +543,13 @@ impl BlockingStore for SqliteStore {
                 })?;
                 Ok(RepackPage::to(next))
             }
-            RepackStep::Blobs { after, trained, unreadable } => self.maintain(OP, |connection| {
-                repack::blobs(connection, number, after, trained, unreadable)
-            }),
+            RepackStep::Blobs { after, trained, unreadable } => {
+                let page = self.maintain(OP, |connection| {
+                    repack::blobs(connection, number, after, trained, unreadable)
+                })?;
+                let_others_write();
+                Ok(page)
+            }
             RepackStep::Finish { trained, unreadable } => {
                 if trained > 0 && !unreadable {
                     self.maintain(OP, |connection| {

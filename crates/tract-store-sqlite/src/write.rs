@@ -2,6 +2,7 @@
 //! refused one leaves no trace in the transaction that it shares with its neighbors.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, ToSql, params};
 use tract_core::store::JoinBatches;
@@ -19,6 +20,8 @@ use crate::schema::{MAX_BYTES, log_base};
 use crate::sweep;
 
 pub(crate) const OP: &str = "apply";
+/// For so long SQLite waits for the lock before it is asked again; it looks every millisecond.
+const POLL: Duration = Duration::from_millis(2);
 
 /// A transaction that writes; rolled back when it is dropped before its end.
 pub(crate) struct WriteTransaction<'c> {
@@ -32,6 +35,27 @@ impl<'c> WriteTransaction<'c> {
     pub(crate) fn begin(connection: &'c Connection, op: &'static str) -> StoreResult<Self> {
         statement(connection, op, "BEGIN IMMEDIATE")?.execute([]).map_err(engine(op))?;
         Ok(Self { connection, open: true })
+    }
+
+    /// Takes the lock for writing within a time. SQLite itself looks for it less and less often, up to
+    /// every 100 ms, and so comes too late again and again next to a process that takes it for a moment
+    /// many times, as one that collects garbage does.
+    fn begin_within(
+        connection: &'c Connection,
+        patience: Duration,
+        op: &'static str,
+    ) -> StoreResult<Self> {
+        let waiting = Instant::now();
+        connection.busy_timeout(POLL.min(patience)).map_err(engine(op))?;
+        let begun = loop {
+            match Self::begin(connection, op) {
+                Err(error)
+                    if error.kind == StoreErrorKind::Busy && waiting.elapsed() < patience => {}
+                begun => break begun,
+            }
+        };
+        connection.busy_timeout(patience).map_err(engine(op))?;
+        begun
     }
 
     pub(crate) fn commit(mut self, op: &'static str) -> StoreResult<()> {
@@ -102,11 +126,12 @@ pub(crate) struct Tx<'a> {
 pub(crate) fn group(
     connection: &Connection,
     memory: &Mutex<Memory>,
+    patience: Duration,
     group: &[(RepoName, Batch)],
     joining: Option<&mut JoinBatches<'_>>,
 ) -> (Vec<StoreResult<Applied>>, Option<String>) {
     let mut callers = group.len();
-    match try_group(connection, memory, group, joining, &mut callers) {
+    match try_group(connection, memory, patience, group, joining, &mut callers) {
         Ok(answers) => (answers, None),
         Err((error, in_doubt)) => {
             let cause = in_doubt.then(|| error.message.clone());
@@ -127,11 +152,12 @@ fn failed(error: StoreError) -> GroupError {
 fn try_group(
     connection: &Connection,
     memory: &Mutex<Memory>,
+    patience: Duration,
     group: &[(RepoName, Batch)],
     mut joining: Option<&mut JoinBatches<'_>>,
     callers: &mut usize,
 ) -> Result<Answers, GroupError> {
-    let writing = WriteTransaction::begin(connection, OP).map_err(failed)?;
+    let writing = WriteTransaction::begin_within(connection, patience, OP).map_err(failed)?;
     let mut tx = Tx::new(connection, memory);
     // Under the lock for writing: another process could sweep between this look and our writes, and
     // a place that is remembered here would then point to nothing.
