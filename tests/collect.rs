@@ -13,7 +13,7 @@ use tract::{CommitId, OpenOptions, Tract, block_on};
 use tract_testkit::{Call, WatchedStore, figure, power};
 
 use crate::backends::{self, Backend};
-use crate::kills::{self, When, killed, say};
+use crate::kills::{self, When, killed_after, say};
 use crate::server;
 
 const TASK: &str = "TRACT_COLLECT_TASK";
@@ -174,9 +174,14 @@ fn a_collection_that_is_killed_leaves_a_whole_store() {
     for backend in backends::all() {
         let folder = tempfile::tempdir().unwrap();
         prepared(backend, folder.path());
-        let (calls, ended) =
-            killed(child("killed", backend, folder.path()), usize::MAX, When::Never);
-        assert!(ended && calls > 5, "{}: {calls}", backend.name);
+        let (calls, end) = killed_after(
+            child("killed", backend, folder.path()),
+            usize::MAX,
+            When::Never,
+            Duration::ZERO,
+        );
+        let calls = calls.len();
+        assert!(end == Some("done") && calls > 5, "{}: {calls}", backend.name);
         let mut kills = tract_testkit::rounds(3 * calls, 3);
         let step = (3 * calls / kills.planned_rounds().max(1)).max(1);
         for kill in kills.by_ref() {
@@ -184,7 +189,13 @@ fn a_collection_that_is_killed_leaves_a_whole_store() {
             let when = [When::Before, When::During, When::After][place % 3];
             let folder = tempfile::tempdir().unwrap();
             prepared(backend, folder.path());
-            killed(child("killed", backend, folder.path()), place / 3, when);
+            let (_, end) = killed_after(
+                child("killed", backend, folder.path()),
+                place / 3,
+                when,
+                Duration::ZERO,
+            );
+            assert!(end.is_some(), "{}: neither killed nor done", backend.name);
             let tract = backend.open(folder.path(), "agent");
             let what = format!("{}, killed {} call {}", backend.name, when.word(), place / 3);
             assert_eq!(line(&tract, KEPT).len(), MESSAGES, "{what}");

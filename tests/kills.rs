@@ -100,17 +100,13 @@ pub(crate) fn doomed(backend: &Backend, folder: &Path) -> Tract {
 }
 
 /// Starts a process that opens a [`doomed`] store, and kills it at a call, a pause after the call began
-/// if it is killed during it. Says how many calls there were, and whether it ended by itself.
-pub(crate) fn killed(command: Command, at: usize, when: When) -> (usize, bool) {
-    killed_after(command, at, when, Duration::ZERO)
-}
-
+/// if it is killed during it. Says which calls there were, and whether it was killed or done; `None` if it failed before.
 pub(crate) fn killed_after(
     mut command: Command,
     at: usize,
     when: When,
     pause: Duration,
-) -> (usize, bool) {
+) -> (Vec<String>, Option<&'static str>) {
     let mut child = command
         .env(AT, at.to_string())
         .env(WHEN, when.word())
@@ -119,21 +115,22 @@ pub(crate) fn killed_after(
         .spawn()
         .unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let (mut calls, mut ended) = (0, false);
+    let (mut calls, mut end) = (Vec::new(), None);
     for line in lines.map_while(Result::ok) {
         match line.as_str() {
             "here" => {
                 std::thread::sleep(pause);
                 // On Unix this is SIGKILL.
                 child.kill().unwrap();
+                end = Some("killed");
                 break;
             }
-            "done" => ended = true,
-            other => calls += usize::from(other.starts_with("call ")),
+            "done" => end = Some("done"),
+            other => calls.extend(other.strip_prefix("call ").map(str::to_owned)),
         }
     }
     child.wait().unwrap();
-    (calls, ended)
+    (calls, end)
 }
 
 /// Says that the end has come, and waits for it.
@@ -274,34 +271,13 @@ fn run(
     at: usize,
     (when, pause): (When, Duration),
 ) -> Vec<String> {
-    let mut child = Command::new(std::env::current_exe().unwrap())
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
         .args(["kills::the_child_takes_a_step", "--exact", "--nocapture", "--test-threads=1"])
         .env(FOLDER, folder)
         .env(BACKEND, backend.name)
-        .env(STEP, step)
-        .env(AT, at.to_string())
-        .env(WHEN, when.word())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut calls = Vec::new();
-    let mut end = None;
-    for line in lines.map_while(Result::ok) {
-        match line.as_str() {
-            "here" => {
-                std::thread::sleep(pause);
-                // On Unix this is SIGKILL.
-                child.kill().unwrap();
-                end = Some("killed");
-                break;
-            }
-            "done" => end = Some("done"),
-            other => calls.extend(other.strip_prefix("call ").map(str::to_owned)),
-        }
-    }
-    child.wait().unwrap();
+        .env(STEP, step);
+    let (calls, end) = killed_after(command, at, when, pause);
     let expected = if when == When::Never { "done" } else { "killed" };
     assert_eq!(end, Some(expected), "{step} at call {at}, {when:?}");
     calls

@@ -16,6 +16,20 @@ fn is_built() -> bool {
     is_built
 }
 
+/// Runs statements on the server.
+fn execute(url: &str, sql: &str) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let (client, connection) = runtime
+        .block_on(tokio_postgres::connect(url, tokio_postgres::NoTls))
+        .expect("the server answers");
+    runtime.spawn(connection);
+    runtime.block_on(client.batch_execute(sql)).expect("they run");
+}
+
 #[test]
 fn a_database_on_a_server_is_named_by_its_url_and_by_nothing_else() {
     let place = Workspace::new();
@@ -52,16 +66,7 @@ fn checkpoints_on_a_server_become_branches_and_importing_again_writes_nothing() 
             '[{{"lc": 1, "type": "constructor", "id": ["HumanMessage"],
                "kwargs": {{"type": "human", "id": "m1", "content": "High water?"}}}}]', 'UTF8'))"#
     );
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .expect("a runtime");
-    let (client, connection) = runtime
-        .block_on(tokio_postgres::connect(url, tokio_postgres::NoTls))
-        .expect("the server answers");
-    runtime.spawn(connection);
-    runtime.block_on(client.batch_execute(&sql)).expect("they are stored");
+    execute(url, &sql);
     let place = Workspace::new();
     let url = server::with_schema(url, &schema);
     let lines = place.json(&["--json", "import", "langgraph", &url]);
@@ -95,17 +100,8 @@ fn a_store_on_a_server_is_viewed_and_its_end_is_an_answer() {
     }
     assert!(browser.page("/search?words=gloves").contains("gloves"));
     assert!(browser.page("/transcript?rev=main").contains("And gloves?"));
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .expect("a runtime");
-    let (client, connection) = runtime
-        .block_on(tokio_postgres::connect(url, tokio_postgres::NoTls))
-        .expect("the server answers");
-    runtime.spawn(connection);
     let drop = format!("DROP SCHEMA {schema} CASCADE");
-    runtime.block_on(client.batch_execute(&drop)).expect("the store is gone");
+    execute(url, &drop);
     let gone = browser.get("/transcript?rev=main");
     assert!(gone.status() >= 400 && !gone.body().contains("gloves"), "{}", gone.body());
     assert!(browser.get("/").status() >= 400);
