@@ -1,5 +1,6 @@
 //! A real browser, driven as the WebDriver standard has it.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
@@ -25,20 +26,7 @@ impl Driver {
             println!("left out: a real browser; {words}");
             return None;
         };
-        let mut child = Command::new(driver)
-            .arg("--port=0")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the driver starts");
-        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let port = lines.find_map(|line| {
-            let line = line.expect("the driver prints");
-            line.split("successfully on port ").nth(1)?.trim_end_matches('.').parse().ok()
-        });
-        // Its pipe stays read, or it would wait for that.
-        std::thread::spawn(move || lines.for_each(drop));
-        let port = port.expect("the driver says its port");
+        let (child, port) = start(&driver);
         let mut driver = Self { child, port, session: String::new() };
         let arguments = [
             "--headless",
@@ -186,6 +174,39 @@ impl Driver {
         assert!(status.contains(" 200 "), "{path}: {}", document["value"]["message"]);
         document["value"].clone()
     }
+}
+
+/// Starts the driver, which chooses its port on IPv6 and gives up when a connection of another test has the
+/// same one on IPv4 at that time. Then another port is found by starting it again.
+fn start(driver: &OsStr) -> (Child, u16) {
+    const ATTEMPTS: usize = 20;
+    let mut printed = Vec::new();
+    for _ in 0..ATTEMPTS {
+        printed.clear();
+        let mut child = Command::new(driver)
+            .arg("--port=0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the driver starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let port = lines.find_map(|line| {
+            let line = line.expect("the driver prints");
+            let port = line.split("successfully on port ").nth(1);
+            let port = port.and_then(|port| port.trim_end_matches('.').parse().ok());
+            printed.push(line);
+            port
+        });
+        if let Some(port) = port {
+            // Its pipe stays read, or it would wait for that.
+            std::thread::spawn(move || lines.for_each(drop));
+            return (child, port);
+        }
+        let _ = child.kill();
+        child.wait().expect("the driver has ended");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("the driver did not start in {ATTEMPTS} attempts; the last time it said {printed:#?}")
 }
 
 impl Drop for Driver {
