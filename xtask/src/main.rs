@@ -6,6 +6,7 @@ mod book;
 mod features;
 mod picture;
 mod screenshots;
+mod sizes;
 mod soak;
 mod tidy;
 
@@ -24,6 +25,8 @@ cargo xtask <what>
   picture   docs/demo.svg, from what `tract demo` prints: cargo xtask picture [--check] [BINARY]
   screenshots  docs/images, pages of the viewer as Chromium shows them: cargo xtask screenshots [BINARY]
   features  each feature alone, each layer, all together
+  sizes     what each feature of the command adds to its binary and its build, each built from nothing:
+            cargo xtask sizes [FEATURE...]
   deny      licenses, bans and sources (needs cargo-deny; says so when advisories are not checked)
   soak      durability and concurrency at the sizes of a change under review (TRACT_SCALE=1), with the
             figures that the tests print: cargo xtask soak [-- WORD]
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         "picture" => picture::run(&rest),
         "screenshots" => screenshots::run(&rest),
         "features" => features::run(),
+        "sizes" => sizes::run(&rest),
         "deny" => deny(),
         "soak" => soak::run(&rest),
         "bench" => bench(&rest),
