@@ -7,6 +7,7 @@
 mod blocking;
 mod erase;
 mod error;
+mod opened_file;
 mod pointers;
 mod repack;
 mod sweep;
@@ -20,6 +21,7 @@ use bytes::Bytes;
 pub use self::blocking::{BlockingStore, JoinBatches};
 pub use self::erase::WipeReport;
 pub use self::error::{StoreError, StoreErrorKind, StoreResult};
+pub use self::opened_file::OpenedFile;
 pub use self::repack::{RepackPage, RepackStep};
 pub use self::sweep::{
     ListKind, ObjectListing, ObjectPage, SpaceRelease, Sweep, SweepAnswer, WritePosition,

@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use bytes::Bytes;
 use redb::{
     Database, ReadOnlyDatabase, ReadableDatabase, Table, TableDefinition, WriteTransaction,
 };
-use tract_core::store::{Capabilities, Damage};
+use tract_core::store::{Capabilities, Damage, OpenedFile};
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
 use tract_kv::{
     Durability, KvBatch, KvEngine, KvEntry, KvJoining, KvOutcome, KvRead, Scan, Space, Visit, files,
@@ -47,6 +47,8 @@ pub struct RedbEngine {
     quick_repair: bool,
     cache_bytes: usize,
     file: RwLock<Option<File>>,
+    /// Whether the path still leads to that file.
+    opened: Mutex<OpenedFile>,
 }
 
 impl fmt::Debug for RedbEngine {
@@ -62,7 +64,8 @@ fn closed(op: &'static str) -> StoreError {
 impl RedbEngine {
     pub(crate) fn new(path: PathBuf, options: &RedbOptions, file: File) -> Self {
         let RedbOptions { quick_repair, cache_bytes, .. } = *options;
-        Self { path, quick_repair, cache_bytes, file: RwLock::new(Some(file)) }
+        let opened = Mutex::new(OpenedFile::new(path.clone()));
+        Self { path, quick_repair, cache_bytes, file: RwLock::new(Some(file)), opened }
     }
 
     /// Returns the absolute path of the file.
@@ -73,6 +76,10 @@ impl RedbEngine {
     fn file(&self) -> RwLockReadGuard<'_, Option<File>> {
         // Panics of redb are caught before they reach the lock.
         self.file.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn opened(&self) -> MutexGuard<'_, OpenedFile> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -166,6 +173,7 @@ impl KvEngine for RedbEngine {
                 }
                 None => return Err(closed("apply")),
             };
+            self.opened().require_in_place(BACKEND, "apply")?;
             let mut transaction = database.begin_write().map_err(engine("apply"))?;
             match durability {
                 Durability::Immediate => {
@@ -245,6 +253,7 @@ impl KvEngine for RedbEngine {
             let mut builder = Database::builder();
             builder.set_cache_size(self.cache_bytes);
             *file = Some(File::Writable(builder.open(&self.path).map_err(engine(OP))?));
+            self.opened().replaced();
             renamed.map(|()| Vec::new())
         })
         .map_err(files::at(&self.path))

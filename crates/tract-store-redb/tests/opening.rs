@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use redb::{Database, ReadableDatabase, TableDefinition};
-use tract_core::store::{BlobKey, BlockingStore, ThreadedStore, Walk, WriteMode};
+use tract_core::store::{
+    BlobKey, BlockingStore, CommitRepository as _, ThreadedStore, Walk, WriteMode,
+};
 use tract_core::{
     Applied, Batch, BatchId, Blob, By, Commit, CommitId, CommitRecord, Expect, Kind, LogNote, Op,
     OperationId, RefEdit, RefName, RefTarget, RepoName, Store, StoreErrorKind, block_on,
@@ -349,4 +351,26 @@ fn a_batch_that_joins_a_group_sees_its_writes_and_is_durable_with_it() {
     for repo in [repo(), other] {
         assert_eq!(store.store().check(&repo, false).unwrap(), []);
     }
+}
+
+/// A file that is no longer at its path would take writes until it is closed, and lose them.
+#[test]
+#[cfg(unix)]
+fn a_file_that_was_moved_takes_no_more_writes_until_it_is_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, away) = (folder.path().join("agent.redb"), folder.path().join("away"));
+    let store = create(&path);
+    let (batch, first) = appending(None, "one");
+    assert_eq!(block_on(store.apply(&repo(), batch)).unwrap(), Applied::Done);
+    std::fs::rename(&path, &away).unwrap();
+    let (batch, second) = appending(Some(first), "two");
+    let error = block_on(store.apply(&repo(), batch.clone())).unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::ReadOnly, "{error}");
+    assert!(error.to_string().contains("was moved or deleted"), "{error}");
+    std::fs::rename(&away, &path).unwrap();
+    assert_eq!(block_on(store.apply(&repo(), batch)).unwrap(), Applied::Done);
+    drop(store);
+    let store = tract_store_redb::open(&path, &RedbOptions::new()).unwrap();
+    let found = block_on(store.commits(&repo(), &[first, second])).unwrap();
+    assert!(found.iter().all(Option::is_some));
 }

@@ -1,7 +1,7 @@
 //! The store: one connection that writes, a few that read.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -10,8 +10,8 @@ use bytes::Bytes;
 use rusqlite::{Connection, params};
 use tract_core::store::{
     BlobKey, BlockingStore, Capabilities, Damage, JoinBatches, LogQuery, ObjectListing, ObjectPage,
-    RepackPage, RepackStep, SpaceRelease, StoreStats, Sweep, SweepAnswer, ThreadedStore, Walk,
-    WalkPage, WipeReport, WritePosition,
+    OpenedFile, RepackPage, RepackStep, SpaceRelease, StoreStats, Sweep, SweepAnswer,
+    ThreadedStore, Walk, WalkPage, WipeReport, WritePosition,
 };
 use tract_core::{
     Applied, Batch, Blob, Commit, CommitId, DerivedKind, IdPrefix, LogEntry, ObjectId, RefName,
@@ -45,7 +45,7 @@ pub fn open(
 
 /// A store in one SQLite file. [`open`] gives it ready for use.
 pub struct SqliteStore {
-    path: PathBuf,
+    file: OpenedFile,
     options: SqliteOptions,
     read_only: bool,
     /// How connections that read are opened.
@@ -101,7 +101,7 @@ impl SqliteStore {
             *lock(first) = Some(reader);
         }
         Ok(Self {
-            path,
+            file: OpenedFile::new(path),
             options: options.clone(),
             read_only,
             reading: if access == Access::Immutable { access } else { Access::Read },
@@ -117,7 +117,7 @@ impl SqliteStore {
 
     /// Returns the absolute path of the file.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.file.path()
     }
 
     /// Asks the writing connection for a number.
@@ -172,7 +172,11 @@ impl SqliteStore {
         }
         let connection = match reader {
             Some(connection) => connection,
-            empty => empty.insert(migrate::connect(&self.path, self.reading, &self.options)?),
+            empty => {
+                // Another file would be another store.
+                self.file.require_in_place(BACKEND, op)?;
+                empty.insert(migrate::connect(self.path(), self.reading, &self.options)?)
+            }
         };
         let _snapshot = Snapshot::begin(connection, op)?;
         read(connection)
@@ -219,7 +223,10 @@ impl SqliteStore {
             return Err(new(StoreErrorKind::Poisoned, op, message));
         }
         match &*lock(&self.writer) {
-            Some(connection) => write(connection),
+            Some(connection) => {
+                self.file.require_in_place(BACKEND, op)?;
+                write(connection)
+            }
             None if self.read_only && !self.closed.load(Ordering::Acquire) => {
                 Err(new(StoreErrorKind::ReadOnly, op, "the store is open for reading only"))
             }
@@ -269,7 +276,7 @@ impl SqliteStore {
 
 impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SqliteStore").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("SqliteStore").field("path", &self.path()).finish_non_exhaustive()
     }
 }
 
@@ -459,7 +466,7 @@ impl BlockingStore for SqliteStore {
 
     fn stats(&self, repo: &RepoName) -> StoreResult<StoreStats> {
         let mut counted = self.read_repo("stats", repo, stats::stats)?.unwrap_or_default();
-        counted.disk_bytes = stats::disk_bytes(&self.path);
+        counted.disk_bytes = stats::disk_bytes(self.path());
         Ok(counted)
     }
 
@@ -506,7 +513,7 @@ impl BlockingStore for SqliteStore {
 
     fn release_space(&self) -> StoreResult<SpaceRelease> {
         *lock(&self.log_rows) = sweep::LogRows::default();
-        let before = stats::disk_bytes(&self.path);
+        let before = stats::disk_bytes(self.path());
         let mut note = None;
         loop {
             let step = self.write("release_space", sweep::release_step)?;
@@ -522,7 +529,7 @@ impl BlockingStore for SqliteStore {
                 }
             }
         }
-        Ok(SpaceRelease::new(before, stats::disk_bytes(&self.path), note))
+        Ok(SpaceRelease::new(before, stats::disk_bytes(self.path()), note))
     }
 
     fn wipe(&self) -> StoreResult<WipeReport> {

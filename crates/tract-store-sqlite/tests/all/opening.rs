@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use tract_core::store::{BlockingStore, WriteMode};
+use tract_core::store::{BlockingStore, CommitRepository as _, WriteMode};
 use tract_core::{Applied, Batch, Blob, RepoName, Store, StoreErrorKind, StoreExt, block_on};
 use tract_store_sqlite::SqliteOptions;
 
@@ -221,4 +221,43 @@ fn blobs_of_the_first_format_that_begin_like_compressed_ones_are_read() {
         assert_eq!(block_on(store.blob(&repo, blob.id())).unwrap().as_ref(), Some(blob));
     }
     assert_eq!(block_on(store.check(&repo, false)).unwrap(), []);
+}
+
+/// A file that is no longer at its path would take writes until it is closed, and lose them; and a
+/// reader that is opened later would read another file.
+#[test]
+#[cfg(unix)]
+fn a_file_that_was_moved_takes_no_more_writes_until_it_is_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let away = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.db");
+    let open = || tract_store_sqlite::open(&path, &SqliteOptions::new().create(true)).unwrap();
+    let store = open();
+    let (batch, first) = appending(&branch("main"), None, "one");
+    assert_eq!(block_on(store.apply(&RepoName::default(), batch)).unwrap(), Applied::Done);
+    let carry = |from: &std::path::Path, to: &std::path::Path| {
+        for name in ["agent.db", "agent.db-wal", "agent.db-shm"] {
+            std::fs::rename(from.join(name), to.join(name)).unwrap();
+        }
+    };
+    carry(folder.path(), away.path());
+    let (batch, second) = appending(&branch("main"), Some(first), "two");
+    let refused = || {
+        let error = block_on(store.apply(&RepoName::default(), batch.clone())).unwrap_err();
+        assert_eq!(error.kind, StoreErrorKind::ReadOnly, "{error}");
+        assert!(error.to_string().contains("was moved or deleted"), "{error}");
+    };
+    refused();
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "no file is made");
+    // Another process makes a store there.
+    drop(open());
+    refused();
+    std::fs::read_dir(folder.path()).unwrap().for_each(|file| {
+        std::fs::remove_file(file.unwrap().path()).unwrap();
+    });
+    carry(away.path(), folder.path());
+    assert_eq!(block_on(store.apply(&RepoName::default(), batch.clone())).unwrap(), Applied::Done);
+    drop(store);
+    let found = block_on(open().commits(&RepoName::default(), &[first, second])).unwrap();
+    assert!(found.iter().all(Option::is_some));
 }
