@@ -22,8 +22,8 @@ use crate::verb::import::forget_cache;
 /// Lists every place that has the bytes, and asks. Then each branch that shows such a message gets an
 /// edit to `[erased: REASON]`, the bytes are deleted, and an erasure is recorded: compiling an older
 /// head that needs them is an error that names it, `verify` counts them as erased, copies carry the
-/// erasure, and the same bytes are refused when they come again. At last the files of the store are
-/// wiped. `undo` moves branches back, and brings no bytes back.
+/// erasure, and the same bytes are refused when they are written again. Finally the files of the
+/// store are wiped. `undo` moves branches back but does not restore the bytes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Commits stay, with their ids. What a commit's own record says (its log line, its metadata) or the ref

@@ -35,8 +35,8 @@ Examples:
                                              a session that Claude Code can resume
   tract export --format atif main > run.json a trajectory for training and evaluation")]
 pub(crate) struct Export {
-    /// The file; with --format also a folder, for the name that the tool gives [default: standard
-    /// output]
+    /// Write to this file. With --format it may be a folder: the file is then named as the other
+    /// tool names its files [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Write one conversation in this format.
