@@ -112,7 +112,7 @@ Examples:
     Branch(verb::branch::Branch),
     #[command(about = "Switch to another branch")]
     Checkout(verb::checkout::Checkout),
-    #[command(about = "List, create or delete tags; a tag never moves")]
+    #[command(about = "List, create, sign or delete tags; a tag never moves")]
     Tag(verb::tag::Tag),
     #[command(about = "Record a message")]
     Commit(Box<verb::commit::Commit>),
@@ -192,7 +192,7 @@ Examples:
     Tools(verb::tools::Tools),
     #[command(about = "Validate a model's calls against their schemas")]
     Hydrate(verb::hydrate::Hydrate),
-    #[command(about = "List, import and call the tools of an MCP server")]
+    #[command(about = "Use the tools of an MCP server, or serve conversations")]
     #[cfg(feature = "mcp")]
     Mcp(verb::mcp::Mcp),
     #[command(about = "Find the tools of a catalog that match a query")]
@@ -201,6 +201,9 @@ Examples:
     Turns(verb::turns::Turns),
     #[command(about = "Summarize the results of tool calls, one by one")]
     CompressToolCalls(verb::compress_tool_calls::CompressToolCalls),
+    #[command(about = "Work on conversations in the terminal")]
+    #[cfg(feature = "ui")]
+    Ui(verb::ui::Ui),
     #[command(about = "Show the recorded conversations in a browser")]
     #[cfg(feature = "view")]
     View(verb::view::View),
@@ -267,6 +270,8 @@ impl Command {
             Self::View(view) => view.writes(),
             #[cfg(feature = "record")]
             Self::Record(_) => true,
+            #[cfg(feature = "ui")]
+            Self::Ui(_) => true,
             Self::Tools(tools) => tools.writes(),
             #[cfg(feature = "mcp")]
             Self::Mcp(mcp) => mcp.writes(),

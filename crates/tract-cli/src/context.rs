@@ -107,7 +107,7 @@ impl<'a> Context<'a> {
     }
 
     /// Opens what a server serves: each of its writes is an operation of its own, under this name.
-    #[cfg(any(feature = "serve", feature = "view"))]
+    #[cfg(any(feature = "serve", feature = "ui", feature = "view"))]
     pub(crate) async fn open_to_serve(&mut self, who: &str) -> Outcome<Tract> {
         let store = self.open_named_store().await?;
         let options = OpenOptions::new().repo(&self.global.repo).create(false).who(who);

@@ -180,6 +180,15 @@ impl Failure {
         Document { error: self.problem() }
     }
 
+    /// Returns what happened and a way out, for where there is one line.
+    #[cfg(feature = "ui")]
+    pub(crate) fn one_line(&self) -> String {
+        match self.notes.first() {
+            Some(note) => format!("{}; {note}", self.message),
+            None => self.message.clone(),
+        }
+    }
+
     /// Returns the lines that people read.
     pub(crate) fn for_people(&self) -> String {
         let label = format!("error[{}]", self.code);

@@ -108,6 +108,12 @@ impl Output {
         self.json
     }
 
+    /// Whether stdout shows colors.
+    #[cfg(feature = "ui")]
+    pub(crate) fn shows_colors(&self) -> bool {
+        self.colors_out
+    }
+
     /// How many columns a line has.
     pub(crate) fn columns(&self) -> usize {
         self.columns

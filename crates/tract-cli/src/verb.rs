@@ -59,6 +59,8 @@ pub(crate) mod tag;
 pub(crate) mod tools;
 pub(crate) mod transfer;
 pub(crate) mod turns;
+#[cfg(feature = "ui")]
+pub(crate) mod ui;
 pub(crate) mod undo;
 pub(crate) mod usage;
 pub(crate) mod verify;
@@ -182,6 +184,8 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Prune(prune) => prune::run(context, prune).await,
         Command::Stats => stats::run(context).await,
         Command::Usage(usage) => usage::run(context, usage).await,
+        #[cfg(feature = "ui")]
+        Command::Ui(ui) => ui::run(context, ui).await,
         Command::Undo(undo) => undo::run(context, undo).await,
         Command::Completions(completions) => completions::run(context, &completions),
         Command::Man(man) => man::run(context, &man),

@@ -173,7 +173,6 @@ impl SqliteStore {
         let connection = match reader {
             Some(connection) => connection,
             empty => {
-                // Another file would be another store.
                 self.file.require_in_place(BACKEND, op)?;
                 empty.insert(migrate::connect(self.path(), self.reading, &self.options)?)
             }
@@ -224,8 +223,7 @@ impl SqliteStore {
         }
         match &*lock(&self.writer) {
             Some(connection) => {
-                self.file.require_in_place(BACKEND, op)?;
-                write(connection)
+                self.file.require_in_place(BACKEND, op).and_then(|()| write(connection))
             }
             None if self.read_only && !self.closed.load(Ordering::Acquire) => {
                 Err(new(StoreErrorKind::ReadOnly, op, "the store is open for reading only"))
@@ -514,22 +512,14 @@ impl BlockingStore for SqliteStore {
     fn release_space(&self) -> StoreResult<SpaceRelease> {
         *lock(&self.log_rows) = sweep::LogRows::default();
         let before = stats::disk_bytes(self.path());
-        let mut note = None;
         loop {
-            let step = self.write("release_space", sweep::release_step)?;
-            match step {
+            match self.write("release_space", sweep::release_step)? {
                 sweep::Released::Some => let_others_write(),
-                sweep::Released::All => break,
-                sweep::Released::Never(free) => {
-                    note = Some(format!(
-                        "{free} bytes in the file are free and are used again; the file was made \
-                         by an earlier version, and `VACUUM` gives them back"
-                    ));
-                    break;
+                sweep::Released::All(note) => {
+                    return Ok(SpaceRelease::new(before, stats::disk_bytes(self.path()), note));
                 }
             }
         }
-        Ok(SpaceRelease::new(before, stats::disk_bytes(self.path()), note))
     }
 
     fn wipe(&self) -> StoreResult<WipeReport> {

@@ -292,10 +292,8 @@ impl Tx<'_> {
 pub(crate) enum Released {
     /// Some was given back; there is more.
     Some,
-    /// Nothing is left to give back.
-    All,
-    /// The file cannot give so many bytes back in steps.
-    Never(i64),
+    /// No step gives more back; why, where bytes are left.
+    All(Option<String>),
 }
 
 /// Gives some pages back to the file system.
@@ -308,10 +306,14 @@ pub(crate) fn release_step(connection: &Connection) -> StoreResult<Released> {
     if free == 0 {
         // So that the file itself ends sooner; others may be reading, and then it ends later.
         let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-        return Ok(Released::All);
+        return Ok(Released::All(None));
     }
     if number("auto_vacuum")? != 2 {
-        return Ok(Released::Never(free * number("page_size")?));
+        let free = free * number("page_size")?;
+        return Ok(Released::All(Some(format!(
+            "{free} bytes in the file are free and are used again; the file was made by an earlier \
+             version, and `VACUUM` gives them back"
+        ))));
     }
     // Each row of its answer is a page that was given back.
     connection
@@ -322,5 +324,5 @@ pub(crate) fn release_step(connection: &Connection) -> StoreResult<Released> {
             Ok(())
         })
         .map_err(engine(OP))?;
-    Ok(if number("freelist_count")? < free { Released::Some } else { Released::All })
+    Ok(if number("freelist_count")? < free { Released::Some } else { Released::All(None) })
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use anstyle::Style;
 use clap::Args;
 use serde::Serialize;
 use tract::core::CallRef;
@@ -192,37 +193,58 @@ fn print(out: &mut Output, entry: &ShownMessage<'_>) -> Outcome<()> {
         head += &format!("  {}", Styled(DIM, at));
     }
     out.line(head)?;
-    if message.content.parts().is_empty() {
-        block(out, &message.content.text())?;
-    }
-    for part in message.content.parts() {
-        match part {
-            Part::Text { text } => block(out, text)?,
-            Part::ToolCall(call) => out.line(format_args!(
-                "→ {}({})  {}",
-                escape::line(&call.name),
-                escape::block(&call.arguments),
-                Styled(DIM, escape::line(&call.id))
-            ))?,
-            Part::Reasoning { text, .. } => {
-                out.line(Styled(DIM, format!("(reasoning) {}", escape::block(text))))?;
-            }
-            Part::Image { media_type, .. } => {
-                let of = media_type.as_deref().unwrap_or("of unknown type");
-                out.line(Styled(DIM, format!("(image {})", escape::line(of))))?;
-            }
-            Part::Opaque { dialect, json } => {
-                let text = format!("({}) {}", escape::line(dialect), escape::line(json.as_str()));
-                out.line(Styled(DIM, text))?;
-            }
+    for paragraph in paragraphs(message) {
+        let text = Styled(paragraph.style, paragraph.text);
+        match paragraph.aside {
+            Some(aside) => out.line(format_args!("{text}  {}", Styled(DIM, aside)))?,
+            None => out.line(text)?,
         }
     }
     out.line("")
 }
 
-fn block(out: &mut Output, text: &str) -> Outcome<()> {
-    match text.trim_end_matches('\n') {
-        "" => Ok(()),
-        text => out.line(escape::block(text)),
+/// A part of what a message says, in one style, safe for a terminal. It may have several lines.
+pub(super) struct Paragraph {
+    pub(super) style: Style,
+    pub(super) text: String,
+    /// What is less important, after it.
+    pub(super) aside: Option<String>,
+}
+
+impl Paragraph {
+    fn new(style: Style, text: impl Into<String>) -> Self {
+        Self { style, text: text.into(), aside: None }
     }
+}
+
+/// Returns what a message says, part by part. Texts of no characters are left out.
+pub(super) fn paragraphs(message: &Message) -> Vec<Paragraph> {
+    let plain = |text: &str| match text.trim_end_matches('\n') {
+        "" => None,
+        text => Some(Paragraph::new(Style::new(), escape::block(text))),
+    };
+    if message.content.parts().is_empty() {
+        return plain(&message.content.text()).into_iter().collect();
+    }
+    let of_part = |part: &Part| match part {
+        Part::Text { text } => plain(text),
+        Part::ToolCall(call) => {
+            let (name, arguments) = (escape::line(&call.name), escape::block(&call.arguments));
+            let aside = Some(escape::line(&call.id).into_owned());
+            let text = format!("→ {name}({arguments})");
+            Some(Paragraph { aside, ..Paragraph::new(Style::new(), text) })
+        }
+        Part::Reasoning { text, .. } => {
+            Some(Paragraph::new(DIM, format!("(reasoning) {}", escape::block(text))))
+        }
+        Part::Image { media_type, .. } => {
+            let of = media_type.as_deref().unwrap_or("of unknown type");
+            Some(Paragraph::new(DIM, format!("(image {})", escape::line(of))))
+        }
+        Part::Opaque { dialect, json } => {
+            let text = format!("({}) {}", escape::line(dialect), escape::line(json.as_str()));
+            Some(Paragraph::new(DIM, text))
+        }
+    };
+    message.content.parts().iter().filter_map(of_part).collect()
 }

@@ -155,15 +155,19 @@ fn parts(change: &ToolChange) -> (&'static str, Option<&Tool>, Option<&Tool>, &[
 
 /// Returns a line of a diff in its color, safe for a terminal.
 pub(super) fn styled(line: &DiffLine) -> String {
-    let style = match line.kind {
+    Styled(style(line), format!("{}{}", line.sign(), escape::block(&line.text))).to_string()
+}
+
+/// Returns the color of a line of a diff.
+pub(super) fn style(line: &DiffLine) -> Style {
+    match line.kind {
         DiffLineKind::Added => GOOD,
         DiffLineKind::Removed => BAD,
         DiffLineKind::Changed => WARN,
         DiffLineKind::Heading => BOLD,
         DiffLineKind::Summary => DIM,
         _ => Style::new(),
-    };
-    Styled(style, format!("{}{}", line.sign(), escape::block(&line.text))).to_string()
+    }
 }
 
 /// Returns one line that comes or goes.

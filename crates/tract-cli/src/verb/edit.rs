@@ -58,9 +58,20 @@ async fn in_editor(
     let commit = tract.repo().require_commit(target).await?;
     let before =
         tract.repo().content(&commit).await?.map(|content| content.text()).unwrap_or_default();
-    let after = editor::edit(&before)?;
-    if after == before {
+    let text = changed(&before)?;
+    if text.is_none() {
         context.out.say("the text is as it was; nothing was changed");
+    }
+    Ok(text)
+}
+
+/// Opens a text in an editor; `None` when it was left as it is.
+///
+/// # Errors
+/// `editor` when it fails; `empty_input` when nothing is left.
+pub(super) fn changed(before: &str) -> Outcome<Option<String>> {
+    let after = editor::edit(before)?;
+    if after == before {
         return Ok(None);
     }
     if after.is_empty() {

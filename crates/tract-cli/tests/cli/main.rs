@@ -70,6 +70,11 @@ mod reports;
 mod browser;
 #[cfg(all(unix, feature = "view"))]
 mod webdriver;
+// Conversations in the terminal.
+#[cfg(all(target_os = "linux", feature = "ui"))]
+mod tty;
+#[cfg(all(target_os = "linux", feature = "ui"))]
+mod ui;
 // Conversations as one HTML file.
 #[cfg(all(unix, feature = "view"))]
 mod html;

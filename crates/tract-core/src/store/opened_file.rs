@@ -6,8 +6,8 @@ use super::{StoreError, StoreErrorKind, StoreResult};
 
 /// A file that a store has open.
 ///
-/// When another process moves or deletes it, the operating system keeps it until it is closed: writes go
-/// on to succeed, and are lost. A store asks before each.
+/// When another process moves or deletes it, the operating system keeps it until it is closed: writes
+/// continue to succeed, and are lost. A store asks before each.
 #[derive(Clone, Debug)]
 pub struct OpenedFile {
     path: PathBuf,

@@ -1,0 +1,85 @@
+//! `tract ui`
+
+mod actions;
+mod app;
+mod content;
+mod draw;
+mod keys;
+mod list;
+mod prompt;
+mod screen;
+
+use std::io::{self, IsTerminal as _};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+
+use self::app::App;
+use self::screen::Screen;
+use crate::context::Context;
+use crate::failure::{Failure, Outcome};
+
+/// Work on conversations in the terminal.
+///
+/// Shows branches, messages and content side by side, and what others write meanwhile. A key does what
+/// the verb of that name does, on the branch that is shown, and `z` reverts it. `?` lists the keys.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Keys: j k move, tab next pane, space checkout, n new branch, e edit, v mark, s summarize,
+c cherry-pick, d diff, z undo, Z redo, / search, y copy the request, ? help, q quit.
+Examples:
+  tract ui
+  tract ui side                              begin with another branch
+  tract ui --summarizer 'llm -s summarize'   s asks this program, not your editor")]
+pub(crate) struct Ui {
+    /// The branch to show first [default: the current one]
+    #[arg(value_name = "BRANCH")]
+    branch: Option<String>,
+}
+
+/// How long after the last look the store is looked at again.
+const PAUSE: Duration = Duration::from_millis(400);
+
+pub(crate) async fn run(context: &mut Context<'_>, ui: Ui) -> Outcome<()> {
+    if context.out.is_json() || !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+        return Err(Failure::usage("`tract ui` needs a terminal")
+            .note("`tract log` and `tract cat` print; with --json, for programs"));
+    }
+    let tract = context.open_to_serve("ui").await?;
+    let summarizer = context.global.summarizer.clone();
+    let mut app = App::open(tract, ui.branch.as_deref(), summarizer).await?;
+    let mut screen = Screen::start(context.out.shows_colors())?;
+    drive(&mut app, &mut screen).await
+}
+
+/// Draws, waits for keys, and looks at the store in between.
+async fn drive(app: &mut App, screen: &mut Screen) -> Outcome<()> {
+    let mut next_look = Instant::now() + PAUSE;
+    while !app.is_done() && !screen.is_ended() {
+        app.load().await;
+        screen.draw(app)?;
+        let wait = next_look.saturating_duration_since(Instant::now());
+        if !event::poll(wait).map_err(screen::failed)? {
+            let begun = Instant::now();
+            app.look().await;
+            // A store that answers slowly is asked less often.
+            next_look = Instant::now() + PAUSE.max(begun.elapsed() * 10);
+            continue;
+        }
+        // Keys that came meanwhile are handled before anything is loaded or drawn.
+        loop {
+            match event::read().map_err(screen::failed)? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => {
+                    app.press(key, screen).await
+                }
+                Event::Paste(text) => app.paste(&text),
+                _ => {}
+            }
+            if app.is_done() || !event::poll(Duration::ZERO).map_err(screen::failed)? {
+                break;
+            }
+        }
+    }
+    Ok(())
+}

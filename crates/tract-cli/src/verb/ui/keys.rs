@@ -1,0 +1,208 @@
+//! The keys, in one list: what is pressed, what it does, what the help says of it.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+/// A part of the screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pane {
+    Branches,
+    Messages,
+    Content,
+}
+
+impl Pane {
+    pub(super) const ALL: [Self; 3] = [Self::Branches, Self::Messages, Self::Content];
+
+    /// Returns the pane that is `step` panes to the right, around the edge.
+    pub(super) fn beside(self, step: usize) -> Self {
+        let place = Self::ALL.iter().position(|pane| *pane == self).unwrap_or(0);
+        Self::ALL[(place + step) % Self::ALL.len()]
+    }
+}
+
+/// Where the cursor goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Move {
+    Lines(isize),
+    Pages(isize),
+    First,
+    Last,
+}
+
+/// What a key asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Move(Move),
+    NextPane,
+    PreviousPane,
+    Focus(Pane),
+    Checkout,
+    NewBranch,
+    Edit,
+    Mark,
+    Summarize,
+    CherryPick,
+    Diff,
+    Undo,
+    Redo,
+    Search,
+    PreviousHit,
+    Copy,
+    Back,
+    Help,
+    Quit,
+}
+
+/// One line of the help.
+pub(super) struct Binding {
+    pub(super) keys: &'static [KeyCode],
+    /// The keys, as the help has them.
+    pub(super) label: &'static str,
+    pub(super) action: Action,
+    pub(super) what: &'static str,
+    /// A word for the line at the bottom, where there is room for it.
+    pub(super) hint: Option<&'static str>,
+}
+
+const fn binding(
+    keys: &'static [KeyCode],
+    label: &'static str,
+    action: Action,
+    what: &'static str,
+    hint: Option<&'static str>,
+) -> Binding {
+    Binding { keys, label, action, what, hint }
+}
+
+use Action as A;
+use KeyCode::Char;
+
+/// All keys, in the order of the help.
+pub(super) const BINDINGS: &[Binding] = &[
+    binding(&[Char('j'), KeyCode::Down], "j, down", A::Move(Move::Lines(1)), "next line", None),
+    binding(&[Char('k'), KeyCode::Up], "k, up", A::Move(Move::Lines(-1)), "previous line", None),
+    binding(
+        &[Char(']'), KeyCode::PageDown],
+        "], page down",
+        A::Move(Move::Pages(1)),
+        "next page",
+        None,
+    ),
+    binding(
+        &[Char('['), KeyCode::PageUp],
+        "[, page up",
+        A::Move(Move::Pages(-1)),
+        "previous page",
+        None,
+    ),
+    binding(&[Char('g'), KeyCode::Home], "g, home", A::Move(Move::First), "first line", None),
+    binding(&[Char('G'), KeyCode::End], "G, end", A::Move(Move::Last), "last line", None),
+    binding(
+        &[KeyCode::Tab, Char('l'), KeyCode::Right],
+        "tab, l, right",
+        A::NextPane,
+        "next pane",
+        None,
+    ),
+    binding(
+        &[KeyCode::BackTab, Char('h'), KeyCode::Left],
+        "h, left",
+        A::PreviousPane,
+        "previous pane",
+        None,
+    ),
+    binding(&[KeyCode::Enter], "enter", A::Focus(Pane::Content), "read the content", None),
+    binding(&[Char(' ')], "space", A::Checkout, "check out the branch", Some("checkout")),
+    binding(
+        &[Char('n')],
+        "n",
+        A::NewBranch,
+        "new branch, at the message or the head",
+        Some("branch"),
+    ),
+    binding(&[Char('e')], "e", A::Edit, "edit the message, in $VISUAL or $EDITOR", Some("edit")),
+    binding(&[Char('v')], "v", A::Mark, "mark messages, from here to the cursor", None),
+    binding(
+        &[Char('s')],
+        "s",
+        A::Summarize,
+        "replace the marked messages with a summary",
+        Some("summarize"),
+    ),
+    binding(
+        &[Char('c')],
+        "c",
+        A::CherryPick,
+        "copy the marked messages onto the current branch",
+        Some("cherry-pick"),
+    ),
+    binding(
+        &[Char('d')],
+        "d",
+        A::Diff,
+        "what the message's commit changed; of a branch, against the current one",
+        Some("diff"),
+    ),
+    binding(
+        &[Char('z')],
+        "z",
+        A::Undo,
+        "undo the last operation on the branch shown",
+        Some("undo"),
+    ),
+    binding(&[Char('Z')], "Z", A::Redo, "redo what was undone", None),
+    binding(&[Char('/')], "/", A::Search, "search messages, or branches by name", Some("search")),
+    binding(
+        &[Char('N')],
+        "n, N",
+        A::PreviousHit,
+        "next and previous hit, until esc ends the search",
+        None,
+    ),
+    binding(&[Char('y')], "y", A::Copy, "copy the request for a provider", Some("copy")),
+    binding(&[KeyCode::Esc], "esc", A::Back, "leave a diff, a mark, a search", None),
+    binding(&[Char('?')], "?", A::Help, "these keys", Some("help")),
+    binding(&[Char('q')], "q, ctrl-c", A::Quit, "quit", Some("quit")),
+];
+
+/// Returns what a key asks for.
+pub(super) fn action(key: KeyEvent) -> Option<Action> {
+    if key.modifiers.contains(KeyModifiers::CONTROL) {
+        return match key.code {
+            Char('c') => Some(Action::Quit),
+            Char('d' | 'f') => Some(Action::Move(Move::Pages(1))),
+            Char('u' | 'b') => Some(Action::Move(Move::Pages(-1))),
+            Char('r') => Some(Action::Redo),
+            _ => None,
+        };
+    }
+    let bound = BINDINGS.iter().find(|binding| binding.keys.contains(&key.code));
+    bound.map(|binding| binding.action)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The page of the documentation has the same words.
+    #[test]
+    fn the_page_lists_every_key() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/ui.md");
+        let page = std::fs::read_to_string(page).expect("the page");
+        for binding in BINDINGS {
+            let keys = binding.label.split(", ").map(|key| format!("`{key}`"));
+            let keys = keys.collect::<Vec<_>>().join(" ");
+            let line = format!("| {keys} | {} |", binding.what);
+            assert!(page.contains(&line), "docs/ui.md lacks {line}");
+        }
+    }
+
+    #[test]
+    fn a_key_has_one_meaning() {
+        let keys: Vec<KeyCode> =
+            BINDINGS.iter().flat_map(|binding| binding.keys).copied().collect();
+        for (place, key) in keys.iter().enumerate() {
+            assert!(!keys[..place].contains(key), "{key:?} is bound twice");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The terminal: taken while the pages are shown, given back for an editor and at the end.
+
+use std::io::{self, Stdout, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use super::app::App;
+use super::draw::{self, Theme};
+use crate::failure::{Failure, Outcome};
+
+/// What terminals take for their clipboard; some take less, and none says so.
+const MOST_COPIED: usize = 1 << 20;
+
+/// The terminal, which is as before once this is dropped.
+pub(super) struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+    theme: Theme,
+    /// Whether the process was told to end.
+    ended: Arc<AtomicBool>,
+}
+
+impl Screen {
+    /// Takes the terminal.
+    ///
+    /// # Errors
+    /// `terminal` when it cannot be set.
+    pub(super) fn start(colors: bool) -> Outcome<Self> {
+        let ended = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&ended)).map_err(failed)?;
+        }
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            // What becomes an error is shown on the pages.
+            if !tract::core::is_contained() {
+                let _ = leave();
+            }
+            before(panic);
+        }));
+        let screen = Self { terminal: terminal()?, theme: Theme { colors }, ended };
+        enter().map_err(failed)?;
+        Ok(screen)
+    }
+
+    /// Whether the process was told to end.
+    pub(super) fn is_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    /// Shows what there is now.
+    ///
+    /// # Errors
+    /// `terminal` when it takes no more.
+    pub(super) fn draw(&mut self, app: &mut App) -> Outcome<()> {
+        self.terminal.draw(|frame| draw::all(frame, app, self.theme)).map_err(failed)?;
+        Ok(())
+    }
+
+    /// Gives the terminal to another program while `work` runs.
+    ///
+    /// # Errors
+    /// `terminal` when it cannot be given or taken back.
+    pub(super) fn lend<T>(&mut self, work: impl FnOnce() -> T) -> Outcome<T> {
+        leave().map_err(failed)?;
+        let done = work();
+        enter().map_err(failed)?;
+        // One that knows nothing of what is shown draws everything.
+        self.terminal = terminal()?;
+        Ok(done)
+    }
+
+    /// Sends a text to the clipboard of the terminal (OSC 52), which works through SSH as well.
+    ///
+    /// # Errors
+    /// `too_long` for more than terminals take.
+    pub(super) fn copy(&self, text: &str) -> Outcome<()> {
+        let encoded = STANDARD.encode(text);
+        if encoded.len() > MOST_COPIED {
+            let size = crate::render::bytes(text.len() as u64);
+            return Err(Failure::no("too_long", format!("{size} is more than terminals copy")));
+        }
+        let mut stdout = io::stdout();
+        write!(stdout, "\u{1b}]52;c;{encoded}\u{7}").and_then(|()| stdout.flush()).map_err(failed)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = leave();
+    }
+}
+
+fn terminal() -> Outcome<Terminal<CrosstermBackend<Stdout>>> {
+    Terminal::new(CrosstermBackend::new(io::stdout())).map_err(failed)
+}
+
+fn enter() -> io::Result<()> {
+    enable_raw_mode()?;
+    execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste, Clear(ClearType::All))
+}
+
+fn leave() -> io::Result<()> {
+    execute!(io::stdout(), DisableBracketedPaste, LeaveAlternateScreen)?;
+    // The cursor is hidden while pages are drawn.
+    execute!(io::stdout(), ratatui::crossterm::cursor::Show)?;
+    disable_raw_mode()
+}
+
+/// A terminal that fails.
+pub(super) fn failed(error: io::Error) -> Failure {
+    Failure::no("terminal", format!("the terminal: {error}"))
+}
