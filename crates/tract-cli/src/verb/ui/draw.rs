@@ -10,7 +10,7 @@ use tract::forms::Form;
 use tract::{Content, Message, Part};
 
 use super::app::{App, Overlay};
-use super::keys::{BINDINGS, Pane};
+use super::keys::{BINDINGS, Pane, shown};
 use crate::escape;
 use crate::render::{count, number};
 use crate::style::{self, BAD, BOLD, DIM, GOOD, REF};
@@ -64,7 +64,7 @@ pub(super) fn all(frame: &mut Frame<'_>, app: &mut App, theme: Theme) {
     let rows = [Constraint::Min(1), Constraint::Length(1), Constraint::Length(1)];
     let [panes, status, hints] = Layout::vertical(rows).areas(frame.area());
     if panes.width >= WIDE {
-        let columns = [Constraint::Percentage(18), Constraint::Percentage(36), Constraint::Min(1)];
+        let columns = [Constraint::Percentage(22), Constraint::Percentage(34), Constraint::Min(1)];
         let [left, middle, right] = Layout::horizontal(columns).areas(panes);
         branches(frame, app, theme, left);
         messages(frame, app, theme, middle);
@@ -96,6 +96,18 @@ fn pane(app: &App, theme: Theme, which: Pane, title: &str) -> Block<'static> {
     Block::bordered().border_style(style).title(format!(" {} ", escape::line(title)))
 }
 
+/// A name in `room` columns, without its middle where it is longer: names of imported branches begin alike.
+fn shortened(name: &str, room: usize) -> String {
+    let name = escape::line(name);
+    if escape::width(&name) <= room {
+        return name.into_owned();
+    }
+    let kept = room.saturating_sub(1) / 2;
+    let end: String = name.chars().rev().take(kept).collect();
+    let end: String = end.chars().rev().collect();
+    escape::cut(&name, room.saturating_sub(escape::width(&end))) + &end
+}
+
 /// Marks the line at the cursor.
 fn chosen(line: Line<'static>, is_focused: bool) -> Line<'static> {
     let line = line.patch_style(Modifier::BOLD);
@@ -113,7 +125,7 @@ fn branches(frame: &mut Frame<'_>, app: &mut App, theme: Theme, area: Rect) {
         let branch = &app.branches.items[place];
         let mark = if branch.checked_out { "* " } else { "  " };
         let room = usize::from(inner.width).saturating_sub(2);
-        let name = Span::styled(escape::cut(&branch.name, room), theme.of(REF));
+        let name = Span::styled(shortened(&branch.name, room), theme.of(REF));
         let line = Line::from(vec![Span::raw(mark), name]);
         if place == cursor { chosen(line, is_focused) } else { line }
     });
@@ -122,15 +134,13 @@ fn branches(frame: &mut Frame<'_>, app: &mut App, theme: Theme, area: Rect) {
 }
 
 fn messages(frame: &mut Frame<'_>, app: &mut App, theme: Theme, area: Rect) {
-    let title = match &app.conversation.compiled {
-        Some(compiled) => format!(
-            "{}: {}, {} tokens",
-            app.shown_branch(),
-            count(app.messages.items.len(), "message"),
-            number(compiled.token_count().count)
-        ),
-        None => app.shown_branch().to_owned(),
-    };
+    let size = app.conversation.compiled.as_ref().map(|compiled| {
+        let messages = count(app.messages.items.len(), "message");
+        format!(": {messages}, {} tokens", number(compiled.token_count().count))
+    });
+    let size = size.unwrap_or_default();
+    let room = usize::from(area.width).saturating_sub(size.len() + 4);
+    let title = shortened(app.shown_branch(), room) + &size;
     let block = pane(app, theme, Pane::Messages, &title);
     let inner = block.inner(area);
     let is_focused = app.focus == Pane::Messages;
@@ -192,9 +202,12 @@ fn gist(message: &Message, room: usize) -> String {
         }
         (Some(text), None, _) => escape::cut(text, room),
         (None, Some(call), _) => call,
-        (None, None, Some(Part::Reasoning { text, .. })) => {
+        (None, None, Some(Part::Reasoning { text, .. })) if !text.trim().is_empty() => {
             format!("({})", escape::cut(text, room.saturating_sub(2)))
         }
+        (None, None, Some(Part::Reasoning { .. })) => "(reasoning)".to_owned(),
+        (None, None, Some(Part::Image { .. })) => "(image)".to_owned(),
+        (None, None, Some(Part::Opaque { dialect, .. })) => format!("({})", escape::line(dialect)),
         (None, None, _) => escape::cut(&message.content.text(), room),
     }
 }
@@ -265,12 +278,12 @@ fn hint_line(theme: Theme, width: u16) -> Line<'static> {
 }
 
 fn help(theme: Theme) -> Vec<Line<'static>> {
-    let width = BINDINGS.iter().map(|binding| binding.label.len()).max().unwrap_or(0);
+    let width = shown().map(|binding| binding.label.len()).max().unwrap_or(0);
     let line = |label: &str, what: &'static str| {
         let label = Span::styled(format!(" {label:width$}  "), theme.of(BOLD));
         Line::from(vec![label, Span::raw(what), Span::raw(" ")])
     };
-    BINDINGS.iter().map(|binding| line(binding.label, binding.what)).collect()
+    shown().map(|binding| line(binding.label, binding.what)).collect()
 }
 
 /// Draws lines over everything else, in the middle.

@@ -56,7 +56,7 @@ pub(super) enum Action {
 /// One line of the help.
 pub(super) struct Binding {
     pub(super) keys: &'static [KeyCode],
-    /// The keys, as the help has them.
+    /// The keys, as the help has them; empty where another line has them.
     pub(super) label: &'static str,
     pub(super) action: Action,
     pub(super) what: &'static str,
@@ -77,93 +77,38 @@ const fn binding(
 use Action as A;
 use KeyCode::Char;
 
-/// All keys, in the order of the help.
+/// All keys, in the order of the help. Those without a text are told with the one before.
+#[rustfmt::skip]
 pub(super) const BINDINGS: &[Binding] = &[
-    binding(&[Char('j'), KeyCode::Down], "j, down", A::Move(Move::Lines(1)), "next line", None),
-    binding(&[Char('k'), KeyCode::Up], "k, up", A::Move(Move::Lines(-1)), "previous line", None),
-    binding(
-        &[Char(']'), KeyCode::PageDown],
-        "], page down",
-        A::Move(Move::Pages(1)),
-        "next page",
-        None,
-    ),
-    binding(
-        &[Char('['), KeyCode::PageUp],
-        "[, page up",
-        A::Move(Move::Pages(-1)),
-        "previous page",
-        None,
-    ),
-    binding(&[Char('g'), KeyCode::Home], "g, home", A::Move(Move::First), "first line", None),
-    binding(&[Char('G'), KeyCode::End], "G, end", A::Move(Move::Last), "last line", None),
-    binding(
-        &[KeyCode::Tab, Char('l'), KeyCode::Right],
-        "tab, l, right",
-        A::NextPane,
-        "next pane",
-        None,
-    ),
-    binding(
-        &[KeyCode::BackTab, Char('h'), KeyCode::Left],
-        "h, left",
-        A::PreviousPane,
-        "previous pane",
-        None,
-    ),
+    binding(&[Char('j'), KeyCode::Down], "j k, down up", A::Move(Move::Lines(1)), "next and previous line", None),
+    binding(&[Char('k'), KeyCode::Up], "", A::Move(Move::Lines(-1)), "", None),
+    binding(&[Char(']'), KeyCode::PageDown], "] [, page down, page up", A::Move(Move::Pages(1)), "next and previous page", None),
+    binding(&[Char('['), KeyCode::PageUp], "", A::Move(Move::Pages(-1)), "", None),
+    binding(&[Char('g'), KeyCode::Home], "g G, home end", A::Move(Move::First), "first and last line", None),
+    binding(&[Char('G'), KeyCode::End], "", A::Move(Move::Last), "", None),
+    binding(&[Char('l'), KeyCode::Right, KeyCode::Tab], "l h, right left, tab", A::NextPane, "next and previous pane", None),
+    binding(&[Char('h'), KeyCode::Left, KeyCode::BackTab], "", A::PreviousPane, "", None),
     binding(&[KeyCode::Enter], "enter", A::Focus(Pane::Content), "read the content", None),
     binding(&[Char(' ')], "space", A::Checkout, "check out the branch", Some("checkout")),
-    binding(
-        &[Char('n')],
-        "n",
-        A::NewBranch,
-        "new branch, at the message or the head",
-        Some("branch"),
-    ),
+    binding(&[Char('n')], "n", A::NewBranch, "new branch, at the message or the head", Some("branch")),
     binding(&[Char('e')], "e", A::Edit, "edit the message, in $VISUAL or $EDITOR", Some("edit")),
     binding(&[Char('v')], "v", A::Mark, "mark messages, from here to the cursor", None),
-    binding(
-        &[Char('s')],
-        "s",
-        A::Summarize,
-        "replace the marked messages with a summary",
-        Some("summarize"),
-    ),
-    binding(
-        &[Char('c')],
-        "c",
-        A::CherryPick,
-        "copy the marked messages onto the current branch",
-        Some("cherry-pick"),
-    ),
-    binding(
-        &[Char('d')],
-        "d",
-        A::Diff,
-        "what the message's commit changed; of a branch, against the current one",
-        Some("diff"),
-    ),
-    binding(
-        &[Char('z')],
-        "z",
-        A::Undo,
-        "undo the last operation on the branch shown",
-        Some("undo"),
-    ),
+    binding(&[Char('s')], "s", A::Summarize, "replace the marked messages with a summary", Some("summarize")),
+    binding(&[Char('c')], "c", A::CherryPick, "copy the marked messages onto the current branch", Some("cherry-pick")),
+    binding(&[Char('d')], "d", A::Diff, "what the message's commit changed; of a branch, against the current one", Some("diff")),
+    binding(&[Char('z')], "z", A::Undo, "undo the last operation on the branch shown", Some("undo")),
     binding(&[Char('Z')], "Z", A::Redo, "redo what was undone", None),
     binding(&[Char('/')], "/", A::Search, "search messages, or branches by name", Some("search")),
-    binding(
-        &[Char('N')],
-        "n, N",
-        A::PreviousHit,
-        "next and previous hit, until esc ends the search",
-        None,
-    ),
+    binding(&[Char('N')], "n N", A::PreviousHit, "next and previous hit, until esc ends the search", None),
     binding(&[Char('y')], "y", A::Copy, "copy the request for a provider", Some("copy")),
     binding(&[KeyCode::Esc], "esc", A::Back, "leave a diff, a mark, a search", None),
     binding(&[Char('?')], "?", A::Help, "these keys", Some("help")),
     binding(&[Char('q')], "q, ctrl-c", A::Quit, "quit", Some("quit")),
 ];
+/// The lines of the help.
+pub(super) fn shown() -> impl Iterator<Item = &'static Binding> {
+    BINDINGS.iter().filter(|binding| !binding.label.is_empty())
+}
 
 /// Returns what a key asks for.
 pub(super) fn action(key: KeyEvent) -> Option<Action> {
@@ -189,10 +134,8 @@ mod tests {
     fn the_page_lists_every_key() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/ui.md");
         let page = std::fs::read_to_string(page).expect("the page");
-        for binding in BINDINGS {
-            let keys = binding.label.split(", ").map(|key| format!("`{key}`"));
-            let keys = keys.collect::<Vec<_>>().join(" ");
-            let line = format!("| {keys} | {} |", binding.what);
+        for Binding { label, what, .. } in shown() {
+            let line = format!("| `{label}` | {what} |");
             assert!(page.contains(&line), "docs/ui.md lacks {line}");
         }
     }
