@@ -3,7 +3,7 @@
 use crate::support::Workspace;
 use crate::tty::Terminal;
 
-const WIDE: (u16, u16) = (24, 120);
+const WIDE: (u16, u16) = (24, 140);
 
 const TRIP: &str = r#"{"op":"set_tools","tools":[{"name":"get_weather","description":"Returns the weather.","input_schema":{"type":"object","properties":{"city":{"type":"string"}}}}]}
 {"op":"system","text":"You are a travel agent."}
