@@ -101,6 +101,8 @@ mod json_shapes;
 // The log on stderr.
 #[cfg(all(unix, feature = "run", feature = "mcp"))]
 mod logging;
+// Blocks of the documentation.
+mod pages;
 // Output whose reader is gone, or whose disk is full.
 mod pipes;
 

@@ -122,6 +122,27 @@ impl Drop for Client {
     }
 }
 
+/// The page shows what an agent reads.
+#[test]
+fn the_page_shows_what_an_agent_reads() {
+    let place = Workspace::of(COAT);
+    let mut client = Client::start(&place, &[]);
+    let mut lines = Vec::new();
+    for (tool, arguments) in [
+        ("search", r#"{"query":"coat","limit":2}"#),
+        ("open", r#"{"revision":"main","number":4,"before":1,"after":0}"#),
+        ("diff", r#"{"a":"main","b":"lyon"}"#),
+    ] {
+        let parsed: Value = serde_json::from_str(arguments).expect("JSON");
+        let result = client.call(tool, parsed);
+        let text = result["content"][0]["text"].as_str().expect("a text");
+        let text: Vec<&str> = text.lines().map(str::trim_end).collect();
+        lines.push(format!("> {tool} {arguments}\n{}", text.join("\n")));
+    }
+    client.close();
+    crate::pages::shows("mcp-server.md", "## What an agent reads", &lines.join("\n\n"));
+}
+
 #[test]
 fn a_client_searches_reads_and_compares() {
     let place = Workspace::of(COAT);

@@ -113,6 +113,28 @@ fn a_run_is_received_as_the_table_says_without_content_and_keys() {
     assert!(received.spans.iter().all(|span| span.trace == *trace), "one trace");
 }
 
+/// The page shows the spans of a real run.
+#[test]
+fn the_page_shows_a_trace() {
+    let (place, receiver) = (Workspace::new(), Receiver::start());
+    let received = runs(&place, &receiver, &[]);
+    let mut lines = Vec::new();
+    lines_of_trace(&received, "", 0, &mut lines);
+    crate::pages::shows("telemetry.md", "## What a run looks like", &lines.join("\n"));
+}
+
+/// The spans below one, in the order in which they ended, and what they say of themselves.
+fn lines_of_trace(received: &Received, parent: &str, depth: usize, lines: &mut Vec<String>) {
+    let told = [names::PROVIDER, names::INPUT_TOKENS, names::OUTPUT_TOKENS, names::TRACT_OUTCOME];
+    for span in received.spans.iter().filter(|span| span.parent == parent) {
+        let told = told.iter().filter_map(|name| Some(format!("{name}={}", span.get(name)?)));
+        let told = told.collect::<Vec<_>>().join(" ");
+        let name = format!("{}{}", "  ".repeat(depth), span.name);
+        lines.push(format!("{name:28}{told}").trim_end().to_owned());
+        lines_of_trace(received, &span.id, depth + 1, lines);
+    }
+}
+
 #[test]
 fn a_run_has_content_when_the_variable_asks_for_it_and_keys_never() {
     let (place, receiver) = (Workspace::new(), Receiver::start());
