@@ -344,11 +344,17 @@ fn long_and_many_messages_are_laid_out_as_far_as_they_are_seen() {
 #[test]
 fn it_ends_in_order_when_it_is_told_to() {
     let place = Workspace::of(TRIP);
-    let terminal = start(&place, &[], "");
-    let program = terminal.program().to_string();
-    let killed = std::process::Command::new("kill").args(["-TERM", &program]).status();
-    assert!(killed.expect("`kill`").success());
-    assert_eq!(terminal.end(), (Some(0), true));
+    let told = |terminal: Terminal| {
+        let program = terminal.program().to_string();
+        let killed = std::process::Command::new("kill").args(["-TERM", &program]).status();
+        assert!(killed.expect("`kill`").success());
+        assert_eq!(terminal.end(), (Some(0), true));
+    };
+    told(start(&place, &[], ""));
+    // Also while another program works for it.
+    let mut terminal = start(&place, &[], "--summarizer 'sleep 3600'");
+    terminal.press_for("s", "writes a summary");
+    told(terminal);
 }
 
 #[test]

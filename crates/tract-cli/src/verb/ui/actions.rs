@@ -93,7 +93,7 @@ impl App {
                 request.what = Some("part of a conversation".to_owned());
                 let asked = CommandSummarizer::new(program);
                 screen.draw(self)?;
-                let Some(summary) = until_left(asked.summarize(&request))? else {
+                let Some(summary) = until_left(asked.summarize(&request), screen)? else {
                     return Ok("left; nothing was changed".to_owned());
                 };
                 summary.map_err(tract::Error::from)?.text
@@ -220,12 +220,15 @@ impl App {
 }
 
 /// Waits for what another program does; `None` when the person left first, which ends it.
-fn until_left<T>(work: impl Future<Output = T>) -> Outcome<Option<T>> {
+fn until_left<T>(work: impl Future<Output = T>, screen: &Screen) -> Outcome<Option<T>> {
     let mut work = pin!(work);
     let mut task = TaskContext::from_waker(Waker::noop());
     loop {
         if let Poll::Ready(done) = work.as_mut().poll(&mut task) {
             return Ok(Some(done));
+        }
+        if screen.is_ended() {
+            return Ok(None);
         }
         if !event::poll(Duration::from_millis(50)).map_err(screen::failed)? {
             continue;
