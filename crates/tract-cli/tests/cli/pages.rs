@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// Checks that the first text block after a line of a page is this text, whatever ids it has;
+/// Checks that the first text block after a line of a page is this text, except for its ids;
 /// `TRACT_DOCS=write` writes it.
 #[track_caller]
 pub(crate) fn shows(page: &str, after: &str, text: &str) {

@@ -57,7 +57,7 @@ fn branches_messages_and_content_are_side_by_side() {
     assert_eq!(place.json(&["status", "--json"])[0]["branch"], "main");
 }
 
-/// The screen in `docs/ui.md` is one that is shown; `TRACT_DOCS=write` writes it anew.
+/// The screen in `docs/ui.md` is one that is shown; `TRACT_DOCS=write` writes it again.
 #[test]
 fn the_page_shows_a_real_screen() {
     let place = Workspace::of(TRIP);
@@ -172,7 +172,7 @@ fn words_are_searched_forward_and_back() {
     let place = Workspace::of(TRIP);
     let mut terminal = start(&place, &[], "");
     terminal.press_for("/", "search:");
-    // Around the end, whatever the case.
+    // Around the end, in upper or lower case.
     terminal.press_for("PARIS\r", "2 of 5 lines, around the end");
     terminal.press_for("n", "3 of 5 lines;");
     terminal.press_for("N", "2 of 5 lines;");
@@ -225,7 +225,7 @@ fn decoded(base64: &str) -> String {
 }
 
 #[test]
-fn what_others_write_appears_and_the_cursor_stays() {
+fn a_write_of_another_process_appears_and_the_cursor_stays() {
     let place = Workspace::of(TRIP);
     let mut terminal = start(&place, &[], "");
     terminal.shows("#5 assistant");

@@ -71,7 +71,7 @@ impl App {
         let commit = branch.repo().require_commit(target).await?;
         let content = branch.repo().content(&commit).await?;
         let before = content.map(|content| content.text()).unwrap_or_default();
-        let Some(text) = screen.lend(|| edit::changed(&before))?? else {
+        let Some(text) = screen.leave_to(|| edit::changed(&before))?? else {
             return Ok("the text is as it was; nothing was changed".to_owned());
         };
         let request =
@@ -98,7 +98,7 @@ impl App {
                 };
                 summary.map_err(tract::Error::from)?.text
             }
-            None => match screen.lend(|| edit::changed(&text))?? {
+            None => match screen.leave_to(|| edit::changed(&text))?? {
                 Some(text) => text,
                 None => return Ok("the text is as it was; nothing was changed".to_owned()),
             },

@@ -258,8 +258,8 @@ impl App {
     async fn act(&mut self, action: Action, screen: &mut Screen) -> Outcome<Option<String>> {
         let said = match action {
             Action::Move(to) => return self.step(to),
-            Action::NextPane => return self.focus_on(self.focus.beside(1)),
-            Action::PreviousPane => return self.focus_on(self.focus.beside(2)),
+            Action::NextPane => return self.focus_on(self.focus.next(1)),
+            Action::PreviousPane => return self.focus_on(self.focus.next(2)),
             Action::Focus(pane) => return self.focus_on(pane),
             Action::Mark => {
                 self.focus = Pane::Messages;

@@ -14,7 +14,7 @@ impl Pane {
     pub(super) const ALL: [Self; 3] = [Self::Branches, Self::Messages, Self::Content];
 
     /// Returns the pane that is `step` panes to the right, around the edge.
-    pub(super) fn beside(self, step: usize) -> Self {
+    pub(super) fn next(self, step: usize) -> Self {
         let place = Self::ALL.iter().position(|pane| *pane == self).unwrap_or(0);
         Self::ALL[(place + step) % Self::ALL.len()]
     }

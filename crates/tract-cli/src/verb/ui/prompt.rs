@@ -12,7 +12,7 @@ pub(super) enum Question {
 }
 
 impl Question {
-    /// Returns what stands before the line.
+    /// Returns the text before the line.
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::Branch => "name of the new branch: ",

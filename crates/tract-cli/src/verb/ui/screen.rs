@@ -70,8 +70,8 @@ impl Screen {
     /// Gives the terminal to another program while `work` runs.
     ///
     /// # Errors
-    /// `terminal` when it cannot be given or taken back.
-    pub(super) fn lend<T>(&mut self, work: impl FnOnce() -> T) -> Outcome<T> {
+    /// `terminal` when it cannot be given away or claimed again.
+    pub(super) fn leave_to<T>(&mut self, work: impl FnOnce() -> T) -> Outcome<T> {
         leave().map_err(failed)?;
         let done = work();
         enter().map_err(failed)?;
