@@ -6,7 +6,7 @@ use anstyle::Style;
 use clap::Args;
 use serde::Serialize;
 use tract::core::CallRef;
-use tract::{Commit, CommitId, Content, Message, Part, ToolCall};
+use tract::{Commit, CommitId, Compiled, Content, Message, Part, ToolCall, Tract};
 
 use super::log::RoleWord;
 use crate::context::Context;
@@ -17,6 +17,8 @@ use crate::render::{self, count, number};
 use crate::style::{self, BAD, BOLD, DIM, ID, Styled};
 
 /// Print the conversation as plain text: the context at a revision, oldest message first.
+///
+/// Where a message is damaged or was erased, the others are printed, and the error comes at the end.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -76,11 +78,28 @@ struct ShownMessage<'a> {
 
 pub(crate) async fn run(context: &mut Context<'_>, cat: Cat) -> Outcome<()> {
     let tract = context.open().await?;
-    let compiled = if cat.revision == "HEAD" && tract.head().await?.is_none() {
-        tract.compile().await?
-    } else {
-        tract.compile_at(cat.revision.as_str()).await?
+    let head = match tract.head().await? {
+        None if cat.revision == "HEAD" => None,
+        _ => Some(tract.resolve(cat.revision.as_str()).await?),
     };
+    let (compiled, damage) = match tract.repo().compile(head).await {
+        Ok(compiled) => (compiled, None),
+        // The rest is shown, and then why it is not all.
+        Err(error) => match tract.repo().compile_readable(head).await {
+            Ok((compiled, _)) => (compiled, Some(error)),
+            Err(_) => return Err(error.into()),
+        },
+    };
+    print_all(context, &tract, &cat, &compiled).await?;
+    damage.map_or(Ok(()), |error| Err(error.into()))
+}
+
+async fn print_all(
+    context: &mut Context<'_>,
+    tract: &Tract,
+    cat: &Cat,
+    compiled: &Compiled,
+) -> Outcome<()> {
     let messages: Vec<&Message> = compiled.messages().collect();
     let by_slot: HashMap<CommitId, &Message> =
         messages.iter().map(|message| (message.slot, *message)).collect();
@@ -116,7 +135,7 @@ pub(crate) async fn run(context: &mut Context<'_>, cat: Cat) -> Outcome<()> {
         "{} of {}, all together {}",
         number(entries.len() as u64),
         count(messages.len(), "message"),
-        render::tokens(&compiled)
+        render::tokens(compiled)
     );
     context.out.say(Styled(DIM, summary));
     Ok(())

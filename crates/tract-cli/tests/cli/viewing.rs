@@ -392,6 +392,13 @@ fn damage_of_one_message_hides_no_other() {
     }
     drop(store);
     place.refused(&["compile"], 3, "corrupt", "tract verify");
+    for arguments in [&["cat"][..], &["cat", "--json"]] {
+        let ran = place.run(arguments).expect(3);
+        for part in ["You are a travel agent.", "[cannot be read", "Yes, and an umbrella."] {
+            assert!(ran.stdout.contains(part), "{part}: {ran:?}");
+        }
+        assert!(ran.stdout.contains("corrupt") || ran.stderr.contains("error[corrupt]"), "{ran:?}");
+    }
     let browser = Browser::open(&place);
     let page = browser.page("/transcript?rev=main");
     // The result whose call is lost is a message of its own.
