@@ -36,7 +36,7 @@ fn trajectories_come_back(tract: &Tract) {
         assert_eq!(tools_in_force(tract, head), tools, "{}", done.id);
     }
     println!("{} conversations came back", texts.len());
-    if crate::data::full().is_some() {
+    if tract_testkit::data::full("trajectories").is_some() {
         assert_eq!(texts.len(), 193);
     }
 }
@@ -228,7 +228,7 @@ fn equal_prefix_equal_commits() {
         }
     }
     println!("{} commits, {shared} of them shared", by_commit.len());
-    if crate::data::full().is_some() {
+    if tract_testkit::data::full("trajectories").is_some() {
         assert!(shared > 100, "{shared}");
     }
 }

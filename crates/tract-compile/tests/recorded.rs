@@ -3,25 +3,10 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
-
 use common::{History, Snap, said};
 use serde_json::Value;
 use tract_core::{Body, CallRef, Content, Op, Part, Priority};
-
-/// The recordings: `TRACT_DATA`, else next to the workspace, else those of the repository, except
-/// in CI, which must have them all.
-fn trajectories() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let data = std::env::var_os("TRACT_DATA").map_or(root.join("../shared/data"), PathBuf::from);
-    let all = data.join("trajectories");
-    if all.is_dir() {
-        return all;
-    }
-    assert!(std::env::var_os("CI").is_none(), "no recordings at {}", all.display());
-    println!("no recordings at {}: taking those of the repository", all.display());
-    root.join("tests/data/trajectories")
-}
+use tract_testkit::data;
 
 fn content(message: &Value) -> Content {
     let text = match &message["content"] {
@@ -49,10 +34,7 @@ fn content(message: &Value) -> Content {
 #[test]
 fn recorded_conversations_compile_as_they_were_said() {
     let mut conversations = 0;
-    let mut files: Vec<PathBuf> =
-        std::fs::read_dir(trajectories()).unwrap().map(|file| file.unwrap().path()).collect();
-    files.sort();
-    for file in files.iter().filter(|file| file.extension().is_some_and(|end| end == "jsonl")) {
+    for file in data::files(&data::find("trajectories").0, "jsonl") {
         for line in std::fs::read_to_string(file).unwrap().lines() {
             let conversation: Value = serde_json::from_str(line).unwrap();
             let mut history = History::new();

@@ -15,15 +15,12 @@ use tract_import::{
     session_files,
 };
 use tract_providers::{Dialect, Form, FormOptions, compile_form};
+use tract_testkit::data;
 
 use self::damage::{damage, damaged};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 fn bundled() -> PathBuf {
-    root().join("tests/data/sessions/claude-code")
+    data::bundled("sessions/claude-code")
 }
 
 fn files(path: &Path) -> Vec<SessionFile> {
@@ -358,13 +355,7 @@ fn counted(path: &Path) -> Counted {
 
 #[test]
 fn recorded_sessions_come_in_whole_with_every_result_paired() {
-    let data = std::env::var_os("TRACT_DATA").map_or(root().join("../shared/data"), PathBuf::from);
-    let folder = data.join("sessions/claude-code");
-    if !folder.is_dir() {
-        assert!(std::env::var_os("CI").is_none(), "{} is missing", folder.display());
-        println!("left out: {}; the bundled sessions are tested", folder.display());
-        return;
-    }
+    let Some(folder) = data::full("sessions/claude-code") else { return };
     let repo = new_repo();
     let files = files(&folder);
     let mut reports: Vec<(PathBuf, SessionReport)> = Vec::new();

@@ -14,25 +14,10 @@ use tract_import::{
     SessionReport, Source, export_session, session_files,
 };
 use tract_providers::ProviderConversation;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
+use tract_testkit::data;
 
 fn bundled(path: &str) -> PathBuf {
-    root().join("tests/data/sessions").join(path)
-}
-
-/// The full recordings; `None` where there are none, which only a developer's machine may say.
-fn recorded() -> Option<PathBuf> {
-    let folder = std::env::var_os("TRACT_DATA").map(PathBuf::from);
-    let folder = folder.unwrap_or_else(|| root().join("../shared/data")).join("sessions");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    assert!(std::env::var_os("CI").is_none(), "TRACT_DATA names no folder with recordings");
-    eprintln!("TRACT_DATA names no folder: only the bundled sessions are tested");
-    None
+    data::bundled("sessions").join(path)
 }
 
 fn new_repo() -> Repo {
@@ -119,7 +104,7 @@ fn round_trip(source: Source, format: SessionFormat, path: &Path) -> (usize, Vec
 #[test]
 fn a_session_of_claude_code_comes_back_as_the_same_commits() {
     let mut folders = vec![bundled("claude-code")];
-    folders.extend(recorded().map(|folder| folder.join("claude-code")));
+    folders.extend(data::full("sessions").map(|folder| folder.join("claude-code")));
     for folder in folders {
         let (same, other) = round_trip(Source::ClaudeCode, SessionFormat::ClaudeCode, &folder);
         assert_eq!(other, Vec::<String>::new());
@@ -130,7 +115,7 @@ fn a_session_of_claude_code_comes_back_as_the_same_commits() {
 #[test]
 fn a_rollout_of_codex_comes_back_as_the_same_commits() {
     let mut folders = vec![bundled("codex")];
-    folders.extend(recorded().map(|folder| folder.join("codex")));
+    folders.extend(data::full("sessions").map(|folder| folder.join("codex")));
     for folder in folders {
         let (same, other) = round_trip(Source::Codex, SessionFormat::Codex, &folder);
         assert!(same >= 1);
@@ -148,7 +133,7 @@ fn a_trajectory_comes_back_as_the_same_commits() {
 #[test]
 fn messages_of_the_ai_sdk_come_back_as_the_same_commits() {
     let mut files = vec![bundled("ai-sdk/chat.json")];
-    files.extend(recorded().map(|folder| folder.join("ai-sdk/ui-messages.json")));
+    files.extend(data::full("sessions").map(|folder| folder.join("ai-sdk/ui-messages.json")));
     for file in files {
         let (same, other) = round_trip(Source::AiSdk, SessionFormat::AiSdk, &file);
         assert_eq!((same, other), (1, Vec::new()), "{}", file.display());

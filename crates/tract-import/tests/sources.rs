@@ -19,15 +19,12 @@ use tract_import::{
     session_files,
 };
 use tract_providers::{Dialect, Form, FormOptions, compile_form};
+use tract_testkit::data;
 
 use self::damage::{damage, damaged};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 fn bundled(path: &str) -> PathBuf {
-    root().join("tests/data/sessions").join(path)
+    data::bundled("sessions").join(path)
 }
 
 fn files(source: Source, path: &Path) -> Vec<SessionFile> {
@@ -379,7 +376,7 @@ fn the_bytes_of_every_file_show_its_source() {
         // A file that has nothing but a title shows little.
         assert_eq!(found, Some(file.source()), "{}", file.path().display());
     }
-    let demo = root().join("crates/tract-cli/demo");
+    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tract-cli/demo");
     for name in ["conversations.jsonl", "anthropic.json"] {
         assert_eq!(tract_import::detect(&demo.join(name)).expect("it reads"), None, "{name}");
     }
@@ -546,13 +543,7 @@ fn secrets_are_replaced_and_counted_in_every_source_and_never_in_reports() {
 /// What the recordings outside of the repository have, counted by what was read of them.
 #[test]
 fn recordings_of_all_tools_come_in_and_compile() {
-    let data = std::env::var_os("TRACT_DATA").map_or(root().join("../shared/data"), PathBuf::from);
-    let folder = data.join("sessions");
-    if !folder.is_dir() {
-        assert!(std::env::var_os("CI").is_none(), "{} is missing", folder.display());
-        println!("left out: {}; the bundled recordings are tested", folder.display());
-        return;
-    }
+    let Some(folder) = data::full("sessions") else { return };
     let places = [
         (Source::Codex, &["codex", "registry/codex"][..]),
         (

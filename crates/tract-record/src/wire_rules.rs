@@ -2,32 +2,25 @@
 //! What they say is tested with cases of our own, too.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::HeaderMap;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde_json::Value;
+use tract_testkit::data;
 
 use crate::decode::{DecodeError, MAX_DECODED_BYTES, decode};
 use crate::turn::{Thread, endpoint, is_answer};
 
 fn cases(folder: &str) -> Vec<Value> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let data = std::env::var_os("TRACT_DATA").map_or(root.join("../shared/data"), PathBuf::from);
-    let folder = data.join("sessions/wire-rules").join(folder);
-    let Ok(entries) = std::fs::read_dir(&folder) else {
-        println!("no cases at {}: set TRACT_DATA", folder.display());
-        return Vec::new();
-    };
-    let paths = entries.map(|entry| entry.expect("an entry").path());
-    let paths = paths.filter(|path| path.extension().is_some_and(|end| end == "json"));
+    let folder = data::full(&format!("sessions/wire-rules/{folder}"));
     let read = |path: PathBuf| {
         let text = std::fs::read_to_string(path).expect("a case");
         serde_json::from_str(&text).expect("a case is JSON")
     };
-    paths.map(read).collect()
+    folder.map(|folder| data::files(&folder, "json")).into_iter().flatten().map(read).collect()
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {

@@ -3,22 +3,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use tract_core::json::{equal, split_array, split_object};
 use tract_schema::{Aliases, Dialect, Lowered, Shape, ToolView, accepts, diff, lower, lower_as};
-
-fn data(folder: &str) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let named = std::env::var_os("TRACT_DATA").map(PathBuf::from);
-    let all = named.unwrap_or_else(|| root.join("../../../shared/data")).join(folder);
-    if all.is_dir() {
-        return all;
-    }
-    assert!(std::env::var_os("CI").is_none(), "no tools at {}: set TRACT_DATA", all.display());
-    println!("no tools at {}: the bundled ones are used", all.display());
-    root.join("../../tests/data").join(folder)
-}
+use tract_testkit::data;
 
 fn member<'a>(text: &'a str, key: &str) -> &'a str {
     split_object(text).unwrap().into_iter().find(|(name, _)| name == key).unwrap().1
@@ -27,12 +15,12 @@ fn member<'a>(text: &'a str, key: &str) -> &'a str {
 /// All tools that MCP servers list, and those of the catalog in the plain shape.
 fn tools() -> Vec<String> {
     let mut tools = Vec::new();
-    for entry in fs::read_dir(data("mcp")).unwrap() {
+    for entry in fs::read_dir(data::find("mcp").0).unwrap() {
         let text = fs::read_to_string(entry.unwrap().path()).unwrap();
         let listed = split_array(member(member(&text, "result"), "tools")).unwrap();
         tools.extend(listed.into_iter().map(str::to_owned));
     }
-    let catalog = fs::read_to_string(data("toolcatalog").join("tools.jsonl")).unwrap();
+    let catalog = fs::read_to_string(data::find("toolcatalog/tools.jsonl").0).unwrap();
     for line in catalog.lines() {
         let plain = ["name", "description", "parameters"].map(|key| member(line, key));
         let [name, description, parameters] = plain;

@@ -2,32 +2,15 @@
 #![cfg(feature = "validate")]
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
-use std::path::{Path, PathBuf};
-
 use serde_json::Value;
 use tract_schema::{JsonSchema, SchemaCompiler, ValidateOptions};
+use tract_testkit::data;
 
 /// Cases that differ, with the reason.
 const EXCEPTIONS: &[(&str, &str)] = &[];
 
-fn data(folder: &str) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let named = std::env::var_os("TRACT_DATA").map(PathBuf::from);
-    let all = named.unwrap_or_else(|| root.join("../../../shared/data")).join(folder);
-    if all.is_dir() {
-        return all;
-    }
-    assert!(std::env::var_os("CI").is_none(), "no {folder} at {}: set TRACT_DATA", all.display());
-    println!("no {folder} at {}: the bundled cases are used", all.display());
-    root.join("../../tests/data").join(folder)
-}
-
 fn check(draft: &str, least: usize) {
-    let mut files: Vec<PathBuf> = std::fs::read_dir(data("jsonschema").join(draft))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    files.sort();
+    let files = data::files(&data::find("jsonschema").0.join(draft), "json");
     let (mut cases, mut wrong) = (0, Vec::new());
     for file in files {
         let stem = file.file_stem().unwrap().to_str().unwrap();

@@ -7,18 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tract_core::json::{equal, split_array, split_object};
 use tract_schema::{Definition, Dialect, LossKind, Shape, Target, ToolView, translate};
-
-fn data(folder: &str) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let named = std::env::var_os("TRACT_DATA").map(PathBuf::from);
-    let all = named.unwrap_or_else(|| root.join("../../../shared/data")).join(folder);
-    if all.is_dir() {
-        return all;
-    }
-    assert!(std::env::var_os("CI").is_none(), "no {folder} at {}: set TRACT_DATA", all.display());
-    println!("no {folder} at {}: the bundled ones are used", all.display());
-    root.join("../../tests/data").join(folder)
-}
+use tract_testkit::data;
 
 fn member<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     split_object(text).unwrap().into_iter().find(|(name, _)| name == key).map(|(_, raw)| raw)
@@ -38,7 +27,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
 /// The distinct definitions of all recorded requests.
 fn recorded() -> BTreeSet<String> {
     let mut paths = Vec::new();
-    files(&data("cassettes"), &mut paths);
+    files(&data::find("cassettes").0, &mut paths);
     let mut tools = BTreeSet::new();
     for path in paths {
         let text = std::fs::read_to_string(path).unwrap();
@@ -128,7 +117,7 @@ fn every_recorded_definition_goes_to_every_other_shape_and_back_or_the_report_sa
 fn all_mcp_tools_import_with_nothing_lost() {
     let mut count = 0;
     let mut paths = Vec::new();
-    files(&data("mcp"), &mut paths);
+    files(&data::find("mcp").0, &mut paths);
     for path in paths {
         let text = std::fs::read_to_string(path).unwrap();
         for tool in split_array(member(member(&text, "result").unwrap(), "tools").unwrap()).unwrap()

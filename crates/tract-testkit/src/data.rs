@@ -22,23 +22,59 @@ pub fn conversations() -> Vec<RecordedConversation> {
     BUNDLED.lines().map(parse).collect()
 }
 
-/// Reads the recorded conversations that tests of this workspace run on: those in the folder
-/// `TRACT_DATA` (by default `../shared/data` next to the repository), or [`conversations`] when
-/// there is no such folder.
+/// Returns a file or folder of the full recordings, which are in the folder `TRACT_DATA`, by default
+/// `../shared/data` next to the repository; `None`, which is printed, when it is missing.
 ///
 /// # Panics
-/// When there is no such folder and the variable `CI` is set, or when a recording cannot be read.
-pub fn recorded() -> Vec<RecordedConversation> {
+/// When it is missing and the variable `CI` is set.
+pub fn full(name: &str) -> Option<PathBuf> {
     let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let folder = std::env::var_os("TRACT_DATA").map_or_else(default, PathBuf::from);
-    let Ok(files) = std::fs::read_dir(folder.join("trajectories")) else {
-        assert!(std::env::var_os("CI").is_none(), "no recordings in {}", folder.display());
-        return conversations();
-    };
-    let mut paths: Vec<PathBuf> = files.filter_map(|file| Some(file.ok()?.path())).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
+    let path = folder.join(name);
+    if path.exists() {
+        return Some(path);
+    }
+    assert!(std::env::var_os("CI").is_none(), "{} is missing: set TRACT_DATA", path.display());
+    println!("left out: {}; TRACT_DATA names the folder of full recordings", path.display());
+    None
+}
+
+/// Returns a file or folder of the recordings that the repository bundles.
+pub fn bundled(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data").join(name)
+}
+
+/// Returns a file or folder of the full recordings, else the [`bundled`] one, and whether it is the
+/// full one.
+///
+/// # Panics
+/// As [`full`].
+pub fn find(name: &str) -> (PathBuf, bool) {
+    full(name).map_or_else(|| (bundled(name), false), |path| (path, true))
+}
+
+/// Returns the files of a folder whose names end with an extension, sorted.
+///
+/// # Panics
+/// When the folder cannot be read.
+pub fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder);
+    let entries = entries.unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|found| found == extension));
     paths.sort();
+    paths
+}
+
+/// Reads the recorded conversations that tests of this workspace run on: the [`full`] ones, or
+/// [`conversations`] when they are missing.
+///
+/// # Panics
+/// As [`full`], and when a recording cannot be read.
+pub fn recorded() -> Vec<RecordedConversation> {
+    let Some(folder) = full("trajectories") else { return conversations() };
     let read = |path: &PathBuf| std::fs::read_to_string(path).expect("recordings are text");
+    let paths = files(&folder, "jsonl");
     paths.iter().map(read).flat_map(|text| text.lines().map(parse).collect::<Vec<_>>()).collect()
 }
 

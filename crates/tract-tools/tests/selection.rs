@@ -2,12 +2,13 @@
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
 use tract_core::{Clock, ManualClock};
+use tract_testkit::data;
 use tract_tools::select::{
     Bm25, CatalogEntry, OutOfTime, PickOptions, Score, Scorer, SelectionDeadline, TokenOverlap,
     ToolIndex, pick,
@@ -17,19 +18,6 @@ use tract_tools::select::{
 struct Query {
     query: String,
     expected: Vec<String>,
-}
-
-/// The folder of the catalog, and whether it is the whole one.
-fn data() -> (PathBuf, bool) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let named = std::env::var_os("TRACT_DATA").map(PathBuf::from);
-    let all = named.unwrap_or_else(|| root.join("../../../shared/data")).join("toolcatalog");
-    if all.join("queries.jsonl").is_file() {
-        return (all, true);
-    }
-    assert!(std::env::var_os("CI").is_none(), "no catalog at {}: set TRACT_DATA", all.display());
-    println!("no catalog at {}: the bundled part is used", all.display());
-    (root.join("../../tests/data/toolcatalog"), false)
 }
 
 fn catalog(folder: &Path) -> Vec<CatalogEntry> {
@@ -86,7 +74,7 @@ impl Measure {
 
 #[test]
 fn the_right_tool_is_among_the_first() {
-    let (folder, whole) = data();
+    let (folder, whole) = data::find("toolcatalog");
     let index: ToolIndex = catalog(&folder).into_iter().collect();
     let queries = queries(&folder);
     let all = Measure::of(&index, queries.iter());
@@ -103,7 +91,7 @@ fn the_right_tool_is_among_the_first() {
 
 #[test]
 fn an_index_and_the_plain_scorer_choose_alike() {
-    let (folder, _) = data();
+    let (folder, _) = data::find("toolcatalog");
     let tools: Vec<CatalogEntry> = catalog(&folder).into_iter().take(60).collect();
     let index: ToolIndex = tools.iter().cloned().collect();
     for query in queries(&folder).iter().take(40) {
@@ -122,7 +110,7 @@ fn an_index_and_the_plain_scorer_choose_alike() {
 
 #[test]
 fn an_index_changed_in_place_equals_a_new_one() {
-    let (folder, _) = data();
+    let (folder, _) = data::find("toolcatalog");
     let tools = catalog(&folder);
     let (first, second) = tools.split_at(tools.len() / 2);
     let mut changed: ToolIndex = tools.iter().cloned().collect();

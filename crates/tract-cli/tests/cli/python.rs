@@ -4,24 +4,14 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
+use tract_testkit::data;
 
 use crate::support::{Workspace, text};
 
 /// The files of the original, with what it compiled of each branch: all of them where the
 /// recordings are, else those that come with the repository.
 fn files() -> Vec<(PathBuf, Value)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let full = std::env::var_os("TRACT_DATA").map_or(root.join("../shared/data"), PathBuf::from);
-    let mut folder = full.join("python_tract");
-    if !folder.is_dir() {
-        assert!(std::env::var_os("CI").is_none(), "{} is missing", folder.display());
-        println!("left out: {}; the bundled files replace it", folder.display());
-        folder = root.join("tests/data/python_tract");
-    }
-    let entries = std::fs::read_dir(&folder).expect("a folder");
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "db"));
-    paths.sort();
+    let paths = data::files(&data::find("python_tract").0, "db");
     let expected = |path: &Path| {
         let text = std::fs::read_to_string(path.with_extension("expected.json")).expect("a file");
         serde_json::from_str(&text).expect("it is JSON")
@@ -30,7 +20,7 @@ fn files() -> Vec<(PathBuf, Value)> {
 }
 
 fn file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/python_tract").join(name)
+    data::bundled("python_tract").join(name)
 }
 
 /// A message in the words of the original.

@@ -199,15 +199,7 @@ impl Ran {
 
 /// The recorded data, when it is here; else what comes with the repository, said aloud.
 pub(crate) fn data(file: &str) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let data = std::env::var_os("TRACT_DATA").map_or(root.join("../shared/data"), PathBuf::from);
-    let path = data.join(file);
-    if path.exists() {
-        return path;
-    }
-    assert!(std::env::var_os("CI").is_none(), "{} is missing", path.display());
-    eprintln!("{} is not here; the bundled conversations replace it", path.display());
-    bundled("conversations.jsonl")
+    tract_testkit::data::full(file).unwrap_or_else(|| bundled("conversations.jsonl"))
 }
 
 /// A recording of the demo.

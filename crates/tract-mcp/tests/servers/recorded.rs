@@ -1,29 +1,18 @@
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use tract_core::json::{equal, split_array, split_object};
 use tract_core::{DynTool, ToolSchema};
 use tract_mcp::ServerOptions;
 use tract_schema::{Dialect, Lowered, ToolView, diff, lower};
+use tract_testkit::data;
 
 use crate::script::start;
 
 /// The files of recorded servers, and whether all are there.
 fn recorded() -> (Vec<PathBuf>, bool) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let named = std::env::var_os("TRACT_DATA").map(PathBuf::from);
-    let all = named.unwrap_or_else(|| root.join("../../../shared/data")).join("mcp");
-    let whole = all.is_dir();
-    if !whole {
-        assert!(std::env::var_os("CI").is_none(), "no tools at {}: set TRACT_DATA", all.display());
-        println!("no tools at {}: the bundled ones are used", all.display());
-    }
-    let folder = if whole { all } else { root.join("../../tests/data/mcp") };
-    let mut files: Vec<PathBuf> =
-        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
-    files.sort();
-    (files, whole)
+    let (folder, whole) = data::find("mcp");
+    (data::files(&folder, "json"), whole)
 }
 
 fn member<'a>(text: &'a str, key: &str) -> &'a str {

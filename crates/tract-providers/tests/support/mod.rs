@@ -6,11 +6,12 @@ pub(crate) mod rules;
 pub(crate) mod streams;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use tract_compile::{Compiled, Row, TokenCount, View};
 use tract_core::{ActiveTool, CallRef, CommitId, Content, Draft, Message, Priority, ToolSchema};
 use tract_providers::Imported;
+use tract_testkit::data;
 
 /// Puts drafts together as the engine would: a row each, results bound to the nearest open call.
 pub(crate) fn compiled(drafts: &[Draft], tools: Option<&[ToolSchema]>) -> Compiled {
@@ -83,30 +84,11 @@ pub(crate) fn of(imported: &Imported) -> Compiled {
     compiled(&imported.drafts, imported.tools.as_deref())
 }
 
-/// The recordings: all of them where `TRACT_DATA` or the default folder is, else those bundled.
-pub(crate) fn data(folder: &str) -> (PathBuf, bool) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let named = std::env::var_os("TRACT_DATA").map(PathBuf::from);
-    let all = named.unwrap_or_else(|| root.join("../../../shared/data")).join(folder);
-    if all.is_dir() {
-        return (all, true);
-    }
-    assert!(std::env::var_os("CI").is_none(), "no recordings at {}: set TRACT_DATA", all.display());
-    let bundled = own(folder);
-    println!("no recordings at {}: the bundled ones are used", all.display());
-    (bundled, false)
-}
-
-/// The recordings that the repository contains.
-pub(crate) fn own(folder: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data").join(folder)
-}
-
 /// The lines of all trajectories, with their names.
 pub(crate) fn trajectories() -> (Vec<(String, String)>, bool) {
-    let (folder, all) = data("trajectories");
+    let (folder, all) = data::find("trajectories");
     let mut lines = Vec::new();
-    for path in files(&folder, "jsonl") {
+    for path in data::files(&folder, "jsonl") {
         let text = fs::read_to_string(&path).unwrap();
         for (n, line) in text.lines().enumerate() {
             let name = path.file_stem().unwrap().to_string_lossy();
@@ -118,23 +100,13 @@ pub(crate) fn trajectories() -> (Vec<(String, String)>, bool) {
 
 /// The exchanges of a provider with status 200, with their names.
 pub(crate) fn cassettes(provider: &str) -> (Vec<(String, String)>, bool) {
-    let (folder, all) = data(&format!("cassettes/{provider}"));
+    let (folder, all) = data::find(&format!("cassettes/{provider}"));
     let ok = |path: &PathBuf| {
         let text = fs::read_to_string(path).unwrap();
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         (member(&text, "status") == Some("200")).then(|| (name, text.clone()))
     };
-    (files(&folder, "json").iter().filter_map(ok).collect(), all)
-}
-
-pub(crate) fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = fs::read_dir(folder)
-        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|found| found == extension))
-        .collect();
-    files.sort();
-    files
+    (data::files(&folder, "json").iter().filter_map(ok).collect(), all)
 }
 
 /// A member of an object, as written.

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tract_core::{Part, Reply, ReplyDelta};
 use tract_providers::{Dialect, Params, RequestForms};
+use tract_testkit::data;
 
 /// One recorded exchange that succeeded.
 #[derive(Deserialize)]
@@ -64,11 +65,11 @@ impl Exchange {
 
 /// The recorded answers with status 200: those of the repository, and all others where they are.
 pub(crate) fn exchanges() -> Vec<Exchange> {
-    let (folder, all) = super::data("cassettes");
+    let (folder, all) = data::find("cassettes");
     let mut found = Vec::new();
-    for folder in all.then_some(folder).into_iter().chain([super::own("cassettes")]) {
+    for folder in all.then_some(folder).into_iter().chain([data::bundled("cassettes")]) {
         for provider in folders(&folder) {
-            for path in super::files(&provider, "json") {
+            for path in data::files(&provider, "json") {
                 let mut exchange: Exchange =
                     serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
                 exchange.provider = provider.file_name().unwrap().to_string_lossy().into_owned();

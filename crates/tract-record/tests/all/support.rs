@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -363,18 +362,6 @@ impl Bench {
         let compiled = self.repo.compile(head).await.unwrap();
         compiled.messages().map(|message| message.content.clone()).collect()
     }
-}
-
-/// The recordings: `TRACT_DATA`, else next to the workspace. They are not in the repository.
-pub(crate) fn data(folder: &str) -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let data = std::env::var_os("TRACT_DATA").map_or(root.join("../shared/data"), PathBuf::from);
-    let found = data.join(folder);
-    if found.is_dir() {
-        return Some(found);
-    }
-    println!("no recordings at {}: set TRACT_DATA", found.display());
-    None
 }
 
 /// An answer of Anthropic's as a stream.

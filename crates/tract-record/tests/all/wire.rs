@@ -3,8 +3,9 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
+use tract_testkit::data;
 
-use crate::support::{Answer, Bench, data};
+use crate::support::{Answer, Bench};
 
 struct Exchange {
     path: String,
@@ -33,7 +34,7 @@ fn recorded(folder: &Path) -> Exchange {
 }
 
 fn exchanges() -> Option<Vec<Exchange>> {
-    let folder = data("sessions/wire-anthropic")?;
+    let folder = data::full("sessions/wire-anthropic")?;
     let mut turns: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
     turns.retain(|path| path.is_dir());
     turns.sort();
@@ -109,7 +110,7 @@ fn answer_of(rows: &[Value], place: usize) -> Value {
 /// Thirteen requests of Codex: a session and two threads within it.
 #[tokio::test(flavor = "multi_thread")]
 async fn traffic_of_codex_is_recorded_by_conversation() {
-    let Some(folder) = data("sessions/wire-codex") else { return };
+    let Some(folder) = data::full("sessions/wire-codex") else { return };
     let packed = std::fs::read(folder.join("corpus-codex-delta.jsonl.gz")).unwrap();
     let mut text = String::new();
     std::io::Read::read_to_string(&mut flate2::read::MultiGzDecoder::new(&*packed), &mut text)

@@ -1,6 +1,6 @@
 //! Real messages, and the few lines that make commits of them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tract_core::store::{BlockingStore, ThreadedStore};
 use tract_core::{
@@ -9,6 +9,7 @@ use tract_core::{
     ToolSchema, Toolset, block_on,
 };
 use tract_store_sqlite::{SqliteOptions, SqliteStore};
+use tract_testkit::data;
 
 /// A recorded conversation: its messages and tool schemas as JSON text.
 pub(crate) struct Conversation {
@@ -18,18 +19,9 @@ pub(crate) struct Conversation {
 
 /// Reads recorded conversations, those with most messages first.
 pub(crate) fn conversations() -> Vec<Conversation> {
-    let home = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let data = std::env::var_os("TRACT_DATA")
-        .map_or_else(|| home.join("../../../shared/data"), PathBuf::from);
-    let text = match std::fs::read_to_string(data.join("trajectories/tau_airline_gpt4o.jsonl")) {
-        Ok(text) => text,
-        Err(error) => {
-            assert!(std::env::var_os("CI").is_none(), "no data in {}: {error}", data.display());
-            eprintln!("no data in {}: using the bundled conversations", data.display());
-            let bundled = home.join("../../tests/data/trajectories/conversations.jsonl");
-            std::fs::read_to_string(bundled).unwrap()
-        }
-    };
+    let file = data::full("trajectories/tau_airline_gpt4o.jsonl");
+    let file = file.unwrap_or_else(|| data::bundled("trajectories/conversations.jsonl"));
+    let text = std::fs::read_to_string(file).unwrap();
     let texts = |value: &serde_json::Value| -> Vec<String> {
         value.as_array().into_iter().flatten().map(ToString::to_string).collect()
     };

@@ -9,7 +9,9 @@ use tract_providers::{Dialect, read_reply};
 use tract_schema::Definition;
 use tract_tools::{Call, IntoCalls, Registry, Stage, hydrate};
 
-use crate::support::{data, json, own};
+use tract_testkit::data;
+
+use crate::support::json;
 
 /// What Python's jsonschema says of each call; `data/verdicts.py` recorded it.
 const VERDICTS: &str = include_str!("../data/verdicts.jsonl");
@@ -73,12 +75,12 @@ fn hashed(name: &str, arguments: &str) -> String {
 #[test]
 fn every_recorded_call_hydrates_against_its_own_tools_or_fails_where_python_says() {
     let rows: Vec<Value> = VERDICTS.lines().map(json).collect();
-    let folder = data("cassettes");
+    let folder = data::find("cassettes").0;
     let (mut hydrated_calls, mut refused, mut streamed, mut absent) = (0, 0, 0, 0);
     for rows in rows.chunk_by(|a, b| a["cassette"] == b["cassette"]) {
         let name = rows[0]["cassette"].as_str().unwrap();
         let file = if rows[0]["name"].is_string() {
-            own("cassettes").join(name)
+            data::bundled("cassettes").join(name)
         } else {
             folder.join(name)
         };
