@@ -1,24 +1,18 @@
 //! Imports with a cache: what they leave unread, and that nothing else differs.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+mod support;
 
-use tract_core::{RefName, RefTarget, block_on};
-use tract_engine::{Repo, RepoOptions};
-use tract_import::{
-    ImportCache, RecordingOptions, SessionFile, SessionFilter, SessionReport, Source, session_files,
-};
+use std::path::{Path, PathBuf};
+
+use tract_core::block_on;
+use tract_engine::Repo;
+use tract_import::{ImportCache, RecordingOptions, SessionFile, SessionReport, Source};
+use tract_testkit::data;
+
+use self::support::{files, new_repo, refs};
 
 fn bundled(source: Source) -> Vec<SessionFile> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/sessions");
-    let folder = folder.join(source.as_str());
-    session_files(source, &[folder], &SessionFilter::new()).expect("they are there")
-}
-
-fn new_repo() -> Repo {
-    let repo = Repo::new(Arc::new(tract_kv::memory()), RepoOptions::new());
-    block_on(repo.init()).expect("it is made");
-    repo
+    files(source, &data::bundled("sessions").join(source.as_str()))
 }
 
 type Reports = Vec<(PathBuf, SessionReport)>;
@@ -35,10 +29,6 @@ fn import(repo: &Repo, files: &[SessionFile], cache: Option<&mut ImportCache>) -
     };
     done.expect("the store works");
     reports
-}
-
-fn refs(repo: &Repo) -> Vec<(RefName, RefTarget)> {
-    block_on(repo.store().list_refs(repo.name(), "")).expect("they are read")
 }
 
 #[test]

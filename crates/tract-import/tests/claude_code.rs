@@ -1,52 +1,26 @@
 //! Sessions of Claude Code: what becomes of them, and what holds however a file is cut or damaged.
 
 mod damage;
+mod support;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::Value;
 use tract_core::{RefName, RefTarget, block_on};
-use tract_engine::{ImportStatus, Repo, RepoOptions};
+use tract_engine::{ImportStatus, Repo};
 use tract_import::{
-    AnomalyKind, BranchStart, RecordingOptions, SessionFile, SessionFilter, SessionReport, Source,
-    session_files,
+    AnomalyKind, BranchStart, SessionFile, SessionFilter, SessionReport, Source, session_files,
 };
 use tract_providers::{Dialect, Form, FormOptions, compile_form};
 use tract_testkit::data;
 
 use self::damage::{damage, damaged};
+use self::support::{files, import, import_all, new_repo, refs};
 
 fn bundled() -> PathBuf {
     data::bundled("sessions/claude-code")
-}
-
-fn files(path: &Path) -> Vec<SessionFile> {
-    session_files(Source::ClaudeCode, &[path.to_owned()], &SessionFilter::new())
-        .expect("they are there")
-}
-
-fn new_repo() -> Repo {
-    let repo = Repo::new(Arc::new(tract_kv::memory()), RepoOptions::new());
-    block_on(repo.init()).expect("it is made");
-    repo
-}
-
-fn import(repo: &Repo, files: &[SessionFile]) -> Vec<SessionReport> {
-    let mut reports = Vec::new();
-    let options = RecordingOptions::default();
-    let done = tract_import::import(repo, files, &options, |path, report| {
-        reports.push(report.unwrap_or_else(|error| panic!("{}: {error}", path.display())));
-    });
-    block_on(done).expect("the store works");
-    reports
-}
-
-/// Everything that refs lead to: branches and documents.
-fn refs(repo: &Repo) -> Vec<(RefName, RefTarget)> {
-    block_on(repo.store().list_refs(repo.name(), "")).expect("they are read")
 }
 
 /// What a branch says, one message a line.
@@ -69,7 +43,7 @@ fn session_with(reports: &[SessionReport], start: usize) -> &SessionReport {
 #[test]
 fn a_session_is_its_conversation_with_rewinds_as_branches_and_parallel_calls_as_none() {
     let repo = new_repo();
-    let reports = import(&repo, &files(&bundled()));
+    let reports = import(&repo, &files(Source::ClaudeCode, &bundled()));
     assert_eq!(reports.len(), 4);
     let tides = session_with(&reports, 2);
     assert_eq!(tides.title.as_deref(), Some("Which gauge reads too high"));
@@ -129,7 +103,7 @@ fn a_session_is_its_conversation_with_rewinds_as_branches_and_parallel_calls_as_
 #[test]
 fn usage_counts_once_per_answer_and_an_api_error_is_no_answer() {
     let repo = new_repo();
-    let reports = import(&repo, &files(&bundled()));
+    let reports = import(&repo, &files(Source::ClaudeCode, &bundled()));
     let tides = session_with(&reports, 2);
     assert_eq!(tides.models, BTreeMap::from([("claude-sonnet-4-20250514".to_owned(), 7)]));
     let tokens = tides.tokens;
@@ -141,7 +115,7 @@ fn usage_counts_once_per_answer_and_an_api_error_is_no_answer() {
 #[test]
 fn a_compaction_is_a_summary_that_leaves_the_preserved_messages_visible() {
     let repo = new_repo();
-    let reports = import(&repo, &files(&bundled()));
+    let reports = import(&repo, &files(Source::ClaudeCode, &bundled()));
     let report = reports.iter().find(|report| report.compactions == 1).expect("a compaction");
     assert_eq!(report.hidden, 4);
     assert_eq!(
@@ -160,7 +134,7 @@ fn a_compaction_is_a_summary_that_leaves_the_preserved_messages_visible() {
 #[test]
 fn a_subagent_is_a_branch_of_its_own_whose_document_names_its_call() {
     let repo = new_repo();
-    let reports = import(&repo, &files(&bundled()));
+    let reports = import(&repo, &files(Source::ClaudeCode, &bundled()));
     let agent = reports.iter().find(|report| report.session.contains(".agent-")).expect("one");
     assert_eq!(agent.branches[0].start, BranchStart::Subagent);
     let name = RefName::new(format!("imports/{}", agent.branches[0].branch)).expect("a good name");
@@ -171,7 +145,8 @@ fn a_subagent_is_a_branch_of_its_own_whose_document_names_its_call() {
     assert_eq!(agent.anomalies.count(), 0);
 
     let alone = new_repo();
-    let agents: Vec<_> = files(&bundled()).into_iter().filter(SessionFile::is_agent).collect();
+    let agents: Vec<_> =
+        files(Source::ClaudeCode, &bundled()).into_iter().filter(SessionFile::is_agent).collect();
     let reports = import(&alone, &agents);
     assert_eq!(reports[0].anomalies.counts[&AnomalyKind::UnknownCaller], 1);
 }
@@ -179,10 +154,10 @@ fn a_subagent_is_a_branch_of_its_own_whose_document_names_its_call() {
 #[test]
 fn importing_again_writes_nothing() {
     let repo = new_repo();
-    import(&repo, &files(&bundled()));
+    import(&repo, &files(Source::ClaudeCode, &bundled()));
     let stats = || block_on(tract_engine::stats(&repo)).expect("they are counted").store;
     let (before, was) = (refs(&repo), stats());
-    let again = import(&repo, &files(&bundled()));
+    let again = import(&repo, &files(Source::ClaudeCode, &bundled()));
     assert_eq!(refs(&repo), before);
     assert_eq!(stats(), was, "not even an entry of the ref log");
     let branches: Vec<_> = again.iter().flat_map(|report| &report.branches).collect();
@@ -200,7 +175,7 @@ fn write(folder: &Path, name: &str, bytes: &[u8]) -> SessionFile {
 #[test]
 fn a_prefix_and_then_the_whole_is_the_whole_wherever_it_is_cut() {
     let scratch = tempfile::tempdir().expect("a folder");
-    for file in files(&bundled()) {
+    for file in files(Source::ClaudeCode, &bundled()) {
         let bytes = std::fs::read(file.path()).expect("it reads");
         let whole = new_repo();
         import(&whole, &[write(scratch.path(), "whole.jsonl", &bytes)]);
@@ -254,7 +229,9 @@ fn lines_without_ids_follow_each_other() {
 #[test]
 fn a_rewritten_file_becomes_a_branch_next_to_the_old_one() {
     let scratch = tempfile::tempdir().expect("a folder");
-    let texts = files(&bundled()).into_iter().map(|file| std::fs::read_to_string(file.path()));
+    let texts = files(Source::ClaudeCode, &bundled())
+        .into_iter()
+        .map(|file| std::fs::read_to_string(file.path()));
     let mut texts = texts.map(|text| text.expect("it reads"));
     let text = texts.find(|text| text.contains("two gauges")).expect("a session");
     let repo = new_repo();
@@ -283,7 +260,7 @@ proptest! {
         which in 0usize..4,
     ) {
         let scratch = tempfile::tempdir().expect("a folder");
-        let file = &files(&bundled())[which];
+        let file = &files(Source::ClaudeCode, &bundled())[which];
         let mut bytes = std::fs::read(file.path()).expect("it reads");
         for damage in &damages {
             bytes = damaged(&bytes, damage);
@@ -357,18 +334,13 @@ fn counted(path: &Path) -> Counted {
 fn recorded_sessions_come_in_whole_with_every_result_paired() {
     let Some(folder) = data::full("sessions/claude-code") else { return };
     let repo = new_repo();
-    let files = files(&folder);
-    let mut reports: Vec<(PathBuf, SessionReport)> = Vec::new();
-    let options = RecordingOptions::default();
-    let done = tract_import::import(&repo, &files, &options, |path, report| {
-        reports.push((path.to_owned(), report.expect("it reads")));
-    });
-    block_on(done).expect("the store works");
+    let files = files(Source::ClaudeCode, &folder);
+    let reports = import_all(&repo, &files);
     assert_eq!(reports.len(), files.len());
     let mut sum: BTreeMap<String, usize> = BTreeMap::new();
     let mut add = |name: &str, count: usize| *sum.entry(name.to_owned()).or_default() += count;
     for (path, report) in &reports {
-        let expected = counted(path);
+        let (report, expected) = (report.as_ref().expect("it reads"), counted(path));
         let of = |kind| report.anomalies.counts.get(&kind).copied().unwrap_or_default();
         let unpaired = of(AnomalyKind::NoCall) + of(AnomalyKind::SecondResult);
         let name = path.strip_prefix(&folder).expect("it is in there").display().to_string();
@@ -427,7 +399,7 @@ fn recorded_sessions_come_in_whole_with_every_result_paired() {
 
 #[test]
 fn files_and_folders_are_filtered_by_project_and_time() {
-    let all = files(&bundled());
+    let all = files(Source::ClaudeCode, &bundled());
     assert_eq!(all.len(), 4);
     let of = |project: &str| {
         let mut filter = SessionFilter::new();

@@ -1,41 +1,25 @@
 //! Conversations in the formats of other tools: what was recorded comes back as the same commits,
 //! and what was changed here is what a model would see.
 
+mod support;
+
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde_json::Value;
 use tract_core::{Applied, Artifact, CommitId, Content, Draft, Part, RefName, Role, block_on};
 use tract_engine::plan::Request;
-use tract_engine::{Repo, RepoOptions, Txn, WriteOptions};
+use tract_engine::{Repo, Txn, WriteOptions};
 use tract_import::{
-    AnomalyKind, ExportedSession, RecordingOptions, SessionFile, SessionFilter, SessionFormat,
-    SessionReport, Source, export_session, session_files,
+    AnomalyKind, ExportedSession, SessionFormat, SessionReport, Source, export_session,
 };
 use tract_providers::ProviderConversation;
 use tract_testkit::data;
 
+use self::support::{files, import, new_repo};
+
 fn bundled(path: &str) -> PathBuf {
     data::bundled("sessions").join(path)
-}
-
-fn new_repo() -> Repo {
-    let repo = Repo::new(Arc::new(tract_kv::memory()), RepoOptions::new());
-    block_on(repo.init()).expect("it is made");
-    repo
-}
-
-fn import(repo: &Repo, source: Source, path: &Path) -> Vec<SessionReport> {
-    let files = session_files(source, &[path.to_owned()], &SessionFilter::new());
-    let files: Vec<SessionFile> = files.expect("they are there");
-    let options = RecordingOptions::default();
-    let mut reports = Vec::new();
-    let done = tract_import::import(repo, &files, &options, |_, report| {
-        reports.push(report.unwrap_or_else(|error| panic!("{error}")));
-    });
-    block_on(done).expect("the store works");
-    reports
 }
 
 fn branches(repo: &Repo) -> Vec<(String, CommitId)> {
@@ -55,7 +39,7 @@ fn import_again(session: &ExportedSession, source: Source) -> (Repo, Vec<Session
     let file = folder.path().join(&session.file_name);
     std::fs::write(&file, session.lines.join("\n") + "\n").expect("it is written");
     let again = new_repo();
-    let reports = import(&again, source, &file);
+    let reports = import(&again, &files(source, &file));
     (again, reports)
 }
 
@@ -86,7 +70,7 @@ fn texts(repo: &Repo, head: CommitId) -> Vec<String> {
 /// and the branches that did not.
 fn round_trip(source: Source, format: SessionFormat, path: &Path) -> (usize, Vec<String>) {
     let repo = new_repo();
-    import(&repo, source, path);
+    import(&repo, &files(source, path));
     let (mut same, mut other) = (0, Vec::new());
     for (branch, head) in branches(&repo) {
         let session = export(&repo, &branch, format);
@@ -162,7 +146,7 @@ fn a_session_that_was_changed_here_is_another_one_and_has_what_is_shown() {
         [(SessionFormat::ClaudeCode, Source::ClaudeCode), (SessionFormat::Codex, Source::Codex)]
     {
         let repo = new_repo();
-        import(&repo, source, &bundled(source.as_str()));
+        import(&repo, &files(source, &bundled(source.as_str())));
         let (name, branch, head) = first_session(&repo);
         let before = export(&repo, &branch, format);
         assert!(before.as_recorded, "{branch}");
@@ -199,7 +183,7 @@ fn a_trajectory_has_errors_and_pictures() {
     let text = [line(1, &user), line(2, call), line(3, result)].concat();
     std::fs::write(&file, text).expect("it is written");
     let repo = new_repo();
-    import(&repo, Source::ClaudeCode, &file);
+    import(&repo, &files(Source::ClaudeCode, &file));
     let session = export(&repo, "claude-code/s", SessionFormat::Atif);
     let (again, _) = import_again(&session, Source::Atif);
     let (_, _, head) = first_session(&again);
@@ -366,7 +350,7 @@ fn conversations_of_every_tool_are_written_in_every_format() {
             _ => bundled(source.as_str()),
         };
         let repo = new_repo();
-        import(&repo, *source, &path);
+        import(&repo, &files(*source, &path));
         for (branch, head) in branches(&repo) {
             sessions += 1;
             let compiled = block_on(repo.compile(Some(head))).expect("it compiles");

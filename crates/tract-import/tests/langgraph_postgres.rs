@@ -3,18 +3,20 @@
 
 #[path = "../../tract-store-postgres/tests/all/server.rs"]
 mod server;
+mod support;
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use rmpv::Value as Packed;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Map, Value, json};
 use tokio_postgres::{Client, NoTls};
-use tract_core::{RefName, RefTarget, block_on};
-use tract_engine::{Repo, RepoOptions};
-use tract_import::{RecordingOptions, SessionFile, SessionReport, Source};
+use tract_engine::Repo;
+use tract_import::{SessionFile, SessionReport, Source};
+use tract_testkit::data;
+
+use self::support::{import_all, new_repo, refs};
 
 /// The tables as the saver's own migrations leave them.
 const TABLES: &str = "
@@ -62,8 +64,7 @@ struct Row {
 }
 
 fn bundled() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    root.join("tests/data/sessions/langgraph/checkpoints.sqlite")
+    data::bundled("sessions/langgraph/checkpoints.sqlite")
 }
 
 fn rows() -> Vec<Row> {
@@ -199,21 +200,12 @@ async fn fill(client: &Client, rows: &[Row], messages: &str) {
     }
 }
 
-fn new_repo() -> Repo {
-    let repo = Repo::new(Arc::new(tract_kv::memory()), RepoOptions::new());
-    block_on(repo.init()).expect("it is made");
-    repo
-}
-
 fn import(repo: &Repo, file: SessionFile) -> Vec<Result<SessionReport, String>> {
-    let mut reports = Vec::new();
-    let (files, options) = ([file], RecordingOptions::default());
-    let done = tract_import::import(repo, &files, &options, |path, report| {
+    let one = |(path, report): (PathBuf, _)| {
         assert!(!path.to_string_lossy().contains("secret"), "{}", path.display());
-        reports.push(report.map_err(|error| error.to_string()));
-    });
-    block_on(done).expect("the store works");
-    reports
+        report
+    };
+    import_all(repo, &[file]).into_iter().map(one).collect()
 }
 
 fn of_postgres(url: &str) -> SessionFile {
@@ -222,10 +214,6 @@ fn of_postgres(url: &str) -> SessionFile {
 
 fn of_sqlite() -> SessionFile {
     SessionFile::new(Source::LangGraph, bundled())
-}
-
-fn refs(repo: &Repo) -> Vec<(RefName, RefTarget)> {
-    block_on(repo.store().list_refs(repo.name(), "")).expect("they are read")
 }
 
 #[test]

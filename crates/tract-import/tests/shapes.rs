@@ -1,15 +1,16 @@
 //! Shapes of recordings that were once misread: each is a small file, made here.
 
+mod support;
+
 use std::path::Path;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tract_core::store::Walk;
 use tract_core::{ImageSource, Message, Part, RefName, RefTarget, block_on};
-use tract_engine::{Repo, RepoOptions};
-use tract_import::{
-    AnomalyKind, RecordingOptions, SessionFile, SessionFilter, SessionReport, Source, session_files,
-};
+use tract_engine::Repo;
+use tract_import::{AnomalyKind, SessionFile, SessionFilter, SessionReport, Source, session_files};
+
+use self::support::{import, new_repo, refs};
 
 struct Imported {
     repo: Repo,
@@ -18,25 +19,9 @@ struct Imported {
 
 impl Imported {
     fn of(files: &[SessionFile]) -> Self {
-        let repo = Repo::new(Arc::new(tract_kv::memory()), RepoOptions::new());
-        block_on(repo.init()).expect("it is made");
-        let mut made = Self { repo, reports: Vec::new() };
-        made.reports = made.import(files);
-        made
-    }
-
-    fn import(&self, files: &[SessionFile]) -> Vec<SessionReport> {
-        let mut reports = Vec::new();
-        let options = RecordingOptions::default();
-        let done = tract_import::import(&self.repo, files, &options, |_, report| {
-            reports.push(report.expect("it reads"));
-        });
-        block_on(done).expect("the store works");
-        reports
-    }
-
-    fn refs(&self) -> Vec<(RefName, RefTarget)> {
-        block_on(self.repo.store().list_refs(self.repo.name(), "")).expect("they are read")
+        let repo = new_repo();
+        let reports = import(&repo, files);
+        Self { repo, reports }
     }
 
     /// Imports one file with these bytes.
@@ -94,7 +79,7 @@ impl Imported {
     fn stored(&self) -> String {
         let store = self.repo.store();
         let mut text = String::new();
-        for (name, target) in self.refs() {
+        for (name, target) in refs(&self.repo) {
             text += &format!("{name}\n");
             match target {
                 RefTarget::Commit(head) => {
@@ -204,10 +189,10 @@ fn gemini_cli_calls_after_an_answer_are_a_message_and_no_fork() {
     let growing = Imported::of(&[]);
     for count in 1..=lines.len() {
         std::fs::write(&path, lines[..count].concat()).expect("it is written");
-        growing.import(&[SessionFile::new(Source::GeminiCli, &path)]);
+        import(&growing.repo, &[SessionFile::new(Source::GeminiCli, &path)]);
     }
     assert_eq!(growing.said("gemini-cli/s1"), made.said("gemini-cli/s1"));
-    assert_eq!(growing.refs(), made.refs());
+    assert_eq!(refs(&growing.repo), refs(&made.repo));
 }
 
 #[test]
