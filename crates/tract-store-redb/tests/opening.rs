@@ -10,10 +10,10 @@ use tract_core::store::{
     BlobKey, BlockingStore, CommitRepository as _, ThreadedStore, Walk, WriteMode,
 };
 use tract_core::{
-    Applied, Batch, BatchId, Blob, By, Commit, CommitId, CommitRecord, Expect, Kind, LogNote, Op,
-    OperationId, RefEdit, RefName, RefTarget, RepoName, Store, StoreErrorKind, block_on,
+    Applied, CommitId, RefName, RefTarget, RepoName, Store, StoreErrorKind, block_on,
 };
 use tract_store_redb::{RedbOptions, RedbStore};
+use tract_testkit::fixtures::appending;
 
 fn repo() -> RepoName {
     RepoName::default()
@@ -23,43 +23,12 @@ fn create(path: &Path) -> ThreadedStore<RedbStore> {
     tract_store_redb::open(path, &RedbOptions::new().create(true)).unwrap()
 }
 
-fn appending(parent: Option<CommitId>, text: &str) -> (Batch, CommitId) {
-    let note = LogNote {
-        operation: OperationId::random().unwrap(),
-        what: "commit".to_owned(),
-        who: "test".to_owned(),
-        why: None,
-        undoes: None,
-        at: 1_763_000_000_000_000,
-    };
-    let mut batch = Batch::new(BatchId::random().unwrap(), note);
-    let blob = Blob::seal(text.to_owned());
-    let mut record = CommitRecord::new(Op::append(), By::User);
-    record.parents.extend(parent);
-    record.content = Some(blob.id());
-    record.kind = Some(Kind::User);
-    record.created_at = Some(1_763_000_000_000_000);
-    let commit = Commit::seal(record).unwrap();
-    let id = commit.id();
-    batch.commits.push(commit);
-    batch.blobs.push(blob);
-    batch.refs.push(RefEdit {
-        name: RefName::branch("main").unwrap(),
-        expect: match parent {
-            Some(parent) => Expect::Is(RefTarget::Commit(parent)),
-            None => Expect::Absent,
-        },
-        to: Some(RefTarget::Commit(id)),
-    });
-    (batch, id)
-}
-
 /// Appends every recorded message of one conversation, one write each.
 fn append(store: &dyn Store) -> Vec<CommitId> {
     let conversation = tract_testkit::data::recorded().swap_remove(0);
     let mut commits = Vec::new();
     for text in &conversation.messages {
-        let (batch, id) = appending(commits.last().copied(), text);
+        let (batch, id) = appending("main", commits.last().copied(), text);
         assert_eq!(block_on(store.apply(&repo(), batch)).unwrap(), Applied::Done);
         commits.push(id);
     }
@@ -179,7 +148,7 @@ fn read_only_reads_and_refuses_writes() {
         assert!(reader.store().commits(&repo(), &line).unwrap().iter().all(Option::is_some));
         assert_eq!(reader.store().check(&repo(), false).unwrap(), []);
     }
-    let (batch, _) = appending(line.last().copied(), "never");
+    let (batch, _) = appending("main", line.last().copied(), "never");
     let error = block_on(reader.apply(&repo(), batch)).unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::ReadOnly);
     drop((reader, second));
@@ -193,7 +162,7 @@ fn a_closed_store_refuses_everything() {
     append(&store);
     block_on(store.close()).unwrap();
     block_on(store.close()).unwrap();
-    let (batch, _) = appending(None, "late");
+    let (batch, _) = appending("main", None, "late");
     let error = block_on(store.apply(&repo(), batch)).unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Unavailable);
     assert_eq!(store.store().repos().unwrap_err().kind, StoreErrorKind::Unavailable);
@@ -311,7 +280,7 @@ fn checking_changes_nothing() {
     assert_eq!(store.store().check(&repo(), false).unwrap(), []);
     assert!(std::fs::read(&stored.path).unwrap() == before);
     // And writing continues after it.
-    let (batch, _) = appending(stored.line.last().copied(), "after the check");
+    let (batch, _) = appending("main", stored.line.last().copied(), "after the check");
     assert_eq!(block_on(store.apply(&repo(), batch)).unwrap(), Applied::Done);
 }
 
@@ -320,15 +289,15 @@ fn a_batch_that_joins_a_group_sees_its_writes_and_is_durable_with_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("agent.redb");
     let store = create(&path);
-    let (first, head) = appending(None, "begins the group");
-    let (stale, _) = appending(None, "comes too late");
-    let (next, next_head) = appending(Some(head), "sees what the group wrote");
-    let (last, last_head) = appending(Some(next_head), "sees what who joined wrote");
+    let (first, head) = appending("main", None, "begins the group");
+    let (stale, _) = appending("main", None, "comes too late");
+    let (next, next_head) = appending("main", Some(head), "sees what the group wrote");
+    let (last, last_head) = appending("main", Some(next_head), "sees what who joined wrote");
     let other = RepoName::new("other").unwrap();
     let waves = [
         vec![(repo(), stale), (repo(), next)],
         // A repository without a write so far.
-        vec![(repo(), last.clone()), (other.clone(), appending(None, "elsewhere").0)],
+        vec![(repo(), last.clone()), (other.clone(), appending("main", None, "elsewhere").0)],
     ];
     let mut waves = waves.into_iter();
     let mut joining = || waves.next().unwrap_or_default();
@@ -360,10 +329,10 @@ fn a_file_that_was_moved_takes_no_more_writes_until_it_is_back() {
     let folder = tempfile::tempdir().unwrap();
     let (path, away) = (folder.path().join("agent.redb"), folder.path().join("away"));
     let store = create(&path);
-    let (batch, first) = appending(None, "one");
+    let (batch, first) = appending("main", None, "one");
     assert_eq!(block_on(store.apply(&repo(), batch)).unwrap(), Applied::Done);
     std::fs::rename(&path, &away).unwrap();
-    let (batch, second) = appending(Some(first), "two");
+    let (batch, second) = appending("main", Some(first), "two");
     let error = block_on(store.apply(&repo(), batch.clone())).unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::ReadOnly, "{error}");
     assert!(error.to_string().contains("was moved or deleted"), "{error}");

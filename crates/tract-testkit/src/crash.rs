@@ -28,7 +28,7 @@ use tract_core::{
     StoreResult, block_on,
 };
 
-use crate::fixtures::{advance, batch, branch, push};
+use crate::fixtures::{appending, branch};
 
 fn name(writer: usize) -> String {
     format!("writer-{writer}")
@@ -53,9 +53,7 @@ pub fn append(
 ) -> StoreResult<()> {
     let mut at = head(store, repo, writer)?;
     for n in 0..commits {
-        let mut write = batch("commit");
-        let next = push(&mut write, at, &format!("writer {writer}, {n}")).id();
-        write.refs.push(advance(&name(writer), at, next));
+        let (write, next) = appending(&name(writer), at, &format!("writer {writer}, {n}"));
         match block_on(store.apply(repo, write))? {
             Applied::Done => {}
             other => {
@@ -241,7 +239,8 @@ mod tests {
     }
 
     fn set(store: &dyn Store, writer: usize, from: CommitId, to: CommitId) {
-        let moved = crate::fixtures::moving(vec![advance(&name(writer), Some(from), to)]);
+        let moved =
+            crate::fixtures::moving(vec![crate::fixtures::advance(&name(writer), Some(from), to)]);
         let done = block_on(store.apply(&RepoName::default(), moved)).expect("it is moved");
         assert_eq!(done, Applied::Done);
     }

@@ -70,6 +70,14 @@ pub fn push(batch: &mut Batch, parent: Option<CommitId>, text: &str) -> Commit {
     commit
 }
 
+/// Makes a batch that appends a message to a branch, and gives the id of its commit.
+pub fn appending(branch: &str, parent: Option<CommitId>, text: &str) -> (Batch, CommitId) {
+    let mut batch = batch("commit");
+    let id = push(&mut batch, parent, text).id();
+    batch.refs.push(advance(branch, parent, id));
+    (batch, id)
+}
+
 /// Reads schemas.
 pub fn schemas(texts: &[&str]) -> Vec<ToolSchema> {
     texts.iter().map(|text| ToolSchema::parse(text).expect("cases give valid schemas")).collect()

@@ -12,7 +12,7 @@ use tract_core::{
 };
 use tract_store_postgres::{PostgresStore, open};
 use tract_testkit::fixtures::{
-    advance, batch, done, line, push, push_with_tools, record, schemas, seal, toolset,
+    advance, appending, batch, done, line, push, push_with_tools, record, schemas, seal, toolset,
 };
 
 use crate::short::without_apply;
@@ -40,13 +40,6 @@ pub(crate) fn erasing(blob: BlobId) -> Batch {
     let to = Some(RefTarget::Blob(document.id()));
     let edit = RefEdit { name: RefName::erasure(blob), expect: Expect::Absent, to };
     Batch { blobs: vec![document], refs: vec![edit], ..batch("erase") }
-}
-
-fn append(branch: &str, head: Option<CommitId>, text: &str) -> (Batch, CommitId) {
-    let mut writing = batch("commit");
-    let next = push(&mut writing, head, text).id();
-    writing.refs.push(advance(branch, head, next));
-    (writing, next)
 }
 
 /// Makes a batch whose commit links to a content that it does not bring.
@@ -103,7 +96,7 @@ fn an_append_that_brings_or_needs_what_was_erased_is_refused() {
         let commits = block_on(line(&store, &repo(), "main", None, &["one", "the secret", "two"]));
         let mut head = commits.expect("they are written")[2].id();
         done(apply(erasing(secret()))).expect("it is erased");
-        is_erased(&apply(append("main", Some(head), "the secret").0));
+        is_erased(&apply(appending("main", Some(head), "the secret").0));
         is_erased(&apply(linking("main", head, "the secret").0));
         let mut several = batch("turn");
         let first = push(&mut several, Some(head), "a call").id();
@@ -119,7 +112,7 @@ fn an_append_that_brings_or_needs_what_was_erased_is_refused() {
                 let last = push(&mut writing, Some(first), &format!("answer {n}")).id();
                 writing.refs.push(advance("main", Some(head), last));
                 done(apply(writing)).expect("it is written");
-                let (writing, next) = append("main", Some(last), &format!("thanks {n}"));
+                let (writing, next) = appending("main", Some(last), &format!("thanks {n}"));
                 done(apply(writing)).expect("it is written");
                 head = next;
             }
@@ -136,18 +129,18 @@ fn of_writes_that_go_together_those_with_what_was_erased_are_refused() {
         let store = Arc::new(opened(url, row_security).1);
         let mut heads = Vec::new();
         for n in 0..24 {
-            let (writing, head) = append(&format!("b{n}"), None, &format!("branch {n}"));
+            let (writing, head) = appending(&format!("b{n}"), None, &format!("branch {n}"));
             done(block_on(store.apply(&repo(), writing))).expect("it is written");
             heads.push(head);
         }
-        let (writing, _) = append("secret", None, "the secret");
+        let (writing, _) = appending("secret", None, "the secret");
         done(block_on(store.apply(&repo(), writing))).expect("it is written");
         done(block_on(store.apply(&repo(), erasing(secret())))).expect("it is erased");
         // As a group: the first content of a batch, one behind it, and one that it links to.
         let batches = heads.iter().enumerate().map(|(n, head)| {
             let branch = format!("b{n}");
             match n % 4 {
-                0 => append(&branch, Some(*head), "the secret").0,
+                0 => appending(&branch, Some(*head), "the secret").0,
                 1 => {
                     let mut writing = batch("turn");
                     let first = push(&mut writing, Some(*head), "fine").id();
@@ -156,7 +149,7 @@ fn of_writes_that_go_together_those_with_what_was_erased_are_refused() {
                     writing
                 }
                 2 => linking(&branch, *head, "the secret").0,
-                _ => append(&branch, Some(*head), "fine").0,
+                _ => appending(&branch, Some(*head), "fine").0,
             }
         });
         for (n, answer) in at_once(&store, batches.collect()).into_iter().enumerate() {
@@ -166,7 +159,7 @@ fn of_writes_that_go_together_those_with_what_was_erased_are_refused() {
         let mut writes = Vec::new();
         let mut head = heads[0];
         for text in ["a", "b", "the secret", "c"] {
-            let (writing, next) = append("b0", Some(head), text);
+            let (writing, next) = appending("b0", Some(head), text);
             writes.push(writing);
             head = next;
         }
@@ -189,7 +182,7 @@ fn of_writes_that_go_together_those_with_what_was_erased_are_refused() {
 /// The ways in which a writer that races with an erasure brings or needs the blob.
 fn racing(way: usize, branch: &str, head: CommitId) -> Batch {
     match way {
-        0 => append(branch, Some(head), "the secret").0,
+        0 => appending(branch, Some(head), "the secret").0,
         1 => linking(branch, head, "the secret").0,
         2 => {
             let mut writing = batch("turn");
@@ -200,7 +193,7 @@ fn racing(way: usize, branch: &str, head: CommitId) -> Batch {
         }
         // Two refs go the long way.
         3 => {
-            let (mut writing, next) = append(branch, Some(head), "the secret");
+            let (mut writing, next) = appending(branch, Some(head), "the secret");
             writing.refs.push(advance(&format!("{branch}-too"), None, next));
             writing
         }
@@ -287,7 +280,7 @@ fn an_erasure_that_waits_delays_writers_by_a_moment() {
     });
     let (mut longest, mut count) = (Duration::ZERO, 0);
     while !waiting.is_finished() {
-        let (writing, next) = append("main", Some(head), &format!("message {count}"));
+        let (writing, next) = appending("main", Some(head), &format!("message {count}"));
         let begun = Instant::now();
         done(block_on(store.apply(&repo(), writing))).expect("it is written");
         longest = longest.max(begun.elapsed());
@@ -342,7 +335,7 @@ fn a_store_with_older_functions_erases_once_its_owner_has_opened_it() {
     assert!(owner.capabilities().erases);
     done(block_on(owner.apply(&repo(), erasing(secret())))).expect("it is erased");
     // The guest's handle was opened before, and writes by the new functions.
-    is_erased(&block_on(guest.apply(&repo(), append("guest", None, "the secret").0)));
+    is_erased(&block_on(guest.apply(&repo(), appending("guest", None, "the secret").0)));
     is_sound(&owner, &repo());
 }
 

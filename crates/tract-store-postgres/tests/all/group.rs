@@ -10,7 +10,7 @@ use tract_core::{
 };
 use tract_store_postgres::{PostgresStore, open};
 use tract_testkit::fixtures::{
-    advance, batch, branch, done, push, push_with_tools, record, schemas, seal,
+    advance, appending, batch, branch, done, push, push_with_tools, record, schemas, seal,
 };
 
 use crate::proxy::Proxy;
@@ -32,17 +32,10 @@ fn opened(url: &str, row_security: bool) -> Arc<PostgresStore> {
     Arc::new(block_on(open(url, &options)).expect("it opens"))
 }
 
-fn append(branch: &str, head: Option<CommitId>, text: &str) -> (Batch, CommitId) {
-    let mut writing = batch("commit");
-    let next = push(&mut writing, head, text).id();
-    writing.refs.push(advance(branch, head, next));
-    (writing, next)
-}
-
 /// Makes a branch for each writer; the store then knows the short way.
 fn branches(store: &PostgresStore) -> Vec<CommitId> {
     let begin = |writer| {
-        let (writing, head) = append(&name(writer), None, &format!("{writer} begins"));
+        let (writing, head) = appending(&name(writer), None, &format!("{writer} begins"));
         done(block_on(store.apply(&repo(), writing))).expect("it is written");
         head
     };
@@ -121,7 +114,7 @@ fn writes_that_go_together_are_answered_each_for_itself() {
         let store = opened(&server::with_schema(&url, &server::schema()), row_security);
         let heads = branches(&store);
         let apply = |writing| block_on(store.apply(&repo(), writing)).expect("an answer");
-        let (won, winner) = append(&name(0), Some(heads[0]), "won");
+        let (won, winner) = appending(&name(0), Some(heads[0]), "won");
         assert_eq!(apply(won.clone()), Applied::Done);
         let tools = schemas(&[r#"{"name":"t"}"#]);
         let mut writing = batch("tools");
@@ -143,12 +136,12 @@ fn writes_that_go_together_are_answered_each_for_itself() {
         let (mut links_at, mut fits_at, mut forks_at) = (heads[2], heads[4], heads[5]);
         for round in 0..20 {
             let said = format!("round {round}");
-            let (lost, _) = append(&name(0), Some(heads[0]), &said);
+            let (lost, _) = appending(&name(0), Some(heads[0]), &said);
             let (links, linked) = linking(2, links_at, "with a tool");
             let (lacks, _) = linking(3, heads[3], "this was not stored");
-            let (fits, fit) = append(&name(4), Some(fits_at), &said);
+            let (fits, fit) = appending(&name(4), Some(fits_at), &said);
             // It continues what the one before is about to write.
-            let (follows, followed) = append(&name(4), Some(fit), &said);
+            let (follows, followed) = appending(&name(4), Some(fit), &said);
             // It continues what has been continued already, so it begins a segment.
             let mut forks = batch("commit");
             let forked = push(&mut forks, Some(heads[0]), &said).id();
@@ -189,7 +182,7 @@ fn refs_that_are_held_elsewhere_hold_up_their_own_writes_alone() {
     let lock = format!("SELECT 1 FROM {schema}.refs WHERE name IN ({held}) FOR UPDATE");
     let held = support::hold(url, &lock);
     let next = heads.iter().enumerate().map(|(writer, head)| {
-        let (writing, next) = append(&name(writer), Some(*head), "next");
+        let (writing, next) = appending(&name(writer), Some(*head), "next");
         (vec![writing], next)
     });
     let (mut writings, nexts): (Vec<_>, Vec<_>) = next.unzip();
@@ -223,7 +216,7 @@ fn groups_of_two_handles_lose_no_write_of_each_other() {
     let branches = 6;
     let begun = self::branches(&stores[0]);
     // The other handle learns the short way.
-    let (writing, _) = append("elsewhere", None, "elsewhere");
+    let (writing, _) = appending("elsewhere", None, "elsewhere");
     done(block_on(stores[1].apply(&repo(), writing))).expect("it is written");
     let start = Arc::new(Barrier::new(stores.len() * branches));
     let threads: Vec<_> = stores
@@ -241,7 +234,7 @@ fn groups_of_two_handles_lose_no_write_of_each_other() {
                 let mut written = 0;
                 while written < rounds {
                     let (writing, next) =
-                        append(&branch, Some(head), &format!("{handle} {written}"));
+                        appending(&branch, Some(head), &format!("{handle} {written}"));
                     match block_on(store.apply(&repo(), writing)).expect("an answer") {
                         Applied::Conflict(conflict) => match conflict.found {
                             Some(RefTarget::Commit(found)) => head = found,
@@ -274,7 +267,7 @@ fn lost_answers_of_groups_are_resolved() {
     let mut heads = branches(&store);
     for _ in 0..10 {
         let writers = heads.iter_mut().enumerate().map(|(writer, head)| {
-            let (writing, next) = append(&name(writer), Some(*head), "next");
+            let (writing, next) = appending(&name(writer), Some(*head), "next");
             *head = next;
             vec![writing]
         });

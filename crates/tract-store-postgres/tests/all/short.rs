@@ -8,7 +8,8 @@ use tract_core::{
 };
 use tract_store_postgres::{PostgresStore, open};
 use tract_testkit::fixtures::{
-    advance, batch, branch, done, moving, push, push_with_tools, record, schemas, seal, toolset,
+    advance, appending, batch, branch, done, moving, push, push_with_tools, record, schemas, seal,
+    toolset,
 };
 
 use crate::proxy::Proxy;
@@ -29,13 +30,6 @@ fn opened_as(url: &str, row_security: bool) -> PostgresStore {
 /// The url of a role that row-level security holds, where it is wanted.
 fn role(url: &str, row_security: bool) -> String {
     if row_security { support::tenant_url(url) } else { url.to_owned() }
-}
-
-fn append(branch: &str, head: Option<CommitId>, text: &str) -> (Batch, CommitId) {
-    let mut writing = batch("commit");
-    let next = push(&mut writing, head, text).id();
-    writing.refs.push(advance(branch, head, next));
-    (writing, next)
 }
 
 /// Without the long way only what goes the short way is written.
@@ -66,7 +60,7 @@ fn goes_the_short_way(url: &str, row_security: bool) {
     let store = opened_as(&server::with_schema(&role(url, row_security), &schema), row_security);
     let apply = |writing| block_on(store.apply(&repo(), writing));
     // The first write tells which way that is.
-    let (writing, mut head) = append("main", None, "the first");
+    let (writing, mut head) = appending("main", None, "the first");
     done(apply(writing)).expect("it is written");
     let tools = schemas(&[r#"{"name":"t"}"#]);
     let mut writing = batch("tools");
@@ -86,7 +80,7 @@ fn goes_the_short_way(url: &str, row_security: bool) {
         done(apply(writing)).expect("a commit that links to what is stored");
         for n in 0..10 {
             // Some of the contents are stored already.
-            let (writing, next) = append("main", Some(head), &format!("message {}", n / 2));
+            let (writing, next) = appending("main", Some(head), &format!("message {}", n / 2));
             done(apply(writing)).expect("one commit");
             head = next;
         }
@@ -110,13 +104,13 @@ fn goes_the_short_way(url: &str, row_security: bool) {
 
 /// What is asked of both ways: each case says what it wants.
 fn cases(apply: &dyn Fn(Batch) -> StoreResult<Applied>, read: &PostgresStore) {
-    let (writing, one) = append("main", None, "one");
+    let (writing, one) = appending("main", None, "one");
     done(apply(writing)).expect("the first");
-    let (writing, two) = append("main", Some(one), "two");
+    let (writing, two) = appending("main", Some(one), "two");
     done(apply(writing.clone())).expect("the second");
     assert_eq!(apply(writing.clone()).expect("the same again"), Applied::Already);
 
-    let (late, _) = append("main", Some(one), "too late");
+    let (late, _) = appending("main", Some(one), "too late");
     let Applied::Conflict(conflict) = apply(late.clone()).expect("an answer") else {
         panic!("the ref has moved")
     };
@@ -133,7 +127,7 @@ fn cases(apply: &dyn Fn(Batch) -> StoreResult<Applied>, read: &PostgresStore) {
     let again = Batch { commits: writing.commits, blobs: writing.blobs, ..batch("again") };
     done(apply(Batch { refs: vec![advance("main", Some(one), two)], ..again })).expect("known");
     done(apply(moving(vec![advance("main", Some(two), one)]))).expect("back");
-    let (writing, fork) = append("main", Some(one), "fork");
+    let (writing, fork) = appending("main", Some(one), "fork");
     done(apply(writing)).expect("a fork");
     let mut writing = batch("turn");
     let three = push(&mut writing, Some(one), "three").id();
@@ -177,7 +171,7 @@ fn cases(apply: &dyn Fn(Batch) -> StoreResult<Applied>, read: &PostgresStore) {
 
     let delete = RefEdit { to: None, ..main(four) };
     done(apply(moving(vec![delete]))).expect("the ref is deleted");
-    let (writing, _) = append("main", Some(four), "late");
+    let (writing, _) = appending("main", Some(four), "late");
     let Applied::Conflict(conflict) = apply(writing).expect("an answer") else {
         panic!("the ref is gone")
     };
@@ -207,7 +201,7 @@ fn alike(url: &str, row_security: bool) {
         answer
     };
     // Connected, with the short way known.
-    let (writing, _) = append("other", None, "elsewhere");
+    let (writing, _) = appending("other", None, "elsewhere");
     done(block_on(store.apply(&RepoName::new("other").expect("a name"), writing))).expect("done");
     cases(&short, &read);
 
@@ -243,7 +237,7 @@ fn a_store_with_older_functions_is_given_the_newest_where_the_role_may() {
     let mut head = None;
     let mut write = |store: &PostgresStore| {
         for text in ["one", "two", "three"] {
-            let (writing, next) = append("main", head, text);
+            let (writing, next) = appending("main", head, text);
             done(block_on(store.apply(&repo(), writing))).expect("it is written");
             head = Some(next);
         }
@@ -264,11 +258,11 @@ fn a_schema_that_is_made_again_is_written_to_all_the_same() {
     let schema = server::schema();
     let with_schema = server::with_schema(url, &schema);
     let store = opened(&with_schema);
-    let (writing, one) = append("main", None, "one");
+    let (writing, one) = appending("main", None, "one");
     done(block_on(store.apply(&repo(), writing.clone()))).expect("it is written");
     support::execute(url, &format!("DROP SCHEMA {schema} CASCADE"));
     drop(block_on(open(&with_schema, &support::options().partitions(1))).expect("made again"));
-    let (late, two) = append("main", Some(one), "two");
+    let (late, two) = appending("main", Some(one), "two");
     let answer = block_on(store.apply(&repo(), late.clone())).expect("an answer");
     assert!(matches!(&answer, Applied::Conflict(conflict) if conflict.found.is_none()));
     done(block_on(store.apply(&repo(), writing))).expect("it is written again");

@@ -11,7 +11,7 @@ use tract_core::{
     Applied, Batch, CommitId, RepoName, Store, StoreErrorKind, StoreExt, StoreResult, block_on,
 };
 use tract_store_postgres::{PostgresOptions, PostgresStore, open};
-use tract_testkit::fixtures::{advance, batch, branch, done, push};
+use tract_testkit::fixtures::{advance, appending, branch, done};
 
 use crate::proxy::Proxy;
 use crate::{server, support};
@@ -27,16 +27,9 @@ fn opened(url: &str, options: &PostgresOptions) -> PostgresStore {
     block_on(open(url, options)).expect("it opens")
 }
 
-fn append(head: Option<CommitId>, text: &str) -> (Batch, CommitId) {
-    let mut writing = batch("commit");
-    let next = push(&mut writing, head, text).id();
-    writing.refs.push(advance("main", head, next));
-    (writing, next)
-}
-
 /// Begins the branch; the store then knows the short way.
 fn begin(store: &PostgresStore) -> CommitId {
-    let (writing, head) = append(None, "it begins");
+    let (writing, head) = appending("main", None, "it begins");
     done(block_on(store.apply(&repo(), writing))).expect("it is written");
     head
 }
@@ -45,7 +38,7 @@ fn begin(store: &PostgresStore) -> CommitId {
 fn line(mut head: CommitId, count: usize) -> (Vec<Batch>, CommitId) {
     let mut batches = Vec::new();
     for n in 0..count {
-        let (writing, next) = append(Some(head), &format!("message {n}"));
+        let (writing, next) = appending("main", Some(head), &format!("message {n}"));
         batches.push(writing);
         head = next;
     }
@@ -97,7 +90,7 @@ fn a_write_that_is_neither_polled_nor_dropped_holds_no_other_up() {
         polled(&mut writes[1]);
         let answer = block_on(writes.remove(2)).expect("it is written");
         assert_eq!(answer, Applied::Done);
-        let (next, _) = append(Some(last), "after it");
+        let (next, _) = appending("main", Some(last), "after it");
         done(block_on(store.apply(&repo, next))).expect("it is written");
         for write in writes {
             assert_eq!(block_on(write).expect("it was written meanwhile"), Applied::Done);
@@ -141,7 +134,7 @@ fn of_writes_that_continue_each_other_those_before_a_lost_race_are_stored() {
     let head = begin(&store);
     // Another handle moves the branch before any of them.
     let other = opened(&with_schema, &support::options());
-    let (theirs, moved) = append(Some(head), "theirs");
+    let (theirs, moved) = appending("main", Some(head), "theirs");
     done(block_on(other.apply(&repo(), theirs))).expect("it is written");
     let (batches, _) = line(head, 20);
     for answer in at_once(&store, batches) {
@@ -220,7 +213,7 @@ fn a_large_write_to_a_silent_server_ends() {
         .connect_timeout(Duration::from_millis(300));
     let store = opened(&schema, &options);
     let head = begin(&store);
-    let (writing, _) = append(Some(head), &"x".repeat(9 << 20));
+    let (writing, _) = appending("main", Some(head), &"x".repeat(9 << 20));
     proxy.fall_silent();
     let answer = ends(move || block_on(store.apply(&repo(), writing)));
     let error = answer.expect_err("nothing answers");
@@ -239,7 +232,7 @@ fn a_repository_that_is_written_to_is_found_sound() {
             let mut n = 0;
             while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
                 n += 1;
-                let (mut writing, next) = append(Some(head), &format!("message {n}"));
+                let (mut writing, next) = appending("main", Some(head), &format!("message {n}"));
                 writing.refs.push(advance(&format!("branch-{n}"), None, next));
                 done(block_on(store.apply(&repo(), writing))).expect("it is written");
                 head = next;
@@ -261,11 +254,12 @@ fn a_check_reads_contents_in_pages_of_bounded_size() {
     let mut head = begin(&store);
     // 30 MiB in contents of 1 MiB, and one that is larger than a page.
     for n in 0..30 {
-        let (writing, next) = append(Some(head), &format!("{n} {}", "x".repeat(1 << 20)));
+        let (writing, next) =
+            appending("main", Some(head), &format!("{n} {}", "x".repeat(1 << 20)));
         done(block_on(store.apply(&repo(), writing))).expect("it is written");
         head = next;
     }
-    let (writing, _) = append(Some(head), &"y".repeat(10 << 20));
+    let (writing, _) = appending("main", Some(head), &"y".repeat(10 << 20));
     done(block_on(store.apply(&repo(), writing))).expect("it is written");
     proxy.largest_answer();
     is_sound(&store);
