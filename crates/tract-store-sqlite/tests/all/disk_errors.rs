@@ -10,9 +10,9 @@ use std::process::Command;
 use tract_core::store::{BlockingStore, RepackStep, ThreadedStore, Walk};
 use tract_core::{Applied, CommitId, RefTarget, Store, block_on};
 use tract_store_sqlite::{SqliteOptions, SqliteStore};
+use tract_testkit::power::{Act, FileOp, WriteTrace};
 
 use crate::common::*;
-use crate::power_loss::{Act, Step, tape};
 
 const FOLDER: &str = "TRACT_TAPE_OF";
 const CHILD: &str = "TRACT_DISK_ERRORS";
@@ -173,12 +173,14 @@ fn the_kth_error_of_the_disk_is_reported_and_loses_nothing() {
     assert!(said.told.len() == MESSAGES && said.errors.is_empty(), "{said:?}");
     judge(&whole, &said, "nothing fails");
     // Its log, its file and what is made next to it; not the memory that processes share.
-    let steps: Vec<Step> = tape(&std::fs::read(record).expect("the tape"));
-    let of_file = |step: &&Step| {
+    let tape = std::fs::read(record).expect("it is written");
+    let tape = WriteTrace::read(&tape).expect("it is a tape");
+    let of_file = |step: &&FileOp| {
         let name = step.file.file_name().unwrap_or_default().to_string_lossy();
-        name.contains("agent.db")
+        name.contains("agent.db") && step.act != Act::Remove
     };
-    let accesses: Vec<Act> = steps.iter().filter(of_file).map(|step| step.act.clone()).collect();
+    let accesses: Vec<Act> =
+        tape.steps.iter().filter(of_file).map(|step| step.act.clone()).collect();
     assert!(accesses.len() > 3 * MESSAGES, "{} accesses", accesses.len());
 
     let mut rounds = tract_testkit::rounds(4 * accesses.len(), 60);
