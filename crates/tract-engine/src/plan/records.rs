@@ -1,6 +1,7 @@
 //! What planners may look at: records that were read beforehand, and a way to ask for more.
 
 use std::collections::HashSet;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use tract_compile::{IdMap, Row};
@@ -63,6 +64,16 @@ impl From<MissingRecords> for Stop {
 /// The result of a step of a planner.
 pub type Plan<T> = Result<T, Stop>;
 
+/// Returns the ids whose records were not read.
+fn unread<K: Eq + Hash, V>(ids: impl IntoIterator<Item = K>, read: &IdMap<K, V>) -> HashSet<K> {
+    ids.into_iter().filter(|id| !read.contains_key(id)).collect()
+}
+
+/// Stops where something is missing.
+fn ask(missing: MissingRecords) -> Plan<()> {
+    if missing == MissingRecords::default() { Ok(()) } else { Err(missing.into()) }
+}
+
 /// Records as far as they were read. `None` is what is known not to be stored.
 #[derive(Clone, Debug, Default)]
 pub struct Records {
@@ -113,24 +124,14 @@ impl Records {
 
     /// Asks for many commits at once.
     pub(super) fn ensure(&self, ids: impl IntoIterator<Item = CommitId>) -> Plan<()> {
-        let commits: HashSet<CommitId> =
-            ids.into_iter().filter(|id| !self.commits.contains_key(id)).collect();
-        if commits.is_empty() {
-            Ok(())
-        } else {
-            Err(MissingRecords { commits, ..MissingRecords::default() }.into())
-        }
+        let commits = unread(ids, &self.commits);
+        ask(MissingRecords { commits, ..MissingRecords::default() })
     }
 
     /// Asks for the content of many commits at once.
     pub(super) fn ensure_contents(&self, ids: impl IntoIterator<Item = CommitId>) -> Plan<()> {
-        let contents: HashSet<CommitId> =
-            ids.into_iter().filter(|id| !self.contents.contains_key(id)).collect();
-        if contents.is_empty() {
-            Ok(())
-        } else {
-            Err(MissingRecords { contents, ..MissingRecords::default() }.into())
-        }
+        let contents = unread(ids, &self.contents);
+        ask(MissingRecords { contents, ..MissingRecords::default() })
     }
 
     /// Returns what a version says.
@@ -158,13 +159,8 @@ impl Records {
 
     /// Asks for many blobs at once.
     pub(super) fn ensure_blobs(&self, ids: impl IntoIterator<Item = BlobId>) -> Plan<()> {
-        let blobs: HashSet<BlobId> =
-            ids.into_iter().filter(|id| !self.blobs.contains_key(id)).collect();
-        if blobs.is_empty() {
-            Ok(())
-        } else {
-            Err(MissingRecords { blobs, ..MissingRecords::default() }.into())
-        }
+        let blobs = unread(ids, &self.blobs);
+        ask(MissingRecords { blobs, ..MissingRecords::default() })
     }
 
     /// Returns a toolset that must be stored.
@@ -205,12 +201,8 @@ impl Records {
         commits: impl IntoIterator<Item = &'a Commit>,
     ) -> Plan<()> {
         let unread = commits.into_iter().filter(|commit| self.lacks_changes(commit));
-        let changes: HashSet<CommitId> = unread.map(Commit::id).collect();
-        if changes.is_empty() {
-            Ok(())
-        } else {
-            Err(MissingRecords { changes, ..MissingRecords::default() }.into())
-        }
+        let changes = unread.map(Commit::id).collect();
+        ask(MissingRecords { changes, ..MissingRecords::default() })
     }
 
     fn lacks_changes(&self, commit: &Commit) -> bool {
