@@ -55,6 +55,7 @@ mod turns;
 mod txn;
 mod undo;
 mod verify;
+mod wire;
 mod write;
 
 pub use crate::answer_facts::{AnswerFacts, AnswerTokens};

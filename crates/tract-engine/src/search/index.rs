@@ -11,12 +11,13 @@ use tract_core::{
 
 use super::build::{Builder, FULL_COMMITS, is_shown, marked};
 use super::segment::{Effect, Ref, SPACING, Segment, SegmentPlace};
-use super::wire::{Frame, Input, unframe};
+use super::wire::{Frame, unframe};
 use super::words::WordCounts;
 use super::{SearchOptions, join, store};
 use crate::error::{Error, Result};
 use crate::grep::message_texts;
 use crate::repo::Repo;
+use crate::wire::Input;
 
 /// The segment under construction.
 const BUILDING: u32 = u32::MAX;

@@ -5,7 +5,7 @@
 //! many zeros and a one. A list has one width, the one that takes the fewest bytes, and the two
 //! parts are kept apart, so that neither is read bit by bit.
 
-use super::wire::{Input, put};
+use crate::wire::{Input, put};
 
 /// The most low bits of a number.
 const MOST_BITS: u8 = 30;

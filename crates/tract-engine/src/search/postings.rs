@@ -6,7 +6,7 @@
 //! 0 and the position.
 
 use super::numbers::{put_numbers, read_numbers};
-use super::wire::{Input, put};
+use crate::wire::{Input, put};
 
 /// Positions that are coded together: the gaps of a block have one width.
 const BLOCK: usize = 512;

@@ -11,7 +11,8 @@ use std::hash::{Hash, Hasher};
 use tract_core::{CommitId, Kind, Priority};
 
 use super::numbers::{put_repeated, read_repeated};
-use super::wire::{Input, put, put_bytes, unzigzag, zigzag};
+use super::wire::{unzigzag, zigzag};
+use crate::wire::{Input, put, put_bytes};
 
 /// Commits from one mark of a run to the next, at most.
 pub(super) const SPACING: u32 = 256;

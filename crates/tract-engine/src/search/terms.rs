@@ -7,7 +7,8 @@
 use std::cmp::Ordering;
 
 use super::postings;
-use super::wire::{Input, put, put_bytes, unzigzag, zigzag};
+use super::wire::{unzigzag, zigzag};
+use crate::wire::{Input, put, put_bytes};
 
 /// The word is in one position, once.
 const SINGLE: u8 = 1 << 7;

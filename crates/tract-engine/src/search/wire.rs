@@ -1,24 +1,11 @@
-//! Numbers and frames of the rows of the search index.
+//! Differences and frames of the rows of the search index.
 
 use tract_core::CommitId;
 
+use crate::wire::Input;
+
 /// The version of the format, and of what is a word: rows of another one are built again.
 const VERSION: u8 = 2;
-
-/// Writes a number, seven bits a byte.
-pub(super) fn put(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
-/// Writes a text or bytes with their length.
-pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    put(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
-}
 
 /// Makes a small number of a difference.
 pub(super) fn zigzag(number: i64) -> u64 {
@@ -28,54 +15,6 @@ pub(super) fn zigzag(number: i64) -> u64 {
 /// Returns the difference that [`zigzag`] made small.
 pub(super) fn unzigzag(number: u64) -> i64 {
     (number >> 1) as i64 ^ -((number & 1) as i64)
-}
-
-/// Reads what the functions above wrote; every method is `None` at the end or where it does not fit.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Input<'a>(pub(super) &'a [u8]);
-
-impl<'a> Input<'a> {
-    pub(super) fn byte(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    pub(super) fn number(&mut self) -> Option<u64> {
-        let mut number = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            number |= u64::from(byte & 0x7F) << shift;
-            if byte < 0x80 {
-                return Some(number);
-            }
-        }
-        None
-    }
-
-    pub(super) fn small(&mut self) -> Option<u32> {
-        u32::try_from(self.number()?).ok()
-    }
-
-    pub(super) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    pub(super) fn bytes(&mut self) -> Option<&'a [u8]> {
-        let count = usize::try_from(self.number()?).ok()?;
-        self.take(count)
-    }
-
-    pub(super) fn id(&mut self) -> Option<CommitId> {
-        self.take(32)?.try_into().ok().map(CommitId::from_bytes)
-    }
-
-    /// Reads how many items follow, each of at least one byte.
-    pub(super) fn count(&mut self) -> Option<usize> {
-        usize::try_from(self.number()?).ok().filter(|count| *count <= self.0.len())
-    }
 }
 
 /// What a row of the index is.

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use tract_core::{Blob, CallRef, CommitId, DerivedKind, DerivedRow};
 
 use super::entry::{MessageVersion, ResultSummary, TurnEntry};
+use crate::wire::{Input, put, put_bytes};
 
 /// The version of the format.
 const VERSION: u8 = 1;
@@ -46,7 +47,7 @@ impl TurnRow {
     /// Writes it as the derived row of a commit.
     pub(crate) fn encode(&self, commit: CommitId) -> DerivedRow {
         let mut out = vec![VERSION];
-        text(&mut out, &self.counter);
+        put_bytes(&mut out, self.counter.as_bytes());
         match self.before {
             Some(before) => {
                 out.push(1);
@@ -57,9 +58,9 @@ impl TurnRow {
         let mut names: Vec<&str> = self.entries.iter().flat_map(names_of).collect();
         names.sort_unstable();
         names.dedup();
-        number(&mut out, names.len() as u64);
-        names.iter().for_each(|name| text(&mut out, name));
-        number(&mut out, self.entries.len() as u64);
+        put(&mut out, names.len() as u64);
+        names.iter().for_each(|name| put_bytes(&mut out, name.as_bytes()));
+        put(&mut out, self.entries.len() as u64);
         let mut places: HashMap<CommitId, u64> = HashMap::new();
         for (place, entry) in (0..).zip(&self.entries) {
             write(&mut out, entry, &names, &places);
@@ -131,9 +132,9 @@ fn write(out: &mut Vec<u8>, entry: &TurnEntry, names: &[&str], places: &HashMap<
                 _ => tag::NEW_CALLS,
             };
             start(out, kind, said.slot, said.version);
-            number(out, said.tokens);
-            number(out, said.what.len() as u64);
-            said.what.iter().for_each(|name| number(out, name_place(name)));
+            put(out, said.tokens);
+            put(out, said.what.len() as u64);
+            said.what.iter().for_each(|name| put(out, name_place(name)));
         }
         TurnEntry::Answer(said, call) => {
             let near = call.and_then(|call| places.get(&call.slot).copied());
@@ -148,10 +149,10 @@ fn write(out: &mut Vec<u8>, entry: &TurnEntry, names: &[&str], places: &HashMap<
             answered(out, said, name_place);
             if let Some(call) = call {
                 match near {
-                    Some(place) => number(out, place),
+                    Some(place) => put(out, place),
                     None => out.extend_from_slice(call.slot.as_bytes()),
                 }
-                number(out, u64::from(call.index));
+                put(out, u64::from(call.index));
             }
         }
         TurnEntry::NewAnswer(said) => {
@@ -173,9 +174,9 @@ fn answered(
     said: &MessageVersion<ResultSummary>,
     name_place: impl Fn(&str) -> u64,
 ) {
-    number(out, said.tokens);
+    put(out, said.tokens);
     if let Some(name) = &said.what.name {
-        number(out, name_place(name));
+        put(out, name_place(name));
     }
 }
 
@@ -188,54 +189,7 @@ fn start(out: &mut Vec<u8>, tag: u8, slot: CommitId, version: CommitId) {
     }
 }
 
-fn number(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-fn text(out: &mut Vec<u8>, text: &str) {
-    number(out, text.len() as u64);
-    out.extend_from_slice(text.as_bytes());
-}
-
-/// What is left to be read.
-struct Input<'a>(&'a [u8]);
-
 impl Input<'_> {
-    fn byte(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    fn id(&mut self) -> Option<CommitId> {
-        let (id, rest) = self.0.split_first_chunk::<32>()?;
-        self.0 = rest;
-        Some(CommitId::from_bytes(*id))
-    }
-
-    fn number(&mut self) -> Option<u64> {
-        let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return Some(value);
-            }
-        }
-        None
-    }
-
-    fn text(&mut self) -> Option<String> {
-        let length = usize::try_from(self.number()?).ok()?;
-        let (text, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(std::str::from_utf8(text).ok()?.to_owned())
-    }
-
     fn name(&mut self, names: &[String]) -> Option<String> {
         names.get(usize::try_from(self.number()?).ok()?).cloned()
     }
