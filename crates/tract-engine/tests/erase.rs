@@ -1,5 +1,7 @@
 //! Erasures: what is shown changes, what is stored goes, and others write meanwhile.
 
+mod support;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,10 +9,11 @@ use tract_core::{Blob, Draft, Kind, RefName, Store, TokenCounter, ToolSchema, bl
 use tract_engine::secrets::Scanner;
 use tract_engine::{
     EraseRequest, EraseTarget, Error, GcOptions, GrepOptions, GrepPattern, Repo, RepoOptions,
-    SearchOptions, ToolQuery, ToolTurn, VerifyOptions, describe, erase, erasures, gc, grep, log,
-    search, verify,
+    SearchOptions, ToolQuery, ToolTurn, describe, erase, erasures, gc, grep, log, search,
 };
 use tract_testkit::{Call, WatchedStore};
+
+use self::support::assert_clean;
 
 const LEAK: &str = "the door code of the vault is 4711-0815-2342-xyzzy";
 
@@ -54,11 +57,6 @@ impl TokenCounter for Bytes {
     fn count(&self, text: &str) -> u64 {
         text.len() as u64
     }
-}
-
-async fn assert_clean(repo: &Repo) {
-    let report = verify(repo, &VerifyOptions::new()).await.expect("it is read");
-    assert!(report.clean, "{:?}", report.damage);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Collecting garbage: what is needed stays while others write, and the rest goes.
 
+mod support;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +13,8 @@ use tract_engine::{
     Error, GcOptions, GcReport, KeptBy, Repo, RepoOptions, VerifyOptions, copy, gc, verify,
 };
 use tract_testkit::{Call, FaultyStore, WatchedStore};
+
+use self::support::{assert_clean, branch, say};
 
 type Opened = (Arc<dyn Store>, Option<tempfile::TempDir>);
 
@@ -30,21 +34,8 @@ fn repo(store: &Arc<dyn Store>) -> Repo {
     Repo::new(Arc::clone(store), RepoOptions::new())
 }
 
-fn branch(name: &str) -> RefName {
-    RefName::branch(name).expect("a valid name")
-}
-
 fn now() -> GcOptions {
     GcOptions::new().keep(Duration::ZERO)
-}
-
-async fn say(repo: &Repo, name: &str, text: &str) -> CommitId {
-    repo.append(&branch(name), Draft::user(text)).await.expect("it is written").id()
-}
-
-async fn assert_clean(repo: &Repo) {
-    let report = verify(repo, &VerifyOptions::new()).await.expect("it is read");
-    assert!(report.clean, "{:?}", report.damage);
 }
 
 fn without_space(report: &GcReport) -> GcReport {

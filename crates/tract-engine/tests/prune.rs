@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)] // a test that panics has failed
 
+mod support;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,15 +15,9 @@ use tract_engine::{
 };
 use tract_testkit::{Call, WatchedStore};
 
+use self::support::{branch, say};
+
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
-fn branch(name: &str) -> RefName {
-    RefName::branch(name).expect("a valid name")
-}
-
-async fn say(repo: &Repo, name: &str, text: &str) -> CommitId {
-    repo.append(&branch(name), Draft::user(text)).await.expect("it is written").id()
-}
 
 /// A repository whose clock says the 1,000th day, and the clock.
 fn opened(store: Arc<dyn Store>) -> (Repo, ManualClock) {

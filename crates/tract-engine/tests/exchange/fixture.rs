@@ -1,27 +1,13 @@
-use std::sync::Arc;
-
 use serde_json::Value;
 use tract_core::{
-    Body, Content, Draft, ManualClock, Part, RefName, RefTarget, Store, ToolAnswer, ToolSchema,
-    block_on,
+    Body, Content, Draft, Part, RefName, RefTarget, ToolAnswer, ToolSchema, block_on,
 };
 use tract_engine::{
-    ApplyEvent, ApplyOptions, ApplyReport, ExportOptions, ImportConversation, ImportOptions,
-    Imported, Importer, Repo, RepoOptions, apply_stream, export, read_lines,
+    ApplyEvent, ApplyOptions, ApplyReport, ImportConversation, ImportOptions, Imported, Importer,
+    Repo, apply_stream, read_lines,
 };
-use tract_kv::memory;
 
-/// The time that the clock of every test shows at first.
-pub(crate) const NOON: i64 = 1_767_268_800_000_000;
-
-pub(crate) fn repo_in(store: Arc<dyn Store>) -> Repo {
-    let clock = Arc::new(ManualClock::at_us(NOON));
-    Repo::new(store, RepoOptions::new().clock(clock).who("test"))
-}
-
-pub(crate) fn repo() -> Repo {
-    repo_in(Arc::new(memory()))
-}
+pub(crate) use crate::support::{exported, repo, repo_in};
 
 /// A recorded message in the shape of OpenAI's chat completions, as far as the engine is concerned
 /// with it: roles, texts, calls, results.
@@ -100,19 +86,6 @@ pub(crate) fn done(repo: &Repo, lines: &str, options: &ApplyOptions) -> ApplyRep
         }
     }
     report
-}
-
-/// All lines of an export.
-pub(crate) fn exported(repo: &Repo) -> String {
-    block_on(async {
-        let mut export = export(repo, &ExportOptions::new()).await.expect("it exports");
-        let mut lines = String::new();
-        while let Some(line) = export.next_line().await.expect("it exports") {
-            lines.push_str(&line);
-            lines.push('\n');
-        }
-        lines
-    })
 }
 
 /// A stream that does everything once, beginning in an empty repository.

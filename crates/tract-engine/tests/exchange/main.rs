@@ -2,6 +2,9 @@
 
 // A store that breaks one promise at a time.
 mod broken;
+// Repositories, and what tests ask of them.
+#[path = "../support/mod.rs"]
+mod support;
 // Recorded conversations as drafts, and repositories that hold them.
 mod fixture;
 // Streams: what lines do, and what refused ones leave as it was.

@@ -2,33 +2,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tract_core::store::{StoreError, StoreErrorKind};
-use tract_core::{CommitId, Draft, ManualClock, RefName, RefTarget, Store, StoreResult, block_on};
+use tract_core::{CommitId, Draft, RefName, RefTarget, Store, StoreResult, block_on};
 use tract_engine::{
-    ApplyOptions, ExportOptions, Operation, Repo, RepoOptions, VerifyOptions, apply_stream, export,
-    read_lines, verify,
+    ApplyOptions, Operation, Repo, VerifyOptions, apply_stream, read_lines, verify,
 };
-use tract_kv::memory;
 use tract_testkit::{Call, WatchedStore};
 
-/// The time that the clock of every test shows.
-const NOON: i64 = 1_767_268_800_000_000;
-
-pub(crate) fn repo_in(store: Arc<dyn Store>) -> Repo {
-    let clock = Arc::new(ManualClock::at_us(NOON));
-    Repo::new(store, RepoOptions::new().clock(clock).who("test"))
-}
-
-pub(crate) fn repo() -> Repo {
-    repo_in(Arc::new(memory()))
-}
+pub(crate) use crate::support::{branch, exported, repo, repo_in};
 
 /// The same repository for one command.
 pub(crate) fn one(repo: &Repo) -> Repo {
     repo.within(Operation::begin().expect("randomness"))
-}
-
-pub(crate) fn branch(name: &str) -> RefName {
-    RefName::branch(name).expect("a name")
 }
 
 pub(crate) fn seen(remote: &str, name: &str) -> RefName {
@@ -97,19 +81,6 @@ pub(crate) fn says(repo: &Repo) -> Vec<(RefName, RefTarget, String)> {
         (name, target, compiled)
     })
     .collect()
-}
-
-/// All lines of an export.
-pub(crate) fn exported(repo: &Repo) -> String {
-    block_on(async {
-        let mut export = export(repo, &ExportOptions::new()).await.expect("it exports");
-        let mut lines = String::new();
-        while let Some(line) = export.next_line().await.expect("it exports") {
-            lines.push_str(&line);
-            lines.push('\n');
-        }
-        lines
-    })
 }
 
 #[track_caller]

@@ -1,5 +1,8 @@
 //! Conversations that move from one repository to another.
 
+// Repositories, and what tests ask of them.
+#[path = "../support/mod.rs"]
+mod support;
 // Repositories that are counted, cut off, and compared.
 mod fixture;
 // Files: what they hold, and what is refused of a file that was cut or changed.

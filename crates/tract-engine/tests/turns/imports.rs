@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use tract_core::{CommitId, DerivedKind, Draft, RefName, block_on};
+use tract_core::{CommitId, Draft, RefName, block_on};
 use tract_engine::{
     ApplyOptions, CopyOptions, ExportOptions, ImportConversation, ImportOptions, Imported,
     Importer, Repo, RepoOptions, ToolQuery, ToolTurn, VerifyOptions, apply_stream, copy, export,
@@ -8,7 +8,7 @@ use tract_engine::{
 };
 use tract_kv::memory;
 
-use super::{cold, repo};
+use super::{cold, repo, rows};
 
 /// A conversation with a turn for every three messages; call ids repeat, and one is left open.
 fn conversation(id: &str, turns: usize) -> ImportConversation {
@@ -25,17 +25,6 @@ fn conversation(id: &str, turns: usize) -> ImportConversation {
 
 fn turns(repo: &Repo, head: CommitId) -> Vec<ToolTurn> {
     block_on(repo.find_tool_turns(Some(head), &ToolQuery::new())).unwrap().collect()
-}
-
-/// How many rows the turn index has on a line.
-fn rows(repo: &Repo, head: CommitId) -> usize {
-    let (mut ids, mut next) = (Vec::new(), Some(head));
-    while let Some(id) = next {
-        ids.push(id);
-        next = block_on(repo.require_commit(id)).unwrap().parent();
-    }
-    let found = block_on(repo.store().derived(repo.name(), DerivedKind::Turn, &ids)).unwrap();
-    found.into_iter().flatten().count()
 }
 
 fn is_clean(repo: &Repo) {
@@ -67,7 +56,7 @@ fn imported_conversations_bring_rows_that_say_what_the_walk_says() {
     done.extend(block_on(importer.finish()).unwrap());
     for one in &done {
         let head = one.head.unwrap();
-        assert_eq!(rows(&repo, head), one.commits / 8, "{}", one.id);
+        assert_eq!(rows(&repo, Some(head)), one.commits / 8, "{}", one.id);
         rowed += one.commits / 8;
         found += turns(&repo, head).len();
         heads.push(head);
@@ -99,7 +88,7 @@ fn commits_after_an_import_are_indexed() {
     let repo = repo(10);
     let first = conversation("talk", 9);
     let done = block_on(import(&repo, first, &ImportOptions::new())).unwrap();
-    assert_eq!((done.commits, rows(&repo, done.head.unwrap())), (28, 2));
+    assert_eq!((done.commits, rows(&repo, done.head)), (28, 2));
     let branch = RefName::branch("talk").unwrap();
     for n in 0..30 {
         let call = Draft::assistant("").call("c9", format!("t{n}"), "{}");
@@ -107,13 +96,13 @@ fn commits_after_an_import_are_indexed() {
         block_on(repo.append(&branch, Draft::tool_result("c9", "out"))).unwrap();
     }
     let head = block_on(repo.head_of(&branch)).unwrap().unwrap();
-    assert_eq!((turns(&repo, head).len(), rows(&repo, head)), (39, 8));
+    assert_eq!((turns(&repo, head).len(), rows(&repo, Some(head))), (39, 8));
     // The longer conversation continues where the shorter one ended.
     let longer = block_on(import(&repo, conversation("more", 9), &ImportOptions::new())).unwrap();
     let all = conversation("more", 40);
     let all = block_on(import(&repo, all, &ImportOptions::new())).unwrap();
     assert_eq!((longer.reused, all.reused), (28, 28), "{all:?}");
-    assert_eq!(rows(&repo, all.head.unwrap()), 12);
+    assert_eq!(rows(&repo, all.head), 12);
     sound(&repo, &[head, done.head.unwrap(), all.head.unwrap()]);
 }
 
@@ -122,10 +111,10 @@ fn copies_and_streams_bring_rows_as_well() {
     let from = repo(1000);
     let done = block_on(import(&from, conversation("talk", 30), &ImportOptions::new())).unwrap();
     let head = done.head.unwrap();
-    assert_eq!(rows(&from, head), 0);
+    assert_eq!(rows(&from, Some(head)), 0);
     let to = repo(16);
     block_on(copy(&from, &to, &CopyOptions::new())).unwrap();
-    assert_eq!((rows(&to, head), turns(&to, head)), (5, turns(&from, head)));
+    assert_eq!((rows(&to, Some(head)), turns(&to, head)), (5, turns(&from, head)));
     sound(&to, &[head]);
     let to = repo(16);
     let mut lines = String::new();
@@ -139,7 +128,7 @@ fn copies_and_streams_bring_rows_as_well() {
             assert!(event.result.is_ok(), "{:?}", event.result);
         }));
         assert_eq!(report.unwrap().refused, 0);
-        assert_eq!((rows(&to, head), turns(&to, head)), (5, turns(&from, head)));
+        assert_eq!((rows(&to, Some(head)), turns(&to, head)), (5, turns(&from, head)));
     }
     sound(&to, &[head]);
 }
@@ -153,10 +142,10 @@ fn a_row_put_between_others_makes_none_of_them_wrong() {
     let done = block_on(import(&wide, conversation("long", 30), &ImportOptions::new())).unwrap();
     let head = done.head.unwrap();
     let before = turns(&wide, head);
-    assert_eq!(rows(&wide, head), 2);
+    assert_eq!(rows(&wide, Some(head)), 2);
     let narrow = handle(7);
     let start = block_on(import(&narrow, conversation("start", 8), &ImportOptions::new())).unwrap();
-    assert_eq!((start.reused, rows(&narrow, head)), (25, 5), "three below the others");
+    assert_eq!((start.reused, rows(&narrow, Some(head))), (25, 5), "three below the others");
     assert_eq!(turns(&cold(&wide), head), before);
     sound(&wide, &[head, start.head.unwrap()]);
     let repaired = block_on(verify(&wide, &VerifyOptions::new().repair(true))).unwrap();

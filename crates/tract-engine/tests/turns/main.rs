@@ -46,10 +46,9 @@ pub(crate) fn head(repo: &Repo) -> Option<CommitId> {
     block_on(repo.head_of(&main_branch())).unwrap()
 }
 
-/// How many rows the turn index has on the line of main.
-pub(crate) fn rows(repo: &Repo) -> usize {
-    let mut ids = Vec::new();
-    let mut next = head(repo);
+/// How many rows the turn index has on a line.
+pub(crate) fn rows(repo: &Repo, head: Option<CommitId>) -> usize {
+    let (mut ids, mut next) = (Vec::new(), head);
     while let Some(id) = next {
         ids.push(id);
         next = block_on(repo.require_commit(id)).unwrap().parent();
