@@ -9,16 +9,15 @@ mod stream;
 
 use std::collections::VecDeque;
 
-use serde::Serialize;
 use tract_compile::Rules;
 use tract_core::{Draft, Reply};
 use tract_schema::Dialect;
 
 use crate::adapter::{Adapter, Foreign, Members, Profile, Reader, Server};
 use crate::error::{FormError, ImportError, ReplyError};
-use crate::import::{Imported, Watch};
+use crate::import::Watch;
 use crate::params::Params;
-use crate::raw::{Fields, Node};
+use crate::raw::Fields;
 use crate::sheet::RequestWriter;
 use crate::stream::Accumulate;
 
@@ -112,33 +111,4 @@ impl Adapter for Anthropic {
     fn wire(&self, params: Params, streaming: bool, _counts: bool) -> (String, Params) {
         ("v1/messages".to_owned(), params.with("stream", streaming))
     }
-}
-
-/// Takes messages, or a whole request, in Anthropic's shape: anything that serializes.
-///
-/// # Errors
-/// [`ImportError`] naming the place that is not what Anthropic's shape says.
-pub fn drafts<T: Serialize + ?Sized>(value: &T) -> Result<Imported, ImportError> {
-    drafts_of(&serde_json::to_string(value).map_err(ImportError::Serialize)?)
-}
-
-/// Takes the text of messages, or of a whole request, in Anthropic's shape. One draft for the
-/// instructions, one for each tool result, one for each rest of a message.
-///
-/// ```
-/// use tract_providers::anthropic;
-/// let text = r#"{"system":"Be brief.","messages":[{"role":"user","content":[
-///     {"type":"tool_result","tool_use_id":"t1","content":"11 °C"},
-///     {"type":"text","text":"And tomorrow?"}]}]}"#;
-/// let imported = anthropic::drafts_of(text)?;
-/// assert_eq!(imported.drafts.len(), 3);
-/// assert!(imported.drafts[2].joins_previous);
-/// assert_eq!(imported.anomalies[0].what, "result for \"t1\" answers no call");
-/// # Ok::<(), tract_providers::ImportError>(())
-/// ```
-///
-/// # Errors
-/// As [`drafts`].
-pub fn drafts_of(text: &str) -> Result<Imported, ImportError> {
-    crate::import::collect(&Node::root(text), Dialect::Anthropic, &[])
 }

@@ -58,9 +58,6 @@ pub enum ImportError {
         /// What it looks like.
         found: String,
     },
-    /// A value that does not serialize.
-    #[error("the value does not serialize: {0}")]
-    Serialize(#[source] serde_json::Error),
 }
 
 fn at(path: &str) -> String {
@@ -76,7 +73,7 @@ impl ImportError {
             | Self::Missing { path, .. }
             | Self::OtherFormat { path, .. }
             | Self::Tool { path, .. } => path,
-            Self::Unknown { .. } | Self::Serialize(_) => "",
+            Self::Unknown { .. } => "",
         }
     }
 
@@ -94,8 +91,7 @@ impl ImportError {
             Self::Json { .. }
             | Self::Expected { .. }
             | Self::Missing { .. }
-            | Self::Tool { .. }
-            | Self::Serialize(_) => Vec::new(),
+            | Self::Tool { .. } => Vec::new(),
         }
     }
 }

@@ -10,14 +10,12 @@ mod stream;
 
 use std::collections::VecDeque;
 
-use serde::Serialize;
 use tract_compile::Rules;
 use tract_core::{Draft, Reply};
-use tract_schema::Dialect;
 
 use crate::adapter::{Adapter, Foreign, Members, Profile, Reader, Server};
 use crate::error::{FormError, ImportError, ReplyError};
-use crate::import::{Imported, Watch};
+use crate::import::Watch;
 use crate::params::Params;
 use crate::raw::{self, Fields, Node, Object};
 use crate::sheet::RequestWriter;
@@ -164,29 +162,4 @@ fn in_path(model: &str) -> String {
         }
     }
     out
-}
-
-/// Takes contents, or a whole request, in Gemini's shape: anything that serializes.
-///
-/// # Errors
-/// [`ImportError`] naming the place that is not what Gemini's shape says.
-pub fn drafts<T: Serialize + ?Sized>(value: &T) -> Result<Imported, ImportError> {
-    drafts_of(&serde_json::to_string(value).map_err(ImportError::Serialize)?)
-}
-
-/// Takes the text of contents, or of a whole request, in Gemini's shape. One draft for the
-/// instructions, one for each function's response, one for each rest of a content.
-///
-/// ```
-/// use tract_providers::gemini;
-/// let text = r#"{"systemInstruction":{"parts":[{"text":"Be brief."}]},
-///     "contents":[{"role":"user","parts":[{"text":"Hi"}]}]}"#;
-/// assert_eq!(gemini::drafts_of(text)?.drafts.len(), 2);
-/// # Ok::<(), tract_providers::ImportError>(())
-/// ```
-///
-/// # Errors
-/// As [`drafts`].
-pub fn drafts_of(text: &str) -> Result<Imported, ImportError> {
-    crate::import::collect(&Node::root(text), Dialect::Gemini, &[])
 }

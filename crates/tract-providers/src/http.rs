@@ -37,7 +37,7 @@ use tract_schema::Dialect;
 use crate::adapter::DialectAdapter as _;
 use crate::form::FormOptions;
 use crate::params::Params;
-use crate::request::params_of_with;
+use crate::request::params_of;
 
 pub use builder::{ApiKey, HttpModelBuilder};
 pub use retry::{Retry, RetryPolicy};
@@ -123,7 +123,7 @@ impl HttpModel {
     pub fn params(&self, request: &ModelRequest) -> Result<Params, ModelError> {
         let options = FormOptions::new().strict_tools(self.inner.strict_tools);
         let dialect = self.inner.dialect;
-        let mut params = params_of_with(request, dialect, &options)
+        let mut params = params_of(request, dialect, &options)
             .map_err(|error| ModelError::InvalidRequest { message: error.to_string() })?;
         // The model is the client's, unless the request names one; a reply's own name for the
         // model that answered is none to ask for.

@@ -5,7 +5,7 @@ mod foreign;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 
-use tract_core::{By, Draft, JsonText, Role, ToolSchema, json};
+use tract_core::{By, Draft, JsonText, Part, Role, ToolSchema, json};
 use tract_schema::Dialect;
 
 use crate::adapter::{DialectAdapter as _, Reader};
@@ -180,19 +180,46 @@ fn keys(fields: &Fields<'_>) -> String {
     if names.is_empty() { "no members".to_owned() } else { names.join(", ") }
 }
 
-/// Reads all messages of a request.
-pub(crate) fn collect(
-    request: &Node<'_>,
-    dialect: Dialect,
-    others: &[&str],
-) -> Result<Imported, ImportError> {
-    let (rest, mut messages) = Messages::begin(request, dialect, others)?;
+/// Reads the text of messages, or of a whole request, in the shape of a dialect. Numbers and the order
+/// of keys stay as written.
+///
+/// ```
+/// use tract_providers::{Dialect, read_request};
+/// let text = r#"{"system":"Be brief.","messages":[{"role":"user","content":[
+///     {"type":"tool_result","tool_use_id":"t1","content":"11 °C"},
+///     {"type":"text","text":"And tomorrow?"}]}]}"#;
+/// let imported = read_request(text, Dialect::Anthropic)?;
+/// assert_eq!(imported.drafts.len(), 3);
+/// assert!(imported.drafts[2].joins_previous);
+/// assert_eq!(imported.anomalies[0].what, "result for \"t1\" answers no call");
+/// # Ok::<(), tract_providers::ImportError>(())
+/// ```
+///
+/// # Errors
+/// [`ImportError`] naming the place that is not what the dialect says.
+pub fn read_request(text: &str, dialect: Dialect) -> Result<Imported, ImportError> {
+    let (rest, mut messages) = Messages::begin(&Node::root(text), dialect, &[])?;
     let mut drafts = Vec::new();
     while let Some(draft) = messages.next_draft()? {
         drafts.push(draft);
     }
     let RequestSettings { tools, parameters } = rest;
     Ok(Imported { drafts, tools, parameters, anomalies: messages.finish() })
+}
+
+/// Reads the parts of a content: a text is one, a list has one of each element.
+pub(crate) fn parts_of<'a>(
+    content: &Node<'a>,
+    expected: &'static str,
+    part: impl FnMut(&Node<'a>) -> Result<Part, ImportError>,
+) -> Result<Vec<Part>, ImportError> {
+    if content.is_string() {
+        return Ok(vec![Part::text(content.string()?)]);
+    }
+    if !content.is_array() {
+        return Err(content.expected(expected));
+    }
+    content.array()?.iter().map(part).collect()
 }
 
 /// Repeated members that are listed of one text; what follows is counted.

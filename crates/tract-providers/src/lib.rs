@@ -25,24 +25,26 @@ mod separate;
 mod sheet;
 mod turns;
 
-pub mod anthropic;
-pub mod gemini;
+mod anthropic;
+mod gemini;
 #[cfg(feature = "http")]
 pub mod http;
-pub mod ollama;
-pub mod openai;
-pub mod responses;
+mod ollama;
+mod openai;
+mod responses;
 pub mod stream;
 
 pub use crate::detect::detect;
 pub use crate::error::{FormError, ImportError, ReplyError};
 pub use crate::form::{Form, FormOptions, RequestForms, compile_form};
-pub use crate::import::{Anomaly, ConversationReader, Imported, ProviderConversation};
+pub use crate::import::{
+    Anomaly, ConversationReader, Imported, ProviderConversation, read_request,
+};
 pub use crate::params::Params;
 pub use crate::prefix::{Miss, PrefixHash, PrefixSource, why_miss};
 pub use crate::prices::{PriceError, PriceTable, TokenAmounts};
 pub use crate::reply::{read_reply, read_reply_at};
-pub use crate::request::{params_of, params_of_with};
+pub use crate::request::params_of;
 pub use crate::separate::{SeparateMessage, SeparateMessages, compile_separately};
 pub use tract_compile::{Item, Pairing, PlaceholderResult, Repair, RepairKind};
 pub use tract_schema::Dialect;

@@ -4,18 +4,15 @@ mod import;
 mod lower;
 mod parameters;
 mod reply;
-mod request;
 mod stream;
 
-use serde::Serialize;
 use tract_core::Reply;
 use tract_schema::Dialect;
 
 use crate::adapter::{Adapter, Foreign, Members, Profile, Reader, Server};
-use crate::error::{FormError, ImportError, ReplyError};
-use crate::import::Imported;
+use crate::error::{FormError, ReplyError};
 use crate::params::Params;
-use crate::raw::{Fields, Node};
+use crate::raw::Fields;
 use crate::sheet::RequestWriter;
 use crate::stream::Accumulate;
 
@@ -64,7 +61,7 @@ impl Adapter for Ollama {
     }
 
     fn conversation(&self, sheet: &mut RequestWriter<'_>) -> Result<Members, FormError> {
-        Ok(request::members(sheet))
+        Ok(sheet.messages(lower::message, lower::placeholder_result))
     }
 
     fn set(&self, params: &mut Params, key: &str, value: &str) -> bool {
@@ -86,30 +83,4 @@ impl Adapter for Ollama {
     fn wire(&self, params: Params, streaming: bool, _counts: bool) -> (String, Params) {
         ("api/chat".to_owned(), params.with("stream", streaming))
     }
-}
-
-/// Takes messages, or a whole request, in Ollama's shape: anything that serializes.
-///
-/// # Errors
-/// [`ImportError`] naming the place that is not what Ollama's shape says.
-pub fn drafts<T: Serialize + ?Sized>(value: &T) -> Result<Imported, ImportError> {
-    drafts_of(&serde_json::to_string(value).map_err(ImportError::Serialize)?)
-}
-
-/// Takes the text of messages, or of a whole request, in Ollama's shape. Calls have no ids there,
-/// so each gets one from its place, and results are matched by name and order.
-///
-/// ```
-/// use tract_providers::ollama;
-/// let imported = ollama::drafts_of(r#"[
-///     {"role":"assistant","content":"","tool_calls":[{"function":{"name":"now","arguments":{}}}]},
-///     {"role":"tool","tool_name":"now","content":"noon"}]"#)?;
-/// assert_eq!(imported.drafts[0].content.calls().next().map(|call| call.id.as_str()), Some("call_0_0"));
-/// # Ok::<(), tract_providers::ImportError>(())
-/// ```
-///
-/// # Errors
-/// As [`drafts`].
-pub fn drafts_of(text: &str) -> Result<Imported, ImportError> {
-    crate::import::collect(&Node::root(text), Dialect::Ollama, &[])
 }

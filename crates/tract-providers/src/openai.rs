@@ -4,18 +4,15 @@ mod import;
 mod lower;
 mod parameters;
 mod reply;
-mod request;
 mod stream;
 
-use serde::Serialize;
 use tract_core::Reply;
 use tract_schema::Dialect;
 
 use crate::adapter::{Adapter, Foreign, Members, Profile, Reader, Server};
-use crate::error::{FormError, ImportError, ReplyError};
-use crate::import::Imported;
+use crate::error::{FormError, ReplyError};
 use crate::params::Params;
-use crate::raw::{Fields, Node};
+use crate::raw::Fields;
 use crate::sheet::RequestWriter;
 use crate::stream::Accumulate;
 
@@ -69,7 +66,7 @@ impl Adapter for OpenAi {
     }
 
     fn conversation(&self, sheet: &mut RequestWriter<'_>) -> Result<Members, FormError> {
-        Ok(request::members(sheet))
+        Ok(sheet.messages(lower::message, lower::placeholder_result))
     }
 
     fn set(&self, params: &mut Params, key: &str, value: &str) -> bool {
@@ -102,29 +99,4 @@ impl Adapter for OpenAi {
         };
         ("chat/completions".to_owned(), params)
     }
-}
-
-/// Takes messages, or a whole request, in OpenAI's shape: anything that serializes.
-///
-/// # Errors
-/// [`ImportError`] naming the place that is not what OpenAI's shape says.
-pub fn drafts<T: Serialize + ?Sized>(value: &T) -> Result<Imported, ImportError> {
-    drafts_of(&serde_json::to_string(value).map_err(ImportError::Serialize)?)
-}
-
-/// Takes the text of messages, or of a whole request, in OpenAI's shape. Numbers and key order
-/// stay as written.
-///
-/// ```
-/// use tract_providers::openai;
-/// let imported = openai::drafts_of(r#"[{"role":"user","content":"Hi"}]"#)?;
-/// assert_eq!(imported.drafts[0].content.text(), "Hi");
-/// assert_eq!(imported.drafts[0].verbatim, None);
-/// # Ok::<(), tract_providers::ImportError>(())
-/// ```
-///
-/// # Errors
-/// As [`drafts`].
-pub fn drafts_of(text: &str) -> Result<Imported, ImportError> {
-    crate::import::collect(&Node::root(text), Dialect::OpenAi, &[])
 }

@@ -137,12 +137,13 @@ mod tests {
     use tract_core::{JsonText, ModelRequest};
 
     use super::*;
+    use crate::FormOptions;
     use crate::request::params_of;
 
     fn made(dialect: Dialect, parameters: &str) -> Params {
         let parameters = JsonText::new(parameters).expect("it is JSON");
         let request = ModelRequest::default().parameters(parameters);
-        params_of(&request, dialect).expect("it compiles")
+        params_of(&request, dialect, &FormOptions::new()).expect("it compiles")
     }
 
     #[track_caller]

@@ -1,6 +1,6 @@
 //! Reads replies of every provider.
 
-use tract_core::{Body, Content, Part, Reply};
+use tract_core::{Body, Content, Part, Reply, Usage};
 use tract_schema::{Aliases, Dialect};
 
 use crate::adapter::DialectAdapter as _;
@@ -61,6 +61,17 @@ pub(crate) fn read(
 pub(crate) fn message_of(error: &Node<'_>) -> String {
     let inner = error.object().ok().and_then(|fields| fields.text("message"));
     inner.or_else(|| error.string().ok()).unwrap_or_else(|| error.raw.to_owned())
+}
+
+/// Reads the counts of tokens of a dialect that names them `{input}_tokens` and `{output}_tokens`.
+pub(crate) fn usage(counts: &Fields<'_>, input: &str, output: &str) -> Usage {
+    let mut read = Usage::default();
+    let [input, output] = [input, output].map(|side| format!("{side}_tokens"));
+    read.input_tokens = count(counts, &input);
+    read.output_tokens = count(counts, &output);
+    read.cached_tokens = inner_count(counts, &format!("{input}_details"), "cached_tokens");
+    read.reasoning_tokens = inner_count(counts, &format!("{output}_details"), "reasoning_tokens");
+    read
 }
 
 /// Reads a count of tokens, when it is one.

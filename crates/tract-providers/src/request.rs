@@ -25,25 +25,17 @@ use crate::params::Params;
 ///
 /// ```
 /// use tract_core::{JsonText, ModelRequest};
-/// use tract_providers::{Dialect, params_of};
+/// use tract_providers::{Dialect, FormOptions, params_of};
 /// let parameters = JsonText::new(r#"{"model":"m","max_tokens":9}"#)?;
 /// let request = ModelRequest::default().parameters(parameters);
-/// let params = params_of(&request, Dialect::Responses)?;
+/// let params = params_of(&request, Dialect::Responses, &FormOptions::new())?;
 /// assert_eq!(params.get("max_output_tokens"), Some("9"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
 /// As [`compile_form`]; [`FormError::Damaged`] when the parameters are no JSON object.
-pub fn params_of(request: &ModelRequest, dialect: Dialect) -> Result<Params, FormError> {
-    params_of_with(request, dialect, &FormOptions::new())
-}
-
-/// Makes a provider's request of a neutral one, with options.
-///
-/// # Errors
-/// As [`params_of`].
-pub fn params_of_with(
+pub fn params_of(
     request: &ModelRequest,
     dialect: Dialect,
     options: &FormOptions,
@@ -146,13 +138,15 @@ mod tests {
             r#"{"type":"server_tool_use","id":"s1","name":"web_search","input":{"query":"x"}}"#;
         let found = r#"{"type":"web_search_tool_result","tool_use_id":"s1","content":[]}"#;
         let open = ModelRequest::new(vec![user.clone(), paused(used)]);
-        let params = params_of(&open, Dialect::Anthropic).expect("it compiles");
+        let params =
+            params_of(&open, Dialect::Anthropic, &FormOptions::new()).expect("it compiles");
         let body = params.to_json();
         assert!(body.ends_with(&format!("[{used}]}}]}}")), "{body}");
         assert!(params.repairs.is_empty(), "{:?}", params.repairs);
         // One whose tools are done is closed.
         let done = ModelRequest::new(vec![user, paused(&format!("{used},{found}"))]);
-        let params = params_of(&done, Dialect::Anthropic).expect("it compiles");
+        let params =
+            params_of(&done, Dialect::Anthropic, &FormOptions::new()).expect("it compiles");
         assert!(params.to_json().contains("Continue."), "{}", params.to_json());
     }
 
@@ -165,7 +159,8 @@ mod tests {
         };
         let mut request = ModelRequest::default();
         request.tools = vec![tool("first"), tool("second")].into();
-        let params = params_of(&request, Dialect::Anthropic).expect("it compiles");
+        let params =
+            params_of(&request, Dialect::Anthropic, &FormOptions::new()).expect("it compiles");
         let tools = params.get("tools").expect("tools");
         assert!(tools.contains("first") && !tools.contains("second"), "{tools}");
         let said = params.repairs.iter().any(|repair| repair.text.contains("same name"));
@@ -179,7 +174,7 @@ mod tests {
         earlier.generation_config = Some(JsonText::new(config).expect("it is JSON"));
         let request = ModelRequest::new(vec![earlier]);
         for dialect in Dialect::ALL {
-            let params = params_of(&request, dialect).expect("it compiles");
+            let params = params_of(&request, dialect, &FormOptions::new()).expect("it compiles");
             let body = params.to_json();
             assert!(!body.contains(":5") && params.get("model") == Some(r#""m""#), "{body}");
         }

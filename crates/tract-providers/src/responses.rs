@@ -9,16 +9,15 @@ mod stream;
 
 use std::collections::VecDeque;
 
-use serde::Serialize;
 use tract_compile::Rules;
 use tract_core::{Draft, Reply};
 use tract_schema::Dialect;
 
 use crate::adapter::{Adapter, Foreign, Members, Profile, Reader};
 use crate::error::{FormError, ImportError, ReplyError};
-use crate::import::{Imported, Watch};
+use crate::import::Watch;
 use crate::params::Params;
-use crate::raw::{Fields, Node};
+use crate::raw::Fields;
 use crate::sheet::RequestWriter;
 use crate::stream::Accumulate;
 
@@ -96,28 +95,4 @@ impl Adapter for Responses {
     fn wire(&self, params: Params, streaming: bool, _counts: bool) -> (String, Params) {
         ("responses".to_owned(), params.with("stream", streaming))
     }
-}
-
-/// Takes input items, or a whole request, in the shape of Responses: anything that serializes.
-///
-/// # Errors
-/// [`ImportError`] naming the place that is not what that shape says.
-pub fn drafts<T: Serialize + ?Sized>(value: &T) -> Result<Imported, ImportError> {
-    drafts_of(&serde_json::to_string(value).map_err(ImportError::Serialize)?)
-}
-
-/// Takes the text of input items, or of a whole request, in the shape of Responses. Neighboring
-/// items of the model's (reasoning, messages, calls) are one draft, for they go back together.
-///
-/// ```
-/// use tract_providers::responses;
-/// let text = r#"{"instructions":"Be brief.","input":"Hi"}"#;
-/// assert_eq!(responses::drafts_of(text)?.drafts.len(), 2);
-/// # Ok::<(), tract_providers::ImportError>(())
-/// ```
-///
-/// # Errors
-/// As [`drafts`].
-pub fn drafts_of(text: &str) -> Result<Imported, ImportError> {
-    crate::import::collect(&Node::root(text), Dialect::Responses, &[])
 }

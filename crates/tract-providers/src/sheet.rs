@@ -4,10 +4,11 @@ use tract_compile::{Compiled, Item, PlaceholderResult, Repair, RepairKind};
 use tract_core::{Message, json};
 use tract_schema::Dialect;
 
-use crate::adapter::DialectAdapter as _;
+use crate::adapter::{DialectAdapter as _, Members};
 use crate::ids::Ids;
 use crate::neutral::OutgoingMessage;
 use crate::prefix::{Blocks, PrefixSource};
+use crate::raw;
 
 /// A request that is being written.
 pub(crate) struct RequestWriter<'a> {
@@ -50,12 +51,12 @@ impl<'a> RequestWriter<'a> {
         written
     }
 
-    /// Writes messages one by one, for the dialects in which a message is a block.
-    pub(crate) fn one_by_one(
+    /// Writes `messages` one by one, for the dialects in which a message is a block.
+    pub(crate) fn messages(
         &mut self,
         write: impl Fn(&mut OutgoingMessage<'a>) -> Option<String>,
         stand_in: impl Fn(&PlaceholderResult, &str, &str) -> String,
-    ) -> Vec<String> {
+    ) -> Members {
         let mut messages = Vec::with_capacity(self.items.len());
         for item in self.items {
             let (origin, text) = match item {
@@ -84,6 +85,6 @@ impl<'a> RequestWriter<'a> {
                 messages.push(text);
             }
         }
-        messages
+        vec![("messages".to_owned(), raw::array(messages))]
     }
 }

@@ -11,8 +11,7 @@ use support::{cassettes, compiled, compiled_but, member, of, same, trajectories}
 use tract_core::{Content, Draft, Part, StopReason, ToolSchema};
 use tract_providers::{
     Dialect, Form, FormOptions, ImportError, Pairing, PrefixSource, ProviderConversation,
-    RepairKind, ReplyError, RequestForms, anthropic, compile_form, detect, ollama, openai,
-    responses, why_miss,
+    RepairKind, ReplyError, RequestForms, compile_form, detect, read_request, why_miss,
 };
 
 /// Requests of our own in the shapes that those providers document; there are few recordings.
@@ -50,7 +49,7 @@ fn recordings_show_their_dialect_without_their_envelope() {
 #[test]
 fn fixtures_of_our_own_come_back() {
     let text = fixture("responses.json");
-    let imported = responses::drafts_of(&text).unwrap();
+    let imported = read_request(&text, Dialect::Responses).unwrap();
     let params = of(&imported).to_responses_params().unwrap();
     for key in ["instructions", "input", "tools"] {
         assert!(same(member(&text, key), params.get(key)), "{key}: {}", params.to_json());
@@ -61,7 +60,7 @@ fn fixtures_of_our_own_come_back() {
     assert_eq!(parts.filter(|part| encrypted(part)).count(), 1);
 
     let text = fixture("ollama.json");
-    let imported = ollama::drafts_of(&text).unwrap();
+    let imported = read_request(&text, Dialect::Ollama).unwrap();
     let params = of(&imported).to_ollama_params().unwrap();
     for key in ["messages", "tools"] {
         assert!(same(member(&text, key), params.get(key)), "{key}: {}", params.to_json());
@@ -70,7 +69,8 @@ fn fixtures_of_our_own_come_back() {
     assert_eq!(imported.anomalies, []);
 
     let whole = r#"{"model":"m","input":"Hi"}"#;
-    let params = of(&responses::drafts_of(whole).unwrap()).to_responses_params().unwrap();
+    let params =
+        of(&read_request(whole, Dialect::Responses).unwrap()).to_responses_params().unwrap();
     assert_eq!(params.get("input"), Some(r#""Hi""#));
 }
 
@@ -108,6 +108,23 @@ fn lowering_is_frozen() {
     }
 }
 
+#[test]
+fn a_request_of_every_dialect_is_read() {
+    let read = |text, dialect| read_request(text, dialect).unwrap().drafts;
+    let drafts = read(r#"[{"role":"user","content":"Hi"}]"#, Dialect::OpenAi);
+    assert_eq!((drafts[0].content.text().as_str(), &drafts[0].verbatim), ("Hi", &None));
+    let drafts = read(
+        r#"[{"role":"assistant","content":"","tool_calls":[{"function":{"name":"now","arguments":{}}}]},
+            {"role":"tool","tool_name":"now","content":"noon"}]"#,
+        Dialect::Ollama,
+    );
+    assert_eq!(drafts[0].content.calls().next().map(|call| call.id.as_str()), Some("call_0_0"));
+    let text = r#"{"systemInstruction":{"parts":[{"text":"Be brief."}]},
+        "contents":[{"role":"user","parts":[{"text":"Hi"}]}]}"#;
+    assert_eq!(read(text, Dialect::Gemini).len(), 2);
+    assert_eq!(read(r#"{"instructions":"Be brief.","input":"Hi"}"#, Dialect::Responses).len(), 2);
+}
+
 #[track_caller]
 fn refused(result: Result<tract_providers::Imported, ImportError>, path: &str) {
     let error = result.expect_err("bad input");
@@ -116,30 +133,42 @@ fn refused(result: Result<tract_providers::Imported, ImportError>, path: &str) {
 
 #[test]
 fn bad_input_is_refused_by_its_place() {
-    refused(openai::drafts_of("nonsense"), "");
-    refused(openai::drafts_of("{}"), "");
-    refused(openai::drafts_of(r#"{"messages":{}}"#), "messages");
-    refused(openai::drafts_of(r#"{"messages":[{"content":"a"}]}"#), "messages[0]");
-    refused(openai::drafts_of(r#"[{"role":"user","content":7}]"#), "messages[0].content");
-    refused(openai::drafts_of(r#"[{"role":"user","content":[7]}]"#), "messages[0].content[0]");
-    refused(openai::drafts_of(r#"[{"role":"tool","content":"a"}]"#), "messages[0]");
+    refused(read_request("nonsense", Dialect::OpenAi), "");
+    refused(read_request("{}", Dialect::OpenAi), "");
+    refused(read_request(r#"{"messages":{}}"#, Dialect::OpenAi), "messages");
+    refused(read_request(r#"{"messages":[{"content":"a"}]}"#, Dialect::OpenAi), "messages[0]");
+    refused(
+        read_request(r#"[{"role":"user","content":7}]"#, Dialect::OpenAi),
+        "messages[0].content",
+    );
+    refused(
+        read_request(r#"[{"role":"user","content":[7]}]"#, Dialect::OpenAi),
+        "messages[0].content[0]",
+    );
+    refused(read_request(r#"[{"role":"tool","content":"a"}]"#, Dialect::OpenAi), "messages[0]");
     let call = r#"[{"role":"assistant","tool_calls":[{"id":"a","function":{"name":1}}]}]"#;
-    refused(openai::drafts_of(call), "messages[0].tool_calls[0].function.name");
-    refused(openai::drafts_of(r#"{"messages":[],"tools":[1]}"#), "tools[0]");
-    refused(anthropic::drafts_of(r#"{"messages":[],"system":3}"#), "system");
+    refused(read_request(call, Dialect::OpenAi), "messages[0].tool_calls[0].function.name");
+    refused(read_request(r#"{"messages":[],"tools":[1]}"#, Dialect::OpenAi), "tools[0]");
+    refused(read_request(r#"{"messages":[],"system":3}"#, Dialect::Anthropic), "system");
     let block = r#"[{"role":"user","content":[{"type":"tool_result"}]}]"#;
-    refused(anthropic::drafts_of(block), "messages[0].content[0]");
-    refused(responses::drafts_of(r#"{"input":3}"#), "input");
-    refused(responses::drafts_of(r#"{"input":[{"type":"function_call"}]}"#), "input[0]");
-    refused(ollama::drafts_of(r#"[{"role":"user","images":[1]}]"#), "messages[0].images[0]");
+    refused(read_request(block, Dialect::Anthropic), "messages[0].content[0]");
+    refused(read_request(r#"{"input":3}"#, Dialect::Responses), "input");
+    refused(
+        read_request(r#"{"input":[{"type":"function_call"}]}"#, Dialect::Responses),
+        "input[0]",
+    );
+    refused(
+        read_request(r#"[{"role":"user","images":[1]}]"#, Dialect::Ollama),
+        "messages[0].images[0]",
+    );
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
-    assert!(matches!(openai::drafts_of(&deep), Err(ImportError::Json { .. })));
+    assert!(matches!(read_request(&deep, Dialect::OpenAi), Err(ImportError::Json { .. })));
     assert!(ProviderConversation::read(&deep, None).is_err());
     assert!(
         ProviderConversation::read("{\"a\":1}", None).unwrap_err().to_string().contains("\"a\"")
     );
     assert!(matches!(
-        openai::drafts_of(r#"[{"role":"user","content":"\ud800"}]"#),
+        read_request(r#"[{"role":"user","content":"\ud800"}]"#, Dialect::OpenAi),
         Err(ImportError::Json { .. })
     ));
 }
@@ -152,8 +181,12 @@ fn anomalies_are_reported() {
             {"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},
         {"role":"tool","tool_call_id":"b","content":"x"},
         {"role":"critic","content":"x"}]"#;
-    let found: Vec<_> =
-        openai::drafts_of(text).unwrap().anomalies.iter().map(ToString::to_string).collect();
+    let found: Vec<_> = read_request(text, Dialect::OpenAi)
+        .unwrap()
+        .anomalies
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     assert_eq!(
         found,
         [
@@ -241,7 +274,7 @@ fn results_of_one_message_rejoin() {
             {"type":"text","text":"between"},
             {"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"1"}],"is_error":false},
             {"type":"text","text":"end","x":1}],"extra":true}]}"#;
-    let imported = anthropic::drafts_of(text).unwrap();
+    let imported = read_request(text, Dialect::Anthropic).unwrap();
     let kept: Vec<bool> = imported.drafts.iter().map(|draft| draft.verbatim.is_some()).collect();
     assert_eq!(kept, [false, true, false, false, true]);
     let params = of(&imported).to_anthropic_params().unwrap();
@@ -259,9 +292,9 @@ fn results_of_one_message_rejoin() {
 #[test]
 fn edit_drops_verbatim() {
     let text = r#"[{"role":"user","content":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}]}]"#;
-    let mut drafts = anthropic::drafts_of(text).unwrap().drafts;
+    let mut drafts = read_request(text, Dialect::Anthropic).unwrap().drafts;
     assert!(
-        of(&anthropic::drafts_of(text).unwrap())
+        of(&read_request(text, Dialect::Anthropic).unwrap())
             .to_anthropic()
             .unwrap()
             .to_json()

@@ -11,7 +11,8 @@ use support::{compiled, compiled_but, member, of, same};
 use tract_core::{Content, Draft, JsonText, ModelRequest, Part, StopReason};
 use tract_providers::stream::{Assembler, StreamError};
 use tract_providers::{
-    Dialect, ProviderConversation, RequestForms, detect, gemini, params_of, read_reply,
+    Dialect, FormOptions, ProviderConversation, RequestForms, detect, params_of, read_reply,
+    read_request,
 };
 
 fn fixture(name: &str) -> String {
@@ -69,7 +70,10 @@ fn a_request_in_snake_case_is_read_as_one_in_camel_case() {
         assert!(snake.contains(name), "{name}");
         snake = snake.replace(name, python);
     }
-    let (camel, snake) = (gemini::drafts_of(&text).unwrap(), gemini::drafts_of(&snake).unwrap());
+    let (camel, snake) = (
+        read_request(&text, Dialect::Gemini).unwrap(),
+        read_request(&snake, Dialect::Gemini).unwrap(),
+    );
     let contents = |imported: &tract_providers::Imported| {
         imported.drafts.iter().map(|draft| draft.content.clone()).collect::<Vec<_>>()
     };
@@ -84,7 +88,7 @@ fn a_request_in_snake_case_is_read_as_one_in_camel_case() {
     assert!(body.contains(r#""thought_signature""#) && body.contains("EjQKMgG+Zv8="), "{body}");
     // A parameter that is set later replaces the one that was imported.
     let limited = r#"{"contents":[],"generation_config":{"max_output_tokens":5,"response_json_schema":{"a_b":1}},"labels":{"a_b":"c"}}"#;
-    let limited = gemini::drafts_of(limited).unwrap().parameters;
+    let limited = read_request(limited, Dialect::Gemini).unwrap().parameters;
     assert_eq!(
         limited.as_str(),
         r#"{"generationConfig":{"maxOutputTokens":5,"responseJsonSchema":{"a_b":1}},"labels":{"a_b":"c"}}"#
@@ -94,7 +98,7 @@ fn a_request_in_snake_case_is_read_as_one_in_camel_case() {
 #[test]
 fn another_provider_gets_all_but_the_signatures() {
     let text = fixture("gemini.json");
-    let context = of(&gemini::drafts_of(&text).unwrap());
+    let context = of(&read_request(&text, Dialect::Gemini).unwrap());
     let body: Value = context.to_openai_params().unwrap().to().unwrap();
     let messages = body["messages"].as_array().unwrap();
     let roles: Vec<&str> = messages.iter().map(|m| m["role"].as_str().unwrap()).collect();
@@ -109,7 +113,7 @@ fn another_provider_gets_all_but_the_signatures() {
 
 #[test]
 fn an_edited_or_skipped_message_takes_its_signature_along() {
-    let imported = gemini::drafts_of(&fixture("gemini.json")).unwrap();
+    let imported = read_request(&fixture("gemini.json"), Dialect::Gemini).unwrap();
     let context = compiled_but(&imported.drafts, None, |place| place == 2);
     let params = context.to_params(Dialect::Gemini).unwrap();
     let body = params.to_json();
@@ -191,7 +195,7 @@ fn every_reason_to_stop_is_understood_or_kept() {
 fn parameters_go_where_gemini_has_them() {
     let given = r#"{"max_tokens":7,"model":"gemini-3-pro","temperature":0.5,"stop":"x","reasoning_effort":"low","response_format":{"type":"json_object"},"tool_choice":"required","user":"u"}"#;
     let request = ModelRequest::new(Vec::new()).parameters(JsonText::new(given).unwrap());
-    let params = params_of(&request, Dialect::Gemini).unwrap();
+    let params = params_of(&request, Dialect::Gemini, &FormOptions::new()).unwrap();
     let body: Value = params.to().unwrap();
     assert_eq!(
         body["generationConfig"],
@@ -205,7 +209,8 @@ fn parameters_go_where_gemini_has_them() {
     // Earlier models count thoughts in tokens.
     let earlier = given.replace("gemini-3-pro", "gemini-2.5-flash");
     let request = ModelRequest::new(Vec::new()).parameters(JsonText::new(&earlier).unwrap());
-    let body: Value = params_of(&request, Dialect::Gemini).unwrap().to().unwrap();
+    let body: Value =
+        params_of(&request, Dialect::Gemini, &FormOptions::new()).unwrap().to().unwrap();
     assert_eq!(body["generationConfig"]["thinkingConfig"], json!({"thinkingBudget": 1024}));
 }
 
@@ -224,7 +229,7 @@ fn results_have_the_name_of_their_tool_and_say_when_they_failed() {
     assert_eq!(parts[0], response("c1", json!({"output": "noon"})));
     assert_eq!(parts[1], response("c2", json!({"error": "no clock"})));
     // They come in as they went out.
-    let back = gemini::drafts_of(&params.to_json()).unwrap();
+    let back = read_request(&params.to_json(), Dialect::Gemini).unwrap();
     let failed = back.drafts.iter().filter_map(|draft| match &draft.content {
         Content::ToolResult(answer) => Some((answer.parts.clone(), answer.is_error)),
         _ => None,
@@ -241,7 +246,7 @@ fn bad_input_is_refused_by_its_place() {
         (r#"{"contents":[{"role":"user","parts":[{"text":7}]}]}"#, "contents[0].parts[0].text"),
         (r#"{"contents":[],"systemInstruction":"x"}"#, "systemInstruction"),
     ] {
-        assert_eq!(gemini::drafts_of(text).unwrap_err().path(), path, "{text}");
+        assert_eq!(read_request(text, Dialect::Gemini).unwrap_err().path(), path, "{text}");
     }
     // What another dialect would pass over is refused.
     let text = r#"[{"role":"user","parts":[{"text":"Hi"}]}]"#;

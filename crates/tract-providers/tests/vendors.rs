@@ -223,7 +223,7 @@ fn random_conversations_become_valid_requests_of_each_vendor() {
         let parameters = JsonText::new(&format!(r#"{{"{key}":{value}}}"#)).unwrap();
         let request = request.parameters(parameters);
         for dialect in Dialect::ALL {
-            let params = params_of(&request, dialect).unwrap();
+            let params = params_of(&request, dialect, &FormOptions::new()).unwrap();
             let name = format!("{key} {value} for {dialect}");
             bodies.push(&name, dialect, &complete(params, dialect));
         }

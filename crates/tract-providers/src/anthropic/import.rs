@@ -8,7 +8,7 @@ use tract_schema::Dialect;
 use super::lower;
 use crate::adapter::{DialectAdapter as _, Reader};
 use crate::error::ImportError;
-use crate::import::{Watch, draft};
+use crate::import::{Watch, draft, parts_of};
 use crate::neutral::OutgoingMessage;
 use crate::raw::{self, Fields, Node};
 use crate::turns::{Block, around, is_same};
@@ -134,13 +134,7 @@ fn is_list_of(node: &Node<'_>, blocks: impl FnOnce() -> Vec<Block>) -> bool {
 }
 
 fn parts(content: &Node<'_>, watch: &mut Watch) -> Result<Vec<Part>, ImportError> {
-    if content.is_string() {
-        return Ok(vec![Part::text(content.string()?)]);
-    }
-    if !content.is_array() {
-        return Err(content.expected("a string or an array"));
-    }
-    content.array()?.iter().map(|block| part(block, &block.object()?, watch)).collect()
+    parts_of(content, "a string or an array", |block| part(block, &block.object()?, watch))
 }
 
 fn part(block: &Node<'_>, fields: &Fields<'_>, watch: &mut Watch) -> Result<Part, ImportError> {

@@ -328,7 +328,7 @@ mod tests {
     fn check(dialect: Dialect, base: &str, expected: &str) {
         let url = base_of(&dialect.profile().server, base).and_then(|base| {
             let request = tract_core::ModelRequest::default();
-            let params = crate::params_of(&request, dialect)
+            let params = crate::params_of(&request, dialect, &crate::FormOptions::new())
                 .map_err(|error| ModelError::other(error.to_string()))?;
             let (path, _) = dialect.adapter().wire(params.with("model", "m"), false, true);
             Ok(crate::http::send::url_of(&base, &path))

@@ -7,7 +7,7 @@ use tract_schema::Dialect;
 
 use crate::adapter::{DialectAdapter as _, Reader};
 use crate::error::ImportError;
-use crate::import::{Watch, draft};
+use crate::import::{Watch, draft, parts_of};
 use crate::neutral::OutgoingMessage;
 use crate::raw::{self, Fields, Node};
 
@@ -82,13 +82,7 @@ fn content(fields: &Fields<'_>, role: &Role, watch: &mut Watch) -> Result<Conten
 
 fn parts(fields: &Fields<'_>) -> Result<Vec<Part>, ImportError> {
     let Some(content) = fields.some("content") else { return Ok(Vec::new()) };
-    if content.is_string() {
-        return Ok(vec![Part::text(content.string()?)]);
-    }
-    if !content.is_array() {
-        return Err(content.expected("a string, an array or null"));
-    }
-    content.array()?.iter().map(part).collect()
+    parts_of(&content, "a string, an array or null", part)
 }
 
 fn part(node: &Node<'_>) -> Result<Part, ImportError> {

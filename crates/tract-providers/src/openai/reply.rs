@@ -1,6 +1,6 @@
 //! Replies in: the first choice of a chat completion.
 
-use tract_core::{Reply, StopReason, Usage};
+use tract_core::{Reply, StopReason};
 use tract_schema::Dialect;
 
 use super::import;
@@ -8,7 +8,7 @@ use crate::adapter::DialectAdapter as _;
 use crate::error::ReplyError;
 use crate::import::Watch;
 use crate::raw::Fields;
-use crate::reply::{count, inner_count};
+use crate::reply::usage;
 
 pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
     let choices = fields.require("choices")?;
@@ -30,17 +30,7 @@ pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
         _ => StopReason::Other(reason),
     });
     if let Some(counts) = fields.some("usage") {
-        reply.usage = Some(usage(&counts.object()?));
+        reply.usage = Some(usage(&counts.object()?, "prompt", "completion"));
     }
     Ok(reply)
-}
-
-/// Reads the counts of tokens.
-pub(crate) fn usage(counts: &Fields<'_>) -> Usage {
-    let mut read = Usage::default();
-    read.input_tokens = count(counts, "prompt_tokens");
-    read.output_tokens = count(counts, "completion_tokens");
-    read.cached_tokens = inner_count(counts, "prompt_tokens_details", "cached_tokens");
-    read.reasoning_tokens = inner_count(counts, "completion_tokens_details", "reasoning_tokens");
-    read
 }

@@ -2,8 +2,8 @@
 
 use tract_core::{PartialReply, ReplyDelta, ToolCall};
 
-use super::reply::usage;
 use crate::raw::{Fields, Node, is_object};
+use crate::reply::usage;
 use crate::stream::tree::{Members, Tree, merge};
 use crate::stream::{Accumulate, StreamError};
 
@@ -125,7 +125,10 @@ impl Accumulate for Stream {
         partial.model = self.top.text("model").map(str::to_owned);
         if let Some(counts) = self.top.get("usage").and_then(Tree::members) {
             let json = counts.to_json();
-            partial.usage = Node::root(&json).object().ok().map(|counts| usage(&counts));
+            partial.usage = Node::root(&json)
+                .object()
+                .ok()
+                .map(|counts| usage(&counts, "prompt", "completion"));
         }
         partial
     }

@@ -8,7 +8,7 @@ use tract_schema::Dialect;
 use super::lower;
 use crate::adapter::{DialectAdapter as _, Reader};
 use crate::error::ImportError;
-use crate::import::{Watch, draft};
+use crate::import::{Watch, draft, parts_of};
 use crate::neutral::OutgoingMessage;
 use crate::openai;
 use crate::raw::{self, Fields, Node};
@@ -225,13 +225,7 @@ fn parts(fields: &Fields<'_>) -> Result<Vec<Part>, ImportError> {
 }
 
 fn of_content(content: &Node<'_>) -> Result<Vec<Part>, ImportError> {
-    if content.is_string() {
-        return Ok(vec![Part::text(content.string()?)]);
-    }
-    if !content.is_array() {
-        return Err(content.expected("a string or an array"));
-    }
-    content.array()?.iter().map(part).collect()
+    parts_of(content, "a string or an array", part)
 }
 
 fn part(node: &Node<'_>) -> Result<Part, ImportError> {

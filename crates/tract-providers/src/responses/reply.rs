@@ -1,6 +1,6 @@
 //! Replies in: the output items of a response.
 
-use tract_core::{Body, Content, Reply, StopReason, Usage};
+use tract_core::{Body, Content, Reply, StopReason};
 use tract_schema::Dialect;
 
 use super::import;
@@ -8,7 +8,7 @@ use crate::adapter::DialectAdapter as _;
 use crate::error::{ImportError, ReplyError};
 use crate::import::Watch;
 use crate::raw::Fields;
-use crate::reply::{count, inner_count};
+use crate::reply::usage;
 
 pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
     let output = fields.require("output")?;
@@ -43,17 +43,7 @@ pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
         (None, None) => None,
     };
     if let Some(counts) = fields.some("usage") {
-        reply.usage = Some(usage(&counts.object()?));
+        reply.usage = Some(usage(&counts.object()?, "input", "output"));
     }
     Ok(reply)
-}
-
-/// Reads the counts of tokens.
-pub(crate) fn usage(counts: &Fields<'_>) -> Usage {
-    let mut read = Usage::default();
-    read.input_tokens = count(counts, "input_tokens");
-    read.output_tokens = count(counts, "output_tokens");
-    read.cached_tokens = inner_count(counts, "input_tokens_details", "cached_tokens");
-    read.reasoning_tokens = inner_count(counts, "output_tokens_details", "reasoning_tokens");
-    read
 }

@@ -2,9 +2,9 @@
 
 use tract_core::{PartialReply, ReplyDelta, ToolCall};
 
-use super::reply::usage;
 use crate::openai::provider_error;
 use crate::raw::{Fields, Node};
+use crate::reply::usage;
 use crate::stream::tree::{Members, Tree};
 use crate::stream::{Accumulate, StreamError};
 
@@ -125,7 +125,8 @@ impl Accumulate for Stream {
             partial.model = response.text("model").map(str::to_owned);
             if let Some(counts) = response.get("usage").and_then(Tree::members) {
                 let json = counts.to_json();
-                partial.usage = Node::root(&json).object().ok().map(|counts| usage(&counts));
+                partial.usage =
+                    Node::root(&json).object().ok().map(|counts| usage(&counts, "input", "output"));
             }
         }
         partial
