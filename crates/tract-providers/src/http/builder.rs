@@ -1,6 +1,7 @@
 //! How a client is set up.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -297,21 +298,24 @@ fn headers(
     Ok(headers)
 }
 
+/// Whether a server is on this machine, so that no proxy is asked.
+fn is_loopback(url: &Url) -> bool {
+    url.host_str().is_some_and(|host| {
+        let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+        host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    })
+}
+
 fn client(url: &Url, connect_timeout: Duration) -> Result<reqwest::Client, ModelError> {
     // One provider of cryptography for the process; the first one stays.
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
-    let loopback = match url.host_str() {
-        Some("localhost" | "[::1]") => true,
-        Some(host) => host.starts_with("127."),
-        None => false,
-    };
     let mut client = reqwest::Client::builder()
         .connect_timeout(connect_timeout)
         .redirect(reqwest::redirect::Policy::none())
         .user_agent(concat!("tract/", env!("CARGO_PKG_VERSION")));
-    if loopback {
+    if is_loopback(url) {
         client = client.no_proxy();
     }
     client.build().map_err(|error| ModelError::Unavailable {
@@ -323,6 +327,21 @@ fn client(url: &Url, connect_timeout: Duration) -> Result<reqwest::Client, Model
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_addresses_of_this_machine_go_past_the_proxy() {
+        let loopback = |url: &str| is_loopback(&Url::parse(url).expect("a url"));
+        for url in
+            ["http://localhost:1/v1", "http://127.0.0.1/", "http://127.9.9.9/", "http://[::1]:80/"]
+        {
+            assert!(loopback(url), "{url}");
+        }
+        for url in
+            ["https://127.evil.example/", "https://127.0.0.1.evil.example/", "https://[::2]/"]
+        {
+            assert!(!loopback(url), "{url}");
+        }
+    }
 
     #[track_caller]
     fn check(dialect: Dialect, base: &str, expected: &str) {
