@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
 
+use crate::ObjectId;
 use crate::id::{BadName, BatchId, BlobId, CommitId, OperationId};
 
 /// The name of a ref: `HEAD`, `heads/<branch>`, `tags/<tag>`, `pending/<id>`, `config/<name>`,
@@ -322,6 +323,36 @@ impl RefTarget {
         match self {
             Self::Blob(id) => Some(*id),
             Self::Commit(_) | Self::Ref(_) => None,
+        }
+    }
+
+    /// Returns the object, when it is one.
+    pub fn object(&self) -> Option<ObjectId> {
+        match self {
+            Self::Commit(id) => Some(ObjectId::Commit(*id)),
+            Self::Blob(id) => Some(ObjectId::Blob(*id)),
+            Self::Ref(_) => None,
+        }
+    }
+
+    /// Writes the target as bytes. Stores keep them: the tags are part of their formats.
+    pub fn encode(&self) -> Vec<u8> {
+        let (tag, bytes): (u8, &[u8]) = match self {
+            Self::Commit(id) => (1, id.as_bytes()),
+            Self::Blob(id) => (2, id.as_bytes()),
+            Self::Ref(name) => (3, name.as_str().as_bytes()),
+        };
+        [&[tag], bytes].concat()
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote; `None` for any other bytes.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (tag, rest) = bytes.split_first()?;
+        match tag {
+            1 => rest.try_into().ok().map(|id| Self::Commit(CommitId::from_bytes(id))),
+            2 => rest.try_into().ok().map(|id| Self::Blob(BlobId::from_bytes(id))),
+            3 => RefName::new(std::str::from_utf8(rest).ok()?).ok().map(Self::Ref),
+            _ => None,
         }
     }
 }

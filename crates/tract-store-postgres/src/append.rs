@@ -13,7 +13,7 @@ use crate::apply::{ServerAnswer, needs, runs};
 use crate::args::{Args, Raw};
 use crate::error::damaged;
 use crate::link::{Connector, column};
-use crate::schema::{MAX_BYTES, encode_note, encode_target, log_sum, log_sum_before, ref_sum};
+use crate::schema::{MAX_BYTES, encode_note, log_sum, log_sum_before, ref_sum};
 
 const OP: &str = "apply";
 
@@ -106,7 +106,7 @@ impl Line {
             return None;
         }
         let (note, name) = (encode_note(&batch.note), edit.name.as_str());
-        let (is, to) = (encode_target(is), encode_target(to));
+        let (is, to) = (is.encode(), to.encode());
         Some(Self {
             batch: Raw::id(batch.id.as_bytes()),
             ref_sum: ref_sum(repo, name, &to),

@@ -7,8 +7,8 @@ use std::time::Instant;
 use tokio::sync::oneshot::{Receiver, channel};
 use tokio_postgres::types::Type;
 use tract_core::{
-    Applied, Batch, Blob, BlobId, Commit, CommitId, Conflict, Expect, ObjectId, RepoName,
-    StoreError, StoreErrorKind, StoreResult, ToolId, ToolsetId,
+    Applied, Batch, Blob, BlobId, Commit, CommitId, Conflict, Expect, ObjectId, RefTarget,
+    RepoName, StoreError, StoreErrorKind, StoreResult, ToolId, ToolsetId,
 };
 
 use crate::append;
@@ -17,9 +17,7 @@ use crate::error::{BACKEND, Failed, damaged, new};
 use crate::link::{Connector, Scope, column};
 use crate::portions;
 use crate::queue::{self, Target};
-use crate::schema::{
-    MAX_BYTES, decode_target, encode_note, encode_target, log_sum, name_key, ref_sum,
-};
+use crate::schema::{MAX_BYTES, encode_note, log_sum, name_key, ref_sum};
 use crate::{erase, sweep, tools};
 
 const OP: &str = "apply";
@@ -144,7 +142,7 @@ pub(crate) fn applied(
                 Some(target) if sum != Some(ref_sum(repo, what, &target)) => {
                     return Err(is_damaged());
                 }
-                Some(target) => Some(decode_target(&target).ok_or_else(is_damaged)?),
+                Some(target) => Some(RefTarget::decode(&target).ok_or_else(is_damaged)?),
             };
             let (name, expected) = (edit.name.clone(), edit.expect.clone());
             Ok(Applied::Conflict(Conflict { name, expected, found }))
@@ -196,11 +194,11 @@ fn refs(args: Args, repo: &RepoName, batch: &Batch, note: &[u8]) -> Args {
         let (expect, target) = match &edit.expect {
             Expect::Any => (0i16, None),
             Expect::Absent => (1, None),
-            Expect::Is(target) => (2, Some(Raw::from(encode_target(target)))),
+            Expect::Is(target) => (2, Some(Raw::from(target.encode()))),
         };
         expects.push(expect);
         is.push(target);
-        let after = edit.to.as_ref().map(encode_target);
+        let after = edit.to.as_ref().map(RefTarget::encode);
         let name = edit.name.as_str();
         sums.push(after.as_deref().map_or(0, |after| ref_sum(repo, name, after)));
         log_sums.push(log_sum(repo, name, after.as_deref(), batch.id, note));

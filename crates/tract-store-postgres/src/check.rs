@@ -16,7 +16,7 @@ use crate::args::Args;
 use crate::link::{Connector, Snapshot, column, id_column};
 use crate::portions::PORTION;
 use crate::repair::DerivedTables;
-use crate::schema::{MAX_BYTES, target_object};
+use crate::schema::MAX_BYTES;
 use crate::{log, tools};
 
 pub(crate) const OP: &str = "check";
@@ -371,8 +371,7 @@ impl Check<'_> {
             match log::ref_row(OP, self.repo, row)? {
                 (name, None) => self.found(None, false, format!("the ref {name} is damaged")),
                 (_, Some((name, target))) => {
-                    if let Some(object) = target_object(&target).filter(|object| !self.has(*object))
-                    {
+                    if let Some(object) = target.object().filter(|object| !self.has(*object)) {
                         self.found(
                             Some(object),
                             false,

@@ -10,7 +10,7 @@ use tract_core::{BatchId, LogEntry, RefName, RefTarget, RepoName, StoreResult};
 use crate::args::Args;
 use crate::error::damaged;
 use crate::link::{Connector, column};
-use crate::schema::{decode_note, decode_target, log_sum, log_sum_of_server, ref_sum};
+use crate::schema::{decode_note, log_sum, log_sum_of_server, ref_sum};
 
 /// Reads a row of `name, target, sum`: the name, and the target where it is sound.
 pub(crate) fn ref_row(
@@ -22,7 +22,7 @@ pub(crate) fn ref_row(
     let target: &[u8] = column(op, row, 1)?;
     let sum: i64 = column(op, row, 2)?;
     let read = if ref_sum(repo, &name, target) == sum {
-        RefName::new(name.as_str()).ok().zip(decode_target(target))
+        RefName::new(name.as_str()).ok().zip(RefTarget::decode(target))
     } else {
         None
     };
@@ -91,7 +91,7 @@ pub(crate) fn entry_row(
         }
         let target = |bytes: Option<&[u8]>| match bytes {
             None => Some(None),
-            Some(bytes) => decode_target(bytes).map(Some),
+            Some(bytes) => RefTarget::decode(bytes).map(Some),
         };
         let (before, after, note) = (target(before)?, target(after)?, decode_note(note)?);
         let seq = seq.unsigned_abs();

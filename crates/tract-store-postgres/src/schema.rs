@@ -1,9 +1,7 @@
 //! Numbers, checksums and the text of statements of format 1.
 
 use sha2::{Digest, Sha256};
-use tract_core::{
-    BatchId, BlobId, CommitId, LogNote, ObjectId, OperationId, RefName, RefTarget, RepoName, ToolId,
-};
+use tract_core::{BatchId, BlobId, LogNote, OperationId, RepoName, ToolId};
 
 /// The format that this build writes, and the newest that it reads.
 pub(crate) const FORMAT: i32 = 1;
@@ -87,36 +85,6 @@ pub(crate) fn log_sum_of_server(seq: i64, before: Option<&[u8]>) -> i64 {
 /// existed.
 pub(crate) fn log_sum_before(before: &[u8]) -> i64 {
     first_eight(Sha256::new_with_prefix(before))
-}
-
-/// Writes what a ref points at.
-pub(crate) fn encode_target(target: &RefTarget) -> Vec<u8> {
-    let (tag, bytes): (u8, &[u8]) = match target {
-        RefTarget::Commit(id) => (1, id.as_bytes()),
-        RefTarget::Blob(id) => (2, id.as_bytes()),
-        RefTarget::Ref(name) => (3, name.as_str().as_bytes()),
-    };
-    [&[tag], bytes].concat()
-}
-
-/// Reads what [`encode_target`] wrote.
-pub(crate) fn decode_target(bytes: &[u8]) -> Option<RefTarget> {
-    let (tag, rest) = bytes.split_first()?;
-    match tag {
-        1 => rest.try_into().ok().map(|id| RefTarget::Commit(CommitId::from_bytes(id))),
-        2 => rest.try_into().ok().map(|id| RefTarget::Blob(BlobId::from_bytes(id))),
-        3 => RefName::new(std::str::from_utf8(rest).ok()?).ok().map(RefTarget::Ref),
-        _ => None,
-    }
-}
-
-/// Returns the object that a ref points at, where it is one.
-pub(crate) fn target_object(target: &RefTarget) -> Option<ObjectId> {
-    match target {
-        RefTarget::Commit(id) => Some(ObjectId::Commit(*id)),
-        RefTarget::Blob(id) => Some(ObjectId::Blob(*id)),
-        RefTarget::Ref(_) => None,
-    }
 }
 
 /// Writes what a write says of itself: fixed fields, then texts with their lengths before them.

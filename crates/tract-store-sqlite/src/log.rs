@@ -13,9 +13,7 @@ use tract_core::{
 
 use crate::error::{damaged, engine};
 use crate::read::{blob_id_at, commit_at, statement};
-use crate::schema::{
-    TEXT, bytes_of, decode_target, log_base, log_sum, ref_sum, small_sum, text_key,
-};
+use crate::schema::{TEXT, bytes_of, log_base, log_sum, ref_sum, small_sum, text_key};
 
 /// What `before` and `after` of an entry are.
 pub(crate) const NONE: i64 = 0;
@@ -161,7 +159,7 @@ impl<'c> Reader<'c> {
         let target = match kind {
             COMMIT => commit_at(self.connection, self.op, self.repo, value)?.map(RefTarget::Commit),
             BLOB => blob_id_at(self.connection, self.op, self.repo, value)?.map(RefTarget::Blob),
-            _ => self.bytes(value)?.as_deref().and_then(decode_target),
+            _ => self.bytes(value)?.as_deref().and_then(RefTarget::decode),
         };
         self.targets.insert((kind, value), target.clone());
         Ok(target)
@@ -308,7 +306,7 @@ pub(crate) fn target(
         .query_row(params![repo, name.as_str()], |row| {
             let target = bytes_of(row.get_ref(0)?);
             let sound = ref_sum(repo, name.as_str(), target) == row.get::<_, i64>(1)?;
-            Ok(if sound { decode_target(target) } else { None })
+            Ok(if sound { RefTarget::decode(target) } else { None })
         })
         .optional()
         .map_err(engine(op))?;
@@ -342,7 +340,7 @@ pub(crate) fn list(
         let target = bytes_of(row.get_ref(1).map_err(engine(op))?);
         let sum: i64 = row.get(2).map_err(engine(op))?;
         let read = if ref_sum(repo, &name, target) == sum {
-            decode_target(target).zip(RefName::new(name.as_str()).ok())
+            RefTarget::decode(target).zip(RefName::new(name.as_str()).ok())
         } else {
             None
         };

@@ -7,7 +7,7 @@ use tract_core::{BatchId, LogNote, ObjectId, RefEdit, RefTarget, StoreErrorKind,
 use crate::error::{damaged, new};
 use crate::log::{self, Raw};
 use crate::memory;
-use crate::schema::{TEXT, encode_target, log_base, ref_sum, target_object, text_key};
+use crate::schema::{TEXT, log_base, ref_sum, text_key};
 use crate::write::{Move, OP, Tx};
 
 impl Tx<'_> {
@@ -32,7 +32,7 @@ impl Tx<'_> {
 
     fn log_target(&mut self, repo: i64, target: Option<&RefTarget>) -> StoreResult<(i64, i64)> {
         let Some(target) = target else { return Ok((log::NONE, 0)) };
-        if let Some(object) = target_object(target) {
+        if let Some(object) = target.object() {
             let kind = match object {
                 ObjectId::Commit(_) => log::COMMIT,
                 _ => log::BLOB,
@@ -45,7 +45,7 @@ impl Tx<'_> {
                 Err(error) => return Err(error),
             }
         }
-        Ok((log::TARGET, self.text(repo, &encode_target(target))?))
+        Ok((log::TARGET, self.text(repo, &target.encode())?))
     }
 
     /// Moves a ref if it is where it is expected to be, and tells whether it was.
@@ -56,7 +56,7 @@ impl Tx<'_> {
         before: &RefTarget,
         to: &RefTarget,
     ) -> StoreResult<bool> {
-        let (before, to) = (encode_target(before), encode_target(to));
+        let (before, to) = (before.encode(), to.encode());
         let (was, is) = (ref_sum(repo, name, &before), ref_sum(repo, name, &to));
         let sql = "UPDATE refs SET target = ?3, sum = ?4 \
                    WHERE repo = ?1 AND name = ?2 AND target = ?5 AND sum = ?6";
@@ -65,7 +65,7 @@ impl Tx<'_> {
 
     fn put_ref(&mut self, repo: i64, edit: &RefEdit, is_there: bool) -> StoreResult<()> {
         let name = edit.name.as_str();
-        let Some(target) = edit.to.as_ref().map(encode_target) else {
+        let Some(target) = edit.to.as_ref().map(RefTarget::encode) else {
             let sql = "DELETE FROM refs WHERE repo = ?1 AND name = ?2";
             return self.execute(sql, &[&repo, &name]).map(drop);
         };

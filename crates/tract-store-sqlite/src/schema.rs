@@ -2,7 +2,6 @@
 
 use rusqlite::types::ValueRef;
 use sha2::{Digest, Sha256};
-use tract_core::{BlobId, ObjectId, RefName, RefTarget};
 
 /// Marks a file as a tract store: `trac`.
 pub(crate) const APPLICATION_ID: i32 = 0x7472_6163;
@@ -135,39 +134,9 @@ pub(crate) fn log_sum(numbers: &[i64], operation: Option<&[u8]>) -> i64 {
     short_sum(digest)
 }
 
-/// Writes what a ref points at.
-pub(crate) fn encode_target(target: &RefTarget) -> Vec<u8> {
-    let (tag, bytes): (u8, &[u8]) = match target {
-        RefTarget::Commit(id) => (1, id.as_bytes()),
-        RefTarget::Blob(id) => (2, id.as_bytes()),
-        RefTarget::Ref(name) => (3, name.as_str().as_bytes()),
-    };
-    [&[tag], bytes].concat()
-}
-
-/// Reads what [`encode_target`] wrote.
-pub(crate) fn decode_target(bytes: &[u8]) -> Option<RefTarget> {
-    let (tag, rest) = bytes.split_first()?;
-    match tag {
-        1 => object(rest).map(|id| RefTarget::Commit(tract_core::CommitId::from_bytes(id))),
-        2 => object(rest).map(|id| RefTarget::Blob(BlobId::from_bytes(id))),
-        3 => RefName::new(std::str::from_utf8(rest).ok()?).ok().map(RefTarget::Ref),
-        _ => None,
-    }
-}
-
 /// Reads the bytes of an id.
 pub(crate) fn object(bytes: &[u8]) -> Option<[u8; 32]> {
     bytes.try_into().ok()
-}
-
-/// Returns the object that a ref points at, where it is one.
-pub(crate) fn target_object(target: &RefTarget) -> Option<ObjectId> {
-    match target {
-        RefTarget::Commit(id) => Some(ObjectId::Commit(*id)),
-        RefTarget::Blob(id) => Some(ObjectId::Blob(*id)),
-        RefTarget::Ref(_) => None,
-    }
 }
 
 /// Returns the bytes of a text or blob value; of anything else, which only damage can bring,

@@ -10,9 +10,7 @@ use crate::error::{damaged, engine};
 use crate::log::{self, BLOB, COLUMNS, COMMIT, Raw, TARGET};
 use crate::memory::Memory;
 use crate::read::{find_place, small, statement};
-use crate::schema::{
-    DERIVED, SWEEPS, TOOL_NAME, UNLOGGED, bytes_of, encode_target, log_base, text_key,
-};
+use crate::schema::{DERIVED, SWEEPS, TOOL_NAME, UNLOGGED, bytes_of, log_base, text_key};
 use crate::tools;
 use crate::write::{Tx, WriteTransaction};
 
@@ -270,10 +268,10 @@ impl Tx<'_> {
                 _ => raw.before,
             };
             if (from, before) == (kind, place) {
-                (from, before) = (TARGET, self.text(repo, &encode_target(target))?);
+                (from, before) = (TARGET, self.text(repo, &target.encode())?);
             }
             if (to, raw.after) == (kind, place) {
-                (to, raw.after) = (TARGET, self.text(repo, &encode_target(target))?);
+                (to, raw.after) = (TARGET, self.text(repo, &target.encode())?);
             }
             raw.kinds = from << 2 | to;
             raw.before = match (from, to) {
