@@ -1,5 +1,6 @@
 //! Calls into libraries that panic on damaged data.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -38,11 +39,13 @@ pub fn contained<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     let entered = DepthGuard::new();
     let outcome = catch_unwind(AssertUnwindSafe(call));
     drop(entered);
-    outcome.map_err(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        text.unwrap_or("it panicked").to_owned()
-    })
+    outcome.map_err(|panic| panic_text(&*panic).unwrap_or("it panicked").to_owned())
+}
+
+/// Returns what a panic said, when that is a text.
+pub fn panic_text(panic: &(dyn Any + Send)) -> Option<&str> {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
 }
 
 /// Whether this thread is inside of [`contained`], so that a panic becomes an error.

@@ -42,7 +42,7 @@ pub use crate::commit::{
     By, CallRef, Change, Changes, Commit, CommitRecord, CommitRef, Op, Origin, RecordError,
     RowFields,
 };
-pub use crate::contained::{contained, is_contained};
+pub use crate::contained::{contained, is_contained, panic_text};
 pub use crate::content::{
     Artifact, Body, Content, ContentError, ImageSource, Kind, Part, Priority, Role, ToolAnswer,
     ToolCall,

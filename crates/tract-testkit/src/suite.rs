@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tract_core::store::Capabilities;
-use tract_core::{RepoName, Store, StoreResult, block_on};
+use tract_core::{RepoName, Store, StoreResult, block_on, panic_text};
 
 use crate::data::{self, RecordedConversation};
 
@@ -234,11 +234,7 @@ impl ContractCase {
         match catch_unwind(AssertUnwindSafe(run)) {
             Ok(Ok(())) => Outcome::Kept,
             Ok(Err(error)) => Outcome::Broken(error.to_string()),
-            Err(panic) => {
-                let text = panic.downcast_ref::<String>().map(String::as_str);
-                let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-                Outcome::Broken(text.unwrap_or("it panicked").to_owned())
-            }
+            Err(panic) => Outcome::Broken(panic_text(&*panic).unwrap_or("it panicked").to_owned()),
         }
     }
 }

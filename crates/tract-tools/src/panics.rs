@@ -7,11 +7,7 @@ use crate::snapshot::BoxError;
 
 /// What a panic said.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
-    panic
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "no message".to_owned())
+    tract_core::panic_text(panic).unwrap_or("no message").to_owned()
 }
 
 /// Runs what may panic; a panic is an error that says so.
