@@ -10,11 +10,11 @@ use tract::engine::{
 };
 use tract::{RefName, RepoName, Tract};
 
+use super::transfer::named;
 use crate::context::Context;
-use crate::escape;
 use crate::failure::{Failure, Outcome};
 use crate::render::{self, count};
-use crate::style::{BAD, GOOD, REF, Styled, WARN};
+use crate::style::{BAD, GOOD, Styled, WARN};
 
 /// Copy a repository from one store to another, of any engine.
 ///
@@ -116,16 +116,6 @@ fn is_shown(at: &CopiedRef) -> bool {
         || name.tag_name().is_some()
         || *name == RefName::head()
         || matches!(at.status, CopyStatus::Diverged { .. })
-}
-
-/// A ref as people name it: `branch main`, `tag v1`.
-fn named(name: &RefName) -> String {
-    let (kind, short) = match (name.branch_name(), name.tag_name()) {
-        (Some(branch), _) => ("branch ", branch),
-        (_, Some(tag)) => ("tag ", tag),
-        _ => ("", name.as_str()),
-    };
-    format!("{kind}{}", Styled(REF, escape::line(short)))
 }
 
 fn print(context: &mut Context<'_>, report: &CopyReport, check: &VerifyReport) -> Outcome<()> {

@@ -11,6 +11,7 @@ use tract::{CancellationToken, ToolSchema};
 
 use super::CommitArgs;
 use super::server::ServerArgs;
+use super::tools::one_line;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
@@ -166,14 +167,6 @@ fn call(
         context.out.line(escape::block(&result.text()))?
     }
     if result.is_error() { Err(Failure::reported_no()) } else { Ok(()) }
-}
-
-fn one_line(text: &str) -> Outcome<String> {
-    if text.contains('\n') {
-        Ok(tract::JsonText::new(text)?.as_str().to_owned())
-    } else {
-        Ok(text.to_owned())
-    }
 }
 
 fn tools(context: &mut Context<'_>, server: &ServerArgs) -> Outcome<()> {

@@ -327,7 +327,7 @@ fn parameters(context: &mut Context<'_>, text: &str) -> Outcome<()> {
 }
 
 /// A schema may have been given over several lines; a line of an answer is one.
-fn one_line(text: &str) -> Outcome<String> {
+pub(super) fn one_line(text: &str) -> Outcome<String> {
     if text.contains('\n') {
         Ok(tract::JsonText::new(text)?.as_str().to_owned())
     } else {
