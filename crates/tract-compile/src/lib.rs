@@ -49,23 +49,5 @@ pub use crate::view::{Row, RowKey, View};
 /// Counts rows and changes that a fold, or a check of one, looks at. Tests bound them.
 fn visit(_count: usize) {
     #[cfg(test)]
-    visits::add(_count);
-}
-
-#[cfg(test)]
-mod visits {
-    use std::cell::Cell;
-
-    thread_local! {
-        static VISITS: Cell<usize> = const { Cell::new(0) };
-    }
-
-    pub(super) fn add(count: usize) {
-        VISITS.set(VISITS.get() + count);
-    }
-
-    /// Returns how many there were on this thread since the last call.
-    pub(super) fn take() -> usize {
-        VISITS.take()
-    }
+    tract_testkit::visits::add(_count);
 }

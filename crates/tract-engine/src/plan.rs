@@ -38,7 +38,7 @@ pub use self::request::{
 /// Counts records, rows and changes that a planner looks at. Tests bound them.
 fn visit(_count: usize) {
     #[cfg(test)]
-    visits::add(_count);
+    tract_testkit::visits::add(_count);
 }
 
 /// Plans a request on a line.
@@ -68,23 +68,5 @@ pub fn plan(request: &Request, line: &Line, records: &Records) -> Plan<PlannedCo
         }
         Request::Tools { tools, details } => Ok(annotate::tools(line, tools, details)),
         Request::Note { content, details } => annotate::note(line, content.as_ref(), details),
-    }
-}
-
-#[cfg(test)]
-mod visits {
-    use std::cell::Cell;
-
-    thread_local! {
-        static VISITS: Cell<usize> = const { Cell::new(0) };
-    }
-
-    pub(super) fn add(count: usize) {
-        VISITS.set(VISITS.get() + count);
-    }
-
-    /// Returns how many there were on this thread since the last call.
-    pub(super) fn take() -> usize {
-        VISITS.take()
     }
 }

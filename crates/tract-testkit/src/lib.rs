@@ -40,6 +40,7 @@ mod scale;
 pub mod strategies;
 mod suite;
 pub mod upgrade;
+pub mod visits;
 mod watched;
 
 #[cfg(feature = "proptest")]

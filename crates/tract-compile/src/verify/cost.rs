@@ -8,13 +8,14 @@ use tract_core::{
     CommitRecord, CommitRef, Kind, LogNote, Op, OperationId, RepoName, RowFields, Store, block_on,
 };
 use tract_kv::memory;
+use tract_testkit::visits;
 
 use super::{FoldedLine, SnapshotCheck};
 use crate::compiler::Compiler;
 use crate::fold::{fold, inverse, resolved};
 use crate::shape::{Changed, shape};
+use crate::snapshot;
 use crate::view::View;
-use crate::{snapshot, visits};
 
 /// Commits in order, each with its changes.
 #[derive(Default)]

@@ -1,9 +1,9 @@
 //! What a merge looks at grows with what the sides changed, not with the product of both.
 
 use tract_core::{CommitId, Draft, RefName, block_on};
+use tract_testkit::visits;
 
 use super::super::desk::{Desk, is_near_linear};
-use super::super::visits;
 use crate::plan::{Request, Selection};
 use crate::{Error, MergeOptions, Refusal};
 

@@ -1,9 +1,9 @@
 //! What a revert looks at grows with what it reverts, not with its square.
 
 use tract_core::{CommitId, Draft};
+use tract_testkit::visits;
 
 use super::super::desk::{Desk, is_near_linear};
-use super::super::visits;
 use crate::plan::{Details, Request, Selection};
 
 /// Returns how much a revert looks at.
