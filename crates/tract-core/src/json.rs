@@ -33,8 +33,6 @@ mod scan;
 mod string;
 mod write;
 
-use serde_json::value::RawValue;
-
 pub use error::JsonError;
 pub use number::write_f64;
 pub use repeated::repeated_keys;
@@ -90,21 +88,6 @@ pub fn canonical(text: &str, escapes: Escapes) -> Result<String, JsonError> {
     Ok(writer.out)
 }
 
-/// Returns the canonical form of a JSON text of at most `max_bytes` bytes, white space included.
-///
-/// # Errors
-/// [`JsonError::TooLarge`] before anything is read, else as [`canonical`].
-pub fn canonical_within(
-    text: &str,
-    escapes: Escapes,
-    max_bytes: usize,
-) -> Result<String, JsonError> {
-    if text.len() > max_bytes {
-        return Err(JsonError::TooLarge { size_bytes: text.len(), limit_bytes: max_bytes });
-    }
-    canonical(text, escapes)
-}
-
 /// Returns the canonical form of a JSON text in UTF-8.
 ///
 /// # Errors
@@ -114,14 +97,6 @@ pub fn canonical_bytes(text: &[u8], escapes: Escapes) -> Result<String, JsonErro
         Ok(text) => canonical(text, escapes),
         Err(error) => Err(JsonError::InvalidUtf8 { offset: error.valid_up_to() }),
     }
-}
-
-/// Returns the canonical form of a value that serde kept as written.
-///
-/// # Errors
-/// As [`canonical`].
-pub fn canonical_raw(value: &RawValue, escapes: Escapes) -> Result<String, JsonError> {
-    canonical(value.get(), escapes)
 }
 
 /// Returns whether a text is valid and already canonical.
