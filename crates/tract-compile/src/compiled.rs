@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tract_core::{ActiveTool, CommitId, JsonText, Message, ModelRequest, ToolsetId, ViewId};
+use tract_core::{ActiveTool, CommitId, Message, ModelRequest, ToolsetId, ViewId};
 
 use crate::fact::{ContextEntry, LoadedMessage, RowFact};
 use crate::places::Places;
@@ -110,11 +110,6 @@ impl Compiled {
     /// Returns the tokens of messages and tools.
     pub fn token_count(&self) -> &TokenCount {
         &self.tokens
-    }
-
-    /// Walks the generation configs, parallel to the messages.
-    pub fn generation_configs(&self) -> impl Iterator<Item = Option<&JsonText>> {
-        self.messages().map(|message| message.generation_config.as_ref())
     }
 
     /// Walks the commits whose content the messages show, parallel to the messages.

@@ -17,7 +17,7 @@ use tract_core::{
 };
 
 pub(crate) use self::line::MAX_LINE_BYTES;
-pub use self::line::{LineError, StreamLine, number_lines, read_lines};
+pub use self::line::{LineError, StreamLine, read_lines};
 use crate::chosen::Chosen;
 use crate::erase::CarriedErasures;
 use crate::error::{Error, Result};

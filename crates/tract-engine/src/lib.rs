@@ -61,7 +61,7 @@ mod write;
 pub use crate::answer_facts::{AnswerFacts, AnswerTokens};
 pub use crate::apply::{
     ApplyEvent, ApplyOptions, ApplyReport, LineError, StreamLine, apply_all, apply_stream,
-    number_lines, read_lines,
+    read_lines,
 };
 pub use crate::blame::{BlameAction, BlameCommit, BlameEntry, blame, concerns, slot_of};
 pub use crate::branch::{Branch, FIRST_BRANCH};

@@ -114,11 +114,6 @@ impl LineError {
     }
 }
 
-/// Numbers steps as the lines of a stream.
-pub fn number_lines(steps: impl IntoIterator<Item = StreamOp>) -> impl Iterator<Item = StreamLine> {
-    steps.into_iter().enumerate().map(|(n, step)| StreamLine::new(n + 1, Ok(step)))
-}
-
 /// Bytes in one line; what is longer is refused unread.
 pub(crate) const MAX_LINE_BYTES: u64 = 512 << 20;
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
 use tract_core::{Clock, SystemClock};
 
 use super::bm25::Bm25;
@@ -178,18 +177,6 @@ pub fn pick(input: &str, tools: &[CatalogEntry], options: &PickOptions) -> PickR
         })
         .collect();
     PickReport { candidates, skipped_unsafe, timed_out: false }
-}
-
-/// Chooses as [`pick`] for an input that is not text: it is read as its JSON.
-///
-/// # Errors
-/// When the input has no JSON form.
-pub fn pick_with<T: Serialize + ?Sized>(
-    input: &T,
-    tools: &[CatalogEntry],
-    options: &PickOptions,
-) -> Result<PickReport, serde_json::Error> {
-    Ok(pick(&serde_json::to_string(input)?, tools, options))
 }
 
 impl ToolIndex {
