@@ -14,10 +14,10 @@ use tract_kv::{
     Durability, KvBatch, KvEngine, KvEntry, KvJoining, KvOutcome, KvRead, Scan, Space, Visit, files,
 };
 
-use crate::RedbOptions;
 use crate::copy;
 use crate::error::{BACKEND, contained, engine, io, new, storage};
 use crate::leftovers;
+use crate::options::{CACHE_BYTES, RedbOptions};
 use crate::scratch::Scratch;
 use crate::snapshot::{self, Snapshot};
 
@@ -45,7 +45,6 @@ pub(crate) enum File {
 pub struct RedbEngine {
     path: PathBuf,
     quick_repair: bool,
-    cache_bytes: usize,
     file: RwLock<Option<File>>,
     /// Whether the path still leads to that file.
     opened: Mutex<OpenedFile>,
@@ -63,9 +62,8 @@ fn closed(op: &'static str) -> StoreError {
 
 impl RedbEngine {
     pub(crate) fn new(path: PathBuf, options: &RedbOptions, file: File) -> Self {
-        let RedbOptions { quick_repair, cache_bytes, .. } = *options;
         let opened = Mutex::new(OpenedFile::new(path.clone()));
-        Self { path, quick_repair, cache_bytes, file: RwLock::new(Some(file)), opened }
+        Self { path, quick_repair: options.quick_repair, file: RwLock::new(Some(file)), opened }
     }
 
     /// Returns the absolute path of the file.
@@ -251,7 +249,7 @@ impl KvEngine for RedbEngine {
             self.path.parent().into_iter().for_each(files::sync_folder);
             // The store is open again afterwards, also when the new file got no name.
             let mut builder = Database::builder();
-            builder.set_cache_size(self.cache_bytes);
+            builder.set_cache_size(CACHE_BYTES);
             *file = Some(File::Writable(builder.open(&self.path).map_err(engine(OP))?));
             self.opened().replaced();
             renamed.map(|()| Vec::new())

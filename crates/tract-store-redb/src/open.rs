@@ -7,9 +7,9 @@ use tract_core::store::ThreadedStore;
 use tract_core::{StoreErrorKind, StoreResult};
 use tract_kv::{KvStore, Space, files};
 
-use crate::RedbOptions;
 use crate::engine::{File, RedbEngine, table};
 use crate::error::{BACKEND, contained, engine, io, new, storage};
+use crate::options::{CACHE_BYTES, RedbOptions};
 use crate::{header, leftovers};
 
 /// A store in one redb file.
@@ -42,7 +42,7 @@ fn open_file(path: &Path, options: &RedbOptions) -> StoreResult<File> {
         return Err(files::no_store(BACKEND, path));
     }
     let mut builder = Database::builder();
-    builder.set_cache_size(options.cache_bytes);
+    builder.set_cache_size(CACHE_BYTES);
     files::open_with_timeout(options.busy_timeout, || {
         contained("open", || {
             if options.read_only {

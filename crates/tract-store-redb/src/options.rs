@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use tract_core::store::WriteMode;
 
+/// How many bytes of the file are kept in memory at most.
+pub(crate) const CACHE_BYTES: usize = 64 << 20;
+
 /// How a store is opened.
 ///
 /// ```
@@ -18,7 +21,6 @@ pub struct RedbOptions {
     pub(crate) busy_timeout: Duration,
     pub(crate) write_mode: WriteMode,
     pub(crate) quick_repair: bool,
-    pub(crate) cache_bytes: usize,
 }
 
 impl Default for RedbOptions {
@@ -37,7 +39,6 @@ impl RedbOptions {
             busy_timeout: Duration::from_secs(5),
             write_mode: WriteMode::Thread,
             quick_repair: true,
-            cache_bytes: 64 << 20,
         }
     }
 
@@ -77,13 +78,6 @@ impl RedbOptions {
     #[must_use]
     pub const fn quick_repair(mut self, quick: bool) -> Self {
         self.quick_repair = quick;
-        self
-    }
-
-    /// How many bytes of the file are kept in memory at most.
-    #[must_use]
-    pub const fn cache_bytes(mut self, bytes: usize) -> Self {
-        self.cache_bytes = bytes;
         self
     }
 }

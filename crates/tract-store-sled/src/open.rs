@@ -7,10 +7,10 @@ use tract_core::store::ThreadedStore;
 use tract_core::{StoreErrorKind, StoreResult};
 use tract_kv::{KvStore, files};
 
-use crate::SledOptions;
 use crate::engine::{Folder, SledEngine};
 use crate::error::{BACKEND, contained, engine, io, new};
 use crate::flush::Flush;
+use crate::options::{CACHE_BYTES, SledOptions};
 
 /// A store in one sled folder.
 pub type SledStore = KvStore<SledEngine>;
@@ -52,11 +52,11 @@ pub(crate) fn open_engine(path: &Path, options: &SledOptions) -> StoreResult<Sle
     Ok(SledEngine::new(path, folder))
 }
 
-fn open_folder(path: &Path, options: &SledOptions) -> StoreResult<Folder> {
+fn open_folder(path: &Path, _options: &SledOptions) -> StoreResult<Folder> {
     remove_unfinished_snapshots(path);
     let config = sled::Config::new()
         .path(path)
-        .cache_capacity(options.cache_bytes)
+        .cache_capacity(CACHE_BYTES)
         // Every write is flushed before it is acknowledged: there is nothing to flush in between.
         .flush_every_ms(None);
     let db = config.open().map_err(engine("open"))?;

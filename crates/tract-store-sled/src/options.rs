@@ -4,18 +4,20 @@ use std::time::Duration;
 
 use tract_core::store::WriteMode;
 
+/// How many bytes of pages sled keeps in memory, about.
+pub(crate) const CACHE_BYTES: u64 = 64 << 20;
+
 /// How a store is opened.
 ///
 /// ```
 /// use tract_store_sled::SledOptions;
-/// let options = SledOptions::new().create(true).cache_bytes(8 << 20);
+/// let options = SledOptions::new().create(true);
 /// ```
 #[derive(Clone, Debug)]
 pub struct SledOptions {
     pub(crate) create: bool,
     pub(crate) busy_timeout: Duration,
     pub(crate) write_mode: WriteMode,
-    pub(crate) cache_bytes: u64,
 }
 
 impl Default for SledOptions {
@@ -27,12 +29,7 @@ impl Default for SledOptions {
 impl SledOptions {
     /// Opens an existing folder, with five seconds of patience and 64 MiB of cache.
     pub const fn new() -> Self {
-        Self {
-            create: false,
-            busy_timeout: Duration::from_secs(5),
-            write_mode: WriteMode::Thread,
-            cache_bytes: 64 << 20,
-        }
+        Self { create: false, busy_timeout: Duration::from_secs(5), write_mode: WriteMode::Thread }
     }
 
     /// Makes the folder when there is none; off by default.
@@ -54,13 +51,6 @@ impl SledOptions {
     #[must_use]
     pub const fn write_mode(mut self, mode: WriteMode) -> Self {
         self.write_mode = mode;
-        self
-    }
-
-    /// How many bytes of pages sled keeps in memory, about.
-    #[must_use]
-    pub const fn cache_bytes(mut self, bytes: u64) -> Self {
-        self.cache_bytes = bytes;
         self
     }
 }
