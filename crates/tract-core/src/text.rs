@@ -37,6 +37,23 @@ pub fn is_format_control(character: char) -> bool {
         )
 }
 
+/// Writes a text as a part of a url: all but ASCII letters, digits and the marks in `kept` as `%` and
+/// two digits for each byte.
+///
+/// ```
+/// assert_eq!(tract_core::text::percent_encoded("a b/é", "/"), "a%20b/%C3%A9");
+/// ```
+pub fn percent_encoded(text: &str, kept: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match char::from(byte) {
+            mark if byte.is_ascii_alphanumeric() || kept.contains(mark) => out.push(mark),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
 /// Returns the first characters of a text, and how many are left.
 ///
 /// ```

@@ -11,6 +11,7 @@ mod stream;
 use std::collections::VecDeque;
 
 use tract_compile::Rules;
+use tract_core::text::percent_encoded;
 use tract_core::{Draft, Reply};
 
 use crate::adapter::{Adapter, Foreign, Members, Profile, Reader, Server};
@@ -145,21 +146,6 @@ impl Adapter for Gemini {
             true => "streamGenerateContent?alt=sse",
             false => "generateContent",
         };
-        (format!("v1beta/{folder}{}:{verb}", in_path(&model)), params)
+        (format!("v1beta/{folder}{}:{verb}", percent_encoded(&model, "-_./")), params)
     }
-}
-
-/// A model's name as a path may hold it.
-#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "the client alone sends"))]
-fn in_path(model: &str) -> String {
-    let mut out = String::with_capacity(model.len());
-    for byte in model.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/' => {
-                out.push(char::from(byte));
-            }
-            other => out.push_str(&format!("%{other:02X}")),
-        }
-    }
-    out
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::Serialize;
+use tract_core::text::percent_encoded;
 use tract_core::{CommitId, ToolError};
 use tract_engine::Branch;
 use tract_mcp::{HostDocument, HostDocuments, HostPage};
@@ -106,16 +107,7 @@ impl HostDocuments for Documents {
 
 /// Writes a name as one segment of a URI.
 fn encode(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                out.push(char::from(byte));
-            }
-            other => out.push_str(&format!("%{other:02X}")),
-        }
-    }
-    out
+    percent_encoded(name, "-._~")
 }
 
 /// Reads a segment; `None` when its escapes are none, or it is not UTF-8.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use tract_core::text::is_format_control;
+use tract_core::text::{is_format_control, percent_encoded};
 
 /// Writes out characters that a reader does not see and that change what is seen: controls, and
 /// what steers the direction of text. Escaping for HTML is the templates' part.
@@ -29,18 +29,7 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
 
 /// Writes a text as a value in the query of a url.
 pub(crate) fn query(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                out.push(char::from(byte));
-            }
-            other => {
-                let _ = write!(out, "%{other:02X}");
-            }
-        }
-    }
-    out
+    percent_encoded(text, "-._~")
 }
 
 #[cfg(test)]
