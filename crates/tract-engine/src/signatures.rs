@@ -80,7 +80,8 @@ impl Repo {
     /// # Errors
     /// What the store says.
     pub async fn signed_tags(&self) -> Result<Vec<SignedTag>> {
-        let mut tags: Vec<SignedTag> = self.tags().await?.into_iter().map(of_pair).collect();
+        let tags = self.tags().await?.into_iter();
+        let mut tags: Vec<_> = tags.map(|(tag, commit)| SignedTag::new(tag, commit)).collect();
         for (name, document) in self.documents(SIGNATURES).await? {
             let Some(tag) = name.as_str().strip_prefix(SIGNATURES) else { continue };
             let found = tags.binary_search_by(|found| found.tag.as_str().cmp(tag)).ok();
@@ -91,8 +92,4 @@ impl Repo {
         }
         Ok(tags)
     }
-}
-
-fn of_pair((tag, commit): (String, CommitId)) -> SignedTag {
-    SignedTag::new(tag, commit)
 }

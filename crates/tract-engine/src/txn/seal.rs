@@ -160,7 +160,7 @@ impl Txn<'_> {
                 targets.push(Changed { commit: target, changes });
             }
         }
-        check_shape(Changed { commit, changes }, &targets)
+        Ok(tract_compile::shape(Changed { commit, changes }, &targets)?)
     }
 
     /// Takes the tools of a commit whose parent had others in force.
@@ -214,9 +214,4 @@ impl Txn<'_> {
         }
         Ok(())
     }
-}
-
-/// Checks a sealed commit against its operation.
-fn check_shape(of: Changed<'_>, targets: &[Changed<'_>]) -> Result<()> {
-    Ok(tract_compile::shape(of, targets)?)
 }

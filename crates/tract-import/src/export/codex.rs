@@ -70,7 +70,8 @@ pub(super) fn write(
     let session = facts.session_in("codex", conversation.as_recorded, head);
     let mut entries = conversation.entries.iter().peekable();
     let instructions = match entries.peek() {
-        Some(Entry::Message(first)) if is_base(first) => {
+        // Codex keeps the instructions of the session apart.
+        Some(Entry::Message(first)) if matches!(first.content, Content::System(_)) => {
             entries.next();
             Some(first)
         }
@@ -148,11 +149,6 @@ fn whole_item(item: &RawValue) -> Result<Box<RawValue>, serde_json::Error> {
         (None, None) => to_raw_value::<[(); 0]>(&[])?,
     };
     to_raw_value(&Message { item_type: "message", role: &role, content: &content })
-}
-
-/// Whether a message is the instructions of the session, which Codex keeps apart.
-fn is_base(message: &ExportedMessage) -> bool {
-    matches!(message.content, Content::System(_))
 }
 
 fn time_of(entry: &Entry) -> Option<i64> {

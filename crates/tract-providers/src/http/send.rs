@@ -243,10 +243,6 @@ impl Inner {
         }
     }
 
-    fn longest_raw(&self) -> usize {
-        usize::try_from(self.max_reply_bytes).unwrap_or(usize::MAX)
-    }
-
     /// Pours a stream into what puts it together, until its end.
     async fn read_chunks(
         &self,
@@ -269,7 +265,8 @@ impl Inner {
                 Err(_) if assembler.is_ended() => return Ok(()),
                 Err(error) => return Err(error),
             };
-            if assembler.is_ended() && raw.len() + bytes.len() > self.longest_raw() {
+            let longest = usize::try_from(self.max_reply_bytes).unwrap_or(usize::MAX);
+            if assembler.is_ended() && raw.len() + bytes.len() > longest {
                 return Ok(());
             }
             raw.extend_from_slice(&bytes);
