@@ -70,7 +70,7 @@ fn flipped_bytes_give_no_other_data() {
     let used = whole.iter().rposition(|byte| *byte != 0).unwrap();
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let damaged = tempfile::tempdir().unwrap();
-    copy(&sled().path(folder.path(), "agent"), &sled().path(damaged.path(), "agent"));
+    crate::kills::copy(&sled().path(folder.path(), "agent"), &sled().path(damaged.path(), "agent"));
     assert_eq!(child(damaged.path(), head, 0), "whole", "a copy without damage");
     let mut rounds = tract_testkit::rounds(1000, 24);
     for n in rounds.by_ref() {
@@ -78,7 +78,7 @@ fn flipped_bytes_give_no_other_data() {
         let at = (n * 7919 + n / 64) * 61 % used;
         let to = sled().path(damaged.path(), "agent");
         let _ = std::fs::remove_dir_all(&to);
-        copy(&sled().path(folder.path(), "agent"), &to);
+        crate::kills::copy(&sled().path(folder.path(), "agent"), &to);
         let mut bytes = whole.clone();
         bytes[at] ^= 1 << (n % 8);
         std::fs::write(to.join("db"), &bytes).unwrap();
@@ -87,18 +87,6 @@ fn flipped_bytes_give_no_other_data() {
     let finding =
         format!("{} flipped bytes: {seen:?}, 0 silent wrong reads (does not gate)", rounds.done());
     tract_testkit::figure("T5 damage", "sled", finding);
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &to.join(entry.file_name()))
-        } else {
-            std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
-        }
-    }
 }
 
 /// Lets a process of its own read the folder; gives its verdict.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tract::engine::{EraseRequest, EraseTarget, GcOptions};
 use tract::{Draft, OpenOptions, Tract, block_on};
+use tract_testkit::fixtures::request;
 use tract_testkit::{figure, power};
 
 use crate::backends::{self, Backend};
@@ -23,19 +24,8 @@ const KEPT: &str = "kept";
 /// Enough to train a dictionary on, and to write in two steps.
 const MESSAGES: usize = 1_200;
 
-fn text(number: usize) -> String {
-    let topic = ["the index", "a migration", "the retry loop", "its tests", "a lock"][number % 5];
-    format!(
-        "Please look at {topic} in src/module_{}.rs, line {number}: the answer has to be checked \
-         again before request {} is sent, and then {} files are written.",
-        number * 7 % 91,
-        number * 31,
-        number % 13
-    )
-}
-
 fn drafts() -> Vec<Draft> {
-    (0..MESSAGES).map(|number| Draft::user(text(number))).collect()
+    (0..MESSAGES).map(|number| Draft::user(request(number))).collect()
 }
 
 /// A store with messages.
@@ -52,7 +42,7 @@ fn assert_reads(tract: &Tract, count: usize, what: &str) {
     let texts: Vec<String> = compiled.messages().map(|message| message.content.text()).collect();
     assert!(texts.len() >= count, "{what}: {} messages", texts.len());
     for (number, found) in texts.iter().take(count).enumerate() {
-        assert_eq!(*found, text(number), "{what}");
+        assert_eq!(*found, request(number), "{what}");
     }
     let report = block_on(tract.verify()).unwrap();
     assert!(report.clean, "{what}: {:?}", report.damage);
@@ -144,7 +134,7 @@ fn recorded(backend: &Backend, folder: &Path) {
     let writer = tract.on("writer-0").unwrap();
     for round in 0..3 {
         for n in 0..10 {
-            let said = block_on(writer.user(text(MESSAGES + 10 * round + n))).unwrap();
+            let said = block_on(writer.user(request(MESSAGES + 10 * round + n))).unwrap();
             acknowledged.add(0, said.id()).unwrap();
         }
         let report = block_on(tract.repack(None)).unwrap();
@@ -250,7 +240,7 @@ fn repacks_at_the_same_time_as_all_others_lose_nothing() {
             let mut count = MESSAGES;
             while is_on() {
                 // Who rewrites files in a loop, three at once, can outlast the patience of a writer.
-                retried(|| block_on(own.user(text(count))));
+                retried(|| block_on(own.user(request(count))));
                 count += 1;
             }
             count

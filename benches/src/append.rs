@@ -82,7 +82,7 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
     }
 }
 
-fn singles(tract: &Tract, next: &mut u64, count: u64) -> f64 {
+pub(crate) fn singles(tract: &Tract, next: &mut u64, count: u64) -> f64 {
     let texts: Vec<String> = (*next..*next + count).map(messages::text).collect();
     *next += count;
     let (_, took) = timed(|| {

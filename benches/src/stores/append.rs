@@ -1,9 +1,9 @@
 //! Durable appends on redb, against raw redb.
 
+use tract::block_on;
 use tract::store::WriteMode;
-use tract::{Tract, block_on};
 
-use crate::append::ROUNDS;
+use crate::append::{ROUNDS, singles};
 use crate::messages;
 use crate::table::{Figure, Table, median, micros, timed};
 
@@ -55,15 +55,4 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
         let (ours, base) = (median(batch_us), median(batch_floor_us));
         add(format!("redb, batched append at {filled}, 100 a write"), ours, base, "≥ 0.6", 0.6);
     }
-}
-
-fn singles(tract: &Tract, next: &mut u64, count: u64) -> f64 {
-    let texts: Vec<String> = (*next..*next + count).map(messages::text).collect();
-    *next += count;
-    let (_, took) = timed(|| {
-        for text in texts {
-            block_on(tract.user(text)).unwrap();
-        }
-    });
-    micros(took) / count as f64
 }

@@ -215,19 +215,13 @@ pub(crate) fn remove_stale(
 #[cfg(test)]
 mod tests {
     use tract_core::store::BlockingStore;
-    use tract_core::{
-        Batch, BatchId, Blob, BlobId, Expect, LogNote, OperationId, RefEdit, RefName, RefTarget,
-        RepoName,
-    };
+    use tract_core::{Batch, Blob, BlobId, RefEdit, RepoName};
 
     use super::*;
     use crate::{SqliteOptions, SqliteStore};
 
     fn batch(blobs: Vec<Blob>, refs: Vec<RefEdit>) -> Batch {
-        let (operation, id) = (OperationId::random().unwrap(), BatchId::random().unwrap());
-        let (what, who) = ("test".to_owned(), "test".to_owned());
-        let note = LogNote { operation, what, who, why: None, undoes: None, at: 0 };
-        Batch { blobs, refs, ..Batch::new(id, note) }
+        Batch { blobs, refs, ..tract_testkit::fixtures::batch("test") }
     }
 
     /// `topic` gives each test a dictionary of its own: those that were used lately are shared.
@@ -244,10 +238,8 @@ mod tests {
     }
 
     fn erase(store: &SqliteStore, repo: &RepoName, blob: BlobId) {
-        let document = Blob::seal("why");
-        let to = Some(RefTarget::Blob(document.id()));
-        let edit = RefEdit { name: RefName::erasure(blob), expect: Expect::Absent, to };
-        let written = store.apply_group(&[(repo.clone(), batch(vec![document], vec![edit]))]);
+        let erasing = tract_testkit::fixtures::erasing(blob);
+        let written = store.apply_group(&[(repo.clone(), erasing)]);
         assert!(written.iter().all(Result::is_ok), "{written:?}");
     }
 

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use tract_core::{
-    Applied, Batch, BatchId, Blob, By, Commit, CommitId, CommitRecord, Content, Expect, LogNote,
-    Op, OperationId, RefEdit, RefName, RefTarget, RepoName, Store, StoreResult, ToolEntry, ToolRow,
-    ToolSchema, Toolset,
+    Applied, Batch, BatchId, Blob, BlobId, By, Commit, CommitId, CommitRecord, Content, Expect,
+    LogNote, Op, OperationId, RefEdit, RefName, RefTarget, RepoName, Store, StoreResult, ToolEntry,
+    ToolRow, ToolSchema, Toolset,
 };
 
 static CLOCK: AtomicI64 = AtomicI64::new(1_790_000_000_000_000);
@@ -44,6 +44,18 @@ pub fn advance(name: &str, from: Option<CommitId>, to: CommitId) -> RefEdit {
     RefEdit { name: branch(name), expect, to: Some(RefTarget::Commit(to)) }
 }
 
+/// Returns the text of a request of a user; no two are the same, and all of them compress well together.
+pub fn request(number: usize) -> String {
+    let topic = ["the index", "a migration", "the retry loop", "its tests", "a lock"][number % 5];
+    format!(
+        "Please look at {topic} in src/module_{}.rs, line {number}: the answer has to be checked \
+         again before request {} is sent, and then {} files are written.",
+        number * 7 % 91,
+        number * 31,
+        number % 13
+    )
+}
+
 /// Makes a record of a message, and its content.
 pub fn record(parent: Option<CommitId>, text: &str) -> (CommitRecord, Blob) {
     let content = Content::user(text).to_blob().expect("text has a canonical form");
@@ -76,6 +88,14 @@ pub fn appending(branch: &str, parent: Option<CommitId>, text: &str) -> (Batch, 
     let id = push(&mut batch, parent, text).id();
     batch.refs.push(advance(branch, parent, id));
     (batch, id)
+}
+
+/// Makes a batch that erases a blob.
+pub fn erasing(blob: BlobId) -> Batch {
+    let document = Blob::seal(format!("{{\"erased\":\"{blob}\"}}"));
+    let to = Some(RefTarget::Blob(document.id()));
+    let edit = RefEdit { name: RefName::erasure(blob), expect: Expect::Absent, to };
+    Batch { blobs: vec![document], refs: vec![edit], ..batch("erase") }
 }
 
 /// Reads schemas.

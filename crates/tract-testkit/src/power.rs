@@ -93,10 +93,12 @@ pub struct WriteTrace {
 }
 
 /// Pseudo-random numbers from a fixed seed.
-struct SeededRng(u64);
+#[derive(Clone, Debug)]
+pub struct SeededRng(pub u64);
 
 impl SeededRng {
-    fn below(&mut self, most: usize) -> usize {
+    /// Returns the next number, which is less than `most`.
+    pub fn below(&mut self, most: usize) -> usize {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) as usize) % most.max(1)

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use tract_core::store::RefRepository;
 use tract_core::{
-    Applied, Batch, Blob, BlobId, Commit, CommitId, Expect, ObjectId, RefEdit, RefName, RefTarget,
-    RepoName, Store, StoreErrorKind, StoreExt, StoreResult, ToolSchema, block_on,
+    Applied, Batch, Blob, BlobId, Commit, CommitId, ObjectId, RefName, RepoName, Store,
+    StoreErrorKind, StoreExt, StoreResult, ToolSchema, block_on,
 };
 use tract_store_postgres::{PostgresStore, open};
 use tract_testkit::fixtures::{
-    advance, appending, batch, done, line, push, push_with_tools, record, schemas, seal, toolset,
+    advance, appending, batch, done, erasing, line, push, push_with_tools, record, schemas, seal,
+    toolset,
 };
 
 use crate::short::without_apply;
@@ -32,14 +33,6 @@ fn opened(url: &str, row_security: bool) -> (String, PostgresStore) {
 
 fn again(url: &str, row_security: bool) -> PostgresStore {
     block_on(open(url, &support::options().row_security(row_security))).expect("it opens")
-}
-
-/// Makes a batch that erases a blob.
-pub(crate) fn erasing(blob: BlobId) -> Batch {
-    let document = Blob::seal(format!("{{\"erased\":\"{blob}\"}}"));
-    let to = Some(RefTarget::Blob(document.id()));
-    let edit = RefEdit { name: RefName::erasure(blob), expect: Expect::Absent, to };
-    Batch { blobs: vec![document], refs: vec![edit], ..batch("erase") }
 }
 
 /// Makes a batch whose commit links to a content that it does not bring.

@@ -5,19 +5,9 @@ use tract_core::store::{BlobKey, LogQuery, Walk};
 use tract_core::{CommitId, IdPrefix, RepoName, Store, StoreResult, block_on};
 use tract_store_postgres::{PostgresStore, open};
 use tract_testkit::fixtures::{advance, batch, done, line, push_with_tools, schemas};
+use tract_testkit::power::SeededRng;
 
 use crate::{server, support};
-
-/// Pseudo-random numbers from a fixed seed.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, most: usize) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as usize) % most.max(1)
-    }
-}
 
 /// What was asked, and what was answered, item by item.
 type Answers = Vec<(String, StoreResult<Vec<String>>)>;
@@ -109,7 +99,7 @@ enum Kind {
 }
 
 /// Flips a bit of a value as text, and gives both as SQL.
-fn flipped(kind: Kind, value: &str, dice: &mut Dice) -> (String, String) {
+fn flipped(kind: Kind, value: &str, dice: &mut SeededRng) -> (String, String) {
     match kind {
         Kind::Bytes => {
             let at = dice.below(value.len());
@@ -164,7 +154,7 @@ fn a_flipped_bit_in_any_value_is_found_or_harmless() {
     let (client, connection) =
         runtime.block_on(tokio_postgres::connect(url, tokio_postgres::NoTls)).expect("connected");
     runtime.spawn(connection);
-    let mut dice = Dice(23);
+    let mut dice = SeededRng(23);
     let (mut found, mut harmless, mut refused) = (0, 0, 0);
     let mut rounds = tract_testkit::rounds(1000, 80);
     for round in rounds.by_ref() {

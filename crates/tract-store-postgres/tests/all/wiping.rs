@@ -15,9 +15,8 @@ use tract_engine::{
     finish_erasures, gc, push, search, verify,
 };
 use tract_store_postgres::{PostgresStore, open};
-use tract_testkit::fixtures::{advance, batch, done, line, push as append};
+use tract_testkit::fixtures::{advance, batch, done, erasing, line, push as append};
 
-use crate::erasing::erasing;
 use crate::server::{self, Server};
 use crate::support;
 

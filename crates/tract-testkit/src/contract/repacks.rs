@@ -7,22 +7,11 @@ use tract_core::{
 };
 
 use crate::Harness;
-use crate::fixtures::{advance, batch, branch, done, push};
+use crate::fixtures::{advance, batch, branch, done, push, request};
 use crate::suite::Capability;
 
 /// Enough messages to train a dictionary on.
 const MESSAGES: usize = 600;
-
-fn text(number: usize) -> String {
-    let topic = ["the index", "a migration", "the retry loop", "its tests", "a lock"][number % 5];
-    format!(
-        "Please look at {topic} in src/module_{}.rs, line {number}: the answer has to be checked \
-         again before request {} is sent, and then {} files are written.",
-        number * 7 % 91,
-        number * 31,
-        number % 13
-    )
-}
 
 async fn talk(
     store: &dyn Store,
@@ -36,7 +25,7 @@ async fn talk(
         let before = commits.last().map(Commit::id);
         for number in some {
             let parent = commits.last().map(Commit::id);
-            commits.push(push(&mut write, parent, &text(*number)));
+            commits.push(push(&mut write, parent, &request(*number)));
         }
         if let Some(last) = commits.last() {
             write.refs.push(advance(name, before, last.id()));
@@ -75,7 +64,7 @@ async fn assert_reads(
     for (number, commit) in (from..).zip(commits) {
         let content = commit.content.expect("a message has content");
         let blob = store.blob(repo, content).await?.expect("it is stored");
-        assert!(blob.text().is_some_and(|found| found.contains(&text(number))), "{number}");
+        assert!(blob.text().is_some_and(|found| found.contains(&request(number))), "{number}");
     }
     assert_eq!(store.check(repo, false).await?, [], "the store is sound");
     Ok(())
@@ -123,7 +112,7 @@ pub(super) async fn repacked_blobs_read_the_same(harness: Harness) -> StoreResul
     done(store.apply(&repo, linking(&odd)).await)?;
     let mut again = batch("commit");
     let parent = commits.first().map(Commit::id);
-    push(&mut again, parent, &text(5));
+    push(&mut again, parent, &request(5));
     done(store.apply(&repo, again).await)?;
     assert_eq!(store.stats(&repo).await?.blobs, before.blobs);
 
