@@ -151,6 +151,11 @@ impl WriterReport {
         self.writers.iter().map(|writer| writer.told.len()).sum()
     }
 
+    /// Returns where the branch of a writer was last known to be.
+    pub(crate) fn at(&self, writer: usize) -> Option<CommitId> {
+        self.writers.get(writer)?.at
+    }
+
     /// Holds a store against it after a crash: all that was acknowledged is there, every branch is
     /// where it was known to be or at the one write that was under way, and the check is clean.
     /// What is found is known from then on.

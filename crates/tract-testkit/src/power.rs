@@ -47,7 +47,7 @@
 mod record;
 mod recorder;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -267,17 +267,36 @@ pub fn losses(
     for number in rounds.by_ref() {
         let cut = begun + dice.below(tape.steps.len() - begun + 1);
         let image = Image { number, ..tape.image(cut, &mut dice) };
+        let (before, after) =
+            acknowledged.split_at(acknowledged.partition_point(|(place, ..)| *place < cut));
         let mut told = WriterReport::new(writers);
-        for (_, writer, id) in acknowledged.iter().filter(|(place, ..)| *place < cut) {
+        for (_, writer, id) in before {
             told.acknowledge(*writer, *id);
         }
         let known = told.clone();
         let judged = open(&image)
             .map_err(Loss::from)
-            .and_then(|store| told.judge(&*store, &RepoName::default()));
+            .and_then(|store| told.judge(&*store, &RepoName::default()))
+            .and_then(|()| is_next(&known, &told, after));
         judged.map_err(|loss| LossOfPower { image: number, cut, loss })?;
         losses.images += 1;
         losses.in_flight += usize::from(told != known);
     }
     Ok(losses)
+}
+
+/// Checks that a write that was under way is the one that its writer was told of next.
+fn is_next(
+    known: &WriterReport,
+    found: &WriterReport,
+    after: &[(usize, usize, CommitId)],
+) -> Result<(), Loss> {
+    let mut seen = HashSet::new();
+    for (_, writer, next) in after {
+        let (known, found) = (known.at(*writer), found.at(*writer));
+        if seen.insert(*writer) && found != known && found != Some(*next) {
+            return Err(Loss::Elsewhere { writer: *writer, found, known });
+        }
+    }
+    Ok(())
 }
