@@ -1,5 +1,7 @@
 //! The built-in patterns.
 
+use std::ops::Range;
+
 use regex::{Regex, RegexSet};
 
 use crate::SecretMatch;
@@ -19,6 +21,19 @@ enum Check {
     Url,
     Credential,
     Assigned,
+}
+
+impl Check {
+    fn accepts(self, user: &str, body: &str) -> bool {
+        match self {
+            Self::Random => is_random(body),
+            Self::Mixed => is_random(body) && is_mixed(body),
+            Self::Aws => body.len() == 40 && is_random(body) && is_mixed(body),
+            Self::Url => is_url_password(user, body),
+            Self::Credential => is_credential(body),
+            Self::Assigned => is_assigned_secret(body),
+        }
+    }
 }
 
 struct Rule {
@@ -154,24 +169,31 @@ impl Rules {
             let (Some(rule), Some(regex)) = (TABLE.get(index), self.each.get(index)) else {
                 continue;
             };
-            for captures in regex.captures_iter(text) {
-                let Some(secret) = captures.name("s").or_else(|| captures.get(0)) else { continue };
-                let body = captures.name("body").unwrap_or(secret).as_str();
+            let mut from = 0;
+            while let Some(captures) = regex.captures_at(text, from) {
+                let Some(whole) = captures.get(0) else { break };
+                let secret = captures.name("s").unwrap_or(whole);
+                let body = captures.name("body").unwrap_or(secret);
                 let user = captures.name("user").map_or("", |user| user.as_str());
-                let likely = match rule.check {
-                    Check::Random => is_random(body),
-                    Check::Mixed => is_random(body) && is_mixed(body),
-                    Check::Aws => body.len() == 40 && is_random(body) && is_mixed(body),
-                    Check::Url => is_url_password(user, body),
-                    Check::Credential => is_credential(body),
-                    Check::Assigned => is_assigned_secret(body),
-                };
-                if likely && let Some(range) = outside_marks(text, secret.range()) {
-                    found.push(SecretMatch { kind: rule.kind, range });
+                if rule.check.accepts(user, body.as_str()) {
+                    let range = outside_marks(text, secret.range());
+                    found.extend(range.map(|range| SecretMatch { kind: rule.kind, range }));
+                    from = whole.end();
+                } else {
+                    from = within(text, whole.start(), body.range());
                 }
             }
         }
     }
+}
+
+/// Returns from where on a secret is sought in a value that is none: the value may have taken the name or
+/// the prefix of a real one. Of a long value only the last bytes are read again, or a text of prefixes
+/// alone would be read once for each of them.
+fn within(text: &str, start: usize, body: Range<usize>) -> usize {
+    const READ_AGAIN: usize = 256;
+    let from = body.start.max(start + 1).max(body.end.saturating_sub(READ_AGAIN));
+    (from..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
 }
 
 /// Lets a secret that starts at a word border also start behind the `\n` of a JSON text and behind

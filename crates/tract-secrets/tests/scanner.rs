@@ -144,6 +144,29 @@ fn a_value_that_a_mark_makes_a_secret_is_replaced_at_once() {
     }
 }
 
+/// A value that is no secret may have taken the name or the prefix of the next one.
+#[test]
+fn a_value_that_is_no_secret_hides_none() {
+    let body = "16C7e42F292c6912E7710c838347Ae178B4a";
+    for text in [
+        format!("password=my-long-name-for-api_key={body}"),
+        format!("api_key=the.name.of.the_access_token={body}&x=1"),
+        format!("authorization: bearer aaaaaaaaaaaaaaaaaaaaaaaa authorization: bearer {body}"),
+        format!("sk-{0}-sk-{0}-{body}", "proj"),
+        format!("{}sk-{}-{body}", "sk-proj-".repeat(50), "proj"),
+        format!("ghp_{}.ghp_{body}", "a".repeat(40)),
+        format!(
+            "-----{0} PRIVATE KEY-----\n{1}\n-----{0} PRIVATE KEY-----\n{body}\n",
+            "BEGIN",
+            "A".repeat(64)
+        ),
+    ] {
+        let redacted = Scanner::builtin().redact(&text).expect(&text).text;
+        assert!(!redacted.contains(body), "{redacted}");
+        assert_eq!(Scanner::builtin().redact(&redacted), None, "{redacted}");
+    }
+}
+
 /// Texts on which a careless scanner takes quadratic time: many starts, no end.
 #[test]
 fn time_is_linear_in_the_text() {
@@ -161,6 +184,9 @@ fn time_is_linear_in_the_text() {
         format!("{begin}\n"),
         format!("{begin}\n{}\n", "A".repeat(64)),
         "sk-".to_owned(),
+        "sk-proj-".to_owned(),
+        "password=a-long-name-that-is-no-".to_owned(),
+        "glpat-a.".to_owned(),
         "\\".to_owned(),
         " ".to_owned(),
     ];

@@ -285,7 +285,7 @@ pub fn losses(
     Ok(losses)
 }
 
-/// Checks that a write that was under way is the one that its writer was told of next.
+/// Checks that a write that was under way is the next one that was acknowledged to its writer.
 fn is_next(
     known: &WriterReport,
     found: &WriterReport,

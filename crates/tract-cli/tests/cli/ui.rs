@@ -375,5 +375,5 @@ fn without_commits_without_colors_and_without_a_terminal() {
     assert!(ran.code == Some(2) && ran.stdout.contains("needs a terminal"), "{ran:?}");
     let (code, text) = place.on_a_terminal(&[], "ui nowhere");
     assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("error[no_branch]"), "{text}");
+    assert!(text.contains("error[unknown_branch]"), "{text}");
 }

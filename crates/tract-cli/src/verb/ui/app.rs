@@ -65,7 +65,7 @@ impl App {
     /// Looks at a repository, and begins at a branch.
     ///
     /// # Errors
-    /// `no_branch` when there is no such branch; when the store cannot be read.
+    /// `unknown_branch` when there is no such branch; when the store cannot be read.
     pub(super) async fn open(
         tract: Tract,
         branch: Option<&str>,
@@ -88,7 +88,7 @@ impl App {
         app.branches.items = app.tract.branches().list().await?;
         let name = branch.unwrap_or(app.tract.branch_name()).to_owned();
         if !app.choose_branch(&name) && branch.is_some() {
-            return Err(Failure::no("no_branch", format!("there is no branch {name:?}"))
+            return Err(Failure::no("unknown_branch", format!("there is no branch {name:?}"))
                 .note("`tract branch` lists the branches"));
         }
         app.read().await?;
