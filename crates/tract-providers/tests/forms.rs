@@ -126,41 +126,29 @@ fn a_request_of_every_dialect_is_read() {
 }
 
 #[track_caller]
-fn refused(result: Result<tract_providers::Imported, ImportError>, path: &str) {
-    let error = result.expect_err("bad input");
+fn refused(text: &str, dialect: Dialect, path: &str) {
+    let error = read_request(text, dialect).expect_err("bad input");
     assert_eq!(error.path(), path, "{error}");
 }
 
 #[test]
 fn bad_input_is_refused_by_its_place() {
-    refused(read_request("nonsense", Dialect::OpenAi), "");
-    refused(read_request("{}", Dialect::OpenAi), "");
-    refused(read_request(r#"{"messages":{}}"#, Dialect::OpenAi), "messages");
-    refused(read_request(r#"{"messages":[{"content":"a"}]}"#, Dialect::OpenAi), "messages[0]");
-    refused(
-        read_request(r#"[{"role":"user","content":7}]"#, Dialect::OpenAi),
-        "messages[0].content",
-    );
-    refused(
-        read_request(r#"[{"role":"user","content":[7]}]"#, Dialect::OpenAi),
-        "messages[0].content[0]",
-    );
-    refused(read_request(r#"[{"role":"tool","content":"a"}]"#, Dialect::OpenAi), "messages[0]");
+    refused("nonsense", Dialect::OpenAi, "");
+    refused("{}", Dialect::OpenAi, "");
+    refused(r#"{"messages":{}}"#, Dialect::OpenAi, "messages");
+    refused(r#"{"messages":[{"content":"a"}]}"#, Dialect::OpenAi, "messages[0]");
+    refused(r#"[{"role":"user","content":7}]"#, Dialect::OpenAi, "messages[0].content");
+    refused(r#"[{"role":"user","content":[7]}]"#, Dialect::OpenAi, "messages[0].content[0]");
+    refused(r#"[{"role":"tool","content":"a"}]"#, Dialect::OpenAi, "messages[0]");
     let call = r#"[{"role":"assistant","tool_calls":[{"id":"a","function":{"name":1}}]}]"#;
-    refused(read_request(call, Dialect::OpenAi), "messages[0].tool_calls[0].function.name");
-    refused(read_request(r#"{"messages":[],"tools":[1]}"#, Dialect::OpenAi), "tools[0]");
-    refused(read_request(r#"{"messages":[],"system":3}"#, Dialect::Anthropic), "system");
+    refused(call, Dialect::OpenAi, "messages[0].tool_calls[0].function.name");
+    refused(r#"{"messages":[],"tools":[1]}"#, Dialect::OpenAi, "tools[0]");
+    refused(r#"{"messages":[],"system":3}"#, Dialect::Anthropic, "system");
     let block = r#"[{"role":"user","content":[{"type":"tool_result"}]}]"#;
-    refused(read_request(block, Dialect::Anthropic), "messages[0].content[0]");
-    refused(read_request(r#"{"input":3}"#, Dialect::Responses), "input");
-    refused(
-        read_request(r#"{"input":[{"type":"function_call"}]}"#, Dialect::Responses),
-        "input[0]",
-    );
-    refused(
-        read_request(r#"[{"role":"user","images":[1]}]"#, Dialect::Ollama),
-        "messages[0].images[0]",
-    );
+    refused(block, Dialect::Anthropic, "messages[0].content[0]");
+    refused(r#"{"input":3}"#, Dialect::Responses, "input");
+    refused(r#"{"input":[{"type":"function_call"}]}"#, Dialect::Responses, "input[0]");
+    refused(r#"[{"role":"user","images":[1]}]"#, Dialect::Ollama, "messages[0].images[0]");
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
     assert!(matches!(read_request(&deep, Dialect::OpenAi), Err(ImportError::Json { .. })));
     assert!(ProviderConversation::read(&deep, None).is_err());

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::support::Workspace;
-use crate::viewing::{Browser, COAT, hostile};
+use crate::support::{COAT, Workspace};
+use crate::viewing::{Browser, hostile};
 use crate::webdriver::Driver;
 
 /// The pages, by name.

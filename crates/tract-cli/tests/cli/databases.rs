@@ -3,7 +3,7 @@
 #[path = "../../../tract-store-postgres/tests/all/server.rs"]
 mod server;
 
-use crate::support::Workspace;
+use crate::support::{COAT, Workspace};
 
 /// Whether the binary was built with what reads them: it is where the whole workspace is.
 fn is_built() -> bool {
@@ -81,7 +81,7 @@ fn checkpoints_on_a_server_become_branches_and_importing_again_writes_nothing() 
 #[cfg(all(unix, feature = "view"))]
 #[test]
 fn a_store_on_a_server_is_viewed_and_its_end_is_an_answer() {
-    use crate::viewing::{Browser, COAT};
+    use crate::viewing::Browser;
 
     if !is_built() {
         return;

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::support::Workspace;
-use crate::viewing::{COAT, hostile, is_inert};
+use crate::support::{COAT, Workspace};
+use crate::viewing::{hostile, is_inert};
 
 #[test]
 fn a_file_holds_conversations_without_a_server() {

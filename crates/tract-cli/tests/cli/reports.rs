@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::Workspace;
-use crate::viewing::{Browser, COAT, HOSTILE, hostile, is_inert};
+use crate::support::{COAT, Workspace};
+use crate::viewing::{Browser, HOSTILE, hostile, is_inert};
 
 fn answer(text: &str, model: &str, at: &str) -> Value {
     let usage = json!({

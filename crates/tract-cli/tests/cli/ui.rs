@@ -1,18 +1,10 @@
 //! `tract ui`, on a real terminal.
 
 use crate::pages;
-use crate::support::Workspace;
+use crate::support::{COAT, Workspace};
 use crate::tty::Terminal;
 
 const WIDE: (u16, u16) = (24, 140);
-
-const TRIP: &str = r#"{"op":"set_tools","tools":[{"name":"get_weather","description":"Returns the weather.","input_schema":{"type":"object","properties":{"city":{"type":"string"}}}}]}
-{"op":"system","text":"You are a travel agent."}
-{"op":"user","text":"Do I need a coat in Paris?"}
-{"op":"assistant","text":"I look it up.","tool_calls":[{"id":"c1","name":"get_weather","arguments":{"city":"Paris"}}]}
-{"op":"tool_result","call_id":"c1","name":"get_weather","content":"11 degrees, rain"}
-{"op":"assistant","text":"Yes, and an umbrella."}
-"#;
 
 /// What the branch says, one message a line.
 fn said(place: &Workspace, branch: &str) -> Vec<String> {
@@ -34,7 +26,7 @@ fn quit(mut terminal: Terminal) {
 
 #[test]
 fn branches_messages_and_content_are_side_by_side() {
-    let place = Workspace::of(TRIP);
+    let place = Workspace::of(COAT);
     place.ok(&["branch", "side", "--from", "main#2"]);
     let mut terminal = start(&place, &[], "");
     let text = terminal.shows("Yes, and an umbrella.");
@@ -50,7 +42,7 @@ fn branches_messages_and_content_are_side_by_side() {
     terminal.press_for("k", "main: 5 messages");
     // The help has every key, and any key leaves it.
     let text = terminal.press_for("?", "undo the last operation");
-    assert!(text.contains("cherry") || text.contains("copy the marked messages"), "{text}");
+    assert!(text.contains("copy the marked messages"), "{text}");
     terminal.press("x");
     terminal.wait_until("no help", |text| !text.contains("undo the last operation"));
     quit(terminal);
@@ -60,7 +52,7 @@ fn branches_messages_and_content_are_side_by_side() {
 /// The screen in `docs/ui.md` is one that is shown; `TRACT_DOCS=write` writes it again.
 #[test]
 fn the_page_shows_a_real_screen() {
-    let place = Workspace::of(TRIP);
+    let place = Workspace::of(COAT);
     place.ok(&["branch", "terse", "--from", "main#2"]);
     let mut terminal = Terminal::run(&place, (12, 110), &[], "ui");
     terminal.shows("? help");
@@ -73,7 +65,7 @@ fn the_page_shows_a_real_screen() {
 
 #[test]
 fn an_edit_in_the_editor_is_undone_and_redone() {
-    let place = Workspace::of(TRIP);
+    let place = Workspace::of(COAT);
     let mut terminal = start(&place, &[("EDITOR", "sed -i s/Paris/Lyon/")], "");
     terminal.shows("main: 5 messages");
     terminal.press_for("gj", "#2 user");
@@ -90,7 +82,7 @@ fn an_edit_in_the_editor_is_undone_and_redone() {
 
 #[test]
 fn an_editor_that_fails_or_changes_nothing_writes_nothing() {
-    let place = Workspace::of(TRIP);
+    let place = Workspace::of(COAT);
     let head = place.id("HEAD");
     for (editor, says) in
         [("true", "nothing was changed"), ("false", "the editor"), ("truncate -s 0", "is empty")]
@@ -105,7 +97,7 @@ fn an_editor_that_fails_or_changes_nothing_writes_nothing() {
 
 #[test]
 fn marked_messages_are_replaced_by_a_summary() {
-    let place = Workspace::of(TRIP);
+    let place = Workspace::of(COAT);
     let editor = "sh -c 'echo The weather was looked up. > \"$0\"'";
     let mut terminal = start(&place, &[("EDITOR", editor)], "");
     terminal.shows("main: 5 messages");
@@ -122,26 +114,34 @@ fn marked_messages_are_replaced_by_a_summary() {
 
 #[test]
 fn a_program_writes_the_summary_until_it_is_left() {
-    let place = Workspace::of(TRIP);
+    let place = Workspace::of(COAT);
     let mut terminal = start(&place, &[], "--summarizer 'tr a-z A-Z'");
     terminal.press_for("G", "#5 assistant");
     terminal.press_for("s", "1 message summarized");
     assert_eq!(said(&place, "main")[4], "ASSISTANT: YES, AND AN UMBRELLA.");
     quit(terminal);
     let head = place.id("HEAD");
-    let mut terminal = start(&place, &[("MARKER", "tract-ui-test")], "--summarizer 'sleep 3600'");
+    let mut terminal = start(&place, &[], "--summarizer 'sleep 3599.25'");
     terminal.press_for("s", "writes a summary");
+    assert!(runs("sleep 3599.25"), "it is asked");
     terminal.press_for("\u{1b}", "nothing was changed");
     quit(terminal);
+    assert!(!runs("sleep 3599.25"), "it ends with the question");
     let mut terminal = start(&place, &[], "--summarizer false");
     terminal.press_for("s", "ended with exit status: 1");
     quit(terminal);
     assert_eq!(place.id("HEAD"), head);
 }
 
+/// Whether a program of this command line runs.
+fn runs(line: &str) -> bool {
+    let found = std::process::Command::new("pgrep").args(["-x", "-f", line]).output();
+    found.expect("`pgrep`").status.success()
+}
+
 #[test]
 fn branches_are_made_checked_out_and_picked_from() {
-    let place = Workspace::of(TRIP);
+    let place = Workspace::of(COAT);
     let mut terminal = start(&place, &[], "");
     terminal.shows("main: 5 messages");
     // A branch at the second message.
@@ -169,7 +169,7 @@ fn branches_are_made_checked_out_and_picked_from() {
 
 #[test]
 fn words_are_searched_forward_and_back() {
-    let place = Workspace::of(TRIP);
+    let place = Workspace::of(COAT);
     let mut terminal = start(&place, &[], "");
     terminal.press_for("/", "search:");
     // Around the end, in upper or lower case.
@@ -186,7 +186,7 @@ fn words_are_searched_forward_and_back() {
 
 #[test]
 fn the_request_that_is_copied_is_the_compiled_one() {
-    let place = Workspace::of(TRIP);
+    let place = Workspace::of(COAT);
     let mut terminal = start(&place, &[], "");
     let forms = terminal.press_for("y", "anthropic-params");
     // The cursor begins at the first one.
@@ -226,7 +226,7 @@ fn decoded(base64: &str) -> String {
 
 #[test]
 fn a_write_of_another_process_appears_and_the_cursor_stays() {
-    let place = Workspace::of(TRIP);
+    let place = Workspace::of(COAT);
     let mut terminal = start(&place, &[], "");
     terminal.shows("#5 assistant");
     // At the end, the end is followed.
@@ -246,7 +246,7 @@ fn a_write_of_another_process_appears_and_the_cursor_stays() {
 
 #[test]
 fn damage_of_one_message_hides_no_other() {
-    let place = Workspace::of(TRIP);
+    let place = Workspace::of(COAT);
     let store = rusqlite::Connection::open(place.store()).expect("a database");
     let sql = "UPDATE blobs SET data = CAST(replace(CAST(data AS TEXT), ?1, 'something') AS BLOB) \
                WHERE instr(data, CAST(?1 AS BLOB)) > 0";
@@ -262,7 +262,7 @@ fn damage_of_one_message_hides_no_other() {
 
 #[test]
 fn a_branch_that_cannot_be_read_shows_no_messages_of_another() {
-    let place = Workspace::of(TRIP);
+    let place = Workspace::of(COAT);
     place.ok(&["checkout", "-b", "side"]);
     place.ok(&["commit", "user", "And in Rome?"]);
     place.ok(&["checkout", "main"]);
@@ -284,7 +284,7 @@ fn a_branch_that_cannot_be_read_shows_no_messages_of_another() {
 
 #[test]
 fn a_store_that_vanishes_is_said_and_what_was_read_stays() {
-    let place = Workspace::of(TRIP);
+    let place = Workspace::of(COAT);
     let mut terminal = start(&place, &[("EDITOR", "sed -i s/umbrella/hat/")], "");
     terminal.shows("Yes, and an umbrella.");
     std::fs::remove_dir_all(place.path(".tract")).expect("it is removed");
@@ -311,7 +311,7 @@ fn hostile_texts_reach_no_terminal() {
 
 #[test]
 fn a_small_terminal_shows_one_pane() {
-    let place = Workspace::of(TRIP);
+    let place = Workspace::of(COAT);
     let mut terminal = Terminal::run(&place, (12, 50), &[], "ui");
     let text = terminal.shows("main: 5 messages");
     assert!(!text.contains("1 branch"), "{text}");
@@ -343,7 +343,7 @@ fn long_and_many_messages_are_laid_out_as_far_as_they_are_seen() {
 
 #[test]
 fn it_ends_in_order_when_it_is_told_to() {
-    let place = Workspace::of(TRIP);
+    let place = Workspace::of(COAT);
     let told = |terminal: Terminal| {
         let program = terminal.program().to_string();
         let killed = std::process::Command::new("kill").args(["-TERM", &program]).status();
@@ -352,9 +352,10 @@ fn it_ends_in_order_when_it_is_told_to() {
     };
     told(start(&place, &[], ""));
     // Also while another program works for it.
-    let mut terminal = start(&place, &[], "--summarizer 'sleep 3600'");
+    let mut terminal = start(&place, &[], "--summarizer 'sleep 3599.75'");
     terminal.press_for("s", "writes a summary");
     told(terminal);
+    assert!(!runs("sleep 3599.75"), "it does not outlive the command");
 }
 
 #[test]

@@ -7,15 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::Workspace;
-
-pub(crate) const COAT: &str = r#"{"op":"set_tools","tools":[{"name":"get_weather","description":"Returns the weather.","input_schema":{"type":"object","properties":{"city":{"type":"string"}}}}]}
-{"op":"system","text":"You are a travel agent."}
-{"op":"user","text":"Do I need a coat in Paris?"}
-{"op":"assistant","text":"I look it up.","tool_calls":[{"id":"c1","name":"get_weather","arguments":{"city":"Paris"}}]}
-{"op":"tool_result","call_id":"c1","name":"get_weather","content":"11 degrees, rain"}
-{"op":"assistant","text":"Yes, and an umbrella."}
-"#;
+use crate::support::{COAT, Workspace};
 
 /// A viewer, and the browser that was given its url.
 pub(crate) struct Browser {

@@ -164,7 +164,9 @@ impl StoreError {
             StoreErrorKind::NotAStore => "check the path; `tract init` creates a store",
             StoreErrorKind::TooNew { .. } => "open it with a newer tract",
             StoreErrorKind::Busy => "another process is writing; try again when it is done",
-            StoreErrorKind::ReadOnly => "check the permissions of the file and of its folder",
+            StoreErrorKind::ReadOnly => {
+                "check that the file is still there, its permissions and those of its folder"
+            }
             StoreErrorKind::Full => "free some space; nothing acknowledged is lost",
             StoreErrorKind::Poisoned => "close the store and open it again",
             StoreErrorKind::Unknown => "apply the same batch again: it happens at most once",
