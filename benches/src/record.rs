@@ -54,7 +54,7 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
     let calls = if quick { 5 } else { 50 };
     for (what, bare_path, path, in_a_row) in [
         ("one after another", LARGE_PATH, &large, 1),
-        ("five in a row while they are recorded", LARGE_PATH, &large, 5),
+        ("five in a row", LARGE_PATH, &large, 5),
         ("to requests that are not recorded", OTHER_PATH, &other, 5),
     ] {
         let ways = [(bare, bare_path), (ours, path.as_str())];
@@ -229,7 +229,7 @@ fn first_bytes(table: &mut Table, ways: [SocketAddr; 3], base: &str, rounds: usi
 }
 
 /// Measures large answers through the bare pass-through and through ours, `in_a_row` of each. The
-/// recorder works while ours follow each other, and is done before the bare ones start: they have
+/// recorder may work while ours follow each other, and is done before the bare ones start: they have
 /// the machine to themselves.
 fn throughput(
     table: &mut Table,

@@ -14,22 +14,27 @@ use crate::counts::{Counts, Reason};
 use crate::header;
 use crate::turn;
 
-/// Bytes from which a chunk is shared with the connection that it came from. Smaller ones are
-/// copied: each would keep the connection's whole read buffer alive.
-const SHARED_BYTES: usize = 32 << 10;
+/// Bytes of a piece of a large body's copy.
+const PIECE_BYTES: usize = 64 << 10;
+/// Bytes up to which a body is copied into memory of its own size.
+const SMALL_BYTES: usize = 32 << 10;
 
-/// How many bytes all copies may take together.
+/// How many bytes all copies may take together, and memory that they took before. Fresh memory costs
+/// a large body a quarter of its throughput: the system clears each page of it when it is first used.
 #[derive(Debug)]
 pub(crate) struct Budget {
+    bytes: usize,
     free: AtomicUsize,
+    /// Pieces for the next copies, a quarter of all bytes at most.
+    spare: Mutex<Vec<Vec<u8>>>,
 }
 
 impl Budget {
     pub(crate) fn new(bytes: usize) -> Self {
-        Self { free: AtomicUsize::new(bytes) }
+        Self { bytes, free: AtomicUsize::new(bytes), spare: Mutex::default() }
     }
 
-    fn take(&self, bytes: usize) -> bool {
+    pub(crate) fn take(&self, bytes: usize) -> bool {
         let take = |free: usize| free.checked_sub(bytes);
         self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
@@ -38,18 +43,45 @@ impl Budget {
         self.free.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    #[cfg(test)]
+    fn spare(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a piece; `None` when there is no memory for it.
+    fn take_piece(&self) -> Option<Vec<u8>> {
+        self.take(PIECE_BYTES).then(|| {
+            let spare = self.spare().pop();
+            spare.unwrap_or_else(|| Vec::with_capacity(PIECE_BYTES))
+        })
+    }
+
+    fn give_back_piece(&self, mut piece: Vec<u8>) {
+        piece.clear();
+        let mut spare = self.spare();
+        if (spare.len() + 1) * PIECE_BYTES <= self.bytes / 4 {
+            spare.push(piece);
+        }
+        drop(spare);
+        self.give_back(PIECE_BYTES);
+    }
+
+    pub(crate) fn is_half_used(&self) -> bool {
+        self.free() <= self.bytes / 2
+    }
+
     fn free(&self) -> usize {
         self.free.load(Ordering::Relaxed)
     }
 }
 
-/// The copy of one body. Its bytes count against the budget until it is dropped.
+/// The copy of one body. Its memory counts against the budget until it is dropped.
 #[derive(Debug)]
 pub(crate) struct BodyCopy {
     budget: Arc<Budget>,
-    chunks: Vec<Bytes>,
-    tail: Vec<u8>,
+    /// The whole copy while it is small, else empty.
+    small: Vec<u8>,
+    /// The copy in pieces, of which all but the last are full.
+    pieces: Vec<Vec<u8>>,
     bytes: usize,
     /// Whether the body has ended in order.
     pub(crate) is_complete: bool,
@@ -59,50 +91,70 @@ pub(crate) struct BodyCopy {
 
 impl BodyCopy {
     fn new(budget: Arc<Budget>) -> Self {
-        let (chunks, tail) = (Vec::new(), Vec::new());
-        Self { budget, chunks, tail, bytes: 0, is_complete: false, is_over_budget: false }
+        let (small, pieces) = (Vec::new(), Vec::new());
+        Self { budget, small, pieces, bytes: 0, is_complete: false, is_over_budget: false }
     }
 
-    fn push(&mut self, chunk: &Bytes) {
+    fn push(&mut self, chunk: &[u8]) {
         if self.is_over_budget || chunk.is_empty() {
             return;
         }
-        if !self.budget.take(chunk.len()) {
+        let is_copied = if self.pieces.is_empty() && self.bytes + chunk.len() <= SMALL_BYTES {
+            self.push_small(chunk)
+        } else {
+            self.push_pieces(chunk)
+        };
+        if is_copied.is_none() {
             self.is_over_budget = true;
             self.release();
-            return;
-        }
-        self.bytes += chunk.len();
-        if chunk.len() >= SHARED_BYTES {
-            if !self.tail.is_empty() {
-                self.chunks.push(std::mem::take(&mut self.tail).into());
-            }
-            self.chunks.push(chunk.clone());
-        } else {
-            self.tail.extend_from_slice(chunk);
         }
     }
 
+    fn push_small(&mut self, chunk: &[u8]) -> Option<()> {
+        self.budget.take(chunk.len()).then_some(())?;
+        self.small.extend_from_slice(chunk);
+        self.bytes += chunk.len();
+        Some(())
+    }
+
+    fn push_pieces(&mut self, chunk: &[u8]) -> Option<()> {
+        if self.pieces.is_empty() {
+            let mut first = self.budget.take_piece()?;
+            first.extend_from_slice(&self.small);
+            self.budget.give_back(self.small.len());
+            self.small = Vec::new();
+            self.pieces.push(first);
+        }
+        let mut rest = chunk;
+        while let Some(last) = self.pieces.last_mut() {
+            let (fits, more) = rest.split_at(rest.len().min(PIECE_BYTES - last.len()));
+            last.extend_from_slice(fits);
+            self.bytes += fits.len();
+            rest = more;
+            if rest.is_empty() {
+                break;
+            }
+            self.pieces.push(self.budget.take_piece()?);
+        }
+        Some(())
+    }
+
     fn release(&mut self) {
-        self.chunks = Vec::new();
-        self.tail = Vec::new();
-        self.budget.give_back(std::mem::take(&mut self.bytes));
+        self.budget.give_back(std::mem::take(&mut self.small).len());
+        for piece in self.pieces.drain(..) {
+            self.budget.give_back_piece(piece);
+        }
+        self.bytes = 0;
     }
 
     pub(crate) fn len(&self) -> usize {
         self.bytes
     }
 
-    /// Returns the bytes in one piece.
-    pub(crate) fn bytes(&mut self) -> Vec<u8> {
-        if self.chunks.is_empty() {
-            return std::mem::take(&mut self.tail);
-        }
-        let mut whole = Vec::with_capacity(self.bytes);
-        for chunk in self.chunks.drain(..) {
-            whole.extend_from_slice(&chunk);
-        }
-        whole.append(&mut self.tail);
+    /// Takes the bytes, in one piece. Their memory is free for other copies from here on.
+    pub(crate) fn take_bytes(&mut self) -> Vec<u8> {
+        let whole = if self.pieces.is_empty() { self.small.clone() } else { self.pieces.concat() };
+        self.release();
         whole
     }
 }
@@ -256,6 +308,7 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin> Body for CopiedBody<B> {
         match &polled {
             Poll::Ready(Some(Ok(frame))) => {
                 if let Some(chunk) = frame.data_ref() {
+                    self.capture.counts.pass(chunk.len());
                     let is_end = self.inner.is_end_stream();
                     self.copy(|body| {
                         body.push(chunk);
@@ -305,27 +358,51 @@ mod tests {
     fn a_copy_over_the_budget_is_dropped_and_its_bytes_come_back() {
         let budget = Arc::new(Budget::new(100));
         let mut copy = BodyCopy::new(Arc::clone(&budget));
-        copy.push(&Bytes::from(vec![1; 60]));
+        copy.push(&[1; 60]);
         assert_eq!((copy.len(), budget.free()), (60, 40));
-        copy.push(&Bytes::from(vec![2; 60]));
+        copy.push(&[2; 60]);
         assert!(copy.is_over_budget);
         assert_eq!((copy.len(), budget.free()), (0, 100));
-        copy.push(&Bytes::from(vec![3; 10]));
-        assert_eq!(copy.bytes(), Vec::<u8>::new(), "a copy with a gap is none");
+        copy.push(&[3; 10]);
+        assert_eq!(copy.take_bytes(), Vec::<u8>::new(), "a copy with a gap is none");
     }
 
     #[test]
     fn a_copy_has_the_bytes_in_order() {
+        let sizes = [1, 2, SMALL_BYTES - 3, 1, PIECE_BYTES, 3 * PIECE_BYTES + 1, 7, 500_000];
+        let budget = Arc::new(Budget::new(4 << 20));
+        for count in 0..=sizes.len() {
+            let mut copy = BodyCopy::new(Arc::clone(&budget));
+            let mut expected = Vec::new();
+            for (number, size) in (0..).zip(&sizes[..count]) {
+                let chunk = vec![number; *size];
+                copy.push(&chunk);
+                expected.extend(chunk);
+                let taken = (4 << 20) - budget.free();
+                assert!((expected.len()..expected.len() + PIECE_BYTES).contains(&taken), "{taken}");
+            }
+            assert_eq!(copy.len(), expected.len());
+            assert!(copy.take_bytes() == expected, "{count}");
+            assert_eq!(budget.free(), 4 << 20);
+        }
+    }
+
+    #[test]
+    fn memory_is_used_again_and_a_quarter_of_it_is_kept() {
         let budget = Arc::new(Budget::new(1 << 20));
         let mut copy = BodyCopy::new(Arc::clone(&budget));
-        let large = vec![7; SHARED_BYTES];
-        copy.push(&Bytes::from_static(b"ab"));
-        copy.push(&Bytes::from(large.clone()));
-        copy.push(&Bytes::from_static(b"cd"));
-        let expected = [b"ab".as_slice(), &large, b"cd"].concat();
-        assert_eq!(copy.bytes(), expected);
+        copy.push(&vec![1; 1 << 20]);
+        assert_eq!((copy.is_over_budget, budget.free()), (false, 0));
+        let mut refused = BodyCopy::new(Arc::clone(&budget));
+        refused.push(&vec![1; SMALL_BYTES + 1]);
+        assert!(refused.is_over_budget);
         drop(copy);
-        assert_eq!(budget.free(), 1 << 20);
+        assert_eq!((budget.spare().len(), budget.free()), (4, 1 << 20));
+        let mut next = BodyCopy::new(Arc::clone(&budget));
+        next.push(&vec![2; PIECE_BYTES]);
+        assert_eq!(budget.spare().len(), 3);
+        assert!(next.take_bytes() == [2; PIECE_BYTES]);
+        assert_eq!(budget.spare().len(), 4);
     }
 
     /// A body whose bytes and failure are there at once.

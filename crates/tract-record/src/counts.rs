@@ -131,6 +131,8 @@ pub(crate) struct Counts {
     done: AtomicU64,
     recorded: AtomicU64,
     skipped: [AtomicU64; Reason::ALL.len()],
+    /// Bytes of bodies that passed, of requests and responses.
+    passed: AtomicU64,
 }
 
 impl Counts {
@@ -149,6 +151,15 @@ impl Counts {
             count.fetch_add(1, Ordering::SeqCst);
         }
         self.done.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn pass(&self, bytes: usize) {
+        self.passed.fetch_add(u64::try_from(bytes).unwrap_or_default(), Ordering::Relaxed);
+    }
+
+    /// Returns the bytes of bodies that passed so far.
+    pub(crate) fn passed(&self) -> u64 {
+        self.passed.load(Ordering::Relaxed)
     }
 
     /// Whether all that was seen is dealt with.

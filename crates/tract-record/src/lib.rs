@@ -18,6 +18,7 @@ mod counts;
 mod decode;
 mod error;
 mod header;
+mod lull;
 mod proxy;
 mod read;
 mod recorder;

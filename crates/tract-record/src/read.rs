@@ -107,7 +107,7 @@ pub(crate) fn read(mut exchange: Exchange) -> Result<RecordedTurn, Reason> {
         (false, None) => return Err(Reason::UpstreamStatus),
     };
     let reason = |reason| if is_answer { reason } else { Reason::UpstreamStatus };
-    let request_bytes = exchange.request.bytes();
+    let request_bytes = exchange.request.take_bytes();
     let coding = header::text(&exchange.request_headers, "content-encoding");
     // Without a body there is no coding to undo.
     let coding = coding.filter(|_| !request_bytes.is_empty());
@@ -118,7 +118,7 @@ pub(crate) fn read(mut exchange: Exchange) -> Result<RecordedTurn, Reason> {
         return Err(Reason::EmptyResponse);
     }
     let dialect = endpoint.dialect.ok_or_else(|| reason(Reason::UnknownProvider))?;
-    let response_bytes = exchange.response.bytes();
+    let response_bytes = exchange.response.take_bytes();
     let coding = header::text(&exchange.response_headers, "content-encoding");
     let answer = if is_answer {
         let decoded = decode(response_bytes, coding).map_err(|_| Reason::ResponseUndecodable)?;

@@ -12,6 +12,7 @@ use tract_secrets::Scanner;
 use crate::capture::{Budget, Capture, Exchange};
 use crate::counts::{Counts, Reason};
 use crate::error::{Error, Result};
+use crate::lull::Lull;
 use crate::read::{self, Answer};
 use crate::report::{RecordReport, WrittenBranch};
 use crate::write::{Writer, Written};
@@ -100,6 +101,7 @@ impl Recorder {
     pub fn start(repo: Repo, options: &RecorderOptions) -> Result<Self> {
         let (to, from) = channel(options.queue_exchanges.max(1));
         let counts = Arc::new(Counts::default());
+        let budget = Arc::new(Budget::new(options.budget_bytes));
         let progress = Arc::new(Mutex::new(Progress::default()));
         let scanner = options.redact.then(Scanner::builtin);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -108,12 +110,12 @@ impl Recorder {
             writer: Writer::new(repo.clone(), scanner),
             counts: Arc::clone(&counts),
             progress: Arc::clone(&progress),
+            lull: Lull::new(Arc::clone(&counts), Arc::clone(&budget)),
         };
         std::thread::Builder::new()
             .name("tract-record".to_owned())
             .spawn(move || work.run(&runtime, from))
             .map_err(Error::Recorder)?;
-        let budget = Arc::new(Budget::new(options.budget_bytes));
         Ok(Self { repo, handle: RecorderHandle { to, counts, budget }, progress })
     }
 
@@ -173,11 +175,13 @@ struct Work {
     writer: Writer,
     counts: Arc<Counts>,
     progress: Arc<Mutex<Progress>>,
+    lull: Lull,
 }
 
 impl Work {
     fn run(&mut self, runtime: &tokio::runtime::Runtime, mut from: Receiver<Exchange>) {
         while let Some(exchange) = from.blocking_recv() {
+            self.lull.wait(|| from.len() >= from.max_capacity() / 2, std::thread::sleep);
             // A defect in reading one exchange must not end the recording of the others.
             let done = catch_unwind(AssertUnwindSafe(|| runtime.block_on(self.one(exchange))));
             match done {

@@ -1,0 +1,76 @@
+//! When to record: what passes has the processors first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::capture::Budget;
+use crate::counts::Counts;
+
+/// How long traffic is watched to tell whether much of it passes.
+const NAP: Duration = Duration::from_millis(5);
+/// Bytes within a nap from which on recording waits: 200 MB a second. The answers of a model are
+/// thousands of times slower; a request with images or a whole repository in it is not.
+const BUSY_BYTES: u64 = 1 << 20;
+/// Naps before one exchange: a second, so that traffic that never pauses is recorded too.
+const MOST_NAPS: usize = 200;
+
+/// The wait for a pause in heavy traffic. A recorder that works while large bodies pass takes a third
+/// of their throughput on two cores, at the lowest priority too: both wait for the same memory.
+pub(crate) struct Lull {
+    counts: Arc<Counts>,
+    budget: Arc<Budget>,
+    /// The bytes that had passed at the last look.
+    seen: u64,
+}
+
+impl Lull {
+    pub(crate) fn new(counts: Arc<Counts>, budget: Arc<Budget>) -> Self {
+        Self { counts, budget, seen: 0 }
+    }
+
+    /// Waits while much passes and there is room for the copies of it. `is_queue_full` says whether
+    /// many exchanges wait.
+    pub(crate) fn wait(&mut self, is_queue_full: impl Fn() -> bool, nap: impl Fn(Duration)) {
+        for _ in 0..MOST_NAPS {
+            let passed = self.counts.passed();
+            let news = passed - std::mem::replace(&mut self.seen, passed);
+            if news < BUSY_BYTES || self.budget.is_half_used() || is_queue_full() {
+                return;
+            }
+            nap(NAP);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// Counts the naps while `passing` bytes pass in each of the first `busy` of them.
+    fn naps(passing: usize, busy: usize, taken: usize, is_queue_full: bool) -> usize {
+        let (counts, budget) = (Arc::new(Counts::default()), Arc::new(Budget::new(100)));
+        assert!(budget.take(taken));
+        let naps = Cell::new(0);
+        counts.pass(passing);
+        Lull::new(Arc::clone(&counts), budget).wait(
+            || is_queue_full,
+            |_| {
+                naps.set(naps.get() + 1);
+                counts.pass(if naps.get() < busy { passing } else { 0 });
+            },
+        );
+        naps.get()
+    }
+
+    #[test]
+    fn recording_waits_for_a_pause_in_heavy_traffic_while_there_is_room() {
+        assert_eq!(naps(1 << 10, 10, 0, false), 0, "a model's answer is no heavy traffic");
+        assert_eq!(naps(1 << 20, 10, 0, false), 10);
+        assert_eq!(naps(1 << 20, 1000, 0, false), MOST_NAPS, "not for ever");
+        assert_eq!(naps(1 << 20, 10, 49, false), 10);
+        assert_eq!(naps(1 << 20, 10, 50, false), 0, "half of the memory for copies is used");
+        assert_eq!(naps(1 << 20, 10, 0, true), 0, "many wait");
+    }
+}
