@@ -4,7 +4,6 @@
 
 mod book;
 mod features;
-mod picture;
 mod screenshots;
 mod sizes;
 mod soak;
@@ -22,8 +21,10 @@ cargo xtask <what>
   docs      the documentation builds without warnings
   book      the pages of docs/ are in SUMMARY.md, their links lead somewhere, and mdbook builds
             them (where it is installed)
-  picture   docs/demo.svg, from what `tract demo` prints: cargo xtask picture [--check] [BINARY]
-  screenshots  docs/images, pages of the viewer as Chromium shows them: cargo xtask screenshots [BINARY]
+  picture   draws docs/demo.svg and docs/images/*.svg anew, from what the binary does now; tests
+            compare them
+  screenshots  docs/images/*.png, pages of the viewer as Chromium shows them: cargo xtask screenshots
+            [BINARY]
   features  each feature alone, each layer, all together
   sizes     what each feature of the command adds to its binary and its build, each built from nothing:
             cargo xtask sizes [FEATURE...]
@@ -44,7 +45,7 @@ fn main() -> ExitCode {
         "tidy" => tidy::run(),
         "docs" => docs(),
         "book" => book::run(),
-        "picture" => picture::run(&rest),
+        "picture" => pictures(),
         "screenshots" => screenshots::run(&rest),
         "features" => features::run(),
         "sizes" => sizes::run(&rest),
@@ -99,6 +100,15 @@ fn docs() -> Outcome {
         .env("RUSTDOCFLAGS", "-Dwarnings")
         .status();
     finished("cargo doc", status)
+}
+
+/// Draws what the tests whose names begin like this compare.
+fn pictures() -> Outcome {
+    let test = "test --package tract-cli --all-features --test cli -- the_picture_";
+    step(&format!("TRACT_DOCS=write cargo {test}"));
+    let mut command = cargo_command();
+    let status = command.args(test.split(' ')).env("TRACT_DOCS", "write").status();
+    finished("the tests that draw", status)
 }
 
 fn deny() -> Outcome {

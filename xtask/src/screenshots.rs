@@ -6,8 +6,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::Outcome;
-use crate::picture::built;
+use crate::{Outcome, cargo};
 
 const FOLDER: &str = "docs/images";
 /// The pictures, the pages that they show, and how many pixels high they are.
@@ -36,6 +35,13 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     let drawn = draw(&binary, &scratch);
     std::fs::remove_dir_all(&scratch).map_err(text)?;
     drawn
+}
+
+/// Builds the binary, and returns where it is.
+fn built() -> Result<PathBuf, String> {
+    cargo(&["build", "--quiet", "--package", "tract-cli"])?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    Ok(Path::new(&target).join("debug/tract"))
 }
 
 fn text(error: std::io::Error) -> String {

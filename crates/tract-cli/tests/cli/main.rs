@@ -101,8 +101,9 @@ mod json_shapes;
 // The log on stderr.
 #[cfg(all(unix, feature = "run", feature = "mcp"))]
 mod logging;
-// Blocks of the documentation.
+// Pictures of the documentation.
 mod pages;
+mod picture;
 // Output whose reader is gone, or whose disk is full.
 mod pipes;
 

@@ -1,24 +1,23 @@
-//! Blocks of the documentation that show what the binary answers.
+//! Pictures of the documentation, which show what the binary does.
 
 use std::path::Path;
 
-/// Checks that the first text block after a line of a page is this text, except for its ids;
-/// `TRACT_DOCS=write` writes it.
+/// Checks that a picture in `docs/` is this one, except for its ids; `TRACT_DOCS=write` writes it.
 #[track_caller]
-pub(crate) fn shows(page: &str, after: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
-    let whole = std::fs::read_to_string(&path).expect("the page");
-    let line = format!("\n{after}\n");
-    let at = whole.find(&line).unwrap_or_else(|| panic!("{page} has no line {after:?}"));
-    let (before, rest) = whole.split_at(at + line.len());
-    let (between, rest) = rest.split_once("```text\n").expect("a block");
-    let (block, rest) = rest.split_once("\n```").expect("its end");
+pub(crate) fn shows(name: &str, picture: &str) {
+    shows_but(name, picture, without_ids);
+}
+
+/// The same for a picture of which only what `kept` leaves is the same in every run.
+#[track_caller]
+pub(crate) fn shows_but(name: &str, picture: &str, kept: impl Fn(&str) -> String) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
     if std::env::var("TRACT_DOCS").is_ok_and(|value| value == "write") {
-        let new = format!("{before}{between}```text\n{text}\n```{rest}");
-        std::fs::write(&path, new).expect("written");
+        std::fs::write(&path, picture).expect("written");
         return;
     }
-    assert_eq!(without_ids(block), without_ids(text), "docs/{page}: run with TRACT_DOCS=write");
+    let there = std::fs::read_to_string(&path).expect("the picture");
+    assert_eq!(kept(&there), kept(picture), "docs/{name}: run `cargo xtask picture`");
 }
 
 /// Ids differ from run to run.

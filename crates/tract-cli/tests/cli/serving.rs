@@ -122,9 +122,8 @@ impl Drop for Client {
     }
 }
 
-/// The page shows what an agent reads.
 #[test]
-fn the_page_shows_what_an_agent_reads() {
+fn the_picture_shows_what_an_agent_reads() {
     let place = Workspace::of(COAT);
     let mut client = Client::start(&place, &[]);
     let mut lines = Vec::new();
@@ -136,11 +135,19 @@ fn the_page_shows_what_an_agent_reads() {
         let parsed: Value = serde_json::from_str(arguments).expect("JSON");
         let result = client.call(tool, parsed);
         let text = result["content"][0]["text"].as_str().expect("a text");
-        let text: Vec<&str> = text.lines().map(str::trim_end).collect();
-        lines.push(format!("> {tool} {arguments}\n{}", text.join("\n")));
+        if !lines.is_empty() {
+            lines.push(String::new());
+        }
+        lines.push(format!("\u{1b}[36m{tool} {arguments}\u{1b}[0m"));
+        lines.extend(text.lines().map(|line| match line.trim_end() {
+            added if line.starts_with('+') => format!("  \u{1b}[32m{added}\u{1b}[0m"),
+            removed if line.starts_with('-') => format!("  \u{1b}[31m{removed}\u{1b}[0m"),
+            line => format!("  {line}"),
+        }));
     }
     client.close();
-    crate::pages::shows("mcp-server.md", "## What an agent reads", &lines.join("\n\n"));
+    let picture = crate::picture::of_lines("Three calls and their answers", 64, &lines);
+    crate::pages::shows("images/mcp.svg", &picture);
 }
 
 #[test]

@@ -10,9 +10,10 @@ use serde_json::json;
 use tract::core::telemetry::names;
 use tract_testkit::loopback::HttpEnd;
 
-use self::receiver::{Received, Receiver};
+use self::receiver::{Received, ReceivedSpan, Receiver};
 use crate::agents::{calls, says};
 use crate::chat::{KEY, Server, event};
+use crate::picture::Picture;
 use crate::support::{Ran, Workspace};
 
 /// An answer that tells its tokens.
@@ -113,25 +114,56 @@ fn a_run_is_received_as_the_table_says_without_content_and_keys() {
     assert!(received.spans.iter().all(|span| span.trace == *trace), "one trace");
 }
 
-/// The page shows the spans of a real run.
+/// The columns of the names in the picture of a trace, and of the bars next to them.
+const TRACE_COLUMNS: (f64, f64) = (27.0, 56.0);
+
 #[test]
-fn the_page_shows_a_trace() {
+fn the_picture_is_the_trace_of_a_run() {
     let (place, receiver) = (Workspace::new(), Receiver::start());
     let received = runs(&place, &receiver, &[]);
-    let mut lines = Vec::new();
-    lines_of_trace(&received, "", 0, &mut lines);
-    crate::pages::shows("telemetry.md", "## What a run looks like", &lines.join("\n"));
+    let mut rows = Vec::new();
+    rows_of_trace(&received, "", 0, &mut rows);
+    let (start, end) = rows[0].1.time_ns;
+    let mut picture = Picture::new("The spans of `tract run`", 94, rows.len());
+    for (row, (depth, span)) in rows.iter().enumerate() {
+        picture.text(row, (2 * depth) as f64, &span.name, "");
+        let (first, columns) = TRACE_COLUMNS;
+        let at = |time: u64| {
+            first + (time.saturating_sub(start)) as f64 / (end - start) as f64 * columns
+        };
+        let bar = (at(span.time_ns.0), at(span.time_ns.1));
+        let color = match span.name.split([' ', '.']).next() {
+            _ if span.get(names::TRACT_OUTCOME) == Some("failed") => "#ff7b72",
+            Some("chat") => "#79c0ff",
+            Some("execute_tool") => "#7ee787",
+            Some("invoke_agent") => "#d2a8ff",
+            _ => "#8b949e",
+        };
+        picture.bar(row, bar, color);
+        let took = (span.time_ns.1 - span.time_ns.0) as f64 / 1e6;
+        picture.text(row, first + columns + 1.0, &format!("{took:6.1} ms"), "");
+    }
+    // Times differ from run to run; names, order and depth do not.
+    let names = |svg: &str| -> Vec<String> {
+        let texts = svg.lines().filter(|line| line.starts_with("<text") && !line.contains(" ms<"));
+        texts.map(str::to_owned).collect()
+    };
+    crate::pages::shows_but("images/trace.svg", &picture.end(), |svg| names(svg).join("\n"));
 }
 
-/// The spans below one, in the order in which they ended, and what they say of themselves.
-fn lines_of_trace(received: &Received, parent: &str, depth: usize, lines: &mut Vec<String>) {
-    let told = [names::PROVIDER, names::INPUT_TOKENS, names::OUTPUT_TOKENS, names::TRACT_OUTCOME];
-    for span in received.spans.iter().filter(|span| span.parent == parent) {
-        let told = told.iter().filter_map(|name| Some(format!("{name}={}", span.get(name)?)));
-        let told = told.collect::<Vec<_>>().join(" ");
-        let name = format!("{}{}", "  ".repeat(depth), span.name);
-        lines.push(format!("{name:28}{told}").trim_end().to_owned());
-        lines_of_trace(received, &span.id, depth + 1, lines);
+/// A span and those below it, in the order in which they began.
+fn rows_of_trace<'a>(
+    received: &'a Received,
+    parent: &str,
+    depth: usize,
+    rows: &mut Vec<(usize, &'a ReceivedSpan)>,
+) {
+    let mut below: Vec<&ReceivedSpan> =
+        received.spans.iter().filter(|span| span.parent == parent).collect();
+    below.sort_by_key(|span| span.time_ns);
+    for span in below {
+        rows.push((depth, span));
+        rows_of_trace(received, &span.id, depth + 1, rows);
     }
 }
 

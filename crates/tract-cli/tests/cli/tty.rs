@@ -85,6 +85,11 @@ impl Terminal {
         screen.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
     }
 
+    /// Draws what is shown now.
+    pub(crate) fn picture(&self, title: &str) -> String {
+        crate::picture::of_screen(title, self.screen.lock().expect("not poisoned").screen())
+    }
+
     /// Waits until the screen is as wanted, and returns it.
     #[track_caller]
     pub(crate) fn wait_until(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {

@@ -49,18 +49,17 @@ fn branches_messages_and_content_are_side_by_side() {
     assert_eq!(place.json(&["status", "--json"])[0]["branch"], "main");
 }
 
-/// The screen in `docs/ui.md` is one that is shown; `TRACT_DOCS=write` writes it again.
 #[test]
-fn the_page_shows_a_real_screen() {
+fn the_picture_is_a_real_screen() {
     let place = Workspace::of(COAT);
     place.ok(&["branch", "terse", "--from", "main#2"]);
     let mut terminal = Terminal::run(&place, (12, 110), &[], "ui");
     terminal.shows("? help");
     terminal.press_for("k", "answers #3");
-    let text = terminal.press_for("/rain\r", "4 of 5 lines");
+    terminal.press_for("/rain\r", "4 of 5 lines");
+    let picture = terminal.picture("tract ui");
     quit(terminal);
-    let line = "`tract ui` shows branches, messages and their content side by side, and changes them by single keys:";
-    pages::shows("ui.md", line, &text);
+    pages::shows("images/ui.svg", &picture);
 }
 
 #[test]

@@ -164,6 +164,24 @@ fn quoted(command: &str) -> String {
     format!("'{}'", command.replace('\'', "'\\''"))
 }
 
+/// The chapters of the demo that the picture in the README shows; all of them are too long for a
+/// first screen.
+const CHAPTERS: &[usize] = &[1, 4, 5, 8];
+
+#[test]
+fn the_picture_of_the_readme_is_what_the_demo_prints() {
+    let place = Workspace::empty();
+    let mut command = place.command(&["--color", "always", "demo"]);
+    let output = command.env("COLUMNS", "100").output().expect("the binary runs");
+    assert!(output.status.success(), "{output:?}");
+    let printed = String::from_utf8(output.stdout).expect("UTF-8");
+    let chapters: Vec<&str> = printed.split("\n\n").skip(1).map(str::trim_end).collect();
+    let shown: Vec<&str> = CHAPTERS.iter().map(|at| chapters[*at]).collect();
+    let lines: Vec<String> = shown.join("\n\n").lines().map(str::to_owned).collect();
+    let picture = crate::picture::of_lines("What `tract demo` prints", 100, &lines);
+    crate::pages::shows("demo.svg", &picture);
+}
+
 /// The demo is the same wherever it runs: its ids are in the snapshot.
 #[test]
 fn the_demo_shows_what_it_says() {

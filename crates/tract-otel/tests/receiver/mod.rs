@@ -32,6 +32,8 @@ pub(crate) struct ReceivedSpan {
     pub(crate) id: String,
     pub(crate) parent: String,
     pub(crate) failed: bool,
+    /// When it began and ended: nanoseconds since 1970, UTC.
+    pub(crate) time_ns: (u64, u64),
     pub(crate) attributes: Attributes,
 }
 
@@ -144,6 +146,7 @@ impl Received {
                         assert_eq!(status.message, "", "messages may repeat content");
                         status.code() == StatusCode::Error
                     }),
+                    time_ns: (span.start_time_unix_nano, span.end_time_unix_nano),
                     attributes: attributes(&span.attributes),
                     name: span.name,
                 }));
