@@ -51,7 +51,7 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
     let settle = || runtime.block_on(recorder.settle(Duration::from_secs(60)));
     let large = format!("{base}{LARGE_PATH}");
     let other = format!("{base}{OTHER_PATH}");
-    let calls = if quick { 5 } else { 50 };
+    let calls = if quick { 5 } else { 100 };
     for (what, bare_path, path, in_a_row) in [
         ("one after another", LARGE_PATH, &large, 1),
         ("five in a row", LARGE_PATH, &large, 5),
