@@ -21,7 +21,7 @@ cargo xtask <what>
   docs      the documentation builds without warnings
   book      the pages of docs/ are in SUMMARY.md, their links lead somewhere, and mdbook builds
             them (where it is installed)
-  picture   draws docs/demo.svg and docs/images/*.svg anew, from what the binary does now; tests
+  picture   draws docs/demo.svg and docs/images/*.svg again, from what the binary does now; tests
             compare them
   screenshots  docs/images/*.png, pages of the viewer as Chromium shows them: cargo xtask screenshots
             [BINARY]

@@ -38,8 +38,6 @@ pub use self::without::Dictionary;
 
 #[cfg(feature = "zstd")]
 pub use self::with::Dictionary;
-#[cfg(feature = "zstd")]
-pub(crate) use self::with::LEVEL;
 
 #[cfg(not(feature = "zstd"))]
 mod without {
@@ -86,9 +84,6 @@ mod with {
 
     use super::DictionaryId;
     use crate::{DICTIONARY_BYTES, frame};
-
-    /// How well repacked blobs are compressed: what is written once and read often may take longer.
-    pub(crate) const LEVEL: i32 = 12;
 
     /// A dictionary is judged by so many samples.
     const WEIGHED_SAMPLES: usize = 4096;
@@ -165,16 +160,16 @@ mod with {
 
         /// Returns it as a store keeps it: compressed itself.
         pub fn stored(&self) -> Vec<u8> {
-            frame::encode(&self.content, LEVEL).unwrap_or_default()
+            frame::encode(&self.content).unwrap_or_default()
         }
 
         /// Returns the bytes of a blob as they are stored, if that saves a tenth.
         pub fn encode(&self, plain: &[u8]) -> Option<Vec<u8>> {
-            frame::with_dictionary(plain, self)
+            frame::with_dictionary(plain, self.id.as_bytes(), self.encoder())
         }
 
-        pub(crate) fn encoder(&self) -> &EncoderDictionary<'static> {
-            self.encoder.get_or_init(|| EncoderDictionary::copy(&self.content, LEVEL))
+        fn encoder(&self) -> &EncoderDictionary<'static> {
+            self.encoder.get_or_init(|| EncoderDictionary::copy(&self.content, frame::THOROUGH))
         }
 
         pub(crate) fn decoder(&self) -> &DecoderDictionary<'static> {

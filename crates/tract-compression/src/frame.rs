@@ -3,15 +3,17 @@
 use std::cell::RefCell;
 
 use zstd::bulk::Compressor;
+use zstd::dict::{DecoderDictionary, EncoderDictionary};
 use zstd::zstd_safe::{self, CCtx, CParameter, DCtx};
 
-use crate::dictionary::{Dictionary, LEVEL};
 use crate::{DecodeError, FRAME, WITH_DICTIONARY};
 
 /// The number that frames begin with.
 const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 /// How well blobs are compressed while their write is waited for.
 const QUICK: i32 = 1;
+/// How well repacked blobs are compressed: what is written once and read often may take longer.
+pub(crate) const THOROUGH: i32 = 12;
 /// Contexts keep no more memory than this for what they copy.
 const KEPT_BYTES: usize = 1 << 20;
 /// No blob of a store is longer.
@@ -36,7 +38,7 @@ pub(crate) fn quick(plain: &[u8]) -> Option<Vec<u8>> {
 
 /// Compresses a blob that is written again.
 pub(crate) fn thorough(plain: &[u8]) -> Option<Vec<u8>> {
-    alone(plain, LEVEL)
+    alone(plain, THOROUGH)
 }
 
 fn alone(plain: &[u8], level: i32) -> Option<Vec<u8>> {
@@ -48,8 +50,8 @@ fn alone(plain: &[u8], level: i32) -> Option<Vec<u8>> {
 }
 
 /// Compresses bytes without any mark.
-pub(crate) fn encode(plain: &[u8], level: i32) -> Option<Vec<u8>> {
-    let mut frame = compress(plain, level)?;
+pub(crate) fn encode(plain: &[u8]) -> Option<Vec<u8>> {
+    let mut frame = compress(plain, THOROUGH)?;
     frame.drain(..MAGIC.len());
     Some(frame)
 }
@@ -64,22 +66,24 @@ fn compress(plain: &[u8], level: i32) -> Option<Vec<u8>> {
     frame.starts_with(&MAGIC).then_some(frame)
 }
 
-/// Compresses a blob with a dictionary, if that saves a tenth.
-pub(crate) fn with_dictionary(plain: &[u8], dictionary: &Dictionary) -> Option<Vec<u8>> {
-    let mut compressor = Compressor::with_prepared_dictionary(dictionary.encoder()).ok()?;
+/// Compresses a blob with the dictionary of an id, if that saves a tenth.
+pub(crate) fn with_dictionary(
+    plain: &[u8],
+    id: &[u8],
+    dictionary: &EncoderDictionary<'_>,
+) -> Option<Vec<u8>> {
+    let mut compressor = Compressor::with_prepared_dictionary(dictionary).ok()?;
     // The id is ours, in front of the frame.
     compressor.include_dictid(false).ok()?;
     let frame = compressor.compress(plain).ok()?;
-    let stored =
-        [&[WITH_DICTIONARY], dictionary.id().as_bytes().as_slice(), frame.strip_prefix(&MAGIC)?]
-            .concat();
+    let stored = [&[WITH_DICTIONARY], id, frame.strip_prefix(&MAGIC)?].concat();
     saves_a_tenth(stored.len(), plain.len()).then_some(stored)
 }
 
 /// Decompresses a frame.
 pub(crate) fn decode(
     frame: &[u8],
-    dictionary: Option<&Dictionary>,
+    dictionary: Option<&DecoderDictionary<'_>>,
 ) -> Result<Vec<u8>, DecodeError> {
     DECOMPRESSING.with_borrow_mut(|(context, whole)| {
         whole.clear();
@@ -94,7 +98,7 @@ pub(crate) fn decode(
 fn decompress(
     context: &mut DCtx<'static>,
     frame: &[u8],
-    dictionary: Option<&Dictionary>,
+    dictionary: Option<&DecoderDictionary<'_>>,
 ) -> Option<Vec<u8>> {
     // What is damaged may name any length: it has to fit, and bytes that are never written take no memory.
     let length = zstd_safe::get_frame_content_size(frame).ok()??;
@@ -106,7 +110,7 @@ fn decompress(
     plain.try_reserve_exact(length).ok()?;
     let written = match dictionary {
         Some(dictionary) => {
-            context.decompress_using_ddict(&mut plain, frame, dictionary.decoder().as_ddict())
+            context.decompress_using_ddict(&mut plain, frame, dictionary.as_ddict())
         }
         None => context.decompress(&mut plain, frame),
     };

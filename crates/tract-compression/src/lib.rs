@@ -189,7 +189,7 @@ pub fn decode_with<'s>(
                 dictionary_of(stored).zip(rest.get(4..)).ok_or(DecodeError::Damaged)?;
             let dictionary = dictionary.filter(|dictionary| dictionary.id() == id);
             let dictionary = dictionary.ok_or(DecodeError::NoDictionary(id))?;
-            frame::decode(frame, Some(dictionary)).map(Cow::Owned)
+            frame::decode(frame, Some(dictionary.decoder())).map(Cow::Owned)
         }
         #[cfg(not(feature = "zstd"))]
         Some((&(FRAME | WITH_DICTIONARY), _)) => {
