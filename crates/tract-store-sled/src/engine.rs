@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sled::{Db, Tree};
-use tract_core::store::{Capabilities, Damage};
+use tract_core::store::{Capabilities, Damage, OpenedFile};
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
 use tract_kv::{
     Durability, KvBatch, KvEngine, KvEntry, KvOutcome, KvRead, Scan, Space, Visit, files,
@@ -56,6 +56,8 @@ impl State {
 /// A sled folder. [`open`](crate::open) makes a store of it.
 pub struct SledEngine {
     path: PathBuf,
+    /// The file in the folder that has the log.
+    log: OpenedFile,
     /// sled has no snapshots of its own: a write waits for all readers, and they for it.
     state: RwLock<State>,
 }
@@ -97,7 +99,8 @@ fn release(folder: Folder) -> StoreResult<()> {
 
 impl SledEngine {
     pub(crate) fn new(path: PathBuf, folder: Folder) -> Self {
-        Self { path, state: RwLock::new(State::Open(folder)) }
+        let log = OpenedFile::new(path.join("db"));
+        Self { path, log, state: RwLock::new(State::Open(folder)) }
     }
 
     /// Returns the absolute path of the folder.
@@ -169,6 +172,7 @@ impl KvEngine for SledEngine {
 
     fn write(&self, batch: &KvBatch, durability: Durability) -> StoreResult<KvOutcome> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        self.log.require_in_place(BACKEND, "apply")?;
         if let Some(conflict) = contained("apply", || compare(&state.folder("apply")?.tree, batch))?
         {
             return Ok(conflict);
