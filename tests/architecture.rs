@@ -229,6 +229,20 @@ fn only_the_feature_otel_brings_opentelemetry() {
     }
 }
 
+/// Who builds the command without the pages, the terminal, the MCP server or telemetry pays for none of it.
+#[test]
+fn what_shows_conversations_costs_nothing_where_it_is_left_out() {
+    let brought =
+        ["tract-view", "axum", "maud", "tract-serve", "ratatui", "tract-otel", "opentelemetry"];
+    let with = tree(&["tract-cli", "--features", "otel"]);
+    let without = "compression,conformance,follow,http,mcp,record,redb,run";
+    let without = tree(&["tract-cli", "--no-default-features", "--features", without]);
+    for name in brought {
+        assert!(with.iter().any(|found| found == name), "the test names what is gone: {name}");
+        assert!(!without.iter().any(|found| found == name), "{name} is built all the same");
+    }
+}
+
 /// What tests alone need is not built when the command is installed.
 #[test]
 fn the_command_contains_no_test_framework() {
