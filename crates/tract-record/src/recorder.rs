@@ -23,7 +23,8 @@ use crate::write::{Writer, Written};
 pub struct RecorderOptions {
     /// Whether secrets are replaced by marks; on unless told otherwise.
     pub redact: bool,
-    /// Bytes that all copies may take at once; 256 MiB unless set.
+    /// Bytes that all copies may take at once; 256 MiB unless set. A quarter of them is kept for later
+    /// copies.
     pub budget_bytes: usize,
     /// Exchanges that may wait to be recorded; 1024 unless set.
     pub queue_exchanges: usize,
