@@ -15,7 +15,7 @@ const BUSY_BYTES: u64 = 1 << 20;
 const MOST_NAPS: usize = 200;
 
 /// The wait for a pause in heavy traffic. A recorder that works while large bodies pass takes a third
-/// of their throughput on two cores, at the lowest priority too: both wait for the same memory.
+/// of their throughput on two cores, at the lowest priority too.
 pub(crate) struct Lull {
     counts: Arc<Counts>,
     budget: Arc<Budget>,
