@@ -231,7 +231,7 @@ fn only_the_feature_otel_brings_opentelemetry() {
 
 /// Who builds the command without the pages, the terminal, the MCP server or telemetry pays for none of it.
 #[test]
-fn what_shows_conversations_costs_nothing_where_it_is_left_out() {
+fn pages_terminal_and_telemetry_cost_nothing_where_they_are_left_out() {
     let brought =
         ["tract-view", "axum", "maud", "tract-serve", "ratatui", "tract-otel", "opentelemetry"];
     let with = tree(&["tract-cli", "--features", "otel"]);
