@@ -23,7 +23,7 @@ parameters = xllamacpp.CommonParams()
 parameters.model.path = str(next(package.glob("*.gguf")))
 parameters.port = int(sys.argv[1]) if len(sys.argv) > 1 else free_port()
 parameters.n_ctx = 8192
-# Several wait for each other in loops, which takes minutes next to other work.
+# Threads would wait for each other in loops, which takes minutes next to other work.
 parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1
 server = xllamacpp.Server(parameters)
 print(f"{server.listening_address}/v1", flush=True)

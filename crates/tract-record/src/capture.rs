@@ -153,7 +153,12 @@ impl BodyCopy {
 
     /// Takes the bytes, in one piece. Their memory is free for other copies from here on.
     pub(crate) fn take_bytes(&mut self) -> Vec<u8> {
-        let whole = if self.pieces.is_empty() { self.small.clone() } else { self.pieces.concat() };
+        let mut whole = Vec::with_capacity(self.bytes);
+        whole.extend_from_slice(&self.small);
+        for piece in self.pieces.drain(..) {
+            whole.extend_from_slice(&piece);
+            self.budget.give_back_piece(piece);
+        }
         self.release();
         whole
     }

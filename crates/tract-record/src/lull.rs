@@ -28,13 +28,13 @@ impl Lull {
         Self { counts, budget, seen: 0 }
     }
 
-    /// Waits while much passes and there is room for the copies of it. `is_queue_full` says whether
-    /// many exchanges wait.
-    pub(crate) fn wait(&mut self, is_queue_full: impl Fn() -> bool, nap: impl Fn(Duration)) {
+    /// Waits while much passes and there is room for the copies of it. `do_many_wait` says whether
+    /// many exchanges are to be recorded.
+    pub(crate) fn wait(&mut self, do_many_wait: impl Fn() -> bool, nap: impl Fn(Duration)) {
         for _ in 0..MOST_NAPS {
             let passed = self.counts.passed();
             let news = passed - std::mem::replace(&mut self.seen, passed);
-            if news < BUSY_BYTES || self.budget.is_half_used() || is_queue_full() {
+            if news < BUSY_BYTES || self.budget.is_half_used() || do_many_wait() {
                 return;
             }
             nap(NAP);
@@ -49,13 +49,13 @@ mod tests {
     use super::*;
 
     /// Counts the naps while `passing` bytes pass in each of the first `busy` of them.
-    fn naps(passing: usize, busy: usize, taken: usize, is_queue_full: bool) -> usize {
+    fn naps(passing: usize, busy: usize, taken: usize, do_many_wait: bool) -> usize {
         let (counts, budget) = (Arc::new(Counts::default()), Arc::new(Budget::new(100)));
         assert!(budget.take(taken));
         let naps = Cell::new(0);
         counts.pass(passing);
         Lull::new(Arc::clone(&counts), budget).wait(
-            || is_queue_full,
+            || do_many_wait,
             |_| {
                 naps.set(naps.get() + 1);
                 counts.pass(if naps.get() < busy { passing } else { 0 });
