@@ -5,11 +5,10 @@ use std::ops::ControlFlow;
 
 use super::Space;
 use super::keys::{self, Indexed, Repo};
-use super::read::View;
-use super::repair::repo_count;
+use super::read::{View, collect, each};
+use super::repair::{orphans, repo_count};
 use super::survey::{Survey, derived, lost, place_text, tool_name};
 use super::value::{self, Segment, Sighting};
-use tract_core::batch::DerivedKind;
 use tract_core::id::{BlobId, ToolId};
 use tract_core::object::ObjectId;
 use tract_core::refs::{RefName, RefTarget};
@@ -35,7 +34,10 @@ impl View<'_> {
         self.check_segments(&survey, &mut damage)?;
         self.check_tools(&survey, &mut damage)?;
         self.check_log(&mut damage)?;
-        self.check_derived(&survey, &mut damage)?;
+        for key in orphans(self, &survey)? {
+            let at = place_text(Repo::number(&key).unwrap_or_default());
+            damage.push(derived(None, format!("a derived row of no commit, {at}")));
+        }
         for _ in 0..self.dictionaries()?.1 {
             damage.push(lost(None, "a copy of a dictionary is damaged"));
         }
@@ -72,14 +74,11 @@ impl View<'_> {
     }
 
     fn check_segments(&self, survey: &Survey, damage: &mut Vec<Damage>) -> StoreResult<()> {
-        let mut segments: HashMap<u32, Option<Segment>> = HashMap::new();
-        self.read.scan(&self.repo.segments(), &mut |key, sealed| {
-            if let Some(number) = key.last_chunk() {
+        let mut segments: HashMap<u32, Option<Segment>> =
+            collect(self.read, &self.repo.segments(), |key, sealed| {
                 let segment = value::open(key, sealed).and_then(Segment::decode);
-                segments.insert(u32::from_be_bytes(*number), segment);
-            }
-            Ok(ControlFlow::Continue(()))
-        })?;
+                Some((u32::from_be_bytes(*key.last_chunk()?), segment))
+            })?;
         for (number, expected, parent_known) in survey.expected_segments() {
             let right = match segments.remove(&number) {
                 // A tip may lie beyond the last commit once commits were moved away.
@@ -100,7 +99,7 @@ impl View<'_> {
 
     fn check_tools(&self, survey: &Survey, damage: &mut Vec<Damage>) -> StoreResult<()> {
         let mut rows: HashMap<(ToolId, BlobId), Sighting> = HashMap::new();
-        self.read.scan(&self.repo.tools(&[]), &mut |key, sealed| {
+        each(self.read, &self.repo.tools(&[]), |key, sealed| {
             let row = value::open(key, sealed).and_then(Sighting::decode);
             match (Repo::tool_parts(key), row) {
                 (Some(pair), Some(row)) => drop(rows.insert(pair, row)),
@@ -108,15 +107,15 @@ impl View<'_> {
                     .push(derived(Some(ObjectId::Tool(tool)), "its tool index entry is damaged")),
                 (None, _) => damage.push(derived(None, "a tool index entry has a damaged key")),
             }
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         })?;
         let mut names = HashSet::new();
-        self.read.scan(&self.repo.tool_names(), &mut |key, _| {
+        each(self.read, &self.repo.tool_names(), |key, _| {
             match self.repo.tool_name_parts(key) {
                 Some((name, tool)) => drop(names.insert((name.to_owned(), tool))),
                 None => damage.push(derived(None, "a tool name's entry has a damaged key")),
             }
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         })?;
         let blob_places = survey.places_of(rows.keys().map(|(_, schema)| *schema));
         let was_swept = self.writes().is_ok_and(|writes| writes.sweeps > 0);
@@ -216,38 +215,18 @@ impl View<'_> {
         Ok(())
     }
 
-    fn check_derived(&self, survey: &Survey, damage: &mut Vec<Damage>) -> StoreResult<()> {
-        let known: Vec<u8> = DerivedKind::ALL.iter().map(|kind| kind.number()).collect();
-        let skip = self.repo.all_derived().from.len();
-        self.read.scan(&self.repo.all_derived(), &mut |key, _| {
-            let kind_known = key.get(skip).is_some_and(|kind| known.contains(kind));
-            let place = Repo::number(key).unwrap_or_default();
-            let has_commit =
-                survey.has_commit(place) || survey.broken.binary_search(&place).is_ok();
-            if !kind_known || !has_commit {
-                damage.push(derived(
-                    None,
-                    format!("a derived row of no commit, {}", place_text(place)),
-                ));
-            }
-            Ok(ControlFlow::Continue(()))
-        })
-    }
-
     pub(super) fn stats(&self) -> StoreResult<StoreStats> {
         let count = |scan| {
             let (mut rows, mut bytes) = (0u64, 0u64);
-            self.read.scan(&scan, &mut |_, value| {
+            each(self.read, &scan, |_, value| {
                 rows += 1;
                 bytes += value.len() as u64;
-                Ok(ControlFlow::Continue(()))
+                Ok(())
             })?;
             Ok::<_, StoreError>((rows, bytes))
         };
-        let mut tools = HashSet::new();
-        self.read.scan(&self.repo.tools(&[]), &mut |key, _| {
-            tools.extend(Repo::tool_parts(key).map(|(tool, _)| tool));
-            Ok(ControlFlow::Continue(()))
+        let tools: HashSet<ToolId> = collect(self.read, &self.repo.tools(&[]), |key, _| {
+            Repo::tool_parts(key).map(|(tool, _)| tool)
         })?;
         let mut stats = StoreStats::default();
         (stats.commits, stats.commit_bytes) = count(self.repo.all(Space::Commits))?;

@@ -1,7 +1,6 @@
 //! Blobs as their values hold them, and the dictionaries that some of them need.
 
 use std::borrow::Cow;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,7 +9,7 @@ use tract_compression::{DICTIONARY_COPIES, DecodeError, Dictionary, DictionaryId
 use super::Space;
 use super::keys::Repo;
 use super::overlay::Overlay;
-use super::read::View;
+use super::read::{View, each};
 use super::value;
 use tract_core::store::{StoreError, StoreErrorKind, StoreResult};
 
@@ -99,7 +98,7 @@ impl View<'_> {
     /// Lists the dictionaries of the repository, the newest last, and counts the copies that are damaged.
     pub(super) fn dictionaries(&self) -> StoreResult<(Vec<StoredDictionary>, usize)> {
         let (mut found, mut damaged) = (Vec::<StoredDictionary>::new(), 0);
-        self.read.scan(&self.repo.dictionaries(), &mut |key, sealed| {
+        each(self.read, &self.repo.dictionaries(), |key, sealed| {
             let row = value::open(key, sealed).and_then(DictionaryRow::decode);
             match (Repo::dictionary_id(key), row) {
                 (Some(id), Some(_)) if found.iter().any(|known| known.id == id) => {}
@@ -108,7 +107,7 @@ impl View<'_> {
                 }
                 _ => damaged += 1,
             }
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         })?;
         found.sort_by_key(|dictionary| (dictionary.number, dictionary.id));
         Ok((found, damaged))
@@ -123,9 +122,7 @@ pub(super) fn put_dictionary(
     row: DictionaryRow<'_>,
 ) {
     for copy in 0..DICTIONARY_COPIES {
-        let key = repo.dictionary(id, copy);
-        let sealed = value::seal(&key, row.encode());
-        overlay.put(Space::Small, key, sealed);
+        overlay.seal(Space::Small, repo.dictionary(id, copy), row.encode());
     }
 }
 

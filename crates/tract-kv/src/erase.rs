@@ -5,7 +5,6 @@ use super::keys::Repo;
 use super::overlay::Overlay;
 use super::read::View;
 use super::sweep;
-use super::value::Writes;
 use tract_core::id::BlobId;
 use tract_core::object::ObjectId;
 use tract_core::refs::RefName;
@@ -29,8 +28,5 @@ pub(super) fn erase(
         sweep::delete(overlay, repo, backend, ObjectId::Blob(*blob))?;
     }
     compressed::distrust_dictionaries(overlay, repo, backend)?;
-    let writes = View { read: &*overlay, repo, backend }.writes()?;
-    let writes = Writes { sweeps: writes.sweeps + 1, ..writes };
-    sweep::seal(overlay, repo.writes(), writes.encode());
-    Ok(())
+    sweep::count(overlay, repo, backend)
 }

@@ -1,6 +1,8 @@
 //! From an older format to the newest: numbered steps, a copy first, each step whole or not at all.
 
-use super::{Durability, KvBatch, KvEngine, KvEntry, KvOutcome, KvRead, Space, keys, value};
+use super::{
+    Durability, KvBatch, KvEngine, KvEntry, KvOutcome, KvRead, Scan, Space, keys, read, value,
+};
 use tract_core::store::{StoreError, StoreErrorKind, StoreResult};
 
 /// A migration step from one format to the next.
@@ -20,34 +22,23 @@ pub(super) const STEPS: &[KvStep] = &[
 ];
 
 fn mark_plain_blobs(read: &dyn KvRead) -> StoreResult<Vec<KvEntry>> {
-    let mut marked = Vec::new();
-    read.scan(&super::Scan::prefix(Space::Blobs, Vec::new()), &mut |key, value| {
-        if tract_compression::is_ambiguous(value) {
+    read::collect(read, &Scan::prefix(Space::Blobs, Vec::new()), |key, value| {
+        tract_compression::is_ambiguous(value).then(|| {
             let key = bytes::Bytes::copy_from_slice(key);
             let value = tract_compression::as_it_is(value).into_owned();
-            marked.push(KvEntry { space: Space::Blobs, key, value: Some(value.into()) });
-        }
-        Ok(std::ops::ControlFlow::Continue(()))
-    })?;
-    Ok(marked)
+            KvEntry { space: Space::Blobs, key, value: Some(value.into()) }
+        })
+    })
 }
 
-/// What a store says of its format.
-pub(super) enum Format {
-    /// No keys at all.
-    Empty,
-    /// A version.
-    Is(u32),
-}
-
-/// Reads the format of a store.
-pub(super) fn format<E: KvEngine>(read: &dyn KvRead) -> StoreResult<Format> {
+/// Reads the format of a store; `None` when it has no keys at all.
+fn format<E: KvEngine>(read: &dyn KvRead) -> StoreResult<Option<u32>> {
     let not_a_store =
         |message: &str| Err(StoreError::new(StoreErrorKind::NotAStore, E::NAME, "open", message));
     let Some(sealed) = read.get(Space::Small, keys::FORMAT)? else {
         for space in Space::ALL {
             let mut found = false;
-            read.scan(&super::Scan::prefix(space, Vec::new()), &mut |_, _| {
+            read.scan(&Scan::prefix(space, Vec::new()), &mut |_, _| {
                 found = true;
                 Ok(std::ops::ControlFlow::Break(()))
             })?;
@@ -55,17 +46,16 @@ pub(super) fn format<E: KvEngine>(read: &dyn KvRead) -> StoreResult<Format> {
                 return not_a_store("expected a format version, found keys without one");
             }
         }
-        return Ok(Format::Empty);
+        return Ok(None);
     };
-    let version = value::open(keys::FORMAT, &sealed).and_then(|value| value.try_into().ok());
-    match version.map(u32::from_be_bytes) {
-        Some(version) if version > 0 => Ok(Format::Is(version)),
+    match value::open_number(keys::FORMAT, &sealed) {
+        Some(version) if version > 0 => Ok(Some(version)),
         _ => not_a_store("the format version is damaged"),
     }
 }
 
 /// The entry that says a format.
-pub(super) fn format_entry(version: u32) -> KvEntry {
+fn format_entry(version: u32) -> KvEntry {
     let sealed = value::seal(keys::FORMAT, version.to_be_bytes().to_vec());
     KvEntry { space: Space::Small, key: keys::FORMAT.into(), value: Some(sealed) }
 }
@@ -84,13 +74,13 @@ pub fn migrate<E: KvEngine>(engine: &E, steps: &[KvStep], to: u32) -> StoreResul
         let read = engine.read()?;
         let mut batch = KvBatch::default();
         match format::<E>(&*read)? {
-            Format::Is(found) if found == to => return Ok(()),
-            Format::Is(found) if found > to => {
+            Some(found) if found == to => return Ok(()),
+            Some(found) if found > to => {
                 let kind = StoreErrorKind::TooNew { found, known: to };
                 let message = format!("expected format {to} or older, found {found}");
                 return Err(StoreError::new(kind, E::NAME, "open", message));
             }
-            Format::Is(from) => {
+            Some(from) => {
                 let step_from = |from| steps.iter().find(|step| step.from == from);
                 let (Some(step), true) =
                     (step_from(from), (from..to).all(|n| step_from(n).is_some()))
@@ -110,7 +100,7 @@ pub fn migrate<E: KvEngine>(engine: &E, steps: &[KvStep], to: u32) -> StoreResul
                 batch.writes = (step.writes)(&*read)?;
                 batch.writes.push(format_entry(from + 1));
             }
-            Format::Empty => {
+            None => {
                 batch.requires.push(KvEntry { value: None, ..format_entry(to) });
                 batch.writes.push(format_entry(to));
             }
@@ -130,7 +120,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::{MemoryEngine, Scan};
+    use crate::MemoryEngine;
 
     /// Remembers when it was asked for a copy, and what a key held then.
     #[derive(Default)]
@@ -194,21 +184,15 @@ mod tests {
     }
 
     fn values(copying: &Copying) -> Vec<Bytes> {
-        let mut values = Vec::new();
         let read = copying.engine.read().expect("it is read");
-        read.scan(&Scan::prefix(Space::Blobs, Vec::new()), &mut |_, value| {
-            values.push(Bytes::copy_from_slice(value));
-            Ok(std::ops::ControlFlow::Continue(()))
-        })
-        .expect("it is read");
-        values
+        let all = Scan::prefix(Space::Blobs, Vec::new());
+        let values = read::collect(&*read, &all, |_, value| Some(Bytes::copy_from_slice(value)));
+        values.expect("it is read")
     }
 
     fn version(copying: &Copying) -> u32 {
-        match format::<Copying>(&*copying.engine.read().expect("it is read")) {
-            Ok(Format::Is(version)) => version,
-            _ => panic!("no version"),
-        }
+        let format = format::<Copying>(&*copying.engine.read().expect("it is read"));
+        format.expect("it is sound").expect("a version")
     }
 
     #[test]

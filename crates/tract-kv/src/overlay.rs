@@ -5,7 +5,7 @@ use std::ops::{Bound, ControlFlow};
 
 use bytes::Bytes;
 
-use super::{KvBatch, KvEntry, KvRead, Scan, Space, Visit};
+use super::{KvBatch, KvEntry, KvRead, Scan, Space, Visit, value};
 use tract_core::store::StoreResult;
 
 type Staged = BTreeMap<Bytes, Option<Bytes>>;
@@ -37,6 +37,17 @@ impl<'a> Overlay<'a> {
 
     pub(super) fn put(&mut self, space: Space, key: Vec<u8>, value: Bytes) {
         self.stage(space, key.into(), Some(value));
+    }
+
+    /// Puts a key that says all by itself.
+    pub(super) fn add(&mut self, space: Space, key: Vec<u8>) {
+        self.put(space, key, Bytes::new());
+    }
+
+    /// Puts a value under its checksum.
+    pub(super) fn seal(&mut self, space: Space, key: Vec<u8>, value: Vec<u8>) {
+        let sealed = value::seal(&key, value);
+        self.put(space, key, sealed);
     }
 
     pub(super) fn delete(&mut self, space: Space, key: Vec<u8>) {

@@ -1,5 +1,6 @@
 //! Reading one repository in one snapshot. Every hash is checked here.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
@@ -44,21 +45,38 @@ pub(super) fn repo_number(
 ) -> StoreResult<Option<Repo>> {
     let key = keys::repo_number(name);
     let Some(sealed) = read.get(Space::Small, &key)? else { return Ok(None) };
-    let number = value::open(&key, &sealed).and_then(|value| value.try_into().ok());
-    match number {
-        Some(number) => Ok(Some(Repo(u32::from_be_bytes(number)))),
+    match value::open_number(&key, &sealed) {
+        Some(number) => Ok(Some(Repo(number))),
         None => Err(damaged(backend, "open", &format!("the number of repository \"{name}\""))),
     }
 }
 
+/// Visits all of a scan.
+pub(super) fn each(
+    read: &dyn KvRead,
+    scan: &Scan,
+    mut visit: impl FnMut(&[u8], &[u8]) -> StoreResult<()>,
+) -> StoreResult<()> {
+    read.scan(scan, &mut |key, value| visit(key, value).map(ControlFlow::Continue))
+}
+
+/// Collects what `pick` makes of the keys and values of a scan.
+pub(super) fn collect<T, C: Default + Extend<T>>(
+    read: &dyn KvRead,
+    scan: &Scan,
+    pick: impl Fn(&[u8], &[u8]) -> Option<T>,
+) -> StoreResult<C> {
+    let mut picked = C::default();
+    each(read, scan, |key, value| {
+        picked.extend(pick(key, value));
+        Ok(())
+    })?;
+    Ok(picked)
+}
+
 /// Collects the keys of a scan.
 pub(super) fn scan_keys(read: &dyn KvRead, scan: &Scan) -> StoreResult<Vec<Vec<u8>>> {
-    let mut keys = Vec::new();
-    read.scan(scan, &mut |key, _| {
-        keys.push(key.to_vec());
-        Ok(ControlFlow::Continue(()))
-    })?;
-    Ok(keys)
+    collect(read, scan, |key, _| Some(key.to_vec()))
 }
 
 impl View<'_> {
@@ -97,12 +115,7 @@ impl View<'_> {
 
     /// Returns the numbers that an index has for a prefix.
     pub(super) fn hits(&self, kind: Indexed, head: [u8; 8]) -> StoreResult<Vec<u64>> {
-        let mut numbers = Vec::new();
-        self.read.scan(&self.repo.indexed(kind, head), &mut |key, _| {
-            numbers.extend(Repo::number(key));
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(numbers)
+        collect(self.read, &self.repo.indexed(kind, head), |key, _| Repo::number(key))
     }
 
     /// Reads the commit at a place, if it is the one with this id.
@@ -127,11 +140,18 @@ impl View<'_> {
                 return Ok(Some(found));
             }
             // Two commits may begin alike; damage cannot look like the other one.
-            let other = value::split_commit(place, &value)
-                .and_then(|(_, record)| Commit::decode_any(record).ok());
-            suspect |= other.is_none_or(|other| keys::head(other.id().as_bytes()) != head);
+            let other = any_commit(place, &value);
+            suspect |= other.is_none_or(|other| keys::head(other.commit.id().as_bytes()) != head);
         }
         if suspect { Err(self.corrupt(ObjectId::Commit(id))) } else { Ok(None) }
+    }
+
+    /// Reads the plain bytes of the blob at a place; `None` when there are none, or they are damaged.
+    fn plain_at(&self, place: u64) -> StoreResult<Option<Bytes>> {
+        match self.read.get(Space::Blobs, &self.repo.numbered(place))? {
+            Some(stored) => self.plain(stored),
+            None => Ok(None),
+        }
     }
 
     /// Finds a blob by its id, first at the hint.
@@ -139,10 +159,8 @@ impl View<'_> {
     /// # Errors
     /// `Corrupt` when the index knows it and no bytes hash to it.
     pub(super) fn blob(&self, id: BlobId, hint: Option<u64>) -> StoreResult<Option<(u64, Blob)>> {
-        let at = |place| self.read.get(Space::Blobs, &self.repo.numbered(place));
         if let Some(place) = hint
-            && let Some(bytes) = at(place)?
-            && let Some(bytes) = self.plain(bytes)?
+            && let Some(bytes) = self.plain_at(place)?
             && let Some(blob) = Blob::check(id, bytes)
         {
             return Ok(Some((place, blob)));
@@ -150,8 +168,7 @@ impl View<'_> {
         let head = keys::head(id.as_bytes());
         let mut suspect = false;
         for place in self.hits(Indexed::Blob, head)? {
-            let bytes = at(place)?.map(|bytes| self.plain(bytes)).transpose()?.flatten();
-            let Some(bytes) = bytes else {
+            let Some(bytes) = self.plain_at(place)? else {
                 suspect = true;
                 continue;
             };
@@ -171,9 +188,7 @@ impl View<'_> {
             return Ok(None);
         }
         for place in hits {
-            let stored = self.read.get(Space::Blobs, &self.repo.numbered(place))?;
-            let plain = stored.map(|stored| self.plain(stored)).transpose()?.flatten();
-            if plain.is_some_and(|plain| plain == blob.bytes()) {
+            if self.plain_at(place)?.is_some_and(|plain| plain == blob.bytes()) {
                 return Ok(Some(place));
             }
         }
@@ -194,13 +209,13 @@ impl View<'_> {
     /// Reads one definition from the tool index.
     pub(super) fn tool(&self, id: ToolId) -> StoreResult<Option<ToolDefinition>> {
         let mut rows = Vec::new();
-        self.read.scan(&self.repo.tools(id.as_bytes()), &mut |key, sealed| {
+        each(self.read, &self.repo.tools(id.as_bytes()), |key, sealed| {
             let row = value::open(key, sealed).and_then(Sighting::decode);
             match (Repo::tool_parts(key), row) {
                 (Some((_, schema)), Some(row)) => rows.push((schema, row)),
                 _ => return Err(self.damaged(&format!("the index entry of tool {id}"))),
             }
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         })?;
         rows.sort_by_key(|(schema, row)| (row.created_at, row.commit, *schema));
         Ok(rows.first().map(|(_, first)| ToolDefinition {
@@ -224,14 +239,10 @@ impl View<'_> {
     }
 
     pub(super) fn tool_names(&self) -> StoreResult<Vec<String>> {
-        let mut names = Vec::new();
-        self.read.scan(&self.repo.tool_names(), &mut |key, _| {
-            names.extend(self.repo.tool_name_parts(key).map(|(name, _)| name.to_owned()));
-            Ok(ControlFlow::Continue(()))
+        let names: BTreeSet<String> = collect(self.read, &self.repo.tool_names(), |key, _| {
+            self.repo.tool_name_parts(key).map(|(name, _)| name.to_owned())
         })?;
-        names.sort();
-        names.dedup();
-        Ok(names)
+        Ok(names.into_iter().collect())
     }
 
     pub(super) fn ref_target(&self, name: &RefName) -> StoreResult<Option<RefTarget>> {
@@ -245,7 +256,7 @@ impl View<'_> {
     pub(super) fn list_refs(&self, prefix: &str) -> StoreResult<Vec<(RefName, RefTarget)>> {
         let skip = self.repo.ref_key("").len();
         let mut refs = Vec::new();
-        self.read.scan(&self.repo.refs(prefix), &mut |key, sealed| {
+        each(self.read, &self.repo.refs(prefix), |key, sealed| {
             let name = key.get(skip..).and_then(|name| std::str::from_utf8(name).ok());
             let target =
                 value::open(key, sealed).and_then(|value| value::target(&mut Reader(value)));
@@ -253,7 +264,7 @@ impl View<'_> {
                 (Some(name), Some(target)) => refs.push((name, target)),
                 _ => return Err(self.damaged(&format!("a ref that begins with {prefix:?}"))),
             }
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         })?;
         Ok(refs)
     }
@@ -354,19 +365,15 @@ impl View<'_> {
 
     /// Returns the id of the object at a place; `None` if it is damaged.
     pub(super) fn object_at(&self, kind: Indexed, place: u64) -> StoreResult<Option<ObjectId>> {
-        let key = self.repo.numbered(place);
         Ok(match kind {
-            Indexed::Commit => self.read.get(Space::Commits, &key)?.and_then(|value| {
-                let (_, record) = value::split_commit(place, &value)?;
-                Some(ObjectId::Commit(Commit::decode_any(record).ok()?.id()))
-            }),
-            Indexed::Blob => self
-                .read
-                .get(Space::Blobs, &key)?
-                .map(|bytes| self.plain(bytes))
-                .transpose()?
-                .flatten()
-                .map(|bytes| ObjectId::Blob(Blob::seal(bytes).id())),
+            Indexed::Commit => {
+                let value = self.read.get(Space::Commits, &self.repo.numbered(place))?;
+                let found = value.and_then(|value| any_commit(place, &value));
+                found.map(|found| ObjectId::Commit(found.commit.id()))
+            }
+            Indexed::Blob => {
+                self.plain_at(place)?.map(|bytes| ObjectId::Blob(Blob::seal(bytes).id()))
+            }
             Indexed::Batch => None,
         })
     }
@@ -381,6 +388,13 @@ impl View<'_> {
         let id = |key: &Vec<u8>| key.get(skip..)?.first_chunk::<32>().copied();
         Ok(keys.iter().filter_map(id).collect())
     }
+}
+
+/// Opens a commit's value, whichever commit it is; `None` when it is damaged.
+pub(super) fn any_commit(place: u64, value: &[u8]) -> Option<StoredCommit> {
+    let (content, record) = value::split_commit(place, value)?;
+    let commit = Commit::decode_any(record).ok()?;
+    Some(StoredCommit { place, content, commit })
 }
 
 /// Opens a commit's value; `None` when it is not the commit with this id.

@@ -152,9 +152,9 @@ impl View<'_> {
             return Ok(None);
         }
         let mut total = 0;
-        self.read.scan(&self.repo.all(Space::Blobs), &mut |_, stored| {
+        read::each(self.read, &self.repo.all(Space::Blobs), |_, stored| {
             total += if stored.len() <= MAX_SAMPLE_BYTES { stored.len() as u64 } else { 0 };
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         })?;
         let stride = total.div_ceil(SAMPLE_BYTES).max(1);
         let (mut samples, mut taken) = (Vec::new(), 0u64);
@@ -270,6 +270,13 @@ mod tests {
         assert!(written.iter().all(Result::is_ok), "{written:?}");
     }
 
+    fn repack(store: &KvStore<MemoryEngine>, repo: &RepoName) {
+        let mut step = Some(RepackStep::Train);
+        while let Some(next) = step {
+            step = store.repack_step(repo, next).unwrap().next;
+        }
+    }
+
     fn dictionaries(store: &KvStore<MemoryEngine>, repo: &RepoName) -> Vec<bool> {
         let known = store.with("test", repo, |view| view.dictionaries()).unwrap().unwrap().0;
         known.iter().map(|known| known.is_stale).collect()
@@ -278,10 +285,7 @@ mod tests {
     #[test]
     fn dictionaries_that_saw_what_is_erased_do_not_outlive_a_wipe() {
         let (store, repo, secret) = filled("erasure");
-        let mut step = Some(RepackStep::Train);
-        while let Some(next) = step {
-            step = store.repack_step(&repo, next).unwrap().next;
-        }
+        repack(&store, &repo);
         assert_eq!(dictionaries(&store, &repo), [false]);
         erase(&store, &repo, secret);
         assert_eq!(dictionaries(&store, &repo), [true], "nothing more is compressed with it");
@@ -293,10 +297,7 @@ mod tests {
     #[test]
     fn a_damaged_copy_of_a_dictionary_takes_no_blob_with_it() {
         let (store, repo, secret) = filled("damage");
-        let mut step = Some(RepackStep::Train);
-        while let Some(next) = step {
-            step = store.repack_step(&repo, next).unwrap().next;
-        }
+        repack(&store, &repo);
         let known = store.with("test", &repo, |view| view.dictionaries()).unwrap().unwrap().0;
         let damage = |copy: u8| {
             store.write("test", |overlay| {

@@ -1,17 +1,14 @@
 //! Rebuilds what can be derived: indexes, places, counters, the tool index.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ops::ControlFlow;
-
-use bytes::Bytes;
 
 use super::keys::{self, Indexed, Repo};
 use super::overlay::Overlay;
 use super::read::{self, View, scan_keys};
 use super::survey::{Survey, SurveyedObject, id_head, tool_name};
-use super::value::{self, Segment, Sighting, State};
-use super::{KvEngine, KvRead, KvStore, Space};
-use tract_core::batch::DerivedKind;
+use super::value::{self, Segment, State};
+use super::{KvEngine, KvRead, KvStore, Space, write};
+use tract_core::batch::{DerivedKind, ToolRow};
 use tract_core::commit::Commit;
 use tract_core::id::{CommitId, RepoName};
 use tract_core::refs::LogEntry;
@@ -25,7 +22,8 @@ impl<E: KvEngine> KvStore<E> {
             overlay.require(Space::Small, repo.state())?;
             if let (_, Some(next)) = repo_count(overlay)? {
                 overlay.require(Space::Small, keys::NEXT_REPO.to_vec())?;
-                seal(overlay, keys::NEXT_REPO.to_vec(), next.to_be_bytes().to_vec());
+                let key = keys::NEXT_REPO.to_vec();
+                overlay.seal(Space::Small, key, next.to_be_bytes().to_vec());
             }
             repair(overlay, repo, E::NAME)
         })
@@ -35,23 +33,11 @@ impl<E: KvEngine> KvStore<E> {
 /// Returns the number of the next repository as it is stored, and what it should be, where
 /// that is something else.
 pub(super) fn repo_count(read: &dyn KvRead) -> StoreResult<(Option<u32>, Option<u32>)> {
-    let mut next = 1;
-    read.scan(&keys::repos(), &mut |key, sealed| {
-        if let Some(number) = value::open(key, sealed).and_then(|value| value.try_into().ok()) {
-            next = next.max(u32::from_be_bytes(number).saturating_add(1));
-        }
-        Ok(ControlFlow::Continue(()))
-    })?;
+    let numbers: Vec<u32> = read::collect(read, &keys::repos(), value::open_number)?;
+    let next = numbers.into_iter().max().unwrap_or_default().saturating_add(1);
     let sealed = read.get(Space::Small, keys::NEXT_REPO)?;
-    let found = sealed.and_then(|sealed| {
-        value::open(keys::NEXT_REPO, &sealed)?.try_into().ok().map(u32::from_be_bytes)
-    });
+    let found = sealed.and_then(|sealed| value::open_number(keys::NEXT_REPO, &sealed));
     Ok((found, (found.unwrap_or_default() < next).then_some(next)))
-}
-
-fn seal(overlay: &mut Overlay<'_>, key: Vec<u8>, value: Vec<u8>) {
-    let sealed = value::seal(&key, value);
-    overlay.put(Space::Small, key, sealed);
 }
 
 fn repair(overlay: &mut Overlay<'_>, repo: Repo, backend: &'static str) -> StoreResult<()> {
@@ -63,13 +49,13 @@ fn repair(overlay: &mut Overlay<'_>, repo: Repo, backend: &'static str) -> Store
     let tools = survey.tools_in_force();
     let blob_places = survey.places_of(tools.keys().map(|(_, schema)| *schema));
     let mut rows = Vec::new();
-    for ((tool, schema), (created_at, commit)) in tools {
+    for ((id, schema), (created_at, commit)) in tools {
         let name = match view.blob(schema, blob_places.get(&schema).copied()) {
             Ok(Some((_, blob))) => tool_name(&blob),
             // A damaged schema has no name to give; the damage itself is reported.
             _ => continue,
         };
-        rows.push(((tool, schema), Sighting { created_at, commit, name }));
+        rows.push(ToolRow { id, name, schema, commit, created_at });
     }
     let stale: Vec<Vec<u8>> = [repo.tools(&[]), repo.tool_names()]
         .iter()
@@ -87,28 +73,26 @@ fn repair(overlay: &mut Overlay<'_>, repo: Repo, backend: &'static str) -> Store
     for key in stale.into_iter().chain(orphans) {
         overlay.delete(Space::Small, key);
     }
-    for ((tool, schema), row) in rows {
-        seal(overlay, repo.tool(tool, schema), row.encode());
-        overlay.put(Space::Small, repo.tool_name(&row.name, tool), Bytes::new());
+    for row in rows {
+        write::put_tool(overlay, repo, &row);
     }
     for key in stale_batches {
         overlay.delete(Space::Index, key);
     }
     for LogEntry { seq, batch, .. } in log {
-        let key = repo.index(Indexed::Batch, keys::head(batch.as_bytes()), seq);
-        overlay.put(Space::Index, key, Bytes::new());
+        overlay.add(Space::Index, repo.index(Indexed::Batch, keys::head(batch.as_bytes()), seq));
     }
     for misfit in misfits.iter().filter(|misfit| misfit.is_derived()) {
         if let Some(head) = misfit.found {
             overlay.delete(Space::Index, repo.index(misfit.kind, head, misfit.place));
         }
         if let Some(head) = misfit.expected {
-            overlay.put(Space::Index, repo.index(misfit.kind, head, misfit.place), Bytes::new());
+            overlay.add(Space::Index, repo.index(misfit.kind, head, misfit.place));
         }
     }
     rebuild_segments(overlay, repo, &survey, &mut state)?;
     state.generation += 1;
-    seal(overlay, repo.state(), state.encode());
+    overlay.seal(Space::Small, repo.state(), state.encode());
     Ok(())
 }
 
@@ -131,15 +115,14 @@ fn counters(view: &View<'_>, survey: &Survey) -> StoreResult<State> {
 }
 
 /// Returns the keys of derived rows that belong to no commit.
-fn orphans(view: &View<'_>, survey: &Survey) -> StoreResult<Vec<Vec<u8>>> {
+pub(super) fn orphans(view: &View<'_>, survey: &Survey) -> StoreResult<Vec<Vec<u8>>> {
     let skip = view.repo.all_derived().from.len();
-    let mut keys = scan_keys(view.read, &view.repo.all_derived())?;
-    keys.retain(|key| {
+    read::collect(view.read, &view.repo.all_derived(), |key, _| {
         let known = DerivedKind::ALL.iter().any(|kind| key.get(skip) == Some(&kind.number()));
         let place = Repo::number(key).unwrap_or_default();
-        !known || !(survey.has_commit(place) || survey.broken.binary_search(&place).is_ok())
-    });
-    Ok(keys)
+        let has_commit = survey.has_commit(place) || survey.broken.binary_search(&place).is_ok();
+        (!known || !has_commit).then(|| key.to_vec())
+    })
 }
 
 /// Moves each run of commits that does not continue what lies before it to a segment of its own,
@@ -182,10 +165,10 @@ fn rebuild_segments(
             overlay.put(Space::Commits, repo.numbered(to), value);
             let head = keys::head(head);
             overlay.delete(Space::Index, repo.index(Indexed::Commit, head, *place));
-            overlay.put(Space::Index, repo.index(Indexed::Commit, head, to), Bytes::new());
+            overlay.add(Space::Index, repo.index(Indexed::Commit, head, to));
             for kind in DerivedKind::ALL {
                 let from = repo.derived(kind, *place);
-                if let Some(row) = KvRead::get(overlay, Space::Small, &from)? {
+                if let Some(row) = overlay.get(Space::Small, &from)? {
                     overlay.delete(Space::Small, from);
                     overlay.put(Space::Small, repo.derived(kind, to), row);
                 }
@@ -212,16 +195,13 @@ fn rebuild_segments(
         segment.parent = parent.and_then(|id| places.get(&id_head(id.as_bytes())).copied());
     }
     for (number, segment) in segments {
-        seal(overlay, repo.segment(number), segment.encode());
+        overlay.seal(Space::Small, repo.segment(number), segment.encode());
     }
     Ok(())
 }
 
 /// Reads the commit at a place, whichever it is.
 fn commit_at(overlay: &Overlay<'_>, repo: Repo, place: u64) -> StoreResult<Option<Commit>> {
-    let value = KvRead::get(overlay, Space::Commits, &repo.numbered(place))?;
-    Ok(value.and_then(|value| {
-        let (_, record) = value::split_commit(place, &value)?;
-        Commit::decode_any(record).ok()
-    }))
+    let value = overlay.get(Space::Commits, &repo.numbered(place))?;
+    Ok(value.and_then(|value| Some(read::any_commit(place, &value)?.commit)))
 }

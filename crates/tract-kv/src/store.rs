@@ -1,7 +1,6 @@
 //! A store over any engine of ordered keys.
 
 use std::fmt;
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -119,6 +118,19 @@ impl<E: KvEngine> KvStore<E> {
         }
     }
 
+    /// Reads something for each of some keys, all in one snapshot.
+    fn with_each<K, T>(
+        &self,
+        op: &'static str,
+        repo: &RepoName,
+        keys: &[K],
+        reader: impl Fn(&View<'_>, &K) -> StoreResult<Option<T>>,
+    ) -> StoreResult<Vec<Option<T>>> {
+        let found =
+            self.with(op, repo, |view| keys.iter().map(|key| reader(view, key)).collect())?;
+        Ok(found.unwrap_or_else(|| keys.iter().map(|_| None).collect()))
+    }
+
     /// Plans a write on a snapshot and writes it, again if another writer came first.
     pub(super) fn write<T>(
         &self,
@@ -211,10 +223,6 @@ impl<E: KvEngine> KvStore<E> {
     }
 }
 
-fn none<T>(count: usize) -> Vec<Option<T>> {
-    std::iter::repeat_with(|| None).take(count).collect()
-}
-
 impl<E: KvEngine> BlockingStore for KvStore<E> {
     fn backend(&self) -> &'static str {
         E::NAME
@@ -227,13 +235,11 @@ impl<E: KvEngine> BlockingStore for KvStore<E> {
 
     fn blobs(&self, repo: &RepoName, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
         let found = self.with("blobs", repo, |view| view.blobs(keys))?;
-        Ok(found.unwrap_or_else(|| none(keys.len())))
+        Ok(found.unwrap_or_else(|| vec![None; keys.len()]))
     }
 
     fn toolsets(&self, repo: &RepoName, ids: &[ToolsetId]) -> StoreResult<Vec<Option<Toolset>>> {
-        let found =
-            self.with("toolsets", repo, |view| ids.iter().map(|id| view.toolset(*id)).collect())?;
-        Ok(found.unwrap_or_else(|| none(ids.len())))
+        self.with_each("toolsets", repo, ids, |view, id| view.toolset(*id))
     }
 
     fn resolve_prefix(
@@ -249,10 +255,9 @@ impl<E: KvEngine> BlockingStore for KvStore<E> {
     }
 
     fn commits(&self, repo: &RepoName, ids: &[CommitId]) -> StoreResult<Vec<Option<Commit>>> {
-        let found = self.with("commits", repo, |view| {
-            ids.iter().map(|id| Ok(view.commit(*id)?.map(|found| found.commit))).collect()
-        })?;
-        Ok(found.unwrap_or_else(|| none(ids.len())))
+        let commit =
+            |view: &View<'_>, id: &CommitId| Ok(view.commit(*id)?.map(|found| found.commit));
+        self.with_each("commits", repo, ids, commit)
     }
 
     fn walk(&self, repo: &RepoName, walk: Walk) -> StoreResult<WalkPage> {
@@ -264,9 +269,7 @@ impl<E: KvEngine> BlockingStore for KvStore<E> {
     }
 
     fn tools(&self, repo: &RepoName, ids: &[ToolId]) -> StoreResult<Vec<Option<ToolDefinition>>> {
-        let found =
-            self.with("tools", repo, |view| ids.iter().map(|id| view.tool(*id)).collect())?;
-        Ok(found.unwrap_or_else(|| none(ids.len())))
+        self.with_each("tools", repo, ids, |view, id| view.tool(*id))
     }
 
     fn tools_by_name(&self, repo: &RepoName, name: &str) -> StoreResult<Vec<ToolDefinition>> {
@@ -278,9 +281,7 @@ impl<E: KvEngine> BlockingStore for KvStore<E> {
     }
 
     fn refs(&self, repo: &RepoName, names: &[RefName]) -> StoreResult<Vec<Option<RefTarget>>> {
-        let found = self
-            .with("refs", repo, |view| names.iter().map(|name| view.ref_target(name)).collect())?;
-        Ok(found.unwrap_or_else(|| none(names.len())))
+        self.with_each("refs", repo, names, |view, name| view.ref_target(name))
     }
 
     fn list_refs(&self, repo: &RepoName, prefix: &str) -> StoreResult<Vec<(RefName, RefTarget)>> {
@@ -297,14 +298,10 @@ impl<E: KvEngine> BlockingStore for KvStore<E> {
         kind: DerivedKind,
         commits: &[CommitId],
     ) -> StoreResult<Vec<Option<Bytes>>> {
-        let found = self.with("derived", repo, |view| {
-            let row = |id: &CommitId| match view.commit(*id)? {
-                Some(found) => view.read.get(Space::Small, &view.repo.derived(kind, found.place)),
-                None => Ok(None),
-            };
-            commits.iter().map(row).collect()
-        })?;
-        Ok(found.unwrap_or_else(|| none(commits.len())))
+        self.with_each("derived", repo, commits, |view, id| match view.commit(*id)? {
+            Some(found) => view.read.get(Space::Small, &view.repo.derived(kind, found.place)),
+            None => Ok(None),
+        })
     }
 
     fn derived_commits(
@@ -331,12 +328,10 @@ impl<E: KvEngine> BlockingStore for KvStore<E> {
     fn repos(&self) -> StoreResult<Vec<RepoName>> {
         self.check_open("repos")?;
         let skip = keys::repos().from.len();
-        let mut names = Vec::new();
-        self.engine.read()?.scan(&keys::repos(), &mut |key, _| {
-            let name = key.get(skip..).and_then(|name| std::str::from_utf8(name).ok());
-            names.extend(name.and_then(|name| RepoName::new(name).ok()));
-            Ok(ControlFlow::Continue(()))
-        })?;
+        let mut names: Vec<RepoName> =
+            read::collect(&*self.engine.read()?, &keys::repos(), |key, _| {
+                RepoName::new(std::str::from_utf8(key.get(skip..)?).ok()?).ok()
+            })?;
         names.sort();
         Ok(names)
     }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use self::in_force::ToolsInForce;
 use super::compressed::StoredValue;
 use super::keys::{self, Indexed, Repo};
-use super::read::View;
+use super::read::{StoredCommit, View, any_commit, collect, each};
 use super::value::{self, Segment, Sighting};
 use super::{Scan, Space};
 use tract_core::commit::Commit;
@@ -126,20 +126,15 @@ impl View<'_> {
             },
             |place, head| survey.blobs.push(SurveyedObject { place, head }),
         )?;
-        let mut sighted = HashSet::new();
-        self.read.scan(&self.repo.tools(&[]), &mut |key, sealed| {
-            let row = value::open(key, sealed).and_then(Sighting::decode);
-            sighted.extend(row.map(|row| row.commit));
-            Ok(ControlFlow::Continue(()))
-        })?;
+        let sighted: HashSet<CommitId> =
+            collect(self.read, &self.repo.tools(&[]), |key, sealed| {
+                Some(value::open(key, sealed).and_then(Sighting::decode)?.commit)
+            })?;
         let mut tools = ToolsInForce::new(*self);
         let mut before = None;
         self.each_place(
             Space::Commits,
-            |place, value| {
-                let (content, record) = value::split_commit(place, value.stored())?;
-                Some((content, Commit::decode_any(record).ok()?))
-            },
+            |place, value| any_commit(place, value.stored()),
             |place, opened| {
                 let number = keys::segment_of(place);
                 if survey.segments.last().is_none_or(|segment| segment.number != number) {
@@ -148,7 +143,7 @@ impl View<'_> {
                 if let Some(segment) = survey.segments.last_mut() {
                     segment.tip = segment.tip.max(keys::position_of(place));
                 }
-                let Some((content, commit)) = opened else {
+                let Some(StoredCommit { content, commit, .. }) = opened else {
                     survey.broken.push(place);
                     return;
                 };
@@ -160,9 +155,9 @@ impl View<'_> {
         )?;
         survey.first = tools.first;
         let skip = self.repo.toolsets(&[]).from.len();
-        self.read.scan(&self.repo.toolsets(&[]), &mut |key, bytes| {
+        each(self.read, &self.repo.toolsets(&[]), |key, bytes| {
             let id = key.get(skip..).and_then(|id| id.try_into().ok()).map(ToolsetId::from_bytes);
-            let Some(id) = id else { return Ok(ControlFlow::Continue(())) };
+            let Some(id) = id else { return Ok(()) };
             match Toolset::decode(id, bytes) {
                 Some(toolset) => drop(survey.toolsets.insert(id, toolset)),
                 None => damage.push(lost(
@@ -170,7 +165,7 @@ impl View<'_> {
                     "the toolset's stored bytes do not hash to its id",
                 )),
             }
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         })?;
         Ok(survey)
     }
@@ -248,9 +243,9 @@ impl View<'_> {
         survey: &Survey,
     ) -> StoreResult<Vec<Misfit>> {
         let mut entries: Vec<(u64, [u8; 8])> = Vec::with_capacity(objects.len());
-        self.read.scan(&self.repo.whole_index(kind), &mut |key, _| {
+        each(self.read, &self.repo.whole_index(kind), |key, _| {
             entries.extend(Repo::index_parts(key).map(|(head, place)| (place, head)));
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         })?;
         entries.sort_unstable();
         let found = raw_misfits(objects, broken, &entries);
@@ -311,14 +306,13 @@ impl View<'_> {
                 links.insert(head, object);
             }
         };
-        self.read.scan(&self.repo.all(Space::Commits), &mut |key, value| {
+        each(self.read, &self.repo.all(Space::Commits), |key, value| {
             let place = Repo::number(key).unwrap_or_default();
-            let opened = value::split_commit(place, value);
-            if let Some(commit) = opened.and_then(|(_, record)| Commit::decode_any(record).ok()) {
+            if let Some(StoredCommit { commit, .. }) = any_commit(place, value) {
                 commit.parents.iter().for_each(|parent| link(ObjectId::Commit(*parent)));
                 commit.linked_blobs().for_each(|blob| link(ObjectId::Blob(blob)));
             }
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         })?;
         let entries = survey.toolsets.values().flat_map(Toolset::entries);
         entries.for_each(|entry| link(ObjectId::Blob(entry.schema)));

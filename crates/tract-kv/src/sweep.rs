@@ -8,9 +8,8 @@ use super::keys::{self, Indexed, Repo};
 use super::overlay::Overlay;
 use super::read::{self, View};
 use super::value::{self, Sighting, State, Writes};
-use super::{KvEngine, KvStore, Space};
+use super::{KvEngine, KvStore, Space, write};
 use tract_core::batch::DerivedKind;
-use tract_core::commit::Commit;
 use tract_core::id::{RepoName, ToolsetId};
 use tract_core::object::{ObjectId, Toolset};
 use tract_core::store::{
@@ -28,9 +27,8 @@ impl View<'_> {
     pub(super) fn list(&self, listing: &ObjectListing) -> StoreResult<ObjectPage> {
         match listing.kind {
             ListKind::Commits => self.list_places(Space::Commits, listing, |place, value| {
-                let record = value::split_commit(place, value).map(|(_, record)| record);
-                let commit = record.and_then(|record| Commit::decode_any(record).ok());
-                Ok(commit.map(|commit| ObjectId::Commit(commit.id())))
+                let found = read::any_commit(place, value);
+                Ok(found.map(|found| ObjectId::Commit(found.commit.id())))
             }),
             ListKind::Blobs => self.list_places(Space::Blobs, listing, |_, bytes| {
                 let plain = self.plain(Bytes::copy_from_slice(bytes))?;
@@ -38,16 +36,13 @@ impl View<'_> {
             }),
             // There are few of them.
             ListKind::Toolsets => {
-                let mut page = ObjectPage::default();
                 let scan = self.repo.toolsets(&[]);
-                self.read.scan(&scan, &mut |key, bytes| {
-                    let id = key.last_chunk().map(|id| ToolsetId::from_bytes(*id));
-                    let sound = id.filter(|id| Toolset::decode(*id, bytes).is_some());
-                    let object = sound.map(|id| (ObjectId::Toolset(id), bytes.len() as u64));
-                    page.objects.extend(object);
-                    Ok(ControlFlow::Continue(()))
+                let objects = read::collect(self.read, &scan, |key, bytes| {
+                    let id = ToolsetId::from_bytes(*key.last_chunk()?);
+                    Toolset::decode(id, bytes)?;
+                    Some((ObjectId::Toolset(id), bytes.len() as u64))
                 })?;
-                Ok(page)
+                Ok(ObjectPage { objects, ..ObjectPage::default() })
             }
         }
     }
@@ -85,29 +80,32 @@ impl<E: KvEngine> KvStore<E> {
             if position != sweep.position {
                 return Ok(SweepAnswer::Moved(position));
             }
-            let (state, writes) = (view.state()?, view.writes()?);
+            let state = view.state()?;
             for object in &sweep.objects {
                 delete(overlay, repo, E::NAME, *object)?;
             }
             for row in &sweep.tools {
-                let (created_at, commit, name) = (row.created_at, row.commit, row.name.clone());
-                let sighting = Sighting { created_at, commit, name };
-                seal(overlay, repo.tool(row.id, row.schema), sighting.encode());
-                overlay.put(Space::Small, repo.tool_name(&row.name, row.id), Bytes::new());
+                write::put_tool(overlay, repo, row);
             }
             // A write that was planned on what was there has to be planned again.
             let state = State { generation: state.generation + 1, ..state };
-            seal(overlay, repo.state(), state.encode());
-            let writes = Writes { sweeps: writes.sweeps + 1, ..writes };
-            seal(overlay, repo.writes(), writes.encode());
+            overlay.seal(Space::Small, repo.state(), state.encode());
+            count(overlay, repo, E::NAME)?;
             Ok(SweepAnswer::Done)
         })
     }
 }
 
-pub(super) fn seal(overlay: &mut Overlay<'_>, key: Vec<u8>, value: Vec<u8>) {
-    let sealed = value::seal(&key, value);
-    overlay.put(Space::Small, key, sealed);
+/// Counts a sweep or an erasure, so that handles forget where objects lay.
+pub(super) fn count(
+    overlay: &mut Overlay<'_>,
+    repo: Repo,
+    backend: &'static str,
+) -> StoreResult<()> {
+    let writes = View { read: &*overlay, repo, backend }.writes()?;
+    let writes = Writes { sweeps: writes.sweeps + 1, ..writes };
+    overlay.seal(Space::Small, repo.writes(), writes.encode());
+    Ok(())
 }
 
 pub(super) fn delete(
@@ -142,8 +140,10 @@ pub(super) fn delete(
         }
         ObjectId::Toolset(id) => overlay.delete(Space::Small, repo.toolset(id)),
         ObjectId::Tool(id) => {
-            let mut names = Vec::new();
-            overlay_rows(overlay, repo, id, &mut names)?;
+            let names: Vec<String> =
+                read::collect(overlay, &repo.tools(id.as_bytes()), |key, sealed| {
+                    Some(value::open(key, sealed).and_then(Sighting::decode)?.name)
+                })?;
             for key in read::scan_keys(overlay, &repo.tools(id.as_bytes()))? {
                 overlay.delete(Space::Small, key);
             }
@@ -153,18 +153,4 @@ pub(super) fn delete(
         }
     }
     Ok(())
-}
-
-fn overlay_rows(
-    overlay: &Overlay<'_>,
-    repo: Repo,
-    id: tract_core::id::ToolId,
-    names: &mut Vec<String>,
-) -> StoreResult<()> {
-    use super::KvRead;
-    overlay.scan(&repo.tools(id.as_bytes()), &mut |key, sealed| {
-        let row = value::open(key, sealed).and_then(Sighting::decode);
-        names.extend(row.map(|row| row.name));
-        Ok(ControlFlow::Continue(()))
-    })
 }

@@ -90,27 +90,21 @@ fn line<E: KvEngine>(store: &KvStore<E>, length: u8) -> Vec<Commit> {
 
 fn snapshot(engine: &MemoryEngine) -> KvMap {
     let mut map = KvMap::default();
-    let read = engine.read().unwrap();
-    for space in Space::ALL {
-        read.scan(&Scan::prefix(space, Vec::new()), &mut |key, value| {
-            map.put(space, Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
-            Ok(std::ops::ControlFlow::Continue(()))
-        })
-        .unwrap();
+    for (space, key, value) in entries(&*engine.read().unwrap()) {
+        map.put(space, key, value);
     }
     map
 }
 
-fn entries(map: &KvMap) -> Vec<(Space, Bytes, Bytes)> {
-    let mut entries = Vec::new();
-    for space in Space::ALL {
-        map.scan(&Scan::prefix(space, Vec::new()), &mut |key, value| {
-            entries.push((space, Bytes::copy_from_slice(key), Bytes::copy_from_slice(value)));
-            Ok(std::ops::ControlFlow::Continue(()))
-        })
-        .unwrap();
-    }
-    entries
+fn entries(read: &dyn KvRead) -> Vec<(Space, Bytes, Bytes)> {
+    let of_space = |space| -> Vec<(Space, Bytes, Bytes)> {
+        let all = Scan::prefix(space, Vec::new());
+        let found = super::read::collect(read, &all, |key, value| {
+            Some((space, Bytes::copy_from_slice(key), Bytes::copy_from_slice(value)))
+        });
+        found.unwrap()
+    };
+    Space::ALL.into_iter().flat_map(of_space).collect()
 }
 
 /// Reads everything that can be read; the first error, if there is one.
@@ -123,10 +117,7 @@ fn read_all<E: KvEngine>(store: &KvStore<E>, commits: &[Commit]) -> StoreResult<
     let hinted: Vec<_> = page
         .steps
         .iter()
-        .map(|step| tract_core::store::BlobKey {
-            id: step.commit.content.unwrap(),
-            hint: step.content,
-        })
+        .map(|step| BlobKey { id: step.commit.content.unwrap(), hint: step.content })
         .collect();
     let tool = ToolSchema::parse(TOOL).unwrap();
     Ok(format!(
@@ -344,25 +335,21 @@ fn later_batches_of_a_group_see_earlier_ones_and_a_refused_one_leaves_no_trace()
 
 #[test]
 fn blobs_of_the_first_format_that_begin_like_compressed_ones_are_read() {
-    let (engine, repo) = (MemoryEngine::new(), RepoName::default());
-    let store = KvStore::new(engine).unwrap();
+    let (store, repo) = (KvStore::memory(), RepoName::default());
     let bytes = |first: u8| [&[first, 0xD8, 0, 0xFF, 0xE0], "plain".as_bytes()].concat();
     let blobs: Vec<Blob> = (0xFBu8..=0xFF).map(|first| Blob::seal(bytes(first))).collect();
     let write = Batch { blobs: blobs.clone(), ..batch(1) };
     assert!(matches!(store.apply_group(&[(repo.clone(), write)])[..], [Ok(Applied::Done)]));
     // As format 1 has them.
     let mut map = snapshot(store.engine());
-    let mut marked = Vec::new();
-    let all = Scan::prefix(Space::Blobs, Vec::new());
-    map.scan(&all, &mut |key, value| {
-        marked.extend(value.strip_prefix(&[0xFF]).map(|plain| (key.to_vec(), plain.to_vec())));
-        Ok(std::ops::ControlFlow::Continue(()))
-    })
-    .unwrap();
-    assert_eq!(marked.len(), 3);
-    for (key, plain) in marked {
-        map.put(Space::Blobs, key.into(), plain.into());
+    let mut marked = 0;
+    for (space, key, value) in entries(&map).into_iter().filter(|entry| entry.0 == Space::Blobs) {
+        if value.starts_with(&[0xFF]) {
+            map.put(space, key, value.slice(1..));
+            marked += 1;
+        }
     }
+    assert_eq!(marked, 3);
     let first = value::seal(keys::FORMAT, 1u32.to_be_bytes().to_vec());
     map.put(Space::Small, keys::FORMAT.into(), first);
     let store = KvStore::new(MemoryEngine::from(map)).unwrap();
@@ -419,7 +406,7 @@ fn a_failed_write_poisons_unless_nothing_was_written() {
         let store =
             KvStore::new(Failing { engine, writes_left: 2.into(), kind: kind.clone() }).unwrap();
         let repo = RepoName::default();
-        let one = line_of_one(&store);
+        let one = line(&store, 1).remove(0);
         let mut second = batch(2);
         append(&mut second, Some(one.id()), "two");
         let mut third = batch(3);
@@ -440,14 +427,6 @@ fn a_failed_write_poisons_unless_nothing_was_written() {
             assert_eq!(again.unwrap(), Applied::Done)
         }
     }
-}
-
-fn line_of_one<E: KvEngine>(store: &KvStore<E>) -> Commit {
-    let mut first = batch(1);
-    let commit = append(&mut first, None, "one");
-    let answers = store.apply_group(&[(RepoName::default(), first)]);
-    assert!(matches!(answers[..], [Ok(Applied::Done)]));
-    commit
 }
 
 /// Two handles on one engine.

@@ -34,6 +34,11 @@ pub(super) fn open<'a>(key: &[u8], sealed: &'a [u8]) -> Option<&'a [u8]> {
     (checksum(key, value) == *sum).then_some(value)
 }
 
+/// Opens a value that is one number.
+pub(super) fn open_number(key: &[u8], sealed: &[u8]) -> Option<u32> {
+    open(key, sealed)?.try_into().ok().map(u32::from_be_bytes)
+}
+
 pub(super) fn put_integer(out: &mut Vec<u8>, mut value: u64) {
     while value > 127 {
         out.push((value & 127) as u8 | 128);

@@ -6,10 +6,9 @@ use bytes::Bytes;
 
 use super::Space;
 use super::keys::{self, Repo};
-use super::read::{StoredCommit, View};
+use super::read::{StoredCommit, View, any_commit};
 use super::value::{self, Segment};
 use tract_core::batch::DerivedKind;
-use tract_core::commit::Commit;
 use tract_core::id::CommitId;
 use tract_core::object::ObjectId;
 use tract_core::parallel;
@@ -71,7 +70,7 @@ impl View<'_> {
         // Only a hint to walks: damage is reported by the check, not by reading.
         let key = self.repo.segment(segment);
         let sealed = self.read.get(Space::Small, &key)?;
-        Ok(sealed.and_then(|sealed| super::value::open(&key, &sealed).and_then(Segment::decode)))
+        Ok(sealed.and_then(|sealed| value::open(&key, &sealed).and_then(Segment::decode)))
     }
 
     /// Takes commits from the first one down to the beginning of its segment.
@@ -91,36 +90,26 @@ impl View<'_> {
         // Nothing below the row that the walk stops at is of use.
         let bottom = stop.as_ref().map_or(bottom, |(stop, _)| *stop);
         let mut left = RunEnd::End;
-        let mut take =
-            |found: StoredCommit, steps: &mut Vec<WalkEntry>| -> StoreResult<ControlFlow<()>> {
-                let StoredCommit { place, content, commit } = found;
-                let (id, parent) = (commit.id(), commit.parent());
-                if walk.until == Some(id) {
-                    left = RunEnd::End;
-                    return Ok(ControlFlow::Break(()));
-                }
-                if let Some((at, row)) = &stop
-                    && *at == place
-                {
-                    left = RunEnd::Stopped(id, row.clone());
-                    return Ok(ControlFlow::Break(()));
-                }
-                steps.push(WalkEntry { commit, content: content.map(LocationHint) });
-                match parent {
-                    None => left = RunEnd::End,
-                    Some(parent) => left = RunEnd::At(parent),
-                }
-                let full = steps.len() >= limit || parent.is_none();
-                Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-            };
-        let mut wanted = match first.commit.parent() {
-            Some(parent) => parent,
-            None => {
-                let _ = take(first, steps)?;
-                return Ok(left);
+        // Returns whether the run continues below the commit.
+        let mut take = |found: StoredCommit, steps: &mut Vec<WalkEntry>| {
+            let StoredCommit { place, content, commit } = found;
+            let (id, parent) = (commit.id(), commit.parent());
+            if walk.until == Some(id) {
+                left = RunEnd::End;
+                return false;
             }
+            if let Some((at, row)) = &stop
+                && *at == place
+            {
+                left = RunEnd::Stopped(id, row.clone());
+                return false;
+            }
+            steps.push(WalkEntry { commit, content: content.map(LocationHint) });
+            left = parent.map_or(RunEnd::End, RunEnd::At);
+            steps.len() < limit && parent.is_some()
         };
-        if take(first, steps)?.is_break() || top == bottom {
+        let mut wanted = first.commit.parent();
+        if !take(first, steps) || top == bottom {
             return Ok(left);
         }
         let mut at = top - 1;
@@ -136,11 +125,11 @@ impl View<'_> {
             for found in read {
                 // What lies below must be the first parent, or else the places are wrong here and
                 // the parent is looked up by its id.
-                let Some(found) = found.filter(|found| found.commit.id() == wanted) else {
+                let Some(found) = found.filter(|found| Some(found.commit.id()) == wanted) else {
                     return Ok(left);
                 };
-                wanted = found.commit.parent().unwrap_or(wanted);
-                if take(found, steps)?.is_break() {
+                wanted = found.commit.parent();
+                if !take(found, steps) {
                     return Ok(left);
                 }
             }
@@ -167,12 +156,7 @@ impl View<'_> {
             Ok((!values.is_empty()).then_some(values))
         };
         let decode = |values: Vec<(u64, Bytes)>| {
-            let found = values.into_iter().map(|(place, value)| {
-                let (content, record) = value::split_commit(place, &value)?;
-                let commit = Commit::decode_any(record).ok()?;
-                Some(StoredCommit { place, content, commit })
-            });
-            found.collect()
+            values.into_iter().map(|(place, value)| any_commit(place, &value)).collect()
         };
         parallel::map_read(count, parallel::OBJECTS, next, decode)
     }

@@ -2,18 +2,16 @@
 
 use std::collections::HashMap;
 
-use bytes::Bytes;
-
 use super::compressed::value_of;
 use super::erase;
 use super::keys::{self, Indexed, Repo};
 use super::known::KnownObjects;
-use super::overlay::Overlay;
+use super::overlay::{Mark, Overlay};
 use super::read::{self, View};
 use super::recent::{Recent, Stored};
 use super::value::{self, Move, Segment, Sighting, State, Writes};
 use super::{KvRead, Space};
-use tract_core::batch::{Applied, Batch};
+use tract_core::batch::{Applied, Batch, ToolRow};
 use tract_core::commit::Commit;
 use tract_core::id::{BlobId, CommitId, RepoName};
 use tract_core::object::Blob;
@@ -69,13 +67,14 @@ fn stage(
     known.check(&view, batch)?;
     let state = view.state()?;
     let sweeps = writes.sweeps;
-    let mut writer = Writer { state, overlay, repo, backend, sweeps, stored, wrote: false };
+    let start = overlay.mark();
+    let mut writer = Writer { state, overlay, repo, backend, sweeps, stored, start };
     writer.objects(batch, known)?;
     let has_objects =
         !(batch.blobs.is_empty() && batch.commits.is_empty() && batch.toolsets.is_empty());
-    if writer.wrote && moves.is_empty() && has_objects {
+    if writer.wrote() && moves.is_empty() && has_objects {
         let counted = Writes { unlogged: writes.unlogged + 1, ..writes };
-        writer.seal(Space::Small, repo.writes(), counted.encode());
+        writer.overlay.seal(Space::Small, repo.writes(), counted.encode());
     }
     let made = moves.iter().filter_map(|(n, _)| batch.refs.get(*n)).filter(|e| e.to.is_some());
     let erased: Vec<BlobId> = made.filter_map(|edit| edit.name.erased_blob()).collect();
@@ -102,21 +101,16 @@ fn open_repo(
     let number = match overlay.get(Space::Small, keys::NEXT_REPO)? {
         None => 1,
         Some(sealed) => {
-            let number = value::open(keys::NEXT_REPO, &sealed).and_then(|n| n.try_into().ok());
-            let number = number.map(u32::from_be_bytes);
+            let number = value::open_number(keys::NEXT_REPO, &sealed);
             number.ok_or_else(|| read::damaged(backend, "apply", "the count of repositories"))?
         }
     };
     let next = number.checked_add(1).ok_or_else(|| full(backend, "repositories"))?;
     let repo = Repo(number);
     overlay.require(Space::Small, keys::NEXT_REPO.to_vec())?;
-    let mut put = |key: Vec<u8>, bytes: Vec<u8>| {
-        let sealed = value::seal(&key, bytes);
-        overlay.put(Space::Small, key, sealed);
-    };
-    put(keys::NEXT_REPO.to_vec(), next.to_be_bytes().to_vec());
-    put(keys::repo_number(name), number.to_be_bytes().to_vec());
-    put(repo.state(), State::NEW.encode());
+    overlay.seal(Space::Small, keys::NEXT_REPO.to_vec(), next.to_be_bytes().to_vec());
+    overlay.seal(Space::Small, keys::repo_number(name), number.to_be_bytes().to_vec());
+    overlay.seal(Space::Small, repo.state(), State::NEW.encode());
     Ok(repo)
 }
 
@@ -149,6 +143,14 @@ fn check_refs(view: &View<'_>, batch: &Batch) -> StoreResult<Result<Moves, Confl
     Ok(Ok(moves))
 }
 
+/// Stages a row of the tool index, and the name under which it is found.
+pub(super) fn put_tool(overlay: &mut Overlay<'_>, repo: Repo, row: &ToolRow) {
+    let (created_at, commit, name) = (row.created_at, row.commit, row.name.clone());
+    let sighting = Sighting { created_at, commit, name };
+    overlay.seal(Space::Small, repo.tool(row.id, row.schema), sighting.encode());
+    overlay.add(Space::Small, repo.tool_name(&row.name, row.id));
+}
+
 /// Returns the commits with every one after its first parent, where that is among them.
 fn parents_first(commits: &[Commit]) -> Vec<&Commit> {
     let mut waiting: HashMap<CommitId, &Commit> =
@@ -175,18 +177,14 @@ struct Writer<'w, 'a> {
     state: State,
     sweeps: u64,
     stored: &'w mut Vec<Stored>,
-    wrote: bool,
+    /// Where the overlay was before.
+    start: Mark,
 }
 
 impl Writer<'_, '_> {
-    fn put(&mut self, space: Space, key: Vec<u8>, value: Bytes) {
-        self.overlay.put(space, key, value);
-        self.wrote = true;
-    }
-
-    fn seal(&mut self, space: Space, key: Vec<u8>, value: Vec<u8>) {
-        let sealed = value::seal(&key, value);
-        self.put(space, key, sealed);
+    /// Whether anything was staged.
+    fn wrote(&self) -> bool {
+        self.overlay.mark() != self.start
     }
 
     fn view(&self) -> View<'_> {
@@ -216,9 +214,9 @@ impl Writer<'_, '_> {
                 },
             };
             let value = value::commit_value(place, content, &commit.encode());
-            self.put(Space::Commits, self.repo.numbered(place), value);
+            self.overlay.put(Space::Commits, self.repo.numbered(place), value);
             let head = keys::head(commit.id().as_bytes());
-            self.put(Space::Index, self.repo.index(Indexed::Commit, head, place), Bytes::new());
+            self.overlay.add(Space::Index, self.repo.index(Indexed::Commit, head, place));
         }
         for blob in &known.new_blobs {
             if known.blobs.get(&blob.id()).is_some_and(Option::is_none) {
@@ -230,38 +228,28 @@ impl Writer<'_, '_> {
         for toolset in &batch.toolsets {
             let key = self.repo.toolset(toolset.id());
             if self.overlay.get(Space::Small, &key)?.is_none() {
-                self.put(Space::Small, key, toolset.encode().into());
+                self.overlay.put(Space::Small, key, toolset.encode().into());
             }
         }
-        self.tools(batch)?;
+        for row in &batch.tools {
+            if self.overlay.get(Space::Small, &self.repo.tool(row.id, row.schema))?.is_none() {
+                put_tool(self.overlay, self.repo, row);
+            }
+        }
         for row in &batch.derived {
             let Some(place) = known.commits.get(&row.commit).copied().flatten() else { continue };
             let key = self.repo.derived(row.kind, place);
             if self.overlay.get(Space::Small, &key)?.as_ref() != Some(&row.bytes) {
-                self.put(Space::Small, key, row.bytes.clone());
+                self.overlay.put(Space::Small, key, row.bytes.clone());
             }
-        }
-        Ok(())
-    }
-
-    fn tools(&mut self, batch: &Batch) -> StoreResult<()> {
-        for row in &batch.tools {
-            let key = self.repo.tool(row.id, row.schema);
-            if self.overlay.get(Space::Small, &key)?.is_some() {
-                continue;
-            }
-            let (created_at, commit, name) = (row.created_at, row.commit, row.name.clone());
-            let sighting = Sighting { created_at, commit, name };
-            self.seal(Space::Small, key, sighting.encode());
-            self.put(Space::Small, self.repo.tool_name(&row.name, row.id), Bytes::new());
         }
         Ok(())
     }
 
     fn blob(&mut self, blob: &Blob, place: u64) {
-        self.put(Space::Blobs, self.repo.numbered(place), value_of(blob.bytes()));
+        self.overlay.put(Space::Blobs, self.repo.numbered(place), value_of(blob.bytes()));
         let head = keys::head(blob.id().as_bytes());
-        self.put(Space::Index, self.repo.index(Indexed::Blob, head, place), Bytes::new());
+        self.overlay.add(Space::Index, self.repo.index(Indexed::Blob, head, place));
     }
 
     /// Takes the place after the parent's, if that is its segment's tip; else opens a segment.
@@ -274,13 +262,13 @@ impl Writer<'_, '_> {
                 && segment.tip == position
             {
                 let value = Segment { tip: next, ..segment }.encode();
-                self.seal(Space::Small, self.repo.segment(number), value);
+                self.overlay.seal(Space::Small, self.repo.segment(number), value);
                 return Ok(keys::place(number, next));
             }
         }
         let number = self.open_segment()?;
         let value = Segment { tip: 0, parent }.encode();
-        self.seal(Space::Small, self.repo.segment(number), value);
+        self.overlay.seal(Space::Small, self.repo.segment(number), value);
         Ok(keys::place(number, 0))
     }
 
@@ -311,12 +299,9 @@ impl Writer<'_, '_> {
                 Some(target) => {
                     let mut value = Vec::with_capacity(48);
                     value::put_target(&mut value, Some(target));
-                    self.seal(Space::Small, key, value);
+                    self.overlay.seal(Space::Small, key, value);
                 }
-                None => {
-                    self.overlay.delete(Space::Small, key);
-                    self.wrote = true;
-                }
+                None => self.overlay.delete(Space::Small, key),
             }
             let seq = self.state.next_seq;
             self.state.next_seq += 1;
@@ -327,20 +312,19 @@ impl Writer<'_, '_> {
                 batch: batch.id,
                 note: batch.note.clone(),
             };
-            self.seal(Space::Log, self.repo.numbered(seq), entry.encode());
+            self.overlay.seal(Space::Log, self.repo.numbered(seq), entry.encode());
             let head = keys::head(batch.id.as_bytes());
-            self.put(Space::Index, self.repo.index(Indexed::Batch, head, seq), Bytes::new());
+            self.overlay.add(Space::Index, self.repo.index(Indexed::Batch, head, seq));
         }
     }
 
     /// Writes the counters, if anything was written; says whether.
     fn finish(mut self) -> bool {
-        if self.wrote {
+        if self.wrote() {
             self.state.generation += 1;
-            let value = self.state.encode();
-            self.seal(Space::Small, self.repo.state(), value);
+            self.overlay.seal(Space::Small, self.repo.state(), self.state.encode());
         }
-        self.wrote
+        self.wrote()
     }
 }
 
