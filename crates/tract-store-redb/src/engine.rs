@@ -8,7 +8,7 @@ use bytes::Bytes;
 use redb::{
     Database, ReadOnlyDatabase, ReadableDatabase, Table, TableDefinition, WriteTransaction,
 };
-use tract_core::store::{Capabilities, Damage, OpenedFile};
+use tract_core::store::{Damage, OpenedFile};
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
 use tract_kv::{
     Durability, KvBatch, KvEngine, KvEntry, KvJoining, KvOutcome, KvRead, Scan, Space, Visit, files,
@@ -60,6 +60,17 @@ fn closed(op: &'static str) -> StoreError {
     files::closed(BACKEND, op)
 }
 
+/// Returns the database where it may be written.
+fn writable<'f>(file: &'f Option<File>, op: &'static str) -> StoreResult<&'f Database> {
+    match file {
+        Some(File::Writable(database)) => Ok(database),
+        Some(File::ReadOnly(_)) => {
+            Err(new(StoreErrorKind::ReadOnly, op, "the store is open for reading only"))
+        }
+        None => Err(closed(op)),
+    }
+}
+
 impl RedbEngine {
     pub(crate) fn new(path: PathBuf, options: &RedbOptions, file: File) -> Self {
         let opened = Mutex::new(OpenedFile::new(path.clone()));
@@ -95,11 +106,8 @@ impl<'t> Tables<'t> {
 
     /// Compares, then writes; `Some` is the first key that differs.
     fn put(&mut self, batch: &KvBatch) -> StoreResult<Option<KvOutcome>> {
-        for required in &batch.requires {
-            if self.get(required.space, &required.key)? != required.value {
-                let (space, key) = (required.space, required.key.clone());
-                return Ok(Some(KvOutcome::Conflict { space, key }));
-            }
+        if let Some(conflict) = batch.check(self)? {
+            return Ok(Some(conflict));
         }
         for KvEntry { space, key, value } in &batch.writes {
             let table = &mut self.0[*space as usize];
@@ -163,14 +171,7 @@ impl KvEngine for RedbEngine {
     ) -> StoreResult<KvOutcome> {
         let file = self.file();
         contained("apply", || {
-            let database = match &*file {
-                Some(File::Writable(database)) => database,
-                Some(File::ReadOnly(_)) => {
-                    let message = "the store is open for reading only";
-                    return Err(new(StoreErrorKind::ReadOnly, "apply", message));
-                }
-                None => return Err(closed("apply")),
-            };
+            let database = writable(&file, "apply")?;
             self.opened().require_in_place(BACKEND, "apply")?;
             let mut transaction = database.begin_write().map_err(engine("apply"))?;
             match durability {
@@ -194,10 +195,6 @@ impl KvEngine for RedbEngine {
         .map_err(files::at(&self.path))
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::ONE_PROCESS
-    }
-
     fn disk_bytes(&self) -> StoreResult<u64> {
         std::fs::metadata(&self.path).map(|file| file.len()).map_err(|error| {
             let error = StoreError::from(error);
@@ -210,15 +207,12 @@ impl KvEngine for RedbEngine {
     fn release_space(&self) -> StoreResult<Option<String>> {
         const OP: &str = "release_space";
         let mut file = self.file.write().unwrap_or_else(PoisonError::into_inner);
-        contained(OP, || match &mut *file {
-            Some(File::Writable(database)) => {
+        contained(OP, || {
+            writable(&file, OP)?;
+            if let Some(File::Writable(database)) = &mut *file {
                 database.compact().map_err(engine(OP))?;
-                Ok(None)
             }
-            Some(File::ReadOnly(_)) => {
-                Err(new(StoreErrorKind::ReadOnly, OP, "the store is open for reading only"))
-            }
-            None => Err(closed(OP)),
+            Ok(None)
         })
         .map_err(files::at(&self.path))
     }
@@ -229,14 +223,7 @@ impl KvEngine for RedbEngine {
         const OP: &str = "wipe";
         let mut file = self.file.write().unwrap_or_else(PoisonError::into_inner);
         contained(OP, || {
-            let snapshot = match &*file {
-                Some(File::Writable(database)) => database.begin_read().map_err(engine(OP))?,
-                Some(File::ReadOnly(_)) => {
-                    let message = "the store is open for reading only";
-                    return Err(new(StoreErrorKind::ReadOnly, OP, message));
-                }
-                None => return Err(closed(OP)),
-            };
+            let snapshot = writable(&file, OP)?.begin_read().map_err(engine(OP))?;
             let part = leftovers::unfinished(&self.path);
             // What a wipe that was cut short left.
             let _ = std::fs::remove_file(&part);

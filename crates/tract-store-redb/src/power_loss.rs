@@ -7,11 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redb::{Database, StorageBackend};
 use tract_core::store::{BlockingStore, Walk};
-use tract_core::{
-    Applied, Batch, BatchId, Blob, By, Commit, CommitId, CommitRecord, Expect, LogNote, Op,
-    OperationId, RefEdit, RefName, RefTarget, RepoName,
-};
+use tract_core::{Applied, Blob, CommitId, RefTarget, RepoName, StoreResult};
 use tract_kv::KvStore;
+use tract_testkit::fixtures::{appending, branch};
 
 use crate::engine::{File, RedbEngine};
 use crate::{RedbOptions, RedbStore};
@@ -25,21 +23,21 @@ enum Step {
 }
 
 #[derive(Debug, Default)]
-struct Tape {
-    image: Vec<u8>,
+pub(crate) struct Tape {
+    pub(crate) image: Vec<u8>,
     steps: Vec<Step>,
 }
 
 /// A disk that remembers all that was done to it.
 #[derive(Clone, Debug, Default)]
-struct Disk(Arc<Mutex<Tape>>);
+pub(crate) struct Disk(Arc<Mutex<Tape>>);
 
 impl Disk {
-    fn holding(image: Vec<u8>) -> Self {
+    pub(crate) fn holding(image: Vec<u8>) -> Self {
         Self(Arc::new(Mutex::new(Tape { image, ..Tape::default() })))
     }
 
-    fn tape(&self) -> MutexGuard<'_, Tape> {
+    pub(crate) fn tape(&self) -> MutexGuard<'_, Tape> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -93,48 +91,34 @@ impl StorageBackend for Disk {
     }
 }
 
+/// Opens the store in a database that no file holds.
+pub(crate) fn store_in(database: Database, quick_repair: bool) -> StoreResult<RedbStore> {
+    let options = RedbOptions::new().quick_repair(quick_repair);
+    KvStore::new(RedbEngine::new(PathBuf::new(), &options, File::Writable(database)))
+}
+
 fn open(disk: Disk, quick_repair: bool) -> RedbStore {
     let database = Database::builder()
         .set_cache_size(4 << 20)
         .create_with_backend(disk)
         .expect("redb opens what a loss of power left");
-    let engine = RedbEngine::new(
-        PathBuf::new(),
-        &RedbOptions::new().quick_repair(quick_repair),
-        File::Writable(database),
-    );
-    KvStore::new(engine).expect("the store opens what a loss of power left")
+    store_in(database, quick_repair).expect("the store opens what a loss of power left")
 }
 
-pub(crate) fn main() -> RefName {
-    RefName::branch("main").expect("a name")
-}
-
-pub(crate) fn appending(parent: Option<CommitId>, text: &str) -> (Batch, CommitId) {
-    let note = LogNote {
-        operation: OperationId::random().expect("random bytes"),
-        what: "commit".to_owned(),
-        who: "test".to_owned(),
-        why: None,
-        undoes: None,
-        at: 1,
-    };
-    let mut batch = Batch::new(BatchId::random().expect("random bytes"), note);
-    let blob = Blob::seal(text.to_owned());
-    let mut record = CommitRecord::new(Op::append(), By::User);
-    record.parents.extend(parent);
-    record.content = Some(blob.id());
-    record.created_at = Some(1);
-    let commit = Commit::seal(record).expect("a record");
-    let id = commit.id();
-    batch.commits.push(commit);
-    batch.blobs.push(blob);
-    batch.refs.push(RefEdit {
-        name: main(),
-        expect: parent.map_or(Expect::Absent, |parent| Expect::Is(RefTarget::Commit(parent))),
-        to: Some(RefTarget::Commit(id)),
-    });
-    (batch, id)
+/// Reads a branch whole and appends to it; gives the commits that were there, newest first.
+pub(crate) fn read_and_continue(store: &RedbStore, what: &str) -> Vec<CommitId> {
+    let repo = RepoName::default();
+    let found = store.refs(&repo, &[branch("main")]).expect("refs can be read").swap_remove(0);
+    let Some(found) = found else { return Vec::new() };
+    let head = found.commit().unwrap_or_else(|| panic!("{what}: the branch points at {found:?}"));
+    let page = store.walk(&repo, Walk::from(head)).expect("all of it is there");
+    let keys: Vec<_> =
+        page.steps.iter().filter_map(|step| Some(step.commit.content?.into())).collect();
+    let contents = store.blobs(&repo, &keys).expect("contents can be read");
+    assert!(contents.iter().all(Option::is_some), "{what}");
+    let (batch, _) = appending("main", Some(head), "and on");
+    assert!(matches!(store.apply_group(&[(repo, batch)])[..], [Ok(Applied::Done)]), "{what}");
+    page.steps.iter().map(|step| step.commit.id()).collect()
 }
 
 /// Pseudo-random numbers from a fixed seed.
@@ -158,7 +142,7 @@ fn nothing_acknowledged_is_lost(quick_repair: bool) {
     let texts = tract_testkit::data::recorded().swap_remove(0).messages;
     for text in texts.iter().cycle().take(60) {
         let parent = told.last().and_then(|(_, head)| *head);
-        let (batch, id) = appending(parent, &format!("{text} {}", told.len()));
+        let (batch, id) = appending("main", parent, &format!("{text} {}", told.len()));
         let group = [(repo.clone(), batch)];
         assert!(matches!(store.apply_group(&group)[..], [Ok(Applied::Done)]));
         told.push((disk.tape().steps.len(), Some(id)));
@@ -192,26 +176,14 @@ fn nothing_acknowledged_is_lost(quick_repair: bool) {
         let next = told.get(after + 1).and_then(|(_, head)| *head);
 
         let store = open(Disk::holding(bytes), quick_repair);
-        let found = store.refs(&repo, &[main()]).expect("refs can be read").swap_remove(0);
-        let found = found.map(|target| match target {
-            RefTarget::Commit(id) => id,
-            other => panic!("the branch points at {other:?}"),
-        });
+        let line = read_and_continue(&store, &format!("image {image}"));
+        let found = line.first().copied();
         assert!(
             found == acknowledged || (found == next && next.is_some()),
             "image {image}, cut at {cut}: {found:?}, {acknowledged:?} was acknowledged"
         );
         in_flight += usize::from(found != acknowledged);
-        let Some(head) = found else { continue };
-        let page = store.walk(&repo, Walk::from(head)).expect("all of it is there");
-        assert_eq!(page.steps.len(), after + usize::from(found != acknowledged));
-        let keys: Vec<_> =
-            page.steps.iter().filter_map(|step| Some(step.commit.content?.into())).collect();
-        let contents = store.blobs(&repo, &keys).expect("contents can be read");
-        assert!(contents.iter().all(Option::is_some), "image {image}");
-        // And it continues.
-        let (batch, _) = appending(found, "after the loss of power");
-        assert!(matches!(store.apply_group(&[(repo.clone(), batch)])[..], [Ok(Applied::Done)]));
+        assert_eq!(line.len(), after + usize::from(found != acknowledged));
     }
     let finding = format!(
         "{} images{}: 0 acknowledged lost, {in_flight} times the write in flight was there",
@@ -240,7 +212,7 @@ fn opening_after_a_kill_needs_no_walk_with_quick_repair() {
         let store = open(disk.clone(), quick_repair);
         let mut parent = None;
         for n in 0..16 {
-            let (mut batch, id) = appending(parent, &format!("head {n}"));
+            let (mut batch, id) = appending("main", parent, &format!("head {n}"));
             let more = (0..200).map(|m| Blob::seal(format!("{n} {m} {}", "x".repeat(1000))));
             batch.blobs.extend(more);
             let done = store.apply_group(&[(RepoName::default(), batch)]);
@@ -256,13 +228,9 @@ fn opening_after_a_kill_needs_no_walk_with_quick_repair() {
             .create_with_backend(Disk::holding(image))
             .expect("redb opens what a kill left");
         assert_eq!(walked.load(Ordering::Relaxed), !quick_repair);
-        let engine = RedbEngine::new(
-            PathBuf::new(),
-            &RedbOptions::new().quick_repair(quick_repair),
-            File::Writable(database),
-        );
-        let again = KvStore::new(engine).expect("the store opens what a kill left");
-        let found = again.refs(&RepoName::default(), &[main()]).expect("refs").swap_remove(0);
+        let again = store_in(database, quick_repair).expect("the store opens what a kill left");
+        let found =
+            again.refs(&RepoName::default(), &[branch("main")]).expect("refs").swap_remove(0);
         assert_eq!(found, parent.map(RefTarget::Commit));
     }
 }

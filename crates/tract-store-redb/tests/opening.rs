@@ -65,25 +65,22 @@ fn a_foreign_file_is_left_unchanged() {
     assert_eq!(refused(&text, &options), StoreErrorKind::NotAStore);
     assert_eq!(refused(folder.path(), &options), StoreErrorKind::NotAStore);
 
+    let make = |path: &Path, table: &str| {
+        let database = Database::create(path).unwrap();
+        let writing = database.begin_write().unwrap();
+        let table: TableDefinition<'_, u64, u64> = TableDefinition::new(table);
+        writing.open_table(table).unwrap().insert(1, 1).unwrap();
+        writing.commit().unwrap();
+    };
     let foreign = folder.path().join("foreign.redb");
-    const THEIRS: TableDefinition<'_, u64, u64> = TableDefinition::new("theirs");
-    let database = Database::create(&foreign).unwrap();
-    let writing = database.begin_write().unwrap();
-    writing.open_table(THEIRS).unwrap().insert(1, 1).unwrap();
-    writing.commit().unwrap();
-    drop(database);
+    make(&foreign, "theirs");
     let before = std::fs::read(&foreign).unwrap();
     assert_eq!(refused(&foreign, &options), StoreErrorKind::NotAStore);
     assert!(std::fs::read(&foreign).unwrap() == before);
 
     // The name of a table of ours, with other types in it.
     let other = folder.path().join("other.redb");
-    const OURS: TableDefinition<'_, u64, u64> = TableDefinition::new("tract-small-1");
-    let database = Database::create(&other).unwrap();
-    let writing = database.begin_write().unwrap();
-    writing.open_table(OURS).unwrap().insert(1, 1).unwrap();
-    writing.commit().unwrap();
-    drop(database);
+    make(&other, "tract-small-1");
     assert_eq!(refused(&other, &options), StoreErrorKind::NotAStore);
 
     // A true beginning and garbage after it.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sled::{Db, Tree};
-use tract_core::store::{Capabilities, Damage, OpenedFile};
+use tract_core::store::{Damage, OpenedFile};
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
 use tract_kv::{
     Durability, KvBatch, KvEngine, KvEntry, KvOutcome, KvRead, Scan, Space, Visit, files,
@@ -122,19 +122,18 @@ fn keyed(space: Space, key: &[u8]) -> Vec<u8> {
     out
 }
 
-fn get(tree: &Tree, space: Space, key: &[u8]) -> StoreResult<Option<Bytes>> {
-    let found = tree.get(keyed(space, key)).map_err(engine("read"))?;
-    Ok(found.map(|value| Bytes::copy_from_slice(&value)))
-}
-
 struct Snapshot<'a> {
     tree: Tree,
-    _state: RwLockReadGuard<'a, State>,
+    /// Absent where the state is locked for a write.
+    _state: Option<RwLockReadGuard<'a, State>>,
 }
 
 impl KvRead for Snapshot<'_> {
     fn get(&self, space: Space, key: &[u8]) -> StoreResult<Option<Bytes>> {
-        contained("read", || get(&self.tree, space, key))
+        contained("read", || {
+            let found = self.tree.get(keyed(space, key)).map_err(engine("read"))?;
+            Ok(found.map(|value| Bytes::copy_from_slice(&value)))
+        })
     }
 
     fn scan(&self, scan: &Scan, visit: &mut Visit<'_>) -> StoreResult<()> {
@@ -167,14 +166,14 @@ impl KvEngine for SledEngine {
     fn read(&self) -> StoreResult<Box<dyn KvRead + '_>> {
         let state = self.state();
         let tree = state.folder("read")?.tree.clone();
-        Ok(Box::new(Snapshot { tree, _state: state }))
+        Ok(Box::new(Snapshot { tree, _state: Some(state) }))
     }
 
     fn write(&self, batch: &KvBatch, durability: Durability) -> StoreResult<KvOutcome> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         self.log.require_in_place(BACKEND, "apply")?;
-        if let Some(conflict) = contained("apply", || compare(&state.folder("apply")?.tree, batch))?
-        {
+        let tree = state.folder("apply")?.tree.clone();
+        if let Some(conflict) = batch.check(&Snapshot { tree, _state: None })? {
             return Ok(conflict);
         }
         let State::Open(mut folder) = std::mem::replace(&mut *state, State::Closed) else {
@@ -196,10 +195,6 @@ impl KvEngine for SledEngine {
                 Err(error)
             }
         }
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::ONE_PROCESS
     }
 
     fn release_space(&self) -> StoreResult<Option<String>> {
@@ -247,16 +242,6 @@ impl KvEngine for SledEngine {
             State::Closed => Ok(()),
         }
     }
-}
-
-/// Says which required key differs, if one does.
-fn compare(tree: &Tree, batch: &KvBatch) -> StoreResult<Option<KvOutcome>> {
-    for KvEntry { space, key, value } in &batch.requires {
-        if get(tree, *space, key)? != *value {
-            return Ok(Some(KvOutcome::Conflict { space: *space, key: key.clone() }));
-        }
-    }
-    Ok(None)
 }
 
 fn put(folder: &mut Folder, batch: &KvBatch, durability: Durability) -> StoreResult<()> {

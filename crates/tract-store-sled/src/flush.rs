@@ -71,9 +71,7 @@ impl Flush {
         // Growing counts: the length of the file is part of what reading needs.
         self.log.sync_data()
     }
-}
 
-impl Flush {
     /// Flushes the files of long values that came since the last time.
     fn sync_long(&mut self) -> io::Result<()> {
         let mut found = HashSet::with_capacity(self.flushed.len());

@@ -45,14 +45,13 @@ pub(crate) fn open_engine(path: &Path, options: &SledOptions) -> StoreResult<Sle
             remove_unfinished(&path).map_err(io("open")).map_err(files::at(&path))?;
         }
     }
-    let folder = files::open_with_timeout(options.busy_timeout, || {
-        contained("open", || open_folder(&path, options))
-    })
-    .map_err(files::at(&path))?;
+    let folder =
+        files::open_with_timeout(options.busy_timeout, || contained("open", || open_folder(&path)))
+            .map_err(files::at(&path))?;
     Ok(SledEngine::new(path, folder))
 }
 
-fn open_folder(path: &Path, _options: &SledOptions) -> StoreResult<Folder> {
+fn open_folder(path: &Path) -> StoreResult<Folder> {
     remove_unfinished_snapshots(path);
     let config = sled::Config::new()
         .path(path)
