@@ -18,7 +18,7 @@ use crate::compressed::plain;
 use crate::error::engine;
 use crate::log;
 use crate::memory::Memory;
-use crate::read::{blob_id_at, content_place, find_blob, statement};
+use crate::read::{Columns, blob_id_at, content_place, each_row, find_blob, statement};
 use crate::schema::{
     DERIVED, DERIVED_LAST, DICTIONARY, REPO, SWEEPS, TEXT, TOOL, TOOL_NAME, TOOLSET, UNLOGGED,
     blob_segment, bytes_of, place, prefix, segment_start, small_sum,
@@ -191,18 +191,13 @@ impl Check<'_> {
     fn rows(
         &self,
         table: &Table,
-        mut take: impl FnMut(&Row<'_>) -> StoreResult<()>,
+        mut take: impl FnMut(Columns<'_>) -> StoreResult<()>,
     ) -> StoreResult<()> {
         let Table { name, columns, repos } = table;
         if !self.pages_broken {
             let sql =
                 format!("SELECT id, {columns} FROM {name} NOT INDEXED WHERE {repos} ORDER BY id");
-            let mut select = self.connection.prepare(&sql).map_err(engine(OP))?;
-            let mut rows = select.query(params![self.repo]).map_err(engine(OP))?;
-            while let Some(row) = rows.next().map_err(engine(OP))? {
-                take(row)?;
-            }
-            return Ok(());
+            return each_row(self.connection, OP, &sql, params![self.repo], take);
         }
         let sql = format!(
             "SELECT id, {columns} FROM {name} NOT INDEXED WHERE {repos} AND id > ?2 ORDER BY id"
@@ -217,7 +212,7 @@ impl Check<'_> {
                     Ok(Some(row)) => {
                         after = row.get(0).map_err(engine(OP))?;
                         step = 1;
-                        take(row)?;
+                        take(Columns { row, op: OP })?;
                     }
                     Err(error) => {
                         let error = engine(OP)(error);
@@ -239,10 +234,8 @@ impl Check<'_> {
         let (connection, repo) = (self.connection, self.repo);
         let (mut bad, mut blobs) = (Vec::new(), Vec::new());
         self.rows(&table, |row| {
-            let (at, h): (i64, i64) =
-                (row.get(0).map_err(engine(OP))?, row.get(1).map_err(engine(OP))?);
-            let stored = bytes_of(row.get_ref(2).map_err(engine(OP))?);
-            let Some(bytes) = plain(connection, OP, repo, stored)? else {
+            let (at, h) = (row.number(0)?, row.number(1)?);
+            let Some(bytes) = plain(connection, OP, repo, row.bytes(2)?)? else {
                 bad.push(format!("blob {:016x}… cannot be decompressed", h as u64));
                 return Ok(());
             };
@@ -276,11 +269,8 @@ impl Check<'_> {
         let mut before: Option<(i64, CommitBefore)> = None;
         let mut tools = ToolsInForce::new(self.connection, self.repo);
         self.rows(&table, |row| {
-            let (at, h): (i64, i64) =
-                (row.get(0).map_err(engine(OP))?, row.get(1).map_err(engine(OP))?);
-            let content: Option<i64> = row.get(2).map_err(engine(OP))?;
-            let record = bytes_of(row.get_ref(3).map_err(engine(OP))?);
-            let commit = match Commit::decode_any(record) {
+            let (at, h, content) = (row.number(0)?, row.number(1)?, row.get(2)?);
+            let commit = match Commit::decode_any(row.bytes(3)?) {
                 Ok(commit) if prefix(commit.id().as_bytes()) == h => commit,
                 Ok(commit) => {
                     let what = format!("commit {:016x}… reads as {}", h as u64, commit.id());
@@ -369,10 +359,9 @@ impl Check<'_> {
         let (mut bad, mut broken) = (Vec::new(), Vec::new());
         let (mut toolsets, mut index) = (HashMap::new(), Vec::new());
         self.rows(&table, |row| {
-            let numbers = |n: usize| row.get::<_, i64>(n).map_err(engine(OP));
-            let (id, repo, kind, key) = (numbers(0)?, numbers(1)?, numbers(2)?, numbers(3)?);
-            let data = bytes_of(row.get_ref(4).map_err(engine(OP))?);
-            let sum = numbers(5)?;
+            let (id, repo) = (row.number(0)?, row.number(1)?);
+            let (kind, key) = (row.number(2)?, row.number(3)?);
+            let (data, sum) = (row.bytes(4)?, row.number(5)?);
             let named = match kind {
                 REPO => "the name of a repository",
                 TEXT => "a text of the ref log",

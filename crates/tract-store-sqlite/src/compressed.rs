@@ -6,9 +6,9 @@ use rusqlite::{Connection, params};
 use tract_compression::{DICTIONARY_COPIES, DecodeError, Dictionary, DictionaryId, DictionaryRow};
 use tract_core::{Blob, StoreErrorKind, StoreResult};
 
-use crate::error::{engine, new};
-use crate::read::{small, statement};
-use crate::schema::{DICTIONARY, bytes_of, prefix, small_sum};
+use crate::error::new;
+use crate::read::{each_small, find_row, small};
+use crate::schema::{DICTIONARY, prefix, small_sum};
 use crate::write::{OP, Tx};
 
 fn key(id: DictionaryId) -> i64 {
@@ -44,15 +44,11 @@ pub(crate) fn row_of(
     blob: &Blob,
 ) -> StoreResult<Option<i64>> {
     let sql = "SELECT id, data FROM blobs WHERE repo = ?1 AND h = ?2";
-    let mut select = statement(connection, op, sql)?;
-    let mut rows = select.query(params![repo, prefix(blob.id().as_bytes())]).map_err(engine(op))?;
-    while let Some(row) = rows.next().map_err(engine(op))? {
-        let stored = bytes_of(row.get_ref(1).map_err(engine(op))?);
-        if plain(connection, op, repo, stored)?.as_deref() == Some(blob.bytes()) {
-            return row.get(0).map(Some).map_err(engine(op));
-        }
-    }
-    Ok(None)
+    find_row(connection, op, sql, params![repo, prefix(blob.id().as_bytes())], |row| {
+        let bytes = plain(connection, op, repo, row.bytes(1)?)?;
+        let is_it = bytes.as_deref() == Some(blob.bytes());
+        is_it.then(|| row.number(0)).transpose()
+    })
 }
 
 /// A dictionary of a repository, as one of its rows says.
@@ -84,21 +80,18 @@ pub(crate) fn dictionaries(
     op: &'static str,
     repo: i64,
 ) -> StoreResult<Vec<StoredDictionary>> {
-    let sql = "SELECT id, key, data, sum FROM small WHERE repo = ?1 AND kind = ?2";
-    let mut select = statement(connection, op, sql)?;
-    let mut rows = select.query(params![repo, DICTIONARY]).map_err(engine(op))?;
     let mut found = Vec::new();
-    while let Some(row) = rows.next().map_err(engine(op))? {
-        let number = |n: usize| row.get::<_, i64>(n).map_err(engine(op));
-        let (id, key, sum) = (number(0)?, number(1)?, number(3)?);
-        let data = bytes_of(row.get_ref(2).map_err(engine(op))?);
-        let sound = small_sum(repo, DICTIONARY, key, data) == sum;
-        if let Some(DictionaryRow { number, is_stale, stored }) =
-            DictionaryRow::decode(data).filter(|_| sound)
-        {
-            found.push(StoredDictionary { row: id, key, number, is_stale, stored: stored.into() });
-        }
-    }
+    each_small(connection, op, repo, DICTIONARY, |row, key, data| {
+        let read = data.and_then(DictionaryRow::decode);
+        found.extend(read.map(|DictionaryRow { number, is_stale, stored }| StoredDictionary {
+            row,
+            key,
+            number,
+            is_stale,
+            stored: stored.into(),
+        }));
+        Ok(())
+    })?;
     found.sort_by_key(|dictionary| dictionary.number);
     Ok(found)
 }

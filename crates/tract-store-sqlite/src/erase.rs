@@ -2,7 +2,7 @@
 //! from the file.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rusqlite::Connection;
 use tract_core::store::WipeReport;
@@ -10,7 +10,7 @@ use tract_core::{Batch, BlobId, ObjectId, RefName, StoreError, StoreErrorKind, S
 
 use crate::error::{BACKEND, engine, new};
 use crate::log;
-use crate::memory::Memory;
+use crate::memory::{Memory, lock};
 use crate::schema::SWEEPS;
 use crate::sweep::LogRows;
 use crate::write::{OP, Tx};
@@ -65,8 +65,7 @@ impl Tx<'_> {
         }
         self.distrust_dictionaries(repo)?;
         self.sweeps = self.count(0, SWEEPS)?;
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        memory.forget_swept(self.sweeps);
+        lock(self.memory).forget_swept(self.sweeps);
         Ok(())
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tract_core::store::{BlockingStore, Walk};
 use tract_core::{Applied, CommitId, RefTarget, RepoName, StoreErrorKind};
-use tract_testkit::fixtures::{advance, batch, branch, push};
+use tract_testkit::fixtures::{appending, branch};
 
 use crate::{SqliteOptions, SqliteStore};
 
@@ -18,11 +18,8 @@ fn append(
     parent: Option<CommitId>,
     text: &str,
 ) -> (CommitId, tract_core::StoreResult<Applied>) {
-    let mut write = batch("commit");
-    let commit = push(&mut write, parent, text);
-    write.refs.push(advance("main", parent, commit.id()));
-    let answer = store.apply_group(&[(RepoName::default(), write)]).swap_remove(0);
-    (commit.id(), answer)
+    let (write, id) = appending("main", parent, text);
+    (id, store.apply_group(&[(RepoName::default(), write)]).swap_remove(0))
 }
 
 #[test]

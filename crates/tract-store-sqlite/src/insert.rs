@@ -1,19 +1,19 @@
 //! Putting what passed its checks into the tables.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rusqlite::blob::ZeroBlob;
 use rusqlite::params;
 use tract_core::{
-    Blob, BlobId, Commit, CommitId, DerivedRow, ObjectId, RefName, RefTarget, RepoName,
+    Blob, BlobId, Commit, CommitId, DerivedRow, ObjectId, RefName, RefTarget, RepoName, StoreError,
     StoreErrorKind, StoreResult, ToolRow, Toolset,
 };
 
 use crate::compressed::row_of;
-use crate::error::{engine, new};
+use crate::error::{BACKEND, engine, new};
 use crate::known::WIDE;
-use crate::memory::{IdMap, Memory, TextName};
+use crate::memory::{IdMap, Memory, TextName, lock};
 use crate::read::{small, statement};
 use crate::schema::{
     DERIVED, REPO, TOOL, TOOL_NAME, TOOLSET, UNLOGGED, blob_segment, place, prefix, small_sum,
@@ -45,7 +45,7 @@ pub(crate) struct CommittedState {
 impl CommittedState {
     /// Tells the handle.
     pub(crate) fn remember(self, memory: &Mutex<Memory>) {
-        let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memory = lock(memory);
         self.repos.into_iter().for_each(|(name, repo)| memory.repos.insert(name, repo, 1));
         self.next_entry
             .into_iter()
@@ -142,6 +142,13 @@ impl Tx<'_> {
         let sum = small_sum(repo, kind, key, data);
         let sql = "INSERT INTO small (repo, kind, key, data, sum) VALUES (?1, ?2, ?3, ?4, ?5)";
         self.insert(sql, &[&repo, &kind, &key, &data, &sum])
+    }
+
+    /// Writes other bytes into the rows of a kind and key; tells how many there are.
+    fn replace_small(&mut self, repo: i64, kind: i64, key: i64, data: &[u8]) -> StoreResult<usize> {
+        let sum = small_sum(repo, kind, key, data);
+        let sql = "UPDATE small SET data = ?4, sum = ?5 WHERE repo = ?1 AND kind = ?2 AND key = ?3";
+        self.execute(sql, &[&repo, &kind, &key, &data, &sum])
     }
 
     /// Finds a blob by its bytes: a damaged one counts as none, so that storing it again heals.
@@ -291,10 +298,7 @@ impl Tx<'_> {
         if counted == 0 {
             self.small(repo, kind, 0, &data)?;
         } else {
-            let sql = "UPDATE small SET data = ?4, sum = ?5 \
-                       WHERE repo = ?1 AND kind = ?2 AND key = ?3";
-            let (data, sum) = (data.as_slice(), small_sum(repo, kind, 0, &data));
-            self.execute(sql, &[&repo, &kind, &0i64, &data, &sum])?;
+            self.replace_small(repo, kind, 0, &data)?;
         }
         Ok(counted + 1)
     }
@@ -337,13 +341,10 @@ impl Tx<'_> {
     fn derived(&mut self, repo: i64, row: &DerivedRow) -> StoreResult<()> {
         let kind = DERIVED + i64::from(row.kind.number());
         let object = ObjectId::Commit(row.commit);
-        let key = self
-            .place(repo, object)?
-            .ok_or_else(|| tract_core::StoreError::missing(crate::error::BACKEND, OP, object))?;
-        let (data, sum) = (row.bytes.as_ref(), small_sum(repo, kind, key, &row.bytes));
-        let sql = "UPDATE small SET data = ?4, sum = ?5 WHERE repo = ?1 AND kind = ?2 AND key = ?3";
-        match self.execute(sql, &[&repo, &kind, &key, &data, &sum])? {
-            0 => self.small(repo, kind, key, data).map(drop),
+        let key =
+            self.place(repo, object)?.ok_or_else(|| StoreError::missing(BACKEND, OP, object))?;
+        match self.replace_small(repo, kind, key, &row.bytes)? {
+            0 => self.small(repo, kind, key, &row.bytes).map(drop),
             _ => Ok(()),
         }
     }

@@ -5,15 +5,15 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, params};
 use tract_core::store::LogQuery;
 use tract_core::{
     BatchId, LogEntry, LogNote, OperationId, RefName, RefTarget, RepoName, StoreResult,
 };
 
-use crate::error::{damaged, engine};
-use crate::read::{blob_id_at, commit_at, statement};
-use crate::schema::{TEXT, bytes_of, log_base, log_sum, ref_sum, small_sum, text_key};
+use crate::error::damaged;
+use crate::read::{Columns, blob_id_at, commit_at, each_row, find_row};
+use crate::schema::{TEXT, log_base, log_sum, ref_sum, small_sum, text_key};
 
 /// What `before` and `after` of an entry are.
 pub(crate) const NONE: i64 = 0;
@@ -65,14 +65,10 @@ impl Raw {
         log_sum(&numbers, self.operation.as_ref().map(<[u8; 16]>::as_slice))
     }
 
-    pub(crate) fn read(row: &Row<'_>) -> Result<Option<Self>, rusqlite::Error> {
-        let operation = row.get_ref(7)?;
-        let operation = match operation {
-            rusqlite::types::ValueRef::Null => None,
-            value => match bytes_of(value).try_into() {
-                Ok(bytes) => Some(bytes),
-                Err(_) => return Ok(None),
-            },
+    /// Reads a row of [`COLUMNS`]; `None` when it is damaged.
+    pub(crate) fn read(row: &Columns<'_>) -> StoreResult<Option<Self>> {
+        let Ok(operation) = row.maybe_bytes(7)?.map(<[u8; 16]>::try_from).transpose() else {
+            return Ok(None);
         };
         let raw = Self {
             id: row.get(0)?,
@@ -88,8 +84,7 @@ impl Raw {
             undoes: row.get(11)?,
             at: row.get(12)?,
         };
-        let sum: i64 = row.get(13)?;
-        Ok((raw.sum() == sum).then_some(raw))
+        Ok((raw.sum() == row.number(13)?).then_some(raw))
     }
 }
 
@@ -134,16 +129,12 @@ impl<'c> Reader<'c> {
             return Ok(text.clone());
         }
         let sql = "SELECT key, data, sum FROM small WHERE id = ?1 AND repo = ?2 AND kind = ?3";
-        let mut select = statement(self.connection, self.op, sql)?;
-        let text = select
-            .query_row(params![id, self.repo, TEXT], |row| {
-                let (key, data) = (row.get(0)?, bytes_of(row.get_ref(1)?));
-                let sound = small_sum(self.repo, TEXT, key, data) == row.get::<_, i64>(2)?;
-                Ok(sound.then(|| data.to_vec()))
-            })
-            .optional()
-            .map_err(engine(self.op))?
-            .flatten();
+        let repo = self.repo;
+        let text = find_row(self.connection, self.op, sql, params![id, repo, TEXT], |row| {
+            let (key, data) = (row.number(0)?, row.bytes(1)?);
+            let is_sound = small_sum(repo, TEXT, key, data) == row.number(2)?;
+            Ok(is_sound.then(|| data.to_vec()))
+        })?;
         self.texts.insert(id, text.clone());
         Ok(text)
     }
@@ -165,8 +156,18 @@ impl<'c> Reader<'c> {
         Ok(target)
     }
 
+    /// Reads the entry of a row, and its number.
+    fn entry_of(&mut self, row: &Columns<'_>) -> StoreResult<(u64, Option<LogEntry>)> {
+        let seq = (row.number(0)? - log_base(self.repo)) as u64;
+        let entry = match Raw::read(row)? {
+            None => None,
+            Some(raw) => self.entry(&raw)?,
+        };
+        Ok((seq, entry))
+    }
+
     /// Reads one entry; `None` when something in it is damaged.
-    pub(crate) fn entry(&mut self, raw: &Raw) -> StoreResult<Option<LogEntry>> {
+    fn entry(&mut self, raw: &Raw) -> StoreResult<Option<LogEntry>> {
         let (before, after) = (raw.kinds >> 2, raw.kinds & 3);
         let from = match (before, after) {
             (COMMIT, COMMIT) => raw.after.wrapping_sub(raw.before),
@@ -251,22 +252,13 @@ pub(crate) fn read(
         "SELECT {COLUMNS} FROM ref_log WHERE {by}id > ?1 AND id < ?2 \
          AND (?3 IS NULL OR ref = ?3) ORDER BY id DESC"
     );
-    let mut select = statement(connection, OP, &sql)?;
-    let parameters = params![low, high, name, b1, b2];
-    let mut rows = select.query(parameters).map_err(engine(OP))?;
     let mut reader = Reader::new(connection, OP, repo);
     let mut entries = Vec::new();
-    while let Some(row) = rows.next().map_err(engine(OP))? {
-        let seq = row.get::<_, i64>(0).map_err(engine(OP))? - low;
-        let entry = match Raw::read(row).map_err(engine(OP))? {
-            None => None,
-            Some(raw) => reader.entry(&raw)?,
-        };
+    find_row(connection, OP, &sql, params![low, high, name, b1, b2], |row| {
+        let (seq, entry) = reader.entry_of(&row)?;
         entries.push(entry.ok_or_else(|| damaged(OP, format!("entry {seq} is damaged")))?);
-        if entries.len() == query.limit {
-            break;
-        }
-    }
+        Ok((entries.len() == query.limit).then_some(()))
+    })?;
     Ok(entries)
 }
 
@@ -279,18 +271,12 @@ pub(crate) fn replay(
 ) -> StoreResult<()> {
     let (low, high) = (log_base(repo), log_base(repo + 1));
     let sql = format!("SELECT {COLUMNS} FROM ref_log WHERE id > ?1 AND id <= ?2 ORDER BY id");
-    let mut select = statement(connection, op, &sql)?;
-    let mut rows = select.query(params![low, high]).map_err(engine(op))?;
     let mut reader = Reader::new(connection, op, repo);
-    while let Some(row) = rows.next().map_err(engine(op))? {
-        let seq = (row.get::<_, i64>(0).map_err(engine(op))? - low) as u64;
-        let entry = match Raw::read(row).map_err(engine(op))? {
-            None => None,
-            Some(raw) => reader.entry(&raw)?,
-        };
+    each_row(connection, op, &sql, params![low, high], |row| {
+        let (seq, entry) = reader.entry_of(&row)?;
         each(seq, entry);
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Reads one ref.
@@ -301,20 +287,14 @@ pub(crate) fn target(
     name: &RefName,
 ) -> StoreResult<Option<RefTarget>> {
     let sql = "SELECT target, sum FROM refs WHERE repo = ?1 AND name = ?2";
-    let mut select = statement(connection, op, sql)?;
-    let found = select
-        .query_row(params![repo, name.as_str()], |row| {
-            let target = bytes_of(row.get_ref(0)?);
-            let sound = ref_sum(repo, name.as_str(), target) == row.get::<_, i64>(1)?;
-            Ok(if sound { RefTarget::decode(target) } else { None })
-        })
-        .optional()
-        .map_err(engine(op))?;
-    match found {
-        None => Ok(None),
-        Some(None) => Err(damaged(op, format!("the ref {name} is damaged"))),
-        Some(target) => Ok(target),
-    }
+    find_row(connection, op, sql, params![repo, name.as_str()], |row| {
+        let target = row.bytes(0)?;
+        let is_sound = ref_sum(repo, name.as_str(), target) == row.number(1)?;
+        match RefTarget::decode(target).filter(|_| is_sound) {
+            Some(target) => Ok(Some(target)),
+            None => Err(damaged(op, format!("the ref {name} is damaged"))),
+        }
+    })
 }
 
 /// What a listing of refs gives: those that are sound, and the names of those that are damaged.
@@ -328,27 +308,24 @@ pub(crate) fn list(
     prefix: &str,
 ) -> StoreResult<RefListing> {
     let sql = "SELECT name, target, sum FROM refs WHERE repo = ?1 AND name >= ?2 ORDER BY name";
-    let mut select = statement(connection, op, sql)?;
-    let mut rows = select.query(params![repo, prefix]).map_err(engine(op))?;
     let (mut sound, mut bad) = (Vec::new(), Vec::new());
-    while let Some(row) = rows.next().map_err(engine(op))? {
-        let name =
-            String::from_utf8_lossy(bytes_of(row.get_ref(0).map_err(engine(op))?)).into_owned();
+    find_row(connection, op, sql, params![repo, prefix], |row| {
+        let name = String::from_utf8_lossy(row.bytes(0)?).into_owned();
         if !name.starts_with(prefix) {
-            break;
+            return Ok(Some(()));
         }
-        let target = bytes_of(row.get_ref(1).map_err(engine(op))?);
-        let sum: i64 = row.get(2).map_err(engine(op))?;
-        let read = if ref_sum(repo, &name, target) == sum {
-            RefTarget::decode(target).zip(RefName::new(name.as_str()).ok())
+        let target = row.bytes(1)?;
+        let read = if ref_sum(repo, &name, target) == row.number(2)? {
+            RefName::new(name.as_str()).ok().zip(RefTarget::decode(target))
         } else {
             None
         };
         match read {
-            Some((target, name)) => sound.push((name, target)),
+            Some(read) => sound.push(read),
             None => bad.push(name),
         }
-    }
+        Ok(None)
+    })?;
     Ok((sound, bad))
 }
 

@@ -8,6 +8,7 @@
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tract_core::ObjectId;
 
@@ -41,6 +42,11 @@ impl Hasher for IdHasher {
     fn finish(&self) -> u64 {
         self.0
     }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What a panic can leave behind is an open transaction, and those end with their guards.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A map by ids.

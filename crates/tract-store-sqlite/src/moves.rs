@@ -1,12 +1,10 @@
 //! Moving refs, and telling the log.
 
-use std::sync::PoisonError;
-
 use tract_core::{BatchId, LogNote, ObjectId, RefEdit, RefTarget, StoreErrorKind, StoreResult};
 
 use crate::error::{damaged, new};
 use crate::log::{self, Raw};
-use crate::memory;
+use crate::memory::{self, lock};
 use crate::schema::{TEXT, log_base, ref_sum, text_key};
 use crate::write::{Move, OP, Tx};
 
@@ -14,10 +12,7 @@ impl Tx<'_> {
     /// Finds the row of a text, or writes it.
     pub(crate) fn text(&mut self, repo: i64, text: &[u8]) -> StoreResult<i64> {
         memory::name_text(&mut self.text_name, repo, text);
-        let remembered = || {
-            let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-            memory.texts.get(self.text_name.as_slice()).copied()
-        };
+        let remembered = || lock(self.memory).texts.get(self.text_name.as_slice()).copied();
         let fresh = self.fresh.texts.get(self.text_name.as_slice()).copied();
         if let Some(row) = fresh.or_else(remembered) {
             return Ok(row);
@@ -167,10 +162,7 @@ impl Tx<'_> {
         if let Some(next) = self.fresh.next_entry.get(&repo) {
             return Ok((*next, true));
         }
-        let guess = {
-            let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-            memory.next_entry.get(&repo).copied()
-        };
+        let guess = lock(self.memory).next_entry.get(&repo).copied();
         match guess {
             Some(next) => Ok((next, false)),
             None => Ok((self.last_entry(repo)? + 1, true)),

@@ -3,7 +3,8 @@
 
 use std::ops::Range;
 
-use rusqlite::{CachedStatement, Connection, params};
+use rusqlite::types::{FromSql, ValueRef};
+use rusqlite::{CachedStatement, Connection, Params, Row, params};
 use tract_core::store::{BlobKey, LocationHint};
 use tract_core::{
     Blob, BlobId, Commit, CommitId, IdPrefix, ObjectId, StoreResult, Toolset, ToolsetId, parallel,
@@ -20,6 +21,63 @@ pub(crate) fn statement<'c>(
     sql: &str,
 ) -> StoreResult<CachedStatement<'c>> {
     connection.prepare_cached(sql).map_err(engine(op))
+}
+
+/// A row, read for an operation.
+pub(crate) struct Columns<'r> {
+    pub(crate) row: &'r Row<'r>,
+    pub(crate) op: &'static str,
+}
+
+impl<'r> Columns<'r> {
+    pub(crate) fn get<T: FromSql>(&self, index: usize) -> StoreResult<T> {
+        self.row.get(index).map_err(engine(self.op))
+    }
+
+    pub(crate) fn number(&self, index: usize) -> StoreResult<i64> {
+        self.get(index)
+    }
+
+    /// Returns the bytes of a text or blob; of anything else none.
+    pub(crate) fn bytes(&self, index: usize) -> StoreResult<&'r [u8]> {
+        Ok(self.maybe_bytes(index)?.unwrap_or_default())
+    }
+
+    /// Returns the bytes of a text or blob; `None` for null.
+    pub(crate) fn maybe_bytes(&self, index: usize) -> StoreResult<Option<&'r [u8]>> {
+        let value = self.row.get_ref(index).map_err(engine(self.op))?;
+        Ok((value != ValueRef::Null).then(|| bytes_of(value)))
+    }
+}
+
+/// Looks at the rows of a statement until one gives an answer.
+pub(crate) fn find_row<T>(
+    connection: &Connection,
+    op: &'static str,
+    sql: &str,
+    parameters: impl Params,
+    mut look: impl FnMut(Columns<'_>) -> StoreResult<Option<T>>,
+) -> StoreResult<Option<T>> {
+    let mut select = statement(connection, op, sql)?;
+    let mut rows = select.query(parameters).map_err(engine(op))?;
+    while let Some(row) = rows.next().map_err(engine(op))? {
+        if let Some(found) = look(Columns { row, op })? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+/// Takes the rows of a statement, one after another.
+pub(crate) fn each_row(
+    connection: &Connection,
+    op: &'static str,
+    sql: &str,
+    parameters: impl Params,
+    mut take: impl FnMut(Columns<'_>) -> StoreResult<()>,
+) -> StoreResult<()> {
+    let all = |row: Columns<'_>| take(row).map(|()| None::<()>);
+    find_row(connection, op, sql, parameters, all).map(drop)
 }
 
 /// A transaction that reads: all its statements see the same state.
@@ -63,20 +121,20 @@ pub(crate) fn find_commit(
     repo: i64,
     id: CommitId,
 ) -> StoreResult<Option<(i64, Commit)>> {
-    let mut select = statement(connection, op, COMMIT_BY_H)?;
     let h = prefix(id.as_bytes());
-    let mut rows = select.query(params![repo, h]).map_err(engine(op))?;
     let mut damaged = false;
-    while let Some(row) = rows.next().map_err(engine(op))? {
-        match Commit::decode_any(bytes_of(row.get_ref(1).map_err(engine(op))?)) {
-            Ok(commit) if commit.id() == id => {
-                return Ok(Some((row.get(0).map_err(engine(op))?, commit)));
-            }
+    let found = find_row(connection, op, COMMIT_BY_H, params![repo, h], |row| {
+        match Commit::decode_any(row.bytes(1)?) {
+            Ok(commit) if commit.id() == id => return Ok(Some((row.number(0)?, commit))),
             Ok(other) if prefix(other.id().as_bytes()) == h => {}
             Ok(_) | Err(_) => damaged = true,
         }
+        Ok(None)
+    })?;
+    match found {
+        None if damaged => Err(corrupt(op, ObjectId::Commit(id))),
+        found => Ok(found),
     }
-    if damaged { Err(corrupt(op, ObjectId::Commit(id))) } else { Ok(None) }
 }
 
 /// Finds a blob by its id.
@@ -88,22 +146,23 @@ pub(crate) fn find_blob(
 ) -> StoreResult<Option<(i64, Blob)>> {
     let h = prefix(id.as_bytes());
     let sql = "SELECT id, data FROM blobs WHERE repo = ?1 AND h = ?2";
-    let mut select = statement(connection, op, sql)?;
-    let mut rows = select.query(params![repo, h]).map_err(engine(op))?;
     let mut damaged = false;
-    while let Some(row) = rows.next().map_err(engine(op))? {
-        let stored = bytes_of(row.get_ref(1).map_err(engine(op))?);
-        let Some(bytes) = plain(connection, op, repo, stored)? else {
+    let found = find_row(connection, op, sql, params![repo, h], |row| {
+        let Some(bytes) = plain(connection, op, repo, row.bytes(1)?)? else {
             damaged = true;
-            continue;
+            return Ok(None);
         };
         let blob = Blob::seal(bytes.into_owned());
         if blob.id() == id {
-            return Ok(Some((row.get(0).map_err(engine(op))?, blob)));
+            return Ok(Some((row.number(0)?, blob)));
         }
         damaged |= prefix(blob.id().as_bytes()) != h;
+        Ok(None)
+    })?;
+    match found {
+        None if damaged => Err(corrupt(op, ObjectId::Blob(id))),
+        found => Ok(found),
     }
-    if damaged { Err(corrupt(op, ObjectId::Blob(id))) } else { Ok(None) }
 }
 
 fn blob_at(
@@ -113,12 +172,10 @@ fn blob_at(
     place: LocationHint,
 ) -> StoreResult<Option<Blob>> {
     let sql = "SELECT data FROM blobs WHERE id = ?1 AND repo = ?2";
-    let mut select = statement(connection, "blobs", sql)?;
-    let mut rows = select.query(params![place.0 as i64, repo]).map_err(engine("blobs"))?;
-    let Some(row) = rows.next().map_err(engine("blobs"))? else { return Ok(None) };
-    let stored = bytes_of(row.get_ref(0).map_err(engine("blobs"))?);
-    let bytes = plain(connection, "blobs", repo, stored)?;
-    Ok(bytes.and_then(|bytes| Blob::check(id, bytes.into_owned())))
+    find_row(connection, "blobs", sql, params![place.0 as i64, repo], |row| {
+        let bytes = plain(connection, "blobs", repo, row.bytes(0)?)?;
+        Ok(bytes.and_then(|bytes| Blob::check(id, bytes.into_owned())))
+    })
 }
 
 /// How many blobs must lie side by side for a range of rows to be cheaper than so many look-ups.
@@ -171,21 +228,17 @@ fn read_run(
     let (Some((first, _)), Some((last, _))) = (run.first(), run.last()) else { return Ok(found) };
     // The sign keeps it from going by the index of repositories.
     let sql = "SELECT id, data FROM blobs WHERE id BETWEEN ?1 AND ?2 AND +repo = ?3 ORDER BY id";
-    let mut select = statement(connection, "blobs", sql)?;
-    let mut rows = select.query(params![first, last, repo]).map_err(engine("blobs"))?;
     let mut wanted = run.iter().peekable();
-    while let Some(row) = rows.next().map_err(engine("blobs"))? {
-        let at: i64 = row.get(0).map_err(engine("blobs"))?;
+    each_row(connection, "blobs", sql, params![first, last, repo], |row| {
+        let at = row.number(0)?;
         while wanted.next_if(|(place, _)| *place < at).is_some() {}
         while let Some((_, n)) = wanted.next_if(|(place, _)| *place == at) {
-            let data = bytes_of(row.get_ref(1).map_err(engine("blobs"))?);
-            let (Some(key), Some(bytes)) = (keys.get(*n), plain(connection, "blobs", repo, data)?)
-            else {
-                continue;
-            };
+            let bytes = plain(connection, "blobs", repo, row.bytes(1)?)?;
+            let (Some(key), Some(bytes)) = (keys.get(*n), bytes) else { continue };
             found.extend(Blob::check(key.id, bytes.into_owned()).map(|blob| (*n, blob)));
         }
-    }
+        Ok(())
+    })?;
     Ok(found)
 }
 
@@ -216,19 +269,33 @@ pub(crate) fn small(
 ) -> StoreResult<(Vec<Small>, bool)> {
     let sql =
         "SELECT id, data, sum FROM small WHERE repo = ?1 AND kind = ?2 AND key = ?3 ORDER BY id";
-    let mut select = statement(connection, op, sql)?;
-    let mut rows = select.query(params![repo, kind, key]).map_err(engine(op))?;
     let (mut sound, mut damaged) = (Vec::new(), false);
-    while let Some(row) = rows.next().map_err(engine(op))? {
-        let data = bytes_of(row.get_ref(1).map_err(engine(op))?);
-        let sum: i64 = row.get(2).map_err(engine(op))?;
-        if small_sum(repo, kind, key, data) == sum {
-            sound.push(Small { id: row.get(0).map_err(engine(op))?, data: data.to_vec() });
+    each_row(connection, op, sql, params![repo, kind, key], |row| {
+        let data = row.bytes(1)?;
+        if small_sum(repo, kind, key, data) == row.number(2)? {
+            sound.push(Small { id: row.number(0)?, data: data.to_vec() });
         } else {
             damaged = true
         }
-    }
+        Ok(())
+    })?;
     Ok((sound, damaged))
+}
+
+/// Takes all rows of a kind, with their keys; the bytes of a damaged one are absent.
+pub(crate) fn each_small(
+    connection: &Connection,
+    op: &'static str,
+    repo: i64,
+    kind: i64,
+    mut take: impl FnMut(i64, i64, Option<&[u8]>) -> StoreResult<()>,
+) -> StoreResult<()> {
+    let sql = "SELECT id, key, data, sum FROM small WHERE repo = ?1 AND kind = ?2";
+    each_row(connection, op, sql, params![repo, kind], |row| {
+        let (key, data) = (row.number(1)?, row.bytes(2)?);
+        let is_sound = small_sum(repo, kind, key, data) == row.number(3)?;
+        take(row.number(0)?, key, is_sound.then_some(data))
+    })
 }
 
 /// Finds a toolset by its id.
@@ -303,12 +370,10 @@ fn id_at(
     place: i64,
     id: impl Fn(&[u8]) -> StoreResult<Option<[u8; 32]>>,
 ) -> StoreResult<Option<[u8; 32]>> {
-    let mut select = statement(connection, op, sql)?;
-    let mut rows = select.query(params![place, repo]).map_err(engine(op))?;
-    let Some(row) = rows.next().map_err(engine(op))? else { return Ok(None) };
-    let h: i64 = row.get(0).map_err(engine(op))?;
-    let found = id(bytes_of(row.get_ref(1).map_err(engine(op))?))?;
-    Ok(found.filter(|id| prefix(id) == h))
+    find_row(connection, op, sql, params![place, repo], |row| {
+        let h = row.number(0)?;
+        Ok(id(row.bytes(1)?)?.filter(|id| prefix(id) == h))
+    })
 }
 
 /// Finds the objects whose id begins with these digits.
@@ -325,14 +390,11 @@ pub(crate) fn resolve_prefix(
     let mut found = Vec::new();
     type Read<'r> = &'r dyn Fn(&[u8]) -> StoreResult<Option<ObjectId>>;
     let mut scan = |sql: &str, object: Read<'_>| -> StoreResult<()> {
-        let mut select = statement(connection, OP, sql)?;
-        let mut rows = select.query(params![repo, low, high]).map_err(engine(OP))?;
         let mut here: Vec<ObjectId> = Vec::new();
-        while let Some(row) = rows.next().map_err(engine(OP))? {
-            let h: i64 = row.get(0).map_err(engine(OP))?;
+        find_row(connection, OP, sql, params![repo, low, high], |row| {
+            let h = row.number(0)?;
             // A damaged row is no answer to a question about ids; reading it by id tells.
-            let object = object(bytes_of(row.get_ref(1).map_err(engine(OP))?))?
-                .filter(|object| prefix(object.as_bytes()) == h);
+            let object = object(row.bytes(1)?)?.filter(|object| prefix(object.as_bytes()) == h);
             if let Some(object) = object
                 && digits.matches(object.as_bytes())
                 && !here.contains(&object)
@@ -340,10 +402,8 @@ pub(crate) fn resolve_prefix(
                 here.push(object);
             }
             // Rows come in the order of their first eight bytes.
-            if here.len() > limit {
-                break;
-            }
-        }
+            Ok((here.len() > limit).then_some(()))
+        })?;
         found.append(&mut here);
         Ok(())
     };

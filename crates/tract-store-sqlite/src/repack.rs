@@ -11,8 +11,8 @@ use crate::compressed::{StoredDictionary, dictionaries, plain};
 use crate::erase;
 use crate::error::engine;
 use crate::memory::Memory;
-use crate::read::statement;
-use crate::schema::{SWEEPS, bytes_of};
+use crate::read::{find_row, statement};
+use crate::schema::SWEEPS;
 use crate::sweep;
 use crate::write::{Tx, WriteTransaction};
 
@@ -115,22 +115,20 @@ pub(crate) fn train(connection: &Connection, repo: i64) -> StoreResult<Option<Tr
     let stride = (total as u64).div_ceil(SAMPLE_BYTES).max(1);
     let sql = "SELECT data FROM blobs WHERE repo = ?1 AND length(data) <= ?2 AND h % ?3 = 0 \
                ORDER BY h";
-    let mut select = statement(connection, OP, sql)?;
-    let mut rows = select.query(params![repo, limit, stride as i64]).map_err(engine(OP))?;
     let (mut samples, mut taken) = (Vec::new(), 0);
-    while let Some(row) = rows.next().map_err(engine(OP))? {
-        let stored = bytes_of(row.get_ref(0).map_err(engine(OP))?);
-        let Some(sample) = plain(connection, OP, repo, stored)? else { continue };
+    find_row(connection, OP, sql, params![repo, limit, stride as i64], |row| {
+        let sample = plain(connection, OP, repo, row.bytes(0)?)?;
         // What is compressed already holds more than its row says.
-        if sample.len() > MAX_SAMPLE_BYTES {
-            continue;
-        }
+        let Some(sample) = sample.filter(|sample| sample.len() <= MAX_SAMPLE_BYTES) else {
+            return Ok(None);
+        };
         taken += sample.len();
         if taken as u64 > 2 * SAMPLE_BYTES {
-            break;
+            return Ok(Some(()));
         }
         samples.push(sample.into_owned());
-    }
+        Ok(None)
+    })?;
     let dictionary = Dictionary::train(samples.iter().map(Vec::as_slice));
     Ok(dictionary.map(|dictionary| Trained { sweeps, dictionary }))
 }
@@ -146,43 +144,38 @@ pub(crate) fn write_again(
 ) -> StoreResult<(RepackPage, Option<i64>)> {
     let (mut page, mut last, mut read) = (RepackPage::default(), after, 0);
     let mut changed = Vec::new();
-    let mut is_whole = true;
-    {
-        // The sign keeps it from going by the index of repositories.
-        let sql = "SELECT id, data FROM blobs WHERE +repo = ?1 AND id > ?2 ORDER BY id";
-        let mut select = statement(connection, OP, sql)?;
-        let mut rows = select.query(params![repo, after]).map_err(engine(OP))?;
-        while let Some(row) = rows.next().map_err(engine(OP))? {
-            if read >= STEP_BYTES || page.blobs as usize >= STEP_BLOBS {
-                is_whole = false;
-                break;
-            }
-            last = row.get(0).map_err(engine(OP))?;
-            let stored = bytes_of(row.get_ref(1).map_err(engine(OP))?);
-            page.blobs += 1;
-            page.before += stored.len() as u64;
-            page.after += stored.len() as u64;
-            if !is_meant(stored) {
-                read += stored.len() / 64;
-                continue;
-            }
-            let Some(bytes) = plain(connection, OP, repo, stored)? else {
-                page.unreadable += 1;
-                continue;
-            };
-            read += bytes.len();
-            if let Some(again) = replacement(stored, &bytes, dictionary) {
-                page.after = page.after - stored.len() as u64 + again.len() as u64;
-                changed.push((last, again));
-            }
+    // The sign keeps it from going by the index of repositories.
+    let sql = "SELECT id, data FROM blobs WHERE +repo = ?1 AND id > ?2 ORDER BY id";
+    let cut = find_row(connection, OP, sql, params![repo, after], |row| {
+        if read >= STEP_BYTES || page.blobs as usize >= STEP_BLOBS {
+            return Ok(Some(()));
         }
-    }
+        last = row.number(0)?;
+        let stored = row.bytes(1)?;
+        page.blobs += 1;
+        page.before += stored.len() as u64;
+        page.after += stored.len() as u64;
+        if !is_meant(stored) {
+            read += stored.len() / 64;
+            return Ok(None);
+        }
+        let Some(bytes) = plain(connection, OP, repo, stored)? else {
+            page.unreadable += 1;
+            return Ok(None);
+        };
+        read += bytes.len();
+        if let Some(again) = replacement(stored, &bytes, dictionary) {
+            page.after = page.after - stored.len() as u64 + again.len() as u64;
+            changed.push((last, again));
+        }
+        Ok(None)
+    })?;
     page.written = changed.len() as u64;
     let mut update = statement(connection, OP, "UPDATE blobs SET data = ?2 WHERE id = ?1")?;
     for (row, data) in changed {
         update.execute(params![row, data]).map_err(engine(OP))?;
     }
-    Ok((page, (!is_whole).then_some(last)))
+    Ok((page, cut.map(|()| last)))
 }
 
 /// Removes the dictionaries that were trained on what is erased now: blobs that need them are written
@@ -243,6 +236,13 @@ mod tests {
         assert!(written.iter().all(Result::is_ok), "{written:?}");
     }
 
+    fn repack(store: &SqliteStore, repo: &RepoName) {
+        let mut step = Some(RepackStep::Train);
+        while let Some(next) = step {
+            step = store.repack(repo, next).unwrap().next;
+        }
+    }
+
     fn count(store: &SqliteStore) -> u32 {
         store.ask("SELECT count(DISTINCT key) FROM small WHERE kind = 8")
     }
@@ -251,10 +251,7 @@ mod tests {
     fn dictionaries_that_saw_what_is_erased_do_not_outlive_a_wipe() {
         let folder = tempfile::tempdir().unwrap();
         let (store, repo, secret) = filled(folder.path(), "erasure");
-        let mut step = Some(RepackStep::Train);
-        while let Some(next) = step {
-            step = store.repack(&repo, next).unwrap().next;
-        }
+        repack(&store, &repo);
         assert_eq!(count(&store), 1);
         erase(&store, &repo, secret);
         store.wipe().unwrap();
@@ -266,10 +263,7 @@ mod tests {
     fn a_damaged_row_of_a_dictionary_takes_no_blob_with_it() {
         let folder = tempfile::tempdir().unwrap();
         let (store, repo, secret) = filled(folder.path(), "damage");
-        let mut step = Some(RepackStep::Train);
-        while let Some(next) = step {
-            step = store.repack(&repo, next).unwrap().next;
-        }
+        repack(&store, &repo);
         store.close().unwrap();
         let connection = Connection::open(store.path()).unwrap();
         let first = "SELECT min(id) FROM small WHERE kind = 8";
@@ -282,10 +276,7 @@ mod tests {
         let damage = store.check(&repo, false).unwrap();
         assert!(matches!(&damage[..], [one] if one.what.contains("a dictionary")), "{damage:?}");
         // The next repack writes both rows again.
-        let mut step = Some(RepackStep::Train);
-        while let Some(next) = step {
-            step = store.repack(&repo, next).unwrap().next;
-        }
+        repack(&store, &repo);
         assert!(store.blobs(&repo, &[secret.into()]).unwrap()[0].is_some());
     }
 

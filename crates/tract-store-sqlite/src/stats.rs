@@ -7,10 +7,9 @@ use tract_core::store::StoreStats;
 use tract_core::{RepoName, StoreResult};
 
 use crate::error::{damaged, engine};
-use crate::read::statement;
-use crate::schema::{
-    DERIVED, DERIVED_LAST, REPO, TOOL_NAME, TOOLSET, bytes_of, log_base, small_sum,
-};
+use crate::read::{each_small, statement};
+use crate::schema::{DERIVED, DERIVED_LAST, REPO, TOOL_NAME, TOOLSET, log_base};
+use crate::uri::sibling_path;
 
 /// Counts rows and bytes; looks at every row, but at no large content.
 pub(crate) fn stats(connection: &Connection, repo: i64) -> StoreResult<StoreStats> {
@@ -45,9 +44,7 @@ pub(crate) fn stats(connection: &Connection, repo: i64) -> StoreResult<StoreStat
 
 /// Returns the bytes that the database and its write-ahead log take on disk.
 pub(crate) fn disk_bytes(path: &Path) -> u64 {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    [path, Path::new(&log)]
+    [path, &sibling_path(path, "-wal")]
         .iter()
         .filter_map(|file| std::fs::metadata(file).ok())
         .map(|file| file.len())
@@ -57,21 +54,14 @@ pub(crate) fn disk_bytes(path: &Path) -> u64 {
 /// Lists the repositories, sorted by name.
 pub(crate) fn repos(connection: &Connection) -> StoreResult<Vec<RepoName>> {
     const OP: &str = "repos";
-    let sql = "SELECT key, data, sum FROM small WHERE repo = 0 AND kind = ?1";
-    let mut select = statement(connection, OP, sql)?;
-    let mut rows = select.query(params![REPO]).map_err(engine(OP))?;
     let mut names = Vec::new();
-    while let Some(row) = rows.next().map_err(engine(OP))? {
-        let key: i64 = row.get(0).map_err(engine(OP))?;
-        let data = bytes_of(row.get_ref(1).map_err(engine(OP))?);
-        let sum: i64 = row.get(2).map_err(engine(OP))?;
+    each_small(connection, OP, 0, REPO, |_, _, data| {
         let name = data
-            .get(8..)
-            .filter(|_| small_sum(0, REPO, key, data) == sum)
-            .and_then(|name| std::str::from_utf8(name).ok())
+            .and_then(|data| std::str::from_utf8(data.get(8..)?).ok())
             .and_then(|name| RepoName::new(name).ok());
         names.push(name.ok_or_else(|| damaged(OP, "the name of a repository is damaged"))?);
-    }
+        Ok(())
+    })?;
     names.sort_unstable();
     Ok(names)
 }

@@ -7,6 +7,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use tract_core::{StoreErrorKind, StoreResult};
 
 use crate::error::{engine, new};
+use crate::uri::sibling_path;
 
 /// What brings a database from one format to the next.
 #[derive(Clone, Copy, Debug)]
@@ -70,16 +71,11 @@ pub(crate) fn upgrade(
 
 /// Puts a whole, durable copy next to the file, unless one of that format is there already.
 fn copied(connection: &Connection, path: &Path, format: u32) -> StoreResult<PathBuf> {
-    let sibling = |end: &str| {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(end);
-        path.with_file_name(name)
-    };
-    let copy = sibling(&format!(".format-{format}"));
+    let copy = sibling_path(path, &format!(".format-{format}"));
     if copy.exists() {
         return Ok(copy);
     }
-    let part = sibling(&format!(".format-{format}.{}.part", std::process::id()));
+    let part = sibling_path(path, &format!(".format-{format}.{}.part", std::process::id()));
     let failed = |error: std::io::Error| {
         let message = format!("the copy {} cannot be made", part.display());
         new(StoreErrorKind::Unavailable, "migrate", message).with_source(error)

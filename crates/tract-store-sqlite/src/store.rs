@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,7 +20,7 @@ use tract_core::{
 };
 
 use crate::error::{BACKEND, engine, new};
-use crate::memory::Memory;
+use crate::memory::{Memory, lock};
 use crate::migrate::{Access, CHECKER_KIB, READER_KIB};
 use crate::read::{self, Snapshot, statement};
 use crate::schema::{DERIVED, DERIVED_LAST};
@@ -65,11 +65,6 @@ pub struct SqliteStore {
 /// Leaves the lock for writing to others, who look for it every millisecond.
 fn let_others_write() {
     std::thread::sleep(Duration::from_millis(2));
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What a panic can leave behind is an open transaction, and those end with their guards.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl SqliteStore {
@@ -212,6 +207,20 @@ impl SqliteStore {
         })
     }
 
+    /// Reads something for each of some keys.
+    fn read_each<K, T: Clone>(
+        &self,
+        op: &'static str,
+        name: &RepoName,
+        keys: &[K],
+        read: impl Fn(&Connection, i64, &K) -> StoreResult<Option<T>>,
+    ) -> StoreResult<Vec<Option<T>>> {
+        let found = self.read_repo(op, name, |connection, repo| {
+            keys.iter().map(|key| read(connection, repo, key)).collect()
+        })?;
+        Ok(found.unwrap_or_else(|| vec![None; keys.len()]))
+    }
+
     fn write<T>(
         &self,
         op: &'static str,
@@ -308,14 +317,10 @@ impl BlockingStore for SqliteStore {
     }
 
     fn toolsets(&self, repo: &RepoName, ids: &[ToolsetId]) -> StoreResult<Vec<Option<Toolset>>> {
-        let toolset = |connection: &Connection, repo, id: &ToolsetId| {
+        self.read_each("toolsets", repo, ids, |connection, repo, id| {
             let found = read::find_toolset(connection, "toolsets", repo, *id)?;
             Ok(found.map(|(_, toolset)| toolset))
-        };
-        self.read_repo("toolsets", repo, |connection, repo| {
-            ids.iter().map(|id| toolset(connection, repo, id)).collect()
         })
-        .map(|found| found.unwrap_or_else(|| vec![None; ids.len()]))
     }
 
     fn resolve_prefix(
@@ -331,11 +336,10 @@ impl BlockingStore for SqliteStore {
     }
 
     fn commits(&self, repo: &RepoName, ids: &[CommitId]) -> StoreResult<Vec<Option<Commit>>> {
-        self.read_repo("commits", repo, |connection, repo| {
-            let find = |id: &CommitId| read::find_commit(connection, "commits", repo, *id);
-            ids.iter().map(|id| Ok(find(id)?.map(|(_, commit)| commit))).collect()
+        self.read_each("commits", repo, ids, |connection, repo, id| {
+            let found = read::find_commit(connection, "commits", repo, *id)?;
+            Ok(found.map(|(_, commit)| commit))
         })
-        .map(|found| found.unwrap_or_else(|| vec![None; ids.len()]))
     }
 
     fn walk(&self, repo: &RepoName, walk: Walk) -> StoreResult<WalkPage> {
@@ -349,10 +353,9 @@ impl BlockingStore for SqliteStore {
     }
 
     fn tools(&self, repo: &RepoName, ids: &[ToolId]) -> StoreResult<Vec<Option<ToolDefinition>>> {
-        self.read_repo("tools", repo, |connection, repo| {
-            ids.iter().map(|id| tools::definition(connection, "tools", repo, *id)).collect()
+        self.read_each("tools", repo, ids, |connection, repo, id| {
+            tools::definition(connection, "tools", repo, *id)
         })
-        .map(|found| found.unwrap_or_else(|| vec![None; ids.len()]))
     }
 
     fn tools_by_name(&self, repo: &RepoName, name: &str) -> StoreResult<Vec<ToolDefinition>> {
@@ -372,10 +375,9 @@ impl BlockingStore for SqliteStore {
         {
             return Ok(vec![found?]);
         }
-        self.read_repo("refs", repo, |connection, repo| {
-            names.iter().map(|name| log::target(connection, "refs", repo, name)).collect()
+        self.read_each("refs", repo, names, |connection, repo, name| {
+            log::target(connection, "refs", repo, name)
         })
-        .map(|found| found.unwrap_or_else(|| vec![None; names.len()]))
     }
 
     fn list_refs(&self, repo: &RepoName, prefix: &str) -> StoreResult<Vec<(RefName, RefTarget)>> {
@@ -405,22 +407,18 @@ impl BlockingStore for SqliteStore {
     ) -> StoreResult<Vec<Option<Bytes>>> {
         const OP: &str = "derived";
         let kind = DERIVED + i64::from(kind.number());
-        self.read_repo(OP, repo, |connection, repo| {
-            let row = |id: &CommitId| {
-                let object = ObjectId::Commit(*id);
-                let known = sweep::known(connection, OP, &self.memory, (repo, object))?;
-                let place = match known {
-                    Some(place) => Some(place),
-                    None => read::find_place(connection, OP, repo, object)?,
-                };
-                let Some(place) = place else { return Ok(None) };
-                // A damaged row counts as none: what it says can be computed again.
-                let (rows, _) = read::small(connection, OP, repo, kind, place)?;
-                Ok(rows.into_iter().next().map(|row| Bytes::from(row.data)))
+        self.read_each(OP, repo, commits, |connection, repo, id| {
+            let object = ObjectId::Commit(*id);
+            let known = sweep::known(connection, OP, &self.memory, (repo, object))?;
+            let place = match known {
+                Some(place) => Some(place),
+                None => read::find_place(connection, OP, repo, object)?,
             };
-            commits.iter().map(row).collect()
+            let Some(place) = place else { return Ok(None) };
+            // A damaged row counts as none: what it says can be computed again.
+            let (rows, _) = read::small(connection, OP, repo, kind, place)?;
+            Ok(rows.into_iter().next().map(|row| Bytes::from(row.data)))
         })
-        .map(|found| found.unwrap_or_else(|| vec![None; commits.len()]))
     }
 
     fn derived_commits(
@@ -432,13 +430,11 @@ impl BlockingStore for SqliteStore {
         let kind = DERIVED + i64::from(kind.number());
         let listed = self.read_repo(OP, repo, |connection, repo| {
             let sql = "SELECT DISTINCT key FROM small WHERE repo = ?1 AND kind = ?2";
-            let mut select = statement(connection, OP, sql)?;
-            let mut rows = select.query(params![repo, kind]).map_err(engine(OP))?;
             let mut found = Vec::new();
-            while let Some(row) = rows.next().map_err(engine(OP))? {
-                let place = row.get(0).map_err(engine(OP))?;
-                found.extend(read::commit_at(connection, OP, repo, place)?);
-            }
+            read::each_row(connection, OP, sql, params![repo, kind], |row| {
+                found.extend(read::commit_at(connection, OP, repo, row.number(0)?)?);
+                Ok(())
+            })?;
             Ok(found)
         })?;
         Ok(Some(listed.unwrap_or_default()))
@@ -556,9 +552,8 @@ impl BlockingStore for SqliteStore {
                 Ok(RepackPage::to(RepackStep::Shrink))
             }
             RepackStep::Shrink => {
-                let note = self.maintain(OP, repack::shrink)?;
                 let mut page = RepackPage::default();
-                page.note = note;
+                page.note = self.maintain(OP, repack::shrink)?;
                 Ok(page)
             }
         }

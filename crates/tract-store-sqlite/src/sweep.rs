@@ -1,16 +1,16 @@
 //! Listing what is stored, and deleting what nothing needs.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 use tract_core::store::{ListKind, ObjectListing, ObjectPage, Sweep, SweepAnswer, WritePosition};
 use tract_core::{Commit, DerivedKind, ObjectId, RefTarget, RepoName, StoreResult, Toolset};
 
 use crate::error::{damaged, engine};
 use crate::log::{self, BLOB, COLUMNS, COMMIT, Raw, TARGET};
-use crate::memory::Memory;
-use crate::read::{find_place, small, statement};
-use crate::schema::{DERIVED, SWEEPS, TOOL_NAME, UNLOGGED, bytes_of, log_base, text_key};
+use crate::memory::{Memory, lock};
+use crate::read::{each_row, find_place, find_row, small, statement};
+use crate::schema::{DERIVED, SWEEPS, TOOL_NAME, UNLOGGED, log_base, text_key};
 use crate::tools;
 use crate::write::{Tx, WriteTransaction};
 
@@ -42,7 +42,7 @@ pub(crate) fn forget(
     memory: &Mutex<Memory>,
 ) -> StoreResult<i64> {
     let sweeps = count(connection, op, 0, SWEEPS)?;
-    memory.lock().unwrap_or_else(PoisonError::into_inner).forget_swept(sweeps);
+    lock(memory).forget_swept(sweeps);
     Ok(sweeps)
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn known(
     key: (i64, ObjectId),
 ) -> StoreResult<Option<i64>> {
     let (place, sweeps) = {
-        let memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let memory = lock(memory);
         (memory.places.get(&key).copied(), memory.sweeps)
     };
     match place {
@@ -84,12 +84,10 @@ pub(crate) fn list(
         }
     };
     let (limit, after) = (listing.limit.max(1), listing.after as i64);
-    let mut select = statement(connection, OP, sql)?;
-    let mut rows = select.query(params![repo, after, limit as i64]).map_err(engine(OP))?;
     let (mut page, mut read, mut last) = (ObjectPage::default(), 0, after);
-    while let Some(row) = rows.next().map_err(engine(OP))? {
-        last = row.get(0).map_err(engine(OP))?;
-        let data = bytes_of(row.get_ref(1).map_err(engine(OP))?);
+    each_row(connection, OP, sql, params![repo, after, limit as i64], |row| {
+        last = row.number(0)?;
+        let data = row.bytes(1)?;
         let object = match listing.kind {
             ListKind::Commits => {
                 Commit::decode_any(data).ok().map(|commit| ObjectId::Commit(commit.id()))
@@ -103,7 +101,8 @@ pub(crate) fn list(
         };
         page.objects.extend(object.map(|object| (object, data.len() as u64)));
         read += 1;
-    }
+        Ok(())
+    })?;
     page.next = (read == limit).then_some(last as u64);
     Ok(page)
 }
@@ -138,12 +137,11 @@ impl LogRows {
             *self = Self { repo, sweeps, last: log_base(repo), named: Vec::new() };
         }
         let sql = "SELECT id, kinds, before, after FROM ref_log WHERE id > ?1 AND id <= ?2";
-        let mut select = statement(connection, OP, sql)?;
-        let mut rows = select.query(params![self.last, log_base(repo + 1)]).map_err(engine(OP))?;
         let known = self.named.len();
-        while let Some(row) = rows.next().map_err(engine(OP))? {
-            let number = |n: usize| row.get::<_, i64>(n).map_err(engine(OP));
-            let (id, kinds, before, after) = (number(0)?, number(1)?, number(2)?, number(3)?);
+        let last = self.last;
+        each_row(connection, OP, sql, params![last, log_base(repo + 1)], |row| {
+            let (id, kinds) = (row.number(0)?, row.number(1)?);
+            let (before, after) = (row.number(2)?, row.number(3)?);
             let (from, to) = (kinds >> 2, kinds & 3);
             let before =
                 if (from, to) == (COMMIT, COMMIT) { after.wrapping_sub(before) } else { before };
@@ -151,7 +149,8 @@ impl LogRows {
             self.named.extend(Some(from).filter(is_row).map(|kind| (kind, before, id)));
             self.named.extend(Some(to).filter(is_row).map(|kind| (kind, after, id)));
             self.last = self.last.max(id);
-        }
+            Ok(())
+        })?;
         if self.named.len() > known {
             self.named.sort_unstable();
         }
@@ -199,7 +198,7 @@ pub(crate) fn sweep(
     log_rows.sweeps = sweeps;
     fresh.remember(memory);
     // What was found while deleting is gone.
-    memory.lock().unwrap_or_else(PoisonError::into_inner).forget_swept(sweeps);
+    lock(memory).forget_swept(sweeps);
     Ok(SweepAnswer::Done)
 }
 
@@ -254,11 +253,8 @@ impl Tx<'_> {
     ) -> StoreResult<()> {
         for entry in log_rows.entries(kind, place) {
             let sql = format!("SELECT {COLUMNS} FROM ref_log WHERE id = ?1");
-            let raw = statement(self.connection, OP, &sql)?
-                .query_row([entry], Raw::read)
-                .optional()
-                .map_err(engine(OP))?;
-            let Some(Some(mut raw)) = raw else {
+            let raw = find_row(self.connection, OP, &sql, [entry], |row| Raw::read(&row))?;
+            let Some(mut raw) = raw else {
                 let seq = entry - log_base(repo);
                 return Err(damaged(OP, format!("entry {seq} of the ref log is damaged")));
             };

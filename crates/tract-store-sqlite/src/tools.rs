@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 use tract_core::{
     BlobId, CommitId, ObjectId, StoreResult, ToolDefinition, ToolEntry, ToolId, ToolRow,
 };
 
-use crate::error::{corrupt, damaged, engine};
-use crate::read::{small, statement};
-use crate::schema::{TOOL, TOOL_NAME, bytes_of, object, prefix, small_sum, text_key};
+use crate::error::{corrupt, damaged};
+use crate::read::{each_small, small};
+use crate::schema::{TOOL, TOOL_NAME, object, prefix, text_key};
 
 /// A row and its number.
 pub(crate) struct Stored {
@@ -111,21 +111,12 @@ pub(crate) fn by_name(
 /// Lists the names in the index.
 pub(crate) fn names(connection: &Connection, repo: i64) -> StoreResult<Vec<String>> {
     const OP: &str = "tool_names";
-    let sql = "SELECT key, data, sum FROM small WHERE repo = ?1 AND kind = ?2";
-    let mut select = statement(connection, OP, sql)?;
-    let mut rows = select.query(params![repo, TOOL_NAME]).map_err(engine(OP))?;
     let mut names = BTreeSet::new();
-    while let Some(row) = rows.next().map_err(engine(OP))? {
-        let key: i64 = row.get(0).map_err(engine(OP))?;
-        let data = bytes_of(row.get_ref(1).map_err(engine(OP))?);
-        let sum: i64 = row.get(2).map_err(engine(OP))?;
-        let name = data.get(32..).and_then(|name| std::str::from_utf8(name).ok());
-        match name {
-            Some(name) if small_sum(repo, TOOL_NAME, key, data) == sum => {
-                names.insert(name.to_owned());
-            }
-            _ => return Err(damaged(OP, "a name in the tool index is damaged")),
-        }
-    }
+    each_small(connection, OP, repo, TOOL_NAME, |_, _, data| {
+        let name = data.and_then(|data| std::str::from_utf8(data.get(32..)?).ok());
+        let name = name.ok_or_else(|| damaged(OP, "a name in the tool index is damaged"))?;
+        names.insert(name.to_owned());
+        Ok(())
+    })?;
     Ok(names.into_iter().collect())
 }

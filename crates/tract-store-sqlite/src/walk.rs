@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use bytes::Bytes;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 use tract_core::store::{Walk, WalkEntry, WalkPage};
 use tract_core::{Commit, CommitId, DerivedKind, ObjectId, StoreError, StoreResult, parallel};
 
-use crate::error::{BACKEND, corrupt, engine};
-use crate::read::{ReaderPool, find_commit, hint, statement};
-use crate::schema::{DERIVED, bytes_of, prefix, segment_start, small_sum};
+use crate::error::{BACKEND, corrupt};
+use crate::read::{ReaderPool, each_row, find_commit, find_row, hint};
+use crate::schema::{DERIVED, prefix, segment_start, small_sum};
 
 const OP: &str = "walk";
 
@@ -66,11 +66,11 @@ struct WalkPosition {
 fn locate(connection: &Connection, repo: i64, at: &mut WalkPosition) -> StoreResult<i64> {
     if !at.sure {
         let sql = "SELECT id FROM commits WHERE repo = ?1 AND h = ?2 LIMIT 2";
-        let mut select = statement(connection, OP, sql)?;
-        let places = select
-            .query_map(params![repo, prefix(at.id.as_bytes())], |row| row.get::<_, i64>(0))
-            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-            .map_err(engine(OP))?;
+        let mut places = Vec::new();
+        each_row(connection, OP, sql, params![repo, prefix(at.id.as_bytes())], |row| {
+            places.push(row.number(0)?);
+            Ok(())
+        })?;
         if let [place] = places.as_slice() {
             return Ok(*place);
         }
@@ -110,16 +110,11 @@ fn rows_down(
     let read = |connection: &Connection, range: Range<usize>| {
         let mut found = Vec::with_capacity(range.len());
         let [low, high] = [range.end - 1, range.start].map(|below| top - below as i64);
-        let mut select = statement(connection, OP, sql)?;
-        let mut rows = select.query(params![low, high, repo]).map_err(engine(OP))?;
-        while let Some(row) = rows.next().map_err(engine(OP))? {
-            let record = bytes_of(row.get_ref(2).map_err(engine(OP))?);
-            found.push(FoundRow {
-                place: row.get(0).map_err(engine(OP))?,
-                content: row.get(1).map_err(engine(OP))?,
-                commit: Commit::decode_any(record).ok(),
-            });
-        }
+        each_row(connection, OP, sql, params![low, high, repo], |row| {
+            let commit = Commit::decode_any(row.bytes(2)?).ok();
+            found.push(FoundRow { place: row.number(0)?, content: row.get(1)?, commit });
+            Ok(())
+        })?;
         Ok(found)
     };
     parallel::map_ranges(count, parallel::OBJECTS, connection, others, read).map(VecDeque::from)
@@ -202,15 +197,9 @@ fn newest_derived(
     let sql = "SELECT key, data, sum FROM small WHERE repo = ?1 AND kind = ?2 \
                AND key BETWEEN ?3 AND ?4 ORDER BY key DESC LIMIT 1";
     let kind = DERIVED + i64::from(kind.number());
-    let mut select = statement(connection, OP, sql)?;
-    let found = select
-        .query_row(params![repo, kind, segment_start(place), place], |row| {
-            let key: i64 = row.get(0)?;
-            let data = bytes_of(row.get_ref(1)?);
-            let sound = small_sum(repo, kind, key, data) == row.get::<_, i64>(2)?;
-            Ok(sound.then(|| (key, Bytes::copy_from_slice(data))))
-        })
-        .optional()
-        .map_err(engine(OP))?;
-    Ok(found.flatten())
+    find_row(connection, OP, sql, params![repo, kind, segment_start(place), place], |row| {
+        let (key, data) = (row.number(0)?, row.bytes(1)?);
+        let is_sound = small_sum(repo, kind, key, data) == row.number(2)?;
+        Ok(is_sound.then(|| (key, Bytes::copy_from_slice(data))))
+    })
 }

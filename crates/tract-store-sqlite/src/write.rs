@@ -1,7 +1,7 @@
 //! Writing groups of batches: everything of a batch is checked before any of it is written, so a
 //! refused one leaves no trace in the transaction that it shares with its neighbors.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, ToSql, params};
@@ -14,7 +14,7 @@ use tract_core::{
 use crate::error::{BACKEND, again, engine, new};
 use crate::insert::CommittedState;
 use crate::log;
-use crate::memory::Memory;
+use crate::memory::{Memory, lock};
 use crate::read::{find_place, statement};
 use crate::schema::{MAX_BYTES, log_base};
 use crate::sweep;
@@ -278,10 +278,7 @@ impl<'a> Tx<'a> {
     /// Finds the number of a repository that has something in it.
     fn repo(&mut self, name: &RepoName) -> StoreResult<Option<i64>> {
         let known = self.fresh.repos.get(name.as_str()).copied();
-        let remembered = || {
-            let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-            memory.repos.get(name.as_str()).copied()
-        };
+        let remembered = || lock(self.memory).repos.get(name.as_str()).copied();
         if let Some(number) = known.or_else(remembered) {
             return Ok(Some(number));
         }
@@ -307,10 +304,7 @@ impl<'a> Tx<'a> {
     /// Finds where an object lies without asking the database.
     pub(crate) fn known_place(&self, repo: i64, object: ObjectId) -> Option<i64> {
         let fresh = self.fresh.places.get(&(repo, object)).copied();
-        fresh.or_else(|| {
-            let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-            memory.places.get(&(repo, object)).copied()
-        })
+        fresh.or_else(|| lock(self.memory).places.get(&(repo, object)).copied())
     }
 
     fn check<'b>(&mut self, repo: Option<i64>, batch: &'b Batch) -> StoreResult<WriteCheck<'b>> {

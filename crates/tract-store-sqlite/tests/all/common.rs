@@ -1,38 +1,20 @@
 //! Real messages, and the few lines that make commits of them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tract_core::store::{BlockingStore, ThreadedStore};
 use tract_core::{
-    Applied, Batch, BatchId, Blob, By, Commit, CommitId, CommitRecord, Expect, Kind, LogNote, Op,
-    OperationId, RefEdit, RefName, RefTarget, RepoName, Store, StoreResult, ToolEntry, ToolRow,
-    ToolSchema, Toolset, block_on,
+    Applied, Batch, BatchId, Blob, By, Commit, CommitId, CommitRecord, Expect, Kind, Op, RefEdit,
+    RefName, RefTarget, RepoName, Store, StoreResult, ToolRow, ToolSchema, block_on,
 };
 use tract_store_sqlite::{SqliteOptions, SqliteStore};
-use tract_testkit::data;
-
-/// A recorded conversation: its messages and tool schemas as JSON text.
-pub(crate) struct Conversation {
-    pub(crate) messages: Vec<String>,
-    pub(crate) tools: Vec<String>,
-}
+use tract_testkit::data::{self, RecordedConversation};
+use tract_testkit::fixtures;
+pub(crate) use tract_testkit::fixtures::branch;
 
 /// Reads recorded conversations, those with most messages first.
-pub(crate) fn conversations() -> Vec<Conversation> {
-    let file = data::full("trajectories/tau_airline_gpt4o.jsonl");
-    let file = file.unwrap_or_else(|| data::bundled("trajectories/conversations.jsonl"));
-    let text = std::fs::read_to_string(file).unwrap();
-    let texts = |value: &serde_json::Value| -> Vec<String> {
-        value.as_array().into_iter().flatten().map(ToString::to_string).collect()
-    };
-    let mut all: Vec<_> = text
-        .lines()
-        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
-        .map(|line| Conversation {
-            messages: texts(&line["messages"]),
-            tools: texts(&line["tools"]),
-        })
-        .collect();
+pub(crate) fn conversations() -> Vec<RecordedConversation> {
+    let mut all = data::recorded();
     all.sort_by_key(|conversation| std::cmp::Reverse(conversation.messages.len()));
     all
 }
@@ -53,23 +35,16 @@ pub(crate) fn create(path: &Path) -> ThreadedStore<SqliteStore> {
     tract_store_sqlite::open(path, &SqliteOptions::new().create(true)).unwrap()
 }
 
-pub(crate) fn branch(name: &str) -> RefName {
-    RefName::branch(name).unwrap()
-}
-
-pub(crate) fn note(what: &str) -> LogNote {
-    LogNote {
-        operation: OperationId::random().unwrap(),
-        what: what.to_owned(),
-        who: "test".to_owned(),
-        why: None,
-        undoes: None,
-        at: 1_763_000_000_000_000,
-    }
+/// Makes a store in a folder of its own.
+pub(crate) fn fresh() -> (tempfile::TempDir, PathBuf, ThreadedStore<SqliteStore>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.db");
+    let store = create(&path);
+    (folder, path, store)
 }
 
 pub(crate) fn batch() -> Batch {
-    Batch::new(BatchId::random().unwrap(), note("commit"))
+    fixtures::batch("commit")
 }
 
 /// Makes a commit that says `text`.
@@ -93,10 +68,7 @@ pub(crate) fn appending(name: &RefName, parent: Option<CommitId>, text: &str) ->
     batch.blobs.push(blob);
     batch.refs.push(RefEdit {
         name: name.clone(),
-        expect: match parent {
-            Some(parent) => Expect::Is(RefTarget::Commit(parent)),
-            None => Expect::Absent,
-        },
+        expect: parent.map_or(Expect::Absent, |parent| Expect::Is(RefTarget::Commit(parent))),
         to: Some(RefTarget::Commit(id)),
     });
     (batch, id)
@@ -127,13 +99,12 @@ pub(crate) fn append(
 pub(crate) fn store_conversation(
     store: &dyn Store,
     name: &RefName,
-    conversation: &Conversation,
+    conversation: &RecordedConversation,
 ) -> Vec<CommitId> {
     let mut batch = batch();
     let schemas: Vec<ToolSchema> =
         conversation.tools.iter().map(|text| ToolSchema::parse(text).unwrap()).collect();
-    let entry = |schema: &ToolSchema| ToolEntry { tool: schema.id(), schema: schema.blob().id() };
-    let toolset = Toolset::seal(schemas.iter().map(entry).collect());
+    let toolset = fixtures::toolset(&schemas);
     let mut parent = None;
     for text in &conversation.messages {
         let (commit, blob) = message(parent, text, batch.id);

@@ -58,9 +58,7 @@ fn conversations_are_there_after_reopening() {
 
 #[test]
 fn a_large_content_is_stored_once_and_comes_back() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("agent.db");
-    let store = create(&path);
+    let (_folder, path, store) = fresh();
     let name = branch("main");
     let mut text = String::new();
     messages()
@@ -93,8 +91,7 @@ fn a_large_content_is_stored_once_and_comes_back() {
 
 #[test]
 fn interleaved_branches_walk_as_their_parents_say() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = create(&folder.path().join("agent.db"));
+    let (_folder, _, store) = fresh();
     let mut texts = messages();
     let trunk = append(&store, &branch("main"), None, texts.by_ref().take(20));
     let mut lines: Vec<Vec<_>> = (0..4).map(|n| trunk[..=n * 6].to_vec()).collect();
@@ -136,8 +133,7 @@ fn interleaved_branches_walk_as_their_parents_say() {
 
 #[test]
 fn a_walk_stops_at_a_derived_row() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = create(&folder.path().join("agent.db"));
+    let (_folder, _, store) = fresh();
     let line = append(&store, &branch("main"), None, messages().take(30));
     let mut derived = batch();
     for at in [5, 17] {
@@ -168,8 +164,7 @@ fn a_walk_stops_at_a_derived_row() {
 
 #[test]
 fn a_refused_batch_leaves_no_trace_next_to_its_neighbors() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = create(&folder.path().join("agent.db"));
+    let (_folder, _, store) = fresh();
     let main = branch("main");
     let line = append(&store, &main, None, messages().take(3));
     let before = store.store().stats(&repo()).unwrap();
@@ -198,9 +193,7 @@ fn a_refused_batch_leaves_no_trace_next_to_its_neighbors() {
 
 #[test]
 fn a_batch_that_joins_a_group_sees_its_writes_and_is_durable_with_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("agent.db");
-    let store = create(&path);
+    let (_folder, path, store) = fresh();
     let main = branch("main");
     let (first, head) = appending(&main, None, "begins the group");
     let (stale, _) = appending(&main, None, "comes too late");
@@ -228,8 +221,7 @@ fn a_batch_that_joins_a_group_sees_its_writes_and_is_durable_with_it() {
 
 #[test]
 fn the_log_says_what_was_said() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = create(&folder.path().join("agent.db"));
+    let (_folder, _, store) = fresh();
     let main = branch("main");
     let line = append(&store, &main, None, messages().take(2));
     let mut undo = batch();
@@ -271,8 +263,7 @@ fn the_log_says_what_was_said() {
 
 #[test]
 fn repositories_of_one_file_stay_apart() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = create(&folder.path().join("agent.db"));
+    let (_folder, _, store) = fresh();
     let names = ["one", "two"].map(|name| tract_core::RepoName::new(name).unwrap());
     let mut heads = Vec::new();
     for name in &names {

@@ -18,9 +18,7 @@ struct Stored {
 
 /// Stores a conversation with its tools and a derived row, and closes.
 fn stored() -> Stored {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("agent.db");
-    let store = create(&path);
+    let (folder, path, store) = fresh();
     let conversation = &conversations()[0];
     let line = store_conversation(&store, &branch("main"), conversation);
     let mut derived = batch();

@@ -114,9 +114,7 @@ fn a_locked_database_is_busy_and_keeps_what_it_has() {
 
 #[test]
 fn a_closed_store_refuses_everything() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("agent.db");
-    let store = create(&path);
+    let (folder, path, store) = fresh();
     let line = append(&store, &branch("main"), None, messages().take(2));
     block_on(store.close()).unwrap();
     block_on(store.close()).unwrap();
@@ -196,9 +194,7 @@ fn a_flipped_bit_in_the_log_is_reported_once_and_the_log_is_kept() {
 
 #[test]
 fn blobs_of_the_first_format_that_begin_like_compressed_ones_are_read() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("agent.db");
-    let store = create(&path);
+    let (_folder, path, store) = fresh();
     let repo = RepoName::default();
     let bytes = |first: u8| [&[first, 0xD8, 0, 0xFF, 0xE0], "plain".as_bytes()].concat();
     let blobs: Vec<Blob> = (0xFBu8..=0xFF).map(|first| Blob::seal(bytes(first))).collect();

@@ -24,9 +24,7 @@ struct Line {
 }
 
 fn stored() -> Line {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("agent.db");
-    let store = create(&path);
+    let (folder, path, store) = fresh();
     let mut batch = batch();
     for text in messages().take(LONG) {
         let parent = batch.commits.last().map(|commit| commit.id());
