@@ -114,7 +114,6 @@ impl View<'_> {
     }
 }
 
-/// Stages a dictionary.
 pub(super) fn put_dictionary(
     overlay: &mut Overlay<'_>,
     repo: Repo,

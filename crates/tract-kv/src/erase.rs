@@ -11,7 +11,6 @@ use tract_core::refs::RefName;
 use tract_core::store::StoreResult;
 
 impl View<'_> {
-    /// Returns whether a blob is erased.
     pub(super) fn is_erased(&self, blob: BlobId) -> StoreResult<bool> {
         Ok(self.ref_target(&RefName::erasure(blob))?.is_some())
     }

@@ -31,12 +31,10 @@ pub(super) fn place(segment: u32, position: u32) -> u64 {
     u64::from(segment) << 32 | u64::from(position)
 }
 
-/// Returns the segment of a place.
 pub(super) fn segment_of(place: u64) -> u32 {
     (place >> 32) as u32
 }
 
-/// Returns the position of a place.
 pub(super) fn position_of(place: u64) -> u32 {
     place as u32
 }
@@ -62,12 +60,10 @@ impl Indexed {
 pub(super) const FORMAT: &[u8] = b"\0f";
 pub(super) const NEXT_REPO: &[u8] = b"\0n";
 
-/// Returns the key of a repository's number.
 pub(super) fn repo_number(name: &RepoName) -> Vec<u8> {
     [b"\0r", name.as_str().as_bytes()].concat()
 }
 
-/// Reads all repositories.
 pub(super) fn repos() -> Scan {
     Scan::prefix(Space::Small, b"\0r".to_vec())
 }
@@ -137,7 +133,6 @@ impl Repo {
         Scan::prefix(Space::Index, self.small(kind.tag(), &[&head]))
     }
 
-    /// Reads a whole index.
     pub(super) fn whole_index(self, kind: Indexed) -> Scan {
         Scan::prefix(Space::Index, self.small(kind.tag(), &[]))
     }

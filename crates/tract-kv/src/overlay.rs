@@ -21,7 +21,6 @@ struct Before {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark(usize);
 
-/// Staged writes over a snapshot.
 pub(super) struct Overlay<'a> {
     base: &'a dyn KvRead,
     staged: [Staged; Space::ALL.len()],

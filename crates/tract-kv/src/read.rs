@@ -37,7 +37,6 @@ pub(super) fn damaged(backend: &'static str, op: &'static str, what: &str) -> St
     StoreError::new(kind, backend, op, format!("{what} is damaged"))
 }
 
-/// Reads the number of a repository.
 pub(super) fn repo_number(
     read: &dyn KvRead,
     backend: &'static str,
@@ -74,7 +73,6 @@ pub(super) fn collect<T, C: Default + Extend<T>>(
     Ok(picked)
 }
 
-/// Collects the keys of a scan.
 pub(super) fn scan_keys(read: &dyn KvRead, scan: &Scan) -> StoreResult<Vec<Vec<u8>>> {
     collect(read, scan, |key, _| Some(key.to_vec()))
 }

@@ -8,7 +8,7 @@ use tract_core::StoreResult;
 use tract_kv::{Space, files};
 
 use crate::engine::table;
-use crate::error::{engine, io, storage};
+use crate::error::{engine, io};
 
 const OP: &str = "migrate";
 
@@ -28,9 +28,9 @@ pub(crate) fn write(part: &Path, from: &ReadTransaction) -> StoreResult<()> {
             Err(error) => return Err(engine(OP)(error)),
         };
         let mut target = transaction.open_table(table(space)).map_err(engine(OP))?;
-        for entry in redb::ReadableTable::iter(&source).map_err(storage(OP))? {
-            let (key, value) = entry.map_err(storage(OP))?;
-            target.insert(key.value(), value.value()).map_err(storage(OP))?;
+        for entry in redb::ReadableTable::iter(&source).map_err(engine(OP))? {
+            let (key, value) = entry.map_err(engine(OP))?;
+            target.insert(key.value(), value.value()).map_err(engine(OP))?;
         }
     }
     transaction.commit().map_err(engine(OP))?;

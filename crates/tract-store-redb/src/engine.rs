@@ -15,7 +15,7 @@ use tract_kv::{
 };
 
 use crate::copy;
-use crate::error::{BACKEND, contained, engine, io, new, storage};
+use crate::error::{BACKEND, contained, engine, io, new};
 use crate::leftovers;
 use crate::options::{CACHE_BYTES, RedbOptions};
 use crate::scratch::Scratch;
@@ -112,8 +112,8 @@ impl<'t> Tables<'t> {
         for KvEntry { space, key, value } in &batch.writes {
             let table = &mut self.0[*space as usize];
             match value {
-                Some(value) => drop(table.insert(&**key, &**value).map_err(storage("apply"))?),
-                None => drop(table.remove(&**key).map_err(storage("apply"))?),
+                Some(value) => drop(table.insert(&**key, &**value).map_err(engine("apply"))?),
+                None => drop(table.remove(&**key).map_err(engine("apply"))?),
             }
         }
         Ok(None)
@@ -186,7 +186,7 @@ impl KvEngine for RedbEngine {
                     .map_err(|error| engine("apply")(redb::Error::from(error)))?,
             }
             if let Some(conflict) = put_all(&transaction, batch, joining)? {
-                transaction.abort().map_err(storage("apply"))?;
+                transaction.abort().map_err(engine("apply"))?;
                 return Ok(conflict);
             }
             transaction.commit().map_err(engine("apply"))?;

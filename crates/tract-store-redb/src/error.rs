@@ -1,6 +1,5 @@
 //! redb's failures as those of the store border.
 
-use redb::StorageError;
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
 use tract_kv::files;
 
@@ -63,9 +62,4 @@ pub(crate) fn contained<T>(
     // What redb leaves behind it marks itself: a transaction that is dropped while unwinding
     // makes the next opening repair the file, and its own locks are poisoned.
     files::contained(BACKEND, op, call)
-}
-
-/// Makes an error of reading pages one of the store's.
-pub(crate) fn storage(op: &'static str) -> impl Fn(StorageError) -> StoreError {
-    engine(op)
 }

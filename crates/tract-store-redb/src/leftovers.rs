@@ -13,22 +13,27 @@ pub(crate) fn unfinished(path: &Path) -> PathBuf {
 /// Removes the files that others began to make in place of this one and did not finish. A file that
 /// is being made is locked; process numbers say nothing, for they come again.
 pub(crate) fn remove(path: &Path) {
-    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return };
-    // What cannot be looked at or removed does no harm.
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
-    for entry in entries.flatten() {
-        let found = entry.file_name();
-        let number = found
-            .as_encoded_bytes()
-            .strip_prefix(name.as_encoded_bytes())
-            .and_then(|rest| rest.strip_prefix(b"."))
-            .and_then(|rest| rest.strip_suffix(b".new"));
+    for (found, between) in named_like(path) {
+        let number = between.strip_prefix(b".");
         let is_ours = number
             .is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit));
-        if is_ours && is_free(&entry.path()) {
-            let _ = std::fs::remove_file(entry.path());
+        if is_ours && is_free(&found) {
+            let _ = std::fs::remove_file(found);
         }
     }
+}
+
+/// Lists the files whose names begin with that of a file and end with `.new`, with what is between.
+fn named_like(path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Vec::new() };
+    // What cannot be looked at or removed does no harm.
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let named_like = entries.filter_map(|entry| {
+        let found = entry.file_name();
+        let rest = found.as_encoded_bytes().strip_prefix(name.as_encoded_bytes())?;
+        Some((entry.path(), rest.strip_suffix(b".new")?.to_vec()))
+    });
+    named_like.collect()
 }
 
 fn is_free(path: &Path) -> bool {
@@ -52,15 +57,10 @@ pub(crate) fn remove_links(path: &Path) {
     if links < 2 {
         return;
     }
-    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return };
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
-    for entry in entries.flatten() {
-        let found = entry.file_name();
-        let found = found.as_encoded_bytes();
-        let is_ours = found.starts_with(name.as_encoded_bytes()) && found.ends_with(b".new");
-        let same = |(d, i, _)| (d, i) == (device, inode);
-        if is_ours && file(&entry.path()).is_some_and(same) {
-            let _ = std::fs::remove_file(entry.path());
+    let same = |(d, i, _)| (d, i) == (device, inode);
+    for (found, _) in named_like(path) {
+        if file(&found).is_some_and(same) {
+            let _ = std::fs::remove_file(found);
         }
     }
 }

@@ -8,7 +8,7 @@ use tract_core::{StoreErrorKind, StoreResult};
 use tract_kv::{KvStore, Space, files};
 
 use crate::engine::{File, RedbEngine, table};
-use crate::error::{BACKEND, contained, engine, io, new, storage};
+use crate::error::{BACKEND, contained, engine, io, new};
 use crate::options::{CACHE_BYTES, RedbOptions};
 use crate::{header, leftovers};
 
@@ -152,7 +152,7 @@ fn check_foreign(builder: &Builder, path: &Path) -> StoreResult<()> {
 
 fn check_tables(file: &impl ReadableDatabase) -> StoreResult<()> {
     let transaction = file.begin_read().map_err(engine("open"))?;
-    let tables = transaction.list_tables().map_err(storage("open"))?;
+    let tables = transaction.list_tables().map_err(engine("open"))?;
     for found in tables {
         let ours = |space: &Space| {
             let table = table(*space);

@@ -10,6 +10,7 @@ use tract_core::store::{BlockingStore, Walk};
 use tract_core::{Applied, Blob, CommitId, RefTarget, RepoName, StoreResult};
 use tract_kv::KvStore;
 use tract_testkit::fixtures::{appending, branch};
+use tract_testkit::power::SeededRng;
 
 use crate::engine::{File, RedbEngine};
 use crate::{RedbOptions, RedbStore};
@@ -121,17 +122,6 @@ pub(crate) fn read_and_continue(store: &RedbStore, what: &str) -> Vec<CommitId> 
     page.steps.iter().map(|step| step.commit.id()).collect()
 }
 
-/// Pseudo-random numbers from a fixed seed.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, most: usize) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as usize) % most.max(1)
-    }
-}
-
 fn nothing_acknowledged_is_lost(quick_repair: bool) {
     let disk = Disk::default();
     let store = open(disk.clone(), quick_repair);
@@ -151,7 +141,7 @@ fn nothing_acknowledged_is_lost(quick_repair: bool) {
     let flushes = steps.iter().filter(|step| matches!(step, Step::Flush)).count();
     assert!(flushes >= 2 * 60, "two phases, two flushes: {flushes} for 60 writes");
 
-    let mut dice = Dice(if quick_repair { 3 } else { 5 });
+    let mut dice = SeededRng(if quick_repair { 3 } else { 5 });
     let mut in_flight = 0;
     let mut images = tract_testkit::rounds(1000, 20);
     for image in images.by_ref() {

@@ -9,7 +9,7 @@ use tract_core::StoreResult;
 use tract_kv::{KvRead, Scan, Space, Visit};
 
 use crate::engine::{File, table};
-use crate::error::{contained, engine, storage};
+use crate::error::{contained, engine};
 
 type Table = ReadOnlyTable<&'static [u8], &'static [u8]>;
 
@@ -67,7 +67,7 @@ pub(crate) fn get(
     table: &impl ReadableTable<Bytewise, Bytewise>,
     key: &[u8],
 ) -> StoreResult<Option<Bytes>> {
-    let found = table.get(key).map_err(storage("read"))?;
+    let found = table.get(key).map_err(engine("read"))?;
     Ok(found.map(|value| Bytes::copy_from_slice(value.value())))
 }
 
@@ -86,10 +86,10 @@ pub(crate) fn scan(
         Some(to) => table.range(from..to),
         None => table.range(from..),
     }
-    .map_err(storage("read"))?;
+    .map_err(engine("read"))?;
     loop {
         let next = if scan.reverse { range.next_back() } else { range.next() };
-        let Some((key, value)) = next.transpose().map_err(storage("read"))? else {
+        let Some((key, value)) = next.transpose().map_err(engine("read"))? else {
             return Ok(());
         };
         if visit(key.value(), value.value())?.is_break() {

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use rusqlite::blob::ZeroBlob;
-use rusqlite::params;
 use tract_core::{
     Blob, BlobId, Commit, CommitId, DerivedRow, ObjectId, RefName, RefTarget, RepoName, StoreError,
     StoreErrorKind, StoreResult, ToolRow, Toolset,
@@ -14,7 +13,7 @@ use crate::compressed::row_of;
 use crate::error::{BACKEND, engine, new};
 use crate::known::WIDE;
 use crate::memory::{IdMap, Memory, TextName, lock};
-use crate::read::{small, statement};
+use crate::read::{find_row, small};
 use crate::schema::{
     DERIVED, REPO, TOOL, TOOL_NAME, TOOLSET, UNLOGGED, blob_segment, place, prefix, small_sum,
     text_key,
@@ -185,9 +184,8 @@ impl Tx<'_> {
             None => {
                 let sql = "SELECT max(id) FROM blobs WHERE id >= ?1 AND id < ?2";
                 let (low, high) = (place(segment, 0), place(segment + 1, 0));
-                let last: Option<i64> = statement(self.connection, OP, sql)?
-                    .query_row(params![low, high], |row| row.get(0))
-                    .map_err(engine(OP))?;
+                let last: Option<i64> =
+                    find_row(self.connection, OP, sql, [low, high], |row| row.get(0))?;
                 last.map_or(low, |last| last + 1)
             }
         };

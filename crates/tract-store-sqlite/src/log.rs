@@ -143,7 +143,12 @@ impl<'c> Reader<'c> {
         Ok(self.bytes(id)?.and_then(|bytes| String::from_utf8(bytes).ok()))
     }
 
-    pub(crate) fn target(&mut self, kind: i64, value: i64) -> StoreResult<Option<RefTarget>> {
+    /// Reads what a ref was or became; `None` when that is damaged.
+    fn side(&mut self, kind: i64, value: i64) -> StoreResult<Option<Option<RefTarget>>> {
+        if kind == NONE { Ok(Some(None)) } else { Ok(self.target(kind, value)?.map(Some)) }
+    }
+
+    fn target(&mut self, kind: i64, value: i64) -> StoreResult<Option<RefTarget>> {
         if let Some(target) = self.targets.get(&(kind, value)) {
             return Ok(target.clone());
         }
@@ -173,20 +178,8 @@ impl<'c> Reader<'c> {
             (COMMIT, COMMIT) => raw.after.wrapping_sub(raw.before),
             _ => raw.before,
         };
-        let before = match before {
-            NONE => None,
-            kind => match self.target(kind, from)? {
-                None => return Ok(None),
-                target => target,
-            },
-        };
-        let after = match after {
-            NONE => None,
-            kind => match self.target(kind, raw.after)? {
-                None => return Ok(None),
-                target => target,
-            },
-        };
+        let (before, after) = (self.side(before, from)?, self.side(after, raw.after)?);
+        let (Some(before), Some(after)) = (before, after) else { return Ok(None) };
         let why = match raw.why {
             None => None,
             Some(id) => match self.text(id)? {

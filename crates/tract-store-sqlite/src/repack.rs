@@ -109,10 +109,8 @@ pub(crate) fn train(connection: &Connection, repo: i64) -> StoreResult<Option<Tr
     let sql = "SELECT coalesce(sum(length(data)), 0) FROM blobs \
                WHERE +repo = ?1 AND length(data) <= ?2";
     let limit = MAX_SAMPLE_BYTES as i64;
-    let total: i64 = statement(connection, OP, sql)?
-        .query_row(params![repo, limit], |row| row.get(0))
-        .map_err(engine(OP))?;
-    let stride = (total as u64).div_ceil(SAMPLE_BYTES).max(1);
+    let total: Option<i64> = find_row(connection, OP, sql, [repo, limit], |row| row.get(0))?;
+    let stride = (total.unwrap_or_default() as u64).div_ceil(SAMPLE_BYTES).max(1);
     let sql = "SELECT data FROM blobs WHERE repo = ?1 AND length(data) <= ?2 AND h % ?3 = 0 \
                ORDER BY h";
     let (mut samples, mut taken) = (Vec::new(), 0);
@@ -208,14 +206,10 @@ pub(crate) fn remove_stale(
 #[cfg(test)]
 mod tests {
     use tract_core::store::BlockingStore;
-    use tract_core::{Batch, Blob, BlobId, RefEdit, RepoName};
+    use tract_core::{Batch, Blob, BlobId, RepoName};
 
     use super::*;
     use crate::{SqliteOptions, SqliteStore};
-
-    fn batch(blobs: Vec<Blob>, refs: Vec<RefEdit>) -> Batch {
-        Batch { blobs, refs, ..tract_testkit::fixtures::batch("test") }
-    }
 
     /// `topic` gives each test a dictionary of its own: those that were used lately are shared.
     fn filled(folder: &std::path::Path, topic: &str) -> (SqliteStore, RepoName, BlobId) {
@@ -225,7 +219,8 @@ mod tests {
         let text = |n: usize| Blob::seal(format!("The {topic} of number {n} is {}", n * 7919));
         let blobs: Vec<Blob> = (0..2000).map(text).collect();
         let secret = blobs[7].id();
-        let written = store.apply_group(&[(repo.clone(), batch(blobs, Vec::new()))]);
+        let batch = Batch { blobs, ..tract_testkit::fixtures::batch("test") };
+        let written = store.apply_group(&[(repo.clone(), batch)]);
         assert!(written.iter().all(Result::is_ok), "{written:?}");
         (store, repo, secret)
     }

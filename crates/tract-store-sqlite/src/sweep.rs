@@ -9,7 +9,7 @@ use tract_core::{Commit, DerivedKind, ObjectId, RefTarget, RepoName, StoreResult
 use crate::error::{damaged, engine};
 use crate::log::{self, BLOB, COLUMNS, COMMIT, Raw, TARGET};
 use crate::memory::{Memory, lock};
-use crate::read::{each_row, find_place, find_row, small, statement};
+use crate::read::{each_row, find_place, find_row, small};
 use crate::schema::{DERIVED, SWEEPS, TOOL_NAME, UNLOGGED, log_base, text_key};
 use crate::tools;
 use crate::write::{Tx, WriteTransaction};
@@ -110,9 +110,8 @@ pub(crate) fn list(
 /// Reads how far writes have come.
 pub(crate) fn position(connection: &Connection, repo: i64) -> StoreResult<WritePosition> {
     let sql = "SELECT max(id) FROM ref_log WHERE id > ?1 AND id <= ?2";
-    let last: Option<i64> = statement(connection, OP, sql)?
-        .query_row(params![log_base(repo), log_base(repo + 1)], |row| row.get(0))
-        .map_err(engine(OP))?;
+    let range = [log_base(repo), log_base(repo + 1)];
+    let last: Option<i64> = find_row(connection, OP, sql, range, |row| row.get(0))?;
     let log = last.map_or(0, |last| (last - log_base(repo)) as u64);
     let unlogged = count(connection, OP, repo, UNLOGGED)? as u64;
     Ok(WritePosition { log, unlogged })

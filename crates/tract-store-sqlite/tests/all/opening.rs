@@ -50,27 +50,24 @@ fn a_foreign_file_is_left_unchanged() {
     assert_eq!(refused(folder.path(), &options), StoreErrorKind::NotAStore);
 }
 
+/// Makes a store, changes its file, and opens it.
+#[track_caller]
+fn refused_after(sql: &str) -> StoreErrorKind {
+    let (_folder, path, store) = fresh();
+    block_on(store.close()).unwrap();
+    rusqlite::Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+    refused(&path, &SqliteOptions::new())
+}
+
 #[test]
 fn a_newer_format_is_refused_whole() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("agent.db");
-    block_on(create(&path).close()).unwrap();
-    let connection = rusqlite::Connection::open(&path).unwrap();
-    connection.execute_batch("PRAGMA user_version = 3").unwrap();
-    drop(connection);
-    let found = refused(&path, &SqliteOptions::new());
+    let found = refused_after("PRAGMA user_version = 3");
     assert_eq!(found, StoreErrorKind::TooNew { found: 3, known: 2 });
 }
 
 #[test]
 fn other_tables_are_damage() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("agent.db");
-    block_on(create(&path).close()).unwrap();
-    let connection = rusqlite::Connection::open(&path).unwrap();
-    connection.execute_batch("DROP INDEX commits_h").unwrap();
-    drop(connection);
-    let found = refused(&path, &SqliteOptions::new());
+    let found = refused_after("DROP INDEX commits_h");
     assert_eq!(found, StoreErrorKind::Corrupt { object: None });
 }
 
@@ -114,7 +111,7 @@ fn a_locked_database_is_busy_and_keeps_what_it_has() {
 
 #[test]
 fn a_closed_store_refuses_everything() {
-    let (folder, path, store) = fresh();
+    let (folder, _, store) = fresh();
     let line = append(&store, &branch("main"), None, messages().take(2));
     block_on(store.close()).unwrap();
     block_on(store.close()).unwrap();
