@@ -17,7 +17,7 @@ use crate::error::{BACKEND, Failed, damaged, new};
 use crate::link::{Connector, Scope, column};
 use crate::portions;
 use crate::queue::{self, Target};
-use crate::schema::{MAX_BYTES, encode_note, log_sum, name_key, ref_sum};
+use crate::schema::{MAX_BYTES, encode_note, log_sum, ref_sum};
 use crate::{erase, sweep, tools};
 
 const OP: &str = "apply";
@@ -277,7 +277,7 @@ fn objects(args: Args, batch: &Batch, is_large: bool) -> StoreResult<Args> {
         return Err(new(StoreErrorKind::TooLarge, OP, message));
     }
     let parents = commits.iter().map(|commit| Some(Raw::id(commit.parent()?.as_bytes()))).collect();
-    Ok(args
+    let args = args
         .ids(blobs.keys().map(BlobId::as_bytes))
         .raws(if is_large {
             Vec::new()
@@ -289,14 +289,8 @@ fn objects(args: Args, batch: &Batch, is_large: bool) -> StoreResult<Args> {
         .maybe_raws(parents)
         .with(runs, Type::INT4_ARRAY)
         .ids(toolsets.keys().map(ToolsetId::as_bytes))
-        .raws(toolsets.values().map(|set| Raw::from(set.encode())).collect())
-        .ids(tool_rows.iter().map(|tool| *tool.id.as_bytes()))
-        .ids(tool_rows.iter().map(|tool| *tool.schema.as_bytes()))
-        .with(
-            tool_rows.iter().map(|tool| name_key(&tool.name)).collect::<Vec<_>>(),
-            Type::INT8_ARRAY,
-        )
-        .raws(tool_rows.iter().map(|tool| Raw::from(tools::encode(tool))).collect())
+        .raws(toolsets.values().map(|set| Raw::from(set.encode())).collect());
+    Ok(tools::arguments(args, tool_rows)
         .with(
             derived.keys().map(|(kind, _)| i16::from(*kind)).collect::<Vec<_>>(),
             Type::INT2_ARRAY,

@@ -13,7 +13,7 @@ use tract_core::{
 };
 
 use crate::args::Args;
-use crate::link::{Connector, Snapshot, column, id_column};
+use crate::link::{Connector, Snapshot, column, first_column, id_column};
 use crate::portions::PORTION;
 use crate::repair::DerivedTables;
 use crate::schema::MAX_BYTES;
@@ -95,14 +95,15 @@ impl Check<'_> {
         self.damage.push(Damage { object, what: what.into(), derived });
     }
 
-    /// Reads rows of `hash, content, …` in the order of hashes, page by page.
+    /// Reads rows of `hash, content, …` in the order of hashes, page by page; `None` behind the last
+    /// one. `after` is the hash that the page comes after, and then its last.
     async fn page(
         &self,
         content: &str,
         more: &str,
         table: &str,
-        after: &[u8],
-    ) -> StoreResult<Page> {
+        after: &mut Vec<u8>,
+    ) -> StoreResult<Option<Page>> {
         // The length of a content is known without reading it.
         let sql = format!(
             "SELECT hash, CASE WHEN upto <= {PAGE_BYTES} THEN {content} END, length{more} FROM ( \
@@ -120,7 +121,7 @@ impl Check<'_> {
             }
             whole += 1;
         }
-        let Some(first) = rows.first() else { return Ok(Page::default()) };
+        let Some(first) = rows.first() else { return Ok(None) };
         let mut large = None;
         if whole == 0 {
             let id = id_column(OP, first, 0)?;
@@ -129,8 +130,10 @@ impl Check<'_> {
             whole = 1;
         }
         rows.truncate(whole);
-        let last = rows.last().map(|row| id_column(OP, row, 0)).transpose()?;
-        Ok(Page { rows, large, last: last.map(Vec::from) })
+        if let Some(last) = rows.last() {
+            *after = id_column(OP, last, 0)?.to_vec();
+        }
+        Ok(Some(Page { rows, large }))
     }
 
     /// Reads a content that is larger than a page.
@@ -151,7 +154,7 @@ impl Check<'_> {
             let most = i32::try_from(PAGE_BYTES).unwrap_or(i32::MAX);
             let args = Args::new().int(self.number).id(id).with(at, Type::INT4);
             let rows = self.snapshot.read(&sql, args.with(most, Type::INT4)).await?;
-            let portion = rows.first().map(|row| column::<&[u8]>(OP, row, 0)).transpose()?;
+            let portion: Option<&[u8]> = first_column(OP, &rows)?;
             match portion.filter(|portion| !portion.is_empty()) {
                 Some(portion) => bytes.extend_from_slice(portion),
                 None => break,
@@ -162,10 +165,7 @@ impl Check<'_> {
 
     async fn blobs(&mut self) -> StoreResult<()> {
         let mut after = Vec::new();
-        loop {
-            let page = self.page("data", "", "blobs", &after).await?;
-            let Some(last) = &page.last else { return Ok(()) };
-            after.clone_from(last);
+        while let Some(page) = self.page("data", "", "blobs", &mut after).await? {
             for row in &page.rows {
                 let id = BlobId::from_bytes(id_column(OP, row, 0)?);
                 if tract_core::hash::blob(page.content(row)?) != id {
@@ -174,14 +174,12 @@ impl Check<'_> {
                 self.blobs.insert(id);
             }
         }
+        Ok(())
     }
 
     async fn toolsets(&mut self) -> StoreResult<()> {
         let mut after = Vec::new();
-        loop {
-            let page = self.page("data", "", "toolsets", &after).await?;
-            let Some(last) = &page.last else { return Ok(()) };
-            after.clone_from(last);
+        while let Some(page) = self.page("data", "", "toolsets", &mut after).await? {
             for row in &page.rows {
                 let id = ToolsetId::from_bytes(id_column(OP, row, 0)?);
                 let object = Some(ObjectId::Toolset(id));
@@ -202,15 +200,13 @@ impl Check<'_> {
                 }
             }
         }
+        Ok(())
     }
 
     async fn commits(&mut self) -> StoreResult<()> {
         let mut after = Vec::new();
-        loop {
-            let page = self.page("rec", ", seg, pos", "commits", &after).await?;
+        while let Some(page) = self.page("rec", ", seg, pos", "commits", &mut after).await? {
             self.records += page.rows.len();
-            let Some(last) = &page.last else { return Ok(()) };
-            after.clone_from(last);
             for row in &page.rows {
                 let id = CommitId::from_bytes(id_column(OP, row, 0)?);
                 let object = Some(ObjectId::Commit(id));
@@ -232,6 +228,7 @@ impl Check<'_> {
                 self.commits.insert(id, node);
             }
         }
+        Ok(())
     }
 
     fn has(&self, object: ObjectId) -> bool {
@@ -287,11 +284,8 @@ impl Check<'_> {
         let sql = "SELECT count(*) FROM {s}.derived d WHERE repo = $1 AND NOT EXISTS \
                    (SELECT 1 FROM {s}.commits c WHERE c.repo = $1 AND c.seg = d.seg AND c.pos = d.pos)";
         let rows = self.snapshot.read(sql, Args::new().int(self.number)).await?;
-        if let Some(row) = rows.first() {
-            let orphans: i64 = column(OP, row, 0)?;
-            if orphans > 0 {
-                self.found(None, true, format!("{orphans} derived rows belong to no commit"));
-            }
+        if let Some(orphans) = first_column::<i64>(OP, &rows)?.filter(|orphans| *orphans > 0) {
+            self.found(None, true, format!("{orphans} derived rows belong to no commit"));
         }
         Ok(())
     }
@@ -427,13 +421,10 @@ impl Check<'_> {
 }
 
 /// Rows of one page, in the order of hashes.
-#[derive(Default)]
 struct Page {
     rows: Vec<Row>,
     /// The content of the only row, where it is larger than a page.
     large: Option<Vec<u8>>,
-    /// The hash of the last row; `None` behind the last page.
-    last: Option<Vec<u8>>,
 }
 
 impl Page {
@@ -450,7 +441,7 @@ pub(crate) async fn schema_text(check: &Check<'_>, id: BlobId) -> StoreResult<Op
     let sql = "SELECT data FROM {s}.blobs WHERE repo = $1 AND hash = $2";
     let args = Args::new().int(check.number).id(id.as_bytes());
     let rows = check.snapshot.read(sql, args).await?;
-    let data = rows.first().map(|row| column::<&[u8]>(OP, row, 0)).transpose()?;
+    let data: Option<&[u8]> = first_column(OP, &rows)?;
     // A damaged schema has no name to give; the damage itself is reported.
     Ok(data.and_then(|data| Blob::check(id, Bytes::copy_from_slice(data))))
 }

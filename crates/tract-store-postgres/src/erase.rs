@@ -4,7 +4,7 @@
 //! tables until [`wipe`](crate::wipe::wipe) has them written again.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{MutexGuard, PoisonError};
 
 use tract_core::{Batch, BlobId, RefName, StoreErrorKind, StoreResult};
 
@@ -18,8 +18,7 @@ use crate::link::{Connector, column};
 pub(crate) type ErasedCuts = BTreeSet<Option<u16>>;
 
 pub(crate) fn erased_cuts(link: &Connector) -> MutexGuard<'_, ErasedCuts> {
-    let cuts: &Mutex<ErasedCuts> = &link.erased;
-    cuts.lock().unwrap_or_else(PoisonError::into_inner)
+    link.erased.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether a batch makes an erasure, or names one.

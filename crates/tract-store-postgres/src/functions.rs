@@ -5,7 +5,6 @@
 
 use std::fmt::Write as _;
 
-use tokio_postgres::types::Type;
 use tract_core::{StoreErrorKind, StoreResult};
 
 use crate::error::{failed, new};
@@ -75,14 +74,11 @@ pub(crate) async fn renew(
         script.push_str(&migrate::protect_partitions(partitions));
     }
     let script = link.sql(&script);
-    let lock = format!("tract {}", link.schema);
     let renewed = link
         .transaction("open", &Scope::Own, async |object| {
-            let fail = |error| failed("open", error);
-            // Openers take turns; what the second does again changes nothing.
-            let sql = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
-            object.query_typed(sql, &[(&lock as _, Type::TEXT)]).await.map_err(fail)?;
-            object.batch_execute(&script).await.map_err(fail)
+            // What the second opener does again changes nothing.
+            link.lock_schema("open", &object).await?;
+            object.batch_execute(&script).await.map_err(|error| failed("open", error))
         })
         .await;
     match renewed {

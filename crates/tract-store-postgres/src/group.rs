@@ -3,23 +3,17 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use tokio_postgres::Row;
 use tract_core::{Applied, Conflict, Expect, StoreErrorKind, StoreResult};
 
 use crate::append::{self, Line, RepoStatements};
 use crate::apply::{self, ServerAnswer};
+use crate::args::Args;
 use crate::error::Failed;
-use crate::link::Scope;
+use crate::link::{Connector, Scope};
 use crate::queue::{Job, Slot, Target, Write};
 
 const OP: &str = "apply";
-
-/// What became of a batch that went the short way.
-enum SendOutcome {
-    /// It is written.
-    Written,
-    /// It is not as it should be: what the long way said in the same statement.
-    Answered(ServerAnswer),
-}
 
 /// Sends a job, and answers all its batches.
 pub(crate) async fn run(mut slot: Slot, job: Job) {
@@ -67,8 +61,8 @@ async fn one(target: &Target, place: Option<&RepoStatements>, write: Write) {
     let mut tried = None;
     if let (Some(place), Some(line)) = (place, &write.line) {
         match alone(target, place, line, write.deadline).await {
-            Ok(SendOutcome::Written) => return write.answer(Ok(Applied::Done)),
-            Ok(SendOutcome::Answered(answer)) => {
+            Ok(None) => return write.answer(Ok(Applied::Done)),
+            Ok(Some(answer)) => {
                 let applied = apply::applied(target, &write.batch, answer);
                 return write.answer(applied);
             }
@@ -114,20 +108,28 @@ async fn in_order(target: &Target, writes: Vec<Write>, tried: Option<Failed>) {
     }
 }
 
+/// Sends a statement once, and reads the row that answers it.
+async fn answered<T>(
+    link: &Connector,
+    sql: &str,
+    args: &Args,
+    deadline: Option<Instant>,
+    read: fn(&Row) -> StoreResult<T>,
+) -> Result<T, Failed> {
+    let rows = link.once(OP, &Scope::Own, sql, args, deadline).await?;
+    rows.first().ok_or_else(apply::unanswered).and_then(read).map_err(Failed::Final)
+}
+
+/// Writes one batch the short way. `Some` when it is not as it should be: what the long way said in
+/// the same statement.
 async fn alone(
     target: &Target,
     place: &RepoStatements,
     line: &Line,
     deadline: Instant,
-) -> Result<SendOutcome, Failed> {
+) -> Result<Option<ServerAnswer>, Failed> {
     let args = line.alone(&target.link, &target.repo, place.number);
-    let link = &target.link;
-    let rows = link.once(OP, &Scope::Own, &place.alone, &args, Some(deadline)).await?;
-    let read = || -> StoreResult<SendOutcome> {
-        let row = rows.first().ok_or_else(apply::unanswered)?;
-        Ok(append::answer(row)?.map_or(SendOutcome::Written, SendOutcome::Answered))
-    };
-    read().map_err(Failed::Final)
+    answered(&target.link, &place.alone, &args, Some(deadline), append::answer).await
 }
 
 fn lines(writes: &[Write]) -> Vec<&Line> {
@@ -147,25 +149,17 @@ async fn group_written(
 ) -> Result<Vec<i32>, Failed> {
     let Target { link, repo, .. } = target;
     let args = append::group(link, repo, place.number, &lines(group));
-    let rows = link.once(OP, &Scope::Own, &place.group, &args, earliest(group)).await;
-    let rows = rows.inspect_err(|failed| forget_where_unknown(target, failed))?;
-    let row = rows.first().ok_or_else(|| Failed::Final(apply::unanswered()))?;
-    append::written(row).map_err(Failed::Final)
+    let written = answered(link, &place.group, &args, earliest(group), append::written).await;
+    written.inspect_err(|failed| forget_where_unknown(target, failed))
 }
 
 /// Writes a chain: all of it, or each batch by itself.
 async fn together(target: &Target, place: &Arc<RepoStatements>, chain: Vec<Write>) {
     let Target { link, repo, .. } = target;
     let args = append::chain(link, repo, place.number, &lines(&chain));
-    let rows = link.once(OP, &Scope::Own, &place.chain, &args, earliest(&chain)).await;
-    let written = rows.and_then(|rows| {
-        let row = rows.first().ok_or_else(|| Failed::Final(apply::unanswered()))?;
-        append::chain_written(row).map_err(Failed::Final)
-    });
-    match written {
-        Ok(true) => {
-            chain.into_iter().for_each(|write| write.answer(Ok(Applied::Done)));
-        }
+    let deadline = earliest(&chain);
+    match answered(link, &place.chain, &args, deadline, append::chain_written).await {
+        Ok(true) => chain.into_iter().for_each(|write| write.answer(Ok(Applied::Done))),
         Ok(false) => in_order(target, chain, None).await,
         Err(failed) => {
             forget_where_unknown(target, &failed);

@@ -381,7 +381,7 @@ impl Connector {
         }
         let sql = "SELECT id FROM {s}.repos WHERE name = $1";
         let rows = self.read(op, name, sql, Args::new().text(name.as_str())).await?;
-        let number = rows.first().map(|row| column(op, row, 0)).transpose()?;
+        let number = first_column(op, &rows)?;
         if let Some(number) = number {
             let mut known = known();
             if known.len() >= REPOSITORIES {
@@ -456,6 +456,18 @@ impl Connector {
         let sql = "SELECT set_config($1, $2, true)";
         object.query_typed(sql, &set).await.map_err(|error| failed(op, error))?;
         Ok(())
+    }
+
+    /// Waits for the turn of this transaction among those that make or change the store's schema.
+    pub(crate) async fn lock_schema(
+        &self,
+        op: &'static str,
+        object: &Object,
+    ) -> Result<(), Failed> {
+        let lock = format!("tract {}", self.schema);
+        let sql = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
+        let locked = object.query_typed(sql, &[(&lock as _, Type::TEXT)]).await;
+        locked.map(drop).map_err(|error| failed(op, error))
     }
 
     /// Whether so many connections can be had without waiting for others of this handle.
@@ -559,6 +571,14 @@ pub(crate) fn column<'r, T: tokio_postgres::types::FromSql<'r>>(
         let kind = StoreErrorKind::Corrupt { object: None };
         new(kind, op, error.to_string()).with_source(error)
     })
+}
+
+/// Reads the first column of the first row, if there is one.
+pub(crate) fn first_column<'r, T: tokio_postgres::types::FromSql<'r>>(
+    op: &'static str,
+    rows: &'r [Row],
+) -> StoreResult<Option<T>> {
+    rows.first().map(|row| column(op, row, 0)).transpose()
 }
 
 /// Reads a column that holds the bytes of an id.

@@ -4,12 +4,11 @@ use std::fmt::Write as _;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
-use tract_core::{StoreErrorKind, StoreResult};
+use tract_core::{StoreError, StoreErrorKind, StoreResult};
 
 use crate::args::Args;
-use crate::error::{Failed, failed, new};
-use crate::link::{Connector, Scope, column};
+use crate::error::{Failed, damaged, failed, new};
+use crate::link::{Connector, Scope, column, first_column};
 use crate::schema::{CONTENTS, CUT, FORMAT, OLDEST_SERVER, WHOLE, in_schema};
 use crate::{functions, steps};
 
@@ -29,10 +28,7 @@ pub(crate) async fn open(link: &Connector) -> StoreResult<()> {
         Some(found) if (1..FORMAT).contains(&found.format) => {
             let way = (found.format, FORMAT);
             steps::upgrade(link, steps::STEPS, way, found.row_security).await?;
-            match find(link).await? {
-                Some(found) => accept(link, found).await,
-                None => Err(crate::error::damaged(OP, "the store's row of its format is missing")),
-            }
+            accept(link, find(link).await?.ok_or_else(missing_format)?).await
         }
         Some(found) => accept(link, found).await,
         None if link.options.create => {
@@ -98,7 +94,11 @@ async fn check_server(link: &Connector) -> StoreResult<bool> {
     Ok(bypasses)
 }
 
-fn bypassing() -> tract_core::StoreError {
+fn missing_format() -> StoreError {
+    damaged(OP, "the store's row of its format is missing")
+}
+
+fn bypassing() -> StoreError {
     let message = "the store has row-level security, and this role would bypass it: connect as a \
                    role that is no superuser and has no BYPASSRLS";
     new(StoreErrorKind::Unsupported, OP, message)
@@ -143,7 +143,7 @@ async fn find(link: &Connector) -> StoreResult<Option<StoreInfo>> {
 }
 
 /// Whether the database is there, and only the schema or the table is not.
-fn is_database(error: &tract_core::StoreError) -> bool {
+fn is_database(error: &StoreError) -> bool {
     let source = error.source.as_deref().and_then(|source| source.downcast_ref());
     let state = source.and_then(tokio_postgres::Error::code);
     state.is_some_and(|state| matches!(state.code(), "3F000" | "42P01"))
@@ -157,7 +157,7 @@ async fn accept(link: &Connector, found: StoreInfo) -> StoreResult<()> {
     }
     if found.format < 1 {
         let message = format!("expected a format from 1 to {FORMAT}, found {}", found.format);
-        return Err(crate::error::damaged(OP, message));
+        return Err(damaged(OP, message));
     }
     if link.options.row_security && !found.row_security {
         let message = "the store was made without row-level security: make a new one with it and \
@@ -182,7 +182,6 @@ async fn make(link: &Connector) -> StoreResult<StoreInfo> {
     let script = script(link);
     let find = StoreInfo::sql(link);
     let look = format!("SELECT to_regclass('\"{}\".tract_store') IS NOT NULL", link.schema);
-    let lock = format!("tract {}", link.schema);
     let row_security = link.options.row_security;
     let started = std::time::Instant::now();
     loop {
@@ -190,25 +189,17 @@ async fn make(link: &Connector) -> StoreResult<StoreInfo> {
             .transaction(OP, &Scope::Own, async |object| {
                 let fail = |error| failed(OP, error);
                 // The second process waits here, and then finds the tables made.
-                let sql = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
-                let name = [(&lock as _, Type::TEXT)];
-                object.query_typed(sql, &name).await.map_err(fail)?;
+                link.lock_schema(OP, &object).await?;
                 let rows = object.query_typed(&look, &[]).await.map_err(fail)?;
-                let exists: bool = match rows.first() {
-                    Some(row) => column(OP, row, 0).map_err(Failed::Final)?,
-                    None => false,
-                };
-                if !exists {
+                if first_column(OP, &rows).map_err(Failed::Final)? != Some(true) {
                     object.batch_execute(&script).await.map_err(fail)?;
                     let partitions = i32::from(partitions);
                     let edition = functions::EDITION;
                     return Ok(StoreInfo { format: FORMAT, row_security, partitions, edition });
                 }
                 let rows = object.query_typed(&find, &[]).await.map_err(fail)?;
-                let missing =
-                    || crate::error::damaged(OP, "the store's row of its format is missing");
                 let found = rows.first().map(StoreInfo::read);
-                found.unwrap_or_else(|| Err(missing())).map_err(Failed::Final)
+                found.unwrap_or_else(|| Err(missing_format())).map_err(Failed::Final)
             })
             .await;
         match made {

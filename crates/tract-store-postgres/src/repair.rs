@@ -5,11 +5,10 @@ use std::collections::HashMap;
 use tokio_postgres::types::Type;
 use tract_core::{CommitId, RepoName, StoreErrorKind, StoreResult, ToolRow, ToolSchema};
 
-use crate::args::{Args, Raw};
+use crate::args::Args;
 use crate::check::{Check, OP, schema_text};
 use crate::error::{Failed, failed, new};
-use crate::link::{Connector, Scope, column};
-use crate::schema::name_key;
+use crate::link::{Connector, Scope, column, first_column};
 use crate::tools;
 
 /// A commit and where it is to lie: segment (counted from 0) and position.
@@ -93,65 +92,53 @@ impl DerivedTables {
         repo: &RepoName,
         number: i64,
     ) -> StoreResult<()> {
-        store(link, repo, number, self).await
+        let DerivedTables { tools: rows, laid, records } = self;
+        let one = || Args::new().int(number);
+        let index = tools::arguments(one(), rows);
+        let count = Args::new().int(i64::try_from(laid.segments.len()).unwrap_or(i64::MAX));
+        link.transaction(OP, &Scope::Repo(repo.clone()), async |object| {
+            let run = async |sql: &str, args: &Args| {
+                let answer = object.query_typed(&link.sql(sql), &args.as_params()).await;
+                answer.map_err(|error| failed(OP, error))
+            };
+            // No sweep meanwhile, nor a write that a sweep waits for.
+            run("SELECT pg_advisory_xact_lock($1)", &one()).await?;
+            for table in ["commits", "segments", "tools", "derived"] {
+                let lock = format!("LOCK TABLE {{s}}.{table} IN SHARE ROW EXCLUSIVE MODE");
+                run(&lock, &Args::new()).await?;
+            }
+            let rows = run("SELECT count(*) FROM {s}.commits WHERE repo = $1", &one()).await?;
+            let stored: Option<i64> = first_column(OP, &rows).map_err(Failed::Final)?;
+            if stored != i64::try_from(*records).ok() {
+                let message = "others wrote while the check read: run it again";
+                return Err(Failed::Final(new(StoreErrorKind::Busy, OP, message)));
+            }
+            // Places below zero first, so that no two rows meet on one on the way.
+            run("UPDATE {s}.commits SET seg = -1 - seg WHERE repo = $1", &one()).await?;
+            for table in ["segments", "derived", "tools"] {
+                // Segments below zero have no commits: they count writes.
+                let all = if table == "segments" { " AND seg >= 0" } else { "" };
+                run(&format!("DELETE FROM {{s}}.{table} WHERE repo = $1{all}"), &one()).await?;
+            }
+            let sql = "SELECT nextval('{s}.number') FROM generate_series(1, $1)";
+            let rows = run(sql, &count).await?;
+            let numbers =
+                rows.iter().map(|row| column::<i64>(OP, row, 0)).collect::<StoreResult<_>>();
+            let numbers: Vec<i64> = numbers.map_err(Failed::Final)?;
+            let (segments, places) = arguments(number, laid, &numbers);
+            let sql = "INSERT INTO {s}.segments SELECT $1, u.n, u.f, u.p \
+                       FROM unnest($2, $3, $4) AS u (n, f, p)";
+            run(sql, &segments).await?;
+            let sql = "UPDATE {s}.commits c SET seg = u.s, pos = u.p \
+                       FROM unnest($2, $3, $4) AS u (h, s, p) WHERE c.repo = $1 AND c.hash = u.h";
+            run(sql, &places).await?;
+            let sql = "INSERT INTO {s}.tools SELECT $1, u.h, u.s, nextval('{s}.number'), u.k, u.d \
+                       FROM unnest($2, $3, $4, $5) AS u (h, s, k, d)";
+            run(sql, &index).await?;
+            Ok(())
+        })
+        .await
     }
-}
-
-async fn store(
-    link: &Connector,
-    repo: &RepoName,
-    number: i64,
-    derived: &DerivedTables,
-) -> StoreResult<()> {
-    let DerivedTables { tools: rows, laid, records } = derived;
-    let one = || Args::new().int(number);
-    let index = one()
-        .ids(rows.iter().map(|row| *row.id.as_bytes()))
-        .ids(rows.iter().map(|row| *row.schema.as_bytes()))
-        .with(rows.iter().map(|row| name_key(&row.name)).collect::<Vec<_>>(), Type::INT8_ARRAY)
-        .raws(rows.iter().map(|row| Raw::from(tools::encode(row))).collect());
-    let count = Args::new().int(i64::try_from(laid.segments.len()).unwrap_or(i64::MAX));
-    link.transaction(OP, &Scope::Repo(repo.clone()), async |object| {
-        let run = async |sql: &str, args: &Args| {
-            let answer = object.query_typed(&link.sql(sql), &args.as_params()).await;
-            answer.map_err(|error| failed(OP, error))
-        };
-        // No sweep meanwhile, nor a write that a sweep waits for.
-        run("SELECT pg_advisory_xact_lock($1)", &one()).await?;
-        for table in ["commits", "segments", "tools", "derived"] {
-            let lock = format!("LOCK TABLE {{s}}.{table} IN SHARE ROW EXCLUSIVE MODE");
-            run(&lock, &Args::new()).await?;
-        }
-        let rows = run("SELECT count(*) FROM {s}.commits WHERE repo = $1", &one()).await?;
-        let stored = rows.first().map(|row| column::<i64>(OP, row, 0)).transpose();
-        if stored.map_err(Failed::Final)? != i64::try_from(*records).ok() {
-            let message = "others wrote while the check read: run it again";
-            return Err(Failed::Final(new(StoreErrorKind::Busy, OP, message)));
-        }
-        // Places below zero first, so that no two rows meet on one on the way.
-        run("UPDATE {s}.commits SET seg = -1 - seg WHERE repo = $1", &one()).await?;
-        for table in ["segments", "derived", "tools"] {
-            // Segments below zero have no commits: they count writes.
-            let all = if table == "segments" { " AND seg >= 0" } else { "" };
-            run(&format!("DELETE FROM {{s}}.{table} WHERE repo = $1{all}"), &one()).await?;
-        }
-        let sql = "SELECT nextval('{s}.number') FROM generate_series(1, $1)";
-        let rows = run(sql, &count).await?;
-        let numbers = rows.iter().map(|row| column::<i64>(OP, row, 0)).collect::<StoreResult<_>>();
-        let numbers: Vec<i64> = numbers.map_err(Failed::Final)?;
-        let (segments, places) = arguments(number, laid, &numbers);
-        let sql = "INSERT INTO {s}.segments SELECT $1, u.n, u.f, u.p \
-                   FROM unnest($2, $3, $4) AS u (n, f, p)";
-        run(sql, &segments).await?;
-        let sql = "UPDATE {s}.commits c SET seg = u.s, pos = u.p \
-                   FROM unnest($2, $3, $4) AS u (h, s, p) WHERE c.repo = $1 AND c.hash = u.h";
-        run(sql, &places).await?;
-        let sql = "INSERT INTO {s}.tools SELECT $1, u.h, u.s, nextval('{s}.number'), u.k, u.d \
-                   FROM unnest($2, $3, $4, $5) AS u (h, s, k, d)";
-        run(sql, &index).await?;
-        Ok(())
-    })
-    .await
 }
 
 /// Gives the segments their numbers, and makes the rows of segments and places.

@@ -5,7 +5,7 @@ use tract_core::{RepoName, StoreResult};
 
 use crate::args::Args;
 use crate::error::damaged;
-use crate::link::{Connector, Scope, column};
+use crate::link::{Connector, Scope, column, first_column};
 
 /// Returns how many bytes the schema's tables and indexes take on the server's disk.
 pub(crate) async fn disk_bytes(link: &Connector, op: &'static str) -> StoreResult<u64> {
@@ -14,8 +14,7 @@ pub(crate) async fn disk_bytes(link: &Connector, op: &'static str) -> StoreResul
                WHERE n.nspname = $1 AND c.relkind IN ('r', 'S')";
     let args = Args::new().text(&link.schema);
     let rows = link.query(op, &Scope::Own, sql, &args, false).await?;
-    let bytes = rows.first().map(|row| column::<i64>(op, row, 0)).transpose()?;
-    Ok(bytes.unwrap_or_default().unsigned_abs())
+    Ok(first_column::<i64>(op, &rows)?.unwrap_or_default().unsigned_abs())
 }
 
 /// Counts rows and bytes. Reads every row's head, and of large content its size alone.

@@ -6,7 +6,7 @@ use tokio_postgres::types::Type;
 use tract_core::{StoreErrorKind, StoreResult};
 
 use crate::error::{Failed, failed, new};
-use crate::link::{Connector, Scope, column};
+use crate::link::{Connector, Scope, first_column};
 use crate::schema::{CUT, WHOLE, in_schema};
 
 const OP: &str = "migrate";
@@ -52,29 +52,21 @@ pub(crate) async fn upgrade(
     let steps = carried_out(link, &way, row_security);
     let (before, shown) = (before(link), shown(link, row_security));
     let look = link.sql("SELECT format FROM {s}.tract_store");
-    let lock = format!("tract {}", link.schema);
     link.transaction(OP, &Scope::Own, async |object| {
         let fail = |error| failed(OP, error);
-        let sql = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
-        object.query_typed(sql, &[(&lock as _, Type::TEXT)]).await.map_err(fail)?;
+        link.lock_schema(OP, &object).await?;
         object.batch_execute(&before).await.map_err(fail)?;
         // Another process may have been faster.
         let rows = object.query_typed(&look, &[]).await.map_err(fail)?;
-        let now: i32 = match rows.first() {
-            Some(row) => column(OP, row, 0).map_err(Failed::Final)?,
-            None => from,
-        };
-        if now != from {
+        let now: Option<i32> = first_column(OP, &rows).map_err(Failed::Final)?;
+        if now.is_some_and(|now| now != from) {
             return Ok(());
         }
         let sql = "SELECT to_regnamespace(quote_ident($1)) IS NOT NULL";
         let rows = object.query_typed(sql, &[(&copy as _, Type::TEXT)]).await.map_err(fail)?;
-        let copied: bool = match rows.first() {
-            Some(row) => column(OP, row, 0).map_err(Failed::Final)?,
-            None => false,
-        };
+        let is_copied: Option<bool> = first_column(OP, &rows).map_err(Failed::Final)?;
         object.batch_execute(&shown).await.map_err(fail)?;
-        if !copied {
+        if is_copied != Some(true) {
             object.batch_execute(&copying).await.map_err(fail)?;
         }
         object.batch_execute(&steps).await.map_err(fail)

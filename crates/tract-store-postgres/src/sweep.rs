@@ -1,7 +1,7 @@
 //! Listing what is stored, deleting what nothing needs, and giving the space back.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio_postgres::Row;
@@ -17,8 +17,8 @@ use crate::append;
 use crate::args::{Args, Raw};
 use crate::error::damaged;
 use crate::hold::{self, HeldSweep};
-use crate::link::{Connector, Scope, column, id_column};
-use crate::schema::{SWEPT_CUT, SWEPT_WHOLE, name_key};
+use crate::link::{Connector, Scope, column, first_column, id_column};
+use crate::schema::{SWEPT_CUT, SWEPT_WHOLE};
 use crate::{functions, stats, tools};
 
 pub(crate) const OP: &str = "sweep";
@@ -45,8 +45,7 @@ pub(crate) struct SweptSpace {
 }
 
 pub(crate) fn swept(link: &Connector) -> MutexGuard<'_, SweptSpace> {
-    let swept: &Mutex<SweptSpace> = &link.swept;
-    swept.lock().unwrap_or_else(PoisonError::into_inner)
+    link.swept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(crate) fn lock_ms(link: &Connector) -> i32 {
@@ -199,7 +198,6 @@ pub(crate) async fn sweep(
     }
     let kinds: Vec<i16> = DerivedKind::ALL.iter().map(|kind| i16::from(kind.number())).collect();
     let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-    let rows = &sweep.tools;
     let args = Args::new()
         .text(repo.as_str())
         .with(lock_ms(link), Type::INT4)
@@ -210,11 +208,8 @@ pub(crate) async fn sweep(
         .raws(commits)
         .raws(blobs)
         .raws(toolsets)
-        .raws(indexed)
-        .ids(rows.iter().map(|row| *row.id.as_bytes()))
-        .ids(rows.iter().map(|row| *row.schema.as_bytes()))
-        .with(rows.iter().map(|row| name_key(&row.name)).collect::<Vec<_>>(), Type::INT8_ARRAY)
-        .raws(rows.iter().map(|row| Raw::from(tools::encode(row))).collect());
+        .raws(indexed);
+    let args = tools::arguments(args, &sweep.tools);
     let parameters: Vec<String> = (1..=14).map(|n| format!("${n}")).collect();
     let sql = format!(
         "SELECT done, log, unlogged, freed, place FROM {{s}}.sweep({})",
@@ -284,8 +279,7 @@ pub(crate) async fn release_space(link: &Connector) -> StoreResult<SpaceRelease>
          WHERE oid = '{s}.commits'::regclass",
     );
     let rows = link.query(OP, &Scope::Own, &sql, &Args::new(), false).await?;
-    let owns = rows.first().map(|row| column::<bool>(OP, row, 0)).transpose()?;
-    if owns != Some(true) {
+    if first_column::<bool>(OP, &rows)? != Some(true) {
         let note = format!(
             "{deleted}; PostgreSQL reuses their space after `VACUUM {all}`, which the role that owns \
              the tables runs, or autovacuum"

@@ -3,11 +3,12 @@
 use std::collections::{BTreeSet, HashMap};
 
 use tokio_postgres::Row;
+use tokio_postgres::types::Type;
 use tract_core::{
     BlobId, CommitId, ObjectId, RepoName, StoreResult, ToolDefinition, ToolId, ToolRow,
 };
 
-use crate::args::Args;
+use crate::args::{Args, Raw};
 use crate::error::{corrupt, damaged};
 use crate::link::{Connector, column, id_column};
 use crate::schema::{name_key, tool_sum};
@@ -19,6 +20,19 @@ pub(crate) fn encode(row: &ToolRow) -> Vec<u8> {
     let said = [row.commit.as_bytes().as_slice(), &at, row.name.as_bytes()].concat();
     let sum = tool_sum(row.id, row.schema, &said);
     [sum.to_le_bytes().as_slice(), &said].concat()
+}
+
+/// Adds what rows of the index hold, a list for each column.
+pub(crate) fn arguments<'r>(
+    args: Args,
+    rows: impl IntoIterator<Item = &'r ToolRow, IntoIter: Clone>,
+) -> Args {
+    let rows = rows.into_iter();
+    let keys: Vec<i64> = rows.clone().map(|row| name_key(&row.name)).collect();
+    args.ids(rows.clone().map(|row| *row.id.as_bytes()))
+        .ids(rows.clone().map(|row| *row.schema.as_bytes()))
+        .with(keys, Type::INT8_ARRAY)
+        .raws(rows.map(|row| Raw::from(encode(row))).collect())
 }
 
 /// Reads a row of `hash, schema, data, name_key`; `None` when it is damaged.

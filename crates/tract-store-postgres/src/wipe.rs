@@ -15,7 +15,7 @@ use tract_core::{StoreErrorKind, StoreResult};
 use crate::args::Args;
 use crate::erase::{ErasedCuts, check_functions, erased_cuts};
 use crate::error::{damaged, failed, new};
-use crate::link::{Connector, Scope, column};
+use crate::link::{Connector, Scope, column, first_column};
 use crate::schema::{CONTENTS, SWEPT_CUT, SWEPT_WHOLE};
 use crate::sweep::LOCK_MS;
 
@@ -157,8 +157,7 @@ where
     T: for<'r> FromSql<'r>,
 {
     let rows = link.query(OP, &Scope::Own, &link.sql(sql), &args, false).await?;
-    let row = rows.first().ok_or_else(|| damaged(OP, "expected a value, found none"))?;
-    column(OP, row, 0)
+    first_column(OP, &rows)?.ok_or_else(|| damaged(OP, "expected a value, found none"))
 }
 
 /// How long something is tried: as long as a statement may take.
