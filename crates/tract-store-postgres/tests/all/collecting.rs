@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use tract_core::store::{Sweep, SweepAnswer};
 use tract_core::{CommitId, Draft, ObjectId, RefName, RepoName, Store, StoreExt, block_on};
 use tract_engine::{GcOptions, Repo, RepoOptions, VerifyOptions, gc, verify};
-use tract_store_postgres::open;
-use tract_testkit::fixtures::{advance, batch, done, line, push};
+use tract_testkit::fixtures::{advance, batch, done, line};
 
-use crate::{server, support};
+use crate::server;
+use crate::support::{self, append, is_sound, opened};
 
 const WRITERS: usize = 4;
 
@@ -19,13 +19,10 @@ const WRITERS: usize = 4;
 fn garbage_is_collected_while_others_write_without_a_pause() {
     let Some(url) = server::shared() else { return };
     for row_security in [false, true] {
-        let url = if row_security { support::tenant_url(url) } else { url.to_owned() };
+        let url = support::role(url, row_security);
         let url = server::with_schema(&url, &server::schema());
         let options = support::options().row_security(row_security);
-        let repo = || {
-            let store = block_on(open(&url, &options)).expect("it opens");
-            Repo::new(Arc::new(store), RepoOptions::new())
-        };
+        let repo = || Repo::new(Arc::new(opened(&url, &options)), RepoOptions::new());
         let collector = repo();
         let count = tract_testkit::scaled(1_000, 0.15, 20);
         let writing = AtomicUsize::new(WRITERS);
@@ -80,8 +77,7 @@ fn garbage_is_collected_while_others_write_without_a_pause() {
 fn a_sweep_that_keeps_others_waiting_lets_go_soon() {
     let Some(url) = server::shared() else { return };
     let url = server::with_schema(url, &server::schema());
-    let store = block_on(open(&url, &support::options())).expect("it opens");
-    let other = block_on(open(&url, &support::options())).expect("it opens");
+    let (store, other) = (opened(&url, &support::options()), opened(&url, &support::options()));
     let repo = RepoName::default();
     let gone = block_on(line(&store, &repo, "gone", None, &["garbage"])).expect("written")[0].id();
     let mut moves = batch("delete");
@@ -89,12 +85,8 @@ fn a_sweep_that_keeps_others_waiting_lets_go_soon() {
     done(block_on(store.apply(&repo, moves))).expect("it is written");
     let mut head: Option<CommitId> = None;
     let mut say = |text: &str| {
-        let mut writing = batch("commit");
-        let next = push(&mut writing, head, text).id();
-        writing.refs.push(advance("main", head, next));
         let begun = Instant::now();
-        done(block_on(other.apply(&repo, writing))).expect("it is written");
-        head = Some(next);
+        head = Some(append(&other, "main", head, text));
         begun.elapsed()
     };
     let objects = vec![ObjectId::Commit(gone)];
@@ -124,5 +116,5 @@ fn a_sweep_that_keeps_others_waiting_lets_go_soon() {
     });
     assert!(waiting < Duration::from_millis(250), "{waiting:?}");
     assert_eq!(block_on(store.commit(&repo, gone)).expect("it is read"), None);
-    assert_eq!(block_on(store.check(&repo, false)).expect("it is checked"), []);
+    is_sound(&store);
 }

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tract_core::{Applied, RefTarget, RepoName, Store, StoreExt, block_on};
-use tract_store_postgres::open;
-use tract_testkit::fixtures::{advance, batch, branch, push};
+use tract_testkit::fixtures::{appending, branch};
 
-use crate::{server, support};
+use crate::server;
+use crate::support::{self, is_sound, opened};
 
 const WRITERS: usize = 4;
 
@@ -17,7 +17,7 @@ const WRITERS: usize = 4;
 fn a_killed_server_loses_nothing_acknowledged() {
     let Some(server) = server::Server::start(&[]) else { return server::left_out() };
     let options = support::options().retry_for(Duration::from_secs(120)).pool_size(WRITERS);
-    let store = block_on(open(&server.url(), &options)).expect("it opens");
+    let store = opened(&server.url(), &options);
     let repo = RepoName::default();
     let mut heads = [None; WRITERS];
     let mut lengths = [0usize; WRITERS];
@@ -33,9 +33,9 @@ fn a_killed_server_loses_nothing_acknowledged() {
                     scope.spawn(move || {
                         let (mut done, mut already) = (0, 0);
                         while !stop.load(Ordering::Acquire) {
-                            let mut writing = batch("commit");
-                            let next = push(&mut writing, head, &format!("{writer}: {done}")).id();
-                            writing.refs.push(advance(&format!("b{writer}"), head, next));
+                            let (branch, text) =
+                                (format!("b{writer}"), format!("{writer}: {done}"));
+                            let (writing, next) = appending(&branch, head, &text);
                             match block_on(store.apply(repo, writing)).expect("it is resolved") {
                                 Applied::Done => done += 1,
                                 // The answer was lost with the server, the commit was not.
@@ -76,7 +76,7 @@ fn a_killed_server_loses_nothing_acknowledged() {
             let line = block_on(store.walk_all(&repo, head)).expect("it is walked");
             assert_eq!(line.len(), lengths[writer], "every write once: writer {writer}");
         }
-        assert_eq!(block_on(store.check(&repo, false)).expect("it is checked"), []);
+        is_sound(&store);
     }
     let finding = format!(
         "{} kills of the server under 4 writers, {acknowledged} acknowledged, 0 lost; {resolved} \

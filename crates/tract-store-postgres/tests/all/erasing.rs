@@ -8,31 +8,28 @@ use std::time::{Duration, Instant};
 use tract_core::store::RefRepository;
 use tract_core::{
     Applied, Batch, Blob, BlobId, Commit, CommitId, ObjectId, RefName, RepoName, Store,
-    StoreErrorKind, StoreExt, StoreResult, ToolSchema, block_on,
+    StoreErrorKind, StoreExt, StoreResult, block_on,
 };
 use tract_store_postgres::{PostgresStore, open};
 use tract_testkit::fixtures::{
-    advance, appending, batch, done, erasing, line, push, push_with_tools, record, schemas, seal,
-    toolset,
+    advance, appending, batch, done, erasing, line, push_with_tools, record, schemas, seal, toolset,
 };
 
+use crate::group::at_once;
+use crate::server;
 use crate::short::without_apply;
-use crate::{server, support};
-
-fn repo() -> RepoName {
-    RepoName::default()
-}
+use crate::support::{self, append, repo, turn};
 
 /// The url of a new store, and a handle; with row-level security for a role that it holds.
 fn opened(url: &str, row_security: bool) -> (String, PostgresStore) {
-    let url = if row_security { support::tenant_url(url) } else { url.to_owned() };
+    let url = support::role(url, row_security);
     let url = server::with_schema(&url, &server::schema());
     let store = again(&url, row_security);
     (url, store)
 }
 
 fn again(url: &str, row_security: bool) -> PostgresStore {
-    block_on(open(url, &support::options().row_security(row_security))).expect("it opens")
+    support::opened(url, &support::options().row_security(row_security))
 }
 
 /// Makes a batch whose commit links to a content that it does not bring.
@@ -66,20 +63,6 @@ fn is_sound(store: &PostgresStore, repo: &RepoName) {
     assert_eq!(block_on(store.blob(repo, secret())).expect("it is read"), None);
 }
 
-/// Hands batches over at once; gives the answers.
-fn at_once(store: &Arc<PostgresStore>, batches: Vec<Batch>) -> Vec<StoreResult<Applied>> {
-    let start = Arc::new(Barrier::new(batches.len()));
-    let threads = batches.into_iter().map(|writing| {
-        let (store, start) = (Arc::clone(store), Arc::clone(&start));
-        thread::spawn(move || {
-            start.wait();
-            block_on(store.apply(&repo(), writing))
-        })
-    });
-    let threads: Vec<_> = threads.collect();
-    threads.into_iter().map(|thread| thread.join().expect("it ends")).collect()
-}
-
 #[test]
 fn an_append_that_brings_or_needs_what_was_erased_is_refused() {
     let Some(url) = server::shared() else { return };
@@ -91,23 +74,15 @@ fn an_append_that_brings_or_needs_what_was_erased_is_refused() {
         done(apply(erasing(secret()))).expect("it is erased");
         is_erased(&apply(appending("main", Some(head), "the secret").0));
         is_erased(&apply(linking("main", head, "the secret").0));
-        let mut several = batch("turn");
-        let first = push(&mut several, Some(head), "a call").id();
-        let last = push(&mut several, Some(first), "the secret").id();
-        several.refs.push(advance("main", Some(head), last));
-        is_erased(&apply(several));
+        is_erased(&apply(turn("main", head, &["a call", "the secret"]).0));
         // All else goes the short way as before.
         let schema = with_schema.rsplit_once("schema=").expect("a url with a schema").1;
         without_apply(url, schema, || {
             for n in 0..3 {
-                let mut writing = batch("turn");
-                let first = push(&mut writing, Some(head), &format!("message {n}")).id();
-                let last = push(&mut writing, Some(first), &format!("answer {n}")).id();
-                writing.refs.push(advance("main", Some(head), last));
+                let (message, answer) = (format!("message {n}"), format!("answer {n}"));
+                let (writing, last) = turn("main", head, &[&message, &answer]);
                 done(apply(writing)).expect("it is written");
-                let (writing, next) = appending("main", Some(last), &format!("thanks {n}"));
-                done(apply(writing)).expect("it is written");
-                head = next;
+                head = append(&store, "main", Some(last), &format!("thanks {n}"));
             }
         });
         assert_eq!(block_on(store.walk_all(&repo(), head)).expect("it is walked").len(), 12);
@@ -122,30 +97,22 @@ fn of_writes_that_go_together_those_with_what_was_erased_are_refused() {
         let store = Arc::new(opened(url, row_security).1);
         let mut heads = Vec::new();
         for n in 0..24 {
-            let (writing, head) = appending(&format!("b{n}"), None, &format!("branch {n}"));
-            done(block_on(store.apply(&repo(), writing))).expect("it is written");
-            heads.push(head);
+            heads.push(append(&store, &format!("b{n}"), None, &format!("branch {n}")));
         }
-        let (writing, _) = appending("secret", None, "the secret");
-        done(block_on(store.apply(&repo(), writing))).expect("it is written");
+        append(&store, "secret", None, "the secret");
         done(block_on(store.apply(&repo(), erasing(secret())))).expect("it is erased");
         // As a group: the first content of a batch, one behind it, and one that it links to.
         let batches = heads.iter().enumerate().map(|(n, head)| {
             let branch = format!("b{n}");
             match n % 4 {
                 0 => appending(&branch, Some(*head), "the secret").0,
-                1 => {
-                    let mut writing = batch("turn");
-                    let first = push(&mut writing, Some(*head), "fine").id();
-                    let last = push(&mut writing, Some(first), "the secret").id();
-                    writing.refs.push(advance(&branch, Some(*head), last));
-                    writing
-                }
+                1 => turn(&branch, *head, &["fine", "the secret"]).0,
                 2 => linking(&branch, *head, "the secret").0,
                 _ => appending(&branch, Some(*head), "fine").0,
             }
         });
-        for (n, answer) in at_once(&store, batches.collect()).into_iter().enumerate() {
+        let writers = batches.map(|batch| vec![batch]).collect();
+        for (n, answer) in at_once(&store, writers).into_iter().flatten().enumerate() {
             if n % 4 == 3 { done(answer).expect("it is written") } else { is_erased(&answer) }
         }
         // As a chain: those behind the refused one find the branch elsewhere.
@@ -177,13 +144,7 @@ fn racing(way: usize, branch: &str, head: CommitId) -> Batch {
     match way {
         0 => appending(branch, Some(head), "the secret").0,
         1 => linking(branch, head, "the secret").0,
-        2 => {
-            let mut writing = batch("turn");
-            let first = push(&mut writing, Some(head), "fine").id();
-            let last = push(&mut writing, Some(first), "the secret").id();
-            writing.refs.push(advance(branch, Some(head), last));
-            writing
-        }
+        2 => turn(branch, head, &["fine", "the secret"]).0,
         // Two refs go the long way.
         3 => {
             let (mut writing, next) = appending(branch, Some(head), "the secret");
@@ -273,9 +234,8 @@ fn an_erasure_that_waits_delays_writers_by_a_moment() {
     });
     let (mut longest, mut count) = (Duration::ZERO, 0);
     while !waiting.is_finished() {
-        let (writing, next) = appending("main", Some(head), &format!("message {count}"));
         let begun = Instant::now();
-        done(block_on(store.apply(&repo(), writing))).expect("it is written");
+        let next = append(&store, "main", Some(head), &format!("message {count}"));
         longest = longest.max(begun.elapsed());
         (head, count) = (next, count + 1);
     }
@@ -290,21 +250,6 @@ fn an_erasure_that_waits_delays_writers_by_a_moment() {
     is_sound(&store, &repo());
 }
 
-/// Marks the functions of a store as those of an earlier edition, and lets every role use it.
-fn make_older(url: &str, schema: &str, edition: i32) {
-    support::execute(
-        url,
-        &format!(
-            "DO $$ BEGIN EXECUTE (SELECT format('COMMENT ON FUNCTION %s IS %L', \
-             oid::regprocedure, 'edition {edition}') FROM pg_proc WHERE proname = 'apply' \
-             AND pronamespace = to_regnamespace('{schema}')); END $$; \
-             GRANT USAGE ON SCHEMA {schema} TO PUBLIC; \
-             GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO PUBLIC; \
-             GRANT ALL ON ALL SEQUENCES IN SCHEMA {schema} TO PUBLIC"
-        ),
-    );
-}
-
 #[test]
 fn a_store_with_older_functions_erases_once_its_owner_has_opened_it() {
     let Some(url) = server::shared() else { return };
@@ -313,7 +258,8 @@ fn a_store_with_older_functions_erases_once_its_owner_has_opened_it() {
     let store = again(&with_schema, false);
     block_on(line(&store, &repo(), "main", None, &["the secret"])).expect("it is written");
     drop(store);
-    make_older(url, &schema, 5);
+    support::set_edition(url, &schema, Some(5));
+    support::grant_all(url, &schema);
     let guest = again(&server::with_schema(&support::tenant_url(url), &schema), false);
     assert!(!guest.capabilities().erases);
     let unsupported = |error: tract_core::StoreError| {
@@ -332,17 +278,13 @@ fn a_store_with_older_functions_erases_once_its_owner_has_opened_it() {
     is_sound(&owner, &repo());
 }
 
-fn tool(text: &str) -> Vec<ToolSchema> {
-    schemas(&[text])
-}
-
 #[test]
 fn checks_and_repairs_take_what_was_erased_as_it_is() {
     let Some(url) = server::shared() else { return };
     for row_security in [false, true] {
         let (_, store) = opened(url, row_security);
         let apply = |writing| block_on(store.apply(&repo(), writing));
-        let tools = tool(r#"{"name":"find","description":"knows the secret"}"#);
+        let tools = schemas(&[r#"{"name":"find","description":"knows the secret"}"#]);
         let mut writing = batch("commit");
         let first = push_with_tools(&mut writing, None, "the secret", &tools);
         writing.refs.push(advance("main", None, first.id()));
@@ -357,7 +299,7 @@ fn checks_and_repairs_take_what_was_erased_as_it_is() {
         let names = block_on(tract_core::store::ToolRepository::tool_names(&store, &repo()));
         assert_eq!(names.expect("they are listed"), ["find"]);
         // What a batch erases it may link to, whether or not it was ever here.
-        let never = tool(r#"{"name":"never","description":"here"}"#);
+        let never = schemas(&[r#"{"name":"never","description":"here"}"#]);
         let (mut carried, content) = record(Some(first.id()), "never here");
         carried.toolset = Some(toolset(&never).id());
         let mut writing = erasing(content.id());

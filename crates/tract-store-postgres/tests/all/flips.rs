@@ -3,11 +3,13 @@
 
 use tract_core::store::{BlobKey, LogQuery, Walk};
 use tract_core::{CommitId, IdPrefix, RepoName, Store, StoreResult, block_on};
-use tract_store_postgres::{PostgresStore, open};
-use tract_testkit::fixtures::{advance, batch, done, line, push_with_tools, schemas};
+use tract_store_postgres::PostgresStore;
+use tract_testkit::fixtures::schemas;
 use tract_testkit::power::SeededRng;
 
-use crate::{server, support};
+use crate::damage::{TOOLS, filled};
+use crate::server;
+use crate::support::{self, is_sound};
 
 /// What was asked, and what was answered, item by item.
 type Answers = Vec<(String, StoreResult<Vec<String>>)>;
@@ -49,7 +51,7 @@ fn answers(store: &PostgresStore, commits: &[CommitId], blobs: &[BlobKey]) -> An
 }
 
 /// Columns that are flipped, with how their values are written as text.
-const COLUMNS: [(&str, &[(&str, Kind)]); 6] = [
+const COLUMNS: [(&str, &[(&str, Kind)]); 7] = [
     ("blobs", &[("hash", Kind::Bytes), ("data", Kind::Bytes)]),
     (
         "commits",
@@ -78,18 +80,17 @@ const COLUMNS: [(&str, &[(&str, Kind)]); 6] = [
     ),
     ("refs", &[("name", Kind::Text), ("target", Kind::Bytes), ("sum", Kind::Number)]),
     ("toolsets", &[("hash", Kind::Bytes), ("data", Kind::Bytes)]),
+    // It can be rebuilt; which definitions it lists is checked with the rest.
+    (
+        "tools",
+        &[
+            ("hash", Kind::Bytes),
+            ("schema", Kind::Bytes),
+            ("name_key", Kind::Number),
+            ("data", Kind::Bytes),
+        ],
+    ),
 ];
-
-/// The tool index can be rebuilt; which definitions it lists is checked with the rest.
-const INDEX: (&str, &[(&str, Kind)]) = (
-    "tools",
-    &[
-        ("hash", Kind::Bytes),
-        ("schema", Kind::Bytes),
-        ("name_key", Kind::Number),
-        ("data", Kind::Bytes),
-    ],
-);
 
 #[derive(Clone, Copy)]
 enum Kind {
@@ -125,41 +126,23 @@ fn flipped(kind: Kind, value: &str, dice: &mut SeededRng) -> (String, String) {
 fn a_flipped_bit_in_any_value_is_found_or_harmless() {
     let Some(url) = server::shared() else { return };
     let repo = RepoName::default();
-    let schema = server::schema();
-    let store = block_on(open(&server::with_schema(url, &schema), &support::options()));
-    let store = store.expect("it opens");
-    let main = block_on(line(&store, &repo, "main", None, &["a", "b", "c", "d", "e"]));
-    let mut commits = main.expect("it is written");
-    let fork = block_on(line(&store, &repo, "fork", Some(commits[1].id()), &["f", "g"]));
-    commits.extend(fork.expect("it is written"));
-    let mut writing = batch("commit");
-    let tools = schemas(&[r#"{"name":"t","input_schema":{}}"#, r#"{"name":"u"}"#]);
-    let (last, parent) = (commits[6].id(), Some(commits[6].id()));
-    commits.push(push_with_tools(&mut writing, parent, "h", &tools));
-    writing.refs.push(advance("fork", Some(last), commits[7].id()));
-    done(block_on(store.apply(&repo, writing))).expect("it is written");
+    let (schema, store, commits) = filled(url);
     let mut blobs: Vec<BlobKey> =
         commits.iter().filter_map(|commit| Some(commit.content?.into())).collect();
-    blobs.extend(tools.iter().map(|tool| BlobKey::from(tool.blob().id())));
+    blobs.extend(schemas(&TOOLS).iter().map(|tool| BlobKey::from(tool.blob().id())));
     let ids: Vec<CommitId> = commits.iter().map(tract_core::Commit::id).collect();
     let truth = answers(&store, &ids, &blobs);
     assert!(truth.iter().all(|(what, found)| {
         found.as_ref().is_ok_and(|found| !found.is_empty() || what.starts_with("tools of"))
     }));
-    assert_eq!(block_on(store.check(&repo, false)).expect("it is checked"), []);
+    is_sound(&store);
 
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let runtime = runtime.expect("a runtime");
-    let (client, connection) =
-        runtime.block_on(tokio_postgres::connect(url, tokio_postgres::NoTls)).expect("connected");
-    runtime.spawn(connection);
+    let (runtime, client) = support::connected(url);
     let mut dice = SeededRng(23);
     let (mut found, mut harmless, mut refused) = (0, 0, 0);
     let mut rounds = tract_testkit::rounds(1000, 80);
     for round in rounds.by_ref() {
-        let tables: Vec<_> = COLUMNS.iter().chain([&INDEX]).collect();
-        let (table, columns) = tables[round % tables.len()];
+        let (table, columns) = COLUMNS[round % COLUMNS.len()];
         let (column, kind) = columns[dice.below(columns.len())];
         let text = match kind {
             Kind::Bytes => format!("encode({column}, 'hex')"),

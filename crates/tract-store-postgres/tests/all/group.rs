@@ -5,22 +5,19 @@ use std::thread;
 
 use tract_core::store::{LogQuery, RefRepository};
 use tract_core::{
-    Applied, Batch, CommitId, ObjectId, RefTarget, RepoName, Store, StoreErrorKind, StoreExt,
-    StoreResult, block_on,
+    Applied, Batch, CommitId, ObjectId, RefTarget, Store, StoreErrorKind, StoreExt, StoreResult,
+    block_on,
 };
-use tract_store_postgres::{PostgresStore, open};
+use tract_store_postgres::PostgresStore;
 use tract_testkit::fixtures::{
-    advance, appending, batch, branch, done, push, push_with_tools, record, schemas, seal,
+    advance, appending, batch, branch, push, push_with_tools, record, schemas, seal,
 };
 
 use crate::proxy::Proxy;
-use crate::{server, support};
+use crate::server;
+use crate::support::{self, append, is_sound, repo};
 
 const WRITERS: usize = 12;
-
-fn repo() -> RepoName {
-    RepoName::default()
-}
 
 fn name(writer: usize) -> String {
     format!("writer-{writer}")
@@ -29,22 +26,21 @@ fn name(writer: usize) -> String {
 fn opened(url: &str, row_security: bool) -> Arc<PostgresStore> {
     let options = support::options().row_security(row_security).pool_size(4);
     let options = options.named_statements(!row_security);
-    Arc::new(block_on(open(url, &options)).expect("it opens"))
+    Arc::new(support::opened(url, &options))
 }
 
 /// Makes a branch for each writer; the store then knows the short way.
 fn branches(store: &PostgresStore) -> Vec<CommitId> {
-    let begin = |writer| {
-        let (writing, head) = appending(&name(writer), None, &format!("{writer} begins"));
-        done(block_on(store.apply(&repo(), writing))).expect("it is written");
-        head
-    };
+    let begin = |writer| append(store, &name(writer), None, &format!("{writer} begins"));
     (0..WRITERS).map(begin).collect()
 }
 
 /// Applies batches at once, again and again those of the next round; gives the answers of each
 /// writer.
-fn at_once(store: &Arc<PostgresStore>, writers: Vec<Vec<Batch>>) -> Vec<Vec<StoreResult<Applied>>> {
+pub(crate) fn at_once(
+    store: &Arc<PostgresStore>,
+    writers: Vec<Vec<Batch>>,
+) -> Vec<Vec<StoreResult<Applied>>> {
     let start = Arc::new(Barrier::new(writers.len()));
     let threads: Vec<_> = writers
         .into_iter()
@@ -60,15 +56,11 @@ fn at_once(store: &Arc<PostgresStore>, writers: Vec<Vec<Batch>>) -> Vec<Vec<Stor
     threads.into_iter().map(|thread| thread.join().expect("it ends")).collect()
 }
 
-fn is_sound(store: &PostgresStore) {
-    assert_eq!(block_on(store.check(&repo(), false)).expect("it is checked"), []);
-}
-
 #[test]
 fn writes_at_once_share_round_trips_and_each_is_stored_whole() {
     let Some(url) = server::shared() else { return };
     for row_security in [false, true] {
-        let url = if row_security { support::tenant_url(url) } else { url.to_owned() };
+        let url = support::role(url, row_security);
         let proxy = Proxy::before(&url);
         let store = opened(&server::with_schema(proxy.url(), &server::schema()), row_security);
         let mut heads = branches(&store);
@@ -110,7 +102,7 @@ fn writes_at_once_share_round_trips_and_each_is_stored_whole() {
 fn writes_that_go_together_are_answered_each_for_itself() {
     let Some(url) = server::shared() else { return };
     for row_security in [false, true] {
-        let url = if row_security { support::tenant_url(url) } else { url.to_owned() };
+        let url = support::role(url, row_security);
         let store = opened(&server::with_schema(&url, &server::schema()), row_security);
         let heads = branches(&store);
         let apply = |writing| block_on(store.apply(&repo(), writing)).expect("an answer");
@@ -216,8 +208,7 @@ fn groups_of_two_handles_lose_no_write_of_each_other() {
     let branches = 6;
     let begun = self::branches(&stores[0]);
     // The other handle learns the short way.
-    let (writing, _) = appending("elsewhere", None, "elsewhere");
-    done(block_on(stores[1].apply(&repo(), writing))).expect("it is written");
+    append(&stores[1], "elsewhere", None, "elsewhere");
     let start = Arc::new(Barrier::new(stores.len() * branches));
     let threads: Vec<_> = stores
         .iter()

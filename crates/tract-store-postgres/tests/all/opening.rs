@@ -2,7 +2,7 @@
 
 use tract_core::{RepoName, Store, StoreErrorKind, StoreExt, block_on};
 use tract_store_postgres::open;
-use tract_testkit::fixtures::{advance, batch, done, line, push};
+use tract_testkit::fixtures::{appending, done, line};
 
 use crate::{server, support};
 
@@ -107,6 +107,7 @@ fn a_closed_port_is_unavailable_and_names_no_password() {
     let url = "postgres://me:secret@127.0.0.1:1/agents";
     let error = block_on(open(url, &options)).expect_err("port 1 is closed");
     assert_eq!(error.kind, StoreErrorKind::Unavailable);
+    assert!(error.message.contains("127.0.0.1:1"), "it names the server: {error}");
     assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
 }
 
@@ -133,9 +134,7 @@ fn callers_need_no_runtime_of_ours() {
     for runtime in runtimes {
         runtime.expect("a runtime").block_on(async {
             let store = open(&url, &support::options()).await.expect("it opens");
-            let mut writing = batch("commit");
-            let next = push(&mut writing, head, "text").id();
-            writing.refs.push(advance("main", head, next));
+            let (writing, next) = appending("main", head, "text");
             done(store.apply(&repo, writing).await).expect("it is written");
             head = Some(next);
         });
@@ -165,15 +164,10 @@ fn advice_to_wait_longer_names_the_parameter_for_it() {
     let schema = server::schema();
     let plain = server::with_schema(url, &schema);
     let store = block_on(open(&plain, &support::options())).expect("it is made");
-    let mut writing = batch("commit");
-    let one = push(&mut writing, None, "one").id();
-    writing.refs.push(advance("main", None, one));
-    done(block_on(store.apply(&RepoName::default(), writing))).expect("it is written");
+    let one = support::append(&store, "main", None, "one");
     let held = support::hold(url, &format!("SELECT 1 FROM {schema}.refs FOR UPDATE"));
     let hasty = block_on(open(&format!("{plain}&lock_timeout=0.1"), &support::options()));
-    let mut writing = batch("commit");
-    let two = push(&mut writing, Some(one), "two").id();
-    writing.refs.push(advance("main", Some(one), two));
+    let (writing, _) = appending("main", Some(one), "two");
     let answer = block_on(hasty.expect("it opens").apply(&RepoName::default(), writing));
     let error = answer.expect_err("it waits too long");
     assert_eq!(error.kind, StoreErrorKind::Busy, "{error}");

@@ -39,7 +39,7 @@ fn found(store: &PostgresStore, blobs: &[Blob]) -> Vec<Option<Blob>> {
 fn large_contents_come_back_whole() {
     let Some(url) = server::shared() else { return };
     for row_security in [false, true] {
-        let url = if row_security { support::tenant_url(url) } else { url.to_owned() };
+        let url = support::role(url, row_security);
         let options = support::options().row_security(row_security);
         let url = server::with_schema(&url, &server::schema());
         let store = block_on(tract_store_postgres::open(&url, &options)).expect("it opens");

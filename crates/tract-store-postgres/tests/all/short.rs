@@ -13,23 +13,15 @@ use tract_testkit::fixtures::{
 };
 
 use crate::proxy::Proxy;
-use crate::{server, support};
-
-fn repo() -> RepoName {
-    RepoName::default()
-}
+use crate::server;
+use crate::support::{self, append, is_sound, repo, role, turn};
 
 fn opened(url: &str) -> PostgresStore {
     opened_as(url, false)
 }
 
 fn opened_as(url: &str, row_security: bool) -> PostgresStore {
-    block_on(open(url, &support::options().row_security(row_security))).expect("it opens")
-}
-
-/// The url of a role that row-level security holds, where it is wanted.
-fn role(url: &str, row_security: bool) -> String {
-    if row_security { support::tenant_url(url) } else { url.to_owned() }
+    support::opened(url, &support::options().row_security(row_security))
 }
 
 /// Without the long way only what goes the short way is written.
@@ -60,8 +52,7 @@ fn goes_the_short_way(url: &str, row_security: bool) {
     let store = opened_as(&server::with_schema(&role(url, row_security), &schema), row_security);
     let apply = |writing| block_on(store.apply(&repo(), writing));
     // The first write tells which way that is.
-    let (writing, mut head) = appending("main", None, "the first");
-    done(apply(writing)).expect("it is written");
+    let mut head = append(&store, "main", None, "the first");
     let tools = schemas(&[r#"{"name":"t"}"#]);
     let mut writing = batch("tools");
     let armed = push_with_tools(&mut writing, Some(head), "with a tool", &tools);
@@ -80,23 +71,18 @@ fn goes_the_short_way(url: &str, row_security: bool) {
         done(apply(writing)).expect("a commit that links to what is stored");
         for n in 0..10 {
             // Some of the contents are stored already.
-            let (writing, next) = appending("main", Some(head), &format!("message {}", n / 2));
-            done(apply(writing)).expect("one commit");
-            head = next;
+            head = append(&store, "main", Some(head), &format!("message {}", n / 2));
         }
-        let mut writing = batch("turn");
-        let first = head;
-        for n in 0..5 {
-            head = push(&mut writing, Some(head), &format!("result {n}")).id();
-        }
-        writing.refs.push(advance("main", Some(first), head));
+        let texts = ["result 0", "result 1", "result 2", "result 3", "result 4"];
+        let (writing, last) = turn("main", head, &texts);
         done(apply(writing)).expect("a line of commits");
+        head = last;
     });
     let walked = block_on(store.walk_all(&repo(), head)).expect("it is walked");
     assert_eq!(walked.len(), 18);
     let log = block_on(store.ref_log(&repo(), &Default::default())).expect("its sums are right");
     assert_eq!(log.len(), 14);
-    assert_eq!(block_on(store.check(&repo(), false)).expect("it is checked"), []);
+    is_sound(&store);
     // One segment: each commit found the end of the line free.
     let rows = support::ask(url, &format!("SELECT count(*) FROM {schema}.segments"));
     assert_eq!(rows[0].get::<_, i64>(0), 1);
@@ -176,7 +162,7 @@ fn cases(apply: &dyn Fn(Batch) -> StoreResult<Applied>, read: &PostgresStore) {
         panic!("the ref is gone")
     };
     assert_eq!(conflict.found, None);
-    assert_eq!(block_on(read.check(&repo(), false)).expect("it is checked"), []);
+    is_sound(read);
     let log = block_on(read.ref_log(&repo(), &Default::default())).expect("its sums are right");
     assert_eq!(log.len(), 8);
 }
@@ -219,16 +205,10 @@ fn a_store_with_older_functions_is_given_the_newest_where_the_role_may() {
     drop(opened(&with_schema));
     support::execute(
         url,
-        &format!(
-            "DROP FUNCTION {schema}.append_0; DROP FUNCTION {schema}.append_group_1; \
-             DO $$ BEGIN EXECUTE (SELECT format('COMMENT ON FUNCTION %s IS NULL', \
-             oid::regprocedure) FROM pg_proc WHERE proname = 'apply' \
-             AND pronamespace = to_regnamespace('{schema}')); END $$; \
-             GRANT USAGE ON SCHEMA {schema} TO PUBLIC; \
-             GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO PUBLIC; \
-             GRANT ALL ON ALL SEQUENCES IN SCHEMA {schema} TO PUBLIC"
-        ),
+        &format!("DROP FUNCTION {schema}.append_0; DROP FUNCTION {schema}.append_group_1"),
     );
+    support::set_edition(url, &schema, None);
+    support::grant_all(url, &schema);
     let look = format!(
         "SELECT to_regproc('{schema}.append_0') IS NOT NULL \
          AND to_regproc('{schema}.append_group_1') IS NOT NULL"
@@ -237,9 +217,7 @@ fn a_store_with_older_functions_is_given_the_newest_where_the_role_may() {
     let mut head = None;
     let mut write = |store: &PostgresStore| {
         for text in ["one", "two", "three"] {
-            let (writing, next) = appending("main", head, text);
-            done(block_on(store.apply(&repo(), writing))).expect("it is written");
-            head = Some(next);
+            head = Some(append(store, "main", head, text));
         }
     };
     write(&opened(&server::with_schema(&support::tenant_url(url), &schema)));

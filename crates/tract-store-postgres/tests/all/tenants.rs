@@ -12,19 +12,10 @@ use tract_core::{
 };
 use tract_store_postgres::{PostgresStore, open};
 use tract_testkit::fixtures::{advance, batch, branch, push_with_tools, schemas};
+use tract_testkit::power::SeededRng;
 
-use crate::{server, support};
-
-/// A generator of Knuth's: the same operations every time.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % end.max(1)
-    }
-}
+use crate::server;
+use crate::support::{self, opened};
 
 /// What belongs to one repository, and the number of things seen that do not.
 struct Tenant<'s> {
@@ -33,7 +24,7 @@ struct Tenant<'s> {
     commits: Vec<CommitId>,
     /// Commits, blobs and the like of another tenant.
     foreign: Vec<ObjectId>,
-    random: Random,
+    random: SeededRng,
     leaks: &'s AtomicUsize,
 }
 
@@ -131,10 +122,10 @@ fn two_repositories_through_one_pool_leak_nothing() {
     let Some(url) = server::shared() else { return };
     let operations = tract_testkit::scaled(10_000, 0.05, 200);
     for row_security in [false, true] {
-        let url = if row_security { support::tenant_url(url) } else { url.to_owned() };
+        let url = support::role(url, row_security);
         let url = server::with_schema(&url, &server::schema());
         let options = support::options().row_security(row_security).pool_size(3);
-        let store = block_on(open(&url, &options)).expect("it opens");
+        let store = opened(&url, &options);
         let leaks = AtomicUsize::new(0);
         let repos = ["alpha", "omega"].map(|name| RepoName::new(name).expect("a valid name"));
         // What each must never see is there before the other begins.
@@ -161,7 +152,7 @@ fn two_repositories_through_one_pool_leak_nothing() {
                         repo: repo.clone(),
                         commits: vec![foreign[n].0],
                         foreign: foreign[1 - n].1.clone(),
-                        random: Random(n as u64 + 1),
+                        random: SeededRng(n as u64 + 1),
                         leaks,
                     };
                     (0..operations).for_each(|n| tenant.act(n));
@@ -190,7 +181,7 @@ fn a_statement_that_forgets_to_ask_sees_its_own_rows() {
     let schema = server::schema();
     let tenant = support::tenant_url(url);
     let options = support::options().row_security(true);
-    let store = block_on(open(&server::with_schema(&tenant, &schema), &options)).expect("it opens");
+    let store = opened(&server::with_schema(&tenant, &schema), &options);
     for name in ["alpha", "omega", "third"] {
         let repo = RepoName::new(name).expect("a valid name");
         let mut writing = batch("commit");
@@ -201,11 +192,8 @@ fn a_statement_that_forgets_to_ask_sees_its_own_rows() {
         writing.refs.push(advance("main", None, commit));
         block_on(store.apply(&repo, writing)).map(drop).expect("it is written");
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.expect("a runtime").block_on(async {
-        let (client, connection) =
-            tokio_postgres::connect(&tenant, tokio_postgres::NoTls).await.expect("a connection");
-        tokio::spawn(connection);
+    let (runtime, client) = support::connected(&tenant);
+    runtime.block_on(async {
         let tables =
             ["blobs", "commits", "segments", "derived", "ref_log", "refs", "toolsets", "tools"];
         for table in tables {
@@ -249,7 +237,7 @@ fn partitions_hide_what_their_tables_hide() {
     let (tenant, schema) = (support::tenant_url(url), server::schema());
     let with_schema = server::with_schema(&tenant, &schema);
     let options = support::options().row_security(true);
-    let store = block_on(open(&with_schema, &options)).expect("it opens");
+    let store = opened(&with_schema, &options);
     let tenants = ["one", "two"].map(|name| RepoName::new(name).expect("a name"));
     for repo in &tenants {
         let mut writing = batch("commit");
@@ -272,15 +260,9 @@ fn partitions_hide_what_their_tables_hide() {
             support::execute(url, &sql);
         }
     }
-    let older = format!(
-        "DO $body$ DECLARE it oid; BEGIN FOR it IN SELECT oid FROM pg_catalog.pg_proc \
-         WHERE pronamespace = '{schema}'::regnamespace AND proname = 'apply' LOOP \
-         EXECUTE format('COMMENT ON FUNCTION %s IS %L', it::regprocedure, 'edition 3'); \
-         END LOOP; END $body$;"
-    );
-    support::execute(url, &older);
+    support::set_edition(url, &schema, Some(3));
     assert!(rows_in_partitions(&tenant, &schema) > 0);
-    let store = block_on(open(&with_schema, &support::options())).expect("it opens");
+    let store = opened(&with_schema, &support::options());
     assert_eq!(rows_in_partitions(&tenant, &schema), 0);
     for repo in &tenants {
         assert_eq!(block_on(store.check(repo, false)).expect("it is checked"), []);
@@ -292,13 +274,10 @@ fn a_protected_store_refuses_a_role_that_would_bypass_the_protection() {
     let Some(url) = server::shared() else { return };
     let (tenant, schema) = (support::tenant_url(url), server::schema());
     let options = support::options().row_security(true);
-    drop(block_on(open(&server::with_schema(&tenant, &schema), &options)).expect("it is made"));
+    drop(opened(&server::with_schema(&tenant, &schema), &options));
     // Neither the options nor the url say that it is protected: the store itself does.
     let superuser = server::with_schema(url, &schema);
     let error = block_on(open(&superuser, &support::options())).expect_err("a superuser");
     assert_eq!(error.kind, tract_core::StoreErrorKind::Unsupported, "{error}");
-    drop(
-        block_on(open(&server::with_schema(&tenant, &schema), &support::options()))
-            .expect("it opens"),
-    );
+    drop(opened(&server::with_schema(&tenant, &schema), &support::options()));
 }

@@ -1,12 +1,13 @@
 //! Round trips are counted, answers are lost, and still every write happens once.
 
 use tract_core::store::{CommitRepository, RefRepository, Walk};
-use tract_core::{Applied, Batch, Commit, CommitId, RepoName, Store, StoreExt, block_on};
-use tract_store_postgres::{PostgresStore, open};
-use tract_testkit::fixtures::{advance, batch, branch, done, push, record, seal};
+use tract_core::{Applied, Commit, CommitId, RepoName, Store, StoreExt, block_on};
+use tract_store_postgres::PostgresStore;
+use tract_testkit::fixtures::{advance, appending, batch, branch, done, push, record, seal};
 
 use crate::proxy::Proxy;
-use crate::{server, support};
+use crate::server;
+use crate::support::{self, append, is_sound, opened};
 
 fn through(url: &str) -> (Proxy, PostgresStore) {
     through_with(url, false)
@@ -16,28 +17,19 @@ fn through_with(url: &str, row_security: bool) -> (Proxy, PostgresStore) {
     let proxy = Proxy::before(url);
     let url = server::with_schema(proxy.url(), &server::schema());
     let options = support::options().pool_size(1).row_security(row_security);
-    let store = block_on(open(&url, &options)).expect("it opens");
-    (proxy, store)
-}
-
-fn append(store: &PostgresStore, head: Option<CommitId>, text: &str) -> CommitId {
-    let mut writing = batch("commit");
-    let next = push(&mut writing, head, text).id();
-    writing.refs.push(advance("main", head, next));
-    done(block_on(store.apply(&RepoName::default(), writing))).expect("it is written");
-    next
+    (proxy, opened(&url, &options))
 }
 
 #[test]
 fn a_commit_is_one_round_trip() {
     let Some(url) = server::shared() else { return };
     for row_security in [false, true] {
-        let url = if row_security { support::tenant_url(url) } else { url.to_owned() };
+        let url = support::role(url, row_security);
         let (proxy, store) = through_with(&url, row_security);
-        let mut head = append(&store, None, "the first");
+        let mut head = append(&store, "main", None, "the first");
         let before = proxy.trips();
         for n in 0..10 {
-            head = append(&store, Some(head), &format!("message {n}"));
+            head = append(&store, "main", Some(head), &format!("message {n}"));
         }
         assert_eq!(proxy.trips() - before, 10, "ten commits");
     }
@@ -47,7 +39,7 @@ fn a_commit_is_one_round_trip() {
 fn a_batch_with_several_refs_is_one_round_trip() {
     let Some(url) = server::shared() else { return };
     let (proxy, store) = through(url);
-    let head = append(&store, None, "the first");
+    let head = append(&store, "main", None, "the first");
     let before = proxy.trips();
     let mut writing = batch("branches");
     writing.refs = ["c", "a", "b"].map(|name| advance(name, None, head)).to_vec();
@@ -59,7 +51,7 @@ fn a_batch_with_several_refs_is_one_round_trip() {
 fn reading_is_one_round_trip_with_row_security_too() {
     let Some(url) = server::shared() else { return };
     let (proxy, store) = through_with(&support::tenant_url(url), true);
-    let head = append(&store, None, "the first");
+    let head = append(&store, "main", None, "the first");
     let repo = RepoName::default();
     let main = [branch("main")];
     let target = block_on(store.refs(&repo, &main)).expect("the number of the repository is read");
@@ -119,11 +111,9 @@ fn a_lost_answer_is_resolved() {
     let Some(url) = server::shared() else { return };
     let (proxy, store) = through(url);
     let repo = RepoName::default();
-    let mut head = append(&store, None, "the first");
+    let mut head = append(&store, "main", None, "the first");
     for n in 0..20 {
-        let mut writing = batch("commit");
-        let next = push(&mut writing, Some(head), &format!("message {n}")).id();
-        writing.refs.push(advance("main", Some(head), next));
+        let (writing, next) = appending("main", Some(head), &format!("message {n}"));
         match n % 2 {
             0 => proxy.lose_answer(),
             _ => proxy.lose_request(),
@@ -135,7 +125,7 @@ fn a_lost_answer_is_resolved() {
         assert_eq!(block_on(store.ref_log(&repo, &Default::default())).unwrap().len(), n + 2);
     }
     assert_eq!(length(&store, head), 21);
-    assert_eq!(block_on(store.check(&repo, false)).expect("it is checked"), []);
+    is_sound(&store);
     assert!(proxy.connections() > 20, "lost connections were not used again");
 }
 
@@ -147,13 +137,10 @@ fn an_unknown_outcome_says_so_and_a_retry_settles_it() {
     let proxy = Proxy::before(url);
     let schema = server::schema();
     let options = support::options().pool_size(1).retry_for(std::time::Duration::ZERO);
-    let store = block_on(open(&server::with_schema(proxy.url(), &schema), &options));
-    let store = store.expect("it opens");
-    let head = append(&store, None, "the first");
+    let store = opened(&server::with_schema(proxy.url(), &schema), &options);
+    let head = append(&store, "main", None, "the first");
     let repo = RepoName::default();
-    let mut writing: Batch = batch("commit");
-    let next = push(&mut writing, Some(head), "the second").id();
-    writing.refs.push(advance("main", Some(head), next));
+    let (writing, next) = appending("main", Some(head), "the second");
     proxy.lose_answer();
     let error = block_on(store.apply(&repo, writing.clone())).expect_err("it is unknown");
     assert_eq!(error.kind, tract_core::StoreErrorKind::Unknown);

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use tract_core::{RepoName, Store, StoreErrorKind, StoreExt, block_on};
 use tract_store_postgres::open;
-use tract_testkit::fixtures::{advance, batch, done, push};
+use tract_testkit::fixtures::appending;
 
-use crate::{server, support};
+use crate::server;
+use crate::support::{self, append, is_sound};
 
 /// A write that waits for a lock too long fails, whether the server or the store ends the waiting;
 /// the next one finds a clean connection.
@@ -26,14 +27,8 @@ fn waiting_ends_and_leaves_a_clean_pool() {
         drop(block_on(open(&with_schema, &support::options())).expect("it is made"));
         let store = block_on(open(&with_schema, &options)).expect("it opens");
         let repo = RepoName::default();
-        let mut writing = batch("commit");
-        let one = push(&mut writing, None, "one").id();
-        writing.refs.push(advance("main", None, one));
-        done(block_on(store.apply(&repo, writing))).expect("it is written");
-
-        let mut writing = batch("commit");
-        let two = push(&mut writing, Some(one), "two").id();
-        writing.refs.push(advance("main", Some(one), two));
+        let one = append(&store, "main", None, "one");
+        let (writing, two) = appending("main", Some(one), "two");
         let held = support::hold(url, &format!("SELECT 1 FROM {schema}.refs FOR UPDATE"));
         let error = block_on(store.apply(&repo, writing.clone())).expect_err("it waits too long");
         let expected = if is_server { StoreErrorKind::Busy } else { StoreErrorKind::Unknown };
@@ -44,7 +39,7 @@ fn waiting_ends_and_leaves_a_clean_pool() {
         let answer = block_on(store.apply(&repo, writing)).expect("it goes through");
         assert!(!matches!(answer, tract_core::Applied::Conflict(_)), "{answer:?}");
         assert_eq!(block_on(store.walk_all(&repo, two)).expect("it is walked").len(), 2);
-        assert_eq!(block_on(store.check(&repo, false)).expect("it is checked"), []);
+        is_sound(&store);
         let log =
             block_on(tract_core::store::RefRepository::ref_log(&store, &repo, &Default::default()));
         assert_eq!(log.expect("it is read").len(), 2);

@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 
 use tract_core::store::RefRepository;
 use tract_core::{
-    Batch, BlobId, CommitId, Draft, RefName, RepoName, Store, StoreErrorKind, StoreExt, block_on,
+    BlobId, CommitId, Draft, RefName, RepoName, Store, StoreErrorKind, StoreExt, block_on,
 };
 use tract_engine::secrets::Scanner;
 use tract_engine::{
     EraseRequest, GcOptions, PushOptions, Repo, RepoOptions, SearchOptions, VerifyOptions, erase,
     finish_erasures, gc, push, search, verify,
 };
-use tract_store_postgres::{PostgresStore, open};
-use tract_testkit::fixtures::{advance, batch, done, erasing, line, push as append};
+use tract_store_postgres::PostgresStore;
+use tract_testkit::fixtures::{done, erasing, line};
 
 use crate::server::{self, Server};
-use crate::support;
+use crate::support::{self, append, is_sound};
 
 fn main_branch() -> RefName {
     RefName::branch("main").expect("a name")
@@ -29,7 +29,7 @@ fn repo_of(store: PostgresStore) -> Repo {
 }
 
 fn opened(url: &str) -> PostgresStore {
-    block_on(open(url, &support::options())).expect("it opens")
+    support::opened(url, &support::options())
 }
 
 /// A text of so many bytes that no server compresses, with a needle in the middle.
@@ -202,20 +202,12 @@ fn erased(url: &str) -> (PostgresStore, CommitId) {
     (store, commits[1].id())
 }
 
-fn message(branch: &str, head: Option<CommitId>, text: &str) -> (Batch, CommitId) {
-    let mut writing = batch("commit");
-    let next = append(&mut writing, head, text).id();
-    writing.refs.push(advance(branch, head, next));
-    (writing, next)
-}
-
 #[test]
 fn a_wipe_that_waits_for_others_is_busy_and_delays_no_writer() {
     let Some(server) = Server::start(&[]) else { return server::left_out() };
     let url = &server.url();
     let with_schema = server::with_schema(url, "busy");
     let (store, mut head) = erased(&with_schema);
-    let repo = RepoName::default();
     drop(store);
     let options = support::options().statement_timeout(Duration::from_millis(1500));
     let cases = [
@@ -224,15 +216,14 @@ fn a_wipe_that_waits_for_others_is_busy_and_delays_no_writer() {
         ("SELECT pg_current_xact_id()", "may still read what was deleted"),
     ];
     for (sql, reason) in cases {
-        let wiping = block_on(open(&with_schema, &options)).expect("it opens");
+        let wiping = support::opened(&with_schema, &options);
         let store = opened(&with_schema);
         let held = support::hold(url, sql);
         let waiting = thread::spawn(move || (block_on(wiping.wipe()), wiping));
         let (mut longest, mut count) = (Duration::ZERO, 0);
         while !waiting.is_finished() {
-            let (writing, next) = message("main", Some(head), &format!("{count}"));
             let begun = Instant::now();
-            done(block_on(store.apply(&repo, writing))).expect("it is written");
+            let next = append(&store, "main", Some(head), &format!("{count}"));
             longest = longest.max(begun.elapsed());
             (head, count) = (next, count + 1);
         }
@@ -245,7 +236,7 @@ fn a_wipe_that_waits_for_others_is_busy_and_delays_no_writer() {
         held.release();
         block_on(wiping.wipe()).expect("it is wiped");
     }
-    assert_eq!(block_on(opened(&with_schema).check(&repo, false)).expect("it is checked"), []);
+    is_sound(&opened(&with_schema));
 }
 
 /// The store is written to and read without a pause; a wipe finds its moments.
@@ -263,8 +254,7 @@ fn a_wipe_is_done_while_others_write_and_read() {
                 let store = opened(with_schema);
                 let (branch, mut last) = (format!("b{n}"), None);
                 while !end.load(Ordering::Acquire) {
-                    let (writing, next) = message(&branch, last, "said again and again");
-                    done(block_on(store.apply(repo, writing))).expect("it is written");
+                    let next = append(&store, &branch, last, "said again and again");
                     let walked = block_on(store.walk_all(repo, head)).expect("it is walked");
                     assert_eq!(walked.len(), 2);
                     last = Some(next);
@@ -280,7 +270,7 @@ fn a_wipe_is_done_while_others_write_and_read() {
         wiped.expect("the tables of the erasure");
         fresh.expect("all tables");
     });
-    assert_eq!(block_on(store.check(&repo, false)).expect("it is checked"), []);
+    is_sound(&store);
 }
 
 #[test]
@@ -288,14 +278,7 @@ fn a_role_that_does_not_own_the_tables_is_told_what_their_owner_runs() {
     let Some(url) = server::shared() else { return };
     let schema = server::schema();
     drop(erased(&server::with_schema(url, &schema)));
-    support::execute(
-        url,
-        &format!(
-            "GRANT USAGE ON SCHEMA {schema} TO PUBLIC; \
-             GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO PUBLIC; \
-             GRANT ALL ON ALL SEQUENCES IN SCHEMA {schema} TO PUBLIC"
-        ),
-    );
+    support::grant_all(url, &schema);
     let guest = opened(&server::with_schema(&support::tenant_url(url), &schema));
     let repo = RepoName::default();
     assert!(guest.capabilities().erases);
@@ -318,10 +301,10 @@ fn a_role_that_does_not_own_the_tables_is_told_what_their_owner_runs() {
 fn a_push_erases_on_the_server_what_was_erased_here() {
     let Some(url) = server::shared() else { return };
     for row_security in [false, true] {
-        let url = if row_security { support::tenant_url(url) } else { url.to_owned() };
+        let url = support::role(url, row_security);
         let options = support::options().row_security(row_security);
-        let store = block_on(open(&server::with_schema(&url, &server::schema()), &options));
-        let there = repo_of(store.expect("it opens"));
+        let with_schema = server::with_schema(&url, &server::schema());
+        let there = repo_of(support::opened(&with_schema, &options));
         let here = Repo::new(Arc::new(tract_kv::memory()), RepoOptions::new().who("tester"));
         for text in ["hello", "the code is ACME-20260001-xyzzy", "noted"] {
             block_on(here.append(&main_branch(), Draft::user(text))).expect("it is written");

@@ -8,30 +8,21 @@ use std::time::Duration;
 
 use tract_core::store::{LogQuery, RefRepository};
 use tract_core::{
-    Applied, Batch, CommitId, RepoName, Store, StoreErrorKind, StoreExt, StoreResult, block_on,
+    Applied, Batch, CommitId, Store, StoreErrorKind, StoreExt, StoreResult, block_on,
 };
-use tract_store_postgres::{PostgresOptions, PostgresStore, open};
+use tract_store_postgres::PostgresStore;
 use tract_testkit::fixtures::{advance, appending, branch, done};
 
 use crate::proxy::Proxy;
-use crate::{server, support};
+use crate::server;
+use crate::support::{self, append, is_sound, opened, repo};
 
 /// How long a test waits for what must not take for ever.
 const FOR_EVER: Duration = Duration::from_secs(120);
 
-fn repo() -> RepoName {
-    RepoName::default()
-}
-
-fn opened(url: &str, options: &PostgresOptions) -> PostgresStore {
-    block_on(open(url, options)).expect("it opens")
-}
-
 /// Begins the branch; the store then knows the short way.
 fn begin(store: &PostgresStore) -> CommitId {
-    let (writing, head) = appending("main", None, "it begins");
-    done(block_on(store.apply(&repo(), writing))).expect("it is written");
-    head
+    append(store, "main", None, "it begins")
 }
 
 /// Batches of one commit each, in a line.
@@ -69,10 +60,6 @@ fn ends<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     receiver.recv_timeout(FOR_EVER).expect("it comes to an end")
 }
 
-fn is_sound(store: &PostgresStore) {
-    assert_eq!(block_on(store.check(&repo(), false)).expect("it is checked"), []);
-}
-
 #[test]
 fn a_write_that_is_neither_polled_nor_dropped_holds_no_other_up() {
     let Some(url) = server::shared() else { return };
@@ -90,8 +77,7 @@ fn a_write_that_is_neither_polled_nor_dropped_holds_no_other_up() {
         polled(&mut writes[1]);
         let answer = block_on(writes.remove(2)).expect("it is written");
         assert_eq!(answer, Applied::Done);
-        let (next, _) = appending("main", Some(last), "after it");
-        done(block_on(store.apply(&repo, next))).expect("it is written");
+        append(&store, "main", Some(last), "after it");
         for write in writes {
             assert_eq!(block_on(write).expect("it was written meanwhile"), Applied::Done);
         }
@@ -103,7 +89,7 @@ fn a_write_that_is_neither_polled_nor_dropped_holds_no_other_up() {
 fn writes_of_one_ref_that_come_at_once_share_round_trips() {
     let Some(url) = server::shared() else { return };
     for row_security in [false, true] {
-        let url = if row_security { support::tenant_url(url) } else { url.to_owned() };
+        let url = support::role(url, row_security);
         let proxy = Proxy::before(&url);
         let options = support::options().row_security(row_security);
         let store = opened(&server::with_schema(proxy.url(), &server::schema()), &options);
@@ -134,8 +120,7 @@ fn of_writes_that_continue_each_other_those_before_a_lost_race_are_stored() {
     let head = begin(&store);
     // Another handle moves the branch before any of them.
     let other = opened(&with_schema, &support::options());
-    let (theirs, moved) = appending("main", Some(head), "theirs");
-    done(block_on(other.apply(&repo(), theirs))).expect("it is written");
+    let moved = append(&other, "main", Some(head), "theirs");
     let (batches, _) = line(head, 20);
     for answer in at_once(&store, batches) {
         let Applied::Conflict(conflict) = answer.expect("an answer") else { panic!("a conflict") };
@@ -254,26 +239,12 @@ fn a_check_reads_contents_in_pages_of_bounded_size() {
     let mut head = begin(&store);
     // 30 MiB in contents of 1 MiB, and one that is larger than a page.
     for n in 0..30 {
-        let (writing, next) =
-            appending("main", Some(head), &format!("{n} {}", "x".repeat(1 << 20)));
-        done(block_on(store.apply(&repo(), writing))).expect("it is written");
-        head = next;
+        head = append(&store, "main", Some(head), &format!("{n} {}", "x".repeat(1 << 20)));
     }
-    let (writing, _) = appending("main", Some(head), &"y".repeat(10 << 20));
-    done(block_on(store.apply(&repo(), writing))).expect("it is written");
+    append(&store, "main", Some(head), &"y".repeat(10 << 20));
     proxy.largest_answer();
     is_sound(&store);
     let largest = proxy.largest_answer();
     // As the text protocol of `bytea` is not used, a byte is a byte.
     assert!(largest < 12 << 20, "{largest} bytes answered one request");
-}
-
-#[test]
-fn a_server_that_cannot_be_reached_is_named_without_the_password() {
-    let options = support::options().retry_for(Duration::ZERO);
-    let url = "postgres://agent:secret@127.0.0.1:1/agents";
-    let error = block_on(open(url, &options)).expect_err("nothing listens there");
-    assert_eq!(error.kind, StoreErrorKind::Unavailable);
-    assert!(error.message.contains("127.0.0.1:1"), "{error}");
-    assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
 }
