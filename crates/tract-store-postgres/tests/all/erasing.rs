@@ -18,7 +18,7 @@ use tract_testkit::fixtures::{
 use crate::group::at_once;
 use crate::server;
 use crate::short::without_apply;
-use crate::support::{self, append, repo, turn};
+use crate::support::{self, append, length, repo, turn};
 
 /// The url of a new store, and a handle; with row-level security for a role that it holds.
 fn opened(url: &str, row_security: bool) -> (String, PostgresStore) {
@@ -85,7 +85,7 @@ fn an_append_that_brings_or_needs_what_was_erased_is_refused() {
                 head = append(&store, "main", Some(last), &format!("thanks {n}"));
             }
         });
-        assert_eq!(block_on(store.walk_all(&repo(), head)).expect("it is walked").len(), 12);
+        assert_eq!(length(&store, head), 12);
         is_sound(&store, &repo());
     }
 }

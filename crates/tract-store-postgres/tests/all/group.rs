@@ -15,7 +15,7 @@ use tract_testkit::fixtures::{
 
 use crate::proxy::Proxy;
 use crate::server;
-use crate::support::{self, append, is_sound, repo};
+use crate::support::{self, append, is_sound, length, repo};
 
 const WRITERS: usize = 12;
 
@@ -86,8 +86,10 @@ fn writes_at_once_share_round_trips_and_each_is_stored_whole() {
         let trips = proxy.trips() - before;
         assert!(trips < WRITERS * rounds / 2, "{trips} round trips of {} writes", WRITERS * rounds);
         for (writer, head) in heads.iter().enumerate() {
-            let walked = block_on(store.walk_all(&repo(), *head)).expect("it is walked");
-            assert_eq!(walked.len(), 1 + (0..rounds).map(|round| 1 + round % 4).sum::<usize>());
+            assert_eq!(
+                length(&store, *head),
+                1 + (0..rounds).map(|round| 1 + round % 4).sum::<usize>()
+            );
             let query = LogQuery { name: Some(branch(&name(writer))), ..LogQuery::default() };
             let log = block_on(store.ref_log(&repo(), &query)).expect("it is read");
             assert_eq!(log.len(), 1 + rounds);
@@ -157,8 +159,7 @@ fn writes_that_go_together_are_answered_each_for_itself() {
             assert_eq!(next().expect("it fits"), Applied::Done);
             assert_eq!(next().expect("it follows"), Applied::Done);
         }
-        let length = |head| block_on(store.walk_all(&repo(), head)).expect("it is walked").len();
-        assert_eq!([length(links_at), length(fits_at), length(forks_at)], [21, 41, 2]);
+        assert_eq!([links_at, fits_at, forks_at].map(|head| length(&store, head)), [21, 41, 2]);
         is_sound(&store);
     }
 }
@@ -193,7 +194,7 @@ fn refs_that_are_held_elsewhere_hold_up_their_own_writes_alone() {
         assert_eq!(answer.expect("an answer"), Applied::Done);
     }
     for head in nexts {
-        assert_eq!(block_on(store.walk_all(&repo(), head)).expect("it is walked").len(), 2);
+        assert_eq!(length(&store, head), 2);
     }
     is_sound(&store);
 }
@@ -243,8 +244,7 @@ fn groups_of_two_handles_lose_no_write_of_each_other() {
         let Some(RefTarget::Commit(head)) = target.expect("it is read") else {
             panic!("the branch is gone")
         };
-        let walked = block_on(stores[0].walk_all(&repo(), head)).expect("it is walked");
-        assert_eq!(walked.len(), 1 + stores.len() * rounds);
+        assert_eq!(length(&stores[0], head), 1 + stores.len() * rounds);
     }
     is_sound(&stores[0]);
 }
@@ -270,7 +270,7 @@ fn lost_answers_of_groups_are_resolved() {
         }
     }
     for (writer, head) in heads.iter().enumerate() {
-        assert_eq!(block_on(store.walk_all(&repo(), *head)).expect("it is walked").len(), 11);
+        assert_eq!(length(&store, *head), 11);
         let query = LogQuery { name: Some(branch(&name(writer))), ..LogQuery::default() };
         assert_eq!(block_on(store.ref_log(&repo(), &query)).expect("it is read").len(), 11);
     }

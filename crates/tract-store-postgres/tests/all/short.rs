@@ -14,7 +14,7 @@ use tract_testkit::fixtures::{
 
 use crate::proxy::Proxy;
 use crate::server;
-use crate::support::{self, append, is_sound, repo, role, turn};
+use crate::support::{self, append, is_sound, length, repo, role, turn};
 
 fn opened(url: &str) -> PostgresStore {
     opened_as(url, false)
@@ -78,8 +78,7 @@ fn goes_the_short_way(url: &str, row_security: bool) {
         done(apply(writing)).expect("a line of commits");
         head = last;
     });
-    let walked = block_on(store.walk_all(&repo(), head)).expect("it is walked");
-    assert_eq!(walked.len(), 18);
+    assert_eq!(length(&store, head), 18);
     let log = block_on(store.ref_log(&repo(), &Default::default())).expect("its sums are right");
     assert_eq!(log.len(), 14);
     is_sound(&store);
@@ -226,8 +225,7 @@ fn a_store_with_older_functions_is_given_the_newest_where_the_role_may() {
     assert!(there());
     write(&store);
     without_apply(url, &schema, || write(&store));
-    let walked = block_on(store.walk_all(&repo(), head.expect("nine were written")));
-    assert_eq!(walked.expect("it is walked").len(), 9);
+    assert_eq!(length(&store, head.expect("nine were written")), 9);
 }
 
 #[test]
@@ -246,5 +244,5 @@ fn a_schema_that_is_made_again_is_written_to_all_the_same() {
     done(block_on(store.apply(&repo(), writing))).expect("it is written again");
     done(block_on(store.apply(&repo(), late))).expect("and what follows");
     let fresh = opened(&with_schema);
-    assert_eq!(block_on(fresh.walk_all(&repo(), two)).expect("it is walked").len(), 2);
+    assert_eq!(length(&fresh, two), 2);
 }

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{Client, NoTls};
-use tract_core::{Batch, CommitId, RepoName, Store, StoreResult, block_on};
+use tract_core::{Batch, CommitId, RepoName, Store, StoreExt, StoreResult, block_on};
 use tract_store_postgres::{PostgresOptions, PostgresStore, open};
 use tract_testkit::fixtures::{advance, appending, batch, done, push};
 
@@ -42,6 +42,11 @@ pub(crate) fn turn(branch: &str, head: CommitId, texts: &[&str]) -> (Batch, Comm
     let last = texts.iter().fold(head, |at, text| push(&mut writing, Some(at), text).id());
     writing.refs.push(advance(branch, Some(head), last));
     (writing, last)
+}
+
+/// Returns how many commits lead to one, itself included.
+pub(crate) fn length(store: &PostgresStore, head: CommitId) -> usize {
+    block_on(store.walk_all(&repo(), head)).expect("it is walked").len()
 }
 
 pub(crate) fn is_sound(store: &PostgresStore) {

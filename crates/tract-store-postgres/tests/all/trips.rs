@@ -1,13 +1,13 @@
 //! Round trips are counted, answers are lost, and still every write happens once.
 
 use tract_core::store::{CommitRepository, RefRepository, Walk};
-use tract_core::{Applied, Commit, CommitId, RepoName, Store, StoreExt, block_on};
+use tract_core::{Applied, CommitId, RepoName, Store, StoreExt, block_on};
 use tract_store_postgres::PostgresStore;
-use tract_testkit::fixtures::{advance, appending, batch, branch, done, push, record, seal};
+use tract_testkit::fixtures::{advance, appending, batch, branch, done, push};
 
 use crate::proxy::Proxy;
 use crate::server;
-use crate::support::{self, append, is_sound, opened};
+use crate::support::{self, append, is_sound, length, opened};
 
 fn through(url: &str) -> (Proxy, PostgresStore) {
     through_with(url, false)
@@ -73,18 +73,13 @@ fn a_walk_of_10_000_is_one_round_trip() {
     for round in 0..20 {
         let mut writing = batch("import");
         for n in 0..500 {
-            let (record, content) = record(head, &format!("message {n}"));
-            writing.blobs.push(content);
-            let commit = seal(record);
-            head = Some(commit.id());
-            writing.commits.push(commit);
+            head = Some(push(&mut writing, head, &format!("message {n}")).id());
         }
-        let last = writing.commits.last().map(Commit::id);
         done(block_on(store.apply(&repo, writing))).expect("it is written");
         if round % 5 == 0 {
             // Another writer continues here first.
             let mut writing = batch("fork");
-            push(&mut writing, last, "elsewhere");
+            push(&mut writing, head, "elsewhere");
             done(block_on(store.apply(&repo, writing))).expect("it is written");
         }
     }
@@ -99,10 +94,6 @@ fn a_walk_of_10_000_is_one_round_trip() {
         assert_eq!(Some(step.commit.id()), expected);
         expected = step.commit.parent();
     }
-}
-
-fn length(store: &PostgresStore, head: CommitId) -> usize {
-    block_on(store.walk_all(&RepoName::default(), head)).expect("it is walked").len()
 }
 
 /// The outcome is unknown to the store, which finds out by itself: every write happens once.

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use tract_core::{RepoName, Store, StoreErrorKind, StoreExt, block_on};
+use tract_core::{RepoName, Store, StoreErrorKind, block_on};
 use tract_store_postgres::open;
 use tract_testkit::fixtures::appending;
 
 use crate::server;
-use crate::support::{self, append, is_sound};
+use crate::support::{self, append, is_sound, length};
 
 /// A write that waits for a lock too long fails, whether the server or the store ends the waiting;
 /// the next one finds a clean connection.
@@ -38,7 +38,7 @@ fn waiting_ends_and_leaves_a_clean_pool() {
         let store = block_on(open(&with_schema, &support::options())).expect("it opens");
         let answer = block_on(store.apply(&repo, writing)).expect("it goes through");
         assert!(!matches!(answer, tract_core::Applied::Conflict(_)), "{answer:?}");
-        assert_eq!(block_on(store.walk_all(&repo, two)).expect("it is walked").len(), 2);
+        assert_eq!(length(&store, two), 2);
         is_sound(&store);
         let log =
             block_on(tract_core::store::RefRepository::ref_log(&store, &repo, &Default::default()));

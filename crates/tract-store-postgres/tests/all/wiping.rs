@@ -18,7 +18,7 @@ use tract_store_postgres::PostgresStore;
 use tract_testkit::fixtures::{done, erasing, line};
 
 use crate::server::{self, Server};
-use crate::support::{self, append, is_sound};
+use crate::support::{self, append, is_sound, length};
 
 fn main_branch() -> RefName {
     RefName::branch("main").expect("a name")
@@ -245,18 +245,16 @@ fn a_wipe_is_done_while_others_write_and_read() {
     let Some(url) = server::shared() else { return };
     let with_schema = server::with_schema(url, &server::schema());
     let (store, head) = erased(&with_schema);
-    let repo = RepoName::default();
     let end = AtomicBool::new(false);
     thread::scope(|scope| {
         for n in 0..4 {
-            let (with_schema, repo, end) = (&with_schema, &repo, &end);
+            let (with_schema, end) = (&with_schema, &end);
             scope.spawn(move || {
                 let store = opened(with_schema);
                 let (branch, mut last) = (format!("b{n}"), None);
                 while !end.load(Ordering::Acquire) {
                     let next = append(&store, &branch, last, "said again and again");
-                    let walked = block_on(store.walk_all(repo, head)).expect("it is walked");
-                    assert_eq!(walked.len(), 2);
+                    assert_eq!(length(&store, head), 2);
                     last = Some(next);
                 }
             });

@@ -7,15 +7,13 @@ use std::thread;
 use std::time::Duration;
 
 use tract_core::store::{LogQuery, RefRepository};
-use tract_core::{
-    Applied, Batch, CommitId, Store, StoreErrorKind, StoreExt, StoreResult, block_on,
-};
+use tract_core::{Applied, Batch, CommitId, Store, StoreErrorKind, StoreResult, block_on};
 use tract_store_postgres::PostgresStore;
 use tract_testkit::fixtures::{advance, appending, branch, done};
 
 use crate::proxy::Proxy;
 use crate::server;
-use crate::support::{self, append, is_sound, opened, repo};
+use crate::support::{self, append, is_sound, length, opened, repo};
 
 /// How long a test waits for what must not take for ever.
 const FOR_EVER: Duration = Duration::from_secs(120);
@@ -101,8 +99,7 @@ fn writes_of_one_ref_that_come_at_once_share_round_trips() {
         }
         let trips = proxy.trips() - before;
         assert!(trips <= 10, "{trips} round trips of 200 writes");
-        let walked = block_on(store.walk_all(&repo(), head)).expect("it is walked");
-        assert_eq!(walked.len(), 201);
+        assert_eq!(length(&store, head), 201);
         // Each is an entry of its own in the log, in order.
         let query = LogQuery { name: Some(branch("main")), ..LogQuery::default() };
         let log = block_on(store.ref_log(&repo(), &query)).expect("it is read");
@@ -157,7 +154,7 @@ fn a_chain_whose_answer_is_lost_is_written_once() {
         }
         head = next;
     }
-    assert_eq!(block_on(store.walk_all(&repo(), head)).expect("it is walked").len(), 51);
+    assert_eq!(length(&store, head), 51);
     is_sound(&store);
 }
 
