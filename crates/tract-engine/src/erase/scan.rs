@@ -240,8 +240,7 @@ impl<'a> Scan<'a> {
                 }
             }
         }
-        let place =
-            |kind| ErasePlace { kind, commit: Some(commit.id()), name: None, branches: Vec::new() };
+        let place = |kind| ErasePlace { commit: Some(commit.id()), ..ErasePlace::new(kind) };
         if let Some(affected) = affected {
             if affected != Affected::Verbatim {
                 let is_summary = matches!(commit.op, Op::Compress { .. });
@@ -337,12 +336,7 @@ impl<'a> Scan<'a> {
             let Some(text) = text else {
                 return Err(refused("the text cannot be taken out of it"));
             };
-            self.places.push(ErasePlace {
-                kind: ErasePlaceKind::Document,
-                commit: None,
-                name: Some(name.as_str().to_owned()),
-                branches: Vec::new(),
-            });
+            self.places.push(ErasePlace::named(ErasePlaceKind::Document, name.as_str()));
             self.documents.push((name, id, text));
         }
         Ok(())
@@ -360,12 +354,8 @@ impl<'a> Scan<'a> {
                 let name = entry.name.as_str().to_owned();
                 let mut texts = texts.into_iter().flatten().chain([&name]);
                 if texts.any(|text| self.search.in_text(text).is_some()) {
-                    self.places.push(ErasePlace {
-                        kind: ErasePlaceKind::Log,
-                        commit: None,
-                        name: Some(entry.seq.to_string()),
-                        branches: Vec::new(),
-                    });
+                    let name = entry.seq.to_string();
+                    self.places.push(ErasePlace::named(ErasePlaceKind::Log, name));
                 }
             }
             before = page.last().map(|entry| entry.seq);
@@ -381,12 +371,7 @@ impl<'a> Scan<'a> {
         for name in store.tool_names(self.repo.name()).await? {
             for tool in store.tools_by_name(self.repo.name(), &name).await? {
                 if tool.schemas.iter().any(|schema| self.has(*schema)) {
-                    self.places.push(ErasePlace {
-                        kind: ErasePlaceKind::Tool,
-                        commit: None,
-                        name: Some(name.clone()),
-                        branches: Vec::new(),
-                    });
+                    self.places.push(ErasePlace::named(ErasePlaceKind::Tool, &name));
                 }
             }
         }

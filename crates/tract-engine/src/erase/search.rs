@@ -11,7 +11,6 @@ const SHORTEST: usize = 16;
 /// How deep a JSON text within a JSON text is followed.
 const DEPTH: usize = 6;
 
-/// What is searched for.
 pub(super) enum Search {
     /// Whole texts of what is erased, and what replaces them.
     Texts {
