@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tract_core::{Applied, Expect, RefEdit, RefName, RefTarget};
+use tract_core::{Expect, RefEdit, RefName, RefTarget};
 
 use crate::carry::{ObjectCopier, collected};
 use crate::erase::CarriedErasures;
@@ -225,11 +225,10 @@ async fn point(
         }
         batch.blobs = carrier.blobs(documents).await?;
         batch.require_targets();
-        match apply_and_tell(to, &carrier.operation, batch).await? {
-            Applied::Done | Applied::Already => return Ok(statuses),
-            // Another writer moved one of them: it may have diverged, the others have not.
-            Applied::Conflict(_) => races.lose().await?,
+        if races.won(apply_and_tell(to, &carrier.operation, batch).await?).await? {
+            return Ok(statuses);
         }
+        // Another writer moved one of them: it may have diverged, the others have not.
     }
 }
 

@@ -1,10 +1,10 @@
 //! Documents: blobs that refs outside of branches and tags name, such as pins.
 
-use tract_core::{Applied, Blob, Expect, RefEdit, RefName, RefTarget};
+use tract_core::{Blob, Expect, RefEdit, RefName, RefTarget};
 
 use crate::error::Result;
 use crate::repo::Repo;
-use crate::txn::apply_and_tell;
+use crate::txn::{apply_and_tell, require_done};
 
 impl Repo {
     /// Reads the documents whose names begin with `prefix`, sorted by name.
@@ -43,9 +43,6 @@ impl Repo {
         if batch.refs.is_empty() {
             return Ok(());
         }
-        match apply_and_tell(self, &operation, batch).await? {
-            Applied::Done | Applied::Already => Ok(()),
-            Applied::Conflict(conflict) => Err(conflict.into()),
-        }
+        require_done(apply_and_tell(self, &operation, batch).await?)
     }
 }

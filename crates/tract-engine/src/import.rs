@@ -8,8 +8,8 @@ use std::fmt;
 use tract_core::json::{self, Escapes};
 use tract_core::store::BlobKey;
 use tract_core::{
-    Applied, Batch, Blob, Commit, CommitId, Draft, Expect, JsonText, RefEdit, RefName, RefTarget,
-    ToolRow, ToolSchema, Toolset,
+    Batch, Blob, Commit, CommitId, Draft, Expect, JsonText, RefEdit, RefName, RefTarget, ToolRow,
+    ToolSchema, Toolset,
 };
 
 use self::chain::{Builder, Chain};
@@ -17,7 +17,7 @@ pub use self::chain::{ImportAnomaly, ImportAnomalyKind};
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::repo::Repo;
-use crate::txn::{apply_and_tell, apply_batch};
+use crate::txn::{apply_and_tell, apply_batch, require_done};
 
 /// A conversation to import, as an adapter read it.
 #[derive(Clone, Debug)]
@@ -283,10 +283,7 @@ impl Importer {
         let reused = self.add_missing(&mut batch, &mut HashSet::new(), &links).await?;
         drop(links);
         if !batch.commits.is_empty() {
-            match apply_batch(self.repo.store().as_ref(), self.repo.name(), batch).await? {
-                Applied::Done | Applied::Already => {}
-                Applied::Conflict(conflict) => return Err(conflict.into()),
-            }
+            require_done(apply_batch(self.repo.store().as_ref(), self.repo.name(), batch).await?)?;
         }
         Ok(reused)
     }
@@ -317,12 +314,9 @@ impl Importer {
                 }
                 applied => applied?,
             };
-            match applied {
-                Applied::Done | Applied::Already => {
-                    self.index(&answers).await;
-                    return Ok(answers);
-                }
-                Applied::Conflict(_) => races.lose().await?,
+            if races.won(applied).await? {
+                self.index(&answers).await;
+                return Ok(answers);
             }
         }
     }

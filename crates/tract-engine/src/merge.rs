@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tract_core::store::Walk;
-use tract_core::{Applied, Commit, CommitId, ObjectId, RefName, RefTarget};
+use tract_core::{Commit, CommitId, ObjectId, RefName, RefTarget};
 use tract_hooks::BeforeMerge;
 
 pub(crate) use self::kept::decisions_ref;
@@ -141,9 +141,8 @@ impl Repo {
             if merged == Merged::NothingToMerge {
                 return Ok(merged);
             }
-            match txn.apply("merge", &WriteOptions::default()).await? {
-                Applied::Done | Applied::Already => return Ok(merged),
-                Applied::Conflict(_) => races.lose().await?,
+            if races.won(txn.apply("merge", &WriteOptions::default()).await?).await? {
+                return Ok(merged);
             }
         }
     }

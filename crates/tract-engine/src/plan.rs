@@ -26,6 +26,7 @@ pub use self::merge::{
     MergeSides, PlannedMerge, Resolution, ResolutionKind, ResolvableConflict, ResolveFn,
     ResolvedConflict, Resolver, merge,
 };
+pub(crate) use self::records::edited_slot;
 pub use self::records::{MissingRecords, Plan, Records, Stop};
 pub use self::refusal::{ConflictKind, MergeConflict, OpenCall, Refusal};
 pub(crate) use self::replay::check_hidden;

@@ -204,8 +204,7 @@ impl CommitGraph {
 
     /// Begins to read what a root leads to, page by page.
     pub(crate) fn begin(&mut self, root: CommitId) -> StoreResult<Reading> {
-        let number = self.number(root)?;
-        self.roots.push(number);
+        self.begin_at(root)?;
         Ok(Reading { open: vec![root], next: None, limit: 0, one_by_one: 0 })
     }
 
@@ -311,7 +310,7 @@ impl CommitGraph {
     /// truth.
     pub(crate) fn is_whole(&self) -> Result<(), Error> {
         match self.damage.iter().find(|damage| !damage.derived) {
-            Some(found) => Err(Error::Damaged { object: found.object, what: found.what.clone() }),
+            Some(found) => Err(found.clone().into()),
             None => Ok(()),
         }
     }
@@ -413,7 +412,6 @@ impl CommitGraph {
         self.ids.len()
     }
 
-    /// Returns the id of a number.
     pub(crate) fn id(&self, number: u32) -> Option<CommitId> {
         self.ids.get(number as usize).copied()
     }

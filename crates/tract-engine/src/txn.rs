@@ -16,7 +16,7 @@ use tract_core::{
 };
 
 pub(crate) use self::once::{
-    apply_and_tell, apply_batch, apply_once, apply_to_store_once, store_derived, tell,
+    apply_and_tell, apply_batch, apply_once, apply_to_store_once, require_done, store_derived, tell,
 };
 pub use self::options::WriteOptions;
 use self::refs::StagedRef;

@@ -5,15 +5,15 @@ use std::collections::HashSet;
 
 use tract_core::step::{StreamOp, StreamOpError, StreamOpKind};
 use tract_core::{
-    Applied, Batch, Blob, BlobId, Changes, Commit, CommitId, Content, Expect, ObjectId, Op,
-    RefEdit, RefName, RefTarget, ToolEntry, ToolId, ToolRow, ToolSchema, Toolset, ToolsetId,
+    Batch, Blob, BlobId, Changes, Commit, CommitId, Content, Expect, ObjectId, Op, RefEdit,
+    RefName, RefTarget, ToolEntry, ToolId, ToolRow, ToolSchema, Toolset, ToolsetId,
 };
 
 use super::{LineError, Stream};
 use crate::error::Error;
 use crate::reach::links;
 use crate::received::{descends, shaped, time_of};
-use crate::txn::apply_batch;
+use crate::txn::{apply_batch, require_done};
 
 impl Stream {
     /// Takes a blob that a line brought, until something links to it.
@@ -101,10 +101,7 @@ impl Stream {
 
     async fn store(&self, batch: Batch) -> Result<(), LineError> {
         let (store, name) = (self.repo.store().as_ref(), self.repo.name());
-        match apply_batch(store, name, batch).await.map_err(Error::from)? {
-            Applied::Done | Applied::Already => Ok(()),
-            Applied::Conflict(conflict) => Err(Error::from(conflict).into()),
-        }
+        Ok(require_done(apply_batch(store, name, batch).await.map_err(Error::from)?)?)
     }
 
     /// Puts a linked blob into the batch, if it is not stored.

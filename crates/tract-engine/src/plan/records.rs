@@ -69,6 +69,13 @@ fn unread<K: Eq + Hash, V>(ids: impl IntoIterator<Item = K>, read: &IdMap<K, V>)
     ids.into_iter().filter(|id| !read.contains_key(id)).collect()
 }
 
+/// Stops a planner that has to see more.
+fn needs(fill: impl FnOnce(&mut MissingRecords)) -> Stop {
+    let mut missing = MissingRecords::default();
+    fill(&mut missing);
+    missing.into()
+}
+
 /// Stops where something is missing.
 fn ask(missing: MissingRecords) -> Plan<()> {
     if missing == MissingRecords::default() { Ok(()) } else { Err(missing.into()) }
@@ -110,10 +117,7 @@ impl Records {
         super::visit(1);
         match self.commits.get(&id) {
             Some(commit) => Ok(commit.as_ref()),
-            None => {
-                Err(MissingRecords { commits: HashSet::from([id]), ..MissingRecords::default() }
-                    .into())
-            }
+            None => Err(needs(|missing| _ = missing.commits.insert(id))),
         }
     }
 
@@ -138,11 +142,7 @@ impl Records {
     pub(super) fn content(&self, version: CommitId) -> Plan<&Content> {
         match self.contents.get(&version) {
             Some(content) => Ok(content),
-            None => Err(MissingRecords {
-                contents: HashSet::from([version]),
-                ..MissingRecords::default()
-            }
-            .into()),
+            None => Err(needs(|missing| _ = missing.contents.insert(version))),
         }
     }
 
@@ -150,10 +150,7 @@ impl Records {
     pub(super) fn blob(&self, id: BlobId) -> Plan<&Blob> {
         match self.blobs.get(&id) {
             Some(blob) => blob.as_ref().ok_or(Stop::Missing(ObjectId::Blob(id))),
-            None => {
-                Err(MissingRecords { blobs: HashSet::from([id]), ..MissingRecords::default() }
-                    .into())
-            }
+            None => Err(needs(|missing| _ = missing.blobs.insert(id))),
         }
     }
 
@@ -167,10 +164,7 @@ impl Records {
     pub(super) fn toolset(&self, id: ToolsetId) -> Plan<&Toolset> {
         match self.toolsets.get(&id) {
             Some(set) => set.as_ref().ok_or(Stop::Missing(ObjectId::Toolset(id))),
-            None => {
-                Err(MissingRecords { toolsets: HashSet::from([id]), ..MissingRecords::default() }
-                    .into())
-            }
+            None => Err(needs(|missing| _ = missing.toolsets.insert(id))),
         }
     }
 
@@ -186,11 +180,7 @@ impl Records {
                     super::visit(list.len());
                     Ok(list)
                 }
-                None => Err(MissingRecords {
-                    changes: HashSet::from([commit.id()]),
-                    ..MissingRecords::default()
-                }
-                .into()),
+                None => Err(needs(|missing| _ = missing.changes.insert(commit.id()))),
             },
         }
     }
@@ -276,10 +266,8 @@ impl Records {
     pub(super) fn marked(&self, row: &Row) -> Plan<(Priority, Option<JsonText>)> {
         if let Some(mark) = row.mark {
             match &self.commit(mark)?.op {
-                Op::Annotate { priority, retention, .. } => {
-                    return Ok((*priority, retention.clone()));
-                }
-                Op::Append { priority: Some(priority), retention, .. } => {
+                Op::Annotate { priority, retention, .. }
+                | Op::Append { priority: Some(priority), retention, .. } => {
                     return Ok((*priority, retention.clone()));
                 }
                 Op::Append { priority: None, .. }
@@ -314,10 +302,7 @@ impl Records {
             Op::Append { slot, .. } => Ok(slot.unwrap_or(target)),
             Op::Compress { .. } => Ok(target),
             Op::Edit { .. } => {
-                let edited = self.changes(commit)?.iter().find_map(|change| match change {
-                    Change::Version { slot, .. } => Some(slot.resolve(target)),
-                    Change::Add { .. } | Change::Remove { .. } | Change::Mark { .. } => None,
-                });
+                let edited = edited_slot(target, self.changes(commit)?);
                 edited.ok_or_else(|| no_message(commit))
             }
             Op::Unknown { .. } => {
@@ -341,6 +326,14 @@ impl Records {
             }
         }
     }
+}
+
+/// Returns the lasting name of the message that an edit is of.
+pub(crate) fn edited_slot(edit: CommitId, changes: &[Change]) -> Option<CommitId> {
+    changes.iter().find_map(|change| match change {
+        Change::Version { slot, .. } => Some(slot.resolve(edit)),
+        Change::Add { .. } | Change::Remove { .. } | Change::Mark { .. } => None,
+    })
 }
 
 fn no_message(commit: &Commit) -> Stop {

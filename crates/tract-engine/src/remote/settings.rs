@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tract_core::{Applied, Blob, Expect, ObjectId, RefEdit, RefName, RefTarget, nearest};
+use tract_core::{Blob, Expect, ObjectId, RefEdit, RefName, RefTarget, nearest};
 
 use crate::error::{Error, Result};
 use crate::repo::Repo;
-use crate::txn::apply_and_tell;
+use crate::txn::{apply_and_tell, require_done};
 
 /// The document that has them.
 const DOCUMENT: &str = "config/remotes";
@@ -153,10 +153,7 @@ impl Repo {
             batch.blobs.push(blob);
         }
         batch.refs = edits;
-        match apply_and_tell(self, &operation, batch).await? {
-            Applied::Done | Applied::Already => Ok(()),
-            Applied::Conflict(conflict) => Err(conflict.into()),
-        }
+        require_done(apply_and_tell(self, &operation, batch).await?)
     }
 }
 

@@ -3,7 +3,7 @@
 use tract_core::{Blob, By, Content, Draft, JsonText, Origin, ToolAnswer};
 use tract_hooks::{DecisionRecord, Summarize};
 
-use super::{DecisionSource, MessageRuling, Ruling, WriteTarget, with_text};
+use super::{DecisionSource, MessageRuling, Ruling, WriteTarget, with_summary};
 use crate::error::Result;
 use crate::pending::{
     DeferredOperation, Document, Pending, PendingRequest, RecordedDecision, Rejected, fresh_id,
@@ -122,10 +122,7 @@ impl WriteTarget<'_> {
         let instructions = how.instructions.clone();
         match summary_of(self, &draft.content, tool, how).await {
             Ok(summary) => {
-                let content = Content::ToolResult(ToolAnswer {
-                    parts: with_text(&answer.parts, &summary.text),
-                    ..answer.clone()
-                });
+                let content = with_summary(answer, &summary.text);
                 let changed = self.instead(draft, content, &said, "summarize", |record| {
                     record.instructions = instructions;
                     record.model = summary.by;
