@@ -72,15 +72,12 @@ enum VersionChange {
     Removed,
 }
 
-/// Whether a message that was just made is seen to say nothing of tool turns.
-pub(crate) fn has_no_entries(commit: &Commit, blobs: &[Blob]) -> bool {
+/// Whether a commit is seen to say nothing of tool turns.
+pub(crate) fn has_no_entries(commit: &Commit, has_text_only: impl FnOnce() -> bool) -> bool {
     matches!(commit.op, Op::Append { .. })
         && match commit.kind {
             Some(Kind::ToolResult | Kind::Custom(_)) => false,
-            Some(Kind::Assistant) => blobs
-                .iter()
-                .filter(|blob| Some(blob.id()) == commit.content)
-                .any(|blob| blob.text().is_some_and(is_one_text)),
+            Some(Kind::Assistant) => has_text_only(),
             _ => true,
         }
 }
