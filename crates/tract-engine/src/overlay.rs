@@ -37,8 +37,6 @@ struct Pending {
     /// The first batch, and whether there were others.
     first: Option<(BatchId, LogNote)>,
     several: bool,
-    /// Whether objects were written ahead of the refs.
-    staged: bool,
     /// About how much memory the objects take.
     bytes: usize,
 }
@@ -131,7 +129,6 @@ impl Overlay {
         let mut pending = self.pending();
         // The flush is a batch of its own, even if little is left for it.
         pending.several = true;
-        pending.staged = true;
         pending.bytes = 0;
         pending.blobs.clear();
         pending.toolsets.clear();
