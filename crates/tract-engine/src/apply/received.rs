@@ -5,15 +5,15 @@ use std::collections::HashSet;
 
 use tract_core::step::{StreamOp, StreamOpError, StreamOpKind};
 use tract_core::{
-    Batch, Blob, BlobId, Changes, Commit, CommitId, Content, Expect, ObjectId, Op, RefEdit,
-    RefName, RefTarget, ToolEntry, ToolId, ToolRow, ToolSchema, Toolset, ToolsetId,
+    Batch, Blob, BlobId, Changes, Commit, CommitId, Content, ObjectId, Op, RefName, RefTarget,
+    ToolEntry, ToolId, ToolRow, ToolSchema, Toolset, ToolsetId,
 };
 
 use super::{LineError, Stream};
 use crate::error::Error;
 use crate::reach::links;
 use crate::received::{descends, shaped, time_of};
-use crate::txn::{apply_batch, require_done};
+use crate::txn::{apply_batch, ref_edit, require_done};
 
 impl Stream {
     /// Takes a blob that a line brought, until something links to it.
@@ -218,8 +218,7 @@ impl Stream {
             self.linked.extend(to.blob());
             return Ok(());
         }
-        let expect = at.clone().map_or(Expect::Absent, Expect::Is);
-        let edit = RefEdit { name: name.clone(), expect, to: Some(to.clone()) };
+        let edit = ref_edit(name.clone(), at.clone(), Some(to.clone()));
         edit.check()?;
         if !name.is_history() && !self.trust {
             return Err(LineError::NeedsTrust { name: name.clone() });
