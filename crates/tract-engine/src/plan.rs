@@ -21,7 +21,7 @@ mod work;
 pub use tract_compile::Line;
 
 pub(crate) use self::append::{is_plain, plain};
-pub(crate) use self::edit::{current_version, unchanged_since, version_of};
+pub(crate) use self::edit::{current_version, unchanged_since, version_of, with_answer_of};
 pub use self::merge::{
     MergeSides, PlannedMerge, Resolution, ResolutionKind, ResolvableConflict, ResolveFn,
     ResolvedConflict, Resolver, merge,

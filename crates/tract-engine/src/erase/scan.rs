@@ -446,9 +446,10 @@ async fn targets(repo: &Repo, request: &EraseRequest) -> Result<(HashSet<BlobId>
         }
     }
     let search = Search::texts(&contents, request.mark());
-    if contents.iter().any(|content| {
-        search.in_text(request.reason_text()).is_some() && !content.text().is_empty()
-    }) {
+    if contents
+        .iter()
+        .any(|content| search.in_text(&request.reason).is_some() && !content.text().is_empty())
+    {
         let what = "the reason has the text that is to be erased".to_owned();
         return Err(Error::BadErase { what });
     }
