@@ -115,10 +115,8 @@ impl Records {
     /// Returns a commit where it is stored.
     pub(super) fn commit_if_stored(&self, id: CommitId) -> Plan<Option<&Commit>> {
         super::visit(1);
-        match self.commits.get(&id) {
-            Some(commit) => Ok(commit.as_ref()),
-            None => Err(needs(|missing| _ = missing.commits.insert(id))),
-        }
+        let found = self.commits.get(&id).map(Option::as_ref);
+        found.ok_or_else(|| needs(|missing| _ = missing.commits.insert(id)))
     }
 
     /// Returns a commit that must be stored.
@@ -148,10 +146,9 @@ impl Records {
 
     /// Returns a blob that must be stored.
     pub(super) fn blob(&self, id: BlobId) -> Plan<&Blob> {
-        match self.blobs.get(&id) {
-            Some(blob) => blob.as_ref().ok_or(Stop::Missing(ObjectId::Blob(id))),
-            None => Err(needs(|missing| _ = missing.blobs.insert(id))),
-        }
+        let found = self.blobs.get(&id);
+        let blob = found.ok_or_else(|| needs(|missing| _ = missing.blobs.insert(id)))?;
+        blob.as_ref().ok_or(Stop::Missing(ObjectId::Blob(id)))
     }
 
     /// Asks for many blobs at once.
@@ -162,27 +159,22 @@ impl Records {
 
     /// Returns a toolset that must be stored.
     pub(super) fn toolset(&self, id: ToolsetId) -> Plan<&Toolset> {
-        match self.toolsets.get(&id) {
-            Some(set) => set.as_ref().ok_or(Stop::Missing(ObjectId::Toolset(id))),
-            None => Err(needs(|missing| _ = missing.toolsets.insert(id))),
-        }
+        let found = self.toolsets.get(&id);
+        let set = found.ok_or_else(|| needs(|missing| _ = missing.toolsets.insert(id)))?;
+        set.as_ref().ok_or(Stop::Missing(ObjectId::Toolset(id)))
     }
 
     /// Returns what a commit changes, wherever its record keeps the list.
     pub(super) fn changes<'a>(&'a self, commit: &'a Commit) -> Plan<&'a [Change]> {
-        match &commit.record().changes {
-            Changes::List(list) => {
-                super::visit(list.len());
-                Ok(list)
-            }
+        let list = match &commit.record().changes {
+            Changes::List(list) => list,
             Changes::Blob(_) => match self.changes.get(&commit.id()) {
-                Some(list) => {
-                    super::visit(list.len());
-                    Ok(list)
-                }
-                None => Err(needs(|missing| _ = missing.changes.insert(commit.id()))),
+                Some(list) => &**list,
+                None => return Err(needs(|missing| _ = missing.changes.insert(commit.id()))),
             },
-        }
+        };
+        super::visit(list.len());
+        Ok(list)
     }
 
     /// Asks for what many commits change, where their lists are in blobs.
