@@ -10,7 +10,7 @@ mod search;
 use std::collections::BTreeMap;
 
 use tract_core::store::{BlobKey, StoreErrorKind, WipeReport};
-use tract_core::{Applied, Blob, BlobId, ObjectId, RefName, RefTarget, StoreError};
+use tract_core::{Applied, Blob, BlobId, ObjectId, RefName, RefTarget, StoreError, StoreExt as _};
 use tract_hooks::Hooks;
 
 pub use self::document::Erasure;
@@ -203,11 +203,8 @@ impl Repo {
         let Some(RefTarget::Blob(id)) = self.ref_target(&RefName::erasure(blob)).await? else {
             return Ok(None);
         };
-        let document = self.store().blobs(self.name(), &[id.into()]).await?;
-        let document = document.into_iter().flatten().next();
-        Ok(Some(
-            document
-                .map_or_else(|| Erasure::unknown(blob), |document| Erasure::read(blob, &document)),
-        ))
+        let document = self.store().blob(self.name(), id).await?;
+        let erasure = document.map(|document| Erasure::read(blob, &document));
+        Ok(Some(erasure.unwrap_or_else(|| Erasure::unknown(blob))))
     }
 }

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use tract_core::step::{StreamOp, StreamOpError, StreamOpKind};
 use tract_core::{
     Batch, Blob, BlobId, Changes, Commit, CommitId, Content, ObjectId, Op, RefName, RefTarget,
-    ToolEntry, ToolId, ToolRow, ToolSchema, Toolset, ToolsetId,
+    StoreExt as _, ToolEntry, ToolId, ToolRow, ToolSchema, Toolset, ToolsetId,
 };
 
 use super::{LineError, Stream};
@@ -111,8 +111,8 @@ impl Stream {
             self.linked.push(id);
             return Ok(());
         }
-        let stored = self.repo.store().blobs(self.repo.name(), &[id.into()]).await;
-        match stored.map_err(Error::from)?.into_iter().flatten().next() {
+        let stored = self.repo.store().blob(self.repo.name(), id).await;
+        match stored.map_err(Error::from)? {
             Some(_) => Ok(()),
             None => Err(not_brought(ObjectId::Blob(id))),
         }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tract_core::store::{BlobKey, ListKind, LogQuery, ObjectListing, Walk};
 use tract_core::{
-    Blob, BlobId, Changes, Commit, CommitId, Content, ObjectId, Op, RefName, RefTarget, ToolSchema,
+    Blob, BlobId, Changes, Commit, CommitId, Content, ObjectId, Op, RefName, RefTarget,
+    StoreExt as _, ToolSchema,
 };
 use tract_secrets::SecretKind;
 
@@ -12,6 +13,7 @@ use super::report::{ErasePlace, ErasePlaceKind, EraseReport, ErasedBlob};
 use super::request::{EraseRequest, EraseTarget, EraseWhat};
 use super::search::Search;
 use crate::error::{Error, Result};
+use crate::reach::commit_id;
 use crate::repo::Repo;
 
 /// Objects that are listed together.
@@ -189,7 +191,7 @@ impl<'a> Scan<'a> {
             let listing = ObjectListing { kind: ListKind::Commits, after, limit: LISTED };
             let page = self.repo.store().list_objects(self.repo.name(), listing).await?;
             let ids: Vec<CommitId> =
-                page.objects.iter().filter_map(|(o, _)| commit_id(o)).collect();
+                page.objects.iter().filter_map(|(object, _)| commit_id(*object)).collect();
             let commits = self.repo.store().commits(self.repo.name(), &ids).await?;
             for commit in commits.into_iter().flatten() {
                 self.record(&commit, &mut spared, &mut linked).await?;
@@ -253,14 +255,7 @@ impl<'a> Scan<'a> {
             if let Some(id) = commit.verbatim {
                 // What the content says, the provider's bytes say too, however they are written.
                 if !self.has(id)
-                    && let Some(blob) = self
-                        .repo
-                        .store()
-                        .blobs(self.repo.name(), &[id.into()])
-                        .await?
-                        .into_iter()
-                        .flatten()
-                        .next()
+                    && let Some(blob) = self.repo.store().blob(self.repo.name(), id).await?
                 {
                     self.add(&blob, Vec::new());
                 }
@@ -386,13 +381,6 @@ impl<'a> Scan<'a> {
         let text = self.search.json(text)?;
         let is_clean = self.search.in_bytes(text.as_bytes()).is_none();
         is_clean.then(|| ToolSchema::parse(&text).ok()).flatten()
-    }
-}
-
-fn commit_id(object: &ObjectId) -> Option<CommitId> {
-    match object {
-        ObjectId::Commit(id) => Some(*id),
-        ObjectId::Blob(_) | ObjectId::Toolset(_) | ObjectId::Tool(_) => None,
     }
 }
 

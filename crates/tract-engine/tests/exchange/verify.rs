@@ -78,23 +78,23 @@ fn some_content(repo: &Repo) -> BlobId {
 #[test]
 fn verify_tells() {
     #[track_caller]
-    fn told(fault: impl FnOnce(&Repo) -> Fault) {
+    fn tells(fault: impl FnOnce(&Repo) -> Fault) {
         let (report, fault) = seen(fault);
         names(&report, fault.object());
     }
     // Each object of one commit in the middle, damaged and then missing.
     for place in [0, 3, 8] {
-        told(|repo| Fault::Commit(line(repo)[place].id()));
+        tells(|repo| Fault::Commit(line(repo)[place].id()));
         // A head that is gone is no longer a root unless a ref names it.
-        told(|repo| Fault::NoCommit(line(repo)[place].id()));
+        tells(|repo| Fault::NoCommit(line(repo)[place].id()));
     }
-    told(|repo| Fault::Blob(some_content(repo)));
-    told(|repo| Fault::NoBlob(some_content(repo)));
+    tells(|repo| Fault::Blob(some_content(repo)));
+    tells(|repo| Fault::NoBlob(some_content(repo)));
     let toolset = |repo: &Repo| line(repo)[0].toolset.expect("tools are in force");
-    told(|repo| Fault::Toolset(toolset(repo)));
-    told(|repo| Fault::NoToolset(toolset(repo)));
+    tells(|repo| Fault::Toolset(toolset(repo)));
+    tells(|repo| Fault::NoToolset(toolset(repo)));
     // A damaged schema, which is the raw text of a tool.
-    told(|repo| {
+    tells(|repo| {
         let tools = block_on(repo.store().tools_of(repo.name(), line(repo)[0].id()));
         Fault::Blob(tools.expect("tools")[0].id())
     });
