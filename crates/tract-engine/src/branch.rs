@@ -5,8 +5,7 @@ use tract_core::{Applied, CommitId, RefName, RefTarget, nearest};
 
 use crate::error::{Error, Result};
 use crate::repo::Repo;
-use crate::txn::Txn;
-use crate::txn::WriteOptions;
+use crate::txn::{Txn, WriteOptions, require_done};
 
 /// The first branch of a new repository.
 pub const FIRST_BRANCH: &str = "main";
@@ -159,7 +158,7 @@ impl Repo {
             txn.move_ref(&branch, None).await?;
             heads.push(head);
         }
-        self.done(txn.apply("branch", &WriteOptions::default()).await?)?;
+        require_done(txn.apply("branch", &WriteOptions::default()).await?)?;
         Ok(heads)
     }
 
@@ -200,7 +199,7 @@ impl Repo {
             txn.move_ref(&branch, None).await?;
             txn.move_ref(&renamed, Some(RefTarget::Commit(head))).await?;
         }
-        self.done(txn.apply("branch", &WriteOptions::default()).await?)?;
+        require_done(txn.apply("branch", &WriteOptions::default()).await?)?;
         Ok(head)
     }
 
@@ -227,7 +226,7 @@ impl Repo {
             }
             commits.push(commit);
         }
-        self.done(txn.apply("tag", &WriteOptions::default()).await?)?;
+        require_done(txn.apply("tag", &WriteOptions::default()).await?)?;
         Ok(commits)
     }
 
@@ -270,17 +269,9 @@ impl Repo {
             // HEAD is never left on a branch that is deleted meanwhile.
             txn.hold(&branch, Some(at));
             txn.move_ref(&RefName::head(), Some(RefTarget::Ref(branch.clone()))).await?;
-            match txn.apply("checkout", &WriteOptions::default()).await? {
-                Applied::Done | Applied::Already => return Ok(branch),
-                Applied::Conflict(_) => races.lose().await?,
+            if races.won(txn.apply("checkout", &WriteOptions::default()).await?).await? {
+                return Ok(branch);
             }
-        }
-    }
-
-    pub(crate) fn done(&self, applied: Applied) -> Result<()> {
-        match applied {
-            Applied::Done | Applied::Already => Ok(()),
-            Applied::Conflict(conflict) => Err(conflict.into()),
         }
     }
 

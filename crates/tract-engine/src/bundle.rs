@@ -33,7 +33,6 @@ use crate::repo::Repo;
 /// The version of the format that this version writes, and the newest that it reads.
 const VERSION: u64 = 1;
 
-/// The first line.
 #[derive(Deserialize, Serialize)]
 struct FirstLine {
     op: String,
@@ -42,7 +41,6 @@ struct FirstLine {
     requires: Vec<String>,
 }
 
-/// The last line.
 #[derive(Deserialize, Serialize)]
 struct LastLine {
     op: String,

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use tract_core::store::BlobKey;
 use tract_core::{
-    Applied, Batch, Blob, BlobId, Changes, Commit, CommitId, Expect, ObjectId, RefEdit, RefName,
-    RefTarget, StoreError, StoreErrorKind, ToolRow, ToolSchema, Toolset, ToolsetId,
+    Batch, Blob, BlobId, Changes, Commit, CommitId, Expect, ObjectId, RefEdit, RefName, RefTarget,
+    StoreError, StoreErrorKind, ToolRow, ToolSchema, Toolset, ToolsetId,
 };
 
 use crate::copy::{CopyProgress, OnCopy, WRITE_REFS};
@@ -15,7 +15,7 @@ use crate::operation::Operation;
 use crate::reach::{damage, links};
 use crate::received::{shaped, time_of};
 use crate::repo::Repo;
-use crate::txn::{apply_and_tell, apply_batch};
+use crate::txn::{apply_and_tell, apply_batch, require_done};
 
 /// Bytes of blobs and commits that are read for one write, about.
 const WRITE_BYTES: usize = 8 << 20;
@@ -98,10 +98,8 @@ impl<'a> ObjectCopier<'a> {
             let (name, to) = (RefName::erasure(*id), Some(target.clone()));
             batch.refs.push(RefEdit { name, expect: Expect::Any, to });
         }
-        match apply_and_tell(self.to, &self.operation, batch).await? {
-            Applied::Done | Applied::Already => self.erased.extend(erasures.iter().cloned()),
-            Applied::Conflict(conflict) => return Err(conflict.into()),
-        }
+        require_done(apply_and_tell(self.to, &self.operation, batch).await?)?;
+        self.erased.extend(erasures.iter().cloned());
         Ok(())
     }
 
@@ -147,11 +145,7 @@ impl<'a> ObjectCopier<'a> {
     /// Brings commits with all that they link to; their other links are there already, or among
     /// them. Returns the bytes read.
     async fn carry(&mut self, ids: &[CommitId]) -> Result<usize> {
-        let found = self.from.store().commits(self.from.name(), ids).await?;
-        let mut commits = Vec::with_capacity(ids.len());
-        for (id, commit) in ids.iter().zip(found) {
-            commits.push(commit.ok_or(Error::Missing(ObjectId::Commit(*id)))?);
-        }
+        let commits = self.from.require_commits(ids).await?;
         let mut batch = self.batch()?;
         batch.toolsets = self.toolsets(&commits).await?;
         let schemas =
@@ -190,10 +184,8 @@ impl<'a> ObjectCopier<'a> {
         let bytes = batch.blobs.iter().map(|blob| blob.bytes().len()).sum::<usize>()
             + commits.iter().map(|commit| commit.encode().len()).sum::<usize>();
         batch.commits = commits;
-        match apply_batch(self.to.store().as_ref(), self.to.name(), batch).await? {
-            Applied::Done | Applied::Already => Ok(bytes),
-            Applied::Conflict(conflict) => Err(conflict.into()),
-        }
+        require_done(apply_batch(self.to.store().as_ref(), self.to.name(), batch).await?)?;
+        Ok(bytes)
     }
 
     /// Reads the toolsets that commits bring, each once.
@@ -264,11 +256,8 @@ impl<'a> ObjectCopier<'a> {
                 let text = blobs.get(&entry.schema).and_then(|blob| blob.text());
                 let schema = text.and_then(|text| ToolSchema::parse(text).ok());
                 let Some(schema) = schema.filter(|schema| schema.id() == entry.tool) else {
-                    let found = damage(
-                        ObjectId::Blob(entry.schema),
-                        format!("it is no schema of tool {}", entry.tool),
-                    );
-                    return Err(Error::Damaged { object: found.object, what: found.what });
+                    let what = format!("it is no schema of tool {}", entry.tool);
+                    return Err(damage(ObjectId::Blob(entry.schema), what).into());
                 };
                 rows.push(ToolRow {
                     id: schema.id(),

@@ -200,7 +200,7 @@ pub async fn chat(
     let sent = match unanswered(&compiled, &question) {
         Some(recorded) => repo.require_commit(recorded).await?,
         None => {
-            let sent = append(repo, branch, question, WriteOptions::new()).await?;
+            let sent = repo.append(branch, question).await?;
             // The request must end with this question also when others commit to the branch, so
             // its own commit is compiled and not the head.
             compiled = repo.compile(Some(sent.id())).await?;
@@ -274,23 +274,16 @@ async fn ask(
     // An answer is recorded on the head that was sent, or not at all: on another head it would
     // answer messages that the model never saw.
     let write = WriteOptions::new().expect(compiled.head());
-    match append(repo, branch, draft, write).await {
-        Ok(commit) => Ok(ChatReply { sent: None, commit, reply }),
+    match repo.write(branch, vec![Request::Append(draft)], &write).await {
+        Ok(made) => {
+            let commit = made.into_iter().next().expect("one request gives one commit");
+            Ok(ChatReply { sent: None, commit, reply })
+        }
         Err(conflict @ Error::Conflict { .. }) => {
             Err(ChatError::Late { reply: Box::new(reply), conflict: Box::new(conflict) })
         }
         Err(error) => Err(error.into()),
     }
-}
-
-async fn append(
-    repo: &Repo,
-    branch: &RefName,
-    draft: Draft,
-    options: WriteOptions,
-) -> Result<Commit> {
-    let made = repo.write(branch, vec![Request::Append(draft)], &options).await?;
-    Ok(made.into_iter().next().expect("one request gives one commit"))
 }
 
 /// Records the part of an answer that arrived before it broke off, as a note: notes are in the log

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tract_core::{Applied, Expect, RefEdit, RefName, RefTarget};
+use tract_core::{RefName, RefTarget};
 
 use crate::carry::{ObjectCopier, collected};
 use crate::erase::CarriedErasures;
@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::reach::{CommitGraph, chosen_refs};
 use crate::received::descends;
 use crate::repo::Repo;
-use crate::txn::apply_and_tell;
+use crate::txn::{apply_and_tell, ref_edit};
 
 /// How far a copy has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,8 +215,7 @@ async fn point(
             let status = status(carrier.to, name, target, at.as_ref()).await?;
             if let CopyStatus::Created | CopyStatus::Forwarded = status {
                 documents.extend(target.blob());
-                let expect = at.map_or(Expect::Absent, Expect::Is);
-                batch.refs.push(RefEdit { name: name.clone(), expect, to: Some(target.clone()) });
+                batch.refs.push(ref_edit(name.clone(), at, Some(target.clone())));
             }
             statuses.push(status);
         }
@@ -225,11 +224,10 @@ async fn point(
         }
         batch.blobs = carrier.blobs(documents).await?;
         batch.require_targets();
-        match apply_and_tell(to, &carrier.operation, batch).await? {
-            Applied::Done | Applied::Already => return Ok(statuses),
-            // Another writer moved one of them: it may have diverged, the others have not.
-            Applied::Conflict(_) => races.lose().await?,
+        if races.won(apply_and_tell(to, &carrier.operation, batch).await?).await? {
+            return Ok(statuses);
         }
+        // Another writer moved one of them: it may have diverged, the others have not.
     }
 }
 

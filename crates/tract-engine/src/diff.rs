@@ -211,18 +211,11 @@ pub fn plain(message: &Message) -> String {
     match &message.content {
         Content::Artifact(artifact) => line(&artifact.text),
         Content::Note(note) => line(note.as_str()),
-        Content::ToolResult(answer) => {
-            if answer.is_error {
+        content => {
+            if matches!(content, Content::ToolResult(answer) if answer.is_error) {
                 line("(error)");
             }
-            answer.parts.iter().for_each(|part| line(&plain_part(part)));
-        }
-        Content::System(body)
-        | Content::User(body)
-        | Content::Assistant(body)
-        | Content::Reasoning(body)
-        | Content::Custom { body, .. } => {
-            body.parts.iter().for_each(|part| line(&plain_part(part)));
+            content.parts().iter().for_each(|part| line(&plain_part(part)));
         }
     }
     out

@@ -1,10 +1,10 @@
 //! Documents: blobs that refs outside of branches and tags name, such as pins.
 
-use tract_core::{Applied, Blob, Expect, RefEdit, RefName, RefTarget};
+use tract_core::{Blob, RefName, RefTarget};
 
 use crate::error::Result;
 use crate::repo::Repo;
-use crate::txn::apply_and_tell;
+use crate::txn::{apply_and_tell, ref_edit, require_done};
 
 impl Repo {
     /// Reads the documents whose names begin with `prefix`, sorted by name.
@@ -37,15 +37,11 @@ impl Repo {
                 continue;
             }
             batch.blobs.push(blob);
-            let expect = target.map_or(Expect::Absent, Expect::Is);
-            batch.refs.push(RefEdit { name, expect, to: Some(to) });
+            batch.refs.push(ref_edit(name, target, Some(to)));
         }
         if batch.refs.is_empty() {
             return Ok(());
         }
-        match apply_and_tell(self, &operation, batch).await? {
-            Applied::Done | Applied::Already => Ok(()),
-            Applied::Conflict(conflict) => Err(conflict.into()),
-        }
+        require_done(apply_and_tell(self, &operation, batch).await?)
     }
 }

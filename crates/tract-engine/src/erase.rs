@@ -10,7 +10,7 @@ mod search;
 use std::collections::BTreeMap;
 
 use tract_core::store::{BlobKey, StoreErrorKind, WipeReport};
-use tract_core::{Applied, Blob, BlobId, ObjectId, RefName, RefTarget, StoreError};
+use tract_core::{Applied, Blob, BlobId, ObjectId, RefName, RefTarget, StoreError, StoreExt as _};
 use tract_hooks::Hooks;
 
 pub use self::document::Erasure;
@@ -62,7 +62,7 @@ async fn erase_all(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
     loop {
         let mut scan = Scan::new(&bare, request).await?;
         let mut report = scan.report();
-        if request.is_dry_run() || scan.is_empty() {
+        if request.dry_run || scan.is_empty() {
             return Ok(report);
         }
         // Looking for all of it takes long, following the branches does not.
@@ -101,7 +101,7 @@ async fn write(
     for blob in &report.blobs {
         let document = Erasure {
             blob: blob.id,
-            reason: request.reason_text().to_owned(),
+            reason: request.reason.clone(),
             who: repo.who().to_owned(),
             at_us,
             bytes: blob.bytes,
@@ -111,7 +111,7 @@ async fn write(
         txn.blob(document)?;
         txn.move_from(&RefName::erasure(blob.id), None, Some(target));
     }
-    let options = WriteOptions::new().why(request.reason_text());
+    let options = WriteOptions::new().why(&request.reason);
     txn.apply(request.verb(), &options).await
 }
 
@@ -203,11 +203,8 @@ impl Repo {
         let Some(RefTarget::Blob(id)) = self.ref_target(&RefName::erasure(blob)).await? else {
             return Ok(None);
         };
-        let document = self.store().blobs(self.name(), &[id.into()]).await?;
-        let document = document.into_iter().flatten().next();
-        Ok(Some(
-            document
-                .map_or_else(|| Erasure::unknown(blob), |document| Erasure::read(blob, &document)),
-        ))
+        let document = self.store().blob(self.name(), id).await?;
+        let erasure = document.map(|document| Erasure::read(blob, &document));
+        Ok(Some(erasure.unwrap_or_else(|| Erasure::unknown(blob))))
     }
 }

@@ -3,6 +3,7 @@
 use tract_compile::{BadShape, CompileError};
 use tract_core::json::JsonError;
 use tract_core::step::StreamOpError;
+use tract_core::store::Damage;
 use tract_core::text::count;
 use tract_core::{
     BadName, CommitId, Conflict, ContentError, Expect, ObjectId, RecordError, RefName, RefTarget,
@@ -268,6 +269,12 @@ fn unknown_remote(name: Option<&str>, known: &[String]) -> String {
 
 fn damaged_text(object: &Option<ObjectId>) -> String {
     object.map_or_else(String::new, |object| format!("{object}: "))
+}
+
+impl From<Damage> for Error {
+    fn from(damage: Damage) -> Self {
+        Self::Damaged { object: damage.object, what: damage.what }
+    }
 }
 
 impl From<Conflict> for Error {

@@ -5,11 +5,11 @@ use std::collections::{HashSet, VecDeque};
 use tract_core::step::{CompressWhat, StreamOp, StreamOpFields, StreamOpKind};
 use tract_core::store::BlobKey;
 use tract_core::{
-    Blob, BlobId, Body, Commit, CommitId, Content, ObjectId, Op, Part, RefName, RefTarget,
-    ToolSchema, Toolset, ToolsetId,
+    Blob, BlobId, Body, Commit, CommitId, Content, Op, Part, RefName, RefTarget, ToolSchema,
+    Toolset, ToolsetId,
 };
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::reach::{CommitGraph, chosen_refs};
 use crate::repo::Repo;
 
@@ -142,9 +142,7 @@ impl Export {
         let upto = (self.read + CHUNK).min(self.order.len());
         let ids = self.order[self.read..upto].to_vec();
         self.read = upto;
-        let commits = self.repo.store().commits(self.repo.name(), &ids).await?;
-        for (id, commit) in ids.iter().zip(commits) {
-            let commit = commit.ok_or(Error::Missing(ObjectId::Commit(*id)))?;
+        for commit in self.repo.require_commits(&ids).await? {
             self.commit_line(&commit).await?;
         }
         Ok(())

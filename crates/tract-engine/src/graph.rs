@@ -88,12 +88,9 @@ impl Layout {
     /// Takes the next commit, under the number `place`, and gives its rows one at a time: where
     /// thousands of lines meet, they are too many and too wide to be held together.
     pub fn draw(&mut self, place: usize, id: CommitId, parents: &[CommitId], each: &mut OnRow<'_>) {
-        let mut coming: Vec<usize> = Vec::new();
-        for (lane, at) in self.lanes.iter().enumerate() {
-            if at.is_some_and(|at| at.next == id) {
-                coming.push(lane);
-            }
-        }
+        let lanes = self.lanes.iter().enumerate();
+        let coming = lanes.filter(|(_, at)| at.is_some_and(|at| at.next == id));
+        let coming: Vec<usize> = coming.map(|(lane, _)| lane).collect();
         let own = match coming.split_first() {
             Some((own, others)) => {
                 let own = *own;
@@ -117,7 +114,7 @@ impl Layout {
             let there =
                 self.lanes.iter().position(|lane| lane.is_some_and(|lane| lane.next == *parent));
             match there {
-                Some(lane) if lane < own => self.edge_left(own, lane, each),
+                Some(lane) if lane < own => self.slant_left(own, lane, line, each),
                 Some(lane) => self.edge_right(own, lane, None, each),
                 None => {
                     let lane = self.free(own + 1);
@@ -171,13 +168,8 @@ impl Layout {
         self.slant_left(from, to, line, each);
     }
 
-    /// Leads from the commit in lane `from` to lane `to`, which is left of it.
-    fn edge_left(&self, from: usize, to: usize, each: &mut OnRow<'_>) {
-        let line = self.lanes[from].map_or(0, |lane| lane.line);
-        self.slant_left(from, to, line, each);
-    }
-
-    /// One row for neighbors, two for any other distance.
+    /// Leads from lane `from` to lane `to`, which is left of it: one row for neighbors, two for any
+    /// other distance.
     fn slant_left(&self, from: usize, to: usize, line: usize, each: &mut OnRow<'_>) {
         let mut row = self.bars();
         set(&mut row, from * 2 - 1, '/', line);

@@ -8,8 +8,8 @@ use std::fmt;
 use tract_core::json::{self, Escapes};
 use tract_core::store::BlobKey;
 use tract_core::{
-    Applied, Batch, Blob, Commit, CommitId, Draft, Expect, JsonText, RefEdit, RefName, RefTarget,
-    ToolRow, ToolSchema, Toolset,
+    Batch, Blob, Commit, CommitId, Draft, JsonText, RefName, RefTarget, ToolRow, ToolSchema,
+    Toolset,
 };
 
 use self::chain::{Builder, Chain};
@@ -17,7 +17,7 @@ pub use self::chain::{ImportAnomaly, ImportAnomalyKind};
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::repo::Repo;
-use crate::txn::{apply_and_tell, apply_batch};
+use crate::txn::{apply_and_tell, apply_batch, ref_edit, require_done};
 
 /// A conversation to import, as an adapter read it.
 #[derive(Clone, Debug)]
@@ -283,10 +283,7 @@ impl Importer {
         let reused = self.add_missing(&mut batch, &mut HashSet::new(), &links).await?;
         drop(links);
         if !batch.commits.is_empty() {
-            match apply_batch(self.repo.store().as_ref(), self.repo.name(), batch).await? {
-                Applied::Done | Applied::Already => {}
-                Applied::Conflict(conflict) => return Err(conflict.into()),
-            }
+            require_done(apply_batch(self.repo.store().as_ref(), self.repo.name(), batch).await?)?;
         }
         Ok(reused)
     }
@@ -317,12 +314,9 @@ impl Importer {
                 }
                 applied => applied?,
             };
-            match applied {
-                Applied::Done | Applied::Already => {
-                    self.index(&answers).await;
-                    return Ok(answers);
-                }
-                Applied::Conflict(_) => races.lose().await?,
+            if races.won(applied).await? {
+                self.index(&answers).await;
+                return Ok(answers);
             }
         }
     }
@@ -369,14 +363,15 @@ impl Importer {
                 (Some(_), _) => ImportStatus::Diverged,
             };
             if let (Some(head), ImportStatus::Created | ImportStatus::Forwarded) = (head, status) {
-                batch.refs.push(edit(&place.branch, at, RefTarget::Commit(head)));
+                let (name, to) = (place.branch.clone(), RefTarget::Commit(head));
+                batch.refs.push(ref_edit(name, at.cloned(), Some(to)));
             }
             if status != ImportStatus::Diverged {
                 let document = document(&one.id, one.meta.as_ref(), head)?;
                 let (at, to) = (targets.get(&place.document), RefTarget::Blob(document.id()));
                 if at != Some(&to) {
                     batch.blobs.push(document);
-                    batch.refs.push(edit(&place.document, at, to));
+                    batch.refs.push(ref_edit(place.document.clone(), at.cloned(), Some(to)));
                 }
             }
             answers.push(Imported {
@@ -491,11 +486,6 @@ fn owner(document: &Blob) -> Option<String> {
     let members = json::split_object(document.text()?).ok()?;
     let (_, id) = members.into_iter().find(|(key, _)| key == "id")?;
     serde_json::from_str(id).ok()
-}
-
-fn edit(name: &RefName, at: Option<&RefTarget>, to: RefTarget) -> RefEdit {
-    let expect = at.map_or(Expect::Absent, |at| Expect::Is(at.clone()));
-    RefEdit { name: name.clone(), expect, to: Some(to) }
 }
 
 /// The document of a conversation: what belongs to it and not to its commits.

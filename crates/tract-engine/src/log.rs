@@ -5,10 +5,10 @@ mod describe;
 use std::collections::HashMap;
 
 use tract_core::store::Walk;
-use tract_core::{Commit, CommitId, ObjectId};
+use tract_core::{Commit, CommitId};
 
 pub use self::describe::{LogLine, describe, one_line};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::graph::order;
 use crate::repo::Repo;
 
@@ -118,7 +118,6 @@ impl LogPages {
     /// # Errors
     /// When a commit is not stored, or the store fails.
     pub async fn next_page(&mut self) -> Result<Option<Vec<Commit>>> {
-        let (store, name) = (self.repo.store(), self.repo.name());
         let most = self.left.min(PAGE);
         let commits = match &mut self.source {
             LogSource::Line(next) => match *next {
@@ -132,11 +131,7 @@ impl LogPages {
             LogSource::Read(commits) => std::mem::take(commits),
             LogSource::Ids(ids) => {
                 let ids: Vec<CommitId> = ids.take(most).collect();
-                let mut commits = Vec::with_capacity(ids.len());
-                for (id, commit) in ids.iter().zip(store.commits(name, &ids).await?) {
-                    commits.push(commit.ok_or(Error::Missing(ObjectId::Commit(*id)))?);
-                }
-                commits
+                self.repo.require_commits(&ids).await?
             }
         };
         self.left -= commits.len().min(self.left);

@@ -290,7 +290,6 @@ fn command_words(text: &str) -> impl Iterator<Item = &str> {
         .filter(|word| !word.is_empty())
 }
 
-/// The names in a text.
 fn names(text: &str) -> impl Iterator<Item = &str> {
     let inside =
         |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '/' | '-' | '@' | '~' | '+' | ':');

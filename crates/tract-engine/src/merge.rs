@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tract_core::store::Walk;
-use tract_core::{Applied, Commit, CommitId, ObjectId, RefName, RefTarget};
+use tract_core::{Commit, CommitId, ObjectId, RefName, RefTarget};
 use tract_hooks::BeforeMerge;
 
 pub(crate) use self::kept::decisions_ref;
@@ -141,9 +141,8 @@ impl Repo {
             if merged == Merged::NothingToMerge {
                 return Ok(merged);
             }
-            match txn.apply("merge", &WriteOptions::default()).await? {
-                Applied::Done | Applied::Already => return Ok(merged),
-                Applied::Conflict(_) => races.lose().await?,
+            if races.won(txn.apply("merge", &WriteOptions::default()).await?).await? {
+                return Ok(merged);
             }
         }
     }
@@ -191,20 +190,16 @@ impl Txn<'_> {
     /// Returns what a branch shares with another head: enough of it to tell for each commit of the
     /// branch, from the head on, whether it is the first that both have.
     pub(crate) async fn shared(&mut self, head: CommitId, other: CommitId) -> Result<Shared> {
-        Ok(match common(self, head, other).await? {
-            Ancestry::Contained => Shared {
-                contains_head: true,
-                commits: ancestors(self, &mut Graph::default(), other).await?,
-            },
-            Ancestry::Forward => Shared { contains_head: false, commits: HashSet::from([head]) },
-            Ancestry::Best(bases) if bases.is_empty() => {
-                Shared { contains_head: false, commits: HashSet::new() }
+        let ancestry = common(self, head, other).await?;
+        let contains_head = matches!(ancestry, Ancestry::Contained);
+        let commits = match ancestry {
+            Ancestry::Forward => HashSet::from([head]),
+            Ancestry::Best(bases) if bases.is_empty() => HashSet::new(),
+            Ancestry::Contained | Ancestry::Best(_) => {
+                ancestors(self, &mut Graph::default(), other).await?
             }
-            Ancestry::Best(_) => Shared {
-                contains_head: false,
-                commits: ancestors(self, &mut Graph::default(), other).await?,
-            },
-        })
+        };
+        Ok(Shared { contains_head, commits })
     }
 
     /// Merges; handlers are asked where there is no ruling yet.

@@ -13,11 +13,11 @@ use tract_core::store::{
 };
 use tract_core::{
     Applied, Batch, BatchId, Blob, BlobId, Commit, CommitId, Conflict, DerivedKind, DerivedRow,
-    Expect, IdPrefix, LogEntry, LogNote, ObjectId, RefEdit, RefName, RefTarget, RepoName, Store,
+    Expect, IdPrefix, LogEntry, LogNote, ObjectId, RefName, RefTarget, RepoName, Store,
     ToolDefinition, ToolId, ToolRow, Toolset, ToolsetId,
 };
 
-use crate::txn::apply_to_store_once;
+use crate::txn::{apply_to_store_once, ref_edit};
 
 /// What is held back.
 #[derive(Debug, Default)]
@@ -37,8 +37,6 @@ struct Pending {
     /// The first batch, and whether there were others.
     first: Option<(BatchId, LogNote)>,
     several: bool,
-    /// Whether objects were written ahead of the refs.
-    staged: bool,
     /// About how much memory the objects take.
     bytes: usize,
 }
@@ -131,7 +129,6 @@ impl Overlay {
         let mut pending = self.pending();
         // The flush is a batch of its own, even if little is left for it.
         pending.several = true;
-        pending.staged = true;
         pending.bytes = 0;
         pending.blobs.clear();
         pending.toolsets.clear();
@@ -156,11 +153,7 @@ impl Overlay {
         batch.tools.clone_from(&pending.tools);
         for (name, (before, after)) in &pending.refs {
             if before != after {
-                batch.refs.push(RefEdit {
-                    name: name.clone(),
-                    expect: before.clone().map_or(Expect::Absent, Expect::Is),
-                    to: after.clone(),
-                });
+                batch.refs.push(ref_edit(name.clone(), before.clone(), after.clone()));
             }
         }
         // What was written ahead was in no ref's reach until now.

@@ -16,13 +16,13 @@ use tract_core::{
 use tract_hooks::DecisionRecord;
 
 use self::doc::PendingRequestDoc;
-pub(crate) use self::rule::{Configured, MergeRuling, Ruling, WriteTarget};
+pub(crate) use self::rule::{Configured, MergeRuling, Ruling, WriteTarget, with_summary};
 pub use self::turn::{BatchAttachment, DeferredCall, TurnAnswer, TurnRecord, TurnRecorded};
 use crate::error::{Error, Result};
 use crate::merge::KeptConflict;
-use crate::plan::{Details, Selection};
+use crate::plan::{Details, Selection, edited_slot};
 use crate::repo::Repo;
-use crate::txn::Txn;
+use crate::txn::{Txn, require_done};
 
 /// Where operations wait.
 const PENDING: &str = "pending/";
@@ -340,10 +340,7 @@ impl Document {
     pub(crate) async fn store(&self, repo: &Repo, what: &str) -> Result<()> {
         let mut txn = Txn::new(repo)?;
         self.add_to(&mut txn)?;
-        match txn.apply(what, &Default::default()).await? {
-            tract_core::Applied::Done | tract_core::Applied::Already => Ok(()),
-            tract_core::Applied::Conflict(conflict) => Err(conflict.into()),
-        }
+        require_done(txn.apply(what, &Default::default()).await?)
     }
 }
 
@@ -388,7 +385,7 @@ impl Repo {
     /// # Errors
     /// When the store fails, or a blob is damaged.
     pub async fn original_of(&self, id: CommitId) -> Result<Option<Content>> {
-        use tract_core::{By, Change, Op};
+        use tract_core::{By, Op};
         let commit = self.require_commit(id).await?;
         let Some(kind) = &commit.kind else { return Ok(None) };
         let kept = |commit: &tract_core::Commit| {
@@ -396,12 +393,7 @@ impl Repo {
         };
         let first = match &commit.op {
             Op::Edit { .. } => {
-                let changes = self.changes(&commit).await?;
-                let slot = changes.iter().find_map(|change| match change {
-                    Change::Version { slot, .. } => Some(slot.resolve(id)),
-                    Change::Add { .. } | Change::Remove { .. } | Change::Mark { .. } => None,
-                });
-                match slot {
+                match edited_slot(id, &self.changes(&commit).await?) {
                     // A slot is a name: its commit need not be stored.
                     Some(slot) => self.commit(slot).await?,
                     None => None,

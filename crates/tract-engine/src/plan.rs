@@ -21,11 +21,12 @@ mod work;
 pub use tract_compile::Line;
 
 pub(crate) use self::append::{is_plain, plain};
-pub(crate) use self::edit::{current_version, unchanged_since, version_of};
+pub(crate) use self::edit::{current_version, unchanged_since, version_of, with_answer_of};
 pub use self::merge::{
     MergeSides, PlannedMerge, Resolution, ResolutionKind, ResolvableConflict, ResolveFn,
     ResolvedConflict, Resolver, merge,
 };
+pub(crate) use self::records::edited_slot;
 pub use self::records::{MissingRecords, Plan, Records, Stop};
 pub use self::refusal::{ConflictKind, MergeConflict, OpenCall, Refusal};
 pub(crate) use self::replay::check_hidden;

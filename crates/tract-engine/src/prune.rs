@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tract_core::store::Walk;
-use tract_core::{Applied, BlobId, CommitId, RefName, RefTarget};
+use tract_core::{BlobId, CommitId, RefName, RefTarget};
 
 use crate::error::Result;
 use crate::repo::Repo;
@@ -116,9 +116,8 @@ pub async fn prune(repo: &Repo, options: &PruneOptions) -> Result<PruneReport> {
         for (name, target) in plan.deleted {
             txn.move_from(&name, Some(target), None);
         }
-        match txn.apply("prune", &WriteOptions::default()).await? {
-            Applied::Done | Applied::Already => return Ok(plan.report),
-            Applied::Conflict(_) => races.lose().await?,
+        if races.won(txn.apply("prune", &WriteOptions::default()).await?).await? {
+            return Ok(plan.report);
         }
     }
 }

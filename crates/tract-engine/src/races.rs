@@ -3,6 +3,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
+use tract_core::Applied;
+
 use crate::error::{Error, Result};
 use crate::heads::sleep;
 use crate::repo::Repo;
@@ -59,6 +61,18 @@ impl Races {
         let random = RandomState::new().hash_one(self.lost);
         sleep(Duration::from_nanos(random % nanos.max(1))).await;
         Ok(())
+    }
+
+    /// Returns whether a write went through. If not, counts a lost race and waits, as
+    /// [`lose`](Self::lose) does.
+    ///
+    /// # Errors
+    /// [`Error::KeptMoving`] when the time is up.
+    pub(crate) async fn won(&mut self, applied: Applied) -> Result<bool> {
+        match applied {
+            Applied::Done | Applied::Already => Ok(true),
+            Applied::Conflict(_) => self.lose().await.map(|()| false),
+        }
     }
 
     /// The error of a write whose time is up.

@@ -83,14 +83,12 @@ pub(crate) async fn changes_of(
         Changes::List(list) => return Ok(Ok(list.clone())),
         Changes::Blob(id) => *id,
     };
-    Ok(match blob(store, repo, id).await? {
-        Err(damage) => Err(damage),
-        Ok(blob) => Changes::from_blob(blob.bytes()).map_err(|error| Damage {
-            object: Some(ObjectId::Blob(id)),
-            what: format!("as the changes of commit {}: {error}", commit.id()),
-            derived: false,
-        }),
-    })
+    Ok(blob(store, repo, id).await?.and_then(|blob| {
+        Changes::from_blob(blob.bytes()).map_err(|error| {
+            let what = format!("as the changes of commit {}: {error}", commit.id());
+            damage(ObjectId::Blob(id), what)
+        })
+    }))
 }
 
 /// Reads one blob; the inner error says that it is damaged or not there.
@@ -107,6 +105,13 @@ pub(crate) async fn blob(
             None => Ok(Err(damage(object, "it is referenced but not stored"))),
         },
         Err(error) => harm(object, error).map(Err),
+    }
+}
+
+pub(crate) fn commit_id(object: ObjectId) -> Option<CommitId> {
+    match object {
+        ObjectId::Commit(id) => Some(id),
+        ObjectId::Blob(_) | ObjectId::Toolset(_) | ObjectId::Tool(_) => None,
     }
 }
 
@@ -204,8 +209,7 @@ impl CommitGraph {
 
     /// Begins to read what a root leads to, page by page.
     pub(crate) fn begin(&mut self, root: CommitId) -> StoreResult<Reading> {
-        let number = self.number(root)?;
-        self.roots.push(number);
+        self.begin_at(root)?;
         Ok(Reading { open: vec![root], next: None, limit: 0, one_by_one: 0 })
     }
 
@@ -266,13 +270,9 @@ impl CommitGraph {
                 let (place, found) = (ObjectId::Commit(at), page.next);
                 let said = found.map_or("the end".to_owned(), |id| format!("commit {id}"));
                 let so = next.map_or("the end".to_owned(), |id| format!("commit {id}"));
-                self.damage.push(Damage {
-                    object: Some(place),
-                    what: format!(
-                        "a range walk from here continues at {said}, parents lead to {so}"
-                    ),
-                    derived: true,
-                });
+                let what =
+                    format!("a range walk from here continues at {said}, parents lead to {so}");
+                self.damage.push(Damage { derived: true, ..damage(place, what) });
                 reading.one_by_one = reading.limit;
             }
             reading.limit = (reading.limit * 2).min(most);
@@ -311,7 +311,7 @@ impl CommitGraph {
     /// truth.
     pub(crate) fn is_whole(&self) -> Result<(), Error> {
         match self.damage.iter().find(|damage| !damage.derived) {
-            Some(found) => Err(Error::Damaged { object: found.object, what: found.what.clone() }),
+            Some(found) => Err(found.clone().into()),
             None => Ok(()),
         }
     }
@@ -413,7 +413,6 @@ impl CommitGraph {
         self.ids.len()
     }
 
-    /// Returns the id of a number.
     pub(crate) fn id(&self, number: u32) -> Option<CommitId> {
         self.ids.get(number as usize).copied()
     }

@@ -7,7 +7,7 @@ mod steps;
 
 use std::collections::HashSet;
 
-use tract_core::{Applied, CommitId, Draft, Kind, Op, RefName, RefTarget};
+use tract_core::{CommitId, Draft, Kind, Op, RefName, RefTarget};
 
 pub(crate) use self::steps::Shared;
 use self::steps::Steps;
@@ -125,9 +125,8 @@ impl Repo {
             if rebased.before == Some(rebased.head) {
                 return Ok(rebased);
             }
-            match txn.apply(rebase.verb(), &WriteOptions::default()).await? {
-                Applied::Done | Applied::Already => return Ok(rebased),
-                Applied::Conflict(_) => races.lose().await?,
+            if races.won(txn.apply(rebase.verb(), &WriteOptions::default()).await?).await? {
+                return Ok(rebased);
             }
         }
     }
@@ -155,9 +154,8 @@ impl Repo {
                 return Ok(before);
             }
             txn.move_ref(branch, Some(RefTarget::Commit(to))).await?;
-            match txn.apply("reset", &WriteOptions::default()).await? {
-                Applied::Done | Applied::Already => return Ok(before),
-                Applied::Conflict(_) => races.lose().await?,
+            if races.won(txn.apply("reset", &WriteOptions::default()).await?).await? {
+                return Ok(before);
             }
         }
     }
@@ -262,13 +260,7 @@ impl Txn<'_> {
         sources: &[CommitId],
     ) -> Result<Option<CommitId>> {
         let noted = steps::resolutions(merge);
-        let details = Details {
-            message: merge.message.clone(),
-            metadata: merge.metadata.clone(),
-            generation_config: merge.generation_config.clone(),
-            origin: tract_core::Origin { picked_from: Some(merge.id()), ..merge.origin.clone() },
-            ..Details::default()
-        };
+        let details = Details::of_replayed(merge);
         let mut made = None;
         for source in sources {
             let noted = noted.clone();

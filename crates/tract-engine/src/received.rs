@@ -6,7 +6,7 @@ use tract_compile::{Changed, shape};
 use tract_core::store::Walk;
 use tract_core::{Change, Commit, CommitId, Op};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::reach::changes_of;
 use crate::repo::Repo;
 
@@ -17,9 +17,7 @@ pub(crate) async fn shaped(repo: &Repo, commit: &Commit, changes: &[Change]) -> 
         for id in targets {
             let target = repo.require_commit(*id).await?;
             let changes = changes_of(repo.store().as_ref(), repo.name(), &target).await?;
-            let changes = changes
-                .map_err(|damage| Error::Damaged { object: damage.object, what: damage.what })?;
-            reverted.push((target, changes));
+            reverted.push((target, changes?));
         }
     }
     let targets: Vec<Changed<'_>> =

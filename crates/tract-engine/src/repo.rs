@@ -343,6 +343,13 @@ impl Repo {
         self.commit(id).await?.ok_or(Error::Missing(ObjectId::Commit(id)))
     }
 
+    /// Reads commits that must be there.
+    pub(crate) async fn require_commits(&self, ids: &[CommitId]) -> Result<Vec<Commit>> {
+        let found = self.store.commits(self.name(), ids).await?;
+        let found = ids.iter().zip(found);
+        found.map(|(id, commit)| commit.ok_or(Error::Missing(ObjectId::Commit(*id)))).collect()
+    }
+
     /// Reads a blob that must be there.
     ///
     /// # Errors

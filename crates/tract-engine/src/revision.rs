@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use tract_core::store::{LogQuery, Walk};
 use tract_core::text::count;
 use tract_core::time::parse_rfc3339;
-use tract_core::{CommitId, IdPrefix, ObjectId, Priority, RefName, RefTarget, nearest};
+use tract_core::{CommitId, IdPrefix, Priority, RefName, RefTarget, nearest};
 
 use crate::error::{Error, Result};
+use crate::reach::commit_id;
 use crate::repo::Repo;
 use crate::txn::Txn;
 
@@ -128,10 +129,7 @@ impl Txn<'_> {
     async fn with_prefix(&self, prefix: &IdPrefix) -> Result<Vec<CommitId>> {
         let repo = self.repo();
         let found = repo.store().resolve_prefix(repo.name(), prefix, AMBIGUOUS * 4).await?;
-        let stored = found.into_iter().filter_map(|id| match id {
-            ObjectId::Commit(id) => Some(id),
-            ObjectId::Blob(_) | ObjectId::Toolset(_) | ObjectId::Tool(_) => None,
-        });
+        let stored = found.into_iter().filter_map(commit_id);
         let made = self.commits().iter().map(|commit| commit.id());
         let made = made.filter(|id| prefix.matches(id.as_bytes()));
         let mut ids: Vec<CommitId> = stored.chain(made).collect();

@@ -32,7 +32,6 @@ use self::rank::{Filter, Ranking, Scored};
 use self::reach::{Reach, Reached};
 use self::segment::SegmentPlace;
 pub use self::snippet::SearchSnippet;
-use self::store::WordLists;
 use crate::error::{Error, Result};
 use crate::log::describe;
 use crate::repo::Repo;
@@ -282,8 +281,8 @@ async fn ranked(
     for segment in &index.segments {
         let gone = (segment.at.unwrap_or(CommitId::from_bytes([0; 32])), segment.number);
         match store::word_lists(repo, segment, words).await? {
-            WordLists::Lists(lists) => encoded.push(lists),
-            WordLists::Gone => return Ok(Err(gone)),
+            Some(lists) => encoded.push(lists),
+            None => return Ok(Err(gone)),
         }
     }
     let copies: Vec<Vec<(u32, u32)>> = index

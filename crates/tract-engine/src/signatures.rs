@@ -1,11 +1,11 @@
 //! Signatures of tags: who says that a history is this one. What is signed is the id of a commit,
 //! so all that it leads to is signed with it.
 
-use tract_core::{Applied, Blob, CommitId, RefName, RefTarget};
+use tract_core::{Blob, CommitId, RefName, RefTarget};
 
 use crate::error::{Error, Result};
 use crate::repo::Repo;
-use crate::txn::{Txn, WriteOptions};
+use crate::txn::{Txn, WriteOptions, require_done};
 
 /// The namespace of the signatures, so that one that was made for something else is none of a tag.
 pub const SIGNATURE_NAMESPACE: &str = "tract";
@@ -68,10 +68,8 @@ impl Repo {
             txn.blob(document)?;
             txn.move_ref(&at, Some(to)).await?;
         }
-        match txn.apply("tag", &WriteOptions::default()).await? {
-            Applied::Done | Applied::Already => Ok(name),
-            Applied::Conflict(conflict) => Err(conflict.into()),
-        }
+        require_done(txn.apply("tag", &WriteOptions::default()).await?)?;
+        Ok(name)
     }
 
     /// Lists the tags with their signatures, sorted by name. Whether a signature is good is for

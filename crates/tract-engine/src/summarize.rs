@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use tract_core::{Applied, Blob, Content, Message, RefName, RefTarget, Summary, SummaryRequest};
+use tract_core::{Blob, Content, Message, RefName, RefTarget, Summary, SummaryRequest};
 use tract_hooks::{Summarize, SummaryError, ToolSummarization, kept_texts, summarize_checked};
 
 pub use self::range::{SummarizeRange, SummarizedRange};
@@ -67,9 +67,8 @@ impl Repo {
                 None => None,
             };
             txn.move_ref(&name, to).await?;
-            match txn.apply("configure", &WriteOptions::default()).await? {
-                Applied::Done | Applied::Already => return Ok(()),
-                Applied::Conflict(_) => races.lose().await?,
+            if races.won(txn.apply("configure", &WriteOptions::default()).await?).await? {
+                return Ok(());
             }
         }
     }

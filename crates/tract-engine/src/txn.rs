@@ -16,10 +16,11 @@ use tract_core::{
 };
 
 pub(crate) use self::once::{
-    apply_and_tell, apply_batch, apply_once, apply_to_store_once, store_derived, tell,
+    apply_and_tell, apply_batch, apply_once, apply_to_store_once, require_done, store_derived, tell,
 };
 pub use self::options::WriteOptions;
 use self::refs::StagedRef;
+pub(crate) use self::refs::ref_edit;
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::pending::{Configured, Ruling, WriteTarget};
@@ -146,11 +147,8 @@ impl<'a> Txn<'a> {
 
     /// Returns a commit that this write makes.
     pub fn made_here(&self, id: CommitId) -> Option<&Commit> {
-        if self.made.contains(&id) {
-            self.records.commits.get(&id).and_then(Option::as_ref)
-        } else {
-            None
-        }
+        let commit = self.records.commits.get(&id).and_then(Option::as_ref);
+        commit.filter(|_| self.made.contains(&id))
     }
 
     /// Returns a blob that this write made or read.

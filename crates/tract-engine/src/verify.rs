@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tract_core::store::{Damage, StoreError, StoreErrorKind, StoreResult};
+use tract_core::store::{Damage, StoreResult};
 use tract_core::{BlobId, CommitId, ObjectId, RefName, RepoName, Store};
 
 use self::facts::Facts;
@@ -182,12 +182,8 @@ async fn once(repo: &Repo, options: &VerifyOptions) -> Result<VerifyReport> {
     // The store checks with memory of its own: what was kept of each commit goes before.
     drop((lines, objects));
     drop((facts, reach));
-    match store.check(name, false).await {
-        Ok(found) => report.damage.extend(found),
-        Err(StoreError { kind: StoreErrorKind::Corrupt { object }, message, .. }) => {
-            report.damage.push(Damage { object, what: message, derived: false });
-        }
-        Err(error) => return Err(error.into()),
+    if let Some(found) = refs::readable(store.check(name, false).await, &mut report)? {
+        report.damage.extend(found);
     }
 
     report.damage.sort_by_key(|damage| (damage.derived, damage.object));

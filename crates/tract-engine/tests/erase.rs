@@ -3,7 +3,6 @@
 mod support;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use tract_core::{Blob, Draft, Kind, RefName, Store, TokenCounter, ToolSchema, block_on};
 use tract_engine::secrets::Scanner;
@@ -11,21 +10,11 @@ use tract_engine::{
     EraseRequest, EraseTarget, Error, GcOptions, GrepOptions, GrepPattern, Repo, RepoOptions,
     SearchOptions, ToolQuery, ToolTurn, describe, erase, erasures, gc, grep, log, search,
 };
-use tract_testkit::{Call, WatchedStore};
+use tract_testkit::Call;
 
-use self::support::assert_clean;
+use self::support::{assert_clean, meanwhile, stores};
 
 const LEAK: &str = "the door code of the vault is 4711-0815-2342-xyzzy";
-
-fn stores() -> Vec<(Arc<dyn Store>, Option<tempfile::TempDir>)> {
-    let folder = tempfile::tempdir().expect("a folder");
-    let options = tract_store_sqlite::SqliteOptions::new().create(true);
-    let sqlite = tract_store_sqlite::open(folder.path().join("agent.db"), &options);
-    vec![
-        (Arc::new(tract_kv::memory()) as Arc<dyn Store>, None),
-        (Arc::new(sqlite.expect("it opens")), Some(folder)),
-    ]
-}
 
 fn repo(store: &Arc<dyn Store>) -> Repo {
     Repo::new(Arc::clone(store), RepoOptions::new().who("tester"))
@@ -188,18 +177,14 @@ fn a_message_that_comes_during_an_erasure_is_erased_too() {
         let (own, main) = (repo(&store), main_branch());
         let leak = block_on(own.append(&main, Draft::user(LEAK))).expect("it is written");
         let other = RefName::branch("other").expect("a valid name");
-        let (said, branch) = (AtomicBool::new(false), other.clone());
-        let watched = WatchedStore::new(Arc::clone(&store), move |call: Call<'_>| {
-            // The last thing that is looked at.
-            if matches!(call, Call::ToolNames { .. }) && !said.swap(true, Ordering::SeqCst) {
-                for (branch, text) in [(&branch, "fine"), (&branch, LEAK), (&main, "fine")] {
-                    block_on(own.append(branch, Draft::user(text))).expect("it is written");
-                }
+        let branch = other.clone();
+        let looks_last = |call: &Call<'_>| matches!(call, Call::ToolNames { .. });
+        let watched = meanwhile(store, 1, looks_last, move || {
+            for (branch, text) in [(&branch, "fine"), (&branch, LEAK), (&main, "fine")] {
+                block_on(own.append(branch, Draft::user(text))).expect("it is written");
             }
-            Ok(())
         });
         block_on(async {
-            let watched: Arc<dyn Store> = Arc::new(watched);
             let repo = repo(&watched);
             let request = EraseRequest::targets(vec![EraseTarget::Commit(leak.id())], "a leak");
             let report = erase(&repo, &request).await.expect("it is erased");

@@ -2,7 +2,6 @@
 
 mod support;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,21 +13,7 @@ use tract_engine::{
 };
 use tract_testkit::{Call, FaultyStore, WatchedStore};
 
-use self::support::{assert_clean, branch, say};
-
-type Opened = (Arc<dyn Store>, Option<tempfile::TempDir>);
-
-/// Opens an empty store of each engine that this crate tests with.
-fn stores() -> Vec<Opened> {
-    let memory: Arc<dyn Store> = Arc::new(tract_kv::memory());
-    let folder = tempfile::tempdir().expect("a folder");
-    vec![(memory, None), (sqlite(folder.path()), Some(folder))]
-}
-
-fn sqlite(folder: &Path) -> Arc<dyn Store> {
-    let options = tract_store_sqlite::SqliteOptions::new().create(true);
-    Arc::new(tract_store_sqlite::open(folder.join("agent.db"), &options).expect("it opens"))
-}
+use self::support::{assert_clean, branch, meanwhile, say, sqlite, stores};
 
 fn repo(store: &Arc<dyn Store>) -> Repo {
     Repo::new(Arc::clone(store), RepoOptions::new())
@@ -307,7 +292,7 @@ fn a_store_that_cannot_collect_says_so() {
 #[test]
 fn a_file_shrinks_when_what_it_held_is_deleted() {
     let folder = tempfile::tempdir().unwrap();
-    let store = sqlite(folder.path());
+    let store = sqlite(&folder.path().join("agent.db"));
     block_on(async {
         let repo = repo(&store);
         say(&repo, "main", "kept").await;
@@ -345,15 +330,13 @@ fn a_branch_made_before_the_sweep_keeps_what_it_leads_to() {
             say(&plain, "main", "one").await;
             let back = say(&plain, "main", "comes back").await;
             plain.undo(&branch("main")).await.unwrap();
-            let (writer, once) = (plain.clone(), AtomicBool::new(false));
-            let faulty: Arc<dyn Store> = Arc::new(FaultyStore::new(Arc::clone(&below), fault));
-            let watched = WatchedStore::new(faulty, move |call: Call<'_>| {
-                if matches!(call, Call::Sweep { .. }) && !once.swap(true, Ordering::AcqRel) {
-                    block_on(writer.create_branch("back", back)).unwrap();
-                }
-                Ok(())
+            let writer = plain.clone();
+            let faulty = Arc::new(FaultyStore::new(Arc::clone(&below), fault));
+            let sweeps = |call: &Call<'_>| matches!(call, Call::Sweep { .. });
+            let watched = meanwhile(faulty, 1, sweeps, move || {
+                block_on(writer.create_branch("back", back)).unwrap();
             });
-            gc(&repo(&(Arc::new(watched) as Arc<dyn Store>)), &now()).await.unwrap();
+            gc(&repo(&watched), &now()).await.unwrap();
             assert_eq!(plain.commit(back).await.unwrap().is_none(), is_lost, "{fault:?}");
             let clean = verify(&plain, &VerifyOptions::new()).await.unwrap().clean;
             assert_eq!(clean, !is_lost, "{fault:?}");

@@ -5,17 +5,14 @@
 mod support;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tract_core::{Blob, CommitId, Draft, ManualClock, RefName, Store, block_on};
 use tract_engine::{
-    GcOptions, PendingRequest, PruneKept, PruneOptions, Repo, RepoOptions, VerifyOptions, gc,
-    prune, verify,
+    GcOptions, PendingRequest, PruneKept, PruneOptions, Repo, RepoOptions, gc, prune,
 };
-use tract_testkit::{Call, WatchedStore};
 
-use self::support::{branch, say};
+use self::support::{assert_clean, branch, meanwhile, say, writes};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -95,7 +92,7 @@ fn old_branches_go_in_one_operation_and_come_back() {
         clock.advance(DAY);
         gc(&repo, &GcOptions::new().keep(Duration::ZERO)).await.unwrap();
         assert!(repo.commit(tagged).await.unwrap().is_some());
-        assert!(verify(&repo, &VerifyOptions::new()).await.unwrap().clean);
+        assert_clean(&repo).await;
     });
 }
 
@@ -130,15 +127,11 @@ fn a_branch_that_moves_meanwhile_stays() {
         say(&plain, "old", "two").await;
         say(&plain, "other", "three").await;
         clock.advance(10 * DAY);
-        let (writer, once) = (plain.clone(), AtomicBool::new(false));
-        let watched = WatchedStore::new(store, move |call: Call<'_>| {
-            if matches!(call, Call::Apply { .. }) && !once.swap(true, Ordering::AcqRel) {
-                block_on(say(&writer, "old", "written again"));
-            }
-            Ok(())
+        let writer = plain.clone();
+        let watched = meanwhile(store, 1, writes, move || {
+            block_on(say(&writer, "old", "written again"));
         });
-        let options = RepoOptions::new().clock(Arc::new(clock));
-        let repo = Repo::new(Arc::new(watched), options);
+        let repo = Repo::new(watched, RepoOptions::new().clock(Arc::new(clock)));
         let report = prune(&repo, &PruneOptions::new(5 * DAY)).await.unwrap();
         let deleted: Vec<&str> = report.branches.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(deleted, ["other"]);

@@ -5,15 +5,15 @@ use std::collections::HashSet;
 
 use tract_core::step::{StreamOp, StreamOpError, StreamOpKind};
 use tract_core::{
-    Applied, Batch, Blob, BlobId, Changes, Commit, CommitId, Content, Expect, ObjectId, Op,
-    RefEdit, RefName, RefTarget, ToolEntry, ToolId, ToolRow, ToolSchema, Toolset, ToolsetId,
+    Batch, Blob, BlobId, Changes, Commit, CommitId, Content, ObjectId, Op, RefName, RefTarget,
+    StoreExt as _, ToolEntry, ToolId, ToolRow, ToolSchema, Toolset, ToolsetId,
 };
 
 use super::{LineError, Stream};
 use crate::error::Error;
 use crate::reach::links;
 use crate::received::{descends, shaped, time_of};
-use crate::txn::apply_batch;
+use crate::txn::{apply_batch, ref_edit, require_done};
 
 impl Stream {
     /// Takes a blob that a line brought, until something links to it.
@@ -101,10 +101,7 @@ impl Stream {
 
     async fn store(&self, batch: Batch) -> Result<(), LineError> {
         let (store, name) = (self.repo.store().as_ref(), self.repo.name());
-        match apply_batch(store, name, batch).await.map_err(Error::from)? {
-            Applied::Done | Applied::Already => Ok(()),
-            Applied::Conflict(conflict) => Err(Error::from(conflict).into()),
-        }
+        Ok(require_done(apply_batch(store, name, batch).await.map_err(Error::from)?)?)
     }
 
     /// Puts a linked blob into the batch, if it is not stored.
@@ -114,8 +111,8 @@ impl Stream {
             self.linked.push(id);
             return Ok(());
         }
-        let stored = self.repo.store().blobs(self.repo.name(), &[id.into()]).await;
-        match stored.map_err(Error::from)?.into_iter().flatten().next() {
+        let stored = self.repo.store().blob(self.repo.name(), id).await;
+        match stored.map_err(Error::from)? {
             Some(_) => Ok(()),
             None => Err(not_brought(ObjectId::Blob(id))),
         }
@@ -221,8 +218,7 @@ impl Stream {
             self.linked.extend(to.blob());
             return Ok(());
         }
-        let expect = at.clone().map_or(Expect::Absent, Expect::Is);
-        let edit = RefEdit { name: name.clone(), expect, to: Some(to.clone()) };
+        let edit = ref_edit(name.clone(), at.clone(), Some(to.clone()));
         edit.check()?;
         if !name.is_history() && !self.trust {
             return Err(LineError::NeedsTrust { name: name.clone() });

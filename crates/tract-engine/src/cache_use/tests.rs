@@ -14,10 +14,13 @@ use crate::{ApplyOptions, RepoOptions, apply_stream, read_lines};
 /// Applies lines to a new repository, and compares the requests of all branches.
 #[track_caller]
 fn requests(lines: &[Value]) -> Vec<CacheUse> {
-    let repo = repo(lines);
+    all_requests(&repo(lines))
+}
+
+fn all_requests(repo: &Repo) -> Vec<CacheUse> {
     let branches = block_on(repo.branches()).expect("it reads");
     let heads: Vec<_> = branches.into_iter().map(|branch| (branch.name, branch.head)).collect();
-    block_on(cache_use(&repo, &heads)).expect("it compares")
+    block_on(cache_use(repo, &heads)).expect("it compares")
 }
 
 #[track_caller]
@@ -346,9 +349,7 @@ fn following_a_conversation_compares_as_two_whole_contexts_do() {
         lines.push(answer(&format!("a{turn}")));
     }
     let repo = repo(&lines);
-    let branches = block_on(repo.branches()).expect("it reads");
-    let heads: Vec<_> = branches.into_iter().map(|branch| (branch.name, branch.head)).collect();
-    let all = block_on(cache_use(&repo, &heads)).expect("it compares");
+    let all = all_requests(&repo);
     assert_eq!(all.len(), 60);
     for pair in all.windows(2) {
         let [old, new] = pair else { continue };
@@ -388,9 +389,7 @@ fn a_long_conversation_is_read_once() {
             Ok(())
         });
         let repo = Repo::new(Arc::new(watched), RepoOptions::new());
-        let main = block_on(repo.branches()).expect("it reads").remove(0);
-        let all = block_on(cache_use(&repo, &[(main.name, main.head)])).expect("it compares");
-        assert_eq!(all.len(), turns);
+        assert_eq!(all_requests(&repo).len(), turns);
         read.load(Ordering::Relaxed)
     };
     let (short, long) = (reads(100), reads(400));

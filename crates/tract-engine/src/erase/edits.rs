@@ -1,6 +1,6 @@
 //! What an erasure writes in the place of what it deletes.
 
-use tract_core::{Blob, By, Commit, RefName, RefTarget, ToolSchema};
+use tract_core::{Blob, By, RefName, RefTarget, ToolSchema};
 
 use super::request::EraseRequest;
 use super::scan::{Affected, Scan, ScannedBranch};
@@ -32,7 +32,7 @@ pub(super) async fn plan(
                 Affected::Verbatim => old,
             };
             let details = Details {
-                message: Some(format!("{}: {}", request.verb(), request.reason_text())),
+                message: Some(format!("{}: {}", request.verb(), request.reason)),
                 origin: By::User.into(),
                 ..Details::default()
             };
@@ -55,11 +55,11 @@ pub(super) async fn plan(
 /// Replaces the tools in force on a branch where a definition is erased.
 async fn tools(txn: &mut Txn<'_>, scan: &Scan<'_>, branch: &RefName) -> Result<bool> {
     let Some(head) = txn.head(branch).await? else { return Ok(false) };
-    let stored = match txn.made_here(head) {
-        Some(commit) => commit.clone(),
-        None => scan.repo.require_commit(head).await?,
+    let in_force = match txn.made_here(head) {
+        Some(commit) => commit.active_toolset(),
+        None => scan.repo.require_commit(head).await?.active_toolset(),
     };
-    let Some(id) = in_force(&stored) else { return Ok(false) };
+    let Some(id) = in_force else { return Ok(false) };
     let toolset = scan.repo.require_toolset(id).await?;
     if !toolset.entries().iter().any(|entry| scan.has(entry.schema)) {
         return Ok(false);
@@ -77,8 +77,4 @@ async fn tools(txn: &mut Txn<'_>, scan: &Scan<'_>, branch: &RefName) -> Result<b
     }
     txn.add(branch, &Request::Tools { tools, details: Details::default() }).await?;
     Ok(true)
-}
-
-fn in_force(commit: &Commit) -> Option<tract_core::ToolsetId> {
-    commit.active_toolset()
 }

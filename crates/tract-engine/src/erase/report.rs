@@ -75,6 +75,16 @@ pub struct ErasePlace {
     pub branches: Vec<String>,
 }
 
+impl ErasePlace {
+    pub(super) fn new(kind: ErasePlaceKind) -> Self {
+        Self { kind, commit: None, name: None, branches: Vec::new() }
+    }
+
+    pub(super) fn named(kind: ErasePlaceKind, name: impl Into<String>) -> Self {
+        Self { name: Some(name.into()), ..Self::new(kind) }
+    }
+}
+
 /// What [`erase`](super::erase) did, or would do.
 #[derive(Debug)]
 #[non_exhaustive]

@@ -21,8 +21,8 @@ pub enum EraseTarget {
 #[derive(Clone, Debug)]
 pub struct EraseRequest {
     pub(super) what: EraseWhat,
-    reason: String,
-    dry_run: bool,
+    pub(super) reason: String,
+    pub(super) dry_run: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -57,14 +57,6 @@ impl EraseRequest {
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
         self
-    }
-
-    pub(super) fn is_dry_run(&self) -> bool {
-        self.dry_run
-    }
-
-    pub(super) fn reason_text(&self) -> &str {
-        &self.reason
     }
 
     pub(super) fn verb(&self) -> &'static str {

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tract_core::store::{BlobKey, ListKind, LogQuery, ObjectListing, Walk};
 use tract_core::{
-    Blob, BlobId, Changes, Commit, CommitId, Content, ObjectId, Op, RefName, RefTarget, ToolSchema,
+    Blob, BlobId, Changes, Commit, CommitId, Content, ObjectId, Op, RefName, RefTarget,
+    StoreExt as _, ToolSchema,
 };
 use tract_secrets::SecretKind;
 
@@ -12,6 +13,7 @@ use super::report::{ErasePlace, ErasePlaceKind, EraseReport, ErasedBlob};
 use super::request::{EraseRequest, EraseTarget, EraseWhat};
 use super::search::Search;
 use crate::error::{Error, Result};
+use crate::reach::commit_id;
 use crate::repo::Repo;
 
 /// Objects that are listed together.
@@ -189,7 +191,7 @@ impl<'a> Scan<'a> {
             let listing = ObjectListing { kind: ListKind::Commits, after, limit: LISTED };
             let page = self.repo.store().list_objects(self.repo.name(), listing).await?;
             let ids: Vec<CommitId> =
-                page.objects.iter().filter_map(|(o, _)| commit_id(o)).collect();
+                page.objects.iter().filter_map(|(object, _)| commit_id(*object)).collect();
             let commits = self.repo.store().commits(self.repo.name(), &ids).await?;
             for commit in commits.into_iter().flatten() {
                 self.record(&commit, &mut spared, &mut linked).await?;
@@ -240,8 +242,7 @@ impl<'a> Scan<'a> {
                 }
             }
         }
-        let place =
-            |kind| ErasePlace { kind, commit: Some(commit.id()), name: None, branches: Vec::new() };
+        let place = |kind| ErasePlace { commit: Some(commit.id()), ..ErasePlace::new(kind) };
         if let Some(affected) = affected {
             if affected != Affected::Verbatim {
                 let is_summary = matches!(commit.op, Op::Compress { .. });
@@ -254,14 +255,7 @@ impl<'a> Scan<'a> {
             if let Some(id) = commit.verbatim {
                 // What the content says, the provider's bytes say too, however they are written.
                 if !self.has(id)
-                    && let Some(blob) = self
-                        .repo
-                        .store()
-                        .blobs(self.repo.name(), &[id.into()])
-                        .await?
-                        .into_iter()
-                        .flatten()
-                        .next()
+                    && let Some(blob) = self.repo.store().blob(self.repo.name(), id).await?
                 {
                     self.add(&blob, Vec::new());
                 }
@@ -337,12 +331,7 @@ impl<'a> Scan<'a> {
             let Some(text) = text else {
                 return Err(refused("the text cannot be taken out of it"));
             };
-            self.places.push(ErasePlace {
-                kind: ErasePlaceKind::Document,
-                commit: None,
-                name: Some(name.as_str().to_owned()),
-                branches: Vec::new(),
-            });
+            self.places.push(ErasePlace::named(ErasePlaceKind::Document, name.as_str()));
             self.documents.push((name, id, text));
         }
         Ok(())
@@ -360,12 +349,8 @@ impl<'a> Scan<'a> {
                 let name = entry.name.as_str().to_owned();
                 let mut texts = texts.into_iter().flatten().chain([&name]);
                 if texts.any(|text| self.search.in_text(text).is_some()) {
-                    self.places.push(ErasePlace {
-                        kind: ErasePlaceKind::Log,
-                        commit: None,
-                        name: Some(entry.seq.to_string()),
-                        branches: Vec::new(),
-                    });
+                    let name = entry.seq.to_string();
+                    self.places.push(ErasePlace::named(ErasePlaceKind::Log, name));
                 }
             }
             before = page.last().map(|entry| entry.seq);
@@ -381,12 +366,7 @@ impl<'a> Scan<'a> {
         for name in store.tool_names(self.repo.name()).await? {
             for tool in store.tools_by_name(self.repo.name(), &name).await? {
                 if tool.schemas.iter().any(|schema| self.has(*schema)) {
-                    self.places.push(ErasePlace {
-                        kind: ErasePlaceKind::Tool,
-                        commit: None,
-                        name: Some(name.clone()),
-                        branches: Vec::new(),
-                    });
+                    self.places.push(ErasePlace::named(ErasePlaceKind::Tool, &name));
                 }
             }
         }
@@ -401,13 +381,6 @@ impl<'a> Scan<'a> {
         let text = self.search.json(text)?;
         let is_clean = self.search.in_bytes(text.as_bytes()).is_none();
         is_clean.then(|| ToolSchema::parse(&text).ok()).flatten()
-    }
-}
-
-fn commit_id(object: &ObjectId) -> Option<CommitId> {
-    match object {
-        ObjectId::Commit(id) => Some(*id),
-        ObjectId::Blob(_) | ObjectId::Toolset(_) | ObjectId::Tool(_) => None,
     }
 }
 
@@ -461,9 +434,10 @@ async fn targets(repo: &Repo, request: &EraseRequest) -> Result<(HashSet<BlobId>
         }
     }
     let search = Search::texts(&contents, request.mark());
-    if contents.iter().any(|content| {
-        search.in_text(request.reason_text()).is_some() && !content.text().is_empty()
-    }) {
+    if contents
+        .iter()
+        .any(|content| search.in_text(&request.reason).is_some() && !content.text().is_empty())
+    {
         let what = "the reason has the text that is to be erased".to_owned();
         return Err(Error::BadErase { what });
     }

@@ -1,17 +1,16 @@
 //! Whether a text has what is to be erased, and the text without it.
 
 use serde_json::Value;
-use tract_core::{Content, JsonText, Part};
+use tract_core::{Content, Part};
 use tract_secrets::{Scanner, SecretKind};
 
-use crate::redact::{redact_content, redact_with};
+use crate::redact::{json_string, redact_content, redact_with};
 
 /// Shorter texts are found in too much that has nothing to do with them.
 const SHORTEST: usize = 16;
 /// How deep a JSON text within a JSON text is followed.
 const DEPTH: usize = 6;
 
-/// What is searched for.
 pub(super) enum Search {
     /// Whole texts of what is erased, and what replaces them.
     Texts {
@@ -186,8 +185,7 @@ pub(super) fn emptied(content: &Content, mark: &str) -> Content {
         mark.clone_into(&mut artifact.text);
     }
     if let Content::Note(json) = &mut content {
-        let quoted = Value::from(mark).to_string();
-        *json = JsonText::new(&quoted).expect("a JSON string has a canonical form");
+        *json = json_string(mark);
     }
     content
 }

@@ -241,9 +241,7 @@ impl<'a> Marks<'a> {
         self.commit(commit, reason);
         let (store, name) = (self.repo.store(), self.repo.name());
         let changes = changes_of(store.as_ref(), name, commit).await.map_err(needed)?;
-        let changes =
-            changes.map_err(|found| Error::Damaged { object: found.object, what: found.what })?;
-        let links = links(commit, &changes).into_iter();
+        let links = links(commit, &changes?).into_iter();
         let others = links.filter(|id| Some(*id) != commit.parent() && !self.is_marked(*id));
         Ok(others.collect())
     }

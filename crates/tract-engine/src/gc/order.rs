@@ -4,7 +4,7 @@ use tract_compile::IdMap;
 use tract_core::{CommitId, ObjectId, StoreErrorKind};
 
 use crate::error::Result;
-use crate::reach::{changes_of, links};
+use crate::reach::{changes_of, commit_id, links};
 use crate::repo::Repo;
 
 /// Commits that are read together.
@@ -13,13 +13,7 @@ const CHUNK: usize = 512;
 /// Sorts commits so that each comes before all that it links to.
 pub(super) async fn children_first(repo: &Repo, commits: &mut Vec<(ObjectId, u64)>) -> Result<()> {
     let (store, name) = (repo.store().as_ref(), repo.name());
-    let ids: Vec<CommitId> = commits
-        .iter()
-        .filter_map(|(object, _)| match object {
-            ObjectId::Commit(id) => Some(*id),
-            _ => None,
-        })
-        .collect();
+    let ids: Vec<CommitId> = commits.iter().filter_map(|(object, _)| commit_id(*object)).collect();
     let mut numbers: IdMap<CommitId, u32> = IdMap::default();
     numbers.reserve(ids.len());
     for (number, id) in (0u32..).zip(&ids) {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use tract_compile::{IdMap, IdSet, stated_priority};
 use tract_core::store::{LocationHint, Walk};
-use tract_core::{BlobId, Change, Changes, Commit, CommitId, Kind, ObjectId, Priority, ToolsetId};
+use tract_core::{BlobId, Change, Changes, Commit, CommitId, Kind, Priority, ToolsetId};
 
 use super::GrepOptions;
 use super::backward::{BackwardFold, FoundRow};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::reach::CommitGraph;
 use crate::repo::Repo;
 
@@ -159,9 +159,7 @@ impl GraphSource {
         for head in heads {
             graph.add(repo.store().as_ref(), repo.name(), *head).await?;
         }
-        if let Some(damage) = graph.damage.iter().find(|damage| !damage.derived) {
-            return Err(Error::Damaged { object: damage.object, what: damage.what.clone() });
-        }
+        graph.is_whole()?;
         let order = graph.fold_order().numbers;
         let order = order.into_iter().filter_map(|number| graph.id(number)).collect();
         drop(graph);
@@ -193,7 +191,7 @@ impl GraphSource {
         let mut below: IdMap<CommitId, u32> = IdMap::default();
         for ids in self.order.rchunks(PAGES[1]) {
             let ids: Vec<CommitId> = ids.iter().rev().copied().collect();
-            let commits = read(repo, &ids).await?;
+            let commits = repo.require_commits(&ids).await?;
             let mut rows = Vec::new();
             for commit in &commits {
                 let own = at.remove(&commit.id()).unwrap_or_default();
@@ -240,7 +238,7 @@ impl GraphSource {
         let mut ids = self.order.split_off(rest);
         ids.reverse();
         let mut candidates = Vec::new();
-        for commit in read(repo, &ids).await? {
+        for commit in repo.require_commits(&ids).await? {
             if let Some(toolset) = commit.toolset.filter(|_| options.takes_definitions())
                 && self.toolsets.insert(toolset)
             {
@@ -309,7 +307,9 @@ async fn shown(
     let absent: IdSet<CommitId> = named.filter(|id| !known.contains_key(id)).collect();
     let absent: Vec<CommitId> = absent.into_iter().collect();
     for ids in absent.chunks(PAGES[1]) {
-        known.extend(read(repo, ids).await?.into_iter().map(|commit| (commit.id(), commit)));
+        known.extend(
+            repo.require_commits(ids).await?.into_iter().map(|commit| (commit.id(), commit)),
+        );
     }
     let rows = rows.into_iter().filter_map(|row| {
         let version = known.get(&row.version)?;
@@ -319,13 +319,6 @@ async fn shown(
         is_shown.then(|| (version.clone(), row.heads))
     });
     Ok(rows.collect())
-}
-
-/// Reads commits that must be stored.
-pub(super) async fn read(repo: &Repo, ids: &[CommitId]) -> Result<Vec<Commit>> {
-    let found = repo.store().commits(repo.name(), ids).await?;
-    let found = ids.iter().zip(found);
-    found.map(|(id, commit)| commit.ok_or(Error::Missing(ObjectId::Commit(*id)))).collect()
 }
 
 /// Returns the list of changes of a commit; only a long one is a blob to be read.

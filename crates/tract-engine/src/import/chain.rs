@@ -64,9 +64,8 @@ impl fmt::Display for ImportAnomaly {
 }
 
 /// A conversation as commits, oldest first.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Chain {
-    /// The ids of all its commits.
     pub(super) ids: Vec<CommitId>,
     /// How many of them were stored before the links were.
     pub(super) reused: usize,
@@ -110,15 +109,11 @@ struct Calls {
 /// Makes commits of drafts, one after the other.
 pub(super) struct Builder<'a> {
     limits: &'a Limits,
-    ids: Vec<CommitId>,
-    reused: usize,
-    links: Vec<ImportCommit>,
+    made: Chain,
     /// The last commit.
     last: Option<Commit>,
     /// How many drafts came.
     drafts: usize,
-    anomalies: Vec<ImportAnomaly>,
-    size_bytes: usize,
     calls: HashMap<String, Calls>,
     /// The tools last set to stay.
     active: Option<ToolsetId>,
@@ -132,13 +127,9 @@ impl<'a> Builder<'a> {
     pub(super) fn new(limits: &'a Limits, tools: &[ToolSchema]) -> Result<Self> {
         let mut builder = Self {
             limits,
-            ids: Vec::new(),
-            reused: 0,
-            links: Vec::new(),
+            made: Chain::default(),
             last: None,
             drafts: 0,
-            anomalies: Vec::new(),
-            size_bytes: 0,
             calls: HashMap::new(),
             active: None,
             created_at: 0,
@@ -150,32 +141,25 @@ impl<'a> Builder<'a> {
         Ok(builder)
     }
 
-    /// Makes a commit of the next draft.
-    pub(super) fn add(&mut self, draft: Draft) -> Result<()> {
-        let place = self.drafts;
-        self.drafts += 1;
-        self.draft(place, draft)
-    }
-
     /// About how much memory the links take.
     pub(super) fn size_bytes(&self) -> usize {
-        self.size_bytes
+        self.made.size_bytes
     }
 
     /// Hands over the links that were made so far, for them to be stored.
     pub(super) fn take_links(&mut self) -> Vec<ImportCommit> {
-        self.size_bytes = 0;
-        std::mem::take(&mut self.links)
+        self.made.size_bytes = 0;
+        std::mem::take(&mut self.made.links)
     }
 
     /// Counts links that were handed over and were stored before.
     pub(super) fn count_reused(&mut self, reused: usize) {
-        self.reused += reused;
+        self.made.reused += reused;
     }
 
     fn record(&self, op: Op) -> CommitRecord {
         let mut record = CommitRecord::new(op, By::Import);
-        record.parents.extend(self.ids.last());
+        record.parents.extend(self.made.ids.last());
         record
     }
 
@@ -202,7 +186,10 @@ impl<'a> Builder<'a> {
         Ok((Toolset::seal(entries), blobs))
     }
 
-    fn draft(&mut self, place: usize, mut draft: Draft) -> Result<()> {
+    /// Makes a commit of the next draft.
+    pub(super) fn add(&mut self, mut draft: Draft) -> Result<()> {
+        let place = self.drafts;
+        self.drafts += 1;
         let content = draft.content.take_blob()?;
         self.limits.check_blob(content.len())?;
         let content = Blob::seal(content.into_bytes());
@@ -273,7 +260,7 @@ impl<'a> Builder<'a> {
             (None, false) => ImportAnomalyKind::NoCall,
         };
         let call_id = answer.call_id.clone();
-        self.anomalies.push(ImportAnomaly { draft: place, commit: id, kind, call_id });
+        self.made.anomalies.push(ImportAnomaly { draft: place, commit: id, kind, call_id });
     }
 
     fn push(
@@ -299,17 +286,19 @@ impl<'a> Builder<'a> {
                 });
             }
         }
-        self.size_bytes += LINK_BYTES + blobs.iter().map(|blob| blob.bytes().len()).sum::<usize>();
-        self.ids.push(id);
+        let blob_bytes = blobs.iter().map(|blob| blob.bytes().len()).sum::<usize>();
+        self.made.size_bytes += LINK_BYTES + blob_bytes;
+        self.made.ids.push(id);
         self.last = Some(commit.clone());
-        self.links.push(ImportCommit { commit, blobs, toolset, tools: rows });
+        self.made.links.push(ImportCommit { commit, blobs, toolset, tools: rows });
         Ok(id)
     }
 
-    pub(super) fn finish(mut self) -> Chain {
-        for (call_id, calls) in std::mem::take(&mut self.calls) {
+    pub(super) fn finish(self) -> Chain {
+        let mut made = self.made;
+        for (call_id, calls) in self.calls {
             for (call, draft) in calls.open {
-                self.anomalies.push(ImportAnomaly {
+                made.anomalies.push(ImportAnomaly {
                     draft,
                     commit: call.slot,
                     kind: ImportAnomalyKind::Unanswered,
@@ -317,8 +306,7 @@ impl<'a> Builder<'a> {
                 });
             }
         }
-        self.anomalies.sort_by(|a, b| (a.draft, &a.call_id).cmp(&(b.draft, &b.call_id)));
-        let Self { ids, reused, links, anomalies, size_bytes, .. } = self;
-        Chain { ids, reused, links, anomalies, size_bytes }
+        made.anomalies.sort_by(|a, b| (a.draft, &a.call_id).cmp(&(b.draft, &b.call_id)));
+        made
     }
 }

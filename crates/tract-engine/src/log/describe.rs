@@ -4,11 +4,12 @@ use std::collections::HashMap;
 
 use tract_core::store::BlobKey;
 use tract_core::{
-    ActiveTool, Blob, BlobId, CallRef, Change, Changes, Commit, CommitId, Content, Kind, Op,
-    StoreError, StoreErrorKind, ToolCall, json,
+    ActiveTool, Blob, BlobId, CallRef, Changes, Commit, CommitId, Content, Kind, Op, StoreError,
+    StoreErrorKind, ToolCall, json,
 };
 
 use crate::error::{Error, Result};
+use crate::plan::edited_slot;
 use crate::repo::Repo;
 use crate::tools::{ToolChange, no_schema_diff, tool_diff};
 
@@ -145,7 +146,13 @@ async fn calls(repo: &Repo, commits: &[Commit]) -> Result<HashMap<CommitId, Tool
             Op::Append { answers, .. } => {
                 answered.extend(answers.map(|call| (commit.id(), call)));
             }
-            Op::Edit { .. } => edits.extend(slot(commit).map(|slot| (commit.id(), slot))),
+            Op::Edit { .. } => {
+                // An edit changes one message: its changes are never so many that they are a blob.
+                if let Changes::List(changes) = &commit.changes {
+                    let slot = edited_slot(commit.id(), changes);
+                    edits.extend(slot.map(|slot| (commit.id(), slot)));
+                }
+            }
             _ => {}
         }
     }
@@ -171,15 +178,6 @@ async fn calls(repo: &Repo, commits: &[Commit]) -> Result<HashMap<CommitId, Tool
         Some((id, content.calls().nth(usize::try_from(call.index).ok()?)?.clone()))
     };
     Ok(answered.into_iter().filter_map(call).collect())
-}
-
-/// Returns the lasting name of the message that an edit is of.
-fn slot(edit: &Commit) -> Option<CommitId> {
-    let Changes::List(changes) = &edit.changes else { return None };
-    changes.iter().find_map(|change| match change {
-        Change::Version { slot, .. } => Some(slot.resolve(edit.id())),
-        Change::Add { .. } | Change::Remove { .. } | Change::Mark { .. } => None,
-    })
 }
 
 fn describe_content(

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use tract_core::{Applied, Commit, CommitId, RefName, RefTarget};
+use tract_core::{Commit, CommitId, RefName, RefTarget};
 use tract_hooks::{DecisionRecord, Hooks};
 
 use super::{MergeOptions, Merged};
@@ -114,9 +114,8 @@ impl Repo {
                 }
                 Err(error) => return Err(error),
             };
-            match txn.apply(what, &WriteOptions::default()).await? {
-                Applied::Done | Applied::Already => return Ok(progress),
-                Applied::Conflict(_) => races.lose().await?,
+            if races.won(txn.apply(what, &WriteOptions::default()).await?).await? {
+                return Ok(progress);
             }
         }
     }
@@ -221,14 +220,11 @@ impl Repo {
                 }
             };
             txn.replace_pending(pending, target, &document).await?;
-            match txn.apply("merge resolve", &WriteOptions::default()).await? {
-                Applied::Done | Applied::Already => {
-                    return Ok(match merged {
-                        Some(merged) => (MergeProgress::Merged(merged), recorded),
-                        None => (MergeProgress::Kept(Box::new(kept)), None),
-                    });
-                }
-                Applied::Conflict(_) => races.lose().await?,
+            if races.won(txn.apply("merge resolve", &WriteOptions::default()).await?).await? {
+                return Ok(match merged {
+                    Some(merged) => (MergeProgress::Merged(merged), recorded),
+                    None => (MergeProgress::Kept(Box::new(kept)), None),
+                });
             }
         }
     }
@@ -254,9 +250,8 @@ impl Repo {
             let mut txn = Txn::new(self)?;
             let document = Document::decided(&recorded)?;
             txn.replace_pending(&pending, target, &document).await?;
-            match txn.apply("merge abort", &WriteOptions::default()).await? {
-                Applied::Done | Applied::Already => return Ok(recorded),
-                Applied::Conflict(_) => races.lose().await?,
+            if races.won(txn.apply("merge abort", &WriteOptions::default()).await?).await? {
+                return Ok(recorded);
             }
         }
     }

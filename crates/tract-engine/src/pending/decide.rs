@@ -21,7 +21,6 @@ use crate::txn::Txn;
 use crate::txn::WriteOptions;
 use crate::write::check_decided_edit;
 
-/// A decision.
 enum DecisionKind {
     Approve,
     Reject(String),

@@ -6,8 +6,8 @@ use tract_core::{
     Role, ToolCall, ToolSchema,
 };
 
-use super::PendingRequest;
-use crate::error::{Error, Result};
+use super::{PendingRequest, damaged};
+use crate::error::Result;
 use crate::merge::KeptConflict;
 use crate::plan::{
     ConflictKind, Details, MergeConflict, NewContent, Request, Resolution, Selection,
@@ -103,10 +103,6 @@ struct OriginDoc {
 enum BlobDoc {
     Text(String),
     Bytes(Vec<u8>),
-}
-
-fn damaged(what: impl Into<String>) -> Error {
-    Error::Damaged { object: None, what: what.into() }
 }
 
 impl BlobDoc {

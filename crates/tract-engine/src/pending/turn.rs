@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::Deserialize;
-use tract_core::{
-    Applied, Blob, BoundCall, By, Commit, CommitId, Content, Draft, RefName, ToolCall,
-};
+use tract_core::{Blob, BoundCall, By, Commit, CommitId, Content, Draft, RefName, ToolCall};
 use tract_hooks::DecisionRecord;
 
 use super::decide::error_result;
@@ -162,11 +160,8 @@ impl Repo {
             for request in &turn.also {
                 also.push(txn.add_decided(branch, request).await?);
             }
-            match txn.apply("commit", &WriteOptions::default()).await? {
-                Applied::Done | Applied::Already => {
-                    return Ok(TurnRecorded { answers, pending, also });
-                }
-                Applied::Conflict(_) => races.lose().await?,
+            if races.won(txn.apply("commit", &WriteOptions::default()).await?).await? {
+                return Ok(TurnRecorded { answers, pending, also });
             }
         }
     }

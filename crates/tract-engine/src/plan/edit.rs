@@ -2,11 +2,12 @@
 
 use tract_compile::Row;
 use tract_core::{
-    By, Change, CommitId, CommitRef, Content, JsonText, Op, Part, ToolAnswer, ToolCall, json,
+    By, Change, CommitId, CommitRef, Content, JsonText, Op, Part, ToolAnswer, ToolCall,
 };
 
 use super::work::hidden_by;
 use super::{Details, Line, NewContent, Plan, PlannedCommit, Records, Refusal};
+use crate::redact::json_string;
 
 /// Plans to replace what a message says. Kind, role, the ids of calls, the call that a result
 /// answers and whether it failed stay; provider's bytes do not.
@@ -139,14 +140,7 @@ fn with_text(old: &Content, text: &str) -> Content {
     }
     if let Content::Note(json) = &mut new {
         // A note is JSON: a text that is not valid JSON is written as a JSON string.
-        let valid = JsonText::new(text).or_else(|_| {
-            let mut quoted = String::new();
-            json::write_string(&mut quoted, text, json::Escapes::Raw);
-            JsonText::new(&quoted)
-        });
-        if let Ok(valid) = valid {
-            *json = valid;
-        }
+        *json = JsonText::new(text).unwrap_or_else(|_| json_string(text));
     }
     new
 }
@@ -175,14 +169,11 @@ fn parts_with_text(old: &[Part], text: &str) -> Vec<Part> {
 
 /// Keeps of an answer what an edit must not change: which call, which tool, and whether it
 /// failed.
-fn with_answer_of(old: &Content, new: Content) -> Content {
+pub(crate) fn with_answer_of(old: &Content, new: Content) -> Content {
     match (old, new) {
-        (Content::ToolResult(old), Content::ToolResult(new)) => Content::ToolResult(ToolAnswer {
-            call_id: old.call_id.clone(),
-            name: old.name.clone(),
-            is_error: old.is_error,
-            parts: new.parts,
-        }),
+        (Content::ToolResult(old), Content::ToolResult(new)) => {
+            Content::ToolResult(ToolAnswer { parts: new.parts, ..old.clone() })
+        }
         (_, new) => new,
     }
 }

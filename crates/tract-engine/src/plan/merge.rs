@@ -204,10 +204,8 @@ impl ThreeWayMerge<'_> {
         let present: Vec<bool> = bases.iter().map(Option::is_some).collect();
         match (ours, theirs) {
             (Some(ours), Some(theirs)) => {
-                let mut before = Vec::new();
-                for base in &bases {
-                    before.push(self.facts_of(*base)?);
-                }
+                let before = bases.iter().map(|base| self.facts_of(*base));
+                let before = before.collect::<Plan<Vec<_>>>()?;
                 match pick(&before, &self.facts_of(Some(ours))?, &self.facts_of(Some(theirs))?) {
                     MergeChoice::Ours => {}
                     MergeChoice::Theirs => {
@@ -217,10 +215,8 @@ impl ThreeWayMerge<'_> {
                         conflict(ConflictKind::Version, Some(ours.version), Some(theirs.version));
                     }
                 }
-                let mut before = Vec::new();
-                for base in &bases {
-                    before.push(self.marked(*base)?);
-                }
+                let before = bases.iter().map(|base| self.marked(*base));
+                let before = before.collect::<Plan<Vec<_>>>()?;
                 match pick(&before, &self.marked(Some(ours))?, &self.marked(Some(theirs))?) {
                     MergeChoice::Ours => {}
                     MergeChoice::Theirs => {

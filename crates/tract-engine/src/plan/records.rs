@@ -69,6 +69,13 @@ fn unread<K: Eq + Hash, V>(ids: impl IntoIterator<Item = K>, read: &IdMap<K, V>)
     ids.into_iter().filter(|id| !read.contains_key(id)).collect()
 }
 
+/// Stops a planner that has to see more.
+fn needs(fill: impl FnOnce(&mut MissingRecords)) -> Stop {
+    let mut missing = MissingRecords::default();
+    fill(&mut missing);
+    missing.into()
+}
+
 /// Stops where something is missing.
 fn ask(missing: MissingRecords) -> Plan<()> {
     if missing == MissingRecords::default() { Ok(()) } else { Err(missing.into()) }
@@ -108,13 +115,8 @@ impl Records {
     /// Returns a commit where it is stored.
     pub(super) fn commit_if_stored(&self, id: CommitId) -> Plan<Option<&Commit>> {
         super::visit(1);
-        match self.commits.get(&id) {
-            Some(commit) => Ok(commit.as_ref()),
-            None => {
-                Err(MissingRecords { commits: HashSet::from([id]), ..MissingRecords::default() }
-                    .into())
-            }
-        }
+        let found = self.commits.get(&id).map(Option::as_ref);
+        found.ok_or_else(|| needs(|missing| _ = missing.commits.insert(id)))
     }
 
     /// Returns a commit that must be stored.
@@ -138,23 +140,15 @@ impl Records {
     pub(super) fn content(&self, version: CommitId) -> Plan<&Content> {
         match self.contents.get(&version) {
             Some(content) => Ok(content),
-            None => Err(MissingRecords {
-                contents: HashSet::from([version]),
-                ..MissingRecords::default()
-            }
-            .into()),
+            None => Err(needs(|missing| _ = missing.contents.insert(version))),
         }
     }
 
     /// Returns a blob that must be stored.
     pub(super) fn blob(&self, id: BlobId) -> Plan<&Blob> {
-        match self.blobs.get(&id) {
-            Some(blob) => blob.as_ref().ok_or(Stop::Missing(ObjectId::Blob(id))),
-            None => {
-                Err(MissingRecords { blobs: HashSet::from([id]), ..MissingRecords::default() }
-                    .into())
-            }
-        }
+        let found = self.blobs.get(&id);
+        let blob = found.ok_or_else(|| needs(|missing| _ = missing.blobs.insert(id)))?;
+        blob.as_ref().ok_or(Stop::Missing(ObjectId::Blob(id)))
     }
 
     /// Asks for many blobs at once.
@@ -165,34 +159,22 @@ impl Records {
 
     /// Returns a toolset that must be stored.
     pub(super) fn toolset(&self, id: ToolsetId) -> Plan<&Toolset> {
-        match self.toolsets.get(&id) {
-            Some(set) => set.as_ref().ok_or(Stop::Missing(ObjectId::Toolset(id))),
-            None => {
-                Err(MissingRecords { toolsets: HashSet::from([id]), ..MissingRecords::default() }
-                    .into())
-            }
-        }
+        let found = self.toolsets.get(&id);
+        let set = found.ok_or_else(|| needs(|missing| _ = missing.toolsets.insert(id)))?;
+        set.as_ref().ok_or(Stop::Missing(ObjectId::Toolset(id)))
     }
 
     /// Returns what a commit changes, wherever its record keeps the list.
     pub(super) fn changes<'a>(&'a self, commit: &'a Commit) -> Plan<&'a [Change]> {
-        match &commit.record().changes {
-            Changes::List(list) => {
-                super::visit(list.len());
-                Ok(list)
-            }
+        let list = match &commit.record().changes {
+            Changes::List(list) => list,
             Changes::Blob(_) => match self.changes.get(&commit.id()) {
-                Some(list) => {
-                    super::visit(list.len());
-                    Ok(list)
-                }
-                None => Err(MissingRecords {
-                    changes: HashSet::from([commit.id()]),
-                    ..MissingRecords::default()
-                }
-                .into()),
+                Some(list) => &**list,
+                None => return Err(needs(|missing| _ = missing.changes.insert(commit.id()))),
             },
-        }
+        };
+        super::visit(list.len());
+        Ok(list)
     }
 
     /// Asks for what many commits change, where their lists are in blobs.
@@ -276,10 +258,8 @@ impl Records {
     pub(super) fn marked(&self, row: &Row) -> Plan<(Priority, Option<JsonText>)> {
         if let Some(mark) = row.mark {
             match &self.commit(mark)?.op {
-                Op::Annotate { priority, retention, .. } => {
-                    return Ok((*priority, retention.clone()));
-                }
-                Op::Append { priority: Some(priority), retention, .. } => {
+                Op::Annotate { priority, retention, .. }
+                | Op::Append { priority: Some(priority), retention, .. } => {
                     return Ok((*priority, retention.clone()));
                 }
                 Op::Append { priority: None, .. }
@@ -314,10 +294,7 @@ impl Records {
             Op::Append { slot, .. } => Ok(slot.unwrap_or(target)),
             Op::Compress { .. } => Ok(target),
             Op::Edit { .. } => {
-                let edited = self.changes(commit)?.iter().find_map(|change| match change {
-                    Change::Version { slot, .. } => Some(slot.resolve(target)),
-                    Change::Add { .. } | Change::Remove { .. } | Change::Mark { .. } => None,
-                });
+                let edited = edited_slot(target, self.changes(commit)?);
                 edited.ok_or_else(|| no_message(commit))
             }
             Op::Unknown { .. } => {
@@ -341,6 +318,14 @@ impl Records {
             }
         }
     }
+}
+
+/// Returns the lasting name of the message that an edit is of.
+pub(crate) fn edited_slot(edit: CommitId, changes: &[Change]) -> Option<CommitId> {
+    changes.iter().find_map(|change| match change {
+        Change::Version { slot, .. } => Some(slot.resolve(edit)),
+        Change::Add { .. } | Change::Remove { .. } | Change::Mark { .. } => None,
+    })
 }
 
 fn no_message(commit: &Commit) -> Stop {

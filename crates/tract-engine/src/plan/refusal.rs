@@ -270,18 +270,11 @@ impl Refusal {
             Self::Hidden { by, .. } => {
                 vec![format!("revert the summary {} first", by.short())]
             }
-            Self::Conflicts(conflicts) => {
-                let mut notes: Vec<String> =
-                    conflicts.iter().take(20).map(MergeConflict::to_string).collect();
-                if conflicts.len() > notes.len() {
-                    notes.push(format!("and {} more", conflicts.len() - notes.len()));
-                }
-                notes.push(
-                    "merge again with a resolution for each, such as --ours, --theirs or --both, or with --keep to decide later"
-                        .to_owned(),
-                );
-                notes
-            }
+            Self::Conflicts(conflicts) => first_and(
+                conflicts.iter().map(MergeConflict::to_string),
+                "merge again with a resolution for each, such as --ours, --theirs or --both, or with \
+                 --keep to decide later",
+            ),
             Self::IllegalResolution { legal, .. } => {
                 vec![format!("use {}", list(legal.iter().map(ToString::to_string)))]
             }
@@ -296,18 +289,10 @@ impl Refusal {
                 vec!["pick the commits that it brought in, or merge again".to_owned()]
             }
             Self::CannotReplay { .. } => vec!["leave the commit out".to_owned()],
-            Self::Replay(refused) => {
-                let mut notes: Vec<String> = refused
-                    .iter()
-                    .take(20)
-                    .map(|(commit, refusal)| format!("{}: {refusal}", commit.short()))
-                    .collect();
-                if refused.len() > notes.len() {
-                    notes.push(format!("and {} more", refused.len() - notes.len()));
-                }
-                notes.push("leave these commits out with a plan, or merge instead".to_owned());
-                notes
-            }
+            Self::Replay(refused) => first_and(
+                refused.iter().map(|(commit, refusal)| format!("{}: {refusal}", commit.short())),
+                "leave these commits out with a plan, or merge instead",
+            ),
             Self::NothingToPick => vec!["its messages and changes are here already".to_owned()],
             Self::NotInRange { .. } => {
                 vec!["`tract log` lists the commits of the branch".to_owned()]
@@ -356,6 +341,17 @@ impl Refusal {
             }
         }
     }
+}
+
+/// The first items, how many more there are, and the way out.
+fn first_and(items: impl ExactSizeIterator<Item = String>, way_out: &str) -> Vec<String> {
+    let more = items.len().saturating_sub(20);
+    let mut notes: Vec<String> = items.take(20).collect();
+    if more > 0 {
+        notes.push(format!("and {more} more"));
+    }
+    notes.push(way_out.to_owned());
+    notes
 }
 
 fn list(items: impl Iterator<Item = String>) -> String {

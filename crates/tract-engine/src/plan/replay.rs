@@ -3,9 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use tract_compile::Row;
-use tract_core::{
-    Change, Commit, CommitId, CommitRef, Op, Origin, Priority, Role, RowFields, ToolsetId,
-};
+use tract_core::{Change, Commit, CommitId, CommitRef, Op, Priority, Role, RowFields, ToolsetId};
 
 use super::revert::revert;
 use super::work::{SummaryCover, WorkingView, hidden_by};
@@ -111,13 +109,7 @@ struct Replaying<'a> {
 
 impl Replaying<'_> {
     fn details(&self) -> Details {
-        Details {
-            message: self.commit.message.clone(),
-            metadata: self.commit.metadata.clone(),
-            generation_config: self.commit.generation_config.clone(),
-            origin: Origin { picked_from: Some(self.commit.id()), ..self.commit.origin.clone() },
-            ..Details::default()
-        }
+        Details::of_replayed(self.commit)
     }
 
     /// Plans an operation that says what the commit says.

@@ -2,8 +2,8 @@
 
 use tract_core::commit::MAX_INLINE_CHANGES;
 use tract_core::{
-    Blob, By, Change, Changes, CommitId, CommitRecord, Content, Draft, JsonText, Op, Origin,
-    Priority, Role, ToolEntry, ToolSchema, Toolset, ToolsetId,
+    Blob, By, Change, Changes, Commit, CommitId, CommitRecord, Content, Draft, JsonText, Op,
+    Origin, Priority, Role, ToolEntry, ToolSchema, Toolset, ToolsetId,
 };
 
 use super::Line;
@@ -38,6 +38,19 @@ impl Default for Details {
             origin: By::User.into(),
             keeps: Vec::new(),
             created_at: None,
+        }
+    }
+}
+
+impl Details {
+    /// Returns what a commit that repeats another one says of itself.
+    pub(crate) fn of_replayed(commit: &Commit) -> Self {
+        Self {
+            message: commit.message.clone(),
+            metadata: commit.metadata.clone(),
+            generation_config: commit.generation_config.clone(),
+            origin: Origin { picked_from: Some(commit.id()), ..commit.origin.clone() },
+            ..Self::default()
         }
     }
 }

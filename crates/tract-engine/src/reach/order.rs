@@ -57,7 +57,6 @@ impl CommitGraph {
         order
     }
 
-    /// Returns the order to fold in.
     pub(crate) fn fold_order(&self) -> FoldOrder {
         let count = self.ids.len();
         let (mut children, mut first, mut next) =
@@ -156,7 +155,7 @@ impl AncestorSet {
 }
 
 /// A set of numbers: one bit for each that there is.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct BitSet(Vec<u64>);
 
 impl BitSet {
@@ -182,6 +181,17 @@ impl BitSet {
 
     pub(crate) fn contains(&self, number: u32) -> bool {
         self.0.get(number as usize / 64).is_some_and(|word| word & (1 << (number % 64)) != 0)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        (0u32..).step_by(64).zip(&self.0).flat_map(|(start, word)| {
+            let mut left = *word;
+            std::iter::from_fn(move || {
+                let bit = left.trailing_zeros();
+                left &= left.checked_sub(1)?;
+                Some(start + bit)
+            })
+        })
     }
 }
 

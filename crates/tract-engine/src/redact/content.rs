@@ -51,20 +51,15 @@ pub fn redact_with(
 ) -> Option<Content> {
     let mut new = content.clone();
     let changed = match &mut new {
-        Content::System(body)
-        | Content::User(body)
-        | Content::Assistant(body)
-        | Content::Reasoning(body)
-        | Content::Custom { body, .. } => parts(&mut body.parts, replace),
-        Content::ToolResult(answer) => parts(&mut answer.parts, replace),
         Content::Artifact(artifact) => text(&mut artifact.text, false, replace),
         Content::Note(note) => match replace(note.as_str(), true) {
             Some(json) => {
-                *note = JsonText::new(&json).unwrap_or_else(|_| as_text(&json));
+                *note = JsonText::new(&json).unwrap_or_else(|_| json_string(&json));
                 true
             }
             None => false,
         },
+        content => content.parts_mut().is_some_and(|all| parts(all, replace)),
     };
     changed.then_some(new)
 }
@@ -104,7 +99,8 @@ fn text(
     }
 }
 
-fn as_text(text: &str) -> JsonText {
+/// Returns a text as a JSON string.
+pub(crate) fn json_string(text: &str) -> JsonText {
     let quoted = serde_json::Value::from(text).to_string();
     JsonText::new(&quoted).expect("a JSON string has a canonical form")
 }

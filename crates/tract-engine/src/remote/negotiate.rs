@@ -267,10 +267,8 @@ impl Negotiation<'_> {
 
     async fn walked(&self, commit: &Commit) -> Result<Walked> {
         let changes = changes_of(self.from.store().as_ref(), self.from.name(), commit).await?;
-        let changes = changes
-            .map_err(|damage| Error::Damaged { object: damage.object, what: damage.what })?;
         let parent = commit.parent();
-        let others = links(commit, &changes).into_iter().filter(|id| Some(*id) != parent);
+        let others = links(commit, &changes?).into_iter().filter(|id| Some(*id) != parent);
         Ok(Walked { id: commit.id(), parent, others: others.collect() })
     }
 

@@ -4,14 +4,14 @@
 use std::collections::{HashMap, HashSet};
 
 use tract_core::store::BlobKey;
-use tract_core::{Applied, Blob, BlobId, CommitId, Expect, ObjectId, RefEdit, RefName, RefTarget};
+use tract_core::{Applied, Blob, BlobId, CommitId, ObjectId, RefName, RefTarget};
 
 use crate::carry::ObjectCopier;
 use crate::copy::WRITE_REFS;
 use crate::error::{Error, Result};
 use crate::received::descends;
 use crate::repo::Repo;
-use crate::txn::apply_and_tell;
+use crate::txn::{apply_and_tell, ref_edit};
 
 /// What became of a ref that was fetched, pulled or pushed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,11 +166,7 @@ async fn once(
         if status.moves() {
             let blob = planned.to.as_ref().and_then(RefTarget::blob);
             batch.blobs.extend(blob.and_then(|id| documents.get(&id)).cloned());
-            batch.refs.push(RefEdit {
-                name: planned.name.clone(),
-                expect: at.map_or(Expect::Absent, Expect::Is),
-                to: planned.to.clone(),
-            });
+            batch.refs.push(ref_edit(planned.name.clone(), at, planned.to.clone()));
         }
         statuses.push(status);
     }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tract_core::{Applied, Blob, Expect, ObjectId, RefEdit, RefName, RefTarget, nearest};
+use tract_core::{Blob, ObjectId, RefEdit, RefName, RefTarget, nearest};
 
 use crate::error::{Error, Result};
 use crate::repo::Repo;
-use crate::txn::apply_and_tell;
+use crate::txn::{apply_and_tell, ref_edit, require_done};
 
 /// The document that has them.
 const DOCUMENT: &str = "config/remotes";
@@ -107,11 +107,7 @@ impl Repo {
             return Err(unknown(Some(name), entries.into_keys()));
         }
         let seen = self.store().list_refs(self.name(), &format!("remotes/{name}/")).await?;
-        let gone = seen.into_iter().map(|(name, target)| RefEdit {
-            name,
-            expect: Expect::Is(target),
-            to: None,
-        });
+        let gone = seen.into_iter().map(|(name, target)| ref_edit(name, Some(target), None));
         self.write_remotes("remote remove", at, &entries, gone.collect()).await
     }
 
@@ -143,20 +139,14 @@ impl Repo {
         })?;
         let blob = Blob::seal(text.into_bytes());
         let operation = self.operation_or_new(None)?;
-        edits.push(RefEdit {
-            name: RefName::new(DOCUMENT)?,
-            expect: at.map_or(Expect::Absent, Expect::Is),
-            to: (!entries.is_empty()).then(|| RefTarget::Blob(blob.id())),
-        });
+        let to = (!entries.is_empty()).then(|| RefTarget::Blob(blob.id()));
+        edits.push(ref_edit(RefName::new(DOCUMENT)?, at, to));
         let mut batch = self.batch(&operation, what)?;
         if !entries.is_empty() {
             batch.blobs.push(blob);
         }
         batch.refs = edits;
-        match apply_and_tell(self, &operation, batch).await? {
-            Applied::Done | Applied::Already => Ok(()),
-            Applied::Conflict(conflict) => Err(conflict.into()),
-        }
+        require_done(apply_and_tell(self, &operation, batch).await?)
     }
 }
 

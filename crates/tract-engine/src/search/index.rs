@@ -251,14 +251,17 @@ impl<'a> Index<'a> {
 
     /// Names a commit so that the segment under construction can keep it.
     fn name(&self, commit: CommitId) -> Ref {
-        match self.known_place(commit) {
-            Some(SegmentPlace { segment: BUILDING, position }) => Ref::Here(position),
-            Some(SegmentPlace { segment, position }) => {
-                let mark = self.segment(segment).and_then(|segment| segment.mark_to(position));
-                mark.map_or(Ref::Elsewhere(commit, 0), |(at, id)| Ref::Elsewhere(id, position - at))
-            }
-            None => Ref::Elsewhere(commit, 0),
+        let place = self.known_place(commit).and_then(|place| self.name_of(place));
+        place.unwrap_or(Ref::Elsewhere(commit, 0))
+    }
+
+    /// Names a place so that the segment under construction can keep it.
+    fn name_of(&self, SegmentPlace { segment, position }: SegmentPlace) -> Option<Ref> {
+        if segment == BUILDING {
+            return Some(Ref::Here(position));
         }
+        let (at, id) = self.segment(segment)?.mark_to(position)?;
+        Some(Ref::Elsewhere(id, position - at))
     }
 
     /// Walks back from a commit to one that is in the index.
@@ -391,14 +394,7 @@ impl<'a> Index<'a> {
     }
 
     async fn add_run(&mut self, walked: Walked, mut changes: Vec<Vec<Change>>) -> Result<()> {
-        let mut base = match walked.reached {
-            Some(SegmentPlace { segment: BUILDING, position }) => Some(Ref::Here(position)),
-            Some(SegmentPlace { segment, position }) => {
-                let mark = self.segment(segment).and_then(|segment| segment.mark_to(position));
-                mark.map(|(at, id)| Ref::Elsewhere(id, position - at))
-            }
-            None => None,
-        };
+        let mut base = walked.reached.and_then(|place| self.name_of(place));
         self.builder.begin_run(base);
         let mut commits = walked.commits;
         commits.reverse();

@@ -14,6 +14,7 @@ use super::index::Index;
 use super::segment::{Effect, Ref, SegmentPlace};
 use crate::error::{Error, Result};
 use crate::grep::{BackwardFold, RowChange};
+use crate::reach::BitSet;
 
 /// What continues a run that heads lead to.
 #[derive(Clone, Copy, Debug)]
@@ -48,39 +49,6 @@ impl ReachedRun {
     }
 }
 
-/// A set of positions.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Positions(Vec<u64>);
-
-impl Positions {
-    fn new(len: u32) -> Self {
-        Self(vec![0; len as usize / 64 + 1])
-    }
-
-    pub(super) fn contains(&self, position: u32) -> bool {
-        let word = self.0.get(position as usize / 64).copied().unwrap_or_default();
-        word >> (position % 64) & 1 == 1
-    }
-
-    fn set(&mut self, position: u32, is_in: bool) {
-        if let Some(word) = self.0.get_mut(position as usize / 64) {
-            let bit = 1 << (position % 64);
-            if is_in { *word |= bit } else { *word &= !bit }
-        }
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        (0u32..).step_by(64).zip(&self.0).flat_map(|(start, word)| {
-            let mut left = *word;
-            std::iter::from_fn(move || {
-                let bit = left.trailing_zeros();
-                left &= left.checked_sub(1)?;
-                Some(start + bit)
-            })
-        })
-    }
-}
-
 /// What heads show, by place.
 pub(super) struct Reach {
     runs: Vec<ReachedRun>,
@@ -90,9 +58,9 @@ pub(super) struct Reach {
     /// The rows that commits other than the one that added the message speak of.
     spoken: IdMap<SegmentPlace, Vec<Range<u32>>>,
     /// By segment: what is shown.
-    pub(super) shown: Vec<Positions>,
+    pub(super) shown: Vec<BitSet>,
     /// By segment: what is searched.
-    pub(super) searched: Vec<Positions>,
+    pub(super) searched: Vec<BitSet>,
 }
 
 /// What is known of the reach of heads.
@@ -246,7 +214,7 @@ impl Reach {
             for position in run.start..run.end() {
                 let class = segment.class(position);
                 if of_kind.get(usize::from(class.0)).copied().unwrap_or_default() {
-                    shown.set(position, true);
+                    shown.insert(position);
                 }
             }
         }
@@ -259,35 +227,31 @@ impl Reach {
             for event in events.iter().rev() {
                 let place = SegmentPlace { segment: run.segment, position: event.position };
                 let heads = run.heads(event.position);
-                let (slot, version, change) = match event.effect {
-                    Effect::Add { slot, version, shown } => (slot, Some(version), Some(shown)),
-                    Effect::Version { slot, to } => (slot, Some(to), None),
-                    Effect::Remove { slot } => (slot, None, None),
-                    Effect::Mark { slot, shown } => (slot, None, Some(shown)),
+                let (slot, version) = match event.effect {
+                    Effect::Add { slot, version, .. } => (slot, Some(version)),
+                    Effect::Version { slot, to } => (slot, Some(to)),
+                    Effect::Remove { slot } | Effect::Mark { slot, .. } => (slot, None),
                     Effect::Leads { .. } => continue,
                 };
                 let slot = named(index, run.segment, slot).await?;
-                let change = match (event.effect, version) {
+                let to = match version {
+                    Some(version) => index.resolve(run.segment, version).await?,
+                    None => None,
+                };
+                let change = match (event.effect, to) {
+                    (Effect::Add { shown, .. }, Some(version)) => {
+                        RowChange::Add { version, mark: shown }
+                    }
+                    (Effect::Version { .. }, Some(to)) => RowChange::Version(to),
+                    (Effect::Mark { shown, .. }, _) => RowChange::Mark(shown),
                     (Effect::Remove { .. }, _) => RowChange::Remove,
-                    (_, None) => RowChange::Mark(change.flatten()),
-                    (_, Some(version)) => {
-                        let to = match index.resolve(run.segment, version).await? {
-                            Some(to) => to,
-                            None => {
-                                if let Ref::Elsewhere(commit, _) = version
-                                    && !index.is_absent(commit)
-                                {
-                                    lacks.push(commit);
-                                }
-                                continue;
-                            }
-                        };
-                        match event.effect {
-                            Effect::Add { shown, .. } => {
-                                RowChange::Add { version: to, mark: shown }
-                            }
-                            _ => RowChange::Version(to),
+                    (Effect::Add { .. } | Effect::Version { .. } | Effect::Leads { .. }, _) => {
+                        if let Some(Ref::Elsewhere(commit, _)) = version
+                            && !index.is_absent(commit)
+                        {
+                            lacks.push(commit);
                         }
+                        continue;
                     }
                 };
                 fold.change(place, slot, change, &heads, &mut |row| rows.push(row));
@@ -305,7 +269,9 @@ impl Reach {
                 let add = RowChange::Add { version: slot, mark: class.stated() };
                 fold.change(slot, slot, add, &heads, &mut |row| rows.push(row));
             }
-            self.show(slot, false);
+            if let Some(shown) = self.shown.get_mut(slot.segment as usize) {
+                shown.remove(slot.position);
+            }
             self.spoken.entry(slot).or_default();
         }
         for row in rows {
@@ -314,17 +280,13 @@ impl Reach {
             let is_shown = class.kind().is_some()
                 && row.mark.unwrap_or_else(|| segment.is_shown(class.unstated()));
             if is_shown && !row.heads.is_empty() {
-                self.show(row.version, true);
+                if let Some(shown) = self.shown.get_mut(row.version.segment as usize) {
+                    shown.insert(row.version.position);
+                }
                 self.spoken.entry(row.version).or_default().push(row.heads);
             }
         }
         Ok(lacks)
-    }
-
-    fn show(&mut self, place: SegmentPlace, is_shown: bool) {
-        if let Some(shown) = self.shown.get_mut(place.segment as usize) {
-            shown.set(place.position, is_shown);
-        }
     }
 
     /// Adds all messages that the heads lead to: over all parents, and what was reverted.
@@ -345,7 +307,7 @@ impl Reach {
             if let Some(searched) = self.searched.get_mut(segment as usize) {
                 for position in from..end {
                     if known.class(position).kind().is_some() {
-                        searched.set(position, true);
+                        searched.insert(position);
                     }
                 }
             }
@@ -406,9 +368,9 @@ impl Reach {
 }
 
 /// Adds the sets of segments that were read meanwhile.
-fn make_room(sets: &mut Vec<Positions>, index: &Index<'_>) {
+fn make_room(sets: &mut Vec<BitSet>, index: &Index<'_>) {
     for segment in index.segments.get(sets.len()..).unwrap_or_default() {
-        sets.push(Positions::new(segment.len()));
+        sets.push(BitSet::new(segment.len() as usize));
     }
 }
 

@@ -215,26 +215,20 @@ pub(super) fn terms_of(at: CommitId, number: u64, row: &[u8]) -> Option<&[u8]> {
     (sort == Frame::Terms as u8 && of == number).then_some(body)
 }
 
-/// What a segment says of words: the encoded list of each, empty where it has none.
-pub(super) enum WordLists {
-    Lists(Vec<Vec<u8>>),
-    /// A row is damaged or gone.
-    Gone,
-}
-
-/// Reads the lists of words, all rows of the segment together.
+/// Reads the encoded list of each word, empty where the segment has none, all rows of the segment
+/// together; `None` when a row is damaged or gone.
 pub(super) async fn word_lists(
     repo: &Repo,
     segment: &Segment,
     words: &[String],
-) -> Result<WordLists> {
+) -> Result<Option<Vec<Vec<u8>>>> {
     let rows = match &segment.terms {
         Terms::Memory(terms) => {
             let list = |word: &String| {
                 let found = terms.binary_search_by(|(known, _)| known.cmp(word)).ok();
                 found.and_then(|at| terms.get(at)).map(|(_, list)| list.clone()).unwrap_or_default()
             };
-            return Ok(WordLists::Lists(words.iter().map(list).collect()));
+            return Ok(Some(words.iter().map(list).collect()));
         }
         Terms::Stored { rows, .. } => rows,
     };
@@ -262,10 +256,10 @@ pub(super) async fn word_lists(
         };
         let at = wanted.get(place).zip(found.get(place).and_then(Option::as_ref));
         let Some(body) = at.and_then(|(at, row)| terms_of(*at, segment.number, row)) else {
-            return Ok(WordLists::Gone);
+            return Ok(None);
         };
-        let Some(list) = find(body, word) else { return Ok(WordLists::Gone) };
+        let Some(list) = find(body, word) else { return Ok(None) };
         lists.push(list);
     }
-    Ok(WordLists::Lists(lists))
+    Ok(Some(lists))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use tract_core::{Blob, By, Commit, CommitId, Content, Origin, Part, RefName, ToolAnswer};
+use tract_core::{Blob, By, Commit, CommitId, Content, Origin, RefName};
 use tract_hooks::{
     DecisionRecord, Summarize, SummaryError, check_summary, summarize_all_guarded,
     summarize_checked,
@@ -10,6 +10,7 @@ use tract_hooks::{
 
 use super::request;
 use crate::error::{Error, Result};
+use crate::pending::with_summary;
 use crate::plan::{Details, NewContent, Refusal, Request};
 use crate::repo::Repo;
 use crate::turns::{FoundResult, ToolQuery};
@@ -143,7 +144,7 @@ impl Repo {
             let (before, after) = (self.count(&request.text), self.count(&summary.text));
             let mut record = DecisionRecord::new("compress_tool_calls", "summarize", self.now_us());
             let Content::ToolResult(answer) = &content else { continue };
-            let summarized = shortened(answer, summary.text);
+            let summarized = with_summary(answer, &summary.text);
             record.handler = Some(self.who().to_owned()).filter(|who| !who.is_empty());
             record.instructions = options.how.instructions.clone();
             record.model = summary.by.clone();
@@ -239,10 +240,9 @@ impl Repo {
             by_id.insert(result.version, result.clone());
             by_id.insert(result.id, result);
         }
-        let mut by_call: HashMap<CommitId, Vec<FoundResult>> = HashMap::new();
-        for turn in self.find_tool_turns(head, &all).await? {
-            by_call.insert(turn.call, turn.results);
-        }
+        let turns = self.find_tool_turns(head, &all).await?;
+        let by_call: HashMap<CommitId, Vec<FoundResult>> =
+            turns.map(|turn| (turn.call, turn.results)).collect();
         let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
         for commit in commits {
             let results = match (by_id.get(commit), by_call.get(commit)) {
@@ -254,10 +254,4 @@ impl Repo {
         }
         Ok(found)
     }
-}
-
-fn shortened(answer: &ToolAnswer, text: String) -> Content {
-    let others = answer.parts.iter().filter(|part| !matches!(part, Part::Text { .. })).cloned();
-    let parts = std::iter::once(Part::text(text)).chain(others).collect();
-    Content::ToolResult(ToolAnswer { parts, ..answer.clone() })
 }

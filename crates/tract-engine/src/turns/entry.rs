@@ -72,15 +72,12 @@ enum VersionChange {
     Removed,
 }
 
-/// Whether a message that was just made is seen to say nothing of tool turns.
-pub(crate) fn has_no_entries(commit: &Commit, blobs: &[Blob]) -> bool {
+/// Whether a commit is seen to say nothing of tool turns.
+pub(crate) fn has_no_entries(commit: &Commit, has_text_only: impl FnOnce() -> bool) -> bool {
     matches!(commit.op, Op::Append { .. })
         && match commit.kind {
             Some(Kind::ToolResult | Kind::Custom(_)) => false,
-            Some(Kind::Assistant) => blobs
-                .iter()
-                .filter(|blob| Some(blob.id()) == commit.content)
-                .any(|blob| blob.text().is_some_and(is_one_text)),
+            Some(Kind::Assistant) => has_text_only(),
             _ => true,
         }
 }
@@ -171,7 +168,12 @@ fn seen(repo: &Repo, look: &VersionLookup, hand: &LoadedObjects) -> Result<Optio
         return Ok(None);
     }
     if hand.erased.contains(&id) {
-        return Ok(Some(erased(kind, look)));
+        // A result without a name, or a message without known calls. A later version may have some.
+        let said = match kind {
+            Kind::ToolResult => VersionSays::Answer(ResultSummary { name: None, is_error: false }),
+            _ => VersionSays::Calls(Vec::new()),
+        };
+        return Ok(Some(entry(look, said, || 0)));
     }
     let blob = hand.blobs.get(&id).ok_or(Error::Missing(ObjectId::Blob(id)))?;
     let text = blob.text().ok_or(tract_core::ContentError::NotText)?;
@@ -179,51 +181,37 @@ fn seen(repo: &Repo, look: &VersionLookup, hand: &LoadedObjects) -> Result<Optio
         return Ok(None);
     }
     let content = Content::from_blob(kind, text)?;
-    let tokens = || count_content(&content, repo.counter());
-    let slot = look.slot;
-    Ok(match (&content, look.how) {
-        (Content::ToolResult(_), VersionChange::Removed) => Some(TurnEntry::Gone(slot)),
-        (Content::ToolResult(answer), how) => {
-            let what = ResultSummary { name: answer.name.clone(), is_error: answer.is_error };
-            let said = MessageVersion { slot, version, tokens: tokens(), what };
-            Some(match how {
-                VersionChange::Added(call) => TurnEntry::Answer(said, call),
-                VersionChange::Changed | VersionChange::Removed => TurnEntry::NewAnswer(said),
-            })
+    let said = match &content {
+        Content::ToolResult(answer) => {
+            let (name, is_error) = (answer.name.clone(), answer.is_error);
+            VersionSays::Answer(ResultSummary { name, is_error })
         }
-        (content, how) => {
-            let names: Vec<String> = content.calls().map(|call| call.name.clone()).collect();
-            if names.is_empty() {
-                return Ok(None);
-            }
-            if matches!(how, VersionChange::Removed) {
-                return Ok(Some(TurnEntry::Gone(slot)));
-            }
-            let said = MessageVersion { slot, version, tokens: tokens(), what: names };
-            Some(match how {
-                VersionChange::Added(_) => TurnEntry::Calls(said),
-                VersionChange::Changed | VersionChange::Removed => TurnEntry::NewCalls(said),
-            })
-        }
-    })
+        content => VersionSays::Calls(content.calls().map(|call| call.name.clone()).collect()),
+    };
+    if matches!(&said, VersionSays::Calls(names) if names.is_empty()) {
+        return Ok(None);
+    }
+    Ok(Some(entry(look, said, || count_content(&content, repo.counter()))))
 }
 
-/// Says what an erased version is to tool turns: a result without a name, or a message without
-/// known calls. A later version of it may have some.
-fn erased(kind: &Kind, look: &VersionLookup) -> TurnEntry {
+enum VersionSays {
+    Answer(ResultSummary),
+    Calls(Vec<String>),
+}
+
+fn entry(look: &VersionLookup, said: VersionSays, tokens: impl FnOnce() -> u64) -> TurnEntry {
     let VersionLookup { slot, version, how, .. } = *look;
-    match (kind, how) {
+    match (said, how) {
         (_, VersionChange::Removed) => TurnEntry::Gone(slot),
-        (Kind::ToolResult, how) => {
-            let what = ResultSummary { name: None, is_error: false };
-            let said = MessageVersion { slot, version, tokens: 0, what };
+        (VersionSays::Answer(what), how) => {
+            let said = MessageVersion { slot, version, tokens: tokens(), what };
             match how {
                 VersionChange::Added(call) => TurnEntry::Answer(said, call),
                 VersionChange::Changed | VersionChange::Removed => TurnEntry::NewAnswer(said),
             }
         }
-        (_, how) => {
-            let said = MessageVersion { slot, version, tokens: 0, what: Vec::new() };
+        (VersionSays::Calls(what), how) => {
+            let said = MessageVersion { slot, version, tokens: tokens(), what };
             match how {
                 VersionChange::Added(_) => TurnEntry::Calls(said),
                 VersionChange::Changed | VersionChange::Removed => TurnEntry::NewCalls(said),

@@ -62,32 +62,48 @@ pub(crate) async fn after(repo: &Repo, head: CommitId, after: CommitId) -> Resul
     Ok(parts.concat())
 }
 
+/// A walk from a head back to the nearest row, page by page.
+struct WalkToRow {
+    next: Option<CommitId>,
+    row: Option<(CommitId, TurnRow)>,
+}
+
+impl WalkToRow {
+    fn new(head: CommitId) -> Self {
+        Self { next: Some(head), row: None }
+    }
+
+    /// Reads the next commits, newest first; `None` behind the last, when the row is known.
+    async fn page(&mut self, repo: &Repo) -> Result<Option<Vec<Commit>>> {
+        let Some(at) = self.next else { return Ok(None) };
+        let stop_at = Some(DerivedKind::Turn);
+        let page = repo.store().walk(repo.name(), Walk { stop_at, ..Walk::from(at) }).await?;
+        let mut commits: Vec<Commit> = page.steps.into_iter().map(|step| step.commit).collect();
+        self.next = page.next;
+        if let Some((id, bytes)) = page.stopped {
+            self.row = TurnRow::decode(id, &bytes).map(|row| (id, row));
+            self.next = None;
+            if self.row.is_none() {
+                let commit = repo.require_commit(id).await?;
+                self.next = commit.parent();
+                commits.push(commit);
+            }
+        }
+        Ok(Some(commits))
+    }
+}
+
 /// Reads what the commits since the nearest row say, oldest first, and that row.
 async fn since_row(
     repo: &Repo,
     head: CommitId,
 ) -> Result<(Vec<TurnEntry>, Option<(CommitId, TurnRow)>)> {
-    let mut parts = Vec::new();
-    let mut next = Some(head);
-    let mut row = None;
-    while let Some(at) = next {
-        let stop_at = Some(DerivedKind::Turn);
-        let page = repo.store().walk(repo.name(), Walk { stop_at, ..Walk::from(at) }).await?;
-        let mut commits: Vec<Commit> = page.steps.into_iter().map(|step| step.commit).collect();
-        next = page.next;
-        if let Some((id, bytes)) = page.stopped {
-            row = TurnRow::decode(id, &bytes).map(|row| (id, row));
-            next = None;
-            if row.is_none() {
-                let commit = repo.require_commit(id).await?;
-                next = commit.parent();
-                commits.push(commit);
-            }
-        }
+    let (mut parts, mut walk) = (Vec::new(), WalkToRow::new(head));
+    while let Some(commits) = walk.page(repo).await? {
         parts.push(oldest_first(repo, commits).await?);
     }
     parts.reverse();
-    Ok((parts.concat(), row))
+    Ok((parts.concat(), walk.row))
 }
 
 async fn oldest_first(repo: &Repo, newest_first: Vec<Commit>) -> Result<Vec<TurnEntry>> {
@@ -138,8 +154,7 @@ pub(crate) struct NewRow {
 
 impl NewRow {
     fn new(at: CommitId, row: &TurnRow) -> Self {
-        let spoken = if row.entries.is_empty() { row.before } else { Some(at) };
-        Self { at, row: row.encode(at), spoken }
+        Self { at, row: row.encode(at), spoken: row.spoken(at) }
     }
 
     /// What is known of the line right after it.
@@ -183,8 +198,7 @@ async fn row_at(
         None => (Vec::new(), None),
     };
     all.extend(new.concat());
-    let before =
-        row.and_then(|(at, row)| if row.entries.is_empty() { row.before } else { Some(at) });
+    let before = row.and_then(|(at, row)| row.spoken(at));
     let counter = repo.counter().name().to_owned();
     Ok(TurnRow { counter, before, entries: all })
 }
@@ -227,11 +241,9 @@ async fn rows_of(
         let commits: Vec<Commit> = found.into_iter().flatten().collect();
         let entries = entries(repo, &commits, &mut LoadedObjects::default()).await?.concat();
         let counter = repo.counter().name().to_owned();
-        let is_empty = entries.is_empty();
-        rows.push(TurnRow { counter, before, entries }.encode(at));
-        if !is_empty {
-            before = Some(at);
-        }
+        let row = TurnRow { counter, before, entries };
+        rows.push(row.encode(at));
+        before = row.spoken(at);
     }
     Ok(rows)
 }
@@ -241,24 +253,12 @@ async fn ids_since_row(
     repo: &Repo,
     head: CommitId,
 ) -> Result<(Vec<CommitId>, Option<(CommitId, TurnRow)>)> {
-    let (mut ids, mut row) = (Vec::new(), None);
-    let mut next = Some(head);
-    while let Some(at) = next {
-        let stop_at = Some(DerivedKind::Turn);
-        let page = repo.store().walk(repo.name(), Walk { stop_at, ..Walk::from(at) }).await?;
-        ids.extend(page.steps.iter().map(|step| step.commit.id()));
-        next = page.next;
-        if let Some((id, bytes)) = page.stopped {
-            row = TurnRow::decode(id, &bytes).map(|row| (id, row));
-            next = None;
-            if row.is_none() {
-                ids.push(id);
-                next = repo.require_commit(id).await?.parent();
-            }
-        }
+    let (mut ids, mut walk) = (Vec::new(), WalkToRow::new(head));
+    while let Some(commits) = walk.page(repo).await? {
+        ids.extend(commits.iter().map(Commit::id));
     }
     ids.reverse();
-    Ok((ids, row))
+    Ok((ids, walk.row))
 }
 
 /// Writes the rows that a line lacks behind its last one: commits that came from elsewhere
@@ -269,8 +269,7 @@ pub(crate) async fn catch_up(repo: &Repo, head: CommitId) {
 
 async fn add_rows(repo: &Repo, head: CommitId) -> Result<()> {
     let (ids, row) = ids_since_row(repo, head).await?;
-    let before =
-        row.and_then(|(at, row)| if row.entries.is_empty() { row.before } else { Some(at) });
+    let before = row.and_then(|(at, row)| row.spoken(at));
     store_derived(repo, rows_of(repo, &ids, before).await?).await
 }
 

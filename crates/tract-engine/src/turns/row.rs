@@ -14,7 +14,6 @@ use crate::wire::{Input, put, put_bytes};
 /// The version of the format.
 const VERSION: u8 = 1;
 
-/// What a turn row holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TurnRow {
     /// Who counted the tokens.
@@ -44,6 +43,11 @@ mod tag {
 }
 
 impl TurnRow {
+    /// Returns the nearest commit whose row has entries; this is the row of `at`.
+    pub(super) fn spoken(&self, at: CommitId) -> Option<CommitId> {
+        if self.entries.is_empty() { self.before } else { Some(at) }
+    }
+
     /// Writes it as the derived row of a commit.
     pub(crate) fn encode(&self, commit: CommitId) -> DerivedRow {
         let mut out = vec![VERSION];

@@ -98,14 +98,8 @@ impl Txn<'_> {
             self.operation = operation.clone();
             self.id = operation.adopt(self.id);
         }
-        let note = LogNote {
-            operation: self.operation.id(),
-            what: what.to_owned(),
-            who: self.repo.who().to_owned(),
-            why: options.why.clone(),
-            undoes,
-            at: self.at_us,
-        };
+        let note = self.repo.log_note(self.operation.id(), what);
+        let note = LogNote { why: options.why.clone(), undoes, at: self.at_us, ..note };
         self.fold_heads().await?;
         self.date_tools().await?;
         let rows = self.add_turn_rows().await;

@@ -60,6 +60,14 @@ pub(crate) async fn apply_to_store_once(
     Err(unknown.unwrap_or_else(never))
 }
 
+/// Refuses what was not applied because a ref had moved.
+pub(crate) fn require_done(applied: Applied) -> Result<()> {
+    match applied {
+        Applied::Done | Applied::Already => Ok(()),
+        Applied::Conflict(conflict) => Err(conflict.into()),
+    }
+}
+
 /// Applies a batch of an operation, counts there what it moved, and tells the hooks.
 pub(crate) async fn apply_and_tell(
     repo: &Repo,

@@ -1,6 +1,6 @@
 //! Refs as a write finds them, and as it leaves them.
 
-use tract_core::{CommitId, Expect, RefName, RefTarget};
+use tract_core::{CommitId, Expect, RefEdit, RefName, RefTarget};
 
 use super::Txn;
 use crate::error::{Error, Result};
@@ -114,6 +114,11 @@ impl Txn<'_> {
         let moved = StagedRef { to: found.clone(), found, expect, held: false };
         self.refs.entry(name.clone()).or_insert_with(|| Box::new(moved));
     }
+}
+
+/// Makes the edit that moves a ref from where it was found.
+pub(crate) fn ref_edit(name: RefName, found: Option<RefTarget>, to: Option<RefTarget>) -> RefEdit {
+    RefEdit { name, expect: found.map_or(Expect::Absent, Expect::Is), to }
 }
 
 /// Returns what a ref must be, given what it was found to be.

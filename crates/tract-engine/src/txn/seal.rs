@@ -11,7 +11,7 @@ use super::refs::StagedRef;
 use crate::error::{Error, Result};
 use crate::plan::{BranchTip, Line, PlannedCommit};
 use crate::received::time_of;
-use crate::turns::has_no_entries;
+use crate::turns::{has_no_entries, is_one_text};
 
 /// What has to be stored with the record of a planned commit.
 struct CommitParts {
@@ -45,6 +45,10 @@ impl Txn<'_> {
         planned: PlannedCommit,
     ) -> Result<Commit> {
         let (commit, rest) = self.seal(planned)?;
+        let has_text_only = || {
+            let mut content = rest.blobs.iter().filter(|blob| Some(blob.id()) == commit.content);
+            content.any(|blob| blob.text().is_some_and(is_one_text))
+        };
         self.tip = Some(BranchTip {
             head: Some(commit.id()),
             toolset: commit.toolset,
@@ -52,7 +56,7 @@ impl Txn<'_> {
             tools_set: tip.tools_set,
             room: room_after(tip.room, &commit),
             commits: tip.commits + 1,
-            silence: tip.silence.filter(|_| has_no_entries(&commit, &rest.blobs)),
+            silence: tip.silence.filter(|_| has_no_entries(&commit, has_text_only)),
         });
         self.take(branch, &commit, tip.toolset, rest);
         Ok(commit)

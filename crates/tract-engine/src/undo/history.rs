@@ -56,16 +56,11 @@ impl History<'_> {
     }
 
     /// Returns an entry of the operation that an undo reverted, or of the undo that a redo did.
-    async fn target(&self, of: &LogEntry) -> Result<Option<LogEntry>> {
+    pub(super) async fn undone_by(&self, of: &LogEntry) -> Result<Option<LogEntry>> {
         match of.note.undoes {
             Some(seq) => self.entry(seq).await,
             None => Ok(None),
         }
-    }
-
-    /// Returns an entry of the operation that an undo reverted.
-    pub(super) async fn undone_by(&self, undo: &LogEntry) -> Result<Option<LogEntry>> {
-        self.target(undo).await
     }
 
     /// Sums up what the operation of an entry moved, for each ref, oldest first.
@@ -213,7 +208,7 @@ impl<'a> RefMoves<'a> {
 
     /// Passes over the operation that an undo or a redo reverted.
     async fn pass_target(&mut self, of: &LogEntry) -> Result<()> {
-        let target = History(self.repo).target(of).await?;
+        let target = History(self.repo).undone_by(of).await?;
         self.passed.extend(target.map(|target| target.note.operation));
         Ok(())
     }

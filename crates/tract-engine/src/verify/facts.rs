@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 
 use tract_core::store::StoreResult;
-use tract_core::{CallRef, Changes, Commit, CommitId, Kind, Op};
+use tract_core::{CallRef, Changes, Commit, CommitId, Op};
 
 use crate::reach::CommitGraph;
+use crate::turns::has_no_entries;
 
 /// It appends one row under its own name and changes nothing else: its record is not needed again
 /// to fold it.
@@ -55,13 +56,7 @@ impl Facts {
                 self.calls.insert(number, (graph.number(call.slot)?, call.index));
             }
         }
-        let is_silent = matches!(commit.op, Op::Append { .. })
-            && match commit.kind {
-                Some(Kind::ToolResult | Kind::Custom(_)) => false,
-                Some(Kind::Assistant) => has_text_only,
-                _ => true,
-            };
-        if !is_silent {
+        if !has_no_entries(commit, || has_text_only) {
             flags |= TURNS;
         }
         let place = number as usize;

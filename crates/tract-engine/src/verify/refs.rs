@@ -105,7 +105,10 @@ async fn again(
 }
 
 /// Takes down what cannot be read because it is damaged: what is left is checked all the same.
-fn readable<T>(read: StoreResult<T>, report: &mut VerifyReport) -> StoreResult<Option<T>> {
+pub(super) fn readable<T>(
+    read: StoreResult<T>,
+    report: &mut VerifyReport,
+) -> StoreResult<Option<T>> {
     match read {
         Ok(read) => Ok(Some(read)),
         Err(StoreError { kind: StoreErrorKind::Corrupt { object }, message, .. }) => {

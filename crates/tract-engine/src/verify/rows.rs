@@ -300,9 +300,9 @@ mod tests {
     use proptest::sample::Index;
     use tract_compile::{View, fold};
     use tract_core::{
-        Batch, BatchId, Blob, By, Changes, CommitRecord, Kind, LogNote, Op, OperationId, Priority,
-        RepoName, Store, block_on,
+        Blob, By, Changes, CommitRecord, Kind, Op, Priority, RepoName, Store, block_on,
     };
+    use tract_testkit::fixtures::batch;
 
     use super::*;
 
@@ -410,15 +410,7 @@ mod tests {
                 all.push(next);
             }
             let (store, repo) = (tract_kv::memory(), RepoName::default());
-            let note = LogNote {
-                operation: OperationId::from_bytes([1; 16]),
-                what: String::new(),
-                who: String::new(),
-                why: None,
-                undoes: None,
-                at: 0,
-            };
-            let mut batch = Batch::new(BatchId::from_bytes([1; 16]), note);
+            let mut batch = batch("fill");
             batch.blobs = vec![blob];
             batch.commits = all.iter().map(|(commit, ..)| commit.clone()).collect();
             let _ = block_on(store.apply(&repo, batch)).unwrap();

@@ -1,8 +1,8 @@
 use tract_core::store::LogQuery;
 use tract_core::{Op, RefName, RefTarget, StoreExt, block_on};
-use tract_engine::{ApplyOptions, Repo, VerifyOptions, verify};
+use tract_engine::{ApplyOptions, Repo};
 
-use crate::fixture::{EVERYTHING, done, refs, repo, run};
+use crate::support::{EVERYTHING, done, is_clean, refs, repo, run};
 
 fn plain() -> ApplyOptions {
     ApplyOptions::new()
@@ -35,9 +35,7 @@ fn a_stream_runs_every_verb() {
         texts(&repo, "other"),
         ["Be brief.", "Where is the bug?", "Let me look.", "src/lib.rs:7: bug", "In lib.rs."]
     );
-    let verified = block_on(verify(&repo, &VerifyOptions::new())).expect("the store reads");
-    assert_eq!(verified.damage, []);
-    assert!(verified.clean);
+    is_clean(&repo);
 }
 
 #[test]
@@ -47,8 +45,7 @@ fn grouped_and_atomic_streams_do_the_same() {
         .map(|options| {
             let repo = repo();
             done(&repo, EVERYTHING, options);
-            let verified = block_on(verify(&repo, &VerifyOptions::new())).expect("it reads");
-            assert_eq!(verified.damage, []);
+            is_clean(&repo);
             (texts(&repo, "main"), texts(&repo, "other"), refs(&repo).len())
         })
         .collect();

@@ -32,8 +32,20 @@ pub(crate) enum Fault {
     Snapshots,
 }
 
-fn corrupt<T>(object: ObjectId) -> StoreResult<T> {
-    Err(StoreError::corrupt("broken", "read", object))
+impl Fault {
+    /// The object that is damaged or gone.
+    pub(crate) fn object(&self) -> ObjectId {
+        match self {
+            Self::Commit(id) | Self::NoCommit(id) => ObjectId::Commit(*id),
+            Self::Blob(id) | Self::NoBlob(id) => ObjectId::Blob(*id),
+            Self::Toolset(id) | Self::NoToolset(id) => ObjectId::Toolset(*id),
+            other => panic!("{other:?} is about no single object"),
+        }
+    }
+
+    fn corrupt<T>(&self) -> StoreResult<T> {
+        Err(StoreError::corrupt("broken", "read", self.object()))
+    }
 }
 
 /// Leaves out what is stored under an id.
@@ -49,13 +61,13 @@ impl Watch for Fault {
             (Self::Blob(id), Answer::Blobs(found))
                 if found.iter().flatten().any(|blob| blob.id() == *id) =>
             {
-                return corrupt(ObjectId::Blob(*id));
+                return self.corrupt();
             }
             (Self::NoBlob(id), Answer::Blobs(found)) => hide(found, |blob| blob.id() == *id),
             (Self::Toolset(id), Answer::Toolsets(found))
                 if found.iter().flatten().any(|toolset| toolset.id() == *id) =>
             {
-                return corrupt(ObjectId::Toolset(*id));
+                return self.corrupt();
             }
             (Self::NoToolset(id), Answer::Toolsets(found)) => {
                 hide(found, |toolset| toolset.id() == *id);
@@ -63,7 +75,7 @@ impl Watch for Fault {
             (Self::Commit(id), Answer::Commits(found))
                 if found.iter().flatten().any(|commit| commit.id() == *id) =>
             {
-                return corrupt(ObjectId::Commit(*id));
+                return self.corrupt();
             }
             (Self::NoCommit(id), Answer::Commits(found)) => {
                 hide(found, |commit| commit.id() == *id);
@@ -71,7 +83,7 @@ impl Watch for Fault {
             (Self::Commit(id), Answer::Walk(page))
                 if page.steps.iter().any(|step| step.commit.id() == *id) =>
             {
-                return corrupt(ObjectId::Commit(*id));
+                return self.corrupt();
             }
             (Self::NoCommit(id), Answer::Walk(page))
                 if page.steps.iter().any(|step| step.commit.id() == *id) =>

@@ -7,14 +7,11 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use tract_core::{Draft, RefName, Store, StoreError, StoreErrorKind, block_on};
-use tract_engine::{
-    ApplyEvent, ApplyOptions, CopyOptions, Repo, VerifyOptions, apply_stream, copy, read_lines,
-    verify,
-};
+use tract_engine::{ApplyEvent, ApplyOptions, CopyOptions, Repo, apply_stream, copy, read_lines};
 use tract_kv::{KvStore, MemoryEngine, memory};
 use tract_testkit::{Call, WatchedStore};
 
-use crate::fixture::{done, refs, repo, repo_in, run};
+use crate::support::{done, is_clean, meanwhile, moves_main, refs, repo, repo_in, run};
 
 /// What a store was given in one batch.
 #[derive(Clone, Copy, Debug)]
@@ -58,8 +55,14 @@ fn line(text: &str) -> String {
     format!("{{\"op\":\"user\",\"text\":\"{text}\"}}\n")
 }
 
-fn clean(repo: &Repo) -> bool {
-    block_on(verify(repo, &VerifyOptions::new())).expect("the store reads").clean
+fn main_branch() -> RefName {
+    RefName::branch("main").expect("a name")
+}
+
+/// How many messages `main` shows.
+fn messages(repo: &Repo) -> usize {
+    let head = block_on(repo.head_of(&main_branch())).expect("it reads");
+    block_on(repo.compile(head)).expect("it compiles").message_count()
 }
 
 /// A source that gives one piece at a time, and only once the lines of those before are answered.
@@ -113,7 +116,7 @@ fn lines_that_arrive_together_share_few_writes() {
     assert_eq!((report.done, report.refused), (2_000, 0));
     assert!(events.iter().map(|event| event.line).eq(1..=2_000), "in order");
     assert!(given(&batches).len() <= 5, "{:?}", given(&batches));
-    assert!(clean(&repo));
+    is_clean(&repo);
 }
 
 #[test]
@@ -141,9 +144,7 @@ fn a_line_that_the_store_refuses_does_not_undo_those_before_it() {
     let stream = apply_stream(&repo, read_lines(lines.as_bytes()), &options, events);
     assert!(block_on(stream).is_err(), "the store's own limit ends the stream");
     assert_eq!(answered, 20);
-    let branch = RefName::branch("main").expect("a name");
-    let head = block_on(repo.head_of(&branch)).expect("it reads");
-    assert_eq!(block_on(repo.compile(head)).expect("it compiles").message_count(), 20);
+    assert_eq!(messages(&repo), 20);
 }
 
 #[test]
@@ -151,23 +152,13 @@ fn a_group_gets_through_between_the_writes_of_another_handle() {
     // The other handle moves the branch before every write that is to move it, 40 times.
     let below: Arc<dyn Store> = Arc::new(KvStore::open(MemoryEngine::new()).expect("it opens"));
     let other = repo_in(below.clone());
-    let left = Mutex::new(40);
-    let watched = WatchedStore::new(below, move |call: Call<'_>| {
-        let Call::Apply { batch, .. } = call else { return Ok(()) };
-        let mut left = left.lock().expect("no panic");
-        if *left > 0 && !batch.refs.is_empty() {
-            *left -= 1;
-            let main = RefName::branch("main").expect("a name");
-            block_on(other.append(&main, Draft::user("theirs"))).expect("it is written");
-        }
-        Ok(())
-    });
-    let repo = repo_in(Arc::new(watched));
+    let repo = repo_in(meanwhile(below, 40, moves_main, move || {
+        block_on(other.append(&main_branch(), Draft::user("theirs"))).expect("it is written");
+    }));
     let lines: String = (0..300).map(|n| line(&format!("line {n}"))).collect();
     let (report, _) = run(&repo, &lines, &ApplyOptions::new());
     assert_eq!((report.done, report.refused), (300, 0));
-    let head = block_on(repo.head_of(&RefName::branch("main").expect("a name"))).expect("it reads");
-    assert_eq!(block_on(repo.compile(head)).expect("it compiles").message_count(), 340);
+    assert_eq!(messages(&repo), 340);
 }
 
 /// Lines of a mebibyte each.
@@ -186,7 +177,7 @@ fn an_atomic_stream_is_written_in_portions_and_its_refs_at_once() {
     let (last, others) = batches.split_last().expect("a batch");
     assert!(others.len() > 4 && others.iter().all(|batch| batch.refs == 0), "{batches:?}");
     assert!(last.refs > 0, "{last:?}");
-    assert!(clean(&repo));
+    is_clean(&repo);
 }
 
 #[test]
@@ -198,35 +189,26 @@ fn an_atomic_stream_that_is_refused_late_moves_no_ref() {
     assert_eq!(events.iter().map(|event| event.line).collect::<Vec<_>>(), [31]);
     assert!(given(&batches).len() > 1, "objects were written ahead");
     assert_eq!(refs(&repo), []);
-    assert!(clean(&repo));
+    is_clean(&repo);
     // What was written ahead does no harm.
     assert_eq!(done(&repo, &long_stream(30), &ApplyOptions::new().atomic(true)).done, 30);
-    assert!(clean(&repo));
+    is_clean(&repo);
 }
 
 #[test]
 fn a_long_atomic_stream_is_refused_when_its_branch_moved_meanwhile() {
     let below: Arc<dyn Store> = Arc::new(KvStore::open(MemoryEngine::new()).expect("it opens"));
     let other = repo_in(below.clone());
-    let main = RefName::branch("main").expect("a name");
-    let (writer, on) = (Mutex::new(Some(repo_in(below.clone()))), main.clone());
-    let watched = WatchedStore::new(below, move |call: Call<'_>| {
-        let Call::Apply { batch, .. } = call else { return Ok(()) };
-        if !batch.refs.is_empty()
-            && let Some(writer) = writer.lock().expect("no panic").take()
-        {
-            block_on(writer.append(&on, Draft::user("theirs"))).expect("it is written");
-        }
-        Ok(())
-    });
-    let repo = repo_in(Arc::new(watched));
+    let writer = repo_in(below.clone());
+    let repo = repo_in(meanwhile(below, 1, moves_main, move || {
+        block_on(writer.append(&main_branch(), Draft::user("theirs"))).expect("it is written");
+    }));
     let (report, events) = run(&repo, &long_stream(20), &ApplyOptions::new().atomic(true));
     assert_eq!((report.done, report.refused), (0, 1));
     let code = events[0].result.as_ref().err().map(|error| error.code());
     assert_eq!(code, Some("conflict"));
-    let head = block_on(other.head_of(&main)).expect("it reads");
-    assert_eq!(block_on(other.compile(head)).expect("it compiles").message_count(), 1);
-    assert!(clean(&other));
+    assert_eq!(messages(&other), 1);
+    is_clean(&other);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use tract_engine::{
     RepoOptions, import,
 };
 
-use crate::fixture::{import_all, recorded, refs, repo};
+use crate::support::{import_all, recorded, refs, repo};
 
 fn one(repo: &Repo, conversation: ImportConversation) -> Imported {
     block_on(import(repo, conversation, &ImportOptions::new())).expect("it imports")
@@ -86,7 +86,7 @@ fn equal_prefix_equal_commits() {
     assert_ne!(left[2], right[2]);
 
     // In the recordings too, and within one durable write.
-    let (repo, conversations) = (crate::fixture::repo(), recorded());
+    let (repo, conversations) = (crate::support::repo(), recorded());
     let imported = import_all(&repo, &conversations);
     let heads = imported.iter().filter(|one| one.status == ImportStatus::Created);
     let distinct: HashSet<_> =

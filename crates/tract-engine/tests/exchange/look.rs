@@ -3,7 +3,7 @@ use tract_engine::{
     ApplyOptions, Repo, ToolChange, describe, graph, log, log_all, no_schema_diff, stats,
 };
 
-use crate::fixture::{EVERYTHING, done, import_all, recorded, repo};
+use crate::support::{done, import_all, recorded, repo, with_everything};
 
 fn head(repo: &Repo, branch: &str) -> CommitId {
     let branch = RefName::branch(branch).expect("a name");
@@ -34,8 +34,7 @@ fn anonymous(rows: Vec<String>, commits: &[Commit]) -> Vec<String> {
 
 #[test]
 fn a_graph_shows_lines_forks_and_merges() {
-    let repo = repo();
-    done(&repo, EVERYTHING, &ApplyOptions::new());
+    let repo = with_everything();
     let heads = [head(&repo, "main"), head(&repo, "other")];
     let commits = block_on(log_all(&repo, &heads, 100)).expect("it reads");
     assert_eq!(
@@ -169,8 +168,7 @@ fn time_travel_gives_the_state_of_that_time() {
 
 #[test]
 fn stats_count_refs_by_sort() {
-    let repo = repo();
-    done(&repo, EVERYTHING, &ApplyOptions::new());
+    let repo = with_everything();
     let stats = block_on(stats(&repo)).expect("it counts");
     assert_eq!((stats.branches, stats.tags, stats.documents), (3, 1, 0));
     assert_eq!(stats.store.commits, 19);

@@ -5,8 +5,6 @@ mod broken;
 // Repositories, and what tests ask of them.
 #[path = "../support/mod.rs"]
 mod support;
-// Recorded conversations as drafts, and repositories that hold them.
-mod fixture;
 // Streams: what lines do, and what refused ones leave as it was.
 mod apply;
 // Lines that share a durable write, and how few writes that takes.

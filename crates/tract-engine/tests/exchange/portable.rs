@@ -1,24 +1,10 @@
-use tract_core::{RefName, RefTarget, Store, StoreExt, block_on};
-use tract_engine::{ApplyOptions, ExportOptions, Repo, VerifyOptions, export, verify};
+use tract_core::{RefName, Store, StoreExt, block_on};
+use tract_engine::{ApplyOptions, ExportOptions, Repo, export};
 
-use crate::fixture::{EVERYTHING, done, exported, import_all, recorded, refs, repo, run};
-
-/// What has to be the same on the other side: refs, and what each of them compiles to.
-fn says(repo: &Repo) -> Vec<(RefName, RefTarget, String)> {
-    let refs = refs(repo).into_iter().map(|(name, target)| {
-        let compiled = match target.commit() {
-            None => String::new(),
-            Some(id) => {
-                let compiled = block_on(repo.compile(Some(id))).expect("it compiles");
-                let tools = block_on(repo.store().tools_of(repo.name(), id)).expect("tools");
-                let messages: Vec<_> = compiled.messages().collect();
-                format!("{:?} {messages:?} {tools:?}", compiled.view_id())
-            }
-        };
-        (name, target, compiled)
-    });
-    refs.collect()
-}
+use crate::support::{
+    done, exported, exported_with, import_all, is_clean, recorded, refs, repo, run, says,
+    with_everything,
+};
 
 #[track_caller]
 fn arrives(from: &Repo, options: &ApplyOptions) {
@@ -27,8 +13,7 @@ fn arrives(from: &Repo, options: &ApplyOptions) {
     let report = done(&to, &lines, options);
     assert_eq!(report.unlinked_blobs, 0);
     assert_eq!(says(&to), says(from));
-    let verified = block_on(verify(&to, &VerifyOptions::new())).expect("the store reads");
-    assert_eq!(verified.damage, []);
+    is_clean(&to);
     // What has arrived is exported as it was, and arrives again without a trace.
     assert_eq!(exported(&to), lines);
     let stats = block_on(to.store().stats(to.name())).expect("stats");
@@ -38,8 +23,7 @@ fn arrives(from: &Repo, options: &ApplyOptions) {
 
 #[test]
 fn portable() {
-    let from = repo();
-    done(&from, EVERYTHING, &ApplyOptions::new());
+    let from = with_everything();
     for options in
         [ApplyOptions::new(), ApplyOptions::new().batch(9), ApplyOptions::new().atomic(true)]
     {
@@ -56,20 +40,10 @@ fn recordings_are_portable() {
 
 #[test]
 fn chosen_refs_travel_alone() {
-    let from = repo();
-    done(&from, EVERYTHING, &ApplyOptions::new());
+    let from = with_everything();
     let tag = RefName::tag("before").expect("a name");
     let to = repo();
-    let lines = block_on(async {
-        let options = ExportOptions::new().refs(vec![tag.clone()]);
-        let mut export = export(&from, &options).await.expect("it exports");
-        let mut lines = String::new();
-        while let Some(line) = export.next_line().await.expect("it exports") {
-            lines.push_str(&line);
-            lines.push('\n');
-        }
-        lines
-    });
+    let lines = exported_with(&from, &ExportOptions::new().refs(vec![tag.clone()]));
     done(&to, &lines, &ApplyOptions::new());
     assert_eq!(refs(&to).iter().map(|(name, _)| name.clone()).collect::<Vec<_>>(), [tag]);
     let stats = block_on(to.store().stats(to.name())).expect("stats");
@@ -78,8 +52,7 @@ fn chosen_refs_travel_alone() {
 
 #[test]
 fn a_changed_line_is_refused() {
-    let from = repo();
-    done(&from, EVERYTHING, &ApplyOptions::new());
+    let from = with_everything();
     let lines = exported(&from);
     // Each fault and what tells it.
     let faults: [(&str, &str, &str); 6] = [

@@ -2,16 +2,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tract_core::{
-    Applied, Batch, BatchId, Blob, By, Change, Changes, Commit, CommitId, CommitRecord, CommitRef,
-    Content, Draft, Expect, Kind, LogNote, ObjectId, Op, OperationId, Priority, RefEdit, RefName,
-    RefTarget, RowFields, Store, StoreError, StoreErrorKind, StoreExt, StoreResult, ToolEntry,
-    ToolSchema, Toolset, block_on,
+    Batch, Blob, BlobId, By, Change, Changes, Commit, CommitId, CommitRecord, CommitRef, Content,
+    Draft, Expect, Kind, ObjectId, Op, Priority, RefEdit, RefName, RefTarget, RowFields, Store,
+    StoreError, StoreErrorKind, StoreExt, StoreResult, ToolEntry, ToolSchema, Toolset, block_on,
 };
 use tract_engine::{ApplyOptions, Repo, RepoOptions, VerifyOptions, VerifyReport, verify};
+use tract_testkit::fixtures::batch;
 use tract_testkit::{Answer, Call, Watch, WatchedStore};
 
 use crate::broken::Fault;
-use crate::fixture::{EVERYTHING, done, import_all, recorded, repo, repo_in};
+use crate::support::{EVERYTHING, done, import_all, recorded, repo, repo_in};
 
 fn check(repo: &Repo) -> VerifyReport {
     block_on(verify(repo, &VerifyOptions::new())).expect("the store reads")
@@ -70,51 +70,41 @@ fn line(repo: &Repo) -> Vec<Commit> {
     block_on(repo.store().walk_all(repo.name(), head)).expect("it walks")
 }
 
+/// A content of the history.
+fn some_content(repo: &Repo) -> BlobId {
+    line(repo).iter().find_map(|commit| commit.content).expect("a commit with content")
+}
+
 #[test]
 fn verify_tells() {
+    #[track_caller]
+    fn tells(fault: impl FnOnce(&Repo) -> Fault) {
+        let (report, fault) = seen(fault);
+        names(&report, fault.object());
+    }
     // Each object of one commit in the middle, damaged and then missing.
     for place in [0, 3, 8] {
-        let (report, fault) = seen(|repo| Fault::Commit(line(repo)[place].id()));
-        let Fault::Commit(id) = fault else { panic!("a commit") };
-        names(&report, ObjectId::Commit(id));
-        let (report, fault) = seen(|repo| Fault::NoCommit(line(repo)[place].id()));
-        let Fault::NoCommit(id) = fault else { panic!("a commit") };
+        tells(|repo| Fault::Commit(line(repo)[place].id()));
         // A head that is gone is no longer a root unless a ref names it.
-        names(&report, ObjectId::Commit(id));
+        tells(|repo| Fault::NoCommit(line(repo)[place].id()));
     }
-    let content = |repo: &Repo| {
-        line(repo).iter().find_map(|commit| commit.content).expect("a commit with content")
-    };
-    let (report, fault) = seen(|repo| Fault::Blob(content(repo)));
-    let Fault::Blob(id) = fault else { panic!("a blob") };
-    names(&report, ObjectId::Blob(id));
-    let (report, fault) = seen(|repo| Fault::NoBlob(content(repo)));
-    let Fault::NoBlob(id) = fault else { panic!("a blob") };
-    names(&report, ObjectId::Blob(id));
+    tells(|repo| Fault::Blob(some_content(repo)));
+    tells(|repo| Fault::NoBlob(some_content(repo)));
     let toolset = |repo: &Repo| line(repo)[0].toolset.expect("tools are in force");
-    let (report, fault) = seen(|repo| Fault::Toolset(toolset(repo)));
-    let Fault::Toolset(id) = fault else { panic!("a toolset") };
-    names(&report, ObjectId::Toolset(id));
-    let (report, fault) = seen(|repo| Fault::NoToolset(toolset(repo)));
-    let Fault::NoToolset(id) = fault else { panic!("a toolset") };
-    names(&report, ObjectId::Toolset(id));
+    tells(|repo| Fault::Toolset(toolset(repo)));
+    tells(|repo| Fault::NoToolset(toolset(repo)));
     // A damaged schema, which is the raw text of a tool.
-    let (report, fault) = seen(|repo| {
+    tells(|repo| {
         let tools = block_on(repo.store().tools_of(repo.name(), line(repo)[0].id()));
         Fault::Blob(tools.expect("tools")[0].id())
     });
-    let Fault::Blob(id) = fault else { panic!("a blob") };
-    names(&report, ObjectId::Blob(id));
 }
 
 #[test]
 fn only_what_is_damaged_is_named() {
-    let (report, fault) = seen(|repo| {
-        Fault::Blob(line(repo).iter().find_map(|commit| commit.content).expect("content"))
-    });
-    let Fault::Blob(id) = fault else { panic!("a blob") };
+    let (report, fault) = seen(|repo| Fault::Blob(some_content(repo)));
     assert_eq!(report.damage.len(), 1, "{:?}", report.damage);
-    assert_eq!(report.damage[0].object, Some(ObjectId::Blob(id)));
+    assert_eq!(report.damage[0].object, Some(fault.object()));
     assert!(!report.damage[0].derived);
 }
 
@@ -216,50 +206,6 @@ fn a_write_whose_outcome_is_unknown_says_why_and_not_that_the_handle_is_spent() 
     assert!(error.to_string().contains("the flush failed"), "{error}");
 }
 
-/// Counts the commits that a store gives.
-#[derive(Default)]
-struct CommitsRead(AtomicUsize);
-
-#[async_trait::async_trait]
-impl Watch for CommitsRead {
-    async fn answer(&self, store: &dyn Store, call: Call<'_>) -> StoreResult<Answer> {
-        let answer = call.ask(store).await?;
-        let count = match &answer {
-            Answer::Commits(found) => found.iter().flatten().count(),
-            Answer::Walk(page) => page.steps.len(),
-            _ => 0,
-        };
-        self.0.fetch_add(count, Ordering::Relaxed);
-        Ok(answer)
-    }
-}
-
-#[test]
-fn verifying_reads_each_commit_a_few_times_however_many_snapshots_and_rows_there_are() {
-    for edits in [600, 2400] {
-        let store: Arc<dyn Store> = Arc::new(tract_kv::memory());
-        // Rows of the turn index that have no entries: none of them names one before it.
-        let options = RepoOptions::new().turn_rows_every(64);
-        let repo = Repo::new(Arc::clone(&store), options);
-        let main = RefName::branch("main").expect("a name");
-        let first = block_on(repo.append(&main, Draft::user("0"))).expect("it is written");
-        let lines: String = (0..edits)
-            .map(|n| {
-                let target = first.id();
-                format!("{{\"op\":\"edit\",\"target\":\"{target}\",\"text\":\"{n}\"}}\n")
-            })
-            .collect();
-        done(&repo, &lines, &ApplyOptions::new().batch(50));
-        let derived = block_on(store.stats(repo.name())).expect("stats").derived;
-        assert!(derived > edits / 64, "{derived} derived rows");
-        let counted = Arc::new(WatchedStore::new(store, CommitsRead::default()));
-        let report = check(&repo_in(Arc::clone(&counted) as Arc<dyn Store>));
-        assert_eq!(report.damage, []);
-        let read = counted.watch().0.load(Ordering::Relaxed);
-        assert!(read <= 4 * report.commits, "{read} commits read for {}", report.commits);
-    }
-}
-
 /// Counts the objects that a store gives.
 #[derive(Default)]
 struct ObjectsRead {
@@ -283,6 +229,32 @@ impl Watch for ObjectsRead {
         };
         count.fetch_add(read, Ordering::Relaxed);
         Ok(answer)
+    }
+}
+
+/// Lines that edit a message so many times.
+fn edits_of(target: CommitId, count: u64) -> String {
+    let line = |n| format!("{{\"op\":\"edit\",\"target\":\"{target}\",\"text\":\"{n}\"}}\n");
+    (0..count).map(line).collect()
+}
+
+#[test]
+fn verifying_reads_each_commit_a_few_times_however_many_snapshots_and_rows_there_are() {
+    for edits in [600, 2400] {
+        let store: Arc<dyn Store> = Arc::new(tract_kv::memory());
+        // Rows of the turn index that have no entries: none of them names one before it.
+        let options = RepoOptions::new().turn_rows_every(64);
+        let repo = Repo::new(Arc::clone(&store), options);
+        let main = RefName::branch("main").expect("a name");
+        let first = block_on(repo.append(&main, Draft::user("0"))).expect("it is written");
+        done(&repo, &edits_of(first.id(), edits), &ApplyOptions::new().batch(50));
+        let derived = block_on(store.stats(repo.name())).expect("stats").derived;
+        assert!(derived > edits / 64, "{derived} derived rows");
+        let counted = Arc::new(WatchedStore::new(store, ObjectsRead::default()));
+        let report = check(&repo_in(Arc::clone(&counted) as Arc<dyn Store>));
+        assert_eq!(report.damage, []);
+        let read = counted.watch().commits.load(Ordering::Relaxed);
+        assert!(read <= 4 * report.commits, "{read} commits read for {}", report.commits);
     }
 }
 
@@ -328,10 +300,7 @@ fn snapshots_are_compared_and_repaired() {
     let main = RefName::branch("main").expect("a name");
     let first = block_on(sound.append(&main, Draft::user("0"))).expect("it is written");
     // Many changes of one row: the history grows, the view does not.
-    let lines: String = (0..300)
-        .map(|n| format!("{{\"op\":\"edit\",\"target\":\"{}\",\"text\":\"{n}\"}}\n", first.id()))
-        .collect();
-    done(&sound, &lines, &ApplyOptions::new().batch(100));
+    done(&sound, &edits_of(first.id(), 300), &ApplyOptions::new().batch(100));
     let stats = block_on(sound.store().stats(sound.name())).expect("stats");
     assert!(stats.derived > 0, "a snapshot was written");
     assert!(check(&sound).clean);
@@ -353,15 +322,7 @@ fn planted(plant: impl FnOnce(&[Commit], &mut Batch) -> CommitRecord) -> (Verify
     let main = RefName::branch("main").expect("a name");
     let drafts = [Draft::user("a"), Draft::assistant("b")];
     let commits = block_on(repo.append_all(&main, drafts)).expect("it is written");
-    let note = LogNote {
-        operation: OperationId::from_bytes([1; 16]),
-        what: "planted".to_owned(),
-        who: String::new(),
-        why: None,
-        undoes: None,
-        at: 0,
-    };
-    let mut batch = Batch::new(BatchId::from_bytes([1; 16]), note);
+    let mut batch = batch("planted");
     let mut record = plant(&commits, &mut batch);
     if record.parents.is_empty() {
         record.parents = vec![commits[1].id()];
@@ -370,15 +331,25 @@ fn planted(plant: impl FnOnce(&[Commit], &mut Batch) -> CommitRecord) -> (Verify
     let id = commit.id();
     batch.commits.push(commit);
     batch.refs.push(RefEdit { name: main, expect: Expect::Any, to: Some(RefTarget::Commit(id)) });
-    let applied = block_on(repo.store().apply(repo.name(), batch)).expect("a store has no rules");
-    assert_eq!(applied, Applied::Done);
+    tract_testkit::fixtures::done(block_on(repo.store().apply(repo.name(), batch)))
+        .expect("a store has no rules");
     (check(&repo), id)
 }
 
-fn content(batch: &mut Batch, text: &str) -> Option<tract_core::BlobId> {
+fn content(batch: &mut Batch, text: &str) -> Option<BlobId> {
     let blob = Blob::seal(text.as_bytes().to_vec());
     batch.blobs.push(blob.clone());
     Some(blob.id())
+}
+
+fn record(op: Op, changes: Vec<Change>) -> CommitRecord {
+    let mut record = CommitRecord::new(op, By::User);
+    record.changes = Changes::List(changes);
+    record
+}
+
+fn row(key: u64, version: CommitRef) -> RowFields {
+    RowFields { key, version, mark: None, answers: None }
 }
 
 #[test]
@@ -386,9 +357,9 @@ fn commits_that_do_not_fold_are_named() {
     // An edit whose `from` is not what the view holds.
     let (report, id) = planted(|commits, batch| {
         let target = commits[0].id();
-        let mut record = CommitRecord::new(Op::Edit { target }, By::User);
         let (slot, from) = (target.into(), commits[1].id().into());
-        record.changes = Changes::List(vec![Change::Version { slot, from, to: CommitRef::This }]);
+        let change = Change::Version { slot, from, to: CommitRef::This };
+        let mut record = record(Op::Edit { target }, vec![change]);
         record.kind = Some(Kind::User);
         record.content = content(batch, "\"x\"");
         record
@@ -397,13 +368,12 @@ fn commits_that_do_not_fold_are_named() {
     // A row beyond the next key.
     let (report, id) = planted(|commits, batch| {
         let op = Op::Compress { targets: vec![commits[0].id()] };
-        let mut record = CommitRecord::new(op, By::User);
-        let row = |key, version| RowFields { key, version, mark: None, answers: None };
-        let (slot, gone) = (commits[0].id().into(), row(0, commits[0].id().into()));
-        record.changes = Changes::List(vec![
-            Change::Remove { slot, row: gone },
+        let slot = commits[0].id().into();
+        let changes = vec![
+            Change::Remove { slot, row: row(0, slot) },
             Change::Add { slot: CommitRef::This, row: row(9, CommitRef::This) },
-        ]);
+        ];
+        let mut record = record(op, changes);
         record.kind = Some(Kind::Assistant);
         record.content = content(batch, "\"x\"");
         record
@@ -415,10 +385,9 @@ fn commits_that_do_not_fold_are_named() {
 fn log_op_and_changes_agree() {
     // Says that it appends, and edits on the quiet.
     let (report, id) = planted(|commits, batch| {
-        let mut record = CommitRecord::new(Op::append(), By::User);
-        let slot: CommitRef = commits[0].id().into();
-        record.changes =
-            Changes::List(vec![Change::Version { slot, from: slot, to: CommitRef::This }]);
+        let slot = commits[0].id().into();
+        let change = Change::Version { slot, from: slot, to: CommitRef::This };
+        let mut record = record(Op::append(), vec![change]);
         record.kind = Some(Kind::User);
         record.content = content(batch, "\"x\"");
         record
@@ -432,21 +401,15 @@ fn log_op_and_changes_agree() {
             reason: None,
             retention: None,
         };
-        let mut record = CommitRecord::new(op, By::User);
-        let version = commits[0].id().into();
-        let row = RowFields { key: 0, version, mark: None, answers: None };
-        record.changes = Changes::List(vec![Change::Remove { slot: version, row }]);
-        record
+        let slot = commits[0].id().into();
+        record(op, vec![Change::Remove { slot, row: row(0, slot) }])
     });
     names(&report, ObjectId::Commit(id));
     // Reverts one commit, and changes what another did.
     let (report, id) = planted(|commits, _| {
         let op = Op::Revert { targets: vec![commits[0].id()], cascade: false };
-        let mut record = CommitRecord::new(op, By::User);
-        let version = commits[1].id().into();
-        let row = RowFields { key: 1, version, mark: None, answers: None };
-        record.changes = Changes::List(vec![Change::Remove { slot: version, row }]);
-        record
+        let slot = commits[1].id().into();
+        record(op, vec![Change::Remove { slot, row: row(1, slot) }])
     });
     names(&report, ObjectId::Commit(id));
 }

@@ -7,8 +7,9 @@ use tract_engine::{
 };
 
 use crate::fixture::{
-    EVERYTHING, apply, branch, chain, commits, exported, head, is_clean, one, repo, say, says, seen,
+    branch, chain, commits, exported, head, is_clean, one, repo, say, says, seen, with_everything,
 };
+use crate::support::refs;
 
 fn bundled(repo: &Repo, options: &BundleOptions) -> String {
     block_on(async {
@@ -28,8 +29,7 @@ fn taken(repo: &Repo, bundle: &[u8]) -> Result<BundleReport, Error> {
 
 #[test]
 fn a_bundle_is_the_same_repository_elsewhere() {
-    let from = repo();
-    apply(&from, EVERYTHING);
+    let from = with_everything();
     let bundle = bundled(&from, &BundleOptions::new());
     let to = repo();
     block_on(to.init()).expect("it is made");
@@ -69,8 +69,7 @@ fn a_bundle_since_a_commit_holds_what_came_after_it() {
 
 #[test]
 fn bundles_since_any_commits_complete_what_these_lead_to() {
-    let from = repo();
-    apply(&from, EVERYTHING);
+    let from = with_everything();
     for since in ["before", "before~2", "other", "third", "main~1", "other~2"] {
         let id: CommitId = block_on(from.resolve(since)).expect(since);
         block_on(from.create_branch("part", id)).expect("it is made");
@@ -89,8 +88,7 @@ fn bundles_since_any_commits_complete_what_these_lead_to() {
 
 #[test]
 fn a_bundle_that_was_cut_at_any_line_is_refused_and_changes_nothing() {
-    let from = repo();
-    apply(&from, EVERYTHING);
+    let from = with_everything();
     let bundle = bundled(&from, &BundleOptions::new());
     let to = repo();
     say(&to, "mine", "here");
@@ -124,8 +122,7 @@ fn a_bundle_that_was_cut_at_any_line_is_refused_and_changes_nothing() {
 
 #[test]
 fn a_flipped_bit_anywhere_is_refused_and_changes_nothing() {
-    let from = repo();
-    apply(&from, EVERYTHING);
+    let from = with_everything();
     let bundle = bundled(&from, &BundleOptions::new()).into_bytes();
     let to = repo();
     let mut codes = std::collections::BTreeSet::new();
@@ -177,8 +174,7 @@ fn closed(lines: &[&str]) -> String {
 
 #[test]
 fn a_forged_bundle_is_refused_and_moves_no_ref() {
-    let from = repo();
-    apply(&from, EVERYTHING);
+    let from = with_everything();
     let bundle = bundled(&from, &BundleOptions::new());
     let lines: Vec<&str> = bundle.lines().collect();
     let body = &lines[..lines.len() - 1];
@@ -206,8 +202,7 @@ fn a_forged_bundle_is_refused_and_moves_no_ref() {
     ] {
         let error = taken(&to, bundle.as_bytes()).expect_err(code);
         assert_eq!(error.code(), code, "{error}");
-        let refs = block_on(to.store().list_refs(to.name(), "")).expect("it is read");
-        assert_eq!(refs, []);
+        assert_eq!(refs(&to), []);
     }
 }
 
@@ -242,8 +237,7 @@ fn approvals_travel_only_when_both_sides_ask_for_them() {
 
 #[test]
 fn a_bundle_is_a_remote_too() {
-    let from = repo();
-    apply(&from, EVERYTHING);
+    let from = with_everything();
     let bundle = bundled(&from, &BundleOptions::new());
     let to = repo();
     block_on(to.init()).expect("it is made");

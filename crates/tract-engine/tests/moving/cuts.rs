@@ -5,14 +5,11 @@ use tract_core::{Store, block_on};
 use tract_engine::{FetchOptions, PullBranches, PushOptions, fetch, push};
 use tract_kv::memory;
 
-use crate::fixture::{
-    EVERYTHING, apply, chain, commits, counted, is_clean, read, repo, repo_in, says,
-};
+use crate::fixture::{chain, commits, counted, is_clean, read, repo_in, says, with_everything};
 
 #[test]
 fn a_push_that_is_cut_at_any_call_continues_where_it_was() {
-    let from = repo();
-    apply(&from, EVERYTHING);
+    let from = with_everything();
     chain(&from, "long", 300);
     let options = PushOptions::new().all(true);
     let total = commits(&from) as usize;
@@ -41,8 +38,7 @@ fn a_push_that_is_cut_at_any_call_continues_where_it_was() {
 
 #[test]
 fn a_pull_that_is_cut_at_any_call_of_either_side_continues_where_it_was() {
-    let from = repo();
-    apply(&from, EVERYTHING);
+    let from = with_everything();
     chain(&from, "long", 300);
     let options = FetchOptions::new().pull(PullBranches::All);
     let total = commits(&from) as usize;

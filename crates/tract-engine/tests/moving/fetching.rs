@@ -2,14 +2,14 @@ use std::time::Duration;
 
 use tract_core::{Blob, CommitId, RefName, RefTarget, block_on};
 use tract_engine::{
-    CopyOptions, FetchOptions, GcOptions, ImportConversation, ImportOptions, Importer,
-    MergeOptions, PullBranches, PushOptions, Remote, Repo, RepoOptions, TransferStatus, copy,
-    fetch, gc, push,
+    CopyOptions, FetchOptions, GcOptions, MergeOptions, PullBranches, PushOptions, Remote, Repo,
+    RepoOptions, TransferStatus, copy, fetch, gc, push,
 };
 
 use crate::fixture::{
-    EVERYTHING, apply, branch, commits, exported, head, is_clean, one, repo, say, says, seen,
+    branch, commits, exported, head, is_clean, one, repo, say, says, seen, with_everything,
 };
+use crate::support::{import_all, recorded, refs};
 
 fn pull(names: &[&str]) -> FetchOptions {
     let names = names.iter().map(|name| (*name).to_owned()).collect();
@@ -22,8 +22,7 @@ fn everything() -> FetchOptions {
 
 #[test]
 fn a_fetch_moves_no_branch() {
-    let from = repo();
-    apply(&from, EVERYTHING);
+    let from = with_everything();
     let to = repo();
     let mine = say(&to, "main", "mine");
     let report = block_on(fetch(&to, &from, "team", &FetchOptions::new())).expect("it is read");
@@ -46,8 +45,7 @@ fn a_fetch_moves_no_branch() {
 
 #[test]
 fn pulling_everything_gives_the_same_repository() {
-    let from = repo();
-    apply(&from, EVERYTHING);
+    let from = with_everything();
     let to = repo();
     block_on(to.init()).expect("it is made");
     let report = block_on(fetch(&to, &from, "team", &everything())).expect("it is read");
@@ -90,18 +88,17 @@ fn a_pull_forwards_and_leaves_what_diverged_for_a_merge() {
 
 #[test]
 fn a_pull_is_undone_as_one_operation() {
-    let (ours, theirs) = (repo(), repo());
-    apply(&theirs, EVERYTHING);
+    let (ours, theirs) = (repo(), with_everything());
     block_on(ours.init()).expect("it is made");
-    let before = block_on(ours.store().list_refs(ours.name(), "")).expect("it is read");
+    let before = refs(&ours);
     block_on(fetch(&one(&ours), &theirs, "team", &everything())).expect("it is pulled");
     let undone = block_on(ours.undo(&branch("main"))).expect("it is undone");
     assert_eq!(undone.what, "pull");
-    assert_eq!(block_on(ours.store().list_refs(ours.name(), "")).expect("it is read"), before);
+    assert_eq!(refs(&ours), before);
     // So is a fetch, by a ref that it moved.
     block_on(fetch(&one(&ours), &theirs, "team", &FetchOptions::new())).expect("it is fetched");
     block_on(ours.undo(&seen("team", "main"))).expect("it is undone");
-    assert_eq!(block_on(ours.store().list_refs(ours.name(), "")).expect("it is read"), before);
+    assert_eq!(refs(&ours), before);
 }
 
 #[test]
@@ -127,17 +124,7 @@ fn a_rewritten_branch_is_followed_and_a_deleted_one_is_pruned() {
 fn three_that_imported_the_same_recordings_share_them() {
     let imported = || {
         let repo = repo();
-        let conversations = tract_testkit::data::recorded().into_iter().take(8).map(|recorded| {
-            let drafts = recorded.messages.iter().map(|text| tract_core::Draft::user(text.clone()));
-            ImportConversation::new(recorded.id, drafts.collect())
-        });
-        block_on(async {
-            let mut importer = Importer::new(&repo, ImportOptions::new()).expect("randomness");
-            for conversation in conversations {
-                importer.add(conversation).await.expect("it imports");
-            }
-            importer.finish().await.expect("it imports");
-        });
+        import_all(&repo, &recorded()[..8]);
         repo
     };
     let team = repo();
@@ -149,8 +136,8 @@ fn three_that_imported_the_same_recordings_share_them() {
         assert_eq!(report.commits == 0, n > 0, "only the first brings something");
     }
     let heads = |repo: &Repo| -> Vec<(RefName, RefTarget)> {
-        let refs = block_on(repo.store().list_refs(repo.name(), "")).expect("it is read");
-        refs.into_iter().filter(|(name, _)| name.is_history() && *name != RefName::head()).collect()
+        let refs = refs(repo).into_iter();
+        refs.filter(|(name, _)| name.is_history() && *name != RefName::head()).collect()
     };
     for machine in &machines {
         let report = block_on(fetch(machine, &team, "team", &everything())).expect("it is pulled");
@@ -208,8 +195,7 @@ fn a_removed_remote_leaves_no_refs() {
     block_on(ours.add_remote(Remote::new("team", "memory:"))).expect("it is added");
     block_on(fetch(&ours, &theirs, "team", &FetchOptions::new())).expect("it is fetched");
     block_on(ours.remove_remote("team")).expect("it is removed");
-    let refs = block_on(ours.store().list_refs(ours.name(), "")).expect("it is read");
-    assert_eq!(refs, []);
+    assert_eq!(refs(&ours), []);
 }
 
 #[test]

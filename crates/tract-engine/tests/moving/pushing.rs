@@ -1,18 +1,17 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use tract_core::store::StoreResult;
 use tract_core::{Blob, RefName, Store, block_on};
 use tract_engine::{
-    FetchOptions, GcOptions, PullBranches, PushOptions, Repo, RepoOptions, TransferStatus, fetch,
-    gc, push,
+    ApplyOptions, FetchOptions, GcOptions, PullBranches, PushOptions, Repo, RepoOptions,
+    TransferStatus, fetch, gc, push,
 };
 use tract_kv::memory;
-use tract_testkit::{Call, WatchedStore};
 
 use crate::fixture::{
-    EVERYTHING, apply, branch, commits, head, is_clean, one, repo, repo_in, say, says, seen,
+    branch, commits, head, is_clean, meanwhile, moves_main, one, repo, repo_in, say, says, seen,
+    with_everything, writes,
 };
+use crate::support::{done, refs};
 
 fn all() -> PushOptions {
     PushOptions::new().all(true)
@@ -20,8 +19,7 @@ fn all() -> PushOptions {
 
 #[test]
 fn a_push_of_everything_makes_the_same_repository() {
-    let from = repo();
-    apply(&from, EVERYTHING);
+    let from = with_everything();
     let to = repo();
     block_on(to.init()).expect("it is made");
     let report = block_on(push(&from, &to, "team", &all())).expect("it is pushed");
@@ -44,9 +42,8 @@ fn a_push_of_everything_makes_the_same_repository() {
 
 #[test]
 fn the_current_branch_is_pushed_alone_and_begins_an_empty_repository() {
-    let from = repo();
-    apply(&from, EVERYTHING);
-    apply(&from, r#"{"op":"checkout","name":"other"}"#);
+    let from = with_everything();
+    done(&from, r#"{"op":"checkout","name":"other"}"#, &ApplyOptions::new());
     let to = repo();
     block_on(to.init()).expect("it is made");
     let report = block_on(push(&from, &to, "team", &PushOptions::new())).expect("it is pushed");
@@ -86,8 +83,7 @@ fn a_branch_that_is_behind_the_remote_is_said_to_be() {
 
 #[test]
 fn approvals_and_decisions_are_not_pushed() {
-    let from = repo();
-    apply(&from, EVERYTHING);
+    let from = with_everything();
     for name in ["config/pins", "pins/one", "pending/p-1", "decisions/p-1", "effects/c1"] {
         let name = RefName::new(name).expect("a name");
         let blob = Blob::seal(b"{}".to_vec());
@@ -95,7 +91,7 @@ fn approvals_and_decisions_are_not_pushed() {
     }
     let to = repo();
     block_on(push(&from, &to, "team", &all())).expect("it is pushed");
-    let refs = block_on(to.store().list_refs(to.name(), "")).expect("it is read");
+    let refs = refs(&to);
     assert!(refs.iter().all(|(name, _)| name.is_history()), "{refs:?}");
 }
 
@@ -107,17 +103,10 @@ fn a_remote_that_moves_meanwhile_is_asked_again() {
     block_on(push(&from, &plain, "team", &PushOptions::new())).expect("it is pushed");
     say(&from, "main", "second");
     // Another writer comes right before the ref moves.
-    let (came, other) = (Arc::new(AtomicBool::new(false)), plain.clone());
-    let watched = WatchedStore::new(store, move |call: Call<'_>| -> StoreResult<()> {
-        if let Call::Apply { batch, .. } = call
-            && !batch.refs.is_empty()
-            && !came.swap(true, Ordering::SeqCst)
-        {
-            say(&other, "main", "theirs");
-        }
-        Ok(())
-    });
-    let to: Repo = repo_in(Arc::new(watched));
+    let other = plain.clone();
+    let to = repo_in(meanwhile(store, 1, moves_main, move || {
+        say(&other, "main", "theirs");
+    }));
     let report = block_on(push(&from, &to, "team", &PushOptions::new())).expect("it is read");
     assert!(matches!(report.refs[0].status, TransferStatus::Diverged { .. }), "{report:?}");
     is_clean(&plain);
@@ -125,8 +114,7 @@ fn a_remote_that_moves_meanwhile_is_asked_again() {
 
 #[test]
 fn a_push_is_one_operation_there() {
-    let from = repo();
-    apply(&from, EVERYTHING);
+    let from = with_everything();
     let to = repo();
     block_on(to.init()).expect("it is made");
     block_on(push(&from, &one(&to), "team", &all())).expect("it is pushed");
@@ -161,16 +149,12 @@ fn objects_collected_as_garbage_meanwhile_are_sent_again() {
     block_on(plain.undo(&branch("part"))).expect("it is undone");
     assert_eq!(commits(&plain), 40);
     // Its clock is past that of the undo.
-    let (came, other) = (AtomicBool::new(false), Repo::new(Arc::clone(&store), RepoOptions::new()));
-    let watched = WatchedStore::new(store, move |call: Call<'_>| -> StoreResult<()> {
-        if matches!(call, Call::Apply { .. }) && !came.swap(true, Ordering::SeqCst) {
-            let keep = GcOptions::new().keep(std::time::Duration::ZERO);
-            let report = block_on(gc(&other, &keep)).expect("it collects");
-            assert_eq!(report.commits.objects, 40);
-        }
-        Ok(())
-    });
-    let to = repo_in(Arc::new(watched));
+    let other = Repo::new(Arc::clone(&store), RepoOptions::new());
+    let to = repo_in(meanwhile(store, 1, writes, move || {
+        let keep = GcOptions::new().keep(std::time::Duration::ZERO);
+        let report = block_on(gc(&other, &keep)).expect("it collects");
+        assert_eq!(report.commits.objects, 40);
+    }));
     let options = PushOptions::new().branches(["main"]);
     let report = block_on(push(&from, &to, "team", &options)).expect("it is pushed");
     assert_eq!(report.commits, 60);

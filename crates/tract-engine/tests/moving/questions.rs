@@ -4,7 +4,9 @@ use tract_core::{Draft, Store, block_on};
 use tract_engine::{FetchOptions, PushOptions, Repo, RepoOptions, fetch, push};
 use tract_kv::memory;
 
-use crate::fixture::{branch, chain, counted, is_clean, one, read, repo, repo_in, say, says};
+use crate::fixture::{
+    branch, chain, counted, is_clean, one, read, repo, repo_in, say, says, sqlite, with_everything,
+};
 
 fn without_limit(store: &Arc<dyn Store>) -> (Repo, Arc<crate::fixture::Counts>) {
     let (store, counts) = counted(store, usize::MAX);
@@ -105,8 +107,7 @@ fn many_branches_on_one_long_trunk_are_walked_together() {
 
 #[test]
 fn commits_that_only_changes_lead_to_are_sent_too() {
-    let from = repo();
-    crate::fixture::apply(&from, crate::fixture::EVERYTHING);
+    let from = with_everything();
     let to = repo();
     // The other side has the beginning of everything, and none of the branches.
     let first = block_on(from.resolve("before~3")).expect("a commit");
@@ -126,10 +127,7 @@ fn commits_that_only_changes_lead_to_are_sent_too() {
 fn ten_new_messages_of_a_large_store_are_pushed_in_a_moment() {
     let messages = tract_testkit::scaled(1_000_000, 0.01, 10_000) / 10_000 * 10_000;
     let folder = tempfile::tempdir().expect("a folder");
-    let open = |name: &str| -> Arc<dyn Store> {
-        let options = tract_store_sqlite::SqliteOptions::new().create(true);
-        Arc::new(tract_store_sqlite::open(folder.path().join(name), &options).expect("it opens"))
-    };
+    let open = |name: &str| sqlite(&folder.path().join(name));
     let store = open("from.db");
     let name = tract_core::RepoName::default();
     let mut at = None;

@@ -1,22 +1,18 @@
 //! A summary that loses a race hides exactly the messages that it was planned for.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use tract_core::step::StreamOp;
 use tract_core::{
-    CommitId, Draft, ModelError, RefName, Store, Summarizer, Summary, SummaryRequest, block_on,
+    CommitId, Draft, ModelError, RefName, Summarizer, Summary, SummaryRequest, block_on,
 };
 use tract_engine::plan::{Request, Selection};
 use tract_engine::{
-    ApplyOptions, CompressToolCalls, CompressedToolCalls, Repo, RepoOptions, StreamLine,
-    apply_stream,
+    ApplyOptions, CompressToolCalls, CompressedToolCalls, Repo, StreamLine, apply_stream,
 };
 use tract_hooks::{BeforeCompress, CompressAction, Hooks};
-use tract_kv::{KvStore, MemoryEngine};
-use tract_store_sqlite::SqliteOptions;
-use tract_testkit::{Call, WatchedStore};
 
-type Once = Box<dyn FnOnce(&Repo) + Send>;
+use crate::fixture::{Once, Two};
 
 fn main_branch() -> RefName {
     RefName::branch("main").unwrap()
@@ -26,52 +22,7 @@ fn all() -> Selection {
     Selection::Range { from: None, to: None }
 }
 
-/// Two handles on one store. What is armed runs on the other one right before the next batch of the
-/// first one that moves `main`.
-struct Two {
-    repo: Repo,
-    other: Repo,
-    armed: Arc<Mutex<Option<Once>>>,
-}
-
 impl Two {
-    fn on(below: Arc<dyn Store>, other: Arc<dyn Store>) -> Self {
-        let armed: Arc<Mutex<Option<Once>>> = Arc::default();
-        let (shots, other) = (armed.clone(), Repo::new(other, RepoOptions::new()));
-        let writer = other.clone();
-        let watched = WatchedStore::new(below, move |call: Call<'_>| {
-            let Call::Apply { batch, .. } = call else { return Ok(()) };
-            if batch.refs.iter().any(|edit| edit.name == main_branch()) {
-                let shot = shots.lock().unwrap().take();
-                if let Some(shot) = shot {
-                    shot(&writer);
-                }
-            }
-            Ok(())
-        });
-        let repo = Repo::new(Arc::new(watched), RepoOptions::new());
-        block_on(repo.init()).unwrap();
-        Self { repo, other, armed }
-    }
-
-    fn memory() -> Self {
-        let store: Arc<dyn Store> = Arc::new(KvStore::open(MemoryEngine::new()).unwrap());
-        Self::on(store.clone(), store)
-    }
-
-    fn sqlite(scratch: &tempfile::TempDir) -> Self {
-        let path = scratch.path().join("one.db");
-        let open = |create| {
-            let options = SqliteOptions::new().create(create);
-            Arc::new(tract_store_sqlite::open(&path, &options).unwrap()) as Arc<dyn Store>
-        };
-        Self::on(open(true), open(false))
-    }
-
-    fn arm(&self, shot: impl FnOnce(&Repo) + Send + 'static) {
-        *self.armed.lock().unwrap() = Some(Box::new(shot));
-    }
-
     fn add(&self, draft: Draft) -> CommitId {
         add(&self.repo, draft)
     }

@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 
 use tract_core::{Draft, Op, Priority, block_on};
 use tract_engine::plan::{Request, Selection};
-use tract_engine::{MergeOptions, Merged};
 
-use crate::fixture::{Desk, tool};
+use crate::fixture::{Desk, merge, sharing, tool};
 
 /// 9 a: a range ending before the head removed every later commit from the branch.
 #[test]
@@ -45,9 +44,7 @@ fn tools_survive_compress_merge_revert_and_edit() {
     let summary = desk.compress(&[a, b], "ab");
     desk.edit(summary, "AB");
     desk.mark(summary, Priority::Important);
-    let merged =
-        block_on(desk.repo.merge(&desk.branch, side.head().unwrap(), &MergeOptions::new()));
-    let Merged::Commit(merged) = merged.unwrap() else { panic!("a merge commit") };
+    let merged = merge(&desk, &side);
     desk.revert(&[merged.id()]);
     assert_eq!(desk.tool_names(), ["grep"]);
 }
@@ -55,12 +52,10 @@ fn tools_survive_compress_merge_revert_and_edit() {
 /// 9 d: messages that came by a merge vanished without being summarized.
 #[test]
 fn merged_messages_are_summarized_with_the_rest() {
-    let desk = Desk::new();
-    let a = desk.user("a");
-    let side = desk.fork("side", a);
+    let (desk, side, a) = sharing("a");
     let theirs = side.user("theirs");
     let ours = desk.user("ours");
-    block_on(desk.repo.merge(&desk.branch, theirs, &MergeOptions::new())).unwrap();
+    merge(&desk, &side);
     let summary = desk.go(Request::compress(Selection::Range { from: None, to: None }, "all"));
     let commit = block_on(desk.repo.require_commit(summary)).unwrap();
     let Op::Compress { targets } = &commit.op else { panic!("a compress") };
@@ -128,9 +123,7 @@ fn an_edit_without_effect_is_refused() {
 /// 4: priorities were global across branches.
 #[test]
 fn priorities_belong_to_their_branch() {
-    let desk = Desk::new();
-    let a = desk.user("a");
-    let side = desk.fork("side", a);
+    let (desk, side, a) = sharing("a");
     side.mark(a, Priority::Skip);
     assert_eq!((desk.shown().len(), side.shown().len()), (1, 0));
 }
@@ -159,24 +152,20 @@ fn time_travel_gives_messages_priorities_and_tools_as_they_were() {
 /// 10: a merge put its own text into the prompt.
 #[test]
 fn a_merge_puts_nothing_into_the_prompt() {
-    let desk = Desk::new();
-    let a = desk.user("a");
-    let side = desk.fork("side", a);
-    let theirs = side.user("theirs");
+    let (desk, side, _) = sharing("a");
+    side.user("theirs");
     desk.user("ours");
-    block_on(desk.repo.merge(&desk.branch, theirs, &MergeOptions::new())).unwrap();
+    merge(&desk, &side);
     assert_eq!(desk.shown(), ["user: a", "user: ours", "user: theirs"]);
 }
 
 /// 10: nearly every edit on a branch conflicted with any append on the other side.
 #[test]
 fn an_edit_and_an_append_do_not_conflict() {
-    let desk = Desk::new();
-    let a = desk.user("a");
-    let side = desk.fork("side", a);
+    let (desk, side, a) = sharing("a");
     side.edit(a, "A");
     desk.user("ours");
-    block_on(desk.repo.merge(&desk.branch, side.head().unwrap(), &MergeOptions::new())).unwrap();
+    merge(&desk, &side);
     assert_eq!(desk.shown(), ["user: A", "user: ours"]);
 }
 

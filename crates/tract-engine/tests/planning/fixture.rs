@@ -1,16 +1,18 @@
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use proptest::prelude::ProptestConfig;
 use tract_core::{
-    Commit, CommitId, Draft, ManualClock, Priority, RefName, RefTarget, Store, ToolSchema, ViewId,
-    block_on,
+    Batch, Commit, CommitId, Draft, ManualClock, Priority, RefName, RefTarget, Store, ToolSchema,
+    ViewId, block_on,
 };
 use tract_engine::plan::{Line, Request, Selection};
-use tract_engine::{Error, Refusal, Repo, RepoOptions, Result};
-use tract_kv::memory;
+use tract_engine::{Error, MergeOptions, Merged, Refusal, Repo, RepoOptions, Result};
+use tract_kv::{KvStore, MemoryEngine, memory};
+use tract_testkit::{Call, WatchedStore};
 
-/// The time that the clock of every test shows at first.
-pub(crate) const NOON: i64 = 1_767_268_800_000_000;
+pub(crate) use crate::support::NOON;
+use crate::support::{moves_main, sqlite};
 
 /// A repository, the branch that a test works on, and the clock.
 pub(crate) struct Desk {
@@ -156,6 +158,99 @@ impl Desk {
             let applied = txn.apply("force", &Default::default()).await.unwrap();
             assert_eq!(applied, tract_core::Applied::Done);
         });
+    }
+}
+
+/// A line of three messages, forked behind them.
+pub(crate) fn forked() -> (Desk, Desk, [CommitId; 3]) {
+    let desk = Desk::new();
+    let ids = [desk.user("a"), desk.says("b"), desk.user("c")];
+    let side = desk.fork("side", ids[2]);
+    (desk, side, ids)
+}
+
+/// Two branches that share one message.
+pub(crate) fn sharing(text: &str) -> (Desk, Desk, CommitId) {
+    let desk = Desk::new();
+    let shared = desk.user(text);
+    let side = desk.fork("side", shared);
+    (desk, side, shared)
+}
+
+pub(crate) fn try_merge(desk: &Desk, side: &Desk) -> Result<Merged> {
+    block_on(desk.repo.merge(&desk.branch, side.head().unwrap(), &MergeOptions::new()))
+}
+
+#[track_caller]
+pub(crate) fn merge(desk: &Desk, side: &Desk) -> Commit {
+    match try_merge(desk, side) {
+        Ok(Merged::Commit(commit)) => commit,
+        Ok(other) => panic!("expected a merge commit, found {other:?}"),
+        Err(error) => panic!("{error}: {:?}", error.notes()),
+    }
+}
+
+/// Writes what no planner would.
+#[track_caller]
+pub(crate) fn plant(repo: &Repo, fill: impl FnOnce(&mut Batch)) {
+    let mut batch = tract_testkit::fixtures::batch("plant");
+    fill(&mut batch);
+    let applied = block_on(repo.store().apply(repo.name(), batch)).unwrap();
+    assert_eq!(applied, tract_core::Applied::Done);
+}
+
+/// So many histories, or as many as `PROPTEST_CASES` says.
+pub(crate) fn histories(cases: u32) -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    ProptestConfig {
+        cases: asked.unwrap_or(cases),
+        max_shrink_iters: 400,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+pub(crate) type Once = Box<dyn FnOnce(&Repo) + Send>;
+
+/// Two handles on one store. What is armed runs on the other one right before the next batch of the
+/// first one that moves `main`.
+pub(crate) struct Two {
+    pub(crate) repo: Repo,
+    pub(crate) other: Repo,
+    armed: Arc<Mutex<Option<Once>>>,
+}
+
+impl Two {
+    fn on(below: Arc<dyn Store>, other: Arc<dyn Store>) -> Self {
+        let armed: Arc<Mutex<Option<Once>>> = Arc::default();
+        let (shots, other) = (armed.clone(), Repo::new(other, RepoOptions::new().who("second")));
+        let writer = other.clone();
+        let watched = WatchedStore::new(below, move |call: Call<'_>| {
+            if moves_main(&call) {
+                let shot = shots.lock().unwrap().take();
+                if let Some(shot) = shot {
+                    shot(&writer);
+                }
+            }
+            Ok(())
+        });
+        let repo = Repo::new(Arc::new(watched), RepoOptions::new().who("first"));
+        block_on(repo.init()).unwrap();
+        Self { repo, other, armed }
+    }
+
+    pub(crate) fn memory() -> Self {
+        let store: Arc<dyn Store> = Arc::new(KvStore::open(MemoryEngine::new()).unwrap());
+        Self::on(store.clone(), store)
+    }
+
+    pub(crate) fn sqlite(scratch: &tempfile::TempDir) -> Self {
+        let path = scratch.path().join("one.db");
+        Self::on(sqlite(&path), sqlite(&path))
+    }
+
+    pub(crate) fn arm(&self, shot: impl FnOnce(&Repo) + Send + 'static) {
+        *self.armed.lock().unwrap() = Some(Box::new(shot));
     }
 }
 

@@ -10,7 +10,7 @@ use tract_core::{CommitId, Priority, RefName, RefTarget, Store, StoreExt as _, b
 use tract_engine::plan::{ConflictKind, MergeConflict, Resolution};
 use tract_engine::{Error, MergeOptions, MergeProgress, Merged, Rebase, Refusal, RepoOptions};
 
-use crate::fixture::Desk;
+use crate::fixture::{self, Desk};
 
 #[derive(Clone, Debug)]
 pub(crate) enum Deed {
@@ -477,21 +477,10 @@ fn merged_both_ways(desk: &Desk, one: CommitId, other: CommitId) -> bool {
     true
 }
 
-/// 64 histories, or as many as `PROPTEST_CASES` says.
-fn config() -> ProptestConfig {
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
-    ProptestConfig {
-        cases: cases.unwrap_or(64),
-        max_shrink_iters: 400,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
-
 #[test]
 fn merges_picks_and_rebases_are_what_the_model_says() {
     let sum = std::cell::Cell::new(LawCounts::default());
-    let result = TestRunner::new(config()).run(&histories(), |deeds| {
+    let result = TestRunner::new(fixture::histories(64)).run(&histories(), |deeds| {
         let counts = holds_on(Arc::new(tract_kv::memory()), &deeds);
         sum.set(sum.get().plus(counts));
         Ok(())

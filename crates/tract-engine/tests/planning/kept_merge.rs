@@ -10,12 +10,10 @@ use tract_engine::{
 };
 
 use crate::fixture::Desk;
+use crate::support;
 
-type Refs = BTreeMap<RefName, RefTarget>;
-
-fn refs(desk: &Desk) -> Refs {
-    let all = block_on(desk.repo.store().list_refs(desk.repo.name(), "")).unwrap();
-    all.into_iter().collect()
+fn refs(desk: &Desk) -> BTreeMap<RefName, RefTarget> {
+    support::refs(&desk.repo).into_iter().collect()
 }
 
 /// Two branches that edited the same messages: `texts` of them, and marked one.

@@ -1,6 +1,10 @@
 //! The verbs over a store: what they plan, what they refuse, and what stays true after them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot continue should stop")]
 
+// Repositories, and what tests ask of them.
+#[path = "../support/mod.rs"]
+mod support;
+
 // Helpers: a repository on the memory store, and views as short texts.
 mod fixture;
 

@@ -6,20 +6,7 @@ use tract_engine::plan::{ConflictKind, Request, Selection};
 use tract_engine::{Error, MergeOptions, Merged, Refusal};
 use tract_hooks::{BeforeMerge, Hooks, MergeAction};
 
-use crate::fixture::{Desk, tool};
-
-fn try_merge(desk: &Desk, side: &Desk) -> tract_engine::Result<Merged> {
-    block_on(desk.repo.merge(&desk.branch, side.head().unwrap(), &MergeOptions::new()))
-}
-
-#[track_caller]
-fn merge(desk: &Desk, side: &Desk) -> Commit {
-    match try_merge(desk, side) {
-        Ok(Merged::Commit(commit)) => commit,
-        Ok(other) => panic!("expected a merge commit, found {other:?}"),
-        Err(error) => panic!("{error}: {:?}", error.notes()),
-    }
-}
+use crate::fixture::{Desk, forked, merge, tool, try_merge};
 
 #[track_caller]
 fn conflicts(desk: &Desk, side: &Desk) -> Vec<(ConflictKind, Option<CommitId>)> {
@@ -33,14 +20,6 @@ fn conflicts(desk: &Desk, side: &Desk) -> Vec<(ConflictKind, Option<CommitId>)> 
         }
         other => panic!("expected conflicts, found {other:?}"),
     }
-}
-
-/// A line of three messages, forked behind them.
-fn forked() -> (Desk, Desk, [CommitId; 3]) {
-    let desk = Desk::new();
-    let ids = [desk.user("a"), desk.says("b"), desk.user("c")];
-    let side = desk.fork("side", ids[2]);
-    (desk, side, ids)
 }
 
 #[test]

@@ -7,7 +7,7 @@ use tract_core::{Change, CommitId, Draft, Op, Priority, StoreExt as _, block_on}
 use tract_engine::plan::{Request, Selection};
 use tract_engine::{Error, MergeOptions, Merged};
 
-use crate::fixture::{Desk, tool};
+use crate::fixture::{Desk, histories, plant, tool};
 use crate::ranked::{Ranked, check_ranked};
 use crate::search::{check_blame, check_grep};
 
@@ -227,19 +227,8 @@ impl Run {
     }
 }
 
-/// 96 histories, or as many as `PROPTEST_CASES` says.
-fn config() -> ProptestConfig {
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
-    ProptestConfig {
-        cases: cases.unwrap_or(96),
-        max_shrink_iters: 400,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
-
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(histories(96))]
 
     #[test]
     fn cover_rule_after_any_sequence(deeds in prop::collection::vec(deed(), 1..60)) {
@@ -253,7 +242,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(histories(96))]
 
     #[test]
     fn search_and_blame_agree_with_the_contexts(
@@ -276,7 +265,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(histories(96))]
 
     #[test]
     fn a_search_ranks_as_a_scan_of_all_messages(
@@ -316,18 +305,7 @@ fn the_checks_see_a_planted_fault() {
     let row = tract_core::RowFields { key: 1, version: a.into(), mark: None, answers: None };
     record.changes = tract_core::Changes::List(vec![Change::Add { slot: a.into(), row }]);
     let bad = tract_core::Commit::seal(record).unwrap();
-    let note = tract_core::LogNote {
-        operation: tract_core::OperationId::random().unwrap(),
-        what: "plant".into(),
-        who: "test".into(),
-        why: None,
-        undoes: None,
-        at: 0,
-    };
-    let mut batch = tract_core::Batch::new(tract_core::BatchId::random().unwrap(), note);
-    batch.commits = vec![bad.clone()];
-    let applied = block_on(desk.repo.store().apply(desk.repo.name(), batch)).unwrap();
-    assert_eq!(applied, tract_core::Applied::Done);
+    plant(&desk.repo, |batch| batch.commits = vec![bad.clone()]);
     desk.force(bad.id());
     let run = Run { desks: vec![desk], at: 0, commits: Vec::new(), texts: 0 };
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run.check()));

@@ -7,18 +7,18 @@ use std::time::Duration;
 
 use tract_core::store::{StoreError, StoreErrorKind};
 use tract_core::{
-    Batch, BatchId, BlobId, Commit, CommitId, DerivedKind, DerivedRow, Draft, Kind, LogNote,
-    OperationId, RefName, Store, StoreExt as _, block_on,
+    BlobId, Commit, CommitId, DerivedKind, DerivedRow, Draft, Kind, RefName, Store, StoreExt as _,
+    block_on,
 };
 use tract_engine::{
     GcOptions, GrepOptions, GrepPattern, Repo, RepoOptions, SearchOptions, SearchReport,
     forget_search_index, gc, grep, search,
 };
-use tract_store_sqlite::SqliteOptions;
 use tract_testkit::{Call, WatchedStore};
 
-use crate::fixture::Desk;
+use crate::fixture::{Desk, plant};
 use crate::search::reached;
+use crate::support::sqlite;
 
 /// A query and where it is asked.
 pub(crate) struct Ranked<'a> {
@@ -256,19 +256,6 @@ fn a_search_reads_little_once_the_index_is_there() {
     assert_eq!(calls.load(Ordering::SeqCst), with_index);
 }
 
-fn put_rows(repo: &Repo, rows: Vec<DerivedRow>) {
-    let id = BatchId::random().unwrap();
-    let operation = OperationId::random().unwrap();
-    let (what, who) = ("plant".to_owned(), "test".to_owned());
-    let note = LogNote { operation, what, who, why: None, undoes: None, at: 0 };
-    let mut batch = Batch::new(id, note);
-    batch.derived = rows;
-    assert_eq!(
-        block_on(repo.store().apply(repo.name(), batch)).unwrap(),
-        tract_core::Applied::Done
-    );
-}
-
 #[test]
 fn damaged_cut_and_lost_rows_are_built_again() {
     let desk = Desk::new();
@@ -303,7 +290,8 @@ fn damaged_cut_and_lost_rows_are_built_again() {
                     // A row of another commit.
                     _ => bytes = found[(n + 1) % found.len()].1.to_vec(),
                 }
-                put_rows(repo, vec![DerivedRow { kind, commit: *id, bytes: bytes.into() }]);
+                let row = DerivedRow { kind, commit: *id, bytes: bytes.into() };
+                plant(repo, |batch| batch.derived = vec![row]);
                 check_ranked(&ranked, &heads, false);
             }
         }
@@ -342,7 +330,7 @@ fn rows_of_another_format_are_built_again() {
             }
         }
         assert!(rows.len() >= changed.len(), "{changed:?}");
-        put_rows(repo, rows);
+        plant(repo, |batch| batch.derived = rows);
         assert_eq!(added(), 600, "{changed:?}");
         assert_eq!(added(), 0, "what was built is stored");
         check_ranked(&ranked, &[head], false);
@@ -396,12 +384,8 @@ fn a_store_that_takes_no_writes_is_searched() {
 fn searches_and_appends_of_two_handles_do_not_disturb_each_other() {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("one.db");
-    let open = |create| {
-        let options = SqliteOptions::new().create(create);
-        let store: Arc<dyn Store> = Arc::new(tract_store_sqlite::open(&path, &options).unwrap());
-        Repo::new(store, RepoOptions::new())
-    };
-    let repos = [open(true), open(false)];
+    let open = || Repo::new(sqlite(&path), RepoOptions::new());
+    let repos = [open(), open()];
     std::thread::scope(|scope| {
         for (number, repo) in repos.iter().enumerate() {
             scope.spawn(move || {
@@ -422,7 +406,7 @@ fn searches_and_appends_of_two_handles_do_not_disturb_each_other() {
         }
     });
     let heads = [head(&repos[0], "b0"), head(&repos[1], "b1")];
-    for repo in [&repos[0], &repos[1], &open(false)] {
+    for repo in [&repos[0], &repos[1], &open()] {
         check_ranked(&Ranked { repo, store_after: 1, query: QUERY }, &heads, false);
     }
 }
@@ -473,9 +457,7 @@ fn natural_words() -> Vec<String> {
 #[test]
 fn the_index_takes_less_than_10_percent_of_the_store() {
     let scratch = tempfile::tempdir().unwrap();
-    let options = SqliteOptions::new().create(true);
-    let store = tract_store_sqlite::open(scratch.path().join("one.db"), &options).unwrap();
-    let repo = Repo::new(Arc::new(store), RepoOptions::new());
+    let repo = Repo::new(sqlite(&scratch.path().join("one.db")), RepoOptions::new());
     let words = natural_words();
     assert!(words.len() > 10_000, "{} words", words.len());
     let text = |n: usize| {

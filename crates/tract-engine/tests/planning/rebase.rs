@@ -6,7 +6,7 @@ use tract_engine::{
     Error, MergeOptions, Rebase, RebaseStep, Rebased, Refusal, Repo, RepoOptions, Result,
 };
 
-use crate::fixture::{Desk, tool};
+use crate::fixture::{Desk, merge, sharing, tool};
 
 fn run(desk: &Desk, rebase: &Rebase) -> Result<Rebased> {
     block_on(desk.repo.rebase(&desk.branch, rebase))
@@ -58,17 +58,9 @@ fn drop_of(commits: &[CommitId]) -> Rebase {
     Rebase::Drop { commits: commits.to_vec() }
 }
 
-fn merge(desk: &Desk, source: &Desk) {
-    let source = source.head().unwrap();
-    block_on(desk.repo.merge(&desk.branch, source, &MergeOptions::new())).unwrap();
-}
-
 /// Two branches that share one message.
 fn forked() -> (Desk, Desk, CommitId) {
-    let desk = Desk::new();
-    let first = desk.user("first");
-    let side = desk.fork("side", first);
-    (desk, side, first)
+    sharing("first")
 }
 
 #[test]

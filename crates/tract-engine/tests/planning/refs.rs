@@ -8,12 +8,13 @@ use tract_core::{CommitId, Draft, Priority, RefName, RefTarget, Store as _, bloc
 use tract_engine::plan::Request;
 use tract_engine::{
     ApplyOptions, CopyOptions, Error, ImportConversation, ImportOptions, Marks, RepoOptions, Txn,
-    WriteOptions, apply_stream, copy, import, read_lines,
+    WriteOptions, copy, import,
 };
 use tract_hooks::{BeforeCommit, CommitAction, Hooks, RefMoved, RefMovedAction};
 use tract_testkit::{Call, WatchedStore};
 
-use crate::fixture::{Desk, NOON};
+use crate::fixture::{Desk, NOON, sharing};
+use crate::support::done;
 
 #[track_caller]
 fn resolve(desk: &Desk, text: &str) -> CommitId {
@@ -398,12 +399,7 @@ fn moves_by_imports_copies_and_streams_are_reported_as_well() {
     assert_eq!(told(), [], "nothing moved");
     let lines =
         "{\"op\":\"user\",\"text\":\"b\"}\n{\"op\":\"tag\",\"name\":\"t\",\"target\":\"HEAD\"}";
-    let lines = read_lines(lines.as_bytes());
-    let options = ApplyOptions::new().atomic(true);
-    let done = block_on(apply_stream(&repo, lines, &options, |event| {
-        assert!(event.result.is_ok(), "{event:?}");
-    }));
-    assert_eq!(done.unwrap().done, 2);
+    assert_eq!(done(&repo, lines, &ApplyOptions::new().atomic(true)).done, 2);
     let mut all = told();
     all.sort();
     assert_eq!(all, [moved("heads/main", "apply"), moved("tags/t", "apply")]);
@@ -426,9 +422,7 @@ fn the_ref_log_tells_who_what_and_when() {
 
 #[test]
 fn several_branches_move_together_or_not_at_all() {
-    let desk = Desk::new();
-    let a = desk.user("a");
-    let side = desk.fork("side", a);
+    let (desk, side, a) = sharing("a");
     let mut txn = Txn::new(&desk.repo).unwrap();
     block_on(async {
         txn.add(&desk.branch, &Draft::user("here").into()).await.unwrap();

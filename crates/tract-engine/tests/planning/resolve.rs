@@ -5,15 +5,7 @@ use tract_core::{Commit, CommitId, Draft, Priority, block_on};
 use tract_engine::plan::{ConflictKind, Request, Resolution, ResolutionKind};
 use tract_engine::{Error, MergeOptions, Merged, Refusal};
 
-use crate::fixture::{Desk, tool};
-
-/// A line of three messages, forked behind them.
-fn forked() -> (Desk, Desk, [CommitId; 3]) {
-    let desk = Desk::new();
-    let ids = [desk.user("a"), desk.says("b"), desk.user("c")];
-    let side = desk.fork("side", ids[2]);
-    (desk, side, ids)
-}
+use crate::fixture::{Desk, forked, tool};
 
 fn try_with(desk: &Desk, side: &Desk, resolution: &Resolution) -> tract_engine::Result<Merged> {
     let resolution = resolution.clone();

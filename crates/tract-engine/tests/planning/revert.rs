@@ -2,7 +2,7 @@ use tract_core::{Blob, By, Commit, CommitId, Content, Draft, Op, Priority, block
 use tract_engine::Refusal;
 use tract_engine::plan::{Details, Request};
 
-use crate::fixture::{Desk, tool};
+use crate::fixture::{Desk, merge, sharing, tool};
 
 fn cascade(desk: &Desk, targets: &[CommitId]) -> Commit {
     let request =
@@ -135,9 +135,7 @@ fn sources_return_in_their_edited_version_and_place() {
 
 #[test]
 fn a_commit_of_another_line_is_not_visible() {
-    let desk = Desk::new();
-    let a = desk.user("a");
-    let side = desk.fork("side", a);
+    let (desk, side, _) = sharing("a");
     let other = side.user("there");
     let refusal = desk.refused(Request::revert([other]));
     assert_eq!(refusal, Refusal::NotVisible { target: other, hidden_by: None });
@@ -175,15 +173,12 @@ fn tools_that_were_replaced_are_not_reverted() {
 
 #[test]
 fn a_merge_is_reverted_whole() {
-    let desk = Desk::new();
-    let a = desk.user("a");
-    let side = desk.fork("side", a);
+    let (desk, side, a) = sharing("a");
     side.user("there");
     side.edit(a, "A");
     desk.says("here");
     let before = desk.view_id();
-    let merged = block_on(desk.repo.merge(&desk.branch, side.head().unwrap(), &Default::default()));
-    let tract_engine::Merged::Commit(merged) = merged.unwrap() else { panic!("a merge commit") };
+    let merged = merge(&desk, &side);
     assert_eq!(desk.shown(), ["user: A", "assistant: here", "user: there"]);
     desk.revert(&[merged.id()]);
     assert_eq!(desk.view_id(), before, "merge_then_revert_is_ours");

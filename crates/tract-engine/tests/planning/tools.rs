@@ -1,9 +1,9 @@
 use tract_core::store::ToolRepository as _;
 use tract_core::{CommitId, Draft, Limits, Op, block_on};
 use tract_engine::plan::Request;
-use tract_engine::{Error, MergeOptions, Merged, RepoOptions};
+use tract_engine::{Error, RepoOptions};
 
-use crate::fixture::{Desk, tool};
+use crate::fixture::{Desk, merge, tool};
 
 fn tools_of(desk: &Desk, commit: CommitId) -> Vec<String> {
     let blobs = block_on(desk.repo.store().tools_of(desk.repo.name(), commit)).unwrap();
@@ -177,18 +177,12 @@ fn a_revert_and_a_merge_report_only_tools_that_were_set() {
 
     let root = desk.head().unwrap();
     let side = desk.fork("side", root);
-    let theirs = side.go(Draft::user("theirs").tools(vec![tool("three", "third")]));
+    side.go(Draft::user("theirs").tools(vec![tool("three", "third")]));
     desk.user("ours");
-    let merge = merged(&desk, theirs);
+    let merge = merge(&desk, &side).id();
     assert_eq!(desk.tool_names(), ["three"]);
     assert_eq!(own(&desk, desk.user("after")), ["three"], "a merge sets what it brings in");
     assert_eq!(own(&desk, merge), ["three"]);
-}
-
-fn merged(desk: &Desk, source: CommitId) -> CommitId {
-    let merged = block_on(desk.repo.merge(&desk.branch, source, &MergeOptions::new())).unwrap();
-    let Merged::Commit(commit) = merged else { panic!("{merged:?}") };
-    commit.id()
 }
 
 #[test]

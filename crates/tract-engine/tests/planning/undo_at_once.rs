@@ -2,15 +2,16 @@
 //! order in which everything happened.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use tract_core::store::LogQuery;
 use tract_core::{CommitId, Draft, LogEntry, OperationId, RefName, RefTarget, Store, block_on};
 use tract_engine::{Error, Operation, Repo, RepoOptions, Txn, UndoReport, WriteOptions};
 use tract_kv::{KvStore, MemoryEngine};
-use tract_store_sqlite::SqliteOptions;
-use tract_testkit::{Call, WatchedStore};
+
+use crate::fixture::Two;
+use crate::support::sqlite;
 
 const HANDLES: usize = 4;
 const BRANCHES: [&str; 3] = ["main", "a", "b"];
@@ -276,48 +277,20 @@ proptest! {
     fn undo_among_handles_of_one_sqlite_file_keeps_the_same_law(deeds in deeds()) {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("one.db");
-        let open = |_| {
-            let options = SqliteOptions::new().create(true);
-            Arc::new(tract_store_sqlite::open(&path, &options).unwrap()) as Arc<dyn Store>
-        };
-        let stores: Vec<Arc<dyn Store>> = (0..HANDLES).map(open).collect();
+        let stores: Vec<Arc<dyn Store>> = (0..HANDLES).map(|_| sqlite(&path)).collect();
         run(&stores, deeds);
     }
 }
 
-/// Two handles on one store, with a message on `main`, and what happens on the second one right
-/// before the next batch of the first.
-struct Pair {
-    repo: Repo,
-    other: Repo,
-    armed: Arc<Mutex<Option<Once>>>,
+/// Two handles on one store, with a message on `main`.
+fn pair() -> Two {
+    let pair = Two::memory();
+    say(&pair.other, "first");
+    pair
 }
 
-type Once = Box<dyn FnOnce() + Send>;
-
-impl Pair {
-    fn new() -> Self {
-        let below: Arc<dyn Store> = Arc::new(KvStore::open(MemoryEngine::new()).unwrap());
-        let armed: Arc<Mutex<Option<Once>>> = Arc::default();
-        let shots = armed.clone();
-        let watched = WatchedStore::new(below.clone(), move |call: Call<'_>| {
-            let Call::Apply { .. } = call else { return Ok(()) };
-            let shot = shots.lock().unwrap().take();
-            if let Some(shot) = shot {
-                shot();
-            }
-            Ok(())
-        });
-        let repo = Repo::new(Arc::new(watched), RepoOptions::new().who("first"));
-        let other = Repo::new(below, RepoOptions::new().who("second"));
-        block_on(repo.init()).unwrap();
-        say(&other, "first");
-        Self { repo, other, armed }
-    }
-
-    fn head(&self) -> Option<CommitId> {
-        block_on(self.other.head_of(&branch(0))).unwrap()
-    }
+fn head(pair: &Two) -> Option<CommitId> {
+    block_on(pair.other.head_of(&branch(0))).unwrap()
 }
 
 fn say(repo: &Repo, text: &str) {
@@ -326,42 +299,41 @@ fn say(repo: &Repo, text: &str) {
 
 #[test]
 fn an_undo_gives_back_the_state_before_a_command_that_is_still_writing() {
-    let pair = Pair::new();
-    let before = pair.head();
+    let pair = pair();
+    let before = head(&pair);
     let command = pair.other.within(Operation::begin().unwrap());
     say(&command, "one half");
     block_on(pair.repo.undo(&branch(0))).unwrap();
-    assert_eq!(pair.head(), before);
+    assert_eq!(head(&pair), before);
     // The command does not know of it and writes its other half behind what it finds.
     say(&command, "the other half");
-    let halfway = pair.head();
+    let halfway = head(&pair);
     let Err(Error::MovedSince(moved)) = block_on(pair.repo.undo(&branch(0))) else {
         panic!("the two halves do not join")
     };
     let by = moved.by.expect("who came between");
     assert_eq!((by.note.what.as_str(), by.note.who.as_str()), ("undo", "first"));
-    assert_eq!(pair.head(), halfway);
+    assert_eq!(head(&pair), halfway);
 }
 
 #[test]
 fn an_undo_that_loses_a_race_to_the_command_itself_reverts_all_that_it_has_written() {
-    let pair = Pair::new();
-    let before = pair.head();
+    let pair = pair();
+    let before = head(&pair);
     let command = pair.other.within(Operation::begin().unwrap());
     say(&command, "one half");
     let more = command.clone();
-    *pair.armed.lock().unwrap() = Some(Box::new(move || say(&more, "the other half")));
+    pair.arm(move |_| say(&more, "the other half"));
     block_on(pair.repo.undo(&branch(0))).unwrap();
-    assert_eq!(pair.head(), before);
+    assert_eq!(head(&pair), before);
 }
 
 #[test]
 fn an_undo_that_loses_a_race_to_another_command_names_it() {
-    let pair = Pair::new();
+    let pair = pair();
     let command = pair.other.within(Operation::begin().unwrap());
     say(&command, "command");
-    let other = pair.other.clone();
-    *pair.armed.lock().unwrap() = Some(Box::new(move || say(&other, "another")));
+    pair.arm(|other| say(other, "another"));
     let Err(Error::MovedSince(moved)) = block_on(pair.repo.undo(&branch(0))) else {
         panic!("another command came between")
     };

@@ -2,8 +2,8 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -15,6 +15,8 @@ use tract_engine::{ApplyOptions, Error, Repo, RepoOptions, StreamLine, apply_str
 use tract_hooks::{CommitAction, Hooks};
 use tract_kv::{KvStore, MemoryEngine};
 use tract_testkit::{Call, WatchedStore};
+
+use crate::support::{meanwhile, moves_main};
 
 /// A store that writes on a thread of its own: a write is under way while others plan.
 fn threaded() -> Arc<dyn Store> {
@@ -69,6 +71,13 @@ fn poll_once<F: Future>(
     futures.into_iter().map(|(_, future)| future).collect()
 }
 
+/// How many commits the branch has, and how many messages it shows.
+fn counts(repo: &Repo, branch: &RefName) -> (u64, usize) {
+    let head = block_on(repo.head_of(branch)).unwrap();
+    let compiled = block_on(repo.compile(head)).unwrap();
+    (compiled.commit_count(), compiled.message_count())
+}
+
 fn log_entries(repo: &Repo, branch: &RefName) -> usize {
     let query = LogQuery { name: Some(branch.clone()), ..LogQuery::default() };
     block_on(repo.store().ref_log(repo.name(), &query)).unwrap().len()
@@ -89,9 +98,7 @@ fn all_writes_of_many_tasks_on_one_branch_are_stored() {
     let answers = block_on(together((0..200).map(task)));
     let refused: Vec<_> = answers.iter().filter_map(|answer| answer.as_ref().err()).collect();
     assert!(refused.is_empty(), "{} tasks refused, such as {}", refused.len(), refused[0]);
-    let head = block_on(repo.head_of(branch)).unwrap();
-    let compiled = block_on(repo.compile(head)).unwrap();
-    assert_eq!((compiled.commit_count(), compiled.message_count()), (800, 800));
+    assert_eq!(counts(repo, branch), (800, 800));
     // Each write is an operation of its own, and went to the store once.
     assert_eq!(log_entries(repo, branch), 800);
     assert_eq!(batches.load(Ordering::SeqCst) - before, 800);
@@ -116,10 +123,8 @@ fn each_task_finds_its_messages_in_the_order_in_which_it_wrote_them() {
         made
     };
     let made = block_on(together((0..20).map(task)));
-    let head = block_on(repo.head_of(branch)).unwrap();
-    let compiled = block_on(repo.compile(head)).unwrap();
-    assert_eq!((compiled.commit_count(), compiled.message_count()), (480, 360));
-    let line = block_on(repo.line(head)).unwrap();
+    assert_eq!(counts(repo, branch), (480, 360));
+    let line = block_on(repo.line(block_on(repo.head_of(branch)).unwrap())).unwrap();
     let slots: Vec<_> = line.view().rows().map(|row| row.slot).collect();
     for task in made {
         let mine: Vec<_> = slots.iter().copied().filter(|slot| task.contains(slot)).collect();
@@ -163,35 +168,28 @@ fn a_write_that_is_dropped_gives_up_its_place() {
         let answers = block_on(together(futures));
         assert!(answers.iter().all(Result::is_ok), "{answers:?}");
     }
-    let head = block_on(repo.head_of(&branch)).unwrap();
-    let compiled = block_on(repo.compile(head)).unwrap();
-    assert!(compiled.message_count() >= stored);
+    assert!(counts(&repo, &branch).1 >= stored);
 }
 
 /// A store on which another handle writes right before each of the first `wins` batches for `main`.
 fn contested(wins: usize) -> Arc<dyn Store> {
+    others_write(wins, moves_main)
+}
+
+/// A store on which another handle writes right before each of the first calls of a kind.
+fn others_write(times: usize, before: fn(&Call<'_>) -> bool) -> Arc<dyn Store> {
     let below = threaded();
-    let other = Mutex::new(repo_on(below.clone(), RepoOptions::new()));
-    let left = AtomicUsize::new(wins);
-    let watched = WatchedStore::new(below, move |call: Call<'_>| {
-        let Call::Apply { batch, .. } = call else { return Ok(()) };
-        let moves = batch.refs.iter().any(|edit| edit.name.as_str() == "heads/main");
-        let take = |left: usize| left.checked_sub(1);
-        if moves && left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok() {
-            let other = other.lock().unwrap();
-            block_on(other.0.append(&other.1, Draft::user("another's"))).unwrap();
-        }
-        Ok(())
-    });
-    Arc::new(watched)
+    let (other, main) = repo_on(below.clone(), RepoOptions::new());
+    meanwhile(below, times, before, move || {
+        block_on(other.append(&main, Draft::user("another's"))).unwrap();
+    })
 }
 
 #[test]
 fn how_often_others_win_does_not_end_a_write() {
     let (repo, branch) = repo_on(contested(80), RepoOptions::new());
     block_on(repo.append(&branch, Draft::user("mine"))).unwrap();
-    let head = block_on(repo.head_of(&branch)).unwrap();
-    assert_eq!(block_on(repo.compile(head)).unwrap().message_count(), 81);
+    assert_eq!(counts(&repo, &branch).1, 81);
 }
 
 #[test]
@@ -237,20 +235,8 @@ fn a_line_whose_branch_kept_moving_is_refused_by_its_number() {
 #[test]
 fn others_that_move_a_branch_between_the_reads_of_a_line_do_not_refuse_it() {
     // A line is planned with several reads of the head; others move the branch before each of them.
-    let below = threaded();
-    let other = Mutex::new(repo_on(below.clone(), RepoOptions::new()));
-    let left = AtomicUsize::new(140);
-    let watched = WatchedStore::new(below, move |call: Call<'_>| {
-        let take = |left: usize| left.checked_sub(1);
-        if matches!(call, Call::Refs { .. })
-            && left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok()
-        {
-            let other = other.lock().unwrap();
-            block_on(other.0.append(&other.1, Draft::user("another's"))).unwrap();
-        }
-        Ok(())
-    });
-    let (repo, _) = repo_on(Arc::new(watched), RepoOptions::new());
+    let store = others_write(140, |call| matches!(call, Call::Refs { .. }));
+    let (repo, _) = repo_on(store, RepoOptions::new());
     let report = block_on(apply_stream(&repo, lines(2), &ApplyOptions::new(), |event| {
         assert!(event.result.is_ok(), "{event:?}");
     }));
@@ -275,6 +261,5 @@ fn a_handler_may_write_to_the_branch_that_it_is_asked_about() {
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
     // Each write was asked about once, however often it was planned.
     assert_eq!(asked.load(Ordering::SeqCst), 10);
-    let head = block_on(repo.head_of(branch)).unwrap();
-    assert_eq!(block_on(plain.compile(head)).unwrap().message_count(), 20);
+    assert_eq!(counts(&plain, branch).1, 20);
 }

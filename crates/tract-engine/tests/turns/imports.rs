@@ -2,12 +2,12 @@ use std::sync::Arc;
 
 use tract_core::{CommitId, Draft, RefName, block_on};
 use tract_engine::{
-    ApplyOptions, CopyOptions, ExportOptions, ImportConversation, ImportOptions, Imported,
-    Importer, Repo, RepoOptions, ToolQuery, ToolTurn, VerifyOptions, apply_stream, copy, export,
-    import, read_lines, verify,
+    ApplyOptions, CopyOptions, ImportConversation, ImportOptions, Repo, RepoOptions, ToolQuery,
+    ToolTurn, VerifyOptions, copy, import, verify,
 };
 use tract_kv::memory;
 
+use super::support::{done, exported, import_all, is_clean, recorded};
 use super::{cold, repo, rows};
 
 /// A conversation with a turn for every three messages; call ids repeat, and one is left open.
@@ -27,11 +27,6 @@ fn turns(repo: &Repo, head: CommitId) -> Vec<ToolTurn> {
     block_on(repo.find_tool_turns(Some(head), &ToolQuery::new())).unwrap().collect()
 }
 
-fn is_clean(repo: &Repo) {
-    let report = block_on(verify(repo, &VerifyOptions::new())).unwrap();
-    assert!(report.clean, "{:?}", report.damage);
-}
-
 /// The index says what the walk says, and repair brings it back.
 fn sound(repo: &Repo, heads: &[CommitId]) {
     is_clean(repo);
@@ -45,16 +40,7 @@ fn sound(repo: &Repo, heads: &[CommitId]) {
 fn imported_conversations_bring_rows_that_say_what_the_walk_says() {
     let repo = repo(8);
     let (mut heads, mut rowed, mut found) = (Vec::new(), 0, 0);
-    let mut importer = Importer::new(&repo, ImportOptions::new()).unwrap();
-    let recorded = tract_testkit::data::recorded();
-    let mut done: Vec<Imported> = Vec::new();
-    for recorded in recorded.iter().take(60) {
-        let drafts = recorded.messages.iter().map(|text| said(text)).collect();
-        let conversation = ImportConversation::new(recorded.id.clone(), drafts);
-        done.extend(block_on(importer.add(conversation)).unwrap());
-    }
-    done.extend(block_on(importer.finish()).unwrap());
-    for one in &done {
+    for one in import_all(&repo, &recorded()[..60]) {
         let head = one.head.unwrap();
         assert_eq!(rows(&repo, Some(head)), one.commits / 8, "{}", one.id);
         rowed += one.commits / 8;
@@ -63,24 +49,6 @@ fn imported_conversations_bring_rows_that_say_what_the_walk_says() {
     }
     assert!(rowed > 0 && found > 0);
     sound(&repo, &heads);
-}
-
-/// A recorded message, as far as turns are concerned.
-fn said(text: &str) -> Draft {
-    let message: serde_json::Value = serde_json::from_str(text).unwrap();
-    let text = message["content"].as_str().unwrap_or_default();
-    let name = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-    match message["role"].as_str() {
-        Some("tool") => Draft::tool_result(name(&message["tool_call_id"]), text),
-        Some("assistant") => {
-            let calls = message["tool_calls"].as_array().into_iter().flatten();
-            calls.fold(Draft::assistant(text), |draft, call| {
-                let function = &call["function"];
-                draft.call(name(&call["id"]), name(&function["name"]), name(&function["arguments"]))
-            })
-        }
-        _ => Draft::user(text),
-    }
 }
 
 #[test]
@@ -109,25 +77,17 @@ fn commits_after_an_import_are_indexed() {
 #[test]
 fn copies_and_streams_bring_rows_as_well() {
     let from = repo(1000);
-    let done = block_on(import(&from, conversation("talk", 30), &ImportOptions::new())).unwrap();
-    let head = done.head.unwrap();
+    let talk = block_on(import(&from, conversation("talk", 30), &ImportOptions::new())).unwrap();
+    let head = talk.head.unwrap();
     assert_eq!(rows(&from, Some(head)), 0);
     let to = repo(16);
     block_on(copy(&from, &to, &CopyOptions::new())).unwrap();
     assert_eq!((rows(&to, Some(head)), turns(&to, head)), (5, turns(&from, head)));
     sound(&to, &[head]);
     let to = repo(16);
-    let mut lines = String::new();
-    let mut exported = block_on(export(&from, &ExportOptions::new())).unwrap();
-    while let Some(line) = block_on(exported.next_line()).unwrap() {
-        lines += &line;
-        lines.push('\n');
-    }
+    let lines = exported(&from);
     for options in [ApplyOptions::new(), ApplyOptions::new().atomic(true)] {
-        let report = block_on(apply_stream(&to, read_lines(lines.as_bytes()), &options, |event| {
-            assert!(event.result.is_ok(), "{:?}", event.result);
-        }));
-        assert_eq!(report.unwrap().refused, 0);
+        assert_eq!(done(&to, &lines, &options).refused, 0);
         assert_eq!((rows(&to, Some(head)), turns(&to, head)), (5, turns(&from, head)));
     }
     sound(&to, &[head]);

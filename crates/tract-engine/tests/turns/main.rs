@@ -2,6 +2,10 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
+// Repositories, and what tests ask of them.
+#[path = "../support/mod.rs"]
+mod support;
+
 // The index against the walk and the view, on random histories.
 mod random;
 

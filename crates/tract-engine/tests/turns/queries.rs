@@ -141,17 +141,7 @@ fn verify_finds_a_wrong_row_and_rebuilds_the_index() {
     }
     let (count, expected) = (rows(&repo, head(&repo)), turns(&repo, &ToolQuery::new()));
     let at = head(&repo).unwrap();
-    let mut batch = tract_core::Batch::new(
-        tract_core::BatchId::from_bytes([1; 16]),
-        tract_core::LogNote {
-            operation: tract_core::OperationId::from_bytes([1; 16]),
-            what: "test".into(),
-            who: "test".into(),
-            why: None,
-            undoes: None,
-            at: 0,
-        },
-    );
+    let mut batch = tract_testkit::fixtures::batch("test");
     batch.derived.push(tract_core::DerivedRow {
         kind: tract_core::DerivedKind::Turn,
         commit: at,

@@ -1,14 +1,14 @@
 //! What is written, and recorded, once a message was decided on.
 
-use tract_core::{Blob, By, Content, Draft, JsonText, Origin, ToolAnswer};
+use tract_core::{Blob, By, Content, Draft, JsonText, Origin};
 use tract_hooks::{DecisionRecord, Summarize};
 
-use super::{DecisionSource, MessageRuling, Ruling, WriteTarget, with_text};
+use super::{DecisionSource, MessageRuling, Ruling, WriteTarget, with_summary};
 use crate::error::Result;
 use crate::pending::{
     DeferredOperation, Document, Pending, PendingRequest, RecordedDecision, Rejected, fresh_id,
 };
-use crate::plan::Request;
+use crate::plan::{Request, with_answer_of};
 use crate::summarize::summary_of;
 
 impl WriteTarget<'_> {
@@ -55,12 +55,7 @@ impl WriteTarget<'_> {
         if old.kind() != new.kind() {
             return Err(format!("expected {}, found {}", old.kind(), new.kind()));
         }
-        let content = match (old, new) {
-            (Content::ToolResult(old), Content::ToolResult(new)) => {
-                Content::ToolResult(ToolAnswer { parts: new.parts, ..old.clone() })
-            }
-            (_, new) => new,
-        };
+        let content = with_answer_of(old, new);
         let blob = content.to_blob().map_err(|error| error.to_string())?;
         self.repo.limits().check_blob(blob.len()).map_err(|error| error.to_string())?;
         Ok(content)
@@ -122,10 +117,7 @@ impl WriteTarget<'_> {
         let instructions = how.instructions.clone();
         match summary_of(self, &draft.content, tool, how).await {
             Ok(summary) => {
-                let content = Content::ToolResult(ToolAnswer {
-                    parts: with_text(&answer.parts, &summary.text),
-                    ..answer.clone()
-                });
+                let content = with_summary(answer, &summary.text);
                 let changed = self.instead(draft, content, &said, "summarize", |record| {
                     record.instructions = instructions;
                     record.model = summary.by;

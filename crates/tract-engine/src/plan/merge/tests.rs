@@ -39,50 +39,48 @@ fn summarize(desk: &Desk, messages: &[CommitId], text: &str) {
     desk.write(messages.chunks(2).enumerate().map(one).collect());
 }
 
-#[test]
-fn a_merge_of_summaries_on_both_sides_looks_at_each_a_few_times() {
+/// Checks that a merge looks at each message a few times, and how many conflicts it has: for each
+/// `size` there are so many messages on the line that both sides changed, and so many conflicts.
+fn is_cheap(
+    messages_each: usize,
+    conflicts_each: usize,
+    change: impl Fn(&Desk, &Desk, &[CommitId]),
+) {
     let visits = |size: usize| {
         let desk = Desk::new();
-        let all = messages(&desk, 4 * size);
+        let all = messages(&desk, messages_each * size);
         let side = fork(&desk);
-        let (ours, theirs) = all.split_at(2 * size);
-        summarize(&desk, ours, "ours");
-        summarize(&side, theirs, "theirs");
+        change(&desk, &side, &all);
         let (visits, conflicts) = visits_of_merge(&desk, &side);
-        assert_eq!(conflicts, 0);
+        assert_eq!(conflicts, conflicts_each * size);
         visits
     };
     is_near_linear(visits, 50);
+}
+
+#[test]
+fn a_merge_of_summaries_on_both_sides_looks_at_each_a_few_times() {
+    is_cheap(4, 0, |desk, side, all| {
+        let (ours, theirs) = all.split_at(all.len() / 2);
+        summarize(desk, ours, "ours");
+        summarize(side, theirs, "theirs");
+    });
 }
 
 #[test]
 fn a_merge_of_equal_summaries_looks_at_each_a_few_times() {
-    let visits = |size: usize| {
-        let desk = Desk::new();
-        let all = messages(&desk, 2 * size);
-        let side = fork(&desk);
-        summarize(&desk, &all, "same");
-        summarize(&side, &all, "same");
-        let (visits, conflicts) = visits_of_merge(&desk, &side);
-        assert_eq!(conflicts, 0);
-        visits
-    };
-    is_near_linear(visits, 50);
+    is_cheap(2, 0, |desk, side, all| {
+        summarize(desk, all, "same");
+        summarize(side, all, "same");
+    });
 }
 
 #[test]
 fn a_merge_with_many_conflicts_looks_at_each_a_few_times() {
-    let visits = |size: usize| {
-        let desk = Desk::new();
-        let all = messages(&desk, 2 * size);
-        let side = fork(&desk);
+    is_cheap(2, 2, |desk, side, all| {
         // Each summary hides a message that the other side changed.
-        summarize(&side, &all, "theirs");
+        summarize(side, all, "theirs");
         let edit = |message: &CommitId| Request::edit_text(*message, "changed");
         desk.write(all.iter().map(edit).collect());
-        let (visits, conflicts) = visits_of_merge(&desk, &side);
-        assert_eq!(conflicts, 2 * size);
-        visits
-    };
-    is_near_linear(visits, 50);
+    });
 }
