@@ -95,6 +95,26 @@ impl Span {
         let _ = (name, value);
     }
 
+    /// Sets an attribute whose value is known.
+    #[cfg(feature = "telemetry")]
+    pub(super) fn set_known<'a>(
+        &self,
+        name: &'static str,
+        value: Option<impl Into<AttributeValue<'a>>>,
+    ) {
+        if let Some(value) = value {
+            self.set(name, value);
+        }
+    }
+
+    /// Sets an attribute to an id that is known.
+    #[cfg(feature = "telemetry")]
+    pub(super) fn set_known_id(&self, name: &'static str, id: Option<impl std::fmt::Display>) {
+        if let Some(id) = id {
+            self.set_id(name, id);
+        }
+    }
+
     /// Sets an attribute to an id, when a subscriber takes in the span.
     pub fn set_id(&self, name: &'static str, id: impl std::fmt::Display) {
         #[cfg(feature = "telemetry")]
@@ -159,9 +179,7 @@ pub fn store_write(backend: &'static str, repo: &RepoName, batch: &Batch) -> Spa
             if let Some(head) = head {
                 span.set_id(names::TRACT_COMMIT, head);
                 let commit = batch.commits.iter().rev().find(|commit| commit.id() == head);
-                if let Some(toolset) = commit.and_then(|commit| commit.toolset) {
-                    span.set_id(names::TRACT_TOOLSET, toolset);
-                }
+                span.set_known_id(names::TRACT_TOOLSET, commit.and_then(|commit| commit.toolset));
             }
         }
         span
@@ -189,9 +207,7 @@ pub fn compile(head: Option<CommitId>) -> Span {
             { names::TRACT_MESSAGES } = tracing::field::Empty,
             { names::TRACT_TOKENS } = tracing::field::Empty,
         ));
-        if let Some(head) = head {
-            span.set_id(names::TRACT_COMMIT, head);
-        }
+        span.set_known_id(names::TRACT_COMMIT, head);
         span
     }
     #[cfg(not(feature = "telemetry"))]
@@ -272,15 +288,10 @@ pub fn tool_call(call: &ToolCallInfo<'_>) -> Span {
             { names::TOOL_RESULT } = tracing::field::Empty,
         ));
         if span.is_recording() {
-            let set = |name, id: Option<String>| {
-                if let Some(id) = id {
-                    span.set(name, &id);
-                }
-            };
-            set(names::TRACT_COMMIT, call.commit.map(|id| id.to_hex()));
-            set(names::TRACT_VIEW, call.view.map(|id| id.to_hex()));
-            set(names::TRACT_TOOLSET, call.toolset.map(|id| id.to_hex()));
-            set(names::TRACT_TOOL, call.tool.map(|id| id.to_hex()));
+            span.set_known_id(names::TRACT_COMMIT, call.commit);
+            span.set_known_id(names::TRACT_VIEW, call.view);
+            span.set_known_id(names::TRACT_TOOLSET, call.toolset);
+            span.set_known_id(names::TRACT_TOOL, call.tool);
             if super::captures_content() {
                 span.set(names::TOOL_ARGUMENTS, call.arguments);
             }
