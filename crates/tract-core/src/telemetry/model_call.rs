@@ -10,11 +10,10 @@ use crate::refs::RefName;
 use crate::reply::Reply;
 #[cfg(feature = "telemetry")]
 use crate::reply::{StopReason, Usage};
+use crate::telemetry::names;
+use crate::telemetry::span::{Span, conversation, new_span};
 #[cfg(feature = "telemetry")]
-use crate::telemetry::content;
-use crate::telemetry::span::Span;
-#[cfg(feature = "telemetry")]
-use crate::telemetry::{captures_content, names};
+use crate::telemetry::{captures_content, content};
 
 /// What is known of a model before it is asked, for telemetry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,29 +53,21 @@ pub struct ModelCall {
 impl ModelCall {
     /// Begins the span.
     pub fn begin(model: &dyn ChatModel, request: &ModelRequest, streams: bool) -> Self {
+        let span = empty_span();
         #[cfg(feature = "telemetry")]
-        {
-            let span = Span::new(empty_span());
-            if span.is_recording() {
-                describe(&span, &model.description(), request, streams);
-            }
-            Self { span }
+        if span.is_recording() {
+            describe(&span, &model.description(), request, streams);
         }
         #[cfg(not(feature = "telemetry"))]
-        {
-            let _ = (model, request, streams);
-            Self { span: Span {} }
-        }
+        let _ = (model, request, streams);
+        Self { span }
     }
 
     /// Says which conversation it belongs to.
     pub fn conversation(&self, repo: &RepoName, branch: &RefName) {
-        #[cfg(feature = "telemetry")]
         if self.span.is_recording() {
-            self.span.set(names::CONVERSATION, &super::span::conversation(repo, branch));
+            self.span.set(names::CONVERSATION, &conversation(repo, branch));
         }
-        #[cfg(not(feature = "telemetry"))]
-        let _ = (repo, branch);
     }
 
     /// Says what the model sees. The view's id is computed only when a subscriber takes in the span,
@@ -86,14 +77,12 @@ impl ModelCall {
         view: impl FnOnce() -> ViewId,
         toolset: Option<ToolsetId>,
     ) -> Option<ViewId> {
-        #[cfg(feature = "telemetry")]
         if self.span.is_recording() {
             let view = view();
             self.span.set_id(names::TRACT_VIEW, view);
             self.span.set_known_id(names::TRACT_TOOLSET, toolset);
             return Some(view);
         }
-        let _ = (view, toolset);
         None
     }
 
@@ -141,10 +130,11 @@ impl FirstPiece {
     }
 }
 
-#[cfg(feature = "telemetry")]
-fn empty_span() -> tracing::Span {
+fn empty_span() -> Span {
+    #[cfg(feature = "telemetry")]
     use tracing::field::Empty;
-    tracing::info_span!(
+    new_span!(
+        []
         target: names::TARGET,
         names::MODEL_CALL,
         { names::OTEL_NAME } = Empty,
