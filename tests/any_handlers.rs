@@ -7,7 +7,7 @@ use tract::hooks::{
 use tract::{Content, Draft, Tract, block_on};
 
 use crate::summaries::FirstLine;
-use crate::walks::memory;
+use crate::walks::{last, memory};
 
 const LONG: &str = "src/main.rs:7: fn main() {\nand then much more that is read once";
 
@@ -26,11 +26,6 @@ fn answers(action: impl Into<AnyAction>) -> Hooks {
         AnyEvent::ToolResultReceived(_) => action.clone(),
         _ => AnyAction::Pass,
     })
-}
-
-fn last(tract: &Tract) -> String {
-    let compiled = block_on(tract.compile()).unwrap();
-    compiled.messages().next_back().unwrap().content.text()
 }
 
 #[test]

@@ -2,7 +2,6 @@
 //! Nothing that is needed is ever lost, and the next collection continues.
 
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -13,12 +12,12 @@ use tract::{CommitId, OpenOptions, Tract, block_on};
 use tract_testkit::{Call, WatchedStore, figure, power};
 
 use crate::backends::{self, Backend};
-use crate::kills::{self, When, killed_after, say};
+use crate::child::{task, task_command};
+use crate::kills::{self, kill_at_calls, say};
 use crate::server;
+use crate::walks::assert_clean;
 
-const TASK: &str = "TRACT_COLLECT_TASK";
-const BACKEND: &str = "TRACT_COLLECT_BACKEND";
-const FOLDER: &str = "TRACT_COLLECT_FOLDER";
+const CHILD: &str = "collect::the_child_collects";
 
 /// The branch that stays.
 const KEPT: &str = "kept";
@@ -45,11 +44,6 @@ fn line(tract: &Tract, branch: &str) -> Vec<CommitId> {
     let mut ids: Vec<CommitId> = log.iter().map(|commit| commit.id()).collect();
     ids.reverse();
     ids
-}
-
-fn assert_sound(tract: &Tract, what: &str) {
-    let report = block_on(tract.verify()).unwrap();
-    assert!(report.clean, "{what}: {:?}", report.damage);
 }
 
 /// Four writers append, undo and say again what others left as garbage, while garbage is collected
@@ -108,7 +102,7 @@ fn racing_writers_lose_nothing_on_any_store() {
         for (name, expected) in lines {
             assert_eq!(line(&tract, &name), expected, "{}, {name}", backend.name);
         }
-        assert_sound(&tract, backend.name);
+        assert_clean(&tract, backend.name);
         assert!(deleted > 0, "{}: what was undone is garbage", backend.name);
         let finding = format!(
             "{} operations of 4 writers, {rounds} collections meanwhile, {deleted} objects deleted, \
@@ -135,78 +129,43 @@ fn prepared(backend: &Backend, folder: &Path) {
 /// What the other tests start; by itself it has nothing to do.
 #[test]
 fn the_child_collects() {
-    let said = |name| std::env::var(name).ok();
-    let (Some(task), Some(backend), Some(folder)) = (said(TASK), said(BACKEND), said(FOLDER))
-    else {
-        return;
-    };
-    let (backend, folder) = (backends::named(&backend), Path::new(&folder));
+    let Some((task, backend, folder)) = task() else { return };
     match task.as_str() {
         "killed" => {
-            collect(&kills::doomed(backend, folder)).unwrap();
+            collect(&kills::doomed(backend, &folder)).unwrap();
             say("done");
         }
-        "full" => match backend.try_open(folder, "agent", false).map(|tract| collect(&tract)) {
+        "full" => match backend.try_open(&folder, "agent", false).map(|tract| collect(&tract)) {
             Ok(Ok(_)) => say("done"),
             Ok(Err(error)) | Err(error) => say(&format!("error {}", error.code())),
         },
-        "recorded" => recorded(backend, folder),
+        "recorded" => recorded(backend, &folder),
         other => panic!("unknown task {other}"),
     }
-}
-
-fn child(task: &str, backend: &Backend, folder: &Path) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command
-        .args(["collect::the_child_collects", "--exact", "--nocapture", "--test-threads=1"])
-        .env(TASK, task)
-        .env(BACKEND, backend.name)
-        .env(FOLDER, folder);
-    if backend.name == "postgres" {
-        command.env("TRACT_POSTGRES_URL", server::shared().unwrap());
-    }
-    command
 }
 
 /// `kill -9` before, during and after each call of a collection.
 #[test]
 fn a_collection_that_is_killed_leaves_a_whole_store() {
     for backend in backends::all() {
-        let folder = tempfile::tempdir().unwrap();
-        prepared(backend, folder.path());
-        let (calls, end) = killed_after(
-            child("killed", backend, folder.path()),
-            usize::MAX,
-            When::Never,
-            Duration::ZERO,
-        );
-        let calls = calls.len();
-        assert!(end == Some("done") && calls > 5, "{}: {calls}", backend.name);
-        let mut kills = tract_testkit::rounds(3 * calls, 3);
-        let step = (3 * calls / kills.planned_rounds().max(1)).max(1);
-        for kill in kills.by_ref() {
-            let place = kill * step;
-            let when = [When::Before, When::During, When::After][place % 3];
+        let begin = || {
             let folder = tempfile::tempdir().unwrap();
             prepared(backend, folder.path());
-            let (_, end) = killed_after(
-                child("killed", backend, folder.path()),
-                place / 3,
-                when,
-                Duration::ZERO,
-            );
-            assert!(end.is_some(), "{}: neither killed nor done", backend.name);
-            let tract = backend.open(folder.path(), "agent");
-            let what = format!("{}, killed {} call {}", backend.name, when.word(), place / 3);
+            let command = task_command(CHILD, "killed", backend, folder.path());
+            (folder, command)
+        };
+        let killed = kill_at_calls(backend, &[0], 3, begin, |folder, what| {
+            let tract = backend.open(folder, "agent");
             assert_eq!(line(&tract, KEPT).len(), MESSAGES, "{what}");
-            assert_sound(&tract, &what);
+            assert_clean(&tract, what);
             let report = collect(&tract).unwrap();
             assert_eq!(report.kept[&KeptBy::History].objects, 2 * MESSAGES as u64, "{what}");
-            assert_sound(&tract, &what);
+            assert_clean(&tract, what);
             assert_eq!(collect(&tract).unwrap().deleted().objects, 0, "{what}");
             block_on(tract.user("it continues")).unwrap();
-        }
-        let finding = format!("{} kills at {calls} calls of a collection, 0 lost", kills.done());
+        });
+        let (kills, calls) = (killed.kills, killed.calls);
+        let finding = format!("{kills} kills at {calls} calls of a collection, 0 lost");
         figure("T14 gc and kills", backend.name, finding);
     }
 }
@@ -228,7 +187,7 @@ fn a_full_disk_in_a_collection_is_an_error_and_loses_nothing() {
             prepared(backend, folder.path());
             // The first accesses in steps of one, later ones further apart.
             let at = 1 + round + round * round / 8;
-            let output = child("full", backend, folder.path())
+            let output = task_command(CHILD, "full", backend, folder.path())
                 .env("LD_PRELOAD", &library)
                 .env("TRACT_TAPE_OF", folder.path().canonicalize().unwrap())
                 .env("TRACT_FAIL_IN", "agent.")
@@ -248,11 +207,11 @@ fn a_full_disk_in_a_collection_is_an_error_and_loses_nothing() {
             }
             let tract = backend.open(folder.path(), "agent");
             assert_eq!(line(&tract, KEPT).len(), MESSAGES, "{what}");
-            assert_sound(&tract, &what);
+            assert_clean(&tract, &what);
             collect(&tract).unwrap();
             assert_eq!(collect(&tract).unwrap().deleted().objects, 0, "{what}");
             block_on(tract.user("there is room")).unwrap();
-            assert_sound(&tract, &what);
+            assert_clean(&tract, &what);
         }
         assert!(errors > 0, "{}: no collection met the full disk", backend.name);
         let finding = format!(
@@ -287,7 +246,7 @@ fn recorded(backend: &Backend, folder: &Path) {
 fn a_loss_of_power_in_a_collection_loses_nothing() {
     for backend in [backends::named("sqlite"), backends::named("redb")] {
         let folder = tempfile::tempdir().unwrap();
-        let mut child = child("recorded", backend, folder.path());
+        let mut child = task_command(CHILD, "recorded", backend, folder.path());
         let Some(tape) = power::record(&mut child, folder.path()).unwrap() else {
             println!("left out: the loss of power in a collection, which needs LD_PRELOAD");
             return;
@@ -299,9 +258,9 @@ fn a_loss_of_power_in_a_collection_loses_nothing() {
             image.write_to(&place).unwrap();
             let tract = backend.open(&place, "agent");
             let what = format!("{}, image {}", backend.name, image.number());
-            assert_sound(&tract, &what);
+            assert_clean(&tract, &what);
             collect(&tract).unwrap();
-            assert_sound(&tract, &what);
+            assert_clean(&tract, &what);
             assert_eq!(collect(&tract).unwrap().deleted().objects, 0, "{what}");
             Ok(Arc::clone(tract.store()))
         };
@@ -351,7 +310,7 @@ fn a_store_shrinks_when_what_it_held_is_deleted() {
             }
             _ => assert!(space.after <= space.before, "{what}"),
         }
-        assert_sound(&tract, backend.name);
+        assert_clean(&tract, backend.name);
     }
 }
 
@@ -379,7 +338,7 @@ fn repositories_of_one_store_are_collected_apart() {
                         }
                     }
                     assert_eq!(block_on(tract.log("HEAD", usize::MAX)).unwrap().len(), each);
-                    assert_sound(&tract, backend.name);
+                    assert_clean(&tract, backend.name);
                 });
             }
         });
@@ -422,7 +381,7 @@ fn row_level_security_lets_each_repository_collect_its_own() {
     assert!(block_on(others.redo()).is_ok(), "the other repository has its own");
     block_on(one.user("said by both")).unwrap();
     for tract in [&one, &two, &others] {
-        assert_sound(tract, "row security");
+        assert_clean(tract, "row security");
     }
 }
 

@@ -3,13 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use tract::import::Dialect;
 use tract::{CommitId, block_on};
+use tract_testkit::data;
 
 use crate::backends::{self, Backend};
+use crate::child::test_command;
 use crate::walks::{import, trajectories};
 
 const FOLDER: &str = "TRACT_SLED_FOLDER";
@@ -17,7 +19,7 @@ const HEAD: &str = "TRACT_SLED_HEAD";
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn sled() -> &'static Backend {
-    backends::ALL.iter().find(|backend| backend.name == "sled").expect("this build has sled")
+    backends::named("sled")
 }
 
 /// What the child found, as the last word that it prints.
@@ -70,7 +72,8 @@ fn flipped_bytes_give_no_other_data() {
     let used = whole.iter().rposition(|byte| *byte != 0).unwrap();
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let damaged = tempfile::tempdir().unwrap();
-    crate::kills::copy(&sled().path(folder.path(), "agent"), &sled().path(damaged.path(), "agent"));
+    data::copy(&sled().path(folder.path(), "agent"), &sled().path(damaged.path(), "agent"))
+        .unwrap();
     assert_eq!(child(damaged.path(), head, 0), "whole", "a copy without damage");
     let mut rounds = tract_testkit::rounds(1000, 24);
     for n in rounds.by_ref() {
@@ -78,7 +81,7 @@ fn flipped_bytes_give_no_other_data() {
         let at = (n * 7919 + n / 64) * 61 % used;
         let to = sled().path(damaged.path(), "agent");
         let _ = std::fs::remove_dir_all(&to);
-        crate::kills::copy(&sled().path(folder.path(), "agent"), &to);
+        data::copy(&sled().path(folder.path(), "agent"), &to).unwrap();
         let mut bytes = whole.clone();
         bytes[at] ^= 1 << (n % 8);
         std::fs::write(to.join("db"), &bytes).unwrap();
@@ -91,8 +94,7 @@ fn flipped_bytes_give_no_other_data() {
 
 /// Lets a process of its own read the folder; gives its verdict.
 fn child(folder: &Path, head: CommitId, at: usize) -> String {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["damage_sled::the_child_reads_a_damaged_folder", "--exact", "--nocapture"])
+    let mut child = test_command("damage_sled::the_child_reads_a_damaged_folder")
         .env(FOLDER, folder)
         .env(HEAD, head.to_string())
         .stdout(Stdio::piped())

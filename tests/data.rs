@@ -1,17 +1,10 @@
 //! The recordings as the whole walks take them: all of them, or what the repository bundles.
 
-use tract_testkit::data::{files, find};
+use tract_testkit::data::{files, find, lines};
 
 /// The lines of all trajectory files: one conversation each.
 pub(crate) fn trajectories() -> Vec<String> {
-    let folder = find("trajectories").0;
-    files(&folder, "jsonl")
-        .iter()
-        .flat_map(|file| {
-            let text = std::fs::read_to_string(file).unwrap();
-            text.lines().map(str::to_owned).collect::<Vec<_>>()
-        })
-        .collect()
+    lines(&find("trajectories").0)
 }
 
 /// The exchanges of a provider: file stem and text.

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tract::block_on;
-use tract::engine::{ApplyOptions, ExportOptions, Repo, apply_stream, read_lines};
+use tract::engine::{ApplyOptions, Repo, apply_stream, read_lines};
 
 use crate::backends::{self, Backend};
+use crate::walks::{assert_clean, exported};
 
 /// The formats that were released, and that every later build reads.
 fn formats(backend: &Backend) -> &'static [u32] {
@@ -24,19 +25,6 @@ fn formats(backend: &Backend) -> &'static [u32] {
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("data/golden")
-}
-
-/// All objects and refs, as lines.
-fn exported(repo: &Repo) -> String {
-    block_on(async {
-        let mut export = tract::engine::export(repo, &ExportOptions::default()).await.unwrap();
-        let mut lines = String::new();
-        while let Some(line) = export.next_line().await.unwrap() {
-            lines.push_str(&line);
-            lines.push('\n');
-        }
-        lines
-    })
 }
 
 /// Fills a store as the format has it: the second has enough messages to train a dictionary on.
@@ -66,7 +54,7 @@ fn filled(repo: &Repo, format: u32) {
 const SECOND: &str = "0d1aaae649a0263aef2377b91e82d68000e96ac0e1f20bf49ed9002d3aef0226";
 
 fn assert_exported(repo: &Repo, format: u32, backend: &Backend) {
-    let found = exported(repo);
+    let found: String = exported(repo).iter().flat_map(|line| [line.as_str(), "\n"]).collect();
     if format == 1 {
         let expected = std::fs::read_to_string(folder().join("export.jsonl")).unwrap();
         assert_eq!(found, expected, "{} format {format}", backend.name);
@@ -109,7 +97,7 @@ fn image(backend: &Backend, format: u32) -> PathBuf {
 }
 
 /// The files of a folder, by their paths in it.
-fn files(folder: &Path, within: &str) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn files(folder: &Path, within: &str) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder.join(within)).unwrap() {
         let entry = entry.unwrap();
@@ -232,8 +220,7 @@ fn golden_files_open_verify_and_keep_their_ids() {
                 _ => put_back(backend, &bytes, &backend.path(scratch.path(), "golden")),
             }
             let tract = backend.try_open(scratch.path(), "golden", false).unwrap();
-            let report = block_on(tract.verify()).unwrap();
-            assert!(report.clean, "{} format {format}: {:?}", backend.name, report.damage);
+            assert_clean(&tract, &format!("{} format {format}", backend.name));
             assert_exported(tract.repo(), format, backend);
             let log = block_on(tract.store().ref_log(tract.repo().name(), &Default::default()));
             assert!(!log.unwrap().is_empty(), "{} format {format}: the ref log", backend.name);

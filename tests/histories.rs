@@ -10,6 +10,7 @@ use tract_testkit::figure;
 use crate::backends;
 use crate::history_model::{LawCounts, histories, holds_on};
 use crate::together::cases;
+use crate::walks::texts;
 
 #[test]
 fn the_model_holds_in_every_store() {
@@ -69,13 +70,8 @@ fn of_two_deciders_of_a_kept_merge_exactly_one_wins_in_every_store() {
             for error in ends.iter().filter_map(|end| end.as_ref().err()) {
                 assert!(["already_decided", "conflict"].contains(error), "{name}: {error}");
             }
-            let texts: Vec<String> = block_on(first.compile())
-                .unwrap()
-                .messages()
-                .map(|message| message.content.text())
-                .collect();
             let winner = if ends[0].is_ok() { "ours" } else { "theirs" };
-            assert_eq!(texts, [winner, "second"], "{name}");
+            assert_eq!(texts(&first), [winner, "second"], "{name}");
             assert!(block_on(first.verify()).unwrap().clean, "{name}");
         }
     }

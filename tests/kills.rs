@@ -9,22 +9,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tempfile::TempDir;
 use tract::core::StoreResult;
 use tract::engine::CompressToolCalls;
 use tract::hooks::{Hooks, Summarize, ToolResultAction, ToolResultReceived};
 use tract::{Content, Draft, OpenOptions, Store, Tract, block_on};
-use tract_testkit::{Answer, Call, Watch, WatchedStore};
+use tract_testkit::{Answer, Call, Watch, WatchedStore, data};
 
 use crate::backends::{self, Backend};
-use crate::summaries::FirstLine;
+use crate::child::{task, task_command};
+use crate::summaries::{FirstLine, LONG};
+use crate::walks::assert_clean;
 
-const FOLDER: &str = "TRACT_KILL_FOLDER";
-const BACKEND: &str = "TRACT_KILL_BACKEND";
-const STEP: &str = "TRACT_KILL_STEP";
 const AT: &str = "TRACT_KILL_AT";
 const WHEN: &str = "TRACT_KILL_WHEN";
 
-const LONG: &str = "src/main.rs:7: fn main() {\nand then much that is of no use after the run";
 const SHORT: &str = "src/main.rs:7: fn main() {";
 
 /// What is killed on its way.
@@ -101,7 +100,7 @@ pub(crate) fn doomed(backend: &Backend, folder: &Path) -> Tract {
 
 /// Starts a process that opens a [`doomed`] store, and kills it at a call, a pause after the call began
 /// if it is killed during it. Says which calls there were, and whether it was killed or done; `None` if it failed before.
-pub(crate) fn killed_after(
+fn killed_after(
     mut command: Command,
     at: usize,
     when: When,
@@ -131,6 +130,48 @@ pub(crate) fn killed_after(
     }
     child.wait().unwrap();
     (calls, end)
+}
+
+/// What [`kill_at_calls`] did.
+pub(crate) struct KilledCalls {
+    pub(crate) kills: usize,
+    /// How many calls of the store there were to be killed at.
+    pub(crate) calls: usize,
+    /// The folder of the process that was not killed.
+    pub(crate) whole: TempDir,
+}
+
+/// Kills processes that open a [`doomed`] store: before each call of it, after it, and during it, so many
+/// milliseconds after it began. `begin` makes a folder and the command of a process; what is left in
+/// the folder is then checked. As many as there is time for, and at least `least` of them.
+pub(crate) fn kill_at_calls(
+    backend: &Backend,
+    pauses: &[u64],
+    least: usize,
+    begin: impl Fn() -> (TempDir, Command),
+    mut check: impl FnMut(&Path, &str),
+) -> KilledCalls {
+    let (whole, command) = begin();
+    let (calls, end) = killed_after(command, usize::MAX, When::Never, Duration::ZERO);
+    let calls = calls.len();
+    assert!(end == Some("done") && calls > 5, "{}: {calls}", backend.name);
+    let ways = pauses.len() + 2;
+    let mut kills = tract_testkit::rounds(ways * calls, least);
+    let step = (ways * calls / kills.planned_rounds().max(1)).max(1);
+    for kill in kills.by_ref() {
+        let (call, way) = (kill * step / ways, kill * step % ways);
+        let (when, pause) = match way {
+            0 => (When::Before, 0),
+            1 => (When::After, 0),
+            way => (When::During, pauses[way - 2]),
+        };
+        let (folder, command) = begin();
+        let (_, end) = killed_after(command, call, when, Duration::from_millis(pause));
+        assert!(end.is_some(), "{}: neither killed nor done", backend.name);
+        let what = format!("{}, killed {} call {call}", backend.name, when.word());
+        check(folder.path(), &what);
+    }
+    KilledCalls { kills: kills.done(), calls, whole }
 }
 
 /// Says that the end has come, and waits for it.
@@ -175,9 +216,7 @@ fn decides(step: &str) -> bool {
 /// The process that is killed. By itself it has nothing to do.
 #[test]
 fn the_child_takes_a_step() {
-    let said = |name| std::env::var(name).ok();
-    let (Some(folder), Some(backend), Some(step)) = (said(FOLDER), said(BACKEND), said(STEP))
-    else {
+    let Some((step, backend, folder)) = task() else {
         let folder = tempfile::tempdir().unwrap();
         for step in STEPS {
             let folder = folder.path().join(step);
@@ -189,8 +228,7 @@ fn the_child_takes_a_step() {
         }
         return;
     };
-    let backend = backends::ALL.iter().find(|known| known.name == backend).unwrap();
-    take(&doomed(backend, Path::new(&folder)), &step);
+    take(&doomed(backend, &folder), &step);
     say("done");
 }
 
@@ -216,8 +254,7 @@ fn take(tract: &Tract, step: &str) {
 
 /// Looks at what is left; returns whether the step happened. It did whole, or not at all.
 fn survived(tract: &Tract, step: &str) -> bool {
-    let report = block_on(tract.verify()).unwrap();
-    assert!(report.clean, "{step}: {:?}", report.damage);
+    assert_clean(tract, step);
     let compiled = block_on(tract.compile()).unwrap();
     let results: Vec<_> = compiled
         .messages()
@@ -271,29 +308,11 @@ fn run(
     at: usize,
     (when, pause): (When, Duration),
 ) -> Vec<String> {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command
-        .args(["kills::the_child_takes_a_step", "--exact", "--nocapture", "--test-threads=1"])
-        .env(FOLDER, folder)
-        .env(BACKEND, backend.name)
-        .env(STEP, step);
+    let command = task_command("kills::the_child_takes_a_step", step, backend, folder);
     let (calls, end) = killed_after(command, at, when, pause);
     let expected = if when == When::Never { "done" } else { "killed" };
     assert_eq!(end, Some(expected), "{step} at call {at}, {when:?}");
     calls
-}
-
-pub(crate) fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let to = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &to)
-        } else {
-            std::fs::copy(entry.path(), to).unwrap();
-        }
-    }
 }
 
 /// Continues with what is left.
@@ -304,8 +323,7 @@ fn finish(tract: &Tract, step: &str) {
     for call in block_on(tract.turns().open_calls()).unwrap() {
         block_on(tract.tool_result(call.call_id, LONG)).unwrap();
     }
-    let report = block_on(tract.verify()).unwrap();
-    assert!(report.clean, "{step}: {:?}", report.damage);
+    assert_clean(tract, step);
     block_on(tract.store().close()).unwrap();
 }
 
@@ -322,7 +340,7 @@ fn a_process_killed_at_every_call_of_the_store_leaves_nothing_half_decided() {
             prepared(backend, &template, step);
             let fresh = |name: String| {
                 let to = folder.path().join(name);
-                copy(&template, &to);
+                data::copy(&template, &to).unwrap();
                 to
             };
             let whole = fresh("whole".to_owned());

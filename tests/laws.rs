@@ -21,28 +21,15 @@ use self::checks::{
 use self::world::{Act, World, history};
 use crate::backends::{self, Backend};
 use crate::together::cases;
-use crate::walks::memory;
+use crate::walks::{exported, memory};
 
 /// The same store, read by a handle that has cached nothing.
 fn cold(tract: &Tract) -> Repo {
     Repo::new(Arc::clone(tract.store()), RepoOptions::new().name(tract.repo().name().clone()))
 }
 
-/// All lines of an export.
-fn exported(repo: &Repo) -> Vec<String> {
-    block_on(async {
-        let options = tract::engine::ExportOptions::new();
-        let mut export = tract::engine::export(repo, &options).await.unwrap();
-        let mut lines = Vec::new();
-        while let Some(line) = export.next_line().await.unwrap() {
-            lines.push(line);
-        }
-        lines
-    })
-}
-
 /// Applies lines; says which was refused.
-fn applied(tract: &Tract, lines: &[String]) -> Result<(), Broken> {
+pub(crate) fn applied(tract: &Tract, lines: &[String]) -> Result<(), Broken> {
     let mut refused = None;
     let text = lines.join("\n");
     let report = block_on(apply_stream(

@@ -17,6 +17,9 @@ mod bad_input;
 // Asking models, and what is recorded of it.
 mod chat;
 
+// Processes of this binary that run one of its tests.
+mod child;
+
 // One wrong byte is an error and is named.
 mod damage;
 

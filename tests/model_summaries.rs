@@ -14,9 +14,9 @@ use tract::models::{HttpModel, RetryPolicy};
 use tract::{ChatModel, Content, Draft, ModelError, Reply, Tract, block_on};
 use tract_testkit::loopback::{HttpAnswer, HttpEnd, HttpRequest, Loopback};
 
-use crate::walks::memory;
+use crate::summaries::LONG;
+use crate::walks::{memory, texts};
 
-const LONG: &str = "src/main.rs:7: fn main() {\nand then much that is of no use after the run";
 const SHORT: &str = "fn main is at main.rs:7";
 
 /// What a model answers to every request.
@@ -96,8 +96,7 @@ fn summarizing(tract: &Tract) {
 }
 
 fn shown(tract: &Tract) -> Vec<String> {
-    let compiled = block_on(tract.compile()).unwrap();
-    compiled.messages().skip(1).map(|message| message.content.text()).collect()
+    texts(tract).split_off(1)
 }
 
 /// Nothing is lost: a result that comes is committed as it came, with a note; what is there is left

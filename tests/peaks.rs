@@ -2,12 +2,14 @@
 //! process that does nothing else.
 
 use std::path::Path;
-use std::process::Command;
 
-use tract::{Draft, Limits, OpenOptions, Part, block_on};
+use tract::import::{ImportOptions, Importer, LargeConversation};
+use tract::{Draft, Limits, OpenOptions, Part, Tract, block_on};
 use tract_testkit::{figure, scaled};
 
 use crate::backends::{self, Backend};
+use crate::child::test_command;
+use crate::walks::url;
 
 /// Tell the child where the result goes, which way, and how large it is.
 const URL: &str = "TRACT_TEST_PEAK_URL";
@@ -20,6 +22,17 @@ fn peak() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().trim_end_matches(" kB").parse::<usize>().ok().map(|kib| kib * 1024)
+}
+
+/// Runs a child; gives the numbers that it says of its peak.
+fn measured(test: &str, told: &[(&str, String)]) -> Vec<usize> {
+    let output = test_command(test).envs(told.iter().cloned()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let line = said.lines().find_map(|line| line.strip_prefix("peak "));
+    let line = line.unwrap_or_else(|| {
+        panic!("{test} {told:?}: {said}{}", String::from_utf8_lossy(&output.stderr))
+    });
+    line.split(' ').map(|number| number.parse().unwrap()).collect()
 }
 
 #[test]
@@ -57,19 +70,9 @@ fn the_child_takes_the_result() {
 
 /// Runs the child; gives the memory that the result took, as a multiple of its size.
 fn times(backend: &Backend, folder: &Path, way: &str, bytes: usize) -> f64 {
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args(["peaks::the_child_takes_the_result", "--exact", "--nocapture"])
-        .env(URL, backend.url(folder, "agent"))
-        .env(WAY, way)
-        .env(BYTES, bytes.to_string())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    let taken = said.lines().find_map(|line| line.strip_prefix("peak "));
-    let taken = taken.unwrap_or_else(|| {
-        panic!("{}: {said}{}", backend.name, String::from_utf8_lossy(&output.stderr))
-    });
-    taken.parse::<usize>().unwrap() as f64 / bytes as f64
+    let url = backend.url(folder, "agent");
+    let told = [(URL, url), (WAY, way.to_owned()), (BYTES, bytes.to_string())];
+    measured("peaks::the_child_takes_the_result", &told)[0] as f64 / bytes as f64
 }
 
 /// What a result may take on its way in, and out: three times its size, the result as it was given
@@ -122,22 +125,24 @@ fn recording(messages: usize) -> String {
     text + "]}"
 }
 
+/// Imports one conversation, a message at a time.
+fn import_large(tract: &Tract, text: &str) {
+    let mut importer = Importer::new(tract.repo(), ImportOptions::new()).unwrap();
+    let read = LargeConversation::open(text, None, "c").unwrap();
+    let LargeConversation { id, tools, meta, mut messages, .. } = read;
+    let next = || messages.next_draft().map_err(tract::Error::from);
+    assert_eq!(block_on(importer.add_large(id, &tools, Some(meta), next)).unwrap().len(), 1);
+}
+
 #[test]
 fn the_child_imports_a_recording() {
-    use tract::import::{ImportOptions, Importer, LargeConversation};
-
     let (Ok(url), Ok(messages)) = (std::env::var(URL), std::env::var(MESSAGES)) else {
         return;
     };
     let tract = block_on(OpenOptions::new().open(&url)).unwrap();
     let before = peak().unwrap();
     let text = recording(messages.parse().unwrap());
-    let mut importer = Importer::new(tract.repo(), ImportOptions::new()).unwrap();
-    let read = LargeConversation::open(&text, None, "c").unwrap();
-    let LargeConversation { id, tools, meta, mut messages, .. } = read;
-    let next = || messages.next_draft().map_err(tract::Error::from);
-    let done = block_on(importer.add_large(id, &tools, Some(meta), next)).unwrap();
-    assert_eq!(done.len(), 1);
+    import_large(&tract, &text);
     println!("\npeak {} {}", peak().unwrap() - before, text.len());
 }
 
@@ -149,17 +154,9 @@ fn an_import_of_many_messages_takes_three_times_its_text() {
     }
     let messages = scaled(1_000_000, 0.1, 100_000);
     let folder = tempfile::tempdir().unwrap();
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args(["peaks::the_child_imports_a_recording", "--exact", "--nocapture"])
-        .env(URL, format!("sqlite:{}", folder.path().join("agent.db").display()))
-        .env(MESSAGES, messages.to_string())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    let line = said.lines().find_map(|line| line.strip_prefix("peak "));
-    let line = line.unwrap_or_else(|| panic!("{said}{}", String::from_utf8_lossy(&output.stderr)));
-    let (taken, text) = line.split_once(' ').unwrap();
-    let (taken, text): (usize, usize) = (taken.parse().unwrap(), text.parse().unwrap());
+    let told = [(URL, url(folder.path())), (MESSAGES, messages.to_string())];
+    let numbers = measured("peaks::the_child_imports_a_recording", &told);
+    let (taken, text) = (numbers[0], numbers[1]);
     let told = format!("{messages} messages in {text} bytes take {taken} bytes");
     figure("T12 memory", "import", told.clone());
     assert!(taken < 3 * text + FLAT_BYTES, "{told}");
@@ -190,27 +187,15 @@ fn verify_takes_few_bytes_for_each_commit() {
         println!("left out: this system does not tell how much memory a process had");
         return;
     }
-    let child = |test: &str, url: &str, messages: usize| {
-        let output = Command::new(std::env::current_exe().unwrap())
-            .args([test, "--exact", "--nocapture"])
-            .env(URL, url)
-            .env(MESSAGES, messages.to_string())
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
-        let line = said.lines().find_map(|line| line.strip_prefix("peak "));
-        let line =
-            line.unwrap_or_else(|| panic!("{said}{}", String::from_utf8_lossy(&output.stderr)));
-        line.split(' ').next().unwrap().parse::<usize>().unwrap()
-    };
     let most = scaled(300_000, 0.4, 120_000);
     // The pages that redb keeps grow with the file up to its cache, and would hide the rest.
     let backend = backends::named("sqlite");
     let folder = tempfile::tempdir().unwrap();
     let [less, more] = [most / 4, most].map(|messages| {
         let url = backend.url(folder.path(), &format!("of{messages}"));
-        child("peaks::the_child_imports_a_recording", &url, messages);
-        child("peaks::the_child_verifies", &url, messages)
+        let told = [(URL, url), (MESSAGES, messages.to_string())];
+        measured("peaks::the_child_imports_a_recording", &told);
+        measured("peaks::the_child_verifies", &told)[0]
     });
     let each = more.saturating_sub(less) / (most - most / 4);
     let told = format!("verifying {most} messages takes {more} bytes, {each} for each");
@@ -270,8 +255,6 @@ const SHAPES: [[&str; 3]; 10] = [
 
 #[test]
 fn the_child_imports_one_large_text() {
-    use tract::import::{ImportOptions, Importer, LargeConversation};
-
     let (Ok(url), Ok(bytes), Ok(shape)) =
         (std::env::var(URL), std::env::var(ONE), std::env::var(SHAPE))
     else {
@@ -288,15 +271,11 @@ fn the_child_imports_one_large_text() {
         text.push_str("with \\\"quotes\\\"\\n");
     }
     text.push_str(after);
-    let mut importer = Importer::new(tract.repo(), ImportOptions::new()).unwrap();
     // Once through without storing anything, as the command line does.
     let mut checked = LargeConversation::open(&text, None, "c").unwrap();
     while checked.messages.next_draft().unwrap().is_some() {}
     drop(checked);
-    let read = LargeConversation::open(&text, None, "c").unwrap();
-    let LargeConversation { id, tools, meta, mut messages, .. } = read;
-    let next = || messages.next_draft().map_err(tract::Error::from);
-    assert_eq!(block_on(importer.add_large(id, &tools, Some(meta), next)).unwrap().len(), 1);
+    import_large(&tract, &text);
     println!("\npeak {} {}", peak().unwrap() - before_all, text.len());
 }
 
@@ -310,19 +289,10 @@ fn an_import_of_one_large_text_takes_three_times_its_line() {
     let megabytes = scaled(60, 0.5, 36);
     for (place, [name, ..]) in SHAPES.iter().enumerate() {
         let folder = tempfile::tempdir().unwrap();
-        let output = Command::new(std::env::current_exe().unwrap())
-            .args(["peaks::the_child_imports_one_large_text", "--exact", "--nocapture"])
-            .env(URL, format!("sqlite:{}", folder.path().join("agent.db").display()))
-            .env(ONE, (megabytes * 1_000_000).to_string())
-            .env(SHAPE, place.to_string())
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
-        let line = said.lines().find_map(|line| line.strip_prefix("peak "));
-        let line = line
-            .unwrap_or_else(|| panic!("{name}: {said}{}", String::from_utf8_lossy(&output.stderr)));
-        let (taken, text) = line.split_once(' ').unwrap();
-        let (taken, text): (usize, usize) = (taken.parse().unwrap(), text.parse().unwrap());
+        let bytes = (megabytes * 1_000_000).to_string();
+        let told = [(URL, url(folder.path())), (ONE, bytes), (SHAPE, place.to_string())];
+        let numbers = measured("peaks::the_child_imports_one_large_text", &told);
+        let (taken, text) = (numbers[0], numbers[1]);
         let times = taken as f64 / text as f64;
         let told = format!("{name}: one text in a line of {text} bytes takes {times:.2} × that");
         println!("{told}");

@@ -10,14 +10,13 @@ use tract::core::store::{StoreError, StoreErrorKind, StoreResult, ThreadedStore}
 use tract::engine::{PendingRequest, TurnAnswer};
 use tract::hooks::{
     BeforeCommit, BeforeCompile, BeforeCompress, BeforeMerge, CommitAction, CompileAction,
-    CompressAction, Hooks, MergeAction, OnFailure, Summarize, ToolResultAction, ToolResultReceived,
+    CompressAction, DecisionRecord, Hooks, MergeAction, OnFailure, Summarize, ToolResultAction,
+    ToolResultReceived,
 };
 use tract::{Content, Draft, OpenOptions, Part, Tract, block_on};
 
-use crate::summaries::FirstLine;
-use crate::walks::{memory, sqlite};
-
-const LONG: &str = "src/main.rs:7: fn main() {\nand then much that is of no use after the run";
+use crate::summaries::{FirstLine, LONG};
+use crate::walks::{assert_clean, last, memory, sqlite, texts};
 
 fn defers() -> Hooks {
     Hooks::new().summarizer(FirstLine).on("ask-a-person", |_: &ToolResultReceived| {
@@ -36,16 +35,6 @@ fn deferred(tract: &Tract, id: &str) -> String {
     assert_eq!(error.code(), "deferred", "{error:?}");
     let all = block_on(tract.pending().list()).unwrap();
     all.last().unwrap().id.clone()
-}
-
-fn last(tract: &Tract) -> String {
-    let compiled = block_on(tract.compile()).unwrap();
-    compiled.messages().next_back().map(|message| message.content.text()).unwrap_or_default()
-}
-
-fn is_clean(tract: &Tract) {
-    let report = block_on(tract.verify()).unwrap();
-    assert!(report.clean, "{:?}", report.damage);
 }
 
 #[test]
@@ -96,7 +85,7 @@ fn pending_approvals_are_decided_after_a_restart_in_every_way() {
             assert_eq!(error.code(), "already_decided");
             assert!(error.to_string().contains(how) && !error.notes().is_empty());
         }
-        is_clean(&tract);
+        assert_clean(&tract, how);
         block_on(tract.store().close()).unwrap();
     }
 }
@@ -123,7 +112,7 @@ fn of_two_deciders_one_wins() {
         }
     }
     assert_eq!(block_on(first.repo().decisions()).unwrap().len(), 6);
-    is_clean(&first);
+    assert_clean(&first, "two deciders");
 }
 
 #[test]
@@ -174,15 +163,14 @@ fn messages_summaries_and_merges_wait_as_well() {
     for id in [&merge, &edit, &message, &compress] {
         block_on(tract.pending().approve(id)).unwrap();
     }
-    let compiled = block_on(tract.compile()).unwrap();
-    let texts: Vec<String> = compiled.messages().map(|m| m.content.text()).collect();
     // The summary never saw the edit that was approved before it, so that stays visible.
+    let found = texts(&tract);
     assert_eq!(
-        texts,
+        found,
         ["both", "four", "theirs", "three"],
         "each was planned again on the new head"
     );
-    is_clean(&tract);
+    assert_clean(&tract, "what waited");
 }
 
 #[test]
@@ -211,6 +199,29 @@ fn the_results_of_a_turn_are_each_decided() {
     assert!(block_on(tract.turns().open_calls()).unwrap().is_empty());
 }
 
+/// Lets handlers fail at a result, which refuses it and then passes it on; returns the decision on
+/// what was passed on.
+#[track_caller]
+fn refused_then_passed_on(
+    tract: &Tract,
+    hooks: impl Fn(OnFailure) -> Hooks,
+    says: &str,
+) -> DecisionRecord {
+    open_call(tract, "c1");
+    let refusing = tract.with_hooks(hooks(OnFailure::Refuse));
+    let error = block_on(refusing.tool_result("c1", LONG)).unwrap_err();
+    assert_eq!(error.code(), "rejected_by_hook");
+    assert!(error.to_string().contains(says), "{error}");
+    let decided = &block_on(tract.repo().decisions()).unwrap()[0];
+    assert_eq!(decided.asked.content().unwrap().text(), LONG, "not lost");
+    let passing = tract.with_hooks(hooks(OnFailure::PassOn));
+    let made = block_on(passing.tool_result("c1", LONG)).unwrap();
+    assert_eq!(last(tract), LONG);
+    let record = block_on(tract.decision_on(&made)).unwrap().unwrap();
+    assert!(record.failures[0].contains(says), "{record:?}");
+    record
+}
+
 #[test]
 fn invalid_answers_of_handlers_refuse_or_are_passed_over() {
     let bad = |policy| {
@@ -219,18 +230,7 @@ fn invalid_answers_of_handlers_refuse_or_are_passed_over() {
         })
     };
     let tract = memory();
-    open_call(&tract, "c1");
-    let refusing = tract.with_hooks(bad(OnFailure::Refuse));
-    let error = block_on(refusing.tool_result("c1", LONG)).unwrap_err();
-    assert_eq!(error.code(), "rejected_by_hook");
-    assert!(error.to_string().contains("invalid answer"), "{error}");
-    let decided = &block_on(tract.repo().decisions()).unwrap()[0];
-    assert_eq!(decided.asked.content().unwrap().text(), LONG, "not lost");
-    let passing = tract.with_hooks(bad(OnFailure::PassOn));
-    let made = block_on(passing.tool_result("c1", LONG)).unwrap();
-    assert_eq!(last(&tract), LONG);
-    let record = block_on(tract.decision_on(&made)).unwrap().unwrap();
-    assert!(record.failures[0].contains("invalid answer"), "{record:?}");
+    refused_then_passed_on(&tract, bad, "invalid answer");
     let other_kind = Hooks::new()
         .on("bad", |_: &BeforeCommit| CommitAction::Edit(Content::system("you are mine")));
     let error = block_on(tract.with_hooks(other_kind).user("Hi")).unwrap_err();
@@ -309,7 +309,7 @@ fn a_failing_handler_is_recorded_for_every_event() {
         let decisions = block_on(tract.repo().decisions()).unwrap();
         let last = decisions.iter().find(|decided| decided.commit == Some(head)).unwrap();
         assert!(last.record.failures[0].contains(says), "{last:?}");
-        is_clean(&tract);
+        assert_clean(&tract, says);
     }
 }
 
@@ -330,20 +330,11 @@ fn handlers_that_loop_or_block_are_not_waited_for() {
     ];
     for how in ways {
         let tract = memory();
-        open_call(&tract, "c1");
-        let soon = Duration::from_millis(20);
-        let refusing = tract.with_hooks(wrong(OnFailure::Refuse, how).time_limit(soon));
-        let error = block_on(refusing.tool_result("c1", LONG)).unwrap_err();
-        assert!(error.to_string().contains("did not answer within 20ms"), "{error}");
-        let decided = &block_on(tract.repo().decisions()).unwrap()[0];
-        assert_eq!(decided.asked.content().unwrap().text(), LONG);
-        let passing = tract.with_hooks(wrong(OnFailure::PassOn, how).time_limit(soon));
-        let made = block_on(passing.tool_result("c1", LONG)).unwrap();
-        assert_eq!(last(&tract), LONG);
-        let record = block_on(tract.decision_on(&made)).unwrap().unwrap();
+        let hooks = |policy| wrong(policy, how).time_limit(Duration::from_millis(20));
+        let record = refused_then_passed_on(&tract, hooks, "did not answer within 20ms");
         let events: Vec<&str> = record.all().map(|record| record.event.as_str()).collect();
         assert_eq!(events, ["before_commit", "tool_result_received"]);
-        is_clean(&tract);
+        assert_clean(&tract, "handlers that loop or block");
     }
     OVER.store(true, Ordering::Relaxed);
 }
@@ -352,21 +343,12 @@ fn handlers_that_loop_or_block_are_not_waited_for() {
 fn an_edit_beyond_the_limit_is_an_invalid_answer() {
     let limits = tract::core::Limits { blob_bytes: 1000, ..Default::default() };
     let tract = block_on(OpenOptions::new().limits(limits).open("memory:")).unwrap();
-    open_call(&tract, "c1");
     let hooks = |policy| {
         Hooks::new()
             .on_failure(policy)
             .on("grows", |_: &ToolResultReceived| ToolResultAction::edit("x".repeat(1001)))
     };
-    let refusing = tract.with_hooks(hooks(OnFailure::Refuse));
-    let error = block_on(refusing.tool_result("c1", LONG)).unwrap_err();
-    assert_eq!(error.code(), "rejected_by_hook");
-    assert!(error.to_string().contains("too large"), "{error}");
-    let passing = tract.with_hooks(hooks(OnFailure::PassOn));
-    let made = block_on(passing.tool_result("c1", LONG)).unwrap();
-    assert_eq!(last(&tract), LONG);
-    let record = block_on(tract.decision_on(&made)).unwrap().unwrap();
-    assert!(record.failures[0].contains("too large"), "{record:?}");
+    refused_then_passed_on(&tract, hooks, "too large");
 }
 
 #[test]
@@ -418,7 +400,7 @@ fn every_decision_on_a_message_is_written_down() {
         ("defer", Some("ask-a-person"))
     );
     assert_eq!(earlier.reason.as_deref(), Some("needs a person"));
-    is_clean(&tract);
+    assert_clean(&tract, "decisions");
 }
 
 #[test]
@@ -510,7 +492,7 @@ fn a_kill_at_every_write_leaves_nothing_half_decided() {
                 (summarized, waits, approved)
             });
             let survivor = at(&engine, i64::MAX, false).unwrap();
-            is_clean(&survivor);
+            assert_clean(&survivor, "cut off");
             let compiled = block_on(survivor.compile()).unwrap();
             let results: Vec<_> = compiled
                 .messages()
@@ -535,7 +517,7 @@ fn a_kill_at_every_write_leaves_nothing_half_decided() {
             for call in block_on(survivor.turns().open_calls()).unwrap() {
                 block_on(survivor.tool_result(call.call_id, LONG)).unwrap();
             }
-            is_clean(&survivor);
+            assert_clean(&survivor, "continued");
         }
     }
     println!("{cut} of 32 runs were cut off");

@@ -4,45 +4,32 @@
 //! it prints, line by line.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use tract::core::{Applied, RefTarget, Store, StoreExt};
 use tract::{CommitId, RepoName, block_on};
 use tract_testkit::crash::{WriterReport, append};
-use tract_testkit::fixtures::{advance, batch, branch, push};
+use tract_testkit::fixtures::{appending, branch};
+use tract_testkit::power::SeededRng;
 use tract_testkit::{figure, rounds};
 
 use crate::backends::{self, Backend};
-use crate::server;
-
-const TASK: &str = "TRACT_PROCESS_TASK";
-const BACKEND: &str = "TRACT_PROCESS_BACKEND";
-const FOLDER: &str = "TRACT_PROCESS_FOLDER";
+use crate::child::{task, task_command};
+use crate::kills::say;
 
 const WRITERS: usize = 4;
 /// What a child may take before it counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn say(line: &str) {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "\n{line}").unwrap();
-    out.flush().unwrap();
-}
-
 /// What the other tests start; by itself it has nothing to do.
 #[test]
 fn the_child_writes_or_judges() {
-    let said = |name| std::env::var(name).ok();
-    let (Some(task), Some(backend), Some(folder)) = (said(TASK), said(BACKEND), said(FOLDER))
-    else {
-        return;
-    };
-    let (backend, folder) = (backends::named(&backend), Path::new(&folder));
-    let store = match backend.grouped(folder, "agent") {
+    let Some((task, backend, folder)) = task() else { return };
+    let store = match backend.grouped(&folder, "agent") {
         Ok(store) => store,
         Err(error) => return say(&format!("refused {error}")),
     };
@@ -65,19 +52,9 @@ fn the_child_writes_or_judges() {
 }
 
 fn start(task: &str, backend: &Backend, folder: &Path) -> Child {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command
-        .args(["processes::the_child_writes_or_judges", "--exact", "--nocapture"])
-        .args(["--test-threads", "1"])
-        .env(TASK, task)
-        .env(BACKEND, backend.name)
-        .env(FOLDER, folder)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null());
-    if backend.name == "postgres" {
-        command.env("TRACT_POSTGRES_URL", server::shared().unwrap());
-    }
-    command.spawn().unwrap()
+    let test = "processes::the_child_writes_or_judges";
+    let mut command = task_command(test, task, backend, folder);
+    command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
 }
 
 /// The lines of a child as they come, until it ends.
@@ -112,17 +89,6 @@ fn head(store: &dyn Store, name: &str) -> Option<CommitId> {
     target.as_ref().and_then(RefTarget::commit)
 }
 
-trait Line {
-    fn walk_all_ids(&self, head: CommitId) -> Result<Vec<CommitId>, String>;
-}
-
-impl Line for dyn Store + '_ {
-    fn walk_all_ids(&self, head: CommitId) -> Result<Vec<CommitId>, String> {
-        let line = block_on(self.walk_all(&RepoName::default(), head));
-        Ok(line.map_err(|error| error.to_string())?.iter().map(tract::Commit::id).collect())
-    }
-}
-
 /// Lets a process of its own judge: an engine may hang on what it finds. Gives what is known then.
 fn judge(backend: &Backend, folder: &Path, told: &WriterReport) -> Result<WriterReport, String> {
     std::fs::write(folder.join("told"), told.to_string()).unwrap();
@@ -146,23 +112,12 @@ fn judge(backend: &Backend, folder: &Path, told: &WriterReport) -> Result<Writer
     verdict
 }
 
-/// Pseudo-random numbers from a fixed seed.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % most.max(1)
-    }
-}
-
 /// Lets a process write, and kills it; adds what was acknowledged, and says whether it hung.
 fn written_and_killed(
     backend: &Backend,
     folder: &Path,
     told: &mut WriterReport,
-    dice: &mut Dice,
+    dice: &mut SeededRng,
 ) -> bool {
     let mut child = start("write", backend, folder);
     let lines = lines(&mut child);
@@ -177,7 +132,7 @@ fn written_and_killed(
     };
     while seen < wanted {
         match lines.recv_timeout(PATIENCE) {
-            Ok(line) => seen += u64::from(take(&line).is_some()),
+            Ok(line) => seen += usize::from(take(&line).is_some()),
             Err(RecvTimeoutError::Timeout) => {
                 hung = true;
                 break;
@@ -186,7 +141,7 @@ fn written_and_killed(
         }
     }
     let most = if wanted == 0 { 30_000 } else { 3_000 };
-    std::thread::sleep(Duration::from_micros(dice.below(most)));
+    std::thread::sleep(Duration::from_micros(dice.below(most) as u64));
     child.kill().unwrap(); // SIGKILL, on Unix
     child.wait().unwrap();
     // What it said before it died counts as well.
@@ -201,7 +156,7 @@ const KILLS_PER_FILE: usize = 20;
 
 /// T1. `gates`: any loss is a failure; else it is counted.
 fn killed(backend: &Backend, gates: bool) {
-    let mut dice = Dice(17);
+    let mut dice = SeededRng(17);
     let mut rounds = rounds(300, 20);
     let (mut acknowledged, mut wrong) = (0, Vec::new());
     let mut folder = tempfile::tempdir().unwrap();
@@ -269,10 +224,8 @@ fn share(store: &dyn Store, acknowledged: &mut (dyn FnMut(CommitId) + Send)) -> 
                     for n in rounds(500, 20) {
                         let id = loop {
                             let at = head(store, "shared");
-                            let mut write = batch("commit");
                             let text = format!("{} {thread} {n}", std::process::id());
-                            let next = push(&mut write, at, &text).id();
-                            write.refs.push(advance("shared", at, next));
+                            let (write, next) = appending("shared", at, &text);
                             match block_on(store.apply(&RepoName::default(), write)).unwrap() {
                                 Applied::Done => break next,
                                 Applied::Conflict(_) => lost += 1,
@@ -327,8 +280,10 @@ fn shared(backend: &Backend) {
             }
         });
     }
-    let line = store.walk_all_ids(head(&*store, "shared").unwrap()).unwrap();
-    let both: BTreeSet<CommitId> = line.iter().chain(&told).copied().collect();
+    let head = head(&*store, "shared").unwrap();
+    let line = block_on(store.walk_all(&RepoName::default(), head)).unwrap();
+    let both: BTreeSet<CommitId> =
+        line.iter().map(tract::Commit::id).chain(told.iter().copied()).collect();
     assert_eq!(
         (line.len(), both.len()),
         (told.len(), told.len()),

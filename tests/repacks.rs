@@ -2,7 +2,6 @@
 //! collections, erasures and each other. Every message reads the same afterwards.
 
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,14 +9,14 @@ use std::time::Duration;
 use tract::engine::{EraseRequest, EraseTarget, GcOptions};
 use tract::{Draft, OpenOptions, Tract, block_on};
 use tract_testkit::fixtures::request;
-use tract_testkit::{figure, power};
+use tract_testkit::{data, figure, power};
 
 use crate::backends::{self, Backend};
-use crate::kills::{self, When, killed_after, say};
+use crate::child::{task, task_command};
+use crate::kills::{self, kill_at_calls, say};
+use crate::walks::{assert_clean, texts};
 
-const TASK: &str = "TRACT_REPACK_TASK";
-const BACKEND: &str = "TRACT_REPACK_BACKEND";
-const FOLDER: &str = "TRACT_REPACK_FOLDER";
+const CHILD: &str = "repacks::the_child_repacks";
 
 /// The branch of the messages.
 const KEPT: &str = "kept";
@@ -37,44 +36,26 @@ fn prepared(backend: &Backend, folder: &Path) -> Tract {
 
 /// All messages read as they were written.
 fn assert_reads(tract: &Tract, count: usize, what: &str) {
-    let tract = tract.on(KEPT).unwrap();
-    let compiled = block_on(tract.compile()).unwrap();
-    let texts: Vec<String> = compiled.messages().map(|message| message.content.text()).collect();
+    let texts = texts(&tract.on(KEPT).unwrap());
     assert!(texts.len() >= count, "{what}: {} messages", texts.len());
     for (number, found) in texts.iter().take(count).enumerate() {
         assert_eq!(*found, request(number), "{what}");
     }
-    let report = block_on(tract.verify()).unwrap();
-    assert!(report.clean, "{what}: {:?}", report.damage);
+    assert_clean(tract, what);
 }
 
 /// What the other tests start; by itself it has nothing to do.
 #[test]
 fn the_child_repacks() {
-    let said = |name| std::env::var(name).ok();
-    let (Some(task), Some(backend), Some(folder)) = (said(TASK), said(BACKEND), said(FOLDER))
-    else {
-        return;
-    };
-    let (backend, folder) = (backends::named(&backend), Path::new(&folder));
+    let Some((task, backend, folder)) = task() else { return };
     match task.as_str() {
         "killed" => {
-            block_on(kills::doomed(backend, folder).repack(None)).unwrap();
+            block_on(kills::doomed(backend, &folder).repack(None)).unwrap();
             say("done");
         }
-        "recorded" => recorded(backend, folder),
+        "recorded" => recorded(backend, &folder),
         other => panic!("unknown task {other}"),
     }
-}
-
-fn child(task: &str, backend: &Backend, folder: &Path) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command
-        .args(["repacks::the_child_repacks", "--exact", "--nocapture", "--test-threads=1"])
-        .env(TASK, task)
-        .env(BACKEND, backend.name)
-        .env(FOLDER, folder);
-    command
 }
 
 /// `kill -9` before, during and after each call of a repack.
@@ -83,44 +64,26 @@ fn a_repack_that_is_killed_leaves_a_whole_store() {
     for backend in backends::ALL {
         let template = tempfile::tempdir().unwrap();
         block_on(prepared(backend, template.path()).store().close()).unwrap();
-        let fresh = || {
+        let begin = || {
             let folder = tempfile::tempdir().unwrap();
-            kills::copy(template.path(), folder.path());
-            folder
+            data::copy(template.path(), folder.path()).unwrap();
+            let command = task_command(CHILD, "killed", backend, folder.path());
+            (folder, command)
         };
-        let whole = fresh();
-        let command = child("killed", backend, whole.path());
-        let (calls, end) = killed_after(command, usize::MAX, When::Never, Duration::ZERO);
-        let calls = calls.len();
-        assert!(end == Some("done") && calls > 5, "{}: {calls}", backend.name);
-        assert_reads(&backend.open(whole.path(), "agent"), MESSAGES, backend.name);
-
-        // Most are during a call, some milliseconds after it began.
-        let mut kills = tract_testkit::rounds(8 * calls, 8);
-        let step = (8 * calls / kills.planned_rounds().max(1)).max(1);
-        let mut repacked = 0;
-        for kill in kills.by_ref() {
-            let place = kill * step;
-            let (when, pause) = match place % 8 {
-                0 => (When::Before, 0),
-                1 => (When::After, 0),
-                pause => (When::During, [0, 1, 2, 4, 8, 16][pause - 2]),
-            };
-            let folder = fresh();
-            let command = child("killed", backend, folder.path());
-            let (_, end) = killed_after(command, place / 8, when, Duration::from_millis(pause));
-            assert!(end.is_some(), "{}: neither killed nor done", backend.name);
-            let tract = backend.open(folder.path(), "agent");
-            let what = format!("{}, killed {} call {}", backend.name, when.word(), place / 8);
-            assert_reads(&tract, MESSAGES, &what);
+        let (mut repacked, pauses) = (0, [0, 1, 2, 4, 8, 16]);
+        let killed = kill_at_calls(backend, &pauses, 8, begin, |folder, what| {
+            let tract = backend.open(folder, "agent");
+            assert_reads(&tract, MESSAGES, what);
             let report = block_on(tract.repack(None)).unwrap();
             assert_eq!((report.blobs as usize, report.unreadable), (MESSAGES, 0), "{what}");
             repacked += usize::from(report.written > 0);
-            assert_reads(&tract, MESSAGES, &what);
+            assert_reads(&tract, MESSAGES, what);
             block_on(tract.user("it continues")).unwrap();
-        }
+        });
+        assert_reads(&backend.open(killed.whole.path(), "agent"), MESSAGES, backend.name);
         assert!(repacked > 0, "{}: no kill left anything to do", backend.name);
-        let finding = format!("{} kills at {calls} calls of a repack, 0 lost", kills.done());
+        let (kills, calls) = (killed.kills, killed.calls);
+        let finding = format!("{kills} kills at {calls} calls of a repack, 0 lost");
         figure("T14 repack and kills", backend.name, finding);
     }
 }
@@ -149,7 +112,7 @@ fn recorded(backend: &Backend, folder: &Path) {
 fn a_loss_of_power_in_a_repack_loses_nothing() {
     for backend in [backends::named("sqlite"), backends::named("redb")] {
         let folder = tempfile::tempdir().unwrap();
-        let mut child = child("recorded", backend, folder.path());
+        let mut child = task_command(CHILD, "recorded", backend, folder.path());
         let Some(tape) = power::record(&mut child, folder.path()).unwrap() else {
             println!("left out: the loss of power in a repack, which needs LD_PRELOAD");
             return;

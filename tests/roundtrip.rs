@@ -10,7 +10,8 @@ use tract::{CommitId, Tract, block_on};
 
 use crate::backends;
 use crate::walks::{
-    Recording, accepted, body, compiled, form, import, memory, some, trajectories, value,
+    Recording, accepted, assert_clean, body, compiled, form, import, memory, some, trajectories,
+    value,
 };
 
 fn tools_in_force(tract: &Tract, head: CommitId) -> Vec<Value> {
@@ -64,8 +65,7 @@ fn trajectories_come_back_from_every_store_after_reopening() {
         let again = backend.open(folder.path(), "agent");
         assert_eq!(block_on(again.branches().list()).unwrap(), heads, "{}", backend.name);
         assert_eq!(views(&again), before, "{}", backend.name);
-        let report = block_on(again.verify()).unwrap();
-        assert!(report.clean, "{}: {:?}", backend.name, report.damage);
+        assert_clean(&again, backend.name);
     }
 }
 

@@ -9,8 +9,8 @@ use tract::hooks::{
 };
 use tract::{By, CommitId, Content, Draft, Tract, block_on};
 
-use crate::summaries::FirstLine;
-use crate::walks::memory;
+use crate::summaries::{FirstLine, LONG};
+use crate::walks::{last, memory};
 
 /// A branch with a call of grep that nothing has answered yet.
 fn asked() -> Tract {
@@ -28,12 +28,6 @@ fn answer(tract: &Tract, id: &str, text: &str) -> CommitId {
     block_on(tract.tool_result(id, text)).unwrap().id()
 }
 
-/// The text of the last message that is compiled.
-fn last(tract: &Tract) -> String {
-    let compiled = block_on(tract.compile()).unwrap();
-    compiled.messages().next_back().unwrap().content.text()
-}
-
 fn results(tract: &Tract, query: &ToolQuery) -> Vec<FoundResult> {
     block_on(tract.turns().find_results(query)).unwrap().collect()
 }
@@ -41,8 +35,6 @@ fn results(tract: &Tract, query: &ToolQuery) -> Vec<FoundResult> {
 fn turns(tract: &Tract, query: &ToolQuery) -> Vec<ToolTurn> {
     block_on(tract.turns().find(query)).unwrap().collect()
 }
-
-const LONG: &str = "src/main.rs:7: fn main() {\nand then much that is of no use after the run";
 
 #[test]
 fn test_tool_result_edit_basic() {

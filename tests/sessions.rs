@@ -10,6 +10,7 @@ use tract::{ChatModel, Content, Draft, ModelError, OpenOptions, Reply, Tract, bl
 use tract_testkit::{Call, WatchedStore};
 
 use crate::faults::places::StoreLocation;
+use crate::walks::assert_clean;
 
 /// Doubles.
 #[tool(read_only)]
@@ -89,8 +90,7 @@ fn fifty_sessions_at_once_do_not_disturb_each_other() {
                 assert_eq!((report.stop, report.calls), (Stop::Answered, TURNS as u32));
             }
         });
-        let report = block_on(tract.verify()).unwrap();
-        assert!(report.clean, "{}: {:?}", place.name(), report.damage);
+        assert_clean(&tract, place.name());
         for session in 0..SESSIONS {
             let own = tract.on(&format!("s{session}")).unwrap();
             let compiled = block_on(own.compile()).unwrap();

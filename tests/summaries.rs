@@ -8,7 +8,7 @@ use tract::forms::{Dialect, Form};
 use tract::hooks::{Hooks, Summarize, ToolSummarization};
 use tract::{CommitId, Draft, Priority, Tract, block_on};
 
-use crate::walks::{self, memory};
+use crate::walks::{self, memory, texts};
 
 /// A summarizer that needs no model: the first line, cut, and what must be kept.
 pub(crate) struct FirstLine;
@@ -68,7 +68,8 @@ impl Summarizer for Broken {
     }
 }
 
-const LONG: &str = "src/main.rs:7: fn main() {\nand then much that is of no use after the run";
+pub(crate) const LONG: &str =
+    "src/main.rs:7: fn main() {\nand then much that is of no use after the run";
 
 fn broken(bad: Bad) -> Tract {
     let hooks = Hooks::new().summarizer(Broken(bad)).summary_limit(Duration::from_millis(50));
@@ -135,10 +136,7 @@ fn each_result_gets_its_own_summary_by_name_by_commit_or_all() {
     let text = |name: &str| format!("{name} first\n{}", "more of it\n".repeat(20));
     let b = block_on(tract.tool_result("b", text("b"))).unwrap().id();
     let a = block_on(tract.tool_result("a", text("a"))).unwrap().id();
-    let shown = || -> Vec<String> {
-        let compiled = block_on(tract.compile()).unwrap();
-        compiled.messages().skip(1).map(|message| message.content.text()).collect()
-    };
+    let shown = || texts(&tract).split_off(1);
     let named = |commits: &[CommitId]| {
         let options = CompressToolCalls::new().commits(commits.to_vec());
         block_on(tract.compress_tool_calls(&options))

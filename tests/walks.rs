@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::Value;
+use tract::engine::{ExportOptions, Repo};
 use tract::forms::{Form, FormOptions};
 use tract::import::{Dialect, ImportOptions, Imported, Importer};
 use tract::{Compiled, OpenOptions, Params, Tract, block_on};
@@ -53,6 +54,35 @@ pub(crate) fn compiled(of: Option<Dialect>, name: &str, text: &str) -> Compiled 
 pub(crate) fn form(compiled: &Compiled, form: Form) -> Params {
     tract::forms::compile_form(compiled, form, &FormOptions::new())
         .unwrap_or_else(|error| panic!("{form}: {error}"))
+}
+
+/// Returns the texts of the messages that a branch shows.
+pub(crate) fn texts(tract: &Tract) -> Vec<String> {
+    let compiled = block_on(tract.compile()).unwrap();
+    compiled.messages().map(|message| message.content.text()).collect()
+}
+
+/// Returns the text of the last of them.
+pub(crate) fn last(tract: &Tract) -> String {
+    texts(tract).pop().unwrap()
+}
+
+/// Returns the lines of an export.
+pub(crate) fn exported(repo: &Repo) -> Vec<String> {
+    block_on(async {
+        let mut export = tract::engine::export(repo, &ExportOptions::new()).await.unwrap();
+        let mut lines = Vec::new();
+        while let Some(line) = export.next_line().await.unwrap() {
+            lines.push(line);
+        }
+        lines
+    })
+}
+
+#[track_caller]
+pub(crate) fn assert_clean(tract: &Tract, what: &str) {
+    let report = block_on(tract.verify()).unwrap();
+    assert!(report.clean, "{what}: {:?}", report.damage);
 }
 
 /// Reads a body as JSON.

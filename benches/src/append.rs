@@ -24,11 +24,7 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
             messages::fill(tract, 0, filled.max(1));
         }
         let mut floor = tract_benches::bare::sqlite(folders[2].path(), &direct).unwrap();
-        let mut left = filled;
-        while left > 0 {
-            floor.write(left.min(100)).unwrap();
-            left -= left.min(100);
-        }
+        (0..filled / 100).for_each(|_| floor.write(100).unwrap());
         let mut next = filled + 10;
         let each = if quick { 25 } else { 100 };
         let (mut direct_us, mut thread_us, mut floor_us) = (vec![], vec![], vec![]);
@@ -39,22 +35,9 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
             floor_us.push(micros(took) / each as f64);
         }
         let base = median(floor_us);
-        add(
-            table,
-            format!("durable append at {filled}, in place"),
-            median(direct_us),
-            base,
-            "≥ 0.8",
-            0.8,
-        );
-        add(
-            table,
-            format!("durable append at {filled}, writer thread"),
-            median(thread_us),
-            base,
-            "≥ 0.7",
-            0.7,
-        );
+        let what = |how: &str| format!("durable append at {filled}, {how}");
+        add(table, what("in place"), median(direct_us), base, "≥ 0.8", 0.8);
+        add(table, what("writer thread"), median(thread_us), base, "≥ 0.7", 0.7);
 
         let (mut ours, mut floors) = (vec![], vec![]);
         for _ in 0..ROUNDS {
@@ -71,14 +54,8 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
             let (_, took) = timed(|| (0..2).for_each(|_| floor.write(100).unwrap()));
             floors.push(micros(took) / 200.0);
         }
-        add(
-            table,
-            format!("batched append at {filled}, 100 a write"),
-            median(ours),
-            median(floors),
-            "≥ 0.6",
-            0.6,
-        );
+        let what = format!("batched append at {filled}, 100 a write");
+        add(table, what, median(ours), median(floors), "≥ 0.6", 0.6);
     }
 }
 
@@ -93,7 +70,14 @@ pub(crate) fn singles(tract: &Tract, next: &mut u64, count: u64) -> f64 {
     micros(took) / count as f64
 }
 
-fn add(table: &mut Table, what: String, ours: f64, floor: f64, wanted: &'static str, least: f64) {
+pub(crate) fn add(
+    table: &mut Table,
+    what: String,
+    ours: f64,
+    floor: f64,
+    wanted: &'static str,
+    least: f64,
+) {
     let ratio = floor / ours;
     table.add(Figure {
         what,
@@ -145,7 +129,7 @@ fn computed(table: &mut Table, quick: bool) {
             met: None,
         });
     }
-    messages::close(&tract);
+    messages::close(tract);
 }
 
 /// Writes to every cache line.

@@ -21,6 +21,15 @@ fn sizes(ours: &Tract) -> Outcome<(usize, usize)> {
     Ok((content, usize::try_from(stats.commit_bytes / stats.commits.max(1))?))
 }
 
+/// A number that looks like the first bytes of a hash (the mixer of SplitMix64): evenly spread ones
+/// would fill all pages of an index alike, and split them all at once or not at all.
+fn scatter(n: u64) -> u64 {
+    let mut mixed = n.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
+}
+
 /// Makes a file of SQLite alone in a folder.
 ///
 /// # Errors

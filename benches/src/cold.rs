@@ -22,7 +22,7 @@ pub(crate) fn cold(folder: &Path, messages: usize) -> f64 {
             (tract, compiled)
         });
         assert_eq!(compiled.message_count(), messages);
-        messages::close(&tract);
+        messages::close(tract);
         millis(took)
     });
     median(runs.collect())
@@ -35,8 +35,7 @@ pub(crate) fn run(table: &mut Table, _quick: bool) {
     let raw = tempfile::tempdir().unwrap();
     let mut floor = tract_benches::bare::sqlite(raw.path(), &tract).unwrap();
     (0..50).for_each(|_| floor.write(100).unwrap());
-    messages::close(&tract);
-    drop(tract);
+    messages::close(tract);
     let ours = cold(folder.path(), 5_000);
     let floor = median((0..9).map(|_| millis(timed(|| floor.read().unwrap()).1)).collect());
     table.add(Figure {
@@ -52,12 +51,7 @@ pub(crate) fn run(table: &mut Table, _quick: bool) {
 /// A long history whose context is short, against a short history with the same context.
 pub(crate) fn history(table: &mut Table, quick: bool) {
     let commits: u64 = if quick { 10_000 } else { 100_000 };
-    let short = tempfile::tempdir().unwrap();
-    let tract = messages::open(short.path(), WriteMode::InPlace);
-    messages::fill(&tract, 0, 500);
-    messages::close(&tract);
-    drop(tract);
-
+    let short = messages::filled(500);
     let long = tempfile::tempdir().unwrap();
     let tract = messages::open(long.path(), WriteMode::InPlace);
     let mut made = 0;
@@ -76,8 +70,7 @@ pub(crate) fn history(table: &mut Table, quick: bool) {
         }
     }
     let shown = block_on(tract.compile()).unwrap().message_count();
-    messages::close(&tract);
-    drop(tract);
+    messages::close(tract);
     let (ours, base) = (cold(long.path(), shown), cold(short.path(), 500));
     table.add(Figure {
         what: format!("cold compile, {made} commits of which {shown} messages are shown"),

@@ -44,8 +44,7 @@ fn queries(table: &mut Table, commits: u64) {
         let call = Draft::assistant("").call(id.clone(), "grep", r#"{"pattern":"main"}"#);
         block_on(tract.commit_all([call, Draft::tool_result(id, messages::text(n))])).unwrap();
     }
-    messages::close(&tract);
-    drop(tract);
+    messages::close(tract);
     let query = |drops: bool| {
         let runs = (0..9).map(|_| {
             let tract = messages::open(folder.path(), WriteMode::InPlace);
@@ -54,7 +53,7 @@ fn queries(table: &mut Table, commits: u64) {
             }
             let (found, took) = timed(|| block_on(tract.turns().find(&ToolQuery::new())).unwrap());
             assert_eq!(found.len() as u64, TURNS);
-            messages::close(&tract);
+            messages::close(tract);
             micros(took) / 1000.0
         });
         median(runs.collect())

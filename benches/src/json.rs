@@ -1,36 +1,9 @@
 //! Canonical JSON in bytes a second, over recorded messages and tool schemas.
 
-use std::path::{Path, PathBuf};
-
 use tract_core::json::{self, Escapes};
+use tract_testkit::data;
 
 use crate::table::{Table, median, timed};
-
-const BUNDLED: &str = include_str!("../../tests/data/trajectories/conversations.jsonl");
-
-/// Reads the lines of the recorded files of a folder of `TRACT_DATA` (by default `../shared/data`
-/// next to the repository).
-fn recorded(folder: &str) -> Vec<String> {
-    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
-    let data = std::env::var_os("TRACT_DATA").map_or_else(default, PathBuf::from);
-    let files = std::fs::read_dir(data.join(folder)).into_iter().flatten().flatten();
-    let mut paths: Vec<PathBuf> = files.map(|file| file.path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
-    paths.sort();
-    let text = |path: &PathBuf| std::fs::read_to_string(path).unwrap();
-    paths
-        .iter()
-        .map(text)
-        .flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>())
-        .collect()
-}
-
-/// Takes the values of a list out of each line.
-fn items(lines: &[String], list: &str) -> Vec<String> {
-    let lists = lines.iter().flat_map(|line| json::split_object(line).unwrap());
-    let found = lists.filter(|(key, value)| key == list && *value != "null");
-    found.flat_map(|(_, value)| json::split_array(value).unwrap()).map(str::to_owned).collect()
-}
 
 fn rate(texts: &[String], escapes: Escapes) -> (f64, f64) {
     let bytes: usize = texts.iter().map(String::len).sum();
@@ -45,16 +18,12 @@ fn rate(texts: &[String], escapes: Escapes) -> (f64, f64) {
 }
 
 pub(crate) fn run(table: &mut Table, _quick: bool) {
-    let mut lines = recorded("trajectories");
-    if lines.is_empty() {
-        eprintln!("  TRACT_DATA names no folder of recordings: those that are bundled are taken");
-        lines = BUNDLED.lines().map(str::to_owned).collect();
-    }
-    let messages = items(&lines, "messages");
-    let mut tools = recorded("toolcatalog");
-    if tools.is_empty() {
-        tools = items(&lines, "tools");
-    }
+    let conversations = data::recorded();
+    let messages = conversations.iter().flat_map(|one| one.messages.clone()).collect();
+    let tools = match data::full("toolcatalog") {
+        Some(folder) => data::lines(&folder),
+        None => conversations.into_iter().flat_map(|one| one.tools).collect::<Vec<_>>(),
+    };
     for (what, texts, escapes) in [
         ("messages, non-ASCII raw", messages, Escapes::Raw),
         ("tool schemas, ASCII escapes", tools, Escapes::Ascii),

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use tempfile::TempDir;
 use tract::store::WriteMode;
 use tract::{Draft, OpenOptions, Tract, block_on};
 
@@ -47,6 +48,12 @@ pub(crate) fn url(folder: &Path) -> String {
     format!("sqlite:{}", folder.join("tract.db").display())
 }
 
+/// The bytes of the files of a folder.
+pub(crate) fn bytes(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).unwrap();
+    entries.map(|entry| entry.unwrap().metadata().unwrap().len()).sum()
+}
+
 pub(crate) fn open(folder: &Path, mode: WriteMode) -> Tract {
     block_on(OpenOptions::new().write_mode(mode).open(&url(folder))).unwrap()
 }
@@ -62,6 +69,15 @@ pub(crate) fn fill(tract: &Tract, from: u64, count: u64) {
     }
 }
 
+/// Makes a store with so many messages, in a folder of its own.
+pub(crate) fn filled(count: u64) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let tract = open(folder.path(), WriteMode::InPlace);
+    fill(&tract, 0, count);
+    close(tract);
+    folder
+}
+
 pub(crate) fn draft(n: u64) -> Draft {
     match n % 2 {
         0 => Draft::user(text(n)),
@@ -69,6 +85,6 @@ pub(crate) fn draft(n: u64) -> Draft {
     }
 }
 
-pub(crate) fn close(tract: &Tract) {
+pub(crate) fn close(tract: Tract) {
     block_on(tract.store().close()).unwrap();
 }

@@ -72,6 +72,13 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
+/// A client without anything of the store.
+async fn connect(url: &str) -> tokio_postgres::Client {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
 pub(crate) fn run(table: &mut Table, quick: bool) {
     let Some(url) = server::shared() else { return };
     round_trips(table, url);
@@ -115,9 +122,7 @@ fn rates(table: &mut Table, url: &str, quick: bool) {
     let time = Duration::from_millis(if quick { 1_000 } else { 3_000 });
     let runtime = runtime();
     runtime.block_on(async {
-        let (client, connection) =
-            tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
-        tokio::spawn(connection);
+        let client = connect(url).await;
         client.batch_execute("DROP SCHEMA IF EXISTS bare CASCADE").await.unwrap();
         client.batch_execute(BARE_TABLES).await.unwrap();
     });
@@ -192,12 +197,7 @@ fn walks(table: &mut Table, url: &str, quick: bool) {
     let trips = proxy.trips() - before;
     let (mut mine, mut floor) = (Vec::new(), Vec::new());
     let runtime = runtime();
-    let client = runtime.block_on(async {
-        let (client, connection) =
-            tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
-        tokio::spawn(connection);
-        client
-    });
+    let client = runtime.block_on(connect(url));
     let sql = format!("SELECT hash, rec FROM {schema}.commits WHERE seg = $1 ORDER BY pos DESC");
     let seg = format!("SELECT max(seg) FROM {schema}.commits");
     let seg: i64 = runtime.block_on(client.query_one(&seg, &[])).unwrap().get(0);

@@ -12,11 +12,7 @@ const NEW: u64 = 10;
 
 pub(crate) fn run(table: &mut Table, quick: bool) {
     let commits: u64 = if quick { 20_000 } else { 1_000_000 };
-    let folder = tempfile::tempdir().unwrap();
-    let tract = messages::open(folder.path(), WriteMode::InPlace);
-    messages::fill(&tract, 0, commits);
-    messages::close(&tract);
-    drop(tract);
+    let folder = messages::filled(commits);
     // The other machine has all of it: a copy of the file.
     let other = tempfile::tempdir().unwrap();
     std::fs::copy(folder.path().join("tract.db"), other.path().join("tract.db")).unwrap();
@@ -29,7 +25,7 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
         timed(|| push(&tract)).1.as_secs_f64() * 1e3
     });
     let took = median(pushes.collect());
-    messages::close(&tract);
+    messages::close(tract);
     table.limit(
         format!("push of {NEW} commits to a SQLite store that has the {commits} before them"),
         format!("{took:.1} ms"),
@@ -67,7 +63,7 @@ fn postgres(table: &mut Table, quick: bool) {
         times.push(timed(|| push(&tract)).1.as_secs_f64() * 1e3);
         trips.push((proxy.trips() - before) as f64);
     }
-    messages::close(&tract);
+    messages::close(tract);
     let (trips, took) = (median(trips), median(times));
     table.limit(
         format!("push of {NEW} commits to PostgreSQL, which has the {commits} before them"),

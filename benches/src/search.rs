@@ -1,25 +1,25 @@
 //! Ranked search and grep over many messages of natural text.
 
-use std::path::Path;
 use std::time::Duration;
 
 use tract::engine::{GrepOptions, GrepPattern, SearchOptions, SearchReport};
 use tract::store::WriteMode;
 use tract::{CommitId, Draft, Tract, block_on};
+use tract_testkit::data;
 
 use crate::messages;
-use crate::table::{Figure, Table, median, timed};
+use crate::table::{Table, median, timed};
 
 /// The words of recorded conversations in their order, or made ones where there are no recordings.
 pub(crate) fn recorded_words() -> Vec<String> {
-    let data = std::env::var("TRACT_DATA").unwrap_or_else(|_| "../shared/data".to_owned());
-    let file = Path::new(&data).join("trajectories/tau_airline_gpt4o.jsonl");
+    let file = data::full("trajectories/tau_airline_gpt4o.jsonl");
+    let text = file.map(|file| std::fs::read_to_string(file).unwrap());
     let mut words = Vec::new();
-    for line in std::fs::read_to_string(file).unwrap_or_default().lines() {
+    for line in text.unwrap_or_default().lines() {
         collect(&serde_json::from_str(line).unwrap(), &mut words);
     }
     if words.is_empty() {
-        eprintln!("no recordings in {data}: made words");
+        eprintln!("no recordings: made words");
         words = (0..2_000)
             .flat_map(|n| messages::text(n).split(' ').map(str::to_owned).collect::<Vec<_>>())
             .collect();
@@ -73,10 +73,6 @@ fn append(tract: &Tract, words: &[String], from: u64, count: u64) -> f64 {
     count as f64 / took.as_secs_f64()
 }
 
-fn figure(what: String, ours: String, wanted: &'static str, met: Option<bool>) -> Figure {
-    Figure { what, ours, floor: String::new(), ratio: None, wanted, met }
-}
-
 fn stored(tract: &Tract) -> u64 {
     block_on(tract.store().stats(tract.repo().name())).unwrap().disk_bytes
 }
@@ -95,32 +91,30 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
     let head = block_on(tract.head()).unwrap().unwrap();
     let bytes: u64 = block_on(tract.store().stats(tract.repo().name())).unwrap().blob_bytes;
     // Both figures of appends are of a handle that was just opened.
-    messages::close(&tract);
-    drop(tract);
+    messages::close(tract);
     tract = messages::open(folder.path(), WriteMode::InPlace);
     let before = median((0..3).map(|k| append(&tract, &words, count + k * 200, 200)).collect());
 
     let size = stored(&tract);
     let (first, took) = ask(&tract, head, "reservation");
     eprintln!("  index built in {took:.1?}: {} commits", first.added);
-    table.add(figure(
+    table.limit(
         format!("index {count} messages at the first search"),
         format!("{:.1} s", took.as_secs_f64()),
         "said",
         None,
-    ));
-    messages::close(&tract);
-    drop(tract);
+    );
+    messages::close(tract);
     tract = messages::open(folder.path(), WriteMode::InPlace);
     let derived = block_on(tract.store().stats(tract.repo().name())).unwrap().derived_bytes;
     let share = (stored(&tract).saturating_sub(size)) as f64 / size as f64;
     eprintln!("  store {size} bytes, derived rows {derived} bytes, blobs {bytes} bytes");
-    table.add(figure(
+    table.limit(
         format!("index of {count} messages, of the store"),
         format!("{:.1} %", share * 100.0),
         "< 15 %",
-        Some(share < 0.15),
-    ));
+        share < 0.15,
+    );
     for (what, query) in [
         ("a common word", "reservation"),
         ("three words", "refund cancelled insurance"),
@@ -134,31 +128,31 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
             "  {what}: {time:.1} ms, {} match, {} entries",
             report.matching, report.entries_read
         );
-        table.add(figure(
+        table.limit(
             format!("search {count} messages, {what}"),
             format!("{time:.1} ms"),
             "< 50 ms",
-            Some(time < 50.0),
-        ));
+            time < 50.0,
+        );
     }
     let after =
         median((0..3).map(|k| append(&tract, &words, count + 1000 + k * 200, 200)).collect());
-    table.add(figure(
-        "append with an index, against before it".to_owned(),
+    table.limit(
+        "append with an index, against before it",
         format!("{after:.0} for {before:.0} a second"),
         "> 0.9",
-        Some(after > 0.9 * before),
-    ));
+        after > 0.9 * before,
+    );
     let head = block_on(tract.head()).unwrap().unwrap();
     let (report, took) = ask(&tract, head, "reservation");
-    table.add(figure(
+    table.limit(
         format!("search after {} appends", report.added),
         format!("{:.1} ms", took.as_secs_f64() * 1e3),
         "said",
         None,
-    ));
+    );
     grep(table, &tract, head, bytes);
-    messages::close(&tract);
+    messages::close(tract);
 }
 
 fn grep(table: &mut Table, tract: &Tract, head: CommitId, bytes: u64) {
@@ -174,12 +168,7 @@ fn grep(table: &mut Table, tract: &Tract, head: CommitId, bytes: u64) {
         took.as_secs_f64() * 1e3
     });
     let first = median(first.collect());
-    table.add(figure(
-        "grep, first hit".to_owned(),
-        format!("{first:.1} ms"),
-        "< 100 ms",
-        Some(first < 100.0),
-    ));
+    table.limit("grep, first hit", format!("{first:.1} ms"), "< 100 ms", first < 100.0);
     let whole = || {
         let heads = [head];
         let search = tract.grep(&heads, pattern("zzqx+y"), GrepOptions::new());
@@ -189,10 +178,10 @@ fn grep(table: &mut Table, tract: &Tract, head: CommitId, bytes: u64) {
     whole();
     let ((), took) = timed(whole);
     let rate = bytes as f64 / 1e6 / took.as_secs_f64();
-    table.add(figure(
-        "grep, whole history without a hit".to_owned(),
+    table.limit(
+        "grep, whole history without a hit",
         format!("{rate:.0} MB/s"),
         ">= 400 MB/s",
-        Some(rate >= 400.0),
-    ));
+        rate >= 400.0,
+    );
 }

@@ -1,28 +1,16 @@
 //! Selection: an index of thousands of tools, and a query of it.
 
-use std::path::PathBuf;
-
 use tract::tools::select::{CatalogEntry, PickOptions, ToolIndex};
+use tract_testkit::data;
 
 use crate::table::{Table, median, micros, timed};
 
 /// How many tools the index has.
 const TOOLS: usize = 5_000;
 
-fn folder() -> PathBuf {
-    let default = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
-    let all = std::env::var_os("TRACT_DATA").map_or_else(default, PathBuf::from);
-    let whole = all.join("toolcatalog");
-    if whole.is_dir() {
-        whole
-    } else {
-        eprintln!("  no catalog at {}: the bundled part is used", whole.display());
-        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/data/toolcatalog")
-    }
-}
-
 pub(crate) fn run(table: &mut Table, quick: bool) {
-    let text = std::fs::read_to_string(folder().join("tools.jsonl")).unwrap();
+    let (folder, _) = data::find("toolcatalog");
+    let text = std::fs::read_to_string(folder.join("tools.jsonl")).unwrap();
     let recorded: Vec<CatalogEntry> =
         text.lines().map(|line| CatalogEntry::parse(line).unwrap()).collect();
     // Recorded tools, again and again under other ids and names until there are enough.
@@ -49,7 +37,7 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
     let what = format!("index of {TOOLS} tools, built");
     table.limit(what, format!("{built:.0} ms"), "< 100 ms", built < 100.0);
 
-    let queries = std::fs::read_to_string(folder().join("queries.jsonl")).unwrap();
+    let queries = std::fs::read_to_string(folder.join("queries.jsonl")).unwrap();
     let queries: Vec<String> = queries
         .lines()
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())

@@ -8,14 +8,11 @@ use std::time::Instant;
 
 use tract::core::ModelRequest;
 use tract::run::Stop;
+use tract::store::WriteMode;
 use tract::tools::{Registry, tool};
-use tract::{
-    ChatModel, Content, Draft, ModelError, OpenOptions, Reply, RepoName, Store, Tract, block_on,
-};
-use tract_core::{
-    Applied, Batch, BatchId, Blob, By, Commit, CommitId, CommitRecord, Expect, LogNote, Op,
-    OperationId, RefEdit, RefName, RefTarget,
-};
+use tract::{ChatModel, Content, Draft, ModelError, Reply, RepoName, Store, Tract, block_on};
+use tract_core::{Applied, Batch, CommitId};
+use tract_testkit::fixtures::appending;
 
 use crate::messages;
 use crate::table::{Figure, Table};
@@ -72,32 +69,7 @@ fn sessions(runtime: &tokio::runtime::Runtime, tract: &Tract, count: usize) -> f
 
 /// Makes a batch that appends one message to a branch.
 pub(crate) fn batch(head: Option<CommitId>, branch: &str, n: u64) -> (Batch, CommitId) {
-    let note = LogNote {
-        operation: OperationId::random().unwrap(),
-        what: "commit".to_owned(),
-        who: "bench".to_owned(),
-        why: None,
-        undoes: None,
-        at: n as i64,
-    };
-    let mut batch = Batch::new(BatchId::random().unwrap(), note);
-    let content = Blob::seal(Content::user(messages::text(n)).to_blob().unwrap());
-    let mut record = CommitRecord::new(Op::append(), By::User);
-    record.parents = head.into_iter().collect();
-    record.content = Some(content.id());
-    record.kind = Some(tract_core::Kind::User);
-    record.created_at = Some(n as i64);
-    record.batch = Some(batch.id);
-    let commit = Commit::seal(record).unwrap();
-    let id = commit.id();
-    batch.blobs.push(content);
-    batch.commits.push(commit);
-    batch.refs.push(RefEdit {
-        name: RefName::branch(branch).unwrap(),
-        expect: head.map_or(Expect::Absent, |id| Expect::Is(RefTarget::Commit(id))),
-        to: Some(RefTarget::Commit(id)),
-    });
-    (batch, id)
+    appending(branch, head, &messages::text(n))
 }
 
 /// As many tasks that write as often, and do nothing else.
@@ -146,12 +118,11 @@ fn measure(table: &mut Table, name: &str, tract: &Tract, count: usize) {
 pub(crate) fn run(table: &mut Table, quick: bool) {
     let count = if quick { 100 } else { 1_000 };
     let folder = tempfile::tempdir().unwrap();
-    let url = format!("sqlite:{}", folder.path().join("tract.db").display());
-    let tract = block_on(OpenOptions::new().open(&url)).unwrap();
+    let tract = messages::open(folder.path(), WriteMode::default());
     measure(table, "SQLite", &tract, count);
     #[cfg(feature = "postgres")]
     if let Some(store) = crate::postgres::own_store() {
-        let tract = block_on(OpenOptions::new().open_store(store)).unwrap();
+        let tract = block_on(tract::OpenOptions::new().open_store(store)).unwrap();
         measure(table, "PostgreSQL", &tract, count);
     }
 }

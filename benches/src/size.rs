@@ -19,12 +19,8 @@ pub(crate) fn bytes(table: &mut Table, quick: bool) {
             block_on(tract.commit(messages::draft(n))).unwrap();
         }
         let stats = block_on(tract.store().stats(tract.repo().name())).unwrap();
-        messages::close(&tract);
-        drop(tract);
-        let bytes: u64 = std::fs::read_dir(folder.path())
-            .unwrap()
-            .map(|entry| entry.unwrap().metadata().unwrap().len())
-            .sum();
+        messages::close(tract);
+        let bytes = messages::bytes(folder.path());
         let one = bytes as f64 / count as f64;
         each.push(one);
         table.limit(
@@ -79,11 +75,7 @@ pub(crate) fn fork(table: &mut Table, _quick: bool) {
 }
 
 pub(crate) fn memory(table: &mut Table, _quick: bool) {
-    let folder = tempfile::tempdir().unwrap();
-    let tract = messages::open(folder.path(), WriteMode::InPlace);
-    messages::fill(&tract, 0, 5_000);
-    messages::close(&tract);
-    drop(tract);
+    let folder = messages::filled(5_000);
     let Some(kib) = peak_of_child("--peak-of-compile", &messages::url(folder.path())) else {
         return;
     };

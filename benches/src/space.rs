@@ -1,18 +1,15 @@
 //! What recordings, messages and large results take in a store, before and after a repack.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tract::engine::{ImportOptions, Importer};
 use tract::store::WriteMode;
 use tract::{Draft, Tract, block_on};
+use tract_testkit::data;
 
 use crate::cold::cold;
 use crate::messages;
 use crate::table::{Figure, Table, timed};
-
-fn data() -> PathBuf {
-    std::env::var_os("TRACT_DATA").map_or_else(|| "../shared/data".into(), PathBuf::from)
-}
 
 fn size(tract: &Tract) -> u64 {
     block_on(tract.store().stats(tract.repo().name())).unwrap().disk_bytes
@@ -21,8 +18,7 @@ fn size(tract: &Tract) -> u64 {
 /// The texts of all conversations that are recorded in some folders, one to a line or to a file.
 fn recordings(folders: &[&str]) -> Vec<(String, String)> {
     let mut files = Vec::new();
-    for folder in folders {
-        let folder = data().join(folder);
+    for folder in folders.iter().filter_map(|folder| data::full(folder)) {
         let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
         files.extend(entries.map(|entry| entry.path()).filter(|path| path.is_file()));
     }
@@ -61,33 +57,24 @@ fn import(tract: &Tract, recordings: &[(String, String)]) -> (usize, u64) {
 fn recorded(table: &mut Table, what: &str, folders: &[&str], most: Option<f64>) {
     let recordings = recordings(folders);
     if recordings.is_empty() {
-        eprintln!("  no recordings in {}", data().display());
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let tract = messages::open(folder.path(), WriteMode::InPlace);
     let (stored, bytes) = import(&tract, &recordings);
-    messages::close(&tract);
-    drop(tract);
+    messages::close(tract);
     let tract = messages::open(folder.path(), WriteMode::InPlace);
     let before = size(&tract);
     block_on(tract.repack(None)).unwrap();
-    messages::close(&tract);
-    let after = file(folder.path());
+    messages::close(tract);
+    let after = messages::bytes(folder.path());
     let share = |part: u64| part as f64 / bytes as f64;
-    table.add(Figure {
-        what: format!("{stored} conversations of {what} after a repack, of their JSONL"),
-        ours: format!("{:.2} ({:.2} before it)", share(after), share(before)),
-        floor: String::new(),
-        ratio: None,
-        wanted: if most.is_some() { "≤ 0.35" } else { "–" },
-        met: most.map(|most| share(after) <= most),
-    });
-}
-
-fn file(folder: &Path) -> u64 {
-    let entries = std::fs::read_dir(folder).unwrap();
-    entries.map(|entry| entry.unwrap().metadata().unwrap().len()).sum()
+    table.limit(
+        format!("{stored} conversations of {what} after a repack, of their JSONL"),
+        format!("{:.2} ({:.2} before it)", share(after), share(before)),
+        if most.is_some() { "≤ 0.35" } else { "–" },
+        most.map(|most| share(after) <= most),
+    );
 }
 
 /// Messages of natural text: bytes each, and what compiling them takes.
@@ -100,14 +87,12 @@ fn short(table: &mut Table, count: u64) {
         let drafts: Vec<Draft> = (n..n + 100).map(|n| Draft::user(text(n))).collect();
         block_on(tract.commit_all(drafts)).unwrap();
     }
-    messages::close(&tract);
-    drop(tract);
-    let (before, plain) = (file(folder.path()), cold(folder.path(), count as usize));
+    messages::close(tract);
+    let (before, plain) = (messages::bytes(folder.path()), cold(folder.path(), count as usize));
     let tract = messages::open(folder.path(), WriteMode::InPlace);
     let (_, took) = timed(|| block_on(tract.repack(None)).unwrap());
-    messages::close(&tract);
-    drop(tract);
-    let (after, packed) = (file(folder.path()), cold(folder.path(), count as usize));
+    messages::close(tract);
+    let (after, packed) = (messages::bytes(folder.path()), cold(folder.path(), count as usize));
     let each = |bytes: u64| bytes as f64 / count as f64;
     table.limit(
         format!("bytes on disk per 500-character message of natural text, {count} repacked"),
@@ -133,11 +118,8 @@ fn short(table: &mut Table, count: u64) {
 /// What a command prints that shows all files of a crate.
 fn code() -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/tract-core/src");
-    let entries = std::fs::read_dir(folder).unwrap();
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-    files.retain(|file| file.is_file());
-    files.sort();
-    files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect()
+    let files = data::files(&folder, "rs").into_iter();
+    files.map(|file| std::fs::read_to_string(file).unwrap()).collect()
 }
 
 /// A large result as it is written, and after a repack.
@@ -163,7 +145,7 @@ fn large(table: &mut Table) {
         block_on(tract.commit(Draft::assistant("").call("c", "read", "{}"))).unwrap();
         block_on(tract.tool_result("c", text)).unwrap();
         let report = block_on(tract.repack(None)).unwrap();
-        messages::close(&tract);
+        messages::close(tract);
         let times = |stored: u64| plain as f64 / stored as f64;
         table.limit(
             format!("a result of {} kB of {what}, repacked", plain / 1000),

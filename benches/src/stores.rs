@@ -17,9 +17,9 @@ pub(crate) use self::million::run as million;
 pub(crate) use self::walk::run as walk;
 
 /// The engines that are compared.
-const ENGINES: [&str; 2] = ["sqlite", "redb"];
+pub(crate) const ENGINES: [&str; 2] = ["sqlite", "redb"];
 
-fn url(engine: &str, folder: &Path) -> String {
+pub(crate) fn url(engine: &str, folder: &Path) -> String {
     format!("{engine}:{}", folder.join("tract.store").display())
 }
 

@@ -21,13 +21,13 @@ impl Table {
         self.0.push(figure);
     }
 
-    /// Adds a figure that has no floor, and a wish that is a plain limit.
+    /// Adds a figure that has no floor, and a wish that is a plain limit, or none.
     pub(crate) fn limit(
         &mut self,
         what: impl Into<String>,
         ours: String,
         wanted: &'static str,
-        met: bool,
+        met: impl Into<Option<bool>>,
     ) {
         self.add(Figure {
             what: what.into(),
@@ -35,7 +35,7 @@ impl Table {
             floor: "–".to_owned(),
             ratio: None,
             wanted,
-            met: Some(met),
+            met: met.into(),
         });
     }
 

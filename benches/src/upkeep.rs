@@ -1,6 +1,5 @@
 //! Verifying a store and collecting its garbage: time, memory, and how long writers wait meanwhile.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -10,13 +9,8 @@ use tract::{OpenOptions, Tract, block_on};
 
 use crate::messages;
 use crate::size::{peak_of_child, print_peak};
+use crate::stores::{ENGINES, url};
 use crate::table::{Table, timed};
-
-const ENGINES: [&str; 2] = ["sqlite", "redb"];
-
-fn url(engine: &str, folder: &Path) -> String {
-    format!("{engine}:{}", folder.join(format!("tract.{engine}")).display())
-}
 
 fn open(url: &str) -> Tract {
     block_on(OpenOptions::new().write_mode(WriteMode::InPlace).open(url)).unwrap()
@@ -31,13 +25,11 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
         let tract = open(&url);
         messages::fill(&tract.on("kept").unwrap(), 0, objects / 4);
         messages::fill(&tract.on("gone").unwrap(), objects, objects / 4);
-        messages::close(&tract);
-        drop(tract);
+        messages::close(tract);
         verified(table, engine, &url, objects);
         let tract = open(&url);
         block_on(tract.branches().delete("gone")).unwrap();
-        messages::close(&tract);
-        drop(tract);
+        messages::close(tract);
         collected(table, engine, &url, objects);
     }
 }
@@ -74,7 +66,7 @@ pub(crate) fn peak_of_gc(url: &str) {
     let tract = open(url);
     let report = block_on(tract.gc(&GcOptions::new().keep(Duration::ZERO))).unwrap();
     assert!(report.deleted().objects > 0);
-    messages::close(&tract);
+    messages::close(tract);
     print_peak();
 }
 
@@ -111,7 +103,7 @@ fn collected(table: &mut Table, engine: &str, url: &str, objects: u64) {
         });
         stop.store(true, Ordering::Release);
         let waited = writer.join().unwrap();
-        messages::close(&tract);
+        messages::close(tract);
         (waited, took.as_secs_f64(), peak)
     });
     table.limit(

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use tract::{OpenOptions, Store, Tract, block_on};
 
+use crate::stores::url;
 use crate::table::{Figure, Table, median};
 
 const TASKS: usize = 200;
@@ -63,8 +64,7 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
     }
     for engine in engines {
         let folder = tempfile::tempdir().unwrap();
-        let url = format!("{engine}:{}", folder.path().join("tract.store").display());
-        let store = block_on(tract::store::open(&url)).unwrap();
+        let store = block_on(tract::store::open(&url(engine, folder.path()))).unwrap();
         measure(table, quick, engine, store);
     }
     #[cfg(feature = "postgres")]

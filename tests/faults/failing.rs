@@ -12,6 +12,7 @@ use super::agent::{Desk, Left};
 use super::places::StoreLocation;
 use super::resumed::{continued, fates};
 use super::trap::Stage;
+use crate::walks::assert_clean;
 
 /// Fails one call, and lets all others through.
 #[derive(Clone, Debug, Default)]
@@ -92,8 +93,7 @@ fn a_store_that_fails_at_any_of_its_calls_leaves_a_branch_that_continues_and_rep
         // Nothing was asked for yet, or all is answered; the claim of the third call is not written,
         // or of the second; the answers are not.
         assert_eq!(all, ["ddd", "ddf", "dfn", "iii"], "{}", place.name());
-        let report = block_on(tract.verify()).unwrap();
-        assert!(report.clean, "{}: {:?}", place.name(), report.damage);
+        assert_clean(&tract, place.name());
         place.close(tract);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,7 +16,9 @@ use super::agent::Desk;
 use super::places::StoreLocation;
 use super::resumed::{continued, fates};
 use super::trap::{Fault, Stage, arm, spring};
+use crate::child::test_command;
 use crate::kills::{say, wait};
+use crate::walks::assert_clean;
 
 const PLACE: &str = "TRACT_FAULT_PLACE";
 const POINT: &str = "TRACT_FAULT_POINT";
@@ -120,9 +122,7 @@ fn the_child_runs_into_its_end() {
 /// Runs the agent in a process of its own and kills that at the point; gives the writes that it
 /// began.
 fn killed(place: &StoreLocation, point: Point, traces: &Path) -> Vec<String> {
-    let name = "faults::killed::the_child_runs_into_its_end";
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args([name, "--exact", "--nocapture", "--test-threads=1"])
+    let mut child = test_command("faults::killed::the_child_runs_into_its_end")
         .env(PLACE, place.word())
         .env(POINT, point.word())
         .env(TRACES, traces)
@@ -202,8 +202,7 @@ fn a_run_killed_at_a_stage_or_a_write_continues_and_repeats_nothing() {
         for point in &points {
             resumed(&tract, *point, &writes, &traces(*point));
         }
-        let report = block_on(tract.verify()).unwrap();
-        assert!(report.clean, "{}: {:?}", place.name(), report.damage);
+        assert_clean(&tract, place.name());
         println!("{}: killed at {} points, writes {writes:?}", place.name(), points.len());
         place.close(tract);
     }

@@ -9,6 +9,7 @@ use tract_testkit::{Call, WatchedStore};
 use super::agent::{Desk, Left};
 use super::places::StoreLocation;
 use super::trap::{Fault, Stage, arm, disarm, spring};
+use crate::walks::assert_clean;
 
 /// Runs into a fault where starts are written down.
 fn at_starts(call: Call<'_>) -> StoreResult<()> {
@@ -114,8 +115,7 @@ fn every_stage_and_every_fault_leave_the_state_before_and_one_failed_answer() {
         let again = place.fast();
         let left: Vec<Left> =
             combinations.iter().map(|(stage, fault)| look(&again, *stage, *fault)).collect();
-        let report = block_on(again.verify()).unwrap();
-        assert!(report.clean, "{}: {:?}", place.name(), report.damage);
+        assert_clean(&again, place.name());
         place.close(again);
         let first = in_memory.get_or_insert_with(|| left.clone());
         assert_eq!(*first, left, "{}: as in memory", place.name());

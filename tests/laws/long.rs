@@ -4,9 +4,9 @@ use tract::engine::{Request, Selection, Txn, WriteOptions};
 use tract::{CommitId, Draft, Priority, Tract, block_on};
 
 use super::checks::{Print, line_state, print, same};
-use super::{cold, exported, portable};
+use super::{cold, portable};
 use crate::backends;
-use crate::walks::memory;
+use crate::walks::{assert_clean, exported, memory};
 
 /// Makes a history whose changes outnumber its messages by far; gives every 50th head.
 fn busy(tract: &Tract, acts: usize) -> Vec<CommitId> {
@@ -58,8 +58,7 @@ fn snapshot_start_equals_root() {
             same("from a snapshot", snapshot, root).unwrap();
             same("warm", warm, root).unwrap();
         }
-        let report = block_on(tract.verify()).unwrap();
-        assert!(report.clean, "{:?}", report.damage);
+        assert_clean(&tract, "a busy history");
     }
 }
 

@@ -5,8 +5,8 @@ use tract::core::Change;
 use tract::{CommitId, Draft, block_on};
 
 use super::checks::{Sources, accepted, covered, print, same, undone};
-use super::{exported, portable};
-use crate::walks::memory;
+use super::portable;
+use crate::walks::{exported, memory};
 
 #[track_caller]
 fn broken(result: Result<(), String>, wanted: &str) {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use tract::core::Blob;
 use tract::engine::{
-    MergeOptions, Merged, Rebase, Request, Resolution, Selection, Txn, WriteOptions,
+    Error, MergeOptions, Merged, Rebase, Request, Resolution, Selection, Txn, WriteOptions,
 };
 use tract::{CommitId, Content, Draft, JsonText, Priority, RefName, ToolSchema, Tract, block_on};
 
@@ -127,19 +127,29 @@ impl World {
         answers.swap_remove(0)
     }
 
+    /// Writes in every store what is planned on it alike.
+    fn write<T: PartialEq + std::fmt::Debug>(
+        &self,
+        what: &str,
+        plan: impl AsyncFn(&mut Txn<'_>) -> Result<T, Error>,
+    ) -> Result<T, String> {
+        self.alike(|tract| {
+            block_on(async {
+                let mut txn = Txn::new(tract.repo())?.importing();
+                let planned = plan(&mut txn).await?;
+                let _ = txn.apply(what, &WriteOptions::new()).await?;
+                Ok::<_, Error>(planned)
+            })
+            .map_err(|error| error.to_string())
+        })
+    }
+
     /// Asks every store for the same; refused requests change nothing, and all refuse alike.
     pub(crate) fn go(&mut self, request: &Request) -> Option<CommitId> {
         let branch = self.branch().clone();
         let before = self.head();
-        let made = self.alike(|tract| {
-            block_on(async {
-                let mut txn = Txn::new(tract.repo())?.importing();
-                let commit = txn.add(&branch, request).await?;
-                let _ = txn.apply(request.verb(), &WriteOptions::new()).await?;
-                Ok::<_, tract::engine::Error>(commit.id())
-            })
-            .map_err(|error| error.to_string())
-        });
+        let made =
+            self.write(request.verb(), async |txn| Ok(txn.add(&branch, request).await?.id()));
         match made {
             Ok(id) => {
                 assert_eq!(self.head(), Some(id));
@@ -257,15 +267,8 @@ impl World {
                     true => MergeOptions::new().resolve(|_| Some(Resolution::Theirs)),
                     false => MergeOptions::new(),
                 };
-                let merged = self.alike(|tract| {
-                    block_on(async {
-                        let mut txn = Txn::new(tract.repo())?.importing();
-                        let merged = txn.merge(&branch, source, &options).await?;
-                        let _ = txn.apply("merge", &WriteOptions::new()).await?;
-                        Ok::<_, tract::engine::Error>(merged)
-                    })
-                    .map_err(|error| error.to_string())
-                });
+                let merge = async |txn: &mut Txn<'_>| txn.merge(&branch, source, &options).await;
+                let merged = self.write("merge", merge);
                 match merged {
                     Ok(Merged::Commit(commit)) => self.heads.push(commit.id()),
                     Ok(_) => {}
@@ -303,15 +306,7 @@ impl World {
     /// Repeats commits in every store. What was repeated has no form of a provider any more.
     fn rebase(&mut self, rebase: &Rebase) {
         let (branch, before) = (self.branch().clone(), self.head());
-        let rebased = self.alike(|tract| {
-            block_on(async {
-                let mut txn = Txn::new(tract.repo())?.importing();
-                let rebased = txn.rebase(&branch, rebase).await?;
-                let _ = txn.apply(rebase.verb(), &WriteOptions::new()).await?;
-                Ok::<_, tract::engine::Error>(rebased)
-            })
-            .map_err(|error| error.to_string())
-        });
+        let rebased = self.write(rebase.verb(), async |txn| txn.rebase(&branch, rebase).await);
         match rebased {
             Ok(rebased) => {
                 assert_eq!(self.head(), Some(rebased.head));

@@ -30,9 +30,7 @@ pub(crate) fn run() -> Outcome {
             }
         }
     }
-    if !found.is_empty() {
-        return Err(format!("{} findings\n{}", found.len(), found.join("\n")));
-    }
+    crate::reported(&found)?;
     build()
 }
 

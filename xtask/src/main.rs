@@ -190,6 +190,14 @@ fn step(what: &str) {
     println!("--- {what}");
 }
 
+/// Fails with findings, where there are any.
+fn reported(found: &[String]) -> Outcome {
+    match found {
+        [] => Ok(()),
+        _ => Err(format!("{} findings\n{}", found.len(), found.join("\n"))),
+    }
+}
+
 fn finished(what: &str, status: std::io::Result<std::process::ExitStatus>) -> Outcome {
     match status {
         Ok(status) if status.success() => Ok(()),

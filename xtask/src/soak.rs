@@ -30,191 +30,96 @@ struct Suite {
     lines: &'static [(&'static str, &'static [&'static str])],
 }
 
+/// All tests of a binary.
+const fn suite(name: &'static str, binary: (&'static str, &'static str)) -> Suite {
+    Suite { name, binary, filters: &[], lines: &[] }
+}
+
+impl Suite {
+    const fn filters(self, filters: &'static [&'static str]) -> Self {
+        Self { filters, ..self }
+    }
+
+    const fn lines(self, lines: &'static [(&'static str, &'static [&'static str])]) -> Self {
+        Self { lines, ..self }
+    }
+}
+
+const TESTS: (&str, &str) = ("tests", "tests");
+const POSTGRES: (&str, &str) = ("tract-store-postgres", "all");
+
 const ALL: &[&str] = &["sqlite", "redb", "sled", "postgres"];
 const GATE: &[&str] = &["sqlite", "redb"];
 
 const SUITES: &[Suite] = &[
-    Suite {
-        name: "contract: memory",
-        binary: ("tract-testkit", "memory"),
-        filters: &[],
-        lines: &[],
-    },
-    Suite {
-        name: "contract: each fault is noticed",
-        binary: ("tract-testkit", "faults"),
-        filters: &[],
-        lines: &[],
-    },
-    Suite {
-        name: "strategies and model",
-        binary: ("tract-testkit", "random"),
-        filters: &[],
-        lines: &[],
-    },
-    Suite {
-        name: "contract: sqlite",
-        binary: ("tract-store-sqlite", "contract"),
-        filters: &[],
-        lines: &[],
-    },
-    Suite {
-        name: "contract: redb",
-        binary: ("tract-store-redb", "contract"),
-        filters: &[],
-        lines: &[],
-    },
-    Suite {
-        name: "contract: sled",
-        binary: ("tract-store-sled", "contract"),
-        filters: &[],
-        lines: &[],
-    },
-    Suite {
-        name: "contract: example store",
-        binary: ("example-store", "contract"),
-        filters: &[],
-        lines: &[],
-    },
-    Suite {
-        name: "contract: postgres, three ways",
-        binary: ("tract-store-postgres", "all"),
-        filters: &["contract::"],
-        lines: &[],
-    },
-    Suite {
-        name: "kills",
-        binary: ("tests", "tests"),
-        filters: &["processes::killed_writers"],
-        lines: &[("T1 kill -9", &["sqlite", "redb", "sled"])],
-    },
-    Suite {
-        name: "kills of the server",
-        binary: ("tract-store-postgres", "all"),
-        filters: &["crashes::"],
-        lines: &[("T1 kill -9", &["postgres"])],
-    },
-    Suite {
-        name: "kills of the command line",
-        binary: ("tract-cli", "cli"),
-        filters: &["kill::"],
-        lines: &[("T1 kill -9, command line", GATE), ("T1 kill -9, push", GATE)],
-    },
-    Suite {
-        name: "kills at every call of summaries and decisions",
-        binary: ("tests", "tests"),
-        filters: &["kills::"],
-        lines: &[],
-    },
-    Suite {
-        name: "power and disk of redb",
-        binary: ("tract-store-redb", "tract_store_redb"),
-        filters: &["power_loss::", "disk_errors::"],
-        lines: &[
+    suite("contract: memory", ("tract-testkit", "memory")),
+    suite("contract: each fault is noticed", ("tract-testkit", "faults")),
+    suite("strategies and model", ("tract-testkit", "random")),
+    suite("contract: sqlite", ("tract-store-sqlite", "contract")),
+    suite("contract: redb", ("tract-store-redb", "contract")),
+    suite("contract: sled", ("tract-store-sled", "contract")),
+    suite("contract: example store", ("example-store", "contract")),
+    suite("contract: postgres, three ways", POSTGRES).filters(&["contract::"]),
+    suite("kills", TESTS)
+        .filters(&["processes::killed_writers"])
+        .lines(&[("T1 kill -9", &["sqlite", "redb", "sled"])]),
+    suite("kills of the server", POSTGRES)
+        .filters(&["crashes::"])
+        .lines(&[("T1 kill -9", &["postgres"])]),
+    suite("kills of the command line", ("tract-cli", "cli"))
+        .filters(&["kill::"])
+        .lines(&[("T1 kill -9, command line", GATE), ("T1 kill -9, push", GATE)]),
+    suite("kills at every call of summaries and decisions", TESTS).filters(&["kills::"]),
+    suite("power and disk of redb", ("tract-store-redb", "tract_store_redb"))
+        .filters(&["power_loss::", "disk_errors::"])
+        .lines(&[
             ("T2 loss of power", &["redb"]),
             ("T3 errors of the disk", &["redb"]),
             ("T4 full disk", &["redb"]),
-        ],
-    },
-    Suite {
-        name: "power and disk of sqlite",
-        binary: ("tract-store-sqlite", "all"),
-        filters: &["power_loss::", "disk_errors::"],
-        lines: &[("T2 loss of power", &["sqlite"]), ("T3 errors of the disk", &["sqlite"])],
-    },
-    Suite {
-        name: "disk of sled",
-        binary: ("tract-store-sled", "disk_errors"),
-        filters: &[],
-        lines: &[("T3 errors of the disk", &["sled"])],
-    },
-    Suite {
-        name: "full disk of sqlite",
-        binary: ("tract-store-sqlite", "tract_store_sqlite"),
-        filters: &["full_disk::"],
-        lines: &[("T4 full disk", &["sqlite"])],
-    },
-    Suite {
-        name: "damage",
-        binary: ("tests", "tests"),
-        filters: &["damage::", "damage_sled::"],
-        lines: &[("T5 damage", &["sqlite", "redb", "sled"])],
-    },
-    Suite {
-        name: "damage on the server",
-        binary: ("tract-store-postgres", "all"),
-        filters: &["flips::", "damage::"],
-        lines: &[("T5 damage", &["postgres"])],
-    },
-    Suite {
-        name: "one branch",
-        binary: ("tests", "tests"),
-        filters: &["processes::processes_and_threads"],
-        lines: &[("T6 one branch", ALL)],
-    },
-    Suite {
-        name: "order, model, one history",
-        binary: ("tests", "tests"),
-        filters: &["together::"],
-        lines: &[("T7 linear refs", ALL), ("T8 state machine", ALL), ("T9 differential", ALL)],
-    },
-    Suite {
-        name: "huge and odd input",
-        binary: ("tests", "tests"),
-        filters: &["bad_input::", "peaks::"],
-        lines: &[("T12 huge", ALL), ("T12 memory", ALL)],
-    },
-    Suite {
-        name: "tenants",
-        binary: ("tract-store-postgres", "all"),
-        filters: &["tenants::"],
-        lines: &[("S10 tenants", &["postgres"])],
-    },
-    Suite {
-        name: "laws",
-        binary: ("tests", "tests"),
-        filters: &["laws::"],
-        lines: &[("laws", ALL)],
-    },
-    Suite {
-        name: "garbage collection",
-        binary: ("tests", "tests"),
-        filters: &["collect::"],
-        lines: &[
-            ("T14 gc and writers", ALL),
-            ("T14 gc and kills", ALL),
-            ("T14 gc and full disks", GATE),
-            ("T14 gc and power", GATE),
-        ],
-    },
-    Suite {
-        name: "repack",
-        binary: ("tests", "tests"),
-        filters: &["repacks::"],
-        lines: &[
-            ("T14 repack and kills", &["sqlite", "redb", "sled"]),
-            ("T14 repack and power", GATE),
-            ("T14 repacks at once", &["sqlite", "redb", "sled"]),
-        ],
-    },
-    Suite {
-        name: "erase",
-        binary: ("tests", "tests"),
-        filters: &["erasures::"],
-        lines: &[("T15 erase and kills", &["sqlite", "redb", "sled"])],
-    },
-    Suite {
-        name: "erase on the server",
-        binary: ("tract-store-postgres", "all"),
-        filters: &["erasing::", "wiping::"],
-        lines: &[],
-    },
-    Suite {
-        name: "golden files",
-        binary: ("tests", "tests"),
-        filters: &["golden::"],
-        lines: &[("T13 golden stores", ALL)],
-    },
+        ]),
+    suite("power and disk of sqlite", ("tract-store-sqlite", "all"))
+        .filters(&["power_loss::", "disk_errors::"])
+        .lines(&[("T2 loss of power", &["sqlite"]), ("T3 errors of the disk", &["sqlite"])]),
+    suite("disk of sled", ("tract-store-sled", "disk_errors"))
+        .lines(&[("T3 errors of the disk", &["sled"])]),
+    suite("full disk of sqlite", ("tract-store-sqlite", "tract_store_sqlite"))
+        .filters(&["full_disk::"])
+        .lines(&[("T4 full disk", &["sqlite"])]),
+    suite("damage", TESTS)
+        .filters(&["damage::", "damage_sled::"])
+        .lines(&[("T5 damage", &["sqlite", "redb", "sled"])]),
+    suite("damage on the server", POSTGRES)
+        .filters(&["flips::", "damage::"])
+        .lines(&[("T5 damage", &["postgres"])]),
+    suite("one branch", TESTS)
+        .filters(&["processes::processes_and_threads"])
+        .lines(&[("T6 one branch", ALL)]),
+    suite("order, model, one history", TESTS).filters(&["together::"]).lines(&[
+        ("T7 linear refs", ALL),
+        ("T8 state machine", ALL),
+        ("T9 differential", ALL),
+    ]),
+    suite("huge and odd input", TESTS)
+        .filters(&["bad_input::", "peaks::"])
+        .lines(&[("T12 huge", ALL), ("T12 memory", ALL)]),
+    suite("tenants", POSTGRES).filters(&["tenants::"]).lines(&[("S10 tenants", &["postgres"])]),
+    suite("laws", TESTS).filters(&["laws::"]).lines(&[("laws", ALL)]),
+    suite("garbage collection", TESTS).filters(&["collect::"]).lines(&[
+        ("T14 gc and writers", ALL),
+        ("T14 gc and kills", ALL),
+        ("T14 gc and full disks", GATE),
+        ("T14 gc and power", GATE),
+    ]),
+    suite("repack", TESTS).filters(&["repacks::"]).lines(&[
+        ("T14 repack and kills", &["sqlite", "redb", "sled"]),
+        ("T14 repack and power", GATE),
+        ("T14 repacks at once", &["sqlite", "redb", "sled"]),
+    ]),
+    suite("erase", TESTS)
+        .filters(&["erasures::"])
+        .lines(&[("T15 erase and kills", &["sqlite", "redb", "sled"])]),
+    suite("erase on the server", POSTGRES).filters(&["erasing::", "wiping::"]),
+    suite("golden files", TESTS).filters(&["golden::"]).lines(&[("T13 golden stores", ALL)]),
 ];
 
 /// What is not done on a store, and why.

@@ -31,11 +31,7 @@ pub(crate) fn run() -> Outcome {
             found.push(format!("{wanted} is missing"));
         }
     }
-    if found.is_empty() {
-        Ok(())
-    } else {
-        Err(format!("{} findings\n{}", found.len(), found.join("\n")))
-    }
+    crate::reported(&found)
 }
 
 fn tracked() -> Result<Vec<PathBuf>, String> {

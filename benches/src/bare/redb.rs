@@ -45,12 +45,8 @@ fn place(segment: u64, n: u64) -> [u8; 8] {
     ((segment << 32) | n).to_be_bytes()
 }
 
-/// Bytes that look like the first ones of a hash (the mixer of SplitMix64).
 fn scatter(n: u64) -> [u8; 8] {
-    let mut mixed = n.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    (mixed ^ (mixed >> 31)).to_be_bytes()
+    super::scatter(n).to_be_bytes()
 }
 
 fn key(parts: &[&[u8]]) -> Vec<u8> {

@@ -22,13 +22,8 @@ pub struct BareSqlite {
 /// A time as the log keeps it, in microseconds since 1970.
 const AT: i64 = 1_700_000_000_000_000;
 
-/// A number that looks like the first bytes of a hash (the mixer of SplitMix64): evenly spread ones
-/// would fill all pages of an index alike, and split them all at once or not at all.
 fn scatter(n: i64) -> i64 {
-    let mut mixed = (n as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    (mixed ^ (mixed >> 31)) as i64
+    super::scatter(n as u64) as i64
 }
 
 /// A place as the store numbers it: segment in the upper half, position in the lower.

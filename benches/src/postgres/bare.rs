@@ -7,7 +7,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tract_core::{Batch, CommitId, RepoName};
 use tract_store_postgres::PostgresStore;
 
-use super::{NEXT, append, rate, runtime};
+use super::{NEXT, append, connect, rate, runtime};
 use crate::sessions::batch;
 
 /// The statement that a hand-written program would send: the ref's compare-and-swap drives the
@@ -34,9 +34,7 @@ pub(super) fn bare(url: &str, clients: usize, time: Duration) -> f64 {
     let runtime = runtime();
     rate(clients, time, |client, go_on| {
         runtime.block_on(async {
-            let (client_, connection) =
-                tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
-            tokio::spawn(connection);
+            let client_ = connect(url).await;
             let statement = client_.prepare(BARE).await.unwrap();
             let n = NEXT.fetch_add(1, Ordering::Relaxed);
             let branch = format!("heads/b{client}-{n}");
@@ -114,12 +112,6 @@ pub(super) fn sent(own: &Own<'_>, clients: usize, time: Duration) -> f64 {
     let place = format!(
         "SELECT repo, substring(tableoid::regclass::text FROM '[0-9]+$') FROM {schema}.commits LIMIT 1"
     );
-    let connect = || async {
-        let (client, connection) =
-            tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
-        tokio::spawn(connection);
-        client
-    };
     let lines: Vec<_> = (0..clients)
         .map(|client| {
             let branch = format!("s{client}-{}", NEXT.fetch_add(1, Ordering::Relaxed));
@@ -134,7 +126,7 @@ pub(super) fn sent(own: &Own<'_>, clients: usize, time: Duration) -> f64 {
         })
         .collect();
     let (number, part): (i64, String) = runtime.block_on(async {
-        let row = connect().await.query_one(&place, &[]).await.unwrap();
+        let row = connect(url).await.query_one(&place, &[]).await.unwrap();
         (row.get(0), row.get(1))
     });
     let parameters: Vec<String> = (1..=22).map(|n| format!("${n}")).collect();
@@ -142,7 +134,7 @@ pub(super) fn sent(own: &Own<'_>, clients: usize, time: Duration) -> f64 {
     rate(clients, time, |client, go_on| {
         runtime.block_on(async {
             let (branch, line) = &lines[client];
-            let client = connect().await;
+            let client = connect(url).await;
             let prepared = client.prepare(&sql).await.unwrap();
             let none: Option<Vec<Vec<u8>>> = None;
             let mut done = 0;

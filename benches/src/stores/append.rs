@@ -3,9 +3,9 @@
 use tract::block_on;
 use tract::store::WriteMode;
 
-use crate::append::{ROUNDS, singles};
+use crate::append::{ROUNDS, add, singles};
 use crate::messages;
-use crate::table::{Figure, Table, median, micros, timed};
+use crate::table::{Table, median, micros, timed};
 
 pub(crate) fn run(table: &mut Table, quick: bool) {
     let sizes: &[u64] = if quick { &[0, 5_000] } else { &[0, 5_000, 50_000] };
@@ -39,20 +39,11 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
             batch_floor_us.push(micros(took) / 200.0);
         }
         let base = median(floor_us);
-        let mut add = |what: String, ours: f64, floor: f64, wanted, least: f64| {
-            table.add(Figure {
-                what,
-                ours: format!("{ours:.0} µs a commit"),
-                floor: format!("{floor:.0} µs"),
-                ratio: Some(floor / ours),
-                wanted,
-                met: Some(floor / ours >= least),
-            });
-        };
         let what = |how: &str| format!("redb, durable append at {filled}, {how}");
-        add(what("in place"), median(direct_us), base, "≥ 0.8", 0.8);
-        add(what("writer thread"), median(thread_us), base, "≥ 0.7", 0.7);
+        add(table, what("in place"), median(direct_us), base, "≥ 0.8", 0.8);
+        add(table, what("writer thread"), median(thread_us), base, "≥ 0.7", 0.7);
         let (ours, base) = (median(batch_us), median(batch_floor_us));
-        add(format!("redb, batched append at {filled}, 100 a write"), ours, base, "≥ 0.6", 0.6);
+        let what = format!("redb, batched append at {filled}, 100 a write");
+        add(table, what, ours, base, "≥ 0.6", 0.6);
     }
 }

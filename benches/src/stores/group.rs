@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use tract::store::WriteMode;
 use tract::{Tract, block_on};
+use tract_benches::bare::BareEngine;
 
 use super::{ENGINES, open};
 use crate::messages;
@@ -36,16 +37,9 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
         }
         let (grouped, alone) = (median(grouped), median(alone));
         let bare = tempfile::tempdir().unwrap();
-        let (bare_grouped, bare_alone) = match engine {
-            "sqlite" => {
-                let mut floor = tract_benches::bare::sqlite(bare.path(), &tract).unwrap();
-                floors(each, |branches| floor.write_branches(branches, WRITERS as u32).unwrap())
-            }
-            _ => {
-                let mut floor = tract_benches::bare::redb(bare.path(), &tract).unwrap();
-                floors(each, |branches| floor.write_branches(branches, WRITERS as u32).unwrap())
-            }
-        };
+        let mut floor = BareEngine::create(engine, bare.path(), &tract).unwrap().unwrap();
+        let (bare_grouped, bare_alone) =
+            floors(each, |branches| floor.write_branches(branches, WRITERS as u32).unwrap());
         table.add(Figure {
             what: format!("{engine}, {WRITERS} writers, what is queued in one transaction"),
             ours: format!("{grouped:.0} commits/s"),
@@ -64,7 +58,7 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
             wanted: "–",
             met: None,
         });
-        messages::close(&tract);
+        messages::close(tract);
     }
 }
 

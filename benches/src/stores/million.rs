@@ -57,7 +57,7 @@ fn quick_repair(table: &mut Table, folder: &Path, commits: u64) {
         std::fs::copy(&path, &killed).unwrap();
         // Opening flushes: the copy itself must be on the disk before.
         std::fs::File::open(&killed).unwrap().sync_all().unwrap();
-        messages::close(&tract);
+        messages::close(tract);
         let (opened, took) = timed(|| tract_store_redb::open(&killed, &options));
         opened.unwrap();
         [appended, micros(took)]
@@ -80,7 +80,7 @@ fn fill(engine: &str, folder: &Path, commits: u64) {
     for line in 0..commits / MESSAGES {
         messages::fill(&tract.on(&format!("line-{line}")).unwrap(), line * MESSAGES, MESSAGES);
     }
-    messages::close(&tract);
+    messages::close(tract);
 }
 
 /// Opens, compiles and appends; gives the medians in microseconds, in the order of the table.
@@ -101,7 +101,7 @@ fn measure(engine: &str, folder: &Path) -> [f64; 3] {
             let (_, took) = timed(|| block_on(tract.user(text)).unwrap());
             appended.push(micros(took));
         }
-        messages::close(&tract);
+        messages::close(tract);
     }
     [median(opened), median(appended), median(compiled)]
 }

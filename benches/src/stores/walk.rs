@@ -3,6 +3,7 @@
 
 use tract::store::{BlobKey, Walk, WriteMode};
 use tract::{Tract, block_on};
+use tract_benches::bare::BareEngine;
 
 use super::{ENGINES, open};
 use crate::messages;
@@ -16,23 +17,13 @@ pub(crate) fn run(table: &mut Table, _quick: bool) {
         let tract = open(engine, folder.path(), WriteMode::InPlace);
         messages::fill(&tract, 0, COMMITS + 100);
         let raw = tempfile::tempdir().unwrap();
-        messages::close(&tract);
+        messages::close(tract);
         let tract = open(engine, folder.path(), WriteMode::InPlace);
-        let floor: Box<dyn Fn() -> u64> = match engine {
-            "sqlite" => {
-                let mut floor = tract_benches::bare::sqlite(raw.path(), &tract).unwrap();
-                (0..=COMMITS / 100).for_each(|_| floor.write(100).unwrap());
-                Box::new(move || floor.walk(COMMITS).unwrap())
-            }
-            _ => {
-                let mut floor = tract_benches::bare::redb(raw.path(), &tract).unwrap();
-                (0..=COMMITS / 100).for_each(|_| floor.write(100).unwrap());
-                Box::new(move || floor.walk(COMMITS).unwrap())
-            }
-        };
+        let mut floor = BareEngine::create(engine, raw.path(), &tract).unwrap().unwrap();
+        (0..=COMMITS / 100).for_each(|_| floor.write(100).unwrap());
         let (mut ours, mut floors) = (Vec::new(), Vec::new());
         for _ in 0..9 {
-            let (read, took) = timed(&floor);
+            let (read, took) = timed(|| floor.walk(COMMITS).unwrap());
             assert_eq!(read, 2 * COMMITS);
             floors.push(took.as_secs_f64() * 1e3);
             let (read, took) = timed(|| walk(&tract));

@@ -84,6 +84,10 @@ pub enum Op {
 }
 
 impl Op {
+    /// The names of the operations that this version knows.
+    const NAMES: [&str; 8] =
+        ["append", "edit", "annotate", "compress", "revert", "merge", "tools", "note"];
+
     /// Returns the name used in records.
     pub fn name(&self) -> &str {
         match self {

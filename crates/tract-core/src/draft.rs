@@ -1,7 +1,7 @@
 //! What a caller wants to commit, before it is one.
 
 use crate::commit::{By, Origin};
-use crate::content::{Body, Content, Part, Priority, Role, ToolAnswer};
+use crate::content::{Body, Content, Part, Priority, Role};
 use crate::id::BlobId;
 use crate::json::JsonError;
 use crate::object::Blob;
@@ -108,14 +108,8 @@ impl Draft {
     /// Adds a part; a note or an artifact has none and stays as it is.
     #[must_use]
     pub fn part(mut self, part: Part) -> Self {
-        match &mut self.content {
-            Content::System(body)
-            | Content::User(body)
-            | Content::Assistant(body)
-            | Content::Reasoning(body)
-            | Content::Custom { body, .. } => body.parts.push(part),
-            Content::ToolResult(ToolAnswer { parts, .. }) => parts.push(part),
-            Content::Artifact(_) | Content::Note(_) => {}
+        if let Some(parts) = self.content.parts_mut() {
+            parts.push(part);
         }
         self
     }

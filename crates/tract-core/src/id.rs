@@ -200,6 +200,18 @@ impl BatchId {
     pub fn random() -> std::io::Result<Self> {
         random().map(Self)
     }
+
+    /// Returns the same id with other first bytes.
+    #[must_use]
+    pub fn with_prefix(mut self, prefix: [u8; 8]) -> Self {
+        self.0[..8].copy_from_slice(&prefix);
+        self
+    }
+
+    /// Returns the first 8 bytes.
+    pub fn prefix(self) -> [u8; 8] {
+        self.0.first_chunk().copied().unwrap_or_default()
+    }
 }
 
 impl OperationId {
@@ -224,20 +236,6 @@ impl OperationId {
             .chain_update(page.to_be_bytes())
             .finalize();
         first(&digest)
-    }
-}
-
-impl BatchId {
-    /// Returns the same id with other first bytes.
-    #[must_use]
-    pub fn with_prefix(mut self, prefix: [u8; 8]) -> Self {
-        self.0[..8].copy_from_slice(&prefix);
-        self
-    }
-
-    /// Returns the first 8 bytes.
-    pub fn prefix(self) -> [u8; 8] {
-        self.0.first_chunk().copied().unwrap_or_default()
     }
 }
 
@@ -271,7 +269,7 @@ impl RepoName {
         } else {
             return Ok(Self(name));
         };
-        Err(BadName { what: "repository name", name: name.chars().take(80).collect(), why })
+        Err(BadName::new("repository name", &name, why))
     }
 
     /// Checks what a new repository's name has to keep beyond that; older stores may have others.
@@ -287,8 +285,7 @@ impl RepoName {
         } else {
             return Ok(());
         };
-        let name = self.0.chars().take(80).collect();
-        Err(BadName { what: "repository name", name, why })
+        Err(BadName::new("repository name", &self.0, why))
     }
 
     /// Returns the name.
@@ -319,6 +316,12 @@ pub struct BadName {
     pub name: String,
     /// The rule that it breaks.
     pub why: &'static str,
+}
+
+impl BadName {
+    pub(crate) fn new(what: &'static str, name: &str, why: &'static str) -> Self {
+        Self { what, name: name.chars().take(80).collect(), why }
+    }
 }
 
 #[cfg(test)]

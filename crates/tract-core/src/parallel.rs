@@ -6,7 +6,7 @@ use std::num::NonZero;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 
 /// How many objects have to be decoded and hashed for a thread of their own.
 pub const OBJECTS: usize = 256;
@@ -98,14 +98,7 @@ where
         if own_done.is_err() {
             ranges.next.store(items, Ordering::Relaxed);
         }
-        let mut others = Vec::new();
-        for thread in started {
-            match thread.join() {
-                Ok(done) => others.extend(done),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        (own_done, others)
+        (own_done, joined(started))
     });
     let mut done = own_done?;
     done.extend(others);
@@ -123,6 +116,14 @@ where
         mapped.extend(read(own, at..items)?);
     }
     Ok(mapped)
+}
+
+/// What threads did; a panic of one is passed on.
+fn joined<T>(started: Vec<ScopedJoinHandle<'_, Vec<T>>>) -> Vec<T> {
+    let done = |thread: ScopedJoinHandle<'_, Vec<T>>| {
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    };
+    started.into_iter().flat_map(done).collect()
 }
 
 /// How many threads read so many items.
@@ -233,12 +234,7 @@ where
         };
         drop(closing);
         done.extend(run());
-        for thread in started {
-            match thread.join() {
-                Ok(others) => done.extend(others),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
+        done.extend(joined(started));
         (read, done)
     });
     read?;

@@ -35,9 +35,7 @@ impl RefName {
         let name = name.into();
         match broken_rule(&name) {
             None => Ok(Self(name)),
-            Some(why) => {
-                Err(BadName { what: "ref name", name: name.chars().take(80).collect(), why })
-            }
+            Some(why) => Err(BadName::new("ref name", &name, why)),
         }
     }
 
@@ -76,12 +74,7 @@ impl RefName {
     /// [`BadName`] when a name breaks a rule, or the remote's has a `/`.
     pub fn remote_branch(remote: &str, branch: &str) -> Result<Self, BadName> {
         if remote.contains('/') {
-            let why = "a remote's name has no \"/\"";
-            return Err(BadName {
-                what: "remote name",
-                name: remote.chars().take(80).collect(),
-                why,
-            });
+            return Err(BadName::new("remote name", remote, "a remote's name has no \"/\""));
         }
         Self::branch(branch)?;
         Self::new(format!("remotes/{remote}/{branch}"))
@@ -94,7 +87,7 @@ impl RefName {
             _ if name.starts_with(folder) => "it has its folder already: leave that out",
             _ => return Self::new(format!("{folder}{name}")),
         };
-        Err(BadName { what, name: name.chars().take(80).collect(), why })
+        Err(BadName::new(what, name, why))
     }
 
     /// Returns the full name.

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
-
 use crate::hash;
 use crate::id::ToolId;
 use crate::json::{self, JsonError};
@@ -68,36 +66,11 @@ impl ToolSchema {
 
 fn name_of(text: &str) -> String {
     // These keys may have any value; only a string is a name.
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Name {
-        Text(String),
-        Other(serde::de::IgnoredAny),
-    }
-    #[derive(Deserialize)]
-    struct Named {
-        name: Option<Name>,
-    }
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Function {
-        Named(Named),
-        Other(serde::de::IgnoredAny),
-    }
-    let member = |key: &str| {
-        json::split_object(text).ok().and_then(|members| {
-            members.into_iter().rev().find(|(name, _)| name == key).map(|(_, raw)| raw.to_owned())
-        })
-    };
-    let text_of = |name: Option<Name>| match name {
-        Some(Name::Text(name)) => Some(name),
-        Some(Name::Other(_)) | None => None,
-    };
-    let nested = member("function").and_then(|raw| match serde_json::from_str::<Function>(&raw) {
-        Ok(Function::Named(named)) => text_of(named.name),
-        Ok(Function::Other(_)) | Err(_) => None,
-    });
-    nested
-        .or_else(|| member("name").and_then(|raw| serde_json::from_str(&raw).ok()))
-        .unwrap_or_default()
+    let name = |object| json::read_string(member(object, "name")?);
+    member(text, "function").and_then(name).or_else(|| name(text)).unwrap_or_default()
+}
+
+fn member<'a>(object: &'a str, key: &str) -> Option<&'a str> {
+    let members = json::split_object(object).ok()?;
+    members.into_iter().rev().find(|(name, _)| name == key).map(|(_, raw)| raw)
 }

@@ -34,6 +34,7 @@ mod line;
 mod parse;
 mod write;
 
+use self::AcceptedFields::{CommitFields, MessageFields, Nothing, TextFields};
 pub use self::error::StreamOpError;
 use crate::commit::{By, Commit};
 use crate::content::{Body, Content, Kind, Part, Priority, Role, ToolAnswer, ToolCall};
@@ -43,27 +44,39 @@ use crate::refs::{RefName, RefTarget};
 use crate::schema::ToolSchema;
 use crate::text::JsonText;
 
-/// The names of all operations.
-pub(crate) const OPS: [&str; 19] = [
-    "system",
-    "user",
-    "assistant",
-    "tool_result",
-    "reasoning",
-    "commit",
-    "edit",
-    "annotate",
-    "compress",
-    "revert",
-    "merge",
-    "set_tools",
-    "note",
-    "branch",
-    "checkout",
-    "tag",
-    "blob",
-    "ref",
-    "record",
+/// The operations: the name of each, the shared fields that it takes, and a line of it for notes.
+const OPS: [(&str, AcceptedFields, &str); 19] = [
+    ("system", MessageFields, r#"{"op":"system","text":"You are brief."}"#),
+    ("user", MessageFields, r#"{"op":"user","text":"Do I need a coat?"}"#),
+    (
+        "assistant",
+        MessageFields,
+        r#"{"op":"assistant","text":"","tool_calls":[{"id":"c1","name":"grep","arguments":{}}]}"#,
+    ),
+    ("tool_result", MessageFields, r#"{"op":"tool_result","call_id":"c1","content":"3 lines"}"#),
+    ("reasoning", MessageFields, r#"{"op":"reasoning","text":"It may rain."}"#),
+    (
+        "commit",
+        MessageFields,
+        r#"{"op":"commit","kind":"user","parts":[{"type":"text","text":"Hello."}]}"#,
+    ),
+    ("edit", TextFields, r#"{"op":"edit","target":":m1","text":"Do I need an umbrella?"}"#),
+    ("annotate", CommitFields, r#"{"op":"annotate","target":":m1","priority":"skip"}"#),
+    (
+        "compress",
+        TextFields,
+        r#"{"op":"compress","from":":m1","to":":m9","content":"They greeted."}"#,
+    ),
+    ("revert", CommitFields, r#"{"op":"revert","target":":m1"}"#),
+    ("merge", CommitFields, r#"{"op":"merge","from":"draft"}"#),
+    ("set_tools", CommitFields, r#"{"op":"set_tools","tools":[]}"#),
+    ("note", TextFields, r#"{"op":"note","text":"The test run begins."}"#),
+    ("branch", Nothing, r#"{"op":"branch","name":"draft","from":":m1"}"#),
+    ("checkout", Nothing, r#"{"op":"checkout","name":"draft"}"#),
+    ("tag", Nothing, r#"{"op":"tag","name":"v1","target":":m1"}"#),
+    ("blob", Nothing, r#"{"op":"blob","id":"294124e8…","text":"hello"}"#),
+    ("ref", Nothing, r#"{"op":"ref","name":"HEAD","to":"heads/main"}"#),
+    ("record", Nothing, r#"{"op":"record","commit":"294124e8…","record":{}}"#),
 ];
 
 /// One line of a stream.
@@ -373,7 +386,7 @@ impl StreamOpKind {
 
     /// Returns whether it adds a message, so that it has [`content`](Self::content).
     pub fn adds_message(&self) -> bool {
-        accepted_fields(self.name()) == AcceptedFields::MessageFields
+        accepted_fields(self.name()) == MessageFields
     }
 
     /// Returns the content that it adds; `None` when it adds none.
@@ -494,41 +507,11 @@ enum AcceptedFields {
 }
 
 fn accepted_fields(op: &str) -> AcceptedFields {
-    match op {
-        "system" | "user" | "assistant" | "tool_result" | "reasoning" | "commit" => {
-            AcceptedFields::MessageFields
-        }
-        "edit" | "compress" | "note" => AcceptedFields::TextFields,
-        "annotate" | "revert" | "merge" | "set_tools" => AcceptedFields::CommitFields,
-        _ => AcceptedFields::Nothing,
-    }
+    OPS.iter().find(|(name, ..)| *name == op).map_or(Nothing, |(_, takes, _)| *takes)
 }
 
-/// A line of this operation, for notes.
-fn example(op: &str) -> &'static str {
-    match op {
-        "system" => r#"{"op":"system","text":"You are brief."}"#,
-        "user" => r#"{"op":"user","text":"Do I need a coat?"}"#,
-        "assistant" => {
-            r#"{"op":"assistant","text":"","tool_calls":[{"id":"c1","name":"grep","arguments":{}}]}"#
-        }
-        "tool_result" => r#"{"op":"tool_result","call_id":"c1","content":"3 lines"}"#,
-        "reasoning" => r#"{"op":"reasoning","text":"It may rain."}"#,
-        "commit" => r#"{"op":"commit","kind":"user","parts":[{"type":"text","text":"Hello."}]}"#,
-        "edit" => r#"{"op":"edit","target":":m1","text":"Do I need an umbrella?"}"#,
-        "annotate" => r#"{"op":"annotate","target":":m1","priority":"skip"}"#,
-        "compress" => r#"{"op":"compress","from":":m1","to":":m9","content":"They greeted."}"#,
-        "revert" => r#"{"op":"revert","target":":m1"}"#,
-        "merge" => r#"{"op":"merge","from":"draft"}"#,
-        "set_tools" => r#"{"op":"set_tools","tools":[]}"#,
-        "note" => r#"{"op":"note","text":"The test run begins."}"#,
-        "branch" => r#"{"op":"branch","name":"draft","from":":m1"}"#,
-        "checkout" => r#"{"op":"checkout","name":"draft"}"#,
-        "tag" => r#"{"op":"tag","name":"v1","target":":m1"}"#,
-        "blob" => r#"{"op":"blob","id":"294124e8…","text":"hello"}"#,
-        "ref" => r#"{"op":"ref","name":"HEAD","to":"heads/main"}"#,
-        _ => r#"{"op":"record","commit":"294124e8…","record":{}}"#,
-    }
+fn op_names() -> impl Iterator<Item = &'static str> {
+    OPS.iter().map(|(name, ..)| *name)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Telemetry: spans of model calls, agent runs, tools, compiles and store writes, for `tracing`.
 //!
 //! The names are in [`names`], and always compiled. The spans themselves need the feature
-//! `telemetry`; without it every function here is empty and no `tracing` is linked. The crates of
+//! `telemetry`; without it no function here does anything and no `tracing` is linked. The crates of
 //! tract call these functions, so that there is one place for each span.
 //!
 //! Prompts, answers, arguments and results are left out, unless [`capture_content`] turns them on:

@@ -1,4 +1,4 @@
-//! Recorded conversations.
+//! Recorded conversations, and other files.
 
 use std::path::{Path, PathBuf};
 
@@ -66,6 +66,34 @@ pub fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     paths
 }
 
+/// Returns the lines of the JSONL files of a folder.
+///
+/// # Panics
+/// When they cannot be read.
+pub fn lines(folder: &Path) -> Vec<String> {
+    let read = |path| std::fs::read_to_string(path).expect("recordings are text");
+    let texts = files(folder, "jsonl").into_iter().map(read);
+    texts.flat_map(|text: String| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+/// Copies what is in a folder into another, which is made.
+///
+/// # Errors
+/// When a file cannot be copied.
+pub fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &to)?;
+        } else {
+            std::fs::copy(entry.path(), to)?;
+        }
+    }
+    Ok(())
+}
+
 /// Reads the recorded conversations that tests of this workspace run on: the [`full`] ones, or
 /// [`conversations`] when they are missing.
 ///
@@ -73,9 +101,7 @@ pub fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
 /// As [`full`], and when a recording cannot be read.
 pub fn recorded() -> Vec<RecordedConversation> {
     let Some(folder) = full("trajectories") else { return conversations() };
-    let read = |path: &PathBuf| std::fs::read_to_string(path).expect("recordings are text");
-    let paths = files(&folder, "jsonl");
-    paths.iter().map(read).flat_map(|text| text.lines().map(parse).collect::<Vec<_>>()).collect()
+    lines(&folder).iter().map(|line| parse(line)).collect()
 }
 
 fn parse(line: &str) -> RecordedConversation {

@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use bytes::Bytes;
 use tract_core::{
-    Applied, Batch, BatchId, Blob, BlobId, By, Commit, CommitId, CommitRecord, Content, Expect,
-    LogNote, Op, OperationId, RefEdit, RefName, RefTarget, RepoName, Store, StoreResult, ToolEntry,
-    ToolRow, ToolSchema, Toolset,
+    Applied, Batch, BatchId, Blob, BlobId, By, Commit, CommitId, CommitRecord, Content,
+    DerivedKind, DerivedRow, Expect, LogNote, Op, OperationId, RefEdit, RefName, RefTarget,
+    RepoName, Store, StoreResult, ToolEntry, ToolRow, ToolSchema, Toolset,
 };
 
 static CLOCK: AtomicI64 = AtomicI64::new(1_790_000_000_000_000);
@@ -31,6 +32,21 @@ pub fn batch(what: &str) -> Batch {
 /// Makes a batch that moves refs and nothing else.
 pub fn moving(edits: Vec<RefEdit>) -> Batch {
     Batch { refs: edits, ..batch("move") }
+}
+
+/// Makes a batch that brings blobs and nothing else.
+pub fn storing(blobs: impl Into<Vec<Blob>>) -> Batch {
+    Batch { blobs: blobs.into(), ..batch("put") }
+}
+
+/// Makes a batch that brings derived rows and nothing else.
+pub fn deriving(rows: impl Into<Vec<DerivedRow>>) -> Batch {
+    Batch { derived: rows.into(), ..batch("derive") }
+}
+
+/// Makes a derived row.
+pub fn row(kind: DerivedKind, commit: CommitId, bytes: impl Into<Bytes>) -> DerivedRow {
+    DerivedRow { kind, commit, bytes: bytes.into() }
 }
 
 /// Returns the name of a branch.

@@ -150,21 +150,8 @@ impl Harness {
     /// # Errors
     /// When a file cannot be copied.
     pub fn as_killed(&self) -> StoreResult<Self> {
-        fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
-            for entry in std::fs::read_dir(from)? {
-                let (entry, target) = (entry?, to);
-                let target = target.join(entry.file_name());
-                if entry.file_type()?.is_dir() {
-                    std::fs::create_dir(&target)?;
-                    copy(&entry.path(), &target)?;
-                } else {
-                    std::fs::copy(entry.path(), target)?;
-                }
-            }
-            Ok(())
-        }
         let copied = Self::new(&self.suite)?;
-        copy(self.dir.path(), copied.dir.path())?;
+        data::copy(self.dir.path(), copied.dir.path())?;
         Ok(copied)
     }
 

@@ -6,7 +6,7 @@ use tract_core::store::{BlockingStore, ThreadedStore, Walk};
 use tract_core::{Applied, RefTarget, RepoName, StoreErrorKind, StoreResult};
 use tract_kv::{FORMAT, KvEngine, KvEntry, KvRead, KvStep, KvStore, Space, migrate};
 
-use crate::fixtures::{advance, batch, branch, push};
+use crate::fixtures::{appending, branch};
 
 const KEY: &[u8] = b"\0newer";
 
@@ -34,9 +34,7 @@ pub fn keeps_a_copy<E: KvEngine>(
 ) {
     let (repo, next) = (RepoName::default(), FORMAT + 1);
     let store = open(path).expect("it is made");
-    let mut write = batch("commit");
-    let head = push(&mut write, None, "from an earlier format").id();
-    write.refs.push(advance("main", None, head));
+    let (write, head) = appending("main", None, "from an earlier format");
     let done = store.store().apply_group(&[(repo.clone(), write)]);
     assert!(matches!(done[..], [Ok(Applied::Done)]), "{done:?}");
     store.store().close().expect("it closes");

@@ -4,29 +4,19 @@ use std::path::Path;
 
 use tract_core::store::BlockingStore;
 use tract_core::{
-    Applied, Batch, BatchId, Expect, LogNote, OperationId, RefEdit, RefName, RefTarget, RepoName,
-    Store, StoreErrorKind, block_on,
+    Applied, Batch, Expect, RefEdit, RefName, RefTarget, RepoName, Store, StoreErrorKind, block_on,
 };
+use tract_testkit::fixtures::moving;
 
 fn repo() -> RepoName {
     RepoName::default()
 }
 
 fn document(name: &str, text: &str, expect: Expect) -> Batch {
-    let note = LogNote {
-        operation: OperationId::random().expect("the system gives random bytes"),
-        what: "document".to_owned(),
-        who: "test".to_owned(),
-        why: None,
-        undoes: None,
-        at: 1_763_000_000_000_000,
-    };
-    let mut batch = Batch::new(BatchId::random().expect("the system gives random bytes"), note);
     let blob = tract_core::Blob::seal(text.to_owned());
     let to = Some(RefTarget::Blob(blob.id()));
-    batch.refs.push(RefEdit { name: RefName::new(name).expect("a name"), expect, to });
-    batch.blobs.push(blob);
-    batch
+    let edit = RefEdit { name: RefName::new(name).expect("a name"), expect, to };
+    Batch { blobs: vec![blob], ..moving(vec![edit]) }
 }
 
 /// Writes some documents; gives the journal's bytes.

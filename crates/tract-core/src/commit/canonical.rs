@@ -278,10 +278,7 @@ pub(super) fn changes(out: &mut Vec<u8>, list: &[Change]) {
                 quoted_this(out, *slot);
                 for mark in [from, to] {
                     out.push(b',');
-                    match mark {
-                        Some(mark) => quoted_this(out, *mark),
-                        None => out.extend_from_slice(b"null"),
-                    }
+                    or_null(out, *mark, quoted_this);
                 }
             }
         }
@@ -296,16 +293,17 @@ fn row_fields(out: &mut Vec<u8>, row: &RowFields) {
     out.push(b',');
     quoted_this(out, row.version);
     out.push(b',');
-    match row.mark {
-        Some(mark) => quoted_this(out, mark),
-        None => out.extend_from_slice(b"null"),
-    }
+    or_null(out, row.mark, quoted_this);
     out.push(b',');
-    match row.answers {
-        Some(call) => answer(out, call),
+    or_null(out, row.answers, answer);
+    out.push(b']');
+}
+
+fn or_null<T>(out: &mut Vec<u8>, value: Option<T>, write: impl FnOnce(&mut Vec<u8>, T)) {
+    match value {
+        Some(value) => write(out, value),
         None => out.extend_from_slice(b"null"),
     }
-    out.push(b']');
 }
 
 fn answer(out: &mut Vec<u8>, call: CallRef) {
@@ -383,12 +381,9 @@ pub(super) fn parse_op(text: &str) -> Result<Op, RecordError> {
         name: String,
     }
     let malformed = |what: String| RecordError::Malformed { what };
-    let Name { name } =
-        serde_json::from_str(text).map_err(|error| malformed(format!("the operation: {error}")))?;
-    if !matches!(
-        name.as_str(),
-        "append" | "edit" | "annotate" | "compress" | "revert" | "merge" | "tools" | "note"
-    ) {
+    let unread = |error: serde_json::Error| malformed(format!("the operation: {error}"));
+    let Name { name } = serde_json::from_str(text).map_err(unread)?;
+    if !Op::NAMES.contains(&name.as_str()) {
         let members = json::split_object(text)?;
         let rest: Vec<String> = members
             .into_iter()
@@ -404,8 +399,7 @@ pub(super) fn parse_op(text: &str) -> Result<Op, RecordError> {
         let asked = JsonText::new(&format!("{{{}}}", rest.join(",")))?;
         return Ok(Op::Unknown { name, asked });
     }
-    let asked: OpText =
-        serde_json::from_str(text).map_err(|error| malformed(format!("the operation: {error}")))?;
+    let asked: OpText = serde_json::from_str(text).map_err(unread)?;
     let missing = |field: &str| malformed(format!("operation {name:?} without {field:?}"));
     Ok(match name.as_str() {
         "append" => Op::Append {

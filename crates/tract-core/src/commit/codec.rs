@@ -77,38 +77,26 @@ pub(super) fn check_nesting(record: &CommitRecord) -> Result<(), RecordError> {
         let limit = MAX_DEPTH - around;
         // Each level takes two characters: what is short need not be looked at.
         if text.len() > 2 * limit {
-            let found = nesting(text);
-            if found > limit {
-                let what = "levels of nesting";
-                return Err(RecordError::TooMany { what, limit, found });
-            }
+            at_most(limit, "levels of nesting", nesting(text))?;
         }
     }
     Ok(())
 }
 
+fn at_most(limit: usize, what: &'static str, found: usize) -> Result<(), RecordError> {
+    if found > limit { Err(RecordError::TooMany { what, limit, found }) } else { Ok(()) }
+}
+
 /// Checks what the format demands of any record.
 pub(super) fn check(record: &CommitRecord) -> Result<(), RecordError> {
-    if record.parents.len() > MAX_PARENTS {
-        return Err(RecordError::TooMany {
-            what: "parents",
-            limit: MAX_PARENTS,
-            found: record.parents.len(),
-        });
-    }
+    at_most(MAX_PARENTS, "parents", record.parents.len())?;
     for (n, parent) in record.parents.iter().enumerate() {
         if record.parents.iter().skip(n + 1).any(|other| other == parent) {
             return Err(RecordError::Malformed { what: format!("parent {parent} twice") });
         }
     }
-    if let Changes::List(list) = &record.changes
-        && list.len() > MAX_INLINE_CHANGES
-    {
-        return Err(RecordError::TooMany {
-            what: "inline changes",
-            limit: MAX_INLINE_CHANGES,
-            found: list.len(),
-        });
+    if let Changes::List(list) = &record.changes {
+        at_most(MAX_INLINE_CHANGES, "inline changes", list.len())?;
     }
     if record.active.is_some() && record.active == record.toolset {
         return Err(RecordError::Malformed {
@@ -116,12 +104,8 @@ pub(super) fn check(record: &CommitRecord) -> Result<(), RecordError> {
         });
     }
     if let Op::Unknown { name, asked } = &record.op {
-        let known = matches!(
-            name.as_str(),
-            "append" | "edit" | "annotate" | "compress" | "revert" | "merge" | "tools" | "note"
-        );
         let object = asked.as_str().starts_with('{');
-        if known
+        if Op::NAMES.contains(&name.as_str())
             || !object
             || crate::json::split_object(asked.as_str())?.iter().any(|(key, _)| key == "name")
         {

@@ -1,5 +1,7 @@
 //! Why a line of a stream is refused.
 
+use std::fmt;
+
 use crate::commit::RecordError;
 use crate::json::JsonError;
 
@@ -89,6 +91,10 @@ pub enum StreamOpError {
 }
 
 impl StreamOpError {
+    pub(super) fn bad_value(field: &'static str, why: impl fmt::Display) -> Self {
+        Self::BadValue { field, why: why.to_string() }
+    }
+
     /// Returns the stable word for the variant.
     pub fn code(&self) -> &'static str {
         match self {
@@ -112,9 +118,13 @@ impl StreamOpError {
             Self::UnknownOp { nearest: Some(name), .. }
             | Self::UnknownField { nearest: Some(name), .. } => format!("did you mean {name:?}?"),
             Self::UnknownOp { nearest: None, .. } | Self::MissingOp => {
-                format!("the ops are {}", super::OPS.join(", "))
+                let ops: Vec<_> = super::op_names().collect();
+                format!("the ops are {}", ops.join(", "))
             }
-            Self::MissingField { op, .. } => format!("an example: {}", super::example(op)),
+            Self::MissingField { op, .. } => {
+                let example = super::OPS.iter().find(|(name, ..)| name == op);
+                format!("an example: {}", example.map_or("", |(.., example)| example))
+            }
             Self::OtherId { .. } => {
                 "the line was changed, or made by another format; export it again".to_owned()
             }

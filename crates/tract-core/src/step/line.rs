@@ -46,12 +46,11 @@ impl<'a> Line<'a> {
         }
         let mut line = Self { op: "", members, asked: Vec::new() };
         let name = line.optional_text("op")?.ok_or(StreamOpError::MissingOp)?;
-        line.op = super::OPS.iter().find(|op| **op == name).copied().ok_or_else(|| {
-            StreamOpError::UnknownOp {
-                nearest: nearest(&name, super::OPS.iter().copied()),
+        line.op =
+            super::op_names().find(|op| *op == name).ok_or_else(|| StreamOpError::UnknownOp {
+                nearest: nearest(&name, super::op_names()),
                 found: cut(&name),
-            }
-        })?;
+            })?;
         Ok(line)
     }
 
@@ -79,6 +78,10 @@ impl<'a> Line<'a> {
         StreamOpError::MissingField { op: self.op, field }
     }
 
+    pub(super) fn both(&self, one: &'static str, other: &'static str) -> StreamOpError {
+        StreamOpError::BothFields { op: self.op, one, other }
+    }
+
     fn wrong(field: &'static str, expected: &'static str, raw: &str) -> StreamOpError {
         StreamOpError::WrongType { field, expected, found: type_of(raw) }
     }
@@ -102,10 +105,9 @@ impl<'a> Line<'a> {
         field: &'static str,
     ) -> Result<Option<String>, StreamOpError> {
         match self.optional_text(field)? {
-            Some(name) if name.is_empty() => Err(StreamOpError::BadValue {
-                field,
-                why: "expected a name, found an empty text".to_owned(),
-            }),
+            Some(name) if name.is_empty() => {
+                Err(StreamOpError::bad_value(field, "expected a name, found an empty text"))
+            }
             name => Ok(name),
         }
     }
@@ -162,11 +164,11 @@ impl<'a> Line<'a> {
             return Ok(single.map(|target| vec![target]));
         };
         if single.is_some() {
-            return Err(StreamOpError::BothFields { op: self.op, one, other: many });
+            return Err(self.both(one, many));
         }
         if list.is_empty() {
-            let why = "expected at least one revision, found none".to_owned();
-            return Err(StreamOpError::BadValue { field: many, why });
+            let why = "expected at least one revision, found none";
+            return Err(StreamOpError::bad_value(many, why));
         }
         let revision = |raw: &str| {
             text(raw)
@@ -188,9 +190,8 @@ impl<'a> Line<'a> {
                 "text" => text(raw).unwrap_or_default().into(),
                 _ => return Err(Self::wrong(field, "a list of objects", raw)),
             };
-            ToolSchema::parse(&schema).map_err(|error| StreamOpError::BadValue {
-                field,
-                why: format!("tool {}: {error}", n + 1),
+            ToolSchema::parse(&schema).map_err(|error| {
+                StreamOpError::bad_value(field, format_args!("tool {}: {error}", n + 1))
             })
         };
         list.into_iter().enumerate().map(schema).collect::<Result<_, _>>().map(Some)
@@ -201,13 +202,11 @@ impl<'a> Line<'a> {
         &mut self,
         field: &'static str,
     ) -> Result<Option<Vec<Part>>, StreamOpError> {
-        match self.raw(field) {
-            None => Ok(None),
-            Some(raw) => match text(raw) {
-                Some(text) => Ok(Some(vec![Part::Text { text }])),
-                None if raw.starts_with('[') => parts(raw, field).map(Some),
-                None => Err(Self::wrong(field, "text or a list of parts", raw)),
-            },
+        let Some(raw) = self.raw(field) else { return Ok(None) };
+        match text(raw) {
+            Some(text) => Ok(Some(vec![Part::Text { text }])),
+            None if raw.starts_with('[') => parts(raw, field).map(Some),
+            None => Err(Self::wrong(field, "text or a list of parts", raw)),
         }
     }
 }
@@ -215,5 +214,5 @@ impl<'a> Line<'a> {
 /// Reads a list of parts as content blobs write them.
 pub(super) fn parts(raw: &str, field: &'static str) -> Result<Vec<Part>, StreamOpError> {
     serde_json::from_str(raw)
-        .map_err(|error| StreamOpError::BadValue { field, why: format!("expected parts: {error}") })
+        .map_err(|error| StreamOpError::bad_value(field, format_args!("expected parts: {error}")))
 }

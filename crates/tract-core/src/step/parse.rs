@@ -1,5 +1,6 @@
 //! From a line to a step.
 
+use std::fmt;
 use std::str::FromStr;
 
 use super::line::{Line, cut, parts};
@@ -34,8 +35,7 @@ fn mark(line: &mut Line<'_>) -> Result<Option<String>, StreamOpError> {
     let mark = line.optional_name("mark")?;
     if let Some(mark) = &mark {
         // A mark is used in revisions, as the name of a ref is.
-        RefName::new(mark.as_str())
-            .map_err(|bad| StreamOpError::BadValue { field: "mark", why: bad.to_string() })?;
+        named::<RefName>(mark, "mark")?;
     }
     Ok(mark)
 }
@@ -102,25 +102,23 @@ fn fields(line: &mut Line<'_>) -> Result<StreamOpFields, StreamOpError> {
 }
 
 fn at(line: &mut Line<'_>) -> Result<Option<i64>, StreamOpError> {
-    let bad = |why: String| StreamOpError::BadValue { field: "at", why };
     let Some(raw) = line.raw("at") else { return Ok(None) };
     if let Ok(text) = serde_json::from_str::<String>(raw) {
-        return time::parse_rfc3339(&text).map(Some).map_err(|error| bad(error.to_string()));
+        let at = time::parse_rfc3339(&text);
+        return at.map(Some).map_err(|error| StreamOpError::bad_value("at", error));
     }
-    match raw.parse::<i64>() {
-        Ok(at_us) => Ok(Some(at_us)),
-        Err(_) => Err(bad(format!(
-            "expected an RFC 3339 time or whole microseconds since 1970, found {}",
-            cut(raw)
-        ))),
-    }
+    raw.parse().map(Some).map_err(|_| {
+        let expected = "an RFC 3339 time or whole microseconds since 1970";
+        StreamOpError::bad_value("at", format_args!("expected {expected}, found {}", cut(raw)))
+    })
 }
 
 fn priority(line: &mut Line<'_>) -> Result<Option<Priority>, StreamOpError> {
     let Some(word) = line.optional_text("priority")? else { return Ok(None) };
-    Priority::parse(&word).map(Some).ok_or_else(|| StreamOpError::BadValue {
-        field: "priority",
-        why: format!("expected skip, normal, important or pinned, found {:?}", cut(&word)),
+    Priority::parse(&word).map(Some).ok_or_else(|| {
+        let expected = "skip, normal, important or pinned";
+        let why = format!("expected {expected}, found {:?}", cut(&word));
+        StreamOpError::bad_value("priority", why)
     })
 }
 
@@ -137,7 +135,7 @@ fn assistant(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {
         .enumerate()
         .map(|(n, raw)| tool_call(raw).map_err(|why| format!("call {}: {why}", n + 1)))
         .collect::<Result<_, _>>()
-        .map_err(|why| StreamOpError::BadValue { field: "tool_calls", why })?;
+        .map_err(|why| StreamOpError::bad_value("tool_calls", why))?;
     Ok(StreamOpKind::Assistant { text: text.unwrap_or_default(), reasoning, tool_calls })
 }
 
@@ -181,13 +179,10 @@ fn commit(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {
     let role = line.optional_name("role")?.map(|word| Role::parse(&word));
     let (list, content) = (line.raw("parts"), line.raw("content"));
     let content = match (list, content) {
-        (Some(_), Some(_)) => {
-            return Err(StreamOpError::BothFields { op: "commit", one: "parts", other: "content" });
-        }
+        (Some(_), Some(_)) => return Err(line.both("parts", "content")),
         (None, None) => return Err(line.missing("parts")),
-        (None, Some(raw)) => Content::from_blob(&kind, raw).map_err(|error| {
-            StreamOpError::BadValue { field: "content", why: error.to_string() }
-        })?,
+        (None, Some(raw)) => Content::from_blob(&kind, raw)
+            .map_err(|error| StreamOpError::bad_value("content", error))?,
         (Some(raw), None) => {
             let body = Body { parts: parts(raw, "parts")?, name: None };
             match kind {
@@ -197,10 +192,8 @@ fn commit(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {
                 Kind::Reasoning => Content::Reasoning(body),
                 Kind::Custom(kind) => Content::Custom { kind, body },
                 Kind::ToolResult | Kind::Artifact | Kind::Note => {
-                    return Err(StreamOpError::BadValue {
-                        field: "parts",
-                        why: format!("kind {kind} has none; use \"content\""),
-                    });
+                    let why = format!("kind {kind} has none; use \"content\"");
+                    return Err(StreamOpError::bad_value("parts", why));
                 }
             }
         }
@@ -213,9 +206,7 @@ fn edit(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {
     let text = line.optional_text("text")?;
     let content = line.text_or_parts("content")?;
     let content = match (text, content) {
-        (Some(_), Some(_)) => {
-            return Err(StreamOpError::BothFields { op: "edit", one: "text", other: "content" });
-        }
+        (Some(_), Some(_)) => return Err(line.both("text", "content")),
         (Some(text), None) => vec![Part::Text { text }],
         (None, Some(parts)) => parts,
         (None, None) => return Err(line.missing("text")),
@@ -230,16 +221,9 @@ fn compress(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {
     let what = match (from, to, targets) {
         (None, None, Some(targets)) => CompressWhat::Targets(targets),
         (Some(from), Some(to), None) => CompressWhat::Range { from, to },
-        (None, None, None) => return Err(line.missing("from")),
-        (None, Some(_), None) => return Err(line.missing("from")),
+        (None, _, None) => return Err(line.missing("from")),
         (Some(_), None, None) => return Err(line.missing("to")),
-        (Some(_), _, Some(_)) | (_, Some(_), Some(_)) => {
-            return Err(StreamOpError::BothFields {
-                op: "compress",
-                one: "from",
-                other: "targets",
-            });
-        }
+        (_, _, Some(_)) => return Err(line.both("from", "targets")),
     };
     Ok(StreamOpKind::Compress {
         what,
@@ -249,50 +233,53 @@ fn compress(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {
 }
 
 fn blob(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {
-    let id: BlobId = id(&line.text("id")?, "id")?;
+    let id: BlobId = named(&line.text("id")?, "id")?;
     let bytes = match (line.optional_text("text")?, line.optional_text("base64")?) {
-        (Some(_), Some(_)) => {
-            return Err(StreamOpError::BothFields { op: "blob", one: "text", other: "base64" });
-        }
+        (Some(_), Some(_)) => return Err(line.both("text", "base64")),
         (Some(text), None) => text.into_bytes(),
-        (None, Some(text)) => base64::decode(&text).ok_or_else(|| StreamOpError::BadValue {
-            field: "base64",
-            why: "expected standard base64 with padding".to_owned(),
+        (None, Some(text)) => base64::decode(&text).ok_or_else(|| {
+            StreamOpError::bad_value("base64", "expected standard base64 with padding")
         })?,
         (None, None) => return Err(line.missing("text")),
     };
     let blob = Blob::seal(bytes);
-    if blob.id() == id {
-        Ok(StreamOpKind::Blob(blob))
-    } else {
-        Err(StreamOpError::OtherId { what: "blob", stated: id.to_hex(), found: blob.id().to_hex() })
-    }
+    same_id("blob", id, blob.id())?;
+    Ok(StreamOpKind::Blob(blob))
 }
 
 fn reference(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {
-    let name = ref_name(&line.text("name")?, "name")?;
+    let name = named(&line.text("name")?, "name")?;
     let text = line.text("to")?;
     let to = match text.split_once(' ') {
-        Some(("commit", hex)) => RefTarget::Commit(id(hex, "to")?),
-        Some(("blob", hex)) => RefTarget::Blob(id(hex, "to")?),
-        Some(("ref", name)) => RefTarget::Ref(ref_name(name, "to")?),
+        Some(("commit", hex)) => RefTarget::Commit(named(hex, "to")?),
+        Some(("blob", hex)) => RefTarget::Blob(named(hex, "to")?),
+        Some(("ref", name)) => RefTarget::Ref(named(name, "to")?),
         _ => match text.parse::<CommitId>() {
             Ok(id) => RefTarget::Commit(id),
-            Err(_) => RefTarget::Ref(ref_name(&text, "to")?),
+            Err(_) => RefTarget::Ref(named(&text, "to")?),
         },
     };
     Ok(StreamOpKind::Ref { name, to })
 }
 
-fn ref_name(text: &str, field: &'static str) -> Result<RefName, StreamOpError> {
-    RefName::new(text).map_err(|bad| StreamOpError::BadValue { field, why: bad.to_string() })
-}
-
-fn id<T: FromStr<Err: std::fmt::Display>>(
+/// Reads an id or the name of a ref.
+fn named<T: FromStr<Err: fmt::Display>>(
     text: &str,
     field: &'static str,
 ) -> Result<T, StreamOpError> {
-    text.parse().map_err(|error: T::Err| StreamOpError::BadValue { field, why: error.to_string() })
+    text.parse().map_err(|error: T::Err| StreamOpError::bad_value(field, error))
+}
+
+fn same_id<T: PartialEq + fmt::Display>(
+    what: &'static str,
+    stated: T,
+    found: T,
+) -> Result<(), StreamOpError> {
+    if stated == found {
+        return Ok(());
+    }
+    let (stated, found) = (stated.to_string(), found.to_string());
+    Err(StreamOpError::OtherId { what, stated, found })
 }
 
 fn recorded(line: &mut Line<'_>) -> Result<Option<Commit>, StreamOpError> {
@@ -304,15 +291,8 @@ fn recorded(line: &mut Line<'_>) -> Result<Option<Commit>, StreamOpError> {
         (None, Some(_)) => return Err(line.missing("commit")),
         (Some(stated), Some(record)) => (stated, record),
     };
-    let stated: CommitId = id(&stated, "commit")?;
+    let stated: CommitId = named(&stated, "commit")?;
     let commit = Commit::from_canonical(record.as_str())?;
-    if commit.id() == stated {
-        Ok(Some(commit))
-    } else {
-        Err(StreamOpError::OtherId {
-            what: "commit",
-            stated: stated.to_hex(),
-            found: commit.id().to_hex(),
-        })
-    }
+    same_id("commit", stated, commit.id())?;
+    Ok(Some(commit))
 }

@@ -312,8 +312,7 @@ fn wrong_lines_are_refused_with_what_was_expected() {
 
 #[test]
 fn examples_in_notes_are_true() {
-    for op in OPS {
-        let line = example(op);
+    for (op, _, line) in OPS {
         assert!(line.contains(&format!("\"op\":\"{op}\"")), "{op}");
         if !line.contains('…') {
             assert_eq!(parsed(line).op.name(), op);

@@ -1,7 +1,7 @@
 //! From a step to its line: `op`, `mark`, the operation's fields, the shared ones, the record.
 
 use super::{
-    AcceptedFields, CompressWhat, OPS, StreamOp, StreamOpError, StreamOpFields, StreamOpKind,
+    AcceptedFields, CompressWhat, StreamOp, StreamOpError, StreamOpFields, StreamOpKind,
     accepted_fields, base64,
 };
 use crate::content::{Content, Part, ToolCall};
@@ -9,6 +9,7 @@ use crate::json::{self, Escapes, MAX_DEPTH};
 use crate::object::Blob;
 use crate::refs::RefTarget;
 use crate::schema::ToolSchema;
+use crate::text::JsonText;
 use crate::time;
 
 struct Fields(String);
@@ -35,6 +36,12 @@ impl Fields {
         self.key(key).push_str(raw);
     }
 
+    fn json(&mut self, key: &str, json: Option<&JsonText>) {
+        if let Some(json) = json {
+            self.raw(key, json.as_str());
+        }
+    }
+
     fn flag(&mut self, key: &str, flag: bool) {
         if flag {
             self.raw(key, "true");
@@ -54,11 +61,15 @@ impl Fields {
     }
 
     fn targets(&mut self, targets: &[String]) {
+        self.list("targets", targets, |out, target| {
+            json::write_string(out, target, Escapes::Raw);
+        });
+    }
+
+    fn target_or_targets(&mut self, targets: &[String]) {
         match targets {
             [target] => self.text("target", target),
-            _ => self.list("targets", targets, |out, target| {
-                json::write_string(out, target, Escapes::Raw);
-            }),
+            _ => self.targets(targets),
         }
     }
 
@@ -78,9 +89,8 @@ impl Fields {
     }
 
     fn parts(&mut self, key: &str, parts: &[Part]) -> Result<(), StreamOpError> {
-        let text = serde_json::to_string(parts)
-            .map_err(|error| StreamOpError::BadValue { field: "parts", why: error.to_string() })?;
-        self.raw(key, &text);
+        let text = serde_json::to_string(parts);
+        self.raw(key, &text.map_err(|error| StreamOpError::bad_value("parts", error))?);
         Ok(())
     }
 }
@@ -104,8 +114,7 @@ fn one_line_object(text: &str, depth: usize) -> bool {
 }
 
 pub(super) fn step(step: &StreamOp) -> Result<String, StreamOpError> {
-    let name = step.op.name();
-    let op = OPS.iter().find(|op| **op == name).copied().unwrap_or(name);
+    let op = step.op.name();
     let mut out = Fields(String::with_capacity(128));
     out.text("op", op);
     out.optional("mark", step.mark.as_deref());
@@ -162,12 +171,10 @@ fn write_op(out: &mut Fields, op: &StreamOpKind) -> Result<(), StreamOpError> {
             }
         }
         StreamOpKind::Annotate { targets, priority, reason, retention } => {
-            out.targets(targets);
+            out.target_or_targets(targets);
             out.text("priority", priority.as_str());
             out.optional("reason", reason.as_deref());
-            if let Some(retention) = retention {
-                out.raw("retention", retention.as_str());
-            }
+            out.json("retention", retention.as_ref());
         }
         StreamOpKind::Compress { what, content, kind } => {
             match what {
@@ -175,17 +182,13 @@ fn write_op(out: &mut Fields, op: &StreamOpKind) -> Result<(), StreamOpError> {
                     out.text("from", from);
                     out.text("to", to);
                 }
-                CompressWhat::Targets(targets) => {
-                    out.list("targets", targets, |out, target| {
-                        json::write_string(out, target, Escapes::Raw);
-                    });
-                }
+                CompressWhat::Targets(targets) => out.targets(targets),
             }
             out.text("content", content);
             out.optional("kind", kind.as_ref().map(|kind| kind.as_str()));
         }
         StreamOpKind::Revert { targets, cascade } => {
-            out.targets(targets);
+            out.target_or_targets(targets);
             out.flag("cascade", *cascade);
         }
         StreamOpKind::Merge { from } => out.text("from", from),
@@ -238,11 +241,8 @@ fn write_content(out: &mut Fields, content: &Content) -> Result<(), StreamOpErro
         | Content::ToolResult(_)
         | Content::Artifact(_)
         | Content::Note(_) => {
-            let blob = content.to_blob().map_err(|error| StreamOpError::BadValue {
-                field: "content",
-                why: error.to_string(),
-            })?;
-            out.raw("content", &blob);
+            let blob = content.to_blob();
+            out.raw("content", &blob.map_err(|error| StreamOpError::bad_value("content", error))?);
             Ok(())
         }
     }
@@ -286,12 +286,8 @@ fn shared(
         return Err(unknown(op, field));
     }
     out.optional("message", fields.message.as_deref());
-    if let Some(metadata) = &fields.metadata {
-        out.raw("metadata", metadata.as_str());
-    }
-    if let Some(config) = &fields.generation_config {
-        out.raw("generation_config", config.as_str());
-    }
+    out.json("metadata", fields.metadata.as_ref());
+    out.json("generation_config", fields.generation_config.as_ref());
     if let Some(tools) = &fields.tools {
         out.schemas(tools);
     }

@@ -65,8 +65,16 @@ enum InPlace {
     Not(Box<Write>),
 }
 
-/// Error returned to callers whose write was not attempted.
-type Refusal<S> = fn(&Shared<S>) -> StoreError;
+/// The error of callers whose write is not known to have happened.
+type Refusal = (StoreErrorKind, &'static str);
+
+const CLOSED: Refusal = (StoreErrorKind::Unavailable, "the store is closed");
+const PANICKED: Refusal = (StoreErrorKind::Unknown, "the store panicked while it wrote");
+const POISONED: Refusal = (StoreErrorKind::Poisoned, "the store panicked in an earlier write");
+const IN_DOUBT: Refusal =
+    (StoreErrorKind::Unknown, "a batch of the same transaction may not be durable");
+const UNANSWERED: Refusal = (StoreErrorKind::Unknown, "the store gave no answer to this batch");
+const NO_THREAD: Refusal = (StoreErrorKind::Engine, "no thread could be started");
 
 struct Shared<S> {
     store: S,
@@ -121,11 +129,11 @@ impl<S: BlockingStore> ThreadedStore<S> {
                 let mut job = Some(job);
                 poll_fn(|context| self.shared.queue.poll_push(&mut job, context))
                     .await
-                    .map_err(|_| self.shared.closed())?;
+                    .map_err(|_| self.shared.error(CLOSED))?;
                 receiver
             }
         };
-        receiver.await.unwrap_or_else(|| Err(self.shared.unanswered()))
+        receiver.await.unwrap_or_else(|| Err(self.shared.error(UNANSWERED)))
     }
 
     /// Writes the batch and what is queued on this thread, if it may; else gives the batch back.
@@ -145,13 +153,13 @@ impl<S: BlockingStore> ThreadedStore<S> {
         // Under the lock: closing closes the queue first and takes the lock before it closes the
         // store, so no write can reach a store that is closed.
         if shared.queue.is_closed() {
-            return InPlace::Answered(Err(shared.closed()));
+            return InPlace::Answered(Err(shared.error(CLOSED)));
         }
         // What waits arrived earlier, so it goes first.
         let mut group = shared.queue.drain(1, weigh(&write.1));
         if group.is_empty() {
             let answer = shared.apply(std::slice::from_ref(&*write)).pop();
-            return InPlace::Answered(answer.unwrap_or_else(|| Err(shared.unanswered())));
+            return InPlace::Answered(answer.unwrap_or_else(|| Err(shared.error(UNANSWERED))));
         }
         let (job, receiver) = Job::new(write);
         group.push(job);
@@ -166,11 +174,8 @@ impl<S: BlockingStore> ThreadedStore<S> {
             let started = thread::Builder::new()
                 .name(format!("tract-{}", self.shared.store.backend()))
                 .spawn(move || shared.run());
-            *thread = Some(started.map_err(|error| {
-                self.shared
-                    .error(StoreErrorKind::Engine, "apply", "no thread could be started")
-                    .with_source(error)
-            })?);
+            let failed = |error| self.shared.error(NO_THREAD).with_source(error);
+            *thread = Some(started.map_err(failed)?);
         }
         Ok(())
     }
@@ -228,7 +233,7 @@ impl<S: BlockingStore> Shared<S> {
         // Answering wakes callers, who may write at once.
         drop(writing);
         for sender in senders {
-            sender.send(answers.next().unwrap_or_else(|| Err(self.unanswered())));
+            sender.send(answers.next().unwrap_or_else(|| Err(self.error(UNANSWERED))));
         }
     }
 
@@ -241,26 +246,26 @@ impl<S: BlockingStore> Shared<S> {
     fn guarded(
         &self,
         write: impl FnOnce(&S) -> Vec<StoreResult<Applied>>,
-    ) -> Result<Vec<StoreResult<Applied>>, Refusal<S>> {
+    ) -> Result<Vec<StoreResult<Applied>>, Refusal> {
         if self.broken.load(Ordering::Acquire) {
-            return Err(Self::poisoned);
+            return Err(POISONED);
         }
         // Not unwind safe in general; a store that panicked is not used for writing again.
         catch_unwind(AssertUnwindSafe(|| write(&self.store))).map_err(|_| {
             self.broken.store(true, Ordering::Release);
-            Self::panicked as Refusal<S>
+            PANICKED
         })
     }
 
     /// Gives each caller an answer.
     fn all(
         &self,
-        answers: Result<Vec<StoreResult<Applied>>, Refusal<S>>,
+        answers: Result<Vec<StoreResult<Applied>>, Refusal>,
         callers: usize,
     ) -> Vec<StoreResult<Applied>> {
         match answers {
             Ok(answers) => self.together(answers),
-            Err(refusal) => (0..callers).map(|_| Err(refusal(self))).collect(),
+            Err(refusal) => (0..callers).map(|_| Err(self.error(refusal.clone()))).collect(),
         }
     }
 
@@ -274,36 +279,15 @@ impl<S: BlockingStore> Shared<S> {
         if answers.iter().any(in_doubt) {
             answers
                 .into_iter()
-                .map(|answer| answer.and_then(|_| Err(self.unknown_outcome())))
+                .map(|answer| answer.and_then(|_| Err(self.error(IN_DOUBT))))
                 .collect()
         } else {
             answers
         }
     }
 
-    fn error(&self, kind: StoreErrorKind, op: &'static str, message: &str) -> StoreError {
-        StoreError::new(kind, self.store.backend(), op, message)
-    }
-
-    fn closed(&self) -> StoreError {
-        self.error(StoreErrorKind::Unavailable, "apply", "the store is closed")
-    }
-
-    fn panicked(&self) -> StoreError {
-        self.error(StoreErrorKind::Unknown, "apply", "the store panicked while it wrote")
-    }
-
-    fn poisoned(&self) -> StoreError {
-        self.error(StoreErrorKind::Poisoned, "apply", "the store panicked in an earlier write")
-    }
-
-    fn unknown_outcome(&self) -> StoreError {
-        let message = "a batch of the same transaction may not be durable";
-        self.error(StoreErrorKind::Unknown, "apply", message)
-    }
-
-    fn unanswered(&self) -> StoreError {
-        self.error(StoreErrorKind::Unknown, "apply", "the store gave no answer to this batch")
+    fn error(&self, (kind, message): Refusal) -> StoreError {
+        StoreError::new(kind, self.store.backend(), "apply", message)
     }
 }
 

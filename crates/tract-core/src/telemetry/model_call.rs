@@ -9,12 +9,11 @@ use crate::ports::{ChatModel, ModelRequest};
 use crate::refs::RefName;
 use crate::reply::Reply;
 #[cfg(feature = "telemetry")]
-use crate::reply::StopReason;
+use crate::reply::{StopReason, Usage};
+use crate::telemetry::names;
+use crate::telemetry::span::{Span, conversation, new_span};
 #[cfg(feature = "telemetry")]
-use crate::telemetry::content;
-use crate::telemetry::span::Span;
-#[cfg(feature = "telemetry")]
-use crate::telemetry::{captures_content, names};
+use crate::telemetry::{captures_content, content};
 
 /// What is known of a model before it is asked, for telemetry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,29 +53,21 @@ pub struct ModelCall {
 impl ModelCall {
     /// Begins the span.
     pub fn begin(model: &dyn ChatModel, request: &ModelRequest, streams: bool) -> Self {
+        let span = empty_span();
         #[cfg(feature = "telemetry")]
-        {
-            let span = Span::new(empty_span());
-            if span.is_recording() {
-                describe(&span, &model.description(), request, streams);
-            }
-            Self { span }
+        if span.is_recording() {
+            describe(&span, &model.description(), request, streams);
         }
         #[cfg(not(feature = "telemetry"))]
-        {
-            let _ = (model, request, streams);
-            Self { span: Span {} }
-        }
+        let _ = (model, request, streams);
+        Self { span }
     }
 
     /// Says which conversation it belongs to.
     pub fn conversation(&self, repo: &RepoName, branch: &RefName) {
-        #[cfg(feature = "telemetry")]
         if self.span.is_recording() {
-            self.span.set(names::CONVERSATION, &super::span::conversation(repo, branch));
+            self.span.set(names::CONVERSATION, &conversation(repo, branch));
         }
-        #[cfg(not(feature = "telemetry"))]
-        let _ = (repo, branch);
     }
 
     /// Says what the model sees. The view's id is computed only when a subscriber takes in the span,
@@ -86,16 +77,12 @@ impl ModelCall {
         view: impl FnOnce() -> ViewId,
         toolset: Option<ToolsetId>,
     ) -> Option<ViewId> {
-        #[cfg(feature = "telemetry")]
         if self.span.is_recording() {
             let view = view();
             self.span.set_id(names::TRACT_VIEW, view);
-            if let Some(toolset) = toolset {
-                self.span.set_id(names::TRACT_TOOLSET, toolset);
-            }
+            self.span.set_known_id(names::TRACT_TOOLSET, toolset);
             return Some(view);
         }
-        let _ = (view, toolset);
         None
     }
 
@@ -143,10 +130,11 @@ impl FirstPiece {
     }
 }
 
-#[cfg(feature = "telemetry")]
-fn empty_span() -> tracing::Span {
+fn empty_span() -> Span {
+    #[cfg(feature = "telemetry")]
     use tracing::field::Empty;
-    tracing::info_span!(
+    new_span!(
+        []
         target: names::TARGET,
         names::MODEL_CALL,
         { names::OTEL_NAME } = Empty,
@@ -192,25 +180,13 @@ fn describe(span: &Span, model: &ModelDescription, request: &ModelRequest, strea
         span.set(names::REQUEST_MODEL, name);
         span.set(names::OTEL_NAME, &format!("{} {name}", names::MODEL_CALL));
     }
-    if let Some(address) = &model.address {
-        span.set(names::SERVER_ADDRESS, address);
-    }
-    if let Some(port) = model.port {
-        span.set(names::SERVER_PORT, u32::from(port));
-    }
+    span.set_known(names::SERVER_ADDRESS, model.address.as_deref());
+    span.set_known(names::SERVER_PORT, model.port.map(u32::from));
     span.set(names::REQUEST_STREAM, streams);
-    if let Some(tokens) = parameters.max_tokens {
-        span.set(names::REQUEST_MAX_TOKENS, tokens);
-    }
-    if let Some(temperature) = parameters.temperature {
-        span.set(names::REQUEST_TEMPERATURE, temperature);
-    }
-    if let Some(share) = parameters.top_p {
-        span.set(names::REQUEST_TOP_P, share);
-    }
-    if let Some(head) = request.head {
-        span.set_id(names::TRACT_COMMIT, head);
-    }
+    span.set_known(names::REQUEST_MAX_TOKENS, parameters.max_tokens);
+    span.set_known(names::REQUEST_TEMPERATURE, parameters.temperature);
+    span.set_known(names::REQUEST_TOP_P, parameters.top_p);
+    span.set_known_id(names::TRACT_COMMIT, request.head);
     if captures_content() {
         let (instructions, messages) = content::split_instructions(&request.messages);
         if !instructions.is_empty() {
@@ -226,34 +202,23 @@ fn describe(span: &Span, model: &ModelDescription, request: &ModelRequest, strea
 /// Sets what the answer says.
 #[cfg(feature = "telemetry")]
 fn answer(span: &Span, reply: &Reply) {
-    if let Some(id) = &reply.id {
-        span.set(names::RESPONSE_ID, id);
-    }
-    if let Some(model) = &reply.model {
-        span.set(names::RESPONSE_MODEL, model);
-    }
-    if let Some(reason) = &reply.stop_reason {
-        span.set(names::FINISH_REASONS, finish_reason(reason));
-    }
-    usage(span, reply.usage);
+    received(span, reply.id.as_deref(), reply.model.as_deref(), reply.usage);
+    span.set_known(names::FINISH_REASONS, reply.stop_reason.as_ref().map(finish_reason));
     if captures_content() {
         span.set(names::OUTPUT_MESSAGES, &content::answer(&reply.content));
     }
 }
 
+/// Sets what a whole answer and one that broke off have in common.
 #[cfg(feature = "telemetry")]
-fn usage(span: &Span, usage: Option<crate::reply::Usage>) {
+fn received(span: &Span, id: Option<&str>, model: Option<&str>, usage: Option<Usage>) {
+    span.set_known(names::RESPONSE_ID, id);
+    span.set_known(names::RESPONSE_MODEL, model);
     let usage = usage.unwrap_or_default();
-    for (name, tokens) in [
-        (names::INPUT_TOKENS, usage.input_tokens),
-        (names::OUTPUT_TOKENS, usage.output_tokens),
-        (names::CACHE_READ_TOKENS, usage.cached_tokens),
-        (names::REASONING_TOKENS, usage.reasoning_tokens),
-    ] {
-        if let Some(tokens) = tokens {
-            span.set(name, tokens);
-        }
-    }
+    span.set_known(names::INPUT_TOKENS, usage.input_tokens);
+    span.set_known(names::OUTPUT_TOKENS, usage.output_tokens);
+    span.set_known(names::CACHE_READ_TOKENS, usage.cached_tokens);
+    span.set_known(names::REASONING_TOKENS, usage.reasoning_tokens);
 }
 
 #[cfg(feature = "telemetry")]
@@ -262,13 +227,7 @@ fn failed(span: &Span, error: &ModelError) {
     if let ModelError::BrokenOff { partial, .. } = error {
         // The conventions' word for an answer that did not come to its end.
         span.set(names::FINISH_REASONS, "error");
-        if let Some(model) = &partial.model {
-            span.set(names::RESPONSE_MODEL, model);
-        }
-        if let Some(id) = &partial.id {
-            span.set(names::RESPONSE_ID, id);
-        }
-        usage(span, partial.usage);
+        received(span, partial.id.as_deref(), partial.model.as_deref(), partial.usage);
     }
 }
 

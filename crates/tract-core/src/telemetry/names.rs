@@ -450,13 +450,5 @@ pub fn span(name: &str) -> Option<&'static SpanSpec> {
 
 /// Returns whether an attribute holds content.
 pub fn is_content(attribute: &str) -> bool {
-    [
-        INPUT_MESSAGES,
-        OUTPUT_MESSAGES,
-        SYSTEM_INSTRUCTIONS,
-        TOOL_DEFINITIONS,
-        TOOL_ARGUMENTS,
-        TOOL_RESULT,
-    ]
-    .contains(&attribute)
+    SPANS.iter().any(|span| span.attributes.contains(&(attribute, Content)))
 }

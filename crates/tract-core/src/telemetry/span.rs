@@ -3,17 +3,33 @@
 use crate::batch::Batch;
 use crate::id::{CommitId, RepoName, ToolId, ToolsetId, ViewId};
 use crate::refs::RefName;
-#[cfg(feature = "telemetry")]
 use crate::refs::RefTarget;
-#[cfg(feature = "telemetry")]
 use crate::telemetry::names;
+
+/// Begins a span that is declared with fields; what they are made of is named first.
+#[cfg(feature = "telemetry")]
+macro_rules! new_span {
+    ([$($of:ident),*] $($fields:tt)*) => {
+        Span { inner: tracing::info_span!($($fields)*) }
+    };
+}
+
+#[cfg(not(feature = "telemetry"))]
+macro_rules! new_span {
+    ([$($of:ident),*] $($fields:tt)*) => {{
+        $(let _ = &$of;)*
+        Span {}
+    }};
+}
+
+pub(super) use new_span;
 
 /// A span; nothing without the feature `telemetry`, or when no subscriber wants it. Cheap to clone:
 /// it ends with its last clone.
 #[derive(Clone, Debug)]
 pub struct Span {
     #[cfg(feature = "telemetry")]
-    inner: tracing::Span,
+    pub(super) inner: tracing::Span,
 }
 
 /// The value of an attribute.
@@ -95,6 +111,25 @@ impl Span {
         let _ = (name, value);
     }
 
+    /// Sets an attribute whose value is known.
+    #[cfg(feature = "telemetry")]
+    pub(super) fn set_known<'a>(
+        &self,
+        name: &'static str,
+        value: Option<impl Into<AttributeValue<'a>>>,
+    ) {
+        if let Some(value) = value {
+            self.set(name, value);
+        }
+    }
+
+    /// Sets an attribute to an id that is known.
+    pub(super) fn set_known_id(&self, name: &'static str, id: Option<impl std::fmt::Display>) {
+        if let Some(id) = id {
+            self.set_id(name, id);
+        }
+    }
+
     /// Sets an attribute to an id, when a subscriber takes in the span.
     pub fn set_id(&self, name: &'static str, id: impl std::fmt::Display) {
         #[cfg(feature = "telemetry")]
@@ -106,13 +141,8 @@ impl Span {
     /// Marks the operation as failed, with the stable word of its error. The message of the error is
     /// left out, as it may repeat content.
     pub fn fail(&self, error: &str) {
-        #[cfg(feature = "telemetry")]
-        {
-            self.set(names::ERROR_TYPE, error);
-            self.set(names::OTEL_STATUS, "ERROR");
-        }
-        #[cfg(not(feature = "telemetry"))]
-        let _ = error;
+        self.set(names::ERROR_TYPE, error);
+        self.set(names::OTEL_STATUS, "ERROR");
     }
 
     /// Runs a future within the span: spans that begin in it are its children.
@@ -126,106 +156,76 @@ impl Span {
     pub fn instrument<F: Future>(&self, future: F) -> F {
         future
     }
-
-    #[cfg(feature = "telemetry")]
-    pub(super) fn new(inner: tracing::Span) -> Self {
-        Self { inner }
-    }
 }
 
 /// Begins the span of a batch that is given to a store.
 pub fn store_write(backend: &'static str, repo: &RepoName, batch: &Batch) -> Span {
-    #[cfg(feature = "telemetry")]
-    {
-        let system = if backend == "postgres" { "postgresql" } else { backend };
-        let span = Span::new(tracing::info_span!(
-            target: names::TARGET,
-            names::STORE_WRITE,
-            { names::OTEL_KIND } = "client",
-            { names::OTEL_STATUS } = tracing::field::Empty,
-            { names::DB_SYSTEM } = system,
-            { names::DB_NAMESPACE } = repo.as_str(),
-            { names::DB_OPERATION } = "apply",
-            { names::ERROR_TYPE } = tracing::field::Empty,
-            { names::TRACT_OPERATION } = batch.note.what.as_str(),
-            { names::TRACT_COMMITS } = batch.commits.len(),
-            { names::TRACT_COMMIT } = tracing::field::Empty,
-            { names::TRACT_TOOLSET } = tracing::field::Empty,
-            { names::TRACT_OUTCOME } = tracing::field::Empty,
-        ));
-        if span.is_recording() {
-            let mut branches = batch.refs.iter().filter(|edit| edit.name.branch_name().is_some());
-            let head = branches.find_map(|edit| edit.to.as_ref().and_then(RefTarget::commit));
-            if let Some(head) = head {
-                span.set_id(names::TRACT_COMMIT, head);
-                let commit = batch.commits.iter().rev().find(|commit| commit.id() == head);
-                if let Some(toolset) = commit.and_then(|commit| commit.toolset) {
-                    span.set_id(names::TRACT_TOOLSET, toolset);
-                }
-            }
+    let system = if backend == "postgres" { "postgresql" } else { backend };
+    let span = new_span!(
+        [system, repo, batch]
+        target: names::TARGET,
+        names::STORE_WRITE,
+        { names::OTEL_KIND } = "client",
+        { names::OTEL_STATUS } = tracing::field::Empty,
+        { names::DB_SYSTEM } = system,
+        { names::DB_NAMESPACE } = repo.as_str(),
+        { names::DB_OPERATION } = "apply",
+        { names::ERROR_TYPE } = tracing::field::Empty,
+        { names::TRACT_OPERATION } = batch.note.what.as_str(),
+        { names::TRACT_COMMITS } = batch.commits.len(),
+        { names::TRACT_COMMIT } = tracing::field::Empty,
+        { names::TRACT_TOOLSET } = tracing::field::Empty,
+        { names::TRACT_OUTCOME } = tracing::field::Empty,
+    );
+    if span.is_recording() {
+        let mut branches = batch.refs.iter().filter(|edit| edit.name.branch_name().is_some());
+        let head = branches.find_map(|edit| edit.to.as_ref().and_then(RefTarget::commit));
+        if let Some(head) = head {
+            span.set_id(names::TRACT_COMMIT, head);
+            let commit = batch.commits.iter().rev().find(|commit| commit.id() == head);
+            span.set_known_id(names::TRACT_TOOLSET, commit.and_then(|commit| commit.toolset));
         }
-        span
     }
-    #[cfg(not(feature = "telemetry"))]
-    {
-        let _ = (backend, repo, batch);
-        Span {}
-    }
+    span
 }
 
 /// Begins the span of a compile.
 pub fn compile(head: Option<CommitId>) -> Span {
-    #[cfg(feature = "telemetry")]
-    {
-        let span = Span::new(tracing::info_span!(
-            target: names::TARGET,
-            names::COMPILE,
-            { names::OTEL_KIND } = "internal",
-            { names::OTEL_STATUS } = tracing::field::Empty,
-            { names::ERROR_TYPE } = tracing::field::Empty,
-            { names::TRACT_COMMIT } = tracing::field::Empty,
-            { names::TRACT_VIEW } = tracing::field::Empty,
-            { names::TRACT_TOOLSET } = tracing::field::Empty,
-            { names::TRACT_MESSAGES } = tracing::field::Empty,
-            { names::TRACT_TOKENS } = tracing::field::Empty,
-        ));
-        if let Some(head) = head {
-            span.set_id(names::TRACT_COMMIT, head);
-        }
-        span
-    }
-    #[cfg(not(feature = "telemetry"))]
-    {
-        let _ = head;
-        Span {}
-    }
+    let span = new_span!(
+        []
+        target: names::TARGET,
+        names::COMPILE,
+        { names::OTEL_KIND } = "internal",
+        { names::OTEL_STATUS } = tracing::field::Empty,
+        { names::ERROR_TYPE } = tracing::field::Empty,
+        { names::TRACT_COMMIT } = tracing::field::Empty,
+        { names::TRACT_VIEW } = tracing::field::Empty,
+        { names::TRACT_TOOLSET } = tracing::field::Empty,
+        { names::TRACT_MESSAGES } = tracing::field::Empty,
+        { names::TRACT_TOKENS } = tracing::field::Empty,
+    );
+    span.set_known_id(names::TRACT_COMMIT, head);
+    span
 }
 
 /// Begins the span of an agent's run, or of one turn.
 pub fn agent_run(repo: &RepoName, branch: &RefName) -> Span {
-    #[cfg(feature = "telemetry")]
-    {
-        Span::new(tracing::info_span!(
-            target: names::TARGET,
-            names::AGENT_RUN,
-            { names::OTEL_KIND } = "internal",
-            { names::OTEL_STATUS } = tracing::field::Empty,
-            { names::OPERATION } = names::AGENT_RUN,
-            { names::CONVERSATION } = tracing::field::display(conversation(repo, branch)),
-            { names::INPUT_TOKENS } = tracing::field::Empty,
-            { names::OUTPUT_TOKENS } = tracing::field::Empty,
-            { names::ERROR_TYPE } = tracing::field::Empty,
-            { names::TRACT_COMMIT } = tracing::field::Empty,
-            { names::TRACT_STOP } = tracing::field::Empty,
-            { names::TRACT_STEPS } = tracing::field::Empty,
-            { names::TRACT_CALLS } = tracing::field::Empty,
-        ))
-    }
-    #[cfg(not(feature = "telemetry"))]
-    {
-        let _ = (repo, branch);
-        Span {}
-    }
+    new_span!(
+        [repo, branch]
+        target: names::TARGET,
+        names::AGENT_RUN,
+        { names::OTEL_KIND } = "internal",
+        { names::OTEL_STATUS } = tracing::field::Empty,
+        { names::OPERATION } = names::AGENT_RUN,
+        { names::CONVERSATION } = tracing::field::display(conversation(repo, branch)),
+        { names::INPUT_TOKENS } = tracing::field::Empty,
+        { names::OUTPUT_TOKENS } = tracing::field::Empty,
+        { names::ERROR_TYPE } = tracing::field::Empty,
+        { names::TRACT_COMMIT } = tracing::field::Empty,
+        { names::TRACT_STOP } = tracing::field::Empty,
+        { names::TRACT_STEPS } = tracing::field::Empty,
+        { names::TRACT_CALLS } = tracing::field::Empty,
+    )
 }
 
 /// What the span of a tool says from its beginning.
@@ -249,53 +249,40 @@ pub struct ToolCallInfo<'a> {
 
 /// Begins the span of a tool that runs.
 pub fn tool_call(call: &ToolCallInfo<'_>) -> Span {
-    #[cfg(feature = "telemetry")]
-    {
-        let span = Span::new(tracing::info_span!(
-            target: names::TARGET,
-            names::TOOL,
-            { names::OTEL_NAME } = tracing::field::display(format_args!("{} {}", names::TOOL, call.name)),
-            { names::OTEL_KIND } = "internal",
-            { names::OTEL_STATUS } = tracing::field::Empty,
-            { names::OPERATION } = names::TOOL,
-            { names::TOOL_NAME } = call.name,
-            { names::TOOL_CALL_ID } = call.call_id,
-            { names::TOOL_TYPE } = "function",
-            { names::ERROR_TYPE } = tracing::field::Empty,
-            { names::TRACT_COMMIT } = tracing::field::Empty,
-            { names::TRACT_VIEW } = tracing::field::Empty,
-            { names::TRACT_TOOLSET } = tracing::field::Empty,
-            { names::TRACT_TOOL } = tracing::field::Empty,
-            { names::TRACT_OUTCOME } = tracing::field::Empty,
-            { names::TRACT_ATTEMPTS } = tracing::field::Empty,
-            { names::TOOL_ARGUMENTS } = tracing::field::Empty,
-            { names::TOOL_RESULT } = tracing::field::Empty,
-        ));
-        if span.is_recording() {
-            let set = |name, id: Option<String>| {
-                if let Some(id) = id {
-                    span.set(name, &id);
-                }
-            };
-            set(names::TRACT_COMMIT, call.commit.map(|id| id.to_hex()));
-            set(names::TRACT_VIEW, call.view.map(|id| id.to_hex()));
-            set(names::TRACT_TOOLSET, call.toolset.map(|id| id.to_hex()));
-            set(names::TRACT_TOOL, call.tool.map(|id| id.to_hex()));
-            if super::captures_content() {
-                span.set(names::TOOL_ARGUMENTS, call.arguments);
-            }
+    let span = new_span!(
+        [call]
+        target: names::TARGET,
+        names::TOOL,
+        { names::OTEL_NAME } = tracing::field::display(format_args!("{} {}", names::TOOL, call.name)),
+        { names::OTEL_KIND } = "internal",
+        { names::OTEL_STATUS } = tracing::field::Empty,
+        { names::OPERATION } = names::TOOL,
+        { names::TOOL_NAME } = call.name,
+        { names::TOOL_CALL_ID } = call.call_id,
+        { names::TOOL_TYPE } = "function",
+        { names::ERROR_TYPE } = tracing::field::Empty,
+        { names::TRACT_COMMIT } = tracing::field::Empty,
+        { names::TRACT_VIEW } = tracing::field::Empty,
+        { names::TRACT_TOOLSET } = tracing::field::Empty,
+        { names::TRACT_TOOL } = tracing::field::Empty,
+        { names::TRACT_OUTCOME } = tracing::field::Empty,
+        { names::TRACT_ATTEMPTS } = tracing::field::Empty,
+        { names::TOOL_ARGUMENTS } = tracing::field::Empty,
+        { names::TOOL_RESULT } = tracing::field::Empty,
+    );
+    if span.is_recording() {
+        span.set_known_id(names::TRACT_COMMIT, call.commit);
+        span.set_known_id(names::TRACT_VIEW, call.view);
+        span.set_known_id(names::TRACT_TOOLSET, call.toolset);
+        span.set_known_id(names::TRACT_TOOL, call.tool);
+        if super::captures_content() {
+            span.set(names::TOOL_ARGUMENTS, call.arguments);
         }
-        span
     }
-    #[cfg(not(feature = "telemetry"))]
-    {
-        let _ = call;
-        Span {}
-    }
+    span
 }
 
 /// The name of a conversation: `REPOSITORY/BRANCH`.
-#[cfg(feature = "telemetry")]
 pub(super) fn conversation(repo: &RepoName, branch: &RefName) -> String {
     let branch = branch.branch_name().unwrap_or_else(|| branch.as_str());
     format!("{}/{branch}", repo.as_str())

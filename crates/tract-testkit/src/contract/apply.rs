@@ -1,20 +1,19 @@
 //! Writing: all of it, or nothing.
 
 use tract_core::{
-    Applied, Batch, Blob, Commit, CommitId, DerivedKind, DerivedRow, Expect, ObjectId, RefEdit,
-    RefName, RefTarget, StoreErrorKind, StoreExt, StoreResult, Toolset,
+    Applied, Batch, Blob, Commit, CommitId, DerivedKind, Expect, ObjectId, RefEdit, RefName,
+    RefTarget, StoreErrorKind, StoreExt, StoreResult, Toolset,
 };
 
 use crate::Harness;
 use crate::fixtures::{
-    advance, batch, branch, done, line, moving, push, push_with_tools, record, schemas, seal,
+    advance, appending, batch, branch, done, line, moving, push, push_with_tools, record, row,
+    schemas, seal,
 };
 
 pub(super) async fn same_batch_again_is_already(harness: Harness) -> StoreResult<()> {
     let (store, repo) = (harness.open()?, harness.repo());
-    let mut writing = batch("commit");
-    let one = push(&mut writing, None, "one").id();
-    writing.refs.push(advance("main", None, one));
+    let (writing, _) = appending("main", None, "one");
     done(store.apply(&repo, writing.clone()).await)?;
     for _ in 0..2 {
         assert_eq!(store.apply(&repo, writing.clone()).await?, Applied::Already);
@@ -28,9 +27,7 @@ pub(super) async fn lost_ack_then_undo_then_retry_stays_undone(
 ) -> StoreResult<()> {
     let (store, repo) = (harness.open()?, harness.repo());
     let one = line(&*store, &repo, "main", None, &["one"]).await?.remove(0).id();
-    let mut writing = batch("commit");
-    let two = push(&mut writing, Some(one), "two").id();
-    writing.refs.push(advance("main", Some(one), two));
+    let (writing, two) = appending("main", Some(one), "two");
     done(store.apply(&repo, writing.clone()).await)?;
     // The answer was lost; meanwhile another writer undid the commit.
     let back = advance("main", Some(two), one);
@@ -43,9 +40,7 @@ pub(super) async fn lost_ack_then_undo_then_retry_stays_undone(
 
 pub(super) async fn already_comes_before_expectations(harness: Harness) -> StoreResult<()> {
     let (store, repo) = (harness.open()?, harness.repo());
-    let mut writing = batch("commit");
-    let one = push(&mut writing, None, "one").id();
-    writing.refs.push(advance("main", None, one));
+    let (mut writing, one) = appending("main", None, "one");
     done(store.apply(&repo, writing.clone()).await)?;
     let two = line(&*store, &repo, "other", Some(one), &["two"]).await?.remove(0).id();
     done(store.apply(&repo, moving(vec![advance("main", Some(one), two)])).await)?;
@@ -93,8 +88,7 @@ pub(super) async fn refused_batch_leaves_no_trace(harness: Harness) -> StoreResu
         let mut writing = batch("commit");
         let tools = schemas(&[r#"{"name":"never","input_schema":{}}"#]);
         let commit = push_with_tools(&mut writing, parent, "never seen", &tools).id();
-        let bytes = "row".into();
-        writing.derived.push(DerivedRow { kind: DerivedKind::Snapshot, commit, bytes });
+        writing.derived.push(row(DerivedKind::Snapshot, commit, "row"));
         writing.refs.push(advance("new", None, commit));
         match fault {
             "conflict" => writing.refs.push(advance("main", None, commit)),

@@ -8,24 +8,10 @@ use tract_core::{
 
 use crate::Harness;
 use crate::fixtures::{
-    advance, batch, done, line, push, push_with_tools, record, schemas, seal, toolset,
+    advance, appending, batch, done, erasing, line, push, push_with_tools, record, schemas, seal,
+    toolset,
 };
 use crate::suite::Capability;
-
-/// Makes a batch that erases blobs.
-fn erasing(blobs: &[BlobId]) -> Batch {
-    let mut batch = batch("erase");
-    for blob in blobs {
-        let document = Blob::seal(format!("{{\"erased\":\"{blob}\"}}"));
-        batch.refs.push(RefEdit {
-            name: RefName::erasure(*blob),
-            expect: Expect::Absent,
-            to: Some(RefTarget::Blob(document.id())),
-        });
-        batch.blobs.push(document);
-    }
-    batch
-}
 
 fn content(commit: &Commit) -> BlobId {
     commit.content.expect("a message has content")
@@ -55,7 +41,7 @@ pub(super) async fn erased_blob_is_gone_with_the_write(harness: Harness) -> Stor
     let (store, repo) = (harness.open()?, harness.repo());
     let commits = line(&*store, &repo, "main", None, &["one", "secret", "three"]).await?;
     let (secret, last) = (content(&commits[1]), &commits[2]);
-    let mut erase = erasing(&[secret]);
+    let mut erase = erasing(secret);
     let edit = push(&mut erase, Some(last.id()), "[erased]");
     erase.refs.push(advance("main", Some(last.id()), edit.id()));
     done(store.apply(&repo, erase.clone()).await)?;
@@ -82,14 +68,15 @@ pub(super) async fn erased_blob_is_refused(harness: Harness) -> StoreResult<()> 
     first.refs.push(advance("main", Some(head), with_tool.id()));
     done(store.apply(&repo, first).await)?;
     let (schema, head) = (tool[0].blob().id(), with_tool.id());
-    done(store.apply(&repo, erasing(&[secret, schema])).await)?;
+    let (mut both, second) = (erasing(secret), erasing(schema));
+    both.blobs.extend(second.blobs);
+    both.refs.extend(second.refs);
+    done(store.apply(&repo, both).await)?;
 
     let before = store.write_position(&repo).await.ok();
-    let mut brings = batch("commit");
-    let again = push(&mut brings, Some(head), "secret");
-    brings.refs.push(advance("main", Some(head), again.id()));
+    let (brings, again) = appending("main", Some(head), "secret");
+    let links = Batch { commits: brings.commits.clone(), ..batch("commit") };
     is_erased(store.apply(&repo, brings).await, secret);
-    let links = Batch { commits: vec![again.clone()], ..batch("commit") };
     is_erased(store.apply(&repo, links).await, secret);
     let mut keeping = record(Some(head), "three");
     keeping.0.keeps = vec![secret];
@@ -103,12 +90,12 @@ pub(super) async fn erased_blob_is_refused(harness: Harness) -> StoreResult<()> 
     let tools =
         Batch { blobs: vec![other[0].blob()], toolsets: vec![toolset(&both)], ..batch("commit") };
     is_erased(store.apply(&repo, tools).await, schema);
-    let mut both_ways = erasing(&[Blob::seal("x").id()]);
+    let mut both_ways = erasing(Blob::seal("x").id());
     both_ways.blobs.push(Blob::seal("x"));
     is_erased(store.apply(&repo, both_ways).await, Blob::seal("x").id());
 
     assert_eq!(store.write_position(&repo).await.ok(), before, "nothing was written");
-    assert_eq!(store.commit(&repo, again.id()).await?, None);
+    assert_eq!(store.commit(&repo, again).await?, None);
     let mut fine = batch("commit");
     push(&mut fine, Some(head), "not secret");
     done(store.apply(&repo, fine).await)?;
@@ -122,7 +109,7 @@ pub(super) async fn links_to_what_is_erased_come_with_the_erasure(
     // As a copy brings them: the bytes were never here.
     let (first, secret) = record(None, "secret");
     let first = seal(first);
-    let mut carried = erasing(&[secret.id()]);
+    let mut carried = erasing(secret.id());
     carried.commits.push(first.clone());
     let second = push(&mut carried, Some(first.id()), "two");
     carried.refs.push(advance("main", None, second.id()));
@@ -142,7 +129,7 @@ pub(super) async fn erasure_that_ends_lets_the_blob_be_stored(harness: Harness) 
     let (store, repo) = (harness.open()?, harness.repo());
     let commits = line(&*store, &repo, "main", None, &["not so secret"]).await?;
     let (blob, name) = (content(&commits[0]), RefName::erasure(content(&commits[0])));
-    done(store.apply(&repo, erasing(&[blob])).await)?;
+    done(store.apply(&repo, erasing(blob)).await)?;
     let (_, bytes) = record(None, "not so secret");
     let edit = RefEdit { name, expect: Expect::Any, to: None };
     let again = Batch { blobs: vec![bytes.clone()], refs: vec![edit], ..batch("allow") };
@@ -152,7 +139,7 @@ pub(super) async fn erasure_that_ends_lets_the_blob_be_stored(harness: Harness) 
     let found = store.check(&repo, true).await?;
     assert!(found.iter().all(|damage| damage.derived), "{found:?}");
     assert_eq!(store.check(&repo, false).await?, []);
-    done(store.apply(&repo, erasing(&[blob])).await)?;
+    done(store.apply(&repo, erasing(blob)).await)?;
     assert_gone(&*store, &repo, blob).await
 }
 
@@ -161,15 +148,15 @@ pub(super) async fn refused_erasure_deletes_nothing(harness: Harness) -> StoreRe
     let commits = line(&*store, &repo, "main", None, &["one", "two"]).await?;
     let blob = content(&commits[0]);
     // Planned on a head that has moved since.
-    let mut late = erasing(&[blob]);
+    let mut late = erasing(blob);
     let edit = push(&mut late, Some(commits[0].id()), "[erased]");
     late.refs.push(advance("main", Some(commits[0].id()), edit.id()));
     assert!(matches!(store.apply(&repo, late).await?, Applied::Conflict(_)));
     assert!(store.blob(&repo, blob).await?.is_some(), "nothing was deleted");
     assert_eq!(store.ref_target(&repo, &RefName::erasure(blob)).await?, None);
     // Of two erasers one is first; the second learns of it.
-    done(store.apply(&repo, erasing(&[blob])).await)?;
-    let mut second = erasing(&[blob]);
+    done(store.apply(&repo, erasing(blob)).await)?;
+    let mut second = erasing(blob);
     second.blobs = vec![Blob::seal("another reason")];
     second.refs[0].to = second.blobs.first().map(|blob| RefTarget::Blob(blob.id()));
     assert!(matches!(store.apply(&repo, second).await?, Applied::Conflict(_)));
@@ -182,7 +169,7 @@ pub(super) async fn erasures_leave_other_repositories(harness: Harness) -> Store
     let commits = line(&*store, &repo, "main", None, &["shared"]).await?;
     line(&*store, &other, "main", None, &["shared"]).await?;
     let blob = content(&commits[0]);
-    done(store.apply(&repo, erasing(&[blob])).await)?;
+    done(store.apply(&repo, erasing(blob)).await)?;
     assert_gone(&*store, &repo, blob).await?;
     assert!(store.blob(&other, blob).await?.is_some(), "blobs belong to one repository");
     line(&*store, &other, "again", None, &["shared"]).await?;
@@ -197,7 +184,7 @@ pub(super) async fn erased_blobs_stay_gone(harness: Harness) -> StoreResult<()> 
     let (store, repo) = (harness.open()?, harness.repo());
     let commits = line(&*store, &repo, "main", None, &["one", "secret"]).await?;
     let (secret, head) = (content(&commits[1]), commits[1].id());
-    done(store.apply(&repo, erasing(&[secret])).await)?;
+    done(store.apply(&repo, erasing(secret)).await)?;
     store.wipe().await?;
     // The store works as before.
     line(&*store, &repo, "more", Some(head), &["three"]).await?;
@@ -225,7 +212,7 @@ pub(super) async fn erasures_are_seen_by_every_handle(harness: Harness) -> Store
     // Both handles have read and written it.
     assert!(one.blob(&repo, secret).await?.is_some());
     assert!(other.blob(&repo, secret).await?.is_some());
-    done(other.apply(&repo, erasing(&[secret])).await)?;
+    done(other.apply(&repo, erasing(secret)).await)?;
     for handle in [&one, &other] {
         assert_gone(&**handle, &repo, secret).await?;
         let (linking, _) = record(Some(head), "secret");

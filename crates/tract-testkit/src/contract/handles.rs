@@ -8,7 +8,7 @@ use tract_core::{
 };
 
 use crate::Harness;
-use crate::fixtures::{advance, batch, branch, done, push};
+use crate::fixtures::{appending, branch, done};
 
 /// Appends a message to the main branch.
 async fn append(
@@ -17,9 +17,8 @@ async fn append(
     parent: Option<CommitId>,
     text: &str,
 ) -> StoreResult<Commit> {
-    let mut writing = batch("commit");
-    let commit = push(&mut writing, parent, text);
-    writing.refs.push(advance("main", parent, commit.id()));
+    let (writing, _) = appending("main", parent, text);
+    let commit = writing.commits[0].clone();
     done(store.apply(repo, writing).await)?;
     Ok(commit)
 }
@@ -36,9 +35,7 @@ pub(super) async fn two_handles_are_one_store(harness: Harness) -> StoreResult<(
     let walked: Vec<CommitId> =
         one.walk_all(&repo, second.id()).await?.iter().map(Commit::id).collect();
     assert_eq!(walked, [second.id(), first.id()]);
-    let mut stale = batch("commit");
-    let third = push(&mut stale, Some(first.id()), "three").id();
-    stale.refs.push(advance("main", Some(first.id()), third));
+    let (stale, _) = appending("main", Some(first.id()), "three");
     let answer = one.apply(&repo, stale).await?;
     let Applied::Conflict(conflict) = answer else { panic!("expected a conflict: {answer:?}") };
     assert_eq!(
@@ -46,9 +43,7 @@ pub(super) async fn two_handles_are_one_store(harness: Harness) -> StoreResult<(
         (main, Expect::Is(RefTarget::Commit(first.id())))
     );
     // A batch that one of them applied, the other recognizes.
-    let mut again = batch("commit");
-    let third = push(&mut again, Some(second.id()), "three").id();
-    again.refs.push(advance("main", Some(second.id()), third));
+    let (again, third) = appending("main", Some(second.id()), "three");
     done(one.apply(&repo, again.clone()).await)?;
     assert_eq!(two.apply(&repo, again).await?, Applied::Already);
     one.close().await?;
@@ -72,9 +67,8 @@ pub(super) async fn racing_handles_have_one_winner(harness: Harness) -> StoreRes
                 .map(|(writer, store)| {
                     let (repo, barrier) = (&repo, &barrier);
                     scope.spawn(move || {
-                        let mut writing = batch("commit");
-                        let next = push(&mut writing, head, &format!("{writer} in {round}")).id();
-                        writing.refs.push(advance("main", head, next));
+                        let (writing, next) =
+                            appending("main", head, &format!("{writer} in {round}"));
                         barrier.wait();
                         (next, block_on(store.apply(repo, writing)))
                     })

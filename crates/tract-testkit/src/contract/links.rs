@@ -6,7 +6,7 @@ use tract_core::{
 };
 
 use crate::Harness;
-use crate::fixtures::{batch, done, line, push, record, schemas, seal};
+use crate::fixtures::{batch, done, line, push, record, schemas, seal, storing};
 
 async fn is_refused(harness: Harness, writing: Batch, missing: ObjectId) -> StoreResult<()> {
     let (store, repo) = (harness.open()?, harness.repo());
@@ -18,12 +18,10 @@ async fn is_refused(harness: Harness, writing: Batch, missing: ObjectId) -> Stor
     // What is stored in one repository is not stored in another.
     if let ObjectId::Blob(_) = missing {
         let other = tract_core::RepoName::new("other").expect("a valid name");
-        let there = Batch { blobs: vec![Blob::seal("absent")], ..batch("put") };
-        done(store.apply(&other, there).await)?;
+        done(store.apply(&other, storing([Blob::seal("absent")])).await)?;
         store.apply(&repo, writing.clone()).await.expect_err("it is still missing");
         // Once it is stored, the same batch goes through.
-        let there = Batch { blobs: vec![Blob::seal("absent")], ..batch("put") };
-        done(store.apply(&repo, there).await)?;
+        done(store.apply(&repo, storing([Blob::seal("absent")])).await)?;
         done(store.apply(&repo, writing).await)?;
     }
     Ok(())

@@ -2,17 +2,15 @@
 
 use bytes::Bytes;
 use tract_core::store::{BlobKey, LocationHint};
-use tract_core::{
-    Blob, DerivedKind, DerivedRow, StoreExt, StoreResult, ToolEntry, Toolset, ToolsetId,
-};
+use tract_core::{Blob, DerivedKind, StoreExt, StoreResult, ToolEntry, Toolset, ToolsetId};
 
 use crate::Harness;
-use crate::fixtures::{batch, done, push, push_with_tools, schemas};
+use crate::fixtures::{batch, deriving, done, push, push_with_tools, row, schemas, storing};
 
 pub(super) async fn blobs_answer_each_key_in_order(harness: Harness) -> StoreResult<()> {
     let (store, repo) = (harness.open()?, harness.repo());
     let blobs = ["one", "two", "three"].map(Blob::seal);
-    done(store.apply(&repo, tract_core::Batch { blobs: blobs.to_vec(), ..batch("put") }).await)?;
+    done(store.apply(&repo, storing(blobs.clone())).await)?;
     let [one, two, three] = blobs;
     let absent = Blob::seal("absent");
     let keys = [three.id(), absent.id(), one.id(), two.id()].map(BlobKey::from);
@@ -24,9 +22,7 @@ pub(super) async fn blobs_answer_each_key_in_order(harness: Harness) -> StoreRes
 pub(super) async fn same_blob_twice_is_answered_twice(harness: Harness) -> StoreResult<()> {
     let (store, repo) = (harness.open()?, harness.repo());
     let blob = Blob::seal("again");
-    let mut batch = batch("put");
-    batch.blobs = vec![blob.clone(), blob.clone()];
-    done(store.apply(&repo, batch).await)?;
+    done(store.apply(&repo, storing([blob.clone(), blob.clone()])).await)?;
     let keys = [blob.id(), blob.id()].map(BlobKey::from);
     assert_eq!(store.blobs(&repo, &keys).await?, [Some(blob.clone()), Some(blob)]);
     assert_eq!(store.stats(&repo).await?.blobs, 1);
@@ -36,7 +32,7 @@ pub(super) async fn same_blob_twice_is_answered_twice(harness: Harness) -> Store
 pub(super) async fn any_number_of_blobs_in_one_call(harness: Harness) -> StoreResult<()> {
     let (store, repo) = (harness.open()?, harness.repo());
     let blobs: Vec<Blob> = (0..5000).map(|n| Blob::seal(format!("blob {n}"))).collect();
-    done(store.apply(&repo, tract_core::Batch { blobs: blobs.clone(), ..batch("put") }).await)?;
+    done(store.apply(&repo, storing(blobs.clone())).await)?;
     let keys: Vec<BlobKey> = blobs.iter().rev().map(|blob| blob.id().into()).collect();
     let found = store.blobs(&repo, &keys).await?;
     assert!(found.into_iter().eq(blobs.into_iter().rev().map(Some)));
@@ -46,9 +42,7 @@ pub(super) async fn any_number_of_blobs_in_one_call(harness: Harness) -> StoreRe
 async fn comes_back(harness: Harness, bytes: Bytes) -> StoreResult<()> {
     let (store, repo) = (harness.open()?, harness.repo());
     let blob = Blob::seal(bytes);
-    let mut batch = batch("put");
-    batch.blobs.push(blob.clone());
-    done(store.apply(&repo, batch).await)?;
+    done(store.apply(&repo, storing([blob.clone()])).await)?;
     assert!(store.require_blob(&repo, blob.id()).await? == blob);
     Ok(())
 }
@@ -110,8 +104,7 @@ pub(super) async fn toolset_keeps_order_and_repeats(harness: Harness) -> StoreRe
     let entry = |n: usize| ToolEntry { tool: tools[n].id(), schema: tools[n].blob().id() };
     let entries = vec![entry(1), entry(0), entry(1), entry(1)];
     let set = Toolset::seal(entries.clone());
-    let mut writing = batch("put");
-    writing.blobs = tools.iter().map(tract_core::ToolSchema::blob).collect();
+    let mut writing = storing(tools.iter().map(tract_core::ToolSchema::blob).collect::<Vec<_>>());
     writing.toolsets.push(set.clone());
     done(store.apply(&repo, writing).await)?;
     let found = store.toolsets(&repo, &[set.id()]).await?.remove(0);
@@ -132,10 +125,6 @@ pub(super) async fn empty_toolset_is_a_toolset(harness: Harness) -> StoreResult<
     Ok(())
 }
 
-fn row(kind: DerivedKind, commit: tract_core::CommitId, text: &'static str) -> DerivedRow {
-    DerivedRow { kind, commit, bytes: text.into() }
-}
-
 pub(super) async fn derived_answer_each_commit_in_order(harness: Harness) -> StoreResult<()> {
     let (store, repo) = (harness.open()?, harness.repo());
     let mut writing = batch("commit");
@@ -144,9 +133,7 @@ pub(super) async fn derived_answer_each_commit_in_order(harness: Harness) -> Sto
     let three = push(&mut writing, Some(two), "three").id();
     writing.derived.push(row(DerivedKind::Snapshot, one, "first"));
     done(store.apply(&repo, writing).await)?;
-    let mut later = batch("derive");
-    later.derived.push(row(DerivedKind::Snapshot, three, ""));
-    done(store.apply(&repo, later).await)?;
+    done(store.apply(&repo, deriving([row(DerivedKind::Snapshot, three, "")])).await)?;
     let absent = tract_core::CommitId::from_bytes([9; 32]);
     let found = store.derived(&repo, DerivedKind::Snapshot, &[three, absent, two, one]).await?;
     assert_eq!(found, [Some("".into()), None, None, Some("first".into())]);
@@ -159,9 +146,7 @@ pub(super) async fn derived_row_is_replaced(harness: Harness) -> StoreResult<()>
     let commit = push(&mut writing, None, "one").id();
     writing.derived.push(row(DerivedKind::Snapshot, commit, "older"));
     done(store.apply(&repo, writing).await)?;
-    let mut later = batch("derive");
-    later.derived.push(row(DerivedKind::Snapshot, commit, "newer"));
-    done(store.apply(&repo, later).await)?;
+    done(store.apply(&repo, deriving([row(DerivedKind::Snapshot, commit, "newer")])).await)?;
     let found = store.derived(&repo, DerivedKind::Snapshot, &[commit]).await?;
     assert_eq!(found, [Some("newer".into())]);
     assert_eq!(store.stats(&repo).await?.derived, 1);

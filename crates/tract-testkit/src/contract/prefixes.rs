@@ -1,9 +1,9 @@
 //! Ids by their first digits.
 
-use tract_core::{Batch, Blob, CommitId, IdPrefix, ObjectId, RepoName, StoreResult};
+use tract_core::{Blob, CommitId, IdPrefix, ObjectId, RepoName, StoreResult};
 
 use crate::Harness;
-use crate::fixtures::{batch, done, push, push_with_tools, schemas};
+use crate::fixtures::{batch, done, push, push_with_tools, schemas, storing};
 
 fn prefix(object: ObjectId, digits: usize) -> IdPrefix {
     let hex = CommitId::from_bytes(*object.as_bytes()).to_hex();
@@ -66,7 +66,7 @@ pub(super) async fn prefix_gives_at_most_limit_sorted(harness: Harness) -> Store
 pub(super) async fn prefix_of_all_digits_finds_one(harness: Harness) -> StoreResult<()> {
     let (store, repo) = (harness.open()?, harness.repo());
     let blob = Blob::seal("one");
-    done(store.apply(&repo, Batch { blobs: vec![blob.clone()], ..batch("put") }).await)?;
+    done(store.apply(&repo, storing([blob.clone()])).await)?;
     let object = ObjectId::Blob(blob.id());
     assert_eq!(store.resolve_prefix(&repo, &prefix(object, 64), 10).await?, [object]);
     let absent = ObjectId::Blob(Blob::seal("two").id());
@@ -87,7 +87,7 @@ pub(super) async fn repository_prefix_lookup_apart(harness: Harness) -> StoreRes
     let tools = schemas(&[r#"{"name":"t","input_schema":{}}"#]);
     let commit = push_with_tools(&mut writing, None, "one", &tools);
     done(store.apply(&repo, writing).await)?;
-    done(store.apply(&other, Batch { blobs: vec![Blob::seal("else")], ..batch("put") }).await)?;
+    done(store.apply(&other, storing([Blob::seal("else")])).await)?;
     for object in [
         ObjectId::Commit(commit.id()),
         ObjectId::Blob(tools[0].blob().id()),

@@ -4,24 +4,23 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use tract_core::{Applied, Commit, RefTarget, StoreErrorKind, StoreExt, StoreResult, block_on};
+use tract_core::{Applied, CommitId, RefTarget, StoreErrorKind, StoreExt, StoreResult, block_on};
 
 use crate::Harness;
-use crate::fixtures::{advance, batch, branch, done, line, push};
+use crate::fixtures::{advance, appending, batch, branch, done, line, push};
 
 pub(super) async fn racing_writers_have_one_winner(harness: Harness) -> StoreResult<()> {
     let (store, repo) = (harness.open()?, harness.repo());
     for round in 0..20 {
         let name = format!("round-{round}");
         let barrier = Barrier::new(4);
-        let answers: Vec<(Commit, StoreResult<Applied>)> = thread::scope(|scope| {
+        let answers: Vec<(CommitId, StoreResult<Applied>)> = thread::scope(|scope| {
             let writers: Vec<_> = (0..4)
                 .map(|writer| {
                     let (store, repo, barrier, name) = (&store, &repo, &barrier, &name);
                     scope.spawn(move || {
-                        let mut writing = batch("commit");
-                        let commit = push(&mut writing, None, &format!("{writer} in {round}"));
-                        writing.refs.push(advance(name, None, commit.id()));
+                        let text = format!("{writer} in {round}");
+                        let (writing, commit) = appending(name, None, &text);
                         barrier.wait();
                         (commit, block_on(store.apply(repo, writing)))
                     })
@@ -32,11 +31,11 @@ pub(super) async fn racing_writers_have_one_winner(harness: Harness) -> StoreRes
         let target = store.ref_target(&repo, &branch(&name)).await?;
         let mut winners = 0;
         for (commit, answer) in answers {
-            let stored = store.commit(&repo, commit.id()).await?.is_some();
+            let stored = store.commit(&repo, commit).await?.is_some();
             match answer? {
                 Applied::Done => {
                     winners += 1;
-                    assert_eq!(target, Some(RefTarget::Commit(commit.id())));
+                    assert_eq!(target, Some(RefTarget::Commit(commit)));
                     assert!(stored);
                 }
                 Applied::Conflict(conflict) => {
@@ -64,9 +63,7 @@ pub(super) async fn racing_appends_lose_nothing(harness: Harness) -> StoreResult
                 while stored < EACH {
                     let head = block_on(store.ref_target(repo, &branch("main")));
                     let head = head.expect("the branch can be read").and_then(|to| to.commit());
-                    let mut writing = batch("commit");
-                    let commit = push(&mut writing, head, &format!("{writer}: {stored}"));
-                    writing.refs.push(advance("main", head, commit.id()));
+                    let (writing, _) = appending("main", head, &format!("{writer}: {stored}"));
                     match block_on(store.apply(repo, writing)) {
                         Ok(Applied::Done) => stored += 1,
                         Ok(Applied::Conflict(_)) => {}

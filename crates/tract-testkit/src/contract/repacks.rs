@@ -2,12 +2,11 @@
 
 use tract_core::store::{RepackPage, RepackStep};
 use tract_core::{
-    Batch, Blob, Commit, CommitId, ObjectId, RefEdit, RefName, RefTarget, RepoName, Store,
-    StoreExt, StoreResult,
+    Batch, Blob, Commit, CommitId, ObjectId, RefTarget, RepoName, Store, StoreExt, StoreResult,
 };
 
 use crate::Harness;
-use crate::fixtures::{advance, batch, branch, done, push, request};
+use crate::fixtures::{advance, batch, branch, done, erasing, push, request};
 use crate::suite::Capability;
 
 /// Enough messages to train a dictionary on.
@@ -211,14 +210,7 @@ pub(super) async fn wiped_store_reads_what_was_packed_with_what_is_erased(
     let commits = talk(&*store, &repo, "main", 0..MESSAGES).await?;
     repack(&*store, &repo).await?;
     let secret = commits[100].content.expect("a message has content");
-    let document = Blob::seal("why");
-    let edit = RefEdit {
-        name: RefName::erasure(secret),
-        expect: tract_core::Expect::Absent,
-        to: Some(RefTarget::Blob(document.id())),
-    };
-    let erase = Batch { refs: vec![edit], blobs: vec![document], ..batch("erase") };
-    done(store.apply(&repo, erase).await)?;
+    done(store.apply(&repo, erasing(secret)).await)?;
     // What is stale is passed over until it is gone, by a wipe or by a repack.
     let packed = store.stats(&repo).await?.blob_bytes;
     store.wipe().await?;

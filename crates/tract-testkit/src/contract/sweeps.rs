@@ -7,13 +7,14 @@ use tract_core::store::{
     ListKind, LogQuery, ObjectListing, Sweep, SweepAnswer, Walk, WritePosition,
 };
 use tract_core::{
-    Batch, Blob, BlobId, Commit, CommitId, DerivedKind, DerivedRow, ObjectId, RefTarget, RepoName,
-    Store, StoreErrorKind, StoreExt, StoreResult, ToolRow,
+    Batch, Blob, BlobId, Commit, CommitId, DerivedKind, ObjectId, RefTarget, RepoName, Store,
+    StoreErrorKind, StoreExt, StoreResult, ToolRow,
 };
 
 use crate::Harness;
 use crate::fixtures::{
-    advance, batch, done, line, moving, push, push_with_tools, record, schemas, seal, toolset,
+    advance, batch, deriving, done, line, moving, push, push_with_tools, record, row, schemas,
+    seal, storing, toolset,
 };
 use crate::suite::Capability;
 
@@ -114,18 +115,12 @@ pub(super) async fn position_counts_every_write(harness: Harness) -> StoreResult
     let logged = store.write_position(&repo).await?;
     let newest = store.ref_log(&repo, &LogQuery { limit: 1, ..LogQuery::default() }).await?;
     assert_eq!(newest.first().map(|entry| entry.seq), Some(logged.log));
-    let ahead = Batch { blobs: vec![Blob::seal("ahead of its ref")], ..batch("put") };
-    done(store.apply(&repo, ahead).await)?;
+    done(store.apply(&repo, storing([Blob::seal("ahead of its ref")])).await)?;
     let unlogged = store.write_position(&repo).await?;
     assert_eq!(unlogged.log, logged.log);
     assert_ne!(unlogged.unlogged, logged.unlogged, "an object was stored and no ref moved");
-    let head = head.last().map(Commit::id);
-    let row = DerivedRow {
-        kind: DerivedKind::Snapshot,
-        commit: head.expect("a commit"),
-        bytes: "row".into(),
-    };
-    done(store.apply(&repo, Batch { derived: vec![row], ..batch("derive") }).await)?;
+    let row = row(DerivedKind::Snapshot, head[0].id(), "row");
+    done(store.apply(&repo, deriving([row])).await)?;
     assert_eq!(store.write_position(&repo).await?, unlogged, "derived rows are no objects");
     Ok(())
 }
@@ -134,12 +129,9 @@ pub(super) async fn swept_objects_are_gone(harness: Harness) -> StoreResult<()> 
     let (store, repo) = (harness.open()?, harness.repo());
     let kept = line(&*store, &repo, "main", None, &["one", "two"]).await?;
     let gone = abandoned(&*store, &repo, kept.first().map(Commit::id), &["three", "four"]).await?;
-    let rows = gone.iter().chain(&kept).map(|commit| DerivedRow {
-        kind: DerivedKind::Turn,
-        commit: commit.id(),
-        bytes: commit.id().to_hex().into(),
-    });
-    done(store.apply(&repo, Batch { derived: rows.collect(), ..batch("derive") }).await)?;
+    let of = |commit: &Commit| row(DerivedKind::Turn, commit.id(), commit.id().to_hex());
+    let rows: Vec<_> = gone.iter().chain(&kept).map(of).collect();
+    done(store.apply(&repo, deriving(rows)).await)?;
     swept(&*store, &repo, with_contents(&gone)).await?;
     let ids: Vec<CommitId> = gone.iter().map(Commit::id).collect();
     assert_eq!(store.commits(&repo, &ids).await?, [None, None]);
@@ -178,7 +170,7 @@ pub(super) async fn sweep_after_a_write_is_refused(harness: Harness) -> StoreRes
     line(&*store, &repo, "main", None, &["one"]).await?;
     let gone = abandoned(&*store, &repo, None, &["two"]).await?;
     let old = store.write_position(&repo).await?;
-    let ahead = Batch { blobs: vec![Blob::seal("ahead")], ..batch("put") };
+    let ahead = storing([Blob::seal("ahead")]);
     let back = moving(vec![advance("back", None, gone[0].id())]);
     for writing in [ahead, back] {
         done(store.apply(&repo, writing).await)?;
@@ -240,13 +232,8 @@ pub(super) async fn sweeps_are_seen_by_every_handle(harness: Harness) -> StoreRe
     is_missing(&*one, &repo, &gone).await?;
     // Other objects take their places, and no handle takes one for the other.
     let new = line(&*other, &repo, "new", None, &["four", "five"]).await?;
-    let row = |commit: &Commit| DerivedRow {
-        kind: DerivedKind::Turn,
-        commit: commit.id(),
-        bytes: "of another".into(),
-    };
-    let rows = new.iter().map(row).collect();
-    done(other.apply(&repo, Batch { derived: rows, ..batch("derive") }).await)?;
+    let of = |commit: &Commit| row(DerivedKind::Turn, commit.id(), "of another");
+    done(other.apply(&repo, deriving(new.iter().map(of).collect::<Vec<_>>())).await)?;
     let ids: Vec<CommitId> = gone.iter().map(Commit::id).collect();
     assert_eq!(one.derived(&repo, DerivedKind::Turn, &ids).await?, [None, None]);
     is_missing(&*one, &repo, &gone).await?;

@@ -2,12 +2,14 @@
 
 use tract_core::store::{BlobKey, Walk, WalkPage};
 use tract_core::{
-    Batch, Commit, CommitId, DerivedKind, DerivedRow, Expect, RefEdit, RefTarget, RepoName, Store,
+    Batch, Commit, CommitId, DerivedKind, Expect, RefEdit, RefTarget, RepoName, Store,
     StoreErrorKind, StoreExt, StoreResult,
 };
 
 use crate::Harness;
-use crate::fixtures::{advance, batch, branch, done, line, moving, push, record, seal};
+use crate::fixtures::{
+    advance, appending, batch, branch, deriving, done, line, moving, push, record, row, seal,
+};
 
 fn ids(page: &WalkPage) -> Vec<CommitId> {
     page.steps.iter().map(|step| step.commit.id()).collect()
@@ -76,13 +78,12 @@ pub(super) async fn walk_ends_before_until(harness: Harness) -> StoreResult<()> 
 pub(super) async fn walk_ends_before_a_row(harness: Harness) -> StoreResult<()> {
     let (store, repo) = (harness.open()?, harness.repo());
     let line = ten(&*store, &repo).await?;
-    let row = |kind, commit, text: &'static str| DerivedRow { kind, commit, bytes: text.into() };
-    let derived = vec![
+    let rows = [
         row(DerivedKind::Snapshot, line[2], "two"),
         row(DerivedKind::Snapshot, line[6], "six"),
         row(DerivedKind::Turn, line[8], "other kind"),
     ];
-    done(store.apply(&repo, Batch { derived, ..batch("derive") }).await)?;
+    done(store.apply(&repo, deriving(rows)).await)?;
     let walk = |head: CommitId| Walk { stop_at: Some(DerivedKind::Snapshot), ..Walk::from(head) };
     let page = store.walk(&repo, walk(line[9])).await?;
     assert_eq!(ids(&page), [line[9], line[8], line[7]]);
@@ -132,9 +133,7 @@ pub(super) async fn walk_pages_join_while_others_write(harness: Harness) -> Stor
         walked.extend(ids(&page));
         next = page.next;
         // Another writer continues the line and forks off where the walk is.
-        let mut writing = batch("commit");
-        let commit = push(&mut writing, Some(tip), "more").id();
-        writing.refs.push(advance("main", Some(tip), commit));
+        let (mut writing, commit) = appending("main", Some(tip), "more");
         if let Some(at) = next {
             push(&mut writing, Some(at), "a fork");
         }
@@ -229,9 +228,7 @@ pub(super) async fn two_branches_one_tip(harness: Harness) -> StoreResult<()> {
     for name in ["main", "other"] {
         let mut tip = line[9];
         for text in ["a", "b", "c"] {
-            let mut writing = batch("commit");
-            let commit = push(&mut writing, Some(tip), text).id();
-            writing.refs.push(advance(name, Some(tip), commit));
+            let (writing, commit) = appending(name, Some(tip), text);
             done(store.apply(&repo, writing).await)?;
             tip = commit;
         }
@@ -254,9 +251,7 @@ pub(super) async fn undo_then_append(harness: Harness) -> StoreResult<()> {
         to: Some(RefTarget::Commit(line[5])),
     };
     done(store.apply(&repo, moving(vec![back])).await)?;
-    let mut writing = batch("commit");
-    let commit = push(&mut writing, Some(line[5]), "instead").id();
-    writing.refs.push(advance("main", Some(line[5]), commit));
+    let (writing, commit) = appending("main", Some(line[5]), "instead");
     done(store.apply(&repo, writing).await)?;
     let mut expected = vec![commit];
     expected.extend(line[..=5].iter().rev());

@@ -1,12 +1,11 @@
 //! The store as a whole.
 
 use tract_core::{
-    Batch, Blob, By, CommitRecord, DerivedKind, DerivedRow, Op, RepoName, StoreExt, StoreResult,
-    ToolSchema,
+    Blob, By, CommitRecord, DerivedKind, Op, RepoName, StoreExt, StoreResult, ToolSchema,
 };
 
 use crate::fixtures::{
-    advance, batch, branch, done, line, push, push_with_tools, schemas, seal, toolset,
+    advance, batch, branch, done, line, push, push_with_tools, row, schemas, seal, storing, toolset,
 };
 use crate::{Capability, Harness};
 
@@ -18,8 +17,7 @@ pub(super) async fn repositories_are_apart(harness: Harness) -> StoreResult<()> 
     let tools = schemas(&[TOOL]);
     let mut writing = batch("commit");
     let commit = push_with_tools(&mut writing, None, "one", &tools).id();
-    let row = DerivedRow { kind: DerivedKind::Turn, commit, bytes: "row".into() };
-    writing.derived.push(row);
+    writing.derived.push(row(DerivedKind::Turn, commit, "row"));
     writing.refs.push(advance("main", None, commit));
     let toolset = writing.toolsets[0].id();
     let blob = writing.blobs[0].id();
@@ -69,8 +67,7 @@ pub(super) async fn stats_count_what_is_there(harness: Harness) -> StoreResult<(
     let mut writing = batch("commit");
     let one = push_with_tools(&mut writing, None, "one", &schemas(&[TOOL])).id();
     let two = push(&mut writing, Some(one), "two").id();
-    let bytes = bytes::Bytes::from_static(b"12345");
-    writing.derived.push(DerivedRow { kind: DerivedKind::Turn, commit: two, bytes });
+    writing.derived.push(row(DerivedKind::Turn, two, "12345"));
     writing.refs = vec![advance("a", None, one), advance("b", None, two)];
     let blob_bytes: usize = writing.blobs.iter().map(|blob| blob.bytes().len()).sum();
     done(store.apply(&repo, writing).await)?;
@@ -169,7 +166,7 @@ pub(super) async fn closed_store_refuses(harness: Harness) -> StoreResult<()> {
     let (store, repo) = (harness.open()?, harness.repo());
     line(&*store, &repo, "main", None, &["one"]).await?;
     store.close().await?;
-    let writing = Batch { blobs: vec![Blob::seal("late")], ..batch("put") };
+    let writing = storing([Blob::seal("late")]);
     store.apply(&repo, writing).await.expect_err("the store is closed");
     Ok(())
 }
@@ -183,7 +180,7 @@ pub(super) async fn reopened_store_shows_all(harness: Harness) -> StoreResult<()
         let tools = schemas(&[TOOL]);
         let commit = push_with_tools(&mut writing, head, &format!("round {round}"), &tools).id();
         writing.refs.push(advance("main", head, commit));
-        writing.derived.push(DerivedRow { kind: DerivedKind::Turn, commit, bytes: "row".into() });
+        writing.derived.push(row(DerivedKind::Turn, commit, "row"));
         done(store.apply(&repo, writing).await)?;
         head = Some(commit);
         // Every other time the store is dropped without being closed.

@@ -7,6 +7,11 @@ use super::{Fault, FaultyStore};
 impl FaultyStore {
     /// Changes what a batch erases; an error is answered in its stead.
     pub(super) async fn erase_badly(&self, repo: &RepoName, batch: &mut Batch) -> StoreResult<()> {
+        let alone = |batch: &Batch| Batch {
+            blobs: batch.blobs.clone(),
+            refs: batch.refs.clone(),
+            ..crate::fixtures::batch("erase")
+        };
         match self.fault {
             Fault::ErasesNothing => {
                 batch.refs.retain(|e| e.to.is_none() || e.name.erased_blob().is_none());
@@ -23,16 +28,11 @@ impl FaultyStore {
             }
             Fault::ErasesEverywhere if batch.erasures().next().is_some() => {
                 for other in self.store.repos().await?.iter().filter(|other| *other != repo) {
-                    let mut erasure = crate::fixtures::batch("erase");
-                    erasure.blobs.clone_from(&batch.blobs);
-                    erasure.refs.clone_from(&batch.refs);
-                    let _ = self.store.apply(other, erasure).await?;
+                    let _ = self.store.apply(other, alone(batch)).await?;
                 }
             }
             Fault::ErasesAnyway if batch.erasures().next().is_some() => {
-                let mut erasure = crate::fixtures::batch("erase");
-                erasure.blobs.clone_from(&batch.blobs);
-                erasure.refs.clone_from(&batch.refs);
+                let mut erasure = alone(batch);
                 erasure.refs.retain(|edit| edit.name.erased_blob().is_some());
                 let _ = self.store.apply(repo, erasure).await?;
             }

@@ -1,7 +1,7 @@
 //! Repacks that go wrong.
 
 use tract_core::store::{ListKind, ObjectListing, RepackPage, RepackStep};
-use tract_core::{Blob, Expect, ObjectId, RefEdit, RefName, RefTarget, RepoName, StoreResult};
+use tract_core::{ObjectId, RepoName, StoreResult};
 
 use super::{Fault, FaultyStore};
 
@@ -37,15 +37,7 @@ impl FaultyStore {
         let listing = ObjectListing { kind: ListKind::Blobs, after: 0, limit: 1 };
         let page = self.store.list_objects(repo, listing).await?;
         let Some((ObjectId::Blob(blob), _)) = page.objects.first() else { return Ok(()) };
-        let mut erasure = crate::fixtures::batch("erase");
-        let document = Blob::seal("lost");
-        erasure.refs.push(RefEdit {
-            name: RefName::erasure(*blob),
-            expect: Expect::Any,
-            to: Some(RefTarget::Blob(document.id())),
-        });
-        erasure.blobs.push(document);
-        let _ = self.store.apply(repo, erasure).await?;
+        let _ = self.store.apply(repo, crate::fixtures::erasing(*blob)).await?;
         Ok(())
     }
 }

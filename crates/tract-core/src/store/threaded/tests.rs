@@ -5,11 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::*;
-use crate::batch::Batch;
-use crate::batch::DerivedKind;
+use crate::batch::{Batch, DerivedKind};
 use crate::commit::Commit;
-use crate::id::RepoName;
-use crate::id::{BatchId, CommitId, OperationId, ToolId, ToolsetId};
+use crate::id::{BatchId, CommitId, OperationId, RepoName, ToolId, ToolsetId};
 use crate::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
 use crate::refs::{Conflict, Expect, LogEntry, LogNote, RefName, RefTarget};
 use crate::store::{
@@ -157,6 +155,25 @@ fn apply(store: &Arc<ThreadedStore<Gate>>) -> thread::JoinHandle<StoreResult<App
     })
 }
 
+/// A store that is writing a first batch, and may not end that before it is let.
+struct Held {
+    store: Arc<ThreadedStore<Gate>>,
+    first: thread::JoinHandle<StoreResult<Applied>>,
+    entered: Receiver<()>,
+    leave: Sender<()>,
+}
+
+impl Held {
+    fn new(mode: WriteMode, accepts_joiners: bool) -> Self {
+        let (mut gate, entered, leave) = gate();
+        gate.joined = accepts_joiners.then(Mutex::default);
+        let store = Arc::new(ThreadedStore::new(gate, mode));
+        let first = apply(&store);
+        entered.recv_timeout(Duration::from_secs(60)).unwrap();
+        Self { store, first, entered, leave }
+    }
+}
+
 /// Waits until the queue has so many batches.
 fn queued(store: &ThreadedStore<Gate>, count: usize) {
     while store.shared.queue.len() < count {
@@ -166,10 +183,7 @@ fn queued(store: &ThreadedStore<Gate>, count: usize) {
 
 #[track_caller]
 fn batches_that_arrive_during_a_write_are_one_group(mode: WriteMode) {
-    let (gate, entered, leave) = gate();
-    let store = Arc::new(ThreadedStore::new(gate, mode));
-    let first = apply(&store);
-    entered.recv().unwrap();
+    let Held { store, first, entered: _entered, leave } = Held::new(mode, false);
     let others: Vec<_> = (0..5).map(|_| apply(&store)).collect();
     queued(&store, 5);
     leave.send(()).unwrap();
@@ -205,10 +219,7 @@ fn in_place_and_inline_start_no_thread_for_a_lone_writer() {
 
 #[test]
 fn dropping_writes_what_is_queued() {
-    let (gate, entered, leave) = gate();
-    let store = Arc::new(ThreadedStore::new(gate, WriteMode::Thread));
-    let first = apply(&store);
-    entered.recv().unwrap();
+    let Held { store, first, entered: _entered, leave } = Held::new(WriteMode::Thread, false);
     let second = apply(&store);
     queued(&store, 1);
     let shared = Arc::clone(&store.shared);
@@ -248,18 +259,9 @@ fn a_panic_of_the_store_is_answered_and_ends_writing() {
 
 #[test]
 fn a_full_queue_makes_callers_wait_and_loses_none() {
-    let (gate, entered, leave) = gate();
-    let store = Arc::new(ThreadedStore::new(gate, WriteMode::Thread));
-    let first = apply(&store);
-    entered.recv_timeout(Duration::from_secs(60)).unwrap();
+    let Held { store, first, entered: _entered, leave } = Held::new(WriteMode::Thread, false);
     let repo = RepoName::default();
-    let waker = std::task::Waker::noop();
-    let mut context = std::task::Context::from_waker(waker);
-    let mut waiting: Vec<_> =
-        (0..1100).map(|_| Box::pin(store.apply(&repo, batch("test")))).collect();
-    for future in &mut waiting {
-        assert!(future.as_mut().poll(&mut context).is_pending());
-    }
+    let waiting = in_queue((0..1100).map(|_| Box::pin(store.apply(&repo, batch("test")))));
     assert_eq!(store.shared.queue.len(), 1024);
     (0..1101).for_each(|_| leave.send(()).unwrap());
     assert_eq!(first.join().unwrap().unwrap(), Applied::Done);
@@ -274,10 +276,7 @@ fn a_full_queue_makes_callers_wait_and_loses_none() {
 /// Queues a winner and one that loses to it, so that both are in one group whose flush is held;
 /// returns the loser's answer after the flush.
 fn loser_of(winner: &str, mode: WriteMode) -> StoreResult<Applied> {
-    let (gate, entered, leave) = gate();
-    let store = Arc::new(ThreadedStore::new(gate, mode));
-    let first = apply(&store);
-    entered.recv().unwrap();
+    let Held { store, first, entered, leave } = Held::new(mode, false);
     let repo = RepoName::default();
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     let mut won = Box::pin(store.apply(&repo, batch(winner)));
@@ -318,11 +317,7 @@ fn in_queue<F: Future + Unpin>(writes: impl IntoIterator<Item = F>) -> Vec<F> {
 
 /// Sends five writes while a store that accepts joiners writes the first; returns all six answers.
 fn answers_with_joiners(what: &str) -> (Vec<StoreResult<Applied>>, Arc<ThreadedStore<Gate>>) {
-    let (mut gate, entered, leave) = gate();
-    gate.joined = Some(Mutex::default());
-    let store = Arc::new(ThreadedStore::new(gate, WriteMode::Thread));
-    let first = apply(&store);
-    entered.recv().unwrap();
+    let Held { store, first, entered: _entered, leave } = Held::new(WriteMode::Thread, true);
     let repo = RepoName::default();
     let others = ["test", what, "lose", "test", "test"];
     let others = in_queue(others.map(|what| Box::pin(store.apply(&repo, batch(what)))));
@@ -358,11 +353,7 @@ fn those_who_joined_share_what_becomes_of_a_group() {
 
 #[test]
 fn no_more_join_than_one_transaction_may_hold() {
-    let (mut gate, entered, leave) = gate();
-    gate.joined = Some(Mutex::default());
-    let store = Arc::new(ThreadedStore::new(gate, WriteMode::Thread));
-    let first = apply(&store);
-    entered.recv().unwrap();
+    let Held { store, first, entered: _entered, leave } = Held::new(WriteMode::Thread, true);
     let repo = RepoName::default();
     let others = in_queue((0..300).map(|_| Box::pin(store.apply(&repo, batch("test")))));
     leave.send(()).unwrap();
