@@ -129,8 +129,38 @@ pub(crate) fn counter(what: &'static str, things: &'static str) -> ProgressBar {
     bar
 }
 
-/// Branches of a hit that are printed for people.
+/// Branches that are named for people where there may be many.
 const MOST_BRANCHES: usize = 3;
+
+/// Says that there is none of these things at `head` yet, and how to see those of other branches, if
+/// there are any, with this verb.
+pub(crate) async fn none_yet(
+    out: &mut Output,
+    tract: &Tract,
+    head: Option<CommitId>,
+    verb: &str,
+    things: &str,
+) -> Outcome<()> {
+    let mut others = tract.branches().list().await?;
+    others.retain(|other| Some(other.head) != head);
+    let named: Vec<String> = others
+        .iter()
+        .take(MOST_BRANCHES)
+        .map(|other| format!("tract {verb} {}", escape::line(&other.name)))
+        .collect();
+    if named.is_empty() {
+        let start = "tract commit user \"Hello\", or tract import FILE";
+        out.say(format_args!("no {things} yet; {start}"));
+        return Ok(());
+    }
+    let more = match others.len() - named.len() {
+        0 => String::new(),
+        more => format!(", and {more} more (tract branch lists them)"),
+    };
+    let named = named.join(", ");
+    out.say(format_args!("no {things} here yet; other branches have some: {named}{more}"));
+    Ok(())
+}
 
 /// Says which erasures came along, and whether files may still have the bytes.
 pub(crate) fn erasures(out: &mut Output, erased: &CarriedErasures) -> Outcome<()> {

@@ -125,8 +125,8 @@ async fn print_all(
     }
     context.out.page();
     if messages.is_empty() {
-        context.out.say("no messages yet; tract commit user \"Hello\", or tract import FILE");
-        return Ok(());
+        let head = compiled.head();
+        return render::none_yet(context.out, tract, head, "cat", "messages").await;
     }
     for entry in &entries {
         print(context.out, entry)?;
