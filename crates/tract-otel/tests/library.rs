@@ -155,9 +155,8 @@ fn a_run_is_received_as_the_table_says_without_content() {
     for tool in &tools {
         assert_eq!((tool.name.as_str(), &tool.parent), ("execute_tool look_up", &run.id));
         // The message that asked for the call is the commit after the context.
-        assert!(
-            calls.iter().any(|call| call.get(names::TRACT_VIEW) == tool.get(names::TRACT_VIEW))
-        );
+        let view = tool.get(names::TRACT_VIEW);
+        assert!(calls.iter().any(|call| call.get(names::TRACT_VIEW) == view));
         assert_eq!(tool.get(names::TRACT_TOOL).map(str::len), Some(64));
     }
     assert_eq!(tools.iter().filter(|tool| tool.failed).count(), 1);
@@ -176,14 +175,8 @@ fn a_run_is_received_as_the_table_says_without_content() {
         ["invoke_agent: error.type", "tract.compile: error.type", "tract.store.apply: error.type"];
     assert_eq!(unseen, failures, "only these did not fail");
 
-    for content in [
-        "instruction-text",
-        "question-text",
-        "answer-text",
-        "apple",
-        "meaning-of",
-        "secret-message",
-    ] {
+    let texts = "instruction-text question-text answer-text apple meaning-of secret-message";
+    for content in texts.split(' ') {
         assert!(!received.contains(content), "{content}");
     }
     let value = |name: &str| {
@@ -222,10 +215,8 @@ fn content_is_there_when_asked_for_and_keys_in_it_are_not() {
         call.get(names::OUTPUT_MESSAGES).is_some_and(|text| text.contains("answer-text"))
     });
     let last = last.expect("the answer");
-    assert_eq!(
-        last.get(names::SYSTEM_INSTRUCTIONS),
-        Some(r#"[{"type":"text","content":"instruction-text"}]"#)
-    );
+    let instructions = Some(r#"[{"type":"text","content":"instruction-text"}]"#);
+    assert_eq!(last.get(names::SYSTEM_INSTRUCTIONS), instructions);
     let messages = last.get(names::INPUT_MESSAGES).expect("the context");
     for part in [
         r#"{"role":"user","parts":[{"type":"text","content":"question-text"}]}"#,
@@ -269,10 +260,8 @@ fn spans_belong_to_the_span_that_the_caller_names() {
     received.is_as_the_table_says(false);
     let commands = received.named(names::COMMAND);
     let [command] = commands.as_slice() else { panic!("one command: {commands:?}") };
-    assert_eq!(
-        (command.name.as_str(), command.parent.as_str()),
-        ("tract test", "b7ad6b7169203331")
-    );
+    assert_eq!(command.name, "tract test");
+    assert_eq!(command.parent, "b7ad6b7169203331");
     assert_eq!(command.get(names::EXIT_CODE), Some("3"));
     let runs = received.named(names::AGENT_RUN);
     assert_eq!(runs.first().map(|run| &run.parent), Some(&command.id));
