@@ -3,13 +3,13 @@
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::Workspace;
+use crate::support::{Ran, Workspace, key, sessions, signal, text};
 
 /// How long something may take before the test fails; nothing waits that long.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -68,9 +68,7 @@ impl Following {
 
     /// Interrupts it, and returns the summary.
     fn stop(mut self) -> Value {
-        let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-INT", &pid]).status().expect("kill runs");
-        assert!(sent.success());
+        signal(self.child.id(), "-INT");
         let summary = self.wait_for("the summary", |line| line["summary"].is_object());
         let status = self.child.wait().expect("it ends");
         assert_eq!(status.code(), Some(0), "{:?}", self.seen);
@@ -109,13 +107,6 @@ fn session(name: &str, count: usize) -> String {
     (0..count).map(|n| line(name, n, &format!("{name} says {n}"))).collect()
 }
 
-/// The head of each branch.
-fn heads(place: &Workspace) -> Vec<(String, String)> {
-    let lines = place.json(&["branch", "--json"]);
-    let of = |line: &Value, name: &str| line[name].as_str().unwrap_or_default().to_owned();
-    lines.iter().map(|line| (of(line, "branch"), of(line, "head"))).collect()
-}
-
 /// A plain import of the folder writes nothing, and the store is whole.
 #[track_caller]
 fn is_settled(place: &Workspace, arguments: &[&str]) {
@@ -133,8 +124,8 @@ fn is_settled(place: &Workspace, arguments: &[&str]) {
 #[test]
 fn following_leaves_a_cache_for_the_next_import() {
     let place = Workspace::new();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/sessions/codex");
-    let folder = folder.to_str().expect("a path");
+    let folder = sessions("codex");
+    let folder = text(&folder);
     Following::start(&place, &["codex", folder]).stop();
     let ran = place.run(&["-vv", "import", "codex", folder]).expect(0);
     assert!(ran.stderr.contains("unchanged=1 files=1"), "{ran:?}");
@@ -174,12 +165,8 @@ fn a_session_that_grows_in_pieces_is_followed_and_nothing_is_lost_or_doubled() {
 
     // Cut short, and then with another end: next to the old one.
     let short = ends[5];
-    OpenOptions::new()
-        .write(true)
-        .open(&path)
-        .expect("it opens")
-        .set_len(short as u64)
-        .expect("cut");
+    let file = OpenOptions::new().write(true).open(&path).expect("it opens");
+    file.set_len(short as u64).expect("cut");
     append(&path, line("a", 6, "something else").as_bytes());
     following.wait_for_commits("claude-code/a.2", 7);
 
@@ -210,7 +197,7 @@ fn a_session_that_grows_in_pieces_is_followed_and_nothing_is_lost_or_doubled() {
     assert_eq!(following.stop()["new"], 2);
 
     // A secret of a session that grows is one secret.
-    let key = format!("gh{}_{}", "p", "16C7e42F292c6912E7710c838347Ae178B4a");
+    let key = key();
     let secret = folder.join("f.jsonl");
     append(&secret, line("f", 0, &format!("the token is {key}")).as_bytes());
     let mut following = Following::start(&place, &arguments);
@@ -232,18 +219,12 @@ fn a_session_that_grows_in_pieces_is_followed_and_nothing_is_lost_or_doubled() {
     let plain = Workspace::new();
     plain.write("a.jsonl", &whole);
     plain.ok(&["import", "claude-code", "a.jsonl"]);
-    let known = heads(&place);
-    let expected = heads(&plain);
-    let of = |heads: &[(String, String)]| {
-        heads.iter().find(|(name, _)| name == "claude-code/a").cloned()
-    };
-    assert!(of(&expected).is_some());
-    assert_eq!(of(&known), of(&expected));
+    assert_eq!(place.id("claude-code/a"), plain.id("claude-code/a"));
 }
 
 #[test]
 fn a_subagent_that_grows_keeps_the_call_that_started_it() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/sessions/claude-code");
+    let root = sessions("claude-code");
     let place = Workspace::new();
     let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
     let mut folders = vec![root.clone()];
@@ -332,13 +313,8 @@ fn people_read_a_line_for_what_came_and_a_summary() {
     let mut said = String::new();
     stderr.read_line(&mut said).expect("it is text");
     assert_eq!(said, "following 1 file in a.jsonl; Ctrl-C ends it\n");
-    let pid = child.id().to_string();
-    Command::new("kill").args(["-INT", &pid]).status().expect("kill runs");
-    let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(0));
-    let lines = String::from_utf8(output.stdout).expect("it is text");
-    assert_eq!(
-        lines,
-        "claude-code/a: 1 new commit  a.jsonl\nimported 1 new commit of 1 conversation\n"
-    );
+    signal(child.id(), "-INT");
+    let ran = Ran::of(child.wait_with_output().expect("it ends")).expect(0);
+    let lines = "claude-code/a: 1 new commit  a.jsonl\nimported 1 new commit of 1 conversation\n";
+    assert_eq!(ran.stdout, lines);
 }

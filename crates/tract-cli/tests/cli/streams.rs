@@ -1,7 +1,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
-use crate::support::{Workspace, bundled, text};
+use crate::support::{Ran, Workspace, bundled, text};
 
 pub(crate) const MORNING: &str = r#"
 {"op":"system","text":"You are a travel agent.","at":"2026-01-31T09:00:00Z"}
@@ -51,18 +51,16 @@ fn an_export_applied_elsewhere_is_the_same_repository() {
     place.ok(&["import", text(&bundled("conversations.jsonl"))]);
     place.ok(&["import", text(&bundled("anthropic.json"))]);
     let export = place.ok(&["export"]);
-    let copy = Workspace::new();
-    copy.feed(&["apply", "-"], export.as_bytes()).expect(0);
+    let copy = Workspace::of(&export);
     assert_eq!(copy.ok(&["export"]), export);
     copy.is_clean();
     for branch in ["main", "lyon", "workshop-cargo-bike"] {
-        let compiled =
-            |place: &Workspace| place.ok(&["compile", branch, "--to", "anthropic-params"]);
-        assert_eq!(compiled(&copy), compiled(&place), "{branch}");
+        let compile = ["compile", branch, "--to", "anthropic-params"];
+        assert_eq!(copy.ok(&compile), place.ok(&compile), "{branch}");
     }
     // A file gets its name when it is whole, and says the same.
     place.ok(&["export", "--output", "all.jsonl"]);
-    assert_eq!(std::fs::read_to_string(place.path("all.jsonl")).unwrap(), export);
+    assert_eq!(place.read("all.jsonl"), export);
     assert!(!place.path("all.partial").exists());
 }
 
@@ -198,9 +196,7 @@ fn head_leads_to_a_branch_and_names_never_lead_in_a_circle() {
             "{{\"op\":\"ref\",\"name\":\"{name}\",\"to\":\"{to}\"}}\n{{\"op\":\"user\",\"text\":\"kept\"}}\n"
         );
         for flags in [&["--keep-going"][..], &["--keep-going", "--trust"]] {
-            let mut arguments = vec!["apply", "--json"];
-            arguments.extend(flags);
-            arguments.push("-");
+            let arguments = [&["apply", "--json"], flags, &["-"]].concat();
             let ran = place.feed(&arguments, stream.as_bytes()).expect(1);
             assert_eq!(ran.lines()[0]["error"]["code"], "bad_ref", "{name} -> {to}: {ran:?}");
         }
@@ -248,8 +244,7 @@ fn metadata_at_the_nesting_limit_survives_an_export() {
         place.run(&["commit", "user", "from the command line", "--metadata", &pair]);
         place.feed(&["import", "-"], chat.as_bytes());
         let export = place.ok(&["export"]);
-        let copy = Workspace::new();
-        copy.feed(&["apply", "-"], export.as_bytes()).expect(0);
+        let copy = Workspace::of(&export);
         assert_eq!(copy.ok(&["export"]), export, "{depth}");
         copy.is_clean();
     }
@@ -301,8 +296,8 @@ fn interrupting_leaves_what_was_acknowledged() {
     programs_end_at_sigint();
     let place = Workspace::new();
     let mut command = place.command(&["apply", "--json", "-"]);
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
     let mut input = child.stdin.take().expect("a pipe");
     let mut answers = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     for n in 0..5 {
@@ -310,11 +305,7 @@ fn interrupting_leaves_what_was_acknowledged() {
         let answer = answers.next().expect("an answer").expect("a line");
         assert!(answer.contains("\"commit\""), "{answer}");
     }
-    let kill = std::process::Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status()
-        .expect("kill runs");
-    assert!(kill.success());
+    crate::support::signal(child.id(), "-INT");
     // A process that ignores the signal ends here.
     drop(input);
     let status = child.wait().expect("it ends");
@@ -329,10 +320,9 @@ fn a_reader_that_has_enough_is_no_failure() {
     let place = Workspace::of(MORNING);
     place.ok(&["import", text(&bundled("conversations.jsonl"))]);
     let mut command = place.command(&["export"]);
-    let mut child =
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
     drop(child.stdout.take());
-    let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert!(output.stderr.is_empty(), "{output:?}");
+    let ran = Ran::of(child.wait_with_output().expect("it ends")).expect(0);
+    assert!(ran.stderr.is_empty(), "{ran:?}");
 }
