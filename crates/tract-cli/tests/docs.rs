@@ -252,20 +252,17 @@ impl Ids {
                         Word::Time => true,
                         Word::Id => {
                             word.len() == found.len()
-                                && *self
-                                    .ran
-                                    .entry((*word).to_owned())
-                                    .or_insert((*found).to_owned())
-                                    == **found
-                                && *self
-                                    .page
-                                    .entry((*found).to_owned())
-                                    .or_insert((*word).to_owned())
-                                    == **word
+                                && leads(&mut self.ran, word, found)
+                                && leads(&mut self.page, found, word)
                         }
                     }
             })
     }
+}
+
+/// Whether an id is known for this one, or was not known before.
+fn leads(ids: &mut BTreeMap<String, String>, from: &str, to: &str) -> bool {
+    *ids.entry(from.to_owned()).or_insert(to.to_owned()) == to
 }
 
 #[derive(Clone, Copy, PartialEq)]
