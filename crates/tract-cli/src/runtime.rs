@@ -1,5 +1,6 @@
 //! Threads on which sockets, timers and signals are waited for.
 
+/// A runtime with so many threads.
 #[cfg(any(feature = "follow", feature = "record", feature = "serve", feature = "view"))]
 pub(crate) fn threads(count: usize) -> crate::failure::Outcome<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()

@@ -65,20 +65,6 @@ fn pages(root: &Path) -> Vec<PathBuf> {
     pages
 }
 
-/// Copies a folder with all that is in it.
-fn copy_folder(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).expect("a folder");
-    for entry in std::fs::read_dir(from).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        let to = to.join(path.file_name().expect("a name"));
-        if path.is_dir() {
-            copy_folder(&path, &to);
-        } else {
-            std::fs::copy(&path, &to).expect("a file");
-        }
-    }
-}
-
 struct Session {
     page: String,
     folder: PathBuf,
@@ -103,7 +89,9 @@ impl Session {
             let from = root.join("crates/tract-cli/demo").join(file);
             std::fs::copy(from, folder.join(file)).expect("a file of the demo");
         }
-        copy_folder(&root.join("tests/data/sessions"), &folder.join("sessions"));
+        let mut copy = Command::new("cp");
+        copy.arg("-r").arg(root.join("tests/data/sessions")).arg(folder.join("sessions"));
+        assert!(copy.status().expect("`cp`").success());
         Self {
             page: name,
             folder,

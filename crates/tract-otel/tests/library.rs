@@ -127,8 +127,7 @@ fn a_run_is_received_as_the_table_says_without_content() {
     assert_eq!(received.resource.get("service.name").map(String::as_str), Some("shelf-agent"));
     assert_eq!(received.scopes.iter().collect::<Vec<_>>(), ["tract"]);
 
-    let runs = received.named(names::AGENT_RUN);
-    let [run] = runs.as_slice() else { panic!("one run: {runs:?}") };
+    let run = received.one(names::AGENT_RUN);
     assert_eq!(run.get(names::CONVERSATION), Some("shelf/main"));
     assert_eq!(run.get(names::INPUT_TOKENS), Some("300"));
     assert_eq!(run.get(names::TRACT_STOP), Some("answered"));
@@ -248,8 +247,7 @@ fn spans_belong_to_the_span_that_the_caller_names() {
     assert_eq!(observed(&options, work), None);
     let received = receiver.take();
     assert!(received.spans.iter().all(|span| span.trace == trace));
-    let runs = received.named(names::AGENT_RUN);
-    assert_eq!(runs.first().map(|run| run.parent.as_str()), Some("b7ad6b7169203331"));
+    assert_eq!(received.one(names::AGENT_RUN).parent, "b7ad6b7169203331");
 
     let telemetry = Telemetry::start(&options).expect("it starts");
     let command = telemetry.command("test");
@@ -258,13 +256,11 @@ fn spans_belong_to_the_span_that_the_caller_names() {
     assert_eq!(telemetry.finish(), None);
     let received = receiver.take();
     received.is_as_the_table_says(false);
-    let commands = received.named(names::COMMAND);
-    let [command] = commands.as_slice() else { panic!("one command: {commands:?}") };
+    let command = received.one(names::COMMAND);
     assert_eq!(command.name, "tract test");
     assert_eq!(command.parent, "b7ad6b7169203331");
     assert_eq!(command.get(names::EXIT_CODE), Some("3"));
-    let runs = received.named(names::AGENT_RUN);
-    assert_eq!(runs.first().map(|run| &run.parent), Some(&command.id));
+    assert_eq!(received.one(names::AGENT_RUN).parent, command.id);
 
     // What is no header is ignored.
     let options = options.parent("not one");

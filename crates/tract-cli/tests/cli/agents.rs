@@ -32,8 +32,7 @@ fn a_run_works_pauses_continues_and_replays() {
     let server = Server::start(answers, false);
     let with = ["--model", "openai/some", "--base-url", &server.url, "--fs", "desk"];
     let task = ["run", "Tidy up.", "--branch", "tidy", "--json"];
-    let ran = run(&place, &[&task[..], &with].concat()).expect(1);
-    let lines = ran.lines();
+    let lines = run(&place, &[&task[..], &with].concat()).expect(1).lines();
     let answers = lines.iter().filter(|line| line["event"] == "answer");
     let outcomes: Vec<&Value> = answers.map(|line| &line["outcome"]).collect();
     assert_eq!(outcomes, ["succeeded", "succeeded"]);

@@ -127,8 +127,7 @@ fn a_question_and_its_answer_are_commits() {
     assert_eq!(ran.stdout, "Hello\n");
     assert!(ran.stderr.contains("m-1") && ran.stderr.contains("9 + 2 tokens"), "{ran:?}");
 
-    let ran = run(&place, &[&["generate", "--json"], &with[..]].concat()).expect(0);
-    let lines = ran.lines();
+    let lines = run(&place, &[&["generate", "--json"], &with[..]].concat()).expect(0).lines();
     assert_eq!(lines[0], serde_json::json!({"piece": "text", "text": "Hel"}));
     let answer = lines.last().expect("the answer");
     assert_eq!(answer["text"], "Hello");

@@ -68,8 +68,7 @@ fn a_second_copy_brings_what_is_new_and_leaves_what_went_its_own_way() {
     };
     let theirs = main(export(&place, "sqlite:copy.db")).expect("a ref");
     place.ok(&["commit", "user", "Here I said this."]);
-    let ran = place.run(&["--json", "copy", "--to", "sqlite:copy.db"]).expect(1);
-    let lines = ran.lines();
+    let lines = place.run(&["--json", "copy", "--to", "sqlite:copy.db"]).expect(1).lines();
     assert!(lines[0]["refs"].to_string().contains("diverged"), "{lines:?}");
     assert_eq!(main(export(&place, "sqlite:copy.db")), Some(theirs));
 }

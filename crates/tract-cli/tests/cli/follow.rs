@@ -2,14 +2,14 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Ran, Workspace, key, sessions, signal, text};
+use crate::support::{Ran, Workspace, copy_folder, key, sessions, signal, text};
 
 /// How long something may take before the test fails; nothing waits that long.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -59,10 +59,8 @@ impl Following {
     #[track_caller]
     fn wait_for_commits(&mut self, branch: &str, commits: usize) {
         self.wait_for(&format!("{commits} commits of {branch}"), |line| {
-            let branches = line["branches"].as_array().into_iter().flatten();
-            branches
-                .into_iter()
-                .any(|known| known["branch"] == branch && known["commits"] == commits)
+            let mut branches = line["branches"].as_array().into_iter().flatten();
+            branches.any(|known| known["branch"] == branch && known["commits"] == commits)
         });
     }
 
@@ -224,38 +222,18 @@ fn a_session_that_grows_in_pieces_is_followed_and_nothing_is_lost_or_doubled() {
 
 #[test]
 fn a_subagent_that_grows_keeps_the_call_that_started_it() {
-    let root = sessions("claude-code");
     let place = Workspace::new();
-    let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
-    let mut folders = vec![root.clone()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).expect("a folder") {
-            let path = entry.expect("an entry").path();
-            match path.is_dir() {
-                true => folders.push(path),
-                false => {
-                    let bytes = fs::read(&path).expect("it reads");
-                    let name = path.strip_prefix(&root).expect("below it");
-                    files.push((place.path("sessions").join(name), bytes));
-                }
-            }
-        }
-    }
-    let is_agent =
-        |path: &Path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("agent-"));
-    for (path, bytes) in &files {
-        fs::create_dir_all(path.parent().expect("a folder")).expect("it is made");
-        if !is_agent(path) {
-            fs::write(path, bytes).expect("it is written");
-        }
-    }
+    copy_folder(&sessions("claude-code"), &place.path("sessions"));
+    let subagents = "bfb38461-8fc8-5582-bd81-bc1cb996f385/subagents/agent-a1b2c3d.jsonl";
+    let path = place.path("sessions/projects/-home-ada-tide-tables").join(subagents);
+    let bytes = fs::read(&path).expect("a subagent");
+    fs::remove_file(&path).expect("it is removed");
     let arguments = ["claude-code", "sessions"];
     let mut following = Following::start(&place, &arguments);
-    let (path, bytes) = files.iter().find(|(path, _)| is_agent(path)).expect("a subagent");
     let first = bytes.iter().position(|byte| *byte == b'\n').expect("a line") + 1;
-    append(path, &bytes[..first]);
+    append(&path, &bytes[..first]);
     following.wait_for("the beginning", |line| line["branches"][0]["start"] == "subagent");
-    append(path, &bytes[first..]);
+    append(&path, &bytes[first..]);
     let whole = following.wait_for("the rest", |line| line["branches"][0]["start"] == "subagent");
     assert_eq!(whole["anomalies"].get("unknown_caller"), None, "{whole}");
     following.stop();

@@ -24,8 +24,7 @@ fn hydrate_says_where_a_call_fails() {
 "#,
     );
     let arguments = ["hydrate", "--tools", "tools.jsonl", "--calls", "calls.jsonl"];
-    let ran = place.run(&[&arguments[..], &["--json"]].concat()).expect(1);
-    let lines = ran.lines();
+    let lines = place.run(&[&arguments[..], &["--json"]].concat()).expect(1).lines();
     assert_eq!(lines.len(), 5);
     assert_eq!(keys(&lines[0]), "arguments errors id name provenance success");
     assert_eq!(lines[0]["arguments"], json!({"a": 1}));

@@ -69,8 +69,7 @@ fn bad_lines_are_named_and_the_others_are_imported() {
         file.push(b'\n');
     }
     place.write("mixed.jsonl", file);
-    let ran = place.run(&["import", "--json", "mixed.jsonl"]).expect(1);
-    let lines = ran.lines();
+    let lines = place.run(&["import", "--json", "mixed.jsonl"]).expect(1).lines();
     let refused: Vec<i64> = lines
         .iter()
         .filter(|line| line["error"].is_object())

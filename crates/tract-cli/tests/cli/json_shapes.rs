@@ -81,8 +81,7 @@ fn tools_answer_in_lists_and_lines() {
     let listed = place.json(&["tools", "list", "--json"]);
     assert_eq!(keys(&listed[0]), "first hash name schemas");
     place.write("schemas.jsonl", "{\"name\": \"a\"}\n\n[]\n");
-    let ran = place.run(&["--json", "tools", "hash", "schemas.jsonl"]).expect(1);
-    let lines = ran.lines();
+    let lines = place.run(&["--json", "tools", "hash", "schemas.jsonl"]).expect(1).lines();
     // What `printf '{"name":"a"}' | sha256sum` says.
     let hash = "d9d719b27480b55cd4918020e7473e716ed3569c8adafe926cf9b10b4f8ef064";
     assert_eq!((&lines[0]["line"], &lines[0]["hash"]), (&1.into(), &hash.into()));

@@ -141,13 +141,10 @@ fn a_real_model_is_recorded_as_its_client_got_it() {
     let branches = report["branches"].as_array().expect("branches");
     assert_eq!(branches.len(), 1, "both turns are one conversation: {report}");
     let branch = branches[0]["branch"].as_str().expect("a name");
-    let messages = |place: &Workspace, branch: &str| {
-        let compiled = place.json(&["compile", branch, "--to", "openai-params", "--json"]);
-        compiled[0]["messages"].clone()
-    };
-    let recorded = messages(&place, branch);
-    println!("{recorded}");
-    assert_eq!(recorded.as_array().map(Vec::len), Some(4), "{recorded}");
-    assert_eq!(recorded, messages(&client, "main"), "the proxy and its client say the same");
+    let recorded = place.messages(branch, "openai-params");
+    println!("{recorded:?}");
+    assert_eq!(recorded.len(), 4, "{recorded:?}");
+    let got = client.messages("main", "openai-params");
+    assert_eq!(recorded, got, "the proxy and its client say the same");
     place.ok(&["verify"]);
 }

@@ -20,8 +20,7 @@ fn a_stream_says_what_became_of_each_line() {
     let stream = "{\"op\":\"user\",\"text\":\"Again, please.\",\"mark\":\"q\"}\n\n\
                   {\"op\":\"tool_result\",\"call_id\":\"c2\",\"content\":\"ok\"}\n\
                   {\"op\":\"user\",\"text\":\"never reached\"}\n";
-    let ran = place.feed(&["apply", "--json", "-"], stream.as_bytes()).expect(1);
-    let lines = ran.lines();
+    let lines = place.feed(&["apply", "--json", "-"], stream.as_bytes()).expect(1).lines();
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert_eq!((&lines[0]["line"], &lines[0]["mark"]), (&1.into(), &"q".into()));
     assert_eq!(lines[0]["commit"], place.id("HEAD"));
@@ -117,20 +116,14 @@ fn an_export_to_a_device_writes_to_it() {
     assert!(std::fs::metadata(&link).expect("it is there").file_type().is_char_device());
 }
 
-/// A stream that approves a tool, states a policy and decides an operation.
-fn trusting() -> (Workspace, String) {
+#[test]
+fn approvals_and_policies_of_a_stream_are_taken_only_when_asked_for() {
     let place = Workspace::of(MORNING);
     place.write("tools.json", r#"[{"name":"pay","input_schema":{"type":"object"}}]"#);
     place.ok(&["tools", "pin", "tools.json"]);
     place.ok(&["tools", "policy", "approved-only"]);
     place.ok(&["summarization", "--threshold", "800"]);
     let export = place.ok(&["export"]);
-    (place, export)
-}
-
-#[test]
-fn approvals_and_policies_of_a_stream_are_taken_only_when_asked_for() {
-    let (place, export) = trusting();
     let copy = Workspace::new();
     let ran = copy.feed(&["apply", "--json", "-"], export.as_bytes()).expect(1);
     let refused: Vec<&str> = ran.stdout.lines().filter(|line| line.contains("\"error\"")).collect();

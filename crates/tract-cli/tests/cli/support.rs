@@ -158,13 +158,8 @@ impl Workspace {
         code: &str,
         says: &str,
     ) {
-        let people = self.feed(arguments, stdin);
-        assert_eq!(people.code, Some(exit), "{arguments:?}: {people:?}");
-        assert!(people.stderr.contains(&format!("error[{code}]")), "{arguments:?}: {people:?}");
-        assert!(people.stderr.contains(says), "{arguments:?}: {people:?}");
-        let mut with_json = vec!["--json"];
-        with_json.extend(arguments);
-        let script = self.feed(&with_json, stdin);
+        self.complains(arguments, stdin, exit, code, says);
+        let script = self.feed(&[&["--json"], arguments].concat(), stdin);
         assert_eq!(script.code, Some(exit), "{arguments:?}: {script:?}");
         let lines = script.lines();
         let error = &lines.last().expect("a document")["error"];
@@ -175,7 +170,13 @@ impl Workspace {
     /// Runs what refuses a line of its input, and checks the line's code and a part of what it says.
     #[track_caller]
     pub(crate) fn refused_line(&self, arguments: &[&str], stdin: &[u8], code: &str, says: &str) {
-        let ran = self.feed(arguments, stdin).expect(1);
+        self.complains(arguments, stdin, 1, code, says);
+    }
+
+    #[track_caller]
+    fn complains(&self, arguments: &[&str], stdin: &[u8], exit: i32, code: &str, says: &str) {
+        let ran = self.feed(arguments, stdin);
+        assert_eq!(ran.code, Some(exit), "{arguments:?}: {ran:?}");
         assert!(ran.stderr.contains(&format!("error[{code}]")), "{arguments:?}: {ran:?}");
         assert!(ran.stderr.contains(says), "{arguments:?}: {ran:?}");
     }
@@ -312,6 +313,12 @@ pub(crate) fn set_as(command: &mut Command, other: &Command) {
         };
     }
     command.current_dir(other.get_current_dir().expect("a folder"));
+}
+
+/// Copies a folder with all that is in it.
+#[cfg(unix)]
+pub(crate) fn copy_folder(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg("-r").args([from, to]).status().expect("`cp`").success());
 }
 
 /// Sends a signal to a process, such as `-INT`.

@@ -67,11 +67,9 @@ fn a_run_is_received_as_the_table_says_without_content_and_keys() {
     for request in &received.requests {
         assert_eq!(request.header("authorization"), Some("Bearer collector-key"));
     }
-    let commands = received.named(names::COMMAND);
-    let [command] = commands.as_slice() else { panic!("one command: {commands:?}") };
+    let command = received.one(names::COMMAND);
     assert_eq!((command.name.as_str(), command.get(names::EXIT_CODE)), ("tract run", Some("0")));
-    let runs = received.named(names::AGENT_RUN);
-    let [run] = runs.as_slice() else { panic!("one run: {runs:?}") };
+    let run = received.one(names::AGENT_RUN);
     assert_eq!(run.parent, command.id);
     let calls = received.named(names::MODEL_CALL);
     assert_eq!(calls.len(), 3);
@@ -191,7 +189,7 @@ fn apply_and_compile_are_one_trace_each_under_their_caller() {
         for name in spans {
             assert!(!received.named(name).is_empty(), "no {name}: {received:?}");
         }
-        let command = received.named(names::COMMAND)[0];
+        let command = received.one(names::COMMAND);
         assert_eq!(command.parent, "b7ad6b7169203331");
         let resource = &received.resource;
         assert_eq!(resource.get("service.name").map(String::as_str), Some("ci"));
@@ -206,7 +204,7 @@ fn a_failing_command_has_its_exit_code_and_error_in_its_span() {
     Ran::after(&mut command(&place, &receiver, &["log"])).expect(3);
     let received = receiver.take();
     received.is_as_the_table_says(false);
-    let command = received.named(names::COMMAND)[0];
+    let command = received.one(names::COMMAND);
     assert!(command.failed);
     assert_eq!(command.get(names::EXIT_CODE), Some("3"));
     assert_eq!(command.get(names::ERROR_TYPE), Some("no_store"));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Workspace, sessions, text};
+use crate::support::{Workspace, each, list, sessions, text};
 
 /// The file of the cache, in the folder of a test.
 const CACHE: &str = ".tract/tract.db.imports";
@@ -78,11 +78,9 @@ fn unchanged_files_are_read_again_where_the_store_does_not_have_them() {
     assert_eq!(status(&twins.run(&import))["created"], 4);
     assert_eq!(unread(&twins.cached, &import[1..]), 4);
     let lines = twins.run(&import);
-    let branches: Vec<&str> = lines
-        .iter()
-        .flat_map(|line| line["branches"].as_array().into_iter().flatten())
-        .map(|branch| branch["branch"].as_str().expect("a name"))
-        .collect();
+    let sessions = lines[..4].iter();
+    let branches: Vec<&str> =
+        sessions.flat_map(|line| each(list(&line["branches"]), "branch")).collect();
     twins.run(&["checkout", branches[0]]);
     twins.run(&["undo"]);
     assert_eq!(status(&twins.run(&import))["created"], 4);
