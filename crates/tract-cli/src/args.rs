@@ -267,7 +267,7 @@ impl Command {
             #[cfg(feature = "conformance")]
             Self::Conformance(_) => false,
             #[cfg(feature = "view")]
-            Self::View(view) => view.writes(),
+            Self::View(view) => view.allow_decisions,
             #[cfg(feature = "record")]
             Self::Record(_) => true,
             #[cfg(feature = "ui")]
@@ -275,12 +275,12 @@ impl Command {
             Self::Tools(tools) => tools.writes(),
             #[cfg(feature = "mcp")]
             Self::Mcp(mcp) => mcp.writes(),
-            Self::Verify(verify) => verify.writes(),
-            Self::Gc(gc) => gc.writes(),
+            Self::Verify(verify) => verify.repair,
+            Self::Gc(gc) => !gc.dry_run,
             Self::Repack(_) => true,
             Self::Erase(asked) => asked.writes(),
-            Self::Redact(asked) => asked.writes(),
-            Self::Prune(prune) => prune.writes(),
+            Self::Redact(asked) => !asked.dry_run,
+            Self::Prune(prune) => !prune.dry_run,
             Self::Pending(pending) => pending.writes(),
             Self::Summarization(config) => config.writes(),
             #[cfg(feature = "http")]
@@ -292,10 +292,10 @@ impl Command {
             Self::Merge(merge) => merge.writes(),
             Self::Remote(remote) => remote.writes(),
             Self::Bundle(bundle) => bundle.writes(),
-            Self::CherryPick(asked) => asked.writes(),
-            Self::Rebase(asked) => asked.writes(),
-            Self::Drop(asked) => asked.writes(),
-            Self::Insert(asked) => asked.writes(),
+            Self::CherryPick(asked) => !asked.dry_run,
+            Self::Rebase(asked) => !asked.dry_run,
+            Self::Drop(asked) => !asked.dry_run,
+            Self::Insert(asked) => !asked.dry_run,
             Self::Init(_)
             | Self::Reset(_)
             | Self::Branch(_)

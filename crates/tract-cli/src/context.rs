@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tract::store::{StoreOptions, WriteMode};
 #[cfg(feature = "http")]
 use tract::{ChatModel, hooks::ModelSummarizer};
-use tract::{OpenOptions, Store, Tract};
+use tract::{OpenOptions, RepoName, Store, Tract};
 
 use crate::args::Global;
 use crate::failure::{Failure, Outcome};
@@ -47,7 +47,8 @@ impl<'a> Context<'a> {
     /// be found.
     pub(crate) async fn open_or_create(&mut self) -> Outcome<Tract> {
         let url = self.url()?;
-        self.open_at(&url, true).await
+        let store = self.open_store(&url, true).await?;
+        self.open_repo(store, true).await
     }
 
     /// Returns the url of the store that is named, or found upwards from here.
@@ -62,12 +63,6 @@ impl<'a> Context<'a> {
     pub(crate) async fn open_named_store(&mut self) -> Outcome<Arc<dyn Store>> {
         let url = self.url()?;
         self.open_store(&url, false).await
-    }
-
-    /// Opens the store of a url, and the repository in it.
-    pub(crate) async fn open_at(&mut self, url: &str, create: bool) -> Outcome<Tract> {
-        let store = self.open_store(url, create).await?;
-        self.open_repo(store, create).await
     }
 
     /// Opens the store of a url.
@@ -93,6 +88,14 @@ impl<'a> Context<'a> {
                 tract.with_hooks(hooks.summarizer(CommandSummarizer::new(command)))
             }
             None => tract,
+        })
+    }
+
+    /// The repositories that a command is about: all of a store, or the one that is named.
+    pub(crate) async fn repos(&self, store: &Arc<dyn Store>, all: bool) -> Outcome<Vec<RepoName>> {
+        Ok(match all {
+            true => store.repos().await?,
+            false => vec![RepoName::new(self.global.repo.clone())?],
         })
     }
 

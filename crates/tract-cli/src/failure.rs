@@ -76,6 +76,11 @@ impl Failure {
         Self { silent: true, ..Self::new(NO, "no", "") }
     }
 
+    /// Ends a command that has said already whether the answer is yes.
+    pub(crate) fn unless(yes: bool) -> Outcome<()> {
+        if yes { Ok(()) } else { Err(Self::reported_no()) }
+    }
+
     /// A program that was run has ended with this code, which is the command's own.
     #[cfg(feature = "record")]
     pub(crate) fn exited(code: u8) -> Self {
@@ -127,6 +132,12 @@ impl Failure {
     pub(crate) fn note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(hide_passwords(&note.into()));
         self
+    }
+
+    /// Adds the ways out that an error knows.
+    #[must_use]
+    pub(crate) fn notes(self, notes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        notes.into_iter().fold(self, Self::note)
     }
 
     /// Replaces advice to run this very verb, which has just failed.

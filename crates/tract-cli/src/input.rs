@@ -5,7 +5,6 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use tract::core::json;
 use tract::forms::Dialect;
 
 use crate::failure::{Failure, Outcome};
@@ -216,11 +215,7 @@ pub(crate) fn key_value(text: &str) -> Result<(String, tract::JsonText), String>
     let json = match (tract::JsonText::new(value), looks_like_json) {
         (Ok(json), _) => json,
         (Err(error), true) => return Err(format!("{value:?} is no JSON: {error}")),
-        (Err(_), false) => {
-            let mut quoted = String::new();
-            json::write_string(&mut quoted, value, json::Escapes::Raw);
-            tract::JsonText::new(&quoted).map_err(|error| error.to_string())?
-        }
+        (Err(_), false) => tract::JsonText::of(value).map_err(|error| error.to_string())?,
     };
     Ok((key.to_owned(), json))
 }

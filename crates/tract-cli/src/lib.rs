@@ -18,6 +18,7 @@ mod pager;
 mod prices;
 mod render;
 mod revisions;
+mod runtime;
 mod ssh;
 mod style;
 mod summarize;

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use tract::prices::PriceTable;
 
+use crate::escape;
 use crate::failure::{Failure, Outcome};
+use crate::style::{Styled, WARN};
 
 /// Reads a table; that of the command where none is named.
 pub(crate) fn read(path: Option<&Path>) -> Outcome<PriceTable> {
@@ -20,4 +22,24 @@ pub(crate) fn read(path: Option<&Path>) -> Outcome<PriceTable> {
 pub(crate) fn source(prices: &PriceTable) -> String {
     let (date, currency) = (prices.date(), prices.currency());
     format!("list prices of {date}, in {currency}; --prices FILE for others")
+}
+
+/// Says of which models there is no price, and of how many of these things the sum lacks the cost.
+pub(crate) fn unpriced(models: &[&str], things: &str) -> Styled<String> {
+    let names: Vec<_> = models.iter().map(|name| escape::line(name)).collect();
+    Styled(WARN, format!("no price for {}: {things} not in the sum", names.join(", ")))
+}
+
+/// A sum for people, of which some of all may have no price.
+pub(crate) fn shown(cost: f64, unpriced: usize, all: usize, decimals: usize) -> String {
+    match unpriced {
+        n if n == all => "-".to_owned(),
+        0 => format!("{cost:.decimals$}"),
+        _ => format!(">{cost:.decimals$}"),
+    }
+}
+
+/// A sum for scripts, to a millionth.
+pub(crate) fn rounded(cost: f64) -> f64 {
+    (cost * 1e6).round() / 1e6
 }

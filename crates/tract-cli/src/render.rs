@@ -11,7 +11,7 @@ use tract::{Commit, CommitId, Compiled, RefTarget, Tract};
 use crate::escape;
 use crate::failure::Outcome;
 use crate::out::Output;
-use crate::style::{self, ID, REF, Styled};
+use crate::style::{self, DIM, ID, REF, Styled};
 
 /// The short form of an id, in its color.
 pub(crate) fn short(id: CommitId) -> Styled<String> {
@@ -26,7 +26,12 @@ pub(crate) fn tokens(context: &Compiled) -> String {
 
 /// A number of tokens.
 pub(crate) fn token_count(n: u64) -> String {
-    count(usize::try_from(n).unwrap_or(usize::MAX), "token")
+    counted(n, "token")
+}
+
+/// As [`count`], of what may be more than fits into memory.
+pub(crate) fn counted(n: u64, thing: &str) -> String {
+    count(usize::try_from(n).unwrap_or(usize::MAX), thing)
 }
 
 /// What a ref points to, as JSON has it: an id, or the name of another ref.
@@ -129,8 +134,38 @@ pub(crate) fn counter(what: &'static str, things: &'static str) -> ProgressBar {
     bar
 }
 
-/// Branches of a hit that are printed for people.
+/// Branches that are named for people where there may be many.
 const MOST_BRANCHES: usize = 3;
+
+/// Says that there is none of these things at `head` yet, and how to see those of other branches, if
+/// there are any, with this verb.
+pub(crate) async fn none_yet(
+    out: &mut Output,
+    tract: &Tract,
+    head: Option<CommitId>,
+    verb: &str,
+    things: &str,
+) -> Outcome<()> {
+    let mut others = tract.branches().list().await?;
+    others.retain(|other| Some(other.head) != head);
+    let named: Vec<String> = others
+        .iter()
+        .take(MOST_BRANCHES)
+        .map(|other| format!("tract {verb} {}", escape::line(&other.name)))
+        .collect();
+    if named.is_empty() {
+        let start = "tract commit user \"Hello\", or tract import FILE";
+        out.say(format_args!("no {things} yet; {start}"));
+        return Ok(());
+    }
+    let more = match others.len() - named.len() {
+        0 => String::new(),
+        more => format!(", and {more} more (tract branch lists them)"),
+    };
+    let named = named.join(", ");
+    out.say(format_args!("no {things} here yet; other branches have some: {named}{more}"));
+    Ok(())
+}
 
 /// Says which erasures came along, and whether files may still have the bytes.
 pub(crate) fn erasures(out: &mut Output, erased: &CarriedErasures) -> Outcome<()> {
@@ -146,8 +181,14 @@ pub(crate) fn erasures(out: &mut Output, erased: &CarriedErasures) -> Outcome<()
     Ok(())
 }
 
-/// Names the branches that show a hit.
-pub(crate) fn shown_in(repo: Option<&str>, branches: &[&str]) -> String {
+/// The beginning of the line of a hit: its commit, the branches that show it, its kind and its tools.
+pub(crate) fn hit(
+    commit: CommitId,
+    repo: Option<&str>,
+    branches: &[&str],
+    kind: &str,
+    tools: &[String],
+) -> String {
     let mut shown_in = match branches {
         [] => "hidden".to_owned(),
         branches => branches.iter().take(MOST_BRANCHES).copied().collect::<Vec<_>>().join(" "),
@@ -158,7 +199,16 @@ pub(crate) fn shown_in(repo: Option<&str>, branches: &[&str]) -> String {
     if branches.len() > MOST_BRANCHES {
         shown_in.push_str(&format!(" and {} more", branches.len() - MOST_BRANCHES));
     }
-    shown_in
+    let style = if branches.is_empty() { DIM } else { REF };
+    let tools = tools.join(", ");
+    format!(
+        "{} {}  {}  {}{}",
+        short(commit),
+        Styled(style, escape::line(&shown_in)),
+        Styled(style::kind(kind), escape::line(kind)),
+        escape::line(&tools),
+        if tools.is_empty() { "" } else { "  " },
+    )
 }
 
 #[cfg(test)]

@@ -65,20 +65,6 @@ fn pages(root: &Path) -> Vec<PathBuf> {
     pages
 }
 
-/// Copies a folder with all that is in it.
-fn copy_folder(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).expect("a folder");
-    for entry in std::fs::read_dir(from).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        let to = to.join(path.file_name().expect("a name"));
-        if path.is_dir() {
-            copy_folder(&path, &to);
-        } else {
-            std::fs::copy(&path, &to).expect("a file");
-        }
-    }
-}
-
 struct Session {
     page: String,
     folder: PathBuf,
@@ -103,7 +89,9 @@ impl Session {
             let from = root.join("crates/tract-cli/demo").join(file);
             std::fs::copy(from, folder.join(file)).expect("a file of the demo");
         }
-        copy_folder(&root.join("tests/data/sessions"), &folder.join("sessions"));
+        let mut copy = Command::new("cp");
+        copy.arg("-r").arg(root.join("tests/data/sessions")).arg(folder.join("sessions"));
+        assert!(copy.status().expect("`cp`").success());
         Self {
             page: name,
             folder,
@@ -252,20 +240,17 @@ impl Ids {
                         Word::Time => true,
                         Word::Id => {
                             word.len() == found.len()
-                                && *self
-                                    .ran
-                                    .entry((*word).to_owned())
-                                    .or_insert((*found).to_owned())
-                                    == **found
-                                && *self
-                                    .page
-                                    .entry((*found).to_owned())
-                                    .or_insert((*word).to_owned())
-                                    == **word
+                                && leads(&mut self.ran, word, found)
+                                && leads(&mut self.page, found, word)
                         }
                     }
             })
     }
+}
+
+/// Whether an id is known for this one, or was not known before.
+fn leads(ids: &mut BTreeMap<String, String>, from: &str, to: &str) -> bool {
+    *ids.entry(from.to_owned()).or_insert(to.to_owned()) == to
 }
 
 #[derive(Clone, Copy, PartialEq)]

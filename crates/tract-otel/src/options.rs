@@ -200,29 +200,27 @@ fn endpoint(
         (None, None) if asked => signal(DEFAULT_ENDPOINT, lower),
         (None, None) => return Ok(None),
     };
-    let own = format!("OTEL_EXPORTER_OTLP_{upper}_COMPRESSION");
-    for name in [own.as_str(), "OTEL_EXPORTER_OTLP_COMPRESSION"] {
-        match read(name).as_deref() {
-            None => {}
-            Some("gzip" | "none") => break,
-            Some(value) => {
-                let (name, value) = (name.to_owned(), value.to_owned());
-                return Err(OptionsError::Value { name, value, expected: "gzip or none" });
-            }
-        }
-    }
-    let own = format!("OTEL_EXPORTER_OTLP_{upper}_PROTOCOL");
-    for name in [own.as_str(), "OTEL_EXPORTER_OTLP_PROTOCOL"] {
-        match read(name).as_deref() {
-            None => {}
-            Some("http/protobuf") => break,
-            Some(value) => {
-                let (name, value) = (name.to_owned(), value.to_owned());
-                return Err(OptionsError::Protocol { name, value });
-            }
-        }
-    }
+    supported(read, upper, "COMPRESSION", &["gzip", "none"])
+        .map_err(|(name, value)| OptionsError::Value { name, value, expected: "gzip or none" })?;
+    supported(read, upper, "PROTOCOL", &["http/protobuf"])
+        .map_err(|(name, value)| OptionsError::Protocol { name, value })?;
     Ok(Some(endpoint))
+}
+
+/// Refuses a value that is not supported, with the name of its variable: that of a signal, which wins,
+/// or that of all signals.
+fn supported(
+    read: &impl Fn(&str) -> Option<String>,
+    upper: &str,
+    what: &str,
+    values: &[&str],
+) -> Result<(), (String, String)> {
+    let own = format!("OTEL_EXPORTER_OTLP_{upper}_{what}");
+    let mut names = [own, format!("OTEL_EXPORTER_OTLP_{what}")].into_iter();
+    match names.find_map(|name| read(&name).map(|value| (name, value))) {
+        Some((name, value)) if !values.contains(&value.as_str()) => Err((name, value)),
+        _ => Ok(()),
+    }
 }
 
 fn url(name: &str, text: &str) -> Result<String, OptionsError> {
@@ -273,27 +271,20 @@ mod tests {
             (options.traces, options.metrics)
         };
         let some = |text: &str| Some(text.to_owned());
-        assert_eq!(
-            found(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h:4318/base/")]),
-            (some("http://h:4318/base/v1/traces"), some("http://h:4318/base/v1/metrics"))
-        );
-        assert_eq!(
-            found(&[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://h/own")]),
-            (some("https://h/own"), None)
-        );
-        assert_eq!(
-            found(&[("OTEL_TRACES_EXPORTER", "otlp")]),
-            (some("http://localhost:4318/v1/traces"), None)
-        );
-        assert_eq!(
-            found(&[
-                ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h"),
-                ("OTEL_METRICS_EXPORTER", "none"),
-                ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf"),
-                ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
-            ]),
-            (some("http://h/v1/traces"), None)
-        );
+        let both = found(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h:4318/base/")]);
+        assert_eq!(both.0, some("http://h:4318/base/v1/traces"));
+        assert_eq!(both.1, some("http://h:4318/base/v1/metrics"));
+        let own = found(&[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://h/own")]);
+        assert_eq!(own, (some("https://h/own"), None));
+        let default = found(&[("OTEL_TRACES_EXPORTER", "otlp")]);
+        assert_eq!(default, (some("http://localhost:4318/v1/traces"), None));
+        let one = found(&[
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h"),
+            ("OTEL_METRICS_EXPORTER", "none"),
+            ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf"),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+        ]);
+        assert_eq!(one, (some("http://h/v1/traces"), None));
     }
 
     #[test]

@@ -127,8 +127,7 @@ fn a_run_is_received_as_the_table_says_without_content() {
     assert_eq!(received.resource.get("service.name").map(String::as_str), Some("shelf-agent"));
     assert_eq!(received.scopes.iter().collect::<Vec<_>>(), ["tract"]);
 
-    let runs = received.named(names::AGENT_RUN);
-    let [run] = runs.as_slice() else { panic!("one run: {runs:?}") };
+    let run = received.one(names::AGENT_RUN);
     assert_eq!(run.get(names::CONVERSATION), Some("shelf/main"));
     assert_eq!(run.get(names::INPUT_TOKENS), Some("300"));
     assert_eq!(run.get(names::TRACT_STOP), Some("answered"));
@@ -155,9 +154,8 @@ fn a_run_is_received_as_the_table_says_without_content() {
     for tool in &tools {
         assert_eq!((tool.name.as_str(), &tool.parent), ("execute_tool look_up", &run.id));
         // The message that asked for the call is the commit after the context.
-        assert!(
-            calls.iter().any(|call| call.get(names::TRACT_VIEW) == tool.get(names::TRACT_VIEW))
-        );
+        let view = tool.get(names::TRACT_VIEW);
+        assert!(calls.iter().any(|call| call.get(names::TRACT_VIEW) == view));
         assert_eq!(tool.get(names::TRACT_TOOL).map(str::len), Some(64));
     }
     assert_eq!(tools.iter().filter(|tool| tool.failed).count(), 1);
@@ -176,14 +174,8 @@ fn a_run_is_received_as_the_table_says_without_content() {
         ["invoke_agent: error.type", "tract.compile: error.type", "tract.store.apply: error.type"];
     assert_eq!(unseen, failures, "only these did not fail");
 
-    for content in [
-        "instruction-text",
-        "question-text",
-        "answer-text",
-        "apple",
-        "meaning-of",
-        "secret-message",
-    ] {
+    let texts = "instruction-text question-text answer-text apple meaning-of secret-message";
+    for content in texts.split(' ') {
         assert!(!received.contains(content), "{content}");
     }
     let value = |name: &str| {
@@ -222,10 +214,8 @@ fn content_is_there_when_asked_for_and_keys_in_it_are_not() {
         call.get(names::OUTPUT_MESSAGES).is_some_and(|text| text.contains("answer-text"))
     });
     let last = last.expect("the answer");
-    assert_eq!(
-        last.get(names::SYSTEM_INSTRUCTIONS),
-        Some(r#"[{"type":"text","content":"instruction-text"}]"#)
-    );
+    let instructions = Some(r#"[{"type":"text","content":"instruction-text"}]"#);
+    assert_eq!(last.get(names::SYSTEM_INSTRUCTIONS), instructions);
     let messages = last.get(names::INPUT_MESSAGES).expect("the context");
     for part in [
         r#"{"role":"user","parts":[{"type":"text","content":"question-text"}]}"#,
@@ -257,8 +247,7 @@ fn spans_belong_to_the_span_that_the_caller_names() {
     assert_eq!(observed(&options, work), None);
     let received = receiver.take();
     assert!(received.spans.iter().all(|span| span.trace == trace));
-    let runs = received.named(names::AGENT_RUN);
-    assert_eq!(runs.first().map(|run| run.parent.as_str()), Some("b7ad6b7169203331"));
+    assert_eq!(received.one(names::AGENT_RUN).parent, "b7ad6b7169203331");
 
     let telemetry = Telemetry::start(&options).expect("it starts");
     let command = telemetry.command("test");
@@ -267,15 +256,11 @@ fn spans_belong_to_the_span_that_the_caller_names() {
     assert_eq!(telemetry.finish(), None);
     let received = receiver.take();
     received.is_as_the_table_says(false);
-    let commands = received.named(names::COMMAND);
-    let [command] = commands.as_slice() else { panic!("one command: {commands:?}") };
-    assert_eq!(
-        (command.name.as_str(), command.parent.as_str()),
-        ("tract test", "b7ad6b7169203331")
-    );
+    let command = received.one(names::COMMAND);
+    assert_eq!(command.name, "tract test");
+    assert_eq!(command.parent, "b7ad6b7169203331");
     assert_eq!(command.get(names::EXIT_CODE), Some("3"));
-    let runs = received.named(names::AGENT_RUN);
-    assert_eq!(runs.first().map(|run| &run.parent), Some(&command.id));
+    assert_eq!(received.one(names::AGENT_RUN).parent, command.id);
 
     // What is no header is ignored.
     let options = options.parent("not one");

@@ -13,7 +13,7 @@ mod window;
 use std::fmt::Write;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use tract_core::{Commit, Part, time};
+use tract_core::{Part, time};
 
 pub(crate) use self::compare::compare;
 pub(crate) use self::conversations::{PAGE as CONVERSATIONS, conversations};
@@ -74,9 +74,9 @@ pub(crate) fn whole_file(title: &str, policy: &str, main: &Markup) -> Markup {
     }
 }
 
-/// A commit's time, to the minute.
-pub(crate) fn minute(commit: &Commit) -> Option<String> {
-    let at = time::format_rfc3339(commit.created_at?)?;
+/// A time, to the minute.
+pub(crate) fn minute(at_us: i64) -> Option<String> {
+    let at = time::format_rfc3339(at_us)?;
     Some(at.get(..16)?.replace('T', " "))
 }
 

@@ -55,6 +55,9 @@ struct Shared {
     decides: bool,
 }
 
+type Served = State<Arc<Shared>>;
+type Page = Result<Html<String>>;
+
 impl Viewer {
     /// Listens on loopback; port 0 takes a free one.
     ///
@@ -222,10 +225,7 @@ struct ListQuery {
     from: usize,
 }
 
-async fn conversations(
-    State(shared): State<Arc<Shared>>,
-    Query(asked): Query<ListQuery>,
-) -> Result<Html<String>> {
+async fn conversations(State(shared): Served, Query(asked): Query<ListQuery>) -> Page {
     let repo = &shared.repo;
     let order = BranchOrder::of(&asked.sort);
     let branches = load::branches(repo, &asked.q, order).await?;
@@ -253,10 +253,7 @@ struct RevisionQuery {
     to: Option<String>,
 }
 
-async fn transcript(
-    State(shared): State<Arc<Shared>>,
-    Query(asked): Query<RevisionQuery>,
-) -> Result<Html<String>> {
+async fn transcript(State(shared): Served, Query(asked): Query<RevisionQuery>) -> Page {
     let context = load::readable_context(&shared.repo, &asked.rev).await?;
     let total = context.compiled.message_count();
     // A conversation opens at its end.
@@ -277,10 +274,7 @@ struct CompareQuery {
     b: String,
 }
 
-async fn compare(
-    State(shared): State<Arc<Shared>>,
-    Query(asked): Query<CompareQuery>,
-) -> Result<Html<String>> {
+async fn compare(State(shared): Served, Query(asked): Query<CompareQuery>) -> Page {
     let before = load::context(&shared.repo, &asked.a).await?;
     let after = load::context(&shared.repo, &asked.b).await?;
     let diff = tract_engine::diff(&before.compiled, &after.compiled, &tract_schema::diff_lines);
@@ -295,10 +289,7 @@ async fn compare(
     Ok(Html(pages::page("compare", None, &main).into_string()))
 }
 
-async fn tools(
-    State(shared): State<Arc<Shared>>,
-    Query(asked): Query<RevisionQuery>,
-) -> Result<Html<String>> {
+async fn tools(State(shared): Served, Query(asked): Query<RevisionQuery>) -> Page {
     let context = load::readable_context(&shared.repo, &asked.rev).await?;
     let tools = context.compiled.tools().iter();
     let tools = tools.map(|tool| (tool.id, &*tool.name, &*tool.schema));

@@ -116,10 +116,7 @@ pub(crate) async fn run(context: &mut Context<'_>, apply: Apply) -> Outcome<()> 
     let done = Styled(DIM, count(report.done, "line") + " done");
     context.out.say(format_args!("{done}{refused}{trusted}"));
     render::erasures(context.out, &report.erased)?;
-    match report.refused {
-        0 => Ok(()),
-        _ => Err(Failure::reported_no()),
-    }
+    Failure::unless(report.refused == 0)
 }
 
 /// Prints the outcome of a line. What `events` brings is durable, so it is printed at once.

@@ -12,6 +12,7 @@ use tract::{
     CancellationToken, ChatModel, ChatOptions, ChatReply, Draft, JsonText, ReplyDelta, Tract,
 };
 
+use super::cat::CallDocument;
 use crate::context::Context;
 use crate::definitions;
 use crate::escape;
@@ -19,6 +20,7 @@ use crate::failure::{Failure, Outcome};
 use crate::input;
 use crate::out::Output;
 use crate::render::{number, short};
+use crate::runtime::on_interrupt;
 use crate::style::{DIM, Styled};
 
 /// Ask a model a question and record both sides.
@@ -91,10 +93,7 @@ impl Model {
 
 /// Makes the client of a model.
 pub(super) fn client(model: &str, base_url: Option<&str>) -> Outcome<HttpModel> {
-    let usage = |error: tract::ModelError| {
-        let failure = Failure::usage(error.to_string());
-        error.notes().into_iter().fold(failure, Failure::note)
-    };
+    let usage = |error: tract::ModelError| Failure::usage(error.to_string()).notes(error.notes());
     let mut builder = HttpModel::builder(model).map_err(usage)?;
     if let Some(url) = base_url {
         builder = builder.base_url(url);
@@ -211,15 +210,7 @@ pub(super) fn stop_on_interrupt(
     cancellation: &CancellationToken,
 ) {
     let token = cancellation.clone();
-    runtime.spawn(async move {
-        if tokio::signal::ctrl_c().await.is_err() {
-            return;
-        }
-        token.cancel();
-        if tokio::signal::ctrl_c().await.is_ok() {
-            std::process::exit(i32::from(crate::failure::INTERRUPTED));
-        }
-    });
+    runtime.spawn(on_interrupt(move || token.cancel()));
 }
 
 /// What was printed of an answer.
@@ -246,17 +237,10 @@ struct AnswerLine<'a> {
     sent: Option<String>,
     commit: String,
     text: String,
-    tool_calls: Vec<CallLine<'a>>,
+    tool_calls: Vec<CallDocument<'a>>,
     model: Option<&'a str>,
     stop_reason: Option<&'a str>,
     usage: Option<UsageLine>,
-}
-
-#[derive(Serialize)]
-struct CallLine<'a> {
-    id: &'a str,
-    name: &'a str,
-    arguments: &'a str,
 }
 
 #[derive(Serialize)]
@@ -332,14 +316,7 @@ impl PrintState {
                 sent: answer.sent.as_ref().map(|sent| sent.id().to_hex()),
                 commit: answer.commit.id().to_hex(),
                 text: answer.text(),
-                tool_calls: answer
-                    .calls()
-                    .map(|call| CallLine {
-                        id: &call.id,
-                        name: &call.name,
-                        arguments: &call.arguments,
-                    })
-                    .collect(),
+                tool_calls: answer.calls().map(CallDocument::from).collect(),
                 model: reply.model.as_deref(),
                 stop_reason: reply.stop_reason.as_ref().map(|reason| reason.as_str()),
                 usage: reply.usage.map(|usage| UsageLine {

@@ -129,6 +129,16 @@ async fn rename(context: &mut Context<'_>, tract: &Tract, name: &str, to: &str) 
 
 async fn delete(context: &mut Context<'_>, tract: &Tract, names: &[String]) -> Outcome<()> {
     let commits = tract.repo().delete_branches(names).await?;
+    deleted(context, names, commits, |name| format!("tract branch {name} --from"))
+}
+
+/// Says what was deleted, and which command with the commit restores it.
+pub(super) fn deleted(
+    context: &mut Context<'_>,
+    names: &[String],
+    commits: Vec<CommitId>,
+    restore: impl Fn(&str) -> String,
+) -> Outcome<()> {
     for (name, commit) in names.iter().zip(commits) {
         if context.out.is_json() {
             context.out.json(&Deleted { deleted: name, commit })?;
@@ -136,9 +146,10 @@ async fn delete(context: &mut Context<'_>, tract: &Tract, names: &[String]) -> O
         }
         let name = escape::line(name);
         context.out.line(format_args!(
-            "deleted {}, which was at {}   restore it: tract branch {name} --from {}",
+            "deleted {}, which was at {}   restore it: {} {}",
             Styled(REF, &name),
             render::short(commit),
+            restore(&name),
             commit.short()
         ))?;
     }

@@ -234,7 +234,7 @@ async fn verify(context: &mut Context<'_>, file: &Path) -> Outcome<()> {
             context.out.line(format_args!("{missing}: {}", render::short(*id)))?;
         }
     }
-    if lacks { Err(Failure::reported_no()) } else { Ok(()) }
+    Failure::unless(!lacks)
 }
 
 async fn apply(context: &mut Context<'_>, file: &Path, trust: bool) -> Outcome<()> {

@@ -1,7 +1,5 @@
 //! `tract cat`
 
-use std::collections::HashMap;
-
 use anstyle::Style;
 use clap::Args;
 use serde::Serialize;
@@ -54,10 +52,16 @@ struct Document<'a> {
 }
 
 #[derive(Serialize)]
-struct CallDocument<'a> {
+pub(super) struct CallDocument<'a> {
     id: &'a str,
     name: &'a str,
     arguments: &'a str,
+}
+
+impl<'a> From<&'a ToolCall> for CallDocument<'a> {
+    fn from(ToolCall { id, name, arguments, .. }: &'a ToolCall) -> Self {
+        Self { id, name, arguments }
+    }
 }
 
 #[derive(Serialize)]
@@ -101,8 +105,6 @@ async fn print_all(
     compiled: &Compiled,
 ) -> Outcome<()> {
     let messages: Vec<&Message> = compiled.messages().collect();
-    let by_slot: HashMap<CommitId, &Message> =
-        messages.iter().map(|message| (message.slot, *message)).collect();
     let ids: Vec<CommitId> = messages.iter().map(|message| message.commit).collect();
     let commits = tract.store().commits(tract.repo().name(), &ids).await?;
     let created_at = |commit: Option<Commit>| commit.and_then(|commit| commit.created_at);
@@ -113,7 +115,7 @@ async fn print_all(
         .map(|(place, (message, commit))| ShownMessage {
             number: place + 1,
             message,
-            tool: tool_of(message, &by_slot),
+            tool: tool_of(message, compiled),
             created_at: created_at(commit),
         })
         .filter(|entry| cat.takes(entry))
@@ -125,8 +127,8 @@ async fn print_all(
     }
     context.out.page();
     if messages.is_empty() {
-        context.out.say("no messages yet; tract commit user \"Hello\", or tract import FILE");
-        return Ok(());
+        let head = compiled.head();
+        return render::none_yet(context.out, tract, head, "cat", "messages").await;
     }
     for entry in &entries {
         print(context.out, entry)?;
@@ -153,23 +155,18 @@ impl Cat {
 }
 
 /// Returns the tool whose result a message is: as the result says, else as its call does.
-fn tool_of<'a>(message: &'a Message, by_slot: &HashMap<CommitId, &'a Message>) -> Option<&'a str> {
+fn tool_of<'a>(message: &'a Message, compiled: &'a Compiled) -> Option<&'a str> {
     let Content::ToolResult(answer) = &message.content else { return None };
     if let Some(name) = &answer.name {
         return Some(name);
     }
     let CallRef { slot, index } = message.answers?;
-    let call: &ToolCall = by_slot.get(&slot)?.content.calls().nth(usize::try_from(index).ok()?)?;
-    Some(&call.name)
+    let mut calls = compiled.message(slot)?.content.calls();
+    Some(&calls.nth(usize::try_from(index).ok()?)?.name)
 }
 
 fn document<'a>(entry: &ShownMessage<'a>) -> Document<'a> {
     let message = entry.message;
-    let call = |call: &'a ToolCall| CallDocument {
-        id: &call.id,
-        name: &call.name,
-        arguments: &call.arguments,
-    };
     let answers = match &message.content {
         Content::ToolResult(answer) => Some(AnswerDocument {
             call_id: &answer.call_id,
@@ -185,7 +182,7 @@ fn document<'a>(entry: &ShownMessage<'a>) -> Document<'a> {
         kind: message.content.kind().as_str().to_owned(),
         at: entry.created_at.and_then(tract::time::format_rfc3339),
         text: message.content.text(),
-        calls: message.content.calls().map(call).collect(),
+        calls: message.content.calls().map(CallDocument::from).collect(),
         answers,
     }
 }

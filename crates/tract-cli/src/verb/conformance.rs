@@ -103,10 +103,7 @@ pub(crate) async fn run(context: &mut Context<'_>, asked: Conformance) -> Outcom
             lacks.len()
         ))?;
     }
-    match broken {
-        0 => Ok(()),
-        _ => Err(Failure::reported_no()),
-    }
+    Failure::unless(broken == 0)
 }
 
 /// Makes the suite of a url's engine, with what the engine does not claim.

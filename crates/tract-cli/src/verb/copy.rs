@@ -5,12 +5,10 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde::Serialize;
-use tract::engine::{
-    CopiedRef, CopyOptions, CopyReport, CopyStatus, OnCopy, VerifyOptions, VerifyReport,
-};
-use tract::{RefName, RepoName, Tract};
+use tract::engine::{CopiedRef, CopyOptions, CopyReport, CopyStatus, VerifyOptions, VerifyReport};
+use tract::{RefName, Tract};
 
-use super::transfer::named;
+use super::transfer::{named, progress};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::render::{self, count};
@@ -66,11 +64,7 @@ pub(crate) async fn run(context: &mut Context<'_>, copy: Copy) -> Outcome<()> {
         None => context.open_named_store().await?,
     };
     let to = context.open_store(&copy.to, true).await?;
-    let repos = if copy.all_repos {
-        from.repos().await?
-    } else {
-        vec![RepoName::new(context.global.repo.clone())?]
-    };
+    let repos = context.repos(&from, copy.all_repos).await?;
     let refs: Vec<RefName> =
         copy.branch.iter().map(|name| RefName::branch(name)).collect::<Result<_, _>>()?;
     let mut well = true;
@@ -84,28 +78,18 @@ pub(crate) async fn run(context: &mut Context<'_>, copy: Copy) -> Outcome<()> {
             CopyOptions::new().refs(refs.clone())
         };
         let report = copied(&source, &target, options).await?;
-        let check = checked(&target).await?;
+        let check = render::verify(&target, VerifyOptions::new()).await?;
         well &= check.clean && !report.diverged();
         print(context, &report, &check)?;
     }
-    if well { Ok(()) } else { Err(Failure::reported_no()) }
+    Failure::unless(well)
 }
 
 async fn copied(from: &Tract, to: &Tract, options: CopyOptions) -> Outcome<CopyReport> {
-    let bar = render::progress("copying", "commits");
-    let watched = bar.clone();
-    let progress: OnCopy = Arc::new(move |progress| {
-        watched.set_length(progress.commits as u64);
-        watched.set_position(progress.commits_done as u64);
-    });
-    let options = options.progress(progress);
-    let report = tract::engine::copy(from.repo(), to.repo(), &options).await;
+    let (bar, progress) = progress("copying");
+    let report = tract::engine::copy(from.repo(), to.repo(), &options.progress(progress)).await;
     bar.finish_and_clear();
     Ok(report?)
-}
-
-async fn checked(to: &Tract) -> Outcome<VerifyReport> {
-    Ok(render::verify(to, VerifyOptions::new()).await?)
 }
 
 /// Whether a ref has a line of its own: people name branches and tags, the others are counted

@@ -4,11 +4,11 @@ use std::io::{self, BufRead, IsTerminal};
 
 use clap::Args;
 use serde::Serialize;
+use tract::Tract;
 use tract::core::{IdPrefix, ObjectId};
 use tract::engine::secrets::Scanner;
 use tract::engine::{ErasePlace, EraseReport, EraseRequest, EraseTarget, Erasure};
 use tract::store::WipeReport;
-use tract::{RepoName, Tract};
 
 use crate::context::Context;
 use crate::escape;
@@ -96,17 +96,10 @@ pub(crate) struct Redact {
     reason: String,
     /// List the places, and redact nothing.
     #[arg(long)]
-    dry_run: bool,
+    pub(crate) dry_run: bool,
     /// Do not ask.
     #[arg(long, short)]
     yes: bool,
-}
-
-impl Redact {
-    /// Whether it writes.
-    pub(crate) fn writes(&self) -> bool {
-        !self.dry_run
-    }
 }
 
 #[derive(Serialize)]
@@ -174,12 +167,7 @@ pub(crate) async fn redact(context: &mut Context<'_>, asked: Redact) -> Outcome<
             .map_err(|error| Failure::no("bad_pattern", error.to_string()))?;
     }
     let store = context.open_named_store().await?;
-    let repos = if asked.all {
-        store.repos().await?
-    } else {
-        vec![RepoName::new(context.global.repo.clone())?]
-    };
-    for repo in repos {
+    for repo in context.repos(&store, asked.all).await? {
         context.global.repo = repo.as_str().to_owned();
         let tract = context.open_repo(store.clone(), false).await?;
         let request = EraseRequest::secrets(scanner.clone()).reason(asked.reason.as_str());
@@ -221,16 +209,11 @@ async fn carry_out(
     dry_run: bool,
     yes: bool,
 ) -> Outcome<()> {
-    let preview = if dry_run || !yes {
+    if dry_run || !yes {
         let preview = tract.erase(&request.clone().dry_run(true)).await?;
         if dry_run || preview.blobs.is_empty() {
             return report(context, &preview, true);
         }
-        Some(preview)
-    } else {
-        None
-    };
-    if let Some(preview) = preview {
         if context.out.is_json() || !io::stdin().is_terminal() {
             let found = count(preview.blobs.len(), "blob");
             return Err(Failure::usage(format!("{found} would be deleted for good"))

@@ -9,7 +9,7 @@ use tract::engine::{GcOptions, GcProgress, GcReport, KeptBy, ObjectCount, OnGc};
 
 use crate::context::Context;
 use crate::failure::Outcome;
-use crate::render::{self, bytes, count};
+use crate::render::{self, bytes};
 use crate::style::{BOLD, Styled};
 
 /// Delete unreachable objects and free their space.
@@ -30,17 +30,10 @@ Examples:
 pub(crate) struct Gc {
     /// Show what would be deleted, and delete nothing.
     #[arg(long)]
-    dry_run: bool,
+    pub(crate) dry_run: bool,
     /// Keep objects that were reachable within this time: a number and s, m, h, d or w.
     #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = duration)]
     keep: Duration,
-}
-
-impl Gc {
-    /// Whether it writes.
-    pub(crate) fn writes(&self) -> bool {
-        !self.dry_run
-    }
 }
 
 /// Reads a duration such as `30d`.
@@ -156,8 +149,7 @@ fn document(report: &GcReport, dry_run: bool) -> Report {
 
 fn print(context: &mut Context<'_>, report: &GcReport, dry_run: bool) -> Outcome<()> {
     let counted = |counted: ObjectCount, thing: &str| {
-        let objects = usize::try_from(counted.objects).unwrap_or(usize::MAX);
-        format!("{}, {}", count(objects, thing), bytes(counted.bytes))
+        format!("{}, {}", render::counted(counted.objects, thing), bytes(counted.bytes))
     };
     let verb = if dry_run { "would delete" } else { "deleted" };
     let deleted = counted(report.deleted(), "object");

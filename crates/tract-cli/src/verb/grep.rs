@@ -17,7 +17,7 @@ use crate::input;
 use crate::out::Output;
 use crate::render::{self, count};
 use crate::revisions;
-use crate::style::{self, BAD, DIM, ID, REF, Styled};
+use crate::style::{BAD, DIM, Styled};
 
 /// Search messages, tool calls, results and tool definitions, line by line.
 ///
@@ -86,10 +86,7 @@ impl Grep {
             false => pattern.regex(&self.pattern),
         };
         // Exit code 1 would say that it was searched for.
-        pattern.map_err(|error| {
-            let notes = error.notes();
-            notes.into_iter().fold(Failure::usage(error.to_string()), Failure::note)
-        })
+        pattern.map_err(|error| Failure::usage(error.to_string()).notes(error.notes()))
     }
 
     fn options(&self) -> GrepOptions {
@@ -132,10 +129,7 @@ pub(crate) async fn run(context: &mut Context<'_>, grep: Grep) -> Outcome<()> {
     let bar = render::counter("searched", "messages");
     let found = search_all(context, &grep, &tract, &pattern, &bar).await;
     bar.finish_and_clear();
-    match found? {
-        0 if !context.out.is_lost() => Err(Failure::reported_no()),
-        _ => Ok(()),
-    }
+    Failure::unless(found? > 0 || context.out.is_lost())
 }
 
 /// Searches one repository or all of them, and returns how many hits there were.
@@ -225,17 +219,7 @@ fn print(out: &mut Output, repo: Option<&str>, names: &[&str], hit: &GrepHit) ->
             lines: lines.collect(),
         });
     }
-    let shown_in = render::shown_in(repo, &branches);
-    let shown_style = if branches.is_empty() { DIM } else { REF };
-    let tools = hit.tool_names.join(", ");
-    out.line(format_args!(
-        "{} {}  {}  {}{}",
-        Styled(ID, hit.commit.short()),
-        Styled(shown_style, escape::line(&shown_in)),
-        Styled(style::kind(kind), escape::line(kind)),
-        escape::line(&tools),
-        if tools.is_empty() { "" } else { "  " },
-    ))?;
+    out.line(render::hit(hit.commit, repo, &branches, kind, &hit.tool_names))?;
     let mut last: Option<(usize, usize)> = None;
     for line in &hit.lines {
         if last.is_some_and(|(part, number)| part != line.part_index || number + 1 < line.number) {

@@ -116,10 +116,7 @@ pub(crate) async fn run(context: &mut Context<'_>, hydrate: &Hydrate) -> Outcome
         let said = format!("{}, {failed} refused", count(all, "call"));
         context.out.say(Styled(DIM, said));
     }
-    match failed {
-        0 => Ok(()),
-        _ => Err(Failure::reported_no()),
-    }
+    Failure::unless(failed == 0)
 }
 
 fn print(context: &mut Context<'_>, one: &Hydrated) -> Outcome<()> {
@@ -225,10 +222,8 @@ async fn catalog(context: &mut Context<'_>, asked: &Hydrate) -> Outcome<Catalog>
         let tract = context.open().await?;
         builder = builder.policy(tract.pins().gate(&asked.server, &definitions).await?);
     }
-    let registry = builder.build().map_err(|error| {
-        let failure = Failure::usage(error.to_string());
-        error.notes().into_iter().fold(failure, Failure::note)
-    })?;
+    let registry =
+        builder.build().map_err(|error| Failure::usage(error.to_string()).notes(error.notes()))?;
     Ok(Catalog { registry, refused })
 }
 

@@ -153,7 +153,7 @@ impl ImportTotals {
     /// Fails with exit code 1 when a conversation has no branch in the end.
     fn outcome(&self) -> Outcome<()> {
         let diverged = self.by_status.contains_key(ImportStatus::Diverged.as_str());
-        if self.refused > 0 || diverged { Err(Failure::reported_no()) } else { Ok(()) }
+        Failure::unless(self.refused == 0 && !diverged)
     }
 
     fn add(&mut self, status: ImportStatus, commits: usize, reused: usize, anomalies: &[String]) {
@@ -249,16 +249,15 @@ async fn databases(context: &mut Context<'_>, import: &Import) -> Outcome<()> {
                     if done.status != ImportStatus::Diverged {
                         total.last_branch.get_or_insert_with(|| done.branch.clone());
                     }
-                    let told = ImportReport {
-                        line,
+                    let told = Line {
                         id: &branch.id,
                         branch: &done.branch,
-                        status: done.status,
+                        status: done.status.as_str(),
                         commits: done.commits,
                         reused: done.reused,
                         anomalies: &done.anomalies,
                     };
-                    told.tell(context, import.anomalies)?;
+                    tell(context, line, &told, import.anomalies)?;
                 }
                 Err(why) => {
                     total.refused += 1;
@@ -285,51 +284,31 @@ async fn databases(context: &mut Context<'_>, import: &Import) -> Outcome<()> {
 fn database(path: &Path) -> Outcome<python::Database> {
     python::read(path).map_err(|error| {
         let notes = error.notes();
-        let failure = match error {
+        match error {
             PythonError::File { source, .. } => Failure::file(path, &source),
             PythonError::Version { .. } => Failure::no("schema_version", error.to_string()),
             PythonError::NotTract { .. } => Failure::no("no_python_tract", error.to_string()),
             other => Failure::no("damaged_file", other.to_string()),
-        };
-        notes.into_iter().fold(failure, Failure::note)
+        }
+        .notes(notes)
     })
 }
 
-/// What is reported of a branch.
-struct ImportReport<'a> {
-    line: usize,
-    id: &'a str,
-    branch: &'a str,
-    status: ImportStatus,
-    commits: usize,
-    reused: usize,
-    anomalies: &'a [String],
-}
-
-impl ImportReport<'_> {
-    fn tell(&self, context: &mut Context<'_>, list: bool) -> Outcome<()> {
-        let Self { line, id, branch, status, commits, reused, anomalies } = *self;
-        if context.out.is_json() {
-            let status = status.as_str();
-            return context.out.json(&Line { id, branch, status, commits, reused, anomalies });
-        }
-        let branch = escape::line(branch).into_owned();
-        if status == ImportStatus::Diverged {
-            context.out.say(format_args!(
-                "line {line}: {} diverged: the branch holds other commits and was left alone",
-                Styled(REF, &branch)
-            ));
-        }
-        if list {
-            for anomaly in anomalies {
-                let anomaly = escape::line(anomaly);
-                context
-                    .out
-                    .line(format_args!("line {line}: {}: {anomaly}", Styled(REF, &branch)))?;
-            }
-        }
-        Ok(())
+/// Reports a branch.
+fn tell(context: &mut Context<'_>, line: usize, told: &Line<'_>, list: bool) -> Outcome<()> {
+    if context.out.is_json() {
+        return context.out.json(told);
     }
+    let branch = Styled(REF, escape::line(told.branch));
+    if told.status == ImportStatus::Diverged.as_str() {
+        context.out.say(format_args!(
+            "line {line}: {branch} diverged: the branch holds other commits and was left alone"
+        ));
+    }
+    for anomaly in told.anomalies.iter().filter(|_| list) {
+        context.out.line(format_args!("line {line}: {branch}: {}", escape::line(anomaly)))?;
+    }
+    Ok(())
 }
 
 struct ImportRun<'a, 'b> {
@@ -442,17 +421,16 @@ impl ImportRun<'_, '_> {
                 total.last_branch.get_or_insert_with(|| imported.branch.clone());
             }
             self.bar.inc(1);
-            let told = ImportReport {
-                line: waited.line,
+            let told = Line {
                 id: &imported.id,
                 branch: &imported.branch,
-                status: imported.status,
+                status: imported.status.as_str(),
                 commits: imported.commits,
                 reused: imported.reused,
                 anomalies: &waited.anomalies,
             };
             let (context, list) = (&mut *self.context, self.list);
-            self.bar.suspend(|| told.tell(context, list))?;
+            self.bar.suspend(|| tell(context, waited.line, &told, list))?;
         }
         if self.context.out.is_json() && !done.is_empty() {
             self.context.out.flush()?;

@@ -183,7 +183,7 @@ pub(crate) async fn run(context: &mut Context<'_>, log: Log) -> Outcome<()> {
         return Ok(());
     }
     if seen == 0 {
-        context.out.say("no commits yet; tract commit user \"Hello\", or tract import FILE");
+        render::none_yet(context.out, &tract, None, "log", "commits").await?;
     } else if shown == 0 {
         context.out.say(format_args!("none of {} fits", count(seen, "commit")));
     } else if shown == limit && log.limit.is_none() {

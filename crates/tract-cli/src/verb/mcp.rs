@@ -11,13 +11,13 @@ use tract::{CancellationToken, ToolSchema};
 
 use super::CommitArgs;
 use super::server::ServerArgs;
-use super::tools::one_line;
+use super::tools::{one_line, row, width};
 use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
 use crate::input;
 use crate::render;
-use crate::style::{BOLD, DIM, ID, Styled};
+use crate::style::{DIM, Styled};
 
 /// List, import and call the tools of an MCP server, or be one.
 #[derive(Debug, Args)]
@@ -107,8 +107,7 @@ pub(crate) async fn run(context: &mut Context<'_>, mcp: Mcp) -> Outcome<()> {
 
 impl From<McpError> for Failure {
     fn from(error: McpError) -> Self {
-        let failure = Self::no(error.code(), error.to_string());
-        error.notes().into_iter().fold(failure, Self::note)
+        Self::no(error.code(), error.to_string()).notes(error.notes())
     }
 }
 
@@ -166,30 +165,23 @@ fn call(
     } else {
         context.out.line(escape::block(&result.text()))?
     }
-    if result.is_error() { Err(Failure::reported_no()) } else { Ok(()) }
+    Failure::unless(!result.is_error())
 }
 
 fn tools(context: &mut Context<'_>, server: &ServerArgs) -> Outcome<()> {
     let found = definitions("", server)?;
-    let names = found.iter().map(|tool| escape::width(&escape::line(tool.name())));
-    let width = names.max().unwrap_or(0);
+    let width = width(found.iter().map(ToolSchema::name));
     for tool in &found {
         if context.out.is_json() {
             context.out.json_text(&one_line(tool.text())?)?;
             continue;
         }
-        let name = escape::line(tool.name());
-        let pad = " ".repeat(width - escape::width(&name));
         let view = tract::schema::ToolView::parse(tool.text())?;
         let says = view.description.and_then(|raw| serde_json::from_str::<String>(raw).ok());
         let says = says.unwrap_or_default();
         let first = says.lines().next().unwrap_or_default();
-        context.out.line(format_args!(
-            "{}  {}{pad}  {}",
-            Styled(ID, tool.id().short()),
-            Styled(BOLD, name),
-            Styled(DIM, escape::line(first))
-        ))?;
+        let first = Styled(DIM, escape::line(first));
+        context.out.line(row(tool.id(), tool.name(), width, first))?;
     }
     Ok(())
 }
@@ -220,11 +212,7 @@ async fn serve(context: &mut Context<'_>, write: bool, exclude: Vec<String>) -> 
     let tract = context.open_to_serve("mcp").await?;
     let options = tract::serve::ServeOptions::new().write(write).exclude(exclude);
     let host = tract::serve::host(tract.repo().clone(), options);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::no("runtime", error.to_string()))?;
+    let runtime = crate::runtime::threads(2)?;
     let served = runtime.block_on(async {
         tokio::select! {
             served = host.serve_stdio() => served.map_err(Failure::from),

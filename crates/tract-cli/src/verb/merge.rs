@@ -117,12 +117,7 @@ pub(crate) async fn run(context: &mut Context<'_>, mut merge: Merge) -> Outcome<
     if merge.allow_unrelated {
         options = options.allow_unrelated();
     }
-    let side = match (merge.ours, merge.theirs, merge.both) {
-        (true, ..) => Some(Resolution::Ours),
-        (_, true, _) => Some(Resolution::Theirs),
-        (_, _, true) => Some(Resolution::Both),
-        _ => None,
-    };
+    let side = side(merge.ours, merge.theirs, merge.both);
     let resolutions = Resolutions::read(merge.resolve.as_deref(), side)?;
     let asked = resolutions.clone();
     options = options.resolve(move |conflict| asked.answer(conflict));
@@ -147,6 +142,16 @@ pub(crate) async fn run(context: &mut Context<'_>, mut merge: Merge) -> Outcome<
     match merged {
         Ok(merged) => report(context, &tract, &merge, &merged).await,
         Err(error) => refused(context, &tract, &merge, error.into()).await,
+    }
+}
+
+/// The side that flags name.
+fn side(ours: bool, theirs: bool, both: bool) -> Option<Resolution> {
+    match (ours, theirs, both) {
+        (true, ..) => Some(Resolution::Ours),
+        (_, true, _) => Some(Resolution::Theirs),
+        (_, _, true) => Some(Resolution::Both),
+        _ => None,
     }
 }
 

@@ -96,10 +96,7 @@ pub(crate) async fn run(
     if refused > 0 && !context.out.is_json() {
         context.out.say("look at what changed, then: tract tools trust");
     }
-    match refused {
-        0 => Ok(()),
-        _ => Err(Failure::reported_no()),
-    }
+    Failure::unless(refused == 0)
 }
 
 #[derive(Serialize)]

@@ -37,14 +37,7 @@ pub(crate) struct Prune {
     keep_tags: bool,
     /// List what would be deleted, and delete nothing.
     #[arg(long)]
-    dry_run: bool,
-}
-
-impl Prune {
-    /// Whether it writes.
-    pub(crate) fn writes(&self) -> bool {
-        !self.dry_run
-    }
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Serialize)]

@@ -47,7 +47,7 @@ pub(crate) struct Rebase {
     plan: Option<PathBuf>,
     /// Print the plan and write nothing.
     #[arg(long)]
-    dry_run: bool,
+    pub(crate) dry_run: bool,
 }
 
 /// Copy commits of other branches onto this one.
@@ -69,7 +69,7 @@ pub(crate) struct CherryPick {
     onto: Option<String>,
     /// Show what would be picked, and write nothing.
     #[arg(long)]
-    dry_run: bool,
+    pub(crate) dry_run: bool,
 }
 
 /// Remove commits from the history of this branch.
@@ -88,7 +88,7 @@ pub(crate) struct Drop {
     commits: Vec<String>,
     /// Show what would be removed, and write nothing.
     #[arg(long)]
-    dry_run: bool,
+    pub(crate) dry_run: bool,
 }
 
 /// Insert a message between two turns of this branch.
@@ -107,7 +107,7 @@ pub(crate) struct Insert {
     text: Option<String>,
     /// Show what would be reapplied, and write nothing.
     #[arg(long)]
-    dry_run: bool,
+    pub(crate) dry_run: bool,
     #[command(flatten)]
     said: CommitArgs,
 }
@@ -124,34 +124,6 @@ pub(crate) struct Reset {
     /// Move the branch here.
     #[arg(long, value_name = "REV", default_value = "HEAD~1")]
     to: String,
-}
-
-impl Rebase {
-    /// Whether the command writes to the store.
-    pub(crate) fn writes(&self) -> bool {
-        !self.dry_run
-    }
-}
-
-impl CherryPick {
-    /// Whether the command writes to the store.
-    pub(crate) fn writes(&self) -> bool {
-        !self.dry_run
-    }
-}
-
-impl Drop {
-    /// Whether the command writes to the store.
-    pub(crate) fn writes(&self) -> bool {
-        !self.dry_run
-    }
-}
-
-impl Insert {
-    /// Whether the command writes to the store.
-    pub(crate) fn writes(&self) -> bool {
-        !self.dry_run
-    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

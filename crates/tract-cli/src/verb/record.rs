@@ -14,7 +14,8 @@ use tract::recording::{
 use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
-use crate::render::count;
+use crate::render::{count, counted};
+use crate::runtime;
 use crate::style::{DIM, REF, Styled, WARN};
 
 /// How long the end of a recording waits for what is not stored yet.
@@ -93,11 +94,7 @@ pub(crate) async fn run(context: &mut Context<'_>, asked: Record) -> Outcome<()>
     let routes = routes(&asked)?;
     let options = proxy_options(&asked)?;
     let tract = context.open_to_record().await?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::no("runtime", error.to_string()))?;
+    let runtime = runtime::threads(2)?;
     let recording = RecorderOptions::new()
         .redact(!asked.no_redact)
         .budget_bytes(asked.memory.saturating_mul(1 << 20));
@@ -105,7 +102,7 @@ pub(crate) async fn run(context: &mut Context<'_>, asked: Record) -> Outcome<()>
     let proxy = runtime.block_on(Proxy::bind(&options, routes, recorder.handle()))?;
     let exit = if asked.command.is_empty() {
         announce(context, &proxy)?;
-        runtime.block_on(proxy.run(interrupted()));
+        runtime.block_on(proxy.run(runtime::interrupted()));
         0
     } else {
         runtime.block_on(child::run(proxy, &asked.command))?
@@ -154,41 +151,24 @@ fn announce(context: &mut Context<'_>, proxy: &Proxy) -> Outcome<()> {
     context.out.flush()
 }
 
-async fn interrupted() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = terminated.recv() => return,
-                done = tokio::signal::ctrl_c() => if done.is_ok() { return },
-            }
-        }
-    }
-    // Without signals it is ended by the system alone.
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending::<()>().await;
-    }
-}
-
 fn print(context: &mut Context<'_>, report: &RecordReport) -> Outcome<()> {
     if context.out.is_json() {
         return context.out.json(report);
     }
     let out = &mut context.out;
-    out.say(format!("recorded {} of {}", report.recorded, exchanges(report.exchanges)));
+    out.say(format!("recorded {} of {}", report.recorded, counted(report.exchanges, "exchange")));
     for written in &report.branches {
         let branch = Styled(REF, escape::line(&written.branch).to_string());
         let what = format!(
             "{}, {}",
-            exchanges(written.exchanges),
+            counted(written.exchanges, "exchange"),
             count(written.commits as usize, "commit")
         );
         out.say(format!("  {branch}  {}", Styled(DIM, what)));
     }
     for (reason, n) in &report.not_recorded {
         let style = if reason.is_loss() { WARN } else { DIM };
-        let what = format!("not recorded: {}, {}", exchanges(*n), reason.describe());
+        let what = format!("not recorded: {}, {}", counted(*n, "exchange"), reason.describe());
         out.say(format!("  {}", Styled(style, what)));
     }
     let secrets: u64 = report.redacted.values().sum();
@@ -199,8 +179,4 @@ fn print(context: &mut Context<'_>, report: &RecordReport) -> Outcome<()> {
         out.say(format!("  {}", Styled(WARN, format!("the store: {}", escape::line(code)))));
     }
     Ok(())
-}
-
-fn exchanges(n: u64) -> String {
-    count(usize::try_from(n).unwrap_or(usize::MAX), "exchange")
 }

@@ -8,7 +8,7 @@ use tract::engine::{OnRepack, RepackProgress, RepackReport};
 
 use crate::context::Context;
 use crate::failure::Outcome;
-use crate::render::{self, bytes, count};
+use crate::render::{self, bytes, counted};
 use crate::style::{BOLD, Styled};
 
 /// Compress what is stored, to save space.
@@ -67,15 +67,14 @@ pub(crate) async fn run(context: &mut Context<'_>, _repack: Repack) -> Outcome<(
             note: report.note,
         });
     }
-    let amount = |objects: u64| usize::try_from(objects).unwrap_or(usize::MAX);
-    let (blobs, written) = (count(amount(report.blobs), "blob"), amount(report.written));
+    let (blobs, written) = (counted(report.blobs, "blob"), report.written);
     context.out.line(format_args!("{} {written} of {blobs}", Styled(BOLD, "rewrote")))?;
     let (before, after) = (bytes(report.before), bytes(report.after));
     context.out.line(format_args!("contents: {before} before, {after} after"))?;
     let (before, after) = (bytes(report.disk_before), bytes(report.disk_after));
     context.out.line(format_args!("on disk: {before} before, {after} after"))?;
     if report.unreadable > 0 {
-        let unreadable = count(amount(report.unreadable), "blob");
+        let unreadable = counted(report.unreadable, "blob");
         context.out.say(format!("  {unreadable} could not be read: `tract verify` names them"));
     }
     if let Some(note) = &report.note {

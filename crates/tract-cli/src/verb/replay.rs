@@ -53,8 +53,5 @@ pub(crate) async fn run(context: &mut Context<'_>, replay: Replay) -> Outcome<()
             }
         }
     }
-    match replayed.difference {
-        None => Ok(()),
-        Some(_) => Err(Failure::reported_no()),
-    }
+    Failure::unless(replayed.difference.is_none())
 }

@@ -15,7 +15,7 @@ use crate::input;
 use crate::out::Output;
 use crate::render;
 use crate::revisions;
-use crate::style::{self, BAD, DIM, ID, REF, Styled};
+use crate::style::{BAD, DIM, Styled};
 
 /// Find the messages that fit some words best.
 ///
@@ -141,11 +141,8 @@ pub(crate) async fn run(context: &mut Context<'_>, search: Search) -> Outcome<()
             Ok(())
         }
         None => {
-            let hidden = if search.hidden {
-                ""
-            } else {
-                "; --hidden searches what was edited or hidden too"
-            };
+            let more = "; --hidden searches what was edited or hidden too";
+            let hidden = if search.hidden { "" } else { more };
             if !context.out.is_json() {
                 context.out.say(format_args!("no message has a word of {query:?}{hidden}"));
             }
@@ -217,19 +214,10 @@ fn print(out: &mut Output, rank: usize, found: &LocatedHit) -> Outcome<()> {
             },
         });
     }
-    let style = if branches.is_empty() { DIM } else { REF };
-    let tools = hit.tool_names.join(", ");
+    let (repo, kind) = (repo.as_deref(), hit.kind.as_str());
+    let found = render::hit(hit.commit, repo, &branches, kind, &hit.tool_names);
     let at = hit.created_at.and_then(render::minute).unwrap_or_default();
-    out.line(format_args!(
-        "{:>2}. {} {}  {}  {}{}{}",
-        rank,
-        Styled(ID, hit.commit.short()),
-        Styled(style, escape::line(&render::shown_in(repo.as_deref(), &branches))),
-        Styled(style::kind(hit.kind.as_str()), escape::line(hit.kind.as_str())),
-        escape::line(&tools),
-        if tools.is_empty() { "" } else { "  " },
-        Styled(DIM, at),
-    ))?;
+    out.line(format_args!("{rank:>2}. {found}{}", Styled(DIM, at)))?;
     let [before, after] = snippet.cut.map(|cut| if cut { "…" } else { "" });
     let mut text = format!("    {before}");
     let mut from = 0;

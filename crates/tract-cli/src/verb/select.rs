@@ -171,10 +171,7 @@ pub(crate) async fn run(context: &mut Context<'_>, select: Select) -> Outcome<()
         let said = count(skipped, "tool");
         context.out.say(format_args!("{said} skipped: unsafe or without schema; --allow-unsafe"));
     }
-    match refused {
-        0 => Ok(()),
-        _ => Err(Failure::reported_no()),
-    }
+    Failure::unless(refused == 0)
 }
 
 fn text_of(document: Document) -> Outcome<String> {
@@ -191,8 +188,7 @@ fn read_catalog(file: &Path, how: ScorerName) -> Outcome<Catalog> {
         let at = |failure: Failure| failure.at_line(file, line);
         let text = text_of(document).map_err(at)?;
         let entry = CatalogEntry::parse(&text).map_err(|error| {
-            let failure = Failure::no(error.code(), error.to_string());
-            at(error.notes().into_iter().fold(failure, Failure::note))
+            at(Failure::no(error.code(), error.to_string()).notes(error.notes()))
         })?;
         if !ids.insert(entry.id().to_owned()) {
             let found = format!("a second tool with id {:?}", entry.id());

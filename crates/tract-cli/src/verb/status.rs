@@ -139,7 +139,7 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
         });
     }
     if let Some(lost) = not_recorded {
-        let exchanges = count(usize::try_from(lost).unwrap_or(usize::MAX), "exchange");
+        let exchanges = render::counted(lost, "exchange");
         let what = format!("the last recording lacks {exchanges}");
         context.out.say(Styled(WARN, what));
     }
@@ -168,7 +168,7 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
         count(compiled.message_count(), "message"),
         count(compiled.tools().len(), "tool"),
         render::tokens(&compiled),
-        count(usize::try_from(compiled.commit_count()).unwrap_or(usize::MAX), "commit"),
+        render::counted(compiled.commit_count(), "commit"),
     ))?;
     for at in &remotes {
         let name = format!("{}/{}", at.remote, tract.branch_name());

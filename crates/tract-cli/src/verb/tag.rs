@@ -48,12 +48,6 @@ struct Tagged<'a> {
     commit: CommitId,
 }
 
-#[derive(Serialize)]
-struct Deleted<'a> {
-    deleted: &'a str,
-    commit: CommitId,
-}
-
 pub(crate) async fn run(context: &mut Context<'_>, tag: Tag) -> Outcome<()> {
     let tract = context.open().await?;
     if !tag.delete.is_empty() {
@@ -94,18 +88,5 @@ pub(crate) async fn run(context: &mut Context<'_>, tag: Tag) -> Outcome<()> {
 
 async fn delete(context: &mut Context<'_>, tract: &Tract, names: &[String]) -> Outcome<()> {
     let commits = tract.repo().delete_tags(names).await?;
-    for (name, commit) in names.iter().zip(commits) {
-        if context.out.is_json() {
-            context.out.json(&Deleted { deleted: name, commit })?
-        } else {
-            let name = escape::line(name);
-            context.out.line(format_args!(
-                "deleted {}, which was at {}   restore it: tract tag {name} {}",
-                Styled(REF, &name),
-                Styled(ID, commit.short()),
-                commit.short()
-            ))?;
-        }
-    }
-    Ok(())
+    super::branch::deleted(context, names, commits, |name| format!("tract tag {name}"))
 }

@@ -227,10 +227,7 @@ fn hash(context: &mut Context<'_>, file: &std::path::Path) -> Outcome<()> {
             }
         }
     }
-    match refused {
-        0 => Ok(()),
-        _ => Err(Failure::reported_no()),
-    }
+    Failure::unless(refused == 0)
 }
 
 async fn list(context: &mut Context<'_>) -> Outcome<()> {
@@ -251,8 +248,20 @@ async fn history(context: &mut Context<'_>, name: &str) -> Outcome<()> {
     definitions(context, &found)
 }
 
+/// How wide the longest of these names is.
+pub(super) fn width<'a>(names: impl Iterator<Item = &'a str>) -> usize {
+    names.map(|name| escape::width(&escape::line(name))).max().unwrap_or(0)
+}
+
+/// A row of a list of tools, whose names are so wide.
+pub(super) fn row(id: ToolId, name: &str, width: usize, rest: impl std::fmt::Display) -> String {
+    let name = escape::line(name);
+    let pad = " ".repeat(width - escape::width(&name));
+    format!("{}  {}{pad}  {rest}", Styled(ID, id.short()), Styled(BOLD, name))
+}
+
 fn definitions(context: &mut Context<'_>, found: &[ToolDefinition]) -> Outcome<()> {
-    let width = found.iter().map(|d| escape::width(&escape::line(&d.name))).max().unwrap_or(0);
+    let width = width(found.iter().map(|definition| definition.name.as_str()));
     for definition in found {
         if context.out.is_json() {
             context.out.json(&Definition {
@@ -263,14 +272,8 @@ fn definitions(context: &mut Context<'_>, found: &[ToolDefinition]) -> Outcome<(
             })?;
             continue;
         }
-        let name = escape::line(&definition.name);
-        let pad = " ".repeat(width - escape::width(&name));
-        context.out.line(format_args!(
-            "{}  {}{pad}  first in {}",
-            Styled(ID, definition.id.short()),
-            Styled(BOLD, name),
-            render::short(definition.first)
-        ))?;
+        let first = format!("first in {}", render::short(definition.first));
+        context.out.line(row(definition.id, &definition.name, width, first))?;
     }
     if found.is_empty() && !context.out.is_json() {
         context.out.say("no tools yet; tract tools set FILE");
@@ -348,17 +351,10 @@ async fn of(context: &mut Context<'_>, revision: &str, only_own: bool) -> Outcom
         let line = schemas.join(",").replace(['\n', '\r'], " ");
         return context.out.json_text(&format!("[{line}]"));
     }
-    let width = tools.iter().map(|t| escape::width(&escape::line(&t.name))).max().unwrap_or(0);
+    let width = width(tools.iter().map(|tool| tool.name.as_str()));
     for tool in &tools {
-        let name = escape::line(&tool.name);
-        let pad = " ".repeat(width - escape::width(&name));
-        let size = render::bytes(tool.schema.len() as u64);
-        context.out.line(format_args!(
-            "{}  {}{pad}  {}",
-            Styled(ID, tool.id.short()),
-            Styled(BOLD, name),
-            Styled(DIM, size)
-        ))?;
+        let size = Styled(DIM, render::bytes(tool.schema.len() as u64));
+        context.out.line(row(tool.id, &tool.name, width, size))?;
     }
     let said = count(tools.len(), "tool");
     let said = match only_own {

@@ -1,6 +1,6 @@
 //! `tract usage`
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -12,7 +12,7 @@ use tract::prices::{PriceTable, TokenAmounts};
 use crate::context::Context;
 use crate::failure::Outcome;
 use crate::render::{count, number};
-use crate::style::{DIM, Styled, WARN};
+use crate::style::{DIM, Styled};
 use crate::{escape, prices};
 
 /// Count the tokens of all answers, and what they cost.
@@ -102,12 +102,12 @@ pub(crate) async fn run(context: &mut Context<'_>, usage: Usage) -> Outcome<()> 
     };
     let mut groups: BTreeMap<Option<String>, Group> = BTreeMap::new();
     let mut total = Group::default();
-    let mut unpriced: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut unpriced: BTreeSet<&str> = BTreeSet::new();
     for answer in &answers {
         let model = answer.model.as_deref();
         let cost = model.and_then(|model| prices.cost(model, &amounts(&answer.tokens)));
         if cost.is_none() {
-            *unpriced.entry(model.unwrap_or("unknown")).or_default() += 1;
+            unpriced.insert(model.unwrap_or("unknown"));
         }
         let name = match usage.by {
             By::Model => answer.model.clone(),
@@ -130,7 +130,7 @@ pub(crate) async fn run(context: &mut Context<'_>, usage: Usage) -> Outcome<()> 
             total: line(None, &total),
             currency: prices.currency(),
             prices_of: prices.date(),
-            unpriced_models: unpriced.keys().copied().collect(),
+            unpriced_models: unpriced.into_iter().collect(),
         });
     }
     if answers.is_empty() {
@@ -138,13 +138,8 @@ pub(crate) async fn run(context: &mut Context<'_>, usage: Usage) -> Outcome<()> 
     }
     table(context, &groups, &total, &prices)?;
     if !unpriced.is_empty() {
-        let names: Vec<_> = unpriced.keys().map(|name| escape::line(name)).collect();
-        let what = format!(
-            "no price for {}: {} not in the sum",
-            names.join(", "),
-            count(unpriced.values().sum(), "answer")
-        );
-        context.out.line(Styled(WARN, what))?;
+        let names: Vec<&str> = unpriced.into_iter().collect();
+        context.out.line(prices::unpriced(&names, &count(total.unpriced, "answer")))?;
     }
     context.out.line(Styled(DIM, prices::source(&prices)))
 }
@@ -155,7 +150,7 @@ fn amounts(tokens: &TokenTotals) -> TokenAmounts {
 }
 
 fn line<'a>(name: Option<&'a str>, group: &Group) -> Line<'a> {
-    let cost = (group.cost * 1e6).round() / 1e6;
+    let cost = prices::rounded(group.cost);
     Line { name, answers: group.answers, tokens: group.tokens, cost, unpriced: group.unpriced }
 }
 
@@ -185,11 +180,7 @@ fn table(
     context.out.line(Styled(DIM, head))?;
     let row = |name: &str, group: &Group| {
         let TokenTotals { input, output, cache_read, cache_write, .. } = group.tokens;
-        let cost = match group.unpriced {
-            n if n == group.answers => "-".to_owned(),
-            0 => format!("{:.2}", group.cost),
-            _ => format!(">{:.2}", group.cost),
-        };
+        let cost = prices::shown(group.cost, group.unpriced, group.answers, 2);
         let [input, output, read, written] = [input, output, cache_read, cache_write].map(number);
         let answers = number(group.answers as u64);
         format!(

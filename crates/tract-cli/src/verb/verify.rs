@@ -26,7 +26,7 @@ Examples:
 pub(crate) struct Verify {
     /// Rebuild damaged derived data.
     #[arg(long)]
-    repair: bool,
+    pub(crate) repair: bool,
     /// Check the signatures of tags as well, with ssh-keygen.
     #[arg(long)]
     signatures: bool,
@@ -34,13 +34,6 @@ pub(crate) struct Verify {
     /// TRACT_ALLOWED_SIGNERS]
     #[arg(long, value_name = "FILE", requires = "signatures")]
     allowed_signers: Option<PathBuf>,
-}
-
-impl Verify {
-    /// Whether it writes.
-    pub(crate) fn writes(&self) -> bool {
-        self.repair
-    }
 }
 
 #[derive(Serialize)]
@@ -117,7 +110,7 @@ async fn verified(context: &mut Context<'_>, verify: Verify) -> Outcome<()> {
         print(context, &report)?;
         signatures.iter().flatten().try_for_each(|line| print_signature(context, line))?;
     }
-    if report.clean && !is_refused { Ok(()) } else { Err(Failure::reported_no()) }
+    Failure::unless(report.clean && !is_refused)
 }
 
 async fn signatures(tract: &Tract, allowed: &Path) -> Outcome<Vec<SignatureLine>> {

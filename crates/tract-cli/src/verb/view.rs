@@ -10,6 +10,7 @@ use tract::view::Viewer;
 
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
+use crate::runtime;
 
 /// Show the recorded conversations in a browser.
 ///
@@ -32,14 +33,7 @@ pub(crate) struct View {
     open: bool,
     /// Let pending approvals be approved and rejected on their page
     #[arg(long)]
-    allow_decisions: bool,
-}
-
-impl View {
-    /// Whether it writes.
-    pub(crate) fn writes(&self) -> bool {
-        self.allow_decisions
-    }
+    pub(crate) allow_decisions: bool,
 }
 
 #[derive(Serialize)]
@@ -63,11 +57,7 @@ impl From<tract::view::Error> for Failure {
 
 pub(crate) async fn run(context: &mut Context<'_>, view: View) -> Outcome<()> {
     let tract = context.open_to_serve("view").await?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::no("runtime", error.to_string()))?;
+    let runtime = runtime::threads(2)?;
     let viewer = runtime.block_on(Viewer::bind(tract.repo().clone(), view.port))?;
     let viewer = viewer.allow_decisions(view.allow_decisions);
     if context.out.is_json() {
@@ -79,37 +69,9 @@ pub(crate) async fn run(context: &mut Context<'_>, view: View) -> Outcome<()> {
     context.out.flush()?;
     // It is removed when this function returns.
     let _page = view.open.then(|| open(viewer.url()));
-    let served = runtime.block_on(async { viewer.run(interrupted()).await });
+    let served = runtime.block_on(async { viewer.run(runtime::interrupted()).await });
     runtime.shutdown_background();
     Ok(served?)
-}
-
-/// Waits until the process is interrupted or told to end.
-#[cfg(unix)]
-async fn interrupted() {
-    use std::task::Poll;
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut signals: Vec<_> = [SignalKind::interrupt(), SignalKind::terminate()]
-        .into_iter()
-        .filter_map(|kind| signal(kind).ok())
-        .collect();
-    // Without signals it is ended by the system alone.
-    std::future::poll_fn(|task| {
-        match signals.iter_mut().any(|signal| signal.poll_recv(task).is_ready()) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        }
-    })
-    .await;
-}
-
-/// Waits until the process is interrupted.
-#[cfg(not(unix))]
-async fn interrupted() {
-    // Without signals it is ended by the system alone.
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending::<()>().await;
-    }
 }
 
 /// Asks the desktop to open a url; the url was printed for where there is none.

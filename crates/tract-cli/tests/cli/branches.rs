@@ -1,4 +1,4 @@
-use crate::support::Workspace;
+use crate::support::{Workspace, each};
 
 /// Branches of several ages, and a tag.
 const STREAM: &str = r#"
@@ -15,7 +15,7 @@ const STREAM: &str = r#"
 
 fn names(place: &Workspace, arguments: &[&str]) -> Vec<String> {
     let lines = place.json(&[&["branch", "--json"], arguments].concat());
-    lines.iter().map(|line| line["branch"].as_str().expect("a name").to_owned()).collect()
+    each(&lines, "branch").into_iter().map(str::to_owned).collect()
 }
 
 #[test]
@@ -34,8 +34,7 @@ fn a_list_of_branches_stays_within_the_width() {
     let long = "a-branch-with-a-name-that-takes-more-than-half-of-the-columns-of-a-terminal";
     place.ok(&["branch", long]);
     for columns in ["60", "80", "100", "140"] {
-        let output = place.command(&["branch"]).env("COLUMNS", columns).output().expect("it runs");
-        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        let text = place.run_with("COLUMNS", columns, &["branch"]).stdout;
         let width: usize = columns.parse().unwrap();
         assert_eq!(text.lines().count(), 4, "{text}");
         for line in text.lines() {
@@ -93,12 +92,8 @@ fn several_branches_are_deleted_together_or_not_at_all() {
 fn tags_are_deleted() {
     let place = Workspace::of(STREAM);
     place.ok(&["tag", "second", "tau-1"]);
-    place.refused(
-        &["tag", "--delete", "first", "first"],
-        1,
-        "unknown_tag",
-        "did you mean \"first\"",
-    );
+    let twice = ["tag", "--delete", "first", "first"];
+    place.refused(&twice, 1, "unknown_tag", "did you mean \"first\"");
     assert_eq!(place.json(&["tag", "--json"]).len(), 2);
     let lines = place.json(&["tag", "--json", "--delete", "first", "second"]);
     assert_eq!((lines.len(), &lines[1]["deleted"]), (2, &"second".into()));
@@ -141,11 +136,8 @@ fn repositories_of_a_store_are_listed() {
     let place = Workspace::of(STREAM);
     place.ok(&["--repo", "customer-42", "init"]);
     let lines = place.json(&["repos", "--json"]);
-    let found: Vec<(&str, bool)> = lines
-        .iter()
-        .map(|line| (line["repo"].as_str().unwrap(), line["current"].as_bool().unwrap()))
-        .collect();
-    assert_eq!(found, [("customer-42", false), ("default", true)]);
+    assert_eq!(each(&lines, "repo"), ["customer-42", "default"]);
+    assert_eq!([&lines[0]["current"], &lines[1]["current"]], [false, true]);
     assert_eq!(place.ok(&["repos", "--repo", "customer-42"]), "* customer-42\n  default\n");
     Workspace::empty().refused(&["repos"], 3, "no_store", "tract init");
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::support::{COAT, Workspace};
+use crate::support::{COAT, Workspace, stream};
 use crate::viewing::{Browser, hostile};
 use crate::webdriver::Driver;
 
@@ -32,7 +32,7 @@ fn talk() -> Workspace {
         "op": "assistant", "text": "Take a scarf too.", "at": "2026-03-14T09:00:00Z",
         "generation_config": {"model": "claude-sonnet-4-20250514"}, "metadata": {"usage": usage},
     });
-    let lines = format!("{}\n{answer}\n", json!({"op": "user", "text": "And a scarf?"}));
+    let lines = stream([json!({"op": "user", "text": "And a scarf?"}), answer]);
     place.feed(&["apply", "-"], lines.as_bytes()).expect(0);
     place.ok(&["branch", "lyon", "--from", "main#2"]);
     place.ok(&["edit", "main#2", "Do I need a coat in Nice?"]);
@@ -43,9 +43,14 @@ fn talk() -> Workspace {
     place
 }
 
-fn entered(driver: &Driver, browser: &Browser) {
+/// A store, and its pages in a real browser, where there is one.
+fn entered(place: impl FnOnce() -> Workspace) -> Option<(Workspace, Driver, Browser)> {
+    let driver = Driver::start()?;
+    let place = place();
+    let browser = Browser::open(&place);
     driver.open(&browser.entry());
     driver.wait_for("return document.title.length > 0");
+    Some((place, driver, browser))
 }
 
 /// The elements that a reader sees, nested, each with its class and role, equal neighbors once.
@@ -72,10 +77,7 @@ const OUTLINE: &str = r#"
 
 #[test]
 fn every_page_has_the_structure_that_it_had() {
-    let Some(driver) = Driver::start() else { return };
-    let place = talk();
-    let browser = Browser::open(&place);
-    entered(&driver, &browser);
+    let Some((_place, driver, browser)) = entered(talk) else { return };
     let mut outlines = String::new();
     for (name, path) in PAGES {
         driver.open(&format!("{}{path}", browser.origin()));
@@ -110,10 +112,7 @@ fn every_page_has_the_structure_that_it_had() {
 
 #[test]
 fn keys_and_folding_work_in_a_browser() {
-    let Some(driver) = Driver::start() else { return };
-    let place = talk();
-    let browser = Browser::open(&place);
-    entered(&driver, &browser);
+    let Some((_place, driver, browser)) = entered(talk) else { return };
     driver.open(&format!("{}/transcript?rev=main", browser.origin()));
     driver.wait_for_keys();
     let focused =
@@ -144,10 +143,7 @@ fn keys_and_folding_work_in_a_browser() {
 
 #[test]
 fn pages_are_read_without_javascript() {
-    let Some(driver) = Driver::start() else { return };
-    let place = talk();
-    let browser = Browser::open(&place);
-    entered(&driver, &browser);
+    let Some((_place, driver, browser)) = entered(talk) else { return };
     driver.allow_scripts(false);
     driver.open(&format!("{}/transcript?rev=main", browser.origin()));
     let text = driver.run("return document.querySelector('main').innerText");
@@ -165,10 +161,7 @@ fn pages_are_read_without_javascript() {
 
 #[test]
 fn an_open_page_shows_what_is_written_meanwhile() {
-    let Some(driver) = Driver::start() else { return };
-    let place = talk();
-    let browser = Browser::open(&place);
-    entered(&driver, &browser);
+    let Some((place, driver, browser)) = entered(talk) else { return };
     driver.open(&format!("{}/transcript?rev=main", browser.origin()));
     driver.click("article details summary");
     // The stream begins with the head that the page shows, so nothing is missed before it is open.
@@ -182,28 +175,17 @@ fn an_open_page_shows_what_is_written_meanwhile() {
     let seen = driver.wait_for("return window.seen").as_u64().expect("a time");
     // `tract commit` has ended before, so this counts too much rather than too little by its end.
     let took = seen.saturating_sub(written);
-    tract_testkit::figure(
-        "browser",
-        "sqlite",
-        format!("an append is seen {took} ms after its command ended"),
-    );
+    let finding = format!("an append is seen {took} ms after its command ended");
+    tract_testkit::figure("browser", "sqlite", finding);
     let open = driver.run("return document.querySelectorAll('article').length");
     assert_eq!(open, 7, "{open}");
 }
 
 #[test]
 fn hostile_texts_run_nothing_in_a_browser() {
-    let Some(driver) = Driver::start() else { return };
-    let place = hostile();
-    let browser = Browser::open(&place);
-    entered(&driver, &browser);
-    for path in [
-        "/",
-        "/transcript?rev=main",
-        "/tools?rev=main",
-        "/history?rev=main&all=1",
-        "/window?rev=main",
-    ] {
+    let Some((_place, driver, browser)) = entered(hostile) else { return };
+    let pages = "/ /transcript?rev=main /tools?rev=main /history?rev=main&all=1 /window?rev=main";
+    for path in pages.split(' ') {
         driver.open(&format!("{}{path}", browser.origin()));
         let title = driver.run("return document.title");
         assert!(title.as_str().is_some_and(|title| title.ends_with("tract")), "{path}: {title}");
@@ -218,22 +200,20 @@ fn hostile_texts_run_nothing_in_a_browser() {
 /// Long conversations are shown a page at a time: figures, the limits of which are in the docs.
 #[test]
 fn long_conversations_are_painted_a_page_at_a_time() {
-    let Some(driver) = Driver::start() else { return };
     for count in [5_000, tract_testkit::scaled(50_000, 0.2, 10_000)] {
-        let place = Workspace::new();
-        let mut stream = String::new();
-        for number in 0..count / 2 {
-            for (op, says) in
-                [("user", "What is next?"), ("assistant", "Then we look at the next file.")]
-            {
-                let text = format!("{says} {number} {}", "words of a message ".repeat(24));
-                writeln!(stream, "{}", json!({"op": op, "text": text})).expect("a text");
-            }
-        }
-        place.write("stream.jsonl", &stream);
-        place.ok(&["apply", "stream.jsonl", "--atomic"]);
-        let browser = Browser::open(&place);
-        entered(&driver, &browser);
+        let turn = [("user", "What is next?"), ("assistant", "Then we look at the next file.")];
+        let lines = (0..count).map(|n| {
+            let (op, says) = turn[n % 2];
+            let text = format!("{says} {} {}", n / 2, "words of a message ".repeat(24));
+            json!({"op": op, "text": text})
+        });
+        let long = || {
+            let place = Workspace::new();
+            place.write("stream.jsonl", stream(lines));
+            place.ok(&["apply", "stream.jsonl", "--atomic"]);
+            place
+        };
+        let Some((_place, driver, browser)) = entered(long) else { return };
         let mut paints = Vec::new();
         for _ in 0..7 {
             driver.open(&format!("{}/transcript?rev=main", browser.origin()));

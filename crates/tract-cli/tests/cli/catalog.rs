@@ -1,4 +1,6 @@
-use crate::support::Workspace;
+use serde_json::json;
+
+use crate::support::{Workspace, each, stream};
 
 const CATALOG: &str = r#"
 {"tool_id":"w1","name":"get_weather","description":"Weather in a city.","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}
@@ -10,23 +12,15 @@ const CATALOG: &str = r#"
 fn select_answers_each_query_with_candidates() {
     let place = Workspace::empty();
     place.write("tools.jsonl", CATALOG);
-    place.write(
-        "asked.jsonl",
-        "{\"id\":\"q1\",\"query\":\"what is the weather in Oslo?\"}\n{\"id\":2,\"query\":\"write a message\"}\n{\"id\":\"q3\",\"query\":\"zzz\"}\n",
-    );
+    let asked = [
+        json!({"id": "q1", "query": "what is the weather in Oslo?"}),
+        json!({"id": 2, "query": "write a message"}),
+        json!({"id": "q3", "query": "zzz"}),
+    ];
+    place.write("asked.jsonl", stream(asked));
     for scorer in ["bm25", "overlap"] {
-        let arguments = [
-            "select",
-            "--catalog",
-            "tools.jsonl",
-            "--queries",
-            "asked.jsonl",
-            "--k",
-            "2",
-            "--json",
-            "--scorer",
-            scorer,
-        ];
+        let select = ["select", "--catalog", "tools.jsonl", "--queries", "asked.jsonl"];
+        let arguments = [&select[..], &["--k", "2", "--json", "--scorer", scorer]].concat();
         let lines = place.json(&arguments);
         assert_eq!(lines.len(), 3);
         assert_eq!(lines[0]["id"], "q1");
@@ -37,7 +31,7 @@ fn select_answers_each_query_with_candidates() {
         assert!(first["reason"].as_str().is_some_and(|why| why.contains("weather")), "{first}");
         assert_eq!(lines[1]["id"], 2);
         assert_eq!(lines[1]["candidates"][0]["id"], "m1");
-        assert_eq!(lines[2]["candidates"].as_array().map(Vec::len), Some(0));
+        assert_eq!(lines[2]["candidates"], json!([]));
         assert_eq!(place.json(&arguments), lines, "the same again");
     }
     let people =
@@ -52,19 +46,9 @@ fn a_choice_that_is_late_gives_the_first_tools() {
     let place = Workspace::empty();
     place.write("tools.jsonl", CATALOG);
     for scorer in ["bm25", "overlap"] {
-        let ran = place.run(&[
-            "select",
-            "--catalog",
-            "tools.jsonl",
-            "--query",
-            "mail",
-            "--scorer",
-            scorer,
-            "--timeout-ms",
-            "0",
-            "--json",
-        ]);
-        let ran = ran.expect(0);
+        let select = ["select", "--catalog", "tools.jsonl", "--query", "mail", "--json"];
+        let arguments = [&select[..], &["--scorer", scorer, "--timeout-ms", "0"]].concat();
+        let ran = place.run(&arguments).expect(0);
         let first = &ran.lines()[0]["candidates"][0];
         assert_eq!((&first["id"], &first["score"]), (&"w1".into(), &0.0.into()));
         assert!(ran.stderr.contains("1 choice not made in time"), "{ran:?}");
@@ -93,37 +77,32 @@ fn a_bad_catalog_or_query_is_named_by_its_line() {
 fn approved_tools_are_bound_to_their_definitions() {
     let place = Workspace::new();
     let listed = |says: &str| {
-        format!(
-            r#"{{"result":{{"tools":[{{"name":"read","description":"{says}","inputSchema":{{}}}},{{"name":"write","inputSchema":{{}}}}]}}}}"#
-        )
+        let read = json!({"name": "read", "description": says, "inputSchema": {}});
+        let write = json!({"name": "write", "inputSchema": {}});
+        json!({"result": {"tools": [read, write]}}).to_string()
     };
     place.write("tools.json", listed("Reads."));
-    let status = |lines: &[serde_json::Value]| -> Vec<String> {
-        lines.iter().map(|line| line["status"].as_str().unwrap_or_default().to_owned()).collect()
-    };
     let unknown = place.run(&["tools", "check", "tools.json", "--json"]).expect(1).lines();
-    assert_eq!(status(&unknown), ["unknown", "unknown"]);
-    assert_eq!(
-        status(&place.json(&["tools", "pin", "tools.json", "--json"])),
-        ["pinned", "pinned"]
-    );
+    assert_eq!(each(&unknown, "status"), ["unknown", "unknown"]);
+    let pinned = place.json(&["tools", "pin", "tools.json", "--json"]);
+    assert_eq!(each(&pinned, "status"), ["pinned", "pinned"]);
     let same = place.json(&["tools", "check", "tools.json", "--json"]);
-    assert_eq!(status(&same), ["approved", "approved"]);
+    assert_eq!(each(&same, "status"), ["approved", "approved"]);
     // Of another server nothing was approved.
     place.run(&["tools", "check", "tools.json", "--server", "other"]).expect(1);
 
     place.write("tools.json", listed("Reads. Then sends."));
     for verb in ["check", "pin"] {
         let changed = place.run(&["tools", verb, "tools.json", "--json"]).expect(1).lines();
-        assert_eq!(status(&changed), ["changed", "approved"]);
+        assert_eq!(each(&changed, "status"), ["changed", "approved"]);
         assert_eq!(changed[0]["changes"][0], r#"~ description  "Reads." → "Reads. Then sends.""#);
         assert_eq!(changed[0]["approved"], same[0]["hash"]);
     }
     let trusted = place.json(&["tools", "trust", "tools.json", "--tool", "read", "--json"]);
-    assert_eq!(status(&trusted), ["trusted"]);
+    assert_eq!(each(&trusted, "status"), ["trusted"]);
     place.write("tools.json", r#"[{"inputSchema":{},"name":"write"}]"#);
     let gone = place.json(&["tools", "check", "tools.json", "--json"]);
-    assert_eq!(status(&gone), ["approved", "gone"]);
+    assert_eq!(each(&gone, "status"), ["approved", "gone"]);
     place.refused(&["tools", "trust", "tools.json", "--tool", "wrte"], 1, "unknown_tool", "wrte");
     place.is_clean();
 }

@@ -1,12 +1,12 @@
 //! `chat` and `generate` against a server on loopback.
 
 use std::io::Read as _;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use tract_testkit::loopback::{HttpAnswer, HttpEnd, HttpRequest, Loopback};
 
-use crate::support::{Ran, Workspace};
+use crate::support::{Ran, Workspace, each, list, signal};
 
 pub(crate) const KEY: &str = "sk-cli-0123456789";
 
@@ -70,15 +70,16 @@ fn body(request: &HttpRequest) -> Value {
     serde_json::from_str(&request.body).expect("it is JSON")
 }
 
-pub(crate) fn run(place: &Workspace, arguments: &[&str]) -> Ran {
+/// A command that has the key, and nothing else of a model from the environment.
+pub(crate) fn command(place: &Workspace, arguments: &[&str]) -> Command {
     let mut command = place.command(arguments);
     command.env("OPENAI_API_KEY", KEY).env_remove("OPENAI_BASE_URL").env_remove("TRACT_MODEL");
-    let output = command.stdin(Stdio::null()).output().expect("the binary runs");
-    Ran {
-        code: output.status.code(),
-        stdout: String::from_utf8(output.stdout).expect("UTF-8"),
-        stderr: String::from_utf8(output.stderr).expect("UTF-8"),
-    }
+    command.stdin(Stdio::null());
+    command
+}
+
+pub(crate) fn run(place: &Workspace, arguments: &[&str]) -> Ran {
+    Ran::after(&mut command(place, arguments))
 }
 
 /// A streamed answer of Gemini's, whose parts and end are given.
@@ -94,31 +95,24 @@ fn gemini_is_asked_run_and_compiled_for() {
     let call = r#"[{"text":"Hm.","thought":true},{"functionCall":{"name":"fs_read","args":{"path":"a.txt"}},"thoughtSignature":"EjQKMgG+Zv8="}]"#;
     let answers = vec![gemini_says(call), gemini_says(r#"[{"text":"All seen."}]"#)];
     let server = Server::start(answers, false);
-    let folder = place.path("work");
-    std::fs::create_dir(&folder).expect("a folder");
     place.write("work/a.txt", "hello");
-    let base = server.url.trim_end_matches("/v1").to_owned();
-    let mut command = place.command(&["run", "Look.", "--model", "gemini/g-1", "--base-url"]);
-    command.arg(&base).arg("--fs").arg(&folder).env("GEMINI_API_KEY", KEY);
-    let output = command.stdin(Stdio::null()).output().expect("the binary runs");
-    assert!(output.status.success(), "{output:?}");
-    assert!(String::from_utf8_lossy(&output.stdout).contains("All seen."), "{output:?}");
+    let base = server.url.trim_end_matches("/v1");
+    let look = ["run", "Look.", "--model", "gemini/g-1", "--base-url", base, "--fs", "work"];
+    let ran = place.run_with("GEMINI_API_KEY", KEY, &look).expect(0);
+    assert!(ran.stdout.contains("All seen."), "{ran:?}");
     let asked = server.asked();
     assert_eq!(asked[0]["contents"][0]["parts"][0]["text"], "Look.");
     assert!(asked[0].get("model").is_none() && asked[0].get("stream").is_none(), "{}", asked[0]);
     let declared = asked[0]["tools"][0]["functionDeclarations"].as_array().expect("tools");
     assert!(declared.iter().any(|tool| tool["name"] == "fs_read"), "{declared:?}");
     // The model's turn goes back as it came, thought and signature with it.
-    assert_eq!(
-        asked[1]["contents"][1]["parts"],
-        serde_json::from_str::<Value>(call).expect("JSON")
-    );
+    let parts: Value = serde_json::from_str(call).expect("JSON");
+    assert_eq!(asked[1]["contents"][1]["parts"], parts);
     assert!(asked[1]["contents"][2]["parts"][0].get("functionResponse").is_some());
 
-    let compiled = place.ok(&["compile", "--to", "gemini-params"]);
-    let body: Value = serde_json::from_str(&compiled).expect("JSON");
-    assert_eq!(body["contents"][1], asked[1]["contents"][1]);
-    place.write("g.json", &compiled);
+    let compiled = place.run(&["compile", "--to", "gemini-params"]).expect(0);
+    assert_eq!(compiled.lines()[0]["contents"][1], asked[1]["contents"][1]);
+    place.write("g.json", &compiled.stdout);
     place.ok(&["import", "--format", "gemini", "g.json"]);
     place.ok(&["verify"]);
 }
@@ -128,15 +122,12 @@ fn a_question_and_its_answer_are_commits() {
     let place = Workspace::new();
     let server = Server::start(vec![hello(), hello()], false);
     let with = ["--model", "openai/some", "--base-url", &server.url];
-    let ran = run(&place, &[&["chat", "Hi", "--set", "temperature=0.5"], &with[..]].concat());
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran =
+        run(&place, &[&["chat", "Hi", "--set", "temperature=0.5"], &with[..]].concat()).expect(0);
     assert_eq!(ran.stdout, "Hello\n");
     assert!(ran.stderr.contains("m-1") && ran.stderr.contains("9 + 2 tokens"), "{ran:?}");
 
-    let ran = run(&place, &[&["generate", "--json"], &with[..]].concat());
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    let lines: Vec<Value> =
-        ran.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let lines = run(&place, &[&["generate", "--json"], &with[..]].concat()).expect(0).lines();
     assert_eq!(lines[0], serde_json::json!({"piece": "text", "text": "Hel"}));
     let answer = lines.last().expect("the answer");
     assert_eq!(answer["text"], "Hello");
@@ -158,10 +149,8 @@ fn a_question_and_its_answer_are_commits() {
     place.ok(&["undo"]);
     assert_eq!(place.json(&["log", "--json"]).len(), 0);
     let store = std::fs::read(place.store()).expect("the store");
-    assert!(
-        !store.windows(KEY.len()).any(|window| window == KEY.as_bytes()),
-        "no key in the store"
-    );
+    let has_key = store.windows(KEY.len()).any(|window| window == KEY.as_bytes());
+    assert!(!has_key, "the key is in the store");
 }
 
 #[test]
@@ -169,21 +158,16 @@ fn an_interrupted_answer_is_in_the_log_and_in_no_context() {
     let place = Workspace::new();
     let begun = event(r#"{"role":"assistant","content":"Hel"}"#, "null");
     let server = Server::start(vec![begun], true);
-    let mut command =
-        place.command(&["chat", "Hi", "--model", "openai/some", "--base-url", &server.url]);
-    command.env("OPENAI_API_KEY", KEY).stdin(Stdio::null());
-    let mut child =
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+    let chat = ["chat", "Hi", "--model", "openai/some", "--base-url", &server.url];
+    let mut command = command(&place, &chat);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary starts");
     let mut shown = [0; 3];
     child.stdout.as_mut().expect("a pipe").read_exact(&mut shown).expect("the first piece");
     assert_eq!(&shown, b"Hel", "shown as it comes");
-    let pid = child.id().to_string();
-    let sent = std::process::Command::new("kill").args(["-INT", &pid]).status().expect("kill runs");
-    assert!(sent.success());
-    let output = child.wait_with_output().expect("it ends");
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(130), "{stderr}");
-    assert!(stderr.contains("error[broken_off]"), "{stderr}");
+    signal(child.id(), "-INT");
+    let ran = Ran::of(child.wait_with_output().expect("it ends")).expect(130);
+    assert!(ran.stderr.contains("error[broken_off]"), "{ran:?}");
     server.asked();
     let log = place.json(&["log", "--json"]);
     assert_eq!(log.len(), 2, "the question, and a note of what came");
@@ -212,39 +196,29 @@ fn a_question_that_failed_is_asked_again_and_recorded_once() {
             run(&place, &[&with[..], plan, more].concat())
         };
         // Unreachable, refused for the key, refused for a parameter: three failures in a row.
-        assert_eq!(ask("http://127.0.0.1:9/v1", &[]).code, Some(1));
+        ask("http://127.0.0.1:9/v1", &[]).expect(1);
         let server = Server::answering([refusal(401), refusal(400), reply(hello())]);
-        assert_eq!(ask(&server.url, &[]).code, Some(1));
-        assert_eq!(ask(&server.url, &["--set", "bogus=1"]).code, Some(1));
-        let answered = ask(&server.url, &[]);
-        assert_eq!(answered.code, Some(0), "{answered:?}");
+        ask(&server.url, &[]).expect(1);
+        ask(&server.url, &["--set", "bogus=1"]).expect(1);
+        ask(&server.url, &[]).expect(0);
 
         let asked = server.asked();
         let last = asked.last().expect("a request");
         let question = serde_json::json!({"role": "user", "content": "Is it raining?"});
-        let said: Vec<&Value> = last["messages"]
-            .as_array()
-            .expect("messages")
-            .iter()
-            .filter(|message| message["role"] == "user")
-            .collect();
+        let said = list(&last["messages"]).iter().filter(|message| message["role"] == "user");
+        let said: Vec<&Value> = said.collect();
         assert_eq!(said, [&question], "{verb}: sent once");
         assert_eq!(last["bogus"], Value::Null, "{verb}: a parameter of the failed request");
         let context = place.json(&["compile", "--to", "openai"]);
-        let roles: Vec<&str> = context[0]
-            .as_array()
-            .expect("messages")
-            .iter()
-            .filter_map(|message| message["role"].as_str())
-            .filter(|role| *role != "system")
-            .collect();
+        let mut roles = each(list(&context[0]), "role");
+        roles.retain(|role| *role != "system");
         assert_eq!(roles, ["user", "assistant"], "{verb}");
 
         // The same words after an answer are a new question.
         let server = Server::start(vec![hello()], false);
-        assert_eq!(ask(&server.url, &[]).code, Some(0));
+        ask(&server.url, &[]).expect(0);
         let asked = server.asked();
-        let count = asked[0]["messages"].as_array().expect("messages").iter();
+        let count = list(&asked[0]["messages"]).iter();
         assert_eq!(count.filter(|message| **message == question).count(), 2, "{verb}");
         place.is_clean();
     }

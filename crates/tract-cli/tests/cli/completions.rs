@@ -1,4 +1,4 @@
-use crate::support::Workspace;
+use crate::support::{Ran, Workspace};
 
 const STREAM: &str = r#"
 {"op":"set_tools","tools":[{"name":"grep","input_schema":{"type":"object"}},{"name":"find","input_schema":{"type":"object"}}]}
@@ -11,16 +11,10 @@ const STREAM: &str = r#"
 /// What a shell offers after these words, the last of which is being typed.
 pub(crate) fn completed(place: &Workspace, words: &[&str]) -> Vec<String> {
     let mut command = place.command(&["--", "tract"]);
-    let output = command
-        .args(words)
-        .env("TRACT_COMPLETE", "bash")
-        .env("_CLAP_COMPLETE_INDEX", words.len().to_string())
-        .env("_CLAP_IFS", "\n")
-        .output()
-        .expect("it runs");
-    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
-    let text = String::from_utf8(output.stdout).expect("UTF-8");
-    text.lines().map(|line| line.trim_end().to_owned()).collect()
+    command.args(words).env("TRACT_COMPLETE", "bash").env("_CLAP_IFS", "\n");
+    let ran = Ran::after(command.env("_CLAP_COMPLETE_INDEX", words.len().to_string())).expect(0);
+    assert!(ran.stderr.is_empty(), "{ran:?}");
+    ran.stdout.lines().map(|line| line.trim_end().to_owned()).collect()
 }
 
 #[test]
@@ -72,7 +66,7 @@ fn every_verb_has_a_manual_page() {
         let page = std::fs::read_to_string(place.path(&format!("man1/tract-{verb}.1")));
         assert!(page.is_ok_and(|page| page.contains("tract")), "{verb}");
     }
-    let page = std::fs::read_to_string(place.path("man1/tract.1")).expect("a page");
+    let page = place.read("man1/tract.1");
     assert!(page.contains("\\-\\-store") && page.contains("checkout"), "{page}");
     place.refused(&["man", "missing"], 2, "file", "missing");
 }

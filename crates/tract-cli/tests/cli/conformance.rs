@@ -32,10 +32,6 @@ fn people_get_a_summary() {
     let place = Workspace::empty();
     let said = place.ok(&["--store", "memory:", "conformance", "--only", "toolset"]);
     assert!(said.contains("no promise broken"), "{said}");
-    place.refused(
-        &["--store", "memory:", "conformance", "--only", "no such case"],
-        2,
-        "usage",
-        "no case has",
-    );
+    let none = ["--store", "memory:", "conformance", "--only", "no such case"];
+    place.refused(&none, 2, "usage", "no case has");
 }

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use crate::streams::MORNING;
-use crate::support::{Workspace, bundled, data, text};
+use crate::support::{Workspace, bundled, data, each, in_store, list, text};
 
 /// A day's work: a stream, an edit, recorded conversations.
 fn worked() -> Workspace {
@@ -18,6 +18,11 @@ fn worked() -> Workspace {
 
 fn copied(place: &Workspace, to: &str) -> Value {
     place.json(&["--json", "copy", "--to", to]).remove(0)
+}
+
+/// What a copy says of a ref.
+fn named_ref<'a>(copied: &'a Value, name: &str) -> &'a Value {
+    list(&copied["refs"]).iter().find(|line| line["name"] == name).expect("a ref")
 }
 
 /// What another store of the same place exports.
@@ -39,17 +44,13 @@ fn a_copy_is_the_same_repository() {
 
     let again = copied(&place, "sqlite:copy.db");
     assert_eq!(again["reused"], first["commits"]);
-    let target = |name: &str| {
-        let refs = again["refs"].as_array().into_iter().flatten();
-        refs.clone().find(|line| line["name"] == name).map(|line| line["to"].clone())
-    };
-    assert_eq!(target("heads/lyon"), Some(place.id("lyon").into()));
-    assert_eq!(target("HEAD"), Some("heads/main".into()));
+    let target = |name: &str| &named_ref(&again, name)["to"];
+    assert_eq!(*target("heads/lyon"), place.id("lyon"));
+    assert_eq!(*target("HEAD"), "heads/main");
     let shown = place.ok(&["copy", "--to", "sqlite:copy.db"]);
     assert!(shown.contains("unchanged  branch lyon\n") && !shown.contains("heads/"), "{shown}");
-    let status = |line: &Value| line["status"].clone();
-    let refs = again["refs"].as_array().expect("a list");
-    assert!(refs.iter().all(|line| status(line) == "unchanged"), "{again}");
+    let mut refs = list(&again["refs"]).iter();
+    assert!(refs.all(|line| line["status"] == "unchanged"), "{again}");
 }
 
 #[test]
@@ -58,10 +59,7 @@ fn a_second_copy_brings_what_is_new_and_leaves_what_went_its_own_way() {
     copied(&place, "sqlite:copy.db");
     place.ok(&["commit", "user", "And an umbrella?"]);
     let line = copied(&place, "sqlite:copy.db");
-    let main = line["refs"]
-        .as_array()
-        .and_then(|refs| refs.iter().find(|line| line["name"] == "heads/main").cloned());
-    assert_eq!(main.expect("main")["status"], "forwarded");
+    assert_eq!(named_ref(&line, "heads/main")["status"], "forwarded");
     assert_eq!(export(&place, "sqlite:copy.db"), place.ok(&["export"]));
 
     place.ok(&["--store", "sqlite:copy.db", "commit", "user", "There I said something else."]);
@@ -70,8 +68,7 @@ fn a_second_copy_brings_what_is_new_and_leaves_what_went_its_own_way() {
     };
     let theirs = main(export(&place, "sqlite:copy.db")).expect("a ref");
     place.ok(&["commit", "user", "Here I said this."]);
-    let ran = place.run(&["--json", "copy", "--to", "sqlite:copy.db"]).expect(1);
-    let lines = ran.lines();
+    let lines = place.run(&["--json", "copy", "--to", "sqlite:copy.db"]).expect(1).lines();
     assert!(lines[0]["refs"].to_string().contains("diverged"), "{lines:?}");
     assert_eq!(main(export(&place, "sqlite:copy.db")), Some(theirs));
 }
@@ -83,25 +80,17 @@ fn chosen_branches_and_all_repositories() {
     place.ok(&["--repo", "other", "commit", "user", "apart"]);
     place.ok(&["copy", "--to", "sqlite:part.db", "--branch", "lyon"]);
     let branches = place.json(&["--store", "sqlite:part.db", "--json", "branch"]);
-    let names: Vec<&Value> = branches.iter().map(|branch| &branch["branch"]).collect();
-    assert!(names.contains(&&"lyon".into()) && !names.contains(&&"main".into()), "{names:?}");
-
+    let names = each(&branches, "branch");
+    assert!(names.contains(&"lyon") && !names.contains(&"main"), "{names:?}");
     // HEAD of a part is its branch.
     assert_eq!(branches[0]["checked_out"], true, "{branches:?}");
 
     let lines = place.json(&["--json", "copy", "--to", "sqlite:all.db", "--all-repos"]);
     assert_eq!(lines.len(), 2);
     let other = ["--repo", "other", "export"];
-    assert_eq!(
-        place.ok(&["--store", "sqlite:all.db", "--repo", "other", "export"]),
-        place.ok(&other)
-    );
-    place.refused(
-        &["copy", "--to", "sqlite:x.db", "--branch", "lion"],
-        1,
-        "unknown_branch",
-        "did you mean \"lyon\"",
-    );
+    assert_eq!(place.ok(&in_store("sqlite:all.db", &other)), place.ok(&other));
+    let lion = ["copy", "--to", "sqlite:x.db", "--branch", "lion"];
+    place.refused(&lion, 1, "unknown_branch", "did you mean \"lyon\"");
     place.refused(&["copy", "--from", "sqlite:none.db", "--to", "sqlite:x.db"], 3, "no_store", "");
 }
 
@@ -111,7 +100,6 @@ fn chosen_branches_and_all_repositories() {
 fn a_copy_that_is_killed_can_be_continued() {
     let place = Workspace::new();
     place.ok(&["import", text(&data("trajectories/tau_airline_gpt4o.jsonl"))]);
-    let mut reused = 0;
     for wait in [5, 20, 50, 90, 140] {
         let mut copy = place.command(&["copy", "--to", "sqlite:copy.db"]);
         let mut copy = copy.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
@@ -129,7 +117,7 @@ fn a_copy_that_is_killed_can_be_continued() {
         assert_eq!(verify.expect(0).lines()[0]["clean"], true);
     }
     let line = copied(&place, "sqlite:copy.db");
-    reused += line["reused"].as_u64().expect("a number");
+    let reused = &line["reused"];
     eprintln!("{reused} commits of killed copies were reused, of {}", line["commits"]);
     assert_eq!(export(&place, "sqlite:copy.db"), place.ok(&["export"]));
 }

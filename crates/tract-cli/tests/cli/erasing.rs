@@ -1,16 +1,11 @@
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::support::Workspace;
+use crate::support::{Workspace, key};
 
 /// Distinctive, and no secret of any service.
 const LEAK: &str = "the door code of the vault is 4711-0815-2342-xyzzy";
-
-/// A key as services write them, put together here so that scanners of repositories pass over it.
-fn key() -> String {
-    format!("gh{}_{}", "p", "16C7e42F292c6912E7710c838347Ae178B4a")
-}
 
 /// The files under a folder that have these bytes.
 fn holding(folder: &Path, needle: &[u8]) -> Vec<String> {
@@ -70,7 +65,7 @@ fn no_file_of_the_store_has_the_bytes_afterwards() {
         if url.starts_with("sled") {
             assert!(done["notes"][0].as_str().is_some_and(|note| note.contains("tract copy")));
         } else {
-            assert_eq!(done["notes"], serde_json::json!([]));
+            assert_eq!(done["notes"], json!([]));
             assert_eq!(holding(&place.path(""), needle), [""; 0], "{url}");
         }
         let run = |arguments: &[&str]| place.ok(&[&store[..], arguments].concat());
@@ -157,10 +152,8 @@ fn copies_carry_erasures_and_bring_nothing_back() {
 fn redact_replaces_secrets_in_messages_calls_results_and_tools() {
     let key = key();
     let place = Workspace::new();
-    place.write(
-        "tool.json",
-        format!(r#"{{"name":"find","description":"use {key}","parameters":{{"type":"object"}}}}"#),
-    );
+    let tool = json!({"name": "find", "description": format!("use {key}"), "parameters": {"type": "object"}});
+    place.write("tool.json", tool.to_string());
     place.ok(&["commit", "user", &format!("my token is {key}, keep it")]);
     place.ok(&["tools", "set", "tool.json"]);
     place.ok(&["commit", "user", "nothing here"]);
@@ -224,11 +217,9 @@ fn bad_input_is_refused_and_changes_nothing() {
     place.refused(&["redact", "--pattern", "(", "--yes"], 1, "bad_pattern", "invalid pattern");
     place.refused(&["redact", "--pattern", "x*", "--yes"], 1, "bad_pattern", "empty text");
     for arguments in [&["erase"][..], &["erase", "main"], &["erase", "--list", "--finish"]] {
-        let output = place.command(arguments).output().expect("it runs");
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
+        place.run(arguments).expect(2);
     }
-    let empty = Workspace::empty();
-    empty.refused(&["redact"], 3, "no_store", "tract init");
+    Workspace::empty().refused(&["redact"], 3, "no_store", "tract init");
     assert_eq!(place.ok(&["stats", "--json"]), before);
     assert!(place.ok(&["compile"]).contains("4711"));
 }

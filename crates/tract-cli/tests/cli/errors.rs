@@ -1,4 +1,6 @@
-use crate::support::{Workspace, bundled, text};
+#[cfg(unix)]
+use crate::support::set_mode;
+use crate::support::{Ran, Workspace, bundled, each, list, text, user_says};
 
 #[test]
 fn no_store_at_all() {
@@ -19,13 +21,12 @@ fn no_store_at_all() {
 fn the_store_is_found_upwards_and_named_by_the_environment() {
     let place = Workspace::new();
     place.ok(&["commit", "user", "Hi"]);
-    std::fs::create_dir_all(place.path("deep/er")).expect("a folder");
-    let below = place.command(&["log"]).current_dir(place.path("deep/er")).output().expect("runs");
-    assert!(String::from_utf8_lossy(&below.stdout).contains("Hi"), "{below:?}");
-    let elsewhere = Workspace::empty();
+    place.write("deep/er/file", "");
+    let below = Ran::after(place.command(&["log"]).current_dir(place.path("deep/er")));
+    assert!(below.stdout.contains("Hi"), "{below:?}");
     let url = format!("sqlite:{}", text(&place.store()));
-    let named = elsewhere.command(&["log"]).env("TRACT_STORE", url).output().expect("runs");
-    assert!(String::from_utf8_lossy(&named.stdout).contains("Hi"), "{named:?}");
+    let named = Workspace::empty().run_with("TRACT_STORE", url, &["log"]);
+    assert!(named.stdout.contains("Hi"), "{named:?}");
 }
 
 #[test]
@@ -66,9 +67,7 @@ fn wrong_command_lines() {
         assert_eq!(ran.code, Some(2), "{arguments:?}: {ran:?}");
         assert!(ran.stdout.is_empty(), "{ran:?}");
         if !arguments.is_empty() {
-            let mut json = vec!["--json"];
-            json.extend(arguments);
-            let ran = place.run(&json).expect(2);
+            let ran = place.run(&[&["--json"], arguments].concat()).expect(2);
             assert_eq!(ran.lines()[0]["error"]["code"], "usage", "{ran:?}");
         }
     }
@@ -92,7 +91,7 @@ fn revisions_that_name_nothing_or_too_much() {
         .collect();
     place.feed(&["apply", "--batch", "5000", "-"], stream.as_bytes()).expect(0);
     let log = place.json(&["--json", "log", "--limit", "0"]);
-    let mut heads: Vec<&str> = log.iter().filter_map(|line| line["commit"].as_str()).collect();
+    let mut heads = each(&log, "commit");
     heads.sort_unstable();
     let twins = heads.windows(2).find(|pair| pair[0][..4] == pair[1][..4]).expect("two alike");
     place.refused(&["show", &twins[0][..4]], 1, "ambiguous_revision", &twins[1][..12]);
@@ -112,19 +111,11 @@ fn messages_that_do_not_fit() {
     place.refused(&["commit", "tool-result", "ok", "--call-id", "c9"], 1, "no_open_call", "c9");
     place.ok(&["commit", "user", "Hi"]);
     place.ok(&["commit", "assistant", "", "--call", "c1", "grep", "{\"pattern\":\"x\"}"]);
-    place.refused(
-        &["commit", "tool-result", "?", "--call-id", "c9"],
-        1,
-        "no_open_call",
-        "\"c1\" grep",
-    );
-    place.ok(&["commit", "tool-result", "ok", "--call-id", "c1"]);
-    place.refused(
-        &["commit", "tool-result", "ok", "--call-id", "c1"],
-        1,
-        "already_answered",
-        "edit the answer",
-    );
+    let other = ["commit", "tool-result", "?", "--call-id", "c9"];
+    place.refused(&other, 1, "no_open_call", "\"c1\" grep");
+    let answer = ["commit", "tool-result", "ok", "--call-id", "c1"];
+    place.ok(&answer);
+    place.refused(&answer, 1, "already_answered", "edit the answer");
     place.ok(&["compress", "--from", "HEAD#1", "--to", "HEAD#3", "--content", "They grepped."]);
     place.refused(&["edit", "HEAD~3", "Hello"], 1, "not_visible", "revert");
     place.refused(&["annotate", "HEAD~3", "--priority", "skip"], 1, "not_visible", "hidden by");
@@ -139,9 +130,7 @@ impl Workspace {
     #[track_caller]
     fn unchanged_by(&self, arguments: &[&str], stdin: &[u8], code: &str, says: &str) {
         let before = self.json(&["stats", "--json"]);
-        let ran = self.feed(arguments, stdin).expect(1);
-        assert!(ran.stderr.contains(&format!("error[{code}]")), "{}", ran.stderr);
-        assert!(ran.stderr.contains(says), "{}", ran.stderr);
+        self.refused_line(arguments, stdin, code, says);
         assert_eq!(before, self.json(&["stats", "--json"]), "the store is unchanged");
     }
 }
@@ -232,20 +221,16 @@ fn a_store_that_another_process_has_locked() {
 #[cfg(unix)]
 #[test]
 fn a_store_that_cannot_be_written() {
-    use std::os::unix::fs::PermissionsExt;
     let place = Workspace::new();
     place.ok(&["commit", "user", "Hi"]);
-    let mode = |path: &std::path::Path, mode| {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("it is set");
-    };
     let folder = place.path(".tract");
-    mode(&place.store(), 0o444);
-    mode(&folder, 0o555);
+    set_mode(&place.store(), 0o444);
+    set_mode(&folder, 0o555);
     // For root permissions have no effect, so there is nothing to check.
     let above = std::fs::OpenOptions::new().append(true).open(place.store()).is_ok();
     let ran = place.run(&["commit", "user", "there"]);
-    mode(&folder, 0o755);
-    mode(&place.store(), 0o644);
+    set_mode(&folder, 0o755);
+    set_mode(&place.store(), 0o644);
     if above {
         eprintln!("left out: this user may write any file");
         return;
@@ -270,7 +255,6 @@ impl Unwritable {
 
     /// A store that these commands wrote to as well.
     fn after(url: &str, commands: &[&[&str]]) -> Self {
-        use std::os::unix::fs::PermissionsExt;
         let place = Workspace::empty();
         place.ok(&["--store", url, "init"]);
         for text in ["one", "two", "three"] {
@@ -280,20 +264,16 @@ impl Unwritable {
             place.ok(&[&["--store", url], *command].concat());
         }
         let folder = place.path("kept");
-        let mode = |path: &std::path::Path, mode| {
-            let permissions = std::fs::Permissions::from_mode(mode);
-            std::fs::set_permissions(path, permissions).expect("it is set");
-        };
         for entry in std::fs::read_dir(&folder).expect("a folder") {
-            mode(&entry.expect("a file").path(), 0o444);
+            set_mode(&entry.expect("a file").path(), 0o444);
         }
-        mode(&folder, 0o555);
-        mode(&place.path("."), 0o755);
+        set_mode(&folder, 0o555);
+        set_mode(&place.path("."), 0o755);
         Self { place, folder }
     }
 
     /// Runs as a user for whom permissions hold.
-    fn run(&self, arguments: &[&str]) -> std::process::Output {
+    fn run(&self, arguments: &[&str]) -> Ran {
         use std::os::unix::process::CommandExt;
         const NOBODY: u32 = 65_534;
         let mut command = self.place.command(arguments);
@@ -302,16 +282,14 @@ impl Unwritable {
             std::fs::remove_file(self.folder.join("probe")).expect("it is removed");
             command.uid(NOBODY).gid(NOBODY);
         }
-        command.output().expect("the binary starts")
+        Ran::after(&mut command)
     }
 }
 
 #[cfg(unix)]
 impl Drop for Unwritable {
     fn drop(&mut self) {
-        use std::os::unix::fs::PermissionsExt;
-        let writable = std::fs::Permissions::from_mode(0o755);
-        let _ = std::fs::set_permissions(&self.folder, writable);
+        set_mode(&self.folder, 0o755);
     }
 }
 
@@ -331,8 +309,7 @@ fn verbs_that_change_history_say_that_a_store_may_only_be_read() {
                 &["merge", "side", "--keep"],
             ],
         );
-        let shown = store.run(&["--store", url, "merge", "show", "m"]);
-        assert!(shown.status.success(), "{url}: {shown:?}");
+        let shown = store.run(&["--store", url, "merge", "show", "m"]).expect(0);
         for verb in [
             &["merge", "side", "--keep"][..],
             &["merge", "side", "--ours"],
@@ -345,9 +322,8 @@ fn verbs_that_change_history_say_that_a_store_may_only_be_read() {
             &["reset"],
         ] {
             let ran = store.run(&[&["--store", url], verb].concat());
-            let said = String::from_utf8_lossy(&ran.stderr);
-            assert_eq!(ran.status.code(), Some(3), "{url} {verb:?}: {said}");
-            assert!(said.contains("error[read_only]"), "{url} {verb:?}: {said}");
+            assert_eq!(ran.code, Some(3), "{url} {verb:?}: {ran:?}");
+            assert!(ran.stderr.contains("error[read_only]"), "{url} {verb:?}: {ran:?}");
         }
         let shown_again = store.run(&["--store", url, "merge", "show", "m"]);
         assert_eq!(shown_again.stdout, shown.stdout, "{url}");
@@ -361,31 +337,24 @@ fn a_store_that_may_only_be_read_is_read() {
         let store = Unwritable::new(url);
         for verb in ["log", "compile", "verify", "status"] {
             let ran = store.run(&["--store", url, verb]);
-            let said = String::from_utf8_lossy(&ran.stderr);
-            assert_eq!(ran.status.code(), Some(0), "{url} {verb}: {said}");
+            assert_eq!(ran.code, Some(0), "{url} {verb}: {ran:?}");
         }
-        let ran = store.run(&["--store", url, "--json", "log"]);
-        assert_eq!(String::from_utf8_lossy(&ran.stdout).lines().count(), 3, "{url}");
-        let ran = store.run(&["--store", url, "commit", "user", "four"]);
-        let said = String::from_utf8_lossy(&ran.stderr);
-        assert_eq!(ran.status.code(), Some(3), "{url}: {said}");
-        assert!(said.contains("error[read_only]"), "{url}: {said}");
+        let log = store.run(&["--store", url, "--json", "log"]).lines();
+        assert_eq!(log.len(), 3, "{url}");
+        let ran = store.run(&["--store", url, "commit", "user", "four"]).expect(3);
+        assert!(ran.stderr.contains("error[read_only]"), "{url}: {ran:?}");
     }
 }
 
 #[cfg(unix)]
 #[test]
 fn a_file_that_may_not_be_opened_is_named() {
-    use std::os::unix::fs::PermissionsExt;
     for (url, file) in
         [("sqlite:kept/agent.db", "agent.db"), ("redb:kept/agent.redb", "agent.redb")]
     {
         let store = Unwritable::new(url);
-        let path = store.folder.join(file);
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).expect("it is set");
-        let ran = store.run(&["--store", url, "log"]);
-        let said = String::from_utf8_lossy(&ran.stderr);
-        assert_eq!(ran.status.code(), Some(3), "{said}");
+        set_mode(&store.folder.join(file), 0o000);
+        let said = store.run(&["--store", url, "log"]).expect(3).stderr;
         assert!(said.contains("error[unavailable]") && said.contains(file), "{said}");
     }
 }
@@ -398,8 +367,7 @@ fn a_folder_whose_name_is_no_text_holds_a_store() {
     let folder = place.path(".").join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
     std::fs::create_dir(&folder).expect("a folder");
     for arguments in [&["init"][..], &["commit", "user", "Hi"], &["log"], &["verify"]] {
-        let ran = place.command(arguments).current_dir(&folder).output().expect("it starts");
-        assert!(ran.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
+        Ran::after(place.command(arguments).current_dir(&folder)).expect(0);
     }
     assert!(folder.join(".tract/tract.db").exists());
 }
@@ -446,18 +414,14 @@ fn a_write_for_which_there_is_no_room_says_so() {
         let place = Workspace::empty();
         place.ok(&["--store", url, "init"]);
         place.ok(&["--store", url, "commit", "user", "there is room"]);
-        let lines: String = (0..200)
-            .map(|n| format!("{{\"op\":\"user\",\"text\":\"{n} {}\"}}\n", noise(n, 20_000)))
-            .collect();
-        place.write("stream", lines);
+        let texts = (0..200).map(|n| format!("{n} {}", noise(n, 20_000)));
+        place.write("stream", user_says(texts));
         let tract = env!("CARGO_BIN_EXE_tract");
         let script =
             format!("trap '' XFSZ; ulimit -f 1500; exec {tract} --store {url} apply stream");
         let mut command = std::process::Command::new("bash");
-        let ran = command.args(["-c", &script]).current_dir(place.path(".")).output();
-        let ran = ran.expect("bash starts");
-        let said = String::from_utf8_lossy(&ran.stderr);
-        assert_eq!(ran.status.code(), Some(3), "{url}: {said}");
+        command.args(["-c", &script]).current_dir(place.path("."));
+        let said = Ran::after(&mut command).expect(3).stderr;
         assert!(!said.contains("[poisoned]"), "{url}: {said}");
         match url.starts_with("redb") {
             true => assert!(said.contains("error[disk_full]"), "{said}"),
@@ -470,27 +434,35 @@ fn a_write_for_which_there_is_no_room_says_so() {
     }
 }
 
+/// A stream of so many messages that fill pages of a file.
+fn many(messages: usize) -> String {
+    user_says((0..messages).map(|n| format!("message {n} {}", "x".repeat(500))))
+}
+
+/// The file with a page of it damaged, for some of its pages.
+fn damaged(file: &[u8]) -> impl Iterator<Item = (usize, Vec<u8>)> {
+    let pages = file.len() / 4096;
+    (1..pages).step_by((pages / 30).max(1)).map(move |page| {
+        let mut file = file.to_vec();
+        file[page * 4096..][..64].fill(0xff);
+        (page, file)
+    })
+}
+
 #[test]
 fn verify_names_what_is_damaged_whichever_page_it_is_on() {
     let place = Workspace::new();
-    let lines: String = (0..120)
-        .map(|n| format!("{{\"op\":\"user\",\"text\":\"message {n} {}\"}}\n", "x".repeat(500)))
-        .collect();
-    place.feed(&["apply", "-"], lines.as_bytes()).expect(0);
+    place.feed(&["apply", "-"], many(120).as_bytes()).expect(0);
     place.is_clean();
     let whole = std::fs::read(place.store()).expect("it is read");
-    let pages = whole.len() / 4096;
     let mut reports = 0;
-    for page in (1..pages).step_by((pages / 30).max(1)) {
-        let mut file = whole.clone();
-        file[page * 4096..][..64].fill(0xff);
+    for (page, file) in damaged(&whole) {
         std::fs::write(place.store(), file).expect("it is written");
         let ran = place.run(&["verify", "--json"]);
         let lines = ran.lines();
         match ran.code {
             Some(1) => {
-                let damage = lines[0]["damage"].as_array().expect("a list");
-                assert!(!damage.is_empty(), "page {page}: {lines:?}");
+                assert!(!list(&lines[0]["damage"]).is_empty(), "page {page}: {lines:?}");
                 reports += 1;
             }
             // A page that nothing is read from.
@@ -503,7 +475,7 @@ fn verify_names_what_is_damaged_whichever_page_it_is_on() {
             other => panic!("page {page}: {other:?} {ran:?}"),
         }
     }
-    assert!(reports > 20, "{reports} reports for {pages} pages");
+    assert!(reports > 20, "{reports} reports for {} bytes", whole.len());
 }
 
 #[test]
@@ -511,15 +483,9 @@ fn a_damaged_redb_file_is_an_error_and_no_panic() {
     let place = Workspace::empty();
     let url = "redb:agent.redb";
     place.ok(&["--store", url, "init"]);
-    let lines: String = (0..60)
-        .map(|n| format!("{{\"op\":\"user\",\"text\":\"message {n} {}\"}}\n", "x".repeat(500)))
-        .collect();
-    place.feed(&["--store", url, "apply", "-"], lines.as_bytes()).expect(0);
+    place.feed(&["--store", url, "apply", "-"], many(60).as_bytes()).expect(0);
     let whole = std::fs::read(place.path("agent.redb")).expect("it is read");
-    let pages = whole.len() / 4096;
-    for page in (1..pages).step_by((pages / 30).max(1)) {
-        let mut file = whole.clone();
-        file[page * 4096..][..64].fill(0xff);
+    for (page, file) in damaged(&whole) {
         place.write("agent.redb", file);
         for verb in ["log", "verify"] {
             let ran = place.run(&["--store", url, verb]);
@@ -543,10 +509,8 @@ fn one_flipped_byte_is_an_error_and_is_named() {
     let ran = place.run(&["verify", "--json"]).expect(1);
     let report = &ran.lines()[0];
     assert_eq!(report["clean"], false);
-    let damage = report["damage"].as_array().expect("a list");
-    assert!(
-        damage.iter().any(|one| one["object"].as_str().is_some_and(|o| o.starts_with("blob ")))
-    );
+    let objects = each(list(&report["damage"]), "object");
+    assert!(objects.iter().any(|object| object.starts_with("blob ")), "{report}");
     let people = place.run(&["verify"]).expect(1);
     assert!(people.stdout.contains("not clean"), "{people:?}");
     // What is not damaged can still be read.
@@ -578,8 +542,7 @@ fn a_password_in_a_url_is_never_printed() {
             vec!["conformance", "--store", url],
         ] {
             for json in [&[][..], &["--json"]] {
-                let mut arguments = arguments.clone();
-                arguments.extend(json);
+                let arguments = [&arguments[..], json].concat();
                 let ran = place.run(&arguments);
                 assert_ne!(ran.code, Some(0), "{arguments:?}");
                 let printed = format!("{}{}", ran.stdout, ran.stderr);

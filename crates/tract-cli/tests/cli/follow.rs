@@ -2,14 +2,14 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::Workspace;
+use crate::support::{Ran, Workspace, copy_folder, key, sessions, signal, text};
 
 /// How long something may take before the test fails; nothing waits that long.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -59,18 +59,14 @@ impl Following {
     #[track_caller]
     fn wait_for_commits(&mut self, branch: &str, commits: usize) {
         self.wait_for(&format!("{commits} commits of {branch}"), |line| {
-            let branches = line["branches"].as_array().into_iter().flatten();
-            branches
-                .into_iter()
-                .any(|known| known["branch"] == branch && known["commits"] == commits)
+            let mut branches = line["branches"].as_array().into_iter().flatten();
+            branches.any(|known| known["branch"] == branch && known["commits"] == commits)
         });
     }
 
     /// Interrupts it, and returns the summary.
     fn stop(mut self) -> Value {
-        let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-INT", &pid]).status().expect("kill runs");
-        assert!(sent.success());
+        signal(self.child.id(), "-INT");
         let summary = self.wait_for("the summary", |line| line["summary"].is_object());
         let status = self.child.wait().expect("it ends");
         assert_eq!(status.code(), Some(0), "{:?}", self.seen);
@@ -109,13 +105,6 @@ fn session(name: &str, count: usize) -> String {
     (0..count).map(|n| line(name, n, &format!("{name} says {n}"))).collect()
 }
 
-/// The head of each branch.
-fn heads(place: &Workspace) -> Vec<(String, String)> {
-    let lines = place.json(&["branch", "--json"]);
-    let of = |line: &Value, name: &str| line[name].as_str().unwrap_or_default().to_owned();
-    lines.iter().map(|line| (of(line, "branch"), of(line, "head"))).collect()
-}
-
 /// A plain import of the folder writes nothing, and the store is whole.
 #[track_caller]
 fn is_settled(place: &Workspace, arguments: &[&str]) {
@@ -133,8 +122,8 @@ fn is_settled(place: &Workspace, arguments: &[&str]) {
 #[test]
 fn following_leaves_a_cache_for_the_next_import() {
     let place = Workspace::new();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/sessions/codex");
-    let folder = folder.to_str().expect("a path");
+    let folder = sessions("codex");
+    let folder = text(&folder);
     Following::start(&place, &["codex", folder]).stop();
     let ran = place.run(&["-vv", "import", "codex", folder]).expect(0);
     assert!(ran.stderr.contains("unchanged=1 files=1"), "{ran:?}");
@@ -174,12 +163,8 @@ fn a_session_that_grows_in_pieces_is_followed_and_nothing_is_lost_or_doubled() {
 
     // Cut short, and then with another end: next to the old one.
     let short = ends[5];
-    OpenOptions::new()
-        .write(true)
-        .open(&path)
-        .expect("it opens")
-        .set_len(short as u64)
-        .expect("cut");
+    let file = OpenOptions::new().write(true).open(&path).expect("it opens");
+    file.set_len(short as u64).expect("cut");
     append(&path, line("a", 6, "something else").as_bytes());
     following.wait_for_commits("claude-code/a.2", 7);
 
@@ -210,7 +195,7 @@ fn a_session_that_grows_in_pieces_is_followed_and_nothing_is_lost_or_doubled() {
     assert_eq!(following.stop()["new"], 2);
 
     // A secret of a session that grows is one secret.
-    let key = format!("gh{}_{}", "p", "16C7e42F292c6912E7710c838347Ae178B4a");
+    let key = key();
     let secret = folder.join("f.jsonl");
     append(&secret, line("f", 0, &format!("the token is {key}")).as_bytes());
     let mut following = Following::start(&place, &arguments);
@@ -232,49 +217,23 @@ fn a_session_that_grows_in_pieces_is_followed_and_nothing_is_lost_or_doubled() {
     let plain = Workspace::new();
     plain.write("a.jsonl", &whole);
     plain.ok(&["import", "claude-code", "a.jsonl"]);
-    let known = heads(&place);
-    let expected = heads(&plain);
-    let of = |heads: &[(String, String)]| {
-        heads.iter().find(|(name, _)| name == "claude-code/a").cloned()
-    };
-    assert!(of(&expected).is_some());
-    assert_eq!(of(&known), of(&expected));
+    assert_eq!(place.id("claude-code/a"), plain.id("claude-code/a"));
 }
 
 #[test]
 fn a_subagent_that_grows_keeps_the_call_that_started_it() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/sessions/claude-code");
     let place = Workspace::new();
-    let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
-    let mut folders = vec![root.clone()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).expect("a folder") {
-            let path = entry.expect("an entry").path();
-            match path.is_dir() {
-                true => folders.push(path),
-                false => {
-                    let bytes = fs::read(&path).expect("it reads");
-                    let name = path.strip_prefix(&root).expect("below it");
-                    files.push((place.path("sessions").join(name), bytes));
-                }
-            }
-        }
-    }
-    let is_agent =
-        |path: &Path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("agent-"));
-    for (path, bytes) in &files {
-        fs::create_dir_all(path.parent().expect("a folder")).expect("it is made");
-        if !is_agent(path) {
-            fs::write(path, bytes).expect("it is written");
-        }
-    }
+    copy_folder(&sessions("claude-code"), &place.path("sessions"));
+    let subagents = "bfb38461-8fc8-5582-bd81-bc1cb996f385/subagents/agent-a1b2c3d.jsonl";
+    let path = place.path("sessions/projects/-home-ada-tide-tables").join(subagents);
+    let bytes = fs::read(&path).expect("a subagent");
+    fs::remove_file(&path).expect("it is removed");
     let arguments = ["claude-code", "sessions"];
     let mut following = Following::start(&place, &arguments);
-    let (path, bytes) = files.iter().find(|(path, _)| is_agent(path)).expect("a subagent");
     let first = bytes.iter().position(|byte| *byte == b'\n').expect("a line") + 1;
-    append(path, &bytes[..first]);
+    append(&path, &bytes[..first]);
     following.wait_for("the beginning", |line| line["branches"][0]["start"] == "subagent");
-    append(path, &bytes[first..]);
+    append(&path, &bytes[first..]);
     let whole = following.wait_for("the rest", |line| line["branches"][0]["start"] == "subagent");
     assert_eq!(whole["anomalies"].get("unknown_caller"), None, "{whole}");
     following.stop();
@@ -332,13 +291,8 @@ fn people_read_a_line_for_what_came_and_a_summary() {
     let mut said = String::new();
     stderr.read_line(&mut said).expect("it is text");
     assert_eq!(said, "following 1 file in a.jsonl; Ctrl-C ends it\n");
-    let pid = child.id().to_string();
-    Command::new("kill").args(["-INT", &pid]).status().expect("kill runs");
-    let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(0));
-    let lines = String::from_utf8(output.stdout).expect("it is text");
-    assert_eq!(
-        lines,
-        "claude-code/a: 1 new commit  a.jsonl\nimported 1 new commit of 1 conversation\n"
-    );
+    signal(child.id(), "-INT");
+    let ran = Ran::of(child.wait_with_output().expect("it ends")).expect(0);
+    let lines = "claude-code/a: 1 new commit  a.jsonl\nimported 1 new commit of 1 conversation\n";
+    assert_eq!(ran.stdout, lines);
 }

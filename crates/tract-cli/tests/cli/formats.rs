@@ -1,18 +1,12 @@
 //! Conversations written for other tools, and read again.
 
-use std::path::Path;
-
-use serde_json::Value;
-
-use crate::support::Workspace;
+use crate::support::{Workspace, each, sessions, text};
 
 const SESSION: &str = "claude-code/f2c71dd1-538d-55a4-9725-6db16fce0c50";
 
 fn imported() -> Workspace {
     let place = Workspace::new();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folder = root.join("../../tests/data/sessions/claude-code");
-    place.ok(&["import", "claude-code", folder.to_str().expect("a path")]);
+    place.ok(&["import", "claude-code", text(&sessions("claude-code"))]);
     place
 }
 
@@ -47,12 +41,9 @@ fn a_session_that_was_summarized_continues_in_its_tool_as_another_one() {
     again.write("a.jsonl", std::fs::read(place.path(file)).expect("it is there"));
     let lines = again.json(&["--json", "import", "claude-code", "a.jsonl"]);
     let branch = lines[0]["branches"][0]["branch"].as_str().expect("a branch");
-    let text = |messages: Vec<Value>| -> Vec<Value> {
-        messages.into_iter().map(|message| message["text"].clone()).collect()
-    };
-    let shown = text(place.json(&["--json", "cat"]));
-    assert!(shown.contains(&Value::from("Chain for both moorings was asked for.")));
-    assert_eq!(text(again.json(&["--json", "cat", branch])), shown);
+    let (shown, read) = (place.json(&["--json", "cat"]), again.json(&["--json", "cat", branch]));
+    assert!(each(&shown, "text").contains(&"Chain for both moorings was asked for."));
+    assert_eq!(each(&read, "text"), each(&shown, "text"));
 }
 
 #[test]
@@ -63,11 +54,9 @@ fn every_format_is_read_again_by_its_own_importer() {
         let again = Workspace::new();
         again.write("a.json", text);
         let lines = again.json(&[&["--json", "import"], source, &["a.json"]].concat());
-        let branch = lines[0]["branch"].as_str().map(str::to_owned);
-        let branch = branch.unwrap_or_else(|| {
-            lines[0]["branches"][0]["branch"].as_str().expect("a branch").to_owned()
-        });
-        again.ok(&["cat", &branch])
+        let branch = lines[0]["branch"].as_str();
+        let branch = branch.or_else(|| lines[0]["branches"][0]["branch"].as_str());
+        again.ok(&["cat", branch.expect("a branch")])
     };
     let formats: [(&str, &[&str]); 4] = [
         ("codex", &["codex"]),
@@ -87,18 +76,13 @@ fn a_refused_export_leaves_nothing() {
     place.refused(&["export", "--format", "atif", SESSION, "main"], 2, "usage", "one conversation");
     place.refused(&["export", "--format", "atif", "nowhere"], 1, "unknown_revision", "nowhere");
     place.refused(&["export", "--format", "atif"], 1, "unknown_revision", "main");
-    place.refused(
-        &["export", "--format", "atif", SESSION, "--output", "no/such/folder/x.json"],
-        2,
-        "file",
-        "no/such/folder",
-    );
+    let nowhere = ["export", "--format", "atif", SESSION, "--output", "no/such/folder/x.json"];
+    place.refused(&nowhere, 2, "file", "no/such/folder");
     assert!(!place.path("no").exists());
-    let ran = place.run(&["export", "--format", "word", SESSION]);
-    assert_eq!(ran.code, Some(2));
+    let ran = place.run(&["export", "--format", "word", SESSION]).expect(2);
     assert!(ran.stderr.contains("claude-code, codex, atif, openai, ai-sdk"), "{}", ran.stderr);
-    let ran = place.run(&["export", SESSION]);
-    assert_eq!(ran.code, Some(2), "a revision without a format says nothing");
+    // A revision without a format says nothing.
+    place.run(&["export", SESSION]).expect(2);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-use crate::support::Workspace;
+use crate::support::{Workspace, user_says};
 
 /// A store with a message that was undone.
 fn undone() -> Workspace {
@@ -41,11 +41,9 @@ fn gc_refuses_bad_input_and_changes_nothing() {
     let place = undone();
     let before = place.ok(&["stats", "--json"]);
     for keep in ["30", "soon", "-1d", "1y", "99999999999999999999w"] {
-        let output = place.command(&["gc", "--keep", keep]).output().expect("it runs");
-        assert_eq!(output.status.code(), Some(2), "{keep}: {output:?}");
+        place.run(&["gc", "--keep", keep]).expect(2);
     }
-    let empty = Workspace::empty();
-    empty.refused(&["gc"], 3, "no_store", "tract init");
+    Workspace::empty().refused(&["gc"], 3, "no_store", "tract init");
     assert_eq!(place.ok(&["stats", "--json"]), before);
 }
 
@@ -64,12 +62,8 @@ fn gc_of_one_repository_leaves_the_others() {
 #[test]
 fn repack_makes_a_store_smaller_and_changes_nothing_else() {
     let place = Workspace::new();
-    let mut stream = String::new();
-    for number in 0..400 {
-        let text = format!("Please check src/module_{}.rs once more, line {number}.", number % 9);
-        stream.push_str(&format!("{{\"op\":\"user\",\"text\":\"{text}\"}}\n"));
-    }
-    place.write("stream.jsonl", &stream);
+    let line = |n: usize| format!("Please check src/module_{}.rs once more, line {n}.", n % 9);
+    place.write("stream.jsonl", user_says((0..400).map(line)));
     place.ok(&["apply", "stream.jsonl", "--atomic"]);
     let (log, cat) = (place.ok(&["log"]), place.ok(&["cat"]));
     let done = &place.json(&["--json", "repack"])[0];
@@ -81,6 +75,5 @@ fn repack_makes_a_store_smaller_and_changes_nothing_else() {
     assert!(place.ok(&["verify"]).contains("clean"));
     let again = place.ok(&["repack"]);
     assert!(again.contains("of 400 blobs") && again.contains("on disk:"), "{again}");
-    let memory = Workspace::empty();
-    memory.refused(&["repack"], 3, "no_store", "tract init");
+    Workspace::empty().refused(&["repack"], 3, "no_store", "tract init");
 }

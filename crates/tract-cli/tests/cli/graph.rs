@@ -8,12 +8,9 @@ fn readable(text: &str) -> String {
 #[track_caller]
 fn colored(stream: &str, arguments: &[&str]) -> String {
     let place = Workspace::of(stream);
-    let mut all = vec!["--color", "always", "log", "--graph"];
-    all.extend(arguments);
-    let colored = place.ok(&all);
+    let plain = [&["log", "--graph"], arguments].concat();
+    let colored = place.ok(&[&["--color", "always"], &plain[..]].concat());
     // Without colors the text is the same.
-    let mut plain = vec!["log", "--graph"];
-    plain.extend(arguments);
     let mut stripped = String::new();
     let mut rest = colored.as_str();
     while let Some((before, after)) = rest.split_once('\u{1b}') {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{COAT, Workspace};
+use crate::support::{COAT, Workspace, key, stream};
 use crate::viewing::{hostile, is_inert};
 
 #[test]
@@ -10,10 +10,10 @@ fn a_file_holds_conversations_without_a_server() {
     let place = Workspace::of(COAT);
     place.ok(&["branch", "lyon", "--from", "main#2"]);
     place.ok(&["export", "--html", "one.html", "main"]);
-    let one = std::fs::read_to_string(place.path("one.html")).expect("a file");
+    let one = place.read("one.html");
     assert!(one.contains("umbrella") && one.contains("11 degrees, rain"));
     place.ok(&["export", "--html", "all.html", "--all"]);
-    let all = std::fs::read_to_string(place.path("all.html")).expect("a file");
+    let all = place.read("all.html");
     assert!(all.contains("<b>lyon</b>") && all.contains("<b>main</b>"));
     for page in [&one, &all] {
         for outside in ["src=", "href=\"/", "http://", "https://", "@import", "url("] {
@@ -21,16 +21,14 @@ fn a_file_holds_conversations_without_a_server() {
         }
         assert!(page.contains("default-src 'none'"));
     }
-    let hostile = hostile();
-    let page = hostile.ok(&["export", "--html", "-"]);
-    is_inert(&page, 1);
-    let key = format!("gh{}_{}", "p", "16C7e42F292c6912E7710c838347Ae178B4a");
+    is_inert(&hostile().ok(&["export", "--html", "-"]), 1);
+    let key = key();
     place.ok(&["commit", "user", &format!("the key is {key}")]);
     place.ok(&["export", "--html", "key.html"]);
-    let redacted = std::fs::read_to_string(place.path("key.html")).expect("a file");
+    let redacted = place.read("key.html");
     assert!(!redacted.contains(&key) && redacted.contains("[redacted:github-token:"));
     place.ok(&["export", "--html", "key.html", "--no-redact"]);
-    assert!(std::fs::read_to_string(place.path("key.html")).expect("a file").contains(&key));
+    assert!(place.read("key.html").contains(&key));
     place.refused(&["export", "--html", "x.html", "mian"], 1, "unknown_revision", "mian");
     assert!(!place.path("x.html").exists(), "half a file is none");
 }
@@ -42,14 +40,14 @@ fn a_secret_in_the_arguments_of_a_call_is_redacted() {
     let key = format!("{}{}", "q7Zp2Lx9Vb4N", "t8Rw3Kd6Ys1Hf5Gm");
     let call = json!([{"id": "c1", "name": "login", "arguments": {"api_key": key}}]);
     let said = json!({"op": "assistant", "text": "", "tool_calls": call});
-    place.feed(&["apply", "-"], format!("{said}\n").as_bytes()).expect(0);
+    place.feed(&["apply", "-"], stream([said]).as_bytes()).expect(0);
     let ran = place.run(&["export", "--html", "key.html"]).expect(0);
     assert!(ran.stderr.contains("1 secret replaced"), "{ran:?}");
-    let page = std::fs::read_to_string(place.path("key.html")).expect("a file");
+    let page = place.read("key.html");
     assert!(!page.contains(&key), "the key is on the page");
     assert!(page.contains("api_key") && page.contains("[redacted:"), "{page}");
     place.ok(&["export", "--html", "key.html", "--no-redact"]);
-    assert!(std::fs::read_to_string(place.path("key.html")).expect("a file").contains(&key));
+    assert!(place.read("key.html").contains(&key));
 }
 
 #[test]
@@ -60,7 +58,7 @@ fn a_link_is_followed_and_a_device_is_written_to() {
     place.ok(&["export", "--html", "link.html"]);
     let link = std::fs::symlink_metadata(place.path("link.html")).expect("the link");
     assert!(link.file_type().is_symlink(), "the link stays one");
-    let page = std::fs::read_to_string(place.path("real.html")).expect("a file");
+    let page = place.read("real.html");
     assert!(page.contains("umbrella"), "{page}");
     place.ok(&["export", "--html", "/dev/null"]);
     let device = std::fs::metadata("/dev/null").expect("the device");

@@ -13,7 +13,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::{ServerConfig, crypto, pki_types::PrivatePkcs8KeyDer};
 
 use crate::recording::{ANSWER, asks};
-use crate::support::Workspace;
+use crate::support::{Ran, Workspace};
 
 /// A request as the server saw it.
 #[derive(Debug)]
@@ -87,12 +87,10 @@ async fn answer(
 fn an_upstream_of_http_2_is_recorded() {
     let (place, (port, certificate, seen)) = (Workspace::new(), server());
     place.write("root.pem", certificate);
-    let mut command =
-        place.command(&["record", "--", "bash", "-c", &asks("ANTHROPIC_BASE_URL", 0)]);
+    let record = ["record", "--", "bash", "-c", &asks("ANTHROPIC_BASE_URL", 0)];
+    let mut command = place.command(&record);
     command.env("ANTHROPIC_BASE_URL", format!("https://localhost:{port}"));
-    command.env("SSL_CERT_FILE", place.path("root.pem"));
-    let output = command.output().expect("it runs");
-    let said = String::from_utf8(output.stderr).expect("text");
+    let said = Ran::after(command.env("SSL_CERT_FILE", place.path("root.pem"))).stderr;
     assert!(said.contains("recorded 1 of 1 exchange"), "{said}");
     let seen = seen.lock().expect("no test panics with it");
     let [request] = seen.as_slice() else { panic!("{seen:?}") };
@@ -102,7 +100,7 @@ fn an_upstream_of_http_2_is_recorded() {
     assert_eq!(request.key.as_deref(), Some("k"));
     assert!(request.body.contains(r#""content":"Hi""#), "{}", request.body);
     // The client speaks HTTP/1.1, and got what was sent.
-    let got = std::fs::read_to_string(place.path("answer")).expect("the client got one");
+    let got = place.read("answer");
     assert!(got.starts_with("HTTP/1.1 200 OK") && got.contains("Hello."), "{got}");
     let text = place.ok(&["cat", "record/s"]);
     assert!(text.contains("Hi") && text.contains("Hello."), "{text}");
@@ -111,12 +109,11 @@ fn an_upstream_of_http_2_is_recorded() {
 #[test]
 fn a_certificate_that_is_not_trusted_is_an_error_of_the_upstream() {
     let (place, (port, _, seen)) = (Workspace::new(), server());
-    let mut command =
-        place.command(&["record", "--", "bash", "-c", &asks("ANTHROPIC_BASE_URL", 0)]);
-    command.env("ANTHROPIC_BASE_URL", format!("https://localhost:{port}"));
-    let output = command.output().expect("it runs");
-    assert!(output.status.success(), "the client's own code");
-    let got = std::fs::read_to_string(place.path("answer")).expect("the client got one");
+    let base = "ANTHROPIC_BASE_URL";
+    let record = ["record", "--", "bash", "-c", &asks(base, 0)];
+    // The client's own code.
+    place.run_with(base, format!("https://localhost:{port}"), &record).expect(0);
+    let got = place.read("answer");
     assert!(got.starts_with("HTTP/1.1 502 Bad Gateway"), "{got}");
     assert!(seen.lock().expect("no test panics with it").is_empty());
 }

@@ -1,11 +1,14 @@
 use serde_json::json;
 
-use crate::support::Workspace;
+use crate::support::{Workspace, keys};
 
 const TOOLS: &str = r#"{"tool_id":"t1","name":"math.add","description":"Adds.","parameters":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}}
 {"tool_id":"t2","name":"math.add","description":"Adds others.","parameters":{"type":"object","properties":{"b":{"type":"integer"}},"required":["b"]}}
 {"tool_id":"t3","name":"größe","description":"Measures.","parameters":{"type":"object"}}
 "#;
+
+const TRANSLATE: [&str; 7] =
+    ["tools", "translate", "tools.json", "--to", "openai", "--strict", "--json"];
 
 #[test]
 fn hydrate_says_where_a_call_fails() {
@@ -21,12 +24,9 @@ fn hydrate_says_where_a_call_fails() {
 "#,
     );
     let arguments = ["hydrate", "--tools", "tools.jsonl", "--calls", "calls.jsonl"];
-    let ran = place.run(&[&arguments[..], &["--json"]].concat()).expect(1);
-    let lines = ran.lines();
+    let lines = place.run(&[&arguments[..], &["--json"]].concat()).expect(1).lines();
     assert_eq!(lines.len(), 5);
-    let mut keys: Vec<&String> = lines[0].as_object().unwrap().keys().collect();
-    keys.sort_unstable();
-    assert_eq!(keys, ["arguments", "errors", "id", "name", "provenance", "success"]);
+    assert_eq!(keys(&lines[0]), "arguments errors id name provenance success");
     assert_eq!(lines[0]["arguments"], json!({"a": 1}));
     assert_eq!(lines[0]["success"], true);
     assert_eq!(lines[0]["provenance"]["name_mapping"]["tool_id"], "t1");
@@ -36,10 +36,9 @@ fn hydrate_says_where_a_call_fails() {
         (3, "parse", "invalid_json", "/"),
     ] {
         let error = &lines[line]["errors"][0];
-        assert_eq!(
-            (&error["stage"], &error["code"], &error["path"]),
-            (&json!(stage), &json!(code), &json!(path))
-        );
+        assert_eq!(error["stage"], stage);
+        assert_eq!(error["code"], code);
+        assert_eq!(error["path"], path);
         assert_eq!(lines[line]["arguments"], json!(null));
     }
     let listed = lines[2]["errors"][0]["message"].as_str().unwrap();
@@ -73,16 +72,8 @@ fn hydrate_reads_the_replies_of_each_provider() {
         ),
     ] {
         place.write("reply.json", reply);
-        let lines = place.json(&[
-            "hydrate",
-            "--tools",
-            "tools.json",
-            "--calls",
-            "reply.json",
-            "--from",
-            from,
-            "--json",
-        ]);
+        let files = ["hydrate", "--tools", "tools.json", "--calls", "reply.json"];
+        let lines = place.json(&[&files[..], &["--from", from, "--json"]].concat());
         assert_eq!(lines.len(), 1);
         assert_eq!(lines[0]["success"], true, "{lines:?}");
         assert_eq!(lines[0]["provenance"]["name_mapping"]["name"], "fs.read");
@@ -94,16 +85,14 @@ fn one_bad_tool_does_not_hide_the_others() {
     let place = Workspace::empty();
     place.write("tools.jsonl", "{\"name\":\"bad\",\"parameters\":{\"type\":\"array\"}}\n{\"name\":\"good\",\"parameters\":{\"type\":\"object\"}}\n");
     place.write("calls.jsonl", "{\"id\":\"1\",\"name\":\"good\",\"arguments\":{}}\n{\"id\":\"2\",\"name\":\"bad\",\"arguments\":{}}\n");
-    let ran = place.run(&["hydrate", "--tools", "tools.jsonl", "--calls", "calls.jsonl", "--json"]);
-    let ran = ran.expect(1);
+    let hydrate = ["hydrate", "--tools", "tools.jsonl", "--calls", "calls.jsonl"];
+    let ran = place.run(&[&hydrate[..], &["--json"]].concat()).expect(1);
     let lines = ran.lines();
     assert_eq!(lines[0]["success"], true);
     assert_eq!(lines[1]["errors"][0]["code"], "bad_definition");
     assert!(ran.stderr.contains("expected a schema of an object"), "{}", ran.stderr);
     // The way out is green on a terminal.
-    let colored =
-        ["--color", "always", "hydrate", "--tools", "tools.jsonl", "--calls", "calls.jsonl"];
-    let ran = place.run(&colored).expect(1);
+    let ran = place.run(&[&["--color", "always"], &hydrate[..]].concat()).expect(1);
     assert!(ran.stderr.contains("\u{1b}[32mnote: "), "{}", ran.stderr);
 }
 
@@ -114,8 +103,7 @@ fn tools_are_linted_and_translated_without_a_store() {
     let lines = place.run(&["tools", "lint", "tools.json", "--json"]).expect(1).lines();
     assert_eq!(lines[0]["findings"][0]["code"], "bare_properties");
     place.write("tools.json", r#"{"name":"a.b","description":"A.","input_schema":{"type":"object","properties":{"n":{"type":"integer"}}}}"#);
-    let lines =
-        place.json(&["tools", "translate", "tools.json", "--to", "openai", "--strict", "--json"]);
+    let lines = place.json(&TRANSLATE);
     let function = &lines[0]["tool"]["function"];
     assert_eq!(function["strict"], true);
     assert_eq!(function["parameters"]["properties"]["n"]["type"], json!(["integer", "null"]));
@@ -130,13 +118,10 @@ fn null_of_strict_mode_is_read_as_absent() {
     let place = Workspace::empty();
     place.write("tools.json", r#"{"name":"a.b","description":"A.","parameters":{"type":"object","properties":{"n":{"type":"integer"},"k":{"type":["string","null"]}}}}"#);
     // What a model answers to `tools translate --to openai --strict`.
-    let lines =
-        place.json(&["tools", "translate", "tools.json", "--to", "openai", "--strict", "--json"]);
+    let lines = place.json(&TRANSLATE);
     let sent = lines[0]["sent_name"].as_str().unwrap();
-    place.write(
-        "calls.jsonl",
-        format!(r#"{{"id":"1","name":"{sent}","arguments":"{{\"n\":null,\"k\":null}}"}}"#),
-    );
+    let call = json!({"id": "1", "name": sent, "arguments": r#"{"n":null,"k":null}"#});
+    place.write("calls.jsonl", call.to_string());
     let hydrate = ["hydrate", "--tools", "tools.json", "--calls", "calls.jsonl", "--json"];
     let refused = place.run(&hydrate).expect(1).lines();
     assert_eq!(refused[0]["errors"][0]["path"], "/n");

@@ -1,11 +1,4 @@
-use std::path::{Path, PathBuf};
-
-use crate::support::{Workspace, bundled, data, text};
-
-/// A recording of an agent tool.
-fn recording(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/sessions").join(file)
-}
+use crate::support::{Workspace, bundled, data, each, keys, list, sessions, text};
 
 #[test]
 fn importing_again_changes_nothing() {
@@ -16,9 +9,7 @@ fn importing_again_changes_nothing() {
     assert_eq!(first.len(), 4);
     for line in &first {
         assert_eq!(line["status"], "created", "{line}");
-        let mut keys: Vec<&String> = line.as_object().expect("an object").keys().collect();
-        keys.sort_unstable();
-        assert_eq!(keys, ["anomalies", "branch", "commits", "id", "reused", "status"]);
+        assert_eq!(keys(line), "anomalies branch commits id reused status");
     }
     // Both conversations of the workshop begin with the same instructions and tools.
     assert_eq!(first[1]["reused"], 2);
@@ -31,6 +22,32 @@ fn importing_again_changes_nothing() {
     assert_eq!(stats[0]["ref_moves"], again[0]["ref_moves"]);
     assert_eq!(stats[0]["commits"], again[0]["commits"]);
     place.is_clean();
+}
+
+#[test]
+fn empty_main_names_branches_that_were_imported() {
+    let place = Workspace::new();
+    for (verb, things) in [("cat", "messages"), ("log", "commits")] {
+        let ran = place.run(&[verb]).expect(0);
+        let start = "tract commit user \"Hello\", or tract import FILE";
+        assert_eq!(ran.stderr, format!("no {things} yet; {start}\n"));
+    }
+    let import = |ids: &[&str]| {
+        let lines: Vec<String> = ids.iter().map(|id| asks(id, "Hi")).collect();
+        place.feed(&["import", "-"], lines.join("\n").as_bytes()).expect(0);
+    };
+    import(&["b", "a"]);
+    let says = |verb: &str, expected: &str| {
+        let ran = place.run(&[verb]).expect(0);
+        assert_eq!((ran.stdout.as_str(), ran.stderr.trim_end()), ("", expected));
+    };
+    let here = "here yet; other branches have some";
+    says("cat", &format!("no messages {here}: tract cat a, tract cat b"));
+    import(&["c", "e", "d"]);
+    let more = "and 2 more (tract branch lists them)";
+    says("cat", &format!("no messages {here}: tract cat a, tract cat b, tract cat c, {more}"));
+    says("log", &format!("no commits {here}: tract log a, tract log b, tract log c, {more}"));
+    assert_eq!(place.run(&["cat", "--json"]).expect(0).stderr, "");
 }
 
 #[test]
@@ -52,15 +69,14 @@ fn bad_lines_are_named_and_the_others_are_imported() {
         file.push(b'\n');
     }
     place.write("mixed.jsonl", file);
-    let ran = place.run(&["import", "--json", "mixed.jsonl"]).expect(1);
-    let lines = ran.lines();
+    let lines = place.run(&["import", "--json", "mixed.jsonl"]).expect(1).lines();
     let refused: Vec<i64> = lines
         .iter()
         .filter(|line| line["error"].is_object())
         .filter_map(|l| l["line"].as_i64())
         .collect();
     assert_eq!(refused, [2, 4, 5, 6, 7], "{lines:?}");
-    let branches: Vec<&str> = lines.iter().filter_map(|line| line["branch"].as_str()).collect();
+    let branches = each(&lines, "branch");
     assert!(branches[0].starts_with("a-b-c-"), "{branches:?}");
     assert_eq!(branches[1], "mixed-8");
     let wrong_type = lines.iter().find(|line| line["line"] == 5).expect("line 5");
@@ -75,7 +91,7 @@ fn bad_lines_are_named_and_the_others_are_imported() {
 #[test]
 fn sessions_and_chat_files_of_one_command_are_all_imported() {
     let chat = r#"{"id":"chat","messages":[{"role":"user","content":"Hi"}]}"#;
-    let session = recording("swe-agent/hull.traj");
+    let session = sessions("swe-agent/hull.traj");
     let place = Workspace::new();
     place.write("chat.jsonl", chat);
     let lines = place.json(&["import", "--json", "chat.jsonl", text(&session)]);
@@ -137,10 +153,8 @@ fn a_diverged_branch_is_left_alone() {
 #[test]
 fn a_document_over_several_lines_is_one_conversation() {
     let place = Workspace::new();
-    place.write(
-        "one.json",
-        "{\n  \"messages\": [\n    {\"role\": \"user\", \"content\": \"Hi\"}\n  ]\n}\n",
-    );
+    let chat = "{\n  \"messages\": [\n    {\"role\": \"user\", \"content\": \"Hi\"}\n  ]\n}\n";
+    place.write("one.json", chat);
     let lines = place.json(&["import", "--json", "one.json"]);
     assert_eq!(lines.len(), 1);
     assert_eq!(lines[0]["id"], "one-1");
@@ -170,7 +184,7 @@ fn recorded_conversations_come_back_as_they_were() {
             continue;
         }
         let lines = place.json(&["import", "--json", text(&path)]);
-        branches.extend(lines.iter().filter_map(|l| l["branch"].as_str().map(str::to_owned)));
+        branches.extend(each(&lines, "branch").into_iter().map(str::to_owned));
         let file = std::fs::read_to_string(&path).expect("it is read");
         recorded
             .extend(file.lines().map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap()));
@@ -198,12 +212,11 @@ fn ids_that_read_alike_keep_branches_of_their_own() {
     let place = Workspace::new();
     let import = || place.feed(&["import", "--json", "-"], lines.join("\n").as_bytes()).expect(0);
     let first = import().lines();
-    let mut branches: Vec<&str> = first.iter().filter_map(|l| l["branch"].as_str()).collect();
+    let mut branches = each(&first, "branch");
     for (id, (line, branch)) in ids.iter().zip(first.iter().zip(&branches)) {
         assert_eq!(line["status"], "created", "{line}");
-        let said = place.ok(&["compile", branch, "--to", "openai"]);
-        let texts: serde_json::Value = serde_json::from_str(&said).expect("JSON");
-        assert_eq!(texts[0]["content"], format!("I am {id:?}"), "{line}");
+        let texts = place.json(&["compile", branch, "--to", "openai"]);
+        assert_eq!(texts[0][0]["content"], format!("I am {id:?}"), "{line}");
     }
     // A name that needs no cleaning is the id itself.
     assert_eq!(branches[1], "a-b");
@@ -246,8 +259,6 @@ fn branches_that_older_versions_named_are_found_again() {
     let place = Workspace::new();
     // As versions before named it: cleaned, and nothing more.
     place.feed(&["import", "-"], asks("a-b", "Hi").as_bytes()).expect(0);
-    let connection = rusqlite::Connection::open(place.store()).expect("it opens");
-    drop(connection);
     let stream = {
         let export = place.ok(&["export"]);
         let old = export
@@ -261,8 +272,7 @@ fn branches_that_older_versions_named_are_found_again() {
         let line = serde_json::json!({"op": "blob", "id": seal(&new), "text": new}).to_string();
         export.replace(old, &line).replace(&seal(text), &seal(&new))
     };
-    let other = Workspace::new();
-    other.feed(&["apply", "-"], stream.as_bytes()).expect(0);
+    let other = Workspace::of(&stream);
     let lines =
         other.feed(&["import", "--json", "-"], asks("a b", "Hi").as_bytes()).expect(0).lines();
     assert_eq!((&lines[0]["branch"], &lines[0]["status"]), (&"a-b".into(), &"unchanged".into()));
@@ -317,17 +327,10 @@ fn repeated_keys_of_a_recording_are_anomalies() {
     let place = Workspace::new();
     let chat = r#"{"id":"c","messages":[{"role":"user","content":"shown","content":"taken"},{"role":"assistant","content":"","tool_calls":[{"id":"x","type":"function","function":{"name":"f","name":"g","arguments":"{}"}}]}],"model":"a","model":"b"}"#;
     let lines = place.feed(&["import", "--json", "-"], chat.as_bytes()).expect(0).lines();
-    let said: Vec<&str> = lines[0]["anomalies"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .filter_map(|a| a.as_str())
-        .collect();
+    let said: Vec<&str> = list(&lines[0]["anomalies"]).iter().filter_map(|a| a.as_str()).collect();
+    let twice = || said.iter().filter(|line| line.contains("twice"));
     for at in ["messages[0]: ", "messages[1].tool_calls[0].function: ", "model"] {
-        assert!(
-            said.iter().any(|line| line.contains(at) && line.contains("twice")),
-            "{at}: {said:?}"
-        );
+        assert!(twice().any(|line| line.contains(at)), "{at}: {said:?}");
     }
-    assert_eq!(said.iter().filter(|line| line.contains("twice")).count(), 3, "{said:?}");
+    assert_eq!(twice().count(), 3, "{said:?}");
 }

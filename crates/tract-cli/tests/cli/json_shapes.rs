@@ -1,14 +1,6 @@
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::support::{Workspace, bundled, text};
-
-#[track_caller]
-fn keys(value: &Value) -> Vec<&str> {
-    let keys = value.as_object().expect("an object").keys();
-    let mut keys: Vec<&str> = keys.map(String::as_str).collect();
-    keys.sort_unstable();
-    keys
-}
+use crate::support::{Workspace, bundled, each, keys, list, stream, text};
 
 /// A conversation with tools, an edit, and a call that is still open.
 const STREAM: &str = r#"
@@ -24,7 +16,7 @@ fn log_is_one_record_a_line_newest_first() {
     let place = Workspace::of(STREAM);
     let lines = place.json(&["log", "--json"]);
     assert_eq!(lines.len(), 5);
-    let ops: Vec<&str> = lines.iter().filter_map(|line| line["op"]["name"].as_str()).collect();
+    let ops: Vec<&Value> = lines.iter().map(|line| &line["op"]["name"]).collect();
     assert_eq!(ops, ["append", "edit", "append", "tools", "append"]);
     for pair in lines.windows(2) {
         assert_eq!(pair[0]["parents"][0], pair[1]["commit"]);
@@ -45,10 +37,8 @@ fn compile_is_the_request_itself() {
     assert_eq!(body["tools"][0]["name"], "b");
     // The open call is answered for the provider, and that is said.
     assert!(ran.stderr.contains("repair: "), "{ran:?}");
-    assert_eq!(
-        place.ok(&["--json", "compile", "--to", "openai"]),
-        place.ok(&["compile", "--to", "openai"])
-    );
+    let plain = place.ok(&["compile", "--to", "openai"]);
+    assert_eq!(place.ok(&["--json", "compile", "--to", "openai"]), plain);
     let strict = ["compile", "--to", "anthropic-params", "--pairing", "strict"];
     place.refused(&strict, 1, "unpaired", "repair");
     let messages = &place.json(&["compile"])[0]["messages"];
@@ -58,15 +48,12 @@ fn compile_is_the_request_itself() {
 
 #[test]
 fn compile_goes_back_in_time() {
-    let place = Workspace::of(
-        r#"{"op":"user","text":"one","at":"2026-01-31T09:00:00Z"}
-           {"op":"user","text":"two","at":"2026-01-31T10:00:00Z"}"#
-            .replace("\n           ", "\n")
-            .as_str(),
-    );
+    let one = r#"{"op":"user","text":"one","at":"2026-01-31T09:00:00Z"}"#;
+    let two = r#"{"op":"user","text":"two","at":"2026-01-31T10:00:00Z"}"#;
+    let place = Workspace::of(&format!("{one}\n{two}"));
     let count = |time: &str| {
         let body = place.json(&["compile", "--to", "openai", "--at", time]);
-        body[0].as_array().expect("a list").len()
+        list(&body[0]).len()
     };
     assert_eq!(count("2026-01-31T08:00:00Z"), 0);
     assert_eq!(count("2026-01-31T09:30:00Z"), 1);
@@ -91,27 +78,20 @@ fn tools_answer_in_lists_and_lines() {
     assert_eq!(of[0][0]["name"], "b");
     assert_eq!(of[0].as_array().map(Vec::len), Some(2));
     assert_eq!(place.json(&["tools", "of", "main~4", "--json"])[0], Value::Array(Vec::new()));
-    let list = place.json(&["tools", "list", "--json"]);
-    assert_eq!(keys(&list[0]), ["first", "hash", "name", "schemas"]);
+    let listed = place.json(&["tools", "list", "--json"]);
+    assert_eq!(keys(&listed[0]), "first hash name schemas");
     place.write("schemas.jsonl", "{\"name\": \"a\"}\n\n[]\n");
-    let ran = place.run(&["--json", "tools", "hash", "schemas.jsonl"]).expect(1);
-    let lines = ran.lines();
+    let lines = place.run(&["--json", "tools", "hash", "schemas.jsonl"]).expect(1).lines();
     // What `printf '{"name":"a"}' | sha256sum` says.
     let hash = "d9d719b27480b55cd4918020e7473e716ed3569c8adafe926cf9b10b4f8ef064";
     assert_eq!((&lines[0]["line"], &lines[0]["hash"]), (&1.into(), &hash.into()));
-    assert_eq!(
-        (&lines[1]["line"], &lines[1]["error"]["code"]),
-        (&3.into(), &"invalid_json".into())
-    );
-    place.write(
-        "other.json",
-        r#"[{"name":"a","input_schema":{"type":"object","properties":{"x":{}}}}]"#,
-    );
+    assert_eq!(lines[1]["line"], 3);
+    assert_eq!(lines[1]["error"]["code"], "invalid_json");
+    let other = r#"[{"name":"a","input_schema":{"type":"object","properties":{"x":{}}}}]"#;
+    place.write("other.json", other);
     place.ok(&["tools", "set", "other.json"]);
     let diff = &place.json(&["--json", "tools", "diff", "main~1", "main"])[0];
-    let changes: Vec<&str> =
-        diff["tools"].as_array().unwrap().iter().filter_map(|t| t["change"].as_str()).collect();
-    assert_eq!(changes, ["removed", "changed"]);
+    assert_eq!(each(list(&diff["tools"]), "change"), ["removed", "changed"]);
     assert_eq!(place.json(&["tools", "history", "a", "--json"]).len(), 2);
     let miss = &place.json(&["why-miss", "main~1", "main", "--json"])[0];
     assert_eq!((&miss["miss"], &miss["same_blocks"]), (&true.into(), &0.into()));
@@ -130,8 +110,7 @@ fn tools_of_a_commit_are_distinct_from_tools_in_force() {
     );
     let names = |arguments: &[&str]| -> Vec<String> {
         let tools = place.json(&[&["--json", "tools", "of"], arguments].concat());
-        let tools = tools[0].as_array().unwrap().iter();
-        tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+        each(list(&tools[0]), "name").into_iter().map(str::to_owned).collect()
     };
     for (revision, own, in_force) in [
         ("main~3", &["grep"][..], ["grep"]),
@@ -143,11 +122,8 @@ fn tools_of_a_commit_are_distinct_from_tools_in_force() {
         assert_eq!(names(&[revision]), in_force, "{revision}");
         let shown = place.ok(&["show", revision]);
         let tools = shown.lines().find(|line| line.starts_with("tools "));
-        assert_eq!(
-            tools.is_some_and(|line| line.ends_with(in_force[0])),
-            !own.is_empty(),
-            "{shown}"
-        );
+        let shows = tools.is_some_and(|line| line.ends_with(in_force[0]));
+        assert_eq!(shows, !own.is_empty(), "{shown}");
     }
     let ran = place.run(&["tools", "of", "main~2"]).expect(0);
     assert!(ran.stderr.contains("1 tool of an earlier commit in force"), "{}", ran.stderr);
@@ -211,9 +187,7 @@ fn every_verb_answers_in_json() {
     ];
     for arguments in all {
         // The flag may be before or after the verb.
-        let before: Vec<&str> =
-            std::iter::once("--json").chain(arguments.iter().copied()).collect();
-        let lines = place.run(&before).expect(0).lines();
+        let lines = place.json(&[&["--json"], *arguments].concat());
         assert!(!lines.is_empty(), "{arguments:?}");
     }
     place.is_clean();
@@ -221,16 +195,14 @@ fn every_verb_answers_in_json() {
 
 #[test]
 fn why_miss_counts_what_the_second_request_has_beyond_the_cache() {
-    let mut stream = String::new();
-    for n in 0..12 {
-        stream += &format!("{{\"op\":\"user\",\"text\":\"message {n}\",\"mark\":\"m{n}\"}}\n");
-    }
-    stream += "{\"op\":\"compress\",\"from\":\":m3\",\"to\":\":m10\",\"content\":\"in short\"}\n";
-    let place = Workspace::of(&stream);
+    let message =
+        |n| json!({"op": "user", "text": format!("message {n}"), "mark": format!("m{n}")});
+    let summary = json!({"op": "compress", "from": ":m3", "to": ":m10", "content": "in short"});
+    let place = Workspace::of(&stream((0..12).map(message).chain([summary])));
     let arguments = ["why-miss", "main~1", "main", "--to", "openai-params"];
     let miss = &place.json(&[&arguments[..], &["--json"]].concat())[0];
     assert_eq!((&miss["miss"], &miss["same_blocks"]), (&true.into(), &3.into()));
-    assert_eq!(miss["blocks"], serde_json::json!([12, 5]));
+    assert_eq!(miss["blocks"], json!([12, 5]));
     // The summary and the message after it are read again; of the nine others nothing is sent.
     assert!(place.ok(&arguments).contains("2 of 5 blocks"), "{}", place.ok(&arguments));
     // A request that is the beginning of the one before it is in the cache, all of it.

@@ -8,6 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::support::{Ran, each, text, user_says};
+
 /// A store of some engine in a folder.
 struct Store<'a> {
     engine: &'a str,
@@ -26,11 +28,14 @@ impl Store<'_> {
         command
     }
 
+    fn run(&self, arguments: &[&str]) -> Ran {
+        Ran::after(self.tract().args(arguments))
+    }
+
     #[track_caller]
     fn clean(&self) {
-        let output = self.tract().args(["verify", "--json"]).output().expect("verify runs");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success() && text.contains("\"clean\":true"), "verify: {text}");
+        let report = &self.run(&["verify", "--json"]).expect(0).lines()[0];
+        assert_eq!(report["clean"], true, "{report}");
     }
 }
 
@@ -85,8 +90,7 @@ fn a_killed_appending_process_on_redb_loses_nothing_acknowledged() {
 fn appending_killed(engine: &str, kills: usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Store { engine, folder: folder.path() };
-    let made = store.tract().arg("init").stdout(Stdio::null()).status();
-    assert!(made.expect("init runs").success());
+    store.run(&["init"]).expect(0);
     let mut pauses = Pauses(7);
     let mut seen = Vec::new();
     let mut rounds = tract_testkit::rounds(kills, 20);
@@ -118,14 +122,9 @@ fn appending_killed(engine: &str, kills: usize) {
     }
     let kills = rounds.done();
     assert!(seen.len() >= kills, "only {} lines were acknowledged", seen.len());
-    let log = store.tract().args(["log", "--limit", "0", "--json"]).output();
-    let log = String::from_utf8(log.expect("log runs").stdout).expect("the log is text");
-    let stored: HashSet<String> = log
-        .lines()
-        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("a record"))
-        .filter_map(|record| record["commit"].as_str().map(str::to_owned))
-        .collect();
-    let lost = seen.iter().filter(|id| !stored.contains(*id)).count();
+    let log = store.run(&["log", "--limit", "0", "--json"]).lines();
+    let stored: HashSet<&str> = each(&log, "commit").into_iter().collect();
+    let lost = seen.iter().filter(|id| !stored.contains(id.as_str())).count();
     assert_eq!(lost, 0, "{lost} of {} acknowledged commits are lost", seen.len());
     let finding = format!("{kills} kills of `tract apply`, {} acknowledged, 0 lost", seen.len());
     tract_testkit::figure("T1 kill -9, command line", engine, finding);
@@ -178,13 +177,10 @@ fn importing_killed(engine: &str, kills: usize) {
             store.clean();
         }
     }
-    let whole = store.tract().args(["import", "--json"]).arg(&many).output();
-    let whole = String::from_utf8(whole.expect("import runs").stdout).expect("text");
     let mut again = 0;
-    for line in whole.lines() {
-        let event: serde_json::Value = serde_json::from_str(line).expect("one event a line");
+    for event in store.run(&["import", "--json", text(&many)]).lines() {
         if event["branch"].as_str().is_some_and(|branch| seen.contains(branch)) {
-            assert_eq!(event["status"], "unchanged", "an acknowledged conversation: {line}");
+            assert_eq!(event["status"], "unchanged", "an acknowledged conversation: {event}");
             again += 1;
         }
     }
@@ -201,33 +197,23 @@ fn importing_killed(engine: &str, kills: usize) {
 fn two_processes_that_apply_streams_to_one_branch_at_once_lose_no_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Store { engine: "sqlite", folder: folder.path() };
-    let made = store.tract().arg("init").stdout(Stdio::null()).status();
-    assert!(made.expect("init runs").success());
+    store.run(&["init"]).expect(0);
     let children: Vec<Child> = (0..2)
         .map(|process| {
             let file = folder.path().join(format!("{process}.jsonl"));
-            let lines: String = (0..300)
-                .map(|n| format!("{{\"op\":\"user\",\"text\":\"{process}, line {n}\"}}\n"))
-                .collect();
-            std::fs::write(&file, lines).expect("the file is written");
+            let texts = (0..300).map(|n| format!("{process}, line {n}"));
+            std::fs::write(&file, user_says(texts)).expect("the file is written");
             let mut apply = store.tract();
             apply.args(["apply", "--json"]).arg(&file).stdout(Stdio::piped());
             apply.spawn().expect("apply starts")
         })
         .collect();
     for child in children {
-        let output = child.wait_with_output().expect("apply ends");
-        assert!(output.status.success());
-        let text = String::from_utf8(output.stdout).expect("text");
-        let lines: Vec<u64> = text
-            .lines()
-            .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("an answer"))
-            .filter_map(|answer| answer["line"].as_u64())
-            .collect();
-        assert!(lines.iter().copied().eq(1..=300), "{lines:?}");
+        let answers = Ran::of(child.wait_with_output().expect("apply ends")).expect(0).lines();
+        let lines = answers.iter().filter_map(|answer| answer["line"].as_u64());
+        assert!(lines.eq(1..=300), "{answers:?}");
     }
-    let log = store.tract().args(["log", "--limit", "0", "--json"]).output().expect("log runs");
-    assert_eq!(String::from_utf8_lossy(&log.stdout).lines().count(), 600);
+    assert_eq!(store.run(&["log", "--limit", "0", "--json"]).lines().len(), 600);
     store.clean();
 }
 
@@ -244,11 +230,7 @@ fn a_killed_push_on_redb_leaves_a_whole_store_and_continues() {
 fn push_killed(engine: &str, kills: usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let source = Store { engine: "sqlite", folder: folder.path() };
-    let run = |store: &Store<'_>, arguments: &[&str]| {
-        let output = store.tract().args(arguments).output().expect("it runs");
-        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
-    };
-    assert_eq!(run(&source, &["init"]).0, Some(0));
+    source.run(&["init"]).expect(0);
     let mut pauses = Pauses(11);
     let (mut killed, mut brought) = (0, 0);
     let mut rounds = tract_testkit::rounds(kills, 10);
@@ -260,15 +242,12 @@ fn push_killed(engine: &str, kills: usize) {
         let target = Store { engine, folder: &target_folder };
         if round % 10 == 0 {
             let url = format!("{engine}:{}", target.path().display());
-            assert_eq!(run(&source, &["remote", "add", &name, &url]).0, Some(0));
+            source.run(&["remote", "add", &name, &url]).expect(0);
         }
-        let lines: String = (0..150)
-            .map(|n| format!("{{\"op\":\"user\",\"text\":\"round {round}, line {n}\"}}\n"))
-            .collect();
+        let texts = (0..150).map(|n| format!("round {round}, line {n}"));
         let stream = folder.path().join("stream.jsonl");
-        std::fs::write(&stream, lines).expect("the file is written");
-        let stream = stream.to_str().expect("a path");
-        assert_eq!(run(&source, &["apply", stream]).0, Some(0));
+        std::fs::write(&stream, user_says(texts)).expect("the file is written");
+        source.run(&["apply", text(&stream)]).expect(0);
         let mut push = source.tract();
         let mut child =
             push.args(["push", &name]).stdout(Stdio::null()).spawn().expect("push starts");
@@ -278,15 +257,13 @@ fn push_killed(engine: &str, kills: usize) {
         kill(&mut child);
         if round % 10 == 9 {
             // What the killed ones left is whole, and the next one continues it.
-            if run(&target, &["status"]).0 == Some(0) {
+            if target.run(&["status"]).code == Some(0) {
                 target.clean();
             }
-            let (code, answer) = run(&source, &["push", &name, "--json"]);
-            assert_eq!(code, Some(0), "{answer}");
-            let answer: serde_json::Value = serde_json::from_str(&answer).expect("a document");
+            let answer = &source.run(&["push", &name, "--json"]).expect(0).lines()[0];
             brought += answer["commits"].as_u64().expect("a number");
             target.clean();
-            assert_eq!(run(&target, &["export"]).1, run(&source, &["export"]).1);
+            assert_eq!(target.run(&["export"]).stdout, source.run(&["export"]).stdout);
         }
     }
     source.clean();

@@ -1,11 +1,9 @@
 //! The log on stderr: off by default, `-v` and `TRACT_LOG` turn it on.
 
-use std::process::Stdio;
-
 use serde_json::json;
 
 use crate::agents::{calls, says};
-use crate::chat::{KEY, Server};
+use crate::chat::{KEY, Server, command, run};
 use crate::support::{Ran, Workspace};
 
 /// A server whose one tool fails with an error that contains a password and steers a terminal.
@@ -27,19 +25,9 @@ fn fails(place: &Workspace, flags: &[&str], log: Option<&str>) -> (Ran, String) 
     let server = Server::start(vec![calls("call-7", "echo", &json!({})), says("Well.")], false);
     let with = ["--model", "openai/some", "--base-url", &server.url, "--plan", "none"];
     let how = ["run", "Echo it.", "--approve", "none", "--mcp", "sh server.sh", "--json"];
-    let mut command = place.command(&[&how[..], &with[..], flags].concat());
-    command.env("OPENAI_API_KEY", KEY).env_remove("OPENAI_BASE_URL").env_remove("TRACT_MODEL");
-    if let Some(log) = log {
-        command.env("TRACT_LOG", log);
-    }
-    let output = command.stdin(Stdio::null()).output().expect("the binary runs");
-    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    let ran = Ran {
-        code: output.status.code(),
-        stdout: text(output.stdout),
-        stderr: text(output.stderr),
-    };
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let mut command = command(place, &[&how[..], &with[..], flags].concat());
+    command.envs(log.map(|log| ("TRACT_LOG", log)));
+    let ran = Ran::after(&mut command).expect(0);
     let asked = server.asked();
     let read = asked[1]["messages"].as_array().expect("messages").last().expect("one").clone();
     (ran, read["content"].as_str().expect("a text").to_owned())
@@ -74,17 +62,13 @@ fn a_failing_tools_original_error_is_logged_with_its_name_and_call() {
 #[test]
 fn calls_that_succeed_are_logged_from_debug_on() {
     let place = Workspace::new();
-    std::fs::create_dir(place.path("desk")).expect("a folder");
     place.write("desk/notes.txt", "buy milk\n");
     for (flag, lines) in [("-v", 0), ("-vv", 1)] {
         let read = calls("c1", "fs_read", &json!({"path": "notes.txt"}));
         let server = Server::start(vec![read, says("Well.")], false);
         let with = ["--model", "openai/some", "--base-url", &server.url, "--plan", "none"];
-        let ran = crate::chat::run(
-            &place,
-            &[&["run", "Read it.", "--fs", "desk", flag, "--json"], &with[..]].concat(),
-        );
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let task = ["run", "Read it.", "--fs", "desk", flag, "--json"];
+        let ran = run(&place, &[&task[..], &with].concat()).expect(0);
         let logged = ran.stderr.lines().filter(|line| line.contains("call_id=\"c1\"")).count();
         assert_eq!(logged, lines, "{ran:?}");
         server.asked();
@@ -95,12 +79,9 @@ fn calls_that_succeed_are_logged_from_debug_on() {
 fn a_filter_that_cannot_be_read_is_a_wrong_command_line() {
     let place = Workspace::new();
     for (filter, says) in [("loud", "loud"), ("tract::run=", "tract::run="), ("a=b=c", "a=b=c")] {
-        let ran = place.run(&["status", "--log", filter]);
-        assert_eq!(ran.code, Some(2), "{ran:?}");
+        let ran = place.run(&["status", "--log", filter]).expect(2);
         assert!(ran.stderr.contains(says) && ran.stderr.contains("LEVEL"), "{ran:?}");
-        let mut command = place.command(&["status"]);
-        let output = command.env("TRACT_LOG", filter).output().expect("the binary runs");
-        assert_eq!(output.status.code(), Some(2));
+        place.run_with("TRACT_LOG", filter, &["status"]).expect(2);
     }
-    assert_eq!(place.run(&["status", "--log", "off, hyper=error,"]).code, Some(0));
+    place.ok(&["status", "--log", "off, hyper=error,"]);
 }

@@ -9,7 +9,6 @@ mod support;
 // Agents that run, on loopback.
 #[cfg(all(unix, feature = "run"))]
 mod agents;
-// The engine of a url, measured.
 // Branches, tags, checkout, repositories.
 mod branches;
 // Catalogs of tools: selection, approval.

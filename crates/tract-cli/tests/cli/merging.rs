@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use crate::support::Workspace;
+use crate::support::{Ran, Workspace, list};
 
 /// Two branches that edited the same message; the second has one more.
 const STREAM: &str = r#"
@@ -15,9 +15,7 @@ const STREAM: &str = r#"
 "#;
 
 fn shown(place: &Workspace) -> Vec<String> {
-    let body: Value =
-        serde_json::from_str(&place.ok(&["compile", "--to", "messages", "--json"])).expect("JSON");
-    let messages = body["messages"].as_array().or_else(|| body.as_array()).expect("messages");
+    let messages = place.messages("HEAD", "messages");
     messages.iter().map(|message| message["content"].to_string()).collect()
 }
 
@@ -34,8 +32,7 @@ fn shows(place: &Workspace, texts: &[&str]) {
 fn conflicts_are_printed_with_both_texts_and_numbers() {
     let place = Workspace::of(STREAM);
     let head = place.id("main");
-    let ran = place.run(&["merge", "side"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let ran = place.run(&["merge", "side"]).expect(1);
     for line in ["conflict: version of ", "ours #1", "our question", "theirs #1", "their question"]
     {
         assert!(ran.stderr.contains(line), "{line}: {}", ran.stderr);
@@ -67,9 +64,8 @@ fn one_flag_resolves_every_conflict_and_one_undo_reverts_the_merge() {
 fn a_dry_run_lists_the_conflicts_and_a_file_resolves_them() {
     let place = Workspace::of(STREAM);
     let head = place.id("main");
-    let ran = place.run(&["merge", "side", "--dry-run", "--json"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    let mut list: Value = serde_json::from_str(&ran.stdout).expect("one document");
+    let ran = place.run(&["merge", "side", "--dry-run", "--json"]).expect(1);
+    let mut list = ran.lines().remove(0);
     assert_eq!(list["merged"], "conflicts");
     let conflict = &mut list["conflicts"][0];
     assert_eq!((&conflict["kind"], &conflict["our_number"]), (&"version".into(), &1.into()));
@@ -93,10 +89,8 @@ fn bad_resolutions_are_refused_and_the_branch_stays() {
     place.write("word.json", r#"[{"kind":"version","resolution":"mine"}]"#);
     place.write("text.json", r#"[{"kind":"version","resolution":"text"}]"#);
     place.write("two.json", r#"[{"resolution":"ours","text":"x"}]"#);
-    place.write(
-        "unused.json",
-        r#"[{"kind":"version","resolution":"ours"},{"kind":"mark","resolution":"ours"}]"#,
-    );
+    let unused = r#"[{"kind":"version","resolution":"ours"},{"kind":"mark","resolution":"ours"}]"#;
+    place.write("unused.json", unused);
     place.write("broken.json", "{");
     let merge = |file: &'static str| ["merge", "side", "--resolve", file];
     place.refused(&merge("none.json"), 1, "merge_conflicts", "1 conflict");
@@ -107,19 +101,15 @@ fn bad_resolutions_are_refused_and_the_branch_stays() {
     place.refused(&merge("broken.json"), 2, "usage", "not a list of resolutions");
     place.refused(&merge("absent.json"), 2, "file", "absent.json");
     place.refused(&["merge", "nowhere"], 1, "unknown_revision", "nowhere");
-    assert_eq!(place.run(&["merge", "side", "--ours", "--theirs"]).code, Some(2));
+    place.run(&["merge", "side", "--ours", "--theirs"]).expect(2);
     assert_eq!(place.id("main"), head);
 }
 
 #[test]
 fn unrelated_histories_are_merged_only_when_asked_for() {
     let place = Workspace::of(STREAM);
-    place
-        .feed(
-            &["import", "-", "--format", "openai"],
-            br#"{"id":"other","messages":[{"role":"user","content":"elsewhere"}]}"#,
-        )
-        .expect(0);
+    let chat = br#"{"id":"other","messages":[{"role":"user","content":"elsewhere"}]}"#;
+    place.feed(&["import", "-", "--format", "openai"], chat).expect(0);
     place.refused(&["merge", "other"], 1, "unrelated", "no commit in common");
     place.ok(&["merge", "other", "--allow-unrelated"]);
     shows(&place, &["our question", "answer", "elsewhere"]);
@@ -164,7 +154,7 @@ fn a_kept_merge_is_decided_step_by_step_and_undone_step_by_step() {
     assert!(status.stdout.contains("0 of 2 conflicts decided"), "{status:?}");
     assert!(status.stderr.contains(&format!("tract merge show {id}")), "{status:?}");
     let shown = &place.json(&["merge", "show", "m", "--json"])[0];
-    let conflicts = shown["conflicts"].as_array().expect("conflicts");
+    let conflicts = list(&shown["conflicts"]);
     assert_eq!((conflicts.len(), &conflicts[0]["their_text"]), (2, &"their question".into()));
     assert_eq!(conflicts[1]["legal"], serde_json::json!(["ours", "theirs"]));
 
@@ -180,7 +170,7 @@ fn a_kept_merge_is_decided_step_by_step_and_undone_step_by_step() {
     assert_eq!(done["merged"], "commit");
     shows(&place, &["agreed", "and more"]);
     let record = &place.json(&["show", "HEAD~1", "--json"])[0]["record"];
-    assert_eq!(record["metadata"]["resolutions"].as_array().map(Vec::len), Some(2), "{record}");
+    assert_eq!(list(&record["metadata"]["resolutions"]).len(), 2, "{record}");
     place.refused(&["merge", "resolve", &id, "--ours"], 1, "already_decided", "resolve");
     place.ok(&["pending", "show", &id]);
     place.ok(&["verify"]);
@@ -233,16 +223,13 @@ fn of_two_processes_that_decide_one_merge_exactly_one_wins() {
             command.spawn().expect("the binary starts")
         };
         let deciders = ["--ours", "--theirs"].map(start);
-        let ends = deciders.map(|child| child.wait_with_output().expect("the binary ends"));
-        let won = ends.iter().filter(|end| end.status.success()).count();
+        let ends = deciders.map(|child| Ran::of(child.wait_with_output().expect("it ends")));
+        let won = ends.iter().filter(|end| end.code == Some(0)).count();
         assert_eq!(won, 1, "{ends:?}");
-        let lost = ends.iter().find(|end| !end.status.success()).expect("one lost");
-        let said = String::from_utf8_lossy(&lost.stderr);
-        assert!(
-            said.contains("error[already_decided]") || said.contains("error[conflict]"),
-            "{said}"
-        );
-        let first = if ends[0].status.success() { "our question" } else { "their question" };
+        let lost = ends.iter().find(|end| end.code != Some(0)).expect("one lost");
+        let says = |word: &str| lost.stderr.contains(&format!("error[{word}]"));
+        assert!(says("already_decided") || says("conflict"), "{lost:?}");
+        let first = if ends[0].code == Some(0) { "our question" } else { "their question" };
         assert!(shown(&place)[0].contains(first));
         place.ok(&["verify"]);
     }

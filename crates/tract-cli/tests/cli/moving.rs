@@ -1,9 +1,11 @@
 //! Conversations that move: remotes, fetch, pull, push, bundles.
 
-use serde_json::Value;
+use serde_json::json;
 
 use crate::streams::MORNING;
-use crate::support::{Workspace, bundled, text};
+#[cfg(unix)]
+use crate::support::set_mode;
+use crate::support::{Workspace, bundled, each, in_store, keys, stream, text};
 
 /// A repository with a day's work, and the remote `team`, a store that is not there yet.
 fn worked() -> Workspace {
@@ -13,13 +15,8 @@ fn worked() -> Workspace {
     place
 }
 
-/// The same command in another store of the same folder.
-fn there<'a>(store: &'a str, arguments: &[&'a str]) -> Vec<&'a str> {
-    ["--store", store].into_iter().chain(arguments.iter().copied()).collect()
-}
-
 fn export(place: &Workspace, store: &str) -> String {
-    place.ok(&there(store, &["export"]))
+    place.ok(&in_store(store, &["export"]))
 }
 
 #[test]
@@ -32,7 +29,7 @@ fn push_and_pull_move_what_is_new_between_two_stores() {
     assert_eq!(place.json(&["push", "team", "--all", "--json"])[0]["commits"], 0);
 
     // Another machine.
-    let other = |arguments: &[&str]| place.ok(&there("sqlite:other.db", arguments));
+    let other = |arguments: &[&str]| place.ok(&in_store("sqlite:other.db", arguments));
     other(&["init"]);
     other(&["remote", "add", "origin", "sqlite:team.db"]);
     let pulled = other(&["pull", "--all"]);
@@ -48,10 +45,7 @@ fn push_and_pull_move_what_is_new_between_two_stores() {
     assert!(place.ok(&["status"]).contains("1 behind team/main: tract pull team"));
     let status = place.json(&["--json", "status"]).remove(0);
     let remote = &status["remotes"][0];
-    assert_eq!(
-        (&remote["remote"], &remote["ahead"], &remote["behind"]),
-        (&"team".into(), &0.into(), &1.into())
-    );
+    assert_eq!(*remote, json!({"remote": "team", "head": remote["head"], "ahead": 0, "behind": 1}));
     let branches = place.json(&["--json", "branch", "--list", "main"]);
     assert_eq!(branches[0]["remotes"][0]["behind"], 1);
     assert!(place.ok(&["branch"]).contains("[1 behind team]"));
@@ -72,7 +66,7 @@ fn push_and_pull_move_what_is_new_between_two_stores() {
 fn pull_works_into_a_store_of_redb_and_from_one() {
     let place = worked();
     place.ok(&["push", "--all"]);
-    let other = |arguments: &[&str]| place.ok(&there("redb:other.redb", arguments));
+    let other = |arguments: &[&str]| place.ok(&in_store("redb:other.redb", arguments));
     other(&["init"]);
     other(&["remote", "add", "origin", "sqlite:team.db"]);
     other(&["pull", "--all"]);
@@ -88,26 +82,21 @@ fn pull_works_into_a_store_of_redb_and_from_one() {
 fn a_diverged_branch_is_merged_and_pushed() {
     let place = worked();
     place.ok(&["push"]);
-    place.ok(&there("sqlite:team.db", &["commit", "user", "They said this."]));
+    place.ok(&in_store("sqlite:team.db", &["commit", "user", "They said this."]));
     place.ok(&["commit", "user", "We said that."]);
     let ran = place.run(&["push"]).expect(1);
     assert!(ran.stdout.contains("diverged   branch main"), "{ran:?}");
     assert!(ran.stderr.contains("tract merge remotes/team/main, then push again"), "{ran:?}");
     let ran = place.run(&["pull"]).expect(1);
     assert!(ran.stderr.contains("merge theirs: tract merge remotes/team/main"), "{ran:?}");
-    assert!(
-        place
-            .ok(&["status"])
-            .contains("1 ahead, 1 behind team/main: tract merge remotes/team/main")
-    );
+    let both = "1 ahead, 1 behind team/main: tract merge remotes/team/main";
+    assert!(place.ok(&["status"]).contains(both));
     place.ok(&["merge", "remotes/team/main"]);
     place.ok(&["push"]);
-    assert_eq!(
-        place.id("main"),
-        place.json(&there("sqlite:team.db", &["--json", "log", "main"]))[0]["commit"]
-    );
+    let there = place.json(&in_store("sqlite:team.db", &["--json", "log", "main"]));
+    assert_eq!(place.id("main"), there[0]["commit"]);
     // A branch that is further there is not pushed back.
-    place.ok(&there("sqlite:team.db", &["commit", "user", "And more."]));
+    place.ok(&in_store("sqlite:team.db", &["commit", "user", "And more."]));
     place.ok(&["fetch"]);
     let ran = place.run(&["push"]).expect(1);
     assert!(ran.stderr.contains("tract pull team --branch main"), "{ran:?}");
@@ -121,47 +110,34 @@ fn a_bundle_moves_as_a_file_and_through_a_pipe() {
     let at = place.id("main");
     place.ok(&["commit", "user", "And an umbrella?"]);
     let made = place.ok(&["bundle", "create", "new.bundle", "main", "--since", &at]);
-    assert!(
-        made.contains(&format!("1 commit and 1 ref in new.bundle\ncontinues {}\n", &at[..8])),
-        "{made}"
-    );
+    let says = format!("1 commit and 1 ref in new.bundle\ncontinues {}\n", &at[..8]);
+    assert!(made.contains(&says), "{made}");
 
-    let empty = there("sqlite:other.db", &["bundle", "verify", "new.bundle"]);
-    place.refused(
-        &there("sqlite:other.db", &["bundle", "verify", "new.bundle"]),
-        3,
-        "no_store",
-        "",
-    );
-    place.ok(&there("sqlite:other.db", &["init"]));
-    let ran = place.run(&empty).expect(1);
+    let verify = in_store("sqlite:other.db", &["bundle", "verify", "new.bundle"]);
+    place.refused(&verify, 3, "no_store", "");
+    place.ok(&in_store("sqlite:other.db", &["init"]));
+    let ran = place.run(&verify).expect(1);
     assert!(ran.stdout.contains("not here: "), "{ran:?}");
-    place.refused(
-        &there("sqlite:other.db", &["bundle", "apply", "new.bundle"]),
-        1,
-        "missing_prerequisites",
-        "apply the earlier bundles first",
-    );
-    place.ok(&there("sqlite:other.db", &["bundle", "apply", "all.bundle"]));
-    place.ok(&there("sqlite:other.db", &["bundle", "verify", "new.bundle"]));
-    let applied =
-        place.json(&there("sqlite:other.db", &["--json", "bundle", "apply", "new.bundle"]));
+    let apply = in_store("sqlite:other.db", &["bundle", "apply", "new.bundle"]);
+    place.refused(&apply, 1, "missing_prerequisites", "apply the earlier bundles first");
+    place.ok(&in_store("sqlite:other.db", &["bundle", "apply", "all.bundle"]));
+    place.ok(&verify);
+    let applied = place.json(&[&["--json"], &apply[..]].concat());
     assert_eq!((&applied[0]["commits"], &applied[0]["reused"]), (&1.into(), &0.into()));
     assert_eq!(export(&place, "sqlite:other.db"), place.ok(&["export"]));
 
     let bytes = place.ok(&["bundle", "create", "-"]);
-    let piped = place.feed(&there("sqlite:piped.db", &["bundle", "apply", "-"]), bytes.as_bytes());
-    piped.expect(0);
+    let apply = in_store("sqlite:piped.db", &["bundle", "apply", "-"]);
+    place.feed(&apply, bytes.as_bytes()).expect(0);
     assert_eq!(export(&place, "sqlite:piped.db"), place.ok(&["export"]));
 
     // As a remote it is fetched, and never pushed to.
-    place.ok(&there("sqlite:third.db", &["init"]));
-    place.ok(&there("sqlite:third.db", &["remote", "add", "mail", "all.bundle"]));
-    place.ok(&there("sqlite:third.db", &["fetch"]));
-    let seen =
-        place.json(&there("sqlite:third.db", &["--json", "log", "mail/lyon", "--limit", "1"]));
-    assert_eq!(seen[0]["commit"], place.id("lyon"));
-    place.refused(&there("sqlite:third.db", &["push"]), 1, "invalid", "bundle create");
+    let third = |arguments: &[&str]| place.ok(&in_store("sqlite:third.db", arguments));
+    third(&["init"]);
+    third(&["remote", "add", "mail", "all.bundle"]);
+    third(&["fetch"]);
+    assert!(third(&["--json", "log", "mail/lyon", "--limit", "1"]).contains(&place.id("lyon")));
+    place.refused(&in_store("sqlite:third.db", &["push"]), 1, "invalid", "bundle create");
 }
 
 #[test]
@@ -170,12 +146,12 @@ fn passwords_of_remotes_are_never_printed_and_leave_with_no_copy() {
     let url = "postgres://me:s3cret@db/agents";
     // As a build writes it that has the engine.
     let document = tract::Blob::seal(format!(r#"{{"db":{{"url":"{url}"}}}}"#).into_bytes());
-    let quoted = serde_json::to_string(document.text().expect("a text")).expect("JSON");
-    let id = document.id();
+    let id = document.id().to_string();
     place.ok(&["remote", "remove", "team"]);
-    let stream = format!(
-        "{{\"op\":\"blob\",\"id\":\"{id}\",\"text\":{quoted}}}\n{{\"op\":\"ref\",\"name\":\"config/remotes\",\"to\":\"blob {id}\"}}\n"
-    );
+    let stream = stream([
+        json!({"op": "blob", "id": id, "text": document.text().expect("a text")}),
+        json!({"op": "ref", "name": "config/remotes", "to": format!("blob {id}")}),
+    ]);
     place.refused_line(&["apply", "-"], stream.as_bytes(), "needs_trust", "");
     let applied = place.feed(&["apply", "--trust", "-"], stream.as_bytes()).expect(0);
     let added = place.run(&["remote", "add", "other", url]);
@@ -194,14 +170,14 @@ fn passwords_of_remotes_are_never_printed_and_leave_with_no_copy() {
         place.ok(&["--json", "remote", "list"]),
         place.ok(&["export"]),
         place.ok(&["bundle", "create", "-", "--everything"]),
-        place.ok(&there("sqlite:copy.db", &["remote", "list"])),
+        place.ok(&in_store("sqlite:copy.db", &["remote", "list"])),
         format!("{:?}", place.run(&["fetch", "db"])),
     ];
     for said in said {
         assert!(!said.contains("s3cret"), "{said}");
     }
     let listed = place.json(&["--json", "remote", "list"]);
-    let urls: Vec<&str> = listed.iter().filter_map(|line| line["url"].as_str()).collect();
+    let urls = each(&listed, "url");
     assert!(urls.contains(&"postgres://me:…@db/agents"), "{urls:?}");
     assert!(place.ok(&["remote", "list"]).contains("team  sqlite:team.db\n"));
 }
@@ -212,7 +188,7 @@ fn bad_input_is_refused_and_changes_nothing() {
     let place = worked();
     place.ok(&["push", "--all"]);
     place.ok(&["bundle", "create", "all.bundle"]);
-    let bundle = std::fs::read_to_string(place.path("all.bundle")).expect("it is there");
+    let bundle = place.read("all.bundle");
     let lines: Vec<&str> = bundle.split_inclusive('\n').collect();
     place.write("cut.bundle", lines[..lines.len() - 1].concat());
     place.write("half.bundle", &bundle[..bundle.len() / 2]);
@@ -221,7 +197,7 @@ fn bad_input_is_refused_and_changes_nothing() {
     place.write("newer.bundle", bundle.replacen("\"version\":1", "\"version\":9", 1));
     place.write("no.bundle", "hello\n");
     let state = || {
-        let stats = |store: &str| place.ok(&there(store, &["--json", "stats"]));
+        let stats = |store: &str| place.ok(&in_store(store, &["--json", "stats"]));
         let log = place.ok(&["--json", "remote", "list"]);
         (place.ok(&["export"]), export(&place, "sqlite:team.db"), stats("sqlite:team.db"), log)
     };
@@ -252,12 +228,10 @@ fn bad_input_is_refused_and_changes_nothing() {
         (&["bundle", "verify", "flipped.bundle"], 1, "bundle_changed", ""),
     ];
     for (arguments, exit, code, says) in cases {
-        if *code == "usage" {
-            let ran = place.run(arguments);
-            assert_eq!(ran.code, Some(*exit), "{ran:?}");
-            continue;
+        match *code {
+            "usage" => drop(place.run(arguments).expect(*exit)),
+            code => place.refused(arguments, *exit, code, says),
         }
-        place.refused(arguments, *exit, code, says);
     }
     assert!(!place.path("x.bundle").exists(), "half a bundle is no bundle");
     assert!(state() == before, "something was changed");
@@ -266,7 +240,6 @@ fn bad_input_is_refused_and_changes_nothing() {
     elsewhere.write("all.bundle", &bundle);
     let checked = elsewhere.json(&["--json", "bundle", "verify", "all.bundle"]).remove(0);
     assert!(checked["missing"].is_null(), "{checked}");
-    std::fs::create_dir(elsewhere.path(".tract")).expect("a folder");
     elsewhere.write(".tract/tract.db", "no database, but more than a few bytes of text");
     elsewhere.refused(&["bundle", "verify", "all.bundle"], 3, "not_a_store", "");
     // A remote whose store is gone, or was never there.
@@ -279,15 +252,13 @@ fn bad_input_is_refused_and_changes_nothing() {
 #[cfg(unix)]
 #[test]
 fn a_store_that_cannot_be_written_can_be_fetched_from() {
-    use std::os::unix::fs::PermissionsExt as _;
     let place = worked();
     std::fs::create_dir(place.path("disc")).expect("a folder");
     place.ok(&["remote", "add", "disc", "sqlite:disc/a.db"]);
     place.ok(&["push", "disc"]);
     let set = |mode: u32, folder: u32| {
-        let permissions = std::fs::Permissions::from_mode;
-        std::fs::set_permissions(place.path("disc/a.db"), permissions(mode)).expect("it is set");
-        std::fs::set_permissions(place.path("disc"), permissions(folder)).expect("it is set");
+        set_mode(&place.path("disc/a.db"), mode);
+        set_mode(&place.path("disc"), folder);
     };
     set(0o444, 0o555);
     // The superuser writes anywhere.
@@ -306,11 +277,6 @@ fn a_store_that_cannot_be_written_can_be_fetched_from() {
 #[test]
 fn the_documents_of_move_verbs_have_these_members() {
     let place = worked();
-    let keys = |value: &Value| {
-        let mut keys: Vec<String> = value.as_object().expect("an object").keys().cloned().collect();
-        keys.sort_unstable();
-        keys.join(" ")
-    };
     let one = |arguments: &[&str]| place.json(arguments).remove(0);
     assert_eq!(keys(&one(&["--json", "push"])), "commits refs remote");
     assert_eq!(keys(&one(&["--json", "fetch"])), "branches commits refs remote");
@@ -319,10 +285,8 @@ fn the_documents_of_move_verbs_have_these_members() {
     assert_eq!(keys(&pulled["branches"][0]), "name status to");
     assert_eq!(keys(&one(&["--json", "remote", "list"])), "remote url");
     assert_eq!(keys(&one(&["--json", "bundle", "create", "x"])), "commits prerequisites refs");
-    assert_eq!(
-        keys(&one(&["--json", "bundle", "verify", "x"])),
-        "commits missing prerequisites refs"
-    );
+    let verified = one(&["--json", "bundle", "verify", "x"]);
+    assert_eq!(keys(&verified), "commits missing prerequisites refs");
     assert_eq!(keys(&one(&["--json", "bundle", "apply", "x"])), "commits refs reused untrusted");
     assert_eq!(keys(&one(&["--json", "remote", "remove", "team"])), "removed");
 }

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 use tract_testkit::data;
 
-use crate::support::{Workspace, text};
+use crate::support::{Workspace, each, list, text};
 
 /// The files of the original, with what it compiled of each branch: all of them where the
 /// recordings are, else those that come with the repository.
@@ -17,6 +17,10 @@ fn files() -> Vec<(PathBuf, Value)> {
         serde_json::from_str(&text).expect("it is JSON")
     };
     paths.into_iter().map(|path| (path.clone(), expected(&path))).collect()
+}
+
+fn recorded(name: &str) -> Option<(PathBuf, Value)> {
+    files().into_iter().find(|(path, _)| path.file_name().is_some_and(|found| found == name))
 }
 
 fn file(name: &str) -> PathBuf {
@@ -110,19 +114,14 @@ fn versions_between_the_recorded_ones_read_like_those_before_them() {
     let folder = tempfile::tempdir().expect("a folder");
     for (from, versions) in [("v6", 7..=7), ("v8", 9..=13)] {
         let name = format!("{from}.db");
-        let is_it = |path: &Path| path.file_name().is_some_and(|found| *found == *name);
-        let recorded = files().into_iter().find(|(path, _)| is_it(path));
-        let (recorded, mut expected) = recorded.expect("a file of this version");
+        let (from, mut expected) = recorded(&name).expect("a file of this version");
         let path = folder.path().join(&name);
-        std::fs::copy(recorded, &path).expect("a copy");
+        std::fs::copy(from, &path).expect("a copy");
         for version in versions {
             if version == 10 {
                 // From here on the original tells less of calls: what it compiled of this very file
                 // after its own migrations is among the recordings.
-                let upgraded = files().into_iter().find(|(path, _)| {
-                    path.file_name().is_some_and(|name| name == "v8_upgraded.db")
-                });
-                let Some((_, upgraded)) = upgraded else {
+                let Some((_, upgraded)) = recorded("v8_upgraded.db") else {
                     println!(
                         "left out: versions 10 to 12, for v8_upgraded.expected.json is missing"
                     );
@@ -170,13 +169,10 @@ fn imports(path: &Path, expected: &Value) -> usize {
     let place = Workspace::new();
     let arguments = ["import", "--json", "--format", "python-tract", text(path)];
     let lines = place.json(&arguments);
-    for tract in expected["tracts"].as_array().expect("a list") {
-        for branch in tract["branches"].as_array().expect("a list") {
-            let id = format!(
-                "{}/{}",
-                tract["tract_id"].as_str().expect("an id"),
-                branch["name"].as_str().expect("a name")
-            );
+    for tract in list(&expected["tracts"]) {
+        for branch in list(&tract["branches"]) {
+            let name = branch["name"].as_str().expect("a name");
+            let id = format!("{}/{name}", tract["tract_id"].as_str().expect("an id"));
             let line = lines.iter().find(|line| line["id"] == id.as_str());
             let line = line.unwrap_or_else(|| panic!("{}: {id} is not reported", path.display()));
             assert_eq!(line["status"], "created", "{line}");
@@ -200,26 +196,27 @@ fn imports(path: &Path, expected: &Value) -> usize {
 
 fn compare(place: &Workspace, name: &str, branch: &Value, anomalies: &Value, path: &Path) {
     let compiled = place.json(&["compile", "--json", name, "--to", "messages"]);
-    let said: Vec<&str> =
-        anomalies.as_array().expect("a list").iter().filter_map(Value::as_str).collect();
-    let ours: Vec<Value> =
-        compiled[0]["messages"].as_array().expect("a list").iter().map(of_ours).collect();
-    let theirs = branch["messages"].as_array().expect("a list").iter();
-    let hashes = branch["message_commits"].as_array().expect("a list").iter();
+    let said: Vec<&str> = list(anomalies).iter().filter_map(Value::as_str).collect();
+    let messages = list(&compiled[0]["messages"]);
+    let ours: Vec<Value> = messages.iter().map(of_ours).collect();
+    let is_note = |message: &Value| {
+        let text = message["content"].as_str().unwrap_or_default();
+        text.starts_with("{\n  \"message\": \"Merged ")
+    };
+    let theirs = list(&branch["messages"]).iter();
+    let hashes = list(&branch["message_commits"]).iter();
     // A defect of the original: the note of a merge is a message to the model.
     let mut merges = 0;
     let theirs: Vec<Value> = theirs
         .zip(hashes)
         .filter(|(message, hash)| {
-            let text = message["content"].as_str().unwrap_or_default();
             let short = hash.as_str().and_then(|hash| hash.get(..8)).unwrap_or_default();
-            let note = text.starts_with("{\n  \"message\": \"Merged ");
-            if note {
+            if is_note(message) {
                 merges += 1;
                 let told = format!("merge {short} adds no message");
                 assert!(said.iter().any(|line| line.starts_with(&told)), "{name}: {said:?}");
             }
-            !note
+            !is_note(message)
         })
         .map(|(message, _)| of_theirs(message))
         .collect();
@@ -227,22 +224,10 @@ fn compare(place: &Workspace, name: &str, branch: &Value, anomalies: &Value, pat
     assert_eq!(told, merges, "{name}: {said:?}");
     assert_eq!(ours, theirs, "{}: {name}: {said:?}", path.display());
     if let Some(priorities) = branch["priorities"].as_array() {
-        let ours: Vec<&Value> = compiled[0]["messages"]
-            .as_array()
-            .expect("a list")
-            .iter()
-            .map(|m| &m["priority"])
-            .collect();
-        let kept = priorities.iter().zip(branch["messages"].as_array().expect("a list"));
-        let kept: Vec<&Value> = kept
-            .filter(|(_, m)| {
-                !m["content"]
-                    .as_str()
-                    .unwrap_or_default()
-                    .starts_with("{\n  \"message\": \"Merged ")
-            })
-            .map(|(priority, _)| priority)
-            .collect();
+        let ours: Vec<&Value> = messages.iter().map(|message| &message["priority"]).collect();
+        let kept = priorities.iter().zip(list(&branch["messages"]));
+        let kept = kept.filter(|(_, message)| !is_note(message)).map(|(priority, _)| priority);
+        let kept: Vec<&Value> = kept.collect();
         assert_eq!(ours, kept, "{}: {name}", path.display());
     }
     let none = Vec::new();
@@ -273,7 +258,7 @@ fn unreferenced_and_tagged_commits_are_named() {
     // At the time of the whole second its own message is the last one.
     let at = "2026-03-19T21:42:49Z";
     let then = place.json(&["compile", "--json", "river-agent/main", "--at", at]);
-    let messages = then[0]["messages"].as_array().expect("a list");
+    let messages = list(&then[0]["messages"]);
     assert_eq!(messages.last().expect("some")["content"], "on the whole second");
 }
 
@@ -292,11 +277,8 @@ fn a_branch_that_was_continued_is_forwarded_and_damage_is_named() {
         let sql = "UPDATE refs SET commit_hash = ?1 WHERE ref_name = ?2";
         connection.execute(sql, [commit, name]).expect("it is set");
     };
-    let head: String = connection
-        .query_row("SELECT commit_hash FROM refs WHERE ref_name = 'refs/heads/main'", [], |row| {
-            row.get(0)
-        })
-        .expect("a head");
+    let sql = "SELECT commit_hash FROM refs WHERE ref_name = 'refs/heads/main'";
+    let head: String = connection.query_row(sql, [], |row| row.get(0)).expect("a head");
     let sql = "SELECT p.parent_hash FROM commits c JOIN commits p ON p.commit_hash = c.parent_hash \
                WHERE c.commit_hash = ?1";
     let older: String = connection.query_row(sql, [&head], |row| row.get(0)).expect("older");
@@ -305,22 +287,17 @@ fn a_branch_that_was_continued_is_forwarded_and_damage_is_named() {
     place.json(&arguments);
     set("refs/heads/main", &head);
     let lines = place.json(&arguments);
-    assert!(
-        branches(&lines).contains(&("pilot-agent/main".into(), "forwarded".into())),
-        "{lines:?}"
-    );
+    let forwarded = ("pilot-agent/main".into(), "forwarded".into());
+    assert!(branches(&lines).contains(&forwarded), "{lines:?}");
     // A payload changed on disk, which the original compiles happily.
-    connection
-        .execute(
-            "UPDATE blobs SET payload_json = replace(payload_json, 'gauge to 200', 'gauge to 500')",
-            [],
-        )
-        .expect("it is changed");
+    let sql =
+        "UPDATE blobs SET payload_json = replace(payload_json, 'gauge to 200', 'gauge to 500')";
+    connection.execute(sql, []).expect("it is changed");
     drop(connection);
     let ran = place.run(&arguments).expect(1);
-    let refused: Vec<Value> =
-        ran.lines().into_iter().filter(|line| line["error"].is_object()).collect();
-    let ids: Vec<&str> = refused.iter().filter_map(|line| line["id"].as_str()).collect();
+    let mut refused = ran.lines();
+    refused.retain(|line| line["error"].is_object());
+    let ids = each(&refused, "id");
     assert_eq!(ids, ["pilot-agent/fix", "pilot-agent/main"], "{refused:?}");
     assert!(refused[0]["error"]["message"].as_str().expect("text").contains("damaged"));
     place.is_clean();
@@ -353,11 +330,8 @@ fn a_file_with_a_journal_of_a_broken_transaction_is_not_read_as_it_lies() {
 #[test]
 fn other_files_are_refused_before_a_store_is_made() {
     let place = Workspace::empty();
-    let import = |file: &str| ["import", "--format", "python-tract", file].map(str::to_owned);
     let refused = |file: &str, exit: i32, code: &str, says: &str| {
-        let arguments = import(file);
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        place.refused(&arguments, exit, code, says);
+        place.refused(&["import", "--format", "python-tract", file], exit, code, says);
     };
     refused("missing.db", 2, "file", "missing.db");
     place.write("text.db", "no database, but a text that is long enough to be one, or so it seems");
@@ -473,25 +447,21 @@ fn messages_of_a_nested_merge_are_shown_and_reported() {
     let said = |branch: &str| -> Vec<String> {
         let line = lines.iter().find(|line| line["branch"] == branch).expect("a branch");
         assert_eq!(line["status"], "created", "{line}");
-        let anomalies = line["anomalies"].as_array().expect("a list").iter();
+        let anomalies = list(&line["anomalies"]).iter();
         let texts = anomalies.filter_map(|a| a.as_str()).filter(|a| a.contains("leaves it out"));
         texts.map(str::to_owned).collect()
     };
     let texts = |branch: &str| -> Vec<String> {
         let compiled = place.json(&["compile", branch, "--to", "openai"]);
-        let messages = compiled[0].as_array().expect("a list").iter();
-        let mut texts: Vec<String> =
-            messages.filter_map(|m| m["content"].as_str().map(str::to_owned)).collect();
-        texts.sort();
-        texts
+        let mut texts = each(list(&compiled[0]), "content");
+        texts.sort_unstable();
+        texts.into_iter().map(str::to_owned).collect()
     };
     assert_eq!(texts("t/main"), ["after", "deep", "end", "main", "root", "side"]);
     let reported = said("t/main");
     assert_eq!(reported.len(), 1, "{lines:?}");
-    assert!(
-        reported[0].starts_with("1 message ") && reported[0].contains(&deep[..8]),
-        "{reported:?}"
-    );
+    let is_named = reported[0].starts_with("1 message ") && reported[0].contains(&deep[..8]);
+    assert!(is_named, "{reported:?}");
     // On the branch that it was merged into the original shows it.
     assert_eq!(said("t/side"), Vec::<String>::new());
     assert_eq!(texts("t/side"), ["after", "deep", "root", "side"]);

@@ -64,10 +64,8 @@ fn log_takes_what_is_asked_for() {
     assert_eq!(count(&["--until", "2026-01-31T09:01:00Z"]), 2);
     assert_eq!(count(&["--since", "2026-01-31T09:01:00Z", "--until", "2026-01-31T09:59:00Z"]), 4);
     // A day is the whole day, UTC.
-    assert_eq!(
-        count(&["--since", "2026-01-31", "--until", "2026-01-31"]),
-        count(&["--limit", "0"])
-    );
+    let whole = count(&["--limit", "0"]);
+    assert_eq!(count(&["--since", "2026-01-31", "--until", "2026-01-31"]), whole);
     assert_eq!(count(&["--since", "2026-02-01"]) + count(&["--until", "2026-01-30"]), 0);
     place.run(&["log", "--since", "2026-02-30"]).expect(2);
     // A recording without times is in no span of time.
@@ -81,21 +79,16 @@ fn log_takes_what_is_asked_for() {
 fn log_in_short_and_in_full() {
     let place = Workspace::of(STREAM);
     let short = place.ok(&["log", "--oneline", "-n", "2"]);
-    assert_eq!(
-        texts(&short),
-        [
-            "edit|of ".to_owned()
-                + place.id("main~6").get(..8).unwrap()
-                + ": Do I need a coat in Lyon?",
-            "annotate|".to_owned() + place.id("main~3").get(..8).unwrap() + " skip"
-        ]
-    );
+    let (edited, skipped) = (place.id("main~6"), place.id("main~3"));
+    let expected = [
+        format!("edit|of {}: Do I need a coat in Lyon?", &edited[..8]),
+        format!("annotate|{} skip", &skipped[..8]),
+    ];
+    assert_eq!(texts(&short), expected);
     assert!(!short.contains("2026") && !short.contains("tok") && !short.contains(" #"), "{short}");
     let full = place.ok(&["log", "-p", "-n", "3"]);
-    assert!(
-        full.contains("    - Do I need a coat in Paris?\n    + Do I need a coat in Lyon?\n"),
-        "{full}"
-    );
+    let edit = "    - Do I need a coat in Paris?\n    + Do I need a coat in Lyon?\n";
+    assert!(full.contains(edit), "{full}");
     assert!(full.contains("    Yes,\n    and an umbrella.\n"), "{full}");
 }
 
@@ -105,14 +98,9 @@ fn cat_prints_the_conversation_that_the_model_sees() {
     let text = place.ok(&["cat"]);
     let heads: Vec<&str> = text.lines().filter(|line| line.starts_with('#')).collect();
     assert_eq!(heads.len(), 5, "{text}");
-    for (head, starts) in heads.iter().zip([
-        "#1 system  ",
-        "#2 user  ",
-        "#3 assistant  ",
-        "#4 result get_weather  ",
-        "#5 assistant  ",
-    ]) {
-        assert!(head.starts_with(starts), "{head}");
+    let who = ["system", "user", "assistant", "result get_weather", "assistant"];
+    for (n, (head, who)) in heads.iter().zip(who).enumerate() {
+        assert!(head.starts_with(&format!("#{} {who}  ", n + 1)), "{head}");
     }
     assert!(heads[0].ends_with("2026-01-31 09:00"), "{text}");
     assert!(text.contains("\nDo I need a coat in Lyon?\n"), "{text}");
@@ -211,7 +199,6 @@ fn long_answers_go_through_the_pager_of_a_terminal() {
 #[test]
 fn no_pager_starts_where_stdout_is_no_terminal() {
     let place = Workspace::of(STREAM);
-    let mut command = place.command(&["log"]);
-    let output = command.env("PAGER", "sed s/^/paged:/").output().expect("it runs");
-    assert!(!String::from_utf8_lossy(&output.stdout).contains("paged"), "{output:?}");
+    let ran = place.run_with("PAGER", "sed s/^/paged:/", &["log"]);
+    assert!(!ran.stdout.contains("paged"), "{ran:?}");
 }

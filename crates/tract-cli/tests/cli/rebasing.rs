@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use crate::support::Workspace;
+use crate::support::{Workspace, list};
 
 /// Two branches that share one message; the second has a turn with a call.
 const STREAM: &str = r#"
@@ -14,10 +14,7 @@ const STREAM: &str = r#"
 "#;
 
 fn texts(place: &Workspace, revision: &str) -> Vec<String> {
-    let body: Value =
-        serde_json::from_str(&place.ok(&["compile", revision, "--to", "openai", "--json"]))
-            .expect("JSON");
-    let messages = body["messages"].as_array().or_else(|| body.as_array()).expect("messages");
+    let messages = place.messages(revision, "openai");
     messages.iter().map(|message| message["content"].as_str().unwrap_or("").to_owned()).collect()
 }
 
@@ -29,7 +26,7 @@ fn a_branch_is_rebased_and_one_undo_moves_it_back() {
     assert_eq!(plan.lines().filter(|line| line.starts_with("pick ")).count(), 3, "{plan}");
     assert_eq!(place.id("side"), old);
     let line = &place.json(&["rebase", "side", "--onto", "main", "--json"])[0];
-    assert_eq!((&line["verb"], line["made"].as_array().unwrap().len()), (&"rebase".into(), 3));
+    assert_eq!((&line["verb"], list(&line["made"]).len()), (&"rebase".into(), 3));
     assert_eq!(texts(&place, "side"), ["first", "on main", "", "found", "thanks"]);
     assert!(place.ok(&["rebase", "--onto", "main"]).contains("up to date"));
     place.ok(&["verify"]);

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use serde_json::Value;
 use tract_testkit::loopback::{HttpAnswer, Loopback};
 
-use crate::support::Workspace;
+use crate::support::{Ran, Workspace, needs, signal};
 
 /// A client in the words of a shell: it asks once at the base url of a variable.
 const CLIENT: &str = r#"exec 3<>/dev/tcp/HOST"#;
@@ -37,15 +37,12 @@ pub(crate) fn asks(variable: &str, exit: u8) -> String {
 #[test]
 fn a_command_is_recorded_and_its_exit_code_is_the_answer() {
     let (place, server) = (Workspace::new(), server());
-    let mut command =
-        place.command(&["record", "--", "bash", "-c", &asks("ANTHROPIC_BASE_URL", 7)]);
-    command.env("ANTHROPIC_BASE_URL", server.url(""));
-    let output = command.output().expect("it runs");
-    let said = String::from_utf8(output.stderr).expect("text");
-    assert_eq!(output.status.code(), Some(7), "{said}");
+    let base = "ANTHROPIC_BASE_URL";
+    let record = ["record", "--", "bash", "-c", &asks(base, 7)];
+    let said = place.run_with(base, server.url(""), &record).expect(7).stderr;
     assert!(said.contains("recorded 1 of 1 exchange"), "{said}");
     assert!(said.contains("record/s"), "{said}");
-    let answer = std::fs::read_to_string(place.path("answer")).expect("the client got one");
+    let answer = place.read("answer");
     assert!(answer.contains(ANSWER), "{answer}");
     let sent = server.take_requests();
     assert_eq!(sent[0].path, "/v1/messages");
@@ -59,11 +56,9 @@ fn a_command_is_recorded_and_its_exit_code_is_the_answer() {
 fn a_report_in_json_is_the_last_line() {
     let (place, server) = (Workspace::new(), server());
     let script = asks("OPENAI_BASE_URL", 0).replace("/v1/messages", "/models");
-    let mut command = place.command(&["record", "--json", "--", "bash", "-c", &script]);
-    command.env("OPENAI_BASE_URL", server.url("/v1"));
-    let output = command.output().expect("it runs");
-    let text = String::from_utf8(output.stdout).expect("text");
-    let report: Value = serde_json::from_str(text.lines().last().expect("a line")).expect("JSON");
+    let record = ["record", "--json", "--", "bash", "-c", &script];
+    let ran = place.run_with("OPENAI_BASE_URL", server.url("/v1"), &record);
+    let report = ran.lines().pop().expect("a line");
     assert_eq!(report["recorded"], 0);
     assert_eq!(report["not_recorded"]["not_a_turn"], 1, "{report}");
     assert_eq!(server.take_requests()[0].path, "/v1/models");
@@ -73,14 +68,10 @@ fn a_report_in_json_is_the_last_line() {
 fn a_missing_exchange_is_reported_by_status() {
     let (place, server) = (Workspace::new(), server());
     let script = asks("OPENAI_BASE_URL", 0).replace("/v1/messages", "/v1/completions");
-    let mut command = place.command(&["record", "--", "bash", "-c", &script]);
-    command.env("OPENAI_BASE_URL", server.url("/v1"));
-    let output = command.output().expect("it runs");
-    let said = String::from_utf8(output.stderr).expect("text");
-    assert!(
-        said.contains("not recorded: 1 exchange, the request is in no known dialect"),
-        "{said}"
-    );
+    let record = ["record", "--", "bash", "-c", &script];
+    let ran = place.run_with("OPENAI_BASE_URL", server.url("/v1"), &record);
+    let why = "not recorded: 1 exchange, the request is in no known dialect";
+    assert!(ran.stderr.contains(why), "{ran:?}");
     let ran = place.run(&["status"]).expect(0);
     assert!(ran.stderr.contains("the last recording lacks 1 exchange"), "{}", ran.stderr);
     assert_eq!(place.json(&["status", "--json"])[0]["not_recorded"], 1);
@@ -101,9 +92,7 @@ fn a_service_is_recorded_until_it_is_terminated() {
     let mut client = std::process::Command::new("bash");
     client.current_dir(place.path("")).env("BASE", url).args(["-c", &asks("BASE", 0)]);
     assert!(client.status().expect("bash").success());
-    let id = proxy.id().to_string();
-    let killed = std::process::Command::new("kill").args(["-TERM", &id]).status();
-    assert!(killed.expect("kill").success());
+    signal(proxy.id(), "-TERM");
     let last = lines.map(|line| line.expect("text")).last().expect("a report");
     let report: Value = serde_json::from_str(&last).expect("JSON");
     assert_eq!(report["recorded"], 1, "{report}");
@@ -130,11 +119,7 @@ fn a_wrong_command_line_is_refused_before_anything_runs() {
 /// A real model behind the proxy, asked twice by `tract chat`, where one was started: see `docs/models.md`.
 #[test]
 fn a_real_model_is_recorded_as_its_client_got_it() {
-    let Ok(url) = std::env::var("TRACT_MODEL_URL") else {
-        assert!(std::env::var_os("CI").is_none(), "set TRACT_MODEL_URL, as .ci/run does");
-        println!("left out: a real model; see docs/models.md");
-        return;
-    };
+    let Some(url) = needs("TRACT_MODEL_URL", "a real model; see docs/models.md") else { return };
     let (place, client) = (Workspace::new(), Workspace::new());
     let tract = env!("CARGO_BIN_EXE_tract");
     let ask = |question: &str, more: &str| {
@@ -150,25 +135,16 @@ fn a_real_model_is_recorded_as_its_client_got_it() {
     );
     let mut command = place.command(&["record", "--json", "--", "bash", "-c", &script]);
     command.env("OPENAI_BASE_URL", url).env("OPENAI_API_KEY", "a-key-that-is-not-kept");
-    let output = command.output().expect("it runs");
-    let text = String::from_utf8(output.stdout).expect("text");
-    let said = String::from_utf8_lossy(&output.stderr);
-    let report: Value = serde_json::from_str(text.lines().last().expect("a line")).expect("JSON");
-    assert_eq!(
-        (&report["recorded"], output.status.code()),
-        (&2.into(), Some(0)),
-        "{report} {said}"
-    );
+    let ran = Ran::after(&mut command).expect(0);
+    let report = ran.lines().pop().expect("a line");
+    assert_eq!(report["recorded"], 2, "{ran:?}");
     let branches = report["branches"].as_array().expect("branches");
     assert_eq!(branches.len(), 1, "both turns are one conversation: {report}");
     let branch = branches[0]["branch"].as_str().expect("a name");
-    let messages = |place: &Workspace, branch: &str| {
-        let compiled = place.json(&["compile", branch, "--to", "openai-params", "--json"]);
-        compiled[0]["messages"].clone()
-    };
-    let recorded = messages(&place, branch);
-    println!("{recorded}");
-    assert_eq!(recorded.as_array().map(Vec::len), Some(4), "{recorded}");
-    assert_eq!(recorded, messages(&client, "main"), "the proxy and its client say the same");
+    let recorded = place.messages(branch, "openai-params");
+    println!("{recorded:?}");
+    assert_eq!(recorded.len(), 4, "{recorded:?}");
+    let got = client.messages("main", "openai-params");
+    assert_eq!(recorded, got, "the proxy and its client say the same");
     place.ok(&["verify"]);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{COAT, Workspace};
+use crate::support::{COAT, Workspace, stream};
 use crate::viewing::{Browser, HOSTILE, hostile, is_inert};
 
 fn answer(text: &str, model: &str, at: &str) -> Value {
@@ -16,8 +16,7 @@ fn answer(text: &str, model: &str, at: &str) -> Value {
 }
 
 fn apply(place: &Workspace, lines: &[Value]) {
-    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    place.feed(&["apply", "-"], text.as_bytes()).expect(0);
+    place.feed(&["apply", "-"], stream(lines.iter().cloned()).as_bytes()).expect(0);
 }
 
 #[test]
@@ -88,8 +87,8 @@ fn the_window_shows_tokens_by_kind_and_what_changed_them() {
     assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
     let cell = |name: &str| -> u64 {
         let row = page.split(&format!("part-{name}\"></span>")).nth(1).expect("a row");
-        let cell =
-            row.split("<td class=\"number\">").nth(1).and_then(|cell| cell.split('<').next());
+        let mut cells = row.split("<td class=\"number\">").skip(1);
+        let cell = cells.next().and_then(|cell| cell.split('<').next());
         cell.and_then(|cell| cell.replace(',', "").parse().ok()).expect("a number")
     };
     let parts = ["tools", "system", "user", "assistant", "results", "other"];
@@ -129,23 +128,26 @@ fn the_history_shows_forks_merges_and_what_each_commit_did() {
     assert_eq!(all.matches("<circle ").count(), of_main + 1);
     assert!(all.contains("Apart from the merge"), "{all}");
     let id = place.id("main");
-    assert!(
-        page.contains(&format!("/compare?a={id}~1&amp;b={id}")),
-        "what the merge changed: {page}"
-    );
+    let merged = format!("/compare?a={id}~1&amp;b={id}");
+    assert!(page.contains(&merged), "what the merge changed: {page}");
     assert_eq!(browser.get("/history?rev=mian").status, 404);
     assert_eq!(browser.page("/history?rev=main&from=999").matches("<circle ").count(), 0);
+}
+
+/// Keeps a merge of two branches that edited one message to these texts.
+fn merge_waits(place: &Workspace, [ours, theirs]: [&str; 2]) -> Vec<Value> {
+    place.ok(&["branch", "other"]);
+    place.ok(&["edit", "main#2", ours]);
+    place.ok(&["checkout", "other"]);
+    place.ok(&["edit", "other#2", theirs]);
+    place.ok(&["merge", "main", "--keep"]);
+    place.json(&["pending", "--json"])
 }
 
 #[test]
 fn pending_approvals_are_listed_and_not_decided() {
     let place = Workspace::of(COAT);
-    place.ok(&["branch", "other"]);
-    place.ok(&["edit", "main#2", HOSTILE[0]]);
-    place.ok(&["checkout", "other"]);
-    place.ok(&["edit", "other#2", HOSTILE[1]]);
-    place.ok(&["merge", "main", "--keep"]);
-    let waits = place.json(&["pending", "--json"]);
+    let waits = merge_waits(&place, [HOSTILE[0], HOSTILE[1]]);
     let id = waits[0]["id"].as_str().expect("an id");
     let browser = Browser::open(&place);
     assert!(browser.page("/").contains("href=\"/pending\""));
@@ -160,12 +162,7 @@ fn pending_approvals_are_listed_and_not_decided() {
 #[test]
 fn pending_approvals_are_decided_in_the_browser_where_that_is_allowed() {
     let place = Workspace::of(COAT);
-    place.ok(&["branch", "other"]);
-    place.ok(&["edit", "main#2", "Do I need a hat?"]);
-    place.ok(&["checkout", "other"]);
-    place.ok(&["edit", "other#2", "Do I need boots?"]);
-    place.ok(&["merge", "main", "--keep"]);
-    let waits = place.json(&["pending", "--json"]);
+    let waits = merge_waits(&place, ["Do I need a hat?", "Do I need boots?"]);
     let id = waits[0]["id"].as_str().expect("an id");
     let reading = Browser::open(&place);
     let (form, origin) = (format!("id={id}&decision=reject&reason=no"), reading.origin());
@@ -208,10 +205,8 @@ fn conversations_are_sorted_by_what_they_cost() {
     assert!(list.contains("1.81") && list.contains("1,501,000"), "{list}");
     let list = browser.page("/?sort=tokens");
     assert!(list.find(">dear</a>") < list.find(">cheap</a>"), "{list}");
-    assert!(
-        !browser.page("/").contains("1.81"),
-        "it takes reading all commits, so only when asked"
-    );
+    // It takes reading all commits, so only when asked.
+    assert!(!browser.page("/").contains("1.81"));
 }
 
 #[test]
@@ -233,13 +228,8 @@ fn the_tools_page_shows_losses_approvals_and_changes() {
     place.write("tools.jsonl", format!("{}\n", read("Reads a file.")));
     place.ok(&["tools", "trust", "tools.jsonl", "--server", "files"]);
     let tools = |tools: &[Value]| json!({"op": "set_tools", "tools": tools});
-    apply(
-        &place,
-        &[tools(&[
-            read("Reads a file."),
-            json!({"name": "x", "input_schema": {"type": "object"}}),
-        ])],
-    );
+    let other = json!({"name": "x", "input_schema": {"type": "object"}});
+    apply(&place, &[tools(&[read("Reads a file."), other])]);
     apply(&place, &[json!({"op": "user", "text": "And?"}), tools(&[read(HOSTILE[0])])]);
     let browser = Browser::open(&place);
     let page = browser.page("/tools?rev=main");

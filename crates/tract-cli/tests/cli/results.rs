@@ -1,9 +1,9 @@
 //! Tool turns, what waits to be decided, and why a message reads as it does.
 
 use tract::hooks::{BeforeCommit, CommitAction, Hooks, ToolResultAction, ToolResultReceived};
-use tract::{OpenOptions, block_on};
+use tract::{Commit, OpenOptions, Tract, block_on};
 
-use crate::support::Workspace;
+use crate::support::{Workspace, list};
 
 pub(crate) const STREAM: &str = r#"
 {"op":"user","text":"Where is main?"}
@@ -21,13 +21,22 @@ fn defer(place: &Workspace, text: &str) -> String {
 
 /// As [`defer`], by a handler of this name, with this reason.
 pub(crate) fn defer_by(place: &Workspace, text: &str, handler: &str, reason: &str) -> String {
-    let url = format!("sqlite:{}", place.store().display());
     let reason = reason.to_owned();
+    let hooks = Hooks::new()
+        .on(handler, move |_: &ToolResultReceived| ToolResultAction::Defer(reason.clone()));
+    waits(place, hooks, async |tract| tract.tool_result("c3", text).await)
+}
+
+/// Leaves what a program with these hooks asks for waiting, and returns its name.
+fn waits(
+    place: &Workspace,
+    hooks: Hooks,
+    ask: impl AsyncFnOnce(&Tract) -> tract::Result<Commit>,
+) -> String {
+    let url = format!("sqlite:{}", place.store().display());
     block_on(async {
-        let hooks = Hooks::new()
-            .on(handler, move |_: &ToolResultReceived| ToolResultAction::Defer(reason.clone()));
         let tract = OpenOptions::new().open(&url).await?.with_hooks(hooks);
-        let error = tract.tool_result("c3", text).await.expect_err("it waits");
+        let error = ask(&tract).await.expect_err("it waits");
         assert_eq!(error.code(), "deferred");
         let id = tract.pending().list().await?.remove(0).id;
         tract.store().close().await?;
@@ -54,12 +63,8 @@ fn turns_are_one_a_line_oldest_first() {
     let other = Workspace::of(r#"{"op":"user","text":"elsewhere"}"#);
     other.ok(&["branch", "aside"]);
     other.feed(&["apply", "-"], br#"{"op":"user","text":"more"}"#).expect(0);
-    other.refused(
-        &["turns", "aside", "--after", "main"],
-        1,
-        "not_on_line",
-        "is not in the history",
-    );
+    let after = ["turns", "aside", "--after", "main"];
+    other.refused(&after, 1, "not_on_line", "is not in the history");
 }
 
 #[test]
@@ -80,12 +85,8 @@ fn pending_approvals_are_listed_shown_and_decided_once() {
     assert!(shown.contains("before that defer by ask-a-person; why: needs a person"), "{shown}");
     assert!(shown.contains("message    tool result: ls"), "{shown}");
     place.refused(&["pending", "approve", &id], 1, "already_decided", "summarize");
-    place.refused(
-        &["pending", "approve", "p-none"],
-        1,
-        "unknown_pending",
-        "there are no pending approvals",
-    );
+    let none = "there are no pending approvals";
+    place.refused(&["pending", "approve", "p-none"], 1, "unknown_pending", none);
     assert!(place.ok(&["pending", "show", &id]).contains("summarize"));
     place.ok(&["revert", commit]);
     assert!(place.ok(&["compile", "--to", "openai"]).contains("4111"));
@@ -95,18 +96,9 @@ fn pending_approvals_are_listed_shown_and_decided_once() {
 #[test]
 fn an_edit_that_waits_does_not_replace_a_later_edit() {
     let place = Workspace::of(STREAM);
-    let url = format!("sqlite:{}", place.store().display());
-    let id = block_on(async {
-        let hooks = Hooks::new()
-            .on("ask-a-person", |_: &BeforeCommit| CommitAction::Defer("a person decides".into()));
-        let tract = OpenOptions::new().open(&url).await?.with_hooks(hooks);
-        let error = tract.edit("HEAD#1", "deferred").await.expect_err("it waits");
-        assert_eq!(error.code(), "deferred");
-        let id = tract.pending().list().await?.remove(0).id;
-        tract.store().close().await?;
-        Ok::<_, tract::Error>(id)
-    })
-    .expect("it is stored");
+    let hooks = Hooks::new()
+        .on("ask-a-person", |_: &BeforeCommit| CommitAction::Defer("a person decides".into()));
+    let id = waits(&place, hooks, async |tract| tract.edit("HEAD#1", "deferred").await);
     place.ok(&["edit", "HEAD#1", "corrected"]);
     let between = place.id("HEAD");
     for verb in [&["pending", "approve", &id][..], &["pending", "edit", &id, "mine"]] {
@@ -202,9 +194,7 @@ fn a_configured_result_is_summarized_by_the_program_that_is_named() {
     place.ok(&["summarization", "--tool", "grep=keep file names"]);
     let line = format!(r#"{{"op":"tool_result","call_id":"c1","name":"grep","content":"{LONG}"}}"#);
     place.write("stream.jsonl", line);
-    let mut apply = place.command(&["apply", "stream.jsonl"]);
-    let output = apply.env("TRACT_SUMMARIZER", "head -c 13").output().expect("the binary runs");
-    assert!(output.status.success(), "{output:?}");
+    place.run_with("TRACT_SUMMARIZER", "head -c 13", &["apply", "stream.jsonl"]).expect(0);
     let compiled = place.ok(&["compile", "--to", "messages"]);
     assert!(!compiled.contains("many more"), "{compiled}");
     place.is_clean();
@@ -216,20 +206,11 @@ fn results_are_made_shorter_by_a_verb() {
     place.ok(&["commit", "tool-result", LONG, "--call-id", "c1", "--name", "grep"]);
     let source = place.id("HEAD");
     place.refused(&["compress-tool-calls"], 2, "usage", "--model");
-    let done = place.json(&[
-        "compress-tool-calls",
-        "--name",
-        "grep",
-        "--summarizer",
-        "head -c 13",
-        "--json",
-    ]);
+    let how = ["--name", "grep", "--summarizer", "head -c 13", "--json"];
+    let done = place.json(&[&["compress-tool-calls"], &how[..]].concat());
     assert_eq!(done[0]["sources"], serde_json::json!([source]));
     assert_eq!(done[0]["tool_names"], serde_json::json!(["grep"]));
-    assert_eq!(
-        (&done[0]["turns"], done[0]["edits"].as_array().map(Vec::len)),
-        (&1.into(), Some(1))
-    );
+    assert_eq!((&done[0]["turns"], list(&done[0]["edits"]).len()), (&1.into(), 1));
     assert!(done[0]["tokens_after"].as_u64() < done[0]["tokens_before"].as_u64(), "{done:?}");
     let compiled = place.ok(&["compile", "--to", "messages"]);
     assert!(compiled.contains("src/lib.rs:7:") && !compiled.contains("many more"), "{compiled}");

@@ -1,12 +1,11 @@
 //! The official SDKs behind `tract record`: they get what the server sent, and it is recorded.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};
 use tract_testkit::loopback::{HttpAnswer, HttpRequest, Loopback};
 
-use crate::support::Workspace;
+use crate::support::{Ran, Workspace, each, needs};
 
 const FINAL: &str = "It is 3.2 m high.";
 
@@ -181,22 +180,19 @@ fn recorded(client: &[&str], sdks: Option<&str>, asked: &[&str]) {
     command.envs(sdks.map(|folder| ("SDKS", folder)));
     // Proxies of the machine are not for loopback.
     command.env("NO_PROXY", "127.0.0.1").env("no_proxy", "127.0.0.1");
-    let output = command.output().expect("it runs");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{printed}{said}");
-    assert_eq!(printed.lines().collect::<Vec<_>>(), asked);
+    let ran = Ran::after(&mut command).expect(0);
+    assert_eq!(ran.stdout.lines().collect::<Vec<_>>(), asked);
     let exchanges = 2 * asked.len();
-    assert!(said.contains(&format!("recorded {exchanges} of {exchanges} exchanges")), "{said}");
+    let said = format!("recorded {exchanges} of {exchanges} exchanges");
+    assert!(ran.stderr.contains(&said), "{ran:?}");
     assert_eq!(server.take_requests().len(), exchanges);
     let branches = place.json(&["--json", "branch"]);
-    let names: Vec<&str> = branches.iter().filter_map(|branch| branch["branch"].as_str()).collect();
-    let names: Vec<&str> = names.into_iter().filter(|name| name.starts_with("record/")).collect();
+    let mut names = each(&branches, "branch");
+    names.retain(|name| name.starts_with("record/"));
     assert_eq!(names.len(), asked.len(), "{names:?}");
     for name in names {
         let messages = place.json(&["--json", "cat", name]);
-        let roles: Vec<&str> =
-            messages.iter().filter_map(|message| message["role"].as_str()).collect();
+        let roles = each(&messages, "role");
         assert_eq!(roles, ["user", "assistant", "tool", "assistant"], "{name}");
         assert_eq!(messages[1]["calls"][0]["name"], "tide");
         assert_eq!(messages[2]["text"], "3.2 m");
@@ -211,26 +207,19 @@ fn recorded(client: &[&str], sdks: Option<&str>, asked: &[&str]) {
 
 #[test]
 fn the_official_python_clients_are_recorded_whole_and_streamed() {
-    let Some(python) = std::env::var_os("TRACT_VENDORS") else {
-        assert!(std::env::var_os("CI").is_none(), "set TRACT_VENDORS, as .ci/run does");
-        println!("left out: the official SDKs; TRACT_VENDORS names a Python that has them");
-        return;
-    };
+    let missing = "the official SDKs; TRACT_VENDORS names a Python that has them";
+    let Some(python) = needs("TRACT_VENDORS", missing) else { return };
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/sdk/clients.py");
-    let python = python.to_str().expect("a path");
     let asked = ["ask_anthropic", "ask_chat", "ask_responses", "ask_ollama"];
-    recorded(&[python, script], None, &asked);
+    recorded(&[&python, script], None, &asked);
 }
 
 #[test]
 fn the_official_node_clients_are_recorded_whole_and_streamed() {
-    let Some(modules) = std::env::var_os("TRACT_NODE_SDKS").map(PathBuf::from) else {
-        assert!(std::env::var_os("CI").is_none(), "set TRACT_NODE_SDKS, as .ci/run does");
-        println!("left out: the official SDKs; TRACT_NODE_SDKS names the folder that has them");
-        return;
-    };
+    let missing = "the official SDKs; TRACT_NODE_SDKS names the folder that has them";
+    let Some(modules) = needs("TRACT_NODE_SDKS", missing) else { return };
     assert!(Command::new("node").arg("--version").output().is_ok(), "node is missing");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/sdk/clients.mjs");
     let asked = ["askAnthropic", "askChat", "askResponses"];
-    recorded(&["node", script], modules.to_str(), &asked);
+    recorded(&["node", script], Some(&modules), &asked);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::Workspace;
+use crate::support::{Workspace, each, in_store, list, user_says};
 
 /// Two branches that share a beginning; an edit, a summary and a tool.
 const STREAM: &str = r#"
@@ -17,12 +17,11 @@ const STREAM: &str = r#"
 "#;
 
 fn lines(hit: &Value) -> Vec<&str> {
-    let lines = hit["lines"].as_array().expect("lines").iter();
-    lines.map(|line| line["text"].as_str().expect("a text")).collect()
+    each(list(&hit["lines"]), "text")
 }
 
 fn kinds(hits: &[Value]) -> Vec<&str> {
-    hits.iter().map(|hit| hit["kind"].as_str().expect("a kind")).collect()
+    each(hits, "kind")
 }
 
 #[test]
@@ -94,8 +93,7 @@ fn grep_searches_all_repositories_of_a_store() {
     place.ok(&["--repo", "other", "init"]);
     place.ok(&["--repo", "other", "commit", "user", "one needle more"]);
     let hits = place.json(&["grep", "needle", "--all-repos", "--json"]);
-    let repos: Vec<&str> = hits.iter().filter_map(|hit| hit["repo"].as_str()).collect();
-    assert_eq!(repos, ["default", "default", "default", "default", "other"]);
+    assert_eq!(each(&hits, "repo"), ["default", "default", "default", "default", "other"]);
     assert_eq!(place.json(&["grep", "needle", "--json"]).len(), 4, "one repository alone");
 }
 
@@ -103,11 +101,7 @@ fn grep_searches_all_repositories_of_a_store() {
 fn grep_reports_bad_arguments_and_exits_with_one_without_a_match() {
     let place = Workspace::new();
     let ran = place.run(&["grep", "x"]).expect(1);
-    assert_eq!(
-        (ran.stdout.as_str(), ran.stderr.contains("nothing matches")),
-        ("", true),
-        "{ran:?}"
-    );
+    assert!(ran.stdout.is_empty() && ran.stderr.contains("nothing matches"), "{ran:?}");
     let before = std::fs::read(place.store()).expect("the store");
     for bad in ["(", "a{9,1}", r"(?:\w{1000}){1000}"] {
         place.refused(&["grep", bad], 2, "usage", "bad pattern");
@@ -138,23 +132,19 @@ fn blame_and_the_log_of_a_message_name_the_commits_that_made_it() {
     let entries = place.json(&["blame", "--json"]);
     assert_eq!(entries.len(), 5);
     let actions = |entry: &Value| -> Vec<String> {
-        let commits = entry["commits"].as_array().expect("commits").iter();
+        let commits = list(&entry["commits"]).iter();
         commits.map(|known| format!("{} {}", known["action"], known["by"])).collect()
     };
     assert_eq!(actions(&entries[0]), ["\"added\" \"user\""]);
     assert_eq!(actions(&entries[2]), ["\"added\" \"model\""]);
     let last = &entries[4];
     assert_eq!(actions(last), ["\"added\" \"user\"", "\"edited\" \"user\"", "\"marked\" \"user\""]);
-    assert_eq!(
-        (&last["number"], &last["commits"][0]["at"]),
-        (&json!(5), &json!("2026-01-31T10:00:00Z"))
-    );
+    assert_eq!(last["number"], 5);
+    assert_eq!(last["commits"][0]["at"], "2026-01-31T10:00:00Z");
     let log = place.json(&["log", "--slot", "main#5", "--json"]);
-    let mut made: Vec<&Value> = log.iter().map(|line| &line["commit"]).collect();
+    let mut made = each(&log, "commit");
     made.reverse();
-    let blamed: Vec<&Value> =
-        last["commits"].as_array().expect("commits").iter().map(|known| &known["commit"]).collect();
-    assert_eq!(made, blamed);
+    assert_eq!(made, each(list(&last["commits"]), "commit"));
     assert_eq!(place.json(&["log", "--slot", "main#5", "-n", "1", "--json"]).len(), 1);
     let people = place.ok(&["blame", "work"]);
     assert!(people.contains("#3  assistant") && people.contains("added       model"), "{people}");
@@ -164,26 +154,18 @@ fn blame_and_the_log_of_a_message_name_the_commits_that_made_it() {
 fn lost_lists_what_a_summary_hid() {
     let place = Workspace::of(STREAM);
     assert_eq!(place.json(&["lost", "--json"]), Vec::<Value>::new());
-    place.ok(&[
-        "compress",
-        "--from",
-        "main#2",
-        "--to",
-        "main#4",
-        "--content",
-        "A search in the hay",
-    ]);
+    let range = ["--from", "main#2", "--to", "main#4"];
+    place.ok(&[&["compress", "--content", "A search in the hay"], &range[..]].concat());
     let entries = place.json(&["lost", "--json"]);
     assert_eq!((&entries[0]["number"], &entries[0]["hidden"]), (&json!(2), &json!(3)));
-    let items: Vec<&Value> = entries[0]["items"].as_array().expect("items").iter().collect();
-    let command = items.iter().find(|item| item["kind"] == "command").expect("a command");
+    let mut items = list(&entries[0]["items"]).iter();
+    let command = items.find(|item| item["kind"] == "command").expect("a command");
     assert_eq!(command["text"], "grep -n \"needle\" hay ls");
     assert_eq!(place.json(&["lost", "main#2", "--json"]), entries);
     let people = place.ok(&["lost"]);
-    assert!(
-        people.contains("summary of 3 messages") && people.contains("command  grep -n"),
-        "{people}"
-    );
+    for part in ["summary of 3 messages", "command  grep -n"] {
+        assert!(people.contains(part), "{people}");
+    }
 }
 
 #[test]
@@ -197,9 +179,8 @@ fn blame_and_lost_report_an_unreadable_revision() {
         Workspace::new().refused(&[verb], 1, "unknown_revision", "main");
     }
     place.refused(&["log", "--slot", "nowhere"], 1, "unknown_revision", "nowhere");
-    let tools =
-        place.json(&["log", "--json", "-n", "0"]).last().expect("a commit")["commit"].clone();
-    let tools = tools.as_str().expect("an id");
+    let log = place.json(&["log", "--json", "-n", "0"]);
+    let tools = each(&log, "commit").pop().expect("a commit");
     place.refused(&["log", "--slot", tools], 1, "no_message", "tools");
     place.run(&["log", "--slot", "main#1", "--graph"]).expect(2);
     assert_eq!(std::fs::read(place.store()).expect("the store"), before, "nothing was written");
@@ -228,27 +209,19 @@ fn search_ranks_messages_and_says_where_they_are() {
 
     let people = place.ok(&["search", "public"]);
     assert!(people.starts_with(" 1. ") && people.contains("the public needle"), "{people}");
-    let ran = place.run(&["search", "secret"]);
-    assert_eq!(ran.code, Some(1), "what an edit replaced is not shown: {ran:?}");
+    let ran = place.run(&["search", "secret"]).expect(1);
     assert!(ran.stderr.contains("--hidden"), "{ran:?}");
     assert!(place.ok(&["search", "secret", "--hidden"]).contains("hidden  user"));
     place.refused(&["search", "…"], 2, "usage", "no word");
-}
-
-fn in_store<'a>(url: &'a str, arguments: &[&'a str]) -> Vec<&'a str> {
-    [&["--store", url], arguments].concat()
 }
 
 #[test]
 fn a_search_from_the_index_is_that_of_the_first_search() {
     for url in ["sqlite:many.db", "redb:one.db"] {
         let place = Workspace::empty();
-
         place.ok(&in_store(url, &["init"]));
-        let stream: String = (0..900)
-            .map(|n| format!("{{\"op\":\"user\",\"text\":\"word{} number {n}\"}}\n", n % 7))
-            .collect();
-        place.write("stream.jsonl", stream);
+        let texts = (0..900).map(|n| format!("word{} number {n}", n % 7));
+        place.write("stream.jsonl", user_says(texts));
         place.ok(&in_store(url, &["apply", "stream.jsonl"]));
         let search = in_store(url, &["search", "word3", "number", "--limit", "5", "--json"]);
         let first = place.json(&search);

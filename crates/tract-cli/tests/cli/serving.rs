@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::support::Workspace;
+use crate::support::{Ran, Workspace, each, list, needs, sessions, text};
 
 const COAT: &str = r#"{"op":"system","text":"You are a travel agent."}
 {"op":"user","text":"Do I need a coat in Paris?"}
@@ -40,14 +40,11 @@ impl Client {
         let stdin = server.stdin.take();
         let stdout = BufReader::new(server.stdout.take().expect("stdout is a pipe"));
         let mut client = Self { server, stdin, stdout, next: 0, answers: HashMap::new() };
-        let hello = client.ask(
-            "initialize",
-            json!({
-                "protocolVersion": "2025-06-18",
-                "capabilities": {},
-                "clientInfo": {"name": "test", "version": "1"},
-            }),
-        );
+        let hello = json!({
+            "protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        });
+        let hello = client.ask("initialize", hello);
         assert_eq!(hello["result"]["serverInfo"]["name"], "tract", "{hello}");
         client.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
         client
@@ -104,7 +101,7 @@ impl Client {
 
     fn tools(&mut self) -> Vec<Value> {
         let answer = self.ask("tools/list", json!({}));
-        answer["result"]["tools"].as_array().expect("tools").clone()
+        list(&answer["result"]["tools"]).to_vec()
     }
 
     /// Closes the client's end; the server ends by itself.
@@ -162,19 +159,17 @@ fn a_client_searches_reads_and_compares() {
         assert_eq!(tool["outputSchema"]["type"], "object", "{tool}");
     }
 
-    let list = client.ok("list", json!({}));
-    assert_eq!((&list["total"], &list["next_offset"]), (&json!(2), &Value::Null), "{list}");
+    let all = client.ok("list", json!({}));
+    assert_eq!((&all["total"], &all["next_offset"]), (&json!(2), &Value::Null), "{all}");
 
     // The message with both words comes first.
     let hits = client.ok("search", json!({"query": "coat umbrella"}));
-    let lines: Vec<&str> =
-        hits["hits"].as_array().unwrap().iter().filter_map(|hit| hit["line"].as_str()).collect();
+    let lines = each(list(&hits["hits"]), "line");
     assert_eq!(lines.first(), Some(&"Yes, take a coat and an umbrella."), "{hits}");
     assert_eq!(lines.len(), 3, "{hits}");
 
     let opened = client.ok("open", json!({"revision": "main#2", "before": 0, "after": 1}));
-    let texts: Vec<&str> =
-        opened["messages"].as_array().unwrap().iter().filter_map(|m| m["text"].as_str()).collect();
+    let texts = each(list(&opened["messages"]), "text");
     assert_eq!(texts, ["Do I need a coat in Paris?", "get_weather({\"city\":\"Paris\"})"]);
     assert_eq!((&opened["total"], &opened["after"]), (&json!(5), &json!(4)), "{opened}");
 
@@ -217,10 +212,8 @@ fn an_edited_message_is_expanded_to_its_original() {
         client.ok("open", json!({"revision": "main", "number": 2, "before": 0, "after": 0}));
     let commit = opened["messages"][0]["commit"].clone();
     let original = client.ok("expand", json!({"revision": commit}));
-    assert_eq!(
-        (&original["text"], &original["original"]),
-        (&json!("Do I need a coat in Paris?"), &json!(true))
-    );
+    assert_eq!(original["text"], "Do I need a coat in Paris?");
+    assert_eq!(original["original"], true);
     let current = client.ok("expand", json!({"revision": commit, "current": true}));
     assert_eq!(current["text"], "Do I need a hat?");
     client.close();
@@ -278,23 +271,18 @@ fn conversations_are_resources() {
     let place = Workspace::of(COAT);
     let mut client = Client::start(&place, &[]);
     let listed = client.ask("resources/list", json!({}));
-    let uris: Vec<&str> = listed["result"]["resources"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(|resource| resource["uri"].as_str())
-        .collect();
+    let uris = each(list(&listed["result"]["resources"]), "uri");
     assert_eq!(uris.len(), 2, "{listed}");
     assert!(uris.contains(&"tract://default/lyon"), "{uris:?}");
-    let read = client.ask("resources/read", json!({"uri": "tract://default/main"}));
-    let text = read["result"]["contents"][0]["text"].as_str().expect("a text");
-    let document: Value = serde_json::from_str(text).expect("JSON");
+    let mut read = |uri: &str| -> Value {
+        let read = client.ask("resources/read", json!({"uri": uri}));
+        let text = read["result"]["contents"][0]["text"].as_str().expect("a text");
+        serde_json::from_str(text).expect("JSON")
+    };
+    let document = read("tract://default/main");
     assert_eq!(document["total"], 5);
     let commit = document["messages"][1]["commit"].as_str().unwrap();
-    let uri = format!("tract://default/main/{commit}");
-    let read = client.ask("resources/read", json!({"uri": uri}));
-    let text = read["result"]["contents"][0]["text"].as_str().expect("a text");
-    assert_eq!(serde_json::from_str::<Value>(text).unwrap()["total"], 2);
+    assert_eq!(read(&format!("tract://default/main/{commit}"))["total"], 2);
     for unknown in
         ["tract://default/mian", "tract://other/main", "file:///etc/passwd", "tract://%zz/x"]
     {
@@ -382,46 +370,32 @@ fn our_own_client_calls_our_own_server() {
 /// The official SDK, as a scripted agent that answers questions about recorded sessions.
 #[test]
 fn the_official_client_answers_questions_from_recorded_sessions() {
-    let Some(python) = std::env::var_os("TRACT_VENDORS") else {
-        assert!(std::env::var_os("CI").is_none(), "set TRACT_VENDORS, as .ci/run does");
-        println!("left out: the official MCP client; TRACT_VENDORS names a Python that has it");
-        return;
-    };
+    let missing = "the official MCP client; TRACT_VENDORS names a Python that has it";
+    let Some(python) = needs("TRACT_VENDORS", missing) else { return };
     let place = Workspace::new();
-    let sessions = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/sessions/claude-code");
-    place.ok(&["import", "claude-code", sessions]);
+    place.ok(&["import", "claude-code", text(&sessions("claude-code"))]);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/mcp_client.py");
-    let output = Command::new(python)
-        .args([script, env!("CARGO_BIN_EXE_tract"), "--store"])
-        .arg(format!("sqlite:{}", place.store().display()))
-        .output()
-        .expect("Python starts");
-    let answered = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{answered}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(answered.contains("all questions answered"), "{answered}");
+    let store = format!("sqlite:{}", place.store().display());
+    let arguments = [script, env!("CARGO_BIN_EXE_tract"), "--store", &store];
+    let ran = Ran::after(Command::new(python).args(arguments)).expect(0);
+    assert!(ran.stdout.contains("all questions answered"), "{ran:?}");
 }
 
 /// What the store reports may name paths, so it is for the operator: in the log, not in the answer.
 #[test]
 fn errors_of_the_store_are_logged_and_shortened_for_the_client() {
     let place = Workspace::of(COAT);
-    let connection = rusqlite::Connection::open(place.store()).expect("it opens");
-    let sql = "UPDATE blobs SET data = CAST('another' AS BLOB)";
-    assert!(connection.execute(sql, []).expect("it is damaged") > 3);
-    drop(connection);
+    assert!(place.execute("UPDATE blobs SET data = CAST('another' AS BLOB)") > 3);
     let log = std::fs::File::create(place.path("log")).expect("a file");
     let mut client = Client::start_with(&place, &["--log", "warn"], log);
     let told = client.refused("open", json!({"revision": "main"}));
     assert!(told.contains("the store failed (corrupt)") && !told.contains("hash"), "{told}");
     let read = client.ask("resources/read", json!({"uri": "tract://default/main"}));
-    assert!(
-        read["error"]["message"].as_str().is_some_and(|told| told.contains("corrupt")),
-        "{read}"
-    );
+    assert!(read["error"]["message"].to_string().contains("corrupt"), "{read}");
     // What the client did wrong itself is no warning.
     client.refused("open", json!({"revision": "mian"}));
     client.close();
-    let log = std::fs::read_to_string(place.path("log")).expect("the log");
+    let log = place.read("log");
     let warnings: Vec<&str> = log.lines().filter(|line| line.contains("WARN")).collect();
     let [called, read] = warnings.as_slice() else { panic!("{log}") };
     assert!(called.contains("tract::mcp") && called.contains("request=\"open\""), "{log}");

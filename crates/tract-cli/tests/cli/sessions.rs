@@ -1,26 +1,13 @@
 //! Sessions of agent tools, found and imported as a user does it.
 
-use std::path::{Path, PathBuf};
-
-use crate::support::Workspace;
-
-fn bundled(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data").join(file)
-}
+use crate::support::{Workspace, key, sessions, text};
 
 #[test]
 fn the_sessions_of_claude_code_are_found_in_its_own_folder() {
     let place = Workspace::new();
-    let run = |arguments: &[&str], config: &Path| {
-        let mut command = place.command(arguments);
-        command.env("CLAUDE_CONFIG_DIR", config);
-        command.output().expect("the binary runs")
-    };
-    let ran = run(&["import", "claude-code", "--json"], &bundled("sessions/claude-code"));
-    assert_eq!(ran.status.code(), Some(0), "{}", String::from_utf8_lossy(&ran.stderr));
-    let text = String::from_utf8(ran.stdout).expect("it is text");
-    let lines: Vec<serde_json::Value> =
-        text.lines().map(|line| serde_json::from_str(line).expect("it is JSON")).collect();
+    let config = "CLAUDE_CONFIG_DIR";
+    let import = ["import", "claude-code", "--json"];
+    let lines = place.run_with(config, sessions("claude-code"), &import).expect(0).lines();
     assert_eq!(lines.len(), 5, "a line a file, and one for all of them");
     let summary = &lines[4]["summary"];
     assert_eq!((summary["sessions"].as_u64(), summary["subagents"].as_u64()), (Some(2), Some(1)));
@@ -30,7 +17,7 @@ fn the_sessions_of_claude_code_are_found_in_its_own_folder() {
     place.is_clean();
 
     // A second import, of other paths, by what the bytes are: nothing is new.
-    let folder = bundled("sessions/claude-code/projects/-home-ada-tide-tables");
+    let folder = sessions("claude-code/projects/-home-ada-tide-tables");
     let files =
         std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("one").path());
     let file = files
@@ -45,68 +32,44 @@ fn the_sessions_of_claude_code_are_found_in_its_own_folder() {
     let said = place.ok(&["cat", branch, "-n", "1"]);
     assert!(said.contains("has to be read again"), "{said}");
 
-    let none = run(&["import", "claude-code"], &place.path("nowhere"));
-    assert_eq!(none.status.code(), Some(1));
-    let text = String::from_utf8_lossy(&none.stderr).into_owned();
-    assert!(text.contains("error[no_sessions]") && text.contains("CLAUDE_CONFIG_DIR"), "{text}");
+    let none = place.run_with(config, "nowhere", &["import", "claude-code"]).expect(1);
+    assert!(none.stderr.contains("error[no_sessions]") && none.stderr.contains(config), "{none:?}");
 }
 
 #[test]
 fn sessions_are_chosen_by_project_and_time_and_nothing_else_is() {
     let place = Workspace::new();
-    let folder = bundled("sessions/claude-code");
-    let folder = folder.to_str().expect("a path");
+    let folder = sessions("claude-code");
+    let folder = text(&folder);
     let of = |more: &[&str]| {
         let arguments = [&["import", "claude-code", folder, "--json"], more].concat();
         place.json(&arguments).len() - 1
     };
     assert_eq!(of(&["--project", "tide-tables"]), 3);
-    place.refused(
-        &["import", "claude-code", folder, "--project", "elsewhere"],
-        1,
-        "no_sessions",
-        "no matching session",
-    );
-    place.refused(
-        &["import", "claude-code", folder, "--since", "2999-01-01T00:00:00Z"],
-        1,
-        "no_sessions",
-        "no matching session",
-    );
+    for none in [["--project", "elsewhere"], ["--since", "2999-01-01T00:00:00Z"]] {
+        let arguments = [&["import", "claude-code", folder], &none[..]].concat();
+        place.refused(&arguments, 1, "no_sessions", "no matching session");
+    }
     place.write("chats.jsonl", r#"{"messages":[{"role":"user","content":"Hi"}]}"#);
     place.refused(&["import", "chats.jsonl", "--project", "x"], 2, "usage", "--project");
     // What is imported is said in people's words, and what is missing too.
     let ran = place.run(&["import", "claude-code", folder]).expect(0);
-    let text = format!("{}{}", ran.stdout, ran.stderr);
-    for words in [
-        "2 sessions and 1 subagent",
-        "1 rewind",
-        "1 compaction",
-        "no system prompt",
-        "next: tract cat",
-    ] {
-        assert!(text.contains(words), "{words:?} in {text}");
+    let said = format!("{}{}", ran.stdout, ran.stderr);
+    for words in ["2 sessions and 1 subagent", "1 rewind", "1 compaction"] {
+        assert!(said.contains(words), "{words:?} in {said}");
     }
+    assert!(said.contains("no system prompt") && said.contains("next: tract cat"), "{said}");
 }
 
 #[test]
 fn threads_of_codex_are_found_below_its_home_and_chosen_by_project() {
     let place = Workspace::new();
-    let run = |arguments: &[&str], home: &Path| {
-        let mut command = place.command(arguments);
-        command.env("CODEX_HOME", home);
-        command.output().expect("the binary runs")
-    };
-    let ran = run(&["import", "codex", "--json", "--project", "boats"], &bundled("sessions/codex"));
-    assert_eq!(ran.status.code(), Some(0), "{}", String::from_utf8_lossy(&ran.stderr));
-    let text = String::from_utf8(ran.stdout).expect("it is text");
-    let line: serde_json::Value =
-        serde_json::from_str(text.lines().next().expect("a line")).unwrap();
+    let import = ["import", "codex", "--json", "--project", "boats"];
+    let line = &place.run_with("CODEX_HOME", sessions("codex"), &import).expect(0).lines()[0];
     assert_eq!((line["pairs"].as_u64(), line["compactions"].as_u64()), (Some(4), Some(2)));
     assert_eq!(line["branches"][1]["start"], "rewind");
-    let none = run(&["import", "codex"], &place.path("nowhere"));
-    assert_eq!(none.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&none.stderr).contains("CODEX_HOME"));
+    let none = place.run_with("CODEX_HOME", "nowhere", &["import", "codex"]).expect(1);
+    assert!(none.stderr.contains("CODEX_HOME"), "{none:?}");
     place.refused(&["import", "atif"], 2, "usage", "tract import atif FILE");
 }
 
@@ -125,23 +88,16 @@ fn files_of_any_tool_are_known_by_their_bytes() {
         "openhands/conversations/watch",
         "inspect/knots.eval",
     ];
-    let paths: Vec<PathBuf> = names.iter().map(|name| bundled("sessions").join(name)).collect();
+    let paths = names.map(sessions);
     let mut arguments = vec!["import", "--json"];
-    arguments.extend(paths.iter().map(|path| path.to_str().expect("a path")));
+    arguments.extend(paths.iter().map(|path| text(path)));
     let lines = place.json(&arguments);
     let summary = &lines[lines.len() - 1]["summary"];
     assert_eq!(summary["unread"], 0);
     assert_eq!(summary["pairs"], 1 + 1 + 2 + 2 + 2 + 1 + 2 + 2 + 2 + 1);
     let branches = place.ok(&["branch"]);
-    for tool in [
-        "gemini-cli/",
-        "openai-agents/",
-        "langgraph/",
-        "ai-sdk/",
-        "atif/",
-        "swe-agent/",
-        "inspect/",
-    ] {
+    let tools = "gemini-cli/ openai-agents/ langgraph/ ai-sdk/ atif/ swe-agent/ inspect/";
+    for tool in tools.split(' ') {
         assert!(branches.contains(tool), "{tool} in {branches}");
     }
     place.is_clean();
@@ -149,8 +105,8 @@ fn files_of_any_tool_are_known_by_their_bytes() {
 
 #[test]
 fn secrets_are_redacted_unless_told_otherwise() {
-    let key = format!("gh{}_{}", "p", "16C7e42F292c6912E7710c838347Ae178B4a");
-    let text = std::fs::read_to_string(bundled("sessions/swe-agent/hull.traj")).expect("it reads");
+    let key = key();
+    let text = std::fs::read_to_string(sessions("swe-agent/hull.traj")).expect("it reads");
     let place = Workspace::new();
     place.write("a.traj", text.replace("The hull leaks.", &format!("The hull leaks {key}.")));
     let ran = place.run(&["import", "a.traj"]).expect(0);
@@ -164,8 +120,7 @@ fn secrets_are_redacted_unless_told_otherwise() {
 #[test]
 fn usage_counts_each_answer_once_and_says_what_has_no_price() {
     let place = Workspace::new();
-    let folder = bundled("sessions/claude-code");
-    place.ok(&["import", "claude-code", folder.to_str().expect("a path")]);
+    place.ok(&["import", "claude-code", text(&sessions("claude-code"))]);
     let lines = place.json(&["usage", "--json"]);
     assert_eq!(lines[0]["name"], "claude-sonnet-4-20250514");
     let expected =

@@ -2,7 +2,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::support::Workspace;
+use crate::support::{Ran, Workspace};
 
 /// A store, a key of alice, and a file that trusts her; `None` where `ssh-keygen` is missing.
 fn place() -> Option<Workspace> {
@@ -18,8 +18,8 @@ fn place() -> Option<Workspace> {
         make.args(["-q", "-t", "ed25519", "-N", "", "-C", name, "-f"]).arg(key);
         assert!(make.status().expect("it starts").success());
     }
-    let public = std::fs::read_to_string(place.path("alice.pub")).expect("a key");
-    std::fs::write(place.path("signers"), format!("alice@example.org {public}")).expect("a file");
+    let public = place.read("alice.pub");
+    place.write("signers", format!("alice@example.org {public}"));
     place.ok(&["init"]);
     place.ok(&["commit", "user", "hello"]);
     place.ok(&["commit", "assistant", "welcome"]);
@@ -30,8 +30,7 @@ const VERIFY: [&str; 5] = ["--json", "verify", "--signatures", "--allowed-signer
 
 fn checked(place: &Workspace, store: &[&str]) -> (Option<i32>, Value) {
     let ran = place.run(&[store, &VERIFY].concat());
-    let report: Value = serde_json::from_str(&ran.stdout).expect("a report");
-    (ran.code, report["signatures"].clone())
+    (ran.code, ran.lines()[0]["signatures"].clone())
 }
 
 #[test]
@@ -68,14 +67,12 @@ fn bad_and_unknown_signatures_are_refused() {
     place.ok(&["tag", "v2", "--sign", "--key", "mallory"]);
     let of = |report: &Value, tag: usize| report[tag]["status"].clone();
     let (code, report) = checked(&place, &[]);
-    assert_eq!(
-        (code, of(&report, 0), of(&report, 1)),
-        (Some(1), json!("good"), json!("unknown_signer"))
-    );
+    let refused = (Some(1), json!("good"), json!("unknown_signer"));
+    assert_eq!((code, of(&report, 0), of(&report, 1)), refused);
     // The signature of one tag is none of another.
     let forged = place.ok(&["export"]).replace("signatures/v1", "signatures/v3");
     let forged = forged.replace("tags/v1", "tags/v3").replace("signatures/v2", "imports/none");
-    std::fs::write(place.path("forged"), forged).expect("a file");
+    place.write("forged", forged);
     let other = ["--store", "sqlite:other.db"];
     place.ok(&[&other[..], &["apply", "forged"]].concat());
     let (code, report) = checked(&place, &other);
@@ -93,8 +90,7 @@ fn missing_keys_and_files_are_named() {
     assert_eq!(place.ok(&["tag"]), "", "nothing was written");
     let mut keyless = place.command(&["tag", "v1", "--sign"]);
     keyless.env("HOME", place.path("")).env_remove("TRACT_SIGNING_KEY");
-    let said = keyless.output().expect("it starts").stderr;
-    let said = String::from_utf8_lossy(&said);
+    let said = Ran::after(&mut keyless).stderr;
     assert!(said.contains("error[no_signing_key]") && said.contains("--key"), "{said}");
     place.refused(&["verify", "--signatures"], 2, "usage", "--allowed-signers");
     let nowhere = ["verify", "--signatures", "--allowed-signers", "nowhere"];

@@ -81,9 +81,7 @@ fn answers(ran: &Ran) -> Vec<Value> {
 fn with_keys(place: &Workspace, arguments: &[&str]) -> Ran {
     let mut command = place.command(arguments);
     command.env("OPENAI_API_KEY", "sk-1").env("DATABASE_URL", "postgres://u:p@h/d");
-    let output = command.output().expect("the binary runs");
-    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    Ran::after(&mut command)
 }
 
 #[test]
@@ -115,8 +113,7 @@ fn a_run_gives_its_servers_the_variables_that_are_named() {
     let mcp = format!("own={}", command().join(" "));
     let seen = vec![calls("c1", "names", &json!({})), says("Seen.")];
     let flags = ["--approve", "none", "--mcp-env", "own:GIVEN=1"];
-    let ran = run_task(&place, seen, &mcp, &flags);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = run_task(&place, seen, &mcp, &flags).expect(0);
     let answers = answers(&ran);
     let names = answers[0]["text"].as_str().expect("a text");
     assert!(names.contains("GIVEN") && !names.contains("OPENAI_API_KEY"), "{names}");
@@ -131,16 +128,14 @@ fn two_servers_of_one_program_need_labels_and_the_refusal_says_so() {
     let place = Workspace::new();
     lives(&place, &json!([[tool("pay", "Pays.")]]));
     let (one, other) = (command().join(" "), other_command().join(" "));
-    let ran = run_task(&place, Vec::new(), &one, &["--mcp", &other]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
+    let ran = run_task(&place, Vec::new(), &one, &["--mcp", &other]).expect(2);
     let said = format!("{}{}", ran.stdout, ran.stderr);
     assert!(said.contains("no label") && said.contains("--mcp 'LABEL=COMMAND'"), "{ran:?}");
     assert!(!place.path("life").exists(), "no server was started");
     let (one, other) = (format!("one={one}"), format!("other={other}"));
     let paid = vec![calls("c1", "other__pay", &json!({})), says("Done.")];
     let flags = ["--approve", "none", "--mcp", &other];
-    let ran = run_task(&place, paid, &one, &flags);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = run_task(&place, paid, &one, &flags).expect(0);
     assert_eq!(answers(&ran)[0]["is_error"], false, "{ran:?}");
 }
 
@@ -174,7 +169,7 @@ fn a_server_that_comes_back_with_another_definition_is_not_called() {
     assert_eq!(failed, [false, true, true], "{ran:?}");
     let why = answers[2]["text"].as_str().expect("a text");
     assert!(why.contains("changed") && !why.contains("keys"), "{why}");
-    assert_eq!(std::fs::read_to_string(place.path("called")).expect("a file"), "pay");
+    assert_eq!(place.read("called"), "pay");
 }
 
 #[test]
@@ -202,10 +197,9 @@ fn a_definition_that_is_no_tool_is_reported_and_the_others_work() {
     std::fs::create_dir(place.path("desk")).expect("a folder");
     let mcp = format!("own={}", command.join(" "));
     let seen = vec![calls("c1", "own__fs_read", &json!({})), says("Seen.")];
-    let ran = run_task(&place, seen, &mcp, &["--approve", "none", "--fs", "desk"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = run_task(&place, seen, &mcp, &["--approve", "none", "--fs", "desk"]).expect(0);
     assert_eq!(ran.stderr.matches("left out").count(), 4, "{ran:?}");
-    assert_eq!(std::fs::read_to_string(place.path("called")).expect("a file"), "fs_read");
+    assert_eq!(place.read("called"), "fs_read");
 }
 
 /// The same program with other arguments: the harness ignores these.
@@ -236,7 +230,7 @@ fn an_approval_without_a_label_covers_the_whole_command() {
         let ran = run_task(&place, paid(), &command.join(" "), &["--approve", "none"]);
         assert_eq!(answers(&ran)[0]["is_error"], is_error, "{ran:?}");
     }
-    assert_eq!(std::fs::read_to_string(place.path("called")).expect("a file"), "pay");
+    assert_eq!(place.read("called"), "pay");
     // A label stays what counts where it is given.
     tools(&["pin", "--server", "own"], &one).expect(0);
     tools(&["check", "--server", "own"], &other).expect(0);
@@ -247,8 +241,7 @@ fn a_call_that_was_approved_does_not_run_on_a_server_with_other_arguments() {
     let place = Workspace::new();
     lives(&place, &json!([[tool("pay", "Pays.")]]));
     let (one, other) = (command().join(" "), other_command().join(" "));
-    let ran = run_task(&place, vec![calls("c1", "pay", &json!({}))], &one, &[]);
-    assert_eq!(ran.code, Some(1), "it waits: {ran:?}");
+    run_task(&place, vec![calls("c1", "pay", &json!({}))], &one, &[]).expect(1);
     let approve_all = || {
         for waits in place.json(&["pending", "list", "--json"]) {
             place.ok(&["pending", "approve", waits["id"].as_str().expect("an id")]);
@@ -260,11 +253,9 @@ fn a_call_that_was_approved_does_not_run_on_a_server_with_other_arguments() {
         let model = ["--model", "openai/some", "--base-url", &server.url];
         run(&place, &[&["run", "--json", "--plan", "none", "--mcp", mcp], &model[..]].concat())
     };
-    let ran = go_on(&other, Vec::new());
-    assert_eq!(ran.code, Some(1), "it waits again: {ran:?}");
+    go_on(&other, Vec::new()).expect(1);
     assert!(!place.path("called").exists(), "nothing was approved for it");
     approve_all();
-    let ran = go_on(&other, vec![says("Done.")]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert_eq!(std::fs::read_to_string(place.path("called")).expect("a file"), "pay");
+    go_on(&other, vec![says("Done.")]).expect(0);
+    assert_eq!(place.read("called"), "pay");
 }

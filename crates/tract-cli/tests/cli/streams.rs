@@ -1,7 +1,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
-use crate::support::{Workspace, bundled, text};
+use crate::support::{Ran, Workspace, bundled, text};
 
 pub(crate) const MORNING: &str = r#"
 {"op":"system","text":"You are a travel agent.","at":"2026-01-31T09:00:00Z"}
@@ -20,8 +20,7 @@ fn a_stream_says_what_became_of_each_line() {
     let stream = "{\"op\":\"user\",\"text\":\"Again, please.\",\"mark\":\"q\"}\n\n\
                   {\"op\":\"tool_result\",\"call_id\":\"c2\",\"content\":\"ok\"}\n\
                   {\"op\":\"user\",\"text\":\"never reached\"}\n";
-    let ran = place.feed(&["apply", "--json", "-"], stream.as_bytes()).expect(1);
-    let lines = ran.lines();
+    let lines = place.feed(&["apply", "--json", "-"], stream.as_bytes()).expect(1).lines();
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert_eq!((&lines[0]["line"], &lines[0]["mark"]), (&1.into(), &"q".into()));
     assert_eq!(lines[0]["commit"], place.id("HEAD"));
@@ -51,18 +50,16 @@ fn an_export_applied_elsewhere_is_the_same_repository() {
     place.ok(&["import", text(&bundled("conversations.jsonl"))]);
     place.ok(&["import", text(&bundled("anthropic.json"))]);
     let export = place.ok(&["export"]);
-    let copy = Workspace::new();
-    copy.feed(&["apply", "-"], export.as_bytes()).expect(0);
+    let copy = Workspace::of(&export);
     assert_eq!(copy.ok(&["export"]), export);
     copy.is_clean();
     for branch in ["main", "lyon", "workshop-cargo-bike"] {
-        let compiled =
-            |place: &Workspace| place.ok(&["compile", branch, "--to", "anthropic-params"]);
-        assert_eq!(compiled(&copy), compiled(&place), "{branch}");
+        let compile = ["compile", branch, "--to", "anthropic-params"];
+        assert_eq!(copy.ok(&compile), place.ok(&compile), "{branch}");
     }
     // A file gets its name when it is whole, and says the same.
     place.ok(&["export", "--output", "all.jsonl"]);
-    assert_eq!(std::fs::read_to_string(place.path("all.jsonl")).unwrap(), export);
+    assert_eq!(place.read("all.jsonl"), export);
     assert!(!place.path("all.partial").exists());
 }
 
@@ -119,20 +116,14 @@ fn an_export_to_a_device_writes_to_it() {
     assert!(std::fs::metadata(&link).expect("it is there").file_type().is_char_device());
 }
 
-/// A stream that approves a tool, states a policy and decides an operation.
-fn trusting() -> (Workspace, String) {
+#[test]
+fn approvals_and_policies_of_a_stream_are_taken_only_when_asked_for() {
     let place = Workspace::of(MORNING);
     place.write("tools.json", r#"[{"name":"pay","input_schema":{"type":"object"}}]"#);
     place.ok(&["tools", "pin", "tools.json"]);
     place.ok(&["tools", "policy", "approved-only"]);
     place.ok(&["summarization", "--threshold", "800"]);
     let export = place.ok(&["export"]);
-    (place, export)
-}
-
-#[test]
-fn approvals_and_policies_of_a_stream_are_taken_only_when_asked_for() {
-    let (place, export) = trusting();
     let copy = Workspace::new();
     let ran = copy.feed(&["apply", "--json", "-"], export.as_bytes()).expect(1);
     let refused: Vec<&str> = ran.stdout.lines().filter(|line| line.contains("\"error\"")).collect();
@@ -198,9 +189,7 @@ fn head_leads_to_a_branch_and_names_never_lead_in_a_circle() {
             "{{\"op\":\"ref\",\"name\":\"{name}\",\"to\":\"{to}\"}}\n{{\"op\":\"user\",\"text\":\"kept\"}}\n"
         );
         for flags in [&["--keep-going"][..], &["--keep-going", "--trust"]] {
-            let mut arguments = vec!["apply", "--json"];
-            arguments.extend(flags);
-            arguments.push("-");
+            let arguments = [&["apply", "--json"], flags, &["-"]].concat();
             let ran = place.feed(&arguments, stream.as_bytes()).expect(1);
             assert_eq!(ran.lines()[0]["error"]["code"], "bad_ref", "{name} -> {to}: {ran:?}");
         }
@@ -248,8 +237,7 @@ fn metadata_at_the_nesting_limit_survives_an_export() {
         place.run(&["commit", "user", "from the command line", "--metadata", &pair]);
         place.feed(&["import", "-"], chat.as_bytes());
         let export = place.ok(&["export"]);
-        let copy = Workspace::new();
-        copy.feed(&["apply", "-"], export.as_bytes()).expect(0);
+        let copy = Workspace::of(&export);
         assert_eq!(copy.ok(&["export"]), export, "{depth}");
         copy.is_clean();
     }
@@ -301,8 +289,8 @@ fn interrupting_leaves_what_was_acknowledged() {
     programs_end_at_sigint();
     let place = Workspace::new();
     let mut command = place.command(&["apply", "--json", "-"]);
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
     let mut input = child.stdin.take().expect("a pipe");
     let mut answers = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     for n in 0..5 {
@@ -310,11 +298,7 @@ fn interrupting_leaves_what_was_acknowledged() {
         let answer = answers.next().expect("an answer").expect("a line");
         assert!(answer.contains("\"commit\""), "{answer}");
     }
-    let kill = std::process::Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status()
-        .expect("kill runs");
-    assert!(kill.success());
+    crate::support::signal(child.id(), "-INT");
     // A process that ignores the signal ends here.
     drop(input);
     let status = child.wait().expect("it ends");
@@ -329,10 +313,9 @@ fn a_reader_that_has_enough_is_no_failure() {
     let place = Workspace::of(MORNING);
     place.ok(&["import", text(&bundled("conversations.jsonl"))]);
     let mut command = place.command(&["export"]);
-    let mut child =
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
     drop(child.stdout.take());
-    let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert!(output.stderr.is_empty(), "{output:?}");
+    let ran = Ran::of(child.wait_with_output().expect("it ends")).expect(0);
+    assert!(ran.stderr.is_empty(), "{ran:?}");
 }

@@ -1,10 +1,11 @@
 //! A folder of its own for each test, and the binary run in it.
 
+use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A conversation with a call of a tool.
 pub(crate) const COAT: &str = r#"{"op":"set_tools","tools":[{"name":"get_weather","description":"Returns the weather.","input_schema":{"type":"object","properties":{"city":{"type":"string"}}}}]}
@@ -56,8 +57,15 @@ impl Workspace {
         self.path(".tract/tract.db")
     }
 
+    /// Writes a file, and makes the folders that it is in.
     pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
-        std::fs::write(self.path(name), bytes).expect("the file is written");
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("the folders are made");
+        std::fs::write(path, bytes).expect("the file is written");
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).expect("the file is read")
     }
 
     /// The binary, with nothing of the tester's own environment.
@@ -80,22 +88,22 @@ impl Workspace {
         self.feed(arguments, b"")
     }
 
+    /// Runs with a variable of the environment.
+    pub(crate) fn run_with(&self, name: &str, value: impl AsRef<OsStr>, arguments: &[&str]) -> Ran {
+        Ran::after(self.command(arguments).env(name, value))
+    }
+
     /// Runs with this on standard input.
     pub(crate) fn feed(&self, arguments: &[&str], stdin: &[u8]) -> Ran {
         let mut command = self.command(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the binary starts");
         let mut input = child.stdin.take().expect("stdin is a pipe");
-        let output = std::thread::scope(|scope| {
+        Ran::of(std::thread::scope(|scope| {
             // One that does not read its input to the end is not a mistake of the test.
             scope.spawn(move || drop(input.write_all(stdin)));
             child.wait_with_output().expect("the binary ends")
-        });
-        Ran {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).expect("stdout is UTF-8"),
-            stderr: String::from_utf8(output.stderr).expect("stderr is UTF-8"),
-        }
+        }))
     }
 
     /// Runs words of a shell on a terminal of their own, as `script` of util-linux makes one; returns
@@ -150,13 +158,8 @@ impl Workspace {
         code: &str,
         says: &str,
     ) {
-        let people = self.feed(arguments, stdin);
-        assert_eq!(people.code, Some(exit), "{arguments:?}: {people:?}");
-        assert!(people.stderr.contains(&format!("error[{code}]")), "{arguments:?}: {people:?}");
-        assert!(people.stderr.contains(says), "{arguments:?}: {people:?}");
-        let mut with_json = vec!["--json"];
-        with_json.extend(arguments);
-        let script = self.feed(&with_json, stdin);
+        self.complains(arguments, stdin, exit, code, says);
+        let script = self.feed(&[&["--json"], arguments].concat(), stdin);
         assert_eq!(script.code, Some(exit), "{arguments:?}: {script:?}");
         let lines = script.lines();
         let error = &lines.last().expect("a document")["error"];
@@ -167,7 +170,13 @@ impl Workspace {
     /// Runs what refuses a line of its input, and checks the line's code and a part of what it says.
     #[track_caller]
     pub(crate) fn refused_line(&self, arguments: &[&str], stdin: &[u8], code: &str, says: &str) {
-        let ran = self.feed(arguments, stdin).expect(1);
+        self.complains(arguments, stdin, 1, code, says);
+    }
+
+    #[track_caller]
+    fn complains(&self, arguments: &[&str], stdin: &[u8], exit: i32, code: &str, says: &str) {
+        let ran = self.feed(arguments, stdin);
+        assert_eq!(ran.code, Some(exit), "{arguments:?}: {ran:?}");
         assert!(ran.stderr.contains(&format!("error[{code}]")), "{arguments:?}: {ran:?}");
         assert!(ran.stderr.contains(says), "{arguments:?}: {ran:?}");
     }
@@ -179,6 +188,26 @@ impl Workspace {
         lines[0]["commit"].as_str().expect("an id").to_owned()
     }
 
+    /// Runs a statement in the database of the store, and returns how many rows it changed.
+    pub(crate) fn execute(&self, sql: &str) -> usize {
+        let store = rusqlite::Connection::open(self.store()).expect("a database");
+        store.execute(sql, []).expect("it is changed")
+    }
+
+    /// Damages the contents that have a text, and returns how many they are.
+    pub(crate) fn damage(&self, text: &str) -> usize {
+        self.execute(&format!(
+            "UPDATE blobs SET data = CAST(replace(CAST(data AS TEXT), '{text}', 'something') AS BLOB) \
+             WHERE instr(data, CAST('{text}' AS BLOB)) > 0"
+        ))
+    }
+
+    /// The messages at a revision, as a request has them.
+    pub(crate) fn messages(&self, revision: &str, form: &str) -> Vec<Value> {
+        let body = self.json(&["compile", revision, "--to", form, "--json"]).remove(0);
+        list(body.get("messages").unwrap_or(&body)).to_vec()
+    }
+
     #[track_caller]
     pub(crate) fn is_clean(&self) {
         let lines = self.json(&["verify", "--json"]);
@@ -187,6 +216,20 @@ impl Workspace {
 }
 
 impl Ran {
+    /// What a program left that has ended.
+    pub(crate) fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).expect("stdout is UTF-8"),
+            stderr: String::from_utf8(output.stderr).expect("stderr is UTF-8"),
+        }
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn after(command: &mut Command) -> Self {
+        Self::of(command.output().expect("the program starts"))
+    }
+
     #[track_caller]
     pub(crate) fn expect(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{self:?}");
@@ -214,6 +257,91 @@ pub(crate) fn data(file: &str) -> PathBuf {
 /// A recording of the demo.
 pub(crate) fn bundled(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("demo").join(file)
+}
+
+/// A recording of an agent tool, or all of one tool.
+pub(crate) fn sessions(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/sessions").join(file)
+}
+
+/// A stream of messages of the user.
+pub(crate) fn user_says(texts: impl IntoIterator<Item = String>) -> String {
+    stream(texts.into_iter().map(|text| json!({"op": "user", "text": text})))
+}
+
+/// A stream of these lines.
+pub(crate) fn stream(lines: impl IntoIterator<Item = Value>) -> String {
+    lines.into_iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// What a list has.
+#[track_caller]
+pub(crate) fn list(value: &Value) -> &[Value] {
+    value.as_array().unwrap_or_else(|| panic!("no list: {value}"))
+}
+
+/// The texts that these objects have under a key; those without one are left out.
+pub(crate) fn each<'a>(objects: &'a [Value], key: &str) -> Vec<&'a str> {
+    objects.iter().filter_map(|object| object[key].as_str()).collect()
+}
+
+/// The keys of an object, in order.
+pub(crate) fn keys(object: &Value) -> String {
+    let keys = object.as_object().expect("an object").keys().map(String::as_str);
+    let mut keys: Vec<&str> = keys.collect();
+    keys.sort_unstable();
+    keys.join(" ")
+}
+
+/// What a variable names; without it the rest of the test is left out, but not where all is there.
+pub(crate) fn needs(variable: &str, left_out: &str) -> Option<String> {
+    let named = std::env::var(variable).ok();
+    if named.is_none() {
+        assert!(std::env::var_os("CI").is_none(), "set {variable}, as .ci/run does");
+        println!("left out: {left_out}");
+    }
+    named
+}
+
+/// Gives a command the environment and the folder of another one.
+#[cfg(unix)]
+pub(crate) fn set_as(command: &mut Command, other: &Command) {
+    for (name, value) in other.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.current_dir(other.get_current_dir().expect("a folder"));
+}
+
+/// Copies a folder with all that is in it.
+#[cfg(unix)]
+pub(crate) fn copy_folder(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg("-r").args([from, to]).status().expect("`cp`").success());
+}
+
+/// Sends a signal to a process, such as `-INT`.
+#[cfg(unix)]
+pub(crate) fn signal(process: u32, signal: &str) {
+    let sent = Command::new("kill").args([signal, &process.to_string()]).status();
+    assert!(sent.expect("`kill` runs").success());
+}
+
+#[cfg(unix)]
+pub(crate) fn set_mode(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("it is set");
+}
+
+/// The same command in another store of the same folder.
+pub(crate) fn in_store<'a>(url: &'a str, arguments: &[&'a str]) -> Vec<&'a str> {
+    [&["--store", url], arguments].concat()
+}
+
+/// A key as services write them, put together here so that scanners of repositories pass over it.
+pub(crate) fn key() -> String {
+    format!("gh{}_{}", "p", "16C7e42F292c6912E7710c838347Ae178B4a")
 }
 
 /// The path as an argument.

@@ -3,7 +3,7 @@
 #[path = "../../../tract-otel/tests/receiver/mod.rs"]
 mod receiver;
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -28,24 +28,15 @@ fn answer(text: &str) -> String {
     format!("{said}data: {usage}\n\ndata: [DONE]\n\n")
 }
 
-fn finished(mut command: Command) -> Ran {
-    let output = command.stdin(Stdio::null()).output().expect("the binary runs");
-    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
-}
-
 /// A command whose telemetry goes to the collector.
 fn command(place: &Workspace, receiver: &Receiver, arguments: &[&str]) -> Command {
-    let mut command = place.command(arguments);
-    command.env("OPENAI_API_KEY", KEY).env_remove("OPENAI_BASE_URL").env_remove("TRACT_MODEL");
+    let mut command = crate::chat::command(place, arguments);
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url());
     command
 }
 
 /// A run that reads a file and fails to read another one.
 fn runs(place: &Workspace, receiver: &Receiver, environment: &[(&str, &str)]) -> Received {
-    let folder = place.path("desk");
-    std::fs::create_dir_all(&folder).expect("a folder");
     place.write("desk/notes.txt", "buy oat-milk\n");
     let server = Server::start(
         vec![
@@ -59,10 +50,7 @@ fn runs(place: &Workspace, receiver: &Receiver, environment: &[(&str, &str)]) ->
     let set = ["--set", "temperature=0.5", "--set", "top_p=0.9", "--set", "max_tokens=64"];
     let task = ["run", "Read my-private-notes."];
     let mut command = command(place, receiver, &[&task[..], &with[..], &set[..]].concat());
-    let ran = finished({
-        command.envs(environment.iter().copied());
-        command
-    });
+    let ran = Ran::after(command.envs(environment.iter().copied()));
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "It says milk.\n"), "{ran:?}");
     assert!(!ran.stderr.contains("telemetry"), "{ran:?}");
     server.asked();
@@ -79,11 +67,9 @@ fn a_run_is_received_as_the_table_says_without_content_and_keys() {
     for request in &received.requests {
         assert_eq!(request.header("authorization"), Some("Bearer collector-key"));
     }
-    let commands = received.named(names::COMMAND);
-    let [command] = commands.as_slice() else { panic!("one command: {commands:?}") };
+    let command = received.one(names::COMMAND);
     assert_eq!((command.name.as_str(), command.get(names::EXIT_CODE)), ("tract run", Some("0")));
-    let runs = received.named(names::AGENT_RUN);
-    let [run] = runs.as_slice() else { panic!("one run: {runs:?}") };
+    let run = received.one(names::AGENT_RUN);
     assert_eq!(run.parent, command.id);
     let calls = received.named(names::MODEL_CALL);
     assert_eq!(calls.len(), 3);
@@ -195,7 +181,7 @@ fn apply_and_compile_are_one_trace_each_under_their_caller() {
         let service = "OTEL_RESOURCE_ATTRIBUTES";
         command.env("TRACEPARENT", &parent).env("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip");
         command.env(service, "service.name=ci,deployment.environment.name=test");
-        let ran = finished(command);
+        let ran = Ran::after(&mut command);
         assert!(ran.code == Some(0) && !ran.stderr.contains("telemetry"), "{ran:?}");
         let received = receiver.take();
         received.is_as_the_table_says(false);
@@ -203,7 +189,7 @@ fn apply_and_compile_are_one_trace_each_under_their_caller() {
         for name in spans {
             assert!(!received.named(name).is_empty(), "no {name}: {received:?}");
         }
-        let command = received.named(names::COMMAND)[0];
+        let command = received.one(names::COMMAND);
         assert_eq!(command.parent, "b7ad6b7169203331");
         let resource = &received.resource;
         assert_eq!(resource.get("service.name").map(String::as_str), Some("ci"));
@@ -215,11 +201,10 @@ fn apply_and_compile_are_one_trace_each_under_their_caller() {
 #[test]
 fn a_failing_command_has_its_exit_code_and_error_in_its_span() {
     let (place, receiver) = (Workspace::empty(), Receiver::start());
-    let ran = finished(command(&place, &receiver, &["log"]));
-    assert_eq!(ran.code, Some(3), "{ran:?}");
+    Ran::after(&mut command(&place, &receiver, &["log"])).expect(3);
     let received = receiver.take();
     received.is_as_the_table_says(false);
-    let command = received.named(names::COMMAND)[0];
+    let command = received.one(names::COMMAND);
     assert!(command.failed);
     assert_eq!(command.get(names::EXIT_CODE), Some("3"));
     assert_eq!(command.get(names::ERROR_TYPE), Some("no_store"));
@@ -240,7 +225,7 @@ fn a_collector_that_fails_is_reported_once_and_changes_nothing_else() {
         let mut command = place.command(&["commit", "user", "Hello", "--json"]);
         command.env("OTEL_EXPORTER_OTLP_ENDPOINT", url).env("OTEL_EXPORTER_OTLP_TIMEOUT", "300");
         let began = Instant::now();
-        let ran = finished(command);
+        let ran = Ran::after(&mut command);
         assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
         assert_eq!((ran.code, ran.stdout.lines().count()), (Some(0), 1), "{ran:?}");
         assert_eq!(ran.stderr.lines().count(), 1, "once: {ran:?}");
@@ -257,19 +242,16 @@ fn a_variable_that_cannot_be_used_turns_telemetry_off_and_says_so() {
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "user:hunter2@host", "expected a URL"),
         ("OTEL_EXPORTER_OTLP_COMPRESSION", "brotli", "gzip or none"),
     ] {
-        let mut command = command(&place, &receiver, &["stats"]);
-        command.env(name, value);
-        let ran = finished(command);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let ran = Ran::after(command(&place, &receiver, &["stats"]).env(name, value)).expect(0);
         assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
         assert!(ran.stderr.contains("telemetry is off: ") && ran.stderr.contains(says), "{ran:?}");
         assert!(!ran.stderr.contains("hunter2"), "{ran:?}");
     }
     let mut disabled = command(&place, &receiver, &["stats"]);
-    disabled.env("OTEL_SDK_DISABLED", "true");
-    let ran = finished(disabled);
+    let ran = Ran::after(disabled.env("OTEL_SDK_DISABLED", "true"));
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
-    assert_eq!(place.run(&["status"]).code, Some(0), "without any variable it is off");
+    // Without any variable it is off.
+    place.ok(&["status"]);
     assert!(receiver.take().requests.is_empty());
 }
 
@@ -279,7 +261,6 @@ fn the_log_is_the_same_with_and_without_telemetry() {
     let mut logs = Vec::new();
     for observed in [false, true] {
         let place = Workspace::new();
-        std::fs::create_dir(place.path("desk")).expect("a folder");
         place.write("desk/notes.txt", "buy milk\n");
         let read = calls("c1", "fs_read", &json!({"path": "notes.txt"}));
         let server = Server::start(vec![read, says("Well.")], false);
@@ -289,8 +270,7 @@ fn the_log_is_the_same_with_and_without_telemetry() {
         if !observed {
             command.env_remove("OTEL_EXPORTER_OTLP_ENDPOINT");
         }
-        let ran = finished(command);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let ran = Ran::after(&mut command).expect(0);
         // Without the time at its start.
         let line = ran.stderr.lines().find(|line| line.contains("call_id=")).expect("a call");
         logs.push(line.split_once(' ').expect("a time").1.to_owned());

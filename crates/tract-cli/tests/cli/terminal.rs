@@ -1,3 +1,5 @@
+use serde_json::json;
+
 use crate::results::{STREAM, defer_by};
 use crate::support::{Ran, Workspace};
 
@@ -33,8 +35,7 @@ fn reasons_and_names_of_handlers_cannot_steer_a_terminal() {
         }
         let listed = place.ok(&["pending"]);
         assert_eq!(listed.lines().count(), 1, "{listed}");
-        let mut arguments = vec!["pending", verb[0], id.as_str()];
-        arguments.extend(&verb[1..]);
+        let arguments = [&["pending", verb[0], &id], &verb[1..]].concat();
         let done = place.run(&arguments).expect(0);
         is_harmless(&done);
         assert_eq!(done.stdout.lines().count(), 1, "{done:?}");
@@ -44,14 +45,10 @@ fn reasons_and_names_of_handlers_cannot_steer_a_terminal() {
         {
             is_harmless(&place.run(arguments));
             // Colors are our own alone.
-            let mut colored = vec!["--color", "always"];
-            colored.extend(arguments);
-            let ran = place.run(&colored);
-            assert!(
-                !ran.stdout.contains("\u{1b}[8m") && !ran.stdout.contains("\u{1b}]"),
-                "{ran:?}"
-            );
-            assert!(!ran.stdout.contains("\u{1b}[2J"), "{ran:?}");
+            let ran = place.run(&[&["--color", "always"], arguments].concat());
+            for steers in ["\u{1b}[8m", "\u{1b}]", "\u{1b}[2J"] {
+                assert!(!ran.stdout.contains(steers), "{ran:?}");
+            }
         }
     }
 }
@@ -60,34 +57,17 @@ fn reasons_and_names_of_handlers_cannot_steer_a_terminal() {
 fn the_sides_of_a_changed_definition_never_look_alike() {
     let place = Workspace::new();
     let tool = |description: &str| {
-        serde_json::json!([{"name": "pay", "description": description, "input_schema": {"type": "object"}}])
-            .to_string()
+        let schema = json!({"type": "object"});
+        json!([{"name": "pay", "description": description, "input_schema": schema}]).to_string()
     };
     place.write("tools.json", tool("Pays a bill."));
     place.ok(&["tools", "pin", "tools.json"]);
-    for hidden in [
-        '\u{200b}',
-        '\u{200c}',
-        '\u{200d}',
-        '\u{2060}',
-        '\u{feff}',
-        '\u{ad}',
-        '\u{34f}',
-        '\u{115f}',
-        '\u{3164}',
-        '\u{fe0f}',
-        '\u{e0100}',
-        '\u{e0041}',
-        '\u{a0}',
-        '\u{2003}',
-        '\u{202e}',
-        '\u{2800}',
-        '\u{180e}',
-        '\u{17b4}',
-        '\u{2061}',
-        '\u{1d173}',
-        '\u{fff9}',
-    ] {
+    let hidden = [
+        "\u{200b}\u{200c}\u{200d}\u{2060}\u{feff}\u{ad}\u{34f}",
+        "\u{115f}\u{3164}\u{fe0f}\u{e0100}\u{e0041}\u{a0}\u{2003}",
+        "\u{202e}\u{2800}\u{180e}\u{17b4}\u{2061}\u{1d173}\u{fff9}",
+    ];
+    for hidden in hidden.concat().chars() {
         place.write("changed.json", tool(&format!("Pays a{hidden} bill.")));
         let ran = place.run(&["tools", "check", "changed.json"]).expect(1);
         assert!(!ran.stdout.contains(hidden), "U+{:x}: {ran:?}", u32::from(hidden));
@@ -104,9 +84,9 @@ fn the_sides_of_a_changed_definition_never_look_alike() {
 #[test]
 fn json_writes_controls_and_invisible_characters_as_escapes() {
     let place = Workspace::new();
-    let line = serde_json::json!({"op": "user", "text": HOSTILE, "message": HOSTILE});
+    let line = json!({"op": "user", "text": HOSTILE, "message": HOSTILE});
     place.feed(&["apply", "-"], line.to_string().as_bytes()).expect(0);
-    let tools = serde_json::json!([{"name": "t", "description": HOSTILE, "input_schema": {"type": "object"}}]);
+    let tools = json!([{"name": "t", "description": HOSTILE, "input_schema": {"type": "object"}}]);
     place.write("tools.json", tools.to_string());
     place.ok(&["tools", "set", "tools.json"]);
     let mut told = 0;
@@ -126,11 +106,7 @@ fn json_writes_controls_and_invisible_characters_as_escapes() {
     ] {
         let ran = place.run(arguments);
         is_harmless(&ran);
-        told += ran
-            .lines()
-            .iter()
-            .filter(|l| l.to_string().contains(HOSTILE.get(..1).unwrap()))
-            .count();
+        told += ran.lines().iter().filter(|line| line.to_string().contains(&HOSTILE[..1])).count();
     }
     assert!(told > 0);
     // Escapes say the same: nothing of the text is lost.

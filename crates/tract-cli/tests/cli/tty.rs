@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::support::Workspace;
+use crate::support::{Ran, Workspace, set_as};
 
 /// How long something may take to be shown, on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -44,20 +44,11 @@ impl Terminal {
         let line = format!("stty rows {rows} cols {columns}; exec {program} {arguments}");
         let mut script = Command::new("script");
         script.args(["--quiet", "--flush", "--return", "--command", &line, "/dev/null"]);
-        for (name, value) in tract.get_envs() {
-            match value {
-                Some(value) => script.env(name, value),
-                None => script.env_remove(name),
-            };
-        }
+        set_as(&mut script, &tract);
         script.env_remove("VISUAL").env_remove("EDITOR").env_remove("COLUMNS");
         script.env("TERM", "xterm-256color").envs(environment.iter().copied());
-        script.current_dir(tract.get_current_dir().expect("a folder"));
-        let mut child = script
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("`script` of util-linux");
+        script.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = script.spawn().expect("`script` of util-linux");
         let size = |n| NonZeroU16::new(n).expect("a size");
         let parser =
             vt100::Parser::new_with_callbacks(size(rows), size(columns), 0, Clipboard::default());
@@ -138,9 +129,8 @@ impl Terminal {
     /// The program on the terminal.
     pub(crate) fn program(&self) -> u32 {
         let id = self.child.id().to_string();
-        let found = Command::new("pgrep").args(["-P", &id]).output().expect("`pgrep`");
-        let found = String::from_utf8(found.stdout).expect("a number");
-        found.trim().parse().expect("one program")
+        let found = Ran::after(Command::new("pgrep").args(["-P", &id]));
+        found.stdout.trim().parse().expect("one program")
     }
 }
 

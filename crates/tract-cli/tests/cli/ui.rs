@@ -1,7 +1,7 @@
 //! `tract ui`, on a real terminal.
 
 use crate::pages;
-use crate::support::{COAT, Workspace};
+use crate::support::{COAT, Ran, Workspace, signal, user_says};
 use crate::tty::Terminal;
 
 const WIDE: (u16, u16) = (24, 140);
@@ -210,17 +210,9 @@ fn the_request_that_is_copied_is_the_compiled_one() {
 }
 
 fn decoded(base64: &str) -> String {
-    let mut decoder = std::process::Command::new("base64")
-        .arg("-d")
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .expect("`base64`");
-    let mut input = decoder.stdin.take().expect("a pipe");
-    std::io::Write::write_all(&mut input, base64.as_bytes()).expect("it reads");
-    drop(input);
-    let output = decoder.wait_with_output().expect("it ends");
-    String::from_utf8(output.stdout).expect("UTF-8")
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), base64).expect("it is written");
+    Ran::after(std::process::Command::new("base64").arg("-d").arg(file.path())).expect(0).stdout
 }
 
 #[test]
@@ -246,11 +238,7 @@ fn a_write_of_another_process_appears_and_the_cursor_stays() {
 #[test]
 fn damage_of_one_message_hides_no_other() {
     let place = Workspace::of(COAT);
-    let store = rusqlite::Connection::open(place.store()).expect("a database");
-    let sql = "UPDATE blobs SET data = CAST(replace(CAST(data AS TEXT), ?1, 'something') AS BLOB) \
-               WHERE instr(data, CAST(?1 AS BLOB)) > 0";
-    assert_eq!(store.execute(sql, ["11 degrees"]).expect("it is damaged"), 1);
-    drop(store);
+    assert_eq!(place.damage("11 degrees"), 1);
     let mut terminal = start(&place, &[], "");
     let text = terminal.shows("1 message cannot be read: tract verify");
     assert!(text.contains("Yes, and an umbrella.") && text.contains("[cannot be read"), "{text}");
@@ -265,11 +253,9 @@ fn a_branch_that_cannot_be_read_shows_no_messages_of_another() {
     place.ok(&["checkout", "-b", "side"]);
     place.ok(&["commit", "user", "And in Rome?"]);
     place.ok(&["checkout", "main"]);
-    let store = rusqlite::Connection::open(place.store()).expect("a database");
     let sql =
         "UPDATE commits SET rec = zeroblob(length(rec)) WHERE id = (SELECT max(id) FROM commits)";
-    assert_eq!(store.execute(sql, []).expect("it is damaged"), 1);
-    drop(store);
+    assert_eq!(place.execute(sql), 1);
     let mut terminal = start(&place, &[], "");
     terminal.shows("Yes, and an umbrella.");
     let text = terminal.press_for("hj", "damaged");
@@ -328,10 +314,7 @@ fn a_small_terminal_shows_one_pane() {
 fn long_and_many_messages_are_laid_out_as_far_as_they_are_seen() {
     let place = Workspace::new();
     place.feed(&["commit", "user"], "word ".repeat(1 << 21).as_bytes()).expect(0);
-    let mut lines = String::new();
-    for n in 0..5_000 {
-        lines += &format!("{{\"op\":\"user\",\"text\":\"message {n}\"}}\n");
-    }
+    let lines = user_says((0..5_000).map(|n| format!("message {n}")));
     place.feed(&["apply", "-"], lines.as_bytes()).expect(0);
     let mut terminal = start(&place, &[], "");
     terminal.shows("message 4999");
@@ -344,9 +327,7 @@ fn long_and_many_messages_are_laid_out_as_far_as_they_are_seen() {
 fn it_ends_in_order_when_it_is_told_to() {
     let place = Workspace::of(COAT);
     let told = |terminal: Terminal| {
-        let program = terminal.program().to_string();
-        let killed = std::process::Command::new("kill").args(["-TERM", &program]).status();
-        assert!(killed.expect("`kill`").success());
+        signal(terminal.program(), "-TERM");
         assert_eq!(terminal.end(), (Some(0), true));
     };
     told(start(&place, &[], ""));

@@ -1,19 +1,14 @@
 //! Files that did not change since they were imported: they are not read again, and everything is as
 //! if they were.
 
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Workspace, text};
+use crate::support::{Workspace, each, list, sessions, text};
 
 /// The file of the cache, in the folder of a test.
 const CACHE: &str = ".tract/tract.db.imports";
-
-fn sessions(tool: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/sessions").join(tool)
-}
 
 /// Imports, and returns how many files were not read.
 #[track_caller]
@@ -43,7 +38,7 @@ impl Twins {
         // There is none before the first import.
         let _ = std::fs::remove_file(self.plain.path(CACHE));
         let [with, without] = [&self.cached, &self.plain].map(|place| {
-            let lines = place.run(&[&["--json"], arguments].concat()).expect(0).stdout;
+            let lines = place.ok(&[&["--json"], arguments].concat());
             // The times of what the two stores did are their own.
             let lines = if arguments[0] == "import" { lines } else { String::new() };
             (lines, place.ok(&["branch", "--json"]), place.ok(&["export"]))
@@ -83,11 +78,9 @@ fn unchanged_files_are_read_again_where_the_store_does_not_have_them() {
     assert_eq!(status(&twins.run(&import))["created"], 4);
     assert_eq!(unread(&twins.cached, &import[1..]), 4);
     let lines = twins.run(&import);
-    let branches: Vec<&str> = lines
-        .iter()
-        .flat_map(|line| line["branches"].as_array().into_iter().flatten())
-        .map(|branch| branch["branch"].as_str().expect("a name"))
-        .collect();
+    let sessions = lines[..4].iter();
+    let branches: Vec<&str> =
+        sessions.flat_map(|line| each(list(&line["branches"]), "branch")).collect();
     twins.run(&["checkout", branches[0]]);
     twins.run(&["undo"]);
     assert_eq!(status(&twins.run(&import))["created"], 4);
@@ -162,7 +155,7 @@ fn unchanged_files_are_read_again_by_another_build_and_where_the_cache_is_damage
     let folder = sessions("claude-code");
     let arguments = ["claude-code", text(&folder)];
     assert_eq!((unread(&place, &arguments), unread(&place, &arguments)), (0, 4));
-    let sound = std::fs::read_to_string(place.path(CACHE)).expect("it is there");
+    let sound = place.read(CACHE);
     let header = sound.lines().next().expect("a header");
     let reader = serde_json::from_str::<Value>(header).expect("it is JSON")["reader"].clone();
     let reader = reader.as_str().expect("a text");

@@ -3,11 +3,11 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
-use crate::support::Workspace;
+use crate::pipes::conversations;
+use crate::support::{Workspace, each, list};
 
 fn branches(place: &Workspace) -> Vec<String> {
-    let lines = place.json(&["branch", "--json"]);
-    lines.iter().map(|line| line["branch"].as_str().expect("a name").to_owned()).collect()
+    each(&place.json(&["branch", "--json"]), "branch").into_iter().map(str::to_owned).collect()
 }
 
 fn head(place: &Workspace) -> String {
@@ -35,19 +35,12 @@ fn a_branch_that_was_made_and_checked_out_is_undone_with_head() {
 #[test]
 fn an_import_of_many_conversations_is_one_undo() {
     let place = Workspace::of("{\"op\":\"user\",\"text\":\"one\"}\n");
-    let lines: String = (0..700)
-        .map(|n| {
-            format!(
-                "{{\"id\":\"c{n}\",\"messages\":[{{\"role\":\"user\",\"content\":\"{n}\"}}]}}\n"
-            )
-        })
-        .collect();
-    place.write("many.jsonl", lines);
+    place.write("many.jsonl", conversations(700));
     place.ok(&["import", "many.jsonl"]);
     assert_eq!(branches(&place).len(), 701);
     place.ok(&["checkout", "c350"]);
     let lines = place.json(&["undo", "--json"]);
-    let moves = lines[0]["moves"].as_array().expect("moves").len();
+    let moves = list(&lines[0]["moves"]).len();
     assert_eq!(moves, 1401, "a branch and a document each, and HEAD");
     assert_eq!((branches(&place), head(&place)), (vec!["main".to_owned()], "main".to_owned()));
     place.is_clean();
@@ -74,8 +67,8 @@ fn a_stream_over_two_branches_is_one_undo() {
 fn a_commit_of_another_process_between_two_writes_of_a_stream_is_not_lost() {
     let place = Workspace::of("{\"op\":\"user\",\"text\":\"one\"}\n");
     let mut command = place.command(&["apply", "--json", "-"]);
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
     let mut input = child.stdin.take().expect("a pipe");
     let mut answers = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     let mut line = |n: usize| {

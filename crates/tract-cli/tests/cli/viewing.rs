@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{COAT, Workspace};
+use crate::support::{COAT, Workspace, each, list, needs, set_as, set_mode, stream};
 
 /// A viewer, and the browser that was given its url.
 pub(crate) struct Browser {
@@ -39,13 +39,7 @@ impl Browser {
         let mut shell = Command::new("sh");
         let script = r#""$0" "$@" & exec >/dev/null; cat; kill $!; wait $!"#;
         shell.args(["-c", script]).arg(viewer.get_program()).args(viewer.get_args());
-        for (name, value) in viewer.get_envs() {
-            match value {
-                Some(value) => shell.env(name, value),
-                None => shell.env_remove(name),
-            };
-        }
-        shell.current_dir(viewer.get_current_dir().expect("a folder"));
+        set_as(&mut shell, &viewer);
         shell.envs(environment.iter().copied());
         shell.stdin(Stdio::piped()).stdout(Stdio::piped());
         let viewer = shell.spawn().expect("the viewer starts");
@@ -213,7 +207,7 @@ fn pages_show_what_was_recorded() {
     let request = browser.page("/request?rev=main&to=anthropic-params");
     let request: Value = serde_json::from_str(&request).expect("the request as it is sent");
     // It ends with the model's turn, so repair closes it with one more message.
-    assert_eq!(request["messages"].as_array().expect("messages").len(), 5);
+    assert_eq!(request["messages"].as_array().map(Vec::len), Some(5));
 
     for (path, status) in [
         ("/transcript?rev=mian", 404),
@@ -264,28 +258,19 @@ pub(crate) const HOSTILE: [&str; 10] = [
 ];
 
 pub(crate) fn hostile() -> Workspace {
-    let mut stream = String::new();
+    let mut lines = Vec::new();
     for text in HOSTILE {
-        stream.push_str(&json!({"op": "user", "text": text}).to_string());
-        stream.push('\n');
+        lines.push(json!({"op": "user", "text": text}));
         let call = json!([{"id": text, "name": "x", "arguments": {text: text}}]);
-        let said = json!({"op": "assistant", "text": text, "tool_calls": call});
-        stream.push_str(&said.to_string());
-        stream.push('\n');
-        stream
-            .push_str(&json!({"op": "tool_result", "call_id": text, "content": text}).to_string());
-        stream.push('\n');
+        lines.push(json!({"op": "assistant", "text": text, "tool_calls": call}));
+        lines.push(json!({"op": "tool_result", "call_id": text, "content": text}));
     }
-    stream.push_str(&json!({"op": "user", "text": "x".repeat(10 << 20)}).to_string());
-    stream.push('\n');
+    lines.push(json!({"op": "user", "text": "x".repeat(10 << 20)}));
     let call = json!([{"id": "long", "name": "x", "arguments": {"a": "y".repeat(1 << 20)}}]);
-    let said = json!({"op": "assistant", "text": "", "tool_calls": call});
-    stream.push_str(&said.to_string());
-    stream.push('\n');
+    lines.push(json!({"op": "assistant", "text": "", "tool_calls": call}));
     let tool = json!({"name": "x", "description": HOSTILE[0], "parameters": {"type": "object"}});
-    stream.push_str(&json!({"op": "set_tools", "tools": [tool]}).to_string());
-    stream.push('\n');
-    Workspace::of(&stream)
+    lines.push(json!({"op": "set_tools", "tools": [tool]}));
+    Workspace::of(&stream(lines))
 }
 
 #[track_caller]
@@ -317,8 +302,7 @@ fn recorded_texts_are_inert() {
     // Errors repeat what was asked for.
     let path = "/transcript?rev=%3Cscript%3Ealert(1)%3C/script%3E";
     is_inert(&browser.get(path).body, 1);
-    let text = browser.get("/text?rev=main%23".to_owned().as_str());
-    assert_ne!(text.status, 200);
+    assert_ne!(browser.get("/text?rev=main%23").status, 200);
     let text = browser.get("/text?rev=main%231");
     assert_eq!(text.body.trim_end(), HOSTILE[0], "plain text is as it was recorded");
     assert!(text.head.contains("text/plain") && text.head.contains("nosniff"), "{}", text.head);
@@ -331,16 +315,11 @@ fn the_browser_is_opened_with_a_private_file_and_not_with_the_token() {
     use std::os::unix::fs::PermissionsExt;
 
     let place = Workspace::of(COAT);
-    let folder = place.path("bin");
-    std::fs::create_dir(&folder).expect("a folder");
-    place.write(
-        "bin/xdg-open",
-        "#!/bin/sh\nprintf '%s' \"$*\" > opened.new; mv opened.new opened\n",
-    );
-    let executable = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(folder.join("xdg-open"), executable).expect("it is set");
+    let script = "#!/bin/sh\nprintf '%s' \"$*\" > opened.new; mv opened.new opened\n";
+    place.write("bin/xdg-open", script);
+    set_mode(&place.path("bin/xdg-open"), 0o755);
     let path = std::env::var("PATH").expect("a path");
-    let path = format!("{}:{path}", folder.display());
+    let path = format!("{}:{path}", place.path("bin").display());
     let browser = Browser::open_with(&place, &["--open"], &[("PATH", &path)]);
     let opened = loop {
         if let Ok(opened) = std::fs::read_to_string(place.path("opened")) {
@@ -350,7 +329,7 @@ fn the_browser_is_opened_with_a_private_file_and_not_with_the_token() {
     };
     assert!(!opened.contains(&browser.token) && opened.ends_with(".html"), "{opened}");
     let page = std::fs::read_to_string(&opened).expect("the page");
-    let url = format!("http://{}/?token={}", browser.host, browser.token);
+    let url = browser.entry();
     assert!(page.contains(&format!("http-equiv=refresh content=\"0;url={url}\"")), "{page}");
     let mode = std::fs::metadata(&opened).expect("the page").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -371,18 +350,14 @@ fn a_port_in_use_is_an_error() {
 fn damage_of_one_message_hides_no_other() {
     let place = Workspace::of(COAT);
     let texts = ["coat in Paris", "I look it up", "Returns the weather"];
-    let store = rusqlite::Connection::open(place.store()).expect("the file opens");
     for (count, text) in texts.iter().enumerate() {
         let browser = Browser::open(&place);
         let page = browser.page("/transcript?rev=main");
         let names = [" object cannot be read", " objects cannot be read"];
         assert_eq!(names.iter().any(|name| page.contains(name)), count > 0, "{page}");
         drop(browser);
-        let sql = "UPDATE blobs SET data = CAST(replace(CAST(data AS TEXT), ?1, 'something') AS BLOB) \
-                   WHERE instr(data, CAST(?1 AS BLOB)) > 0";
-        assert_eq!(store.execute(sql, [text]).expect("it is damaged"), 1, "{text}");
+        assert_eq!(place.damage(text), 1, "{text}");
     }
-    drop(store);
     place.refused(&["compile"], 3, "corrupt", "tract verify");
     for arguments in [&["cat"][..], &["cat", "--json"]] {
         let ran = place.run(arguments).expect(3);
@@ -403,11 +378,8 @@ fn damage_of_one_message_hides_no_other() {
         assert!(!page.contains(text), "{text}: {page}");
     }
     let report = place.run(&["verify", "--json"]).expect(1).lines().swap_remove(0);
-    let damage = report["damage"].as_array().expect("a list");
-    let blobs: Vec<&str> = damage
-        .iter()
-        .filter_map(|damage| damage["object"].as_str()?.strip_prefix("blob "))
-        .collect();
+    let damaged = each(list(&report["damage"]), "object").into_iter();
+    let blobs: Vec<&str> = damaged.filter_map(|object| object.strip_prefix("blob ")).collect();
     assert_eq!(blobs.len(), 3, "{report}");
     for blob in blobs {
         assert!(page.contains(blob), "{blob}: {page}");
@@ -446,13 +418,8 @@ fn a_store_that_vanishes_is_said_and_may_return() {
     browser.page("/");
     let (folder, away) = (place.path(".tract"), place.path("away"));
     std::fs::rename(&folder, &away).expect("it is moved");
-    let answer = browser.get("/transcript?rev=main");
-    assert!(
-        answer.body.contains("umbrella") || answer.status >= 500,
-        "{}: {}",
-        answer.status,
-        answer.body
-    );
+    let Answer { status, body, .. } = browser.get("/transcript?rev=main");
+    assert!(body.contains("umbrella") || status >= 500, "{status}: {body}");
     assert!(!folder.exists(), "it is not made again");
     std::fs::rename(&away, &folder).expect("it is moved back");
     place.ok(&["commit", "user", "And gloves?"]);
@@ -462,17 +429,13 @@ fn a_store_that_vanishes_is_said_and_may_return() {
 /// A real browser runs none of it, and shows the conversation.
 #[test]
 fn a_real_browser_shows_pages_and_runs_nothing_recorded() {
-    let Some(chromium) = std::env::var_os("TRACT_CHROMIUM") else {
-        assert!(std::env::var_os("CI").is_none(), "set TRACT_CHROMIUM, as .ci/run does");
-        println!("left out: a real browser; TRACT_CHROMIUM names Chromium");
-        return;
-    };
+    let missing = "a real browser; TRACT_CHROMIUM names Chromium";
+    let Some(chromium) = needs("TRACT_CHROMIUM", missing) else { return };
     let dump = |url: &str| {
         let profile = tempfile::tempdir().expect("a folder");
         let output = Command::new(&chromium)
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"])
-            .args(["--no-first-run", "--disable-background-networking", "--disable-sync"])
-            .args(["--disable-component-update", "--virtual-time-budget=3000", "--dump-dom"])
+            .args(crate::webdriver::CHROMIUM)
+            .args(["--virtual-time-budget=3000", "--dump-dom"])
             .arg(format!("--user-data-dir={}", profile.path().display()))
             .arg(url)
             .stderr(Stdio::null())
@@ -486,7 +449,7 @@ fn a_real_browser_shows_pages_and_runs_nothing_recorded() {
     assert!(page.contains("<title>main</title>"), "nothing changed the title");
     assert!(page.contains("document.title='owned'"), "the texts are shown");
     let browser = Browser::open(&place);
-    let list = dump(&format!("http://{}/?token={}", browser.host, browser.token));
+    let list = dump(&browser.entry());
     assert!(list.contains("Conversations of default"), "{list}");
     // Without the server's policy, too.
     for (name, path) in [

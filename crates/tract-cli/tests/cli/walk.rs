@@ -1,4 +1,6 @@
 use crate::completions::completed;
+#[cfg(unix)]
+use crate::support::Ran;
 use crate::support::{Workspace, bundled, text};
 
 #[test]
@@ -144,19 +146,12 @@ fn the_commands_of_the_demo_are_typed_and_answer_the_same() {
     let mut path = binary.parent().expect("a folder").as_os_str().to_owned();
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap_or_default());
-    let output = std::process::Command::new("sh")
-        .args(["-c", &script])
-        .current_dir(place.path(""))
-        .env("PATH", path)
-        .env("COLUMNS", "100")
-        .env_remove("TRACT_STORE")
-        .output()
-        .expect("a shell");
-    let typed = String::from_utf8(output.stdout).expect("UTF-8");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(!stderr.contains("error["), "{stderr}");
-    for (shown, typed) in shown.iter().zip(transcript(&typed)) {
-        assert_eq!(*shown, typed, "{stderr}");
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &script]).current_dir(place.path("")).env_remove("TRACT_STORE");
+    let ran = Ran::after(shell.env("PATH", path).env("COLUMNS", "100"));
+    assert!(!ran.stderr.contains("error["), "{ran:?}");
+    for (shown, typed) in shown.iter().zip(transcript(&ran.stdout)) {
+        assert_eq!(*shown, typed, "{}", ran.stderr);
     }
 }
 
@@ -171,10 +166,7 @@ const CHAPTERS: &[usize] = &[1, 4, 5, 8];
 #[test]
 fn the_picture_of_the_readme_is_what_the_demo_prints() {
     let place = Workspace::empty();
-    let mut command = place.command(&["--color", "always", "demo"]);
-    let output = command.env("COLUMNS", "100").output().expect("the binary runs");
-    assert!(output.status.success(), "{output:?}");
-    let printed = String::from_utf8(output.stdout).expect("UTF-8");
+    let printed = place.ok(&["--color", "always", "demo"]);
     let chapters: Vec<&str> = printed.split("\n\n").skip(1).map(str::trim_end).collect();
     let shown: Vec<&str> = CHAPTERS.iter().map(|at| chapters[*at]).collect();
     let lines: Vec<String> = shown.join("\n\n").lines().map(str::to_owned).collect();

@@ -8,6 +8,18 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+/// Without a window, and without what it does by itself.
+pub(crate) const CHROMIUM: [&str; 8] = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-sync",
+    "--disable-component-update",
+];
+
 /// A session of Chromium, which ends when it is dropped.
 pub(crate) struct Driver {
     child: Child,
@@ -28,17 +40,7 @@ impl Driver {
         };
         let (child, port) = start(&driver);
         let mut driver = Self { child, port, session: String::new() };
-        let arguments = [
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-quic",
-            "--no-first-run",
-            "--disable-background-networking",
-            "--disable-sync",
-            "--disable-component-update",
-            "--window-size=1200,800",
-        ];
+        let arguments: Vec<&str> = CHROMIUM.into_iter().chain(["--window-size=1200,800"]).collect();
         let capabilities = json!({"capabilities": {"alwaysMatch": {
             "goog:chromeOptions": {"binary": chromium.to_string_lossy(), "args": arguments},
             "goog:loggingPrefs": {"browser": "ALL"},
@@ -90,10 +92,8 @@ impl Driver {
             .chars()
             .flat_map(|key| ["keyDown", "keyUp"].map(|kind| json!({"type": kind, "value": key})))
             .collect();
-        self.command(
-            "/actions",
-            json!({"actions": [{"type": "key", "id": "keyboard", "actions": presses}]}),
-        );
+        let keyboard = json!({"type": "key", "id": "keyboard", "actions": presses});
+        self.command("/actions", json!({ "actions": [keyboard] }));
     }
 
     /// Clicks what a selector finds first.

@@ -189,6 +189,14 @@ impl Received {
         self.spans.iter().filter(|span| span.spec().name == name).collect()
     }
 
+    /// Returns the only span of a name.
+    #[track_caller]
+    pub(crate) fn one(&self, name: &str) -> &ReceivedSpan {
+        let found = self.named(name);
+        let [span] = found.as_slice() else { panic!("one {name}: {found:?}") };
+        span
+    }
+
     /// The metric of a name.
     pub(crate) fn metric(&self, name: &str) -> Option<&ReceivedMetric> {
         self.metrics.iter().find(|metric| metric.name == name)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tract_core::time;
 use tract_engine::Repo;
-use tract_import::AnswerUsage;
+use tract_import::{AnswerUsage, TokenTotals};
 use tract_providers::{PriceTable, TokenAmounts};
 
 use crate::error::Result;
@@ -63,12 +63,8 @@ pub(crate) async fn usage(repo: &Repo) -> Result<UsageReport> {
     let mut branches: BTreeMap<String, UsageSum> = BTreeMap::new();
     let (mut total, mut unpriced_models) = (UsageSum::default(), BTreeSet::new());
     for answer in tract_import::usage(repo).await? {
-        let amounts = TokenAmounts {
-            input: answer.tokens.input,
-            output: answer.tokens.output,
-            cache_read: answer.tokens.cache_read,
-            cache_write: answer.tokens.cache_write,
-        };
+        let TokenTotals { input, output, cache_read, cache_write, .. } = answer.tokens;
+        let amounts = TokenAmounts { input, output, cache_read, cache_write };
         let cost = answer.model.as_ref().and_then(|model| prices.cost(model, &amounts));
         if cost.is_none() {
             unpriced_models.insert(answer.model.clone().unwrap_or_else(|| "unknown".to_owned()));

@@ -64,7 +64,7 @@ fn row(entry: &HistoryEntry) -> Markup {
                 }
                 span .soft { (visible(&entry.line.text)) }
             }
-            td .wide .soft { (minute(&entry.commit).unwrap_or_default()) }
+            td .wide .soft { (entry.commit.created_at.and_then(minute).unwrap_or_default()) }
         }
     }
 }

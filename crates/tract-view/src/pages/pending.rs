@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 use tract_core::text::beginning;
-use tract_core::time;
 use tract_engine::{Pending, PendingRequest};
 
+use super::minute;
 use crate::text::{query, visible};
 
 /// Characters of each text.
@@ -24,15 +24,13 @@ pub(crate) fn pending(pending: &[Pending], decides: bool) -> Markup {
 
 fn article(pending: &Pending, decides: bool) -> Markup {
     let branch = pending.branch.branch_name().unwrap_or(pending.branch.as_str());
-    let at = time::format_rfc3339(pending.created_at_us);
-    let at = at.and_then(|at| at.get(..16).map(|at| at.replace('T', " ")));
     html! {
         article tabindex="-1" {
             p {
                 b { (visible(&pending.id)) } " " (visible(&pending.asked.describe())) " "
                 span .soft {
                     a href=(format!("/transcript?rev={}", query(branch))) { (visible(branch)) }
-                    @if let Some(at) = at { " · " (at) }
+                    @if let Some(at) = minute(pending.created_at_us) { " · " (at) }
                     " · " (visible(&pending.event)) " · " (visible(&pending.handler)) ": " (visible(&pending.reason))
                 }
             }

@@ -1,8 +1,8 @@
 //! Messages that fit some words.
 
 use maud::{Markup, html};
-use tract_core::time;
 
+use super::minute;
 use crate::load::FoundMessage;
 use crate::text::{query, visible};
 
@@ -36,8 +36,7 @@ fn hit(found: &FoundMessage) -> Markup {
     let (branch, number, hit) = (&found.branch, found.number, &found.hit);
     let from = number.saturating_sub(BEFORE).max(1);
     let link = format!("/transcript?rev={}&from={from}#m{number}", query(branch));
-    let at = hit.created_at.and_then(time::format_rfc3339);
-    let at = at.and_then(|at| at.get(..16).map(|at| at.replace('T', " ")));
+    let at = hit.created_at.and_then(minute);
     html! {
         article tabindex="-1" {
             p {

@@ -57,7 +57,7 @@ pub(crate) fn tools(
                     @for change in changes {
                         tr {
                             td { (change.commit.id().short()) }
-                            td { (minute(&change.commit).unwrap_or_else(|| "no time".to_owned())) }
+                            td { (change.commit.created_at.and_then(minute).unwrap_or_else(|| "no time".to_owned())) }
                             td .wide { (names("added", &change.added)) (names("changed", &change.changed)) (names("removed", &change.removed)) }
                             td {
                                 a href=(format!("/tools?rev={}", change.commit.id())) { "after" } " "

@@ -122,7 +122,7 @@ fn one(shown: &ShownMessage<'_>, options: TranscriptOptions) -> Markup {
                 }
                 span .soft {
                     (short)
-                    @if let Some(at) = shown.commit.as_ref().and_then(minute) { " · " (at) }
+                    @if let Some(at) = shown.commit.as_ref().and_then(|commit| minute(commit.created_at?)) { " · " (at) }
                     " · " (message.token_count) " tokens"
                 }
                 @if shown.is_edited() {

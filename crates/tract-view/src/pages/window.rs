@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use maud::{Markup, html};
 use tract_core::text::{count, number};
-use tract_core::time;
 
+use super::minute;
 use crate::load::{CacheUse, LoadedContext, PARTS, Window};
 use crate::text::{query, visible};
 
@@ -44,7 +44,7 @@ pub(crate) fn window(context: &LoadedContext, window: &Window) -> Markup {
             }
         }
         @if let Some((first, last)) = window.times {
-            p .soft { (minute(first)) " to " (minute(last)) }
+            p .soft { (minute(first).unwrap_or_default()) " to " (minute(last).unwrap_or_default()) }
         }
         table {
             thead { tr { th { "part" } th .number { "tokens now" } } }
@@ -139,9 +139,4 @@ fn area(window: &Window, part: usize, most: u64, x: impl Fn(usize) -> f64) -> St
         out.push('Z');
     }
     out
-}
-
-fn minute(at_us: i64) -> String {
-    let at = time::format_rfc3339(at_us).unwrap_or_default();
-    at.get(..16).unwrap_or_default().replace('T', " ")
 }

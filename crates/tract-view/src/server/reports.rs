@@ -1,23 +1,21 @@
 //! Pages about a whole repository, or a whole branch.
 
-use std::sync::Arc;
-
 use axum::extract::{Form, Query, State};
 use axum::response::{Html, Redirect};
 use serde::Deserialize;
 
-use super::{RevisionQuery, Shared};
+use super::{Page, RevisionQuery, Served};
 use crate::error::{Error, Result};
 use crate::{load, pages};
 
 /// Tokens and cost, by model and day.
-pub(super) async fn usage(State(shared): State<Arc<Shared>>) -> Result<Html<String>> {
+pub(super) async fn usage(State(shared): Served) -> Page {
     let report = load::usage(&shared.repo).await?;
     Ok(Html(pages::page("usage", None, &pages::usage(&report)).into_string()))
 }
 
 /// What waits for a decision.
-pub(super) async fn pending(State(shared): State<Arc<Shared>>) -> Result<Html<String>> {
+pub(super) async fn pending(State(shared): Served) -> Page {
     let pending = shared.repo.pending().await?;
     Ok(Html(pages::page("pending", None, &pages::pending(&pending, shared.decides)).into_string()))
 }
@@ -32,7 +30,7 @@ pub(super) struct DecisionForm {
 
 /// Decides what waits, as `tract pending approve` and `tract pending reject` do.
 pub(super) async fn decide(
-    State(shared): State<Arc<Shared>>,
+    State(shared): Served,
     Form(asked): Form<DecisionForm>,
 ) -> Result<Redirect> {
     let DecisionForm { id, decision, reason } = asked;
@@ -57,29 +55,20 @@ pub(super) struct SearchQuery {
 }
 
 /// Messages that fit some words.
-pub(super) async fn search(
-    State(shared): State<Arc<Shared>>,
-    Query(asked): Query<SearchQuery>,
-) -> Result<Html<String>> {
+pub(super) async fn search(State(shared): Served, Query(asked): Query<SearchQuery>) -> Page {
     let found = load::search(&shared.repo, &asked.words, pages::HITS).await?;
     Ok(Html(pages::page("search", None, &pages::search(&asked.words, &found)).into_string()))
 }
 
 /// The tokens of a context over time.
-pub(super) async fn window(
-    State(shared): State<Arc<Shared>>,
-    Query(asked): Query<RevisionQuery>,
-) -> Result<Html<String>> {
+pub(super) async fn window(State(shared): Served, Query(asked): Query<RevisionQuery>) -> Page {
     let context = load::readable_context(&shared.repo, &asked.rev).await?;
     let window = load::window(&shared.repo, context.head).await?;
     Ok(Html(pages::page("window", None, &pages::window(&context, &window)).into_string()))
 }
 
 /// The graph of the commits behind a revision.
-pub(super) async fn history(
-    State(shared): State<Arc<Shared>>,
-    Query(asked): Query<RevisionQuery>,
-) -> Result<Html<String>> {
+pub(super) async fn history(State(shared): Served, Query(asked): Query<RevisionQuery>) -> Page {
     let (head, all) = (shared.repo.resolve(&asked.rev).await?, asked.all == 1);
     let history = load::history(&shared.repo, head, all, asked.from, pages::HISTORY).await?;
     let main = pages::history(&asked.rev, all, asked.from, &history);

@@ -16,9 +16,10 @@ use super::changes::{ChangedFile, Files, Wakeup, Watch, wait};
 use super::{Import, sessions};
 use crate::context::Context;
 use crate::escape;
-use crate::failure::{Failure, INTERRUPTED, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::input;
 use crate::render::count;
+use crate::runtime;
 use crate::style::{DIM, REF, Styled, WARN};
 
 #[derive(Serialize)]
@@ -138,21 +139,11 @@ fn roots(import: &mut Import) -> Outcome<Vec<(Source, PathBuf)>> {
 
 /// Sends [`Wakeup::Stop`] on an interrupt; a second one ends the process at once.
 fn stop_on_interrupt(wake: Sender<Wakeup>) -> Outcome<tokio::runtime::Runtime> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::no("runtime", error.to_string()))?;
-    runtime.spawn(async move {
-        if tokio::signal::ctrl_c().await.is_err() {
-            return;
-        }
+    let runtime = runtime::threads(1)?;
+    runtime.spawn(runtime::on_interrupt(move || {
         // One that is gone has ended already.
         let _ = wake.send(Wakeup::Stop);
-        if tokio::signal::ctrl_c().await.is_ok() {
-            std::process::exit(i32::from(INTERRUPTED));
-        }
-    });
+    }));
     Ok(runtime)
 }
 

@@ -342,7 +342,7 @@ pub(super) async fn run(
     let unread = totals.unread;
     summary(context, totals)?;
     context.out.flush()?;
-    if unread > 0 { Err(Failure::reported_no()) } else { Ok(()) }
+    Failure::unless(unread == 0)
 }
 
 pub(super) fn tell(

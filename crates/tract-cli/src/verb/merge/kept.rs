@@ -118,12 +118,7 @@ pub(super) async fn run(context: &mut Context<'_>, verb: MergeVerb) -> Outcome<(
     match verb {
         MergeVerb::Show { id } => {
             let kept = tract.repo().kept_merge(&id).await?;
-            if !context.out.is_json() {
-                for described in &conflicts::describe(&tract, &kept).await? {
-                    conflicts::list(context.out, described);
-                }
-            }
-            print(context, &tract, &kept).await
+            super::keep(context, &tract, &kept).await
         }
         MergeVerb::Resolve(resolve) => decide(context, &tract, *resolve).await,
         MergeVerb::Abort { id, reason } => {
@@ -137,12 +132,7 @@ pub(super) async fn run(context: &mut Context<'_>, verb: MergeVerb) -> Outcome<(
 async fn decide(context: &mut Context<'_>, tract: &Tract, resolve: Resolve) -> Outcome<()> {
     let kept = tract.repo().kept_merge(&resolve.id).await?;
     let id = kept.pending.id.clone();
-    let side = match (resolve.ours, resolve.theirs, resolve.both) {
-        (true, ..) => Some(Resolution::Ours),
-        (_, true, _) => Some(Resolution::Theirs),
-        (_, _, true) => Some(Resolution::Both),
-        _ => None,
-    };
+    let side = super::side(resolve.ours, resolve.theirs, resolve.both);
     let says_something = side.is_some() || resolve.resolve.is_some() || resolve.slot.is_some();
     let progress = if let Some(slot) = &resolve.slot {
         let how = match (resolve.how, &resolve.text) {

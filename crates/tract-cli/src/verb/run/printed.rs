@@ -9,7 +9,7 @@ use tract::{ReplyDelta, Tract};
 use crate::escape;
 use crate::failure::Outcome;
 use crate::out::Output;
-use crate::render::{count, number, short};
+use crate::render::{counted, number, short};
 use crate::style::{BAD, BOLD, DIM, Styled};
 
 /// The progress of a run, sent by the thread that runs it. It serializes as `--json` prints it.
@@ -192,8 +192,8 @@ impl Printer {
             let summary = format!(
                 "{} · {} · {} · {} + {} tokens",
                 escape::line(tract.branch_name()),
-                count(usize::try_from(report.steps).unwrap_or(usize::MAX), "step"),
-                count(usize::try_from(report.calls).unwrap_or(usize::MAX), "call"),
+                counted(report.steps.into(), "step"),
+                counted(report.calls.into(), "call"),
                 tokens(report.usage.input_tokens),
                 tokens(report.usage.output_tokens),
             );

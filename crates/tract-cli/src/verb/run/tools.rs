@@ -76,8 +76,7 @@ impl Tools {
         let mut files = None;
         if let Some(folder) = folder {
             let opened = DirectoryFs::open(folder).map_err(|error| {
-                let failure = Failure::usage(format!("{}: {error}", folder.display()));
-                error.note().into_iter().fold(failure, Failure::note)
+                Failure::usage(format!("{}: {error}", folder.display())).notes(error.note())
             })?;
             files = Some(Arc::new(opened) as Arc<dyn Filesystem>);
             let tools = fs::add_fs_tools(Registry::builder()).build();

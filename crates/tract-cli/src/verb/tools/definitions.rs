@@ -71,10 +71,7 @@ pub(super) fn lint(context: &mut Context<'_>, file: &Path, own: bool) -> Outcome
         );
         context.out.say(Styled(DIM, said));
     }
-    match errors {
-        0 => Ok(()),
-        _ => Err(Failure::reported_no()),
-    }
+    Failure::unless(errors == 0)
 }
 
 pub(super) fn translate(
@@ -111,8 +108,5 @@ pub(super) fn translate(
             context.out.say(Styled(DIM, escape::line(&said)));
         }
     }
-    match refused {
-        0 => Ok(()),
-        _ => Err(Failure::reported_no()),
-    }
+    Failure::unless(refused == 0)
 }

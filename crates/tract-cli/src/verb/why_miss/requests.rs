@@ -148,7 +148,7 @@ pub(super) async fn ranked(
                 cause: cause.cause.as_str(),
                 requests: cause.requests,
                 again: cause.again,
-                cost: rounded(cause.cost),
+                cost: prices::rounded(cause.cost),
                 unpriced: cause.unpriced,
                 largest,
             })?;
@@ -165,11 +165,7 @@ pub(super) async fn ranked(
     }
     for cause in &causes {
         let name = cause.cause.to_string();
-        let cost = match cause.unpriced {
-            n if n == cause.requests => "-".to_owned(),
-            0 => format!("{:.4}", cause.cost),
-            _ => format!(">{:.4}", cause.cost),
-        };
+        let cost = prices::shown(cause.cost, cause.unpriced, cause.requests, 4);
         let (requests, again) = (number(cause.requests as u64), number(cause.again));
         let row = format!("{name:<23} {requests:>9} {again:>13} {cost:>9}");
         let Some(largest) = largest(cause) else { continue };
@@ -197,11 +193,7 @@ fn end(context: &mut Context<'_>, requests: &[CacheUse], prices: &PriceTable) ->
     }
     let unpriced = unpriced(requests, prices);
     if !unpriced.is_empty() {
-        let names: Vec<_> = unpriced.iter().map(|name| escape::line(name)).collect();
-        let names = names.join(", ");
-        let what =
-            format!("no price for {names}: {} not in the sum", count(total.unpriced, "miss"));
-        context.out.line(Styled(WARN, what))?;
+        context.out.line(prices::unpriced(&unpriced, &count(total.unpriced, "miss")))?;
     }
     if total.counted > 0 {
         let counted = count(total.counted, "request");
@@ -242,7 +234,7 @@ fn line<'a>(request: &'a CacheUse, prices: &PriceTable) -> RequestLine<'a> {
         read: request.read,
         written: request.written,
         again: request.again,
-        cost: cost(request, prices).map(rounded),
+        cost: cost(request, prices).map(prices::rounded),
         miss: request.miss.as_ref().map(|miss| MissLine {
             cause: miss.cause.as_str(),
             block: miss.block.as_ref().map(ToString::to_string),
@@ -256,10 +248,6 @@ fn line<'a>(request: &'a CacheUse, prices: &PriceTable) -> RequestLine<'a> {
 fn cost(request: &CacheUse, prices: &PriceTable) -> Option<f64> {
     let model = request.model.as_deref()?;
     prices.cost_of_miss(model, request.again, request.written.unwrap_or_default())
-}
-
-fn rounded(cost: f64) -> f64 {
-    (cost * 1e6).round() / 1e6
 }
 
 fn total(requests: &[CacheUse], prices: &PriceTable) -> Total {
@@ -281,7 +269,7 @@ fn total(requests: &[CacheUse], prices: &PriceTable) -> Total {
 
 fn total_line<'a>(requests: &'a [CacheUse], prices: &'a PriceTable) -> TotalLine<'a> {
     let mut total = total(requests, prices);
-    total.cost = rounded(total.cost);
+    total.cost = prices::rounded(total.cost);
     TotalLine {
         total,
         currency: prices.currency(),

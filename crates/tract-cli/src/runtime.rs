@@ -1,0 +1,42 @@
+//! Threads on which sockets, timers and signals are waited for.
+
+/// A runtime with so many threads.
+#[cfg(any(feature = "follow", feature = "record", feature = "serve", feature = "view"))]
+pub(crate) fn threads(count: usize) -> crate::failure::Outcome<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(count)
+        .enable_all()
+        .build()
+        .map_err(|error| crate::failure::Failure::no("runtime", error.to_string()))
+}
+
+/// Stops on an interrupt; a second one ends the process at once.
+#[cfg(any(feature = "follow", feature = "http"))]
+pub(crate) async fn on_interrupt(stop: impl FnOnce()) {
+    if tokio::signal::ctrl_c().await.is_err() {
+        return;
+    }
+    stop();
+    if tokio::signal::ctrl_c().await.is_ok() {
+        std::process::exit(i32::from(crate::failure::INTERRUPTED));
+    }
+}
+
+/// Waits until the process is interrupted or told to end.
+#[cfg(any(feature = "record", feature = "view"))]
+pub(crate) async fn interrupted() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = terminated.recv() => return,
+                done = tokio::signal::ctrl_c() => if done.is_ok() { return },
+            }
+        }
+    }
+    // Without signals it is ended by the system alone.
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
