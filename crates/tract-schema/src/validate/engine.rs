@@ -57,8 +57,7 @@ impl SchemaCompiler for JsonSchema {
     ) -> Result<Arc<dyn Validator>, SchemaError> {
         let limit = options.limits.bytes;
         if schema.len() > limit {
-            let (what, found) = ("bytes", schema.len());
-            return Err(LimitError::TooLarge { what, limit, found }.into());
+            return Err(LimitError::too_large("bytes", limit, schema.len()).into());
         }
         let mut value: Value = serde_json::from_str(schema)
             .map_err(|error| SchemaError::Json { message: error.to_string() })?;
