@@ -3,6 +3,8 @@
 
 use tract_core::json::{self, Escapes, JsonError};
 
+pub(super) use crate::tree::{get, take};
+
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Node {
     Null,
@@ -74,6 +76,11 @@ impl Node {
         get(self.members(), key)
     }
 
+    /// The items of a member that is a list.
+    pub(super) fn list(&self, key: &str) -> &[Node] {
+        list(self.members(), key)
+    }
+
     pub(super) fn write(&self, out: &mut String) {
         match self {
             Self::Null => out.push_str("null"),
@@ -113,13 +120,9 @@ impl Node {
     }
 }
 
-pub(super) fn get<'a>(members: &'a [(String, Node)], key: &str) -> Option<&'a Node> {
-    members.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value)
-}
-
-pub(super) fn take(members: &mut Members, key: &str) -> Option<Node> {
-    let at = members.iter().rposition(|(name, _)| name == key)?;
-    Some(members.remove(at).1)
+/// The items of a member that is a list.
+pub(super) fn list<'a>(members: &'a [(String, Node)], key: &str) -> &'a [Node] {
+    get(members, key).map(Node::as_list).unwrap_or_default()
 }
 
 /// Sets a member, in its place when it is there already.
