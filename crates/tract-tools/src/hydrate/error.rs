@@ -89,16 +89,9 @@ impl StageError {
 
     /// Whether better arguments could help.
     pub(super) fn is_of_arguments(&self) -> bool {
-        !matches!(
-            self.code.as_str(),
-            "no_schema"
-                | "no_validator"
-                | "bad_schema"
-                | "too_large"
-                | "depth"
-                | "work"
-                | "deadline"
-        )
+        let others =
+            ["no_schema", "no_validator", "bad_schema", "too_large", "depth", "work", "deadline"];
+        !others.contains(&self.code.as_str())
     }
 
     /// Returns what the model reads.

@@ -89,9 +89,7 @@ impl<'a> RepairPass<'a> {
                 '\'' => self.string('\'')?,
                 ',' | ':' => self.copy(c),
                 c if c.is_whitespace() => self.copy(c),
-                c if c.is_alphanumeric() || matches!(c, '_' | '-' | '+' | '.' | '$') => {
-                    self.word()?;
-                }
+                c if is_word(c) => self.word()?,
                 _ => return Err("a character that JSON does not know"),
             }
         }
@@ -178,7 +176,6 @@ impl<'a> RepairPass<'a> {
 
     fn word(&mut self) -> Result<(), &'static str> {
         let rest = self.remaining();
-        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '+' | '.' | '$');
         let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
         let word = rest.get(..end).unwrap_or(rest);
         let after = rest.get(end..).unwrap_or_default().trim_start();
@@ -235,7 +232,6 @@ impl<'a> RepairPass<'a> {
 
     /// Whether the text ends with a number, which may be the beginning of another.
     fn ends_with_number(&self) -> bool {
-        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '+' | '.' | '$');
         let start = self.out.rfind(|c| !is_word(c)).map_or(0, |at| at + 1);
         let word = self.out.get(start..).unwrap_or_default();
         // Past these words nothing can follow.
@@ -251,6 +247,11 @@ impl<'a> RepairPass<'a> {
         }));
         serde_json::from_str::<serde::de::IgnoredAny>(&closed).is_err()
     }
+}
+
+/// Whether a character is part of a word: a bare key, a number or a literal.
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '-' | '+' | '.' | '$')
 }
 
 /// The beginning of a text.
