@@ -1,10 +1,7 @@
 //! The calls of one turn, from the first to the last.
 
 use std::collections::VecDeque;
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::{Arc, PoisonError};
-use std::task::Poll;
 use std::time::Duration;
 
 use tract_core::{CancellationToken, ToolError};
@@ -22,6 +19,7 @@ use super::outcome::{DispatchStage, Outcome};
 use super::scope::CallScope;
 use super::state::{self, TurnSnapshot};
 use super::turn::Turn;
+use crate::cancel::unless_cancelled;
 use crate::event::Event;
 
 pub(super) struct Run<'a> {
@@ -268,17 +266,9 @@ impl<'a> Run<'a> {
     async fn permit(&self, call: &Call) -> Result<Option<Permit>, Box<CallOutcome>> {
         let Some(limits) = &self.dispatcher.limits else { return Ok(None) };
         let context = &self.turn.context;
-        let mut asked = pin!(limits.permit(call.name()));
-        let mut cancelled = pin!(context.cancellation().cancelled());
-        let permit = within(context.remaining(), async {
-            poll_fn(|task| match asked.as_mut().poll(task) {
-                Poll::Ready(permit) => Poll::Ready(Some(permit)),
-                Poll::Pending => cancelled.as_mut().poll(task).map(|()| None),
-            })
-            .await
-        })
-        .await;
-        match permit.flatten() {
+        let asked = limits.permit(call.name());
+        let token = context.cancellation();
+        match unless_cancelled(context.remaining(), token, asked).await.flatten() {
             Some(permit) => Ok(Some(permit)),
             None => Err(self.turn_over(call).unwrap_or_else(|| time_is_over(call)).into()),
         }
@@ -322,20 +312,12 @@ impl<'a> Run<'a> {
         executed.events.extend(events);
         let mut verdict = judge(call, ran, bounds, turn);
         if let Some(error) = untaken {
-            if verdict.success() {
-                verdict.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error)
-            } else {
-                verdict.tell(error)
-            }
+            verdict.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error);
         }
         let unclosed = scope.close();
         if !unclosed.is_empty() {
             let text = "the tool's work could not be finished, so it was undone";
-            if verdict.success() {
-                verdict.mark_failed(DispatchStage::CleanUp, text, unclosed.join("; "))
-            } else {
-                verdict.tell(unclosed.join("; "))
-            }
+            verdict.mark_failed(DispatchStage::CleanUp, text, unclosed.join("; "));
         }
         verdict
     }
@@ -353,11 +335,7 @@ impl<'a> Run<'a> {
                     state::restore(turn, before).and(taken)
                 });
                 if let Err(error) = kept {
-                    if verdict.success() {
-                        verdict.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error)
-                    } else {
-                        verdict.tell(error)
-                    }
+                    verdict.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error);
                 }
             }
             // Published now, after the events of the calls before it, and with a snapshot as if it
@@ -372,11 +350,7 @@ impl<'a> Run<'a> {
             }
             for event in told {
                 if let Err(error) = state::publish(turn, event) {
-                    if verdict.success() {
-                        verdict.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error)
-                    } else {
-                        verdict.tell(error)
-                    }
+                    verdict.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error);
                 }
             }
         }
