@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use serde::Deserialize;
 use tract_core::{
-    Body, Content, DynTool, Part, Reply, RequestMap, RequestTool, Tool, ToolCall, ToolContext,
-    ToolError, ToolParams, ToolResult, ToolTraits, block_on,
+    Body, Content, Part, Reply, RequestMap, RequestTool, Tool, ToolCall, ToolContext, ToolError,
+    ToolParams, ToolResult, ToolSpec, ToolTraits, block_on,
 };
 use tract_tools::policy::AllowUntrusted;
 use tract_tools::{
@@ -14,7 +14,7 @@ use tract_tools::{
     Stage, hydrate, hydrate_repairing, hydrate_with, sent_in,
 };
 
-use crate::support::json;
+use crate::support::{idle, json};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -122,24 +122,11 @@ fn one_is_given_for_each_call_in_order() {
 
 #[test]
 fn duplicate_and_bad_names_are_one_error_with_all_of_them() {
-    struct Named(&'static str);
-    #[async_trait]
-    impl DynTool for Named {
-        fn spec(&self) -> tract_core::ToolSpec {
-            tract_core::ToolSpec::new(self.0, "", r#"{"type":"object"}"#)
-        }
-        async fn run(
-            &self,
-            _: &str,
-            _: &ToolContext,
-        ) -> Result<ToolResult<tract_core::RenderedValue>, ToolError> {
-            Ok(ToolResult::done(""))
-        }
-    }
+    let named = |name| idle(ToolSpec::new(name, "", r#"{"type":"object"}"#));
     let error = Registry::builder()
         .tool(Count)
-        .tool(Named("count"))
-        .tool(Named("Send Mail!"))
+        .tool(named("count"))
+        .tool(named("Send Mail!"))
         .definition("[]")
         .build()
         .unwrap_err();

@@ -6,19 +6,19 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-use tract_core::{
-    Body, Content, DynTool, Part, RenderedValue, Reply, ToolCall, ToolContext, ToolError,
-    ToolResult, ToolSpec, ToolTraits, block_on,
-};
+use tract_core::{Body, Content, Part, Reply, ToolCall, ToolError, ToolSpec, ToolTraits, block_on};
 use tract_schema::{
     Invalid, SchemaCompiler, SchemaError, ValidateOptions, Validator as SchemaValidator,
 };
 use tract_tools::policy::ApprovalRequired;
 use tract_tools::select::CatalogEntry;
+use tract_tools::typed::ClosureTool;
 use tract_tools::{
     Call, Decision, HydrateOptions, Hydrated, NoSchema, PolicyRequest, Registry, Repair,
     RepairRequest, Stage, hydrate, hydrate_repairing, hydrate_with, tool,
 };
+
+use crate::support::idle;
 
 const PAY: &str = r#"{"name":"pay","parameters":{"type":"object","properties":{"sum":{"type":"integer"}},"required":["sum"]}}"#;
 
@@ -46,17 +46,8 @@ fn a_policy_that_allows_a_call_does_not_vouch_for_a_repair() {
     assert_eq!(repaired.decision, Decision::NeedsApproval);
 }
 
-struct Named(ToolTraits);
-
-#[async_trait]
-impl DynTool for Named {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec::new("wipe", "Wipes a disk.", r#"{"type":"object"}"#).traits(self.0)
-    }
-
-    async fn run(&self, _: &str, _: &ToolContext) -> Result<ToolResult<RenderedValue>, ToolError> {
-        Ok(ToolResult::done("done"))
-    }
+fn wipe(traits: ToolTraits) -> ClosureTool {
+    idle(ToolSpec::new("wipe", "Wipes a disk.", r#"{"type":"object"}"#).traits(traits))
 }
 
 #[test]
@@ -65,7 +56,7 @@ fn a_definition_that_hints_at_destruction_is_asked_about_in_any_case() {
         r#"{"name":"wipe","annotations":{"destructiveHint":true},"inputSchema":{"type":"object"}}"#;
     for said in [ToolTraits::new(), ToolTraits::new().read_only()] {
         let registry = Registry::builder()
-            .definition_with(hints, Arc::new(Named(said)))
+            .definition_with(hints, Arc::new(wipe(said)))
             .policy(ApprovalRequired::of_destructive())
             .build()
             .unwrap();
@@ -77,8 +68,8 @@ fn a_definition_that_hints_at_destruction_is_asked_about_in_any_case() {
 
 #[test]
 fn a_destructive_tool_is_not_selected_without_leave() {
-    assert!(!CatalogEntry::of(&Named(ToolTraits::new().destructive())).unwrap().is_safe());
-    assert!(CatalogEntry::of(&Named(ToolTraits::new())).unwrap().is_safe());
+    assert!(!CatalogEntry::of(&wipe(ToolTraits::new().destructive())).unwrap().is_safe());
+    assert!(CatalogEntry::of(&wipe(ToolTraits::new())).unwrap().is_safe());
 }
 
 fn tolerantly(arguments: &str) -> Hydrated {
@@ -212,23 +203,10 @@ fn a_registry_within_another_keeps_its_validator_its_options_and_its_names() {
     let one = hydrate(call, &outer).remove(0);
     assert_eq!(one.error_text(), "expected formats true, found nothing");
     assert_eq!(outer.validator(), Some(("mine", "1")));
-    let loud = Named(ToolTraits::new());
-    assert!(Registry::builder().registry(&inner).tool(loud).build().is_ok());
-    struct Loud;
-    #[async_trait]
-    impl DynTool for Loud {
-        fn spec(&self) -> ToolSpec {
-            ToolSpec::new("LOUD", "Shouts.", r#"{"type":"object"}"#)
-        }
-        async fn run(
-            &self,
-            _: &str,
-            _: &ToolContext,
-        ) -> Result<ToolResult<RenderedValue>, ToolError> {
-            Ok(ToolResult::done("done"))
-        }
-    }
-    assert!(Registry::builder().registry(&inner).tool(Loud).build().is_err(), "names are strict");
+    let quiet = wipe(ToolTraits::new());
+    assert!(Registry::builder().registry(&inner).tool(quiet).build().is_ok());
+    let loud = idle(ToolSpec::new("LOUD", "Shouts.", r#"{"type":"object"}"#));
+    assert!(Registry::builder().registry(&inner).tool(loud).build().is_err(), "names are strict");
     let none = Registry::builder().definition(PAY).without_compiler().build().unwrap();
     assert_eq!(Registry::builder().registry(&none).build().unwrap().validator(), None);
 }
