@@ -21,6 +21,36 @@ pub(crate) fn take<V>(members: &mut Vec<(String, V)>, key: &str) -> Option<V> {
     Some(members.remove(place).1)
 }
 
+/// Writes a list, each item by `write`.
+pub(crate) fn write_list<V>(out: &mut String, items: &[V], write: fn(&V, &mut String)) {
+    out.push('[');
+    for (n, item) in items.iter().enumerate() {
+        if n > 0 {
+            out.push(',');
+        }
+        write(item, out);
+    }
+    out.push(']');
+}
+
+/// Writes an object, each value by `write`.
+pub(crate) fn write_object<V>(
+    out: &mut String,
+    members: &[(String, V)],
+    write: fn(&V, &mut String),
+) {
+    out.push('{');
+    for (n, (key, value)) in members.iter().enumerate() {
+        if n > 0 {
+            out.push(',');
+        }
+        json::write_string(out, key, Escapes::Raw);
+        out.push(':');
+        write(value, out);
+    }
+    out.push('}');
+}
+
 /// A name as a step of a JSON pointer.
 pub(crate) fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
@@ -153,28 +183,8 @@ impl Node {
     fn write_to(&self, out: &mut String) {
         match self {
             Self::Scalar(raw) => out.push_str(raw),
-            Self::Array(items) => {
-                out.push('[');
-                for (n, item) in items.iter().enumerate() {
-                    if n > 0 {
-                        out.push(',');
-                    }
-                    item.write_to(out);
-                }
-                out.push(']');
-            }
-            Self::Object(members) => {
-                out.push('{');
-                for (n, (key, node)) in members.iter().enumerate() {
-                    if n > 0 {
-                        out.push(',');
-                    }
-                    json::write_string(out, key, Escapes::Raw);
-                    out.push(':');
-                    node.write_to(out);
-                }
-                out.push('}');
-            }
+            Self::Array(items) => write_list(out, items, Self::write_to),
+            Self::Object(members) => write_object(out, members, Self::write_to),
         }
     }
 }

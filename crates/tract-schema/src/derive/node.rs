@@ -4,6 +4,7 @@
 use tract_core::json::{self, Escapes, JsonError};
 
 pub(super) use crate::tree::{get, take};
+use crate::tree::{write_list, write_object};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Node {
@@ -81,35 +82,15 @@ impl Node {
         list(self.members(), key)
     }
 
-    pub(super) fn write(&self, out: &mut String) {
+    fn write(&self, out: &mut String) {
         match self {
             Self::Null => out.push_str("null"),
             Self::Bool(true) => out.push_str("true"),
             Self::Bool(false) => out.push_str("false"),
             Self::Number(raw) => out.push_str(raw),
             Self::Text(text) => json::write_string(out, text, Escapes::Raw),
-            Self::List(items) => {
-                out.push('[');
-                for (at, item) in items.iter().enumerate() {
-                    if at > 0 {
-                        out.push(',');
-                    }
-                    item.write(out);
-                }
-                out.push(']');
-            }
-            Self::Object(members) => {
-                out.push('{');
-                for (at, (key, value)) in members.iter().enumerate() {
-                    if at > 0 {
-                        out.push(',');
-                    }
-                    json::write_string(out, key, Escapes::Raw);
-                    out.push(':');
-                    value.write(out);
-                }
-                out.push('}');
-            }
+            Self::List(items) => write_list(out, items, Self::write),
+            Self::Object(members) => write_object(out, members, Self::write),
         }
     }
 
