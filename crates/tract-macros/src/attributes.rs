@@ -90,7 +90,7 @@ impl Options {
         }
     }
 
-    /// Returns the tool's name: the one that was set, else `own` where that is one.
+    /// Returns the tool's name: the one that was set, else `own` where that is valid.
     pub(crate) fn name_or(&self, own: String, span: Span) -> Result<String> {
         match &self.name {
             Some(name) => Ok(name.value()),

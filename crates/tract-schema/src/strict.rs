@@ -186,6 +186,7 @@ fn is_recursive(root: &Node) -> bool {
     has_cycle(root, root, &mut BTreeMap::new(), 0)
 }
 
+#[derive(Default)]
 struct StrictState {
     /// Whether what may be absent is sent as what may be null.
     null_for_absent: bool,
@@ -206,14 +207,7 @@ impl StrictState {
         Self {
             null_for_absent: !anthropic,
             dropped: if anthropic { DROPPED_ANTHROPIC } else { DROPPED_OPENAI },
-            losses: Vec::new(),
-            reasons: Vec::new(),
-            properties: 0,
-            levels: 0,
-            enum_values: 0,
-            characters: 0,
-            optional: 0,
-            unions: 0,
+            ..Self::default()
         }
     }
 

@@ -118,7 +118,7 @@ impl<'a> FailureText<'a> {
         let path = path_of(error);
         let kind = error.kind();
         let mut nearest_name = None;
-        // Said of most: the value itself.
+        // Where nothing else is set, it is the value itself.
         let mut found = None;
         let expected = match kind {
             ValidationErrorKind::AnyOf { context }
