@@ -319,9 +319,9 @@ impl HydrationState {
         // A schema that is no JSON is refused below; arguments were read already.
         let Ok(raised) = tract_schema::raise(schema, text.as_str()) else { return (value, text) };
         let Ok(better) = serde_json::from_str(&raised.arguments) else { return (value, text) };
-        let edit = |kind, path, before| Edit {
+        let edit = |path, before| Edit {
             profile: "strict",
-            kind,
+            kind: "absent",
             offset: None,
             path,
             before,
@@ -330,9 +330,9 @@ impl HydrationState {
         let count = raised.left_out.len();
         let listed = raised.left_out.into_iter().take(MOST_LISTED);
         let edits = &mut self.hydrated.provenance.edits;
-        edits.extend(listed.map(|path| edit("absent", Some(path), "null".to_owned())));
+        edits.extend(listed.map(|path| edit(Some(path), "null".to_owned())));
         if count > MOST_LISTED {
-            edits.push(edit("absent", None, format!("{} more", count - MOST_LISTED)));
+            edits.push(edit(None, format!("{} more", count - MOST_LISTED)));
         }
         (better, Json::parsed(raised.arguments))
     }

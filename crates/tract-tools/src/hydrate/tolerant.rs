@@ -4,7 +4,7 @@
 use super::provenance::Edit;
 
 /// Bytes above which nothing is mended.
-pub(super) const MOST_BYTES: usize = 1 << 20;
+const MOST_BYTES: usize = 1 << 20;
 /// Levels above which nothing is mended.
 const MOST_LEVELS: usize = 128;
 /// Edits above which this is no longer nearly JSON.
