@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::weights::Field;
 
@@ -60,41 +60,20 @@ impl<'de> DeserializeSeed<'de> for Walk<'_> {
     }
 }
 
-/// A key, lent where the text has no escapes.
-struct Key;
-
-enum KeyOf {
+/// What a key of a schema leads to.
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "lowercase")]
+enum Key {
     Properties,
+    #[serde(rename = "description", alias = "title")]
     Text,
+    #[serde(rename = "enum", alias = "const")]
     Values,
+    #[serde(rename = "default", alias = "examples", alias = "required")]
+    #[serde(alias = "$defs", alias = "definitions")]
     Annotation,
+    #[serde(other)]
     Other,
-}
-
-impl<'de> DeserializeSeed<'de> for Key {
-    type Value = KeyOf;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<KeyOf, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for Key {
-    type Value = KeyOf;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_str<E>(self, key: &str) -> Result<KeyOf, E> {
-        Ok(match key {
-            "properties" => KeyOf::Properties,
-            "description" | "title" => KeyOf::Text,
-            "enum" | "const" => KeyOf::Values,
-            "default" | "examples" | "required" | "$defs" | "definitions" => KeyOf::Annotation,
-            _ => KeyOf::Other,
-        })
-    }
 }
 
 /// Passes the name of a parameter to a callback.
@@ -150,15 +129,15 @@ impl<'de> Visitor<'de> for Walk<'_> {
             }
             return Ok(());
         }
-        while let Some(key) = members.next_key_seed(Key)? {
+        while let Some(key) = members.next_key::<Key>()? {
             match key {
-                KeyOf::Properties => members.next_value_seed(self.inner(Of::Properties))?,
-                KeyOf::Text => members.next_value_seed(self.inner(Of::Text))?,
-                KeyOf::Values => members.next_value_seed(self.inner(Of::Values))?,
-                KeyOf::Annotation => {
+                Key::Properties => members.next_value_seed(self.inner(Of::Properties))?,
+                Key::Text => members.next_value_seed(self.inner(Of::Text))?,
+                Key::Values => members.next_value_seed(self.inner(Of::Values))?,
+                Key::Annotation => {
                     members.next_value::<IgnoredAny>()?;
                 }
-                KeyOf::Other => members.next_value_seed(self.inner(Of::Schema))?,
+                Key::Other => members.next_value_seed(self.inner(Of::Schema))?,
             }
         }
         Ok(())
