@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-use tract_core::{Body, Content, Part, Reply, ToolCall, ToolError, ToolSpec, ToolTraits, block_on};
+use tract_core::{ToolSpec, ToolTraits, block_on};
 use tract_schema::{
     Invalid, SchemaCompiler, SchemaError, ValidateOptions, Validator as SchemaValidator,
 };
@@ -14,26 +13,13 @@ use tract_tools::policy::ApprovalRequired;
 use tract_tools::select::CatalogEntry;
 use tract_tools::typed::ClosureTool;
 use tract_tools::{
-    Call, Decision, HydrateOptions, Hydrated, NoSchema, PolicyRequest, Registry, Repair,
-    RepairRequest, Stage, hydrate, hydrate_repairing, hydrate_with, tool,
+    Call, Decision, HydrateOptions, Hydrated, NoSchema, PolicyRequest, Registry, Stage, hydrate,
+    hydrate_repairing, hydrate_with, tool,
 };
 
-use crate::support::idle;
+use crate::support::{Mend, idle, reply_with_call};
 
 const PAY: &str = r#"{"name":"pay","parameters":{"type":"object","properties":{"sum":{"type":"integer"}},"required":["sum"]}}"#;
-
-struct Mend;
-
-#[async_trait]
-impl Repair for Mend {
-    fn name(&self) -> &str {
-        "test"
-    }
-
-    async fn repair(&self, _: &RepairRequest<'_>) -> Result<Option<String>, ToolError> {
-        Ok(Some(r#"{"sum":1000}"#.to_owned()))
-    }
-}
 
 #[test]
 fn a_policy_that_allows_a_call_does_not_vouch_for_a_repair() {
@@ -41,7 +27,8 @@ fn a_policy_that_allows_a_call_does_not_vouch_for_a_repair() {
     let registry = Registry::builder().definition(PAY).policy(unrelated).build().unwrap();
     let call = Call::new("c1", "pay", r#"{"sum":"1"}"#);
     let options = HydrateOptions::new();
-    let repaired = block_on(hydrate_repairing(call, &registry, &options, &Mend)).remove(0);
+    let mend = Mend::new(r#"{"sum":1000}"#);
+    let repaired = block_on(hydrate_repairing(call, &registry, &options, &mend)).remove(0);
     assert!(repaired.provenance.repaired);
     assert_eq!(repaired.decision, Decision::NeedsApproval);
 }
@@ -318,13 +305,7 @@ fn a_definition_that_allows_no_schema_is_heeded_up_to_the_registries_mode() {
 #[test]
 fn a_hydrated_call_says_which_reply_it_came_in() {
     let registry = Registry::builder().definition(PAY).build().unwrap();
-    let part = Part::ToolCall(ToolCall {
-        id: "c1".to_owned(),
-        name: "pay".to_owned(),
-        arguments: r#"{"sum":1}"#.to_owned(),
-    });
-    let body = Body { parts: vec![part], name: None };
-    let mut reply = Reply::new(Content::Assistant(body));
+    let mut reply = reply_with_call("pay", r#"{"sum":1}"#);
     reply.id = Some("r-7".to_owned());
     reply.model = Some("model-1".to_owned());
     reply.form = Some("anthropic-1".to_owned());
