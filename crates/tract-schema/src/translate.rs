@@ -121,10 +121,7 @@ pub fn translate(text: &str, to: Target, strict: bool) -> Result<Translation, Js
     match to {
         Target::Mcp => {
             let mut translation = mcp(text, &view);
-            if let Some(sent) = &translation.text {
-                let sent_view = ToolView::parse(sent)?;
-                compare(text, &view, &sent_view, sent, &mut translation.losses)?;
-            }
+            compare(text, &view, &mut translation)?;
             Ok(translation)
         }
         Target::Provider(dialect) => {
@@ -200,9 +197,8 @@ fn translated(
             losses: vec![Loss::new(LossKind::NotExpressible, "type", reason)],
         },
     };
+    compare(text, &view, &mut translation)?;
     let Some(sent) = translation.text.clone() else { return Ok(translation) };
-    let sent_view = ToolView::parse(&sent)?;
-    compare(text, &view, &sent_view, &sent, &mut translation.losses)?;
     if let Some(allowance) = strict
         && !matches!(view.shape, Shape::Server(_))
     {
@@ -215,13 +211,14 @@ fn translated(
 const SAME: &[(&str, &str)] =
     &[("outputSchema", "output_schema"), ("output_schema", "outputSchema")];
 
+/// Adds to a translation's report how what is sent differs from what was given.
 fn compare(
     text: &str,
     given: &ToolView<'_>,
-    sent: &ToolView<'_>,
-    sent_text: &str,
-    losses: &mut Vec<Loss>,
+    translation: &mut Translation,
 ) -> Result<(), JsonError> {
+    let Some(sent_text) = translation.text.as_deref() else { return Ok(()) };
+    let (sent, losses) = (ToolView::parse(sent_text)?, &mut translation.losses);
     let none = |raw: Option<&str>| raw.is_none_or(|raw| raw == "null");
     let carried = |key: &str, raw: &str| {
         let same = SAME.iter().find(|(name, _)| *name == key).map(|(_, other)| *other);
