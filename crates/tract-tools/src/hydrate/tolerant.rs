@@ -221,13 +221,16 @@ impl<'a> RepairPass<'a> {
             // The digits that would have followed are not known either.
             return Err("the end within a number");
         }
-        let mut closers = String::new();
-        while let Some(open) = self.open.pop() {
-            closers.push(if open == Open::Object { '}' } else { ']' });
-        }
+        let closers = self.closers();
         self.edit("missing_end", "", &closers, self.start + self.text.len())?;
         self.out.push_str(&closers);
         Ok(())
+    }
+
+    /// What would close all that is open.
+    fn closers(&self) -> String {
+        let closer = |open: &Open| if *open == Open::Object { '}' } else { ']' };
+        self.open.iter().rev().map(closer).collect()
     }
 
     /// Whether the text ends with a number, which may be the beginning of another.
@@ -240,11 +243,7 @@ impl<'a> RepairPass<'a> {
 
     /// Whether the text ends with a key that has no value.
     fn ends_with_key(&self) -> bool {
-        let mut closed = self.out.clone();
-        closed.extend(self.open.iter().rev().map(|open| match open {
-            Open::Object => '}',
-            Open::Array => ']',
-        }));
+        let closed = self.out.clone() + &self.closers();
         serde_json::from_str::<serde::de::IgnoredAny>(&closed).is_err()
     }
 }

@@ -8,9 +8,13 @@ use tract_tools::resource::Resources;
 use tract_tools::typed::ClosureTool;
 use tract_tools::{Call, Dispatcher, Registry, ToolError, ToolResult, ToolSpec, Turn};
 
-fn run(files: &Arc<dyn Filesystem>, calls: &[(&str, &str)]) -> Vec<(bool, String)> {
+fn turn(files: &Arc<dyn Filesystem>) -> Turn {
     let resources = Resources::builder().bind(bind(Arc::clone(files))).build().unwrap();
-    let turn = Turn::new().resources(Arc::new(resources));
+    Turn::new().resources(Arc::new(resources))
+}
+
+fn run(files: &Arc<dyn Filesystem>, calls: &[(&str, &str)]) -> Vec<(bool, String)> {
+    let turn = turn(files);
     let registry = add_fs_tools(Registry::builder()).build().unwrap();
     let made = calls.iter().enumerate();
     let made: Vec<Call> =
@@ -105,8 +109,7 @@ fn a_long_file_is_cut_and_says_so() {
 /// Runs one call of a tool that does what a test says with the files and fails, as a turn of its
 /// own.
 fn fail(files: &Arc<dyn Filesystem>, deed: impl Fn(&dyn Filesystem) + Send + Sync + 'static) {
-    let resources = Resources::builder().bind(bind(Arc::clone(files))).build().unwrap();
-    let turn = Turn::new().resources(Arc::new(resources));
+    let turn = turn(files);
     let spec = ToolSpec::new("failing", "Fails.", r#"{"type":"object"}"#);
     let failing = ClosureTool::new(spec, move |_, context| {
         deed(&*context.filesystem().unwrap());
