@@ -212,6 +212,7 @@ impl StrictState {
     }
 
     fn fatal(&mut self, path: &str, why: &str) {
+        let path = if path.is_empty() { "/" } else { path };
         self.reasons.push(Loss::new(LossKind::NotExpressible, path, why));
     }
 
@@ -222,8 +223,7 @@ impl StrictState {
     fn schema(&mut self, node: &mut Node, path: &str, level: usize) {
         let here = |key: &str| format!("{path}/{key}");
         if !node.is_object() {
-            self.fatal(if path.is_empty() { "/" } else { path }, "a schema that takes anything");
-            return;
+            return self.fatal(path, "a schema that takes anything");
         }
         for key in FATAL {
             if node.get(key).is_some() {
@@ -302,10 +302,7 @@ impl StrictState {
             None => Vec::new(),
         };
         let kind = match implied[..] {
-            [] => {
-                let place = if path.is_empty() { "/" } else { path };
-                return self.fatal(place, "a schema that takes anything");
-            }
+            [] => return self.fatal(path, "a schema that takes anything"),
             [only] => Node::text(only),
             [..] => Node::Array(implied.into_iter().map(Node::text).collect()),
         };
