@@ -65,28 +65,24 @@ const COVERED: usize = 100;
 /// What an input asks for: terms with what each counts.
 #[derive(Debug, Default)]
 pub(crate) struct QueryTerms {
-    /// In the order in which they were asked for, so that sums are the same each time.
-    terms: Vec<(Term, f32)>,
+    /// In the order in which they were asked for, so that sums are the same each time; with the
+    /// words of the input that led to each.
+    terms: Vec<(Term, f32, String)>,
     places: HashMap<Term, usize>,
-    /// For each of the terms, the words of the input that led to it.
-    said: Vec<String>,
 }
 
 impl QueryTerms {
     fn add(&mut self, term: Term, weight: f32, said: &str) {
         let place = *self.places.entry(term).or_insert(self.terms.len());
         match self.terms.get_mut(place) {
-            Some((_, known)) => *known = known.max(weight),
-            None => {
-                self.terms.push((term, weight));
-                self.said.push(said.to_owned());
-            }
+            Some((_, known, _)) => *known = known.max(weight),
+            None => self.terms.push((term, weight, said.to_owned())),
         }
     }
 
     fn weight(&self, term: Term) -> f32 {
         let place = self.places.get(&term);
-        place.and_then(|place| self.terms.get(*place)).map_or(0.0, |(_, weight)| *weight)
+        place.and_then(|place| self.terms.get(*place)).map_or(0.0, |(_, weight, _)| *weight)
     }
 }
 
@@ -184,13 +180,8 @@ impl ToolIndex {
             let weight = count / (count + WEIGHTS.saturation);
             if let Some(postings) = self.postings.get_mut(*term as usize) {
                 let posting = Posting { place: place as u32, weight };
-                match postings.last() {
-                    Some(last) if last.place as usize > place => {
-                        let at = postings.partition_point(|known| (known.place as usize) < place);
-                        postings.insert(at, posting);
-                    }
-                    _ => postings.push(posting),
-                }
+                let at = postings.partition_point(|known| (known.place as usize) < place);
+                postings.insert(at, posting);
             }
             terms.push(*term);
         }
@@ -286,7 +277,7 @@ impl ToolIndex {
     pub(crate) fn scores(&self, asked: &QueryTerms) -> Vec<(usize, f32)> {
         let mut sums = vec![0.0_f32; self.docs.len()];
         let mut whole = 0.0;
-        for (term, weight) in &asked.terms {
+        for (term, weight, _) in &asked.terms {
             let worth = weight * self.rarity(*term);
             whole += worth;
             for posting in self.postings.get(*term as usize).into_iter().flatten() {
@@ -332,13 +323,12 @@ impl ToolIndex {
 
     /// Returns what an input found in the tool at a place.
     pub(crate) fn matches(&self, asked: &QueryTerms, place: usize) -> Vec<WordMatch> {
-        let terms = asked.terms.iter().zip(&asked.said);
-        let found = terms.filter_map(|(&(term, weight), said)| {
-            let postings = self.postings.get(term as usize)?;
+        let found = asked.terms.iter().filter_map(|(term, weight, said)| {
+            let postings = self.postings.get(*term as usize)?;
             let at =
                 postings.binary_search_by_key(&(place as u32), |posting| posting.place).ok()?;
             let posting = postings.get(at)?;
-            let worth = weight * self.rarity(term) * posting.weight;
+            let worth = weight * self.rarity(*term) * posting.weight;
             Some(WordMatch::new(said.clone(), f64::from(worth)))
         });
         Score::new(0.0, found.collect()).matches
