@@ -78,10 +78,7 @@ impl StageError {
 
     pub(super) fn of_tool(error: &ToolError) -> Self {
         let failure = error.failure();
-        let path = match &failure.path {
-            Some(path) => pointer(path),
-            None => "/".to_owned(),
-        };
+        let path = failure.path.as_deref().map_or("/".to_owned(), pointer);
         let mut said = Self::new(Stage::Instantiate, error.code(), path, &failure.message);
         said.notes = failure.notes.clone();
         said

@@ -76,30 +76,6 @@ enum Key {
     Other,
 }
 
-/// Passes the name of a parameter to a callback.
-struct Name<'a>(&'a mut dyn FnMut(Field, &str));
-
-impl<'de> DeserializeSeed<'de> for Name<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for Name<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a parameter's name")
-    }
-
-    fn visit_str<E>(self, name: &str) -> Result<(), E> {
-        (self.0)(Field::ParameterName, name);
-        Ok(())
-    }
-}
-
 impl<'de> Visitor<'de> for Walk<'_> {
     type Value = ();
 
@@ -124,7 +100,8 @@ impl<'de> Visitor<'de> for Walk<'_> {
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<(), A::Error> {
         if self.of == Of::Properties {
-            while members.next_key_seed(Name(&mut *self.each))?.is_some() {
+            while let Some(name) = members.next_key::<String>()? {
+                (self.each)(Field::ParameterName, &name);
                 members.next_value_seed(self.inner(Of::Schema))?;
             }
             return Ok(());
