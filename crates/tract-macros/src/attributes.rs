@@ -146,7 +146,6 @@ fn value<T: syn::parse::Parse>(meta: &ParseNestedMeta<'_>, example: &str) -> Res
     input.parse().map_err(|_| Error::new(span, format!("expected a value: `{example}`")))
 }
 
-/// The default of a parameter.
 pub(crate) enum ParameterDefault {
     /// `Default::default()`.
     Plain,

@@ -85,7 +85,7 @@ pub(super) fn longest_path(value: &Value) -> u64 {
 pub(super) struct FailureText<'a> {
     arguments: &'a Value,
     schema: &'a Value,
-    out: Vec<Invalid>,
+    pub(super) out: Vec<Invalid>,
 }
 
 fn path_of(error: &ValidationError<'_>) -> String {
@@ -98,10 +98,6 @@ fn path_of(error: &ValidationError<'_>) -> String {
 impl<'a> FailureText<'a> {
     pub(super) fn new(arguments: &'a Value, schema: &'a Value) -> Self {
         Self { arguments, schema, out: Vec::new() }
-    }
-
-    pub(super) fn into_invalid(self) -> Vec<Invalid> {
-        self.out
     }
 
     /// Adds what an error says; of `anyOf` and `oneOf` what the branch says that comes nearest.

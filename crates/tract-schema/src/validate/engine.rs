@@ -160,7 +160,7 @@ impl Compiled {
         for error in &errors {
             described.add(error);
         }
-        let mut invalid = described.into_invalid();
+        let mut invalid = described.out;
         if invalid.is_empty() {
             invalid.push(unfit());
         }
