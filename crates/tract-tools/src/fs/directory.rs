@@ -70,7 +70,7 @@ impl DirectoryFs {
         let opened = sys::open(root, flags, Mode::empty());
         let opened = opened.map_err(|errno| failed(&name, "opened", errno))?;
         let log = Shared::default();
-        let owner = undo::lock(&log).owner();
+        let owner = undo::lock(&log).next_id();
         Ok(Self { name: name.into(), root: Arc::new(opened), limit: FILE_LIMIT, log, owner })
     }
 
@@ -448,7 +448,7 @@ impl Filesystem for DirectoryFs {
     }
 
     fn view(&self) -> Option<Arc<dyn Filesystem>> {
-        let owner = self.log().owner();
+        let owner = self.log().next_id();
         let (name, root) = (Arc::clone(&self.name), Arc::clone(&self.root));
         Some(Arc::new(Self { name, root, limit: self.limit, log: Arc::clone(&self.log), owner }))
     }
