@@ -41,8 +41,11 @@ pub(crate) async fn waited<A>(
     }
 }
 
-/// Waits for a future; `Err` is what its panic said.
-pub(crate) async fn caught<F: Future>(future: F) -> Result<F::Output, String> {
+/// Waits for a future.
+///
+/// # Errors
+/// What it said when it panicked.
+pub async fn caught<F: Future>(future: F) -> Result<F::Output, String> {
     let mut future = std::pin::pin!(future);
     std::future::poll_fn(move |context| {
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {

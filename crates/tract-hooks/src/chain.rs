@@ -8,7 +8,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tract_core::Summarizer;
 
-use crate::action::{Action, ActionKind, AnyAction};
+use crate::action::{
+    Action, ActionKind, AnyAction, CommitAction, CompileAction, CompressAction, DispatchAction,
+    MergeAction, ToolResultAction,
+};
 use crate::ask::{in_place, run_separately, waited};
 use crate::decision::{Decision, HandlerFailure, HandlerFailureKind};
 use crate::event::{
@@ -447,7 +450,7 @@ impl Hooks {
     /// Some nanoseconds when no handler listens to the event.
     pub async fn decide<E: Event>(&self, event: &E) -> Decision<E::Action> {
         let Some(chains) = self.chains.as_ref().filter(|_| !nested::is_nested()) else {
-            return Decision::without_handler(E::NAME);
+            return Decision::passed_by_all(E::NAME, Vec::new());
         };
         let (limit, mut own) = (chains.time_limit, None);
         let mut failures = Vec::new();
@@ -494,10 +497,7 @@ impl Hooks {
     }
 
     /// Asks about a message that is about to be committed.
-    pub async fn before_commit(
-        &self,
-        event: &BeforeCommit,
-    ) -> Decision<<BeforeCommit as Event>::Action> {
+    pub async fn before_commit(&self, event: &BeforeCommit) -> Decision<CommitAction> {
         self.decide(event).await
     }
 
@@ -505,39 +505,27 @@ impl Hooks {
     pub async fn tool_result_received(
         &self,
         event: &ToolResultReceived,
-    ) -> Decision<<ToolResultReceived as Event>::Action> {
+    ) -> Decision<ToolResultAction> {
         self.decide(event).await
     }
 
     /// Asks about a tool that is about to run.
-    pub async fn before_dispatch(
-        &self,
-        event: &BeforeDispatch,
-    ) -> Decision<<BeforeDispatch as Event>::Action> {
+    pub async fn before_dispatch(&self, event: &BeforeDispatch) -> Decision<DispatchAction> {
         self.decide(event).await
     }
 
     /// Asks about a context that is about to be compiled.
-    pub async fn before_compile(
-        &self,
-        event: &BeforeCompile,
-    ) -> Decision<<BeforeCompile as Event>::Action> {
+    pub async fn before_compile(&self, event: &BeforeCompile) -> Decision<CompileAction> {
         self.decide(event).await
     }
 
     /// Asks about a summary that is about to take the place of messages.
-    pub async fn before_compress(
-        &self,
-        event: &BeforeCompress,
-    ) -> Decision<<BeforeCompress as Event>::Action> {
+    pub async fn before_compress(&self, event: &BeforeCompress) -> Decision<CompressAction> {
         self.decide(event).await
     }
 
     /// Asks about a merge.
-    pub async fn before_merge(
-        &self,
-        event: &BeforeMerge,
-    ) -> Decision<<BeforeMerge as Event>::Action> {
+    pub async fn before_merge(&self, event: &BeforeMerge) -> Decision<MergeAction> {
         self.decide(event).await
     }
 

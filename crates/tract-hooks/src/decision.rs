@@ -52,10 +52,6 @@ pub enum HandlerFailureKind {
 }
 
 impl<A: Action> Decision<A> {
-    pub(crate) fn without_handler(event: &'static str) -> Self {
-        Self::passed_by_all(event, Vec::new())
-    }
-
     pub(crate) fn passed_by_all(event: &'static str, failures: Vec<HandlerFailure>) -> Self {
         Self { event, action: A::pass(), by: None, failures }
     }

@@ -87,7 +87,18 @@ impl Timer {
 
 /// Waits for a future until a time has passed; `None` when it took longer. Dropping the future is
 /// what cancels it.
-pub(crate) async fn within<F: Future>(limit: Option<Duration>, future: F) -> Option<F::Output> {
+///
+/// Time is looked at whenever the future waits: one that blocks its thread is not interrupted, see
+/// [`run_on_worker`](crate::wait::run_on_worker).
+///
+/// ```
+/// use std::time::Duration;
+/// use tract_hooks::wait::within;
+/// let never = std::future::pending::<()>();
+/// assert_eq!(tract_core::block_on(within(Some(Duration::from_millis(1)), never)), None);
+/// assert_eq!(tract_core::block_on(within(None, async { 7 })), Some(7));
+/// ```
+pub async fn within<F: Future>(limit: Option<Duration>, future: F) -> Option<F::Output> {
     let mut future = std::pin::pin!(future);
     let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
     let mut asleep: Option<Sleep> = None;

@@ -90,6 +90,14 @@ impl Options {
         }
     }
 
+    /// Returns the tool's name: the one that was set, else `own` where that is valid.
+    pub(crate) fn name_or(&self, own: String, span: Span) -> Result<String> {
+        match &self.name {
+            Some(name) => Ok(name.value()),
+            None => names::check(&own, span).map(|()| own),
+        }
+    }
+
     /// Returns the tool's traits as an expression.
     pub(crate) fn traits(&self, private: &TokenStream) -> TokenStream {
         let set = [
@@ -138,7 +146,6 @@ fn value<T: syn::parse::Parse>(meta: &ParseNestedMeta<'_>, example: &str) -> Res
     input.parse().map_err(|_| Error::new(span, format!("expected a value: `{example}`")))
 }
 
-/// The default of a parameter.
 pub(crate) enum ParameterDefault {
     /// `Default::default()`.
     Plain,
@@ -177,6 +184,8 @@ pub(crate) fn is_for_field(attribute: &Attribute) -> bool {
 /// An item without what only our expansion understands, so that it says nothing more than our
 /// own error.
 pub(crate) fn without_ours(mut item: Item) -> Item {
+    let stays =
+        |attribute: &Attribute| !is_for_field(attribute) || attribute.path().is_ident("doc");
     match &mut item {
         Item::Fn(function) => {
             let inputs = std::mem::take(&mut function.sig.inputs).into_iter();
@@ -190,18 +199,11 @@ pub(crate) fn without_ours(mut item: Item) -> Item {
         }
         Item::Struct(structure) => {
             for field in &mut structure.fields {
-                field.attrs.retain(|attribute| {
-                    !is_for_field(attribute) || attribute.path().is_ident("doc")
-                });
+                field.attrs.retain(stays);
             }
-            structure
-                .attrs
-                .retain(|attribute| !is_for_field(attribute) || attribute.path().is_ident("doc"));
+            structure.attrs.retain(stays);
         }
-        Item::Enum(item) => {
-            item.attrs
-                .retain(|attribute| !is_for_field(attribute) || attribute.path().is_ident("doc"));
-        }
+        Item::Enum(item) => item.attrs.retain(stays),
         _ => {}
     }
     item

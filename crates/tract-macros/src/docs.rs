@@ -48,21 +48,11 @@ pub(crate) fn first_paragraph(lines: &[Line]) -> String {
 
 /// Returns all of it as one text: paragraphs apart, lines within them joined.
 pub(crate) fn full_text(lines: &[Line]) -> String {
-    let mut paragraphs: Vec<String> = vec![String::new()];
-    for line in lines {
-        let line = line.text.trim();
-        let Some(last) = paragraphs.last_mut() else { continue };
-        match (line.is_empty(), last.is_empty()) {
-            (true, true) => {}
-            (true, false) => paragraphs.push(String::new()),
-            (false, true) => last.push_str(line),
-            (false, false) => {
-                last.push(' ');
-                last.push_str(line);
-            }
-        }
-    }
-    paragraphs.retain(|paragraph| !paragraph.is_empty());
+    let paragraphs = lines.split(|line| line.text.trim().is_empty()).map(|lines| {
+        let lines: Vec<&str> = lines.iter().map(|line| line.text.trim()).collect();
+        lines.join(" ")
+    });
+    let paragraphs: Vec<String> = paragraphs.filter(|paragraph| !paragraph.is_empty()).collect();
     paragraphs.join("\n\n")
 }
 

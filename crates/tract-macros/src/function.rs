@@ -11,7 +11,7 @@ use syn::{
 
 use crate::attributes::{Options, ParameterDefault};
 use crate::signature::{Argument, ParameterSource, check_signature, last_segment, parameters};
-use crate::{docs, names, paths};
+use crate::{docs, names, paths, types};
 
 pub(crate) fn expand(options: &Options, mut function: ItemFn) -> Result<TokenStream> {
     check_signature(&function.sig)?;
@@ -19,13 +19,7 @@ pub(crate) fn expand(options: &Options, mut function: ItemFn) -> Result<TokenStr
     let private = paths::private(options.krate.as_ref());
     let ident = function.sig.ident.clone();
     let plain = ident.unraw().to_string();
-    let name = match &options.name {
-        Some(name) => name.value(),
-        None => {
-            names::check(&plain, ident.span())?;
-            plain.clone()
-        }
-    };
+    let name = options.name_or(plain.clone(), ident.span())?;
     let tool = match &options.type_name {
         Some(name) => name.clone(),
         None => Ident::new(&names::pascal(&plain), ident.span()),
@@ -36,7 +30,7 @@ pub(crate) fn expand(options: &Options, mut function: ItemFn) -> Result<TokenStr
     let fields = fields(&arguments, &lines, &params, &function.vis)?;
     let defaults = arguments.iter().filter_map(default_function);
     let vis = &function.vis;
-    let (serde, schemars) = (as_text(&private, "serde"), as_text(&private, "schemars"));
+    let derives = types::derives(options, &[], true)?;
     let tool_doc = format!("The tool [`{plain}`].");
     let params_doc = format!("The arguments of the tool [`{tool}`].");
     let implementation = implementation(
@@ -58,9 +52,7 @@ pub(crate) fn expand(options: &Options, mut function: ItemFn) -> Result<TokenStr
 
         #[doc = #params_doc]
         #[allow(missing_docs)]
-        #[derive(#private::serde::Deserialize, #private::schemars::JsonSchema)]
-        #[serde(crate = #serde, deny_unknown_fields)]
-        #[schemars(crate = #schemars)]
+        #derives
         #vis struct #params {
             #(#fields,)*
         }
@@ -72,11 +64,6 @@ pub(crate) fn expand(options: &Options, mut function: ItemFn) -> Result<TokenStr
 
         #implementation
     })
-}
-
-fn as_text(private: &TokenStream, name: &str) -> LitStr {
-    let path = private.to_string().replace(' ', "");
-    LitStr::new(&format!("{path}::{name}"), Span::call_site())
 }
 
 /// Returns what the model reads about a tool.
@@ -121,40 +108,31 @@ fn fields(
 ) -> Result<Vec<TokenStream>> {
     let entries = docs::arguments(lines);
     let plain = |argument: &Argument| argument.ident.unraw().to_string();
-    let mut errors: Option<Error> = None;
-    for entry in &entries {
-        if !arguments.iter().any(|argument| plain(argument) == entry.name) {
-            let names: Vec<String> =
-                arguments.iter().map(|argument| format!("`{}`", plain(argument))).collect();
-            let has = if names.is_empty() {
-                "the function has none".to_owned()
-            } else {
-                format!("the function has {}", names.join(", "))
-            };
-            let error = Error::new(
-                entry.span,
-                format!("`# Arguments` describes `{}`, which is no argument: {has}", entry.name),
-            );
-            match &mut errors {
-                Some(errors) => errors.combine(error),
-                None => errors = Some(error),
-            }
-        }
-    }
-    if let Some(errors) = errors {
+    let is_argument = |name: &str| arguments.iter().any(|argument| plain(argument) == name);
+    let stray = entries.iter().filter(|entry| !is_argument(&entry.name)).map(|entry| {
+        let names: Vec<String> =
+            arguments.iter().map(|argument| format!("`{}`", plain(argument))).collect();
+        let has = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        let name = &entry.name;
+        let message = format!(
+            "`# Arguments` describes `{name}`, which is no argument: the function has {has}"
+        );
+        Error::new(entry.span, message)
+    });
+    let both = |mut errors: Error, error| {
+        errors.combine(error);
+        errors
+    };
+    if let Some(errors) = stray.reduce(both) {
         return Err(errors);
     }
     let fields = arguments.iter().map(|argument| {
         let Argument { ident, ty, docs, others, default } = argument;
         let own = docs::full_text(&docs::lines(docs));
-        let text = if own.is_empty() {
-            entries
-                .iter()
-                .find(|entry| entry.name == plain(argument))
-                .map(|entry| entry.text.clone())
-                .unwrap_or_default()
-        } else {
-            own
+        let listed = entries.iter().find(|entry| entry.name == plain(argument));
+        let text = match listed {
+            Some(entry) if own.is_empty() => entry.text.clone(),
+            _ => own,
         };
         let doc = (!text.is_empty()).then(|| quote!(#[doc = #text]));
         let default = default.as_ref().map(|default| match default {

@@ -3,7 +3,9 @@
 use proc_macro2::Span;
 use quote::ToTokens;
 use syn::spanned::Spanned;
-use syn::{Attribute, Error, FnArg, Ident, Pat, PatType, PathSegment, Result, Signature, Type};
+use syn::{
+    Attribute, Error, FnArg, Generics, Ident, Pat, PatType, PathSegment, Result, Signature, Type,
+};
 
 use crate::attributes::{self, ParameterDefault};
 
@@ -22,13 +24,18 @@ pub(crate) enum ParameterSource {
     Context { by_value: bool },
 }
 
-pub(crate) fn check_signature(sig: &Signature) -> Result<()> {
-    if let Some(parameter) = sig.generics.params.first() {
-        return Err(Error::new_spanned(
+pub(crate) fn check_generics(generics: &Generics) -> Result<()> {
+    match generics.params.first() {
+        Some(parameter) => Err(Error::new_spanned(
             parameter,
             "a tool has no generic parameters, its schema is one: write the types themselves",
-        ));
+        )),
+        None => Ok(()),
     }
+}
+
+pub(crate) fn check_signature(sig: &Signature) -> Result<()> {
+    check_generics(&sig.generics)?;
     if !sig.safety.to_token_stream().is_empty() {
         return Err(Error::new_spanned(&sig.safety, "a model calls a tool: it cannot be `unsafe`"));
     }

@@ -6,16 +6,12 @@ use syn::ext::IdentExt;
 use syn::{Error, Fields, Ident, ItemStruct, Result};
 
 use crate::attributes::Options;
+use crate::signature::check_generics;
 use crate::{docs, function, names, paths, types};
 
 pub(crate) fn expand(options: &Options, structure: ItemStruct) -> Result<TokenStream> {
     let ident = &structure.ident;
-    if let Some(parameter) = structure.generics.params.first() {
-        return Err(Error::new_spanned(
-            parameter,
-            "a tool has no generic parameters, its schema is one: write the types themselves",
-        ));
-    }
+    check_generics(&structure.generics)?;
     match &structure.fields {
         Fields::Named(_) => {}
         Fields::Unit => {
@@ -39,15 +35,7 @@ pub(crate) fn expand(options: &Options, structure: ItemStruct) -> Result<TokenSt
             format!("a struct keeps its own name: the tool is `{ident}::tool()`; drop `type`"),
         ));
     }
-    let plain = ident.unraw().to_string();
-    let name = match &options.name {
-        Some(name) => name.value(),
-        None => {
-            let name = names::snake(&plain);
-            names::check(&name, ident.span())?;
-            name
-        }
-    };
+    let name = options.name_or(names::snake(&ident.unraw().to_string()), ident.span())?;
     let lines = docs::lines(&structure.attrs);
     let description = function::description(options, &lines, ident.span(), "struct")?;
     let closed = !types::flattens(&structure.fields);

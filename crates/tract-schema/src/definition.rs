@@ -4,11 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tract_core::json::{self, Escapes, JsonError};
+use tract_core::json::{self, JsonError};
 use tract_core::{ToolId, ToolSchema, ToolTraits, nearest};
 
 use crate::google;
 use crate::limits::{self, LimitError, SchemaLimits};
+use crate::lower::Object;
 use crate::shape::{Shape, ToolView};
 
 /// A tool's definition, in any shape: verbatim, hashed, never changed.
@@ -151,8 +152,8 @@ impl Definition {
     /// As [`parse`](Self::parse).
     pub fn parse_within(text: &str, limits: &SchemaLimits) -> Result<Self, DefinitionError> {
         if text.len() > limits.bytes.saturating_mul(2) {
-            let (what, limit, found) = ("bytes", limits.bytes, text.len());
-            return Err(DefinitionError::of("", LimitError::TooLarge { what, limit, found }));
+            let error = LimitError::too_large("bytes", limits.bytes, text.len());
+            return Err(DefinitionError::of("", error));
         }
         let schema = ToolSchema::parse(text).map_err(|error| DefinitionError::of("", error))?;
         Self::read(schema, limits)
@@ -175,18 +176,15 @@ impl Definition {
         description: &str,
         schema: &str,
     ) -> Result<Self, DefinitionError> {
-        let mut text = "{\"name\":".to_owned();
-        json::write_string(&mut text, name, Escapes::Raw);
-        if !description.is_empty() {
-            text.push_str(",\"description\":");
-            json::write_string(&mut text, description, Escapes::Raw);
-        }
-        text.push_str(",\"parameters\":");
         // Checked alone, so that no text can close the object around it.
         json::check(schema).map_err(|error| DefinitionError::of(name, error))?;
-        text.push_str(schema.trim());
-        text.push('}');
-        Self::parse(&text)
+        let mut definition = Object::new();
+        definition.text("name", name);
+        if !description.is_empty() {
+            definition.text("description", description);
+        }
+        definition.raw("parameters", schema.trim());
+        Self::parse(&definition.end())
     }
 
     fn read(schema: ToolSchema, limits: &SchemaLimits) -> Result<Self, DefinitionError> {
@@ -207,12 +205,11 @@ impl Definition {
             Some(_) if matches!(view.shape, Shape::Server(_)) => ParametersForm::Schema,
             Some(raw) => {
                 let value: Value = serde_json::from_str(raw).map_err(|_| {
-                    let (what, limit) = ("levels", limits.depth);
-                    fail(LimitError::TooLarge { what, limit, found: json::MAX_DEPTH }.into())
+                    fail(LimitError::too_large("levels", limits.depth, json::MAX_DEPTH).into())
                 })?;
                 if raw.len() > limits.bytes {
-                    let (what, limit, found) = ("bytes", limits.bytes, raw.len());
-                    return Err(fail(LimitError::TooLarge { what, limit, found }.into()));
+                    let error = LimitError::too_large("bytes", limits.bytes, raw.len());
+                    return Err(fail(error.into()));
                 }
                 limits::measure(&value, limits).map_err(|error| fail(error.into()))?;
                 form_of(&value, view.shape).map_err(fail)?
@@ -373,22 +370,22 @@ fn form_of(schema: &Value, shape: Shape) -> Result<ParametersForm, DefinitionErr
 
 fn wrapped(raw: &str) -> Option<String> {
     let members = json::split_object(raw).ok()?;
-    let mut properties = String::new();
+    let mut properties = Object::new();
     let mut required = None;
     for (key, value) in members {
         if key == "required" && value.starts_with('[') {
             required = Some(value);
-            continue;
+        } else {
+            properties.raw(&key, value);
         }
-        if !properties.is_empty() {
-            properties.push(',');
-        }
-        json::write_string(&mut properties, &key, Escapes::Raw);
-        properties.push(':');
-        properties.push_str(value);
     }
-    let required = required.map(|list| format!(",\"required\":{list}")).unwrap_or_default();
-    Some(format!("{{\"type\":\"object\",\"properties\":{{{properties}}}{required}}}"))
+    let mut schema = Object::new();
+    schema.text("type", "object");
+    schema.raw("properties", &properties.end());
+    if let Some(list) = required {
+        schema.raw("required", list);
+    }
+    Some(schema.end())
 }
 
 fn traits_of(view: &ToolView<'_>) -> ToolTraits {

@@ -32,6 +32,13 @@ pub struct Change {
     pub to: Option<String>,
 }
 
+impl Change {
+    fn new(kind: ChangeKind, path: &str, from: Option<&str>, to: Option<&str>) -> Self {
+        let text = |text: Option<&str>| text.map(str::to_owned);
+        Self { kind, path: path.to_owned(), from: text(from), to: text(to) }
+    }
+}
+
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = Visible(&self.path);
@@ -96,12 +103,7 @@ fn compare(path: &str, old: &str, new: &str, changes: &mut Vec<Change>) -> Resul
         return Ok(());
     }
     if !(old.starts_with('{') && new.starts_with('{')) {
-        changes.push(Change {
-            kind: ChangeKind::Changed,
-            path: path.to_owned(),
-            from: Some(old.to_owned()),
-            to: Some(new.to_owned()),
-        });
+        changes.push(Change::new(ChangeKind::Changed, path, Some(old), Some(new)));
         return Ok(());
     }
     let old = json::split_object(old)?;
@@ -114,22 +116,12 @@ fn compare(path: &str, old: &str, new: &str, changes: &mut Vec<Change>) -> Resul
     for (key, from) in &old {
         match find(&new, key) {
             Some(to) => compare(&inner(key), from, to, changes)?,
-            None => changes.push(Change {
-                kind: ChangeKind::Removed,
-                path: inner(key),
-                from: Some((*from).to_owned()),
-                to: None,
-            }),
+            None => changes.push(Change::new(ChangeKind::Removed, &inner(key), Some(from), None)),
         }
     }
     for (key, to) in &new {
         if find(&old, key).is_none() {
-            changes.push(Change {
-                kind: ChangeKind::Added,
-                path: inner(key),
-                from: None,
-                to: Some((*to).to_owned()),
-            });
+            changes.push(Change::new(ChangeKind::Added, &inner(key), None, Some(to)));
         }
     }
     Ok(())

@@ -99,6 +99,10 @@ pub enum LimitError {
 }
 
 impl LimitError {
+    pub(crate) fn too_large(what: &'static str, limit: usize, found: usize) -> Self {
+        Self::TooLarge { what, limit, found }
+    }
+
     /// Returns the way out.
     pub fn notes(&self) -> Vec<String> {
         vec![
@@ -138,7 +142,7 @@ pub fn measure(schema: &Value, limits: &SchemaLimits) -> Result<SchemaMeasure, L
     let chain = graph.longest_path();
     if chain > limits.chain {
         let what = "steps from subschema to subschema";
-        return Err(LimitError::TooLarge { what, limit: limits.chain, found: chain });
+        return Err(LimitError::too_large(what, limits.chain, chain));
     }
     let arguments_depth = graph.growth(&order, limits.work)?;
     Ok(SchemaMeasure { nodes: graph.len(), arguments_depth })

@@ -10,6 +10,7 @@ use tract_core::nearest;
 use crate::definition::{Definition, DefinitionError, ParametersForm};
 use crate::dialect::Dialect;
 use crate::name;
+use crate::tree::escaped;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -421,10 +422,6 @@ impl Lint {
             }
         }
     }
-}
-
-fn escaped(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
 }
 
 #[cfg(test)]

@@ -120,7 +120,8 @@ fn renamed(text: &str, sent: &str) -> Result<String, JsonError> {
     Ok(out.end())
 }
 
-const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
+/// The schema of a tool without arguments.
+pub(crate) const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 
 fn written(view: &ToolView<'_>, rules: &ToolRules, sent: &str) -> String {
     let some = |key: &str| view.other(key).filter(|raw| *raw != "null");
@@ -162,14 +163,15 @@ fn written(view: &ToolView<'_>, rules: &ToolRules, sent: &str) -> String {
     }
 }
 
-struct Object(String);
+/// The text of an object, member by member.
+pub(crate) struct Object(String);
 
 impl Object {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self("{".to_owned())
     }
 
-    fn raw(&mut self, key: &str, raw: &str) {
+    pub(crate) fn raw(&mut self, key: &str, raw: &str) {
         if self.0.len() > 1 {
             self.0.push(',');
         }
@@ -178,13 +180,13 @@ impl Object {
         self.0.push_str(raw);
     }
 
-    fn text(&mut self, key: &str, text: &str) {
+    pub(crate) fn text(&mut self, key: &str, text: &str) {
         let mut raw = String::with_capacity(text.len() + 2);
         json::write_string(&mut raw, text, Escapes::Raw);
         self.raw(key, &raw);
     }
 
-    fn end(mut self) -> String {
+    pub(crate) fn end(mut self) -> String {
         self.0.push('}');
         self.0
     }

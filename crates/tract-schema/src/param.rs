@@ -83,18 +83,14 @@ pub fn params(schema: &str) -> Result<Param, JsonError> {
 }
 
 fn param(name: &str, schema: &Node, required: bool) -> Param {
-    let mut types: Vec<String> = match schema.get("type") {
-        Some(Node::Array(names)) => names.iter().filter_map(Node::as_text).collect(),
-        Some(name) => name.as_text().into_iter().collect(),
-        None => Vec::new(),
-    };
+    let mut types = schema.types();
     let mut nullable = types.iter().any(|name| name == "null");
     if types.len() > 1 {
         types.retain(|name| name != "null");
     }
     let mut options = Vec::new();
     for key in ["anyOf", "oneOf"] {
-        for branch in schema.get(key).map(Node::items).unwrap_or_default() {
+        for branch in schema.list(key) {
             let option = param("", branch, true);
             nullable |= option.nullable;
             match option.kind {
@@ -124,13 +120,7 @@ fn param(name: &str, schema: &Node, required: bool) -> Param {
     };
     let choices: Vec<String> = match schema.get("const") {
         Some(only) => vec![only.write()],
-        None => schema
-            .get("enum")
-            .map(Node::items)
-            .unwrap_or_default()
-            .iter()
-            .map(Node::write)
-            .collect(),
+        None => schema.list("enum").iter().map(Node::write).collect(),
     };
     nullable |= choices.iter().any(|choice| choice == "null");
     Param {
@@ -159,10 +149,7 @@ fn plain(kind: ParamKind) -> Param {
 fn kind_of(name: &str, schema: &Node) -> ParamKind {
     match name {
         "object" => {
-            let required: Vec<String> = schema
-                .get("required")
-                .map(|list| list.items().iter().filter_map(Node::as_text).collect())
-                .unwrap_or_default();
+            let required = schema.texts("required");
             let properties = schema.get("properties").map(Node::members).unwrap_or_default();
             let closed = schema.get("additionalProperties").map(Node::write);
             ParamKind::Object {
@@ -215,7 +202,6 @@ impl Param {
                 let words: Vec<String> = places.iter().map(Self::type_words).collect();
                 format!("list of ({})", words.join(", "))
             }
-            ParamKind::Object { properties, .. } if properties.is_empty() => "object".to_owned(),
             ParamKind::Object { .. } => "object".to_owned(),
             ParamKind::Union { options } => {
                 let words: Vec<String> = options.iter().map(Self::type_words).collect();

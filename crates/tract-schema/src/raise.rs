@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use tract_core::json::JsonError;
 
-use crate::tree::Node;
+use crate::tree::{Node, escaped};
 
 /// Arguments as the schema as given means them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ fn without(
             Node::Array(copy)
         }
         Node::Object(members) => {
-            let step = |name: &str| format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+            let step = |name: &str| format!("/{}", escaped(name));
             let is_absent = |value: &Node| absent.contains(&place(value));
             let dropped = members.iter().filter(|(_, value)| is_absent(value));
             left_out.extend(dropped.map(|(name, _)| format!("{path}{}", step(name))));
@@ -137,10 +137,9 @@ impl<'a> RaiseState<'a> {
             return Rc::clone(known);
         }
         let listed = |key| schema.get(key).map(Node::members).unwrap_or_default();
-        let required = schema.get("required").map(Node::items).unwrap_or_default();
         let rules = Rc::new(Rules {
             properties: listed("properties").iter().map(|(name, part)| (&**name, part)).collect(),
-            required: required.iter().filter_map(Node::as_text).collect(),
+            required: schema.texts("required").into_iter().collect(),
             others: schema.get("additionalProperties"),
         });
         self.steps = self.steps.saturating_sub(rules.properties.len());
@@ -161,8 +160,7 @@ impl<'a> RaiseState<'a> {
         // References that lead round find this.
         self.absent.insert(key, Rc::clone(&none));
         let mut all = HashSet::new();
-        let parts = schema.get("allOf").map(Node::items).unwrap_or_default();
-        for part in self.target(schema).into_iter().chain(parts) {
+        for part in self.target(schema).into_iter().chain(schema.list("allOf")) {
             all.extend(self.absent(part, value).iter());
         }
         for key in ["anyOf", "oneOf"] {
@@ -256,11 +254,11 @@ impl<'a> RaiseState<'a> {
 
     fn fits(&mut self, schema: &'a Node, value: &Node, view: View) -> bool {
         let list = |key| schema.get(key).map(Node::items);
-        let names = crate::strict::type_names(schema);
+        let names = schema.types();
         if !names.is_empty() && !names.iter().any(|name| has_type(name, value)) {
             return false;
         }
-        self.spend(list("enum").map_or(0, <[Node]>::len));
+        self.spend(schema.list("enum").len());
         if list("enum").is_some_and(|words| !words.iter().any(|word| same(word, value)))
             || schema.get("const").is_some_and(|only| !same(only, value))
         {
@@ -271,7 +269,7 @@ impl<'a> RaiseState<'a> {
         {
             return false;
         }
-        if !list("allOf").unwrap_or_default().iter().all(|part| self.accepts(part, value, view)) {
+        if !schema.list("allOf").iter().all(|part| self.accepts(part, value, view)) {
             return false;
         }
         for key in ["anyOf", "oneOf"] {

@@ -151,7 +151,7 @@ fn owner(kind: &str) -> Dialect {
 }
 
 pub(crate) fn find<'a>(members: &[(String, &'a str)], key: &str) -> Option<&'a str> {
-    members.iter().rev().find(|(name, _)| name == key).map(|(_, raw)| *raw)
+    crate::tree::get(members, key).copied()
 }
 
 pub(crate) fn string(raw: &str) -> Option<String> {

@@ -186,6 +186,7 @@ fn is_recursive(root: &Node) -> bool {
     has_cycle(root, root, &mut BTreeMap::new(), 0)
 }
 
+#[derive(Default)]
 struct StrictState {
     /// Whether what may be absent is sent as what may be null.
     null_for_absent: bool,
@@ -206,18 +207,12 @@ impl StrictState {
         Self {
             null_for_absent: !anthropic,
             dropped: if anthropic { DROPPED_ANTHROPIC } else { DROPPED_OPENAI },
-            losses: Vec::new(),
-            reasons: Vec::new(),
-            properties: 0,
-            levels: 0,
-            enum_values: 0,
-            characters: 0,
-            optional: 0,
-            unions: 0,
+            ..Self::default()
         }
     }
 
     fn fatal(&mut self, path: &str, why: &str) {
+        let path = if path.is_empty() { "/" } else { path };
         self.reasons.push(Loss::new(LossKind::NotExpressible, path, why));
     }
 
@@ -228,8 +223,7 @@ impl StrictState {
     fn schema(&mut self, node: &mut Node, path: &str, level: usize) {
         let here = |key: &str| format!("{path}/{key}");
         if !node.is_object() {
-            self.fatal(if path.is_empty() { "/" } else { path }, "a schema that takes anything");
-            return;
+            return self.fatal(path, "a schema that takes anything");
         }
         for key in FATAL {
             if node.get(key).is_some() {
@@ -273,7 +267,7 @@ impl StrictState {
         }
         let several = matches!(node.get("type"), Some(Node::Array(_)));
         self.unions += usize::from(several || node.get("anyOf").is_some());
-        self.enum_values += node.get("enum").map_or(0, |list| list.items().len());
+        self.enum_values += node.list("enum").len();
         self.object(node, path, level);
         let Node::Object(members) = node else { return };
         for (key, value) in members {
@@ -308,10 +302,7 @@ impl StrictState {
             None => Vec::new(),
         };
         let kind = match implied[..] {
-            [] => {
-                let place = if path.is_empty() { "/" } else { path };
-                return self.fatal(place, "a schema that takes anything");
-            }
+            [] => return self.fatal(path, "a schema that takes anything"),
             [only] => Node::text(only),
             [..] => Node::Array(implied.into_iter().map(Node::text).collect()),
         };
@@ -321,8 +312,7 @@ impl StrictState {
 
     fn object(&mut self, node: &mut Node, path: &str, level: usize) {
         let here = |key: &str| format!("{path}/{key}");
-        let names = |node: &Node| type_names(node).iter().any(|name| name == "object");
-        if !names(node) && node.get("properties").is_none() {
+        if !node.types().iter().any(|name| name == "object") && node.get("properties").is_none() {
             return;
         }
         self.levels = self.levels.max(level + 1);
@@ -333,10 +323,7 @@ impl StrictState {
             }
             _ => self.fatal(&here("additionalProperties"), "properties of any name"),
         }
-        let required: Vec<String> = node
-            .get("required")
-            .map(|list| list.items().iter().filter_map(Node::as_text).collect())
-            .unwrap_or_default();
+        let required = node.texts("required");
         let mut all = Vec::new();
         if let Node::Object(members) = node
             && let Some((_, Node::Object(properties))) =
@@ -362,14 +349,6 @@ impl StrictState {
     }
 }
 
-pub(crate) fn type_names(node: &Node) -> Vec<String> {
-    match node.get("type") {
-        Some(Node::Array(names)) => names.iter().filter_map(Node::as_text).collect(),
-        Some(name) => name.as_text().into_iter().collect(),
-        None => Vec::new(),
-    }
-}
-
 fn accepts_null(schema: &Node) -> bool {
     if let Some(list) = schema.get("enum") {
         return list.items().iter().any(Node::is_null);
@@ -377,7 +356,7 @@ fn accepts_null(schema: &Node) -> bool {
     if let Some(branches) = schema.get("anyOf").or_else(|| schema.get("oneOf")) {
         return branches.items().iter().any(accepts_null);
     }
-    type_names(schema).iter().any(|name| name == "null")
+    schema.types().iter().any(|name| name == "null")
 }
 
 /// The types of values, each once; none when there is one that strict mode has no type for.
@@ -413,7 +392,7 @@ fn make_nullable(schema: &mut Node) {
         schema.set("anyOf", Node::Array(vec![inner, null()]));
         return;
     }
-    let names = type_names(schema).into_iter().chain(["null".to_owned()]);
+    let names = schema.types().into_iter().chain(["null".to_owned()]);
     schema.set("type", Node::Array(names.map(|name| Node::text(&name)).collect()));
     if let Some(Node::Array(values)) = schema.get("enum").cloned() {
         let null = Node::Scalar("null".to_owned());
@@ -426,6 +405,20 @@ mod tests {
     use super::*;
     use crate::raise;
 
+    #[track_caller]
+    fn strict(given: &str, dialect: Dialect) -> (String, Vec<Loss>) {
+        match to_strict(given, dialect).unwrap() {
+            Strict::Schema { parameters, losses, .. } => (parameters, losses),
+            refused => panic!("{given}: {refused:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn check_not_strict(given: &str, dialect: Dialect) {
+        let strict = to_strict(given, dialect).unwrap();
+        assert!(matches!(strict, Strict::NotExpressible { .. }), "{given}");
+    }
+
     #[test]
     fn keywords_unknown_to_strict_mode_are_reported() {
         let given = r##"{"type":"object","properties":{
@@ -434,10 +427,7 @@ mod tests {
             "r":{"$ref":"#/$defs/r","description":"R."},
             "o":{"oneOf":[{"type":"string"},{"type":"integer"}]}},
             "required":["k"],"$defs":{"r":{"type":"object","properties":{"n":{"type":"integer"}}}}}"##;
-        let Strict::Schema { parameters, losses, .. } = to_strict(given, Dialect::OpenAi).unwrap()
-        else {
-            panic!()
-        };
+        let (parameters, losses) = strict(given, Dialect::OpenAi);
         let expected = r##"{"type":"object","properties":{"s":{"type":["string","null"]},"k":{"enum":[1.50],"type":"number"},"e":{"type":["string","null"],"enum":["a",null]},"r":{"anyOf":[{"$ref":"#/$defs/r"},{"type":"null"}]},"o":{"anyOf":[{"type":"string"},{"type":"integer"},{"type":"null"}]}},"required":["s","k","e","r","o"],"$defs":{"r":{"type":"object","properties":{"n":{"type":["integer","null"]}},"required":["n"],"additionalProperties":false}},"additionalProperties":false}"##;
         assert_eq!(parameters, expected);
         let paths: Vec<&str> = losses.iter().map(|loss| loss.path.as_str()).collect();
@@ -461,18 +451,13 @@ mod tests {
         let given = r#"{"type":"object","properties":{"a":{"enum":["x","y"]},"b":{"const":true},
             "c":{"enum":[1,2.5]},"d":{"enum":["x",3,null]},"o":{"properties":{}},"l":{"items":{"type":"string"}}},
             "required":["a","b","c","d","o","l"]}"#;
-        let Strict::Schema { parameters, .. } = to_strict(given, Dialect::OpenAi).unwrap() else {
-            panic!("it can be said")
-        };
+        let (parameters, _) = strict(given, Dialect::OpenAi);
         let expected = r#"{"type":"object","properties":{"a":{"enum":["x","y"],"type":"string"},"b":{"enum":[true],"type":"boolean"},"c":{"enum":[1,2.5],"type":"number"},"d":{"enum":["x",3,null],"type":["string","integer","null"]},"o":{"properties":{},"type":"object","additionalProperties":false,"required":[]},"l":{"items":{"type":"string"},"type":"array"}},"required":["a","b","c","d","o","l"],"additionalProperties":false}"#;
         let sorted = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
         assert_eq!(sorted(&parameters), sorted(expected));
         // Optional ones take null like any other.
         let optional = r#"{"type":"object","properties":{"a":{"enum":["x"]}}}"#;
-        let Strict::Schema { parameters, .. } = to_strict(optional, Dialect::OpenAi).unwrap()
-        else {
-            panic!("it can be said")
-        };
+        let (parameters, _) = strict(optional, Dialect::OpenAi);
         let a = &sorted(&parameters)["properties"]["a"];
         assert_eq!(*a, serde_json::json!({"type": ["string", "null"], "enum": ["x", null]}));
     }
@@ -488,8 +473,7 @@ mod tests {
             r#"{"anyOf":[{"type":"object"}]}"#,
             r#"{"type":"object","properties":{},"allOf":[{}]}"#,
         ] {
-            let strict = to_strict(given, Dialect::OpenAi).unwrap();
-            assert!(matches!(strict, Strict::NotExpressible { .. }), "{given}");
+            check_not_strict(given, Dialect::OpenAi);
         }
     }
 
@@ -497,11 +481,7 @@ mod tests {
     fn anthropics_strict_mode_takes_what_may_be_absent_and_no_limits() {
         let given = r#"{"type":"object","properties":{"a":{"type":"integer","minimum":1,"default":2},
             "b":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":3}},"required":["b"]}"#;
-        let Strict::Schema { parameters, losses, .. } =
-            to_strict(given, Dialect::Anthropic).unwrap()
-        else {
-            panic!("it can be said")
-        };
+        let (parameters, losses) = strict(given, Dialect::Anthropic);
         let expected = r#"{"type":"object","properties":{"a":{"type":"integer","default":2},"b":{"type":"array","items":{"type":"string"},"minItems":1}},"required":["b"],"additionalProperties":false}"#;
         assert_eq!(parameters, expected);
         let paths: Vec<&str> = losses.iter().map(|loss| loss.path.as_str()).collect();
@@ -513,13 +493,10 @@ mod tests {
             r##"{"type":"object","properties":{"a":{"$ref":"#"}}}"##,
             r##"{"type":"object","properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"anyOf":[{"$ref":"#/$defs/b"}]},"b":{"items":{"$ref":"#/$defs/a"}}}}"##,
         ] {
-            let strict = to_strict(round, Dialect::Anthropic).unwrap();
-            assert!(matches!(strict, Strict::NotExpressible { .. }), "{round}");
+            check_not_strict(round, Dialect::Anthropic);
         }
         let shared = r##"{"type":"object","properties":{"a":{"$ref":"#/$defs/a"},"b":{"$ref":"#/$defs/a"}},"$defs":{"a":{"type":"string"}}}"##;
-        let strict = to_strict(shared, Dialect::Anthropic).unwrap();
-        assert!(matches!(strict, Strict::Schema { .. }), "{strict:?}");
-        let none = to_strict(shared, Dialect::Ollama).unwrap();
-        assert!(matches!(none, Strict::NotExpressible { .. }));
+        strict(shared, Dialect::Anthropic);
+        check_not_strict(shared, Dialect::Ollama);
     }
 }

@@ -3,11 +3,11 @@
 use std::fmt;
 
 use serde::Serialize;
-use tract_core::json::{self, Escapes, JsonError};
+use tract_core::json::{self, JsonError};
 
 use crate::allowance::StrictAllowance;
 use crate::dialect::{Dialect, StrictMode};
-use crate::lower::{Lowered, lower_as};
+use crate::lower::{Lowered, NO_PARAMETERS, Object, lower_as};
 use crate::name;
 use crate::shape::{Shape, ToolView, find};
 use crate::strict::{Strict, to_strict};
@@ -121,10 +121,7 @@ pub fn translate(text: &str, to: Target, strict: bool) -> Result<Translation, Js
     match to {
         Target::Mcp => {
             let mut translation = mcp(text, &view);
-            if let Some(sent) = &translation.text {
-                let sent_view = ToolView::parse(sent)?;
-                compare(text, &view, &sent_view, sent, &mut translation.losses)?;
-            }
+            compare(text, &view, &mut translation)?;
             Ok(translation)
         }
         Target::Provider(dialect) => {
@@ -200,9 +197,8 @@ fn translated(
             losses: vec![Loss::new(LossKind::NotExpressible, "type", reason)],
         },
     };
+    compare(text, &view, &mut translation)?;
     let Some(sent) = translation.text.clone() else { return Ok(translation) };
-    let sent_view = ToolView::parse(&sent)?;
-    compare(text, &view, &sent_view, &sent, &mut translation.losses)?;
     if let Some(allowance) = strict
         && !matches!(view.shape, Shape::Server(_))
     {
@@ -215,13 +211,14 @@ fn translated(
 const SAME: &[(&str, &str)] =
     &[("outputSchema", "output_schema"), ("output_schema", "outputSchema")];
 
+/// Adds to a translation's report how what is sent differs from what was given.
 fn compare(
     text: &str,
     given: &ToolView<'_>,
-    sent: &ToolView<'_>,
-    sent_text: &str,
-    losses: &mut Vec<Loss>,
+    translation: &mut Translation,
 ) -> Result<(), JsonError> {
+    let Some(sent_text) = translation.text.as_deref() else { return Ok(()) };
+    let (sent, losses) = (ToolView::parse(sent_text)?, &mut translation.losses);
     let none = |raw: Option<&str>| raw.is_none_or(|raw| raw == "null");
     let carried = |key: &str, raw: &str| {
         let same = SAME.iter().find(|(name, _)| *name == key).map(|(_, other)| *other);
@@ -258,7 +255,7 @@ fn compare(
 }
 
 /// What MCP's shape takes: names as they are, and any other member.
-fn mcp(text: &str, view: &ToolView<'_>) -> Translation {
+fn mcp<'a>(text: &str, view: &ToolView<'a>) -> Translation {
     let done = |text: Option<String>, losses| Translation {
         text,
         name: view.name.clone(),
@@ -274,32 +271,23 @@ fn mcp(text: &str, view: &ToolView<'_>) -> Translation {
         let why = format!("only {owner} knows this tool");
         return done(None, vec![Loss::new(LossKind::NotExpressible, "type", why)]);
     }
-    let mut out = "{\"name\":".to_owned();
-    json::write_string(&mut out, &view.name, Escapes::Raw);
-    let mut member = |key: &str, raw: &str| {
-        out.push(',');
-        json::write_string(&mut out, key, Escapes::Raw);
-        out.push(':');
-        out.push_str(raw);
-    };
-    if let Some(raw) = view.description.filter(|raw| *raw != "null") {
-        member("description", raw);
+    let some = |raw: Option<&'a str>| raw.filter(|raw| *raw != "null");
+    let mut out = Object::new();
+    out.text("name", &view.name);
+    if let Some(raw) = some(view.description) {
+        out.raw("description", raw);
     }
-    let no_arguments = r#"{"type":"object","properties":{}}"#;
-    member("inputSchema", view.parameters.filter(|raw| *raw != "null").unwrap_or(no_arguments));
-    for key in ["outputSchema", "output_schema"] {
-        if let Some(raw) = view.other(key).filter(|raw| *raw != "null") {
-            member("outputSchema", raw);
-            break;
-        }
+    out.raw("inputSchema", some(view.parameters).unwrap_or(NO_PARAMETERS));
+    let output = some(view.other("outputSchema")).or_else(|| some(view.other("output_schema")));
+    if let Some(raw) = output {
+        out.raw("outputSchema", raw);
     }
     for key in ["title", "annotations", "execution", "icons", "_meta"] {
         if let Some(raw) = view.other(key) {
-            member(key, raw);
+            out.raw(key, raw);
         }
     }
-    out.push('}');
-    done(Some(out), Vec::new())
+    done(Some(out.end()), Vec::new())
 }
 
 fn make_strict(
@@ -317,9 +305,7 @@ fn make_strict(
         None => tool.clone(),
     };
     translation.strict = false;
-    let parameters = function.get(key).map(Node::write);
-    let parameters =
-        parameters.unwrap_or_else(|| r#"{"type":"object","properties":{}}"#.to_owned());
+    let parameters = function.get(key).map_or(NO_PARAMETERS.to_owned(), Node::write);
     match to_strict(&parameters, dialect)? {
         Strict::Schema { parameters, losses, cost } => match allowance.take(cost) {
             Ok(()) => {

@@ -10,6 +10,52 @@ pub(crate) enum Node {
     Object(Vec<(String, Node)>),
 }
 
+/// The member of a name: of several the last, as readers of JSON take it.
+pub(crate) fn get<'a, V>(members: &'a [(String, V)], key: &str) -> Option<&'a V> {
+    members.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value)
+}
+
+/// Takes the member out that [`get`] gives.
+pub(crate) fn take<V>(members: &mut Vec<(String, V)>, key: &str) -> Option<V> {
+    let place = members.iter().rposition(|(name, _)| name == key)?;
+    Some(members.remove(place).1)
+}
+
+/// Writes a list, each item by `write`.
+pub(crate) fn write_list<V>(out: &mut String, items: &[V], write: fn(&V, &mut String)) {
+    out.push('[');
+    for (n, item) in items.iter().enumerate() {
+        if n > 0 {
+            out.push(',');
+        }
+        write(item, out);
+    }
+    out.push(']');
+}
+
+/// Writes an object, each value by `write`.
+pub(crate) fn write_object<V>(
+    out: &mut String,
+    members: &[(String, V)],
+    write: fn(&V, &mut String),
+) {
+    out.push('{');
+    for (n, (key, value)) in members.iter().enumerate() {
+        if n > 0 {
+            out.push(',');
+        }
+        json::write_string(out, key, Escapes::Raw);
+        out.push(':');
+        write(value, out);
+    }
+    out.push('}');
+}
+
+/// A name as a step of a JSON pointer.
+pub(crate) fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
 /// The steps of a JSON pointer.
 fn steps(pointer: &str) -> impl Iterator<Item = String> {
     pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"))
@@ -42,12 +88,7 @@ impl Node {
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<&Self> {
-        match self {
-            Self::Object(members) => {
-                members.iter().rev().find(|(name, _)| name == key).map(|(_, node)| node)
-            }
-            Self::Scalar(_) | Self::Array(_) => None,
-        }
+        get(self.members(), key)
     }
 
     pub(crate) fn set(&mut self, key: &str, value: Self) {
@@ -61,8 +102,7 @@ impl Node {
 
     pub(crate) fn remove(&mut self, key: &str) -> Option<Self> {
         let Self::Object(members) = self else { return None };
-        let place = members.iter().rposition(|(name, _)| name == key)?;
-        Some(members.remove(place).1)
+        take(members, key)
     }
 
     pub(crate) fn items(&self) -> &[Self] {
@@ -70,6 +110,22 @@ impl Node {
             Self::Array(items) => items,
             Self::Scalar(_) | Self::Object(_) => &[],
         }
+    }
+
+    /// The items of a member that is a list.
+    pub(crate) fn list(&self, key: &str) -> &[Self] {
+        self.get(key).map(Self::items).unwrap_or_default()
+    }
+
+    /// The texts in a member that is a list.
+    pub(crate) fn texts(&self, key: &str) -> Vec<String> {
+        self.list(key).iter().filter_map(Self::as_text).collect()
+    }
+
+    /// The names in `type`, which is one name or a list of them.
+    pub(crate) fn types(&self) -> Vec<String> {
+        let one = self.get("type").and_then(Self::as_text);
+        one.map_or_else(|| self.texts("type"), |name| vec![name])
     }
 
     pub(crate) fn members(&self) -> &[(String, Self)] {
@@ -127,28 +183,8 @@ impl Node {
     fn write_to(&self, out: &mut String) {
         match self {
             Self::Scalar(raw) => out.push_str(raw),
-            Self::Array(items) => {
-                out.push('[');
-                for (n, item) in items.iter().enumerate() {
-                    if n > 0 {
-                        out.push(',');
-                    }
-                    item.write_to(out);
-                }
-                out.push(']');
-            }
-            Self::Object(members) => {
-                out.push('{');
-                for (n, (key, node)) in members.iter().enumerate() {
-                    if n > 0 {
-                        out.push(',');
-                    }
-                    json::write_string(out, key, Escapes::Raw);
-                    out.push(':');
-                    node.write_to(out);
-                }
-                out.push('}');
-            }
+            Self::Array(items) => write_list(out, items, Self::write_to),
+            Self::Object(members) => write_object(out, members, Self::write_to),
         }
     }
 }

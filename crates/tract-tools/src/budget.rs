@@ -283,10 +283,8 @@ impl BudgetTracker {
 
     fn change(&self, evaluation: &str, change: impl FnOnce(Spent) -> Spent) {
         let mut all = self.all();
-        match all.get_mut(evaluation) {
-            Some(spent) => *spent = change(*spent),
-            None => drop(all.insert(evaluation.to_owned(), change(Spent::default()))),
-        }
+        let spent = all.entry(evaluation.to_owned()).or_default();
+        *spent = change(*spent);
     }
 
     /// Adds the tokens of one request and its reply to an evaluation.
@@ -323,10 +321,8 @@ impl BudgetTracker {
         let one = Spent { calls: 1, ..Spent::default() };
         let mut all = self.all();
         self.held(total(&all).plus(one))?;
-        match all.get_mut(evaluation) {
-            Some(spent) => *spent = spent.plus(one),
-            None => drop(all.insert(evaluation.to_owned(), one)),
-        }
+        let spent = all.entry(evaluation.to_owned()).or_default();
+        *spent = spent.plus(one);
         Ok(())
     }
 

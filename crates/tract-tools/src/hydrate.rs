@@ -191,60 +191,53 @@ pub fn hydrate_with(
 fn one(call: Call, registry: &Registry, options: &HydrateOptions, repaired: bool) -> Hydrated {
     let began = Instant::now();
     let mut work = HydrationState::new(call, repaired);
-    if let Err(errors) = work.run(registry, options) {
-        work.errors = errors;
+    let refused = work.run(registry, options).err();
+    let mut hydrated = work.hydrated;
+    if let Some(errors) = refused {
+        hydrated.bound = None;
+        hydrated.errors = errors;
     }
     let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-    work.finish(took)
+    hydrated.provenance.duration_us = took;
+    hydrated
 }
 
 type StageResult<T> = Result<T, Vec<StageError>>;
 
-struct HydrationState<'r> {
+struct HydrationState {
     call: Call,
-    tool: Option<&'r Registered>,
-    bound: Option<Invocation>,
-    arguments: Option<Json>,
-    errors: Vec<StageError>,
-    decision: Decision,
-    provenance: Provenance,
+    hydrated: Hydrated,
 }
 
-impl<'r> HydrationState<'r> {
+impl HydrationState {
     fn new(call: Call, repaired: bool) -> Self {
-        let provenance = Provenance {
-            source: call.source.clone(),
-            call_id: call.id.clone(),
-            name_mapping: None,
-            definition: None,
-            raw_arguments: Arc::clone(&call.arguments),
-            parsed: None,
-            validated: None,
-            validator: None,
-            edits: Vec::new(),
-            repaired,
-            repair: None,
-            approved: Vec::new(),
-            duration_us: 0,
-        };
-        Self {
-            call,
+        let hydrated = Hydrated {
+            id: call.id.clone(),
+            name: call.name.clone(),
             tool: None,
             bound: None,
             arguments: None,
             errors: Vec::new(),
             decision: Decision::Allow,
-            provenance,
-        }
+            provenance: Provenance {
+                source: call.source.clone(),
+                call_id: call.id.clone(),
+                raw_arguments: Arc::clone(&call.arguments),
+                repaired,
+                ..Provenance::default()
+            },
+        };
+        Self { call, hydrated }
     }
 
-    fn run(&mut self, registry: &'r Registry, options: &HydrateOptions) -> StageResult<()> {
+    fn run(&mut self, registry: &Registry, options: &HydrateOptions) -> StageResult<()> {
         match self.call.approved.take() {
             Some(approved) => match approved_tool(registry, &approved) {
                 Some(tool) => self.run_approved(registry, tool, &approved),
                 None => {
                     self.run_received(registry, options)?;
-                    self.decision = self.decision.clone().and(Decision::NeedsApproval);
+                    self.hydrated.decision =
+                        self.hydrated.decision.clone().and(Decision::NeedsApproval);
                     Ok(())
                 }
             },
@@ -255,25 +248,21 @@ impl<'r> HydrationState<'r> {
     /// Reads what a person approved: exactly that, by no profile.
     fn run_approved(
         &mut self,
-        registry: &'r Registry,
-        tool: &'r Registered,
+        registry: &Registry,
+        tool: &Registered,
         approved: &BoundCall,
     ) -> StageResult<()> {
         self.found(tool);
-        self.provenance.repaired = approved.repaired;
-        self.provenance.approved.clone_from(&approved.changes);
+        self.hydrated.provenance.repaired = approved.repaired;
+        self.hydrated.provenance.approved.clone_from(&approved.changes);
         let options = HydrateOptions { arguments_bytes: usize::MAX, ..HydrateOptions::default() };
         let text: Arc<str> = approved.arguments.as_str().into();
         let parsed = parse::strict(&text, options.arguments_bytes).map_err(|error| vec![error])?;
-        self.provenance.parsed = Some(parsed.text.clone());
+        self.hydrated.provenance.parsed = Some(parsed.text.clone());
         self.check(registry, tool, parsed.value, parsed.text, &options)
     }
 
-    fn run_received(
-        &mut self,
-        registry: &'r Registry,
-        options: &HydrateOptions,
-    ) -> StageResult<()> {
+    fn run_received(&mut self, registry: &Registry, options: &HydrateOptions) -> StageResult<()> {
         let looked_up = self.look_up(registry);
         // What cannot be read is said whether or not there is such a tool.
         let parsed = if options.tolerant {
@@ -285,13 +274,13 @@ impl<'r> HydrationState<'r> {
             (Ok(tool), Ok(parsed)) => (tool, parsed),
             (Err(lookup), Err(parse)) => return Err(vec![parse, lookup]),
             (Err(error), Ok(parsed)) => {
-                self.provenance.parsed = Some(parsed.text);
+                self.hydrated.provenance.parsed = Some(parsed.text);
                 return Err(vec![error]);
             }
             (Ok(_), Err(error)) => return Err(vec![error]),
         };
-        self.provenance.parsed = Some(parsed.text.clone());
-        self.provenance.edits = parsed.edits;
+        self.hydrated.provenance.parsed = Some(parsed.text.clone());
+        self.hydrated.provenance.edits = parsed.edits;
         let (value, text) = self.raise(tool, parsed.value, parsed.text);
         self.check(registry, tool, value, text, options)
     }
@@ -299,25 +288,25 @@ impl<'r> HydrationState<'r> {
     /// Holds arguments against schema, type and policies, and binds them to the tool.
     fn check(
         &mut self,
-        registry: &'r Registry,
-        tool: &'r Registered,
+        registry: &Registry,
+        tool: &Registered,
         value: Value,
         text: Json,
         options: &HydrateOptions,
     ) -> StageResult<()> {
         let (arguments, validated) = self.validate(registry, tool, value, text, options)?;
         if validated {
-            self.provenance.validated = Some(arguments.clone());
+            self.hydrated.provenance.validated = Some(arguments.clone());
         }
         if let Some(callable) = tool.callable() {
             callable
                 .check_arguments(arguments.as_str())
                 .map_err(|error| vec![StageError::of_tool(&error)])?;
-            self.bound =
+            self.hydrated.bound =
                 Some(Invocation { tool: Arc::clone(callable), arguments: arguments.clone() });
         }
         self.decide(registry, tool, &arguments, validated)?;
-        self.arguments = Some(arguments);
+        self.hydrated.arguments = Some(arguments);
         Ok(())
     }
 
@@ -330,9 +319,9 @@ impl<'r> HydrationState<'r> {
         // A schema that is no JSON is refused below; arguments were read already.
         let Ok(raised) = tract_schema::raise(schema, text.as_str()) else { return (value, text) };
         let Ok(better) = serde_json::from_str(&raised.arguments) else { return (value, text) };
-        let edit = |kind, path, before| Edit {
+        let edit = |path, before| Edit {
             profile: "strict",
-            kind,
+            kind: "absent",
             offset: None,
             path,
             before,
@@ -340,15 +329,15 @@ impl<'r> HydrationState<'r> {
         };
         let count = raised.left_out.len();
         let listed = raised.left_out.into_iter().take(MOST_LISTED);
-        let edits = &mut self.provenance.edits;
-        edits.extend(listed.map(|path| edit("absent", Some(path), "null".to_owned())));
+        let edits = &mut self.hydrated.provenance.edits;
+        edits.extend(listed.map(|path| edit(Some(path), "null".to_owned())));
         if count > MOST_LISTED {
-            edits.push(edit("absent", None, format!("{} more", count - MOST_LISTED)));
+            edits.push(edit(None, format!("{} more", count - MOST_LISTED)));
         }
         (better, Json::parsed(raised.arguments))
     }
 
-    fn look_up(&mut self, registry: &'r Registry) -> Result<&'r Registered, StageError> {
+    fn look_up<'r>(&mut self, registry: &'r Registry) -> Result<&'r Registered, StageError> {
         let name = self.call.name.as_str();
         let tool = match &self.call.tool_id {
             Some(id) => registry.by_id(id).ok_or_else(|| {
@@ -362,10 +351,10 @@ impl<'r> HydrationState<'r> {
         Ok(tool)
     }
 
-    fn found(&mut self, tool: &'r Registered) {
-        self.tool = Some(tool);
-        self.provenance.definition = Some(tool.definition().id());
-        self.provenance.name_mapping = Some(NameMapping {
+    fn found(&mut self, tool: &Registered) {
+        self.hydrated.tool = Some(tool.clone());
+        self.hydrated.provenance.definition = Some(tool.definition().id());
+        self.hydrated.provenance.name_mapping = Some(NameMapping {
             received: self.call.sent_name.clone().unwrap_or_else(|| self.call.name.clone()),
             name: tool.name().to_owned(),
             tool_id: tool.shared_id(),
@@ -376,8 +365,8 @@ impl<'r> HydrationState<'r> {
     /// Holds the arguments against the schema; says whether there was one.
     fn validate(
         &mut self,
-        registry: &'r Registry,
-        tool: &'r Registered,
+        registry: &Registry,
+        tool: &Registered,
         mut value: Value,
         text: Json,
         options: &HydrateOptions,
@@ -411,7 +400,7 @@ impl<'r> HydrationState<'r> {
             }
             Some(Ok(compiled)) => compiled,
         };
-        self.provenance.validator = Some(ValidatorUsed {
+        self.hydrated.provenance.validator = Some(ValidatorUsed {
             name: Arc::clone(&compiled.name),
             version: Arc::clone(&compiled.version),
             compiled_at: Arc::clone(&compiled.at),
@@ -424,7 +413,7 @@ impl<'r> HydrationState<'r> {
         while let (Err(invalid), true) = (&checked, options.coercion) {
             let Some((better, edits)) = coercion.pass(text.as_str(), invalid) else { break };
             let Ok(read) = serde_json::from_str(&better) else { break };
-            self.provenance.edits.extend(edits);
+            self.hydrated.provenance.edits.extend(edits);
             value = read;
             text = Json::parsed(better);
             checked = compiled.validator.validate(&value);
@@ -446,7 +435,7 @@ impl<'r> HydrationState<'r> {
         let request = PolicyRequest {
             traits: tool.traits(),
             validated,
-            repaired: self.provenance.repaired,
+            repaired: self.hydrated.provenance.repaired,
             ..PolicyRequest::new(
                 &self.call.id,
                 tool.name(),
@@ -487,33 +476,16 @@ impl<'r> HydrationState<'r> {
                 NoSchema::ReadOnly | NoSchema::Full => decision,
             };
         }
-        if self.provenance.repaired && !is_vouched {
+        if self.hydrated.provenance.repaired && !is_vouched {
             decision = decision.and(Decision::NeedsApproval);
         }
-        self.decision = decision;
-        match &self.decision {
+        self.hydrated.decision = decision;
+        match &self.hydrated.decision {
             Decision::Deny { reason } => {
-                self.bound = None;
+                self.hydrated.bound = None;
                 Err(vec![StageError::new(Stage::Policy, "denied", "/", reason.clone())])
             }
             _ => Ok(()),
-        }
-    }
-
-    fn finish(mut self, took_us: u64) -> Hydrated {
-        self.provenance.duration_us = took_us;
-        if !self.errors.is_empty() {
-            self.bound = None;
-        }
-        Hydrated {
-            id: self.call.id,
-            name: self.call.name,
-            tool: self.tool.cloned(),
-            bound: self.bound,
-            arguments: self.arguments,
-            errors: self.errors,
-            decision: self.decision,
-            provenance: self.provenance,
         }
     }
 }

@@ -10,6 +10,7 @@
 
 mod blocking;
 pub mod budget;
+mod cancel;
 mod compiled;
 pub mod dispatch;
 pub mod event;

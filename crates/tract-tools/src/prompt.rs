@@ -200,9 +200,8 @@ fn checked(mut section: Section, above: &str, faults: &mut Vec<PromptFault>) -> 
     if section.visibility == Visibility::Summary && section.summary.is_none() {
         faults.push(PromptFault::NoSummary { path: path.clone() });
     }
-    let body = section.template.clone();
-    let body = read(&section, &path, &body, faults);
-    let summary = section.summary.clone().map(|text| read(&section, &path, &text, faults));
+    let body = read(&section, &path, &section.template, faults);
+    let summary = section.summary.as_deref().map(|text| read(&section, &path, text, faults));
     if section.stray_examples > 0 {
         faults.push(PromptFault::StrayExample { path: path.clone() });
     }

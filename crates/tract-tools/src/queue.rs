@@ -1,15 +1,12 @@
 //! Turns in order: one at a time works on state that it may restore.
 
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 use std::time::Duration;
 
 use tract_core::CancellationToken;
-use tract_hooks::wait::within;
 
+use crate::cancel::unless_cancelled;
 use crate::dispatch::{DispatchLimits, Permit};
 
 /// Holds are numbered over all queues, so that a number names one hold.
@@ -52,16 +49,7 @@ impl TurnQueue {
         most: Option<Duration>,
         cancellation: &CancellationToken,
     ) -> Result<TurnHold, String> {
-        let mut asked = pin!(self.one.permit(""));
-        let mut cancelled = pin!(cancellation.cancelled());
-        let permit = within(
-            most,
-            poll_fn(|task| match asked.as_mut().poll(task) {
-                Poll::Ready(permit) => Poll::Ready(Some(permit)),
-                Poll::Pending => cancelled.as_mut().poll(task).map(|()| None),
-            }),
-        )
-        .await;
+        let permit = unless_cancelled(most, cancellation, self.one.permit("")).await;
         let Some(permit) = permit.flatten() else {
             return Err(self.holder().unwrap_or_else(|| "another turn".to_owned()));
         };

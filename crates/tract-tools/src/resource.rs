@@ -74,11 +74,6 @@ impl CreatedInstances {
         self.by_type.insert(id, self.in_order.len());
         self.in_order.push((id, instance));
     }
-
-    /// Keeps one only to close it.
-    fn keep_to_close(&mut self, id: TypeId, instance: Instance) {
-        self.in_order.push((id, instance));
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -377,7 +372,8 @@ impl<'a> Scope<'a> {
         let mut home = lock(home);
         match bound.lifetime {
             Lifetime::Singleton | Lifetime::PerCall => home.keep(id, instance),
-            Lifetime::Prototype if bound.close.is_some() => home.keep_to_close(id, instance),
+            // Not to be found again, only to be closed.
+            Lifetime::Prototype if bound.close.is_some() => home.in_order.push((id, instance)),
             Lifetime::Prototype => {}
         }
         Ok(erased)

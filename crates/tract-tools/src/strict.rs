@@ -34,41 +34,26 @@ pub(crate) fn description(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::future::ready;
     use std::sync::Arc;
 
-    use async_trait::async_trait;
-    use tract_core::{DynTool, RenderedValue, ToolContext, ToolError, ToolResult};
+    use tract_core::{DynTool, ToolResult};
 
     use super::*;
     use crate::fs::add_fs_tools;
     use crate::planning::{Planning, Strategy};
     use crate::prompt::{ExampleText, Prompt, PromptFault, Section};
+    use crate::typed::ClosureTool;
     use crate::{RegisterError, Registry, Session};
 
-    struct Named(&'static str, String);
-
-    #[async_trait]
-    impl DynTool for Named {
-        fn spec(&self) -> ToolSpec {
-            ToolSpec::new(self.0, &self.1, r#"{"type":"object"}"#)
-        }
-
-        async fn run(
-            &self,
-            _: &str,
-            _: &ToolContext,
-        ) -> Result<ToolResult<RenderedValue>, ToolError> {
-            Ok(ToolResult::done("done"))
-        }
-    }
-
-    fn named(name: &'static str, description: &str) -> Named {
-        Named(name, description.to_owned())
+    fn named(name: &str, description: &str) -> ClosureTool {
+        let spec = ToolSpec::new(name, description, r#"{"type":"object"}"#);
+        ClosureTool::new(spec, |_, _| ready(Ok(ToolResult::<()>::done("done"))))
     }
 
     const LONGEST: &str = "a_name_of_sixty-four_characters_which_is_as_long_as_they_may_be_";
 
-    fn cases() -> Vec<(Named, Option<&'static str>)> {
+    fn cases() -> Vec<(ClosureTool, Option<&'static str>)> {
         let name = Some("expected a name of 1 to 64 of a-z, 0-9, _ and -, found \"Look\"");
         vec![
             (named(LONGEST, "x"), None),
@@ -88,7 +73,7 @@ mod tests {
     fn the_strict_profile_holds_ones_own_tools_to_the_narrower_limits() {
         assert_eq!(LONGEST.len(), 64);
         for (tool, wrong) in cases() {
-            let (name, tool): (_, Arc<dyn DynTool>) = (tool.0, Arc::new(tool));
+            let (name, tool): (_, Arc<dyn DynTool>) = (tool.spec().name, Arc::new(tool));
             let builder = || Registry::builder().dyn_tool(Arc::clone(&tool));
             assert!(
                 builder().build().is_ok(),
@@ -111,7 +96,7 @@ mod tests {
             let expected = wrong.map(|wrong| {
                 vec![PromptFault::Strict {
                     path: "tools".to_owned(),
-                    tool: name.to_owned(),
+                    tool: name.clone(),
                     why: wrong.to_owned(),
                 }]
             });

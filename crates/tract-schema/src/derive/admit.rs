@@ -6,7 +6,7 @@ use std::fmt;
 use serde_json::{Map, Number, Value};
 use tract_core::nearest;
 
-use super::node::{Node, get};
+use super::node::{Node, get, list};
 use super::normal::def_name;
 use super::values::{
     article, compare, equal, has_type, is_integer_key, one_of, refuses, settle_integer, shown,
@@ -167,7 +167,7 @@ impl<'a> Checker<'a> {
             Value::Object(object) => self.object(members, object),
             Value::Null | Value::Bool(_) => true,
         };
-        for part in get(members, "allOf").map(Node::as_list).unwrap_or_default() {
+        for part in list(members, "allOf") {
             fits &= self.judge(part, value);
         }
         match get(members, "anyOf") {
@@ -177,11 +177,8 @@ impl<'a> Checker<'a> {
     }
 
     fn refer(&mut self, reference: &str, value: &mut Value) -> bool {
-        let root = self.root;
-        let target =
-            def_name(reference).and_then(|name| root.get("$defs").and_then(|defs| defs.get(&name)));
         self.references += 1;
-        match target {
+        match self.definition(reference) {
             Some(target) if self.references < MOST_REFERENCES => {
                 let fits = self.judge(target, value);
                 self.references -= 1;
@@ -211,9 +208,12 @@ impl<'a> Checker<'a> {
     }
 
     fn target(&self, branch: &'a Node) -> &'a Node {
-        let name = branch.get("$ref").and_then(Node::as_text).and_then(def_name);
-        let root = self.root;
-        name.and_then(|name| root.get("$defs").and_then(|defs| defs.get(&name))).unwrap_or(branch)
+        let reference = branch.get("$ref").and_then(Node::as_text);
+        reference.and_then(|reference| self.definition(reference)).unwrap_or(branch)
+    }
+
+    fn definition(&self, reference: &str) -> Option<&'a Node> {
+        self.root.get("$defs")?.get(&def_name(reference)?)
     }
 
     /// Whether a value has a branch's tag, or is the only one of its kind.
@@ -226,16 +226,14 @@ impl<'a> Checker<'a> {
                 .is_some_and(|name| has_type(name, value));
         };
         let properties = branch.get("properties").map(Node::members).unwrap_or_default();
-        let mut tags = properties.iter().filter_map(|(name, part)| {
-            match part.get("enum").map(Node::as_list) {
-                Some([word]) => Some((name, word)),
-                _ => None,
-            }
+        let mut tags = properties.iter().filter_map(|(name, part)| match part.list("enum") {
+            [word] => Some((name, word)),
+            _ => None,
         });
         match tags.next() {
             Some((name, word)) => object.get(name).is_some_and(|found| equal(word, found)),
             None => {
-                let required = branch.get("required").map(Node::as_list).unwrap_or_default();
+                let required = branch.list("required");
                 branch.get("type").and_then(Node::as_text) == Some("object")
                     && (required.is_empty()
                         || required
@@ -251,13 +249,8 @@ impl<'a> Checker<'a> {
         if let Some(words) = branch.get("enum") {
             return one_of(words.as_list().iter().map(Node::to_json));
         }
-        let required: Vec<&str> = branch
-            .get("required")
-            .map(Node::as_list)
-            .unwrap_or_default()
-            .iter()
-            .filter_map(Node::as_text)
-            .collect();
+        let required: Vec<&str> =
+            branch.list("required").iter().filter_map(Node::as_text).collect();
         match branch.get("type") {
             Some(Node::Text(name)) if name == "object" && !required.is_empty() => {
                 let tag = branch.get("properties").and_then(|parts| {
@@ -334,7 +327,7 @@ impl<'a> Checker<'a> {
 
     fn array(&mut self, members: &'a [(String, Node)], items: &mut [Value]) -> bool {
         let mut fits = self.size(members, ("minItems", "maxItems"), items.len(), "items");
-        let first = get(members, "prefixItems").map(Node::as_list).unwrap_or_default();
+        let first = list(members, "prefixItems");
         let rest = get(members, "items");
         for (at, item) in items.iter_mut().enumerate() {
             match (first.get(at), rest) {
@@ -359,7 +352,7 @@ impl<'a> Checker<'a> {
         let known = get(members, "properties").map(Node::members).unwrap_or_default();
         let size = object.len();
         let mut fits = self.size(members, ("minProperties", "maxProperties"), size, "properties");
-        for name in get(members, "required").map(Node::as_list).unwrap_or_default() {
+        for name in list(members, "required") {
             if let Some(name) = name.as_text()
                 && !object.contains_key(name)
             {

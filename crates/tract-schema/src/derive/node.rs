@@ -3,6 +3,9 @@
 
 use tract_core::json::{self, Escapes, JsonError};
 
+pub(super) use crate::tree::{get, take};
+use crate::tree::{write_list, write_object};
+
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Node {
     Null,
@@ -74,35 +77,20 @@ impl Node {
         get(self.members(), key)
     }
 
-    pub(super) fn write(&self, out: &mut String) {
+    /// The items of a member that is a list.
+    pub(super) fn list(&self, key: &str) -> &[Node] {
+        list(self.members(), key)
+    }
+
+    fn write(&self, out: &mut String) {
         match self {
             Self::Null => out.push_str("null"),
             Self::Bool(true) => out.push_str("true"),
             Self::Bool(false) => out.push_str("false"),
             Self::Number(raw) => out.push_str(raw),
             Self::Text(text) => json::write_string(out, text, Escapes::Raw),
-            Self::List(items) => {
-                out.push('[');
-                for (at, item) in items.iter().enumerate() {
-                    if at > 0 {
-                        out.push(',');
-                    }
-                    item.write(out);
-                }
-                out.push(']');
-            }
-            Self::Object(members) => {
-                out.push('{');
-                for (at, (key, value)) in members.iter().enumerate() {
-                    if at > 0 {
-                        out.push(',');
-                    }
-                    json::write_string(out, key, Escapes::Raw);
-                    out.push(':');
-                    value.write(out);
-                }
-                out.push('}');
-            }
+            Self::List(items) => write_list(out, items, Self::write),
+            Self::Object(members) => write_object(out, members, Self::write),
         }
     }
 
@@ -113,13 +101,9 @@ impl Node {
     }
 }
 
-pub(super) fn get<'a>(members: &'a [(String, Node)], key: &str) -> Option<&'a Node> {
-    members.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value)
-}
-
-pub(super) fn take(members: &mut Members, key: &str) -> Option<Node> {
-    let at = members.iter().rposition(|(name, _)| name == key)?;
-    Some(members.remove(at).1)
+/// The items of a member that is a list.
+pub(super) fn list<'a>(members: &'a [(String, Node)], key: &str) -> &'a [Node] {
+    get(members, key).map(Node::as_list).unwrap_or_default()
 }
 
 /// Sets a member, in its place when it is there already.

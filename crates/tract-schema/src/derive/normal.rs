@@ -3,7 +3,7 @@
 use super::DeriveError;
 use super::alternatives;
 use super::definitions::{inline_scalars, name_root, used};
-use super::node::{Members, Node, get, set, take};
+use super::node::{Members, Node, get, list, set, take};
 
 /// How deep a schema may nest; JSON texts nest no deeper either.
 const MOST_LEVELS: usize = 128;
@@ -75,9 +75,8 @@ const BOUNDS: &[(&str, &str, &str)] = &[
 ];
 
 pub(super) fn normalize(root: Node) -> Result<Node, DeriveError> {
-    let Node::Object(mut root) = root else {
-        return Err(DeriveError::NoObject { found: "a schema that is no object".to_owned() });
-    };
+    let no_object = || DeriveError::NoObject { found: "a schema that is no object".to_owned() };
+    let Node::Object(mut root) = root else { return Err(no_object()) };
     let mut defs = match take(&mut root, "$defs") {
         Some(Node::Object(defs)) => defs,
         _ => Vec::new(),
@@ -96,24 +95,15 @@ pub(super) fn normalize(root: Node) -> Result<Node, DeriveError> {
         *def = inline_scalars(std::mem::replace(def, Node::Null), &scalars)?;
     }
     check_root(&root)?;
-    let root = without_description(root);
     let used = used(&root, &defs)?;
     defs.retain(|(name, _)| used.contains(name));
-    let Node::Object(mut root) = root else {
-        return Err(DeriveError::NoObject { found: "a schema that is no object".to_owned() });
-    };
+    let Node::Object(mut root) = root else { return Err(no_object()) };
+    // The tool says what it does; what its arguments are, their own descriptions say.
+    take(&mut root, "description");
     if !defs.is_empty() {
         root.push(("$defs".to_owned(), Node::Object(defs)));
     }
     Ok(Node::Object(root))
-}
-
-/// The tool says what it does; what its arguments are, their own descriptions say.
-fn without_description(mut root: Node) -> Node {
-    if let Node::Object(members) = &mut root {
-        take(members, "description");
-    }
-    root
 }
 
 fn check_root(root: &Node) -> Result<(), DeriveError> {
@@ -248,7 +238,7 @@ pub(super) fn advertised(node: Node) -> Result<Node, DeriveError> {
 
 /// Writes alternatives that are texts only as one `enum`, with what they say in the description.
 fn fold_constants(members: &mut Members) {
-    let branches = get(members, "anyOf").map(Node::as_list).unwrap_or_default();
+    let branches = list(members, "anyOf");
     let mut values = Vec::new();
     let mut lines = Vec::new();
     for branch in branches {

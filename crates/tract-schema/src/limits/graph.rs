@@ -46,10 +46,10 @@ impl<'a> Graph<'a> {
         let mut stack = vec![(root, 0)];
         while let Some((value, depth)) = stack.pop() {
             if depth > limits.depth {
-                return Err(too_large("levels", limits.depth, depth));
+                return Err(LimitError::too_large("levels", limits.depth, depth));
             }
             if graph.values.len() == limits.nodes {
-                return Err(too_large("values", limits.nodes, limits.nodes + 1));
+                return Err(LimitError::too_large("values", limits.nodes, limits.nodes + 1));
             }
             let node = graph.values.len();
             index.insert(std::ptr::from_ref(value), node);
@@ -78,7 +78,11 @@ impl<'a> Graph<'a> {
             if let Some(Value::Object(members)) = graph.values.get(node) {
                 meant += resolver.places_of_references(members);
                 if meant > limits.nodes {
-                    return Err(too_large("places that references may mean", limits.nodes, meant));
+                    return Err(LimitError::too_large(
+                        "places that references may mean",
+                        limits.nodes,
+                        meant,
+                    ));
                 }
             }
             let (in_place, inside, factor) = match graph.values.get(node) {
@@ -203,10 +207,6 @@ impl<'a> Graph<'a> {
     fn most(&self, nodes: &[usize], cost: &[u64]) -> u64 {
         nodes.iter().map(|node| cost[*node]).max().unwrap_or(0)
     }
-}
-
-fn too_large(what: &'static str, limit: usize, found: usize) -> LimitError {
-    LimitError::TooLarge { what, limit, found }
 }
 
 struct Resolver<'a, 'i> {

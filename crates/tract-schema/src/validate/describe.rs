@@ -85,7 +85,7 @@ pub(super) fn longest_path(value: &Value) -> u64 {
 pub(super) struct FailureText<'a> {
     arguments: &'a Value,
     schema: &'a Value,
-    out: Vec<Invalid>,
+    pub(super) out: Vec<Invalid>,
 }
 
 fn path_of(error: &ValidationError<'_>) -> String {
@@ -98,10 +98,6 @@ fn path_of(error: &ValidationError<'_>) -> String {
 impl<'a> FailureText<'a> {
     pub(super) fn new(arguments: &'a Value, schema: &'a Value) -> Self {
         Self { arguments, schema, out: Vec::new() }
-    }
-
-    pub(super) fn into_invalid(self) -> Vec<Invalid> {
-        self.out
     }
 
     /// Adds what an error says; of `anyOf` and `oneOf` what the branch says that comes nearest.
@@ -118,7 +114,9 @@ impl<'a> FailureText<'a> {
         let path = path_of(error);
         let kind = error.kind();
         let mut nearest_name = None;
-        let (expected, found) = match kind {
+        // Where nothing else is set, it is the value itself.
+        let mut found = None;
+        let expected = match kind {
             ValidationErrorKind::AnyOf { context }
             | ValidationErrorKind::OneOfNotValid { context } => {
                 if let Some(branch) = best(context, error.instance_path().as_str()) {
@@ -130,47 +128,33 @@ impl<'a> FailureText<'a> {
                         return;
                     }
                 }
-                let types = branch_types(context);
-                ("one of several forms".to_owned() + &types, shown(instance))
+                "one of several forms".to_owned() + &branch_types(context)
             }
-            ValidationErrorKind::Type { kind } => (types(kind), shown(instance)),
+            ValidationErrorKind::Type { kind } => types(kind),
             ValidationErrorKind::Required { property } => {
                 let name = property.as_str().unwrap_or_default();
                 let keys = keys(instance);
-                nearest_name =
-                    nearest(name, keys.iter().copied().take(COMPARED)).map(str::to_owned);
-                let found = if keys.is_empty() {
-                    "no properties".to_owned()
-                } else {
-                    format!("only {}", listed(keys.iter().map(|key| format!("{:?}", cut(key)))))
-                };
-                // A key that is nearly right is what has to be renamed.
-                if let Some(near) = nearest_name.take() {
-                    let found = format!("{near:?}, which is no name for it");
-                    self.out.push(Invalid::new(
-                        "required",
-                        path,
-                        format!("the property {:?}", cut(name)),
-                        found,
-                    ));
-                    return;
-                }
-                (format!("the property {:?}", cut(name)), found)
+                found = Some(match nearest(name, keys.iter().copied().take(COMPARED)) {
+                    // A key that is nearly right is what has to be renamed.
+                    Some(near) => format!("{near:?}, which is no name for it"),
+                    None if keys.is_empty() => "no properties".to_owned(),
+                    None => format!("only {}", quoted(&keys)),
+                });
+                format!("the property {:?}", cut(name))
             }
             ValidationErrorKind::AdditionalProperties { unexpected }
             | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
-                let names = listed(unexpected.iter().map(|name| format!("{:?}", cut(name))));
                 let known = known_properties(error, self.schema);
                 if let [only] = unexpected.as_slice() {
                     nearest_name =
                         nearest(only, known.iter().copied().take(COMPARED)).map(str::to_owned);
                 }
-                let expected = if known.is_empty() {
+                found = Some(quoted(unexpected));
+                if known.is_empty() {
                     "no other properties".to_owned()
                 } else {
-                    format!("only {}", listed(known.iter().map(|name| format!("{:?}", cut(name)))))
-                };
-                (expected, names)
+                    format!("only {}", quoted(&known))
+                }
             }
             ValidationErrorKind::Enum { options } => {
                 let options = options.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -178,69 +162,58 @@ impl<'a> FailureText<'a> {
                     let texts = options.iter().filter_map(Value::as_str).take(COMPARED);
                     nearest_name = nearest(text, texts).map(str::to_owned);
                 }
-                (format!("one of {}", listed(options.iter().map(plain))), shown(instance))
+                format!("one of {}", listed(options.iter().map(plain)))
             }
-            ValidationErrorKind::Constant { expected_value } => {
-                (plain(expected_value), shown(instance))
-            }
-            ValidationErrorKind::Maximum { limit } => (format!("at most {limit}"), shown(instance)),
-            ValidationErrorKind::Minimum { limit } => {
-                (format!("at least {limit}"), shown(instance))
-            }
-            ValidationErrorKind::ExclusiveMaximum { limit } => {
-                (format!("less than {limit}"), shown(instance))
-            }
-            ValidationErrorKind::ExclusiveMinimum { limit } => {
-                (format!("more than {limit}"), shown(instance))
-            }
+            ValidationErrorKind::Constant { expected_value } => plain(expected_value),
+            ValidationErrorKind::Maximum { limit } => format!("at most {limit}"),
+            ValidationErrorKind::Minimum { limit } => format!("at least {limit}"),
+            ValidationErrorKind::ExclusiveMaximum { limit } => format!("less than {limit}"),
+            ValidationErrorKind::ExclusiveMinimum { limit } => format!("more than {limit}"),
             ValidationErrorKind::MultipleOf { multiple_of } => {
-                (format!("a multiple of {multiple_of}"), shown(instance))
+                format!("a multiple of {multiple_of}")
             }
-            ValidationErrorKind::MaxItems { limit } => {
-                (format!("at most {limit} items"), size(instance))
-            }
-            ValidationErrorKind::MinItems { limit } => {
-                (format!("at least {limit} items"), size(instance))
-            }
-            ValidationErrorKind::MaxLength { limit } => {
-                (format!("at most {limit} characters"), size(instance))
-            }
-            ValidationErrorKind::MinLength { limit } => {
-                (format!("at least {limit} characters"), size(instance))
-            }
-            ValidationErrorKind::MaxProperties { limit } => {
-                (format!("at most {limit} properties"), size(instance))
-            }
-            ValidationErrorKind::MinProperties { limit } => {
-                (format!("at least {limit} properties"), size(instance))
-            }
+            ValidationErrorKind::MaxItems { limit } => format!("at most {limit} items"),
+            ValidationErrorKind::MinItems { limit } => format!("at least {limit} items"),
+            ValidationErrorKind::MaxLength { limit } => format!("at most {limit} characters"),
+            ValidationErrorKind::MinLength { limit } => format!("at least {limit} characters"),
+            ValidationErrorKind::MaxProperties { limit } => format!("at most {limit} properties"),
+            ValidationErrorKind::MinProperties { limit } => format!("at least {limit} properties"),
             ValidationErrorKind::Pattern { pattern } => {
-                (format!("a string that matches {}", cut(pattern)), shown(instance))
+                format!("a string that matches {}", cut(pattern))
             }
             ValidationErrorKind::Format { format } => {
-                (format!("a string in the format {:?}", cut(format)), shown(instance))
+                format!("a string in the format {:?}", cut(format))
             }
-            ValidationErrorKind::UniqueItems => ("items that differ".to_owned(), shown(instance)),
-            ValidationErrorKind::AdditionalItems { limit } => {
-                (format!("at most {limit} items"), size(instance))
-            }
+            ValidationErrorKind::UniqueItems => "items that differ".to_owned(),
+            ValidationErrorKind::AdditionalItems { limit } => format!("at most {limit} items"),
             ValidationErrorKind::UnevaluatedItems { unexpected } => {
-                ("no more items".to_owned(), listed(unexpected.iter().map(|item| cut(item))))
+                found = Some(listed(unexpected.iter().map(|item| cut(item))));
+                "no more items".to_owned()
             }
-            ValidationErrorKind::Contains => ("an item that fits".to_owned(), shown(instance)),
-            ValidationErrorKind::FalseSchema => ("nothing here".to_owned(), shown(instance)),
-            ValidationErrorKind::OneOfMultipleValid { .. } => (
-                "exactly one of several forms".to_owned(),
-                format!("{}, which is more than one", shown(instance)),
-            ),
+            ValidationErrorKind::Contains => "an item that fits".to_owned(),
+            ValidationErrorKind::FalseSchema => "nothing here".to_owned(),
+            ValidationErrorKind::OneOfMultipleValid { .. } => {
+                found = Some(format!("{}, which is more than one", shown(instance)));
+                "exactly one of several forms".to_owned()
+            }
             ValidationErrorKind::Not { schema } => {
-                (format!("something else than {}", capped(schema)), shown(instance))
+                format!("something else than {}", capped(schema))
             }
             ValidationErrorKind::PropertyNames { error } => {
-                (format!("other names of properties ({})", capped(error)), shown(instance))
+                format!("other names of properties ({})", capped(error))
             }
-            other => (format!("a value that fits {:?}", other.keyword()), shown(instance)),
+            other => format!("a value that fits {:?}", other.keyword()),
         };
+        let found = found.unwrap_or_else(|| match kind {
+            ValidationErrorKind::MaxItems { .. }
+            | ValidationErrorKind::MinItems { .. }
+            | ValidationErrorKind::MaxLength { .. }
+            | ValidationErrorKind::MinLength { .. }
+            | ValidationErrorKind::MaxProperties { .. }
+            | ValidationErrorKind::MinProperties { .. }
+            | ValidationErrorKind::AdditionalItems { .. } => size(instance),
+            _ => shown(instance),
+        });
         let mut invalid = Invalid::new(kind.keyword(), path, expected, found);
         if let ValidationErrorKind::Type { kind } = kind {
             invalid.types = match kind {
@@ -386,6 +359,10 @@ fn cut(text: &str) -> String {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or(text)),
         None => text.to_owned(),
     }
+}
+
+fn quoted(names: &[impl AsRef<str>]) -> String {
+    listed(names.iter().map(|name| format!("{:?}", cut(name.as_ref()))))
 }
 
 fn listed(names: impl ExactSizeIterator<Item = String>) -> String {

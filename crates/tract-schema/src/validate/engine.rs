@@ -57,8 +57,7 @@ impl SchemaCompiler for JsonSchema {
     ) -> Result<Arc<dyn Validator>, SchemaError> {
         let limit = options.limits.bytes;
         if schema.len() > limit {
-            let (what, found) = ("bytes", schema.len());
-            return Err(LimitError::TooLarge { what, limit, found }.into());
+            return Err(LimitError::too_large("bytes", limit, schema.len()).into());
         }
         let mut value: Value = serde_json::from_str(schema)
             .map_err(|error| SchemaError::Json { message: error.to_string() })?;
@@ -92,27 +91,25 @@ impl SchemaCompiler for JsonSchema {
 
 /// Returns the draft; an unknown `$schema` is removed of the copy that is compiled.
 fn draft(schema: &mut Value) -> (Draft, Vec<String>) {
-    let Some(members) = schema.as_object_mut() else { return (Draft::Draft202012, Vec::new()) };
-    let Some(named) = members.get("$schema").and_then(Value::as_str) else {
+    let Some(named) = schema.get("$schema").and_then(Value::as_str) else {
         return (Draft::Draft202012, Vec::new());
     };
     let bare = named.trim_end_matches('#').trim_start_matches("https://");
-    let known = match bare.trim_start_matches("http://") {
-        "json-schema.org/draft-04/schema" => Some(Draft::Draft4),
-        "json-schema.org/draft-06/schema" => Some(Draft::Draft6),
-        "json-schema.org/draft-07/schema" => Some(Draft::Draft7),
-        "json-schema.org/draft/2019-09/schema" => Some(Draft::Draft201909),
-        "json-schema.org/draft/2020-12/schema" => Some(Draft::Draft202012),
-        _ => None,
-    };
-    match known {
-        Some(draft) => (draft, Vec::new()),
-        None => {
+    let draft = match bare.trim_start_matches("http://") {
+        "json-schema.org/draft-04/schema" => Draft::Draft4,
+        "json-schema.org/draft-06/schema" => Draft::Draft6,
+        "json-schema.org/draft-07/schema" => Draft::Draft7,
+        "json-schema.org/draft/2019-09/schema" => Draft::Draft201909,
+        "json-schema.org/draft/2020-12/schema" => Draft::Draft202012,
+        _ => {
             let note = format!("unknown $schema {named:?}: read as Draft 2020-12");
-            members.remove("$schema");
-            (Draft::Draft202012, vec![note])
+            if let Some(members) = schema.as_object_mut() {
+                members.remove("$schema");
+            }
+            return (Draft::Draft202012, vec![note]);
         }
-    }
+    };
+    (draft, Vec::new())
 }
 
 struct Compiled {
@@ -163,7 +160,7 @@ impl Compiled {
         for error in &errors {
             described.add(error);
         }
-        let mut invalid = described.into_invalid();
+        let mut invalid = described.out;
         if invalid.is_empty() {
             invalid.push(unfit());
         }

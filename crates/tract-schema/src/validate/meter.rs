@@ -115,16 +115,12 @@ impl Meter {
         if self.stop.get().is_some() {
             return false;
         }
-        match self.bytes.get().checked_sub(bytes) {
-            Some(left) => {
-                self.bytes.set(left);
-                true
-            }
-            None => {
-                self.stop.set(Some(Stop::Bytes));
-                false
-            }
-        }
+        let Some(left) = self.bytes.get().checked_sub(bytes) else {
+            self.stop.set(Some(Stop::Bytes));
+            return false;
+        };
+        self.bytes.set(left);
+        true
     }
 }
 

@@ -37,7 +37,7 @@ impl Patterns {
 pub(super) fn measure(schema: &Value, limits: &SchemaLimits) -> Result<Patterns, LimitError> {
     let mut texts = HashSet::new();
     collect(schema, &mut texts);
-    let too_large = |what, limit, found| Err(LimitError::TooLarge { what, limit, found });
+    let too_large = |what, limit, found| Err(LimitError::too_large(what, limit, found));
     let length = texts.iter().map(|text| text.len()).sum::<usize>();
     if length > limits.pattern_text {
         return too_large("bytes of patterns", limits.pattern_text, length);

@@ -287,12 +287,14 @@ impl CallOutcome {
         self.outcome == Outcome::Succeeded
     }
 
-    /// Says that what was a success is none: it was not taken in.
+    /// Says that the call was not taken in: what was a success is none then.
     pub(super) fn mark_failed(&mut self, stage: DispatchStage, text: &str, operator: String) {
-        self.outcome = Outcome::Failed;
-        self.stage = Some(stage);
-        self.text = text.to_owned();
-        self.value = None;
+        if self.success() {
+            self.outcome = Outcome::Failed;
+            self.stage = Some(stage);
+            self.text = text.to_owned();
+            self.value = None;
+        }
         self.tell(operator);
     }
 }

@@ -1,14 +1,12 @@
 //! One run of a handler: within its time, until cancelled, and with panics caught.
 
-use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use tract_core::{CancellationToken, RenderedValue, ToolContext, ToolError, ToolResult};
 use tract_hooks::wait::{caught, within};
 
+use crate::cancel::unless_cancelled;
 use crate::hydrate::Invocation;
 use crate::panics::panic_text;
 
@@ -32,29 +30,13 @@ pub(super) async fn run(
     grace: Duration,
 ) -> HandlerOutcome {
     // The tool's own code runs in here only: also what makes the future, and what drops it.
-    let mut work = Some(Box::pin(caught(async { bound.run(context).await })));
-    let ended = {
-        let mut cancelled = pin!(token.cancelled());
-        let first = within(limit, async {
-            poll_fn(|task| {
-                if let Some(work) = &mut work
-                    && let Poll::Ready(ended) = work.as_mut().poll(task)
-                {
-                    return Poll::Ready(Some(ended));
-                }
-                cancelled.as_mut().poll(task).map(|()| None)
-            })
-            .await
-        })
-        .await;
-        match (first, work.as_mut()) {
-            (Some(Some(ended)), _) => Some(Ok(ended)),
-            (Some(None), Some(work)) => within(Some(grace), work.as_mut()).await.map(Ok),
-            (Some(None), None) => None,
-            (None, _) => Some(Err(())),
-        }
+    let mut work = Box::pin(caught(async { bound.run(context).await }));
+    let ended = match unless_cancelled(limit, token, work.as_mut()).await {
+        Some(Some(ended)) => Some(Ok(ended)),
+        Some(None) => within(Some(grace), work.as_mut()).await.map(Ok),
+        None => Some(Err(())),
     };
-    let dropped = catch_unwind(AssertUnwindSafe(|| drop(work.take())));
+    let dropped = catch_unwind(AssertUnwindSafe(|| drop(work)));
     match ended {
         Some(Ok(Ok(returned))) => HandlerOutcome::Returned(returned),
         Some(Ok(Err(panic))) => HandlerOutcome::Panicked(panic),

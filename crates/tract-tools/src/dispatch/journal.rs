@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use async_trait::async_trait;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use tract_core::json::{self, Escapes};
 use tract_core::{BlobId, JsonText, ToolId, hash};
 
@@ -24,7 +24,8 @@ use crate::snapshot::BoxError;
 /// assert_eq!(key.to_string().parse::<CallKey>()?, key);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct CallKey(BlobId);
 
 impl CallKey {
@@ -77,18 +78,6 @@ impl FromStr for CallKey {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         text.parse().map(Self)
-    }
-}
-
-impl Serialize for CallKey {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for CallKey {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        BlobId::deserialize(deserializer).map(Self)
     }
 }
 

@@ -1,10 +1,7 @@
 //! The calls of one turn, from the first to the last.
 
 use std::collections::VecDeque;
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::{Arc, PoisonError};
-use std::task::Poll;
 use std::time::Duration;
 
 use tract_core::{CancellationToken, ToolError};
@@ -22,6 +19,7 @@ use super::outcome::{DispatchStage, Outcome};
 use super::scope::CallScope;
 use super::state::{self, TurnSnapshot};
 use super::turn::Turn;
+use crate::cancel::unless_cancelled;
 use crate::event::Event;
 
 pub(super) struct Run<'a> {
@@ -37,34 +35,31 @@ pub(super) struct Run<'a> {
 type AdmittedCall = (Call, Option<CallOutcome>);
 
 /// What running a call came to, before that is settled.
-struct RunOutcome<'a> {
+struct RunOutcome {
     verdict: CallOutcome,
     /// The events of all attempts.
     events: Vec<Event>,
     /// How many of them are of attempts that failed and were tried again.
     lost: usize,
-    before: Guard<'a>,
+    before: Guard,
     attempts: u32,
 }
 
 /// Restores the snapshot on drop, unless that was taken out: also when the future of the turn is
 /// dropped.
-struct Guard<'a> {
-    turn: &'a Turn,
+#[derive(Default)]
+struct Guard {
     scope: Option<Arc<CallScope>>,
     before: Option<TurnSnapshot>,
 }
 
-impl Guard<'_> {
+impl Guard {
     fn restore(&mut self) -> Result<(), String> {
-        match self.before.take() {
-            Some(before) => state::restore(self.turn, before),
-            None => Ok(()),
-        }
+        self.before.take().map_or(Ok(()), state::restore)
     }
 }
 
-impl Drop for Guard<'_> {
+impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(scope) = self.scope.take() {
             scope.end();
@@ -134,7 +129,7 @@ impl<'a> Run<'a> {
                     CallOutcome::failed(Outcome::NotExecuted, DispatchStage::Turn, text)
                 }),
             };
-            self.answer(&call, verdict, Vec::new(), 0);
+            self.answer(&call, verdict);
         }
         Dispatched { answers: self.answers, ended: self.ended }
     }
@@ -153,7 +148,7 @@ impl<'a> Run<'a> {
                 continue;
             }
             match (verdict, done.pop_front()) {
-                (Some(verdict), _) => self.answer(&call, verdict, Vec::new(), 0),
+                (Some(verdict), _) => self.answer(&call, verdict),
                 (None, Some(Some(executed))) => self.settle(&call, executed, false),
                 (None, Some(None)) => self.left_out(&call),
                 (None, None) => {
@@ -167,7 +162,7 @@ impl<'a> Run<'a> {
 
     /// Runs calls in parallel; one outcome for each of the group, none for those that do not
     /// run or are behind one that ends the turn.
-    async fn run_group(&self, group: &[AdmittedCall]) -> VecDeque<Option<RunOutcome<'a>>> {
+    async fn run_group(&self, group: &[AdmittedCall]) -> VecDeque<Option<RunOutcome>> {
         let options = &self.dispatcher.options;
         let permits =
             Permits { all: options.concurrent, of_one_tool: options.concurrent_of_one_tool };
@@ -183,7 +178,7 @@ impl<'a> Run<'a> {
             });
             jobs.push(Job { tool, work: Box::pin(self.execute(call, false)) });
         }
-        let stops = |executed: &RunOutcome<'_>| executed.verdict.ends.is_some();
+        let stops = |executed: &RunOutcome| executed.verdict.ends.is_some();
         let mut done = run_all(jobs, permits, stops).await.into_iter();
         let place = |(_, verdict): &AdmittedCall| match verdict {
             Some(_) => None,
@@ -193,7 +188,7 @@ impl<'a> Run<'a> {
     }
 
     /// Runs the handler within a span.
-    async fn execute(&self, call: &Call, alone: bool) -> RunOutcome<'a> {
+    async fn execute(&self, call: &Call, alone: bool) -> RunOutcome {
         let span = call.span(self.turn);
         let executed = span.instrument(self.run_handler(call, alone)).await;
         if span.is_recording() {
@@ -204,13 +199,13 @@ impl<'a> Run<'a> {
 
     /// Runs the handler, again where that may help. A call that runs alone has a snapshot, and its
     /// events go to the session at once.
-    async fn run_handler(&self, call: &Call, alone: bool) -> RunOutcome<'a> {
+    async fn run_handler(&self, call: &Call, alone: bool) -> RunOutcome {
         let turn = self.turn;
         let mut executed = RunOutcome {
             verdict: CallOutcome::succeeded(String::new(), None),
             events: Vec::new(),
             lost: 0,
-            before: Guard { turn, scope: None, before: None },
+            before: Guard::default(),
             attempts: 0,
         };
         let most = if call.traits.idempotent { self.dispatcher.options.attempts.max(1) } else { 1 };
@@ -268,28 +263,15 @@ impl<'a> Run<'a> {
     async fn permit(&self, call: &Call) -> Result<Option<Permit>, Box<CallOutcome>> {
         let Some(limits) = &self.dispatcher.limits else { return Ok(None) };
         let context = &self.turn.context;
-        let mut asked = pin!(limits.permit(call.name()));
-        let mut cancelled = pin!(context.cancellation().cancelled());
-        let permit = within(context.remaining(), async {
-            poll_fn(|task| match asked.as_mut().poll(task) {
-                Poll::Ready(permit) => Poll::Ready(Some(permit)),
-                Poll::Pending => cancelled.as_mut().poll(task).map(|()| None),
-            })
-            .await
-        })
-        .await;
-        match permit.flatten() {
+        let asked = limits.permit(call.name());
+        let token = context.cancellation();
+        match unless_cancelled(context.remaining(), token, asked).await.flatten() {
             Some(permit) => Ok(Some(permit)),
             None => Err(self.turn_over(call).unwrap_or_else(|| time_is_over(call)).into()),
         }
     }
 
-    async fn attempt(
-        &self,
-        call: &Call,
-        alone: bool,
-        executed: &mut RunOutcome<'_>,
-    ) -> CallOutcome {
+    async fn attempt(&self, call: &Call, alone: bool, executed: &mut RunOutcome) -> CallOutcome {
         let turn = self.turn;
         let Some(bound) = &call.hydrated.bound else {
             let text = format!("nothing here runs the tool {:?}", call.name());
@@ -322,26 +304,18 @@ impl<'a> Run<'a> {
         executed.events.extend(events);
         let mut verdict = judge(call, ran, bounds, turn);
         if let Some(error) = untaken {
-            if verdict.success() {
-                verdict.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error)
-            } else {
-                verdict.tell(error)
-            }
+            verdict.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error);
         }
         let unclosed = scope.close();
         if !unclosed.is_empty() {
             let text = "the tool's work could not be finished, so it was undone";
-            if verdict.success() {
-                verdict.mark_failed(DispatchStage::CleanUp, text, unclosed.join("; "))
-            } else {
-                verdict.tell(unclosed.join("; "))
-            }
+            verdict.mark_failed(DispatchStage::CleanUp, text, unclosed.join("; "));
         }
         verdict
     }
 
     /// Publishes the events of a call that ran, or restores the state before it.
-    fn settle(&mut self, call: &Call, executed: RunOutcome<'_>, alone: bool) {
+    fn settle(&mut self, call: &Call, executed: RunOutcome, alone: bool) {
         let turn = self.turn;
         let RunOutcome { mut verdict, events, lost, before: mut guard, attempts } = executed;
         if !alone && turn.session.is_some() {
@@ -350,14 +324,10 @@ impl<'a> Run<'a> {
             if !failed.is_empty() {
                 let kept = state::snapshot(turn).and_then(|before| {
                     let taken = failed.iter().try_for_each(|event| state::publish(turn, event));
-                    state::restore(turn, before).and(taken)
+                    state::restore(before).and(taken)
                 });
                 if let Err(error) = kept {
-                    if verdict.success() {
-                        verdict.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error)
-                    } else {
-                        verdict.tell(error)
-                    }
+                    verdict.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error);
                 }
             }
             // Published now, after the events of the calls before it, and with a snapshot as if it
@@ -372,11 +342,7 @@ impl<'a> Run<'a> {
             }
             for event in told {
                 if let Err(error) = state::publish(turn, event) {
-                    if verdict.success() {
-                        verdict.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error)
-                    } else {
-                        verdict.tell(error)
-                    }
+                    verdict.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error);
                 }
             }
         }
@@ -384,9 +350,8 @@ impl<'a> Run<'a> {
     }
 
     /// Answers a call that did not run.
-    fn answer(&mut self, call: &Call, verdict: CallOutcome, events: Vec<Event>, attempts: u32) {
-        let guard = Guard { turn: self.turn, scope: None, before: None };
-        self.finish(call, verdict, events, attempts, guard);
+    fn answer(&mut self, call: &Call, verdict: CallOutcome) {
+        self.finish(call, verdict, Vec::new(), 0, Guard::default());
     }
 
     /// Tells the session how the call ended, and keeps the answer.
@@ -396,7 +361,7 @@ impl<'a> Run<'a> {
         mut verdict: CallOutcome,
         events: Vec<Event>,
         attempts: u32,
-        mut guard: Guard<'_>,
+        mut guard: Guard,
     ) {
         for note in &call.notes {
             verdict.tell(note.clone());
@@ -481,12 +446,12 @@ impl<'a> Run<'a> {
     fn left_out(&mut self, call: &Call) {
         if let Some(by) = &self.held {
             let verdict = CallOutcome::held(by.clone());
-            return self.answer(call, verdict, Vec::new(), 0);
+            return self.answer(call, verdict);
         }
         let by = self.ended.as_ref().map(TurnError::call_id).unwrap_or_default();
         let text = format!("not executed: the turn ended with call {by:?}");
         let verdict = CallOutcome::failed(Outcome::NotExecuted, DispatchStage::Turn, text);
-        self.answer(call, verdict, Vec::new(), 0);
+        self.answer(call, verdict);
     }
 
     /// Says how the turn is over, when it is.

@@ -8,33 +8,22 @@ use crate::panics::guarded;
 use crate::snapshot::{SavedState, Snapshot};
 
 /// All state of a turn, taken down.
-pub(super) struct TurnSnapshot(Vec<(Part, SavedState)>);
+pub(super) struct TurnSnapshot(Vec<(Arc<dyn Snapshot>, SavedState)>);
 
-#[derive(Clone, Copy)]
-enum Part {
-    Session,
-    Resources,
-    Files,
-    Own(usize),
-}
-
-fn part(turn: &Turn, part: Part) -> Option<&dyn Snapshot> {
-    Some(match part {
-        Part::Session => turn.session.as_deref()?,
-        Part::Resources => turn.resources.as_deref()?,
-        Part::Files => &*turn.files,
-        Part::Own(place) => &**turn.state.get(place)?,
-    })
+/// The state that calls of a turn may change.
+fn states(turn: &Turn) -> impl Iterator<Item = Arc<dyn Snapshot>> {
+    let session = turn.session.clone().map(|session| session as Arc<dyn Snapshot>);
+    let resources = turn.resources.clone().map(|resources| resources as Arc<dyn Snapshot>);
+    let files: Arc<dyn Snapshot> = turn.files.clone();
+    session.into_iter().chain(resources).chain([files]).chain(turn.state.iter().cloned())
 }
 
 /// Snapshots the state that calls of a turn may change.
 pub(super) fn snapshot(turn: &Turn) -> Result<TurnSnapshot, String> {
-    let own = (0..turn.state.len()).map(Part::Own);
     let mut before = Vec::new();
-    for which in [Part::Session, Part::Resources, Part::Files].into_iter().chain(own) {
-        let Some(state) = part(turn, which) else { continue };
+    for state in states(turn) {
         match guarded(|| state.snapshot()) {
-            Ok(saved) => before.push((which, saved)),
+            Ok(saved) => before.push((state, saved)),
             Err(error) => return Err(format!("no snapshot of {}: {error}", state.name())),
         }
     }
@@ -42,10 +31,9 @@ pub(super) fn snapshot(turn: &Turn) -> Result<TurnSnapshot, String> {
 }
 
 /// Restores a snapshot: each part, also when others fail.
-pub(super) fn restore(turn: &Turn, before: TurnSnapshot) -> Result<(), String> {
+pub(super) fn restore(before: TurnSnapshot) -> Result<(), String> {
     let mut failed = Vec::new();
-    for (which, saved) in before.0.into_iter().rev() {
-        let Some(state) = part(turn, which) else { continue };
+    for (state, saved) in before.0.into_iter().rev() {
         if let Err(error) = guarded(|| state.restore(saved)) {
             failed.push(format!("{} was not put back: {error}", state.name()));
         }
@@ -55,6 +43,6 @@ pub(super) fn restore(turn: &Turn, before: TurnSnapshot) -> Result<(), String> {
 
 /// Tells the session.
 pub(super) fn publish(turn: &Turn, event: &Event) -> Result<(), String> {
-    let Some(session) = turn.session.as_ref().map(Arc::as_ref) else { return Ok(()) };
+    let Some(session) = &turn.session else { return Ok(()) };
     guarded(|| session.publish(event)).map_err(|error| format!("event {}: {error}", event.kind()))
 }

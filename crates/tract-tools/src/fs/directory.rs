@@ -70,7 +70,7 @@ impl DirectoryFs {
         let opened = sys::open(root, flags, Mode::empty());
         let opened = opened.map_err(|errno| failed(&name, "opened", errno))?;
         let log = Shared::default();
-        let owner = undo::lock(&log).owner();
+        let owner = undo::lock(&log).next_id();
         Ok(Self { name: name.into(), root: Arc::new(opened), limit: FILE_LIMIT, log, owner })
     }
 
@@ -85,17 +85,17 @@ impl DirectoryFs {
         undo::lock(&self.log)
     }
 
+    fn opened_root(&self, path: &FsPath) -> Result<OwnedFd, FsError> {
+        self.root.try_clone().map_err(|error| io(path.as_str(), "opened", error))
+    }
+
     /// Opens the directory that a path is in.
     fn parent(&self, path: &FsPath) -> Result<OwnedFd, FsError> {
         self.directory(&path.parent().unwrap_or(FsPath::root()))
     }
 
     fn directory(&self, path: &FsPath) -> Result<OwnedFd, FsError> {
-        let mut at = self
-            .root
-            .as_fd()
-            .try_clone_to_owned()
-            .map_err(|error| io(path.as_str(), "opened", error))?;
+        let mut at = self.opened_root(path)?;
         let mut here = FsPath::root();
         for step in path.steps() {
             here = here.join(step);
@@ -106,11 +106,7 @@ impl DirectoryFs {
 
     /// Opens the directory that a path is in, making what is missing.
     fn made_parent(&self, path: &FsPath, log: &mut Log) -> Result<OwnedFd, FsError> {
-        let mut at = self
-            .root
-            .as_fd()
-            .try_clone_to_owned()
-            .map_err(|error| io(path.as_str(), "opened", error))?;
+        let mut at = self.opened_root(path)?;
         let mut here = FsPath::root();
         let parent = path.parent().unwrap_or(FsPath::root());
         for step in parent.steps() {
@@ -187,7 +183,7 @@ impl DirectoryFs {
 
     /// Puts bytes at a place, by a name in the same directory that no other file has.
     fn place(at: &OwnedFd, path: &FsPath, bytes: &[u8], mode: Option<Mode>) -> Result<(), FsError> {
-        let name = path.name().ok_or_else(|| FsError::IsDirectory { path: path.to_string() })?;
+        let name = file_name(path)?;
         let wrong = |errno: Errno| failed(path.as_str(), "written", errno);
         let (opened, temporary) = Self::temporary(at, path)?;
         let mut file = File::from(opened);
@@ -306,6 +302,11 @@ fn failed(path: &str, what: &'static str, errno: Errno) -> FsError {
     io(path, what, errno.into())
 }
 
+/// The name of a file; the root is a directory.
+fn file_name(path: &FsPath) -> Result<&str, FsError> {
+    path.name().ok_or_else(|| FsError::IsDirectory { path: path.to_string() })
+}
+
 fn special(path: &FsPath, kind: FileType) -> FsError {
     let found = match kind {
         FileType::Symlink => "a symbolic link",
@@ -348,16 +349,12 @@ fn opened(at: &OwnedFd, step: &str, here: &FsPath) -> Result<OwnedFd, FsError> {
 
 impl Filesystem for DirectoryFs {
     fn read(&self, path: &FsPath) -> Result<Vec<u8>, FsError> {
-        let Some(name) = path.name() else {
-            return Err(FsError::IsDirectory { path: path.to_string() });
-        };
+        let name = file_name(path)?;
         self.read_at(&self.parent(path)?, name, path)
     }
 
     fn write(&self, path: &FsPath, bytes: &[u8]) -> Result<(), FsError> {
-        let Some(name) = path.name() else {
-            return Err(FsError::IsDirectory { path: path.to_string() });
-        };
+        let name = file_name(path)?;
         let found = bytes.len() as u64;
         if found > self.limit {
             return Err(FsError::TooLarge { path: path.to_string(), limit: self.limit, found });
@@ -388,9 +385,7 @@ impl Filesystem for DirectoryFs {
     }
 
     fn remove(&self, path: &FsPath) -> Result<(), FsError> {
-        let Some(name) = path.name() else {
-            return Err(FsError::IsDirectory { path: path.to_string() });
-        };
+        let name = file_name(path)?;
         let mut log = self.log();
         let at = self.parent(path)?;
         let flags = match status(&at, path)? {
@@ -453,7 +448,7 @@ impl Filesystem for DirectoryFs {
     }
 
     fn view(&self) -> Option<Arc<dyn Filesystem>> {
-        let owner = self.log().owner();
+        let owner = self.log().next_id();
         let (name, root) = (Arc::clone(&self.name), Arc::clone(&self.root));
         Some(Arc::new(Self { name, root, limit: self.limit, log: Arc::clone(&self.log), owner }))
     }

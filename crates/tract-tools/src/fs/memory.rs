@@ -70,7 +70,7 @@ pub struct MemoryFs {
 impl Default for MemoryFs {
     fn default() -> Self {
         let log = Shared::default();
-        let owner = undo::lock(&log).owner();
+        let owner = undo::lock(&log).next_id();
         let (limit, total_limit) = (FILE_LIMIT, TOTAL_LIMIT);
         Self { memory: Arc::default(), log, owner, limit, total_limit }
     }
@@ -238,7 +238,7 @@ impl Filesystem for MemoryFs {
     }
 
     fn view(&self) -> Option<Arc<dyn Filesystem>> {
-        let owner = undo::lock(&self.log).owner();
+        let owner = undo::lock(&self.log).next_id();
         let (memory, log) = (Arc::clone(&self.memory), Arc::clone(&self.log));
         let (limit, total_limit) = (self.limit, self.total_limit);
         Some(Arc::new(Self { memory, log, owner, limit, total_limit }))

@@ -91,14 +91,10 @@ pub(super) fn lock(log: &Shared) -> MutexGuard<'_, Log> {
 }
 
 impl Log {
-    fn number(&mut self) -> u64 {
+    /// Returns an id that no owner, change or mark has.
+    pub(super) fn next_id(&mut self) -> u64 {
         self.next += 1;
         self.next
-    }
-
-    /// Returns an id for a further owner.
-    pub(super) fn owner(&mut self) -> u64 {
-        self.number()
     }
 
     /// Whether what an owner changes may have to be undone.
@@ -108,7 +104,7 @@ impl Log {
 
     pub(super) fn add(&mut self, owner: u64, change: Change) {
         if self.has_marks(owner) {
-            let number = self.number();
+            let number = self.next_id();
             self.entries.push(Entry { owner, number, change });
         }
     }
@@ -160,7 +156,7 @@ pub(super) struct Mark {
 impl Mark {
     pub(super) fn set(log: &Shared, owner: u64) -> Self {
         let mut inner = lock(log);
-        let id = inner.number();
+        let id = inner.next_id();
         inner.marks.insert(id, (owner, id));
         drop(inner);
         Self { log: Arc::clone(log), id }

@@ -78,10 +78,7 @@ impl StageError {
 
     pub(super) fn of_tool(error: &ToolError) -> Self {
         let failure = error.failure();
-        let path = match &failure.path {
-            Some(path) => pointer(path),
-            None => "/".to_owned(),
-        };
+        let path = failure.path.as_deref().map_or("/".to_owned(), pointer);
         let mut said = Self::new(Stage::Instantiate, error.code(), path, &failure.message);
         said.notes = failure.notes.clone();
         said
@@ -89,16 +86,9 @@ impl StageError {
 
     /// Whether better arguments could help.
     pub(super) fn is_of_arguments(&self) -> bool {
-        !matches!(
-            self.code.as_str(),
-            "no_schema"
-                | "no_validator"
-                | "bad_schema"
-                | "too_large"
-                | "depth"
-                | "work"
-                | "deadline"
-        )
+        let others =
+            ["no_schema", "no_validator", "bad_schema", "too_large", "depth", "work", "deadline"];
+        !others.contains(&self.code.as_str())
     }
 
     /// Returns what the model reads.

@@ -107,7 +107,7 @@ pub struct Repaired {
 
 /// Everything about how a call became arguments. It serializes as what the commit of the call's
 /// answer carries in its metadata.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Provenance {
     /// The reply that the call came in.

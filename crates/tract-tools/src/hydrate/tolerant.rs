@@ -4,7 +4,7 @@
 use super::provenance::Edit;
 
 /// Bytes above which nothing is mended.
-pub(super) const MOST_BYTES: usize = 1 << 20;
+const MOST_BYTES: usize = 1 << 20;
 /// Levels above which nothing is mended.
 const MOST_LEVELS: usize = 128;
 /// Edits above which this is no longer nearly JSON.
@@ -89,9 +89,7 @@ impl<'a> RepairPass<'a> {
                 '\'' => self.string('\'')?,
                 ',' | ':' => self.copy(c),
                 c if c.is_whitespace() => self.copy(c),
-                c if c.is_alphanumeric() || matches!(c, '_' | '-' | '+' | '.' | '$') => {
-                    self.word()?;
-                }
+                c if is_word(c) => self.word()?,
                 _ => return Err("a character that JSON does not know"),
             }
         }
@@ -178,7 +176,6 @@ impl<'a> RepairPass<'a> {
 
     fn word(&mut self) -> Result<(), &'static str> {
         let rest = self.remaining();
-        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '+' | '.' | '$');
         let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
         let word = rest.get(..end).unwrap_or(rest);
         let after = rest.get(end..).unwrap_or_default().trim_start();
@@ -224,18 +221,20 @@ impl<'a> RepairPass<'a> {
             // The digits that would have followed are not known either.
             return Err("the end within a number");
         }
-        let mut closers = String::new();
-        while let Some(open) = self.open.pop() {
-            closers.push(if open == Open::Object { '}' } else { ']' });
-        }
+        let closers = self.closers();
         self.edit("missing_end", "", &closers, self.start + self.text.len())?;
         self.out.push_str(&closers);
         Ok(())
     }
 
+    /// What would close all that is open.
+    fn closers(&self) -> String {
+        let closer = |open: &Open| if *open == Open::Object { '}' } else { ']' };
+        self.open.iter().rev().map(closer).collect()
+    }
+
     /// Whether the text ends with a number, which may be the beginning of another.
     fn ends_with_number(&self) -> bool {
-        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '+' | '.' | '$');
         let start = self.out.rfind(|c| !is_word(c)).map_or(0, |at| at + 1);
         let word = self.out.get(start..).unwrap_or_default();
         // Past these words nothing can follow.
@@ -244,13 +243,14 @@ impl<'a> RepairPass<'a> {
 
     /// Whether the text ends with a key that has no value.
     fn ends_with_key(&self) -> bool {
-        let mut closed = self.out.clone();
-        closed.extend(self.open.iter().rev().map(|open| match open {
-            Open::Object => '}',
-            Open::Array => ']',
-        }));
+        let closed = self.out.clone() + &self.closers();
         serde_json::from_str::<serde::de::IgnoredAny>(&closed).is_err()
     }
+}
+
+/// Whether a character is part of a word: a bare key, a number or a literal.
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '-' | '+' | '.' | '$')
 }
 
 /// The beginning of a text.

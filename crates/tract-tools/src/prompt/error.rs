@@ -1,7 +1,5 @@
 //! What may be wrong with a prompt.
 
-use std::fmt;
-
 /// One thing that is wrong with a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -99,20 +97,9 @@ fn near(nearest: &Option<String>) -> String {
 }
 
 /// All that is wrong with a prompt.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct PromptError(pub Vec<PromptFault>);
-
-impl fmt::Display for PromptError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, fault) in self.0.iter().enumerate() {
-            let between = if place == 0 { "" } else { "; " };
-            write!(f, "{between}{fault}")?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for PromptError {}
 
 /// Why a prompt cannot be rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

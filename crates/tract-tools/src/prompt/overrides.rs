@@ -125,30 +125,20 @@ impl Prompt {
     #[must_use]
     pub fn with_overrides(mut self, overrides: &Overrides) -> (Self, Vec<StaleOverride>) {
         let mut faults = Vec::new();
-        let mut sections: BTreeMap<&str, &SectionOverride> =
-            overrides.sections.iter().map(|(path, other)| (path.as_str(), other)).collect();
-        let mut tools: BTreeMap<&str, &ToolOverride> =
-            overrides.tools.iter().map(|(name, other)| (name.as_str(), other)).collect();
+        let mut left = overrides.clone();
         for section in &mut self.sections {
-            put(section, &mut sections, &mut tools, &mut faults);
+            put(section, &mut left, &mut faults);
         }
-        let unknown = sections.into_keys().chain(tools.into_keys());
-        faults.extend(
-            unknown
-                .map(|name| StaleOverride { name: name.to_owned(), fault: OverrideFault::Unknown }),
-        );
+        let unknown = left.sections.into_keys().chain(left.tools.into_keys());
+        faults.extend(unknown.map(|name| StaleOverride { name, fault: OverrideFault::Unknown }));
         (self, faults)
     }
 }
 
-fn put(
-    section: &mut Checked,
-    sections: &mut BTreeMap<&str, &SectionOverride>,
-    tools: &mut BTreeMap<&str, &ToolOverride>,
-    faults: &mut Vec<StaleOverride>,
-) {
-    if let Some(other) = sections.remove(section.path.as_str()) {
-        match section_text(section, other) {
+/// Takes those out of `left` that are for this section and its tools, or one below.
+fn put(section: &mut Checked, left: &mut Overrides, faults: &mut Vec<StaleOverride>) {
+    if let Some(other) = left.sections.remove(&section.path) {
+        match section_text(section, &other) {
             Ok(body) => section.body = body,
             Err(fault) => faults.push(StaleOverride { name: section.path.clone(), fault }),
         }
@@ -156,15 +146,15 @@ fn put(
     let open = section.given.accepts_overrides;
     for tool in &mut section.tools {
         let name = tool.tool.spec().name;
-        if let Some(other) = tools.remove(name.as_str()) {
-            match tool_texts(tool, other, &section.path, open) {
+        if let Some(other) = left.tools.remove(&name) {
+            match tool_texts(tool, &other, &section.path, open) {
                 Ok(other) => *tool = other,
                 Err(fault) => faults.push(StaleOverride { name, fault }),
             }
         }
     }
     for child in &mut section.children {
-        put(child, sections, tools, faults);
+        put(child, left, faults);
     }
 }
 

@@ -1,8 +1,9 @@
 use serde::Serialize;
-use tract_core::{DynTool, ToolContext, ToolError, ToolSpec, block_on};
+use tract_core::{DynTool, RenderedValue, ToolContext, ToolError, ToolResult, ToolSpec, block_on};
 
 use super::*;
 use crate::session::Session;
+use crate::typed::ClosureTool;
 
 struct Named(&'static str);
 
@@ -21,12 +22,8 @@ impl DynTool for Named {
         }
     }
 
-    async fn run(
-        &self,
-        _: &str,
-        _: &ToolContext,
-    ) -> Result<tract_core::ToolResult<tract_core::RenderedValue>, ToolError> {
-        Ok(tract_core::ToolResult::done("found"))
+    async fn run(&self, _: &str, _: &ToolContext) -> Result<ToolResult<RenderedValue>, ToolError> {
+        Ok(ToolResult::done("found"))
     }
 }
 
@@ -275,22 +272,10 @@ fn overrides_count_only_for_what_they_were_written_for() {
 }
 
 /// A tool of a server: it has a schema, and no type.
-struct Remote;
-
-#[async_trait::async_trait]
-impl tract_core::DynTool for Remote {
-    fn spec(&self) -> tract_core::ToolSpec {
-        let schema = r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}"#;
-        tract_core::ToolSpec::new("remote", "Is elsewhere.", schema)
-    }
-
-    async fn run(
-        &self,
-        _: &str,
-        _: &tract_core::ToolContext,
-    ) -> Result<tract_core::ToolResult<tract_core::RenderedValue>, tract_core::ToolError> {
-        Ok(tract_core::ToolResult::done("done"))
-    }
+fn remote() -> ClosureTool {
+    let schema = r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}"#;
+    let done = || std::future::ready(Ok(ToolResult::<()>::done("done")));
+    ClosureTool::new(ToolSpec::new("remote", "Is elsewhere.", schema), move |_, _| done())
 }
 
 #[cfg(feature = "validate")]
@@ -298,7 +283,7 @@ impl tract_core::DynTool for Remote {
 fn examples_of_a_tool_without_a_type_are_held_against_its_schema() {
     let built = |input: serde_json::Value| {
         let example = ExampleText::new("An example.", &input, "done").expect("it is JSON");
-        let section = Section::new("s", "S", "Text.").tool(Remote).example(example);
+        let section = Section::new("s", "S", "Text.").tool(remote()).example(example);
         Prompt::builder("tests", "examples").section(section).build()
     };
     assert!(built(serde_json::json!({"n": 1})).is_ok());
@@ -310,7 +295,7 @@ fn examples_of_a_tool_without_a_type_are_held_against_its_schema() {
 #[test]
 fn an_example_before_any_tool_is_an_error() {
     let example = ExampleText::new("An example.", &serde_json::json!({}), "done").expect("JSON");
-    let section = Section::new("s", "S", "Text.").example(example).tool(Remote);
+    let section = Section::new("s", "S", "Text.").example(example).tool(remote());
     let error =
         Prompt::builder("tests", "stray").section(section).build().expect_err("no tool yet");
     assert_eq!(error.0, [PromptFault::StrayExample { path: "s".to_owned() }]);

@@ -1,7 +1,5 @@
 //! Why tools are not taken in.
 
-use std::fmt;
-
 use tract_schema::{DefinitionError, SchemaError};
 
 /// Why a tool is not taken in.
@@ -9,7 +7,7 @@ use tract_schema::{DefinitionError, SchemaError};
 #[non_exhaustive]
 pub enum RegisterError {
     /// It is not a definition.
-    #[error("{}{source}", At(.place))]
+    #[error("definition {place}: {source}")]
     Definition {
         /// Which of those given, from 1.
         place: usize,
@@ -64,14 +62,6 @@ pub enum RegisterError {
     },
 }
 
-struct At<'a>(&'a usize);
-
-impl fmt::Display for At<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "definition {}: ", self.0)
-    }
-}
-
 impl RegisterError {
     /// Returns the stable word.
     pub fn code(&self) -> &'static str {
@@ -109,20 +99,9 @@ impl RegisterError {
 }
 
 /// All that is wrong with the tools of a registry.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct RegistryError(pub Vec<RegisterError>);
-
-impl fmt::Display for RegistryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, error) in self.0.iter().enumerate() {
-            let separator = if n == 0 { "" } else { "; " };
-            write!(f, "{separator}{error}")?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for RegistryError {}
 
 impl RegistryError {
     /// Returns the ways out, each once.

@@ -3,7 +3,6 @@
 use super::entry::CatalogEntry;
 use super::index::ToolIndex;
 use super::scorer::{OutOfTime, Score, Scorer, SelectionDeadline};
-use super::weights::WEIGHTS;
 
 /// BM25 over name, description, tags, and the names, descriptions and fixed values of parameters.
 ///
@@ -34,8 +33,8 @@ impl Scorer for Bm25 {
             index.insert((*tool).clone().with_id(place.to_string()));
         }
         let mut scores = vec![Score::default(); tools.len()];
-        let asked = index.query_terms(input, &WEIGHTS);
-        for (place, value) in index.scores(&asked, &WEIGHTS) {
+        let asked = index.query_terms(input);
+        for (place, value) in index.scores(&asked) {
             until.check()?;
             if let Some(score) = scores.get_mut(place) {
                 let matches = index.matches(&asked, place);

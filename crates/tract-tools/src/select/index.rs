@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::entry::CatalogEntry;
 use super::scorer::{Score, WordMatch};
-use super::weights::{Field, WEIGHTS, Weights};
+use super::weights::{Field, WEIGHTS};
 use super::words;
 
 type Term = u32;
@@ -65,28 +65,24 @@ const COVERED: usize = 100;
 /// What an input asks for: terms with what each counts.
 #[derive(Debug, Default)]
 pub(crate) struct QueryTerms {
-    /// In the order in which they were asked for, so that sums are the same each time.
-    terms: Vec<(Term, f32)>,
+    /// In the order in which they were asked for, so that sums are the same each time; with the
+    /// words of the input that led to each.
+    terms: Vec<(Term, f32, String)>,
     places: HashMap<Term, usize>,
-    /// For each of the terms, the words of the input that led to it.
-    said: Vec<String>,
 }
 
 impl QueryTerms {
     fn add(&mut self, term: Term, weight: f32, said: &str) {
         let place = *self.places.entry(term).or_insert(self.terms.len());
         match self.terms.get_mut(place) {
-            Some((_, known)) => *known = known.max(weight),
-            None => {
-                self.terms.push((term, weight));
-                self.said.push(said.to_owned());
-            }
+            Some((_, known, _)) => *known = known.max(weight),
+            None => self.terms.push((term, weight, said.to_owned())),
         }
     }
 
     fn weight(&self, term: Term) -> f32 {
         let place = self.places.get(&term);
-        place.and_then(|place| self.terms.get(*place)).map_or(0.0, |(_, weight)| *weight)
+        place.and_then(|place| self.terms.get(*place)).map_or(0.0, |(_, weight, _)| *weight)
     }
 }
 
@@ -123,7 +119,7 @@ impl ToolIndex {
         let place = known.unwrap_or(self.docs.len());
         let before = known.and_then(|place| self.take(place));
         self.by_id.insert(entry.id().to_owned(), place);
-        let doc = self.read(entry, place, &WEIGHTS);
+        let doc = self.read(entry, place);
         match self.docs.get_mut(place) {
             Some(slot) => *slot = Some(doc),
             None => self.docs.push(Some(doc)),
@@ -153,7 +149,7 @@ impl ToolIndex {
     }
 
     /// Reads what a tool says into the postings.
-    fn read(&mut self, entry: CatalogEntry, place: usize, weights: &Weights) -> Doc {
+    fn read(&mut self, entry: CatalogEntry, place: usize) -> Doc {
         let mut fields: [Vec<Term>; Field::COUNT] = Default::default();
         entry.each_text(&mut |field, text| {
             if let Some(terms) = fields.get_mut(field as usize) {
@@ -161,14 +157,14 @@ impl ToolIndex {
             }
         });
         let mut counts: Vec<(Term, f32)> = Vec::new();
-        for (terms, field) in fields.iter().zip(&weights.fields) {
+        for (terms, field) in fields.iter().zip(&WEIGHTS.fields) {
             let length = terms.len() as f32 / field.usual_length;
             let each = field.weight / (1.0 - field.by_length + field.by_length * length);
             counts.extend(terms.iter().map(|term| (*term, each)));
         }
         for field in [Field::Name, Field::Description] {
             let (Some(terms), Some(weight)) =
-                (fields.get(field as usize), weights.fields.get(field as usize))
+                (fields.get(field as usize), WEIGHTS.fields.get(field as usize))
             else {
                 continue;
             };
@@ -181,16 +177,11 @@ impl ToolIndex {
         for same in counts.chunk_by(|a, b| a.0 == b.0) {
             let Some((term, _)) = same.first() else { continue };
             let count: f32 = same.iter().map(|(_, count)| count).sum();
-            let weight = count / (count + weights.saturation);
+            let weight = count / (count + WEIGHTS.saturation);
             if let Some(postings) = self.postings.get_mut(*term as usize) {
                 let posting = Posting { place: place as u32, weight };
-                match postings.last() {
-                    Some(last) if last.place as usize > place => {
-                        let at = postings.partition_point(|known| (known.place as usize) < place);
-                        postings.insert(at, posting);
-                    }
-                    _ => postings.push(posting),
-                }
+                let at = postings.partition_point(|known| (known.place as usize) < place);
+                postings.insert(at, posting);
             }
             terms.push(*term);
         }
@@ -240,7 +231,7 @@ impl ToolIndex {
     }
 
     /// Reads an input: the terms that it asks for, and those that come close.
-    pub(crate) fn query_terms(&self, input: &str, weights: &Weights) -> QueryTerms {
+    pub(crate) fn query_terms(&self, input: &str) -> QueryTerms {
         let mut asked = QueryTerms::default();
         let mut before: Option<(String, String, Option<Term>)> = None;
         words::each_word(input, |word| {
@@ -254,7 +245,7 @@ impl ToolIndex {
                 prefix(&stem).and_then(|prefix| self.by_prefix.get(prefix)).into_iter().flatten()
             {
                 if Some(*near) != term {
-                    asked.add(*near, weights.prefix, word);
+                    asked.add(*near, WEIGHTS.prefix, word);
                 }
             }
             if let Some((said, last, last_term)) = &before {
@@ -265,7 +256,7 @@ impl ToolIndex {
                 if let (Some(first), Some(second)) = (last_term, term)
                     && let Some(pair) = self.pairs.get(&(*first, second))
                 {
-                    asked.add(*pair, weights.pair, &format!("{said} {word}"));
+                    asked.add(*pair, WEIGHTS.pair, &format!("{said} {word}"));
                 }
             }
             before = Some((word.to_owned(), stem, term));
@@ -283,10 +274,10 @@ impl ToolIndex {
     }
 
     /// Scores the tools that have anything in common with the input: place and score.
-    pub(crate) fn scores(&self, asked: &QueryTerms, weights: &Weights) -> Vec<(usize, f32)> {
+    pub(crate) fn scores(&self, asked: &QueryTerms) -> Vec<(usize, f32)> {
         let mut sums = vec![0.0_f32; self.docs.len()];
         let mut whole = 0.0;
-        for (term, weight) in &asked.terms {
+        for (term, weight, _) in &asked.terms {
             let worth = weight * self.rarity(*term);
             whole += worth;
             for posting in self.postings.get(*term as usize).into_iter().flatten() {
@@ -305,14 +296,14 @@ impl ToolIndex {
         if found.len() > COVERED {
             found.select_nth_unstable_by(COVERED, near);
         }
-        let best = 1.0 + weights.name_coverage + weights.description_coverage;
+        let best = 1.0 + WEIGHTS.name_coverage + WEIGHTS.description_coverage;
         for (rank, (place, score)) in found.iter_mut().enumerate() {
             let mut covered = 1.0;
             if rank < COVERED
                 && let Some(doc) = self.docs.get(*place).and_then(Option::as_ref)
             {
-                covered += weights.name_coverage * self.coverage(&doc.name, asked)
-                    + weights.description_coverage * self.coverage(&doc.description, asked);
+                covered += WEIGHTS.name_coverage * self.coverage(&doc.name, asked)
+                    + WEIGHTS.description_coverage * self.coverage(&doc.description, asked);
             }
             *score *= covered / (whole * best);
         }
@@ -332,13 +323,12 @@ impl ToolIndex {
 
     /// Returns what an input found in the tool at a place.
     pub(crate) fn matches(&self, asked: &QueryTerms, place: usize) -> Vec<WordMatch> {
-        let terms = asked.terms.iter().zip(&asked.said);
-        let found = terms.filter_map(|(&(term, weight), said)| {
-            let postings = self.postings.get(term as usize)?;
+        let found = asked.terms.iter().filter_map(|(term, weight, said)| {
+            let postings = self.postings.get(*term as usize)?;
             let at =
                 postings.binary_search_by_key(&(place as u32), |posting| posting.place).ok()?;
             let posting = postings.get(at)?;
-            let worth = weight * self.rarity(term) * posting.weight;
+            let worth = weight * self.rarity(*term) * posting.weight;
             Some(WordMatch::new(said.clone(), f64::from(worth)))
         });
         Score::new(0.0, found.collect()).matches

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::weights::Field;
 
@@ -60,65 +60,20 @@ impl<'de> DeserializeSeed<'de> for Walk<'_> {
     }
 }
 
-/// A key, lent where the text has no escapes.
-struct Key;
-
-enum KeyOf {
+/// What a key of a schema leads to.
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "lowercase")]
+enum Key {
     Properties,
+    #[serde(rename = "description", alias = "title")]
     Text,
+    #[serde(rename = "enum", alias = "const")]
     Values,
+    #[serde(rename = "default", alias = "examples", alias = "required")]
+    #[serde(alias = "$defs", alias = "definitions")]
     Annotation,
+    #[serde(other)]
     Other,
-}
-
-impl<'de> DeserializeSeed<'de> for Key {
-    type Value = KeyOf;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<KeyOf, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for Key {
-    type Value = KeyOf;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_str<E>(self, key: &str) -> Result<KeyOf, E> {
-        Ok(match key {
-            "properties" => KeyOf::Properties,
-            "description" | "title" => KeyOf::Text,
-            "enum" | "const" => KeyOf::Values,
-            "default" | "examples" | "required" | "$defs" | "definitions" => KeyOf::Annotation,
-            _ => KeyOf::Other,
-        })
-    }
-}
-
-/// Passes the name of a parameter to a callback.
-struct Name<'a>(&'a mut dyn FnMut(Field, &str));
-
-impl<'de> DeserializeSeed<'de> for Name<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for Name<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a parameter's name")
-    }
-
-    fn visit_str<E>(self, name: &str) -> Result<(), E> {
-        (self.0)(Field::ParameterName, name);
-        Ok(())
-    }
 }
 
 impl<'de> Visitor<'de> for Walk<'_> {
@@ -145,20 +100,21 @@ impl<'de> Visitor<'de> for Walk<'_> {
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<(), A::Error> {
         if self.of == Of::Properties {
-            while members.next_key_seed(Name(&mut *self.each))?.is_some() {
+            while let Some(name) = members.next_key::<String>()? {
+                (self.each)(Field::ParameterName, &name);
                 members.next_value_seed(self.inner(Of::Schema))?;
             }
             return Ok(());
         }
-        while let Some(key) = members.next_key_seed(Key)? {
+        while let Some(key) = members.next_key::<Key>()? {
             match key {
-                KeyOf::Properties => members.next_value_seed(self.inner(Of::Properties))?,
-                KeyOf::Text => members.next_value_seed(self.inner(Of::Text))?,
-                KeyOf::Values => members.next_value_seed(self.inner(Of::Values))?,
-                KeyOf::Annotation => {
+                Key::Properties => members.next_value_seed(self.inner(Of::Properties))?,
+                Key::Text => members.next_value_seed(self.inner(Of::Text))?,
+                Key::Values => members.next_value_seed(self.inner(Of::Values))?,
+                Key::Annotation => {
                     members.next_value::<IgnoredAny>()?;
                 }
-                KeyOf::Other => members.next_value_seed(self.inner(Of::Schema))?,
+                Key::Other => members.next_value_seed(self.inner(Of::Schema))?,
             }
         }
         Ok(())

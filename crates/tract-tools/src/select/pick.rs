@@ -10,7 +10,6 @@ use super::entry::CatalogEntry;
 use super::index::ToolIndex;
 use super::overlap::TokenOverlap;
 use super::scorer::{Score, Scorer, SelectionDeadline, WordMatch};
-use super::weights::WEIGHTS;
 
 /// How to choose.
 #[derive(Clone)]
@@ -184,9 +183,9 @@ impl ToolIndex {
     pub fn pick(&self, input: &str, options: &PickOptions) -> PickReport {
         let until = options.until();
         let skipped_unsafe = self.iter().filter(|tool| !options.may_choose(tool)).count();
-        let asked = self.query_terms(input, &WEIGHTS);
+        let asked = self.query_terms(input);
         let mut ranked: Vec<(usize, f64)> = self
-            .scores(&asked, &WEIGHTS)
+            .scores(&asked)
             .into_iter()
             .filter(|(place, _)| self.at(*place).is_some_and(|tool| options.may_choose(tool)))
             .map(|(place, score)| (place, f64::from(score)))

@@ -1,7 +1,6 @@
 //! A slice whose type is gone, and reducers that know it.
 
 use std::any::{Any, TypeId};
-use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -62,18 +61,6 @@ impl Items {
 
     pub(super) fn len(&self) -> usize {
         self.length
-    }
-}
-
-impl fmt::Debug for Items {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} items", self.length)
-    }
-}
-
-impl fmt::Debug for Slice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}): {:?}", self.name, self.policy.as_str(), self.items)
     }
 }
 

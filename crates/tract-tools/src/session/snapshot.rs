@@ -11,12 +11,13 @@ use super::{Result, Session, SlicePolicy};
 /// What all slices held at one time. Making one copies nothing.
 #[derive(Clone, Default)]
 pub struct SessionSnapshot {
-    slices: BTreeMap<&'static str, (SlicePolicy, Items, u64)>,
+    /// The items and the revision of each.
+    slices: BTreeMap<&'static str, (Items, u64)>,
 }
 
 impl fmt::Debug for SessionSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lengths = self.slices.iter().map(|(name, (_, items, _))| (*name, items.len()));
+        let lengths = self.slices.iter().map(|(name, (items, _))| (*name, items.len()));
         f.debug_map().entries(lengths).finish()
     }
 }
@@ -42,8 +43,7 @@ impl Session {
     pub fn snapshot(&self) -> SessionSnapshot {
         let state = self.lock();
         let slices = state.slices.iter();
-        let slices = slices
-            .map(|(name, slice)| (*name, (slice.policy, slice.items.clone(), slice.revision)));
+        let slices = slices.map(|(name, slice)| (*name, (slice.items.clone(), slice.revision)));
         SessionSnapshot { slices: slices.collect() }
     }
 
@@ -55,7 +55,7 @@ impl Session {
             state.slices.iter_mut().filter(|(_, slice)| slice.policy == SlicePolicy::State);
         for (name, slice) in states {
             match snapshot.slices.get(name) {
-                Some((_, items, revision)) => slice.put(items, *revision),
+                Some((items, revision)) => slice.put(items, *revision),
                 None => slice.clear(),
             }
         }

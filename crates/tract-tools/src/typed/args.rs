@@ -176,11 +176,11 @@ impl Refusal {
         match self {
             Self::Unfit(faults) => {
                 let mut faults = faults.into_iter();
-                let Some(first) = faults.next() else {
+                let Some(mut first) = faults.next() else {
                     return ToolError::validation("expected other arguments");
                 };
-                let path = first.path.clone();
-                let error = ToolError::validation(Mismatch::to_string(&without_path(first)));
+                let path = std::mem::take(&mut first.path);
+                let error = ToolError::validation(first.to_string());
                 let error = if path.is_empty() { error } else { error.at(path) };
                 faults.fold(error, |error, fault| error.note(fault.to_string()))
             }
@@ -192,11 +192,6 @@ impl Refusal {
             }
         }
     }
-}
-
-fn without_path(mut fault: Mismatch) -> Mismatch {
-    fault.path.clear();
-    fault
 }
 
 fn no_schema(known: &Result<Derived, DeriveError>) -> ToolError {

@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tract_core::{ToolOrigin, ToolSchema};
 use tract_tools::prompt::{ExampleText, Prompt, PromptError, Section};
-use tract_tools::typed::RenderableResult;
-use tract_tools::{
-    DynTool, JsonSchema, RenderedValue, ToolContext, ToolError, ToolResult, ToolSpec, tool,
-};
+use tract_tools::typed::{ClosureTool, RenderableResult};
+use tract_tools::{DynTool, JsonSchema, ToolContext, ToolError, ToolResult, ToolSpec, tool};
+
+use crate::support::idle;
 
 #[derive(Serialize, JsonSchema)]
 struct Bill {
@@ -91,19 +90,9 @@ fn count() -> Score {
 }
 
 /// A tool as a server lists it.
-struct Listed(&'static str);
-
-#[async_trait]
-impl DynTool for Listed {
-    fn spec(&self) -> ToolSpec {
-        let definition = ToolSchema::parse(self.0).unwrap();
-        ToolSpec::new("listed", "Lists.", r#"{"type":"object"}"#)
-            .origin(ToolOrigin::new("server", definition))
-    }
-
-    async fn run(&self, _: &str, _: &ToolContext) -> Result<ToolResult<RenderedValue>, ToolError> {
-        Ok(ToolResult::done("done"))
-    }
+fn listed(definition: &str) -> ClosureTool {
+    let origin = ToolOrigin::new("server", ToolSchema::parse(definition).unwrap());
+    idle(ToolSpec::new("listed", "Lists.", r#"{"type":"object"}"#).origin(origin))
 }
 
 fn example(output: impl Into<String>) -> ExampleText {
@@ -117,12 +106,16 @@ fn built(tool: Arc<dyn DynTool>, example: ExampleText) -> Result<Prompt, PromptE
 
 #[test]
 fn an_output_that_does_not_fit_is_refused_with_example_path_and_what_was_expected() {
-    let listed = r#"{"name":"listed","inputSchema":{"type":"object"},"outputSchema":{
+    let definition = r#"{"name":"listed","inputSchema":{"type":"object"},"outputSchema":{
         "type":"object","properties":{"total":{"type":"integer"},"lines":{"type":"array",
         "items":{"type":"object","properties":{"item":{"type":"string"}}}}},
         "required":["total"]}}"#;
-    let tools: [Arc<dyn DynTool>; 4] =
-        [Arc::new(AddUp), Arc::new(AddAll), Arc::new(AddFields::tool()), Arc::new(Listed(listed))];
+    let tools: [Arc<dyn DynTool>; 4] = [
+        Arc::new(AddUp),
+        Arc::new(AddAll),
+        Arc::new(AddFields::tool()),
+        Arc::new(listed(definition)),
+    ];
     let cases: [(Value, &str); 3] = [
         (json!({"total": "much", "lines": []}), "/total: expected an integer"),
         (json!({"total": 1, "lines": [{"item": 7}]}), "/lines/0/item: expected a string"),
@@ -184,6 +177,6 @@ fn texts_and_results_without_a_schema_are_shown_as_they_are() {
         built(Arc::new(Greet), example(output)).unwrap();
         built(Arc::new(GiveOpaque), example(output)).unwrap();
         built(Arc::new(OpaqueFields::tool()), example(output)).unwrap();
-        built(Arc::new(Listed(r#"{"name":"listed","inputSchema":{}}"#)), example(output)).unwrap();
+        built(Arc::new(listed(r#"{"name":"listed","inputSchema":{}}"#)), example(output)).unwrap();
     }
 }

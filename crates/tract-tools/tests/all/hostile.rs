@@ -1,12 +1,13 @@
 use proptest::prelude::*;
-use tract_core::{RequestMap, RequestTool, ToolError, block_on};
+use tract_core::{RequestMap, RequestTool, block_on};
 use tract_schema::{
     Definition, Dialect, JsonSchema, SchemaCompiler, SchemaLimits, ValidateOptions,
 };
 use tract_tools::{
-    Call, HydrateOptions, Registry, Repair, RepairRequest, hydrate, hydrate_repairing,
-    hydrate_with, sent_in,
+    Call, HydrateOptions, Registry, hydrate, hydrate_repairing, hydrate_with, sent_in,
 };
+
+use crate::support::Mend;
 
 fn options() -> HydrateOptions {
     HydrateOptions::new().tolerant().coercion()
@@ -118,25 +119,11 @@ fn a_hundred_megabytes_are_an_error() {
     }
     // What a repair gives is held to the same limits.
     let call = Call::new("c", "f", "{");
-    let repaired =
-        block_on(hydrate_repairing(call, &registry(), &HydrateOptions::new(), &Flood(text)));
+    let flood = Mend::new(text);
+    let repaired = block_on(hydrate_repairing(call, &registry(), &HydrateOptions::new(), &flood));
     let failed = &repaired[0];
     assert!(!failed.success() && !failed.provenance.repaired);
     assert!(failed.provenance.repair.as_ref().unwrap().failure.is_some());
-}
-
-/// A repair that gives more than was asked for.
-struct Flood(String);
-
-#[async_trait::async_trait]
-impl Repair for Flood {
-    fn name(&self) -> &str {
-        "flood"
-    }
-
-    async fn repair(&self, _: &RepairRequest<'_>) -> Result<Option<String>, ToolError> {
-        Ok(Some(self.0.clone()))
-    }
 }
 
 #[test]

@@ -1,20 +1,20 @@
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use serde::Deserialize;
 use tract_core::{
-    Body, Content, DynTool, Part, Reply, RequestMap, RequestTool, Tool, ToolCall, ToolContext,
-    ToolError, ToolParams, ToolResult, ToolTraits, block_on,
+    RequestMap, RequestTool, Tool, ToolContext, ToolError, ToolParams, ToolResult, ToolSpec,
+    ToolTraits, block_on,
 };
 use tract_tools::policy::AllowUntrusted;
 use tract_tools::{
-    Call, Decision, HydrateOptions, NoSchema, PolicyRequest, Registry, Repair, RepairRequest,
-    Stage, hydrate, hydrate_repairing, hydrate_with, sent_in,
+    Call, Decision, HydrateOptions, NoSchema, PolicyRequest, Registry, Stage, hydrate,
+    hydrate_repairing, hydrate_with, sent_in,
 };
 
-use crate::support::json;
+use crate::support::{Mend, idle, json, reply_with_call};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -122,24 +122,11 @@ fn one_is_given_for_each_call_in_order() {
 
 #[test]
 fn duplicate_and_bad_names_are_one_error_with_all_of_them() {
-    struct Named(&'static str);
-    #[async_trait]
-    impl DynTool for Named {
-        fn spec(&self) -> tract_core::ToolSpec {
-            tract_core::ToolSpec::new(self.0, "", r#"{"type":"object"}"#)
-        }
-        async fn run(
-            &self,
-            _: &str,
-            _: &ToolContext,
-        ) -> Result<ToolResult<tract_core::RenderedValue>, ToolError> {
-            Ok(ToolResult::done(""))
-        }
-    }
+    let named = |name| idle(ToolSpec::new(name, "", r#"{"type":"object"}"#));
     let error = Registry::builder()
         .tool(Count)
-        .tool(Named("count"))
-        .tool(Named("Send Mail!"))
+        .tool(named("count"))
+        .tool(named("Send Mail!"))
         .definition("[]")
         .build()
         .unwrap_err();
@@ -205,21 +192,6 @@ fn profiles_are_opt_in_and_list_what_they_changed() {
     assert_eq!(unwrapped.provenance.edits[0].kind, "unwrapped_text");
 }
 
-struct Mend(&'static str, AtomicUsize);
-
-#[async_trait]
-impl Repair for Mend {
-    fn name(&self) -> &str {
-        "test"
-    }
-
-    async fn repair(&self, request: &RepairRequest<'_>) -> Result<Option<String>, ToolError> {
-        self.1.fetch_add(1, Ordering::SeqCst);
-        assert!(!request.errors.is_empty() && request.schema.is_some());
-        Ok(Some(self.0.to_owned()))
-    }
-}
-
 #[test]
 fn a_repair_is_asked_once_and_what_it_gives_is_not_trusted() {
     let registry = counting();
@@ -229,9 +201,9 @@ fn a_repair_is_asked_once_and_what_it_gives_is_not_trusted() {
         Call::new("c2", "count", r#"{"from":1,"to":3}"#),
         Call::new("c3", "absent", "{"),
     ];
-    let mend = Mend(r#"{"from":1,"to":3}"#, AtomicUsize::new(0));
+    let mend = Mend::new(r#"{"from":1,"to":3}"#);
     let hydrated = block_on(hydrate_repairing(calls, &registry, &options, &mend));
-    assert_eq!(mend.1.load(Ordering::SeqCst), 1);
+    assert_eq!(mend.asked.load(Ordering::SeqCst), 1);
     let [repaired, untouched, unknown] = hydrated.as_slice() else { panic!("three calls") };
     assert!(repaired.success() && repaired.provenance.repaired && !repaired.is_trusted());
     assert_eq!(repaired.decision, Decision::NeedsApproval);
@@ -242,10 +214,10 @@ fn a_repair_is_asked_once_and_what_it_gives_is_not_trusted() {
     assert!(untouched.is_trusted() && untouched.provenance.repair.is_none());
     assert!(!unknown.success() && unknown.provenance.repair.is_none());
 
-    let useless = Mend("still not", AtomicUsize::new(0));
+    let useless = Mend::new("still not");
     let call = Call::new("c1", "count", "from 1 to 3");
     let failed = block_on(hydrate_repairing(call, &registry, &options, &useless)).remove(0);
-    assert_eq!(useless.1.load(Ordering::SeqCst), 1);
+    assert_eq!(useless.asked.load(Ordering::SeqCst), 1);
     assert!(!failed.success() && !failed.provenance.repaired);
     assert!(failed.provenance.repair.unwrap().failure.is_some());
 }
@@ -335,13 +307,7 @@ fn of_several_tools_of_one_name_the_one_that_was_sent_is_meant() {
         assert_eq!(one.provenance.name_mapping.as_ref().unwrap().sent, Some(tool));
     }
     // A reply that knows its request says so itself.
-    let part = Part::ToolCall(ToolCall {
-        id: "c1".to_owned(),
-        name: "f".to_owned(),
-        arguments: r#"{"a":"x"}"#.to_owned(),
-    });
-    let body = Body { parts: vec![part], name: None };
-    let mut reply = Reply::new(Content::Assistant(body));
+    let mut reply = reply_with_call("f", r#"{"a":"x"}"#);
     reply.sent = [RequestTool::new("f", "f", tools[1])].into_iter().collect();
     assert!(hydrate(&reply, &registry)[0].success());
 }

@@ -2,38 +2,24 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-use tract_core::{
-    Body, Content, DynTool, Part, RenderedValue, Reply, ToolCall, ToolContext, ToolError,
-    ToolResult, ToolSpec, ToolTraits, block_on,
-};
+use tract_core::{ToolSpec, ToolTraits, block_on};
 use tract_schema::{
     Invalid, SchemaCompiler, SchemaError, ValidateOptions, Validator as SchemaValidator,
 };
 use tract_tools::policy::ApprovalRequired;
 use tract_tools::select::CatalogEntry;
+use tract_tools::typed::ClosureTool;
 use tract_tools::{
-    Call, Decision, HydrateOptions, Hydrated, NoSchema, PolicyRequest, Registry, Repair,
-    RepairRequest, Stage, hydrate, hydrate_repairing, hydrate_with, tool,
+    Call, Decision, HydrateOptions, Hydrated, NoSchema, PolicyRequest, Registry, Stage, hydrate,
+    hydrate_repairing, hydrate_with, tool,
 };
 
+use crate::support::{Mend, idle, reply_with_call};
+
 const PAY: &str = r#"{"name":"pay","parameters":{"type":"object","properties":{"sum":{"type":"integer"}},"required":["sum"]}}"#;
-
-struct Mend;
-
-#[async_trait]
-impl Repair for Mend {
-    fn name(&self) -> &str {
-        "test"
-    }
-
-    async fn repair(&self, _: &RepairRequest<'_>) -> Result<Option<String>, ToolError> {
-        Ok(Some(r#"{"sum":1000}"#.to_owned()))
-    }
-}
 
 #[test]
 fn a_policy_that_allows_a_call_does_not_vouch_for_a_repair() {
@@ -41,22 +27,14 @@ fn a_policy_that_allows_a_call_does_not_vouch_for_a_repair() {
     let registry = Registry::builder().definition(PAY).policy(unrelated).build().unwrap();
     let call = Call::new("c1", "pay", r#"{"sum":"1"}"#);
     let options = HydrateOptions::new();
-    let repaired = block_on(hydrate_repairing(call, &registry, &options, &Mend)).remove(0);
+    let mend = Mend::new(r#"{"sum":1000}"#);
+    let repaired = block_on(hydrate_repairing(call, &registry, &options, &mend)).remove(0);
     assert!(repaired.provenance.repaired);
     assert_eq!(repaired.decision, Decision::NeedsApproval);
 }
 
-struct Named(ToolTraits);
-
-#[async_trait]
-impl DynTool for Named {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec::new("wipe", "Wipes a disk.", r#"{"type":"object"}"#).traits(self.0)
-    }
-
-    async fn run(&self, _: &str, _: &ToolContext) -> Result<ToolResult<RenderedValue>, ToolError> {
-        Ok(ToolResult::done("done"))
-    }
+fn wipe(traits: ToolTraits) -> ClosureTool {
+    idle(ToolSpec::new("wipe", "Wipes a disk.", r#"{"type":"object"}"#).traits(traits))
 }
 
 #[test]
@@ -65,7 +43,7 @@ fn a_definition_that_hints_at_destruction_is_asked_about_in_any_case() {
         r#"{"name":"wipe","annotations":{"destructiveHint":true},"inputSchema":{"type":"object"}}"#;
     for said in [ToolTraits::new(), ToolTraits::new().read_only()] {
         let registry = Registry::builder()
-            .definition_with(hints, Arc::new(Named(said)))
+            .definition_with(hints, Arc::new(wipe(said)))
             .policy(ApprovalRequired::of_destructive())
             .build()
             .unwrap();
@@ -77,8 +55,8 @@ fn a_definition_that_hints_at_destruction_is_asked_about_in_any_case() {
 
 #[test]
 fn a_destructive_tool_is_not_selected_without_leave() {
-    assert!(!CatalogEntry::of(&Named(ToolTraits::new().destructive())).unwrap().is_safe());
-    assert!(CatalogEntry::of(&Named(ToolTraits::new())).unwrap().is_safe());
+    assert!(!CatalogEntry::of(&wipe(ToolTraits::new().destructive())).unwrap().is_safe());
+    assert!(CatalogEntry::of(&wipe(ToolTraits::new())).unwrap().is_safe());
 }
 
 fn tolerantly(arguments: &str) -> Hydrated {
@@ -212,23 +190,10 @@ fn a_registry_within_another_keeps_its_validator_its_options_and_its_names() {
     let one = hydrate(call, &outer).remove(0);
     assert_eq!(one.error_text(), "expected formats true, found nothing");
     assert_eq!(outer.validator(), Some(("mine", "1")));
-    let loud = Named(ToolTraits::new());
-    assert!(Registry::builder().registry(&inner).tool(loud).build().is_ok());
-    struct Loud;
-    #[async_trait]
-    impl DynTool for Loud {
-        fn spec(&self) -> ToolSpec {
-            ToolSpec::new("LOUD", "Shouts.", r#"{"type":"object"}"#)
-        }
-        async fn run(
-            &self,
-            _: &str,
-            _: &ToolContext,
-        ) -> Result<ToolResult<RenderedValue>, ToolError> {
-            Ok(ToolResult::done("done"))
-        }
-    }
-    assert!(Registry::builder().registry(&inner).tool(Loud).build().is_err(), "names are strict");
+    let quiet = wipe(ToolTraits::new());
+    assert!(Registry::builder().registry(&inner).tool(quiet).build().is_ok());
+    let loud = idle(ToolSpec::new("LOUD", "Shouts.", r#"{"type":"object"}"#));
+    assert!(Registry::builder().registry(&inner).tool(loud).build().is_err(), "names are strict");
     let none = Registry::builder().definition(PAY).without_compiler().build().unwrap();
     assert_eq!(Registry::builder().registry(&none).build().unwrap().validator(), None);
 }
@@ -340,13 +305,7 @@ fn a_definition_that_allows_no_schema_is_heeded_up_to_the_registries_mode() {
 #[test]
 fn a_hydrated_call_says_which_reply_it_came_in() {
     let registry = Registry::builder().definition(PAY).build().unwrap();
-    let part = Part::ToolCall(ToolCall {
-        id: "c1".to_owned(),
-        name: "pay".to_owned(),
-        arguments: r#"{"sum":1}"#.to_owned(),
-    });
-    let body = Body { parts: vec![part], name: None };
-    let mut reply = Reply::new(Content::Assistant(body));
+    let mut reply = reply_with_call("pay", r#"{"sum":1}"#);
     reply.id = Some("r-7".to_owned());
     reply.model = Some("model-1".to_owned());
     reply.form = Some("anthropic-1".to_owned());

@@ -1,7 +1,6 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use tract_core::{ToolSchema, ToolTraits, Usage, block_on};
@@ -18,12 +17,11 @@ use tract_tools::policy::{
 use tract_tools::snapshot::BoxError;
 use tract_tools::{Call, Dispatcher, Registry};
 
-use super::support::{Act, Host, TestSession, call, outcomes};
+use super::support::{Act, Host, call, outcomes};
 
 #[test]
 fn the_first_denial_wins_over_later_ones() {
-    let host = Host::new();
-    let session = Arc::new(TestSession::new(&host));
+    let (host, session) = Host::with_session();
     let no = |why: &'static str| move |_: &PolicyRequest<'_>| Decision::deny(why);
     let dispatcher = host
         .dispatcher()
@@ -39,8 +37,7 @@ fn the_first_denial_wins_over_later_ones() {
 
 #[test]
 fn a_sequence_is_kept_over_turns_and_when_a_conversation_is_taken_up_again() {
-    let host = Host::new();
-    let session = Arc::new(TestSession::new(&host));
+    let (host, session) = Host::with_session();
     let dispatcher = host.dispatcher().policy(Sequential::new().after("act", ["look", "put"]));
     let past = Arc::new(Mutex::new(PastCalls::new()));
     let turn = host.turn(&session).past(Arc::clone(&past));
@@ -68,8 +65,7 @@ fn a_sequence_is_kept_over_turns_and_when_a_conversation_is_taken_up_again() {
 
 #[test]
 fn a_file_is_read_before_it_is_written_in_any_spelling() {
-    let host = Host::new();
-    let session = Arc::new(TestSession::new(&host));
+    let (host, session) = Host::with_session();
     let registry = tract_tools::fs::add_fs_tools(Registry::builder()).build().unwrap();
     let dispatcher = Dispatcher::new(Arc::new(registry))
         .policy(ReadBeforeWrite::of_fs_tools(host.files.clone()));
@@ -93,8 +89,7 @@ fn a_file_is_read_before_it_is_written_in_any_spelling() {
 
 #[test]
 fn a_tool_whose_definition_was_not_approved_does_not_run() {
-    let host = Host::new();
-    let session = Arc::new(TestSession::new(&host));
+    let (host, session) = Host::with_session();
     let registry = host.registry();
     let schema = |name: &str| -> ToolSchema {
         registry.iter().find(|tool| tool.name() == name).unwrap().definition().schema().clone()
@@ -111,8 +106,7 @@ fn a_tool_whose_definition_was_not_approved_does_not_run() {
 
 #[test]
 fn approval_is_data_bound_to_definition_arguments_call_and_time() {
-    let host = Host::new();
-    let session = Arc::new(TestSession::new(&host));
+    let (host, session) = Host::with_session();
     let dispatcher = host.dispatcher().policy(ApprovalRequired::new().tool("act"));
     let calls = vec![
         call("c1", "act", &Act::Ok),
@@ -162,8 +156,7 @@ type Hook = Box<dyn Fn(&BeforeDispatch) -> DispatchAction + Send + Sync>;
 
 /// Dispatches calls that a handler answers in every way there is.
 fn hooks_decide(hooks: impl FnOnce(Hook) -> Hooks) {
-    let host = Host::new();
-    let session = Arc::new(TestSession::new(&host));
+    let (host, session) = Host::with_session();
     let asked = Arc::new(Mutex::new(Vec::new()));
     let hook: Hook = {
         let asked = Arc::clone(&asked);
@@ -238,8 +231,7 @@ impl Journal for MemoryJournal {
 
 #[test]
 fn starts_are_written_once_a_call_and_only_of_calls_with_an_effect() {
-    let host = Host::new();
-    let session = Arc::new(TestSession::new(&host));
+    let (host, session) = Host::with_session();
     let journal = Arc::new(MemoryJournal::default());
     let turn = host.turn(&session).journal(journal.clone());
     let calls = vec![
@@ -261,8 +253,7 @@ fn starts_are_written_once_a_call_and_only_of_calls_with_an_effect() {
 
 #[test]
 fn a_replay_gives_the_recorded_answer_and_repeats_no_effect() {
-    let host = Host::new();
-    let session = Arc::new(TestSession::new(&host));
+    let (host, session) = Host::with_session();
     let journal = Arc::new(MemoryJournal::default());
     let turn = host.turn(&session).journal(journal.clone());
     let calls = vec![call("c1", "act", &Act::Ok), call("c2", "put", &Act::Other)];
@@ -292,8 +283,7 @@ fn only_idempotent_tools_are_tried_again_from_the_state_before() {
         ("put", 3, Outcome::Failed, 3),
         ("act", 1, Outcome::Failed, 1),
     ] {
-        let host = Host::new();
-        let session = Arc::new(TestSession::new(&host));
+        let (host, session) = Host::with_session();
         let made = call("c1", name, &Act::Retryable { times });
         let done = block_on(host.dispatcher().run(made, &host.turn(&session)));
         assert_eq!(outcomes(&done), [outcome], "{name} {times}");
@@ -309,8 +299,7 @@ fn only_idempotent_tools_are_tried_again_from_the_state_before() {
             assert_eq!(told, attempts as usize, "and kept by the log");
         }
     }
-    let host = Host::new();
-    let session = Arc::new(TestSession::new(&host));
+    let (host, session) = Host::with_session();
     let done =
         block_on(host.dispatcher().run(call("c1", "put", &Act::Other), &host.turn(&session)));
     assert_eq!(done.answers[0].invoked.attempts, 1, "it did not say that trying again helps");
@@ -318,8 +307,7 @@ fn only_idempotent_tools_are_tried_again_from_the_state_before() {
 
 #[test]
 fn a_spent_budget_ends_the_turn_before_the_next_call() {
-    let host = Host::new();
-    let session = Arc::new(TestSession::new(&host));
+    let (host, session) = Host::with_session();
     let calls: Vec<Call> = (1..=4).map(|n| call(&format!("c{n}"), "act", &Act::Ok)).collect();
     let tracker = Arc::new(BudgetTracker::new(Budget::new().calls(2).total_tokens(10)).unwrap());
     let turn = host.turn(&session).budget(Arc::clone(&tracker)).evaluation("e1");
@@ -344,37 +332,23 @@ fn a_spent_budget_ends_the_turn_before_the_next_call() {
 
 #[test]
 fn a_call_reaches_who_answered_what_it_costs_and_what_names_it() {
-    use tract_tools::CallContext;
     use tract_tools::dispatch::ReplySource;
+    use tract_tools::{CallContext, ToolContext, ToolError, tool};
 
-    struct Curious;
-    #[async_trait]
-    impl tract_tools::DynTool for Curious {
-        fn spec(&self) -> tract_tools::ToolSpec {
-            tract_tools::ToolSpec::new("curious", "Looks around.", r#"{"type":"object"}"#)
-                .timeout(Duration::from_secs(5))
-        }
-
-        async fn run(
-            &self,
-            _: &str,
-            context: &tract_tools::ToolContext,
-        ) -> Result<tract_tools::ToolResult<tract_tools::RenderedValue>, tract_tools::ToolError>
-        {
-            context.spend(Usage::new(3, 2));
-            let served = context.served().map(|served| served.model.clone());
-            let key = context.idempotency_key().is_some();
-            let left = context.remaining();
-            let lent = context.resource::<u8>()?;
-            Ok(tract_tools::ToolResult::done(format!("{served:?} {key} {left:?} {lent}")))
-        }
+    /// Looks around.
+    #[tool(timeout_ms = 5000)]
+    async fn curious(context: &ToolContext) -> Result<String, ToolError> {
+        context.spend(Usage::new(3, 2));
+        let served = context.served().map(|served| served.model.clone());
+        let key = context.idempotency_key().is_some();
+        let left = context.remaining();
+        let lent = context.resource::<u8>()?;
+        Ok(format!("{served:?} {key} {left:?} {lent}"))
     }
     let host = Host::new();
     let registry = Registry::builder().tool(Curious).build().unwrap();
     let tracker = Arc::new(BudgetTracker::new(Budget::new().total_tokens(5)).unwrap());
-    let context = tract_core::ToolContext::new("")
-        .with_clock(Arc::new(host.clock.clone()))
-        .with_resource(7_u8);
+    let context = ToolContext::new("").with_clock(Arc::new(host.clock.clone())).with_resource(7_u8);
     let turn = tract_tools::Turn::new()
         .context(context)
         .budget(Arc::clone(&tracker))

@@ -1,18 +1,20 @@
+use std::future::ready;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use tract_core::block_on;
 use tract_tools::dispatch::CallContext;
 use tract_tools::fs::{DirectoryFs, Filesystem, FsPath, MemoryFs, add_fs_tools, bind};
 use tract_tools::resource::Resources;
-use tract_tools::{
-    Call, Dispatcher, DynTool, Registry, RenderedValue, ToolContext, ToolError, ToolResult,
-    ToolSpec, Turn,
-};
+use tract_tools::typed::ClosureTool;
+use tract_tools::{Call, Dispatcher, Registry, ToolError, ToolResult, ToolSpec, Turn};
+
+fn turn(files: &Arc<dyn Filesystem>) -> Turn {
+    let resources = Resources::builder().bind(bind(Arc::clone(files))).build().unwrap();
+    Turn::new().resources(Arc::new(resources))
+}
 
 fn run(files: &Arc<dyn Filesystem>, calls: &[(&str, &str)]) -> Vec<(bool, String)> {
-    let resources = Resources::builder().bind(bind(Arc::clone(files))).build().unwrap();
-    let turn = Turn::new().resources(Arc::new(resources));
+    let turn = turn(files);
     let registry = add_fs_tools(Registry::builder()).build().unwrap();
     let made = calls.iter().enumerate();
     let made: Vec<Call> =
@@ -104,30 +106,16 @@ fn a_long_file_is_cut_and_says_so() {
     assert!(done[1].1.contains("[the rest of the line is left out]"), "{}", done[1].1.len());
 }
 
-/// A tool that does what a test says with the files, and fails.
-struct Failing<F>(F);
-
-#[async_trait]
-impl<F: Fn(&dyn Filesystem) + Send + Sync + 'static> DynTool for Failing<F> {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec::new("failing", "Fails.", r#"{"type":"object"}"#)
-    }
-
-    async fn run(
-        &self,
-        _: &str,
-        context: &ToolContext,
-    ) -> Result<ToolResult<RenderedValue>, ToolError> {
-        (self.0)(&*context.filesystem()?);
-        Err(ToolError::other("it failed"))
-    }
-}
-
-/// Runs one call of a tool that fails, as a turn of its own.
-fn fail<F: Fn(&dyn Filesystem) + Send + Sync + 'static>(files: &Arc<dyn Filesystem>, deed: F) {
-    let resources = Resources::builder().bind(bind(Arc::clone(files))).build().unwrap();
-    let turn = Turn::new().resources(Arc::new(resources));
-    let registry = Registry::builder().dyn_tool(Arc::new(Failing(deed))).build().unwrap();
+/// Runs one call of a tool that does what a test says with the files and fails, as a turn of its
+/// own.
+fn fail(files: &Arc<dyn Filesystem>, deed: impl Fn(&dyn Filesystem) + Send + Sync + 'static) {
+    let turn = turn(files);
+    let spec = ToolSpec::new("failing", "Fails.", r#"{"type":"object"}"#);
+    let failing = ClosureTool::new(spec, move |_, context| {
+        deed(&*context.filesystem().unwrap());
+        ready(Err::<ToolResult<()>, _>(ToolError::other("it failed")))
+    });
+    let registry = Registry::builder().tool(failing).build().unwrap();
     let call = Call::new("c1", "failing", "{}");
     let done = block_on(Dispatcher::new(Arc::new(registry)).run(vec![call], &turn));
     assert!(done.ended.is_none(), "{:?}", done.ended);

@@ -1,72 +1,17 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::Poll;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use tract_core::{CancellationToken, Clock, SystemClock, block_on};
+use tract_core::{CancellationToken, Clock, SystemClock};
 use tract_tools::dispatch::{Cause, DispatchLimits, Dispatched, Dispatcher, Outcome, TurnError};
-use tract_tools::{
-    Call, DynTool, Registry, RenderedValue, ToolContext, ToolError, ToolResult, ToolSpec, Turn,
-};
+use tract_tools::{Call, Registry, ToolContext, ToolTraits, Turn};
 
-use super::support::yield_once;
-
-/// Counts how many of it run at a time, until it is opened.
-#[derive(Clone, Default)]
-struct Gauge {
-    running: Arc<AtomicUsize>,
-    most: Arc<AtomicUsize>,
-    ran: Arc<AtomicUsize>,
-    closed: Arc<AtomicBool>,
-}
-
-struct Gauged(&'static str, Gauge);
-
-#[async_trait]
-impl DynTool for Gauged {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec::new(self.0, "Takes a while.", r#"{"type":"object"}"#)
-    }
-
-    async fn run(&self, _: &str, _: &ToolContext) -> Result<ToolResult<RenderedValue>, ToolError> {
-        let gauge = &self.1;
-        gauge.ran.fetch_add(1, Ordering::SeqCst);
-        let running = gauge.running.fetch_add(1, Ordering::SeqCst) + 1;
-        gauge.most.fetch_max(running, Ordering::SeqCst);
-        let mut polls = 0;
-        while polls < 5 || gauge.closed.load(Ordering::SeqCst) {
-            yield_once().await;
-            polls += 1;
-        }
-        gauge.running.fetch_sub(1, Ordering::SeqCst);
-        Ok(ToolResult::done("done"))
-    }
-}
-
-type Turns<'a> = Vec<Pin<Box<dyn Future<Output = Dispatched> + 'a>>>;
-
-/// Polls all of them in turn until all are done; tells each end.
-fn together(mut turns: Turns<'_>, ended: impl Fn(usize)) -> Vec<Dispatched> {
-    let mut done: Vec<Option<Dispatched>> = turns.iter().map(|_| None).collect();
-    block_on(poll_fn(|task| {
-        for (place, turn) in turns.iter_mut().enumerate() {
-            if done[place].is_none()
-                && let Poll::Ready(dispatched) = turn.as_mut().poll(task)
-            {
-                done[place] = Some(dispatched);
-                ended(place);
-            }
-        }
-        if done.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
-    }));
-    done.into_iter().flatten().collect()
-}
+use super::support::{Gauge, Turns, gauged, outcomes, together};
 
 fn dispatcher(gauge: &Gauge) -> Dispatcher {
-    let gauged = |name| Gauged(name, gauge.clone());
+    let gauged = |name| gauged(name, ToolTraits::new(), gauge);
     let registry = Registry::builder().tool(gauged("a")).tool(gauged("b")).build().unwrap();
     Dispatcher::new(Arc::new(registry))
 }
@@ -101,8 +46,7 @@ fn limits_hold_over_turns_and_dispatchers_that_share_them() {
             .collect();
         let done = together(turns, |_| {});
         for turn in &done {
-            let ended: Vec<Outcome> = turn.answers.iter().map(|answer| answer.outcome()).collect();
-            assert_eq!(ended, [Outcome::Succeeded; 2]);
+            assert_eq!(outcomes(turn), [Outcome::Succeeded; 2]);
         }
         assert_eq!(gauge.most.load(Ordering::SeqCst), expected, "{limits:?}");
         assert_eq!(gauge.ran.load(Ordering::SeqCst), 12);
@@ -147,15 +91,13 @@ fn waiting_ends_by_cancellation_and_by_deadline() {
     let token = CancellationToken::new();
     let context = ToolContext::new("").with_cancellation(token.clone());
     let (done, ran) = waiting(context, || token.cancel());
-    let ended: Vec<Outcome> = done.answers.iter().map(|answer| answer.outcome()).collect();
-    assert_eq!(ended, [Outcome::Cancelled, Outcome::NotExecuted]);
+    assert_eq!(outcomes(&done), [Outcome::Cancelled, Outcome::NotExecuted]);
     assert_eq!((ran, done.answers[0].invoked.attempts), (0, 0));
     assert!(matches!(done.ended, Some(TurnError::Evaluation { cause: Cause::Cancelled, .. })));
 
     let soon = SystemClock.now_us() + i64::try_from(Duration::from_millis(30).as_micros()).unwrap();
     let (done, ran) = waiting(ToolContext::new("").with_deadline_us(soon), || {});
-    let ended: Vec<Outcome> = done.answers.iter().map(|answer| answer.outcome()).collect();
-    assert_eq!(ended, [Outcome::TimedOut, Outcome::NotExecuted]);
+    assert_eq!(outcomes(&done), [Outcome::TimedOut, Outcome::NotExecuted]);
     assert_eq!(ran, 0);
     assert!(matches!(done.ended, Some(TurnError::Evaluation { cause: Cause::Deadline, .. })));
 }

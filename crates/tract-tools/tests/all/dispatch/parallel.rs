@@ -1,67 +1,26 @@
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use proptest::prelude::*;
 use tract_core::block_on;
 use tract_tools::dispatch::{DispatchOptions, Dispatched, Outcome};
 use tract_tools::policy::Sequential;
 use tract_tools::{
-    Call, Dispatcher, DynTool, Registry, RenderedValue, ToolContext, ToolError, ToolResult,
-    ToolSpec, ToolTraits, Turn,
+    Call, CallContext, Dispatcher, Registry, ToolContext, ToolError, ToolTraits, Turn, tool,
 };
 
-use super::support::{Act, Host, TestSession, call, outcomes, yield_once};
-
-/// Counts how many of it run at a time, and takes a while.
-struct Gauge {
-    name: &'static str,
-    traits: ToolTraits,
-    running: Arc<AtomicUsize>,
-    most: Arc<AtomicUsize>,
-    ended: Arc<Mutex<Vec<String>>>,
-}
-
-#[async_trait]
-impl DynTool for Gauge {
-    fn spec(&self) -> ToolSpec {
-        let schema = r#"{"type":"object","properties":{"polls":{"type":"integer"}}}"#;
-        ToolSpec::new(self.name, "Takes a while.", schema).traits(self.traits)
-    }
-
-    async fn run(
-        &self,
-        arguments: &str,
-        context: &ToolContext,
-    ) -> Result<ToolResult<RenderedValue>, ToolError> {
-        let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
-        self.most.fetch_max(running, Ordering::SeqCst);
-        let arguments: serde_json::Value = serde_json::from_str(arguments)?;
-        for _ in 0..arguments["polls"].as_u64().unwrap_or(0) {
-            yield_once().await;
-        }
-        self.running.fetch_sub(1, Ordering::SeqCst);
-        self.ended.lock().unwrap().push(context.call_id().to_owned());
-        Ok(ToolResult::done(context.call_id()))
-    }
-}
+use super::support::{Act, Gauge, Host, call, gauged, outcomes};
 
 #[test]
 fn only_read_only_calls_run_in_parallel_within_limits_and_answers_keep_their_order() {
     let cases: [(bool, usize, usize, usize); 5] =
         [(true, 8, 8, 6), (true, 8, 2, 4), (true, 3, 8, 3), (true, 1, 8, 1), (false, 8, 8, 1)];
     for (read_only, all, of_one, expected) in cases {
-        let (running, most, ended) = (Arc::default(), Arc::default(), Arc::default());
+        let gauge = Gauge::default();
         let traits = if read_only { ToolTraits::new().read_only() } else { ToolTraits::new() };
-        let gauge = |name| Gauge {
-            name,
-            traits,
-            running: Arc::clone(&running),
-            most: Arc::clone(&most),
-            ended: Arc::clone(&ended),
-        };
-        let registry = Registry::builder().tool(gauge("a")).tool(gauge("b")).build().unwrap();
+        let gauged = |name| gauged(name, traits, &gauge);
+        let registry = Registry::builder().tool(gauged("a")).tool(gauged("b")).build().unwrap();
         let options = DispatchOptions::new().concurrent(all, of_one);
         let dispatcher = Dispatcher::new(Arc::new(registry)).options(options);
         let calls: Vec<Call> = (0..6)
@@ -73,36 +32,22 @@ fn only_read_only_calls_run_in_parallel_within_limits_and_answers_keep_their_ord
         let done = block_on(dispatcher.run(calls, &Turn::new()));
         let texts: Vec<&str> = done.answers.iter().map(|answer| &*answer.text).collect();
         assert_eq!(texts, ["c0", "c1", "c2", "c3", "c4", "c5"]);
-        assert_eq!(most.load(Ordering::SeqCst), expected, "{read_only} {all} {of_one}");
+        assert_eq!(gauge.most.load(Ordering::SeqCst), expected, "{read_only} {all} {of_one}");
         if expected == 6 {
-            assert_eq!(ended.lock().unwrap()[0], "c5", "they ended in another order");
+            assert_eq!(gauge.ended.lock().unwrap()[0], "c5", "they ended in another order");
         }
     }
 }
 
 #[test]
 fn a_promise_to_read_only_is_held_to_on_the_filesystem() {
-    struct Liar;
-    #[async_trait]
-    impl DynTool for Liar {
-        fn spec(&self) -> ToolSpec {
-            ToolSpec::new("liar", "Writes.", r#"{"type":"object"}"#)
-                .traits(ToolTraits::new().read_only())
-        }
-
-        async fn run(
-            &self,
-            _: &str,
-            context: &ToolContext,
-        ) -> Result<ToolResult<RenderedValue>, ToolError> {
-            use tract_tools::CallContext;
-            let path = tract_tools::fs::FsPath::parse("readme.md")?;
-            context.filesystem()?.write(&path, b"mine")?;
-            Ok(ToolResult::done("written"))
-        }
+    /// Writes.
+    #[tool(read_only)]
+    async fn liar(context: &ToolContext) -> Result<(), ToolError> {
+        let path = tract_tools::fs::FsPath::parse("readme.md")?;
+        Ok(context.filesystem()?.write(&path, b"mine")?)
     }
-    let host = Host::new();
-    let session = Arc::new(TestSession::new(&host));
+    let (host, session) = Host::with_session();
     let registry = Registry::builder().tool(Liar).build().unwrap();
     let calls = vec![Call::new("c1", "liar", "{}"), Call::new("c2", "liar", "{}")];
     let done = block_on(Dispatcher::new(Arc::new(registry)).run(calls, &host.turn(&session)));
@@ -113,8 +58,7 @@ fn a_promise_to_read_only_is_held_to_on_the_filesystem() {
 
 #[test]
 fn a_hint_of_a_foreign_definition_only_restricts() {
-    let host = Host::new();
-    let session = Arc::new(TestSession::new(&host));
+    let (host, session) = Host::with_session();
     let text =
         r#"{"name":"look","inputSchema":{"type":"object"},"annotations":{"destructiveHint":true}}"#;
     let definition = tract_schema::Definition::parse(text).unwrap();
@@ -129,8 +73,7 @@ fn a_hint_of_a_foreign_definition_only_restricts() {
 
 #[test]
 fn a_call_whose_policy_waits_for_its_neighbor_is_judged_after_it() {
-    let host = Host::new();
-    let session = Arc::new(TestSession::new(&host));
+    let (host, session) = Host::with_session();
     let reads = ToolTraits::new().read_only();
     let registry = Registry::builder()
         .tool(host.tool("search", reads))
@@ -168,8 +111,7 @@ fn dispatched(
     calls: &[(usize, Act, u8)],
     concurrent: usize,
 ) -> (Dispatched, Vec<String>, Vec<String>) {
-    let host = Host::new();
-    let session = Arc::new(TestSession::new(&host));
+    let (host, session) = Host::with_session();
     let options = DispatchOptions::new().attempts(3, Duration::ZERO).concurrent(concurrent, 3);
     let dispatcher = host.dispatcher().options(options);
     let made = calls.iter().enumerate().map(|(n, (tool, act, broken))| {

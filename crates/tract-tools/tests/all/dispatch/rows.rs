@@ -1,11 +1,12 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tract_core::block_on;
-use tract_tools::Call;
 use tract_tools::dispatch::{
     Cause, DispatchOptions, DispatchStage, Dispatched, Outcome, TurnError,
 };
+use tract_tools::typed::ClosureTool;
+use tract_tools::{Call, Dispatcher, Registry, ToolResult, ToolSpec, Turn};
 
 use super::support::{Act, Host, TestSession, call, outcomes};
 
@@ -158,8 +159,7 @@ fn unknown_tools_bad_json_and_unfit_arguments_are_answered() {
 
 #[test]
 fn a_tool_that_is_not_available_now_or_runs_nowhere_is_answered() {
-    let host = Host::new();
-    let session = Arc::new(TestSession::new(&host));
+    let (host, session) = Host::with_session();
     let turn = host.turn(&session).available(["act"]);
     let calls = vec![call("c1", "look", &Act::Ok), call("c2", "act", &Act::Ok)];
     let done = block_on(host.dispatcher().run(calls, &turn));
@@ -167,8 +167,8 @@ fn a_tool_that_is_not_available_now_or_runs_nowhere_is_answered() {
     assert_eq!(done.answers[0].text, "tool \"look\" is not available now");
 
     let definition = r#"{"name":"far","parameters":{"type":"object"}}"#;
-    let registry = tract_tools::Registry::builder().definition(definition).build().unwrap();
-    let dispatcher = tract_tools::Dispatcher::new(Arc::new(registry));
+    let registry = Registry::builder().definition(definition).build().unwrap();
+    let dispatcher = Dispatcher::new(Arc::new(registry));
     let done = block_on(dispatcher.run(Call::new("c1", "far", "{}"), &host.turn(&session)));
     assert_eq!(done.answers[0].text, "tool \"far\" cannot run here");
 }
@@ -185,8 +185,7 @@ fn a_tools_own_time_is_a_failed_result_and_the_turn_continues() {
 
 #[test]
 fn the_turns_own_time_ends_it_before_and_while_a_handler_runs() {
-    let host = Host::new();
-    let session = Arc::new(TestSession::new(&host));
+    let (host, session) = Host::with_session();
     let context = tract_core::ToolContext::new("")
         .with_clock(Arc::new(host.clock.clone()))
         .with_deadline_us(1_002_000);
@@ -209,8 +208,7 @@ fn cancelling_ends_the_turn_whether_the_tool_listens_or_not() {
     for (act, grace) in
         [(Act::Cancel, Duration::ZERO), (Act::HangPolitely, Duration::from_secs(60))]
     {
-        let host = Host::new();
-        let session = Arc::new(TestSession::new(&host));
+        let (host, session) = Host::with_session();
         let dispatcher = host.dispatcher().options(DispatchOptions::new().grace(grace));
         let calls = vec![call("c1", "act", &act), call("c2", "act", &Act::Ok)];
         let turn = host.turn(&session);
@@ -234,8 +232,7 @@ fn cancelling_ends_the_turn_whether_the_tool_listens_or_not() {
 
 #[test]
 fn a_turn_whose_future_is_dropped_is_undone() {
-    let host = Host::new();
-    let session = Arc::new(TestSession::new(&host));
+    let (host, session) = Host::with_session();
     let (dispatcher, turn) = (host.dispatcher(), host.turn(&session));
     let before = host.all_files();
     let mut run = Box::pin(dispatcher.run(call("c1", "act", &Act::Hang), &turn));
@@ -250,34 +247,19 @@ fn a_turn_whose_future_is_dropped_is_undone() {
 #[test]
 fn blocking_work_is_left_behind_when_its_time_is_over() {
     let (sender, receiver) = std::sync::mpsc::channel::<()>();
-    let receiver = std::sync::Mutex::new(Some(receiver));
-    let slow = Blocking { receiver };
-    let registry = tract_tools::Registry::builder().tool(slow).build().unwrap();
-    let dispatcher = tract_tools::Dispatcher::new(Arc::new(registry));
-    let done = block_on(dispatcher.run(Call::new("c1", "block", "{}"), &tract_tools::Turn::new()));
+    let receiver = Mutex::new(Some(receiver));
+    let spec = ToolSpec::new("block", "Blocks.", r#"{"type":"object"}"#);
+    let slow = ClosureTool::new(spec.timeout(Duration::from_millis(2)), move |_, _| {
+        let receiver = receiver.lock().unwrap().take().unwrap();
+        async move {
+            // Returns only when the test is over.
+            tract_tools::blocking(move || receiver.recv().is_ok()).await?;
+            Ok(ToolResult::<()>::done("late"))
+        }
+    });
+    let registry = Registry::builder().tool(slow).build().unwrap();
+    let dispatcher = Dispatcher::new(Arc::new(registry));
+    let done = block_on(dispatcher.run(Call::new("c1", "block", "{}"), &Turn::new()));
     assert_eq!(outcomes(&done), [Outcome::TimedOut]);
     drop(sender);
-}
-
-struct Blocking {
-    receiver: std::sync::Mutex<Option<std::sync::mpsc::Receiver<()>>>,
-}
-
-#[async_trait::async_trait]
-impl tract_tools::DynTool for Blocking {
-    fn spec(&self) -> tract_tools::ToolSpec {
-        tract_tools::ToolSpec::new("block", "Blocks.", r#"{"type":"object"}"#)
-            .timeout(Duration::from_millis(2))
-    }
-
-    async fn run(
-        &self,
-        _: &str,
-        _: &tract_tools::ToolContext,
-    ) -> Result<tract_tools::ToolResult<tract_tools::RenderedValue>, tract_tools::ToolError> {
-        let receiver = self.receiver.lock().unwrap().take().unwrap();
-        // Returns only when the test is over.
-        tract_tools::blocking(move || receiver.recv().is_ok()).await?;
-        Ok(tract_tools::ToolResult::done("late"))
-    }
 }

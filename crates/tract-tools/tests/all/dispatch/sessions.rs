@@ -1,9 +1,8 @@
 //! One session and two turns at once.
 
-use std::future::{pending, poll_fn};
-use std::pin::pin;
+use std::future::{Future, pending};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -11,6 +10,8 @@ use tract_core::{CancellationToken, ToolContext, block_on};
 use tract_tools::dispatch::{CallContext, Dispatcher, Outcome, Turn};
 use tract_tools::session::{SessionError, SessionItem};
 use tract_tools::{Call, EventType, Registry, Session, ToolError, tool};
+
+use super::support::{Turns, together, yield_once};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Added(u32);
@@ -27,13 +28,9 @@ impl EventType for Added {
 #[tool]
 async fn add(number: u32, fails: bool, context: &ToolContext) -> Result<String, ToolError> {
     context.publish(Added(number))?;
-    let mut pauses = 0;
-    poll_fn(|task| {
-        pauses += 1;
-        task.waker().wake_by_ref();
-        if pauses > 3 { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
+    for _ in 0..3 {
+        yield_once().await;
+    }
     if fails { Err(ToolError::other("no")) } else { Ok("added".to_owned()) }
 }
 
@@ -66,40 +63,17 @@ fn turn(session: &Session) -> Turn {
     Turn::new().session(Arc::new(session.clone()))
 }
 
-/// Waits for both, taking one step of each in turn.
-pub(super) async fn both<A: Future, B: Future>(one: A, other: B) -> (A::Output, B::Output) {
-    let (mut one, mut other) = (pin!(one), pin!(other));
-    let (mut first, mut second) = (None, None);
-    poll_fn(|task| {
-        if first.is_none()
-            && let Poll::Ready(done) = one.as_mut().poll(task)
-        {
-            first = Some(done);
-        }
-        if second.is_none()
-            && let Poll::Ready(done) = other.as_mut().poll(task)
-        {
-            second = Some(done);
-        }
-        if first.is_some() && second.is_some() {
-            Poll::Ready((first.take().unwrap(), second.take().unwrap()))
-        } else {
-            Poll::Pending
-        }
-    })
-    .await
-}
-
 #[test]
 fn a_turn_that_fails_keeps_what_another_one_did_on_the_same_session() {
     for fails_first in [true, false] {
         let (session, dispatcher) = (Session::new(), dispatcher());
         let (one, other) = (turn(&session), turn(&session));
-        let (ran, other_ran) = block_on(both(
-            dispatcher.run(call(1, fails_first), &one),
-            dispatcher.run(call(2, !fails_first), &other),
-        ));
-        assert_ne!(ran.answers[0].is_error, other_ran.answers[0].is_error, "one fails");
+        let turns: Turns<'_> = vec![
+            Box::pin(dispatcher.run(call(1, fails_first), &one)),
+            Box::pin(dispatcher.run(call(2, !fails_first), &other)),
+        ];
+        let ran = together(turns, |_| {});
+        assert_ne!(ran[0].answers[0].is_error, ran[1].answers[0].is_error, "one fails");
         let kept = if fails_first { 2 } else { 1 };
         assert_eq!(*session.all::<Added>().unwrap(), [Added(kept)]);
         assert_eq!(session.held_by(), None);
@@ -111,10 +85,7 @@ fn a_turn_that_may_not_wait_longer_runs_nothing_and_learns_who_has_the_session()
     let (session, dispatcher) = (Session::new(), dispatcher());
     let first = turn(&session);
     let mut hangs = Box::pin(dispatcher.run(Call::new("c1", "hang", "{}"), &first));
-    block_on(poll_fn(|task| {
-        assert!(hangs.as_mut().poll(task).is_pending());
-        Poll::Ready(())
-    }));
+    assert!(hangs.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     let token = CancellationToken::new();
     token.cancel();
     let second = turn(&session).context(ToolContext::new("").with_cancellation(token.clone()));

@@ -1,9 +1,9 @@
 //! Resources and state that several turns share.
 
-use std::future::{pending, poll_fn};
+use std::future::{Future, pending};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tract_core::{CancellationToken, ToolContext, block_on};
@@ -12,7 +12,7 @@ use tract_tools::resource::{Binding, Resources};
 use tract_tools::snapshot::{BoxError, SavedState, Snapshot};
 use tract_tools::{Call, Registry, ToolError, tool};
 
-use super::sessions::both;
+use super::support::{Turns, together, yield_once};
 
 /// Numbers that can be put back, as in-memory state of tools is.
 #[derive(Default)]
@@ -121,16 +121,6 @@ impl Shared {
     }
 }
 
-async fn pause() {
-    let mut pauses = 0;
-    poll_fn(|task| {
-        pauses += 1;
-        task.waker().wake_by_ref();
-        if pauses > 3 { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-}
-
 /// Writes a number down, lets others run, and may fail then.
 #[tool]
 async fn enter(number: u32, fails: bool, context: &ToolContext) -> Result<String, ToolError> {
@@ -138,7 +128,9 @@ async fn enter(number: u32, fails: bool, context: &ToolContext) -> Result<String
     let running = shared.running.fetch_add(1, Ordering::SeqCst) + 1;
     shared.most_running.fetch_max(running, Ordering::SeqCst);
     shared.ledger.0.lock().unwrap().push(number);
-    pause().await;
+    for _ in 0..3 {
+        yield_once().await;
+    }
     shared.running.fetch_sub(1, Ordering::SeqCst);
     if fails { Err(ToolError::other("no")) } else { Ok("entered".to_owned()) }
 }
@@ -179,11 +171,12 @@ fn a_turn_that_fails_keeps_what_another_one_did_with_the_same_state() {
             let (one, other) = (shared.turn(1), shared.turn(2));
             // Dispatchers that know nothing of each other.
             let (first, second) = (dispatcher(), dispatcher());
-            let (ran, other_ran) = block_on(both(
-                first.run(call(1, fails_first), &one),
-                second.run(call(2, !fails_first), &other),
-            ));
-            assert_ne!(ran.answers[0].is_error, other_ran.answers[0].is_error, "one fails");
+            let turns: Turns<'_> = vec![
+                Box::pin(first.run(call(1, fails_first), &one)),
+                Box::pin(second.run(call(2, !fails_first), &other)),
+            ];
+            let ran = together(turns, |_| {});
+            assert_ne!(ran[0].answers[0].is_error, ran[1].answers[0].is_error, "one fails");
             let kept = if fails_first { 2 } else { 1 };
             assert_eq!(shared.ledger.numbers(), [kept], "{lent_as:?}");
         }
@@ -195,11 +188,11 @@ fn turns_work_at_the_same_time_on_resources_that_are_never_put_back() {
     let shared = Shared::new(LentAs::PlainResources);
     let (one, other) = (shared.turn(1), shared.turn(2));
     let dispatcher = dispatcher();
-    let (ran, other_ran) = block_on(both(
-        dispatcher.run(call(1, false), &one),
-        dispatcher.run(call(2, false), &other),
-    ));
-    assert!(!ran.answers[0].is_error && !other_ran.answers[0].is_error);
+    let turns: Turns<'_> = vec![
+        Box::pin(dispatcher.run(call(1, false), &one)),
+        Box::pin(dispatcher.run(call(2, false), &other)),
+    ];
+    assert!(together(turns, |_| {}).iter().all(|ran| !ran.answers[0].is_error));
     assert_eq!(shared.most_running.load(Ordering::SeqCst), 2);
 }
 
@@ -209,10 +202,7 @@ fn a_turn_that_may_not_wait_longer_runs_nothing_and_says_who_has_the_state() {
         let (shared, dispatcher) = (Shared::new(lent_as), dispatcher());
         let first = shared.turn(1).evaluation("first");
         let mut hangs = Box::pin(dispatcher.run(Call::new("c1", "hang", "{}"), &first));
-        block_on(poll_fn(|task| {
-            assert!(hangs.as_mut().poll(task).is_pending());
-            Poll::Ready(())
-        }));
+        assert!(hangs.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         let impatient = shared.turn(2).wait_for_others(Duration::ZERO);
         let ran = block_on(dispatcher.run(call(2, false), &impatient));
         assert_eq!(ran.answers[0].outcome(), Outcome::NotExecuted);

@@ -1,14 +1,16 @@
 //! A session, tools that do what a test says, and faults.
 
 use std::collections::BTreeMap;
-use std::future::pending;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::future::{Future, pending, poll_fn};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use tract_core::{CancellationToken, ManualClock};
+use tract_core::{CancellationToken, ManualClock, block_on};
 use tract_tools::dispatch::{
     CallContext, DispatchOptions, Dispatched, Dispatcher, Outcome, ToolInvoked, Turn,
 };
@@ -16,6 +18,7 @@ use tract_tools::event::{Event, EventSink, EventType};
 use tract_tools::fs::{Filesystem, FsPath, MemoryFs, bind};
 use tract_tools::resource::{Binding, Resources};
 use tract_tools::snapshot::{BoxError, SavedState, Snapshot};
+use tract_tools::typed::ClosureTool;
 use tract_tools::{
     DynTool, Registry, RenderedValue, ToolContext, ToolError, ToolResult, ToolSpec, ToolTraits,
 };
@@ -256,14 +259,67 @@ impl DynTool for Scripted {
     }
 }
 
+/// Counts how many handlers run at a time, and knows in which order they ended.
+#[derive(Clone, Default)]
+pub(crate) struct Gauge {
+    running: Arc<AtomicUsize>,
+    pub(crate) most: Arc<AtomicUsize>,
+    pub(crate) ran: Arc<AtomicUsize>,
+    pub(crate) ended: Arc<Mutex<Vec<String>>>,
+    /// While this is set, no handler ends.
+    pub(crate) closed: Arc<AtomicBool>,
+}
+
+/// A tool that takes a while: as many polls as its arguments say, else five.
+pub(crate) fn gauged(name: &str, traits: ToolTraits, gauge: &Gauge) -> ClosureTool {
+    let schema = r#"{"type":"object","properties":{"polls":{"type":"integer"}}}"#;
+    let spec = ToolSpec::new(name, "Takes a while.", schema).traits(traits);
+    let gauge = gauge.clone();
+    ClosureTool::new(spec, move |arguments, context| {
+        let gauge = gauge.clone();
+        async move {
+            gauge.ran.fetch_add(1, Ordering::SeqCst);
+            let running = gauge.running.fetch_add(1, Ordering::SeqCst) + 1;
+            gauge.most.fetch_max(running, Ordering::SeqCst);
+            let mut left = arguments["polls"].as_u64().unwrap_or(5);
+            while left > 0 || gauge.closed.load(Ordering::SeqCst) {
+                yield_once().await;
+                left = left.saturating_sub(1);
+            }
+            gauge.running.fetch_sub(1, Ordering::SeqCst);
+            gauge.ended.lock().unwrap().push(context.call_id().to_owned());
+            Ok(ToolResult::<()>::done(context.call_id()))
+        }
+    })
+}
+
+pub(crate) type Turns<'a> = Vec<Pin<Box<dyn Future<Output = Dispatched> + 'a>>>;
+
+/// Polls all of them in turn until all are done; tells each end.
+pub(crate) fn together(mut turns: Turns<'_>, ended: impl Fn(usize)) -> Vec<Dispatched> {
+    let mut done: Vec<Option<Dispatched>> = turns.iter().map(|_| None).collect();
+    block_on(poll_fn(|task| {
+        for (place, turn) in turns.iter_mut().enumerate() {
+            if done[place].is_none()
+                && let Poll::Ready(dispatched) = turn.as_mut().poll(task)
+            {
+                done[place] = Some(dispatched);
+                ended(place);
+            }
+        }
+        if done.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+    }));
+    done.into_iter().flatten().collect()
+}
+
 pub(crate) async fn yield_once() {
     let mut yielded = false;
-    std::future::poll_fn(|task| {
+    poll_fn(|task| {
         if std::mem::replace(&mut yielded, true) {
-            std::task::Poll::Ready(())
+            Poll::Ready(())
         } else {
             task.waker().wake_by_ref();
-            std::task::Poll::Pending
+            Poll::Pending
         }
     })
     .await;
@@ -288,6 +344,12 @@ impl Host {
             files: Arc::new(MemoryFs::of([("readme.md", "hello")]).unwrap()),
             runs: Arc::default(),
         }
+    }
+
+    pub(crate) fn with_session() -> (Self, Arc<TestSession>) {
+        let host = Self::new();
+        let session = Arc::new(TestSession::new(&host));
+        (host, session)
     }
 
     pub(crate) fn tool(&self, name: &'static str, traits: ToolTraits) -> Scripted {
