@@ -48,43 +48,25 @@ pub fn shape(of: Changed<'_>, targets: &[Changed<'_>]) -> Result<(), BadShape> {
     if commit.parents.len() > 1 && !may_join {
         return refuse("it has more than one parent");
     }
-    match &commit.op {
-        Op::Append { .. } | Op::Tools | Op::Note => {
-            if changes.is_empty() {
-                Ok(())
-            } else {
-                refuse("it has changes")
-            }
-        }
-        Op::Edit { .. } => {
-            let edits =
-                |change: &Change| matches!(change, Change::Version { to: CommitRef::This, .. });
-            if !changes.is_empty() && changes.iter().all(edits) {
-                Ok(())
-            } else {
-                refuse("it changes more than versions")
-            }
-        }
-        Op::Annotate { .. } => {
-            let marks =
-                |change: &Change| matches!(change, Change::Mark { to: Some(CommitRef::This), .. });
-            if !changes.is_empty() && changes.iter().all(marks) {
-                Ok(())
-            } else {
-                refuse("it changes more than marks")
-            }
-        }
+    let all = |fits: &dyn Fn(&Change) -> bool| !changes.is_empty() && changes.iter().all(fits);
+    let (fits, what) = match &commit.op {
+        Op::Append { .. } | Op::Tools | Op::Note => (changes.is_empty(), "it has changes"),
+        Op::Edit { .. } => (
+            all(&|change| matches!(change, Change::Version { to: CommitRef::This, .. })),
+            "it changes more than versions",
+        ),
+        Op::Annotate { .. } => (
+            all(&|change| matches!(change, Change::Mark { to: Some(CommitRef::This), .. })),
+            "it changes more than marks",
+        ),
         Op::Compress { .. } => {
             let removes = changes.iter().filter(|c| matches!(c, Change::Remove { .. })).count();
             let adds = changes
                 .iter()
                 .filter(|c| matches!(c, Change::Add { slot: CommitRef::This, .. }))
                 .count();
-            if removes >= 1 && adds == 1 && removes + adds == changes.len() {
-                Ok(())
-            } else {
-                refuse("it does not remove rows and add one")
-            }
+            let replaces = removes >= 1 && adds == 1 && removes + adds == changes.len();
+            (replaces, "it does not remove rows and add one")
         }
         Op::Revert { .. } => {
             let undone: HashSet<Change> =
@@ -92,14 +74,11 @@ pub fn shape(of: Changed<'_>, targets: &[Changed<'_>]) -> Result<(), BadShape> {
             crate::visit(changes.len());
             let undoes =
                 |change: &Change| undone.contains(&without_key(&resolved(change, commit.id())));
-            if changes.iter().all(undoes) {
-                Ok(())
-            } else {
-                refuse("it changes something that its targets did not")
-            }
+            (changes.iter().all(undoes), "it changes something that its targets did not")
         }
-        Op::Merge { .. } | Op::Unknown { .. } => Ok(()),
-    }
+        Op::Merge { .. } | Op::Unknown { .. } => return Ok(()),
+    };
+    if fits { Ok(()) } else { refuse(what) }
 }
 
 /// The changes that would take a commit back, each `.` resolved.

@@ -242,10 +242,11 @@ mod tests {
     use std::sync::Arc;
 
     use tract_core::{
-        ApproxCounter, Batch, BatchId, Blob, By, Commit, CommitRecord, Content, LogNote, Op,
-        OperationId, Priority, RepoName, Store, block_on,
+        ApproxCounter, Blob, By, Commit, CommitRecord, Content, Op, Priority, RepoName, Store,
+        block_on,
     };
     use tract_kv::memory;
+    use tract_testkit::fixtures::batch;
 
     use super::*;
     use crate::snapshot;
@@ -260,18 +261,7 @@ mod tests {
         (record.content, record.kind) = (Some(blob.id()), Some(tract_core::Kind::User));
         let commit = Commit::seal(record).unwrap();
         let fresh = || Compiler::new(store.clone(), repo.clone(), Arc::new(ApproxCounter));
-        let batch = |number: u8| {
-            let note = LogNote {
-                operation: OperationId::from_bytes([number; 16]),
-                what: String::new(),
-                who: String::new(),
-                why: None,
-                undoes: None,
-                at: 0,
-            };
-            Batch::new(BatchId::from_bytes([number; 16]), note)
-        };
-        let mut first = batch(1);
+        let mut first = batch("append");
         (first.blobs, first.commits) = (vec![blob], vec![commit.clone()]);
         let _ = block_on(store.apply(&repo, first)).unwrap();
         let line = block_on(fresh().line(Some(commit.id()))).unwrap();
@@ -289,18 +279,18 @@ mod tests {
             },
             |state| state.context = Default::default(),
         ];
-        let put = |number: u8, state: &State| {
-            let mut batch = batch(number);
+        let put = |state: &State| {
+            let mut batch = batch("snapshot");
             batch.derived.extend(snapshot::take(state).map(|(row, _)| row));
             let _ = block_on(store.apply(&repo, batch)).unwrap();
             block_on(fresh().verify_snapshot(commit.id())).unwrap()
         };
         assert_eq!(block_on(fresh().verify_snapshot(commit.id())).unwrap(), SnapshotCheck::Absent);
-        assert_eq!(put(2, &line.state), SnapshotCheck::Sound);
+        assert_eq!(put(&line.state), SnapshotCheck::Sound);
         for (n, lie) in lies.iter().enumerate() {
             let mut state = State::clone(&line.state);
             lie(&mut state);
-            assert_eq!(put(3 + n as u8, &state), SnapshotCheck::Wrong, "lie {n}");
+            assert_eq!(put(&state), SnapshotCheck::Wrong, "lie {n}");
         }
     }
 
@@ -309,15 +299,6 @@ mod tests {
     fn wrong_separate_rows_are_named_by_every_snapshot_that_builds_on_them() {
         let store: Arc<dyn Store> = Arc::new(memory());
         let repo = RepoName::default();
-        let note = LogNote {
-            operation: OperationId::from_bytes([9; 16]),
-            what: String::new(),
-            who: String::new(),
-            why: None,
-            undoes: None,
-            at: 0,
-        };
-        let batch = |number: u8| Batch::new(BatchId::from_bytes([number; 16]), note.clone());
         let compiler = Compiler::new(store.clone(), repo.clone(), Arc::new(ApproxCounter));
         let (mut line, mut commits) = (block_on(compiler.line(None)).unwrap(), Vec::new());
         for n in 0..6u8 {
@@ -334,7 +315,7 @@ mod tests {
                 std::slice::from_ref(&blob),
             ))
             .unwrap();
-            let mut write = batch(n);
+            let mut write = batch("append");
             (write.blobs, write.commits) = (vec![blob], vec![commit.clone()]);
             // Every commit has a snapshot; the third of them lies about a row that it holds apart.
             let (row, after) = match n {

@@ -6,13 +6,14 @@ mod common;
 use std::sync::Arc;
 
 use common::counting::Counts;
-use common::{History, Snap, compiler, said, snapshots, toolset};
+use common::{History, Snap, calling, compiler, said, snapshots, toolset};
 use tract_compile::{CompileError, SnapshotCheck};
 use tract_core::{
     Blob, CallRef, Change, Changes, Commit, CommitId, CommitRef, Content, DerivedKind, DerivedRow,
     JsonText, Op, Part, Priority, RepoName, RowFields, Store, block_on,
 };
 use tract_testkit::WatchedStore;
+use tract_testkit::fixtures::batch;
 
 #[test]
 fn revert_head_restores() {
@@ -257,11 +258,8 @@ fn edit_drops_verbatim() {
 #[test]
 fn results_of_one_message_rejoin_only_while_they_touch() {
     let mut history = History::new();
-    let calls = Content::Assistant(tract_core::Body {
-        parts: vec![Part::call("a", "f", "{}"), Part::call("b", "f", "{}")],
-        name: None,
-    });
-    let call = history.append(calls);
+    let calls = vec![Part::call("a", "f", "{}"), Part::call("b", "f", "{}")];
+    let call = history.append(calling(calls));
     let answers = |index| CallRef { slot: call, index };
     let first = history.append_with(Content::tool_result("a", "1"), Some(answers(0)), None);
     let op = Op::Append { slot: None, answers: Some(answers(1)), priority: None, retention: None };
@@ -346,7 +344,7 @@ fn a_commit_that_does_not_fit_is_an_error_and_no_partial_view() {
     let line = history.line();
     let refused = block_on(history.compiler.advance(&line, std::slice::from_ref(&commit), &blobs));
     assert!(matches!(refused, Err(CompileError::Change(_))), "{refused:?}");
-    let mut batch = common::batch(99);
+    let mut batch = batch("test");
     batch.blobs = blobs;
     batch.commits = vec![commit.clone()];
     let _ = block_on(history.store.apply(&RepoName::default(), batch)).unwrap();
@@ -371,8 +369,8 @@ fn a_damaged_snapshot_is_passed_by_and_named() {
     let (repo, kind) = (RepoName::default(), DerivedKind::Snapshot);
     let good = block_on(history.store.derived(&repo, kind, &[id])).unwrap().remove(0).unwrap();
     let expected = said(&history.cold(history.head));
-    let put = |n: u64, commit: CommitId, bytes: Vec<u8>| {
-        let mut batch = common::batch(1000 + n);
+    let put = |commit: CommitId, bytes: Vec<u8>| {
+        let mut batch = batch("test");
         batch.derived = vec![DerivedRow { kind, commit, bytes: bytes.into() }];
         let _ = block_on(history.store.apply(&repo, batch)).unwrap();
     };
@@ -386,18 +384,18 @@ fn a_damaged_snapshot_is_passed_by_and_named() {
     for at in 0..good.len() {
         let mut bytes = good.to_vec();
         bytes[at] ^= 1 << (at % 8);
-        put(at as u64, id, bytes);
+        put(id, bytes);
         check(SnapshotCheck::Damaged);
     }
-    put(5000, id, good[..good.len() / 2].to_vec());
+    put(id, good[..good.len() / 2].to_vec());
     check(SnapshotCheck::Damaged);
-    put(5001, id, Vec::new());
+    put(id, Vec::new());
     check(SnapshotCheck::Damaged);
-    put(5002, id, good.to_vec());
+    put(id, good.to_vec());
     check(SnapshotCheck::Sound);
     // The one before is damaged: what counts is still right, and so are the rows held apart.
     let before = *snapshots(&history).iter().find(|other| **other != id).unwrap();
-    put(5003, before, vec![1, 2, 3]);
+    put(before, vec![1, 2, 3]);
     let fresh = compiler(&history.store);
     assert_eq!(said(&block_on(fresh.compile(history.head)).unwrap()), expected);
     assert_eq!(block_on(fresh.line(history.head)).unwrap().view(), history.view());

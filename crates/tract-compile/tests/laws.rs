@@ -5,7 +5,7 @@
 mod common;
 
 use common::oracle::expected;
-use common::{History, Snap, compiler, said, snapshots};
+use common::{History, Snap, calling, compiler, said, snapshots};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use std::sync::Arc;
@@ -58,13 +58,10 @@ fn perform(history: &mut History, act: &Act, order: &mut Vec<CommitId>, n: usize
         Act::Say(kind, joins, priority) => {
             let content = match kind {
                 0 => Content::user(format!("user {n}")),
-                1 => Content::Assistant(tract_core::Body {
-                    parts: vec![
-                        Part::call(format!("c{n}"), "grep", "{}"),
-                        Part::call(format!("d{n}"), "sed", "{}"),
-                    ],
-                    name: None,
-                }),
+                1 => calling(vec![
+                    Part::call(format!("c{n}"), "grep", "{}"),
+                    Part::call(format!("d{n}"), "sed", "{}"),
+                ]),
                 2 => Content::Reasoning(tract_core::Body::text(format!("hm {n}"))),
                 3 => Content::Note(JsonText::new("[1]").unwrap()),
                 _ => Content::system(format!("rule {n}")),
@@ -162,12 +159,8 @@ fn agree(history: &History, compiled: &Compiled) {
 fn a_call_that_leaves_the_context_with_the_row_before_it_is_in_the_next_snapshot() {
     let mut history = History::new();
     let first = history.user("Look it up.");
-    let call = Content::Assistant(tract_core::Body {
-        parts: vec![Part::call("c", "grep", "{}")],
-        name: None,
-    });
-    let op = Op::Append { slot: None, answers: None, priority: None, retention: None };
-    let (mut record, blobs) = history.saying(op, &call);
+    let call = calling(vec![Part::call("c", "grep", "{}")]);
+    let (mut record, blobs) = history.saying(Op::append(), &call);
     record.joins = Some(first);
     history.write(record, &blobs, &[], Snap::Never);
     let call = history.head.unwrap();
@@ -180,11 +173,7 @@ fn a_call_that_leaves_the_context_with_the_row_before_it_is_in_the_next_snapshot
     let answers = Some(CallRef { slot: call, index: 0 });
     let result = history.append_with(Content::tool_result("c", "found".to_owned()), answers, None);
     // Since that snapshot it has another version.
-    let edited = Content::Assistant(tract_core::Body {
-        parts: vec![Part::call("c", "grep", r#"{"in":"src"}"#)],
-        name: None,
-    });
-    history.edit(call, edited);
+    history.edit(call, calling(vec![Part::call("c", "grep", r#"{"in":"src"}"#)]));
     let removed = [result, first].map(|slot| {
         let row = history.row(slot).fields();
         Change::Remove { slot: CommitRef::Id(slot), row }

@@ -6,7 +6,6 @@ use serde_json::value::RawValue;
 use tract_core::{Content, Draft, Part, ToolAnswer};
 
 use crate::document::{Conversation, Document};
-use crate::report::AnomalyKind;
 use crate::values::{self, Raw, canonical, given, lenient, recorded, shown};
 
 #[derive(Debug, Deserialize)]
@@ -127,8 +126,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
             (drafts(&message, &mut conversation), message.id, at)
         });
         let Some((Some(drafts), id, at)) = drafts else {
-            let what = "a message in no known shape";
-            conversation.recording.odd(number, AnomalyKind::UnreadableMessage, what);
+            conversation.recording.unreadable(number, "a message in no known shape");
             continue;
         };
         for (place, draft) in drafts.into_iter().enumerate() {
@@ -154,8 +152,7 @@ fn drafts(message: &Message<'_>, conversation: &mut Conversation) -> Option<Vec<
     }
     for raw in parts.iter().flatten() {
         let Some(part) = lenient::<PartFields<'_>>(Some(raw)) else {
-            let what = "a part in no known shape";
-            conversation.recording.odd(0, AnomalyKind::UnreadableMessage, what);
+            conversation.recording.unreadable(0, "a part in no known shape");
             continue;
         };
         if let Some(skipped) = steps.part(&part) {

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use tract_core::{Body, Content, Draft, Part, ToolAnswer, ToolSchema};
 
 use crate::document::{Conversation, Document};
-use crate::report::{AnomalyKind, TokenTotals};
+use crate::report::TokenTotals;
 use crate::values::{self, Metadata, Raw, canonical, lenient, model_config, recorded};
 
 /// Trajectories of subagents within each other that are read.
@@ -99,17 +99,14 @@ fn add(trajectory: &Trajectory<'_>, parent: Option<&str>, depth: usize, all: &mu
     }
     let agent = trajectory.agent.as_ref();
     conversation.facts.version = agent.and_then(|agent| agent.version.clone());
-    let mut tools = agent.and_then(|agent| agent.tool_definitions.as_ref()).map(|definitions| {
-        let parsed = definitions.iter().filter_map(|raw| ToolSchema::parse(raw.get()).ok());
-        parsed.collect::<Vec<_>>()
-    });
+    let definitions = agent.and_then(|agent| agent.tool_definitions.as_deref());
+    let mut tools = definitions.map(values::tools);
     let model = agent.and_then(|agent| agent.model_name.as_deref());
     conversation.recording.report.lines = trajectory.steps.len();
     for (n, raw) in trajectory.steps.iter().enumerate() {
         let number = n + 1;
         let Some(step) = lenient::<Step<'_>>(Some(raw)) else {
-            let what = "a step in no known shape";
-            conversation.recording.odd(number, AnomalyKind::UnreadableMessage, what);
+            conversation.recording.unreadable(number, "a step in no known shape");
             continue;
         };
         say(&mut conversation, number, &step, model, &mut tools);
@@ -122,8 +119,7 @@ fn add(trajectory: &Trajectory<'_>, parent: Option<&str>, depth: usize, all: &mu
             }
             None => {
                 if let Some(last) = all.last_mut() {
-                    let what = "a subagent's trajectory in no known shape";
-                    last.recording.odd(0, AnomalyKind::UnreadableMessage, what);
+                    last.recording.unreadable(0, "a subagent's trajectory in no known shape");
                 }
             }
         }
@@ -159,10 +155,8 @@ fn say(
             let model = step.model_name.as_deref().or(model);
             draft.generation_config = model_config(model);
             let usage = step.metrics.as_ref().map(|metrics| {
-                let input = metrics.prompt_tokens.unwrap_or_default();
-                let cached = metrics.cached_tokens.unwrap_or_default().min(input);
-                let output = metrics.completion_tokens.unwrap_or_default();
-                TokenTotals { input: input - cached, output, cache_read: cached, cache_write: 0 }
+                let Metrics { prompt_tokens, completion_tokens, cached_tokens } = *metrics;
+                TokenTotals::of_answer(prompt_tokens, cached_tokens, completion_tokens)
             });
             if let Some(usage) = &usage {
                 metadata.usage(usage);

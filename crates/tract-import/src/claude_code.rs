@@ -14,10 +14,10 @@ use std::path::Path;
 
 use serde::Deserialize;
 use tract_core::RefName;
-use tract_engine::Error;
 
 use self::session::SessionReader;
-use crate::facts::{Caller, Facts};
+use crate::error::damaged;
+use crate::facts::Caller;
 use crate::import::{FileReader, ReadError};
 use crate::lines::{Line, Lines};
 use crate::report::AnomalyKind;
@@ -77,7 +77,7 @@ pub(crate) fn read_session(
     session.finish();
     let stem =
         path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
-    let facts = &session.facts;
+    let facts = &mut session.facts;
     let id = facts.session.clone().unwrap_or(stem);
     let name = match &facts.agent {
         Some(agent) => format!("{id}.agent-{agent}"),
@@ -85,21 +85,12 @@ pub(crate) fn read_session(
     };
     let source = Source::ClaudeCode.as_str();
     let branch = format!("{source}/{}", RefName::distinct(&name));
-    let caller = facts.agent.as_ref().and_then(|agent| to.callers.ask((id.clone(), agent.clone())));
-    let known = Facts {
-        agent: facts.agent.clone(),
-        caller: caller.clone(),
-        title: session.report.title.clone(),
-        cwd: facts.cwd.clone(),
-        git_branch: facts.git_branch.clone(),
-        version: facts.version.clone(),
-        ..Facts::default()
-    };
-    let documents = known
-        .documents(source, &id, &starts, session.report.tokens)
-        .map_err(|error| Error::Damaged { object: None, what: error.to_string() })?;
+    facts.caller =
+        facts.agent.as_ref().and_then(|agent| to.callers.ask((id.clone(), agent.clone())));
+    let documents =
+        facts.documents(source, &id, &starts, session.report.tokens).map_err(damaged)?;
     let has_messages = !starts.is_empty();
-    if facts.agent.is_some() && has_messages && caller.is_none() {
+    if facts.agent.is_some() && has_messages && facts.caller.is_none() {
         let what = "no imported session has the call that started the subagent";
         session.report.anomalies.add(0, AnomalyKind::UnknownCaller, what);
     }

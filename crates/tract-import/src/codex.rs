@@ -158,7 +158,7 @@ impl CodexReader {
             return;
         }
         let Some(meta) = lenient::<SessionMeta<'_>>(Some(payload)) else {
-            return self.unreadable(number, "session_meta in no known shape");
+            return self.recording.unreadable(number, "session_meta in no known shape");
         };
         self.has_meta = true;
         #[derive(Deserialize)]
@@ -184,10 +184,6 @@ impl CodexReader {
             let draft = Draft::system(text);
             self.say(number, line, draft);
         }
-    }
-
-    fn unreadable(&mut self, number: usize, what: &str) {
-        self.recording.odd(number, AnomalyKind::UnreadableMessage, what);
     }
 
     fn say(&mut self, number: usize, line: &Line<'_>, draft: Draft) {
@@ -223,7 +219,7 @@ impl CodexReader {
         }
         match responses::draft(payload) {
             Some(draft) => self.say(number, line, draft),
-            None => self.unreadable(number, "an item in no known shape"),
+            None => self.recording.unreadable(number, "an item in no known shape"),
         }
     }
 
@@ -236,7 +232,7 @@ impl CodexReader {
         metadata: Option<JsonText>,
     ) {
         let Ok(content) = JsonText::new(content.get()) else {
-            return self.unreadable(number, "a text that has no canonical form");
+            return self.recording.unreadable(number, "a text that has no canonical form");
         };
         let at = self.time(number, line);
         let note = RecordedNote { message: message.to_owned(), content, metadata, at };
@@ -245,7 +241,7 @@ impl CodexReader {
 
     fn event(&mut self, number: usize, line: &Line<'_>, payload: &RawValue) {
         let Some(event) = lenient::<EventFields<'_>>(Some(payload)) else {
-            return self.unreadable(number, "an event in no known shape");
+            return self.recording.unreadable(number, "an event in no known shape");
         };
         let name = event.event_type.as_deref().unwrap_or("untyped");
         self.recording.skip(format!("event_msg:{name}"));
@@ -266,13 +262,11 @@ impl CodexReader {
             return;
         }
         self.total = Some(total);
-        let cached = last.cached_input_tokens.min(last.input_tokens);
-        let usage = TokenTotals {
-            input: last.input_tokens - cached,
-            output: last.output_tokens,
-            cache_read: cached,
-            cache_write: 0,
-        };
+        let usage = TokenTotals::of_answer(
+            Some(last.input_tokens),
+            Some(last.cached_input_tokens),
+            Some(last.output_tokens),
+        );
         self.recording.answer(self.model.as_deref(), Some(&usage));
         if self.cursor.entries().is_empty() {
             return;
@@ -311,7 +305,7 @@ impl CodexReader {
     /// What the model sees from here on.
     fn compacted(&mut self, number: usize, line: &Line<'_>, payload: &RawValue) {
         let Some(compacted) = lenient::<Compacted<'_>>(Some(payload)) else {
-            return self.unreadable(number, "compacted in no known shape");
+            return self.recording.unreadable(number, "compacted in no known shape");
         };
         let Some(history) = compacted.replacement_history else {
             let users = self.cursor.entries().iter().filter(|entry| entry.is_user);
@@ -327,7 +321,7 @@ impl CodexReader {
         for item in history {
             match responses::draft(item) {
                 Some(draft) => messages.push(self.message(number, line, draft)),
-                None => self.unreadable(number, "an item in no known shape"),
+                None => self.recording.unreadable(number, "an item in no known shape"),
             }
         }
         if messages.is_empty() {

@@ -1,5 +1,7 @@
 //! What can go wrong in an import.
 
+use std::fmt::Display;
+
 use tract_core::json::JsonError;
 use tract_core::{BadName, StoreError};
 
@@ -37,6 +39,11 @@ impl From<BadName> for Error {
     fn from(error: BadName) -> Self {
         Self::Engine(error.into())
     }
+}
+
+/// Reports a text that is not what it was, or that cannot be written.
+pub(crate) fn damaged(error: impl Display) -> tract_engine::Error {
+    tract_engine::Error::Damaged { object: None, what: error.to_string() }
 }
 
 impl Error {

@@ -16,10 +16,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use tract_core::CommitId;
-use tract_engine::{Error, Repo, Result};
-use tract_providers::{Dialect, Form, FormError, FormOptions, Pairing, compile_form};
+use tract_engine::{Repo, Result};
+use tract_providers::{Dialect, Form, FormOptions, Pairing, compile_form};
 
 use self::conversation::Conversation;
+use crate::error::damaged;
 
 /// A format that conversations are written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,7 +99,7 @@ pub struct ExportedSession {
 /// such as its id and folder, is kept under that name.
 ///
 /// # Errors
-/// - [`Error::Damaged`] when a stored text is not what it was.
+/// - [`Damaged`](tract_engine::Error::Damaged) when a stored text is not what it was.
 /// - When the store fails.
 ///
 /// # Complexity
@@ -113,19 +114,19 @@ pub async fn export_session(
     match format {
         SessionFormat::ClaudeCode => {
             let read = Conversation::read(repo, head, Dialect::Anthropic, claude_code::is_own);
-            claude_code::write(&read.await?, &facts, head).map_err(unwritten)
+            claude_code::write(&read.await?, &facts, head).map_err(damaged)
         }
         SessionFormat::Codex => {
             let read = Conversation::read(repo, head, Dialect::Responses, codex::is_own);
-            codex::write(&read.await?, &facts, head).map_err(unwritten)
+            codex::write(&read.await?, &facts, head).map_err(damaged)
         }
         SessionFormat::Atif => {
             let read = Conversation::shown(repo, head, Dialect::OpenAi);
-            atif::write(&read.await?, &facts, head).map_err(unwritten)
+            atif::write(&read.await?, &facts, head).map_err(damaged)
         }
         SessionFormat::AiSdk => {
             let read = Conversation::shown(repo, head, Dialect::OpenAi);
-            ai_sdk::write(&read.await?, &facts, head).map_err(unwritten)
+            ai_sdk::write(&read.await?, &facts, head).map_err(damaged)
         }
         SessionFormat::OpenAi => openai(repo, head, branch, &facts).await,
     }
@@ -165,12 +166,4 @@ async fn openai(
 /// What was left out, without what was not.
 fn counted<const N: usize>(kinds: [(&'static str, usize); N]) -> Vec<(&'static str, usize)> {
     kinds.into_iter().filter(|(_, count)| *count > 0).collect()
-}
-
-fn damaged(error: FormError) -> Error {
-    Error::Damaged { object: None, what: error.to_string() }
-}
-
-fn unwritten(error: serde_json::Error) -> Error {
-    Error::Damaged { object: None, what: error.to_string() }
 }

@@ -70,7 +70,9 @@ impl LineReader for GeminiReader {
         if let Some(set) = line.set {
             match lenient::<Line<'_>>(Some(set)) {
                 Some(set) => self.metadata(number, &set),
-                None => self.odd(number, "a change of the session in no known shape"),
+                None => {
+                    self.recording.unreadable(number, "a change of the session in no known shape")
+                }
             }
             self.recording.skip("$set");
         } else if let Some(id) = &line.rewind_to {
@@ -104,10 +106,6 @@ impl GeminiReader {
         Ok(())
     }
 
-    fn odd(&mut self, number: usize, what: &str) {
-        self.recording.odd(number, AnomalyKind::UnreadableMessage, what);
-    }
-
     fn metadata(&mut self, number: usize, line: &Line<'_>) {
         if self.facts.session.is_none() {
             self.facts.session.clone_from(&line.session_id);
@@ -129,7 +127,7 @@ impl GeminiReader {
         for (n, message) in messages.iter().enumerate() {
             let number = if messages.len() > 1 && number == 1 { n + 1 } else { number };
             let Some(read) = lenient::<Line<'_>>(Some(message)) else {
-                self.odd(number, "a message in no known shape");
+                self.recording.unreadable(number, "a message in no known shape");
                 continue;
             };
             let place = read.id.as_ref().and_then(|id| places.get(id)).copied();

@@ -31,9 +31,6 @@ struct Tip {
 }
 
 pub(crate) fn read(path: &Path) -> io::Result<Document> {
-    let damaged = |error: zip::result::ZipError| {
-        io::Error::new(io::ErrorKind::InvalidData, format!("the zip: {error}"))
-    };
     let mut archive = zip::ZipArchive::new(BufReader::new(File::open(path)?)).map_err(damaged)?;
     let mut names: Vec<String> =
         archive.file_names().filter_map(|name| Some(name.ok()?.into_owned())).collect();
@@ -66,6 +63,10 @@ pub(crate) fn read(path: &Path) -> io::Result<Document> {
     Ok(all)
 }
 
+fn damaged(error: zip::result::ZipError) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("the zip: {error}"))
+}
+
 fn task(header: &[u8]) -> Option<(String, Option<String>)> {
     let header: Value = serde_json::from_slice(header).ok()?;
     let run = header.get("eval")?;
@@ -74,9 +75,6 @@ fn task(header: &[u8]) -> Option<(String, Option<String>)> {
 }
 
 fn entry(archive: &mut zip::ZipArchive<impl Read + io::Seek>, name: &str) -> io::Result<Vec<u8>> {
-    let damaged = |error: zip::result::ZipError| {
-        io::Error::new(io::ErrorKind::InvalidData, format!("the zip: {error}"))
-    };
     let index = archive.index_for_name(name).ok_or(io::ErrorKind::NotFound)?;
     let raw = archive.by_index_raw(index).map_err(damaged)?;
     #[expect(
@@ -141,7 +139,7 @@ fn say(conversation: &mut Conversation, mut sample: Value) {
                 })),
                 None => {
                     let what = "the input names messages that the pool does not have";
-                    conversation.recording.odd(number, AnomalyKind::UnreadableMessage, what);
+                    conversation.recording.unreadable(number, what);
                 }
             }
         }
@@ -168,8 +166,7 @@ fn read_all(
         match message(value, number, at) {
             Some(message) => messages.push(message),
             None => {
-                let what = "a message in no known shape";
-                conversation.recording.odd(number, AnomalyKind::UnreadableMessage, what);
+                conversation.recording.unreadable(number, "a message in no known shape");
             }
         }
     }
@@ -226,8 +223,7 @@ fn call(
             conversation.recording.append(cursor, answer);
         }
         None => {
-            let what = "a call of the model without an answer";
-            conversation.recording.odd(number, AnomalyKind::UnreadableMessage, what);
+            conversation.recording.unreadable(number, "a call of the model without an answer");
         }
     }
     match best.filter(|_| is_continued).and_then(|n| tips.get_mut(n)) {

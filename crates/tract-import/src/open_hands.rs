@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tract_core::{Body, Content, Draft, Part, Reply, ToolAnswer, ToolSchema};
+use tract_core::{Body, Content, Draft, Part, Reply, ToolAnswer};
 use tract_providers::{Dialect, read_reply};
 
 use crate::document::{Conversation, Document};
@@ -63,8 +63,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
         match lenient::<Event<'_>>(Some(raw)) {
             Some(event) => say(&mut conversation, number, &event, &mut answers, &mut calls),
             None => {
-                let what = "an event in no known shape";
-                conversation.recording.odd(number, AnomalyKind::UnreadableMessage, what);
+                conversation.recording.unreadable(number, "an event in no known shape");
             }
         }
     }
@@ -88,10 +87,7 @@ fn say(
     let draft = match (event.action.as_deref(), event.observation.as_deref()) {
         (Some("system"), _) => {
             let mut draft = system(content());
-            let tools = args.and_then(|args| args.tools.as_ref());
-            draft.tools = tools.map(|tools| {
-                tools.iter().filter_map(|raw| ToolSchema::parse(raw.get()).ok()).collect()
-            });
+            draft.tools = args.and_then(|args| args.tools.as_deref()).map(values::tools);
             draft
         }
         (Some("message"), _) if is_user => user(content()),
@@ -113,7 +109,7 @@ fn say(
             let reply = completion.map(|raw| read_reply(Dialect::OpenAi, raw.get()));
             let Some(Ok(reply)) = reply else {
                 let what = "an action whose answer of the model is in no known shape";
-                return conversation.recording.odd(number, AnomalyKind::UnreadableMessage, what);
+                return conversation.recording.unreadable(number, what);
             };
             answer(conversation, reply)
         }
@@ -143,10 +139,7 @@ fn say(
 
 fn answer(conversation: &mut Conversation, reply: Reply) -> Draft {
     let usage = reply.usage.map(|usage| {
-        let input = usage.input_tokens.unwrap_or_default();
-        let cached = usage.cached_tokens.unwrap_or_default().min(input);
-        let output = usage.output_tokens.unwrap_or_default();
-        TokenTotals { input: input - cached, output, cache_read: cached, cache_write: 0 }
+        TokenTotals::of_answer(usage.input_tokens, usage.cached_tokens, usage.output_tokens)
     });
     let mut metadata = Metadata::default();
     metadata.set_some("message_id", reply.id.as_deref());
@@ -297,9 +290,7 @@ impl SdkReader {
                     prompt.and_then(|p| p.text).or_else(|| values::text(event.system_prompt));
                 let mut draft = Draft::system(text.unwrap_or_default());
                 let tools: Option<Vec<&RawValue>> = lenient(given(event.tools));
-                draft.tools = tools.map(|tools| {
-                    tools.iter().filter_map(|raw| ToolSchema::parse(raw.get()).ok()).collect()
-                });
+                draft.tools = tools.map(|tools| values::tools(&tools));
                 self.say(number, event, draft);
             }
             Some("MessageEvent") => self.message(number, event),
@@ -341,8 +332,7 @@ impl SdkReader {
             content: Raw<'a>,
         }
         let Some(message) = lenient::<Message<'_>>(event.llm_message) else {
-            let what = "a message in no known shape";
-            return self.recording.odd(number, AnomalyKind::UnreadableMessage, what);
+            return self.recording.unreadable(number, "a message in no known shape");
         };
         let content = message.content;
         let is_agent = message.role.as_deref() == Some("assistant")
@@ -395,8 +385,7 @@ impl SdkReader {
                 draft = draft.call(id, name, arguments.unwrap_or_default());
             }
             None => {
-                let what = "an action without its call";
-                self.recording.odd(number, AnomalyKind::UnreadableMessage, what);
+                self.recording.unreadable(number, "an action without its call");
             }
         }
         let mut metadata = Metadata::default();

@@ -163,8 +163,7 @@ fn message(conversation: &mut Conversation, row: &Row) -> Option<RecordedMessage
     let line = usize::try_from(row.id).unwrap_or_default();
     let raw = RawValue::from_string(row.item.clone()).ok();
     let Some(draft) = raw.as_ref().and_then(|raw| responses::draft(raw)) else {
-        let what = "an item in no known shape";
-        conversation.recording.odd(line, AnomalyKind::UnreadableMessage, what);
+        conversation.recording.unreadable(line, "an item in no known shape");
         return None;
     };
     let at = values::time(row.created_at.as_deref());

@@ -11,16 +11,19 @@ mod walk;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde::Serialize;
-use tract_core::json::{self, Escapes};
+use serde_json::json;
+use tract_core::json::{Escapes, canonical};
 use tract_core::{Applied, Blob};
 use tract_core::{CommitId, RefName, RefTarget};
-use tract_engine::{Error, ImportStatus, Repo, Result, WriteOptions};
+use tract_engine::{ImportStatus, Repo, Result, WriteOptions};
 
 pub use self::database::{
     Annotation, Commit, Database, Event, EventCommit, NEWEST_VERSION, OLDEST_VERSION, Operation,
     PythonError, RefRow, Spawn, Tag, Tool, read,
 };
 use self::walk::{Walk, WalkState};
+use crate::error::damaged;
+use crate::writer::write_document;
 
 /// What became of one branch of the original.
 #[derive(Debug)]
@@ -231,43 +234,25 @@ fn unreferenced(data: &Database) -> Vec<&str> {
     ends
 }
 
-/// Puts a document where a ref finds it; one that says the same is left alone.
 async fn write_sidecar(
     walk: &mut Walk<'_>,
     name: &RefName,
     document: serde_json::Result<String>,
 ) -> Result<()> {
-    let text = json::canonical(&document.map_err(unserializable)?, Escapes::Raw)?;
-    let blob = Blob::seal(text.into_bytes());
-    let to = RefTarget::Blob(blob.id());
-    let txn = walk.txn();
-    if txn.target(name).await?.as_ref() != Some(&to) {
-        txn.blob(blob)?;
-        txn.move_ref(name, Some(to)).await?;
-    }
-    Ok(())
-}
-
-fn unserializable(error: serde_json::Error) -> Error {
-    Error::Damaged { object: None, what: error.to_string() }
+    let text = canonical(&document.map_err(damaged)?, Escapes::Raw)?;
+    write_document(walk.txn(), name, Blob::seal(text.into_bytes())).await
 }
 
 #[derive(Serialize)]
-struct Document<'a, M> {
+struct TractDocument<'a> {
     id: &'a str,
-    meta: M,
-}
-
-#[derive(Serialize)]
-struct BranchMeta<'a> {
-    format: &'a str,
-    schema_version: u32,
-    head: &'a str,
+    meta: TractMeta<'a>,
 }
 
 fn branch_document(data: &Database, id: &str, head: &str) -> serde_json::Result<String> {
-    let meta = BranchMeta { format: "python-tract", schema_version: data.schema_version, head };
-    serde_json::to_string(&Document { id, meta })
+    let version = data.schema_version;
+    let meta = json!({ "format": "python-tract", "schema_version": version, "head": head });
+    serde_json::to_string(&json!({ "id": id, "meta": meta }))
 }
 
 #[derive(Serialize)]
@@ -303,8 +288,6 @@ struct SpawnMeta<'a> {
 /// begun from it. Its commits have the old hashes as the ids of their origins.
 fn tract_document(data: &Database, tract: &str) -> serde_json::Result<String> {
     let refs = data.refs.iter().filter(|row| row.tract_id == tract);
-    let event = |event: &'_ Event| event.tract_id == tract;
-    let spawned = |spawn: &'_ Spawn| spawn.parent_tract_id == tract;
     let meta = TractMeta {
         format: "python-tract",
         schema_version: data.schema_version,
@@ -314,7 +297,7 @@ fn tract_document(data: &Database, tract: &str) -> serde_json::Result<String> {
         events: data
             .events
             .iter()
-            .filter(|row| event(row))
+            .filter(|row| row.tract_id == tract)
             .map(|row| EventMeta {
                 id: &row.id,
                 event_type: &row.event_type,
@@ -328,7 +311,7 @@ fn tract_document(data: &Database, tract: &str) -> serde_json::Result<String> {
         spawned: data
             .spawns
             .iter()
-            .filter(|row| spawned(row))
+            .filter(|row| row.parent_tract_id == tract)
             .map(|row| SpawnMeta {
                 child: &row.child_tract_id,
                 commit: row.parent_commit.as_deref(),
@@ -337,7 +320,7 @@ fn tract_document(data: &Database, tract: &str) -> serde_json::Result<String> {
             })
             .collect(),
     };
-    serde_json::to_string(&Document { id: tract, meta })
+    serde_json::to_string(&TractDocument { id: tract, meta })
 }
 
 /// Makes a ref name of parts: each as it is where that is valid, else so that different parts give

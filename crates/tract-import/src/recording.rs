@@ -131,6 +131,11 @@ impl Recording {
         self.report.anomalies.add(line, kind, what);
     }
 
+    /// Notes a message, or what is in the place of one, that could not be read.
+    pub(crate) fn unreadable(&mut self, line: usize, what: impl Into<String>) {
+        self.odd(line, AnomalyKind::UnreadableMessage, what);
+    }
+
     /// Counts a line or an entry that no model saw.
     pub(crate) fn skip(&mut self, name: impl Into<String>) {
         // A file of names alone is not to fill the memory.

@@ -137,6 +137,18 @@ pub struct TokenTotals {
 }
 
 impl TokenTotals {
+    /// The tokens of an answer whose request is counted with what a cache had of it.
+    pub(crate) fn of_answer(
+        request: Option<u64>,
+        cached: Option<u64>,
+        output: Option<u64>,
+    ) -> Self {
+        let request = request.unwrap_or_default();
+        let cache_read = cached.unwrap_or_default().min(request);
+        let (input, output) = (request - cache_read, output.unwrap_or_default());
+        Self { input, output, cache_read, cache_write: 0 }
+    }
+
     /// Adds other totals.
     pub fn add(&mut self, other: &Self) {
         self.input = self.input.saturating_add(other.input);

@@ -62,33 +62,27 @@ impl Source {
 
     /// Returns the word for it, which branches begin with.
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ClaudeCode => "claude-code",
-            Self::Codex => "codex",
-            Self::GeminiCli => "gemini-cli",
-            Self::OpenAiAgents => "openai-agents",
-            Self::LangGraph => "langgraph",
-            Self::AiSdk => "ai-sdk",
-            Self::Atif => "atif",
-            Self::SweAgent => "swe-agent",
-            Self::OpenHands => "openhands",
-            Self::Inspect => "inspect",
-        }
+        self.words().0
     }
 
     /// Returns the name that people know it by.
     pub const fn title(self) -> &'static str {
+        self.words().1
+    }
+
+    /// The word for it, and its name.
+    const fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::ClaudeCode => "Claude Code",
-            Self::Codex => "Codex CLI",
-            Self::GeminiCli => "Gemini CLI",
-            Self::OpenAiAgents => "the OpenAI Agents SDK",
-            Self::LangGraph => "LangGraph",
-            Self::AiSdk => "the Vercel AI SDK",
-            Self::Atif => "ATIF",
-            Self::SweAgent => "SWE-agent",
-            Self::OpenHands => "OpenHands",
-            Self::Inspect => "Inspect",
+            Self::ClaudeCode => ("claude-code", "Claude Code"),
+            Self::Codex => ("codex", "Codex CLI"),
+            Self::GeminiCli => ("gemini-cli", "Gemini CLI"),
+            Self::OpenAiAgents => ("openai-agents", "the OpenAI Agents SDK"),
+            Self::LangGraph => ("langgraph", "LangGraph"),
+            Self::AiSdk => ("ai-sdk", "the Vercel AI SDK"),
+            Self::Atif => ("atif", "ATIF"),
+            Self::SweAgent => ("swe-agent", "SWE-agent"),
+            Self::OpenHands => ("openhands", "OpenHands"),
+            Self::Inspect => ("inspect", "Inspect"),
         }
     }
 

@@ -4,7 +4,6 @@ use serde::Deserialize;
 use tract_core::{Body, Content, Draft, Part, ToolAnswer};
 
 use crate::document::{Conversation, Document};
-use crate::report::AnomalyKind;
 use crate::values::{self, Metadata, Raw, lenient, recorded};
 
 #[derive(Debug, Deserialize)]
@@ -63,8 +62,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
     for (n, raw) in trajectory.history.into_iter().enumerate() {
         let number = n + 1;
         let Some(item) = lenient::<HistoryItem<'_>>(raw) else {
-            let what = "an entry of the history in no known shape";
-            conversation.recording.odd(number, AnomalyKind::UnreadableMessage, what);
+            conversation.recording.unreadable(number, "an entry of the history in no known shape");
             continue;
         };
         for draft in drafts(&item) {

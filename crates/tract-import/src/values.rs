@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use tract_core::time::parse_rfc3339;
-use tract_core::{By, Draft, ImageSource, JsonText, Origin, Part};
+use tract_core::{By, Draft, ImageSource, JsonText, Origin, Part, ToolSchema};
 
 use crate::report::TokenTotals;
 
@@ -146,6 +146,11 @@ pub(crate) fn parts(
         Value::Array(blocks) => blocks.iter().filter_map(part).collect(),
         _ => Vec::new(),
     }
+}
+
+/// The definitions of tools that can be read.
+pub(crate) fn tools(definitions: &[&RawValue]) -> Vec<ToolSchema> {
+    definitions.iter().filter_map(|raw| ToolSchema::parse(raw.get()).ok()).collect()
 }
 
 /// Whether a value is there and not null.

@@ -9,6 +9,8 @@ use tract_engine::plan::{Details, Request, Selection};
 use tract_engine::{Error, Refusal, Repo, Result, Txn, WriteOptions};
 use tract_secrets::Scanner;
 
+#[cfg(feature = "python")]
+pub(crate) use self::placing::write_document;
 pub(crate) use self::placing::{PlacedSession, document_ref, leads_to};
 use crate::redact::{redact_json, redact_report};
 use crate::report::{AnomalyKind, SessionReport};
@@ -93,13 +95,7 @@ impl<'a> TreeWriter<'a> {
                 self.summary(branch, line, &keep, *draft, report).await?;
             }
             TreeEvent::Note { branch, line, message, content, metadata, at } => {
-                let details = Details {
-                    message: Some(message),
-                    metadata,
-                    origin: By::Import.into(),
-                    created_at: at,
-                    ..Details::default()
-                };
+                let details = Details { message: Some(message), metadata, ..import_details(at) };
                 let request = Request::Note { content: Some(content), details };
                 self.commit(branch, line, &request, report).await?;
             }
@@ -112,8 +108,7 @@ impl<'a> TreeWriter<'a> {
             },
             TreeEvent::Skip { branch, line, items, at } => {
                 let targets = items.iter().filter_map(|item| self.commit_of(*item)).collect();
-                let details =
-                    Details { origin: By::Import.into(), created_at: at, ..Details::default() };
+                let details = import_details(at);
                 let reason = Some("removed by the tool that recorded it".to_owned());
                 let (priority, retention) = (Priority::Skip, None);
                 let request = Request::Annotate { targets, priority, reason, retention, details };
@@ -270,23 +265,37 @@ impl<'a> TreeWriter<'a> {
 
     /// Stores what was planned so far.
     async fn flush(&mut self) -> Result<()> {
-        let made: Vec<CommitId> = self.txn.commits().iter().map(|commit| commit.id()).collect();
         self.bytes = 0;
         self.on_desk = None;
         let mut next = Txn::new(self.repo)?.importing();
         let found = next.target(&self.desk).await?;
         self.txn.move_ref(&self.desk, found).await?;
         let done = std::mem::replace(&mut self.txn, next);
-        let stored = self.repo.store().commits(self.repo.name(), &made).await?;
-        let before = self.fresh.len();
-        let fresh = made.iter().zip(&stored).filter(|(_, stored)| stored.is_none());
-        self.fresh.extend(fresh.map(|(id, _)| *id));
-        if self.fresh.len() == before {
-            return Ok(());
-        }
-        match done.apply("import", &WriteOptions::default()).await? {
-            Applied::Done | Applied::Already => Ok(()),
-            Applied::Conflict(conflict) => Err(conflict.into()),
-        }
+        store_new(self.repo, done, &mut self.fresh).await
+    }
+}
+
+/// What a commit of an import says of where it comes from.
+pub(crate) fn import_details(at: Option<i64>) -> Details {
+    Details { origin: By::Import.into(), created_at: at, ..Details::default() }
+}
+
+/// Applies a write where any of its commits is new, and adds those that are to `fresh`.
+pub(crate) async fn store_new(
+    repo: &Repo,
+    txn: Txn<'_>,
+    fresh: &mut HashSet<CommitId>,
+) -> Result<()> {
+    let made: Vec<CommitId> = txn.commits().iter().map(|commit| commit.id()).collect();
+    let stored = repo.store().commits(repo.name(), &made).await?;
+    let before = fresh.len();
+    let new = made.iter().zip(&stored).filter(|(_, stored)| stored.is_none());
+    fresh.extend(new.map(|(id, _)| *id));
+    if fresh.len() == before {
+        return Ok(());
+    }
+    match txn.apply("import", &WriteOptions::default()).await? {
+        Applied::Done | Applied::Already => Ok(()),
+        Applied::Conflict(conflict) => Err(conflict.into()),
     }
 }

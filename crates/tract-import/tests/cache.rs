@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 use tract_core::block_on;
 use tract_engine::Repo;
 use tract_import::{ImportCache, RecordingOptions, SessionFile, SessionReport, Source};
-use tract_testkit::data;
 
-use self::support::{files, new_repo, refs};
+use self::support::{bundled, files, new_repo, refs};
 
-fn bundled(source: Source) -> Vec<SessionFile> {
-    files(source, &data::bundled("sessions").join(source.as_str()))
+fn sessions(source: Source) -> Vec<SessionFile> {
+    files(source, &bundled(source.as_str()))
 }
 
 type Reports = Vec<(PathBuf, SessionReport)>;
@@ -35,7 +34,7 @@ fn import(repo: &Repo, files: &[SessionFile], cache: Option<&mut ImportCache>) -
 fn a_cache_leaves_unchanged_files_of_every_source_unread_and_changes_no_report() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("cache");
-    let all: Vec<SessionFile> = Source::ALL.iter().copied().flat_map(bundled).collect();
+    let all: Vec<SessionFile> = Source::ALL.iter().copied().flat_map(sessions).collect();
     let is_database = |file: &SessionFile| {
         matches!(file.source(), Source::LangGraph | Source::OpenAiAgents) || file.path().is_dir()
     };
@@ -60,7 +59,7 @@ fn a_cache_leaves_unchanged_files_of_every_source_unread_and_changes_no_report()
 #[test]
 fn a_cache_has_no_files_that_make_the_same_branch() {
     let folder = tempfile::tempdir().expect("a folder");
-    let session = bundled(Source::ClaudeCode)
+    let session = sessions(Source::ClaudeCode)
         .into_iter()
         .find(|file| file.path().ends_with("f2c71dd1-538d-55a4-9725-6db16fce0c50.jsonl"));
     let session = session.expect("a session");
@@ -69,7 +68,7 @@ fn a_cache_has_no_files_that_make_the_same_branch() {
         std::os::unix::fs::symlink(session.path(), &path).expect("a link");
         SessionFile::new(Source::ClaudeCode, path)
     };
-    let others: Vec<SessionFile> = bundled(Source::Codex);
+    let others: Vec<SessionFile> = sessions(Source::Codex);
     let copies = [copy("a.jsonl"), copy("b.jsonl"), copy("c.jsonl")];
     let all = [&copies[..], &others[..]].concat();
     let (repo, mut cache) = (new_repo(), ImportCache::new("build"));

@@ -4,36 +4,36 @@ mod damage;
 mod support;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use proptest::prelude::*;
 use serde_json::Value;
-use tract_core::{RefName, RefTarget, block_on};
-use tract_engine::{ImportStatus, Repo};
+use tract_core::{RefName, block_on};
+use tract_engine::Repo;
 use tract_import::{
     AnomalyKind, BranchStart, SessionFile, SessionFilter, SessionReport, Source, session_files,
 };
-use tract_providers::{Dialect, Form, FormOptions, compile_form};
 use tract_testkit::data;
 
 use self::damage::{damage, damaged};
-use self::support::{files, import, import_all, new_repo, refs};
+use self::support::{
+    branches, bundled, check_forms, compiled, cuts, files, import, import_all, import_bundled,
+    new_repo, refs,
+};
 
-fn bundled() -> PathBuf {
-    data::bundled("sessions/claude-code")
+/// The sessions of the repository.
+fn sessions() -> Vec<SessionFile> {
+    files(Source::ClaudeCode, &bundled("claude-code"))
 }
 
 /// What a branch says, one message a line.
 fn said(repo: &Repo, branch: &str) -> Vec<String> {
-    let name = RefName::branch(branch).expect("a good name");
-    let head = block_on(repo.head_of(&name)).expect("it is read");
-    let compiled = block_on(repo.compile(head)).expect("it compiles");
     let line = |message: &tract_core::Message| {
         let calls = message.content.calls().map(|call| format!("[{}]", call.name));
         let calls: Vec<String> = calls.collect();
         format!("{} {}{}", message.role.as_str(), message.content.text().trim(), calls.join(""))
     };
-    compiled.messages().map(line).collect()
+    compiled(repo, branch).messages().map(line).collect()
 }
 
 fn session_with(reports: &[SessionReport], start: usize) -> &SessionReport {
@@ -42,8 +42,7 @@ fn session_with(reports: &[SessionReport], start: usize) -> &SessionReport {
 
 #[test]
 fn a_session_is_its_conversation_with_rewinds_as_branches_and_parallel_calls_as_none() {
-    let repo = new_repo();
-    let reports = import(&repo, &files(Source::ClaudeCode, &bundled()));
+    let (repo, reports) = import_bundled(Source::ClaudeCode, "claude-code");
     assert_eq!(reports.len(), 4);
     let tides = session_with(&reports, 2);
     assert_eq!(tides.title.as_deref(), Some("Which gauge reads too high"));
@@ -102,8 +101,7 @@ fn a_session_is_its_conversation_with_rewinds_as_branches_and_parallel_calls_as_
 
 #[test]
 fn usage_counts_once_per_answer_and_an_api_error_is_no_answer() {
-    let repo = new_repo();
-    let reports = import(&repo, &files(Source::ClaudeCode, &bundled()));
+    let (_, reports) = import_bundled(Source::ClaudeCode, "claude-code");
     let tides = session_with(&reports, 2);
     assert_eq!(tides.models, BTreeMap::from([("claude-sonnet-4-20250514".to_owned(), 7)]));
     let tokens = tides.tokens;
@@ -114,8 +112,7 @@ fn usage_counts_once_per_answer_and_an_api_error_is_no_answer() {
 
 #[test]
 fn a_compaction_is_a_summary_that_leaves_the_preserved_messages_visible() {
-    let repo = new_repo();
-    let reports = import(&repo, &files(Source::ClaudeCode, &bundled()));
+    let (repo, reports) = import_bundled(Source::ClaudeCode, "claude-code");
     let report = reports.iter().find(|report| report.compactions == 1).expect("a compaction");
     assert_eq!(report.hidden, 4);
     assert_eq!(
@@ -133,8 +130,7 @@ fn a_compaction_is_a_summary_that_leaves_the_preserved_messages_visible() {
 
 #[test]
 fn a_subagent_is_a_branch_of_its_own_whose_document_names_its_call() {
-    let repo = new_repo();
-    let reports = import(&repo, &files(Source::ClaudeCode, &bundled()));
+    let (repo, reports) = import_bundled(Source::ClaudeCode, "claude-code");
     let agent = reports.iter().find(|report| report.session.contains(".agent-")).expect("one");
     assert_eq!(agent.branches[0].start, BranchStart::Subagent);
     let name = RefName::new(format!("imports/{}", agent.branches[0].branch)).expect("a good name");
@@ -145,55 +141,32 @@ fn a_subagent_is_a_branch_of_its_own_whose_document_names_its_call() {
     assert_eq!(agent.anomalies.count(), 0);
 
     let alone = new_repo();
-    let agents: Vec<_> =
-        files(Source::ClaudeCode, &bundled()).into_iter().filter(SessionFile::is_agent).collect();
+    let agents: Vec<_> = sessions().into_iter().filter(SessionFile::is_agent).collect();
     let reports = import(&alone, &agents);
     assert_eq!(reports[0].anomalies.counts[&AnomalyKind::UnknownCaller], 1);
 }
 
-#[test]
-fn importing_again_writes_nothing() {
-    let repo = new_repo();
-    import(&repo, &files(Source::ClaudeCode, &bundled()));
-    let stats = || block_on(tract_engine::stats(&repo)).expect("they are counted").store;
-    let (before, was) = (refs(&repo), stats());
-    let again = import(&repo, &files(Source::ClaudeCode, &bundled()));
-    assert_eq!(refs(&repo), before);
-    assert_eq!(stats(), was, "not even an entry of the ref log");
-    let branches: Vec<_> = again.iter().flat_map(|report| &report.branches).collect();
-    assert!(branches.iter().all(|branch| branch.status == ImportStatus::Unchanged));
-    assert!(branches.iter().all(|branch| branch.new == 0));
-}
-
 /// Writes a file as it is at some time, under any name.
 fn write(folder: &Path, name: &str, bytes: &[u8]) -> SessionFile {
-    let path = folder.join(name);
-    std::fs::write(&path, bytes).expect("it is written");
-    SessionFile::new(Source::ClaudeCode, path)
+    support::write(Source::ClaudeCode, folder.join(name), bytes)
 }
 
 #[test]
 fn a_prefix_and_then_the_whole_is_the_whole_wherever_it_is_cut() {
     let scratch = tempfile::tempdir().expect("a folder");
-    for file in files(Source::ClaudeCode, &bundled()) {
+    for file in sessions() {
         let bytes = std::fs::read(file.path()).expect("it reads");
         let whole = new_repo();
         import(&whole, &[write(scratch.path(), "whole.jsonl", &bytes)]);
         let expected = refs(&whole);
-        // Every end of a line, and places within lines.
-        let mut cuts: Vec<usize> = (0..bytes.len()).filter(|n| bytes[*n] == b'\n').collect();
-        cuts.extend((0..bytes.len()).step_by(911));
-        for cut in cuts {
+        for cut in cuts(&bytes, 911) {
             let repo = new_repo();
             import(&repo, &[write(scratch.path(), "growing.jsonl", &bytes[..cut])]);
             import(&repo, &[write(scratch.path(), "growing.jsonl", &bytes)]);
             assert_eq!(refs(&repo), expected, "{} cut at {cut}", file.path().display());
             // And a file that was cut short since takes nothing back.
             import(&repo, &[write(scratch.path(), "shorter.jsonl", &bytes[..cut])]);
-            let branches = |refs: Vec<(RefName, RefTarget)>| -> Vec<_> {
-                refs.into_iter().filter(|(name, _)| name.branch_name().is_some()).collect()
-            };
-            assert_eq!(branches(refs(&repo)), branches(expected.clone()), "shortened to {cut}");
+            assert_eq!(branches(&refs(&repo)), branches(&expected), "shortened to {cut}");
         }
     }
 }
@@ -229,9 +202,7 @@ fn lines_without_ids_follow_each_other() {
 #[test]
 fn a_rewritten_file_becomes_a_branch_next_to_the_old_one() {
     let scratch = tempfile::tempdir().expect("a folder");
-    let texts = files(Source::ClaudeCode, &bundled())
-        .into_iter()
-        .map(|file| std::fs::read_to_string(file.path()));
+    let texts = sessions().into_iter().map(|file| std::fs::read_to_string(file.path()));
     let mut texts = texts.map(|text| text.expect("it reads"));
     let text = texts.find(|text| text.contains("two gauges")).expect("a session");
     let repo = new_repo();
@@ -260,7 +231,7 @@ proptest! {
         which in 0usize..4,
     ) {
         let scratch = tempfile::tempdir().expect("a folder");
-        let file = &files(Source::ClaudeCode, &bundled())[which];
+        let file = &sessions()[which];
         let mut bytes = std::fs::read(file.path()).expect("it reads");
         for damage in &damages {
             bytes = damaged(&bytes, damage);
@@ -369,13 +340,7 @@ fn recorded_sessions_come_in_whole_with_every_result_paired() {
         add("repeated", report.repeated);
         for branch in &report.branches {
             add(&format!("branches: {}", branch.start.as_str()), 1);
-            let name = RefName::branch(&branch.branch).expect("a good name");
-            let head = block_on(repo.head_of(&name)).expect("it is read");
-            let compiled = block_on(repo.compile(head)).expect("it compiles");
-            for dialect in Dialect::ALL {
-                let form = Form::Params(dialect);
-                compile_form(&compiled, form, &FormOptions::default()).expect("it compiles");
-            }
+            check_forms(&repo, &branch.branch);
         }
         for (kind, count) in &report.anomalies.counts {
             add(&format!("anomaly: {kind}"), *count);
@@ -399,18 +364,20 @@ fn recorded_sessions_come_in_whole_with_every_result_paired() {
 
 #[test]
 fn files_and_folders_are_filtered_by_project_and_time() {
-    let all = files(Source::ClaudeCode, &bundled());
+    let all = sessions();
     assert_eq!(all.len(), 4);
     let of = |project: &str| {
         let mut filter = SessionFilter::new();
         filter.project = Some(project.to_owned());
-        session_files(Source::ClaudeCode, &[bundled()], &filter).expect("they are there").len()
+        session_files(Source::ClaudeCode, &[bundled("claude-code")], &filter)
+            .expect("they are there")
+            .len()
     };
     assert_eq!((of("tide-tables"), of("/home/ada"), of("/home/eve"), of("tide")), (3, 3, 0, 0));
     let mut filter = SessionFilter::new();
     filter.since = Some(std::time::SystemTime::now() + std::time::Duration::from_secs(86_400));
     assert!(
-        session_files(Source::ClaudeCode, &[bundled()], &filter)
+        session_files(Source::ClaudeCode, &[bundled("claude-code")], &filter)
             .expect("they are there")
             .is_empty()
     );

@@ -4,7 +4,7 @@
 mod support;
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
 use tract_core::{Applied, Artifact, CommitId, Content, Draft, Part, RefName, Role, block_on};
@@ -16,11 +16,7 @@ use tract_import::{
 use tract_providers::ProviderConversation;
 use tract_testkit::data;
 
-use self::support::{files, import, new_repo};
-
-fn bundled(path: &str) -> PathBuf {
-    data::bundled("sessions").join(path)
-}
+use self::support::{bundled, files, import, import_bundled, new_repo};
 
 fn branches(repo: &Repo) -> Vec<(String, CommitId)> {
     let all = block_on(repo.branches()).expect("they are listed");
@@ -145,8 +141,7 @@ fn a_session_that_was_changed_here_is_another_one_and_has_what_is_shown() {
     for (format, source) in
         [(SessionFormat::ClaudeCode, Source::ClaudeCode), (SessionFormat::Codex, Source::Codex)]
     {
-        let repo = new_repo();
-        import(&repo, &files(source, &bundled(source.as_str())));
+        let (repo, _) = import_bundled(source, source.as_str());
         let (name, branch, head) = first_session(&repo);
         let before = export(&repo, &branch, format);
         assert!(before.as_recorded, "{branch}");
@@ -346,11 +341,10 @@ fn conversations_of_every_tool_are_written_in_every_format() {
     let mut sessions = 0;
     for source in Source::ALL {
         let path = match source {
-            Source::SweAgent => bundled("swe-agent"),
-            _ => bundled(source.as_str()),
+            Source::SweAgent => "swe-agent",
+            _ => source.as_str(),
         };
-        let repo = new_repo();
-        import(&repo, &files(*source, &path));
+        let (repo, _) = import_bundled(*source, path);
         for (branch, head) in branches(&repo) {
             sessions += 1;
             let compiled = block_on(repo.compile(Some(head))).expect("it compiles");

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use tract_core::store::Walk;
-use tract_core::{ImageSource, Message, Part, RefName, RefTarget, block_on};
+use tract_core::{ImageSource, Message, Part, RefTarget, block_on};
 use tract_engine::Repo;
 use tract_import::{AnomalyKind, SessionFile, SessionFilter, SessionReport, Source, session_files};
 
-use self::support::{import, new_repo, refs};
+use self::support::{bundled, compiled, import, new_repo, refs, write};
 
 struct Imported {
     repo: Repo,
@@ -27,9 +27,7 @@ impl Imported {
     /// Imports one file with these bytes.
     fn of_bytes(source: Source, name: &str, bytes: impl AsRef<[u8]>) -> Self {
         let scratch = tempfile::tempdir().expect("a folder");
-        let path = scratch.path().join(name);
-        std::fs::write(&path, bytes).expect("it is written");
-        Self::of(&[SessionFile::new(source, path)])
+        Self::of(&[write(source, scratch.path().join(name), bytes)])
     }
 
     fn of_json(source: Source, value: &Value) -> Self {
@@ -51,14 +49,8 @@ impl Imported {
         all.map(|branch| branch.branch.as_str()).collect()
     }
 
-    fn compiled(&self, branch: &str) -> tract_compile::Compiled {
-        let name = RefName::branch(branch).expect("a good name");
-        let head = block_on(self.repo.head_of(&name)).expect("it is read");
-        block_on(self.repo.compile(head)).expect("it compiles")
-    }
-
     fn messages(&self, branch: &str) -> Vec<Message> {
-        self.compiled(branch).messages().cloned().collect()
+        compiled(&self.repo, branch).messages().cloned().collect()
     }
 
     /// What a branch says: role, text and calls of each message.
@@ -72,7 +64,7 @@ impl Imported {
     }
 
     fn tools(&self, branch: &str) -> Vec<String> {
-        self.compiled(branch).tools().iter().map(|tool| format!("{tool:?}")).collect()
+        compiled(&self.repo, branch).tools().iter().map(|tool| format!("{tool:?}")).collect()
     }
 
     /// Everything that is stored, as text.
@@ -188,8 +180,8 @@ fn gemini_cli_calls_after_an_answer_are_a_message_and_no_fork() {
     let lines: Vec<String> = lines.iter().map(|line| format!("{line}\n")).collect();
     let growing = Imported::of(&[]);
     for count in 1..=lines.len() {
-        std::fs::write(&path, lines[..count].concat()).expect("it is written");
-        import(&growing.repo, &[SessionFile::new(Source::GeminiCli, &path)]);
+        let file = write(Source::GeminiCli, path.clone(), lines[..count].concat());
+        import(&growing.repo, &[file]);
     }
     assert_eq!(growing.said("gemini-cli/s1"), made.said("gemini-cli/s1"));
     assert_eq!(refs(&growing.repo), refs(&made.repo));
@@ -310,7 +302,7 @@ fn swe_agent_environment_is_no_version() {
 
 #[test]
 fn codex_threads_of_a_project_are_chosen_compressed_or_not() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/sessions/codex");
+    let root = bundled("codex");
     let choose = |folder: &Path, project: &str| {
         let mut filter = SessionFilter::new();
         filter.project = Some(project.to_owned());

@@ -8,12 +8,12 @@ mod damage;
 mod support;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use proptest::prelude::*;
 use serde_json::Value;
-use tract_core::{RefName, RefTarget, block_on};
-use tract_engine::Repo;
+use tract_core::block_on;
+use tract_engine::{ImportStatus, Repo};
 use tract_import::{
     AnomalyKind, BranchStart, RecordingOptions, SessionFile, SessionFilter, SessionReport, Source,
     session_files,
@@ -22,23 +22,10 @@ use tract_providers::{Dialect, Form, FormOptions, compile_form};
 use tract_testkit::data;
 
 use self::damage::{damage, damaged};
-use self::support::{files, import, import_all, new_repo, refs};
-
-fn bundled(path: &str) -> PathBuf {
-    data::bundled("sessions").join(path)
-}
-
-fn import_one(source: Source, path: &str) -> (Repo, Vec<SessionReport>) {
-    let repo = new_repo();
-    let reports = import(&repo, &files(source, &bundled(path)));
-    (repo, reports)
-}
-
-fn compiled(repo: &Repo, branch: &str) -> tract_compile::Compiled {
-    let name = RefName::branch(branch).expect("a good name");
-    let head = block_on(repo.head_of(&name)).expect("it is read");
-    block_on(repo.compile(head)).expect("it compiles")
-}
+use self::support::{
+    branches, bundled, check_forms, compiled, cuts, files, import, import_all, import_bundled,
+    new_repo, refs, write,
+};
 
 /// What a branch says, one message a line.
 fn said(repo: &Repo, branch: &str) -> Vec<String> {
@@ -86,7 +73,7 @@ fn branch<'a>(reports: &'a [SessionReport], start: &BranchStart) -> &'a str {
 
 #[test]
 fn a_thread_of_codex_shows_its_newest_replacement_history_and_what_followed() {
-    let (repo, reports) = import_one(Source::Codex, "codex");
+    let (repo, reports) = import_bundled(Source::Codex, "codex");
     let report = &reports[0];
     assert_eq!((report.pairs, report.compactions, report.anomalies.count()), (4, 2, 0));
     assert_eq!(
@@ -114,7 +101,7 @@ fn a_thread_of_codex_shows_its_newest_replacement_history_and_what_followed() {
 
 #[test]
 fn a_compressed_rollout_is_the_same_and_gives_way_to_the_plain_one() {
-    let (repo, _) = import_one(Source::Codex, "codex");
+    let (repo, _) = import_bundled(Source::Codex, "codex");
     let file = &files(Source::Codex, &bundled("codex"))[0];
     let bytes = std::fs::read(file.path()).expect("it reads");
     let scratch = tempfile::tempdir().expect("a folder");
@@ -147,8 +134,8 @@ fn a_rollout_that_was_rewritten_becomes_a_branch_next_to_the_old_one() {
     let (first, rest) = text.split_once('\n').expect("lines");
     let last = rest.lines().last().expect("a line");
     let short: Vec<&str> = rest.lines().filter(|line| line.contains("Thanks.")).collect();
-    std::fs::write(&path, format!("{first}\n{}\n{last}\n", short.join("\n"))).expect("written");
-    let reports = import(&repo, &[SessionFile::new(Source::Codex, &path)]);
+    let text = format!("{first}\n{}\n{last}\n", short.join("\n"));
+    let reports = import(&repo, &[write(Source::Codex, path, text)]);
     assert_eq!(reports[0].anomalies.counts[&AnomalyKind::Diverged], 1);
     assert!(reports[0].branches[0].branch.ends_with(".2"));
     let after = refs(&repo);
@@ -157,7 +144,7 @@ fn a_rollout_that_was_rewritten_becomes_a_branch_next_to_the_old_one() {
 
 #[test]
 fn a_session_of_gemini_cli_has_late_results_in_their_place_and_a_rewind_on_a_branch() {
-    let (repo, reports) = import_one(Source::GeminiCli, "gemini-cli");
+    let (repo, reports) = import_bundled(Source::GeminiCli, "gemini-cli");
     assert_eq!(reports.len(), 2);
     let report = reports.iter().find(|report| report.session.starts_with("5eed")).expect("one");
     assert_eq!((report.pairs, report.repeated, report.anomalies.count()), (1, 1, 0));
@@ -188,7 +175,7 @@ fn a_session_of_gemini_cli_has_late_results_in_their_place_and_a_rewind_on_a_bra
 
 #[test]
 fn branches_of_the_agents_sdk_share_the_rows_that_they_list_alike() {
-    let (repo, reports) = import_one(Source::OpenAiAgents, "openai-agents");
+    let (repo, reports) = import_bundled(Source::OpenAiAgents, "openai-agents");
     let report = &reports[0];
     assert_eq!((report.pairs, report.branches.len(), report.anomalies.count()), (1, 2, 0));
     let names: Vec<_> = report.branches.iter().map(|branch| branch.branch.as_str()).collect();
@@ -204,7 +191,7 @@ fn branches_of_the_agents_sdk_share_the_rows_that_they_list_alike() {
 
 #[test]
 fn checkpoints_of_langgraph_fork_edit_and_remove_and_no_pickle_is_read() {
-    let (repo, reports) = import_one(Source::LangGraph, "langgraph");
+    let (repo, reports) = import_bundled(Source::LangGraph, "langgraph");
     assert_eq!(reports.len(), 3);
     let tides = reports.iter().find(|report| report.session == "tides").expect("a thread");
     assert_eq!((tides.pairs, tides.edited, tides.removed, tides.branches.len()), (2, 1, 1, 2));
@@ -231,7 +218,7 @@ fn checkpoints_of_langgraph_fork_edit_and_remove_and_no_pickle_is_read() {
 
 #[test]
 fn one_message_of_the_ai_sdk_is_an_answer_for_each_step() {
-    let (repo, reports) = import_one(Source::AiSdk, "ai-sdk");
+    let (repo, reports) = import_bundled(Source::AiSdk, "ai-sdk");
     assert_eq!((reports[0].pairs, reports[0].anomalies.count()), (2, 0));
     let skipped = &reports[0].skipped;
     assert_eq!((skipped["source-url"], skipped["tool:input-streaming"]), (1, 1));
@@ -249,7 +236,7 @@ fn one_message_of_the_ai_sdk_is_an_answer_for_each_step() {
 
 #[test]
 fn a_trajectory_in_atif_has_its_tools_and_its_subagents_on_branches() {
-    let (repo, reports) = import_one(Source::Atif, "atif");
+    let (repo, reports) = import_bundled(Source::Atif, "atif");
     assert_eq!((reports.len(), reports[0].pairs, reports[0].anomalies.count()), (2, 2, 0));
     let lines = said(&repo, "atif/atif-gauge");
     assert_eq!(lines[2], "assistant [gauge c1][gauge c2]");
@@ -261,7 +248,7 @@ fn a_trajectory_in_atif_has_its_tools_and_its_subagents_on_branches() {
 
 #[test]
 fn a_trajectory_of_swe_agent_is_its_history() {
-    let (repo, reports) = import_one(Source::SweAgent, "swe-agent");
+    let (repo, reports) = import_bundled(Source::SweAgent, "swe-agent");
     assert_eq!((reports[0].pairs, reports[0].anomalies.count()), (1, 0));
     let lines = said(&repo, "swe-agent/hull");
     assert_eq!(lines[2..], ["assistant I open it. [open c1]", "tool def hull(): pass"]);
@@ -269,7 +256,7 @@ fn a_trajectory_of_swe_agent_is_its_history() {
 
 #[test]
 fn actions_of_one_answer_of_openhands_are_one_answer() {
-    let (repo, reports) = import_one(Source::OpenHands, "openhands/v0.json");
+    let (repo, reports) = import_bundled(Source::OpenHands, "openhands/v0.json");
     assert_eq!((reports[0].pairs, reports[0].repeated, reports[0].anomalies.count()), (2, 1, 0));
     assert_eq!(
         said(&repo, "openhands/v0"),
@@ -282,7 +269,7 @@ fn actions_of_one_answer_of_openhands_are_one_answer() {
         ]
     );
     for path in ["openhands/v1.jsonl", "openhands/conversations"] {
-        let (repo, reports) = import_one(Source::OpenHands, path);
+        let (repo, reports) = import_bundled(Source::OpenHands, path);
         assert_eq!(reports.len(), 1);
         assert_eq!(
             (reports[0].pairs, reports[0].compactions, reports[0].hidden),
@@ -307,7 +294,7 @@ fn actions_of_one_answer_of_openhands_are_one_answer() {
 
 #[test]
 fn a_log_of_inspect_is_read_from_its_calls_of_the_model() {
-    let (repo, reports) = import_one(Source::Inspect, "inspect");
+    let (repo, reports) = import_bundled(Source::Inspect, "inspect");
     let report = &reports[0];
     assert_eq!((report.pairs, report.branches.len(), report.anomalies.count()), (1, 2, 0));
     assert_eq!((report.tokens.input, report.tokens.cache_read), (20, 12));
@@ -359,7 +346,8 @@ fn importing_all_of_it_again_writes_nothing_and_every_branch_is_valid_for_all_pr
     let again = import(&repo, &all_bundled());
     assert_eq!(refs(&repo), before);
     assert_eq!(stats(), was, "not even an entry of the ref log");
-    assert!(again.iter().flat_map(|report| &report.branches).all(|branch| branch.new == 0));
+    let mut branches_again = again.iter().flat_map(|report| &report.branches);
+    assert!(branches_again.all(|found| (found.status, found.new) == (ImportStatus::Unchanged, 0)));
     for branch in reports.iter().flat_map(|report| &report.branches) {
         assert_eq!(broken_rules(&repo, &branch.branch), Vec::<String>::new());
     }
@@ -380,10 +368,7 @@ fn importing_all_of_it_again_writes_nothing_and_every_branch_is_valid_for_all_pr
     }
     moved.reverse();
     import(&other, &moved);
-    let heads = |refs: Vec<(RefName, RefTarget)>| -> Vec<_> {
-        refs.into_iter().filter(|(name, _)| name.branch_name().is_some()).collect()
-    };
-    assert_eq!(heads(refs(&other)), heads(before));
+    assert_eq!(branches(&refs(&other)), branches(&before));
 }
 
 /// Sources whose files have a line for each thing they say.
@@ -401,17 +386,11 @@ fn a_prefix_and_then_the_whole_is_the_whole_wherever_it_is_cut() {
         let file =
             found.iter().find(|file| file.path().extension().unwrap() == "jsonl").expect("one");
         let bytes = std::fs::read(file.path()).expect("it reads");
-        let at = |bytes: &[u8]| {
-            let path = scratch.path().join("growing.jsonl");
-            std::fs::write(&path, bytes).expect("it is written");
-            [SessionFile::new(source, path)]
-        };
+        let at = |bytes: &[u8]| [write(source, scratch.path().join("growing.jsonl"), bytes)];
         let whole = new_repo();
         import(&whole, &at(&bytes));
         let expected = refs(&whole);
-        let mut cuts: Vec<usize> = (0..bytes.len()).filter(|n| bytes[*n] == b'\n').collect();
-        cuts.extend((1..bytes.len()).step_by(701));
-        for cut in cuts {
+        for cut in cuts(&bytes, 701) {
             let repo = new_repo();
             import(&repo, &at(&bytes[..cut]));
             import(&repo, &at(&bytes));
@@ -437,8 +416,7 @@ proptest! {
         }
         let scratch = tempfile::tempdir().expect("a folder");
         let path = scratch.path().join(file.path().file_name().expect("a name"));
-        std::fs::write(&path, &bytes).expect("it is written");
-        let file = SessionFile::new(file.source(), &path);
+        let file = write(file.source(), path.clone(), &bytes);
         let _ = tract_import::detect(&path);
         let repo = new_repo();
         let reports = import_all(&repo, std::slice::from_ref(&file));
@@ -454,13 +432,9 @@ proptest! {
             prop_assert!(known >= report.lines, "{:?}", report);
         }
         for branch in reports.iter().flat_map(|(_, report)| report).flat_map(|report| &report.branches) {
-            // It compiles for everyone; lines in another order may break rules that repair keeps to
-            // for rows of a provider's own form.
-            let compiled = compiled(&repo, &branch.branch);
-            for dialect in Dialect::ALL {
-                let form = Form::Params(dialect);
-                prop_assert!(compile_form(&compiled, form, &FormOptions::default()).is_ok());
-            }
+            // Lines in another order may break rules that repair keeps to for rows of a provider's
+            // own form.
+            check_forms(&repo, &branch.branch);
         }
         let before = refs(&repo);
         import_all(&repo, std::slice::from_ref(&file));
@@ -482,9 +456,7 @@ fn secrets_are_replaced_and_counted_in_every_source_and_never_in_reports() {
         for file in files(source, &bundled(path)) {
             let text = std::fs::read_to_string(file.path()).expect("it reads");
             let path = scratch.path().join(file.path().file_name().expect("a name"));
-            std::fs::write(&path, text.replace(from, &format!("{from} token {key}")))
-                .expect("written");
-            let file = [SessionFile::new(source, &path)];
+            let file = [write(source, path, text.replace(from, &format!("{from} token {key}")))];
             let repo = new_repo();
             let reports = import(&repo, &file);
             seen += reports.iter().flat_map(|report| report.redacted.values()).sum::<usize>();

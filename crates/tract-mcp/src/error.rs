@@ -180,59 +180,45 @@ impl McpError {
 
     /// Returns the ways out.
     pub fn notes(&self) -> Vec<String> {
-        let said = |stderr: &str| match stderr.trim() {
-            "" => Vec::new(),
-            text => vec![format!("its last output: {text}")],
+        let one = |note: &str| vec![note.to_owned()];
+        let said = |stderr: &str, note: &str| match stderr.trim() {
+            "" => one(note),
+            text => vec![format!("its last output: {text}"), note.to_owned()],
         };
         match self {
-            Self::Start { .. } => {
-                vec!["check that the program is installed and on the PATH".to_owned()]
-            }
+            Self::Start { .. } => one("check that the program is installed and on the PATH"),
             Self::Handshake { stderr, .. } => {
-                let mut notes = said(stderr);
-                notes.push("run it by hand: it must speak MCP on its standard streams".to_owned());
-                notes
+                said(stderr, "run it by hand: it must speak MCP on its standard streams")
             }
-            Self::Ended { stderr, .. } => {
-                let mut notes = said(stderr);
-                notes.push("the next call starts it again".to_owned());
-                notes
-            }
+            Self::Ended { stderr, .. } => said(stderr, "the next call starts it again"),
             Self::KeepsEnding { .. } => {
-                vec!["see what it writes to its error stream; connect again to retry".to_owned()]
+                one("see what it writes to its error stream; connect again to retry")
             }
-            Self::Timeout { .. } => {
-                vec!["ask for less in one call, or allow more time".to_owned()]
-            }
-            Self::Url { .. } => vec!["such as https://example.com/mcp".to_owned()],
-            Self::Unreachable { .. } => {
-                vec!["check the url, and that the server runs".to_owned()]
-            }
+            Self::Timeout { .. } => one("ask for less in one call, or allow more time"),
+            Self::Url { .. } => one("such as https://example.com/mcp"),
+            Self::Unreachable { .. } => one("check the url, and that the server runs"),
             Self::Unauthorized { challenge, .. } => {
-                let mut notes =
-                    vec!["send a header with a token, such as Authorization".to_owned()];
+                let mut notes = one("send a header with a token, such as Authorization");
                 notes.extend(challenge.iter().map(|text| format!("the server says: {text}")));
                 notes
             }
             Self::Status { status: 404 | 405, .. } => {
-                vec!["check the path of the url: often it ends in /mcp".to_owned()]
+                one("check the path of the url: often it ends in /mcp")
             }
-            Self::SessionLost { .. } => vec!["try again: a new session starts".to_owned()],
-            Self::Cut { .. } => {
-                vec!["the call may have run: check before you repeat it".to_owned()]
-            }
-            Self::TooLarge { .. } => vec!["ask for less, or allow longer messages".to_owned()],
+            Self::SessionLost { .. } => one("try again: a new session starts"),
+            Self::Cut { .. } => one("the call may have run: check before you repeat it"),
+            Self::TooLarge { .. } => one("ask for less, or allow longer messages"),
             Self::ToolChanged { changes, .. } => {
                 let mut notes = changes.clone();
                 notes.push("look at it, then list the tools again and approve them".to_owned());
                 notes
             }
-            Self::ToolGone { .. } => vec!["list the tools again".to_owned()],
+            Self::ToolGone { .. } => one("list the tools again"),
             Self::Cancelled
             | Self::Refused { .. }
             | Self::Protocol { .. }
             | Self::Status { .. } => Vec::new(),
-            Self::Arguments(_) => vec!["send one JSON object".to_owned()],
+            Self::Arguments(_) => one("send one JSON object"),
         }
     }
 

@@ -19,6 +19,16 @@ use crate::event::{Listener, McpEvent};
 #[derive(Clone, Debug)]
 pub(crate) struct RawArguments(pub(crate) Arc<str>);
 
+/// What tells an answer from a request or a notification.
+#[derive(Deserialize)]
+pub(crate) struct Envelope<'a> {
+    #[serde(borrow)]
+    pub(crate) id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) result: Option<&'a RawValue>,
+    pub(crate) method: Option<serde::de::IgnoredAny>,
+}
+
 /// Returns the message that a text is, or none when it has no receiver. The result of a request
 /// that we wait for is kept as text.
 pub(crate) fn received(
@@ -26,14 +36,6 @@ pub(crate) fn received(
     answers: &Answers,
     listener: &Listener,
 ) -> Option<RxJsonRpcMessage<RoleClient>> {
-    #[derive(Deserialize)]
-    struct Envelope<'a> {
-        #[serde(borrow)]
-        id: Option<&'a RawValue>,
-        #[serde(borrow)]
-        result: Option<&'a RawValue>,
-        method: Option<serde::de::IgnoredAny>,
-    }
     if let Ok(Envelope { id: Some(id), result: Some(result), method: None }) =
         serde_json::from_str(line)
     {

@@ -35,10 +35,6 @@ pub(crate) trait Adapter: Sync {
         raw::array(tools)
     }
 
-    /// Sets a parameter that the provider has under another name or in another shape than Chat
-    /// Completions. Returns whether it is dealt with.
-    fn set(&self, params: &mut Params, key: &str, value: &str) -> bool;
-
     /// Corrects parameters that depend on the model, once it is known.
     fn settle(&self, _params: &mut Params) {}
 
@@ -77,9 +73,6 @@ pub(crate) trait Adapter: Sync {
     /// Reads an answer that was received whole. Where a place is given, calls without ids have those
     /// of a message that has so many before it.
     fn reply(&self, fields: &Fields<'_>, place: Option<usize>) -> Result<Reply, ReplyError>;
-
-    /// Makes what puts a streamed answer together.
-    fn stream(&self) -> Box<dyn Accumulate>;
 
     /// The path of a request behind the base url, with its query, and the body as it goes out.
     /// `counts` asks a stream to say how many tokens it took.
@@ -131,6 +124,11 @@ pub(crate) struct Profile {
     pub(crate) parameters: &'static [&'static str],
     /// The members of the member in which sampling parameters are, where there is one.
     pub(crate) options: &'static [&'static str],
+    /// Sets a parameter that the provider has under another name or in another shape than Chat
+    /// Completions. Returns whether it is dealt with.
+    pub(crate) set: fn(&mut Params, &str, &str) -> bool,
+    /// Makes what puts a streamed answer together.
+    pub(crate) stream: fn() -> Box<dyn Accumulate>,
     /// Whether servers of other vendors have the same API, and take what it does not have.
     pub(crate) is_shared: bool,
     /// The longest id of a call, in bytes; absent where calls need no ids.

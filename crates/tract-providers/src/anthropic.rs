@@ -19,7 +19,6 @@ use crate::import::Watch;
 use crate::params::Params;
 use crate::raw::Fields;
 use crate::sheet::RequestWriter;
-use crate::stream::Accumulate;
 
 /// The adapter.
 pub(crate) struct Anthropic;
@@ -40,6 +39,8 @@ static PROFILE: Profile = Profile {
     limit: &["max_tokens"],
     parameters: parameters::PARAMETERS,
     options: &[],
+    set: parameters::set,
+    stream: || Box::<stream::Stream>::default(),
     is_shared: false,
     longest_id: Some(64),
     repeats_ids: true,
@@ -80,10 +81,6 @@ impl Adapter for Anthropic {
         Ok(request::members(sheet))
     }
 
-    fn set(&self, params: &mut Params, key: &str, value: &str) -> bool {
-        parameters::set(params, key, value)
-    }
-
     fn begin(
         &self,
         request: &Fields<'_>,
@@ -102,10 +99,6 @@ impl Adapter for Anthropic {
 
     fn reply(&self, fields: &Fields<'_>, _place: Option<usize>) -> Result<Reply, ReplyError> {
         reply::reply(fields)
-    }
-
-    fn stream(&self) -> Box<dyn Accumulate> {
-        Box::<stream::Stream>::default()
     }
 
     fn wire(&self, params: Params, streaming: bool, _counts: bool) -> (String, Params) {

@@ -20,7 +20,6 @@ use crate::import::Watch;
 use crate::params::Params;
 use crate::raw::{self, Fields, Node, Object};
 use crate::sheet::RequestWriter;
-use crate::stream::Accumulate;
 
 pub(crate) use import::is_content;
 
@@ -40,6 +39,8 @@ static PROFILE: Profile = Profile {
     limit: &["generationConfig", "maxOutputTokens"],
     parameters: parameters::PARAMETERS,
     options: parameters::OPTIONS,
+    set: parameters::set,
+    stream: || Box::<stream::Stream>::default(),
     is_shared: false,
     longest_id: None,
     repeats_ids: false,
@@ -81,16 +82,10 @@ impl Adapter for Gemini {
         let (declared, own): (Vec<&String>, Vec<&String>) = tools.iter().partition(is_declared);
         let mut list = Vec::new();
         if !declared.is_empty() {
-            let mut element = Object::new();
-            element.raw("functionDeclarations", &raw::array(declared));
-            list.push(element.end());
+            list.push(Object::new().raw("functionDeclarations", &raw::array(declared)).end());
         }
         list.extend(own.into_iter().cloned());
         raw::array(list)
-    }
-
-    fn set(&self, params: &mut Params, key: &str, value: &str) -> bool {
-        parameters::set(params, key, value)
     }
 
     fn settle(&self, params: &mut Params) {
@@ -133,10 +128,6 @@ impl Adapter for Gemini {
 
     fn reply(&self, fields: &Fields<'_>, place: Option<usize>) -> Result<Reply, ReplyError> {
         reply::reply(fields, place)
-    }
-
-    fn stream(&self) -> Box<dyn Accumulate> {
-        Box::<stream::Stream>::default()
     }
 
     fn wire(&self, params: Params, streaming: bool, _counts: bool) -> (String, Params) {

@@ -27,7 +27,6 @@ mod send;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use tract_core::telemetry::ModelDescription;
@@ -57,21 +56,12 @@ pub struct HttpModel {
     pub(crate) inner: Arc<Inner>,
 }
 
+/// A client that is set up.
 pub(crate) struct Inner {
-    pub(crate) dialect: Dialect,
-    pub(crate) model: String,
+    pub(crate) settings: HttpModelBuilder,
     pub(crate) base: reqwest::Url,
     pub(crate) headers: reqwest::header::HeaderMap,
-    pub(crate) key: Option<ApiKey>,
     pub(crate) client: reqwest::Client,
-    pub(crate) connect_timeout: Duration,
-    pub(crate) first_byte_timeout: Duration,
-    pub(crate) idle_timeout: Duration,
-    pub(crate) retry: RetryPolicy,
-    pub(crate) on_retry: Option<OnRetry>,
-    pub(crate) max_reply_bytes: u64,
-    pub(crate) stream_usage: bool,
-    pub(crate) strict_tools: bool,
 }
 
 pub(crate) type OnRetry = Arc<dyn Fn(&Retry<'_>) + Send + Sync>;
@@ -81,7 +71,7 @@ impl fmt::Debug for HttpModel {
         f.debug_struct("HttpModel")
             .field("name", &self.name())
             .field("url", &self.inner.shown_url())
-            .field("key", &self.inner.key)
+            .field("key", &self.inner.settings.key)
             .finish_non_exhaustive()
     }
 }
@@ -108,12 +98,13 @@ impl HttpModel {
 
     /// Returns whose API the server has.
     pub fn dialect(&self) -> Dialect {
-        self.inner.dialect
+        self.inner.settings.dialect
     }
 
     /// Returns `provider/model`.
     pub fn name(&self) -> String {
-        format!("{}/{}", self.inner.dialect, self.inner.model)
+        let HttpModelBuilder { dialect, model, .. } = &self.inner.settings;
+        format!("{dialect}/{model}")
     }
 
     /// Returns the body that goes out for a request, apart from what streaming adds.
@@ -121,9 +112,9 @@ impl HttpModel {
     /// # Errors
     /// [`ModelError::InvalidRequest`] when the request does not take the provider's form.
     pub fn params(&self, request: &ModelRequest) -> Result<Params, ModelError> {
-        let options = FormOptions::new().strict_tools(self.inner.strict_tools);
-        let dialect = self.inner.dialect;
-        let mut params = params_of(request, dialect, &options)
+        let HttpModelBuilder { dialect, model, strict_tools, .. } = &self.inner.settings;
+        let options = FormOptions::new().strict_tools(*strict_tools);
+        let mut params = params_of(request, *dialect, &options)
             .map_err(|error| ModelError::InvalidRequest { message: error.to_string() })?;
         // The model is the client's, unless the request names one; a reply's own name for the
         // model that answered is none to ask for.
@@ -132,7 +123,7 @@ impl HttpModel {
             members.iter().any(|(key, raw)| key == "model" && *raw != "null")
         });
         if !named {
-            params = params.with("model", &self.inner.model);
+            params = params.with("model", model);
         }
         dialect.adapter().settle(&mut params);
         Ok(match dialect.profile().server.demanded {
@@ -166,7 +157,7 @@ impl HttpModel {
 #[async_trait]
 impl ChatModel for HttpModel {
     fn description(&self) -> ModelDescription {
-        let Inner { dialect, model, base, .. } = &*self.inner;
+        let Inner { settings: HttpModelBuilder { dialect, model, .. }, base, .. } = &*self.inner;
         let described = ModelDescription::new(provider_name(*dialect), model.as_str());
         match base.host_str() {
             Some(host) => {

@@ -5,13 +5,14 @@ mod foreign;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 
-use tract_core::{By, Draft, JsonText, Part, Role, ToolSchema, json};
+use tract_core::{Blob, By, Draft, JsonText, Part, Role, ToolSchema, json};
 use tract_schema::Dialect;
 
 use crate::adapter::{DialectAdapter as _, Reader};
 use crate::detect::detect;
 use crate::error::ImportError;
-use crate::raw::{Fields, Node};
+use crate::neutral::OutgoingMessage;
+use crate::raw::{self, Fields, Node};
 
 /// Something that a strict reader of a recording would stumble over. Nothing is repaired.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -355,6 +356,23 @@ pub(crate) fn draft(content: tract_core::Content, role: Option<Role>, form: &str
     let mut draft = Draft::new(content).origin(By::Import);
     draft.role = role.filter(|role| *role != kind.default_role());
     draft.form = Some(form.to_owned());
+    draft
+}
+
+/// Makes a draft of a whole message, which keeps its bytes where lowering would not give them back.
+pub(crate) fn whole_message(
+    message: &Node<'_>,
+    content: tract_core::Content,
+    role: Role,
+    dialect: Dialect,
+    lower: impl FnOnce(&mut OutgoingMessage<'_>) -> Option<String>,
+) -> Draft {
+    let mut draft = draft(content, Some(role.clone()), dialect.form());
+    let is_same = lower(&mut OutgoingMessage::recorded(&draft.content, &role))
+        .is_some_and(|lowered| raw::same(&lowered, message.raw));
+    if !is_same {
+        draft.verbatim = Some(Blob::seal(message.raw.as_bytes().to_vec()));
+    }
     draft
 }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use tract_compile::{RepairKind, Speaker};
-use tract_core::{Artifact, Content, Message, Part, Role, ToolCall};
+use tract_core::{Artifact, Content, ImageSource, Message, Part, Role, ToolCall};
 use tract_schema::Dialect;
 
 use crate::adapter::DialectAdapter as _;
@@ -75,6 +75,26 @@ impl<'a> OutgoingMessage<'a> {
 
     pub(crate) fn left_out(&mut self, what: impl Into<String>) {
         self.notes.push((RepairKind::PartLeftOut, format!("{}: left out", what.into())));
+    }
+
+    /// Says why a part within turns is left out; `None` where it is not. Calls are written apart.
+    pub(crate) fn why_left_out(&self, part: &Part, speaker: Speaker) -> Option<&'static str> {
+        match part {
+            // Only an assistant's message has calls.
+            Part::ToolCall(_) => Some("a tool call within a result"),
+            _ if self.own => None,
+            Part::Image { .. } if matches!(speaker, Speaker::Assistant | Speaker::System) => {
+                Some("an image outside of a user's message")
+            }
+            Part::Image { source: ImageSource::File(_), .. } => {
+                Some("an image that only its provider holds")
+            }
+            Part::Reasoning { .. } => Some("reasoning that this provider does not accept back"),
+            Part::Opaque { .. } if speaker == Speaker::System => {
+                Some("a part of instructions that is no text")
+            }
+            Part::Text { .. } | Part::Image { .. } | Part::Opaque { .. } => None,
+        }
     }
 
     /// The JSON of a part that only one dialect knows, where that is `dialect`.

@@ -14,7 +14,6 @@ use crate::error::{FormError, ReplyError};
 use crate::params::Params;
 use crate::raw::Fields;
 use crate::sheet::RequestWriter;
-use crate::stream::Accumulate;
 
 /// The adapter.
 pub(crate) struct Ollama;
@@ -32,6 +31,8 @@ static PROFILE: Profile = Profile {
     limit: &["options", "num_predict"],
     parameters: parameters::PARAMETERS,
     options: parameters::OPTIONS,
+    set: parameters::set,
+    stream: || Box::<stream::Stream>::default(),
     is_shared: false,
     longest_id: None,
     repeats_ids: false,
@@ -64,20 +65,12 @@ impl Adapter for Ollama {
         Ok(sheet.messages(lower::message, lower::placeholder_result))
     }
 
-    fn set(&self, params: &mut Params, key: &str, value: &str) -> bool {
-        parameters::set(params, key, value)
-    }
-
     fn reader<'a>(&self) -> Box<dyn Reader<'a> + Send + 'a> {
         Box::<import::Messages>::default()
     }
 
     fn reply(&self, fields: &Fields<'_>, place: Option<usize>) -> Result<Reply, ReplyError> {
         reply::reply(fields, place)
-    }
-
-    fn stream(&self) -> Box<dyn Accumulate> {
-        Box::<stream::Stream>::default()
     }
 
     fn wire(&self, params: Params, streaming: bool, _counts: bool) -> (String, Params) {

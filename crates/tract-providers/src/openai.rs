@@ -14,9 +14,8 @@ use crate::error::{FormError, ReplyError};
 use crate::params::Params;
 use crate::raw::Fields;
 use crate::sheet::RequestWriter;
-use crate::stream::Accumulate;
 
-pub(crate) use import::data_url;
+pub(crate) use import::image_at;
 pub(crate) use stream::provider_error;
 
 /// The adapter.
@@ -35,6 +34,8 @@ static PROFILE: Profile = Profile {
     limit: &["max_tokens"],
     parameters: parameters::PARAMETERS,
     options: &[],
+    set: parameters::set,
+    stream: || Box::<stream::Stream>::default(),
     is_shared: true,
     longest_id: Some(40),
     repeats_ids: false,
@@ -69,10 +70,6 @@ impl Adapter for OpenAi {
         Ok(sheet.messages(lower::message, lower::placeholder_result))
     }
 
-    fn set(&self, params: &mut Params, key: &str, value: &str) -> bool {
-        parameters::set(params, key, value)
-    }
-
     fn settle(&self, params: &mut Params) {
         parameters::settle(params);
     }
@@ -83,10 +80,6 @@ impl Adapter for OpenAi {
 
     fn reply(&self, fields: &Fields<'_>, _place: Option<usize>) -> Result<Reply, ReplyError> {
         reply::reply(fields)
-    }
-
-    fn stream(&self) -> Box<dyn Accumulate> {
-        Box::<stream::Stream>::default()
     }
 
     fn wire(&self, params: Params, streaming: bool, counts: bool) -> (String, Params) {

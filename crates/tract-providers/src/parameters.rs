@@ -30,7 +30,7 @@ pub(crate) fn set(params: &mut Params, dialect: Dialect, key: &str, value: &str)
         }
         _ => {}
     }
-    if dialect.adapter().set(params, key, value) {
+    if (profile.set)(params, key, value) {
         return;
     }
     if is_foreign(dialect, key) {

@@ -220,28 +220,31 @@ impl Object {
         self.0.push(':');
     }
 
-    pub(crate) fn raw(&mut self, key: &str, raw: &str) {
-        self.nest(key, Cow::Borrowed(raw));
+    pub(crate) fn raw(&mut self, key: &str, raw: &str) -> &mut Self {
+        self.nest(key, Cow::Borrowed(raw))
     }
 
     /// Writes a value; a large one that is owned is not copied.
-    pub(crate) fn nest<'r>(&mut self, key: &str, raw: impl Into<Cow<'r, str>>) {
+    pub(crate) fn nest<'r>(&mut self, key: &str, raw: impl Into<Cow<'r, str>>) -> &mut Self {
         self.key(key);
         append(&mut self.0, raw.into());
+        self
     }
 
-    pub(crate) fn text(&mut self, key: &str, text: &str) {
+    pub(crate) fn text(&mut self, key: &str, text: &str) -> &mut Self {
         self.key(key);
         if text.len() > LARGE_BYTES {
             self.0.reserve_exact(json::string_len(text) + 1);
         }
         json::write_string(&mut self.0, text, Escapes::Raw);
+        self
     }
 
-    pub(crate) fn end(mut self) -> String {
+    /// Ends the object, and takes its text.
+    pub(crate) fn end(&mut self) -> String {
         reserve(&mut self.0, 1);
         self.0.push('}');
-        self.0
+        std::mem::take(&mut self.0)
     }
 }
 

@@ -48,6 +48,7 @@ pub(crate) fn read(
         return Err(ReplyError::Provider { message: message_of(&error) });
     }
     let mut reply = dialect.adapter().reply(&fields, place)?;
+    reply.form = Some(dialect.form().to_owned());
     if let (Some(aliases), Content::Assistant(Body { parts, .. })) = (aliases, &mut reply.content) {
         for part in parts {
             if let Part::ToolCall(call) = part {
@@ -61,6 +62,13 @@ pub(crate) fn read(
 pub(crate) fn message_of(error: &Node<'_>) -> String {
     let inner = error.object().ok().and_then(|fields| fields.text("message"));
     inner.or_else(|| error.string().ok()).unwrap_or_else(|| error.raw.to_owned())
+}
+
+/// Makes a place from what an answer says of itself, so that ids that are made from it are unique
+/// in the conversation as far as that tells.
+pub(crate) fn place_of(said: &str) -> Option<usize> {
+    let [a, b, c, d, ..] = *tract_core::hash::blob(said.as_bytes()).as_bytes();
+    usize::try_from(u32::from_be_bytes([a, b, c, d])).ok()
 }
 
 /// Reads the counts of tokens of a dialect that names them `{input}_tokens` and `{output}_tokens`.

@@ -19,7 +19,6 @@ use crate::import::Watch;
 use crate::params::Params;
 use crate::raw::Fields;
 use crate::sheet::RequestWriter;
-use crate::stream::Accumulate;
 
 /// The adapter.
 pub(crate) struct Responses;
@@ -37,6 +36,8 @@ static PROFILE: Profile = Profile {
     limit: &["max_output_tokens"],
     parameters: parameters::PARAMETERS,
     options: &[],
+    set: parameters::set,
+    stream: || Box::<stream::Stream>::default(),
     is_shared: false,
     longest_id: Some(64),
     repeats_ids: false,
@@ -63,10 +64,6 @@ impl Adapter for Responses {
         Ok(request::members(sheet))
     }
 
-    fn set(&self, params: &mut Params, key: &str, value: &str) -> bool {
-        parameters::set(params, key, value)
-    }
-
     fn recognizes(&self, request: &Fields<'_>) -> bool {
         ["input", "instructions", "previous_response_id"].iter().any(|key| request.has(key))
     }
@@ -86,10 +83,6 @@ impl Adapter for Responses {
 
     fn reply(&self, fields: &Fields<'_>, _place: Option<usize>) -> Result<Reply, ReplyError> {
         reply::reply(fields)
-    }
-
-    fn stream(&self) -> Box<dyn Accumulate> {
-        Box::<stream::Stream>::default()
     }
 
     fn wire(&self, params: Params, streaming: bool, _counts: bool) -> (String, Params) {

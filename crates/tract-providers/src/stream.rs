@@ -180,7 +180,7 @@ impl Assembler {
         } else {
             Decoder::Sse(SseDecoder::new())
         };
-        let answer = dialect.adapter().stream();
+        let answer = (dialect.profile().stream)();
         Self { decoder, answer, aliases: None, read: 0, limit: 64 << 20 }
     }
 

@@ -1,11 +1,12 @@
 //! Requests out, for providers with turns: neighbors of one role as one message, results first.
 
 use tract_compile::{Item, PlaceholderResult, Repair, RepairKind, Speaker, speaker};
-use tract_core::{CommitId, Message};
+use tract_core::{Blob, CommitId, Content, Draft, Message, Part, Role};
 use tract_schema::Dialect;
 
 use crate::adapter::DialectAdapter as _;
-use crate::neutral::OutgoingMessage;
+use crate::import::draft;
+use crate::neutral::{OutgoingMessage, arguments_object};
 use crate::prefix::PrefixSource;
 use crate::raw::{self, Fields, Node, Object};
 use crate::sheet::RequestWriter;
@@ -47,6 +48,33 @@ pub(crate) fn around(fields: &Fields<'_>, member: &str, mut blocks: String) -> S
     message.end()
 }
 
+/// Writes the parts of a message that is no result: each call and each other part by a function.
+pub(crate) fn blocks(
+    out: &mut OutgoingMessage<'_>,
+    parts: &[Part],
+    write_call: fn(&str, &str, &str) -> String,
+    write: fn(&mut OutgoingMessage<'_>, &Part, Speaker) -> Option<String>,
+) -> Vec<Block> {
+    let speaker = out.speaker();
+    let mut blocks = Vec::with_capacity(parts.len());
+    let mut calls = out.content.calls().zip(0u32..);
+    for part in parts {
+        if let Part::ToolCall(_) = part {
+            let Some((call, index)) = calls.next() else { continue };
+            if speaker != Speaker::Assistant {
+                out.left_out("a tool call outside of an assistant's message");
+                continue;
+            }
+            let (id, name) = out.call(index, call);
+            let text = write_call(&id, &name, arguments_object(out, &id, &call.arguments));
+            blocks.push(Block { sort: BlockKind::Call, text });
+        } else if let Some(text) = write(out, part, speaker) {
+            blocks.push(Block { sort: BlockKind::Other, text });
+        }
+    }
+    blocks
+}
+
 /// How a provider writes turns.
 pub(crate) struct Wording {
     pub(crate) dialect: Dialect,
@@ -68,6 +96,44 @@ pub(crate) struct Wording {
     pub(crate) is_paused: fn(&[(PrefixSource, Block)]) -> bool,
     /// Whether the first turn has to be a user's.
     pub(crate) begins_with_user: bool,
+}
+
+impl Wording {
+    /// Tells whether a message says nothing around its blocks but the role of this word.
+    pub(crate) fn says_only_role(&self, fields: &Fields<'_>, word: &str) -> bool {
+        let received = around(fields, self.blocks_member, "[]".to_owned());
+        raw::same(&(self.message)(word, "[]"), &received)
+    }
+
+    /// Makes the drafts of one message from the contents it holds, each with its blocks as
+    /// received. Each draft keeps its blocks where lowering would not give them back, and the first
+    /// the message around them.
+    pub(crate) fn drafts(
+        &self,
+        fields: &Fields<'_>,
+        word: &str,
+        role: &Role,
+        contents: Vec<(Content, Vec<&str>)>,
+    ) -> impl Iterator<Item = Draft> {
+        contents.into_iter().enumerate().map(move |(place, (content, raws))| {
+            let speaks = match content {
+                Content::ToolResult(_) => Role::Tool,
+                _ => role.clone(),
+            };
+            let mut draft = draft(content, Some(speaks.clone()), self.dialect.form());
+            draft.joins_previous = place > 0;
+            let blocks = || (self.lower)(&mut OutgoingMessage::recorded(&draft.content, &speaks));
+            let says_more = place == 0 && !self.says_only_role(fields, word);
+            if says_more || !is_same(&blocks(), &raws) {
+                let received = match place {
+                    0 => around(fields, self.blocks_member, raw::array(raws)),
+                    _ => raw::array(raws),
+                };
+                draft.verbatim = Some(Blob::seal(received.into_bytes()));
+            }
+            draft
+        })
+    }
 }
 
 /// A message that is being put together.

@@ -7,18 +7,12 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use support::{cassettes, compiled, compiled_but, member, of, same, trajectories};
+use support::{cassettes, compiled, compiled_but, fixture, member, of, same, trajectories};
 use tract_core::{Content, Draft, Part, StopReason, ToolSchema};
 use tract_providers::{
     Dialect, Form, FormOptions, ImportError, Pairing, PrefixSource, ProviderConversation,
     RepairKind, ReplyError, RequestForms, compile_form, detect, read_request, why_miss,
 };
-
-/// Requests of our own in the shapes that those providers document; there are few recordings.
-fn fixture(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/own").join(name);
-    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
 
 #[test]
 fn recordings_show_their_dialect_without_their_envelope() {

@@ -2,23 +2,15 @@
 
 mod support;
 
-use std::fs;
-use std::path::Path;
-
 use serde_json::{Value, json};
 use support::streams::{Heard, params};
-use support::{compiled, compiled_but, member, of, same};
+use support::{compiled, compiled_but, fixture, member, of, same};
 use tract_core::{Content, Draft, JsonText, ModelRequest, Part, StopReason};
 use tract_providers::stream::{Assembler, StreamError};
 use tract_providers::{
     Dialect, FormOptions, ProviderConversation, RequestForms, detect, params_of, read_reply,
     read_request,
 };
-
-fn fixture(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/own").join(name);
-    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
 
 #[test]
 fn a_request_comes_back_with_its_signatures() {

@@ -17,10 +17,11 @@ use tract_testkit::loopback::{HttpAnswer, HttpEnd, Loopback};
 
 const KEY: &str = "sk-test-0123456789abcdef";
 
-fn run<T>(work: impl Future<Output = T>) -> T {
+/// Runs a test with a server that answers as it is told.
+fn run(test: impl AsyncFnOnce(Loopback)) {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    runtime.block_on(work)
+    runtime.block_on(test(Loopback::answering([]).unwrap()));
 }
 
 fn builder(server: &Loopback, dialect: Dialect) -> HttpModelBuilder {
@@ -99,8 +100,7 @@ async fn seeded(server: &Loopback, exchange: &Exchange, golden: &Golden, seed: u
 #[test]
 fn every_recorded_exchange_comes_through() {
     let (exchanges, goldens) = (exchanges(), goldens());
-    run(async {
-        let server = Loopback::answering([]).unwrap();
+    run(async |server| {
         for (seed, exchange) in (0..).zip(&exchanges) {
             seeded(&server, exchange, &goldens[&exchange.file], seed).await;
         }
@@ -118,8 +118,7 @@ proptest! {
         let (exchanges, goldens) = (exchanges(), goldens());
         let streams: Vec<&Exchange> = exchanges.iter().filter(|e| e.is_stream()).collect();
         let exchange = which.get(&streams);
-        run(async {
-            let server = Loopback::answering([]).unwrap();
+        run(async |server| {
             seeded(&server, exchange, &goldens[&exchange.file], seed).await;
         });
     }
@@ -130,8 +129,7 @@ fn a_stream_cut_at_any_event_is_a_typed_partial() {
     let exchanges = exchanges();
     let short = |exchange: &&Exchange| exchange.is_stream() && exchange.boundaries().len() <= 80;
     let (mut cut, mut dropped) = (0, 0);
-    run(async {
-        let server = Loopback::answering([]).unwrap();
+    run(async |server| {
         for exchange in exchanges.iter().filter(short).take(40) {
             let model = model(&server, exchange.dialect());
             let body = exchange.body();
@@ -179,14 +177,20 @@ fn a_stream_cut_at_any_event_is_a_typed_partial() {
 
 const CHAT: &str = r#"{"id":"c1","model":"m-1","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"Hi"}}],"usage":{"prompt_tokens":3,"completion_tokens":1}}"#;
 
+/// The beginning of a stream.
+const BEGUN: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hel\"}}]}\n\n";
+
 fn json(status: u16, body: &str) -> HttpAnswer {
     HttpAnswer::new(status, "application/json", body)
 }
 
+fn events(body: impl Into<Vec<u8>>) -> HttpAnswer {
+    HttpAnswer::new(200, "text/event-stream", body)
+}
+
 #[test]
 fn requests_are_sent_as_each_provider_wants_them() {
-    run(async {
-        let server = Loopback::answering([]).unwrap();
+    run(async |server| {
         let parameters = tract_core::JsonText::new(r#"{"temperature":0.5}"#).unwrap();
         let request = ModelRequest::default().parameters(parameters);
         for (dialect, path) in [
@@ -232,8 +236,7 @@ fn requests_are_sent_as_each_provider_wants_them() {
 
 #[test]
 fn temporary_errors_are_retried() {
-    run(async {
-        let server = Loopback::answering([]).unwrap();
+    run(async |server| {
         let told = Arc::new(Mutex::new(Vec::new()));
         let model = builder(&server, Dialect::OpenAi)
             .retry(RetryPolicy::default().retries(3).base(Duration::from_millis(1)))
@@ -282,12 +285,10 @@ fn temporary_errors_are_retried() {
 
 #[test]
 fn a_stream_with_delivered_pieces_is_not_retried() {
-    run(async {
-        let server = Loopback::answering([]).unwrap();
+    run(async |server| {
         let retry = RetryPolicy::default().retries(5).base(Duration::from_millis(1));
         let model = builder(&server, Dialect::OpenAi).retry(retry).build().unwrap();
-        let begun = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hel\"}}]}\n\n";
-        server.will_answer(HttpAnswer::new(200, "text/event-stream", begun).end(HttpEnd::Dropped));
+        server.will_answer(events(BEGUN).end(HttpEnd::Dropped));
         let (heard, reply) = stream(&model).await;
         assert_eq!(heard.text, "Hel");
         assert!(matches!(reply, Err(ModelError::BrokenOff { .. })), "{reply:?}");
@@ -297,8 +298,7 @@ fn a_stream_with_delivered_pieces_is_not_retried() {
 
 #[test]
 fn refusals_are_typed_and_asked_once() {
-    run(async {
-        let server = Loopback::answering([]).unwrap();
+    run(async |server| {
         let retry = RetryPolicy::default().retries(5).base(Duration::from_millis(1));
         for dialect in Dialect::ALL {
             let model = builder(&server, dialect).retry(retry).build().unwrap();
@@ -334,8 +334,7 @@ fn printed(error: &ModelError) -> String {
 
 #[test]
 fn the_key_is_in_no_error_and_no_answer() {
-    run(async {
-        let server = Loopback::answering([]).unwrap();
+    run(async |server| {
         for dialect in Dialect::ALL {
             let model = model(&server, dialect);
             assert!(!format!("{model:?} {:?}", builder(&server, dialect)).contains(KEY));
@@ -349,7 +348,7 @@ fn the_key_is_in_no_error_and_no_answer() {
                 Dialect::Ollama => format!("{said}\n"),
                 _ => format!("event: error\ndata: {said}\n\n"),
             };
-            server.will_answer(HttpAnswer::new(200, "text/event-stream", inside));
+            server.will_answer(events(inside));
             errors.push(stream(&model).await.1.unwrap_err());
             server.will_answer(json(200, &CHAT.replace("Hi", KEY)));
             errors.push(model.chat(&ModelRequest::default()).await.unwrap_err());
@@ -368,8 +367,7 @@ fn the_key_is_in_no_error_and_no_answer() {
 
 #[test]
 fn nothing_is_waited_for_for_ever() {
-    run(async {
-        let server = Loopback::answering([]).unwrap();
+    run(async |server| {
         let short = Duration::from_millis(300);
         let model = builder(&server, Dialect::OpenAi).first_byte_timeout(short).build().unwrap();
         server.will_answer(json(200, "").end(HttpEnd::Silent));
@@ -380,33 +378,30 @@ fn nothing_is_waited_for_for_ever() {
         server.will_answer(json(200, "{\"id\":").end(HttpEnd::Hanging));
         let error = model.chat(&ModelRequest::default()).await.unwrap_err();
         assert!(matches!(error, ModelError::Timeout { .. }), "{error:?}");
-        let begun = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hel\"}}]}\n\n";
-        server.will_answer(HttpAnswer::new(200, "text/event-stream", begun).end(HttpEnd::Hanging));
+        server.will_answer(events(BEGUN).end(HttpEnd::Hanging));
         let (_, reply) = stream(&model).await;
         let Err(ModelError::BrokenOff { cause, partial }) = reply else { panic!("{reply:?}") };
         assert!(matches!(*cause, ModelError::Timeout { .. }), "{cause:?}");
         assert_eq!(partial.text, "Hel");
         // What hangs after the end marker is whole.
         let whole = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
-        server.will_answer(HttpAnswer::new(200, "text/event-stream", whole).end(HttpEnd::Hanging));
+        server.will_answer(events(whole).end(HttpEnd::Hanging));
         assert_eq!(stream(&model).await.1.unwrap().text(), "Hi");
     });
 }
 
 #[test]
 fn cancelling_ends_the_wait_and_keeps_what_came() {
-    run(async {
-        let server = Loopback::answering([]).unwrap();
+    run(async |server| {
         let model = model(&server, Dialect::OpenAi);
-        let begun = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hel\"}}]}\n\n";
-        server.will_answer(HttpAnswer::new(200, "text/event-stream", begun).end(HttpEnd::Hanging));
+        server.will_answer(events(BEGUN).end(HttpEnd::Hanging));
         let token = CancellationToken::new();
         let mut cancel = |_| token.cancel();
         let found = model.stream(&ModelRequest::default(), &token, &mut cancel).await;
         let Err(ModelError::BrokenOff { cause, partial }) = found else { panic!("{found:?}") };
         assert!(matches!(*cause, ModelError::Cancelled));
         assert_eq!(partial.text, "Hel");
-        assert_eq!(partial.raw.unwrap().text(), Some(begun));
+        assert_eq!(partial.raw.unwrap().text(), Some(BEGUN));
         // Cancelled before anything came, there is nothing to keep.
         server.will_answer(json(200, CHAT));
         let found = model.stream(&ModelRequest::default(), &token, &mut |_| {}).await;
@@ -416,8 +411,7 @@ fn cancelling_ends_the_wait_and_keeps_what_came() {
 
 #[test]
 fn a_body_over_the_limit_is_a_typed_error() {
-    run(async {
-        let server = Loopback::answering([]).unwrap();
+    run(async |server| {
         let model = builder(&server, Dialect::OpenAi).max_reply_bytes(100).build().unwrap();
         server.will_answer(json(200, CHAT));
         let error = model.chat(&ModelRequest::default()).await.unwrap_err();
@@ -426,7 +420,7 @@ fn a_body_over_the_limit_is_a_typed_error() {
             "data: {{\"choices\":[{{\"delta\":{{\"content\":\"a\"}}}}]}}\n\n{}",
             "x".repeat(99)
         );
-        server.will_answer(HttpAnswer::new(200, "text/event-stream", long).cut(&[60]));
+        server.will_answer(events(long).cut(&[60]));
         let (_, reply) = stream(&model).await;
         let Err(ModelError::BrokenOff { cause, .. }) = reply else { panic!("{reply:?}") };
         assert!(matches!(*cause, ModelError::TooLarge { limit_bytes: 100 }), "{cause:?}");
@@ -435,8 +429,7 @@ fn a_body_over_the_limit_is_a_typed_error() {
 
 #[test]
 fn an_unusable_answer_is_a_typed_error() {
-    run(async {
-        let server = Loopback::answering([]).unwrap();
+    run(async |server| {
         for dialect in Dialect::ALL {
             let model = model(&server, dialect);
             for body in ["", "{", "null", "[]", "{}", "<html>", "{\"choices\":[]}"] {

@@ -62,41 +62,33 @@ impl Reason {
 
     /// Returns the stable word for it.
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::OverBudget => "over_budget",
-            Self::QueueFull => "queue_full",
-            Self::RecorderStopped => "recorder_stopped",
-            Self::NoResponse => "no_response",
-            Self::UpstreamStatus => "upstream_status",
-            Self::NotATurn => "not_a_turn",
-            Self::RequestUndecodable => "request_undecodable",
-            Self::EmptyResponse => "empty_response",
-            Self::UnknownProvider => "unknown_provider",
-            Self::ResponseUndecodable => "response_undecodable",
-            Self::NoTurn => "no_turn",
-            Self::WebSocket => "web_socket",
-            Self::StoreFailed => "store_failed",
-            Self::RecorderFailed => "recorder_failed",
-        }
+        self.words().0
     }
 
     /// Returns what happened, for people.
     pub const fn describe(self) -> &'static str {
+        self.words().1
+    }
+
+    /// The stable word, and what happened.
+    const fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::OverBudget => "the memory for copies was used up",
-            Self::QueueFull => "too many exchanges were waiting to be recorded",
-            Self::RecorderStopped => "the recorder had stopped",
-            Self::NoResponse => "the upstream gave no response",
-            Self::UpstreamStatus => "the upstream answered with an error",
-            Self::NotATurn => "not a request to a model",
-            Self::RequestUndecodable => "the request could not be read",
-            Self::EmptyResponse => "the response was empty",
-            Self::UnknownProvider => "the request is in no known dialect",
-            Self::ResponseUndecodable => "the response could not be decoded",
-            Self::NoTurn => "no answer in the response",
-            Self::WebSocket => "passed as a WebSocket, which is not read",
-            Self::StoreFailed => "the store did not take it",
-            Self::RecorderFailed => "the recorder failed on it",
+            Self::OverBudget => ("over_budget", "the memory for copies was used up"),
+            Self::QueueFull => ("queue_full", "too many exchanges were waiting to be recorded"),
+            Self::RecorderStopped => ("recorder_stopped", "the recorder had stopped"),
+            Self::NoResponse => ("no_response", "the upstream gave no response"),
+            Self::UpstreamStatus => ("upstream_status", "the upstream answered with an error"),
+            Self::NotATurn => ("not_a_turn", "not a request to a model"),
+            Self::RequestUndecodable => ("request_undecodable", "the request could not be read"),
+            Self::EmptyResponse => ("empty_response", "the response was empty"),
+            Self::UnknownProvider => ("unknown_provider", "the request is in no known dialect"),
+            Self::ResponseUndecodable => {
+                ("response_undecodable", "the response could not be decoded")
+            }
+            Self::NoTurn => ("no_turn", "no answer in the response"),
+            Self::WebSocket => ("web_socket", "passed as a WebSocket, which is not read"),
+            Self::StoreFailed => ("store_failed", "the store did not take it"),
+            Self::RecorderFailed => ("recorder_failed", "the recorder failed on it"),
         }
     }
 

@@ -1,8 +1,7 @@
 //! Answers of dispatch as messages.
 
 use serde_json::{Value, json};
-use tract_core::Part;
-use tract_core::{Blob, By, Content, Draft, JsonText, Origin, ToolAnswer, ToolCall};
+use tract_core::{Blob, By, Content, Draft, JsonText, Origin, Part, ToolAnswer, ToolCall};
 use tract_tools::dispatch::{CallAnswer, Recorded};
 
 /// Makes the message that answers a call. How it ended, how long it took and what only the operator
@@ -12,48 +11,23 @@ pub(crate) fn draft(answer: &CallAnswer) -> serde_json::Result<Option<Draft>> {
     let invoked = &answer.invoked;
     let provenance = Blob::seal(JsonText::of(&invoked.provenance)?.as_str().to_owned());
     let mut detail: Value = serde_json::to_value(&**invoked)?;
-    let mut keeps = Vec::new();
     if let Value::Object(members) = &mut detail {
         members.insert("provenance".to_owned(), json!(provenance.id().to_hex()));
-        // What the model reads says the value as a rule; what it does not is kept.
         members.remove("value");
-        if let Some(value) =
-            answer.value.as_ref().filter(|value| !answer.text.contains(value.as_str()))
-        {
-            let value = Blob::seal(value.as_str().to_owned());
-            members.insert("value".to_owned(), json!(value.id().to_hex()));
-            keeps.push(value);
-        }
     }
-    keeps.insert(0, provenance);
+    let value = keep_value(&mut detail, answer.value.as_ref(), &answer.text);
     let mut draft = Draft::new(content);
-    draft.origin = Origin {
-        id: Some(answer.tool_name.clone()),
-        detail: Some(JsonText::of(&detail)?),
-        ..By::Tool.into()
-    };
-    draft.keeps = keeps;
+    draft.origin = origin(&answer.tool_name, &detail)?;
+    draft.keeps = [provenance].into_iter().chain(value).collect();
     Ok(Some(draft))
 }
 
 /// Makes the answer to a call that was answered earlier, on another branch or before an undo.
 pub(crate) fn recorded(call: &ToolCall, answer: &Recorded) -> serde_json::Result<Draft> {
-    let mut draft = Draft::new(Content::ToolResult(ToolAnswer {
-        call_id: call.id.clone(),
-        name: Some(call.name.clone()),
-        is_error: answer.is_error,
-        parts: vec![Part::text(&answer.text)],
-    }));
     let mut detail = json!({ "call_id": call.id, "outcome": outcome_of(answer), "replayed": true });
-    if let (Value::Object(members), Some(value)) = (&mut detail, &answer.value)
-        && !answer.text.contains(value.as_str())
-    {
-        let value = Blob::seal(value.as_str().to_owned());
-        members.insert("value".to_owned(), json!(value.id().to_hex()));
-        draft.keeps.push(value);
-    }
-    let detail = JsonText::of(&detail)?;
-    draft.origin = Origin { id: Some(call.name.clone()), detail: Some(detail), ..By::Tool.into() };
+    let value = keep_value(&mut detail, answer.value.as_ref(), &answer.text);
+    let mut draft = answering(call, &answer.text, answer.is_error, &detail)?;
+    draft.keeps.extend(value);
     Ok(draft)
 }
 
@@ -64,13 +38,36 @@ pub(crate) fn outcome_of(answer: &Recorded) -> &'static str {
 
 /// Makes the answer to a call that will not run any more.
 pub(crate) fn given_up(call: &ToolCall, text: &str, outcome: &str) -> serde_json::Result<Draft> {
+    answering(call, text, true, &json!({ "call_id": call.id, "outcome": outcome }))
+}
+
+/// Makes the answer to a call that is not dispatched.
+fn answering(
+    call: &ToolCall,
+    text: &str,
+    is_error: bool,
+    detail: &Value,
+) -> serde_json::Result<Draft> {
     let mut draft = Draft::new(Content::ToolResult(ToolAnswer {
         call_id: call.id.clone(),
         name: Some(call.name.clone()),
-        is_error: true,
+        is_error,
         parts: vec![Part::text(text)],
     }));
-    let detail = JsonText::of(&json!({ "call_id": call.id, "outcome": outcome }))?;
-    draft.origin = Origin { id: Some(call.name.clone()), detail: Some(detail), ..By::Tool.into() };
+    draft.origin = origin(&call.name, detail)?;
     Ok(draft)
+}
+
+fn origin(tool: &str, detail: &Value) -> serde_json::Result<Origin> {
+    let detail = Some(JsonText::of(detail)?);
+    Ok(Origin { id: Some(tool.to_owned()), detail, ..By::Tool.into() })
+}
+
+/// Names the value of an answer in the detail and returns it, where the text that the model reads
+/// does not say it.
+fn keep_value(detail: &mut Value, value: Option<&JsonText>, text: &str) -> Option<Blob> {
+    let value = value.filter(|value| !text.contains(value.as_str()))?;
+    let blob = Blob::seal(value.as_str().to_owned());
+    detail.as_object_mut()?.insert("value".to_owned(), json!(blob.id().to_hex()));
+    Some(blob)
 }

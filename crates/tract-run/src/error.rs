@@ -111,25 +111,20 @@ impl RunError {
 
     /// Returns what to do about it, where something helps.
     pub fn notes(&self) -> Vec<String> {
+        let one = |note: &str| vec![note.to_owned()];
         match self {
             Self::Engine(error) => error.notes(),
             Self::Model { error, .. } => error.notes(),
-            Self::Pins(error) => vec![error.note().to_owned()],
-            Self::NothingToAnswer => vec!["record a message first, or run with a task".to_owned()],
+            Self::Pins(error) => one(error.note()),
+            Self::NothingToAnswer => one("record a message first, or run with a task"),
             Self::CallsWait { .. } => {
-                vec![
-                    "decide the pending approvals, run without a task, then give it again"
-                        .to_owned(),
-                ]
+                one("decide the pending approvals, run without a task, then give it again")
             }
             Self::Held { .. } => {
-                vec![
-                    "wait for it to end, or stop it, then run again: finished work is recorded"
-                        .to_owned(),
-                ]
+                one("wait for it to end, or stop it, then run again: finished work is recorded")
             }
             Self::Session(SessionError::Held { .. }) => {
-                vec!["wait for it, or give each agent a session of its own".to_owned()]
+                one("wait for it, or give each agent a session of its own")
             }
             Self::ApprovedTool { server, .. } => vec![match server {
                 Some(server) => format!("run again with the tools of server {server:?}"),

@@ -84,15 +84,15 @@ impl Stored {
             if ELSEWHERE.contains(&name.as_str()) {
                 continue;
             }
+            let details = |message: String| {
+                let (message, origin) = (Some(message), origin(&name));
+                Details { message, origin, ..Details::default() }
+            };
             match document.policy {
                 SlicePolicy::Log => {
                     for item in document.items {
                         let note = EventNote { event: name.clone(), item };
-                        let details = Details {
-                            message: Some(format!("event {name}")),
-                            origin: origin(&name),
-                            ..Details::default()
-                        };
+                        let details = details(format!("event {name}"));
                         let content = Some(JsonText::of(&note)?);
                         unwritten.requests.push(Request::Note { content, details });
                     }
@@ -123,11 +123,7 @@ impl Stored {
                         Some(target) => Request::Edit {
                             target,
                             content: NewContent::Content(content),
-                            details: Details {
-                                message: Some(message),
-                                origin: origin(&name),
-                                ..Details::default()
-                            },
+                            details: details(message),
                         },
                         None => Request::Append(
                             Draft::new(content)

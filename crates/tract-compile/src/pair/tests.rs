@@ -89,7 +89,12 @@ fn compiled(plans: &[Plan]) -> Compiled {
             messages.push(Message { answers, ..said });
         }
     }
-    let next = plans.len() as u64;
+    context(rows, messages)
+}
+
+/// The context of rows, all of whose commits are in it.
+fn context(rows: Vec<Row>, messages: Vec<Message>) -> Compiled {
+    let next = rows.len() as u64;
     let tokens = TokenCount { count: 0, source: "approx".into() };
     Compiled::new(None, View::from_parts(rows, None, next), messages, Vec::new(), tokens, next)
 }
@@ -118,9 +123,7 @@ fn again(items: &[Item<'_>]) -> Compiled {
         rows.push(Row { slot: id, key: place as u64, version: id, mark: None, answers });
         messages.push(Message { answers, ..said });
     }
-    let next = items.len() as u64;
-    let tokens = TokenCount { count: 0, source: "approx".into() };
-    Compiled::new(None, View::from_parts(rows, None, next), messages, Vec::new(), tokens, next)
+    context(rows, messages)
 }
 
 fn answered(item: &Item<'_>) -> Option<CallRef> {
@@ -252,10 +255,7 @@ fn check(plans: &[Plan], rules: &Rules, kinds: &[RepairKind], order: &[&str]) {
         .items
         .iter()
         .map(|item| match item {
-            Item::Message(message) => {
-                let key = context.row(message.slot).unwrap().key;
-                key.to_string()
-            }
+            Item::Message(message) => context.row(message.slot).unwrap().key.to_string(),
             Item::StandIn(answer) => answer.text().to_owned(),
         })
         .collect();
@@ -304,13 +304,11 @@ fn a_message_between_a_call_and_its_result_comes_after_the_result() {
     let turns = Rules::new([OWN]).turns();
     check(&rows, &turns, &[RepairKind::Moved], &["0", "2", "1"]);
     // Text and result in one recorded message stay as the provider took them.
-    let context = compiled(&rows);
-    let mut messages: Vec<Message> = context.messages().cloned().collect();
+    let apart = compiled(&rows);
+    let mut messages: Vec<Message> = apart.messages().cloned().collect();
     messages[2].joins = Some(messages[1].slot);
-    let view: Vec<Row> = context.rows().map(|(row, _)| *row).collect();
-    let tokens = TokenCount { count: 0, source: "approx".into() };
-    let view = View::from_parts(view, None, 3);
-    let context = Compiled::new(None, view, messages, Vec::new(), tokens, 3);
+    let rows = apart.rows().map(|(row, _)| *row).collect();
+    let context = context(rows, messages);
     assert_eq!(pair(&context, Pairing::Repair, &turns).unwrap().repairs, []);
 }
 

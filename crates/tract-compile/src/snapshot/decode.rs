@@ -67,13 +67,10 @@ pub(crate) fn separate_rows(commit: CommitId, bytes: &[u8]) -> Option<SeparateRo
     for _ in 0..count {
         let slot = CommitId::from_bytes(reader.id()?);
         let flags = reader.integer()?;
-        let row = match flags & flag::NO_ROW {
-            0 => {
-                let key = reader.integer()?;
-                Some(reader.row(slot, key, flags, &[])?)
-            }
-            _ => None,
-        };
+        let row = reader.read_if(flags & flag::NO_ROW == 0, |reader| {
+            let key = reader.integer()?;
+            reader.row(slot, key, flags, &[])
+        })?;
         rows.push((slot, row));
     }
     reader.0.is_empty().then_some(SeparateRows { rows, previous: header.previous })
@@ -93,21 +90,16 @@ impl<'a> Header<'a> {
     fn read(reader: &mut Reader<'a>) -> Option<Self> {
         reader.byte()?; // the version, which `checked` has seen
         let flags = reader.byte()?;
-        let tools = match flags & flag::TOOLS {
-            0 => None,
-            _ => Some(ToolsetId::from_bytes(reader.id()?)),
-        };
-        let previous = match flags & flag::PREVIOUS {
-            0 => None,
-            _ => Some(CommitId::from_bytes(reader.id()?)),
-        };
+        let has = |bit: u8| flags & bit != 0;
+        let tools = reader.read_if(has(flag::TOOLS), Reader::id)?.map(ToolsetId::from_bytes);
+        let previous = reader.read_if(has(flag::PREVIOUS), Reader::id)?.map(CommitId::from_bytes);
         let (commit_count, next, apart) = (reader.integer()?, reader.integer()?, reader.integer()?);
         let mut words = Vec::new();
         for _ in 0..reader.integer()? {
             let length = usize::try_from(reader.integer()?).ok()?;
             words.push(std::str::from_utf8(reader.take(length)?).ok()?);
         }
-        let tools_set = flags & flag::TOOLS_SET != 0;
+        let tools_set = has(flag::TOOLS_SET);
         Some(Self { tools, previous, tools_set, commit_count, next, apart, words })
     }
 
@@ -130,10 +122,8 @@ fn main_rows<'a>(
         let flags = reader.integer()?;
         let slot = CommitId::from_bytes(reader.id()?);
         let row = reader.row(slot, key, flags, &slots)?;
-        let fact = match flags & flag::FACT {
-            0 => None,
-            _ => Some(reader.fact(flags, header, &slots)?),
-        };
+        let has_fact = flags & flag::FACT != 0;
+        let fact = reader.read_if(has_fact, |reader| reader.fact(flags, header, &slots))?;
         rows.push((row, fact));
         slots.push(slot);
     }
@@ -147,6 +137,15 @@ impl<'a> Reader<'a> {
         let (taken, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
         Some(taken)
+    }
+
+    /// Reads a value where there is one.
+    fn read_if<T>(
+        &mut self,
+        is_there: bool,
+        read: impl FnOnce(&mut Self) -> Option<T>,
+    ) -> Option<Option<T>> {
+        if is_there { read(self).map(Some) } else { Some(None) }
     }
 
     fn byte(&mut self) -> Option<u8> {
@@ -181,21 +180,14 @@ impl<'a> Reader<'a> {
     }
 
     fn row(&mut self, slot: CommitId, key: u64, flags: u64, slots: &[CommitId]) -> Option<Row> {
-        let version = match flags & flag::VERSION {
-            0 => slot,
-            _ => CommitId::from_bytes(self.id()?),
-        };
-        let mark = match flags & flag::MARK {
-            0 => None,
-            _ => Some(CommitId::from_bytes(self.id()?)),
-        };
-        let answers = match flags & flag::ANSWERS {
-            0 => None,
-            _ => Some(CallRef {
-                slot: self.id_or_place(slots)?,
-                index: u32::try_from(self.integer()?).ok()?,
-            }),
-        };
+        let has = |bit: u64| flags & bit != 0;
+        let version = self.read_if(has(flag::VERSION), Self::id)?;
+        let version = version.map_or(slot, CommitId::from_bytes);
+        let mark = self.read_if(has(flag::MARK), Self::id)?.map(CommitId::from_bytes);
+        let answers = self.read_if(has(flag::ANSWERS), |reader| {
+            let slot = reader.id_or_place(slots)?;
+            Some(CallRef { slot, index: u32::try_from(reader.integer()?).ok()? })
+        })?;
         Some(Row { slot, key, version, mark, answers })
     }
 
@@ -213,23 +205,18 @@ impl<'a> Reader<'a> {
             0 => None,
             number => Some(Kind::parse(header.word(number - 1)?)),
         };
-        let content = if has(flag::CONTENT) { Some(BlobId::from_bytes(self.id()?)) } else { None };
-        let role = if has(flag::ROLE) {
-            Role::parse(header.word(self.integer()?)?)
-        } else {
-            kind.as_ref()?.default_role()
+        let word = |reader: &mut Self| header.word(reader.integer()?);
+        let content = self.read_if(has(flag::CONTENT), Self::id)?.map(BlobId::from_bytes);
+        let role = match self.read_if(has(flag::ROLE), word)? {
+            Some(word) => Role::parse(word),
+            None => kind.as_ref()?.default_role(),
         };
-        let form =
-            if has(flag::FORM) { Some(Arc::from(header.word(self.integer()?)?)) } else { None };
-        let verbatim =
-            if has(flag::VERBATIM) { Some(BlobId::from_bytes(self.id()?)) } else { None };
-        let generation_config = if has(flag::CONFIG) {
-            Some(JsonText::from_canonical(header.word(self.integer()?)?)?)
-        } else {
-            None
-        };
-        let joins = if has(flag::JOINS) { Some(self.id_or_place(slots)?) } else { None };
-        let hint = if has(flag::HINT) { Some(LocationHint(self.integer()?)) } else { None };
+        let form = self.read_if(has(flag::FORM), word)?.map(Arc::from);
+        let verbatim = self.read_if(has(flag::VERBATIM), Self::id)?.map(BlobId::from_bytes);
+        let generation_config = self
+            .read_if(has(flag::CONFIG), |reader| word(reader).and_then(JsonText::from_canonical))?;
+        let joins = self.read_if(has(flag::JOINS), |reader| reader.id_or_place(slots))?;
+        let hint = self.read_if(has(flag::HINT), Self::integer)?.map(LocationHint);
         let joined = has(flag::JOINED);
         let mut fact = RowFact {
             content,

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use tract_core::commit::MAX_INLINE_CHANGES;
 use tract_core::{
-    ApproxCounter, Batch, BatchId, Blob, By, CallRef, Change, Changes, Commit, CommitId,
-    CommitRecord, CommitRef, Kind, LogNote, Op, OperationId, RepoName, RowFields, Store, block_on,
+    ApproxCounter, Blob, By, CallRef, Change, Changes, Commit, CommitId, CommitRecord, CommitRef,
+    Kind, Op, RepoName, RowFields, Store, block_on,
 };
 use tract_kv::memory;
-use tract_testkit::visits;
+use tract_testkit::{fixtures, visits};
 
 use super::{FoldedLine, SnapshotCheck};
 use crate::compiler::Compiler;
@@ -80,15 +80,7 @@ impl Made {
     fn visits_of_verify(&self) -> usize {
         let store: Arc<dyn Store> = Arc::new(memory());
         let repo = RepoName::default();
-        let note = LogNote {
-            operation: OperationId::from_bytes([1; 16]),
-            what: String::new(),
-            who: String::new(),
-            why: None,
-            undoes: None,
-            at: 0,
-        };
-        let mut batch = Batch::new(BatchId::from_bytes([1; 16]), note);
+        let mut batch = fixtures::batch("append");
         batch.blobs = self.blobs.clone();
         batch.commits = self.commits.iter().map(|(commit, _)| commit.clone()).collect();
         let _ = block_on(store.apply(&repo, batch)).unwrap();

@@ -9,10 +9,16 @@ use std::sync::Arc;
 
 use tract_compile::{Compiled, Compiler, Line, Row, View, fold, inverse, resolved};
 use tract_core::{
-    Applied, ApproxCounter, Batch, BatchId, Blob, By, CallRef, Change, Changes, Commit, CommitId,
-    CommitRecord, CommitRef, Content, DerivedKind, LogNote, Message, Op, OperationId, Priority,
-    RepoName, Store, ToolEntry, ToolSchema, Toolset, ViewId, block_on,
+    Applied, ApproxCounter, Batch, Blob, By, CallRef, Change, Changes, Commit, CommitId,
+    CommitRecord, CommitRef, Content, DerivedKind, Message, Op, Part, Priority, RepoName, Store,
+    ToolEntry, ToolSchema, Toolset, ViewId, block_on,
 };
+use tract_testkit::fixtures::batch;
+
+/// An assistant's message of these calls alone.
+pub fn calling(parts: Vec<Part>) -> Content {
+    Content::Assistant(tract_core::Body { parts, name: None })
+}
 
 /// A history in a store, its commits by id, and a compiler that learns of every write.
 pub struct History {
@@ -79,7 +85,7 @@ impl History {
         };
         let view = fold(self.view(), &commit, &changes).expect("the changes fit");
         let commits = std::slice::from_ref(&commit);
-        let mut batch = batch(self.written);
+        let mut batch = batch("test");
         batch.blobs = blobs.to_vec();
         batch.toolsets = sets.to_vec();
         batch.commits = commits.to_vec();
@@ -254,20 +260,6 @@ pub fn toolset(schemas: &[&str]) -> (Toolset, Vec<Blob>) {
 
 pub fn compiler(store: &Arc<dyn Store>) -> Compiler {
     Compiler::new(store.clone(), RepoName::default(), Arc::new(ApproxCounter))
-}
-
-pub fn batch(number: u64) -> Batch {
-    let mut id = [0; 16];
-    id[..8].copy_from_slice(&number.to_be_bytes());
-    let note = LogNote {
-        operation: OperationId::from_bytes(id),
-        what: "test".to_owned(),
-        who: "test".to_owned(),
-        why: None,
-        undoes: None,
-        at: 0,
-    };
-    Batch::new(BatchId::from_bytes(id), note)
 }
 
 /// All that a context says.

@@ -1,10 +1,11 @@
 //! A message of a session as drafts.
 
 use serde_json::json;
-use tract_core::{By, Content, Draft, JsonText, Origin};
+use tract_core::{Content, Draft, JsonText};
 use tract_providers::{Dialect, ImportError, ProviderConversation};
 
 use super::line::{Line, MessageFields};
+use crate::values::Metadata;
 
 /// Reads the content of a message as a provider's message: a draft for each result, one for each
 /// rest.
@@ -14,27 +15,16 @@ pub(super) fn drafts(role: &str, content: &str) -> Result<Vec<Draft>, ImportErro
     Ok(read.imported.drafts)
 }
 
-/// Where a draft comes from: the line's own id.
-pub(super) fn origin(line: &Line<'_>) -> Origin {
-    Origin { id: line.uuid.clone(), ..By::Import.into() }
-}
-
 /// What a line says next to its message.
 pub(super) fn metadata(
     line: &Line<'_>,
     message: &MessageFields<'_>,
     content: &Content,
 ) -> Option<JsonText> {
-    let mut members = serde_json::Map::new();
-    if let Some(id) = &message.id {
-        members.insert("message_id".to_owned(), json!(id));
-    }
-    if let Some(id) = &line.request_id {
-        members.insert("request_id".to_owned(), json!(id));
-    }
-    if let Some(reason) = &message.stop_reason {
-        members.insert("stop_reason".to_owned(), json!(reason));
-    }
+    let mut metadata = Metadata::default();
+    metadata.set_some("message_id", message.id.as_deref());
+    metadata.set_some("request_id", line.request_id.as_deref());
+    metadata.set_some("stop_reason", message.stop_reason.as_deref());
     if let Some(usage) = &message.usage {
         // As everywhere here, tokens of the request include those that a cache had.
         let cached = usage.cache_read_input_tokens.unwrap_or_default();
@@ -47,15 +37,12 @@ pub(super) fn metadata(
             "cached_tokens": usage.cache_read_input_tokens,
             "cache_write_tokens": usage.cache_creation_input_tokens,
         });
-        members.insert("usage".to_owned(), usage);
+        metadata.set("usage", usage);
     }
     if let (Content::User(_), Some(by)) = (content, injected(line, &content.text())) {
-        members.insert("injected".to_owned(), json!(by));
+        metadata.set("injected", by);
     }
-    if members.is_empty() {
-        return None;
-    }
-    JsonText::of(&members).ok()
+    metadata.json()
 }
 
 /// What put a user's message into the conversation, where the user did not type it.

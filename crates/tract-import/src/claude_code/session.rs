@@ -10,8 +10,10 @@ use super::line::{
     Attachment, BlockFields, Line, MessageFields, Usage, blocks, hash_of, started_agent,
 };
 use super::place::{Places, Position, Speaker};
+use crate::facts::Facts;
 use crate::report::{AnomalyKind, SessionReport, TokenTotals};
 use crate::tree::{BranchNumber, BranchStart, ItemNumber, TreeEvent};
+use crate::values::{model_config, recorded};
 
 /// A call, and where it was made.
 struct OpenCall {
@@ -43,23 +45,19 @@ struct Boundary {
     preserved: Vec<String>,
 }
 
-/// What is known of a session as a whole: the last word on each counts.
+/// What a session is called, by whom: the last word on each counts.
 #[derive(Debug, Default)]
-pub(super) struct SessionFacts {
-    pub(super) session: Option<String>,
-    pub(super) agent: Option<String>,
-    pub(super) cwd: Option<String>,
-    pub(super) git_branch: Option<String>,
-    pub(super) version: Option<String>,
-    custom_title: Option<String>,
-    ai_title: Option<String>,
+struct Titles {
+    custom: Option<String>,
+    ai: Option<String>,
     summary: Option<String>,
 }
 
 /// Reads a session, one line after the other, and never looks ahead.
 #[derive(Default)]
 pub(super) struct SessionReader {
-    pub(super) facts: SessionFacts,
+    pub(super) facts: Facts,
+    titles: Titles,
     pub(super) report: SessionReport,
     /// The subagents that were started, and the calls that did it.
     pub(super) agents: BTreeMap<String, String>,
@@ -133,9 +131,9 @@ impl SessionReader {
                 cache_write: usage.cache_creation_input_tokens.unwrap_or_default(),
             });
         }
-        let facts = &self.facts;
-        let title = facts.custom_title.as_ref().or(facts.ai_title.as_ref());
-        self.report.title = title.or(facts.summary.as_ref()).cloned();
+        let Titles { custom, ai, summary } = std::mem::take(&mut self.titles);
+        self.facts.title = custom.or(ai).or(summary);
+        self.report.title.clone_from(&self.facts.title);
     }
 
     fn odd(&mut self, kind: AnomalyKind, what: impl Into<String>) {
@@ -186,7 +184,7 @@ impl SessionReader {
     }
 
     fn facts(&mut self, line: &Line<'_>) {
-        let facts = &mut self.facts;
+        let (facts, titles) = (&mut self.facts, &mut self.titles);
         let first = |to: &mut Option<String>, from: &Option<String>| {
             if to.is_none() {
                 to.clone_from(from);
@@ -204,12 +202,12 @@ impl SessionReader {
         first(&mut facts.cwd, &line.cwd);
         last(&mut facts.git_branch, &line.git_branch);
         last(&mut facts.version, &line.version);
-        last(&mut facts.custom_title, &line.custom_title);
-        last(&mut facts.ai_title, &line.ai_title);
+        last(&mut titles.custom, &line.custom_title);
+        last(&mut titles.ai, &line.ai_title);
         // A summary names the line that it is of: mostly one of another file.
         let is_own = line.leaf_uuid.as_deref().is_some_and(|leaf| self.places.knows(leaf));
         if line.line_type.as_deref() == Some("summary") && is_own {
-            last(&mut facts.summary, &line.summary);
+            last(&mut titles.summary, &line.summary);
         }
     }
 
@@ -380,9 +378,8 @@ impl SessionReader {
         }
         if is_summary && drafts.len() == 1 && parent.is_some() {
             let target = self.target(line, parent, false);
-            if let Some(mut draft) = drafts.pop() {
-                draft.origin = draft::origin(line);
-                draft.created_at = at;
+            if let Some(draft) = drafts.pop() {
+                let mut draft = recorded(draft, line.uuid.as_deref(), at);
                 draft.metadata = draft::metadata(line, message, &draft.content);
                 self.summary(line, &target, draft);
             }
@@ -390,15 +387,11 @@ impl SessionReader {
         }
         let target = self.target(line, parent, belongs);
         let mut events = Vec::with_capacity(drafts.len());
-        for mut draft in drafts {
-            draft.origin = draft::origin(line);
-            draft.created_at = at;
+        for draft in drafts {
+            let mut draft = recorded(draft, line.uuid.as_deref(), at);
             if events.is_empty() {
                 draft.metadata = draft::metadata(line, message, &draft.content);
-                if let Some(model) = message.model.as_deref() {
-                    let config = BTreeMap::from([("model", model)]);
-                    draft.generation_config = JsonText::of(&config).ok();
-                }
+                draft.generation_config = model_config(message.model.as_deref());
                 draft.joins_previous = self.joins(target.branch, message, &draft.content);
             }
             self.settle(target.branch, message, &draft.content, line);

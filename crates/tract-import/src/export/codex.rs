@@ -171,17 +171,22 @@ impl RolloutWriter {
         Ok(())
     }
 
+    /// Writes the model of an answer, where it is another one than before.
+    fn turn_context(&mut self, record: &Recorded) -> Result<(), serde_json::Error> {
+        if record.facts.model.is_none() || record.facts.model == self.model {
+            return Ok(());
+        }
+        self.model.clone_from(&record.facts.model);
+        let turn = to_raw_value(&json!({ "model": self.model }))?;
+        self.push("turn_context", record.at, &turn)
+    }
+
     /// Writes the items of a message, and returns how many they are.
     fn message(&mut self, message: &ExportedMessage) -> Result<usize, serde_json::Error> {
         let at = message.record.at;
         let is_answer = matches!(message.content, Content::Assistant(_) | Content::Reasoning(_));
-        if is_answer
-            && message.record.facts.model.is_some()
-            && message.record.facts.model != self.model
-        {
-            self.model.clone_from(&message.record.facts.model);
-            let turn = to_raw_value(&json!({ "model": self.model }))?;
-            self.push("turn_context", at, &turn)?;
+        if is_answer {
+            self.turn_context(&message.record)?;
         }
         let items: Vec<Box<RawValue>> = match message.member("input") {
             // Instructions that a request has apart, within the conversation.
@@ -227,11 +232,7 @@ impl RolloutWriter {
             total.1.saturating_add(cached),
             total.2.saturating_add(output),
         );
-        if record.facts.model.is_some() && record.facts.model != self.model {
-            self.model.clone_from(&record.facts.model);
-            let turn = to_raw_value(&json!({ "model": self.model }))?;
-            self.push("turn_context", record.at, &turn)?;
-        }
+        self.turn_context(record)?;
         let usage = |(input, cached, output): (u64, u64, u64)| {
             json!({
                 "input_tokens": input,

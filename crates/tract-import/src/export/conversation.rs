@@ -12,7 +12,7 @@ use tract_providers::{
     Dialect, Form, FormOptions, Item, Pairing, SeparateMessage, compile_form, compile_separately,
 };
 
-use super::damaged;
+use crate::error::damaged;
 
 /// A message with what its commit says next to it.
 #[derive(Clone, Debug)]

@@ -7,13 +7,13 @@ use std::path::Path;
 use tract_core::RefName;
 #[cfg(feature = "langgraph-postgres")]
 use tract_core::block_on;
-use tract_engine::Error;
 
 use super::LineReader;
 use super::steps::{FileReader, ReadError};
 #[cfg(feature = "langgraph-postgres")]
 use crate::document::Conversation;
 use crate::document::{Document, MAX_DOCUMENT_BYTES, unreadable};
+use crate::error::damaged;
 use crate::facts::Facts;
 #[cfg(feature = "inspect")]
 use crate::inspect;
@@ -195,9 +195,8 @@ impl FileReader {
         let id = facts.session.clone().unwrap_or_else(|| file.stem());
         let source = file.source().as_str();
         let mut report = recording.report;
-        let documents = facts
-            .documents(source, &id, &recording.starts, report.tokens)
-            .map_err(|error| Error::Damaged { object: None, what: error.to_string() })?;
+        let documents =
+            facts.documents(source, &id, &recording.starts, report.tokens).map_err(damaged)?;
         let name = match &facts.agent {
             Some(agent) => format!("{id}.{agent}"),
             None => id,

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tract_core::{Content, Draft, ImageSource, JsonText, Part, ToolAnswer};
 
 use crate::recording::{RecordedMessage, Recording};
-use crate::report::{AnomalyKind, TokenTotals};
+use crate::report::TokenTotals;
 use crate::values::{Metadata, model_config, parts, recorded};
 
 /// Whether a value is the dump of a message.
@@ -41,8 +41,7 @@ pub(super) fn messages(
         let fields = value.get("kwargs").unwrap_or(&Value::Null);
         let id = fields.get("id").and_then(Value::as_str);
         let Some(draft) = kind(value).and_then(|kind| draft(kind, fields)) else {
-            let what = "a message in no known shape";
-            recording.odd(line, AnomalyKind::UnreadableMessage, what);
+            recording.unreadable(line, "a message in no known shape");
             continue;
         };
         if matches!(draft.content, Content::Assistant(_)) {

@@ -5,10 +5,11 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use super::database::Database;
-use tract_core::{By, CommitId, JsonText, Priority};
-use tract_engine::plan::{Details, Request};
+use tract_core::{CommitId, JsonText, Priority};
+use tract_engine::plan::Request;
 
 use super::walk::short;
+use crate::writer::import_details;
 
 struct PriorityChange<'a> {
     target: &'a str,
@@ -100,11 +101,7 @@ impl<'a> Priorities<'a> {
             priority: row.priority,
             reason: row.reason.map(str::to_owned),
             retention: row.retention.clone(),
-            details: Details {
-                origin: By::Import.into(),
-                created_at: Some(row.at),
-                ..Details::default()
-            },
+            details: import_details(Some(row.at)),
         })
     }
 }

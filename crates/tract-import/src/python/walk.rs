@@ -6,17 +6,18 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::database::{Commit, Database, Operation};
-use tract_core::{Applied, ToolsetId};
+use tract_core::ToolsetId;
 use tract_core::{
     By, Commit as Ours, CommitId, Content, Draft, JsonText, Origin, Priority, RefName, RefTarget,
     ToolSchema,
 };
 use tract_engine::plan::{Details, NewContent, Request};
-use tract_engine::{Error, Refusal, Repo, Result, Txn, WriteOptions};
+use tract_engine::{Error, Refusal, Repo, Result, Txn};
 
 use super::content::{self, PythonContent, ToolText};
 use super::priorities::Priorities;
 use super::tags::with_tags;
+use crate::writer::{import_details, store_new};
 
 /// The state of a line after a commit of the original.
 #[derive(Clone, Debug, Default)]
@@ -121,21 +122,10 @@ impl<'a> Walk<'a> {
 
     /// Stores what was made so far. No ref moves, so it is not visible before all of it is there.
     pub(super) async fn flush(&mut self) -> Result<()> {
-        let made: Vec<CommitId> = self.txn.commits().iter().map(|commit| commit.id()).collect();
-        let stored = self.repo.store().commits(self.repo.name(), &made).await?;
-        let fresh = made.iter().zip(&stored).filter(|(_, stored)| stored.is_none());
-        let before = self.fresh.len();
-        self.fresh.extend(fresh.map(|(id, _)| *id));
         self.txn.move_ref(&self.desk, None).await?;
         let next = Txn::new(self.repo)?.importing();
         let done = std::mem::replace(&mut self.txn, next);
-        if self.fresh.len() == before {
-            return Ok(());
-        }
-        match done.apply("import", &WriteOptions::default()).await? {
-            Applied::Done | Applied::Already => Ok(()),
-            Applied::Conflict(conflict) => Err(conflict.into()),
-        }
+        store_new(self.repo, done, &mut self.fresh).await
     }
 
     /// Ends the work and hands the last write over.
@@ -343,11 +333,7 @@ impl<'a> Walk<'a> {
             priority: Priority::Skip,
             reason: Some(format!("a later instruction has its name, {name:?}")),
             retention: None,
-            details: Details {
-                origin: By::Import.into(),
-                created_at: Some(at),
-                ..Details::default()
-            },
+            details: import_details(Some(at)),
         };
         self.txn.add(&self.desk, &request).await.map(drop)
     }

@@ -80,7 +80,7 @@ impl TreeWriter<'_> {
                 if moves {
                     txn.move_ref(&at, Some(RefTarget::Commit(head))).await?;
                     if let Some(document) = document {
-                        write_document(txn, &name, document).await?;
+                        write_document(txn, &document_ref(&name)?, document).await?;
                     }
                 }
                 placed = Some((name, status, id));
@@ -142,12 +142,16 @@ fn document(name: &str, head: CommitId, meta: &JsonText) -> Result<Blob> {
     Ok(Blob::seal(text.into_bytes()))
 }
 
-async fn write_document(txn: &mut Txn<'_>, name: &str, document: Blob) -> Result<()> {
-    let at = document_ref(name)?;
+/// Puts a document where a ref finds it; one that says the same is left alone.
+pub(crate) async fn write_document(
+    txn: &mut Txn<'_>,
+    name: &RefName,
+    document: Blob,
+) -> Result<()> {
     let to = RefTarget::Blob(document.id());
-    if txn.target(&at).await?.as_ref() != Some(&to) {
+    if txn.target(name).await?.as_ref() != Some(&to) {
         txn.blob(document)?;
-        txn.move_ref(&at, Some(to)).await?;
+        txn.move_ref(name, Some(to)).await?;
     }
     Ok(())
 }

@@ -6,14 +6,13 @@ use std::time::Duration;
 use reqwest::Response;
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use tract_core::json;
 use tract_sse::{SseDecoder, SseError, SseEvent};
 
 use super::exchange::{Exchange, cut, lock};
 use super::outgoing::OutgoingMessage;
 use crate::error::{McpError, Result};
-use crate::wire;
+use crate::wire::{self, Envelope};
 
 /// How often in a row a stream is taken up again without a message in between.
 const MOST_TRIES: u32 = 5;
@@ -176,15 +175,6 @@ impl Exchange {
             let _ = self.told.send(message).await;
         }
     }
-}
-
-#[derive(Deserialize)]
-struct Envelope<'a> {
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-    method: Option<serde::de::IgnoredAny>,
-    #[serde(borrow)]
-    result: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]

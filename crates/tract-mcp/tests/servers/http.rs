@@ -1,15 +1,10 @@
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tract_core::{CancellationToken, DynTool, ToolContext};
+use tract_core::DynTool;
 use tract_mcp::{McpError, McpEvent, McpServer, ServerOptions, ServerUrl};
 
-use crate::script::options;
+use crate::script::{call_cancelled, check_echo, check_progress, context, options};
 use crate::web::{Manner, Web, until};
-
-fn context() -> ToolContext {
-    ToolContext::new("c1")
-}
 
 async fn connect(web: &Web, options: ServerOptions) -> McpServer {
     McpServer::connect("web", web.url(), options).await.unwrap()
@@ -51,10 +46,7 @@ async fn arguments_and_results_pass_as_they_were_written_over_http() {
     let texts: Vec<String> =
         listing.tools.iter().map(|tool| format!("[{}]", tool.definition().text())).collect();
     assert_eq!(texts, pages, "every page, every byte");
-    let arguments = r#"{"z":12345678901234567890123, "a":1.0,"ü":"\u00fc"}"#;
-    let result = server.call("echo", arguments, &context()).await.unwrap();
-    assert_eq!(result.structured(), Some(&*format!(r#"{{"given":{arguments}}}"#)));
-    assert!(result.raw().ends_with(r#""_meta":{"x":1.50},"unknown":[1e2]}"#), "{}", result.raw());
+    check_echo(&server).await;
     assert_eq!(server.call("list", "{}", &context()).await.unwrap().text(), "in a list");
     server.close().await;
     let asked = web.asked();
@@ -149,13 +141,7 @@ async fn a_call_over_http_that_hangs_is_cancelled() {
     let server = connect(&web, options).await;
     let error = server.call("hang", "{}", &context()).await.unwrap_err();
     assert!(matches!(error, McpError::Timeout { .. }), "{error:?}");
-    let token = CancellationToken::new();
-    let cancelled = context().with_cancellation(token.clone());
-    let call = server.call("hang", "{}", &cancelled);
-    let (done, ()) = tokio::join!(call, async {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        token.cancel();
-    });
+    let done = call_cancelled(&server, "hang", "{}", 20).await;
     assert!(matches!(done, Err(McpError::Cancelled)), "{done:?}");
     until(|| web.manner.lock().unwrap().cancelled == 2).await;
     assert_eq!(server.call("cancelled", "{}", &context()).await.unwrap().text(), "2");
@@ -167,14 +153,7 @@ async fn progress_and_changes_are_reported_over_http() {
     let web = Web::start(Manner { tells: true, ..Manner::default() });
     let (options, events) = options();
     let server = connect(&web, options).await;
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let heard = Arc::clone(&told);
-    let sink = move |id: &str, line: std::fmt::Arguments<'_>| {
-        heard.lock().unwrap().push(format!("{id} {line}"));
-    };
-    let listening = context().with_progress(Arc::new(sink));
-    assert_eq!(server.call("progress", "{}", &listening).await.unwrap().text(), "done");
-    assert_eq!(*told.lock().unwrap(), ["c1 1 of 2: step", "c1 2 of 2: step"]);
+    check_progress(&server).await;
     // What belongs to no request comes by a stream of its own.
     until(|| server.tools_changed()).await;
     let log = McpEvent::Log { level: "info".to_owned(), text: "hello".to_owned() };

@@ -1,12 +1,11 @@
 use std::path::{Path, PathBuf};
 #[cfg(feature = "http")]
 use std::process::Command;
-#[cfg(feature = "http")]
-use std::sync::Mutex;
 use std::time::Duration;
 
-use tract_core::{CancellationToken, ToolContext};
 use tract_mcp::{McpError, McpServer, ServerCommand, ServerOptions};
+
+use crate::script::{call_cancelled, context};
 
 /// The servers that a test needs: `TRACT_MCP_SERVERS` names the `node_modules` folder with them,
 /// which `.ci/run` installs. Without it the test is left out, which in continuous integration is a
@@ -33,10 +32,6 @@ async fn start(modules: &Path, name: &str, args: &[&Path]) -> McpServer {
     McpServer::start(name, command, options).await.unwrap()
 }
 
-fn context() -> ToolContext {
-    ToolContext::new("c1")
-}
-
 #[tokio::test]
 async fn server_everything_lists_calls_fails_and_is_cancelled() {
     let Some(modules) = servers() else { return };
@@ -54,13 +49,7 @@ async fn server_everything_lists_calls_fails_and_is_cancelled() {
     assert!(failed, "{bad:?}");
     let long = listing.tools.iter().find(|tool| tool.origin().contains("long-running"));
     let long = long.expect("it has a long operation").origin().to_owned();
-    let token = CancellationToken::new();
-    let cancelled = context().with_cancellation(token.clone());
-    let call = server.call(&long, r#"{"duration":600,"steps":600}"#, &cancelled);
-    let (done, ()) = tokio::join!(call, async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        token.cancel();
-    });
+    let done = call_cancelled(&server, &long, r#"{"duration":600,"steps":600}"#, 300).await;
     assert!(matches!(done, Err(McpError::Cancelled)), "{done:?}");
     let said = server.call("echo", r#"{"message":"still here"}"#, &context()).await.unwrap();
     assert_eq!(said.text(), "Echo: still here");
@@ -186,26 +175,15 @@ async fn server_everything_does_the_same_over_http() {
     assert_eq!(said.text(), "Echo: hej");
     let long = listing.tools.iter().find(|tool| tool.origin().contains("long-running"));
     let long = long.expect("it has a long operation").origin().to_owned();
-    let told = std::sync::Arc::new(Mutex::new(Vec::new()));
-    let heard = std::sync::Arc::clone(&told);
-    let sink = move |_: &str, line: std::fmt::Arguments<'_>| {
-        heard.lock().unwrap().push(line.to_string());
-    };
-    let listening_to_it = context().with_progress(std::sync::Arc::new(sink));
-    let done = server.call(&long, r#"{"duration":1,"steps":2}"#, &listening_to_it).await.unwrap();
+    let (context, told) = crate::script::listening();
+    let done = server.call(&long, r#"{"duration":1,"steps":2}"#, &context).await.unwrap();
     assert!(!done.is_error(), "{}", done.text());
-    assert!(told.lock().unwrap().iter().any(|line| line.starts_with("1 of 2")), "{told:?}");
-    let token = CancellationToken::new();
-    let cancelled = context().with_cancellation(token.clone());
-    let call = server.call(&long, r#"{"duration":600,"steps":600}"#, &cancelled);
-    let (done, ()) = tokio::join!(call, async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        token.cancel();
-    });
+    assert!(told.lock().unwrap().iter().any(|(_, line)| line.starts_with("1 of 2")), "{told:?}");
+    let done = call_cancelled(&server, &long, r#"{"duration":600,"steps":600}"#, 300).await;
     assert!(matches!(done, Err(McpError::Cancelled)), "{done:?}");
     // After its session was ended the next call begins another.
     server.close().await;
-    let said = server.call("echo", r#"{"message":"still here"}"#, &context()).await.unwrap();
+    let said = server.call("echo", r#"{"message":"still here"}"#, &context).await.unwrap();
     assert_eq!(said.text(), "Echo: still here");
     server.close().await;
 }

@@ -1,25 +1,18 @@
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tract_core::{CancellationToken, DynTool, ToolContext};
+use tract_core::{CancellationToken, DynTool};
 use tract_mcp::{McpError, McpEvent, McpServer, ServerCommand, ServerOptions, distinct_names};
 
-use crate::script::{options, start};
+use crate::script::{
+    call_cancelled, check_echo, check_progress, context, listening, options, start, start_as,
+};
 
 const NONE: &[&str] = &["[]"];
 
-fn context() -> ToolContext {
-    ToolContext::new("c1")
-}
-
 #[tokio::test]
 async fn arguments_and_results_pass_as_they_were_written() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = start(&folder, NONE, ServerOptions::new()).await;
-    let arguments = r#"{"z":12345678901234567890123, "a":1.0,"ü":"\u00fc"}"#;
-    let result = server.call("echo", arguments, &context()).await.unwrap();
-    assert_eq!(result.structured(), Some(&*format!(r#"{{"given":{arguments}}}"#)));
-    assert!(result.raw().ends_with(r#""_meta":{"x":1.50},"unknown":[1e2]}"#), "{}", result.raw());
+    let server = start(NONE, ServerOptions::new()).await;
+    check_echo(&server).await;
     let lines = server.call("echo", "{\n  \"b\": 1\n}", &context()).await.unwrap();
     assert_eq!(lines.structured(), Some(r#"{"given":{"b":1}}"#));
     let none = server.call("echo", " ", &context()).await.unwrap();
@@ -31,8 +24,7 @@ async fn arguments_and_results_pass_as_they_were_written() {
 
 #[tokio::test]
 async fn a_failure_is_a_result_and_a_refusal_an_error() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = start(&folder, NONE, ServerOptions::new()).await;
+    let server = start(NONE, ServerOptions::new()).await;
     assert!(server.call("fail", "{}", &context()).await.unwrap().is_error());
     let error = server.call("refuse", "{}", &context()).await.unwrap_err();
     assert!(matches!(error, McpError::Refused { code: -32602, .. }), "{error:?}");
@@ -44,19 +36,15 @@ async fn a_failure_is_a_result_and_a_refusal_an_error() {
 
 #[tokio::test]
 async fn a_server_that_hangs_is_asked_to_stop() {
-    let folder = tempfile::tempdir().unwrap();
     let options = ServerOptions::new().call_timeout(Duration::from_millis(100));
-    let server = start(&folder, NONE, options).await;
+    let server = start(NONE, options).await;
     let error = server.call("hang", "{}", &context()).await.unwrap_err();
     assert!(matches!(error, McpError::Timeout { .. }), "{error:?}");
-    let token = CancellationToken::new();
-    let cancelled = context().with_cancellation(token.clone());
-    let call = server.call("hang", "{}", &cancelled);
-    let (done, ()) = tokio::join!(call, async {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        token.cancel();
-    });
+    let done = call_cancelled(&server, "hang", "{}", 20).await;
     assert!(matches!(done, Err(McpError::Cancelled)), "{done:?}");
+    let token = CancellationToken::new();
+    token.cancel();
+    let cancelled = context().with_cancellation(token);
     let error = server.call("echo", "{}", &cancelled).await.unwrap_err();
     assert!(matches!(error, McpError::Cancelled), "not even sent: {error:?}");
     assert_eq!(server.call("cancelled", "{}", &context()).await.unwrap().text(), "2");
@@ -65,9 +53,8 @@ async fn a_server_that_hangs_is_asked_to_stop() {
 
 #[tokio::test]
 async fn lines_that_are_no_messages_are_reported_and_skipped() {
-    let folder = tempfile::tempdir().unwrap();
     let (options, events) = options();
-    let server = start(&folder, NONE, options.max_line_bytes(64 << 10)).await;
+    let server = start(NONE, options.max_line_bytes(64 << 10)).await;
     let result = server.call("garbage", "{}", &context()).await.unwrap();
     assert_eq!(result.text(), "first", "the first answer counts");
     let error = server.call("huge", "{}", &context()).await.unwrap_err();
@@ -85,9 +72,8 @@ async fn lines_that_are_no_messages_are_reported_and_skipped() {
 
 #[tokio::test]
 async fn a_crashed_server_is_started_again_by_the_next_call() {
-    let folder = tempfile::tempdir().unwrap();
     let (options, events) = options();
-    let server = start(&folder, NONE, options.max_restarts(2)).await;
+    let server = start(NONE, options.max_restarts(2)).await;
     let error = server.call("crash", "{}", &context()).await.unwrap_err();
     assert!(
         matches!(&error, McpError::Ended { stderr, .. } if stderr == "out of cheese"),
@@ -106,17 +92,9 @@ async fn a_crashed_server_is_started_again_by_the_next_call() {
 
 #[tokio::test]
 async fn progress_and_changes_are_reported() {
-    let folder = tempfile::tempdir().unwrap();
     let (options, events) = options();
-    let server = start(&folder, NONE, options).await;
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let heard = Arc::clone(&told);
-    let sink = move |id: &str, line: std::fmt::Arguments<'_>| {
-        heard.lock().unwrap().push(format!("{id} {line}"));
-    };
-    let listening = context().with_progress(Arc::new(sink));
-    assert_eq!(server.call("progress", "{}", &listening).await.unwrap().text(), "done");
-    assert_eq!(*told.lock().unwrap(), ["c1 1 of 2: step", "c1 2 of 2: step"]);
+    let server = start(NONE, options).await;
+    check_progress(&server).await;
     assert!(!server.tools_changed());
     server.call("change", "{}", &context()).await.unwrap();
     // A later answer: events before it have arrived.
@@ -130,33 +108,27 @@ async fn progress_and_changes_are_reported() {
 
 #[tokio::test]
 async fn one_bad_definition_does_not_hide_the_others() {
-    let folder = tempfile::tempdir().unwrap();
     let pages = [
         r#"[{"name":"a","inputSchema":{"type":"object"}},{"name":"b"},"c"]"#,
         r#"[{"name":"a","inputSchema":{}},{"inputSchema":{}},{"name":"d","inputSchema":{}}]"#,
     ];
-    let server = start(&folder, &pages, ServerOptions::new()).await;
+    let server = start(&pages, ServerOptions::new()).await;
     let listing = server.tools().await.unwrap();
     let names: Vec<&str> = listing.tools.iter().map(|tool| tool.name()).collect();
     assert_eq!(names, ["a", "d"]);
     assert_eq!(listing.refused.len(), 4, "{:?}", listing.refused);
     server.close().await;
-    let again = start(&folder, &["[]", "again"], ServerOptions::new()).await;
+    let again = start(&["[]", "again"], ServerOptions::new()).await;
     let error = again.tools().await.unwrap_err();
     assert!(error.to_string().contains("seen before"), "{error}");
 }
 
 #[tokio::test]
 async fn tools_of_several_servers_have_names_of_their_own() {
-    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let page = r#"[{"name":"echo","inputSchema":{}},{"name":"only","inputSchema":{}}]"#;
-    let first = start(&folders[0], &[page], ServerOptions::new()).await;
-    let second = {
-        let file = folders[1].path().join("pages.jsonl");
-        std::fs::write(&file, r#"[{"name":"echo","inputSchema":{}}]"#).unwrap();
-        let command = crate::script::command(&file);
-        McpServer::start("other", command, ServerOptions::new()).await.unwrap()
-    };
+    let first = start(&[page], ServerOptions::new()).await;
+    let page = r#"[{"name":"echo","inputSchema":{}}]"#;
+    let second = start_as("other", &[page], ServerOptions::new()).await;
     let mut tools = first.tools().await.unwrap().tools;
     tools.extend(second.tools().await.unwrap().tools);
     let tools = distinct_names(tools);
@@ -181,17 +153,16 @@ async fn a_program_that_is_no_server_is_reported() {
 
 #[tokio::test]
 async fn a_listing_without_end_is_given_up() {
-    let folder = tempfile::tempdir().unwrap();
     let options = || ServerOptions::new().max_line_bytes(64 << 10);
     let page =
         format!(r#"[{{"name":"a","description":"{}","inputSchema":{{}}}}]"#, "x".repeat(9_000));
-    let server = start(&folder, &["endless", &page], options()).await;
+    let server = start(&["endless", &page], options()).await;
     let error = server.tools().await.unwrap_err();
     assert!(error.to_string().contains("65536 bytes"), "{error}");
     server.close().await;
     // Small definitions count, too.
     let page = format!("[{}]", vec!["1"; 3_000].join(","));
-    let server = start(&folder, &["endless", &page], options().max_line_bytes(1 << 20)).await;
+    let server = start(&["endless", &page], options().max_line_bytes(1 << 20)).await;
     let error = server.tools().await.unwrap_err();
     assert!(error.to_string().contains("10000 tools"), "{error}");
     server.close().await;
@@ -199,17 +170,11 @@ async fn a_listing_without_end_is_given_up() {
 
 #[tokio::test]
 async fn a_line_of_progress_is_cut_to_what_is_read() {
-    let folder = tempfile::tempdir().unwrap();
     let (options, events) = options();
-    let server = start(&folder, NONE, options).await;
-    let longest = Arc::new(Mutex::new(Vec::new()));
-    let heard = Arc::clone(&longest);
-    let sink = move |_: &str, line: std::fmt::Arguments<'_>| {
-        heard.lock().unwrap().push(line.to_string().len());
-    };
-    let listening = context().with_progress(Arc::new(sink));
+    let server = start(NONE, options).await;
+    let (listening, told) = listening();
     assert_eq!(server.call("loud", "{}", &listening).await.unwrap().text(), "done");
-    let heard = longest.lock().unwrap().clone();
+    let heard: Vec<usize> = told.lock().unwrap().iter().map(|(_, line)| line.len()).collect();
     assert_eq!(heard.len(), 1, "one is too long to be read at all");
     assert!(heard[0] <= 4 << 10, "{heard:?}");
     let oversized = |event: &McpEvent| matches!(event, McpEvent::Oversized { .. });

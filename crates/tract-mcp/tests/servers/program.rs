@@ -16,18 +16,18 @@ async fn environment(server: &McpServer) -> Vec<String> {
 /// Cargo sets variables for its tests; they are no business of a server.
 #[tokio::test]
 async fn a_server_gets_only_the_variables_that_it_needs_or_is_given() {
-    let folder = tempfile::tempdir().unwrap();
     assert!(std::env::var_os("CARGO_PKG_NAME").is_some(), "run by cargo");
-    let server = start(&folder, NONE, ServerOptions::new()).await;
+    let server = start(NONE, ServerOptions::new()).await;
     let names = environment(&server).await;
     let of_cargo: Vec<&String> = names.iter().filter(|name| name.starts_with("CARGO")).collect();
     assert!(of_cargo.is_empty(), "{of_cargo:?}");
     assert!(names.iter().any(|name| name == "PATH"), "{names:?}");
     server.close().await;
 
-    let file = folder.path().join("pages.jsonl");
-    let command =
-        command(&file).inherit("CARGO_PKG_NAME").inherit("NOT_SET_ANYWHERE").env("OWN", "1");
+    let command = command(&server.pages)
+        .inherit("CARGO_PKG_NAME")
+        .inherit("NOT_SET_ANYWHERE")
+        .env("OWN", "1");
     let server = McpServer::start("script", command, ServerOptions::new()).await.unwrap();
     let names = environment(&server).await;
     for wanted in ["CARGO_PKG_NAME", "OWN"] {
@@ -63,10 +63,9 @@ async fn ends(pid: &str) -> bool {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn child_processes_end_with_their_server() {
-    let folder = tempfile::tempdir().unwrap();
     let context = ToolContext::new("c1");
     for way in ["closed", "dropped", "crashed"] {
-        let server = start(&folder, NONE, ServerOptions::new()).await;
+        let server = start(NONE, ServerOptions::new()).await;
         let pid = server.call("spawn", "{}", &context).await.unwrap().text();
         assert!(runs(&pid), "{way}");
         match way {

@@ -3,11 +3,14 @@
 //! them, too.
 
 use std::io::{BufRead, Write};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tract_mcp::{McpEvent, McpServer, ServerCommand, ServerOptions};
+use tract_core::{CancellationToken, ToolContext};
+use tract_mcp::{CallResult, McpError, McpEvent, McpServer, ServerCommand, ServerOptions};
 
 const VARIABLE: &str = "TRACT_MCP_SCRIPT";
 
@@ -17,6 +20,58 @@ pub(crate) fn command(tools: &std::path::Path) -> ServerCommand {
     ServerCommand::new(std::env::current_exe().unwrap())
         .args(["script::serve", "--exact", "--nocapture", "--test-threads=1"])
         .env(VARIABLE, tools.as_os_str())
+}
+
+/// The context of a call.
+pub(crate) fn context() -> ToolContext {
+    ToolContext::new("c1")
+}
+
+/// The progress of a call that was reported: its id, and the line.
+type ProgressLines = Arc<Mutex<Vec<(String, String)>>>;
+
+/// The context of a call whose progress is noted.
+pub(crate) fn listening() -> (ToolContext, ProgressLines) {
+    let told = ProgressLines::default();
+    let heard = Arc::clone(&told);
+    let sink = move |id: &str, line: std::fmt::Arguments<'_>| {
+        heard.lock().unwrap().push((id.to_owned(), line.to_string()));
+    };
+    (context().with_progress(Arc::new(sink)), told)
+}
+
+/// Calls a tool that does not answer, and cancels the call after so many milliseconds.
+pub(crate) async fn call_cancelled(
+    server: &McpServer,
+    tool: &str,
+    arguments: &str,
+    after_ms: u64,
+) -> Result<CallResult, McpError> {
+    let token = CancellationToken::new();
+    let cancelled = context().with_cancellation(token.clone());
+    let call = server.call(tool, arguments, &cancelled);
+    let cancel = async {
+        tokio::time::sleep(Duration::from_millis(after_ms)).await;
+        token.cancel();
+    };
+    tokio::join!(call, cancel).0
+}
+
+/// Checks that numbers and texts of a call pass both ways as they were written.
+pub(crate) async fn check_echo(server: &McpServer) {
+    let arguments = r#"{"z":12345678901234567890123, "a":1.0,"ü":"\u00fc"}"#;
+    let result = server.call("echo", arguments, &context()).await.unwrap();
+    assert_eq!(result.structured(), Some(&*format!(r#"{{"given":{arguments}}}"#)));
+    assert!(result.raw().ends_with(r#""_meta":{"x":1.50},"unknown":[1e2]}"#), "{}", result.raw());
+}
+
+/// Checks that the caller hears of the progress of its call.
+pub(crate) async fn check_progress(server: &McpServer) {
+    let (listening, told) = listening();
+    assert_eq!(server.call("progress", "{}", &listening).await.unwrap().text(), "done");
+    let told: Vec<String> =
+        told.lock().unwrap().iter().map(|(id, line)| format!("{id} {line}")).collect();
+    assert_eq!(told, ["c1 1 of 2: step", "c1 2 of 2: step"]);
 }
 
 /// Events that a server caused.
@@ -29,38 +84,57 @@ pub(crate) fn options() -> (ServerOptions, Events) {
     (ServerOptions::new().on_event(move |event| heard.lock().unwrap().push(event)), events)
 }
 
+/// A server that was started, with its pages of tools.
+pub(crate) struct Started {
+    server: McpServer,
+    pub(crate) pages: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl std::ops::Deref for Started {
+    type Target = McpServer;
+
+    fn deref(&self) -> &McpServer {
+        &self.server
+    }
+}
+
 /// Starts a server with these pages of tools.
-pub(crate) async fn start(
-    folder: &tempfile::TempDir,
-    pages: &[&str],
-    options: ServerOptions,
-) -> McpServer {
+pub(crate) async fn start(pages: &[&str], options: ServerOptions) -> Started {
+    start_as("script", pages, options).await
+}
+
+/// Starts such a server under a label.
+pub(crate) async fn start_as(label: &str, pages: &[&str], options: ServerOptions) -> Started {
+    let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pages.jsonl");
     std::fs::write(&file, pages.join("\n")).unwrap();
-    McpServer::start("script", command(&file), options).await.unwrap()
+    let server = McpServer::start(label, command(&file), options).await.unwrap();
+    Started { server, pages: file, _folder: folder }
+}
+
+/// A message of the client.
+#[derive(Deserialize)]
+pub(crate) struct ClientMessage<'a> {
+    #[serde(borrow)]
+    pub(crate) id: Option<&'a RawValue>,
+    #[serde(default)]
+    pub(crate) method: String,
+    #[serde(borrow)]
+    pub(crate) params: Option<Params<'a>>,
 }
 
 #[derive(Deserialize)]
-struct ScriptRequest<'a> {
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
+pub(crate) struct Params<'a> {
     #[serde(default)]
-    method: String,
+    pub(crate) name: String,
+    pub(crate) cursor: Option<String>,
     #[serde(borrow)]
-    params: Option<Params<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Params<'a> {
-    #[serde(default)]
-    name: String,
-    cursor: Option<String>,
-    #[serde(borrow)]
-    arguments: Option<&'a RawValue>,
+    pub(crate) arguments: Option<&'a RawValue>,
     #[serde(rename = "protocolVersion")]
     version: Option<String>,
     #[serde(rename = "_meta", default)]
-    meta: serde_json::Value,
+    pub(crate) meta: serde_json::Value,
 }
 
 fn say(line: &str) {
@@ -69,12 +143,34 @@ fn say(line: &str) {
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-fn answer(id: &str, result: &str) {
-    say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#));
+fn answer(id: &str, answer: &str) {
+    say(&result(id, answer));
 }
 
-fn text(text: &str) -> String {
+pub(crate) fn result(id: &str, result: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
+}
+
+pub(crate) fn text(text: &str) -> String {
     format!(r#"{{"content":[{{"type":"text","text":"{text}"}}]}}"#)
+}
+
+/// The result of a call that gives back its arguments.
+pub(crate) fn echo(params: &Params<'_>) -> String {
+    let given = params.arguments.map_or("null", RawValue::get);
+    format!(
+        r#"{{"content":[],"structuredContent":{{"given":{given}}},"_meta":{{"x":1.50}},"unknown":[1e2]}}"#
+    )
+}
+
+/// What is reported of the progress of a call, in two steps.
+pub(crate) fn steps(params: &Params<'_>) -> [String; 2] {
+    let token = &params.meta["progressToken"];
+    [1, 2].map(|done| {
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{done},"total":2,"message":"step"}}}}"#
+        )
+    })
 }
 
 /// No test of its own: the server that the others start.
@@ -85,7 +181,7 @@ fn serve() {
     let mut cancelled = 0;
     for line in std::io::stdin().lock().lines() {
         let line = line.unwrap();
-        let asked: ScriptRequest<'_> = serde_json::from_str(&line).unwrap();
+        let asked: ClientMessage<'_> = serde_json::from_str(&line).unwrap();
         let id = asked.id.map(RawValue::get).unwrap_or_default();
         match (asked.method.as_str(), asked.params) {
             ("initialize", Some(params)) => {
@@ -125,15 +221,7 @@ fn serve() {
 #[allow(clippy::zombie_processes, reason = "what a server leaves behind is what is tested")]
 fn call(id: &str, params: &Params<'_>, cancelled: u32) {
     match params.name.as_str() {
-        "echo" => {
-            let given = params.arguments.map_or("null", RawValue::get);
-            answer(
-                id,
-                &format!(
-                    r#"{{"content":[],"structuredContent":{{"given":{given}}},"_meta":{{"x":1.50}},"unknown":[1e2]}}"#
-                ),
-            );
-        }
+        "echo" => answer(id, &echo(params)),
         "fail" => {
             answer(id, r#"{"content":[{"type":"text","text":"no such file"}],"isError":true}"#)
         }
@@ -170,12 +258,7 @@ fn call(id: &str, params: &Params<'_>, cancelled: u32) {
         "huge" => answer(id, &text(&"x".repeat(200_000))),
         "nonsense" => answer(id, "[1]"),
         "progress" => {
-            let token = &params.meta["progressToken"];
-            for done in 1..=2 {
-                say(&format!(
-                    r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{done},"total":2,"message":"step"}}}}"#
-                ));
-            }
+            steps(params).iter().for_each(|told| say(told));
             answer(id, &text("done"));
         }
         "loud" => {

@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use tract_mcp::ServerUrl;
 use tract_testkit::loopback::{HttpAnswer, HttpEnd, HttpRequest, Loopback};
+
+use crate::script::{ClientMessage, Params, echo, result, steps, text};
 
 /// A request that came, with the method of its message.
 #[derive(Clone, Debug)]
@@ -22,7 +23,7 @@ impl McpRequest {
 }
 
 /// How the server is.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Manner {
     /// It knows no sessions and no handshake.
     pub(crate) stateless: bool,
@@ -34,7 +35,7 @@ pub(crate) struct Manner {
     pub(crate) tells: bool,
     /// The header that it wants.
     pub(crate) token: Option<&'static str>,
-    /// Its pages of tools.
+    /// Its pages of tools; without any it has one that is empty.
     pub(crate) pages: Vec<String>,
     /// Which session is the present one.
     pub(crate) session: u32,
@@ -44,47 +45,10 @@ pub(crate) struct Manner {
     pub(crate) half: String,
 }
 
-impl Default for Manner {
-    fn default() -> Self {
-        Self {
-            stateless: false,
-            says_400: false,
-            forgets: false,
-            tells: false,
-            token: None,
-            pages: vec!["[]".to_owned()],
-            session: 0,
-            cancelled: 0,
-            half: String::new(),
-        }
-    }
-}
-
 #[derive(Clone)]
 pub(crate) struct Web {
     pub(crate) loopback: Loopback,
     pub(crate) manner: Arc<Mutex<Manner>>,
-}
-
-#[derive(Deserialize)]
-struct Message<'a> {
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-    #[serde(default)]
-    method: String,
-    #[serde(borrow)]
-    params: Option<Params<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Params<'a> {
-    #[serde(default)]
-    name: String,
-    cursor: Option<String>,
-    #[serde(borrow)]
-    arguments: Option<&'a RawValue>,
-    #[serde(rename = "_meta", default)]
-    meta: serde_json::Value,
 }
 
 const JSON: &str = "application/json";
@@ -96,14 +60,6 @@ fn answer(status: u16, kind: &str, body: impl Into<String>) -> HttpAnswer {
     // In pieces, so that the reader cannot rely on where they are cut.
     let third = body.len() / 3;
     HttpAnswer::new(status, &kind, body).cut(&[third, 2 * third])
-}
-
-fn result(id: &str, result: &str) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
-}
-
-fn text(text: &str) -> String {
-    format!(r#"{{"content":[{{"type":"text","text":"{text}"}}]}}"#)
 }
 
 impl Web {
@@ -126,7 +82,7 @@ impl Web {
 }
 
 fn method(request: &HttpRequest) -> String {
-    let message = serde_json::from_str::<Message<'_>>(&request.body);
+    let message = serde_json::from_str::<ClientMessage<'_>>(&request.body);
     message.map(|message| message.method).unwrap_or_default()
 }
 
@@ -161,7 +117,7 @@ fn reply(manner: &mut Manner, asked: &HttpRequest) -> HttpAnswer {
 }
 
 fn post(manner: &mut Manner, body: &str) -> HttpAnswer {
-    let message: Message<'_> = serde_json::from_str(body).unwrap();
+    let message: ClientMessage<'_> = serde_json::from_str(body).unwrap();
     let id = message.id.map(RawValue::get).unwrap_or_default();
     match (message.method.as_str(), message.params) {
         ("initialize", _) if manner.stateless => answer(
@@ -188,7 +144,8 @@ fn post(manner: &mut Manner, body: &str) -> HttpAnswer {
                 Some(_) => format!(r#","nextCursor":"{}""#, at + 1),
                 None => String::new(),
             };
-            answer(200, JSON, result(id, &format!(r#"{{"tools":{}{next}}}"#, manner.pages[at])))
+            let page = manner.pages.get(at).map_or("[]", String::as_str);
+            answer(200, JSON, result(id, &format!(r#"{{"tools":{page}{next}}}"#)))
         }
         ("tools/call", Some(params)) => call(manner, id, &params),
         ("notifications/cancelled", _) => {
@@ -202,23 +159,12 @@ fn post(manner: &mut Manner, body: &str) -> HttpAnswer {
 fn call(manner: &mut Manner, id: &str, params: &Params<'_>) -> HttpAnswer {
     let told = |result: &str| answer(200, STREAM, format!("event: message\ndata: {result}\n\n"));
     match params.name.as_str() {
-        "echo" => {
-            let given = params.arguments.map_or("null", RawValue::get);
-            told(&result(
-                id,
-                &format!(
-                    r#"{{"content":[],"structuredContent":{{"given":{given}}},"_meta":{{"x":1.50}},"unknown":[1e2]}}"#
-                ),
-            ))
-        }
+        "echo" => told(&result(id, &echo(params))),
         "list" => answer(200, JSON, format!("[{}]", result(id, &text("in a list")))),
         "progress" => {
-            let token = &params.meta["progressToken"];
             let mut body = ": comment\n\n".to_owned();
-            for done in 1..=2 {
-                body += &format!(
-                    "data: {{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{{\"progressToken\":{token},\"progress\":{done},\"total\":2,\"message\":\"step\"}}}}\n\n"
-                );
+            for told in steps(params) {
+                body += &format!("data: {told}\n\n");
             }
             answer(200, STREAM, body + &format!("data: {}\n\n", result(id, &text("done"))))
         }

@@ -6,12 +6,13 @@ use tract_core::{Blob, Body, Content, Draft, ImageSource, Part, Role, ToolAnswer
 use tract_schema::Dialect;
 
 use super::lower;
+use super::request::WORDING;
 use crate::adapter::{DialectAdapter as _, Reader};
 use crate::error::ImportError;
 use crate::import::{Watch, draft, parts_of};
 use crate::neutral::OutgoingMessage;
-use crate::raw::{self, Fields, Node};
-use crate::turns::{Block, around, is_same};
+use crate::raw::{Fields, Node};
+use crate::turns::{Block, is_same};
 
 /// Reads the `system` of a request: a text, or blocks.
 pub(crate) fn instructions(system: &Node<'_>) -> Result<Draft, ImportError> {
@@ -43,9 +44,6 @@ impl<'a> Reader<'a> for Messages {
 }
 
 /// Reads one message: a draft for each result, one for each contiguous rest.
-///
-/// Of a message of several drafts, each keeps its own blocks where lowering would not give them
-/// back, and the first the message around them.
 pub(super) fn read(
     message: &Node<'_>,
     watch: &mut Watch,
@@ -59,17 +57,15 @@ pub(super) fn read(
         _ => Vec::new(),
     };
     let mut groups: Vec<(Content, Vec<&str>)> = Vec::new();
-    let mut resting = false;
     for block in &blocks {
         let inner = block.object()?;
         if inner.text("type").as_deref() == Some("tool_result") {
             groups.push((result(&inner, watch)?, vec![block.raw]));
-            resting = false;
             continue;
         }
         let part = part(block, &inner, watch)?;
         match groups.last_mut() {
-            Some((Content::User(body), raws)) if resting => {
+            Some((Content::User(body), raws)) => {
                 body.parts.push(part);
                 raws.push(block.raw);
             }
@@ -78,7 +74,6 @@ pub(super) fn read(
                 groups.push((Content::User(body), vec![block.raw]));
             }
         }
-        resting = true;
     }
     if groups.is_empty() {
         let body = Body { parts: parts(&received, watch)?, name: None };
@@ -93,35 +88,14 @@ pub(super) fn read(
         };
         let mut draft = draft(content, Some(role.clone()), Dialect::Anthropic.form());
         let blocks = || lower::blocks(&mut OutgoingMessage::recorded(&draft.content, &role));
-        if !is_around(&fields, role.as_str()) || !is_list_of(&received, blocks) {
+        if !WORDING.says_only_role(&fields, role.as_str()) || !is_list_of(&received, blocks) {
             draft.verbatim = Some(Blob::seal(message.raw.as_bytes().to_vec()));
         }
         drafts.extend([draft]);
         return Ok(());
     }
-    for (place, (content, raws)) in groups.into_iter().enumerate() {
-        let speaks = match content {
-            Content::ToolResult(_) => Role::Tool,
-            _ => role.clone(),
-        };
-        let mut draft = draft(content, Some(speaks.clone()), Dialect::Anthropic.form());
-        draft.joins_previous = place > 0;
-        let blocks = || lower::blocks(&mut OutgoingMessage::recorded(&draft.content, &speaks));
-        if (place == 0 && !is_around(&fields, "user")) || !is_same(&blocks(), &raws) {
-            let received = match place {
-                0 => around(&fields, "content", raw::array(raws)),
-                _ => raw::array(raws),
-            };
-            draft.verbatim = Some(Blob::seal(received.into_bytes()));
-        }
-        drafts.extend([draft]);
-    }
+    drafts.extend(WORDING.drafts(&fields, "user", &role, groups));
     Ok(())
-}
-
-/// Tells whether a message says nothing around its blocks but its role.
-fn is_around(fields: &Fields<'_>, role: &str) -> bool {
-    raw::same(&lower::message(role, "[]"), &around(fields, "content", "[]".to_owned()))
 }
 
 /// Tells whether a node is the list of these blocks. A text is not a list, also where it says one.

@@ -5,9 +5,9 @@ use tract_compile::{PlaceholderResult, Speaker};
 use tract_core::{Content, ImageSource, Part};
 use tract_schema::Dialect;
 
-use crate::neutral::{OutgoingMessage, arguments_object};
+use crate::neutral::OutgoingMessage;
 use crate::raw::{self, Object};
-use crate::turns::{Block, BlockKind};
+use crate::turns::{self, Block, BlockKind};
 
 /// Takes a block as it was received.
 pub(crate) fn received(raw: &str) -> Block {
@@ -34,29 +34,16 @@ pub(crate) fn blocks(out: &mut OutgoingMessage<'_>) -> Vec<Block> {
         block.raw("is_error", if answer.is_error { "true" } else { "false" });
         return vec![Block { sort: BlockKind::Result, text: block.end() }];
     }
-    let speaker = out.speaker();
-    let mut blocks = Vec::with_capacity(parts.len());
-    let mut calls = out.content.calls().zip(0u32..);
-    for part in parts.iter() {
-        if let Part::ToolCall(_) = part {
-            let Some((call, index)) = calls.next() else { continue };
-            if speaker != Speaker::Assistant {
-                out.left_out("a tool call outside of an assistant's message");
-                continue;
-            }
-            let (id, name) = out.call(index, call);
-            let input = arguments_object(out, &id, &call.arguments);
-            let mut block = Object::new();
-            block.text("type", "tool_use");
-            block.text("id", &id);
-            block.text("name", &name);
-            block.raw("input", input);
-            blocks.push(Block { sort: BlockKind::Call, text: block.end() });
-        } else if let Some(text) = simple(out, part, speaker) {
-            blocks.push(Block { sort: BlockKind::Other, text });
-        }
-    }
-    blocks
+    turns::blocks(out, &parts, call, simple)
+}
+
+fn call(id: &str, name: &str, input: &str) -> String {
+    let mut block = Object::new();
+    block.text("type", "tool_use");
+    block.text("id", id);
+    block.text("name", name);
+    block.raw("input", input);
+    block.end()
 }
 
 /// The content of a result.
@@ -65,6 +52,10 @@ fn inner(out: &mut OutgoingMessage<'_>, parts: &[Part]) -> Vec<String> {
 }
 
 fn simple(out: &mut OutgoingMessage<'_>, part: &Part, speaker: Speaker) -> Option<String> {
+    if let Some(why) = out.why_left_out(part, speaker) {
+        out.left_out(why);
+        return None;
+    }
     let mut block = Object::new();
     match part {
         Part::Text { text } => {
@@ -76,10 +67,6 @@ fn simple(out: &mut OutgoingMessage<'_>, part: &Part, speaker: Speaker) -> Optio
             block.text("text", text);
         }
         Part::Image { media_type, source } => {
-            if !out.own && matches!(speaker, Speaker::Assistant | Speaker::System) {
-                out.left_out("an image outside of a user's message");
-                return None;
-            }
             let mut inner = Object::new();
             match source {
                 ImageSource::Base64(data) => {
@@ -91,10 +78,6 @@ fn simple(out: &mut OutgoingMessage<'_>, part: &Part, speaker: Speaker) -> Optio
                     inner.text("type", "url");
                     inner.text("url", url);
                 }
-                ImageSource::File(_) if !out.own => {
-                    out.left_out("an image that only its provider holds");
-                    return None;
-                }
                 ImageSource::File(id) => {
                     inner.text("type", "file");
                     inner.text("file_id", id);
@@ -103,35 +86,21 @@ fn simple(out: &mut OutgoingMessage<'_>, part: &Part, speaker: Speaker) -> Optio
             block.text("type", "image");
             block.nest("source", inner.end());
         }
-        Part::Reasoning { text, signature, encrypted } => {
-            if !out.own {
-                out.left_out("reasoning that this provider does not accept back");
-                return None;
+        Part::Reasoning { text, signature, encrypted } => match (encrypted, signature) {
+            (Some(data), _) => {
+                block.text("type", "redacted_thinking");
+                block.text("data", data);
             }
-            match (encrypted, signature) {
-                (Some(data), _) => {
-                    block.text("type", "redacted_thinking");
-                    block.text("data", data);
-                }
-                (None, signature) => {
-                    block.text("type", "thinking");
-                    block.text("thinking", text);
-                    block.text("signature", signature.as_deref().unwrap_or_default());
-                }
+            (None, signature) => {
+                block.text("type", "thinking");
+                block.text("thinking", text);
+                block.text("signature", signature.as_deref().unwrap_or_default());
             }
-        }
-        Part::Opaque { .. } if !out.own && speaker == Speaker::System => {
-            out.left_out("a part of instructions that is no text");
-            return None;
-        }
+        },
         Part::Opaque { dialect, json } => {
             return out.opaque(Dialect::Anthropic, dialect, json);
         }
-        // Only an assistant's message has calls; they are written above.
-        Part::ToolCall(_) => {
-            out.left_out("a tool call within a result");
-            return None;
-        }
+        Part::ToolCall(_) => return None,
     }
     Some(block.end())
 }
@@ -148,16 +117,10 @@ pub(crate) fn placeholder_result(answer: &PlaceholderResult, call_id: &str, _nam
 
 /// Writes a block of text.
 pub(crate) fn text(text: &str) -> String {
-    let mut block = Object::new();
-    block.text("type", "text");
-    block.text("text", text);
-    block.end()
+    Object::new().text("type", "text").text("text", text).end()
 }
 
 /// Writes a message around its content.
 pub(crate) fn message(role: &str, content: &str) -> String {
-    let mut message = Object::new();
-    message.text("role", role);
-    message.raw("content", content);
-    message.end()
+    Object::new().text("role", role).raw("content", content).end()
 }

@@ -1,10 +1,8 @@
 //! Replies in: a message of Anthropic's.
 
 use tract_core::{Reply, StopReason, Usage};
-use tract_schema::Dialect;
 
 use super::{import, lower};
-use crate::adapter::DialectAdapter as _;
 use crate::error::{ImportError, ReplyError};
 use crate::import::Watch;
 use crate::raw::{Fields, Node};
@@ -19,7 +17,6 @@ pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
     let draft =
         drafts.pop().ok_or(ImportError::Missing { path: String::new(), member: "content" })?;
     let mut reply = Reply::new(draft.content);
-    reply.form = Some(Dialect::Anthropic.form().to_owned());
     reply.verbatim = draft.verbatim;
     reply.id = fields.text("id");
     reply.model = fields.text("model");

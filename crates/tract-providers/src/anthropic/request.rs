@@ -9,7 +9,8 @@ use crate::raw::{self, Node};
 use crate::sheet::RequestWriter;
 use crate::turns::{self, Block, BlockKind, Wording};
 
-const WORDING: Wording = Wording {
+/// How turns are written.
+pub(super) const WORDING: Wording = Wording {
     dialect: Dialect::Anthropic,
     assistant: "assistant",
     blocks_member: "content",

@@ -128,10 +128,7 @@ impl Accumulate for Stream {
         if let Some(message) = &self.message {
             partial.id = message.text("id").map(str::to_owned);
             partial.model = message.text("model").map(str::to_owned);
-            if let Some(counts) = message.get("usage").and_then(Tree::members) {
-                let json = counts.to_json();
-                partial.usage = Node::root(&json).object().ok().map(|counts| usage(&counts));
-            }
+            partial.usage = message.read("usage", usage);
         }
         partial
     }

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 
 use tract_core::{Blob, Body, Content, Draft, ImageSource, Part, Role, ToolAnswer};
-use tract_schema::Dialect;
 
 use super::lower::{self, UNNAMED};
 use super::names::member;
-use crate::adapter::{DialectAdapter as _, Reader};
+use super::request::WORDING;
+use crate::adapter::Reader;
 use crate::error::ImportError;
 use crate::import::{Watch, draft};
 use crate::neutral::OutgoingMessage;
@@ -60,9 +60,7 @@ impl<'a> Reader<'a> for Contents {
 }
 
 impl Contents {
-    /// Reads one content: a draft for each response, one for each contiguous rest. Of a content of
-    /// several drafts, each keeps its own parts where lowering would not give them back, and the
-    /// first the content around them.
+    /// Reads one content: a draft for each response, one for each contiguous rest.
     pub(super) fn read(
         &mut self,
         content: &Node<'_>,
@@ -82,14 +80,12 @@ impl Contents {
         };
         let nodes = fields.some("parts").map(|parts| parts.array()).transpose()?;
         let mut groups: Vec<(Content, Vec<&str>)> = Vec::new();
-        let mut resting = false;
         for (n, node) in nodes.unwrap_or_default().iter().enumerate() {
             let inner = node.object()?;
             if let Some(response) =
                 member(&inner, "functionResponse").filter(|_| role == Role::User)
             {
                 groups.push((self.result(&response.object()?, watch)?, vec![node.raw]));
-                resting = false;
                 continue;
             }
             let part = match member(&inner, "functionCall").filter(|_| role == Role::Assistant) {
@@ -100,35 +96,18 @@ impl Contents {
                 Some((
                     Content::User(body) | Content::Assistant(body) | Content::Custom { body, .. },
                     raws,
-                )) if resting => {
+                )) => {
                     body.parts.push(part);
                     raws.push(node.raw);
                 }
                 _ => groups.push((said(&role, vec![part]), vec![node.raw])),
             }
-            resting = true;
         }
         if groups.is_empty() {
             groups.push((said(&role, Vec::new()), Vec::new()));
         }
-        for (n, (content, raws)) in groups.into_iter().enumerate() {
-            let speaks = match content {
-                Content::ToolResult(_) => Role::Tool,
-                _ => role.clone(),
-            };
-            let mut draft = draft(content, Some(speaks.clone()), Dialect::Gemini.form());
-            draft.joins_previous = n > 0;
-            let blocks = || lower::parts(&mut OutgoingMessage::recorded(&draft.content, &speaks));
-            let word = if role == Role::Assistant { "model" } else { "user" };
-            if (n == 0 && !is_around(&fields, word)) || !is_same(&blocks(), &raws) {
-                let received = match n {
-                    0 => around(&fields, "parts", raw::array(raws)),
-                    _ => raw::array(raws),
-                };
-                draft.verbatim = Some(Blob::seal(received.into_bytes()));
-            }
-            drafts.push_back(draft);
-        }
+        let word = if role == Role::Assistant { "model" } else { "user" };
+        drafts.extend(WORDING.drafts(&fields, word, &role, groups));
         Ok(())
     }
 
@@ -175,11 +154,6 @@ impl Contents {
         let parts = vec![Part::text(text)];
         Ok(Content::ToolResult(ToolAnswer { call_id, name: Some(name), is_error, parts }))
     }
-}
-
-/// Tells whether a content says nothing around its parts but its role.
-fn is_around(fields: &Fields<'_>, word: &str) -> bool {
-    raw::same(&lower::content(word, "[]"), &around(fields, "parts", "[]".to_owned()))
 }
 
 fn said(role: &Role, parts: Vec<Part>) -> Content {

@@ -8,9 +8,9 @@ use tract_core::{Content, ImageSource, Part, ToolAnswer};
 use tract_schema::Dialect;
 
 use super::names::member;
-use crate::neutral::{OutgoingMessage, arguments_object};
+use crate::neutral::OutgoingMessage;
 use crate::raw::{self, Object};
-use crate::turns::{Block, BlockKind};
+use crate::turns::{self, Block, BlockKind};
 
 /// Begins the id of a call that was recorded without one. It is not sent.
 pub(crate) const UNNAMED: &str = "unnamed_";
@@ -21,28 +21,15 @@ pub(crate) fn parts(out: &mut OutgoingMessage<'_>) -> Vec<Block> {
     if let Content::ToolResult(answer) = out.content {
         return result(out, answer, &parts);
     }
-    let speaker = out.speaker();
-    let mut blocks = Vec::with_capacity(parts.len());
-    let mut calls = out.content.calls().zip(0u32..);
-    for part in parts.iter() {
-        if let Part::ToolCall(_) = part {
-            let Some((call, index)) = calls.next() else { continue };
-            if speaker != Speaker::Assistant {
-                out.left_out("a tool call outside of an assistant's message");
-                continue;
-            }
-            let (id, name) = out.call(index, call);
-            let arguments = arguments_object(out, &id, &call.arguments);
-            let mut function = Object::new();
-            identify(&mut function, &id);
-            function.text("name", &name);
-            function.raw("args", arguments);
-            blocks.push(block(BlockKind::Call, "functionCall", function.end()));
-        } else if let Some(text) = simple(out, part, speaker) {
-            blocks.push(Block { sort: BlockKind::Other, text });
-        }
-    }
-    blocks
+    turns::blocks(out, &parts, call, simple)
+}
+
+fn call(id: &str, name: &str, arguments: &str) -> String {
+    let mut function = Object::new();
+    identify(&mut function, id);
+    function.text("name", name);
+    function.raw("args", arguments);
+    part("functionCall", function.end())
 }
 
 fn identify(function: &mut Object, id: &str) {
@@ -51,10 +38,8 @@ fn identify(function: &mut Object, id: &str) {
     }
 }
 
-fn block(sort: BlockKind, kind: &str, inner: String) -> Block {
-    let mut part = Object::new();
-    part.nest(kind, inner);
-    Block { sort, text: part.end() }
+fn part(kind: &str, inner: String) -> String {
+    Object::new().nest(kind, inner).end()
 }
 
 /// Writes a result: its texts as the response, then its images.
@@ -80,9 +65,7 @@ fn response<'a>(text: &'a str, is_error: bool) -> Cow<'a, str> {
     if !is_error && raw::is_object(text.trim()) {
         return Cow::Borrowed(text.trim());
     }
-    let mut object = Object::new();
-    object.text(if is_error { "error" } else { "output" }, text);
-    Cow::Owned(object.end())
+    Cow::Owned(Object::new().text(if is_error { "error" } else { "output" }, text).end())
 }
 
 fn answered(id: &str, name: &str, response: Cow<'_, str>) -> Block {
@@ -90,10 +73,14 @@ fn answered(id: &str, name: &str, response: Cow<'_, str>) -> Block {
     identify(&mut function, id);
     function.text("name", name);
     function.nest("response", response);
-    block(BlockKind::Result, "functionResponse", function.end())
+    Block { sort: BlockKind::Result, text: part("functionResponse", function.end()) }
 }
 
 fn simple(out: &mut OutgoingMessage<'_>, part: &Part, speaker: Speaker) -> Option<String> {
+    if let Some(why) = out.why_left_out(part, speaker) {
+        out.left_out(why);
+        return None;
+    }
     let mut written = Object::new();
     match part {
         Part::Text { text } => {
@@ -103,20 +90,12 @@ fn simple(out: &mut OutgoingMessage<'_>, part: &Part, speaker: Speaker) -> Optio
             written.text("text", text);
         }
         Part::Image { media_type, source } => {
-            if !out.own && matches!(speaker, Speaker::Assistant | Speaker::System) {
-                out.left_out("an image outside of a user's message");
-                return None;
-            }
             let mut inner = Object::new();
             match source {
                 ImageSource::Base64(data) => {
                     inner.text("mimeType", media_type.as_deref().unwrap_or("image/png"));
                     inner.text("data", data);
                     written.nest("inlineData", inner.end());
-                }
-                ImageSource::File(_) if !out.own => {
-                    out.left_out("an image that only its provider holds");
-                    return None;
                 }
                 ImageSource::Url(uri) | ImageSource::File(uri) => {
                     if let Some(media_type) = media_type {
@@ -128,26 +107,14 @@ fn simple(out: &mut OutgoingMessage<'_>, part: &Part, speaker: Speaker) -> Optio
             }
         }
         Part::Reasoning { text, signature, .. } => {
-            if !out.own {
-                out.left_out("reasoning that this provider does not accept back");
-                return None;
-            }
             written.text("text", text);
             written.raw("thought", "true");
             if let Some(signature) = signature {
                 written.text("thoughtSignature", signature);
             }
         }
-        Part::Opaque { .. } if !out.own && speaker == Speaker::System => {
-            out.left_out("a part of instructions that is no text");
-            return None;
-        }
         Part::Opaque { dialect, json } => return out.opaque(Dialect::Gemini, dialect, json),
-        // Only an assistant's message has calls; they are written above.
-        Part::ToolCall(_) => {
-            out.left_out("a tool call within a result");
-            return None;
-        }
+        Part::ToolCall(_) => return None,
     }
     Some(written.end())
 }
@@ -171,15 +138,10 @@ pub(crate) fn received(raw: &str) -> Block {
 
 /// Writes a part of text.
 pub(crate) fn text(text: &str) -> String {
-    let mut part = Object::new();
-    part.text("text", text);
-    part.end()
+    Object::new().text("text", text).end()
 }
 
 /// Writes a content around its parts.
 pub(crate) fn content(role: &str, parts: &str) -> String {
-    let mut content = Object::new();
-    content.text("role", role);
-    content.raw("parts", parts);
-    content.end()
+    Object::new().text("role", role).raw("parts", parts).end()
 }

@@ -16,16 +16,15 @@ pub(super) fn parameters(request: &Fields<'_>, but: &[&str]) -> String {
     for (key, raw) in &request.members {
         let name = camel(key);
         match &*name {
-            name if but.contains(&name) => {}
+            name if but.contains(&name) => continue,
             "generationConfig" | "toolConfig" => out.raw(&name, &renamed(raw)),
             // What is unknown here keeps its name, and what is unset in a dump is left out.
-            name if super::parameters::PARAMETERS.contains(&name) => {
-                if *raw != "null" {
-                    out.raw(name, raw);
-                }
-            }
+            name if super::parameters::PARAMETERS.contains(&name) => match *raw {
+                "null" => continue,
+                raw => out.raw(name, raw),
+            },
             _ => out.raw(key, raw),
-        }
+        };
     }
     out.end()
 }
@@ -41,7 +40,7 @@ fn renamed(raw: &str) -> Cow<'_, str> {
                 out.raw(&name, raw)
             }
             name => out.raw(&name, &renamed(raw)),
-        }
+        };
     }
     Cow::Owned(out.end())
 }

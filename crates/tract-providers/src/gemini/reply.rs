@@ -3,33 +3,25 @@
 use std::collections::VecDeque;
 
 use tract_core::{Body, Content, Reply, StopReason, Usage};
-use tract_schema::Dialect;
 
 use super::import::Contents;
-use crate::adapter::DialectAdapter as _;
 use crate::error::{ImportError, ReplyError};
 use crate::import::Watch;
 use crate::raw::Fields;
-use crate::reply::count;
+use crate::reply::{count, place_of};
 
 pub(crate) fn reply(fields: &Fields<'_>, place: Option<usize>) -> Result<Reply, ReplyError> {
     let candidates = fields.some("candidates").map(|list| list.array()).transpose()?;
     let candidate = candidates.and_then(|list| list.into_iter().next());
     let mut reply = Reply::new(Content::Assistant(Body::default()));
-    reply.form = Some(Dialect::Gemini.form().to_owned());
     reply.id = fields.text("responseId");
     reply.model = fields.text("modelVersion");
     match candidate {
         Some(candidate) => {
             let candidate = candidate.object()?;
             if let Some(content) = candidate.some("content") {
-                // Calls without ids get theirs from this number: of the message's place, or so
-                // that they are unique in the conversation as far as the answer's id tells.
-                let place = place.or_else(|| {
-                    let id = reply.id.as_ref()?;
-                    let [a, b, c, d, ..] = *tract_core::hash::blob(id.as_bytes()).as_bytes();
-                    usize::try_from(u32::from_be_bytes([a, b, c, d])).ok()
-                });
+                // Calls without ids get theirs from the message's place, or from the answer's id.
+                let place = place.or_else(|| place_of(reply.id.as_ref()?));
                 let mut drafts = VecDeque::new();
                 let (mut reader, mut watch) = (Contents::default(), Watch::default());
                 reader.read(&content, place.unwrap_or(0), &mut watch, &mut drafts)?;

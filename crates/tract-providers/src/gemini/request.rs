@@ -8,7 +8,8 @@ use crate::raw::{self, Node, Object};
 use crate::sheet::RequestWriter;
 use crate::turns::{self, Block, Wording};
 
-const WORDING: Wording = Wording {
+/// How turns are written.
+pub(super) const WORDING: Wording = Wording {
     dialect: Dialect::Gemini,
     assistant: "model",
     blocks_member: "parts",
@@ -27,11 +28,7 @@ pub(crate) fn members(sheet: &mut RequestWriter<'_>) -> Members {
     if let Some(system) = turns::instructions(sheet, &WORDING) {
         let system = match system.received {
             Some(received) => received.to_owned(),
-            None => {
-                let mut content = Object::new();
-                content.raw("parts", &raw::array(system.blocks));
-                content.end()
-            }
+            None => Object::new().raw("parts", &raw::array(system.blocks)).end(),
         };
         members.push(("systemInstruction".to_owned(), system));
     }

@@ -90,10 +90,7 @@ impl Accumulate for Stream {
         }
         partial.id = self.top.text("responseId").map(str::to_owned);
         partial.model = self.top.text("modelVersion").map(str::to_owned);
-        if let Some(counts) = self.top.get("usageMetadata").and_then(Tree::members) {
-            let json = counts.to_json();
-            partial.usage = Node::root(&json).object().ok().map(|counts| usage(&counts));
-        }
+        partial.usage = self.top.read("usageMetadata", usage);
         partial
     }
 }

@@ -36,7 +36,7 @@ impl Inner {
 
     /// Hides the key, and cuts what is too long for a message.
     fn redacted(&self, text: &str) -> String {
-        let text = match &self.key {
+        let text = match &self.settings.key {
             Some(key) => key.hide_in(text),
             None => text.to_owned(),
         };
@@ -78,7 +78,7 @@ impl Inner {
     pub(super) fn unreachable(&self, error: reqwest::Error) -> ModelError {
         let error = error.without_url();
         if error.is_timeout() {
-            return ModelError::Timeout { after: self.connect_timeout };
+            return ModelError::Timeout { after: self.settings.connect_timeout };
         }
         let what = if error.is_connect() { "no connection to" } else { "the connection broke to" };
         let host = self.base.host_str().unwrap_or_default();
@@ -91,7 +91,7 @@ impl Inner {
 
     /// Refuses an answer that repeats the key: it would be stored.
     pub(super) fn check_for_key(&self, received: &[u8]) -> Result<(), ModelError> {
-        match &self.key {
+        match &self.settings.key {
             Some(key) if key.is_in(received) => Err(ModelError::InvalidReply {
                 message: "it repeats the key that was sent, so nothing of it is kept".to_owned(),
                 source: None,

@@ -55,19 +55,19 @@ impl fmt::Debug for ApiKey {
 /// ```
 #[derive(Clone)]
 pub struct HttpModelBuilder {
-    dialect: Dialect,
-    model: String,
+    pub(super) dialect: Dialect,
+    pub(super) model: String,
     base_url: Option<String>,
-    key: Option<ApiKey>,
+    pub(super) key: Option<ApiKey>,
     headers: Vec<(String, String)>,
-    connect_timeout: Duration,
-    first_byte_timeout: Duration,
-    idle_timeout: Duration,
-    retry: RetryPolicy,
-    on_retry: Option<OnRetry>,
-    max_reply_bytes: u64,
-    stream_usage: bool,
-    strict_tools: bool,
+    pub(super) connect_timeout: Duration,
+    pub(super) first_byte_timeout: Duration,
+    pub(super) idle_timeout: Duration,
+    pub(super) retry: RetryPolicy,
+    pub(super) on_retry: Option<OnRetry>,
+    pub(super) max_reply_bytes: u64,
+    pub(super) stream_usage: bool,
+    pub(super) strict_tools: bool,
 }
 
 impl fmt::Debug for HttpModelBuilder {
@@ -204,24 +204,7 @@ impl HttpModelBuilder {
         let base = base_of(server, self.base_url.as_deref().unwrap_or(server.base))?;
         let headers = headers(server, self.key.as_ref(), &self.headers)?;
         let client = client(&base, self.connect_timeout)?;
-        Ok(HttpModel {
-            inner: Arc::new(Inner {
-                dialect: self.dialect,
-                model: self.model,
-                base,
-                headers,
-                key: self.key,
-                client,
-                connect_timeout: self.connect_timeout,
-                first_byte_timeout: self.first_byte_timeout,
-                idle_timeout: self.idle_timeout,
-                retry: self.retry,
-                on_retry: self.on_retry,
-                max_reply_bytes: self.max_reply_bytes,
-                stream_usage: self.stream_usage,
-                strict_tools: self.strict_tools,
-            }),
-        })
+        Ok(HttpModel { inner: Arc::new(Inner { settings: self, base, headers, client }) })
     }
 }
 

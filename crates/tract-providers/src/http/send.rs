@@ -82,8 +82,8 @@ impl Inner {
 
     /// Url and body as they go out.
     fn wire(&self, params: &Params, streaming: bool) -> Wire {
-        let adapter = self.dialect.adapter();
-        let (path, params) = adapter.wire(params.clone(), streaming, self.stream_usage);
+        let adapter = self.settings.dialect.adapter();
+        let (path, params) = adapter.wire(params.clone(), streaming, self.settings.stream_usage);
         Wire { url: url_of(&self.base, &path), body: params.to_json() }
     }
 
@@ -97,10 +97,10 @@ impl Inner {
         let Failed { error, retry_after } = failed;
         // Without random numbers all clients wait equally long, which is no reason to fail.
         let jitter = getrandom::u64().unwrap_or(0);
-        let Some(wait) = self.retry.wait(attempt, &error, retry_after, jitter) else {
+        let Some(wait) = self.settings.retry.wait(attempt, &error, retry_after, jitter) else {
             return Err(error);
         };
-        if let Some(told) = &self.on_retry {
+        if let Some(told) = &self.settings.on_retry {
             told(&Retry { attempt, wait, error: &error });
         }
         let sleep = async {
@@ -118,7 +118,7 @@ impl Inner {
             .headers(self.headers.clone())
             .body(sent.body.clone())
             .send();
-        let sent = self.within(self.first_byte_timeout, request);
+        let sent = self.within(self.settings.first_byte_timeout, request);
         let response = unless_cancelled(sent, cancellation).await?;
         if response.status().is_success() {
             return Ok(response);
@@ -160,13 +160,13 @@ impl Inner {
         cancellation: &CancellationToken,
     ) -> Result<Vec<u8>, ModelError> {
         let mut read = Vec::new();
-        let mut timeout = self.first_byte_timeout;
+        let mut timeout = self.settings.first_byte_timeout;
         while let Some(bytes) = self.next(&mut response, timeout, cancellation).await? {
             if (read.len() + bytes.len()) as u64 > limit {
                 return Err(ModelError::TooLarge { limit_bytes: limit });
             }
             read.extend(bytes);
-            timeout = self.idle_timeout;
+            timeout = self.settings.idle_timeout;
         }
         Ok(read)
     }
@@ -178,7 +178,7 @@ impl Inner {
         cancellation: &CancellationToken,
     ) -> Result<Reply, Failed> {
         let response = self.ask(sent, cancellation).await?;
-        let received = self.read(response, self.max_reply_bytes, cancellation).await?;
+        let received = self.read(response, self.settings.max_reply_bytes, cancellation).await?;
         Ok(self.reply(params, received)?)
     }
 
@@ -209,13 +209,13 @@ impl Inner {
         let kind = response.headers().get("content-type").and_then(|kind| kind.to_str().ok());
         if kind.is_some_and(|kind| kind.starts_with("application/json")) {
             // This server does not stream.
-            let received = self.read(response, self.max_reply_bytes, cancellation).await?;
+            let received = self.read(response, self.settings.max_reply_bytes, cancellation).await?;
             let reply = self.reply(params, received)?;
             ReplyDelta::all_of(&reply).into_iter().for_each(on_piece);
             return Ok(reply);
         }
         let assembler = params.assembler().map_err(|error| self.unreadable(error))?;
-        let mut assembler = assembler.limit(self.max_reply_bytes);
+        let mut assembler = assembler.limit(self.settings.max_reply_bytes);
         let mut raw = Vec::new();
         let read =
             self.read_chunks(&mut response, &mut assembler, &mut raw, cancellation, on_piece).await;
@@ -254,9 +254,9 @@ impl Inner {
     ) -> Result<(), ModelError> {
         loop {
             let timeout = match (assembler.is_ended(), raw.is_empty()) {
-                (true, _) => AFTER_THE_END.min(self.idle_timeout),
-                (false, true) => self.first_byte_timeout,
-                (false, false) => self.idle_timeout,
+                (true, _) => AFTER_THE_END.min(self.settings.idle_timeout),
+                (false, true) => self.settings.first_byte_timeout,
+                (false, false) => self.settings.idle_timeout,
             };
             let bytes = match self.next(response, timeout, cancellation).await {
                 Ok(Some(bytes)) => bytes,
@@ -265,7 +265,7 @@ impl Inner {
                 Err(_) if assembler.is_ended() => return Ok(()),
                 Err(error) => return Err(error),
             };
-            let longest = usize::try_from(self.max_reply_bytes).unwrap_or(usize::MAX);
+            let longest = usize::try_from(self.settings.max_reply_bytes).unwrap_or(usize::MAX);
             if assembler.is_ended() && raw.len() + bytes.len() > longest {
                 return Ok(());
             }

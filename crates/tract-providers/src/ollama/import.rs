@@ -2,14 +2,13 @@
 
 use std::collections::VecDeque;
 
-use tract_core::{Blob, Body, Content, Draft, ImageSource, Part, Role, ToolAnswer};
+use tract_core::{Body, Content, Draft, ImageSource, Part, Role, ToolAnswer};
 use tract_schema::Dialect;
 
-use crate::adapter::{DialectAdapter as _, Reader};
+use crate::adapter::Reader;
 use crate::error::ImportError;
-use crate::import::{Watch, draft};
-use crate::neutral::OutgoingMessage;
-use crate::raw::{self, Fields, Node};
+use crate::import::{Watch, whole_message};
+use crate::raw::{Fields, Node};
 
 /// The calls that have no result yet: id and name, oldest first.
 pub(super) type Open = Vec<(String, String)>;
@@ -41,13 +40,7 @@ pub(super) fn read(
     let fields = message.object()?;
     let role = Role::parse(&fields.require("role")?.string()?);
     let content = content(&fields, &role, place, open, watch)?;
-    let mut draft = draft(content, Some(role.clone()), Dialect::Ollama.form());
-    let is_same = super::lower::message(&mut OutgoingMessage::recorded(&draft.content, &role))
-        .is_some_and(|lowered| raw::same(&lowered, message.raw));
-    if !is_same {
-        draft.verbatim = Some(Blob::seal(message.raw.as_bytes().to_vec()));
-    }
-    Ok(draft)
+    Ok(whole_message(message, content, role, Dialect::Ollama, super::lower::message))
 }
 
 fn content(

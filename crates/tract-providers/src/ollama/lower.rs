@@ -41,9 +41,7 @@ pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
                 let mut function = Object::new();
                 function.text("name", &name);
                 function.raw("arguments", arguments_object(out, &id, &call.arguments));
-                let mut element = Object::new();
-                element.nest("function", function.end());
-                calls.push(element.end());
+                calls.push(Object::new().nest("function", function.end()).end());
             }
             Part::Opaque { dialect, .. } => {
                 out.left_out(format!("a part that only {dialect} knows"));
@@ -89,9 +87,5 @@ pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
 
 /// Writes a placeholder for an answer; Ollama has no field for the id.
 pub(crate) fn placeholder_result(answer: &PlaceholderResult, _call_id: &str, name: &str) -> String {
-    let mut message = Object::new();
-    message.text("role", "tool");
-    message.text("content", answer.text());
-    message.text("tool_name", name);
-    message.end()
+    Object::new().text("role", "tool").text("content", answer.text()).text("tool_name", name).end()
 }

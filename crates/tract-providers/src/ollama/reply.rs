@@ -1,27 +1,19 @@
 //! Replies in: the message of a chat answer that came whole.
 
 use tract_core::{Reply, StopReason, Usage};
-use tract_schema::Dialect;
 
 use super::import;
-use crate::adapter::DialectAdapter as _;
 use crate::error::ReplyError;
 use crate::import::Watch;
 use crate::raw::Fields;
-use crate::reply::count;
+use crate::reply::{count, place_of};
 
 pub(crate) fn reply(fields: &Fields<'_>, place: Option<usize>) -> Result<Reply, ReplyError> {
     let message = fields.require("message")?;
-    // Calls without ids get theirs from this number: of the message's place, or so that they are
-    // unique in the conversation as far as the answer's time tells.
-    let place = place.or_else(|| {
-        let time = fields.text("created_at")?;
-        let [a, b, c, d, ..] = *tract_core::hash::blob(time.as_bytes()).as_bytes();
-        usize::try_from(u32::from_be_bytes([a, b, c, d])).ok()
-    });
+    // Calls without ids get theirs from the message's place, or from the answer's time.
+    let place = place.or_else(|| place_of(&fields.text("created_at")?));
     let draft = import::read(&message, place.unwrap_or(0), &mut Vec::new(), &mut Watch::default())?;
     let mut reply = Reply::new(draft.content);
-    reply.form = Some(Dialect::Ollama.form().to_owned());
     reply.verbatim = draft.verbatim;
     reply.model = fields.text("model");
     reply.stop_reason = match fields.text("done_reason").as_deref() {

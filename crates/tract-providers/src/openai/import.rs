@@ -2,13 +2,12 @@
 
 use std::collections::VecDeque;
 
-use tract_core::{Blob, Body, Content, Draft, ImageSource, Part, Role, ToolAnswer, ToolCall};
+use tract_core::{Body, Content, Draft, ImageSource, Part, Role, ToolAnswer, ToolCall};
 use tract_schema::Dialect;
 
-use crate::adapter::{DialectAdapter as _, Reader};
+use crate::adapter::Reader;
 use crate::error::ImportError;
-use crate::import::{Watch, draft, parts_of};
-use crate::neutral::OutgoingMessage;
+use crate::import::{Watch, parts_of, whole_message};
 use crate::raw::{self, Fields, Node};
 
 /// Reads messages one by one.
@@ -32,13 +31,7 @@ pub(super) fn read(message: &Node<'_>, watch: &mut Watch) -> Result<Draft, Impor
     let fields = message.object()?;
     let role = Role::parse(&fields.require("role")?.string()?);
     let content = content(&fields, &role, watch)?;
-    let mut draft = draft(content, Some(role.clone()), Dialect::OpenAi.form());
-    let is_same = super::lower::message(&mut OutgoingMessage::recorded(&draft.content, &role))
-        .is_some_and(|lowered| raw::same(&lowered, message.raw));
-    if !is_same {
-        draft.verbatim = Some(Blob::seal(message.raw.as_bytes().to_vec()));
-    }
-    Ok(draft)
+    Ok(whole_message(message, content, role, Dialect::OpenAi, super::lower::message))
 }
 
 fn content(fields: &Fields<'_>, role: &Role, watch: &mut Watch) -> Result<Content, ImportError> {
@@ -98,19 +91,24 @@ fn part(node: &Node<'_>) -> Result<Part, ImportError> {
             } else {
                 image.object()?.require("url")?.string()?
             };
-            match data_url(&url) {
-                Some((media_type, data)) => Part::Image {
-                    media_type: Some(media_type.to_owned()),
-                    source: ImageSource::Base64(data.to_owned()),
-                },
-                None => Part::Image { media_type: None, source: ImageSource::Url(url) },
-            }
+            image_at(url)
         }
         _ => opaque(),
     })
 }
 
-pub(crate) fn data_url(url: &str) -> Option<(&str, &str)> {
+/// The image at a url, or within it.
+pub(crate) fn image_at(url: String) -> Part {
+    match data_url(&url) {
+        Some((media_type, data)) => Part::Image {
+            media_type: Some(media_type.to_owned()),
+            source: ImageSource::Base64(data.to_owned()),
+        },
+        None => Part::Image { media_type: None, source: ImageSource::Url(url) },
+    }
+}
+
+fn data_url(url: &str) -> Option<(&str, &str)> {
     let (media_type, data) = url.strip_prefix("data:")?.split_once(";base64,")?;
     (!media_type.is_empty()).then_some((media_type, data))
 }

@@ -96,7 +96,7 @@ pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
         None if !elements.is_empty() => message.nest("content", raw::array(elements)),
         None if speaker == Speaker::Assistant => message.raw("content", "null"),
         None => message.text("content", ""),
-    }
+    };
     // OpenAI's results have no name; one that was recorded with it goes back so.
     let takes_name = |name: &&str| out.own || (speaker != Speaker::Tool && plain(name));
     if let Some(name) = out.name().filter(takes_name) {
@@ -109,10 +109,7 @@ pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
 }
 
 fn text_element(text: &str) -> String {
-    let mut element = Object::new();
-    element.text("type", "text");
-    element.text("text", text);
-    element.end()
+    Object::new().text("type", "text").text("text", text).end()
 }
 
 /// Writes a placeholder for an answer; the format has no field for the tool's name.
@@ -150,8 +147,5 @@ fn image(media_type: Option<&str>, source: &ImageSource) -> Option<String> {
     };
     let mut inner = Object::new();
     inner.text("url", &url);
-    let mut element = Object::new();
-    element.text("type", "image_url");
-    element.nest("image_url", inner.end());
-    Some(element.end())
+    Some(Object::new().text("type", "image_url").nest("image_url", inner.end()).end())
 }

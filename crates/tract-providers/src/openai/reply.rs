@@ -1,10 +1,8 @@
 //! Replies in: the first choice of a chat completion.
 
 use tract_core::{Reply, StopReason};
-use tract_schema::Dialect;
 
 use super::import;
-use crate::adapter::DialectAdapter as _;
 use crate::error::ReplyError;
 use crate::import::Watch;
 use crate::raw::Fields;
@@ -18,7 +16,6 @@ pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
     };
     let draft = import::read(&choice.require("message")?, &mut Watch::default())?;
     let mut reply = Reply::new(draft.content);
-    reply.form = Some(Dialect::OpenAi.form().to_owned());
     reply.verbatim = draft.verbatim;
     reply.id = fields.text("id");
     reply.model = fields.text("model");

@@ -123,13 +123,7 @@ impl Accumulate for Stream {
         }
         partial.id = self.top.text("id").map(str::to_owned);
         partial.model = self.top.text("model").map(str::to_owned);
-        if let Some(counts) = self.top.get("usage").and_then(Tree::members) {
-            let json = counts.to_json();
-            partial.usage = Node::root(&json)
-                .object()
-                .ok()
-                .map(|counts| usage(&counts, "prompt", "completion"));
-        }
+        partial.usage = self.top.read("usage", |counts| usage(counts, "prompt", "completion"));
         partial
     }
 }

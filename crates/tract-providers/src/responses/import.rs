@@ -235,13 +235,7 @@ fn part(node: &Node<'_>) -> Result<Part, ImportError> {
         "input_text" | "output_text" | "text" => Part::text(fields.require("text")?.string()?),
         "refusal" => Part::text(fields.require("refusal")?.string()?),
         "input_image" => match (fields.text("image_url"), fields.text("file_id")) {
-            (Some(url), _) => match openai::data_url(&url) {
-                Some((media_type, data)) => Part::Image {
-                    media_type: Some(media_type.to_owned()),
-                    source: ImageSource::Base64(data.to_owned()),
-                },
-                None => Part::Image { media_type: None, source: ImageSource::Url(url) },
-            },
+            (Some(url), _) => openai::image_at(url),
             (None, Some(id)) => Part::Image { media_type: None, source: ImageSource::File(id) },
             (None, None) => opaque(),
         },

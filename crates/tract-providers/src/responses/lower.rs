@@ -116,14 +116,14 @@ fn content(out: &mut OutgoingMessage<'_>, parts: &[Part], speaker: Speaker) -> O
                     ImageSource::Url(url) => element.text("image_url", url),
                     ImageSource::Base64(data) => {
                         let media_type = media_type.as_deref().unwrap_or("image/png");
-                        element.text("image_url", &format!("data:{media_type};base64,{data}"));
+                        element.text("image_url", &format!("data:{media_type};base64,{data}"))
                     }
                     ImageSource::File(id) if out.own => element.text("file_id", id),
                     ImageSource::File(_) => {
                         out.left_out("an image that only its provider holds");
                         continue;
                     }
-                }
+                };
             }
             Part::Opaque { dialect, json } => {
                 elements.extend(out.opaque(Dialect::Responses, dialect, json));
@@ -144,10 +144,7 @@ fn content(out: &mut OutgoingMessage<'_>, parts: &[Part], speaker: Speaker) -> O
 }
 
 fn message(role: &str, content: String) -> String {
-    let mut item = Object::new();
-    item.text("role", role);
-    item.nest("content", content);
-    item.end()
+    Object::new().text("role", role).nest("content", content).end()
 }
 
 fn output(call_id: &str, content: String) -> String {

@@ -1,10 +1,8 @@
 //! Replies in: the output items of a response.
 
 use tract_core::{Body, Content, Reply, StopReason};
-use tract_schema::Dialect;
 
 use super::import;
-use crate::adapter::DialectAdapter as _;
 use crate::error::{ImportError, ReplyError};
 use crate::import::Watch;
 use crate::raw::Fields;
@@ -15,7 +13,6 @@ pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
     let mut drafts = Vec::new();
     import::items(&output.array()?, &mut Watch::default(), &mut drafts)?;
     let mut reply = Reply::new(Content::Assistant(Body::default()));
-    reply.form = Some(Dialect::Responses.form().to_owned());
     match drafts.as_slice() {
         [] => {}
         [draft] if matches!(draft.content, Content::Assistant(_)) => {

@@ -123,11 +123,7 @@ impl Accumulate for Stream {
         if let Some(response) = &self.response {
             partial.id = response.text("id").map(str::to_owned);
             partial.model = response.text("model").map(str::to_owned);
-            if let Some(counts) = response.get("usage").and_then(Tree::members) {
-                let json = counts.to_json();
-                partial.usage =
-                    Node::root(&json).object().ok().map(|counts| usage(&counts, "input", "output"));
-            }
+            partial.usage = response.read("usage", |counts| usage(counts, "input", "output"));
         }
         partial
     }

@@ -3,7 +3,7 @@
 use tract_core::json::{self, Escapes};
 
 use crate::error::ImportError;
-use crate::raw::Node;
+use crate::raw::{Fields, Node};
 
 /// A value that is put together from pieces.
 #[derive(Clone, Debug)]
@@ -109,6 +109,12 @@ impl Members {
 
     pub(crate) fn text(&self, key: &str) -> Option<&str> {
         self.get(key).and_then(Tree::as_text)
+    }
+
+    /// Reads the member, which is an object, as one that came whole.
+    pub(crate) fn read<T>(&self, key: &str, read: impl FnOnce(&Fields<'_>) -> T) -> Option<T> {
+        let json = self.get(key)?.members()?.to_json();
+        Node::root(&json).object().ok().map(|fields| read(&fields))
     }
 
     pub(crate) fn set(&mut self, key: &str, value: Tree) {

@@ -6,7 +6,7 @@ pub(crate) mod rules;
 pub(crate) mod streams;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tract_compile::{Compiled, Row, TokenCount, View};
 use tract_core::{ActiveTool, CallRef, CommitId, Content, Draft, Message, Priority, ToolSchema};
@@ -82,6 +82,12 @@ pub(crate) fn compiled_but(
 
 pub(crate) fn of(imported: &Imported) -> Compiled {
     compiled(&imported.drafts, imported.tools.as_deref())
+}
+
+/// A request of our own in the shape that a provider documents; there are few recordings.
+pub(crate) fn fixture(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/own").join(name);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// The lines of all trajectories, with their names.

@@ -1,7 +1,7 @@
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{
-    Answer, Bench, Server, anthropic_request, anthropic_stream, memory_repo, read_message,
+    Answer, Bench, Server, anthropic_request, anthropic_stream, exchange, memory_repo,
 };
 use tract_record::{
     Error, Proxy, ProxyOptions, Reason, Recorder, RecorderOptions, Route, Upstream,
@@ -50,9 +50,7 @@ async fn other_requests_pass_and_are_not_recorded() {
     let counted = anthropic_request(&["first"]);
     let got = bench.post("/v1/messages/count_tokens", &counted).await;
     assert_eq!(got.body, br#"{"input_tokens":3}"#);
-    let mut stream = bench.connect().await;
-    stream.write_all(&bench.request("GET", "/v1/models", &[], b"")).await.unwrap();
-    let got = read_message(&mut stream, &mut Vec::new()).await.unwrap();
+    let got = exchange(bench.address, &bench.request("GET", "/v1/models", &[], b"")).await;
     assert_eq!(got.start, "HTTP/1.1 200 OK");
     let report = bench.settle().await;
     assert_eq!(report.not_recorded[&Reason::NotATurn], 2);
@@ -93,10 +91,8 @@ async fn only_the_secret_path_and_configured_upstreams_are_served() {
         format!("http://{}/v1/messages", other.address),
         format!("http://{}{base}/v1/messages", other.address),
     ] {
-        let mut stream = bench.connect().await;
         let request = format!("POST {target} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{{}}");
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let got = read_message(&mut stream, &mut Vec::new()).await.unwrap();
+        let got = exchange(bench.address, request.as_bytes()).await;
         assert_eq!(got.start, "HTTP/1.1 404 Not Found", "{target}");
     }
     assert!(bench.server.got().is_empty() && other.got().is_empty());
@@ -131,12 +127,10 @@ async fn a_route_goes_to_its_own_upstream() {
     tokio::spawn(proxy.run(std::future::pending()));
     assert!(urls[1].ends_with("/openai/team/v1"), "{urls:?}");
     for (url, path) in [(&urls[0], "/v1/messages"), (&urls[1], "/chat/completions")] {
-        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
         let target = url.strip_prefix(&format!("http://{address}")).unwrap();
         let request =
             format!("POST {target}{path} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.unwrap();
-        read_message(&mut stream, &mut Vec::new()).await.unwrap();
+        exchange(address, request.as_bytes()).await;
     }
     assert_eq!(first.got()[0].start, "POST /v1/messages HTTP/1.1");
     assert_eq!(second.got()[0].start, "POST /team/v1/chat/completions HTTP/1.1");

@@ -1,10 +1,6 @@
-use crate::support::{Answer, Bench, anthropic_request, anthropic_stream};
+use crate::support::{Answer, Bench, anthropic_request, stream};
 
 const SESSION: &str = "x-claude-code-session-id";
-
-fn stream(text: &str) -> Answer {
-    Answer::new("text/event-stream", anthropic_stream(text)).chunk(17)
-}
 
 fn says(kind: &str, text: &str) -> (String, String) {
     (kind.to_owned(), text.to_owned())
@@ -12,10 +8,8 @@ fn says(kind: &str, text: &str) -> (String, String) {
 
 async fn ask(bench: &Bench, session: &str, texts: &[&str]) {
     let body = anthropic_request(texts);
-    let headers = [(SESSION, session)];
-    let got = bench.send("/v1/messages", &headers, body.as_bytes(), usize::MAX).await;
+    let got = bench.record("/v1/messages", &[(SESSION, session)], &body).await;
     assert_eq!(got.start, "HTTP/1.1 200 OK");
-    bench.settle().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -44,8 +38,7 @@ async fn a_rewind_is_a_branch() {
     ask(&bench, "s", &["first", "One.", "second"]).await;
     ask(&bench, "s", &["first", "One.", "another"]).await;
     assert_eq!(bench.branches().await, ["record/s", "record/s.fork-1"]);
-    let fork = bench.transcript("record/s.fork-1").await;
-    let texts: Vec<&str> = fork.iter().map(|(_, text)| text.as_str()).collect();
+    let texts = bench.texts("record/s.fork-1").await;
     assert_eq!(texts, ["Be brief.", "first", "One.", "another", "Three."]);
     // The fork is where the conversation continues.
     bench.server.next(stream("Four."));
@@ -58,8 +51,7 @@ async fn a_missed_exchange_comes_with_the_next_request() {
     let bench = Bench::new([stream("One."), stream("Three.")]).await;
     ask(&bench, "s", &["first"]).await;
     ask(&bench, "s", &["first", "One.", "second", "Two.", "third"]).await;
-    let texts: Vec<String> =
-        bench.transcript("record/s").await.into_iter().map(|(_, text)| text).collect();
+    let texts = bench.texts("record/s").await;
     assert_eq!(texts, ["Be brief.", "first", "One.", "second", "Two.", "third", "Three."]);
     assert_eq!(bench.branches().await.len(), 1);
 }
@@ -68,10 +60,8 @@ async fn a_missed_exchange_comes_with_the_next_request() {
 async fn a_side_request_never_becomes_the_head() {
     let bench =
         Bench::new([stream("A title"), stream("One."), stream("Ready"), stream("Two.")]).await;
-    let headers = [(SESSION, "s")];
     let title = r#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Name it"}]}"#;
-    bench.send("/v1/messages", &headers, title.as_bytes(), usize::MAX).await;
-    bench.settle().await;
+    bench.record("/v1/messages", &[(SESSION, "s")], title).await;
     ask(&bench, "s", &["first"]).await;
     ask(&bench, "s", &["Warmup"]).await;
     ask(&bench, "s", &["first", "One.", "second"]).await;
@@ -85,8 +75,7 @@ async fn a_subagent_has_a_branch_of_its_own() {
     ask(&bench, "s", &["first"]).await;
     let body = anthropic_request(&["first"]);
     let headers = [(SESSION, "s"), ("x-claude-code-agent-id", "a1")];
-    bench.send("/v1/messages", &headers, body.as_bytes(), usize::MAX).await;
-    bench.settle().await;
+    bench.record("/v1/messages", &headers, &body).await;
     assert_eq!(bench.branches().await, ["record/s", "record/s.agent-a1"]);
 }
 
@@ -96,16 +85,13 @@ async fn a_conversation_without_a_session_is_found_by_its_content() {
                   "finish_reason":"stop"}]}"#;
     let bench = Bench::new([Answer::json(one)]).await;
     let first = r#"{"model":"m","messages":[{"role":"user","content":"first"}]}"#;
-    bench.post("/v1/chat/completions", first).await;
-    bench.settle().await;
+    bench.record("/v1/chat/completions", &[], first).await;
     let second = r#"{"model":"m","messages":[{"role":"user","content":"first"},
         {"role":"assistant","content":"One."},{"role":"user","content":"second"}]}"#;
-    bench.post("/v1/chat/completions", second).await;
-    bench.settle().await;
-    let branches = bench.branches().await;
-    assert_eq!(branches.len(), 1, "{branches:?}");
-    assert!(branches[0].starts_with("record/chat-"), "{branches:?}");
-    assert_eq!(bench.transcript(&branches[0]).await.len(), 4);
+    bench.record("/v1/chat/completions", &[], second).await;
+    let branch = bench.only_branch().await;
+    assert!(branch.starts_with("record/chat-"), "{branch}");
+    assert_eq!(bench.transcript(&branch).await.len(), 4);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,9 +114,7 @@ async fn instructions_and_tools_change_in_place() {
     let body = anthropic_request(&["first", "One.", "second"])
         .replace("Be brief.", "Be long.")
         .replace("\"read\"", "\"write\"");
-    let headers = [(SESSION, "s")];
-    bench.send("/v1/messages", &headers, body.as_bytes(), usize::MAX).await;
-    bench.settle().await;
+    bench.record("/v1/messages", &[(SESSION, "s")], &body).await;
     assert_eq!(bench.branches().await, ["record/s"]);
     let transcript = bench.transcript("record/s").await;
     assert_eq!(transcript.len(), 5);
@@ -144,8 +128,7 @@ async fn a_summary_hides_what_it_replaces() {
     let summary = "This session is being continued from a previous conversation. Summary: one.";
     ask(&bench, "s", &[summary]).await;
     assert_eq!(bench.branches().await, ["record/s"]);
-    let texts: Vec<String> =
-        bench.transcript("record/s").await.into_iter().map(|(_, text)| text).collect();
+    let texts = bench.texts("record/s").await;
     assert_eq!(texts, ["Be brief.", summary, "Two."]);
     bench.server.next(stream("Three."));
     ask(&bench, "s", &[summary, "Two.", "third"]).await;
@@ -158,12 +141,10 @@ async fn an_error_of_the_upstream_is_a_note() {
     let overloaded = Answer::json(refused).status("529 Overloaded");
     let bench = Bench::new([stream("One."), overloaded, stream("Two.")]).await;
     ask(&bench, "s", &["first"]).await;
-    let headers = [(SESSION, "s")];
     let body = anthropic_request(&["first", "One.", "second"]);
-    let got = bench.send("/v1/messages", &headers, body.as_bytes(), usize::MAX).await;
+    let got = bench.record("/v1/messages", &[(SESSION, "s")], &body).await;
     assert_eq!(got.start, "HTTP/1.1 529 Overloaded");
     assert_eq!(got.body, refused.as_bytes());
-    bench.settle().await;
     ask(&bench, "s", &["first", "One.", "second"]).await;
     assert_eq!(bench.branches().await, ["record/s"], "a retry is no rewind");
     assert_eq!(bench.transcript("record/s").await.len(), 5);
@@ -197,9 +178,7 @@ async fn an_answer_that_is_sent_back_with_other_content_is_an_edit() {
     );
     for rest in ["", sent_back, &more] {
         let body = request(rest);
-        let headers = [(SESSION, "s")];
-        bench.send("/v1/messages", &headers, body.as_bytes(), usize::MAX).await;
-        bench.settle().await;
+        bench.record("/v1/messages", &[(SESSION, "s")], &body).await;
     }
     assert_eq!(bench.branches().await, ["record/s"]);
     let contents = bench.contents("record/s").await;
@@ -221,15 +200,10 @@ async fn a_request_that_names_the_answer_before_it_continues_there() {
         ))
     };
     let bench = Bench::new([answer("resp_1", "One."), answer("resp_2", "Two.")]).await;
-    bench.post("/v1/responses", r#"{"model":"m","input":"first"}"#).await;
-    bench.settle().await;
+    bench.record("/v1/responses", &[], r#"{"model":"m","input":"first"}"#).await;
     let next = r#"{"model":"m","previous_response_id":"resp_1","input":"second"}"#;
-    bench.post("/v1/responses", next).await;
-    bench.settle().await;
-    let branches = bench.branches().await;
-    assert_eq!(branches.len(), 1, "{branches:?}");
-    let texts: Vec<String> =
-        bench.transcript(&branches[0]).await.into_iter().map(|(_, text)| text).collect();
+    bench.record("/v1/responses", &[], next).await;
+    let texts = bench.texts(&bench.only_branch().await).await;
     assert_eq!(texts, ["first", "One.", "second", "Two."]);
 }
 
@@ -310,12 +284,8 @@ async fn calls_without_ids_continue_their_conversation() {
 async fn continues(path: &str, answers: [&str; 2], requests: [String; 2]) {
     let bench = Bench::new(answers.map(Answer::json)).await;
     for request in requests {
-        bench.post(path, &request).await;
-        bench.settle().await;
+        bench.record(path, &[], &request).await;
     }
-    let branches = bench.branches().await;
-    assert_eq!(branches.len(), 1, "{path}: {branches:?}");
-    let said = bench.transcript(&branches[0]).await;
-    let kinds: Vec<&str> = said.iter().map(|(kind, _)| kind.as_str()).collect();
+    let kinds = bench.kinds(&bench.only_branch().await).await;
     assert_eq!(kinds, ["user", "assistant", "tool_result", "assistant"], "{path}");
 }

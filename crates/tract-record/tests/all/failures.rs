@@ -7,21 +7,14 @@ use tract_core::store::{StoreError, StoreErrorKind};
 use tract_record::{Reason, RecorderOptions, last_report};
 use tract_testkit::{Call, WatchedStore};
 
-use crate::support::{
-    Answer, Bench, anthropic_request, anthropic_stream, memory_repo, read_message,
-};
-
-fn stream(text: &str) -> Answer {
-    Answer::new("text/event-stream", anthropic_stream(text)).chunk(40)
-}
+use crate::support::{Answer, Bench, anthropic_request, anthropic_stream, memory_repo, stream};
 
 /// Sends the beginning of a conversation and what follows it, and expects both answers.
 async fn two_turns(bench: &Bench) {
     for texts in [&["first"][..], &["first", "One.", "second"]] {
-        let got = bench.post("/v1/messages", &anthropic_request(texts)).await;
+        let got = bench.record("/v1/messages", &[], &anthropic_request(texts)).await;
         assert_eq!(got.start, "HTTP/1.1 200 OK");
         assert!(got.is_whole && got.body.ends_with(b"\"message_stop\"}\n\n"));
-        bench.settle().await;
     }
 }
 
@@ -53,10 +46,7 @@ async fn a_store_that_recovers_gets_what_it_missed() {
         });
     let bench = Bench::over(Arc::new(locked), [stream("One."), stream("Two.")]).await;
     two_turns(&bench).await;
-    let branches = bench.branches().await;
-    assert_eq!(branches.len(), 1, "{branches:?}");
-    let texts: Vec<String> =
-        bench.transcript(&branches[0]).await.into_iter().map(|(_, text)| text).collect();
+    let texts = bench.texts(&bench.only_branch().await).await;
     assert_eq!(texts, ["Be brief.", "first", "One.", "second", "Two."]);
     let repo = bench.repo.clone();
     let report = bench.finish().await;
@@ -165,21 +155,17 @@ async fn an_answer_that_is_cut_is_a_note_and_the_conversation_continues() {
     let cut = whole.find("event: content_block_stop").unwrap();
     let answer = Answer::new("text/event-stream", whole).cut_at(cut);
     let bench = Bench::new([answer, stream("Two.")]).await;
-    let got = bench.post("/v1/messages", &anthropic_request(&["first"])).await;
+    let got = bench.record("/v1/messages", &[], &anthropic_request(&["first"])).await;
     assert!(!got.is_whole, "the client sees that it was cut");
-    bench.settle().await;
     let branches = bench.branches().await;
-    let kinds = |transcript: Vec<(String, String)>| -> Vec<String> {
-        transcript.into_iter().map(|(kind, _)| kind).collect()
-    };
-    assert_eq!(kinds(bench.transcript(&branches[0]).await), ["system", "user"]);
+    assert_eq!(bench.kinds(&branches[0]).await, ["system", "user"]);
     // The client keeps what came, and continues.
     bench.post("/v1/messages", &anthropic_request(&["first", "One.", "more"])).await;
     let report = bench.settle().await;
     assert_eq!(report.recorded, 2, "{report:?}");
     assert_eq!(bench.branches().await, branches);
     let expected = ["system", "user", "assistant", "user", "assistant"];
-    assert_eq!(kinds(bench.transcript(&branches[0]).await), expected);
+    assert_eq!(bench.kinds(&branches[0]).await, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -201,13 +187,10 @@ async fn five_hundred_requests_at_once_are_answered_and_recorded() {
     let tasks = (0..500).map(|n| {
         let bench = Arc::clone(&bench);
         tokio::spawn(async move {
-            let mut stream = bench.connect().await;
             let body = anthropic_request(&[&format!("question {n}")]);
             let session = n.to_string();
             let headers = [("x-session-id", session.as_str())];
-            let request = bench.request("POST", "/v1/messages", &headers, body.as_bytes());
-            stream.write_all(&request).await.unwrap();
-            read_message(&mut stream, &mut Vec::new()).await.expect("a response")
+            bench.send("/v1/messages", &headers, body.as_bytes(), usize::MAX).await
         })
     });
     let tasks: Vec<_> = tasks.collect();

@@ -53,8 +53,7 @@ async fn no_header_with_a_key_and_no_secret_is_in_any_file() {
         let body = body.replace(r#""name":"read""#, &tool);
         assert!(body.contains(&tool));
         let path = "/v1/messages?key=plain-value-query";
-        bench.send(path, DENIED, body.as_bytes(), usize::MAX).await;
-        bench.settle().await;
+        bench.record(path, DENIED, &body).await;
     }
     let sent = bench.server.got();
     assert_eq!(sent[0].header("authorization"), Some("Bearer plain-value-authorization"));
@@ -82,8 +81,7 @@ async fn secrets_of_messages_stay_when_asked_for() {
     let options = RecorderOptions::new().redact(false);
     let answer = Answer::new("text/event-stream", anthropic_stream("One."));
     let bench = Bench::with(crate::support::memory_repo(), &options, [answer]).await;
-    bench.post("/v1/messages", &anthropic_request(&[&key])).await;
-    bench.settle().await;
+    bench.record("/v1/messages", &[], &anthropic_request(&[&key])).await;
     let branches = bench.branches().await;
     assert_eq!(bench.transcript(&branches[0]).await[1].1, key);
 }

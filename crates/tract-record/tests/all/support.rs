@@ -316,6 +316,13 @@ impl Bench {
         self.send(path, &[], body.as_bytes(), usize::MAX).await
     }
 
+    /// Posts a request and waits until it is recorded.
+    pub(crate) async fn record(&self, path: &str, headers: &[(&str, &str)], body: &str) -> Message {
+        let got = self.send(path, headers, body.as_bytes(), usize::MAX).await;
+        self.settle().await;
+        got
+    }
+
     pub(crate) fn request(
         &self,
         method: &str,
@@ -349,6 +356,23 @@ impl Bench {
         branches.into_iter().map(|branch| branch.name).collect()
     }
 
+    /// The only branch there is.
+    pub(crate) async fn only_branch(&self) -> String {
+        let mut branches = self.branches().await;
+        assert_eq!(branches.len(), 1, "{branches:?}");
+        branches.remove(0)
+    }
+
+    /// The kind of each message of a branch.
+    pub(crate) async fn kinds(&self, branch: &str) -> Vec<String> {
+        self.transcript(branch).await.into_iter().map(|(kind, _)| kind).collect()
+    }
+
+    /// The text of each message of a branch.
+    pub(crate) async fn texts(&self, branch: &str) -> Vec<String> {
+        self.transcript(branch).await.into_iter().map(|(_, text)| text).collect()
+    }
+
     /// What a branch says: kind and text of each message.
     pub(crate) async fn transcript(&self, branch: &str) -> Vec<(String, String)> {
         let contents = self.contents(branch).await;
@@ -362,6 +386,18 @@ impl Bench {
         let compiled = self.repo.compile(head).await.unwrap();
         compiled.messages().map(|message| message.content.clone()).collect()
     }
+}
+
+/// Sends the bytes of a request and reads the response.
+pub(crate) async fn exchange(address: SocketAddr, request: &[u8]) -> Message {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(request).await.unwrap();
+    read_message(&mut stream, &mut Vec::new()).await.expect("a response")
+}
+
+/// An answer of Anthropic's as a stream in small chunks.
+pub(crate) fn stream(text: &str) -> Answer {
+    Answer::new("text/event-stream", anthropic_stream(text)).chunk(17)
 }
 
 /// An answer of Anthropic's as a stream.

@@ -126,8 +126,7 @@ async fn traffic_of_codex_is_recorded_by_conversation() {
         threads.insert(thread.to_owned());
         let body = row["raw_request"].to_string();
         let headers = [("session-id", session), ("thread-id", thread)];
-        bench.send("/v1/responses", &headers, body.as_bytes(), usize::MAX).await;
-        bench.settle().await;
+        bench.record("/v1/responses", &headers, &body).await;
     }
     let report = bench.settle().await;
     let branches = bench.branches().await;

@@ -147,13 +147,12 @@ pub(super) fn parse<T: serde::de::DeserializeOwned>(name: &RefName, blob: &Blob)
     struct Version {
         v: u8,
     }
-    let unreadable = |why: String| RunError::Effect { name: name.as_str().to_owned(), why };
-    let version: Version =
-        serde_json::from_slice(blob.bytes()).map_err(|error| unreadable(error.to_string()))?;
-    match version.v {
-        VERSION => {
-            serde_json::from_slice(blob.bytes()).map_err(|error| unreadable(error.to_string()))
+    let read = || {
+        let Version { v } = serde_json::from_slice(blob.bytes()).map_err(|e| e.to_string())?;
+        if v != VERSION {
+            return Err(format!("expected version {VERSION}, found {v}"));
         }
-        other => Err(unreadable(format!("expected version {VERSION}, found {other}"))),
-    }
+        serde_json::from_slice(blob.bytes()).map_err(|e| e.to_string())
+    };
+    read().map_err(|why| RunError::Effect { name: name.as_str().to_owned(), why })
 }

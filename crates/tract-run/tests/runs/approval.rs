@@ -90,8 +90,7 @@ fn calls_wait_across_restarts_until_a_decision() {
 #[test]
 fn an_operation_whose_name_an_older_decision_has_can_be_decided() {
     block_on(async {
-        let store = memory();
-        let repo = repo_on(&store).await;
+        let repo = repo_on(&memory()).await;
         let defer = async |text: &str| {
             let asked = tract_engine::PendingRequest::Append(Box::new(Draft::user(text)));
             repo.defer(&main_branch(), asked, "tester", "look at it").await.unwrap().id

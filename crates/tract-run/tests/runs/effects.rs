@@ -19,7 +19,10 @@ use tract_run::{Agent, OnResume, Stop};
 use tract_tools::policy::ApprovalRequired;
 use tract_tools::{Registry, Repair, RepairRequest, tool};
 
-use crate::support::{Script, main_branch, memory, messages, repo_on, said};
+use crate::support::{
+    Script, main_branch, memory, messages, move_to_another_machine, pause, repo_on, said_on,
+    tool_of,
+};
 
 /// What was paid, in order.
 #[derive(Default)]
@@ -33,6 +36,10 @@ impl Till {
         self.paid.lock().unwrap().clone()
     }
 
+    fn pay(&self, sum: usize) {
+        self.paid.lock().unwrap().push(sum);
+    }
+
     fn slow() -> Arc<Self> {
         Arc::new(Self { slow: AtomicUsize::new(200), ..Self::default() })
     }
@@ -42,7 +49,7 @@ impl Till {
 #[tool(destructive)]
 async fn pay(sum: usize, context: &ToolContext) -> Result<String, ToolError> {
     let till = context.resource::<Till>()?;
-    till.paid.lock().unwrap().push(sum);
+    till.pay(sum);
     // It blocks its thread, as a tool may.
     std::thread::sleep(Duration::from_millis(till.slow.load(Ordering::SeqCst) as u64));
     Ok(format!("paid {sum}"))
@@ -51,14 +58,14 @@ async fn pay(sum: usize, context: &ToolContext) -> Result<String, ToolError> {
 /// Notes something down.
 #[tool]
 async fn note(context: &ToolContext) -> Result<String, ToolError> {
-    context.resource::<Till>()?.paid.lock().unwrap().push(0);
+    context.resource::<Till>()?.pay(0);
     Ok("noted".to_owned())
 }
 
 /// Sets something, which is the same when it is done twice, and never comes back.
 #[tool(idempotent)]
 async fn set(context: &ToolContext) -> Result<String, ToolError> {
-    context.resource::<Till>()?.paid.lock().unwrap().push(0);
+    context.resource::<Till>()?.pay(0);
     std::future::pending().await
 }
 
@@ -110,15 +117,21 @@ async fn approve_all(repo: &Repo) {
     }
 }
 
+/// Runs until the model's calls wait, and approves them.
+async fn approved(store: &Arc<dyn Store>, till: &Arc<Till>, says: Draft) -> Repo {
+    asked(store, till, says).await;
+    let repo = repo_on(store).await;
+    approve_all(&repo).await;
+    repo
+}
+
 fn pays(sum: usize) -> Draft {
     Draft::assistant("").call("c1", "pay", format!(r#"{{"sum":{sum}}}"#))
 }
 
-/// What is said on a branch, with the answers of tools.
-async fn said_on(repo: &Repo, branch: &RefName) -> Vec<String> {
-    let head = repo.head_of(branch).await.unwrap();
-    let compiled = repo.compile(head).await.unwrap();
-    said(&compiled.messages().cloned().collect::<Vec<_>>())
+/// The digits of a call's arguments.
+fn sum_of(arguments: &str) -> usize {
+    arguments.chars().filter(char::is_ascii_digit).collect::<String>().parse().unwrap()
 }
 
 /// Runs an agent on each branch, all at the same time.
@@ -143,13 +156,9 @@ fn at_once(store: &Arc<dyn Store>, till: &Arc<Till>, branches: &[RefName]) {
 fn three_runs_at_once_after_one_approval_pay_once() {
     for _ in 0..8 {
         let (store, till) = (memory(), Till::slow());
-        block_on(async {
-            asked(&store, &till, pays(5)).await;
-            approve_all(&repo_on(&store).await).await;
-        });
+        let repo = block_on(approved(&store, &till, pays(5)));
         at_once(&store, &till, &[main_branch(), main_branch(), main_branch()]);
         assert_eq!(till.paid(), [5]);
-        let repo = block_on(repo_on(&store));
         let said = block_on(said_on(&repo, &main_branch()));
         assert_eq!(said[2], "tool: paid 5 <c1 pay>", "{said:?}");
     }
@@ -185,9 +194,7 @@ fn an_effect_is_not_repeated_after_any_number_of_undos() {
     block_on(async {
         for undos in 1..6 {
             let (store, till) = (memory(), Arc::new(Till::default()));
-            asked(&store, &till, pays(5)).await;
-            let repo = repo_on(&store).await;
-            approve_all(&repo).await;
+            let repo = approved(&store, &till, pays(5)).await;
             agent_on(&store, &main_branch(), &till).await.run(None).await.unwrap();
             assert_eq!(till.paid(), [5]);
             for _ in 0..undos {
@@ -210,8 +217,7 @@ fn an_effect_is_not_repeated_after_any_number_of_undos() {
 #[test]
 fn a_second_run_waits_for_the_call_that_the_first_one_runs() {
     let (store, till) = (memory(), Till::slow());
-    block_on(asked(&store, &till, pays(5).call("c2", "note", "{}")));
-    block_on(async { approve_all(&repo_on(&store).await).await });
+    let repo = block_on(approved(&store, &till, pays(5).call("c2", "note", "{}")));
     std::thread::scope(|scope| {
         let first = scope.spawn(|| {
             block_on(async {
@@ -229,7 +235,6 @@ fn a_second_run_waits_for_the_call_that_the_first_one_runs() {
         let first = first.join().unwrap();
         assert!(first.is_ok() || second.is_ok(), "{first:?} {second:?}");
     });
-    let repo = block_on(repo_on(&store));
     let said = block_on(said_on(&repo, &main_branch()));
     assert_eq!(till.paid(), [0, 5]);
     assert!(said.contains(&"tool: paid 5 <c1 pay>".to_owned()), "{said:?}");
@@ -270,17 +275,17 @@ fn an_idempotent_call_that_was_cut_off_may_have_run() {
     });
 }
 
-/// Reads the sum as what it was meant to be.
-struct Thousand;
+/// Reads the sum as what it was meant to be: a name, and the sum.
+struct Meant(&'static str, usize);
 
 #[async_trait]
-impl Repair for Thousand {
+impl Repair for Meant {
     fn name(&self) -> &str {
-        "thousand"
+        self.0
     }
 
     async fn repair(&self, _: &RepairRequest<'_>) -> Result<Option<String>, ToolError> {
-        Ok(Some(r#"{"sum":1000}"#.to_owned()))
+        Ok(Some(format!(r#"{{"sum":{}}}"#, self.1)))
     }
 }
 
@@ -289,27 +294,17 @@ fn an_approved_repaired_call_runs_as_shown() {
     block_on(async {
         let (store, till) = (memory(), Arc::new(Till::default()));
         let says = Draft::assistant("").call("c1", "pay", r#"{"sum":"1"}"#);
-        let agent = |repo: Repo, says: Draft, repair: Arc<dyn Repair>| {
-            agent_of(&repo, &main_branch(), [says], registry(), &till).repair(repair)
-        };
         let repo = repo_on(&store).await;
-        let first = agent(repo.clone(), says, Arc::new(Thousand));
+        let agent = |says: Draft, repair: Meant| {
+            agent_of(&repo, &main_branch(), [says], registry(), &till).repair(Arc::new(repair))
+        };
+        let first = agent(says, Meant("thousand", 1000));
         assert_eq!(first.run(Some(Draft::user("go"))).await.unwrap().stop, Stop::Waiting);
         let shown = repo.pending().await.unwrap()[0].asked.describe();
         assert!(shown.contains(r#"{"sum":1000}"#), "{shown}");
         approve_all(&repo).await;
-        /// Would make it something else the next time.
-        struct Million;
-        #[async_trait]
-        impl Repair for Million {
-            fn name(&self) -> &str {
-                "million"
-            }
-            async fn repair(&self, _: &RepairRequest<'_>) -> Result<Option<String>, ToolError> {
-                Ok(Some(r#"{"sum":1000000}"#.to_owned()))
-            }
-        }
-        let second = agent(repo.clone(), Draft::assistant("done"), Arc::new(Million));
+        // Another repair would make it something else.
+        let second = agent(Draft::assistant("done"), Meant("million", 1_000_000));
         assert_eq!(second.run(None).await.unwrap().stop, Stop::Answered);
         assert_eq!(till.paid(), [1000]);
     });
@@ -324,15 +319,10 @@ fn arguments_that_a_handler_replaced_are_approved_once_and_run_as_shown() {
             let asked = Arc::clone(&asked);
             Hooks::new().on("doubles", move |event: &BeforeDispatch| {
                 asked.fetch_add(1, Ordering::SeqCst);
-                let sum: usize = event
-                    .call
-                    .arguments
-                    .chars()
-                    .filter(char::is_ascii_digit)
-                    .collect::<String>()
-                    .parse()
-                    .unwrap();
-                DispatchAction::Replace(format!(r#"{{"sum":{}}}"#, sum * 2))
+                DispatchAction::Replace(format!(
+                    r#"{{"sum":{}}}"#,
+                    sum_of(&event.call.arguments) * 2
+                ))
             })
         };
         let repo = repo_on(&store).await;
@@ -363,36 +353,23 @@ impl ChatModel for Strict {
 }
 
 /// Gives, with a word about it that may be absent and not null.
-struct Give;
+fn give() -> Arc<dyn DynTool> {
+    let spec = ToolSpec::new("give", "Gives.", r#"{"type":"object"}"#);
+    tool_of(spec.traits(ToolTraits::new().destructive()), |arguments, context| {
+        context.resource::<Till>()?.pay(sum_of(arguments));
+        Ok(format!("gave {arguments}"))
+    })
+}
 
 const GIVE: &str = r#"{"name":"give","description":"Gives.","parameters":{"type":"object",
     "properties":{"sum":{"type":"integer"},"word":{"type":"string"}},"required":["sum"]}}"#;
-
-#[async_trait]
-impl DynTool for Give {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec::new("give", "Gives.", r#"{"type":"object"}"#)
-            .traits(ToolTraits::new().destructive())
-    }
-
-    async fn run(
-        &self,
-        arguments: &str,
-        context: &ToolContext,
-    ) -> Result<ToolResult<RenderedValue>, ToolError> {
-        let sum = arguments.chars().filter(char::is_ascii_digit).collect::<String>();
-        context.resource::<Till>()?.paid.lock().unwrap().push(sum.parse().unwrap());
-        Ok(ToolResult::done(format!("gave {arguments}")))
-    }
-}
 
 #[test]
 fn a_call_sent_in_strict_mode_runs_once_it_is_approved_or_resumed() {
     for approve in [true, false] {
         block_on(async {
             let (store, till) = (memory(), Arc::new(Till::default()));
-            let registry =
-                || Registry::builder().definition_with(GIVE, Arc::new(Give)).build().unwrap();
+            let registry = || Registry::builder().definition_with(GIVE, give()).build().unwrap();
             let id = registry().iter().next().unwrap().definition().id();
             let sent = RequestTool::new("give", "give", id).strict(true);
             let says = Draft::assistant("").call("c1", "give", r#"{"sum":3,"word":null}"#);
@@ -432,29 +409,19 @@ fn a_call_sent_in_strict_mode_runs_once_it_is_approved_or_resumed() {
     }
 }
 
-/// A tool that a server lists.
-struct Remote(&'static str, Arc<Till>);
-
 const LISTED: &str = r#"{"name":"pay","description":"Pays.","inputSchema":{"type":"object","properties":{"sum":{"type":"integer"}}}}"#;
 
-#[async_trait]
-impl DynTool for Remote {
-    fn spec(&self) -> ToolSpec {
-        let definition = ToolSchema::parse(LISTED).unwrap();
-        ToolSpec::new("pay", "Pays.", r#"{"type":"object"}"#)
-            .traits(ToolTraits::new().destructive())
-            .origin(ToolOrigin::new(self.0, definition))
-    }
-
-    async fn run(
-        &self,
-        arguments: &str,
-        _: &ToolContext,
-    ) -> Result<ToolResult<RenderedValue>, ToolError> {
-        let sum = arguments.chars().filter(char::is_ascii_digit).collect::<String>();
-        self.1.paid.lock().unwrap().push(sum.parse().unwrap());
-        Ok(ToolResult::done(format!("paid by {}", self.0)))
-    }
+/// A tool that a server lists.
+fn remote(server: &'static str, till: &Arc<Till>) -> Arc<dyn DynTool> {
+    let definition = ToolSchema::parse(LISTED).unwrap();
+    let spec = ToolSpec::new("pay", "Pays.", r#"{"type":"object"}"#)
+        .traits(ToolTraits::new().destructive())
+        .origin(ToolOrigin::new(server, definition));
+    let till = Arc::clone(till);
+    tool_of(spec, move |arguments, _| {
+        till.pay(sum_of(arguments));
+        Ok(format!("paid by {server}"))
+    })
 }
 
 #[test]
@@ -464,7 +431,7 @@ fn a_payment_approved_for_one_server_does_not_run_on_another() {
             let (store, till) = (memory(), Arc::new(Till::default()));
             let repo = repo_on(&store).await;
             let agent = |server, says: Draft, wanted: bool| {
-                let remote: Arc<dyn DynTool> = Arc::new(Remote(server, Arc::clone(&till)));
+                let remote = remote(server, &till);
                 let registry = Registry::builder().definition_with(LISTED, remote).build().unwrap();
                 let agent = Agent::new(repo.clone(), main_branch(), Script::new([says]), registry);
                 if wanted { agent.policy(ApprovalRequired::of_destructive()) } else { agent }
@@ -484,26 +451,11 @@ fn a_payment_approved_for_one_server_does_not_run_on_another() {
     });
 }
 
-/// Makes the run that works on a message look like one of another machine, which has been silent
-/// for long.
-async fn taken_for_dead(repo: &Repo) {
-    for (name, blob) in repo.documents("effects/").await.unwrap() {
-        if !name.as_str().ends_with("/turn") {
-            continue;
-        }
-        let mut doc: serde_json::Value = serde_json::from_slice(blob.bytes()).unwrap();
-        doc["holder"]["process"] = "another".into();
-        doc["holder"]["machine"] = "elsewhere".into();
-        doc["until_us"] = 0.into();
-        let blob = tract_core::Blob::seal(doc.to_string());
-        repo.set_documents("test", vec![(name, blob)]).await.unwrap();
-    }
-}
-
 /// Pays once it is released, and signals when it has begun.
+#[derive(Default)]
 struct PayLater {
-    begun: Arc<AtomicUsize>,
-    go: Arc<AtomicUsize>,
+    begun: AtomicUsize,
+    go: AtomicUsize,
 }
 
 #[async_trait]
@@ -526,7 +478,7 @@ impl DynTool for PayLater {
             _ => Poll::Ready(()),
         })
         .await;
-        context.resource::<Till>()?.paid.lock().unwrap().push(9);
+        context.resource::<Till>()?.pay(9);
         Ok(ToolResult::done("paid 9 at last"))
     }
 }
@@ -535,25 +487,22 @@ impl DynTool for PayLater {
 fn a_true_answer_that_comes_late_takes_the_place_of_the_one_that_was_made_up() {
     block_on(async {
         let (store, till) = (memory(), Arc::new(Till::default()));
-        let (begun, go) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
-        let registry = || {
-            let (begun, go) = (Arc::clone(&begun), Arc::clone(&go));
-            Registry::builder().tool(Note).dyn_tool(Arc::new(PayLater { begun, go })).build()
-        };
-        let agent = |repo: Repo, branch: RefName, says: Vec<Draft>| {
-            agent_of(&repo, &branch, says, registry().unwrap(), &till)
+        let later = Arc::new(PayLater::default());
+        let agent = |repo: Repo, branch: RefName, says: Draft| {
+            let registry = Registry::builder().tool(Note).dyn_tool(Arc::<PayLater>::clone(&later));
+            agent_of(&repo, &branch, [says], registry.build().unwrap(), &till)
         };
         let says = Draft::assistant("").call("c1", "pay_later", "{}").call("c2", "note", "{}");
         let repo = repo_on(&store).await;
-        let first = agent(repo_on(&store).await, main_branch(), vec![says]);
+        let first = agent(repo_on(&store).await, main_branch(), says);
         let mut run = Box::pin(first.run(Some(Draft::user("go"))));
-        poll_until(run.as_mut(), || begun.load(Ordering::SeqCst) > 0).await;
-        taken_for_dead(&repo).await;
+        poll_until(run.as_mut(), || later.begun.load(Ordering::SeqCst) > 0).await;
+        move_to_another_machine(&repo, true).await;
         // Another run, and one on a fork, find it dead.
         let asked = messages(&repo).await[1].commit;
         let fork = repo.create_branch("fork", asked).await.unwrap();
         for branch in [main_branch(), fork.clone()] {
-            let done = vec![Draft::assistant("sorry")];
+            let done = Draft::assistant("sorry");
             let report = agent(repo.clone(), branch.clone(), done).run(None).await.unwrap();
             assert_eq!(report.stop, Stop::Answered);
             let said = said_on(&repo, &branch).await;
@@ -561,7 +510,7 @@ fn a_true_answer_that_comes_late_takes_the_place_of_the_one_that_was_made_up() {
             assert!(said[3].contains("not executed"), "{said:?}");
         }
         // And then it answers.
-        go.store(1, Ordering::SeqCst);
+        later.go.store(1, Ordering::SeqCst);
         let error = run.await.unwrap_err();
         assert_eq!(error.code(), "held", "{error}");
         assert_eq!(till.paid(), [9], "what another run has answered since is not begun");
@@ -572,7 +521,7 @@ fn a_true_answer_that_comes_late_takes_the_place_of_the_one_that_was_made_up() {
         }
         // A third branch knows it at once, and pays nothing.
         let third = repo.create_branch("third", asked).await.unwrap();
-        let done = vec![Draft::assistant("fine")];
+        let done = Draft::assistant("fine");
         agent(repo.clone(), third.clone(), done).run(None).await.unwrap();
         assert_eq!(said_on(&repo, &third).await[2], "tool: paid 9 at last <c1 pay_later>");
         assert_eq!(till.paid(), [9]);
@@ -583,20 +532,18 @@ fn a_true_answer_that_comes_late_takes_the_place_of_the_one_that_was_made_up() {
 fn a_run_that_waits_too_long_says_who_it_waits_for_and_answers_nothing() {
     block_on(async {
         let (store, till) = (memory(), Arc::new(Till::default()));
-        let (begun, go) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
-        let later = || {
-            let (begun, go) = (Arc::clone(&begun), Arc::clone(&go));
-            Registry::builder().dyn_tool(Arc::new(PayLater { begun, go })).build().unwrap()
-        };
+        let later = Arc::new(PayLater::default());
         let agent = |repo: Repo, says: Draft| {
             let says = [says, Draft::assistant("done")];
-            agent_of(&repo, &main_branch(), says, later(), &till).wait_for_others(Duration::ZERO)
+            let registry = Registry::builder().dyn_tool(Arc::<PayLater>::clone(&later));
+            agent_of(&repo, &main_branch(), says, registry.build().unwrap(), &till)
+                .wait_for_others(Duration::ZERO)
         };
         let says = Draft::assistant("").call("c1", "pay_later", "{}");
         let repo = repo_on(&store).await;
         let first = agent(repo.clone(), says);
         let mut run = Box::pin(first.run(Some(Draft::user("go"))));
-        poll_until(run.as_mut(), || begun.load(Ordering::SeqCst) > 0).await;
+        poll_until(run.as_mut(), || later.begun.load(Ordering::SeqCst) > 0).await;
         let before = repo.head_of(&main_branch()).await.unwrap();
         let told = Arc::new(Mutex::new(Vec::new()));
         let hears = Arc::clone(&told);
@@ -611,7 +558,7 @@ fn a_run_that_waits_too_long_says_who_it_waits_for_and_answers_nothing() {
         assert!(error.to_string().starts_with(&process), "{error}");
         assert!(told.lock().unwrap()[0].starts_with(&process));
         assert_eq!(repo.head_of(&main_branch()).await.unwrap(), before, "nothing is written");
-        go.store(1, Ordering::SeqCst);
+        later.go.store(1, Ordering::SeqCst);
         assert_eq!(run.await.unwrap().stop, Stop::Answered);
         assert_eq!(till.paid(), [9]);
     });
@@ -621,9 +568,7 @@ fn a_run_that_waits_too_long_says_who_it_waits_for_and_answers_nothing() {
 fn a_run_that_lacks_the_approved_tool_leaves_the_call_open() {
     block_on(async {
         let (store, till) = (memory(), Arc::new(Till::default()));
-        asked(&store, &till, pays(5)).await;
-        let repo = repo_on(&store).await;
-        approve_all(&repo).await;
+        let repo = approved(&store, &till, pays(5)).await;
         let tools = Registry::builder().tool(Note).build().unwrap();
         let model = Script::new([Draft::assistant("done")]);
         let agent = Agent::new(repo.clone(), main_branch(), model, tools);
@@ -671,18 +616,10 @@ impl DynTool for Remit {
         arguments: &str,
         context: &ToolContext,
     ) -> Result<ToolResult<RenderedValue>, ToolError> {
-        let pause = || {
-            let mut polls = 0;
-            std::future::poll_fn(move |task| {
-                polls += 1;
-                task.waker().wake_by_ref();
-                if polls > 1 { Poll::Ready(()) } else { Poll::Pending }
-            })
-        };
-        let sum = arguments.chars().filter(char::is_ascii_digit).collect::<String>();
-        pause().await;
-        context.resource::<Till>()?.paid.lock().unwrap().push(sum.parse().unwrap());
-        pause().await;
+        let sum = sum_of(arguments);
+        pause(1).await;
+        context.resource::<Till>()?.pay(sum);
+        pause(1).await;
         Ok(ToolResult::done(format!("paid {sum}")))
     }
 }

@@ -10,10 +10,11 @@ use tract_core::{
 };
 use tract_engine::Repo;
 use tract_run::{Agent, Progress, Stop};
-use tract_store_sqlite::SqliteOptions;
 use tract_tools::Registry;
 
-use crate::support::{Script, main_branch, memory, messages, repo_on, said};
+use crate::support::{
+    Script, main_branch, memory, messages, move_to_another_machine, repo_on, said, sqlite, tool_of,
+};
 
 /// Where the process that works on the call has its files.
 const FOLDER: &str = "TRACT_TEST_HOLDER";
@@ -21,34 +22,21 @@ const FOLDER: &str = "TRACT_TEST_HOLDER";
 const LEASE: &str = "TRACT_TEST_LEASE_MS";
 
 /// Pays by adding to a file, once another file is there.
-struct PayInFile(std::path::PathBuf);
-
-#[async_trait]
-impl DynTool for PayInFile {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec::new("pay", "Pays.", r#"{"type":"object"}"#)
-    }
-
-    async fn run(&self, _: &str, _: &ToolContext) -> Result<ToolResult<RenderedValue>, ToolError> {
-        std::fs::write(self.0.join("begun"), "").unwrap();
-        while !self.0.join("go").exists() {
+fn pay_in_file(folder: std::path::PathBuf) -> Arc<dyn DynTool> {
+    tool_of(ToolSpec::new("pay", "Pays.", r#"{"type":"object"}"#), move |_, _| {
+        std::fs::write(folder.join("begun"), "").unwrap();
+        while !folder.join("go").exists() {
             // It blocks its thread, as a tool may.
             std::thread::sleep(Duration::from_millis(5));
         }
-        let paid = std::fs::read_to_string(self.0.join("paid")).unwrap_or_default();
-        std::fs::write(self.0.join("paid"), paid + "once ").unwrap();
-        Ok(ToolResult::done("paid at last"))
-    }
-}
-
-fn sqlite(folder: &Path) -> Arc<dyn Store> {
-    let options = SqliteOptions::new().create(true).unsafe_lose_on_power_loss(true);
-    Arc::new(tract_store_sqlite::open(folder.join("tract.db"), &options).unwrap())
+        let paid = std::fs::read_to_string(folder.join("paid")).unwrap_or_default();
+        std::fs::write(folder.join("paid"), paid + "once ").unwrap();
+        Ok("paid at last".to_owned())
+    })
 }
 
 async fn agent(store: &Arc<dyn Store>, folder: &Path, says: Vec<Draft>) -> Agent {
-    let pay: Arc<dyn DynTool> = Arc::new(PayInFile(folder.to_owned()));
-    let tools = Registry::builder().dyn_tool(pay).build().unwrap();
+    let tools = Registry::builder().dyn_tool(pay_in_file(folder.to_owned())).build().unwrap();
     Agent::new(repo_on(store).await, main_branch(), Script::new(says), tools)
 }
 
@@ -215,19 +203,6 @@ fn a_living_holder_is_waited_for_beyond_its_lease() {
     assert_eq!(holder.paid(), "once ");
 }
 
-/// Makes the run that works on a message look like one of another machine.
-async fn moved_to_another_machine(repo: &Repo) {
-    for (name, blob) in repo.documents("effects/").await.unwrap() {
-        if name.as_str().ends_with("/turn") {
-            let mut doc: serde_json::Value = serde_json::from_slice(blob.bytes()).unwrap();
-            doc["holder"]["process"] = "another".into();
-            doc["holder"]["machine"] = "elsewhere".into();
-            let blob = tract_core::Blob::seal(doc.to_string());
-            repo.set_documents("test", vec![(name, blob)]).await.unwrap();
-        }
-    }
-}
-
 #[test]
 fn a_holder_that_was_killed_on_another_machine_is_taken_over_when_its_lease_ends() {
     let (store, folder) = (memory(), tempfile::tempdir().unwrap());
@@ -244,7 +219,7 @@ fn a_holder_that_was_killed_on_another_machine_is_taken_over_when_its_lease_ends
         .await;
         drop(run);
         let repo = repo_on(&store).await;
-        moved_to_another_machine(&repo).await;
+        move_to_another_machine(&repo, false).await;
         let done = vec![Draft::assistant("sorry")];
         let waited = waited_for(agent(&store, folder.path(), done).await).await;
         assert_eq!(waited.len(), 1, "its lease was waited for: {waited:?}");

@@ -14,7 +14,7 @@ use tract_run::OnResume;
 
 use self::server::{KEY, Server};
 use self::wire::Wire;
-use crate::recorded::kills::{Draws, points};
+use crate::recorded::kills::{Draws, killed_at_random};
 use crate::recorded::points::{Death, ProcessLife};
 use crate::recorded::recording::{airline, check};
 use crate::recorded::simulated::{Setting, Tools};
@@ -87,14 +87,7 @@ fn killed_at_random_points_they_still_run_over_both_wires() {
             let model = client(wire, &server.url(place, wire), place % 4 > 1);
             let mut setting = Setting::new(memory(), model, recording);
             (setting.tools, setting.on_resume) = (Tools::Idempotent, OnResume::Run);
-            let most = points(recording, Tools::Idempotent).len();
-            loop {
-                let life = ProcessLife::new(Some(draws.below(most)), Death::Stopped);
-                match setting.live(&life).await {
-                    Some(done) => break done.unwrap(),
-                    None => kills += 1,
-                }
-            }
+            kills += killed_at_random(&setting, recording, &mut draws).await;
             check(recording, &messages(&repo_on(&setting.store).await).await);
         }
         assert_eq!(server.wrong(), Vec::<String>::new());

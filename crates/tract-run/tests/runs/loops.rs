@@ -7,7 +7,7 @@ use tract_tools::budget::{Budget, BudgetTracker};
 use tract_tools::dispatch::DispatchLimits;
 use tract_tools::{Registry, ToolContext, ToolError, tool};
 
-use crate::support::{Script, main_branch, memory, messages, repo_on, said};
+use crate::support::{Script, call, main_branch, memory, messages, pause, repo_on, run_all, said};
 
 /// Adds numbers.
 #[tool(read_only)]
@@ -32,15 +32,10 @@ fn tools() -> Registry {
     Registry::builder().tool(Add).tool(Fail).tool(Abort).build().unwrap()
 }
 
-fn call(id: &str, name: &str, arguments: &str) -> Draft {
-    Draft::assistant("").call(id, name, arguments)
-}
-
 #[test]
 fn a_run_records_everything_it_does() {
     block_on(async {
-        let store = memory();
-        let repo = repo_on(&store).await;
+        let repo = repo_on(&memory()).await;
         let model = Script::new([
             call("c1", "add", r#"{"a":1,"b":2}"#)
                 .call("c2", "add", r#"{"a":"x"}"#)
@@ -122,8 +117,7 @@ fn a_run_records_everything_it_does() {
 #[test]
 fn steps_budget_and_conditions_stop_a_run_that_can_continue() {
     block_on(async {
-        let store = memory();
-        let repo = repo_on(&store).await;
+        let repo = repo_on(&memory()).await;
         let add = |id: &str| call(id, "add", r#"{"a":1,"b":1}"#);
         let model =
             Script::new([add("c1"), add("c2"), add("c3"), add("c4"), Draft::assistant("done")]);
@@ -151,8 +145,7 @@ fn steps_budget_and_conditions_stop_a_run_that_can_continue() {
 #[test]
 fn a_call_that_ends_the_turn_leaves_no_call_open() {
     block_on(async {
-        let store = memory();
-        let repo = repo_on(&store).await;
+        let repo = repo_on(&memory()).await;
         let model = Script::new([
             call("c1", "add", r#"{"a":1,"b":1}"#).call("c2", "abort", "{}").call(
                 "c3",
@@ -181,8 +174,7 @@ fn a_call_that_ends_the_turn_leaves_no_call_open() {
 #[test]
 fn a_cancelled_run_answers_what_was_asked_for() {
     block_on(async {
-        let store = memory();
-        let repo = repo_on(&store).await;
+        let repo = repo_on(&memory()).await;
         let token = CancellationToken::new();
         let stop = token.clone();
         let model = Script::new([
@@ -211,8 +203,7 @@ fn a_cancelled_run_answers_what_was_asked_for() {
 #[test]
 fn one_turn_at_a_time() {
     block_on(async {
-        let store = memory();
-        let repo = repo_on(&store).await;
+        let repo = repo_on(&memory()).await;
         let model = Script::new([call("c1", "add", r#"{"a":2,"b":2}"#), Draft::assistant("4")]);
         let agent = Agent::new(repo.clone(), main_branch(), model, tools());
         repo.append(&main_branch(), Draft::user("2 + 2?")).await.unwrap();
@@ -226,8 +217,7 @@ fn one_turn_at_a_time() {
 #[test]
 fn without_an_answer_the_question_stays() {
     block_on(async {
-        let store = memory();
-        let repo = repo_on(&store).await;
+        let repo = repo_on(&memory()).await;
         let idle = Agent::new(repo.clone(), main_branch(), Script::new([]), tools());
         let error = idle.run(Some(Draft::user("hello?"))).await.unwrap_err();
         assert_eq!(error.code(), "model_error");
@@ -246,13 +236,7 @@ fn agents_share_limits() {
         let gauge = context.resource::<[AtomicUsize; 2]>()?;
         let now = gauge[0].fetch_add(1, Ordering::SeqCst) + 1;
         gauge[1].fetch_max(now, Ordering::SeqCst);
-        let mut polls = 0;
-        std::future::poll_fn(|task| {
-            polls += 1;
-            task.waker().wake_by_ref();
-            if polls > 50 { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
-        })
-        .await;
+        pause(50).await;
         gauge[0].fetch_sub(1, Ordering::SeqCst);
         Ok(now)
     }
@@ -273,19 +257,7 @@ fn agents_share_limits() {
                 assert_eq!(agent.run(Some(Draft::user("go"))).await.unwrap().text, name);
             }
         };
-        let mut runs = ["one", "two", "three"].map(|name| Some(Box::pin(run(name))));
-        block_on(std::future::poll_fn(|task| {
-            for run in &mut runs {
-                if run.as_mut().is_some_and(|run| run.as_mut().poll(task).is_ready()) {
-                    *run = None;
-                }
-            }
-            if runs.iter().all(Option::is_none) {
-                std::task::Poll::Ready(())
-            } else {
-                std::task::Poll::Pending
-            }
-        }));
+        block_on(run_all(["one", "two", "three"].map(run)));
         assert_eq!(gauge[1].load(Ordering::SeqCst), expected);
     }
 }

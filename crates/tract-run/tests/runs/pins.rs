@@ -1,16 +1,14 @@
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use tract_core::{
-    Blob, Draft, DynTool, RefName, RenderedValue, Store, ToolContext, ToolError, ToolOrigin,
-    ToolResult, ToolSchema, ToolSpec, block_on,
+    Blob, Draft, DynTool, RefName, Store, ToolOrigin, ToolSchema, ToolSpec, block_on,
 };
 use tract_engine::Repo;
 use tract_run::{Agent, RunError};
 use tract_tools::Registry;
 use tract_tools::pin::{Pin, PinPolicy};
 
-use crate::support::{Script, main_branch, memory, messages, repo_on, said};
+use crate::support::{Script, main_branch, memory, messages, repo_on, said, tool_of};
 
 const PLAIN: &str = r#"{"name":"read","description":"Reads.","inputSchema":{"type":"object"}}"#;
 const CHANGED: &str =
@@ -18,18 +16,9 @@ const CHANGED: &str =
 const OTHER: &str = r#"{"name":"list","description":"Lists.","inputSchema":{"type":"object"}}"#;
 
 /// A tool of a server.
-struct Served(ToolSchema);
-
-#[async_trait]
-impl DynTool for Served {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec::new(self.0.name(), "", r#"{"type":"object"}"#)
-            .origin(ToolOrigin::new("files", self.0.clone()))
-    }
-
-    async fn run(&self, _: &str, _: &ToolContext) -> Result<ToolResult<RenderedValue>, ToolError> {
-        Ok(ToolResult::done("it ran"))
-    }
+fn served(tool: ToolSchema) -> Arc<dyn DynTool> {
+    let spec = ToolSpec::new(tool.name(), "", r#"{"type":"object"}"#);
+    tool_of(spec.origin(ToolOrigin::new("files", tool)), |_, _| Ok("it ran".to_owned()))
 }
 
 async fn set(repo: &Repo, name: &str, document: String) {
@@ -48,7 +37,7 @@ async fn answer(store: &Arc<dyn Store>, definition: &str, change: fn(Agent) -> A
     let repo = repo_on(store).await;
     let tool = ToolSchema::parse(definition).unwrap();
     let says = [Draft::assistant("").call("c1", tool.name(), "{}"), Draft::assistant("well")];
-    let registry = Registry::builder().definition_with(definition, Arc::new(Served(tool)));
+    let registry = Registry::builder().definition_with(definition, served(tool));
     let agent =
         Agent::new(repo.clone(), main_branch(), Script::new(says), registry.build().unwrap());
     change(agent).run(Some(Draft::user("go"))).await.unwrap();
@@ -85,11 +74,10 @@ fn an_agent_checks_calls_against_approvals_by_default() {
 #[test]
 fn approvals_that_cannot_be_read_let_nothing_run() {
     block_on(async {
-        let store = memory();
-        let repo = repo_on(&store).await;
+        let repo = repo_on(&memory()).await;
         set(&repo, PinPolicy::DOCUMENT, r#"{"v":2,"policy":"tell-only"}"#.to_owned()).await;
-        let registry = Registry::builder()
-            .definition_with(PLAIN, Arc::new(Served(ToolSchema::parse(PLAIN).unwrap())));
+        let registry =
+            Registry::builder().definition_with(PLAIN, served(ToolSchema::parse(PLAIN).unwrap()));
         let registry = registry.build().unwrap();
         let model = Script::new([Draft::assistant("hello")]);
         let agent = Agent::new(repo.clone(), main_branch(), model, registry);

@@ -4,7 +4,7 @@ use tract_tools::dispatch::CallContext;
 use tract_tools::prompt::{Bindings, Prompt, Section};
 use tract_tools::{Registry, Session, ToolContext, ToolError, tool};
 
-use crate::support::{Script, main_branch, memory, messages, repo_on, said};
+use crate::support::{Script, call, main_branch, memory, messages, repo_on, said};
 
 /// Looks.
 #[tool(read_only)]
@@ -34,10 +34,6 @@ fn prompt() -> Prompt {
 
 fn registry() -> Registry {
     Registry::builder().tool(Probe).build().unwrap()
-}
-
-fn call(id: &str, name: &str, arguments: &str) -> Draft {
-    Draft::assistant("").call(id, name, arguments)
 }
 
 #[test]

@@ -38,8 +38,7 @@ fn recorded_conversations_run_to_what_was_recorded_and_replay() {
 #[test]
 fn a_replay_names_the_first_difference() {
     block_on(async {
-        let store = memory();
-        let repo = repo_on(&store).await;
+        let repo = repo_on(&memory()).await;
         let tool = r#"{"name":"add","parameters":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}}"#;
         let tool = tract_core::ToolSchema::parse(tool).unwrap();
         repo.set_tools(&main_branch(), vec![tool]).await.unwrap();

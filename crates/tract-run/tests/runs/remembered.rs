@@ -1,12 +1,19 @@
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use tract_core::{Draft, Op, RefName, block_on};
+use tract_engine::Repo;
 use tract_engine::plan::Request;
 use tract_run::{Agent, load_session, stored_slices};
 use tract_tools::CallContext as _;
 use tract_tools::planning::{Plan, Planning, StepStatus};
-use tract_tools::{EventType, Registry, Session, SessionItem, ToolContext, ToolError, tool};
+use tract_tools::{
+    EventType, Registry, Session, SessionItem, ToolContext, ToolError, ToolSpec, tool,
+};
 
-use crate::support::{Script, main_branch, memory, messages, repo_on};
+use crate::support::{
+    Script, call, main_branch, memory, messages, pause, repo_on, run_all, tool_of,
+};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Seen(String);
@@ -35,16 +42,18 @@ fn session() -> (Session, Registry) {
     (session, builder.build().unwrap())
 }
 
-fn call(id: &str, name: &str, arguments: &str) -> Draft {
-    Draft::assistant("").call(id, name, arguments)
+/// Runs until the model has said all; returns what the tools remember.
+async fn remembered(repo: &Repo, branch: RefName, says: Arc<Script>, word: &str) -> Session {
+    let (own, registry) = session();
+    let agent = Agent::new(repo.clone(), branch, says, registry).session(&own);
+    agent.run(Some(Draft::user(word))).await.unwrap();
+    own
 }
 
 #[test]
 fn slices_live_on_the_branch() {
     block_on(async {
-        let store = memory();
-        let repo = repo_on(&store).await;
-        let (own, registry) = session();
+        let repo = repo_on(&memory()).await;
         let model = Script::new([
             call("c1", "planning_setup_plan", r#"{"objective":"o","initial_steps":["a","b"]}"#)
                 .call("c2", "notice", r#"{"what":"x","fails":false}"#)
@@ -52,8 +61,7 @@ fn slices_live_on_the_branch() {
             call("c4", "planning_update_step", r#"{"step_id":1,"status":"done"}"#),
             Draft::assistant("so far"),
         ]);
-        let agent = Agent::new(repo.clone(), main_branch(), model, registry).session(&own);
-        agent.run(Some(Draft::user("go"))).await.unwrap();
+        let own = remembered(&repo, main_branch(), model, "go").await;
         let head = repo.head_of(&main_branch()).await.unwrap().unwrap();
         assert_eq!(messages(&repo).await.len(), 8, "no model sees what tools remember");
 
@@ -93,16 +101,11 @@ fn slices_live_on_the_branch() {
         // A fork has its own, and another branch continues with what it finds.
         let fork = RefName::branch("fork").unwrap();
         repo.create_branch("fork", before.unwrap()).await.unwrap();
-        let (forked, registry) = session();
         let model = Script::new([
             call("c4", "planning_update_step", r#"{"step_id":2,"status":"in_progress"}"#),
             Draft::assistant("forked"),
         ]);
-        Agent::new(repo.clone(), fork.clone(), model, registry)
-            .session(&forked)
-            .run(Some(Draft::user("the other one")))
-            .await
-            .unwrap();
+        let forked = remembered(&repo, fork, model, "the other one").await;
         let statuses: Vec<StepStatus> =
             forked.latest::<Plan>().unwrap().steps.iter().map(|step| step.status).collect();
         assert_eq!(statuses, [StepStatus::Pending, StepStatus::InProgress]);
@@ -114,15 +117,12 @@ fn slices_live_on_the_branch() {
 #[test]
 fn changes_of_a_failed_call_are_not_on_the_branch() {
     block_on(async {
-        let store = memory();
-        let repo = repo_on(&store).await;
-        let (own, registry) = session();
+        let repo = repo_on(&memory()).await;
         let model = Script::new([
             call("c1", "planning_setup_plan", r#"{"objective":"  "}"#),
             Draft::assistant("hm"),
         ]);
-        let agent = Agent::new(repo.clone(), main_branch(), model, registry).session(&own);
-        agent.run(Some(Draft::user("go"))).await.unwrap();
+        remembered(&repo, main_branch(), model, "go").await;
         let head = repo.head_of(&main_branch()).await.unwrap();
         assert!(stored_slices(&repo, head).await.unwrap().is_empty());
     });
@@ -133,21 +133,16 @@ fn a_summary_of_the_conversation_forgets_no_plan() {
     block_on(async {
         let store = memory();
         let repo = repo_on(&store).await;
-        let (own, registry) = session();
         let model = Script::new([
             call("c1", "planning_setup_plan", r#"{"objective":"o","initial_steps":["a"]}"#),
             Draft::assistant("planned"),
             call("c2", "planning_update_step", r#"{"step_id":1,"status":"in_progress"}"#),
             Draft::assistant("begun"),
         ]);
-        let agent = Agent::new(repo.clone(), main_branch(), model.clone(), registry).session(&own);
-        agent.run(Some(Draft::user("plan"))).await.unwrap();
+        remembered(&repo, main_branch(), model.clone(), "plan").await;
         let all = tract_engine::plan::Selection::Range { from: None, to: None };
         repo.compress(&main_branch(), all, "they planned").await.unwrap();
-        let (later, registry) = session();
-        let agent =
-            Agent::new(repo_on(&store).await, main_branch(), model, registry).session(&later);
-        agent.run(Some(Draft::user("begin"))).await.unwrap();
+        let later = remembered(&repo_on(&store).await, main_branch(), model, "begin").await;
         let status = later.latest::<Plan>().unwrap().steps[0].status;
         assert_eq!(status, StepStatus::InProgress);
         let head = repo.head_of(&main_branch()).await.unwrap();
@@ -155,33 +150,15 @@ fn a_summary_of_the_conversation_forgets_no_plan() {
     });
 }
 
-/// A tool that is named like what sessions are kept under.
-struct SessionList;
-
-#[async_trait::async_trait]
-impl tract_tools::DynTool for SessionList {
-    fn spec(&self) -> tract_tools::ToolSpec {
-        tract_tools::ToolSpec::new("session/list", "Lists.", r#"{"type":"object"}"#)
-    }
-
-    async fn run(
-        &self,
-        _: &str,
-        _: &ToolContext,
-    ) -> Result<tract_tools::ToolResult<tract_tools::RenderedValue>, ToolError> {
-        Ok(tract_tools::ToolResult::done("two sessions"))
-    }
-}
-
 #[test]
 fn a_tool_may_be_named_like_what_sessions_are_kept_under() {
     block_on(async {
-        let store = memory();
-        let repo = repo_on(&store).await;
+        let repo = repo_on(&memory()).await;
         // A server's own name for it is taken as it is.
         let listed = r#"{"name":"session/list","inputSchema":{"type":"object"}}"#;
         let tools = || {
-            let runs = std::sync::Arc::new(SessionList);
+            let spec = ToolSpec::new("session/list", "Lists.", r#"{"type":"object"}"#);
+            let runs = tool_of(spec, |_, _| Ok("two sessions".to_owned()));
             Registry::builder().definition_with(listed, runs).build().unwrap()
         };
         let model = Script::new([call("c1", "session/list", "{}"), Draft::assistant("two")]);
@@ -200,13 +177,7 @@ fn a_tool_may_be_named_like_what_sessions_are_kept_under() {
 #[tool]
 async fn remember(what: String, context: &ToolContext) -> Result<String, ToolError> {
     context.publish(KeptItem(what))?;
-    let mut pauses = 0;
-    std::future::poll_fn(|task| {
-        pauses += 1;
-        task.waker().wake_by_ref();
-        if pauses > 40 { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
-    })
-    .await;
+    pause(40).await;
     Ok("kept".to_owned())
 }
 
@@ -226,7 +197,7 @@ fn two_runs_at_once_on_one_session_record_each_what_its_own_tools_remember() {
         repo.write_one(&main_branch(), Request::Append(Draft::user("begin"))).await.unwrap();
         let head = repo.head_of(&main_branch()).await.unwrap().unwrap();
         let shared = Session::new();
-        let mut runs = Vec::new();
+        let (mut branches, mut runs) = (Vec::new(), Vec::new());
         for name in ["a", "b"] {
             let branch = repo.create_branch(name, head).await.unwrap();
             let arguments = format!(r#"{{"what":"{name}"}}"#);
@@ -234,23 +205,12 @@ fn two_runs_at_once_on_one_session_record_each_what_its_own_tools_remember() {
             let registry = Registry::builder().tool(Remember).build().unwrap();
             let agent = Agent::new(repo.clone(), branch.clone(), Script::new(says), registry)
                 .session(&shared);
-            runs.push((branch, Box::pin(async move { agent.run(Some(Draft::user("go"))).await })));
+            branches.push(branch);
+            runs.push(async move { drop(agent.run(Some(Draft::user("go"))).await.unwrap()) });
         }
-        let mut done = 0;
-        std::future::poll_fn(|task| {
-            for (place, (_, run)) in runs.iter_mut().enumerate() {
-                if done & (1 << place) == 0
-                    && let std::task::Poll::Ready(report) = run.as_mut().poll(task)
-                {
-                    report.unwrap();
-                    done |= 1 << place;
-                }
-            }
-            if done == 3 { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
-        })
-        .await;
-        for (branch, _) in &runs {
-            let head = repo.head_of(branch).await.unwrap();
+        run_all(runs).await;
+        for branch in branches {
+            let head = repo.head_of(&branch).await.unwrap();
             let slices = stored_slices(&repo, head).await.unwrap();
             let own = format!(r#"["{}"]"#, branch.branch_name().unwrap());
             assert_eq!(slices.get("kept").map(|kept| kept.as_str()), Some(&*own), "{branch}");

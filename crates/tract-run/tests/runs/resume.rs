@@ -1,14 +1,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tract_core::{By, CommitId, Draft, JsonText, Op, Origin, Store, block_on};
+use tract_core::{By, CommitId, Draft, JsonText, Op, Origin, RefName, block_on};
 use tract_engine::Repo;
 use tract_engine::plan::{Details, Request, Selection};
 use tract_hooks::{Hooks, ToolResultAction, ToolResultReceived};
-use tract_run::{Agent, OnResume, Stop};
+use tract_run::{Agent, OnResume, Report, Stop};
 use tract_tools::{Registry, ToolContext, ToolError, tool};
 
-use crate::support::{Script, main_branch, memory, messages, repo_on, said};
+use crate::support::{Script, main_branch, memory, messages, repo_on, said, said_on};
 
 /// What has happened in the world.
 #[derive(Default)]
@@ -34,15 +34,19 @@ async fn look() -> &'static str {
     "seen"
 }
 
-fn agent(repo: tract_engine::Repo, world: &Arc<World>, says: Vec<Draft>) -> Agent {
+fn agent(repo: Repo, branch: RefName, world: &Arc<World>, says: Vec<Draft>) -> Agent {
     let registry = Registry::builder().tool(Hang).tool(Act).tool(Look).build().unwrap();
-    Agent::new(repo, main_branch(), Script::new(says), registry)
+    Agent::new(repo, branch, Script::new(says), registry)
         .context(ToolContext::new("").with_shared_resource(Arc::clone(world)))
 }
 
-/// Runs until the world has changed, as a process does that is killed then.
-async fn killed(store: &Arc<dyn Store>, world: &Arc<World>, says: Draft) {
-    let agent = agent(repo_on(store).await, world, vec![says]);
+/// Runs until the world has changed, as a process does that is killed then; returns what another
+/// process finds.
+async fn killed() -> (Repo, Arc<World>) {
+    let (store, world) = (memory(), Arc::new(World::default()));
+    let asks = Draft::assistant("").call("c1", "look", "{}").call("c2", "hang", "{}");
+    let says = vec![asks.call("c3", "act", "{}")];
+    let agent = agent(repo_on(&store).await, main_branch(), &world, says);
     let run = agent.run(Some(Draft::user("go")));
     let mut run = std::pin::pin!(run);
     std::future::poll_fn(|context| {
@@ -54,21 +58,16 @@ async fn killed(store: &Arc<dyn Store>, world: &Arc<World>, says: Draft) {
         }
     })
     .await;
-}
-
-fn asks() -> Draft {
-    Draft::assistant("").call("c1", "look", "{}").call("c2", "hang", "{}").call("c3", "act", "{}")
+    (repo_on(&store).await, world)
 }
 
 #[test]
 fn started_calls_are_interrupted_and_others_not_executed() {
     block_on(async {
-        let (store, world) = (memory(), Arc::new(World::default()));
-        killed(&store, &world, asks()).await;
-        let repo = repo_on(&store).await;
+        let (repo, world) = killed().await;
         assert_eq!(messages(&repo).await.len(), 2, "nothing is answered yet");
-        let report =
-            agent(repo.clone(), &world, vec![Draft::assistant("sorry")]).run(None).await.unwrap();
+        let sorry = vec![Draft::assistant("sorry")];
+        let report = agent(repo.clone(), main_branch(), &world, sorry).run(None).await.unwrap();
         assert_eq!((report.stop, report.calls), (Stop::Answered, 3));
         let said = said(&messages(&repo).await);
         assert!(said[2].starts_with("tool: not executed") && said[2].ends_with("<c1! look>"));
@@ -87,10 +86,8 @@ fn started_calls_are_interrupted_and_others_not_executed() {
 #[test]
 fn calls_without_an_effect_may_run_again() {
     block_on(async {
-        let (store, world) = (memory(), Arc::new(World::default()));
-        killed(&store, &world, asks()).await;
-        let repo = repo_on(&store).await;
-        let report = agent(repo.clone(), &world, vec![Draft::assistant("ok")])
+        let (repo, world) = killed().await;
+        let report = agent(repo.clone(), main_branch(), &world, vec![Draft::assistant("ok")])
             .on_resume(OnResume::Run)
             .run(None)
             .await
@@ -107,52 +104,38 @@ fn calls_without_an_effect_may_run_again() {
 #[test]
 fn a_fork_that_is_run_again_repeats_no_effect() {
     block_on(async {
-        let (store, world) = (memory(), Arc::new(World::default()));
-        let repo = repo_on(&store).await;
-        let asks = Draft::assistant("").call("c1", "act", "{}").call("c2", "act", "{}");
-        let says = vec![asks, Draft::assistant("acted")];
-        agent(repo.clone(), &world, says).run(Some(Draft::user("go"))).await.unwrap();
-        assert_eq!(world.0.load(Ordering::SeqCst), 2);
-        let asked = messages(&repo).await[1].commit;
-        let again = repo.create_branch("again", asked).await.unwrap();
-        let registry = Registry::builder().tool(Act).build().unwrap();
-        let model = Script::new([Draft::assistant("again")]);
-        let report = Agent::new(repo.clone(), again.clone(), model, registry)
-            .context(ToolContext::new("").with_shared_resource(Arc::clone(&world)))
-            .on_resume(OnResume::Run)
-            .run(None)
-            .await
-            .unwrap();
+        let (repo, world, asked) = acted(Hooks::new()).await;
+        let (report, said) = run_again(&repo, "again", asked, &world).await;
         assert_eq!((report.stop, report.calls), (Stop::Answered, 2));
         assert_eq!(world.0.load(Ordering::SeqCst), 2, "the recorded answers are given");
-        let compiled = repo.compile(report.head).await.unwrap();
-        let said = said(&compiled.messages().cloned().collect::<Vec<_>>());
         assert_eq!(said[2..4], ["tool: effect 1 <c1 act>", "tool: effect 2 <c2 act>"]);
     });
 }
 
-/// What an answer is on a branch on which its calls are run again.
-async fn run_again(repo: &Repo, name: &str, from: CommitId, world: &Arc<World>) -> Vec<String> {
+/// Runs calls again on a branch of its own; returns what is said there, too.
+async fn run_again(
+    repo: &Repo,
+    name: &str,
+    from: CommitId,
+    world: &Arc<World>,
+) -> (Report, Vec<String>) {
     let branch = repo.create_branch(name, from).await.unwrap();
-    let registry = Registry::builder().tool(Act).tool(Hang).build().unwrap();
-    let report =
-        Agent::new(repo.clone(), branch, Script::new([Draft::assistant("again")]), registry)
-            .context(ToolContext::new("").with_shared_resource(Arc::clone(world)))
-            .on_resume(OnResume::Run)
-            .run(None)
-            .await
-            .unwrap();
-    let compiled = repo.compile(report.head).await.unwrap();
-    said(&compiled.messages().cloned().collect::<Vec<_>>())
+    let says = vec![Draft::assistant("again")];
+    let agent = agent(repo.clone(), branch.clone(), world, says).on_resume(OnResume::Run);
+    let report = agent.run(None).await.unwrap();
+    (report, said_on(repo, &branch).await)
 }
 
-/// Acts twice on `main`, under handlers; returns where the calls were asked for.
-async fn acted(repo: &Repo, world: &Arc<World>) -> CommitId {
+/// Acts twice on `main`, under handlers; returns where the calls were asked for, too.
+async fn acted(hooks: Hooks) -> (Repo, Arc<World>, CommitId) {
+    let (repo, world) = (repo_on(&memory()).await, Arc::new(World::default()));
     let asks = Draft::assistant("").call("c1", "act", "{}").call("c2", "act", "{}");
     let says = vec![asks, Draft::assistant("acted")];
-    agent(repo.clone(), world, says).run(Some(Draft::user("go"))).await.unwrap();
+    let agent = agent(repo.with_hooks(hooks), main_branch(), &world, says);
+    agent.run(Some(Draft::user("go"))).await.unwrap();
     assert_eq!(world.0.load(Ordering::SeqCst), 2);
-    messages(repo).await[1].commit
+    let asked = messages(&repo).await[1].commit;
+    (repo, world, asked)
 }
 
 #[test]
@@ -173,12 +156,10 @@ fn an_answer_that_a_handler_changed_or_refused_is_no_reason_to_act_again() {
     ];
     for (hooks, answers) in changes {
         block_on(async {
-            let (store, world) = (memory(), Arc::new(World::default()));
-            let repo = repo_on(&store).await;
-            let asked = acted(&repo.with_hooks(hooks), &world).await;
+            let (repo, world, asked) = acted(hooks).await;
             assert_eq!(said(&messages(&repo).await)[2..4], answers);
             // What the tools said is given again; here no handler changes it.
-            let again = run_again(&repo, "again", asked, &world).await;
+            let (_, again) = run_again(&repo, "again", asked, &world).await;
             assert_eq!(again[2..4], ["tool: effect 1 <c1 act>", "tool: effect 2 <c2 act>"]);
             assert_eq!(world.0.load(Ordering::SeqCst), 2, "no effect is repeated");
         });
@@ -188,13 +169,11 @@ fn an_answer_that_a_handler_changed_or_refused_is_no_reason_to_act_again() {
 #[test]
 fn a_call_that_was_summarized_since_is_not_repeated() {
     block_on(async {
-        let (store, world) = (memory(), Arc::new(World::default()));
-        let repo = repo_on(&store).await;
-        let asked = acted(&repo, &world).await;
+        let (repo, world, asked) = acted(Hooks::new()).await;
         let all = Selection::Range { from: None, to: None };
         repo.compress(&main_branch(), all, "they acted twice").await.unwrap();
         assert_eq!(said(&messages(&repo).await).len(), 1, "nothing but the summary is shown");
-        let again = run_again(&repo, "again", asked, &world).await;
+        let (_, again) = run_again(&repo, "again", asked, &world).await;
         assert_eq!(again[2..4], ["tool: effect 1 <c1 act>", "tool: effect 2 <c2 act>"]);
         assert_eq!(world.0.load(Ordering::SeqCst), 2, "no effect is repeated");
     });
@@ -203,9 +182,7 @@ fn a_call_that_was_summarized_since_is_not_repeated() {
 #[test]
 fn a_branch_that_has_not_the_message_has_no_say() {
     block_on(async {
-        let (store, world) = (memory(), Arc::new(World::default()));
-        let repo = repo_on(&store).await;
-        let asked = acted(&repo, &world).await;
+        let (repo, world, asked) = acted(Hooks::new()).await;
         let before = messages(&repo).await[0].commit;
         let other = repo.create_branch("other", before).await.unwrap();
         let details = Details {
@@ -222,13 +199,11 @@ fn a_branch_that_has_not_the_message_has_no_say() {
 #[test]
 fn a_fork_of_a_fork_knows_what_happened_before_both() {
     block_on(async {
-        let (store, world) = (memory(), Arc::new(World::default()));
-        let repo = repo_on(&store).await;
-        let asked = acted(&repo, &world).await;
-        let again = run_again(&repo, "again", asked, &world).await;
+        let (repo, world, asked) = acted(Hooks::new()).await;
+        let (_, again) = run_again(&repo, "again", asked, &world).await;
         repo.checkout("again").await.unwrap();
         repo.delete_branch("main").await.unwrap();
-        assert_eq!(run_again(&repo, "third", asked, &world).await, again);
+        assert_eq!(run_again(&repo, "third", asked, &world).await.1, again);
         assert_eq!(world.0.load(Ordering::SeqCst), 2);
     });
 }
@@ -236,21 +211,9 @@ fn a_fork_of_a_fork_knows_what_happened_before_both() {
 #[test]
 fn a_call_started_on_another_branch_is_not_run_again() {
     block_on(async {
-        let (store, world) = (memory(), Arc::new(World::default()));
-        killed(&store, &world, asks()).await;
-        let repo = repo_on(&store).await;
+        let (repo, world) = killed().await;
         let asked = messages(&repo).await[1].commit;
-        let tools = || Registry::builder().tool(Hang).tool(Act).tool(Look).build().unwrap();
-        let branch = repo.create_branch("fork", asked).await.unwrap();
-        let model = Script::new([Draft::assistant("ok")]);
-        let report = Agent::new(repo.clone(), branch, model, tools())
-            .context(ToolContext::new("").with_shared_resource(Arc::clone(&world)))
-            .on_resume(OnResume::Run)
-            .run(None)
-            .await
-            .unwrap();
-        let compiled = repo.compile(report.head).await.unwrap();
-        let said = said(&compiled.messages().cloned().collect::<Vec<_>>());
+        let (_, said) = run_again(&repo, "fork", asked, &world).await;
         assert_eq!(said[2], "tool: seen <c1 look>", "looking has no effect");
         let line = &said[3];
         assert!(line.starts_with("tool: interrupted, outcome unknown: "), "{line}");
@@ -258,14 +221,7 @@ fn a_call_started_on_another_branch_is_not_run_again() {
         assert_eq!(said[4], "tool: effect 2 <c3 act>", "it was not begun before");
         assert_eq!(world.0.load(Ordering::SeqCst), 2, "no effect is repeated");
         // What the fork was answered is what a third branch is answered.
-        let third = repo.create_branch("third", asked).await.unwrap();
-        let model = Script::new([Draft::assistant("ok")]);
-        let agent = Agent::new(repo.clone(), third, model, tools()).on_resume(OnResume::Run);
-        agent
-            .context(ToolContext::new("").with_shared_resource(Arc::clone(&world)))
-            .run(None)
-            .await
-            .unwrap();
+        run_again(&repo, "third", asked, &world).await;
         assert_eq!(world.0.load(Ordering::SeqCst), 2);
     });
 }

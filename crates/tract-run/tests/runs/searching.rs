@@ -7,7 +7,7 @@ use tract_run::{Agent, OnResume};
 use tract_tools::select::{CatalogEntry, SearchTools, ToolIndex};
 use tract_tools::{Registry, tool};
 
-use crate::support::{Script, main_branch, memory, messages, repo_on, said};
+use crate::support::{Script, call, main_branch, memory, messages, repo_on, said};
 
 /// Tells the weather in a city.
 #[tool(read_only)]
@@ -34,10 +34,6 @@ fn agent(repo: &tract_engine::Repo, branch: tract_core::RefName, model: &Arc<Scr
     Agent::new(repo.clone(), branch, Arc::<Script>::clone(model), registry)
         .search_tools(SearchTools::new(Arc::new(RwLock::new(index))))
         .unwrap()
-}
-
-fn call(id: &str, name: &str, arguments: &str) -> Draft {
-    Draft::assistant("").call(id, name, arguments)
 }
 
 fn offered(model: &Script, place: usize) -> Vec<String> {

@@ -23,15 +23,13 @@ fn a_reply_that_was_cut_off_or_refused_is_no_answer() {
             ("end_turn", Stop::Answered),
             ("stop_sequence", Stop::Answered),
         ] {
-            let store = memory();
-            let repo = repo_on(&store).await;
+            let repo = repo_on(&memory()).await;
             let model = Script::new([reply("half of", reason)]);
-            let agent = Agent::new(repo.clone(), main_branch(), model.clone(), no_tools());
-            let report = agent.run(Some(Draft::user("All of it."))).await.unwrap();
+            let agent = || Agent::new(repo.clone(), main_branch(), model.clone(), no_tools());
+            let report = agent().run(Some(Draft::user("All of it."))).await.unwrap();
             assert_eq!((&report.stop, report.text.as_str()), (&stop, "half of"), "{reason}");
             // Another process that continues from here reads the same.
-            let agent = Agent::new(repo.clone(), main_branch(), model, no_tools());
-            let report = agent.run(None).await.unwrap();
+            let report = agent().run(None).await.unwrap();
             assert_eq!((report.stop, report.steps), (stop, 0), "{reason}");
         }
     });
@@ -45,12 +43,11 @@ fn an_unknown_reason_to_stop_is_reported() {
         {
             let repo = repo_on(&memory()).await;
             let model = Script::new([reply("Done.", reason)]);
-            let agent = Agent::new(repo.clone(), main_branch(), model.clone(), no_tools());
-            let report = agent.run(Some(Draft::user("All of it."))).await.unwrap();
+            let agent = || Agent::new(repo.clone(), main_branch(), model.clone(), no_tools());
+            let report = agent().run(Some(Draft::user("All of it."))).await.unwrap();
             assert_eq!(report.unknown_stop_reason.as_deref(), unknown, "{reason}");
             // Another process that continues from here reads the same.
-            let agent = Agent::new(repo.clone(), main_branch(), model, no_tools());
-            let report = agent.run(None).await.unwrap();
+            let report = agent().run(None).await.unwrap();
             assert_eq!(report.unknown_stop_reason.as_deref(), unknown, "{reason}");
             assert_eq!(report.stop == Stop::Answered, reason != "max_tokens", "{reason}");
         }
@@ -60,8 +57,7 @@ fn an_unknown_reason_to_stop_is_reported() {
 #[test]
 fn a_paused_reply_is_sent_back_and_continued() {
     block_on(async {
-        let store = memory();
-        let repo = repo_on(&store).await;
+        let repo = repo_on(&memory()).await;
         let model = Script::new([reply("searching", "pause_turn"), reply("found", "end_turn")]);
         let agent = Agent::new(repo.clone(), main_branch(), model.clone(), no_tools());
         let report = agent.run(Some(Draft::user("Look."))).await.unwrap();
@@ -74,8 +70,7 @@ fn a_paused_reply_is_sent_back_and_continued() {
         assert_eq!(sent_back, "searching");
 
         // So it is by a process that continues after the first one ended.
-        let store = memory();
-        let repo = repo_on(&store).await;
+        let repo = repo_on(&memory()).await;
         let model = Script::new([reply("searching", "pause_turn"), reply("found", "end_turn")]);
         let agent = Agent::new(repo.clone(), main_branch(), model.clone(), no_tools());
         let report = agent.max_steps(1).run(Some(Draft::user("Look."))).await.unwrap();

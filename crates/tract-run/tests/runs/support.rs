@@ -1,12 +1,16 @@
 use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
 use async_trait::async_trait;
 use tract_core::{
-    ChatModel, Content, Draft, Message, ModelError, ModelRequest, RefName, Reply, StopReason,
-    Store, Usage,
+    Blob, ChatModel, Content, Draft, DynTool, Message, ModelError, ModelRequest, RefName,
+    RenderedValue, Reply, StopReason, Store, ToolContext, ToolError, ToolResult, ToolSpec, Usage,
 };
 use tract_engine::{Repo, RepoOptions};
+use tract_store_sqlite::SqliteOptions;
 
 /// A model that says what it was given, one after the other, and keeps what it was asked.
 #[derive(Default)]
@@ -45,6 +49,35 @@ impl ChatModel for Script {
     }
 }
 
+/// A tool that is a function which waits for nothing.
+struct FunctionTool<F>(ToolSpec, F);
+
+#[async_trait]
+impl<F> DynTool for FunctionTool<F>
+where
+    F: Fn(&str, &ToolContext) -> Result<String, ToolError> + Send + Sync + 'static,
+{
+    fn spec(&self) -> ToolSpec {
+        self.0.clone()
+    }
+
+    async fn run(
+        &self,
+        arguments: &str,
+        context: &ToolContext,
+    ) -> Result<ToolResult<RenderedValue>, ToolError> {
+        self.1(arguments, context).map(ToolResult::done)
+    }
+}
+
+/// Makes a tool of a function that waits for nothing.
+pub(crate) fn tool_of(
+    spec: ToolSpec,
+    run: impl Fn(&str, &ToolContext) -> Result<String, ToolError> + Send + Sync + 'static,
+) -> Arc<dyn DynTool> {
+    Arc::new(FunctionTool(spec, run))
+}
+
 pub(crate) fn memory() -> Arc<dyn Store> {
     Arc::new(tract_kv::memory())
 }
@@ -57,6 +90,56 @@ pub(crate) async fn repo_on(store: &Arc<dyn Store>) -> Repo {
     repo
 }
 
+/// An agent's message with one call.
+pub(crate) fn call(id: &str, name: &str, arguments: &str) -> Draft {
+    Draft::assistant("").call(id, name, arguments)
+}
+
+/// Lets others run, so many times.
+pub(crate) async fn pause(times: usize) {
+    let mut polls = 0;
+    poll_fn(|task| {
+        polls += 1;
+        task.waker().wake_by_ref();
+        if polls > times { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+/// Runs all at the same time, to their ends.
+pub(crate) async fn run_all<F: Future<Output = ()>>(runs: impl IntoIterator<Item = F>) {
+    let mut runs: Vec<_> = runs.into_iter().map(Box::pin).collect();
+    poll_fn(|task| {
+        runs.retain_mut(|run| run.as_mut().poll(task).is_pending());
+        if runs.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+/// Makes the run that works on a message look like one of another machine; one that is `silent`
+/// has not renewed its lease.
+pub(crate) async fn move_to_another_machine(repo: &Repo, silent: bool) {
+    for (name, blob) in repo.documents("effects/").await.unwrap() {
+        if !name.as_str().ends_with("/turn") {
+            continue;
+        }
+        let mut doc: serde_json::Value = serde_json::from_slice(blob.bytes()).unwrap();
+        doc["holder"]["process"] = "another".into();
+        doc["holder"]["machine"] = "elsewhere".into();
+        if silent {
+            doc["until_us"] = 0.into();
+        }
+        let blob = Blob::seal(doc.to_string());
+        repo.set_documents("test", vec![(name, blob)]).await.unwrap();
+    }
+}
+
+/// A store in a file. A process that aborts loses nothing that the operating system has.
+pub(crate) fn sqlite(folder: &Path) -> Arc<dyn Store> {
+    let options = SqliteOptions::new().create(true).unsafe_lose_on_power_loss(true);
+    Arc::new(tract_store_sqlite::open(folder.join("tract.db"), &options).unwrap())
+}
+
 pub(crate) fn main_branch() -> RefName {
     RefName::branch("main").unwrap()
 }
@@ -66,12 +149,18 @@ pub(crate) async fn messages(repo: &Repo) -> Vec<Message> {
     repo.compile(head).await.unwrap().messages().cloned().collect()
 }
 
+/// What is said on a branch, with the answers of tools.
+pub(crate) async fn said_on(repo: &Repo, branch: &RefName) -> Vec<String> {
+    let head = repo.head_of(branch).await.unwrap();
+    repo.compile(head).await.unwrap().messages().map(line).collect()
+}
+
 /// Each message as `role: text`, with its calls and, for a result, the tool's name and id.
 pub(crate) fn said(messages: &[Message]) -> Vec<String> {
     messages.iter().map(line).collect()
 }
 
-pub(crate) fn line(message: &Message) -> String {
+fn line(message: &Message) -> String {
     let mut line = format!("{}: {}", message.role.as_str(), message.content.text());
     for call in message.content.calls() {
         line.push_str(&format!(" [{} {}({})]", call.id, call.name, call.arguments));

@@ -3,13 +3,14 @@
 use std::rc::Rc;
 
 use crate::python::database::Commit;
-use tract_core::{By, CommitId, JsonText, RefTarget};
+use tract_core::{CommitId, JsonText, RefTarget};
 use tract_engine::plan::{ConflictKind, MergeConflict};
 use tract_engine::plan::{Details, NewContent, Request};
 use tract_engine::{Error, MergeOptions, Merged, Refusal, Result};
 
 use super::{Walk, WalkState, short};
 use crate::python::content::{self, PythonContent};
+use crate::writer::import_details;
 
 impl<'a> Walk<'a> {
     pub(super) async fn merge(
@@ -113,11 +114,7 @@ impl<'a> Walk<'a> {
         restore: &mut Vec<Request>,
     ) -> Result<()> {
         let refused = || Error::Refused(Refusal::Conflicts(vec![conflict.clone()]));
-        let details = Details {
-            origin: By::Import.into(),
-            created_at: Some(commit.created_at),
-            ..Details::default()
-        };
+        let details = import_details(Some(commit.created_at));
         let target = conflict
             .slot
             .and_then(|slot| self.slots.iter().find(|(_, id)| **id == slot).map(|(hash, _)| *hash));

@@ -6,9 +6,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tract_core::Store;
 use tract_run::OnResume;
-use tract_store_sqlite::SqliteOptions;
 use tract_testkit::data::RecordedConversation;
 
 use super::server::Server;
@@ -18,15 +16,9 @@ use crate::recorded::kills::{Draws, Lost, check_but, check_effects, points};
 use crate::recorded::points::{Death, ProcessLife};
 use crate::recorded::recording::{Recording, airline, check, scale};
 use crate::recorded::simulated::{Model, Setting, Tools, World};
-use crate::support::{messages, repo_on};
+use crate::support::{messages, repo_on, sqlite};
 
 const LIFE: &str = "TRACT_TEST_LIFE";
-
-fn sqlite(folder: &Path) -> Arc<dyn Store> {
-    // A process that aborts loses nothing that the operating system has.
-    let options = SqliteOptions::new().create(true).unsafe_lose_on_power_loss(true);
-    Arc::new(tract_store_sqlite::open(folder.join("tract.db"), &options).unwrap())
-}
 
 fn world(folder: &Path) -> Arc<World> {
     Arc::new(World::File(folder.join("effects")))

@@ -205,6 +205,24 @@ impl Draws {
     }
 }
 
+/// Kills life after life at a random point until one comes to its end; returns how many it killed.
+pub(crate) async fn killed_at_random(
+    setting: &Setting,
+    recording: &Recording,
+    draws: &mut Draws,
+) -> usize {
+    let most = points(recording, Tools::Idempotent).len();
+    let mut kills = 0;
+    loop {
+        let life = ProcessLife::new(Some(draws.below(most)), Death::Stopped);
+        match setting.live(&life).await {
+            Some(done) => break done.unwrap(),
+            None => kills += 1,
+        }
+    }
+    kills
+}
+
 #[test]
 fn killed_again_and_again_they_still_come_to_what_was_recorded() {
     let (mut draws, mut kills) = (Draws(20_251_122), 0);
@@ -212,14 +230,7 @@ fn killed_again_and_again_they_still_come_to_what_was_recorded() {
     for recording in &recordings {
         block_on(async {
             let setting = setting(recording, Tools::Idempotent);
-            let most = points(recording, Tools::Idempotent).len();
-            loop {
-                let life = ProcessLife::new(Some(draws.below(most)), Death::Stopped);
-                match setting.live(&life).await {
-                    Some(done) => break done.unwrap(),
-                    None => kills += 1,
-                }
-            }
+            kills += killed_at_random(&setting, recording, &mut draws).await;
             check(recording, &messages(&repo_on(&setting.store).await).await);
         });
     }
