@@ -59,12 +59,14 @@ mod laws;
 // Merges, picks and rebases against the model of the engine's tests, in every store.
 mod histories;
 
-// The model, and the repository that it works on.
+// The model, the repository that it works on, and what both use.
 #[allow(dead_code, reason = "other tests of the engine use the rest")]
 #[path = "../crates/tract-engine/tests/planning/fixture.rs"]
 mod fixture;
 #[path = "../crates/tract-engine/tests/planning/history_model.rs"]
 mod history_model;
+#[path = "../crates/tract-engine/tests/support/mod.rs"]
+mod support;
 
 // Models that summarize, and what they may say instead.
 mod model_summaries;
