@@ -123,9 +123,9 @@ fn an_answer_to_another_event_is_refused_or_passed_over() {
 
 #[test]
 fn handlers_for_all_events_may_wait_and_may_fail() {
-    struct Waits;
+    struct WaitingHandler;
     #[async_trait::async_trait]
-    impl AnyHandler for Waits {
+    impl AnyHandler for WaitingHandler {
         async fn handle(&self, event: AnyEvent<'_>) -> AnyAction {
             tokio::task::yield_now().await;
             match event {
@@ -135,7 +135,7 @@ fn handlers_for_all_events_may_wait_and_may_fail() {
         }
     }
     let tract = called();
-    let waits = Hooks::new().any_handler("waits", Waits);
+    let waits = Hooks::new().any_handler("waits", WaitingHandler);
     assert_eq!(waits.names::<BeforeMerge>().join(" "), "waits");
     block_on(tract.with_hooks(waits).tool_result("c1", LONG)).unwrap();
     assert_eq!(last(&tract), "waited");

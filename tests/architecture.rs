@@ -271,7 +271,7 @@ fn every_dependency_builds_with_the_lowest_rust() {
     let newer: Vec<String> = metadata
         .packages
         .iter()
-        .filter(|package| version(package).is_some_and(|asked| asked > lowest))
+        .filter(|package| version(package).is_some_and(|required| required > lowest))
         .map(|package| format!("{} {}", package.name, package.version))
         .collect();
     assert!(metadata.packages.len() > 50, "the whole tree was read");

@@ -190,16 +190,16 @@ fn huge_and_odd_input_comes_back_whole_or_is_refused() {
         let limits = Limits { blob_bytes: 256 << 20, ..Limits::default() };
         let options = OpenOptions::new().limits(limits);
         let tract = block_on(options.open(&backend.url(folder.path(), "agent"))).unwrap();
-        let said = |draft: Draft| {
+        let committed = |draft: Draft| {
             let commit = block_on(tract.commit(draft)).unwrap();
             block_on(tract.repo().content(&commit)).unwrap().unwrap().text()
         };
-        said(call.clone());
-        assert_eq!(said(Draft::tool_result("c", text.as_str())).len(), text.len());
-        assert_eq!(said(Draft::note(&keys).unwrap()), keys, "{}", backend.name);
+        committed(call.clone());
+        assert_eq!(committed(Draft::tool_result("c", text.as_str())).len(), text.len());
+        assert_eq!(committed(Draft::note(&keys).unwrap()), keys, "{}", backend.name);
         let twice = Draft::note(r#"{"b":0,"a":1,"a":2}"#).unwrap();
-        assert_eq!(said(twice), r#"{"a":2,"b":0}"#, "{}", backend.name);
-        assert_eq!(said(Draft::user("a\0b\u{202e}")), "a\0b\u{202e}", "{}", backend.name);
+        assert_eq!(committed(twice), r#"{"a":2,"b":0}"#, "{}", backend.name);
+        assert_eq!(committed(Draft::user("a\0b\u{202e}")), "a\0b\u{202e}", "{}", backend.name);
         let before = state(&tract);
         for odd in [r#"{"a":"\ud800"}"#, r#"{"a":1e400}"#, deep(10_000).as_str()] {
             assert!(Draft::note(odd).is_err(), "{}", &odd[..10]);
@@ -237,11 +237,11 @@ fn ten_thousand_tools_are_too_many() {
 fn nuls_are_text_and_no_names() {
     let tract = memory();
     let text = "a\0b\u{1b}[31m\u{202e}c";
-    let said = block_on(tract.user(text)).unwrap();
-    assert_eq!(block_on(tract.repo().content(&said)).unwrap().unwrap().text(), text);
+    let message = block_on(tract.user(text)).unwrap();
+    assert_eq!(block_on(tract.repo().content(&message)).unwrap().unwrap().text(), text);
     for name in ["", "a\0b", "a b", "a..b", "/a", "a/", "a~1", "x.lock", "-a@{1}"] {
         let before = state(&tract);
-        let error = block_on(tract.branches().create(name, &said)).unwrap_err();
+        let error = block_on(tract.branches().create(name, &message)).unwrap_err();
         assert_eq!(error.code(), "bad_name", "{name:?}");
         assert_eq!(state(&tract), before, "{name:?}");
     }

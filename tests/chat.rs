@@ -16,25 +16,25 @@ use crate::walks::{body, memory};
 #[derive(Default)]
 struct ScriptedModel {
     replies: Mutex<Vec<Result<Reply, ModelError>>>,
-    asked: Mutex<Vec<ModelRequest>>,
+    requests: Mutex<Vec<ModelRequest>>,
 }
 
 impl ScriptedModel {
     fn says(replies: impl IntoIterator<Item = Result<Reply, ModelError>>) -> Self {
         let mut replies: Vec<_> = replies.into_iter().collect();
         replies.reverse();
-        Self { replies: Mutex::new(replies), asked: Mutex::default() }
+        Self { replies: Mutex::new(replies), requests: Mutex::default() }
     }
 
-    fn asked(&self) -> ModelRequest {
-        self.asked.lock().unwrap().last().cloned().unwrap()
+    fn request(&self) -> ModelRequest {
+        self.requests.lock().unwrap().last().cloned().unwrap()
     }
 }
 
 #[async_trait::async_trait]
 impl ChatModel for ScriptedModel {
     async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError> {
-        self.asked.lock().unwrap().push(request.clone());
+        self.requests.lock().unwrap().push(request.clone());
         let mut reply = self.replies.lock().unwrap().pop().unwrap()?;
         reply.head = request.head;
         Ok(reply)
@@ -74,8 +74,8 @@ fn test_chat_with_tools() {
             .parameter("temperature", 0.5)
             .unwrap();
         let answer = tract.chat_with(&model, Draft::user("Rain?"), &options).await.unwrap();
-        assert_eq!(names(&model.asked()), ["search"], "sent to the model");
-        assert_eq!(model.asked().parameters.unwrap().as_str(), r#"{"temperature":0.5}"#);
+        assert_eq!(names(&model.request()), ["search"], "sent to the model");
+        assert_eq!(model.request().parameters.unwrap().as_str(), r#"{"temperature":0.5}"#);
         let sent = answer.sent.as_ref().unwrap();
         assert_eq!(answer.commit.parents, [sent.id()]);
         for commit in [sent, &answer.commit] {
@@ -85,9 +85,10 @@ fn test_chat_with_tools() {
         let commit = &answer.commit;
         let config = commit.generation_config.as_ref().unwrap();
         assert_eq!(config.as_str(), r#"{"model":"m-1","temperature":0.5}"#);
-        let said: Value = serde_json::from_str(commit.metadata.as_ref().unwrap().as_str()).unwrap();
+        let metadata: Value =
+            serde_json::from_str(commit.metadata.as_ref().unwrap().as_str()).unwrap();
         let usage = json!({"input_tokens": 12, "output_tokens": 7, "cached_tokens": 3});
-        assert_eq!(said, json!({"usage": usage, "stop_reason": "tool_use"}));
+        assert_eq!(metadata, json!({"usage": usage, "stop_reason": "tool_use"}));
         assert_eq!(commit.origin.id.as_deref(), Some("r-1"));
         let raw = tract.repo().require_blob(commit.keeps[0]).await.unwrap();
         assert_eq!(raw.text(), Some("as received"));
@@ -95,7 +96,7 @@ fn test_chat_with_tools() {
         // The tools in force come back, and the answer is one of the context.
         tract.tool_result("c1", "none").await.unwrap();
         let answer = tract.generate(&model).await.unwrap();
-        assert_eq!(names(&model.asked()), ["clock"]);
+        assert_eq!(names(&model.request()), ["clock"]);
         assert_eq!(answer.text(), "No.");
         let sent = body(&tract.compile().await.unwrap().to_openai_params().unwrap());
         assert_eq!(sent["messages"].as_array().unwrap().len(), 4);
@@ -109,18 +110,18 @@ fn test_generate_with_tools() {
         let nothing = tract.generate(&model).await.unwrap_err();
         assert_eq!(nothing.code(), "invalid", "there is nothing to answer");
         tract.user("Rain?").await.unwrap();
-        let heard = Arc::new(Mutex::new(Vec::new()));
+        let received = Arc::new(Mutex::new(Vec::new()));
         let options = ChatOptions::new().tools([tool("search"), tool("grep")]).unwrap().on_piece({
-            let heard = Arc::clone(&heard);
-            move |piece| heard.lock().unwrap().push(piece.clone())
+            let received = Arc::clone(&received);
+            move |piece| received.lock().unwrap().push(piece.clone())
         });
         let answer = tract.generate_with(&model, &options.keep_raw(false)).await.unwrap();
         assert!(answer.sent.is_none());
-        assert_eq!(names(&model.asked()), ["search", "grep"], "sent to the model");
+        assert_eq!(names(&model.request()), ["search", "grep"], "sent to the model");
         let linked = tract.tools().own(answer.commit.id()).await.unwrap();
         assert_eq!(linked.len(), 2, "linked to the answer");
         assert!(answer.commit.keeps.is_empty());
-        assert_eq!(heard.lock().unwrap()[0], ReplyDelta::Text("Let me look.".to_owned()));
+        assert_eq!(received.lock().unwrap()[0], ReplyDelta::Text("Let me look.".to_owned()));
     });
 }
 
@@ -139,10 +140,10 @@ fn an_answer_that_broke_off_is_in_the_log_and_in_no_context() {
         assert_eq!(error.code(), "broken_off");
         let note = tract.show(*id).await.unwrap();
         assert_eq!(note.op.name(), "note");
-        let said = tract.repo().require_blob(note.content.unwrap()).await.unwrap();
-        let said: Value = serde_json::from_str(said.text().unwrap()).unwrap();
-        assert_eq!(said["broken_off"]["why"], "reply_cut");
-        assert_eq!(said["broken_off"]["calls"][0]["whole"], false);
+        let note_text = tract.repo().require_blob(note.content.unwrap()).await.unwrap();
+        let note_text: Value = serde_json::from_str(note_text.text().unwrap()).unwrap();
+        assert_eq!(note_text["broken_off"]["why"], "reply_cut");
+        assert_eq!(note_text["broken_off"]["calls"][0]["whole"], false);
         let raw = tract.repo().require_blob(note.keeps[0]).await.unwrap();
         assert_eq!(raw.text(), Some("raw"));
         assert_eq!(tract.compile().await.unwrap().message_count(), 1, "the question alone");
@@ -193,8 +194,8 @@ fn a_request_of_a_model_is_the_compiled_one() {
     block_on(async {
         tract.system("Be brief.").await.unwrap();
         tract.user("Rain?").await.unwrap();
-        let asked = Draft::assistant("").call("c1", "search", "{}").call("c2", "clock", "{}");
-        tract.commit(asked).await.unwrap();
+        let draft = Draft::assistant("").call("c1", "search", "{}").call("c2", "clock", "{}");
+        tract.commit(draft).await.unwrap();
         let result = tract.tool_result("c1", "long").await.unwrap();
         tract.annotate(result.id(), tract::Priority::Skip).await.unwrap();
         let compiled = tract.compile().await.unwrap();
@@ -230,26 +231,26 @@ fn real_model() {
         println!("chat: {}", whole.text());
         assert!(!whole.text().is_empty() && whole.reply.raw.is_some());
         assert!(whole.reply.usage.unwrap().output_tokens.unwrap() > 0);
-        let heard = Arc::new(Mutex::new((0, String::new())));
+        let received = Arc::new(Mutex::new((0, String::new())));
         let streaming = options.clone().on_piece({
-            let heard = Arc::clone(&heard);
+            let received = Arc::clone(&received);
             move |piece| {
                 if let ReplyDelta::Text(text) = piece {
-                    let mut heard = heard.lock().unwrap();
-                    heard.0 += 1;
-                    heard.1.push_str(text);
+                    let mut received = received.lock().unwrap();
+                    received.0 += 1;
+                    received.1.push_str(text);
                 }
             }
         });
         let question = Draft::user("And of Italy?");
         let streamed = tract.chat_with(&model, question, &streaming).await.unwrap();
-        let (pieces, text) = heard.lock().unwrap().clone();
+        let (pieces, text) = received.lock().unwrap().clone();
         println!("streamed in {pieces} pieces: {text}");
         assert_eq!(text, streamed.text());
         assert!(pieces > 1 && streamed.reply.stop_reason.is_some());
         tract.user("Say it again.").await.unwrap();
         let again = tract.generate_with(&model, &options).await.unwrap();
         println!("generate: {}", again.text());
-        assert!(!again.text().is_empty() && again.commit.origin.by == tract::By::Model);
+        assert!(!again.text().is_empty() && again.commit.origin.by == tract::AuthorKind::Model);
     });
 }

@@ -71,13 +71,13 @@ fn racing_writers_lose_nothing_on_any_store() {
                         let mut expected = Vec::new();
                         for n in 0..each {
                             let text = format!("{writer} said {n}");
-                            let said = block_on(tract.user(text)).unwrap().id();
+                            let id = block_on(tract.user(text)).unwrap().id();
                             // Every third is undone, and said again by all writers alike.
                             expected.push(if n % 3 == 0 {
                                 block_on(tract.undo()).unwrap();
                                 block_on(tract.user("the same words")).unwrap().id()
                             } else {
-                                said
+                                id
                             });
                         }
                         writing.fetch_sub(1, Ordering::AcqRel);
@@ -230,8 +230,8 @@ fn recorded(backend: &Backend, folder: &Path) {
     for round in 0..3 {
         let gone = tract.on("gone").unwrap();
         for n in 0..10 {
-            let said = block_on(kept.user(format!("kept {round} {n}"))).unwrap();
-            acknowledged.add(0, said.id()).unwrap();
+            let message = block_on(kept.user(format!("kept {round} {n}"))).unwrap();
+            acknowledged.add(0, message.id()).unwrap();
             block_on(gone.user(format!("gone {round} {n} {}", "x".repeat(9_000)))).unwrap();
         }
         block_on(tract.branches().delete("gone")).unwrap();

@@ -9,7 +9,7 @@ use tract::engine::{Repo, RepoOptions, VerifyOptions};
 use tract::import::Dialect;
 use tract::store::{StoreOptions, WriteMode};
 use tract::{Tract, block_on};
-use tract_testkit::damage::{Flips, ReachableObjects, flipped_bytes};
+use tract_testkit::damage::{FlipReport, ReachableObjects, flipped_bytes};
 use tract_testkit::figure;
 
 use crate::backends::{self, Backend};
@@ -144,7 +144,7 @@ fn flipped(backend: &Backend) {
             .is_ok_and(|report| report.clean)
     };
     let flips = flipped_bytes(&path, &truth, &mut rounds, opened, sound);
-    let Flips { found, harmless } =
+    let FlipReport { found, harmless } =
         flips.unwrap_or_else(|wrong| panic!("{}: {wrong}", backend.name));
     let finding = format!(
         "{} flipped bytes: {found} found, {harmless} in unused bytes, 0 silent wrong reads",

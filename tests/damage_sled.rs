@@ -29,15 +29,15 @@ fn the_child_reads_a_damaged_folder() {
         // By itself it reads a sound folder, and must find it whole.
         let folder = tempfile::tempdir().unwrap();
         let head = stored(folder.path());
-        assert_eq!(verdict(folder.path(), head), "whole");
+        assert_eq!(state_of(folder.path(), head), "whole");
         return;
     };
     let head: CommitId = head.parse().expect("an id");
-    println!("\nverdict {}", verdict(Path::new(&folder), head));
+    println!("\nverdict {}", state_of(Path::new(&folder), head));
 }
 
 /// Reads all that can be read; panics when it is not what was stored.
-fn verdict(folder: &Path, head: CommitId) -> &'static str {
+fn state_of(folder: &Path, head: CommitId) -> &'static str {
     let Ok(tract) = sled().try_open(folder, "agent", false) else { return "refused" };
     let Ok(branches) = block_on(tract.branches().list()) else { return "refused" };
     if !branches.iter().any(|branch| branch.head == head) {
@@ -113,7 +113,7 @@ fn child(folder: &Path, head: CommitId, at: usize) -> String {
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     match text.lines().find_map(|line| line.strip_prefix("verdict ")) {
-        Some(verdict) => verdict.to_owned(),
+        Some(state_of) => state_of.to_owned(),
         // sled's own threads may end the process; a test that failed says so.
         None => {
             assert!(!text.contains("panicked") && !text.contains("FAILED"), "byte {at}: {text}");

@@ -165,10 +165,10 @@ fn an_export_loses_nothing() {
     block_on(async {
         tract.set_tools([r#"{"name":"search"}"#]).await.unwrap();
         let config = JsonText::new(r#"{"model":"m","temperature":0.5}"#).unwrap();
-        let said = Draft::user("hello").message("greeting").metadata("n", 1).unwrap();
-        let said = tract.commit(said.generation_config(config)).await.unwrap();
-        tract.edit(&said, "good day").await.unwrap();
-        tract.annotate(&said, Priority::Important).await.unwrap();
+        let draft = Draft::user("hello").message("greeting").metadata("n", 1).unwrap();
+        let draft = tract.commit(draft.generation_config(config)).await.unwrap();
+        tract.edit(&draft, "good day").await.unwrap();
+        tract.annotate(&draft, Priority::Important).await.unwrap();
         tract.tags().create("v1", "HEAD").await.unwrap();
         let fork = tract.fork("other", "HEAD").await.unwrap();
         fork.set_tools::<&str>([]).await.unwrap();
@@ -182,7 +182,7 @@ fn an_export_loses_nothing() {
         assert_eq!(refs(&copy), refs(&tract));
         let head = tract.head().await.unwrap().unwrap();
         assert_eq!(copy.show(head).await.unwrap(), tract.show(head).await.unwrap());
-        assert_eq!(copy.show(&said).await.unwrap().created_at, said.created_at);
+        assert_eq!(copy.show(&draft).await.unwrap().created_at, draft.created_at);
         let [there, here] = [&copy, &tract].map(|of| block_on(of.compile()).unwrap());
         assert_eq!(there.to_messages().unwrap().to_json(), here.to_messages().unwrap().to_json());
     });
@@ -202,8 +202,8 @@ fn errors_are_reported_and_orphans_are_not_sent() {
         assert_eq!(sent["messages"][2]["content"][0]["is_error"], true);
         assert_eq!(crate::rules::anthropic(&sent), Vec::<String>::new());
         let openai = body(&tract.compile().await.unwrap().to_openai_params().unwrap());
-        let told = openai["messages"][2]["content"].as_str().unwrap();
-        assert!(told.to_lowercase().contains("error"), "{told}");
+        let content = openai["messages"][2]["content"].as_str().unwrap();
+        assert!(content.to_lowercase().contains("error"), "{content}");
 
         tract.annotate(&second, Priority::Skip).await.unwrap();
         let sent = body(&tract.compile().await.unwrap().to_anthropic_params().unwrap());

@@ -31,7 +31,7 @@ const STEPS: [&str; 6] = ["summarize", "squeeze", "defer", "approve", "edit", "r
 
 /// When a call of the store is the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum When {
+pub(crate) enum Moment {
     Before,
     /// While it is under way: the killing process gets a signal, and the call continues.
     During,
@@ -39,7 +39,7 @@ pub(crate) enum When {
     Never,
 }
 
-impl When {
+impl Moment {
     const ALL: [Self; 4] = [Self::Before, Self::During, Self::After, Self::Never];
 
     pub(crate) fn word(self) -> &'static str {
@@ -54,10 +54,10 @@ impl When {
 
 /// Tells when a certain call of a store has come, and there waits to be killed.
 #[derive(Debug)]
-struct Doomed {
+struct KillPoint {
     calls: AtomicUsize,
     at: usize,
-    when: When,
+    when: Moment,
 }
 
 pub(crate) fn say(word: &str) {
@@ -67,21 +67,21 @@ pub(crate) fn say(word: &str) {
 }
 
 #[async_trait]
-impl Watch for Doomed {
+impl Watch for KillPoint {
     async fn answer(&self, store: &dyn Store, call: Call<'_>) -> StoreResult<Answer> {
         let number = self.calls.fetch_add(1, Ordering::SeqCst);
-        if self.when == When::Never {
+        if self.when == Moment::Never {
             say(&format!("call {}", call.name()));
         }
         if number == self.at {
             match self.when {
-                When::Before => wait(),
-                When::During => say("here"),
-                When::After | When::Never => {}
+                Moment::Before => wait(),
+                Moment::During => say("here"),
+                Moment::After | Moment::Never => {}
             }
         }
         let answer = call.ask(store).await;
-        if number == self.at && self.when == When::After {
+        if number == self.at && self.when == Moment::After {
             wait();
         }
         answer
@@ -90,11 +90,11 @@ impl Watch for Doomed {
 
 /// Opens a store in the process that is killed at the call which [`killed`] named.
 pub(crate) fn doomed(backend: &Backend, folder: &Path) -> Tract {
-    let said = |name| std::env::var(name).ok();
-    let at = said(AT).and_then(|at| at.parse().ok()).unwrap();
-    let when = When::ALL.into_iter().find(|when| said(WHEN).as_deref() == Some(when.word()));
+    let variable = |name| std::env::var(name).ok();
+    let at = variable(AT).and_then(|at| at.parse().ok()).unwrap();
+    let when = Moment::ALL.into_iter().find(|when| variable(WHEN).as_deref() == Some(when.word()));
     let store = Arc::clone(backend.open(folder, "agent").store());
-    let watch = Doomed { calls: AtomicUsize::new(0), at, when: when.unwrap() };
+    let watch = KillPoint { calls: AtomicUsize::new(0), at, when: when.unwrap() };
     block_on(OpenOptions::new().open_store(WatchedStore::new(store, watch))).unwrap()
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn doomed(backend: &Backend, folder: &Path) -> Tract {
 fn killed_after(
     mut command: Command,
     at: usize,
-    when: When,
+    when: Moment,
     pause: Duration,
 ) -> (Vec<String>, Option<&'static str>) {
     let mut child = command
@@ -152,7 +152,7 @@ pub(crate) fn kill_at_calls(
     mut check: impl FnMut(&Path, &str),
 ) -> KilledCalls {
     let (whole, command) = begin();
-    let (calls, end) = killed_after(command, usize::MAX, When::Never, Duration::ZERO);
+    let (calls, end) = killed_after(command, usize::MAX, Moment::Never, Duration::ZERO);
     let calls = calls.len();
     assert!(end == Some("done") && calls > 5, "{}: {calls}", backend.name);
     let ways = pauses.len() + 2;
@@ -161,9 +161,9 @@ pub(crate) fn kill_at_calls(
     for kill in kills.by_ref() {
         let (call, way) = (kill * step / ways, kill * step % ways);
         let (when, pause) = match way {
-            0 => (When::Before, 0),
-            1 => (When::After, 0),
-            way => (When::During, pauses[way - 2]),
+            0 => (Moment::Before, 0),
+            1 => (Moment::After, 0),
+            way => (Moment::During, pauses[way - 2]),
         };
         let (folder, command) = begin();
         let (_, end) = killed_after(command, call, when, Duration::from_millis(pause));
@@ -269,7 +269,7 @@ fn survived(tract: &Tract, step: &str) -> bool {
     let waiting = block_on(tract.pending().list()).unwrap();
     let decisions = block_on(tract.repo().decisions()).unwrap();
     let open = block_on(tract.turns().open_calls()).unwrap().len();
-    assert!(waiting.iter().all(|waits| waits.asked.content().unwrap().text() == LONG));
+    assert!(waiting.iter().all(|waits| waits.request.content().unwrap().text() == LONG));
     let before = usize::from(decides(step));
     let left = (texts.len(), waiting.len(), decisions.len(), open);
     if left == (2, before, 0, 1) && texts[..2] == [LONG, LONG] {
@@ -292,7 +292,7 @@ fn survived(tract: &Tract, step: &str) -> bool {
             };
             assert_eq!((texts[2].as_str(), left), (shown, (3, 0, 1, 0)), "decided and done");
             assert_eq!(decisions[0].record.action, step);
-            assert_eq!(decisions[0].asked.content().unwrap().text(), LONG);
+            assert_eq!(decisions[0].request.content().unwrap().text(), LONG);
             let record = block_on(tract.decision_on(results[2].commit)).unwrap().unwrap();
             assert_eq!(record.pending.as_deref(), Some(decisions[0].id.as_str()));
         }
@@ -306,11 +306,11 @@ fn run(
     folder: &Path,
     step: &str,
     at: usize,
-    (when, pause): (When, Duration),
+    (when, pause): (Moment, Duration),
 ) -> Vec<String> {
     let command = task_command("kills::the_child_takes_a_step", step, backend, folder);
     let (calls, end) = killed_after(command, at, when, pause);
-    let expected = if when == When::Never { "done" } else { "killed" };
+    let expected = if when == Moment::Never { "done" } else { "killed" };
     assert_eq!(end, Some(expected), "{step} at call {at}, {when:?}");
     calls
 }
@@ -344,16 +344,16 @@ fn a_process_killed_at_every_call_of_the_store_leaves_nothing_half_decided() {
                 to
             };
             let whole = fresh("whole".to_owned());
-            let calls = run(backend, &whole, step, 0, (When::Never, Duration::ZERO));
+            let calls = run(backend, &whole, step, 0, (Moment::Never, Duration::ZERO));
             assert!(survived(&backend.open(&whole, "agent"), step), "{step} is taken");
             let first = calls.iter().position(|call| call == "apply");
             let first = first.unwrap_or_else(|| panic!("{step} writes nothing: {calls:?}"));
             for (at, call) in calls.iter().enumerate() {
-                let mut whens = vec![(When::Before, Duration::ZERO)];
+                let mut whens = vec![(Moment::Before, Duration::ZERO)];
                 if call == "apply" {
-                    whens.push((When::After, Duration::ZERO));
+                    whens.push((Moment::After, Duration::ZERO));
                     let pauses = (0..races).map(|n| Duration::from_micros(n as u64 * 250 % 3000));
-                    whens.extend(pauses.map(|pause| (When::During, pause)));
+                    whens.extend(pauses.map(|pause| (Moment::During, pause)));
                 }
                 for (n, (when, pause)) in whens.into_iter().enumerate() {
                     let place = fresh(format!("{at}-{n}"));
@@ -361,9 +361,9 @@ fn a_process_killed_at_every_call_of_the_store_leaves_nothing_half_decided() {
                     let tract = backend.open(&place, "agent");
                     let done = survived(&tract, step);
                     match when {
-                        When::Before => assert!(!done || at > first, "{step} before call {at}"),
-                        When::After => assert!(done, "{step}: what was acknowledged is there"),
-                        When::During | When::Never => {}
+                        Moment::Before => assert!(!done || at > first, "{step} before call {at}"),
+                        Moment::After => assert!(done, "{step}: what was acknowledged is there"),
+                        Moment::During | Moment::Never => {}
                     }
                     (kills, happened) = (kills + 1, happened + usize::from(done));
                     finish(&tract, step);

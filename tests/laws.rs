@@ -128,8 +128,8 @@ fn holds(acts: &[Act], kept: Option<(&Backend, &Path)>) -> Result<(), Broken> {
 
 /// Runs so many cases; `TRACT_CASES` asks for more.
 fn runner(cases: u32) -> TestRunner {
-    let asked = std::env::var("TRACT_CASES").ok().and_then(|asked| asked.parse().ok());
-    let cases = asked.unwrap_or(cases);
+    let requested = std::env::var("TRACT_CASES").ok().and_then(|requested| requested.parse().ok());
+    let cases = requested.unwrap_or(cases);
     let config =
         Config { cases, failure_persistence: None, max_shrink_iters: 400, ..Config::default() };
     TestRunner::new(config)

@@ -21,7 +21,7 @@ const SHORT: &str = "fn main is at main.rs:7";
 
 /// What a model answers to every request.
 #[derive(Clone)]
-enum Says {
+enum ModelAnswer {
     Text(String),
     /// What it was asked, twice.
     Echo,
@@ -31,23 +31,23 @@ enum Says {
     Fails,
 }
 
-fn text(text: &str) -> Says {
-    Says::Text(text.to_owned())
+fn text(text: &str) -> ModelAnswer {
+    ModelAnswer::Text(text.to_owned())
 }
 
 /// A model that gives one answer after the other, the last for ever, and keeps what it was asked.
 struct Double {
-    answers: Mutex<Vec<Says>>,
-    asked: Arc<Mutex<Vec<String>>>,
+    answers: Mutex<Vec<ModelAnswer>>,
+    requests: Arc<Mutex<Vec<String>>>,
 }
 
-fn double(answers: impl IntoIterator<Item = Says>) -> Double {
-    let mut answers: Vec<Says> = answers.into_iter().collect();
+fn double(answers: impl IntoIterator<Item = ModelAnswer>) -> Double {
+    let mut answers: Vec<ModelAnswer> = answers.into_iter().collect();
     answers.reverse();
-    Double { answers: Mutex::new(answers), asked: Arc::default() }
+    Double { answers: Mutex::new(answers), requests: Arc::default() }
 }
 
-fn next(answers: &Mutex<Vec<Says>>) -> Says {
+fn next(answers: &Mutex<Vec<ModelAnswer>>) -> ModelAnswer {
     let mut left = answers.lock().unwrap();
     match left.len() {
         1 => left[0].clone(),
@@ -58,17 +58,17 @@ fn next(answers: &Mutex<Vec<Says>>) -> Says {
 #[async_trait::async_trait]
 impl ChatModel for Double {
     async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError> {
-        let asked: Vec<String> =
+        let texts: Vec<String> =
             request.messages.iter().map(|message| message.content.text()).collect();
-        self.asked.lock().unwrap().push(asked.join("\n---\n"));
+        self.requests.lock().unwrap().push(texts.join("\n---\n"));
         let says = next(&self.answers);
         let content = match says {
-            Says::Text(text) => Content::assistant(text),
-            Says::Echo => Content::assistant(asked[1].repeat(2)),
-            Says::Calls => Draft::assistant("").call("c9", "grep", "{}").content,
-            Says::Never => std::future::pending().await,
-            Says::Panics => panic!("out of tokens"),
-            Says::Fails => return Err(ModelError::other("out of order")),
+            ModelAnswer::Text(text) => Content::assistant(text),
+            ModelAnswer::Echo => Content::assistant(texts[1].repeat(2)),
+            ModelAnswer::Calls => Draft::assistant("").call("c9", "grep", "{}").content,
+            ModelAnswer::Never => std::future::pending().await,
+            ModelAnswer::Panics => panic!("out of tokens"),
+            ModelAnswer::Fails => return Err(ModelError::other("out of order")),
         };
         Ok(Reply::new(content).model("m-1"))
     }
@@ -133,11 +133,11 @@ fn an_unusable_summary_loses_nothing() {
     for (says, why, code) in [
         (text(""), "is empty", "bad_summary"),
         (text(" \n"), "is empty", "bad_summary"),
-        (Says::Calls, "is empty", "bad_summary"),
-        (Says::Echo, "tokens where the text takes", "bad_summary"),
-        (Says::Never, "did not answer within 300ms", "summarizer_timeout"),
-        (Says::Panics, "panicked: out of tokens", "summarizer_panicked"),
-        (Says::Fails, "out of order", "model_error"),
+        (ModelAnswer::Calls, "is empty", "bad_summary"),
+        (ModelAnswer::Echo, "tokens where the text takes", "bad_summary"),
+        (ModelAnswer::Never, "did not answer within 300ms", "summarizer_timeout"),
+        (ModelAnswer::Panics, "panicked: out of tokens", "summarizer_panicked"),
+        (ModelAnswer::Fails, "out of order", "model_error"),
     ] {
         loses_nothing(&by(double([says])), why, code);
     }
@@ -146,7 +146,7 @@ fn an_unusable_summary_loses_nothing() {
 #[test]
 fn a_summary_that_misses_something_is_asked_for_again_with_the_reason() {
     let model = double([text("it is there"), text(""), text(SHORT)]);
-    let asked = Arc::clone(&model.asked);
+    let requests = Arc::clone(&model.requests);
     let tract = by(model);
     summarizing(&tract);
     let made = block_on(tract.tool_result("b", LONG)).unwrap();
@@ -154,29 +154,29 @@ fn a_summary_that_misses_something_is_asked_for_again_with_the_reason() {
     let record = block_on(tract.decision_on(&made)).unwrap().unwrap();
     assert_eq!(record.model.as_deref(), Some("m-1"));
     assert_eq!(record.instructions.as_deref(), Some("keep paths"));
-    let asked = asked.lock().unwrap();
-    assert_eq!(asked.len(), 3);
-    assert!(asked[0].contains("[tool:ls]: src/main.rs:7") && asked[0].contains("keep paths"));
-    assert!(asked[0].contains("\n- main.rs:7"), "what must stay is said: {}", asked[0]);
-    assert!(asked[1].contains("did not do: the summary lacks what it must keep: main.rs:7"));
-    assert!(asked[2].contains("did not do: the summary is empty"));
-    drop(asked);
+    let requests = requests.lock().unwrap();
+    assert_eq!(requests.len(), 3);
+    assert!(requests[0].contains("[tool:ls]: src/main.rs:7") && requests[0].contains("keep paths"));
+    assert!(requests[0].contains("\n- main.rs:7"), "what must stay is said: {}", requests[0]);
+    assert!(requests[1].contains("did not do: the summary lacks what it must keep: main.rs:7"));
+    assert!(requests[2].contains("did not do: the summary is empty"));
+    drop(requests);
     // There are bounds.
     let model = double([text("it is there")]);
-    let asked = Arc::clone(&model.asked);
+    let requests = Arc::clone(&model.requests);
     let tract = by(model);
     summarizing(&tract);
     block_on(tract.tool_result("b", LONG)).unwrap();
-    assert_eq!((shown(&tract)[1].as_str(), asked.lock().unwrap().len()), (LONG, 3));
+    assert_eq!((shown(&tract)[1].as_str(), requests.lock().unwrap().len()), (LONG, 3));
 }
 
 #[test]
 fn each_sort_of_text_has_a_prompt_that_can_be_replaced() {
     let model = || double([text(SHORT)]);
-    let heard = |model: &Double| Arc::clone(&model.asked);
-    let asked = |replace: bool, ask: &dyn Fn(&Tract)| {
+    let requests_of = |model: &Double| Arc::clone(&model.requests);
+    let ask_model = |replace: bool, ask: &dyn Fn(&Tract)| {
         let model = model();
-        let said = heard(&model);
+        let requests = requests_of(&model);
         let mut prompts = Prompts::default();
         if replace {
             prompts.tool_result = "mine alone".to_owned();
@@ -186,8 +186,8 @@ fn each_sort_of_text_has_a_prompt_that_can_be_replaced() {
         }
         let tract = with(Arc::new(model), prompts);
         ask(&tract);
-        let said = said.lock().unwrap();
-        said[0].clone()
+        let requests = requests.lock().unwrap();
+        requests[0].clone()
     };
     let configured = |config: ToolSummarization| {
         move |tract: &Tract| {
@@ -196,42 +196,47 @@ fn each_sort_of_text_has_a_prompt_that_can_be_replaced() {
         }
     };
     let alone = configured(ToolSummarization::new().tool("ls", ""));
-    assert!(asked(false, &alone).starts_with(SUMMARIZE_TOOL_RESULT));
-    assert!(asked(true, &alone).starts_with("mine alone\n"));
+    assert!(ask_model(false, &alone).starts_with(SUMMARIZE_TOOL_RESULT));
+    assert!(ask_model(true, &alone).starts_with("mine alone\n"));
     let relevant = configured(ToolSummarization::new().tool("ls", "").with_context());
-    let said = asked(false, &relevant);
-    assert!(said.starts_with(SUMMARIZE_RELEVANT), "{said}");
-    assert!(said.contains("The conversation:\n[assistant (calls: grep({}), ls({}))]"), "{said}");
-    assert!(said.contains("[tool:grep (call_id=a)]: src/main.rs:7"), "{said}");
-    assert!(asked(true, &relevant).starts_with("mine in context\n"));
+    let requests = ask_model(false, &relevant);
+    assert!(requests.starts_with(SUMMARIZE_RELEVANT), "{requests}");
+    assert!(
+        requests.contains("The conversation:\n[assistant (calls: grep({}), ls({}))]"),
+        "{requests}"
+    );
+    assert!(requests.contains("[tool:grep (call_id=a)]: src/main.rs:7"), "{requests}");
+    assert!(ask_model(true, &relevant).starts_with("mine in context\n"));
     let talk = |tract: &Tract| {
         block_on(tract.tool_result("b", LONG)).unwrap();
         block_on(tract.summarize(&SummarizeRange::new())).unwrap();
     };
-    assert!(asked(false, &talk).starts_with(SUMMARIZE_CONVERSATION));
-    assert!(asked(true, &talk).starts_with("mine for talks\n"));
+    assert!(ask_model(false, &talk).starts_with(SUMMARIZE_CONVERSATION));
+    assert!(ask_model(true, &talk).starts_with("mine for talks\n"));
     let many = |tract: &Tract| {
         block_on(tract.tool_result("b", LONG)).unwrap();
         block_on(tract.compress_tool_calls(&CompressToolCalls::new())).unwrap_err();
     };
-    assert!(asked(false, &many).starts_with(SUMMARIZE_TOOL_RESULTS));
-    let said = asked(true, &many);
-    assert!(said.starts_with("mine for many\n"));
-    assert!(said.contains("# 1\n[tool:grep]: src") && said.contains("# 2\n[tool:ls]: src"));
+    assert!(ask_model(false, &many).starts_with(SUMMARIZE_TOOL_RESULTS));
+    let requests = ask_model(true, &many);
+    assert!(requests.starts_with("mine for many\n"));
+    assert!(requests.contains("# 1\n[tool:grep]: src") && requests.contains("# 2\n[tool:ls]: src"));
     let model = model();
-    let said = heard(&model);
+    let requests = requests_of(&model);
     let any = ModelSummarizer::new(Arc::new(model));
     block_on(any.summarize(&SummaryRequest::new("whatever").target_tokens(9))).unwrap();
-    assert!(said.lock().unwrap()[0].starts_with(SUMMARIZE));
-    assert!(said.lock().unwrap()[0].contains("whatever\n\nThe summary should take about 9 tokens"));
+    assert!(requests.lock().unwrap()[0].starts_with(SUMMARIZE));
+    assert!(
+        requests.lock().unwrap()[0].contains("whatever\n\nThe summary should take about 9 tokens")
+    );
 }
 
-fn numbered(summaries: &[(u64, &str)]) -> Says {
+fn numbered(summaries: &[(u64, &str)]) -> ModelAnswer {
     let all: Vec<Value> = summaries
         .iter()
         .map(|(number, summary)| json!({"number": number, "summary": summary}))
         .collect();
-    Says::Text(Value::from(all).to_string())
+    ModelAnswer::Text(Value::from(all).to_string())
 }
 
 #[test]
@@ -245,9 +250,9 @@ fn several_summaries_are_matched_by_their_numbers_or_none_is_taken() {
         (text(r#"["a", "b"]"#), "JSON array", "invalid_reply"),
         (text(r#"[{"number":1,"summary":"a"},{"number":2,"#), "JSON array", "invalid_reply"),
         (text(""), "JSON array", "invalid_reply"),
-        (Says::Never, "did not answer within", "summarizer_timeout"),
-        (Says::Panics, "panicked", "summarizer_panicked"),
-        (Says::Fails, "out of order", "model_error"),
+        (ModelAnswer::Never, "did not answer within", "summarizer_timeout"),
+        (ModelAnswer::Panics, "panicked", "summarizer_panicked"),
+        (ModelAnswer::Fails, "out of order", "model_error"),
     ] {
         writes_nothing(&by(double([says])), why, code);
     }
@@ -255,7 +260,7 @@ fn several_summaries_are_matched_by_their_numbers_or_none_is_taken() {
         "```json\n{}\n```",
         json!([{"number": 2, "summary": "two"}, {"number": 1, "summary": "one"}])
     );
-    let tract = by(double([Says::Text(fenced)]));
+    let tract = by(double([ModelAnswer::Text(fenced)]));
     block_on(tract.tool_result("b", LONG)).unwrap();
     let done = block_on(tract.compress_tool_calls(&CompressToolCalls::new())).unwrap();
     assert_eq!(shown(&tract), ["one", "two"], "by number, in any order");
@@ -361,16 +366,16 @@ fn a_real_model_summarizes_as_results_come() {
     block_on(tract.commit(Draft::assistant("").call("c1", "count", "{}"))).unwrap();
     let made = block_on(tract.tool_result("c1", listing.clone())).unwrap();
     let record = block_on(tract.decision_on(&made)).unwrap().unwrap();
-    let said = block_on(tract.repo().content(&made)).unwrap().unwrap().text();
+    let text = block_on(tract.repo().content(&made)).unwrap().unwrap().text();
     println!("{}: {:?} tokens, now {:?}", record.action, record.tokens_before, record.tokens_after);
     match &record.note {
         // So small a model may give nothing that does; then it is as it came.
         Some(note) => {
             println!("{note}");
-            assert_eq!(said, listing);
+            assert_eq!(text, listing);
         }
         None => {
-            println!("summary: {said}");
+            println!("summary: {text}");
             assert!(record.tokens_after < record.tokens_before && record.model.is_some());
             assert_eq!(block_on(tract.expand(&made)).unwrap().unwrap().text(), listing);
             block_on(tract.revert(&made)).unwrap();

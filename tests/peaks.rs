@@ -25,12 +25,12 @@ fn peak() -> Option<usize> {
 }
 
 /// Runs a child; gives the numbers that it says of its peak.
-fn measured(test: &str, told: &[(&str, String)]) -> Vec<usize> {
-    let output = test_command(test).envs(told.iter().cloned()).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    let line = said.lines().find_map(|line| line.strip_prefix("peak "));
+fn measured(test: &str, variables: &[(&str, String)]) -> Vec<usize> {
+    let output = test_command(test).envs(variables.iter().cloned()).output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let line = stdout.lines().find_map(|line| line.strip_prefix("peak "));
     let line = line.unwrap_or_else(|| {
-        panic!("{test} {told:?}: {said}{}", String::from_utf8_lossy(&output.stderr))
+        panic!("{test} {variables:?}: {stdout}{}", String::from_utf8_lossy(&output.stderr))
     });
     line.split(' ').map(|number| number.parse().unwrap()).collect()
 }
@@ -71,8 +71,8 @@ fn the_child_takes_the_result() {
 /// Runs the child; gives the memory that the result took, as a multiple of its size.
 fn times(backend: &Backend, folder: &Path, way: &str, bytes: usize) -> f64 {
     let url = backend.url(folder, "agent");
-    let told = [(URL, url), (WAY, way.to_owned()), (BYTES, bytes.to_string())];
-    measured("peaks::the_child_takes_the_result", &told)[0] as f64 / bytes as f64
+    let line = [(URL, url), (WAY, way.to_owned()), (BYTES, bytes.to_string())];
+    measured("peaks::the_child_takes_the_result", &line)[0] as f64 / bytes as f64
 }
 
 /// What a result may take on its way in, and out: three times its size, the result as it was given
@@ -154,12 +154,12 @@ fn an_import_of_many_messages_takes_three_times_its_text() {
     }
     let messages = scaled(1_000_000, 0.1, 100_000);
     let folder = tempfile::tempdir().unwrap();
-    let told = [(URL, url(folder.path())), (MESSAGES, messages.to_string())];
-    let numbers = measured("peaks::the_child_imports_a_recording", &told);
+    let line = [(URL, url(folder.path())), (MESSAGES, messages.to_string())];
+    let numbers = measured("peaks::the_child_imports_a_recording", &line);
     let (taken, text) = (numbers[0], numbers[1]);
-    let told = format!("{messages} messages in {text} bytes take {taken} bytes");
-    figure("T12 memory", "import", told.clone());
-    assert!(taken < 3 * text + FLAT_BYTES, "{told}");
+    let line = format!("{messages} messages in {text} bytes take {taken} bytes");
+    figure("T12 memory", "import", line.clone());
+    assert!(taken < 3 * text + FLAT_BYTES, "{line}");
 }
 
 #[test]
@@ -193,14 +193,14 @@ fn verify_takes_few_bytes_for_each_commit() {
     let folder = tempfile::tempdir().unwrap();
     let [less, more] = [most / 4, most].map(|messages| {
         let url = backend.url(folder.path(), &format!("of{messages}"));
-        let told = [(URL, url), (MESSAGES, messages.to_string())];
-        measured("peaks::the_child_imports_a_recording", &told);
-        measured("peaks::the_child_verifies", &told)[0]
+        let line = [(URL, url), (MESSAGES, messages.to_string())];
+        measured("peaks::the_child_imports_a_recording", &line);
+        measured("peaks::the_child_verifies", &line)[0]
     });
     let each = more.saturating_sub(less) / (most - most / 4);
-    let told = format!("verifying {most} messages takes {more} bytes, {each} for each");
-    figure("T12 memory", backend.name, told.clone());
-    assert!(each < VERIFIED_BYTES, "{}: {told}", backend.name);
+    let line = format!("verifying {most} messages takes {more} bytes, {each} for each");
+    figure("T12 memory", backend.name, line.clone());
+    assert!(each < VERIFIED_BYTES, "{}: {line}", backend.name);
 }
 
 /// What a store with one large text takes in addition: its page cache and what opened it.
@@ -290,13 +290,13 @@ fn an_import_of_one_large_text_takes_three_times_its_line() {
     for (place, [name, ..]) in SHAPES.iter().enumerate() {
         let folder = tempfile::tempdir().unwrap();
         let bytes = (megabytes * 1_000_000).to_string();
-        let told = [(URL, url(folder.path())), (ONE, bytes), (SHAPE, place.to_string())];
-        let numbers = measured("peaks::the_child_imports_one_large_text", &told);
+        let line = [(URL, url(folder.path())), (ONE, bytes), (SHAPE, place.to_string())];
+        let numbers = measured("peaks::the_child_imports_one_large_text", &line);
         let (taken, text) = (numbers[0], numbers[1]);
         let times = taken as f64 / text as f64;
-        let told = format!("{name}: one text in a line of {text} bytes takes {times:.2} × that");
-        println!("{told}");
-        figure("T12 memory", "import", told.clone());
-        assert!(taken < 3 * text + STORE_BYTES, "{told}");
+        let line = format!("{name}: one text in a line of {text} bytes takes {times:.2} × that");
+        println!("{line}");
+        figure("T12 memory", "import", line.clone());
+        assert!(taken < 3 * text + STORE_BYTES, "{line}");
     }
 }

@@ -51,7 +51,7 @@ fn pending_approvals_are_decided_after_a_restart_in_every_way() {
         let tract = sqlite(folder.path()).with_hooks(defers());
         let waiting = block_on(tract.pending().list()).unwrap();
         assert_eq!((waiting.len(), waiting[0].id.as_str()), (1, id.as_str()));
-        assert_eq!(waiting[0].asked.content().unwrap().text(), LONG);
+        assert_eq!(waiting[0].request.content().unwrap().text(), LONG);
         assert!(waiting[0].to_string().contains("needs a person"));
         // Meanwhile the branch has moved on.
         block_on(tract.user("still waiting")).unwrap();
@@ -151,14 +151,14 @@ fn messages_summaries_and_merges_wait_as_well() {
     assert!(waits.iter().all(|error| error.code() == "deferred"), "{waits:?}");
     assert_eq!(block_on(tract.head()).unwrap(), before);
     let waiting = block_on(tract.pending().list()).unwrap();
-    let asked = |fits: fn(&PendingRequest) -> bool| {
-        waiting.iter().find(|pending| fits(&pending.asked)).unwrap().id.clone()
+    let has_request = |fits: fn(&PendingRequest) -> bool| {
+        waiting.iter().find(|pending| fits(&pending.request)).unwrap().id.clone()
     };
     let [merge, edit, compress, message] = [
-        asked(|asked| matches!(asked, PendingRequest::Merge { .. })),
-        asked(|asked| matches!(asked, PendingRequest::Edit { .. })),
-        asked(|asked| matches!(asked, PendingRequest::Compress { .. })),
-        asked(|asked| matches!(asked, PendingRequest::Append(_))),
+        has_request(|has_request| matches!(has_request, PendingRequest::Merge { .. })),
+        has_request(|has_request| matches!(has_request, PendingRequest::Edit { .. })),
+        has_request(|has_request| matches!(has_request, PendingRequest::Compress { .. })),
+        has_request(|has_request| matches!(has_request, PendingRequest::Append(_))),
     ];
     for id in [&merge, &edit, &message, &compress] {
         block_on(tract.pending().approve(id)).unwrap();
@@ -188,9 +188,9 @@ fn the_results_of_a_turn_are_each_decided() {
     let results = ["a", "b", "c"].map(|id| Draft::tool_result(id, LONG));
     let answers = block_on(tract.with_hooks(hooks).turns().answer(results)).unwrap();
     let TurnAnswer::Rejected { commit, rejected } = &answers[0] else { panic!("{answers:?}") };
-    let said = block_on(tract.repo().content(commit)).unwrap().unwrap();
-    let Content::ToolResult(answer) = &said else { panic!("{said:?}") };
-    assert!(answer.is_error && said.text() == "rejected: a secret");
+    let content = block_on(tract.repo().content(commit)).unwrap().unwrap();
+    let Content::ToolResult(answer) = &content else { panic!("{content:?}") };
+    assert!(answer.is_error && content.text() == "rejected: a secret");
     assert_eq!(rejected.content.as_ref().unwrap().text(), LONG);
     let TurnAnswer::Deferred(deferred) = &answers[1] else { panic!("{answers:?}") };
     assert!(matches!(answers[2], TurnAnswer::Committed(_)));
@@ -213,7 +213,7 @@ fn refused_then_passed_on(
     assert_eq!(error.code(), "rejected_by_hook");
     assert!(error.to_string().contains(says), "{error}");
     let decided = &block_on(tract.repo().decisions()).unwrap()[0];
-    assert_eq!(decided.asked.content().unwrap().text(), LONG, "not lost");
+    assert_eq!(decided.request.content().unwrap().text(), LONG, "not lost");
     let passing = tract.with_hooks(hooks(OnFailure::PassOn));
     let made = block_on(passing.tool_result("c1", LONG)).unwrap();
     assert_eq!(last(tract), LONG);
@@ -289,7 +289,7 @@ fn a_failing_handler_is_recorded_for_every_event() {
         }
         let texts: Vec<String> = decisions
             .iter()
-            .filter_map(|decided| decided.asked.content().map(Content::text))
+            .filter_map(|decided| decided.request.content().map(Content::text))
             .collect();
         for text in [LONG, "three", "short"] {
             assert!(texts.iter().any(|found| found == text), "{text} is not lost");
@@ -368,9 +368,9 @@ fn every_decision_on_a_message_is_written_down() {
     let made = block_on(asking.tool_result("c1", LONG)).unwrap();
     assert_eq!(last(&tract), "main.rs:7");
     let record = block_on(tract.decision_on(&made)).unwrap().unwrap();
-    let said: Vec<_> =
+    let records: Vec<_> =
         record.all().map(|one| (one.action.as_str(), one.handler.as_deref())).collect();
-    assert_eq!(said, [("edit", Some("trims")), ("summarize", Some("shortens"))]);
+    assert_eq!(records, [("edit", Some("trims")), ("summarize", Some("shortens"))]);
     assert_eq!(record.earlier[0].instructions.as_deref(), Some("paths"));
     assert_eq!(record.earlier[0].after, record.before, "one continues the other");
     assert_eq!(record.original(), Some(made.keeps[0]));
@@ -426,11 +426,11 @@ fn a_refused_compile_says_who_and_why_and_changes_nothing() {
 
 #[test]
 fn a_result_of_a_hundred_megabytes_is_refused_before_it_is_read() {
-    let heard = Hooks::new()
+    let hooks = Hooks::new()
         .on("never", |_: &ToolResultReceived| -> ToolResultAction { panic!("it was read") });
     let tract = memory();
     open_call(&tract, "c1");
-    let error = block_on(tract.with_hooks(heard).tool_result("c1", "x".repeat(100 << 20)));
+    let error = block_on(tract.with_hooks(hooks).tool_result("c1", "x".repeat(100 << 20)));
     assert_eq!(error.unwrap_err().code(), "too_large");
     assert_eq!(block_on(tract.turns().open_calls()).unwrap().len(), 1);
 }

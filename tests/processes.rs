@@ -36,10 +36,10 @@ fn the_child_writes_or_judges() {
     match task.as_str() {
         "write" => write(&*store),
         "judge" => {
-            let told = std::fs::read_to_string(folder.join("told")).unwrap();
-            let mut told: WriterReport = told.parse().unwrap();
-            match told.judge(&*store, &RepoName::default()) {
-                Ok(()) => say(&format!("sound {told}")),
+            let report = std::fs::read_to_string(folder.join("told")).unwrap();
+            let mut report: WriterReport = report.parse().unwrap();
+            match report.judge(&*store, &RepoName::default()) {
+                Ok(()) => say(&format!("sound {report}")),
                 Err(loss) => say(&format!("lost {loss}")),
             }
         }
@@ -77,8 +77,8 @@ fn write(store: &dyn Store) {
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
             scope.spawn(move || {
-                let told = |id: CommitId| say(&format!("ack {writer} {id}"));
-                append(store, &RepoName::default(), writer, usize::MAX, told).unwrap();
+                let acknowledge = |id: CommitId| say(&format!("ack {writer} {id}"));
+                append(store, &RepoName::default(), writer, usize::MAX, acknowledge).unwrap();
             });
         }
     });
@@ -90,14 +90,14 @@ fn head(store: &dyn Store, name: &str) -> Option<CommitId> {
 }
 
 /// Lets a process of its own judge: an engine may hang on what it finds. Gives what is known then.
-fn judge(backend: &Backend, folder: &Path, told: &WriterReport) -> Result<WriterReport, String> {
-    std::fs::write(folder.join("told"), told.to_string()).unwrap();
+fn judge(backend: &Backend, folder: &Path, report: &WriterReport) -> Result<WriterReport, String> {
+    std::fs::write(folder.join("told"), report.to_string()).unwrap();
     let mut child = start("judge", backend, folder);
     let lines = lines(&mut child);
-    let verdict = loop {
+    let judged = loop {
         match lines.recv_timeout(PATIENCE) {
             Ok(line) => match line.split_once(' ') {
-                Some(("sound", told)) => break Ok(told.parse().unwrap()),
+                Some(("sound", report)) => break Ok(report.parse().unwrap()),
                 Some(("lost", how)) => break Err(how.to_owned()),
                 Some(("refused", _)) => break Err(line),
                 _ => {}
@@ -109,14 +109,14 @@ fn judge(backend: &Backend, folder: &Path, told: &WriterReport) -> Result<Writer
     // It may be hanging: then it does not end by itself.
     let _ = child.kill();
     child.wait().unwrap();
-    verdict
+    judged
 }
 
 /// Lets a process write, and kills it; adds what was acknowledged, and says whether it hung.
 fn written_and_killed(
     backend: &Backend,
     folder: &Path,
-    told: &mut WriterReport,
+    report: &mut WriterReport,
     dice: &mut SeededRng,
 ) -> bool {
     let mut child = start("write", backend, folder);
@@ -127,7 +127,7 @@ fn written_and_killed(
         let mut words = line.strip_prefix("ack ")?.split(' ');
         let writer: usize = words.next()?.parse().ok()?;
         let id: CommitId = words.next()?.parse().ok()?;
-        told.acknowledge(writer, id);
+        report.acknowledge(writer, id);
         Some(())
     };
     while seen < wanted {
@@ -160,24 +160,24 @@ fn killed(backend: &Backend, gates: bool) {
     let mut rounds = rounds(300, 20);
     let (mut acknowledged, mut wrong) = (0, Vec::new());
     let mut folder = tempfile::tempdir().unwrap();
-    let mut told = WriterReport::new(WRITERS);
+    let mut report = WriterReport::new(WRITERS);
     for round in rounds.by_ref() {
         if round % KILLS_PER_FILE == KILLS_PER_FILE - 1 {
             folder = tempfile::tempdir().unwrap();
-            told = WriterReport::new(WRITERS);
+            report = WriterReport::new(WRITERS);
         }
-        let before = told.acknowledged();
-        let hung = written_and_killed(backend, folder.path(), &mut told, &mut dice);
-        acknowledged += told.acknowledged() - before;
-        let verdict =
-            if hung { Err("hung".to_owned()) } else { judge(backend, folder.path(), &told) };
-        match verdict {
-            Ok(known) => told = known,
-            Err(verdict) => {
-                assert!(!gates, "{}, kill {round}: {verdict}", backend.name);
-                wrong.push(verdict);
+        let before = report.acknowledged();
+        let hung = written_and_killed(backend, folder.path(), &mut report, &mut dice);
+        acknowledged += report.acknowledged() - before;
+        let judged =
+            if hung { Err("hung".to_owned()) } else { judge(backend, folder.path(), &report) };
+        match judged {
+            Ok(known) => report = known,
+            Err(judged) => {
+                assert!(!gates, "{}, kill {round}: {judged}", backend.name);
+                wrong.push(judged);
                 folder = tempfile::tempdir().unwrap();
-                told = WriterReport::new(WRITERS);
+                report = WriterReport::new(WRITERS);
             }
         }
     }
@@ -246,7 +246,7 @@ fn share(store: &dyn Store, acknowledged: &mut (dyn FnMut(CommitId) + Send)) -> 
 fn shared(backend: &Backend) {
     let folder = tempfile::tempdir().unwrap();
     let begun = Instant::now();
-    let (mut told, mut lost) = (Vec::new(), 0);
+    let (mut acknowledged, mut lost) = (Vec::new(), 0);
     let store = backend.grouped(folder.path(), "agent").unwrap();
     let several = store.capabilities().multi_process;
     if several {
@@ -257,7 +257,7 @@ fn shared(backend: &Backend) {
             // Not "database is locked", nor anything else.
             assert!(output.status.success(), "{}: {text}", backend.name);
             let acks = text.lines().filter_map(|line| line.strip_prefix("ack "));
-            told.extend(acks.map(|id| id.parse::<CommitId>().unwrap()));
+            acknowledged.extend(acks.map(|id| id.parse::<CommitId>().unwrap()));
             let lines = text.lines().filter_map(|line| line.strip_prefix("lost "));
             lost += lines.map(|lost| lost.parse::<usize>().unwrap()).sum::<usize>();
         }
@@ -275,7 +275,7 @@ fn shared(backend: &Backend) {
                 .collect();
             for group in groups {
                 let (mine, races) = group.join().unwrap();
-                told.extend(mine);
+                acknowledged.extend(mine);
                 lost += races;
             }
         });
@@ -283,10 +283,10 @@ fn shared(backend: &Backend) {
     let head = head(&*store, "shared").unwrap();
     let line = block_on(store.walk_all(&RepoName::default(), head)).unwrap();
     let both: BTreeSet<CommitId> =
-        line.iter().map(tract::Commit::id).chain(told.iter().copied()).collect();
+        line.iter().map(tract::Commit::id).chain(acknowledged.iter().copied()).collect();
     assert_eq!(
         (line.len(), both.len()),
-        (told.len(), told.len()),
+        (acknowledged.len(), acknowledged.len()),
         "{}: successes are the line",
         backend.name
     );
@@ -298,8 +298,8 @@ fn shared(backend: &Backend) {
     };
     let finding = format!(
         "{who}: {} appends, all in one line, {lost} lost races as values, {:.0} a second",
-        told.len(),
-        told.len() as f64 / begun.elapsed().as_secs_f64()
+        acknowledged.len(),
+        acknowledged.len() as f64 / begun.elapsed().as_secs_f64()
     );
     figure("T6 one branch", backend.name, finding);
 }

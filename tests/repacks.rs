@@ -97,8 +97,8 @@ fn recorded(backend: &Backend, folder: &Path) {
     let writer = tract.on("writer-0").unwrap();
     for round in 0..3 {
         for n in 0..10 {
-            let said = block_on(writer.user(request(MESSAGES + 10 * round + n))).unwrap();
-            acknowledged.add(0, said.id()).unwrap();
+            let message = block_on(writer.user(request(MESSAGES + 10 * round + n))).unwrap();
+            acknowledged.add(0, message.id()).unwrap();
         }
         let report = block_on(tract.repack(None)).unwrap();
         assert!(report.written > 0, "{report:?}");

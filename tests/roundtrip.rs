@@ -195,24 +195,24 @@ fn equal_prefix_equal_commits() {
                 tract::core::json::split_array(found).unwrap()
             }
         };
-        let mut said: Vec<String> = Vec::new();
+        let mut seen: Vec<String> = Vec::new();
         if !list("tools").is_empty() {
-            said.push(list("tools").join(","));
+            seen.push(list("tools").join(","));
         }
-        said.extend(list("messages").into_iter().map(str::to_owned));
+        seen.extend(list("messages").into_iter().map(str::to_owned));
         let walk = Walk::from(done.head.unwrap());
         let page = block_on(tract.store().walk(tract.repo().name(), walk)).unwrap();
         assert_eq!(
             page.steps.len(),
-            said.len(),
+            seen.len(),
             "{}: one commit for tools and each message",
             done.id
         );
         let (mut prefix, mut json) = (String::new(), String::new());
-        for (said, step) in said.iter().zip(page.steps.iter().rev()) {
-            prefix.push_str(said);
+        for (seen, step) in seen.iter().zip(page.steps.iter().rev()) {
+            prefix.push_str(seen);
             prefix.push('\n');
-            json.push_str(&value(&format!("[{said}]")).to_string());
+            json.push_str(&value(&format!("[{seen}]")).to_string());
             let id = step.commit.id();
             assert_eq!(step.commit.batch, None);
             if *by_prefix.entry(prefix.clone()).or_insert(id) != id {

@@ -7,13 +7,13 @@ use tract::hooks::{
     BeforeCommit, CommitAction, Hooks, Summarize, ToolResultAction, ToolResultReceived,
     ToolSummarization,
 };
-use tract::{By, CommitId, Content, Draft, Tract, block_on};
+use tract::{AuthorKind, CommitId, Content, Draft, Tract, block_on};
 
 use crate::summaries::{FirstLine, LONG};
 use crate::walks::{last, memory};
 
 /// A branch with a call of grep that nothing has answered yet.
-fn asked() -> Tract {
+fn with_call() -> Tract {
     let tract = memory();
     block_on(tract.user("Where is main?")).unwrap();
     call(&tract, "c1", "grep");
@@ -38,7 +38,7 @@ fn turns(tract: &Tract, query: &ToolQuery) -> Vec<ToolTurn> {
 
 #[test]
 fn test_tool_result_edit_basic() {
-    let tract = asked();
+    let tract = with_call();
     let result = answer(&tract, "c1", LONG);
     let edit = block_on(tract.turns().edit_result(result, "src/main.rs:7")).unwrap();
     assert_eq!(block_on(tract.expand(edit.id())).unwrap().unwrap().text(), LONG);
@@ -53,20 +53,20 @@ fn test_tool_result_edit_basic() {
 
 #[test]
 fn test_tool_result_edit_preserves_metadata() {
-    let tract = asked();
+    let tract = with_call();
     let draft = Draft::tool_result("c1", LONG).tool_name("grep").is_error(true);
     let result = block_on(tract.commit(draft)).unwrap();
     let edit = block_on(tract.turns().edit_result(&result, "short")).unwrap();
-    let Some(Content::ToolResult(said)) = block_on(tract.repo().content(&edit)).unwrap() else {
+    let Some(Content::ToolResult(edited)) = block_on(tract.repo().content(&edit)).unwrap() else {
         panic!("no result")
     };
-    assert_eq!((said.call_id.as_str(), said.name.as_deref()), ("c1", Some("grep")));
-    assert!(said.is_error);
+    assert_eq!((edited.call_id.as_str(), edited.name.as_deref()), ("c1", Some("grep")));
+    assert!(edited.is_error);
 }
 
 #[test]
 fn test_tool_result_edit_compiled_shows_new() {
-    let tract = asked();
+    let tract = with_call();
     let result = answer(&tract, "c1", LONG);
     block_on(tract.turns().edit_result(result, "short")).unwrap();
     assert_eq!(last(&tract), "short");
@@ -75,7 +75,7 @@ fn test_tool_result_edit_compiled_shows_new() {
 
 #[test]
 fn test_tool_result_edit_log_shows_both() {
-    let tract = asked();
+    let tract = with_call();
     let result = answer(&tract, "c1", LONG);
     let edit = block_on(tract.turns().edit_result(result, "short")).unwrap().id();
     let log: Vec<CommitId> =
@@ -85,7 +85,7 @@ fn test_tool_result_edit_log_shows_both() {
 
 #[test]
 fn results_have_a_default_message_that_is_not_stored() {
-    let tract = asked();
+    let tract = with_call();
     let result = answer(&tract, "c1", LONG);
     let edit = block_on(tract.turns().edit_result(result, "short")).unwrap();
     let again = block_on(tract.turns().edit_result(&edit, "shorter")).unwrap();
@@ -94,9 +94,9 @@ fn results_have_a_default_message_that_is_not_stored() {
     let named = block_on(tract.commit(named)).unwrap();
     call(&tract, "c3", "ls");
     let own = block_on(tract.commit(Draft::tool_result("c3", LONG).message("mine"))).unwrap();
-    let said = block_on(tract.user("a question")).unwrap();
+    let question = block_on(tract.user("a question")).unwrap();
     let first = block_on(tract.show(result)).unwrap();
-    let all = [first, edit, again, named, own, said];
+    let all = [first, edit, again, named, own, question];
     let lines = block_on(tract::engine::describe(tract.repo(), &all)).unwrap();
     let messages: Vec<&str> = lines.iter().map(|line| line.message.as_str()).collect();
     let grep = "tool result: grep";
@@ -210,23 +210,23 @@ fn with(
 
 #[test]
 fn test_hook_fires_on_tool_result() {
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let ear = Arc::clone(&heard);
-    let tract = with(&asked(), move |result| {
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let ear = Arc::clone(&events);
+    let tract = with(&with_call(), move |result| {
         ear.lock().unwrap().push((result.call_id.clone(), result.tool_name.clone()));
         ToolResultAction::Pass
     });
     answer(&tract, "c1", LONG);
     block_on(tract.user("no result")).unwrap();
-    assert_eq!(*heard.lock().unwrap(), [("c1".to_owned(), Some("grep".to_owned()))]);
+    assert_eq!(*events.lock().unwrap(), [("c1".to_owned(), Some("grep".to_owned()))]);
 }
 
 #[test]
 fn test_hook_edit_result() {
-    let tract = with(&asked(), |_| ToolResultAction::edit("src/main.rs:7"));
+    let tract = with(&with_call(), |_| ToolResultAction::edit("src/main.rs:7"));
     let made = block_on(tract.tool_result("c1", LONG)).unwrap();
     assert_eq!(last(&tract), "src/main.rs:7");
-    assert_eq!(made.origin.by, By::Hook);
+    assert_eq!(made.origin.by, AuthorKind::Hook);
     assert_eq!(made.origin.triggered_by.as_deref(), Some("tool_result_received"));
     let record = block_on(tract.decision_on(&made)).unwrap().unwrap();
     assert_eq!((record.action.as_str(), record.handler.as_deref()), ("edit", Some("handler")));
@@ -239,7 +239,7 @@ fn test_hook_edit_result() {
 #[test]
 fn test_hook_summarize() {
     let how = Summarize::to_tokens(20).instructions("keep paths").must_keep(r"\w+\.rs:\d+");
-    let tract = with(&asked(), move |_| how.clone().into());
+    let tract = with(&with_call(), move |_| how.clone().into());
     let made = block_on(tract.tool_result("c1", LONG)).unwrap();
     assert_eq!(last(&tract), "src/main.rs:7: fn main() {");
     let record = block_on(tract.decision_on(&made)).unwrap().unwrap();
@@ -254,7 +254,7 @@ fn test_hook_summarize() {
 
 #[test]
 fn test_hook_reject() {
-    let tract = with(&asked(), |_| ToolResultAction::Reject("a secret".into()));
+    let tract = with(&with_call(), |_| ToolResultAction::Reject("a secret".into()));
     let before = block_on(tract.head()).unwrap();
     let error = block_on(tract.tool_result("c1", LONG)).unwrap_err();
     assert_eq!(error.code(), "rejected_by_hook");
@@ -264,7 +264,7 @@ fn test_hook_reject() {
     assert_eq!(rejected.content.as_ref().unwrap().text(), LONG);
     assert_eq!(block_on(tract.head()).unwrap(), before, "no commit");
     let decided = block_on(tract.repo().decision(&rejected.decision)).unwrap().unwrap();
-    assert_eq!(decided.asked.content().unwrap().text(), LONG, "readable later");
+    assert_eq!(decided.request.content().unwrap().text(), LONG, "readable later");
     let answers = block_on(tract.turns().answer([Draft::tool_result("c1", LONG)])).unwrap();
     assert!(matches!(answers[0], tract::engine::TurnAnswer::Rejected { .. }));
     assert_eq!(last(&tract), "rejected: a secret", "inside a turn the call is answered");
@@ -274,10 +274,10 @@ fn test_hook_reject() {
 
 #[test]
 fn test_hook_no_fire_on_edit() {
-    let tract = asked();
+    let tract = with_call();
     let result = answer(&tract, "c1", LONG);
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let ear = Arc::clone(&heard);
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let ear = Arc::clone(&events);
     let hooks = Hooks::new()
         .summarizer(FirstLine)
         .on("results", |_: &ToolResultReceived| ToolResultAction::Reject("never".into()))
@@ -290,18 +290,18 @@ fn test_hook_no_fire_on_edit() {
     let tract = tract.with_hooks(hooks);
     block_on(tract.turns().edit_result(result, "short\nof two lines")).unwrap();
     assert_eq!(last(&tract), "short\nof two lines", "neither rejected nor summarized");
-    let heard = heard.lock().unwrap();
-    let (op, Content::ToolResult(said)) = &heard[0] else { panic!("{heard:?}") };
-    assert_eq!((op.as_str(), said.call_id.as_str(), heard.len()), ("edit", "c1", 1), "a commit");
+    let events = events.lock().unwrap();
+    let (op, Content::ToolResult(shown)) = &events[0] else { panic!("{events:?}") };
+    assert_eq!((op.as_str(), shown.call_id.as_str(), events.len()), ("edit", "c1", 1), "a commit");
 }
 
 #[test]
 fn test_hook_passthrough() {
     for action in [ToolResultAction::Pass, ToolResultAction::Approve] {
         let approves = action == ToolResultAction::Approve;
-        let tract = with(&asked(), move |_| action.clone());
+        let tract = with(&with_call(), move |_| action.clone());
         let made = block_on(tract.tool_result("c1", LONG)).unwrap();
-        assert_eq!((last(&tract).as_str(), made.origin.by), (LONG, By::Tool));
+        assert_eq!((last(&tract).as_str(), made.origin.by), (LONG, AuthorKind::Tool));
         assert!(made.keeps.is_empty() && block_on(tract.expand(&made)).unwrap().is_none());
         let record = block_on(tract.decision_on(&made)).unwrap();
         let who = record.map(|record| (record.action, record.handler));
@@ -312,25 +312,25 @@ fn test_hook_passthrough() {
 
 #[test]
 fn test_hook_carries_token_count() {
-    let heard = Arc::new(Mutex::new(0));
-    let ear = Arc::clone(&heard);
-    let tract = with(&asked(), move |result| {
+    let events = Arc::new(Mutex::new(0));
+    let ear = Arc::clone(&events);
+    let tract = with(&with_call(), move |result| {
         *ear.lock().unwrap() = result.token_count;
         ToolResultAction::Pass
     });
     answer(&tract, "c1", LONG);
-    assert_eq!(*heard.lock().unwrap(), LONG.chars().count().div_ceil(4) as u64);
+    assert_eq!(*events.lock().unwrap(), LONG.chars().count().div_ceil(4) as u64);
 }
 
 #[test]
 fn test_no_hook_commits_directly() {
-    let tract = asked();
+    let tract = with_call();
     let made = block_on(tract.tool_result("c1", LONG)).unwrap();
-    assert_eq!((last(&tract).as_str(), made.origin.by), (LONG, By::Tool));
+    assert_eq!((last(&tract).as_str(), made.origin.by), (LONG, AuthorKind::Tool));
 }
 
 fn configured(config: ToolSummarization) -> Tract {
-    let tract = asked();
+    let tract = with_call();
     block_on(tract.repo().configure_tool_summarization(Some(&config))).unwrap();
     tract.with_hooks(Hooks::new().summarizer(FirstLine))
 }

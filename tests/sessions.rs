@@ -26,24 +26,24 @@ async fn put(n: u64) -> u64 {
 
 /// Asks for so many calls of a tool in each of its turns, each with a number of its own, and reads
 /// the answers.
-struct Asks {
+struct CallingModel {
     tool: &'static str,
     first: u64,
     calls: u64,
     turns: usize,
-    asked: AtomicUsize,
+    turns_asked: AtomicUsize,
 }
 
-impl Asks {
+impl CallingModel {
     fn new(tool: &'static str, first: u64, calls: u64, turns: usize) -> Arc<Self> {
-        Arc::new(Self { tool, first, calls, turns, asked: AtomicUsize::new(0) })
+        Arc::new(Self { tool, first, calls, turns, turns_asked: AtomicUsize::new(0) })
     }
 }
 
 #[tract::tools::async_trait]
-impl ChatModel for Asks {
+impl ChatModel for CallingModel {
     async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError> {
-        let turn = self.asked.fetch_add(1, Ordering::SeqCst);
+        let turn = self.turns_asked.fetch_add(1, Ordering::SeqCst);
         if turn == self.turns {
             let answers = request.messages.iter().map(|message| &message.content);
             let answers = answers.filter(|content| matches!(content, Content::ToolResult(_)));
@@ -75,7 +75,7 @@ fn fifty_sessions_at_once_do_not_disturb_each_other() {
             for session in 0..SESSIONS {
                 let tract = tract.on(&format!("s{session}")).unwrap();
                 sessions.spawn(async move {
-                    let model = Asks::new("double", session * 100, 1, TURNS);
+                    let model = CallingModel::new("double", session * 100, 1, TURNS);
                     let agent = tract.agent(model, registry());
                     (session, agent.run("go").await)
                 });
@@ -102,9 +102,9 @@ fn fifty_sessions_at_once_do_not_disturb_each_other() {
 
 /// Keeps what each write says that it does, and counts what else is asked of the store.
 #[derive(Clone, Debug, Default)]
-struct Written(Arc<Mutex<Vec<String>>>, Arc<AtomicUsize>);
+struct WriteLog(Arc<Mutex<Vec<String>>>, Arc<AtomicUsize>);
 
-impl Written {
+impl WriteLog {
     fn hear(&self, call: Call<'_>) -> StoreResult<()> {
         if let Call::Apply { batch, .. } = call {
             self.0.lock().unwrap().push(batch.note.what.clone());
@@ -118,12 +118,12 @@ impl Written {
 /// What a turn with so many calls writes, from the model's reply on.
 fn writes_of_a_turn(
     tract: &Tract,
-    written: &Written,
+    written: &WriteLog,
     tool: &'static str,
     calls: u64,
 ) -> Vec<String> {
     let tract = tract.on(&format!("{tool}-{calls}")).unwrap();
-    let agent = tract.agent(Asks::new(tool, 1, calls, 2), registry());
+    let agent = tract.agent(CallingModel::new(tool, 1, calls, 2), registry());
     block_on(agent.run("go")).unwrap();
     let all = std::mem::take(&mut *written.0.lock().unwrap());
     // First what the person says and which tools there are; then turns that are alike, and a last
@@ -136,10 +136,10 @@ fn writes_of_a_turn(
 
 #[test]
 fn a_turns_results_are_one_durable_write_and_each_effect_is_claimed_by_one_before_it() {
-    let written = Written::default();
+    let written = WriteLog::default();
     let store: Arc<dyn tract::Store> = Arc::new(tract::core::memory());
-    let heard = written.clone();
-    let watched = WatchedStore::new(store, move |call: Call<'_>| heard.hear(call));
+    let log = written.clone();
+    let watched = WatchedStore::new(store, move |call: Call<'_>| log.hear(call));
     let tract = block_on(OpenOptions::new().open_store(watched)).unwrap();
     written.0.lock().unwrap().clear();
     for calls in [1, 2, 7, 40] {
@@ -156,14 +156,14 @@ fn a_turns_results_are_one_durable_write_and_each_effect_is_claimed_by_one_befor
     }
     // What else a turn asks of the store: where the branch points, and no more of it the longer the
     // conversation is.
-    let asked = |turns: usize| {
+    let asks = |turns: usize| {
         let tract = tract.on(&format!("turns-{turns}")).unwrap();
         let before = written.1.load(Ordering::SeqCst);
-        let agent = tract.agent(Asks::new("double", 1, 3, turns), registry());
+        let agent = tract.agent(CallingModel::new("double", 1, 3, turns), registry());
         block_on(agent.run("go")).unwrap();
         written.1.load(Ordering::SeqCst) - before
     };
-    let (few, more, most) = (asked(2), asked(12), asked(112));
+    let (few, more, most) = (asks(2), asks(12), asks(112));
     let each = (more - few) / 10;
     assert_eq!(most - more, each * 100, "a late turn asks for no more than an early one");
     assert!(each <= 6, "{each} reads in a turn of three calls");

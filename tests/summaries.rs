@@ -93,8 +93,8 @@ fn a_summarizer_that_misbehaves_loses_nothing() {
         let config = ToolSummarization::new().tool("grep", "").must_keep(r"\w+\.rs:\d+");
         block_on(tract.repo().configure_tool_summarization(Some(&config))).unwrap();
         let made = block_on(tract.tool_result("c1", LONG)).unwrap();
-        let said = block_on(tract.repo().content(&made)).unwrap().unwrap().text();
-        assert_eq!(said, LONG, "it falls back to the original");
+        let summary_text = block_on(tract.repo().content(&made)).unwrap().unwrap().text();
+        assert_eq!(summary_text, LONG, "it falls back to the original");
         let record = block_on(tract.decision_on(&made)).unwrap().unwrap();
         let note = record.note.unwrap_or_default();
         assert!(note.contains(says), "{note}");
@@ -281,7 +281,7 @@ fn summarized_as_they_come(
         let draft = Draft { verbatim: None, form: None, ..draft };
         block_on(plain.commit(draft.clone())).unwrap();
         let made = block_on(automatic.commit(draft)).unwrap();
-        if made.origin.by == tract::By::Hook {
+        if made.origin.by == tract::AuthorKind::Hook {
             changed.push(made.id());
         }
     }

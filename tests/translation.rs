@@ -47,53 +47,55 @@ fn arguments(text: &str) -> String {
 
 /// Reads an OpenAI body.
 fn openai_says(body: &Value) -> TextCounts {
-    let mut said = TextCounts::default();
+    let mut counts = TextCounts::default();
     for message in list(&body["messages"]) {
         let joined = texts(&message["content"]).concat();
         match message["role"].as_str() {
-            Some("tool") => count(&mut said.results, &joined),
-            _ => texts(&message["content"]).iter().for_each(|text| count(&mut said.texts, text)),
+            Some("tool") => count(&mut counts.results, &joined),
+            _ => texts(&message["content"]).iter().for_each(|text| count(&mut counts.texts, text)),
         }
         for call in list(&message["tool_calls"]) {
             let function = &call["function"];
             let name = function["name"].as_str().unwrap_or_default();
             let given = arguments(function["arguments"].as_str().unwrap_or_default());
-            count(&mut said.calls, &format!("{name} {given}"));
+            count(&mut counts.calls, &format!("{name} {given}"));
         }
     }
-    said
+    counts
 }
 
 /// Reads an Anthropic body.
 fn anthropic_says(body: &Value) -> TextCounts {
-    let mut said = TextCounts::default();
-    texts(&body["system"]).iter().for_each(|text| count(&mut said.texts, text));
+    let mut counts = TextCounts::default();
+    texts(&body["system"]).iter().for_each(|text| count(&mut counts.texts, text));
     for message in list(&body["messages"]) {
         if message["content"].is_string() {
-            texts(&message["content"]).iter().for_each(|text| count(&mut said.texts, text));
+            texts(&message["content"]).iter().for_each(|text| count(&mut counts.texts, text));
         }
         for block in list(&message["content"]) {
             match block["type"].as_str() {
-                Some("text") => count(&mut said.texts, block["text"].as_str().unwrap_or_default()),
+                Some("text") => {
+                    count(&mut counts.texts, block["text"].as_str().unwrap_or_default())
+                }
                 Some("tool_use") => {
                     let name = block["name"].as_str().unwrap_or_default();
-                    count(&mut said.calls, &format!("{name} {}", block["input"]));
+                    count(&mut counts.calls, &format!("{name} {}", block["input"]));
                 }
                 Some("tool_result") => {
                     let text = texts(&block["content"]).concat();
                     // OpenAI has no flag for it: it is said in the text.
-                    let told = if block["is_error"] == true && !text.starts_with("Error") {
+                    let result_text = if block["is_error"] == true && !text.starts_with("Error") {
                         format!("Error: {text}")
                     } else {
                         text
                     };
-                    count(&mut said.results, &told);
+                    count(&mut counts.results, &result_text);
                 }
                 _ => {}
             }
         }
     }
-    said
+    counts
 }
 
 /// A recorded request, and where its rules are broken when it is sent elsewhere.

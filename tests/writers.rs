@@ -40,8 +40,8 @@ fn tasks_on_one_branch_are_all_stored() {
                 running.spawn(async move {
                     let mut refused = Vec::new();
                     for n in 0..EACH {
-                        let said = tract.user(format!("{task} says {n}")).await;
-                        refused.extend(said.err().map(|error| error.to_string()));
+                        let result = tract.user(format!("{task} says {n}")).await;
+                        refused.extend(result.err().map(|error| error.to_string()));
                     }
                     refused
                 });
@@ -70,12 +70,12 @@ fn streams_of_many_handles_to_one_branch_all_go_through() {
                     StreamLine::new(n, Ok(StreamOp::parse(&text).unwrap()))
                 };
                 let mut refused = Vec::new();
-                let told = |event: tract::engine::ApplyEvent| {
+                let on_event = |event: tract::engine::ApplyEvent| {
                     refused
                         .extend(event.result.err().map(|error| format!("{}: {error}", event.line)));
                 };
                 let options = ApplyOptions::new();
-                let stream = apply_stream(tract.repo(), (1..=lines).map(line), &options, told);
+                let stream = apply_stream(tract.repo(), (1..=lines).map(line), &options, on_event);
                 let report = block_on(stream);
                 refused.extend(report.err().map(|error| error.to_string()));
                 refused

@@ -21,9 +21,9 @@ fn chain(table: &mut Table) {
     let rounds = (0..9).map(|_| {
         let (_, took) = timed(|| {
             for _ in 0..10_000 {
-                let heard = black_box(&hooks).has_handler::<BeforeCommit>();
+                let has_handler = black_box(&hooks).has_handler::<BeforeCommit>();
                 let decision = block_on(black_box(&hooks).before_commit(black_box(&event)));
-                let _ = black_box((heard, decision.by()));
+                let _ = black_box((has_handler, decision.by()));
             }
         });
         micros(took) * 1000.0 / 10_000.0

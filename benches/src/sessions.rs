@@ -31,10 +31,10 @@ async fn fare(from: String, to: String, adults: u8) -> String {
 }
 
 /// Asks for a call in each turn, and then says the end.
-struct Asks(AtomicUsize);
+struct CallingModel(AtomicUsize);
 
 #[tract::tools::async_trait]
-impl ChatModel for Asks {
+impl ChatModel for CallingModel {
     async fn chat(&self, _: &ModelRequest) -> Result<Reply, ModelError> {
         let turn = self.0.fetch_add(1, Ordering::Relaxed);
         Ok(Reply::new(if turn < TURNS {
@@ -56,7 +56,7 @@ fn sessions(runtime: &tokio::runtime::Runtime, tract: &Tract, count: usize) -> f
         let mut running = tokio::task::JoinSet::new();
         for session in 0..count {
             let tract = tract.on(&format!("session-{session}")).unwrap();
-            let agent = tract.agent(Arc::new(Asks(AtomicUsize::new(0))), registry.clone());
+            let agent = tract.agent(Arc::new(CallingModel(AtomicUsize::new(0))), registry.clone());
             running.spawn(async move { agent.run("How much is it?").await });
         }
         while let Some(done) = running.join_next().await {

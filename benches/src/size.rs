@@ -92,10 +92,10 @@ pub(crate) fn peak_of_child(way: &str, url: &str) -> Option<f64> {
     let program = std::env::current_exe().unwrap();
     let output = Command::new(program).args([way, url]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let said = String::from_utf8(output.stdout).unwrap();
-    let kib = said.trim().parse();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let kib = stdout.trim().parse();
     if kib.is_err() {
-        eprintln!("  peak memory: not measured here: {said}");
+        eprintln!("  peak memory: not measured here: {stdout}");
     }
     kib.ok()
 }

@@ -26,24 +26,24 @@ use super::trap::{Stage, spring};
 
 /// What a tool tells: the id of its call.
 #[derive(Clone, Debug)]
-pub(super) struct Noted(String);
+pub(super) struct CallIdEvent(String);
 
-impl Serialize for Noted {
+impl Serialize for CallIdEvent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         spring(Stage::Note, &self.0).map_err(S::Error::custom)?;
         serializer.serialize_str(&self.0)
     }
 }
 
-impl EventType for Noted {
+impl EventType for CallIdEvent {
     const KIND: &'static str = "noted";
 }
 
 /// What a tool gives: the id of its call.
 #[derive(Clone, Debug, Serialize)]
-struct Delivered(String);
+struct CallIdOutput(String);
 
-impl<'de> Deserialize<'de> for Delivered {
+impl<'de> Deserialize<'de> for CallIdOutput {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let id = String::deserialize(deserializer)?;
         spring(Stage::Deliver, &id).map_err(D::Error::custom)?;
@@ -51,7 +51,7 @@ impl<'de> Deserialize<'de> for Delivered {
     }
 }
 
-impl SessionItem for Delivered {
+impl SessionItem for CallIdOutput {
     const NAME: &'static str = "delivered";
 }
 
@@ -65,9 +65,9 @@ impl SessionItem for Ended {
 
 /// What the tools have changed: put back when a call fails.
 #[derive(Debug, Default)]
-pub(super) struct World(Mutex<Vec<String>>);
+pub(super) struct SideEffects(Mutex<Vec<String>>);
 
-impl Snapshot for World {
+impl Snapshot for SideEffects {
     fn name(&self) -> &str {
         "world"
     }
@@ -87,7 +87,7 @@ impl Snapshot for World {
 struct Lock;
 
 /// A tool that changes the world, tells of it, and gives the id of its call.
-struct Does {
+struct EffectTool {
     name: &'static str,
     traits: ToolTraits,
     /// Where it leaves a trace that no one puts back.
@@ -95,7 +95,7 @@ struct Does {
 }
 
 #[async_trait::async_trait]
-impl DynTool for Does {
+impl DynTool for EffectTool {
     fn spec(&self) -> ToolSpec {
         ToolSpec::new(self.name, "Does it.", r#"{"type":"object"}"#).traits(self.traits)
     }
@@ -110,8 +110,8 @@ impl DynTool for Does {
             let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
             writeln!(file, "{id}")?;
         }
-        context.resources()?.get::<World>()?.0.lock().unwrap().push(id.to_owned());
-        context.publish(Noted(id.to_owned()))?;
+        context.resources()?.get::<SideEffects>()?.0.lock().unwrap().push(id.to_owned());
+        context.publish(CallIdEvent(id.to_owned()))?;
         if id == "c2" {
             context.resources()?.get::<Lock>()?;
         }
@@ -122,10 +122,10 @@ impl DynTool for Does {
 }
 
 /// A model that asks for the three calls once, and says that it is done when they are answered.
-struct Asks(&'static str);
+struct CallingModel(&'static str);
 
 #[async_trait::async_trait]
-impl ChatModel for Asks {
+impl ChatModel for CallingModel {
     async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError> {
         let last = request.messages.last().map(|message| &message.content);
         let draft = match last {
@@ -140,22 +140,22 @@ impl ChatModel for Asks {
 }
 
 /// Everything that a run uses.
-pub(super) struct Desk {
+pub(super) struct Fixture {
     pub(super) agent: Agent,
     pub(super) clock: ManualClock,
     pub(super) token: CancellationToken,
-    pub(super) world: Arc<World>,
+    pub(super) world: Arc<SideEffects>,
 }
 
-impl Desk {
+impl Fixture {
     /// Makes an agent on a handle's branch.
     pub(super) fn new(tract: &Tract, stage: Stage, traces: Option<PathBuf>) -> Self {
         let (clock, token) = (ManualClock::at_us(1_000_000), CancellationToken::new());
-        let world = Arc::new(World::default());
+        let world = Arc::new(SideEffects::default());
         let session = Session::new();
         session.log::<Ended>().unwrap();
         for tool in ["put", "act"] {
-            session.route::<Delivered>(tool).unwrap();
+            session.route::<CallIdOutput>(tool).unwrap();
         }
         session
             .on(|_: &[Ended], invoked: &ToolInvoked| {
@@ -167,14 +167,14 @@ impl Desk {
             .unwrap();
         let value = Arc::clone(&world);
         let world_binding = Binding::value(value)
-            .snapshots(|world: &Arc<World>| Arc::clone(world) as Arc<dyn Snapshot>);
+            .snapshots(|world: &Arc<SideEffects>| Arc::clone(world) as Arc<dyn Snapshot>);
         let lock = Binding::per_call(|_| {
             spring(Stage::Provider, "c2")?;
             Ok::<_, BoxError>(Arc::new(Lock))
         });
         let lock = lock.close(|_| spring(Stage::CleanUp, "c2"));
         let resources = Resources::builder().bind(world_binding).bind(lock).build().unwrap();
-        let does = |name, traits| Does { name, traits, traces: traces.clone() };
+        let does = |name, traits| EffectTool { name, traits, traces: traces.clone() };
         let registry = Registry::builder()
             .tool(does("put", ToolTraits::new().idempotent()))
             .tool(does("act", ToolTraits::new()))
@@ -189,7 +189,7 @@ impl Desk {
             .with_deadline_us(3_000_000_000);
         let agent = tract
             .with_hooks(hooks)
-            .agent(Arc::new(Asks(stage.first_tool())), registry)
+            .agent(Arc::new(CallingModel(stage.first_tool())), registry)
             .session(&session)
             .context(context)
             .cancellation(token.clone())
@@ -218,7 +218,7 @@ pub(super) struct DeliveredAnswer {
 
 /// What a branch contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Left {
+pub(super) struct BranchContents {
     /// Who spoke, in order.
     pub(super) roles: Vec<String>,
     pub(super) answers: Vec<DeliveredAnswer>,
@@ -228,7 +228,7 @@ pub(super) struct Left {
     pub(super) ended: Vec<String>,
 }
 
-impl Left {
+impl BranchContents {
     pub(super) fn of(tract: &Tract) -> Self {
         let mut left = Self {
             roles: Vec::new(),

@@ -8,7 +8,7 @@ use tract::core::{StoreError, StoreErrorKind, StoreResult};
 use tract::{Draft, OpenOptions, Store, block_on};
 use tract_testkit::{Call, Watch, WatchedStore};
 
-use super::agent::{Desk, Left};
+use super::agent::{BranchContents, Fixture};
 use super::places::StoreLocation;
 use super::resumed::{continued, fates};
 use super::trap::Stage;
@@ -75,7 +75,7 @@ fn a_store_that_fails_at_any_of_its_calls_leaves_a_branch_that_continues_and_rep
         for call in 0.. {
             let (branch, traces) =
                 (format!("call-{call}"), folder.path().join(format!("{}-{call}", place.name())));
-            let desk = Desk::new(&failing.on(&branch).unwrap(), stage, Some(traces.clone()));
+            let desk = Fixture::new(&failing.on(&branch).unwrap(), stage, Some(traces.clone()));
             watch.at(call);
             let ran = block_on(desk.agent.run("go"));
             if watch.made.load(Ordering::SeqCst) <= call {
@@ -112,11 +112,12 @@ fn a_store_that_fails_while_open_calls_are_taken_up_changes_nothing() {
         let failing = block_on(OpenOptions::new().open_store(watched)).unwrap();
         let tract = block_on(OpenOptions::new().open_store(store)).unwrap();
         let traces = folder.path().join(call.to_string());
-        let run = |said| block_on(Desk::new(&failing, stage, Some(traces.clone())).agent.run(said));
+        let run =
+            |draft| block_on(Fixture::new(&failing, stage, Some(traces.clone())).agent.run(draft));
         // What is said, the reply, two claims; the answers are lost.
         watch.at_write(4);
         run(Some(Draft::user("go"))).unwrap_err();
-        let open = Left::of(&tract);
+        let open = BranchContents::of(&tract);
         assert_eq!((open.roles.len(), open.answers.len()), (2, 0));
         // Another branch has the same calls.
         let head = block_on(tract.head()).unwrap().unwrap();
@@ -128,7 +129,7 @@ fn a_store_that_fails_while_open_calls_are_taken_up_changes_nothing() {
             break;
         }
         failed += usize::from(ran.is_err());
-        let left = Left::of(&tract);
+        let left = BranchContents::of(&tract);
         assert!(left == open || left.answers.len() == 3, "call {call}: {left:?}");
         let what = format!("call {call} of the store, when it continues");
         assert_eq!(fates(&continued(&tract, stage, &traces, &what)), "iii", "{what}");

@@ -12,7 +12,7 @@ use tract::run::Stop;
 use tract::{OpenOptions, Store, Tract, block_on};
 use tract_testkit::{Answer, Call, Watch, WatchedStore};
 
-use super::agent::Desk;
+use super::agent::Fixture;
 use super::places::StoreLocation;
 use super::resumed::{continued, fates};
 use super::trap::{Fault, Stage, arm, spring};
@@ -69,13 +69,13 @@ impl Point {
 
 /// Ends the process at a write, and tells which writes there were.
 #[derive(Debug)]
-struct Writes {
+struct KillAtWrite {
     point: Point,
     made: AtomicUsize,
 }
 
 #[async_trait]
-impl Watch for Writes {
+impl Watch for KillAtWrite {
     async fn answer(&self, store: &dyn Store, call: Call<'_>) -> StoreResult<Answer> {
         let Call::Apply { batch, .. } = call else { return call.ask(store).await };
         let number = self.made.fetch_add(1, Ordering::SeqCst);
@@ -98,17 +98,17 @@ impl Watch for Writes {
 /// The process that is killed. By itself it runs to the end.
 #[test]
 fn the_child_runs_into_its_end() {
-    let said = |name| std::env::var(name).ok();
-    let (place, point, traces) = match (said(PLACE), said(POINT), said(TRACES)) {
+    let variable = |name| std::env::var(name).ok();
+    let (place, point, traces) = match (variable(PLACE), variable(POINT), variable(TRACES)) {
         (Some(place), Some(point), Some(traces)) => {
             (StoreLocation::of_word(&place), Point::of_word(&point), Some(traces.into()))
         }
         _ => (StoreLocation::Memory(Arc::new(tract::core::memory())), Point::Never, None),
     };
     let store = place.open().store().clone();
-    let watch = Writes { point, made: AtomicUsize::new(0) };
+    let watch = KillAtWrite { point, made: AtomicUsize::new(0) };
     let tract = block_on(OpenOptions::new().open_store(WatchedStore::new(store, watch))).unwrap();
-    let desk = Desk::new(&tract.on(&point.word()).unwrap(), point.stage(), traces);
+    let desk = Fixture::new(&tract.on(&point.word()).unwrap(), point.stage(), traces);
     if let Point::Stage(stage) = point {
         arm(stage, Fault::Kill, &desk.clock, &desk.token);
     }

@@ -6,7 +6,7 @@ use tract::tools::snapshot::BoxError;
 use tract::{OpenOptions, Tract, block_on};
 use tract_testkit::{Call, WatchedStore};
 
-use super::agent::{Desk, Left};
+use super::agent::{BranchContents, Fixture};
 use super::places::StoreLocation;
 use super::trap::{Fault, Stage, arm, disarm, spring};
 use crate::walks::assert_clean;
@@ -44,7 +44,7 @@ fn on(tract: &Tract, stage: Stage, fault: Fault) -> Tract {
 /// Runs the three calls into the fault, and looks at what the process itself knows.
 fn run(tract: &Tract, stage: Stage, fault: Fault) {
     let what = format!("{stage:?} × {fault:?}");
-    let desk = Desk::new(&on(tract, stage, fault), stage, None);
+    let desk = Fixture::new(&on(tract, stage, fault), stage, None);
     arm(stage, fault, &desk.clock, &desk.token);
     let report = block_on(desk.agent.run("go")).unwrap();
     assert!(!disarm(), "{what}: nothing ran into the trap");
@@ -55,15 +55,15 @@ fn run(tract: &Tract, stage: Stage, fault: Fault) {
         (Fault::Error | Fault::Panic, Stop::Answered) if !of_host => {}
         (_, stop) => panic!("{what}: {stop:?}"),
     }
-    let left = Left::of(&on(tract, stage, fault));
+    let left = BranchContents::of(&on(tract, stage, fault));
     assert_eq!(desk.changed(), left.succeeded(), "{what}: what failed is put back");
 }
 
 /// Looks at what the branch contains, as another process finds it.
-fn look(tract: &Tract, stage: Stage, fault: Fault) -> Left {
+fn look(tract: &Tract, stage: Stage, fault: Fault) -> BranchContents {
     let what = format!("{stage:?} × {fault:?}");
     let tract = on(tract, stage, fault);
-    let left = Left::of(&tract);
+    let left = BranchContents::of(&tract);
     let ids: Vec<&str> = left.answers.iter().map(|answer| &*answer.call).collect();
     assert_eq!(ids, ["c1", "c2", "c3"], "{what}: one answer for each call, in order");
     let ended = matches!(fault, Fault::Timeout | Fault::Cancel)
@@ -86,9 +86,9 @@ fn look(tract: &Tract, stage: Stage, fault: Fault) -> Left {
     let before = if ended { 5 } else { 6 };
     assert_eq!(left.roles.len(), before, "{what}: {:?}", left.roles);
     if ended {
-        let report = block_on(Desk::new(&tract, stage, None).agent.run(None)).unwrap();
+        let report = block_on(Fixture::new(&tract, stage, None).agent.run(None)).unwrap();
         assert_eq!((report.stop, report.text.as_str()), (Stop::Answered, "done"), "{what}");
-        assert_eq!(Left::of(&tract).answers, left.answers, "{what}: nothing ran again");
+        assert_eq!(BranchContents::of(&tract).answers, left.answers, "{what}: nothing ran again");
     }
     left
 }
@@ -102,7 +102,7 @@ fn every_stage_and_every_fault_leave_the_state_before_and_one_failed_answer() {
         .filter(|(stage, fault)| !impossible(*stage, *fault))
         .collect();
     assert_eq!(combinations.len(), 39);
-    let mut in_memory: Option<Vec<Left>> = None;
+    let mut in_memory: Option<Vec<BranchContents>> = None;
     for place in StoreLocation::all(folder.path()) {
         let tract = place.fast();
         let watched = WatchedStore::new(tract.store().clone(), at_starts);
@@ -113,7 +113,7 @@ fn every_stage_and_every_fault_leave_the_state_before_and_one_failed_answer() {
         drop(tract);
         place.close(trapped);
         let again = place.fast();
-        let left: Vec<Left> =
+        let left: Vec<BranchContents> =
             combinations.iter().map(|(stage, fault)| look(&again, *stage, *fault)).collect();
         assert_clean(&again, place.name());
         place.close(again);

@@ -6,11 +6,11 @@ use std::path::Path;
 use tract::run::Stop;
 use tract::{Draft, Tract, block_on};
 
-use super::agent::{Desk, Left};
+use super::agent::{BranchContents, Fixture};
 use super::trap::Stage;
 
 /// What became of each call, in one letter: `d`one, `n`ot executed, `i`nterrupted, `f`ailed.
-pub(super) fn fates(left: &Left) -> String {
+pub(super) fn fates(left: &BranchContents) -> String {
     let fate = |text: &str| match text {
         text if text.starts_with("done") => 'd',
         text if text.starts_with("not executed") => 'n',
@@ -30,17 +30,17 @@ fn traced(path: &Path) -> BTreeMap<String, usize> {
 }
 
 /// Runs again from the branch as it is, as another process does.
-pub(super) fn continued(tract: &Tract, stage: Stage, traces: &Path, what: &str) -> Left {
-    let before = Left::of(tract);
+pub(super) fn continued(tract: &Tract, stage: Stage, traces: &Path, what: &str) -> BranchContents {
+    let before = BranchContents::of(tract);
     let began = traced(traces);
-    let desk = Desk::new(tract, stage, Some(traces.to_owned()));
-    let said = before.roles.is_empty().then(|| Draft::user("go"));
+    let desk = Fixture::new(tract, stage, Some(traces.to_owned()));
+    let draft = before.roles.is_empty().then(|| Draft::user("go"));
     let said_all = before.roles.last().is_some_and(|role| role == "assistant");
     if !(said_all && before.answers.len() == 3) {
-        let report = block_on(desk.agent.run(said)).unwrap();
+        let report = block_on(desk.agent.run(draft)).unwrap();
         assert_eq!((report.stop, report.text.as_str()), (Stop::Answered, "done"), "{what}");
     }
-    let left = Left::of(tract);
+    let left = BranchContents::of(tract);
     let roles = ["user", "assistant", "tool", "tool", "tool", "assistant"];
     assert_eq!(left.roles, roles, "{what}: a whole conversation");
     let ids: Vec<&str> = left.answers.iter().map(|answer| &*answer.call).collect();

@@ -77,7 +77,7 @@ impl Fault {
     pub(super) const SURVIVED: [Self; 4] = [Self::Error, Self::Panic, Self::Timeout, Self::Cancel];
 }
 
-struct Armed {
+struct ArmedFault {
     stage: Stage,
     fault: Fault,
     clock: ManualClock,
@@ -87,13 +87,13 @@ struct Armed {
 
 thread_local! {
     // Reducers and what is deserialized have no room for a handle; calls run where they are asked for.
-    static ARMED: RefCell<Option<Armed>> = const { RefCell::new(None) };
+    static ARMED: RefCell<Option<ArmedFault>> = const { RefCell::new(None) };
 }
 
 /// Sets the trap: the stage of the call `c2` runs into the fault, once.
 pub(super) fn arm(stage: Stage, fault: Fault, clock: &ManualClock, token: &CancellationToken) {
     let (clock, token) = (clock.clone(), token.clone());
-    ARMED.set(Some(Armed { stage, fault, clock, token, snapshots: 0 }));
+    ARMED.set(Some(ArmedFault { stage, fault, clock, token, snapshots: 0 }));
 }
 
 pub(super) fn disarm() -> bool {

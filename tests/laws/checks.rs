@@ -105,8 +105,10 @@ pub(crate) fn undone(
     all.extend(changes.iter().cloned());
     let back: Vec<Change> = all.iter().rev().map(|change| inverse(&resolved(change, id))).collect();
     // A commit of its own to contain the inverses; what it says is nothing to the fold.
-    let mut record =
-        tract::CommitRecord::new(Op::Revert { targets: vec![id], cascade: false }, tract::By::User);
+    let mut record = tract::CommitRecord::new(
+        Op::Revert { targets: vec![id], cascade: false },
+        tract::AuthorKind::User,
+    );
     record.parents = vec![id];
     let bearer = Commit::seal(record).map_err(|error| error.to_string())?;
     let restored = tract::compile::fold(&after, &bearer, &back)

@@ -223,8 +223,8 @@ impl World {
             }
             Act::Revert(at, cascade) => {
                 let mut request = Request::revert([*at.get(&self.heads)]);
-                if let Request::Revert { cascade: asked, .. } = &mut request {
-                    *asked = *cascade;
+                if let Request::Revert { cascade: cascades, .. } = &mut request {
+                    *cascades = *cascade;
                 }
                 self.go(&request);
             }

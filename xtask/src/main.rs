@@ -123,12 +123,12 @@ fn deny() -> Outcome {
     match advisories {
         Ok(output) if output.status.success() => Ok(()),
         Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            if said.contains("failed to fetch") || said.contains("advisory database") {
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+            if stderr.contains("failed to fetch") || stderr.contains("advisory database") {
                 println!("NOT RUN: advisories; the advisory database cannot be reached here");
                 Ok(())
             } else {
-                Err(said)
+                Err(stderr)
             }
         }
         Err(error) => Err(error.to_string()),

@@ -47,8 +47,8 @@ fn features(manifest: &str) -> BTreeMap<String, Vec<String>> {
     let lines = lines.take_while(|line| !line.starts_with('['));
     let pairs =
         lines.filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(" = "));
-    let asked = |list: &str| list.split('"').skip(1).step_by(2).map(str::to_owned).collect();
-    pairs.map(|(name, list)| (name.to_owned(), asked(list))).collect()
+    let quoted = |list: &str| list.split('"').skip(1).step_by(2).map(str::to_owned).collect();
+    pairs.map(|(name, list)| (name.to_owned(), quoted(list))).collect()
 }
 
 /// Is `sought` this feature, or one that it asks for?
@@ -56,7 +56,7 @@ fn reaches(features: &BTreeMap<String, Vec<String>>, name: &str, sought: &str) -
     name == sought
         || features
             .get(name)
-            .is_some_and(|asked| asked.iter().any(|name| reaches(features, name, sought)))
+            .is_some_and(|enabled| enabled.iter().any(|name| reaches(features, name, sought)))
 }
 
 struct Build {
@@ -99,12 +99,12 @@ fn build(features: &[String]) -> Result<Build, String> {
         .spawn()
         .and_then(std::process::Child::wait_with_output)
         .map_err(|error| error.to_string())?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        return Err(said.into_owned());
+        return Err(stderr.into_owned());
     }
     let (cpu, seconds) = (children_cpu()? - before, begun.elapsed().as_secs_f64());
-    let crates = said.lines().filter(|line| line.trim_start().starts_with("Compiling ")).count();
+    let crates = stderr.lines().filter(|line| line.trim_start().starts_with("Compiling ")).count();
     let binary =
         Path::new(TARGET).join("release/tract").with_extension(std::env::consts::EXE_EXTENSION);
     let bytes = std::fs::metadata(binary).map_err(|error| error.to_string())?.len();

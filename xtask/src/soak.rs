@@ -238,7 +238,7 @@ fn one(suite: &Suite, binaries: &[Binary], scale: &str) -> Result<Vec<Finding>, 
         .spawn()
         .map_err(|error| format!("{}: {error}", binary.path.display()))?;
     let output = child.stdout.take().ok_or("the tests have no output")?;
-    let (mut findings, mut said, mut passed) = (Vec::new(), Vec::new(), None);
+    let (mut findings, mut shown, mut passed) = (Vec::new(), Vec::new(), None);
     for line in BufReader::new(output).lines().map_while(Result::ok) {
         let mut parts = line.splitn(4, '\t');
         if let (Some("figure"), Some(suite), Some(store), Some(text)) =
@@ -250,19 +250,24 @@ fn one(suite: &Suite, binaries: &[Binary], scale: &str) -> Result<Vec<Finding>, 
         } else if let Some(result) = line.strip_prefix("test result: ok. ") {
             passed = result.split(' ').next().and_then(|count| count.parse::<usize>().ok());
         }
-        said.push(line);
+        shown.push(line);
     }
     let status = child.wait().map_err(|error| error.to_string())?;
     if !status.success() {
         let errors = std::fs::read_to_string(&errors).unwrap_or_default();
         let errors: Vec<&str> = errors.lines().collect();
         let last = |lines: &[&str]| lines[lines.len().saturating_sub(60)..].join("\n    ");
-        let said: Vec<&str> = said.iter().map(String::as_str).collect();
+        let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
         // The cause is where a panic begins; what a property test shrank to may be long.
         let cause = errors.iter().position(|line| line.starts_with("thread '"));
         let cause = cause.unwrap_or(errors.len());
         let cause = &errors[cause..errors.len().min(cause + 60)];
-        println!("    {}\n    …\n    {}\n    {}", cause.join("\n    "), last(&errors), last(&said));
+        println!(
+            "    {}\n    …\n    {}\n    {}",
+            cause.join("\n    "),
+            last(&errors),
+            last(&shown)
+        );
         return Err(format!("it ended with {status}"));
     }
     let _ = std::fs::remove_file(&errors);

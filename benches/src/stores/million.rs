@@ -24,8 +24,8 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
             folder
         });
         let [small, big] = folders.each_ref().map(|folder| measure(engine, folder.path()));
-        let told = ["opening", "an append", "compiling 500 messages, cold"];
-        for (n, what) in told.into_iter().enumerate() {
+        let names = ["opening", "an append", "compiling 500 messages, cold"];
+        for (n, what) in names.into_iter().enumerate() {
             let (small, big) = (small[n], big[n]);
             table.add(Figure {
                 what: format!("{engine}, {what} in a store of {large} commits"),

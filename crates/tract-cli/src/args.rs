@@ -278,8 +278,8 @@ impl Command {
             Self::Verify(verify) => verify.repair,
             Self::Gc(gc) => !gc.dry_run,
             Self::Repack(_) => true,
-            Self::Erase(asked) => asked.writes(),
-            Self::Redact(asked) => !asked.dry_run,
+            Self::Erase(args) => args.writes(),
+            Self::Redact(args) => !args.dry_run,
             Self::Prune(prune) => !prune.dry_run,
             Self::Pending(pending) => pending.writes(),
             Self::Summarization(config) => config.writes(),
@@ -292,10 +292,10 @@ impl Command {
             Self::Merge(merge) => merge.writes(),
             Self::Remote(remote) => remote.writes(),
             Self::Bundle(bundle) => bundle.writes(),
-            Self::CherryPick(asked) => !asked.dry_run,
-            Self::Rebase(asked) => !asked.dry_run,
-            Self::Drop(asked) => !asked.dry_run,
-            Self::Insert(asked) => !asked.dry_run,
+            Self::CherryPick(args) => !args.dry_run,
+            Self::Rebase(args) => !args.dry_run,
+            Self::Drop(args) => !args.dry_run,
+            Self::Insert(args) => !args.dry_run,
             Self::Init(_)
             | Self::Reset(_)
             | Self::Branch(_)

@@ -40,7 +40,7 @@ pub(crate) fn sign(tag: &SignedTag, key: Option<&Path>) -> Outcome<String> {
     let output = run(&mut command, &tag.text())?;
     if !output.status.success() {
         let key = key.display();
-        let message = format!("ssh-keygen does not sign with {key}: {}", said(&output));
+        let message = format!("ssh-keygen does not sign with {key}: {}", stderr_text(&output));
         return Err(Failure::no("signing_failed", message)
             .note(format!("--key or {KEY} names another key; ssh-keygen -t ed25519 makes one")));
     }
@@ -85,7 +85,7 @@ pub(crate) fn check(tag: &SignedTag, signature: &str, allowed: &Path) -> Outcome
         let fits = run(&mut fits, &text)?;
         return Ok(match fits.status.success() {
             true => SignatureCheck::Unknown,
-            false => SignatureCheck::Bad(said(&fits)),
+            false => SignatureCheck::Bad(stderr_text(&fits)),
         });
     };
     let mut verify = Command::new("ssh-keygen");
@@ -94,11 +94,11 @@ pub(crate) fn check(tag: &SignedTag, signature: &str, allowed: &Path) -> Outcome
     let verified = run(&mut verify, &text)?;
     Ok(match verified.status.success() {
         true => SignatureCheck::Good(signer.to_owned()),
-        false => SignatureCheck::Bad(said(&verified)),
+        false => SignatureCheck::Bad(stderr_text(&verified)),
     })
 }
 
-fn said(output: &Output) -> String {
+fn stderr_text(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let line = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it says nothing");
     escape::line(line).to_string()

@@ -38,8 +38,8 @@ impl CommandSummarizer {
         let (input, output) = (child.stdin.take(), child.stdout.take());
         // Dropped when the caller gives up waiting, so that the program is not left running.
         let mut running = Running(Some(child));
-        let said = Arc::new(Mutex::new(ProgramOutput::default()));
-        let done = Arc::clone(&said);
+        let collected = Arc::new(Mutex::new(ProgramOutput::default()));
+        let done = Arc::clone(&collected);
         let text = request.text.clone();
         let spawned = thread::Builder::new().spawn(move || {
             // A program that has seen enough closes its end.
@@ -47,31 +47,31 @@ impl CommandSummarizer {
         });
         spawned.map_err(|error| failed("no thread for", error))?;
         let spawned = thread::Builder::new().spawn(move || {
-            let mut said = Vec::new();
-            let read = output.map(|mut output| output.read_to_end(&mut said)).transpose();
+            let mut collected = Vec::new();
+            let read = output.map(|mut output| output.read_to_end(&mut collected)).transpose();
             let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
-            done.all = Some(read.map(|_| said));
+            done.all = Some(read.map(|_| collected));
             if let Some(waker) = done.waker.take() {
                 waker.wake();
             }
         });
         spawned.map_err(|error| failed("no thread for", error))?;
-        let said = poll_fn(|context| {
-            let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-            match said.all.take() {
+        let collected = poll_fn(|context| {
+            let mut collected = collected.lock().unwrap_or_else(PoisonError::into_inner);
+            match collected.all.take() {
                 Some(all) => Poll::Ready(all),
                 None => {
-                    said.waker = Some(context.waker().clone());
+                    collected.waker = Some(context.waker().clone());
                     Poll::Pending
                 }
             }
         });
-        let said = said.await.map_err(|error| failed("cannot read", error))?;
+        let collected = collected.await.map_err(|error| failed("cannot read", error))?;
         let status = running.end().map_err(|error| failed("cannot run", error))?;
         if !status.success() {
             return Err(ModelError::other(format!("{:?} ended with {status}", self.command)));
         }
-        let text = String::from_utf8(said).map_err(|_| ModelError::InvalidReply {
+        let text = String::from_utf8(collected).map_err(|_| ModelError::InvalidReply {
             message: "the summary is not UTF-8".to_owned(),
             source: None,
         })?;

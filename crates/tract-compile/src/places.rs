@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Debug)]
-    enum Act {
+    enum Op {
         Append(u8),
         Insert(u8, u8),
         Remove(u8),
@@ -198,13 +198,13 @@ mod tests {
         Hold,
     }
 
-    fn act() -> impl Strategy<Value = Act> {
+    fn act() -> impl Strategy<Value = Op> {
         prop_oneof![
-            8 => any::<u8>().prop_map(Act::Append),
-            2 => any::<(u8, u8)>().prop_map(|(at, value)| Act::Insert(at, value)),
-            2 => any::<u8>().prop_map(Act::Remove),
-            2 => any::<(u8, u8)>().prop_map(|(at, value)| Act::Change(at, value)),
-            1 => Just(Act::Hold),
+            8 => any::<u8>().prop_map(Op::Append),
+            2 => any::<(u8, u8)>().prop_map(|(at, value)| Op::Insert(at, value)),
+            2 => any::<u8>().prop_map(Op::Remove),
+            2 => any::<(u8, u8)>().prop_map(|(at, value)| Op::Change(at, value)),
+            1 => Just(Op::Hold),
         ]
     }
 
@@ -232,27 +232,27 @@ mod tests {
             let (mut next, mut held) = (0, Vec::new());
             for act in acts {
                 match act {
-                    Act::Append(value) => {
+                    Op::Append(value) => {
                         places.insert(place(next), value);
                         model.insert(place(next), value);
                         next += 1;
                     }
-                    Act::Insert(at, value) => {
+                    Op::Insert(at, value) => {
                         places.insert(place(at.into()), value);
                         model.insert(place(at.into()), value);
                         next = next.max(u64::from(at) + 1);
                     }
-                    Act::Remove(at) => {
+                    Op::Remove(at) => {
                         let at = place(u64::from(at) % (next + 1));
                         prop_assert_eq!(places.remove(&at), model.remove(&at));
                     }
-                    Act::Change(at, value) => {
+                    Op::Change(at, value) => {
                         let at = place(u64::from(at) % (next + 1));
                         let (found, wanted) = (places.get_mut(&at), model.get_mut(&at));
                         prop_assert_eq!(found.is_some(), wanted.is_some());
                         found.into_iter().chain(wanted).for_each(|found| *found = value);
                     }
-                    Act::Hold => held.push((places.clone(), model.clone())),
+                    Op::Hold => held.push((places.clone(), model.clone())),
                 }
             }
             held.push((places, model));
@@ -269,27 +269,27 @@ mod tests {
                     slot: id(key), key, version: id(version.into()), mark: None, answers: None,
                 };
                 match act {
-                    Act::Append(version) if view.next() < 256 => {
+                    Op::Append(version) if view.next() < 256 => {
                         let row = row(view.next(), version);
                         model.insert(row.slot, row);
                         view.insert(row);
                     }
-                    Act::Insert(at, version) => {
+                    Op::Insert(at, version) => {
                         model.insert(id(at.into()), row(at.into(), version));
                         view.insert(row(at.into(), version));
                     }
-                    Act::Remove(at) => {
+                    Op::Remove(at) => {
                         model.remove(&id(at.into()));
                         view.remove(id(at.into()));
                     }
-                    Act::Change(at, version) => {
+                    Op::Change(at, version) => {
                         let slot = id(at.into());
                         if let Some(row) = model.get_mut(&slot) {
                             row.version = id(version.into());
                             view.replace(*row);
                         }
                     }
-                    Act::Append(_) | Act::Hold => held.push((view.clone(), model.clone())),
+                    Op::Append(_) | Op::Hold => held.push((view.clone(), model.clone())),
                 }
             }
             held.push((view, model));

@@ -242,8 +242,8 @@ mod tests {
     use std::sync::Arc;
 
     use tract_core::{
-        ApproxCounter, Blob, By, Commit, CommitRecord, Content, Op, Priority, RepoName, Store,
-        block_on,
+        ApproxCounter, AuthorKind, Blob, Commit, CommitRecord, Content, Op, Priority, RepoName,
+        Store, block_on,
     };
     use tract_kv::memory;
     use tract_testkit::fixtures::batch;
@@ -257,7 +257,7 @@ mod tests {
         let store: Arc<dyn Store> = Arc::new(memory());
         let repo = RepoName::default();
         let blob = Blob::seal(Content::user("one").to_blob().unwrap());
-        let mut record = CommitRecord::new(Op::append(), By::User);
+        let mut record = CommitRecord::new(Op::append(), AuthorKind::User);
         (record.content, record.kind) = (Some(blob.id()), Some(tract_core::Kind::User));
         let commit = Commit::seal(record).unwrap();
         let fresh = || Compiler::new(store.clone(), repo.clone(), Arc::new(ApproxCounter));
@@ -305,7 +305,7 @@ mod tests {
             let blob = Blob::seal(Content::user(n.to_string()).to_blob().unwrap());
             let priority = (n % 2 == 0).then_some(Priority::Skip);
             let op = Op::Append { slot: None, answers: None, priority, retention: None };
-            let mut record = CommitRecord::new(op, By::User);
+            let mut record = CommitRecord::new(op, AuthorKind::User);
             (record.content, record.kind) = (Some(blob.id()), Some(tract_core::Kind::User));
             record.parents.extend(line.head());
             let commit = Commit::seal(record).unwrap();

@@ -6,7 +6,7 @@ mod common;
 use std::sync::Arc;
 
 use common::counting::Counts;
-use common::{History, Snap, calling, compiler, said, snapshots, toolset};
+use common::{History, Snap, calling, compiler, facts, snapshots, toolset};
 use tract_compile::{CompileError, SnapshotCheck};
 use tract_core::{
     Blob, CallRef, Change, Changes, Commit, CommitId, CommitRef, Content, DerivedKind, DerivedRow,
@@ -33,7 +33,7 @@ fn revert_head_restores() {
         assert_ne!(history.compile().view_id(), before.view_id());
         let revert = history.revert(done).expect("the head can be reverted");
         assert_eq!(history.compile().view_id(), before.view_id());
-        assert_eq!(said(&history.cold(Some(revert))).rows, said(&before).rows);
+        assert_eq!(facts(&history.cold(Some(revert))).rows, facts(&before).rows);
     }
 }
 
@@ -43,10 +43,10 @@ fn revert_of_revert_restores() {
     let a = history.user("one");
     let b = history.user("two");
     let summary = history.compress(&[a, b], "both");
-    let before = said(&history.compile());
+    let before = facts(&history.compile());
     let revert = history.revert(summary).unwrap();
     history.revert(revert).unwrap();
-    let after = said(&history.compile());
+    let after = facts(&history.compile());
     assert_eq!((after.rows, after.view_id), (before.rows, before.view_id));
 }
 
@@ -75,10 +75,10 @@ fn snapshot_start_equals_root() {
     history.compress(&summary, "the first hundred");
     let found = snapshots(&history);
     assert!(!found.is_empty(), "700 commits over 200 rows are due");
-    let cold = said(&history.cold(history.head));
+    let cold = facts(&history.cold(history.head));
     block_on(history.store.drop_derived(&RepoName::default())).unwrap();
-    assert_eq!(said(&history.cold(history.head)), cold);
-    assert_eq!(said(&history.compile()), cold);
+    assert_eq!(facts(&history.cold(history.head)), cold);
+    assert_eq!(facts(&history.compile()), cold);
 }
 
 /// A window of 50 messages over 4,000: what a cold compile reads and what snapshots take stays
@@ -103,7 +103,7 @@ fn skip_trimmed_history_is_bounded() {
     assert!(commits <= 256 + 2 * WINDOW as u64 + 64, "{commits} commits read");
     assert_eq!(Counts::count(&counting.watch().blobs), WINDOW as u64);
     assert_eq!(Counts::count(&counting.watch().derived), 1);
-    assert_eq!(said(&cold), said(&history.compile()));
+    assert_eq!(facts(&cold), facts(&history.compile()));
 
     let stats = block_on(history.store.stats(&repo)).unwrap();
     let stored = stats.blob_bytes + stats.commit_bytes;
@@ -118,7 +118,7 @@ fn skip_trimmed_history_is_bounded() {
     history.annotate(&[slots[7]], Priority::Normal);
     let back = history.cold(history.head);
     assert_eq!(back.messages().next().unwrap().slot, slots[7]);
-    assert_eq!(said(&back), said(&history.compile()));
+    assert_eq!(facts(&back), facts(&history.compile()));
     for id in snapshots(&history) {
         assert_eq!(block_on(fresh.verify_snapshot(id)).unwrap(), SnapshotCheck::Sound);
     }
@@ -207,15 +207,15 @@ fn unknown_op_folds() {
     let mut history = History::new();
     let a = history.user("one");
     let b = history.user("two");
-    let asked = JsonText::new(r#"{"how":"backwards","priority":"pinned"}"#).unwrap();
-    let op = Op::Unknown { name: "reorder".to_owned(), asked };
+    let fields = JsonText::new(r#"{"how":"backwards","priority":"pinned"}"#).unwrap();
+    let op = Op::Unknown { name: "reorder".to_owned(), fields };
     let row = history.row(a).fields();
     let moved = RowFields { key: 2, mark: Some(CommitRef::This), ..row };
     let slot = CommitRef::Id(a);
     let head =
         history.change(op, vec![Change::Remove { slot, row }, Change::Add { slot, row: moved }]);
     assert_eq!(history.texts(), ["two", "one"]);
-    assert_eq!(said(&history.cold(Some(head))), said(&history.compile()));
+    assert_eq!(facts(&history.cold(Some(head))), facts(&history.compile()));
     // What it asked means nothing here, so its mark states nothing.
     assert_eq!(history.compile().message(a).unwrap().priority, Priority::Normal);
     assert_eq!(history.compile().messages().next().unwrap().slot, b);
@@ -225,7 +225,7 @@ fn unknown_op_folds() {
 fn a_version_without_content_is_a_typed_error() {
     let mut history = History::new();
     let a = history.user("one");
-    let op = Op::Unknown { name: "odd".to_owned(), asked: JsonText::new("{}").unwrap() };
+    let op = Op::Unknown { name: "odd".to_owned(), fields: JsonText::new("{}").unwrap() };
     let change =
         Change::Version { slot: CommitRef::Id(a), from: CommitRef::Id(a), to: CommitRef::This };
     history.change(op, vec![change]);
@@ -350,7 +350,7 @@ fn a_commit_that_does_not_fit_is_an_error_and_no_partial_view() {
     let _ = block_on(history.store.apply(&RepoName::default(), batch)).unwrap();
     let refused = block_on(history.compiler.compile(Some(commit.id()))).unwrap_err();
     assert!(matches!(&refused, CompileError::Change(change) if change.commit == commit.id()));
-    assert_eq!(said(&history.cold(good)), said(&history.compile()));
+    assert_eq!(facts(&history.cold(good)), facts(&history.compile()));
 }
 
 #[test]
@@ -368,7 +368,7 @@ fn a_damaged_snapshot_is_passed_by_and_named() {
     history.user("after");
     let (repo, kind) = (RepoName::default(), DerivedKind::Snapshot);
     let good = block_on(history.store.derived(&repo, kind, &[id])).unwrap().remove(0).unwrap();
-    let expected = said(&history.cold(history.head));
+    let expected = facts(&history.cold(history.head));
     let put = |commit: CommitId, bytes: Vec<u8>| {
         let mut batch = batch("test");
         batch.derived = vec![DerivedRow { kind, commit, bytes: bytes.into() }];
@@ -376,7 +376,7 @@ fn a_damaged_snapshot_is_passed_by_and_named() {
     };
     let check = |expect: SnapshotCheck| {
         let fresh = compiler(&history.store);
-        assert_eq!(said(&block_on(fresh.compile(history.head)).unwrap()), expected);
+        assert_eq!(facts(&block_on(fresh.compile(history.head)).unwrap()), expected);
         assert_eq!(block_on(fresh.line(history.head)).unwrap().view(), history.view());
         assert_eq!(block_on(fresh.verify_snapshot(id)).unwrap(), expect);
     };
@@ -397,7 +397,7 @@ fn a_damaged_snapshot_is_passed_by_and_named() {
     let before = *snapshots(&history).iter().find(|other| **other != id).unwrap();
     put(before, vec![1, 2, 3]);
     let fresh = compiler(&history.store);
-    assert_eq!(said(&block_on(fresh.compile(history.head)).unwrap()), expected);
+    assert_eq!(facts(&block_on(fresh.compile(history.head)).unwrap()), expected);
     assert_eq!(block_on(fresh.line(history.head)).unwrap().view(), history.view());
     assert_eq!(block_on(fresh.verify_snapshot(id)).unwrap(), SnapshotCheck::Damaged);
 }

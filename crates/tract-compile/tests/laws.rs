@@ -5,7 +5,7 @@
 mod common;
 
 use common::oracle::expected;
-use common::{History, Snap, calling, compiler, said, snapshots};
+use common::{History, Snap, calling, compiler, facts, snapshots};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tract_core::{
 };
 
 #[derive(Clone, Debug)]
-enum Act {
+enum Step {
     Say(u8, Option<usize>, Option<Priority>),
     Answer(Index),
     Edit(Index),
@@ -34,28 +34,28 @@ fn priority() -> impl Strategy<Value = Priority> {
     prop::sample::select(vec![Skip, Skip, Skip, Normal, Important, Pinned])
 }
 
-fn act() -> impl Strategy<Value = (Act, bool)> {
+fn act() -> impl Strategy<Value = (Step, bool)> {
     let index = any::<Index>;
     let act = prop_oneof![
         6 => (0u8..5, prop::option::of(0usize..3), prop::option::weighted(0.2, priority()))
-            .prop_map(|(kind, joins, priority)| Act::Say(kind, joins, priority)),
-        3 => index().prop_map(Act::Answer),
-        2 => index().prop_map(Act::Edit),
-        4 => (prop::collection::vec(index(), 1..4), priority()).prop_map(|(at, to)| Act::Mark(at, to)),
-        1 => (index(), 1u8..4).prop_map(|(at, rows)| Act::Squeeze(at, rows)),
-        2 => index().prop_map(Act::Revert),
-        1 => (index(), index()).prop_map(|(at, key)| Act::Move(at, key)),
-        1 => (0u8..4).prop_map(Act::Tools),
-        1 => index().prop_map(Act::Fork),
+            .prop_map(|(kind, joins, priority)| Step::Say(kind, joins, priority)),
+        3 => index().prop_map(Step::Answer),
+        2 => index().prop_map(Step::Edit),
+        4 => (prop::collection::vec(index(), 1..4), priority()).prop_map(|(at, to)| Step::Mark(at, to)),
+        1 => (index(), 1u8..4).prop_map(|(at, rows)| Step::Squeeze(at, rows)),
+        2 => index().prop_map(Step::Revert),
+        1 => (index(), index()).prop_map(|(at, key)| Step::Move(at, key)),
+        1 => (0u8..4).prop_map(Step::Tools),
+        1 => index().prop_map(Step::Fork),
     ];
     (act, prop::bool::weighted(0.25))
 }
 
-fn perform(history: &mut History, act: &Act, order: &mut Vec<CommitId>, n: usize) {
+fn perform(history: &mut History, act: &Step, order: &mut Vec<CommitId>, n: usize) {
     let rows = history.rows();
     let before = history.head;
     match act {
-        Act::Say(kind, joins, priority) => {
+        Step::Say(kind, joins, priority) => {
             let content = match kind {
                 0 => Content::user(format!("user {n}")),
                 1 => calling(vec![
@@ -75,11 +75,11 @@ fn perform(history: &mut History, act: &Act, order: &mut Vec<CommitId>, n: usize
             }
             history.write(record, &blobs, &[], Snap::WhenDue);
         }
-        Act::Answer(at) if !rows.is_empty() => {
+        Step::Answer(at) if !rows.is_empty() => {
             let call = CallRef { slot: at.get(&rows).slot, index: 0 };
             history.append_with(Content::tool_result("c", format!("out {n}")), Some(call), None);
         }
-        Act::Edit(at) if !rows.is_empty() => {
+        Step::Edit(at) if !rows.is_empty() => {
             let row = *at.get(&rows);
             let kind = history.commits[&row.version].kind.clone().unwrap();
             let text = match kind {
@@ -89,25 +89,25 @@ fn perform(history: &mut History, act: &Act, order: &mut Vec<CommitId>, n: usize
             };
             history.edit(row.slot, text);
         }
-        Act::Mark(at, priority) if !rows.is_empty() => {
+        Step::Mark(at, priority) if !rows.is_empty() => {
             let mut slots: Vec<CommitId> = at.iter().map(|at| at.get(&rows).slot).collect();
             slots.sort();
             slots.dedup();
             history.annotate(&slots, *priority);
         }
-        Act::Squeeze(at, count) if !rows.is_empty() => {
+        Step::Squeeze(at, count) if !rows.is_empty() => {
             let start = at.index(rows.len());
             let slots: Vec<CommitId> =
                 rows.iter().skip(start).take(usize::from(*count)).map(|row| row.slot).collect();
             history.compress(&slots, &format!("sum {n}"));
         }
-        Act::Revert(at) if !order.is_empty() => drop(history.revert(*at.get(order))),
-        Act::Move(at, key) if !rows.is_empty() => {
+        Step::Revert(at) if !order.is_empty() => drop(history.revert(*at.get(order))),
+        Step::Move(at, key) if !rows.is_empty() => {
             let row = *at.get(&rows);
             let to = key.index(usize::try_from(history.view().next()).unwrap() + 1) as u64;
             let op = Op::Unknown {
                 name: "shuffle".to_owned(),
-                asked: JsonText::new(r#"{"why":"later"}"#).unwrap(),
+                fields: JsonText::new(r#"{"why":"later"}"#).unwrap(),
             };
             let fields = row.fields();
             let slot = CommitRef::Id(row.slot);
@@ -116,15 +116,15 @@ fn perform(history: &mut History, act: &Act, order: &mut Vec<CommitId>, n: usize
                 vec![Change::Remove { slot, row: fields }, Change::Add { slot, row: moved }];
             history.change(op, changes);
         }
-        Act::Tools(0) => drop(history.tools(&[])),
-        Act::Tools(count) => {
+        Step::Tools(0) => drop(history.tools(&[])),
+        Step::Tools(count) => {
             let schema = format!(r#"{{"name":"t{count}"}}"#);
             history.tools(&[&schema, r#"{"name":"same"}"#]);
         }
-        Act::Fork(at) if !order.is_empty() => history.head = Some(*at.get(order)),
+        Step::Fork(at) if !order.is_empty() => history.head = Some(*at.get(order)),
         _ => {}
     }
-    if history.head != before && !matches!(act, Act::Fork(_)) {
+    if history.head != before && !matches!(act, Step::Fork(_)) {
         order.extend(history.head);
     }
 }
@@ -136,7 +136,7 @@ fn agree(history: &History, compiled: &Compiled) {
     assert_eq!(found.len(), rows.len(), "rows that count");
     for ((row, message), expected) in found.into_iter().zip(&rows) {
         assert_eq!(*row, expected.row);
-        let message = message.map(|message| common::oracle::Shown {
+        let message = message.map(|message| common::oracle::ExpectedMessage {
             role: message.role.clone(),
             priority: message.priority,
             joins: message.joins,
@@ -179,8 +179,8 @@ fn a_call_that_leaves_the_context_with_the_row_before_it_is_in_the_next_snapshot
         Change::Remove { slot: CommitRef::Id(slot), row }
     });
     let name = "forget".to_owned();
-    let asked = JsonText::new("{}").unwrap();
-    history.change(Op::Unknown { name, asked }, removed.to_vec());
+    let fields = JsonText::new("{}").unwrap();
+    history.change(Op::Unknown { name, fields }, removed.to_vec());
     history.user("And now?");
     note(&mut history);
     let line = block_on(compiler(&history.store).line(history.head)).unwrap();
@@ -215,14 +215,14 @@ proptest! {
         let one = compiler(&store);
         let warm: Vec<_> = order
             .iter()
-            .map(|id| said(&block_on(history.compiler.compile(Some(*id))).unwrap()))
+            .map(|id| facts(&block_on(history.compiler.compile(Some(*id))).unwrap()))
             .collect();
         for (id, warm) in order.iter().zip(&warm) {
             let cold = history.cold(Some(*id));
             agree(&history, &cold);
-            prop_assert_eq!(&said(&cold), warm);
-            prop_assert_eq!(&said(&block_on(uncached.compile(Some(*id))).unwrap()), warm);
-            prop_assert_eq!(&said(&block_on(one.compile(Some(*id))).unwrap()), warm);
+            prop_assert_eq!(&facts(&cold), warm);
+            prop_assert_eq!(&facts(&block_on(uncached.compile(Some(*id))).unwrap()), warm);
+            prop_assert_eq!(&facts(&block_on(one.compile(Some(*id))).unwrap()), warm);
             let line = block_on(compiler(&store).line(Some(*id))).unwrap();
             prop_assert_eq!(line.view(), &history.views[&Some(*id)]);
         }
@@ -246,7 +246,7 @@ proptest! {
         block_on(store.drop_derived(&RepoName::default())).unwrap();
         prop_assert_eq!(snapshots(&history).len(), 0);
         for (id, warm) in order.iter().zip(&warm) {
-            prop_assert_eq!(&said(&history.cold(Some(*id))), warm);
+            prop_assert_eq!(&facts(&history.cold(Some(*id))), warm);
         }
     }
 

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{History, Snap, said};
+use common::{History, Snap, facts};
 use serde_json::Value;
 use tract_core::{Body, CallRef, Content, Op, Part, Priority};
 use tract_testkit::data;
@@ -45,7 +45,7 @@ fn recorded_conversations_compile_as_they_were_said() {
                 .map(|tool| tool.to_string())
                 .collect();
             history.tools(&schemas.iter().map(String::as_str).collect::<Vec<_>>());
-            let mut told: Vec<Content> = Vec::new();
+            let mut recorded: Vec<Content> = Vec::new();
             let mut open: Vec<(String, CallRef)> = Vec::new();
             for message in conversation["messages"].as_array().unwrap() {
                 let content = content(message);
@@ -60,15 +60,15 @@ fn recorded_conversations_compile_as_they_were_said() {
                 for (index, call) in content.calls().enumerate() {
                     open.push((call.id.clone(), CallRef { slot, index: index as u32 }));
                 }
-                told.push(content);
+                recorded.push(content);
             }
             let compiled = history.compile();
-            let heard: Vec<Content> =
+            let contents: Vec<Content> =
                 compiled.messages().map(|message| message.content.clone()).collect();
-            assert_eq!(heard, told, "{}", conversation["id"]);
+            assert_eq!(contents, recorded, "{}", conversation["id"]);
             let tools: Vec<&str> = compiled.tools().iter().map(|tool| &*tool.schema).collect();
             assert_eq!(tools, schemas);
-            assert_eq!(said(&history.cold(history.head)), said(&compiled));
+            assert_eq!(facts(&history.cold(history.head)), facts(&compiled));
 
             // Half of it skipped, then a snapshot, then back again.
             let slots: Vec<_> = history.rows().iter().map(|row| row.slot).collect();
@@ -77,7 +77,7 @@ fn recorded_conversations_compile_as_they_were_said() {
             let record = history.record(Op::Note);
             history.write(record, &[], &[], Snap::Always);
             assert_eq!(history.cold(history.head).message_count(), slots.len() / 2);
-            assert_eq!(said(&history.cold(history.head)), said(&history.compile()));
+            assert_eq!(facts(&history.cold(history.head)), facts(&history.compile()));
             if history.revert(skip).is_some() {
                 assert_eq!(history.cold(history.head).view_id(), compiled.view_id());
             }

@@ -79,7 +79,7 @@ pub enum Op {
         /// Its name.
         name: String,
         /// Everything else that was asked: a JSON object without `name`.
-        asked: JsonText,
+        fields: JsonText,
     },
 }
 
@@ -111,7 +111,7 @@ impl Op {
 
 /// The kind of author of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum By {
+pub enum AuthorKind {
     /// A person, or a program that acts for one.
     User,
     /// A model.
@@ -124,7 +124,7 @@ pub enum By {
     Import,
 }
 
-impl By {
+impl AuthorKind {
     /// Returns the word used in records.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -148,7 +148,7 @@ impl By {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
     /// Who or what.
-    pub by: By,
+    pub by: AuthorKind,
     /// Its name: a person, a model, a handler.
     pub id: Option<String>,
     /// The trigger, such as the name of a hook or an automatic rule.
@@ -159,8 +159,8 @@ pub struct Origin {
     pub detail: Option<JsonText>,
 }
 
-impl From<By> for Origin {
-    fn from(by: By) -> Self {
+impl From<AuthorKind> for Origin {
+    fn from(by: AuthorKind) -> Self {
         Self { by, id: None, triggered_by: None, picked_from: None, detail: None }
     }
 }
@@ -208,7 +208,7 @@ pub struct CommitRecord {
 
 impl CommitRecord {
     /// Makes a record of an operation and nothing else.
-    pub fn new(op: Op, by: By) -> Self {
+    pub fn new(op: Op, by: AuthorKind) -> Self {
         Self {
             parents: Vec::new(),
             op,

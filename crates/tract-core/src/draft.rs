@@ -1,6 +1,6 @@
 //! What a caller wants to commit, before it is one.
 
-use crate::commit::{By, Origin};
+use crate::commit::{AuthorKind, Origin};
 use crate::content::{Body, Content, Part, Priority, Role};
 use crate::id::BlobId;
 use crate::json::JsonError;
@@ -66,7 +66,7 @@ impl Draft {
             tools: None,
             priority: None,
             retention: None,
-            origin: By::User.into(),
+            origin: AuthorKind::User.into(),
             keeps: Vec::new(),
             created_at: None,
         }
@@ -84,17 +84,17 @@ impl Draft {
 
     /// Makes a model's message; an empty text makes no part.
     pub fn assistant(text: impl Into<String>) -> Self {
-        Self { origin: By::Model.into(), ..Self::new(Content::assistant(text)) }
+        Self { origin: AuthorKind::Model.into(), ..Self::new(Content::assistant(text)) }
     }
 
     /// Makes the answer to the nearest open call with this id.
     pub fn tool_result(call_id: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { origin: By::Tool.into(), ..Self::new(Content::tool_result(call_id, text)) }
+        Self { origin: AuthorKind::Tool.into(), ..Self::new(Content::tool_result(call_id, text)) }
     }
 
     /// Makes reasoning outside of a message.
     pub fn reasoning(text: impl Into<String>) -> Self {
-        Self { origin: By::Model.into(), ..Self::new(Content::Reasoning(Body::text(text))) }
+        Self { origin: AuthorKind::Model.into(), ..Self::new(Content::Reasoning(Body::text(text))) }
     }
 
     /// Makes a note: JSON data that no model sees unless its priority is raised.

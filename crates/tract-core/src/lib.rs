@@ -39,7 +39,7 @@ pub mod tool;
 pub use crate::batch::{Applied, Batch, DerivedKind, DerivedRow, ToolRow};
 pub use crate::block_on::block_on;
 pub use crate::commit::{
-    By, CallRef, Change, Changes, Commit, CommitRecord, CommitRef, Op, Origin, RecordError,
+    AuthorKind, CallRef, Change, Changes, Commit, CommitRecord, CommitRef, Op, Origin, RecordError,
     RowFields,
 };
 pub use crate::contained::{contained, is_contained, panic_text};

@@ -315,13 +315,13 @@ mod tests {
     #[test]
     fn ranges_keep_their_order_in_every_thread() {
         for items in [0, 1, 2, 63, 64, 65, 1_000] {
-            for lent in [0, 1] {
-                let lend = |help: &mut dyn FnMut(&usize)| (0..lent).for_each(|_| help(&7));
+            for helpers in [0, 1] {
+                let lend = |help: &mut dyn FnMut(&usize)| (0..helpers).for_each(|_| help(&7));
                 let doubled = map_ranges(items, 8, &7, lend, |seven, range| {
                     Ok::<_, ()>(range.map(|n| n * seven).collect())
                 });
                 let expected: Vec<usize> = (0..items).map(|n| n * 7).collect();
-                assert_eq!(doubled, Ok(expected), "{items} items, {lent} lent");
+                assert_eq!(doubled, Ok(expected), "{items} items, {helpers} lent");
             }
         }
     }

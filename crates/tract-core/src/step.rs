@@ -36,7 +36,7 @@ mod write;
 
 use self::AcceptedFields::{CommitFields, MessageFields, Nothing, TextFields};
 pub use self::error::StreamOpError;
-use crate::commit::{By, Commit};
+use crate::commit::{AuthorKind, Commit};
 use crate::content::{Body, Content, Kind, Part, Priority, Role, ToolAnswer, ToolCall};
 use crate::draft::Draft;
 use crate::object::Blob;
@@ -406,9 +406,9 @@ impl StreamOpKind {
                     signature: None,
                     encrypted: None,
                 });
-                let said = Some(text).filter(|text| !text.is_empty()).map(Part::text);
+                let part = Some(text).filter(|text| !text.is_empty()).map(Part::text);
                 let calls = tool_calls.into_iter().map(Part::ToolCall);
-                let parts = thought.into_iter().chain(said).chain(calls).collect();
+                let parts = thought.into_iter().chain(part).chain(calls).collect();
                 Content::Assistant(Body { parts, name: None })
             }
             Self::ToolResult { call_id, name, content, is_error } => {
@@ -446,9 +446,11 @@ impl StreamOpKind {
         };
         let content = self.into_content()?;
         let by = match content.kind() {
-            Kind::Assistant | Kind::Reasoning => By::Model,
-            Kind::ToolResult => By::Tool,
-            Kind::System | Kind::User | Kind::Artifact | Kind::Note | Kind::Custom(_) => By::User,
+            Kind::Assistant | Kind::Reasoning => AuthorKind::Model,
+            Kind::ToolResult => AuthorKind::Tool,
+            Kind::System | Kind::User | Kind::Artifact | Kind::Note | Kind::Custom(_) => {
+                AuthorKind::User
+            }
         };
         let mut draft = Draft::new(content).origin(by);
         draft.role = role;
@@ -474,11 +476,11 @@ fn short_assistant(body: &Body) -> Option<StreamOpKind> {
         reasoning = Some(text.clone());
         rest = tail;
     }
-    let mut said = "";
+    let mut answer_text = "";
     if let [Part::Text { text }, tail @ ..] = rest
         && !text.is_empty()
     {
-        said = text;
+        answer_text = text;
         rest = tail;
     }
     let call = |part: &Part| match part {
@@ -488,9 +490,13 @@ fn short_assistant(body: &Body) -> Option<StreamOpKind> {
         }
     };
     let tool_calls = rest.iter().map(call).collect::<Option<Vec<_>>>()?;
-    let empty = said.is_empty() && reasoning.is_none() && tool_calls.is_empty();
+    let empty = answer_text.is_empty() && reasoning.is_none() && tool_calls.is_empty();
     // A line needs something to say, so that a forgotten text is noticed.
-    (!empty).then(|| StreamOpKind::Assistant { text: said.to_owned(), reasoning, tool_calls })
+    (!empty).then(|| StreamOpKind::Assistant {
+        text: answer_text.to_owned(),
+        reasoning,
+        tool_calls,
+    })
 }
 
 /// Which of the shared fields an operation takes.

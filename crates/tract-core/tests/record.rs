@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
 use tract_core::{
-    BatchId, BlobId, By, CallRef, Change, Changes, Commit, CommitId, CommitRecord, CommitRef,
-    JsonText, Kind, Op, Origin, Priority, RecordError, Role, RowFields, ToolsetId,
+    AuthorKind, BatchId, BlobId, CallRef, Change, Changes, Commit, CommitId, CommitRecord,
+    CommitRef, JsonText, Kind, Op, Origin, Priority, RecordError, Role, RowFields, ToolsetId,
 };
 
 fn commit_id() -> impl Strategy<Value = CommitId> {
@@ -92,7 +92,7 @@ fn op() -> impl Strategy<Value = Op> {
         ids().prop_map(|sources| Op::Merge { sources }),
         Just(Op::Tools),
         Just(Op::Note),
-        ("[a-z]{3,9}x", json()).prop_map(|(name, asked)| Op::Unknown { name, asked }),
+        ("[a-z]{3,9}x", json()).prop_map(|(name, fields)| Op::Unknown { name, fields }),
     ]
 }
 
@@ -125,7 +125,7 @@ prop_compose! {
         created_at in any::<Option<i64>>(),
         batch in any::<Option<[u8; 16]>>(),
         (by, id, triggered_by, picked_from) in (
-            prop_oneof![Just(By::User), Just(By::Model), Just(By::Tool), Just(By::Hook), Just(By::Import)],
+            prop_oneof![Just(AuthorKind::User), Just(AuthorKind::Model), Just(AuthorKind::Tool), Just(AuthorKind::Hook), Just(AuthorKind::Import)],
             proptest::option::of(text()),
             proptest::option::of(text()),
             proptest::option::of(commit_id()),
@@ -188,7 +188,7 @@ proptest! {
 #[test]
 fn a_record_spelt_otherwise_is_refused() {
     let written = |record: CommitRecord| Commit::seal(record).unwrap().encode();
-    let plain = || CommitRecord::new(Op::append(), By::User);
+    let plain = || CommitRecord::new(Op::append(), AuthorKind::User);
     let changed = |bytes: &[u8], at: usize, with: &[u8]| {
         let mut other = bytes.to_vec();
         other.splice(at..=at, with.iter().copied());
@@ -199,8 +199,10 @@ fn a_record_spelt_otherwise_is_refused() {
     let of_kind = written(CommitRecord { kind: Some(Kind::User), ..plain() });
     let dated = written(CommitRecord { created_at: Some(-3), ..plain() });
     let last = written(CommitRecord { created_at: Some(i64::MIN), ..plain() });
-    let revert =
-        written(CommitRecord::new(Op::Revert { targets: Vec::new(), cascade: true }, By::User));
+    let revert = written(CommitRecord::new(
+        Op::Revert { targets: Vec::new(), cascade: true },
+        AuthorKind::User,
+    ));
     assert_eq!((dated.last(), last.len(), revert[5]), (Some(&5), dated.len() + 9, 1));
     let others = [
         ("flags with a zero behind them", changed(&bare, 1, &[0x80, 0])),
@@ -238,7 +240,7 @@ fn a_record_spelt_otherwise_is_refused() {
 
 #[test]
 fn limits_of_the_format_are_typed() {
-    let mut record = CommitRecord::new(Op::Merge { sources: Vec::new() }, By::User);
+    let mut record = CommitRecord::new(Op::Merge { sources: Vec::new() }, AuthorKind::User);
     record.parents = (0..17).map(|n| CommitId::from_bytes([n; 32])).collect();
     assert!(matches!(Commit::seal(record.clone()), Err(RecordError::TooMany { found: 17, .. })));
     record.parents = vec![CommitId::from_bytes([1; 32]); 2];
@@ -253,7 +255,7 @@ fn examples() -> Vec<(&'static str, CommitRecord)> {
     let blob = |n: u8| BlobId::from_bytes([n; 32]);
     let slot = CommitRef::Id(id(1));
     let row = RowFields { key: 0, version: slot, mark: None, answers: None };
-    let mut append = CommitRecord::new(Op::append(), By::User);
+    let mut append = CommitRecord::new(Op::append(), AuthorKind::User);
     append.parents = vec![id(9)];
     append.content = Some(blob(2));
     append.kind = Some(Kind::User);
@@ -271,13 +273,13 @@ fn examples() -> Vec<(&'static str, CommitRecord)> {
     result.created_at = Some(-1);
     result.keeps = vec![blob(4), blob(5)];
     result.origin = Origin {
-        by: By::Hook,
+        by: AuthorKind::Hook,
         id: Some("shorten".into()),
         triggered_by: Some("auto".into()),
         picked_from: Some(id(3)),
         detail: Some(JsonText::new(r#"{"tokens":[900,200]}"#).unwrap()),
     };
-    let mut import = CommitRecord::new(Op::append(), By::Import);
+    let mut import = CommitRecord::new(Op::append(), AuthorKind::Import);
     import.content = Some(blob(2));
     import.kind = Some(Kind::parse("weather"));
     import.role = Some(Role::parse("narrator"));
@@ -287,7 +289,7 @@ fn examples() -> Vec<(&'static str, CommitRecord)> {
     import.message = Some("line\u{7f}\u{2028}\u{1f600}".into());
     import.metadata = Some(JsonText::new(r#"{"b":-0.0,"a":123456789012345678901}"#).unwrap());
     import.generation_config = Some(JsonText::new(r#"{"model":"m"}"#).unwrap());
-    let mut edit = CommitRecord::new(Op::Edit { target: id(1) }, By::Model);
+    let mut edit = CommitRecord::new(Op::Edit { target: id(1) }, AuthorKind::Model);
     edit.changes = Changes::List(vec![Change::Version { slot, from: slot, to: CommitRef::This }]);
     let mut annotate = CommitRecord::new(
         Op::Annotate {
@@ -296,26 +298,26 @@ fn examples() -> Vec<(&'static str, CommitRecord)> {
             reason: Some("noise".into()),
             retention: None,
         },
-        By::User,
+        AuthorKind::User,
     );
     annotate.changes =
         Changes::List(vec![Change::Mark { slot, from: None, to: Some(CommitRef::This) }]);
-    let mut compress = CommitRecord::new(Op::Compress { targets: vec![id(1)] }, By::Tool);
+    let mut compress = CommitRecord::new(Op::Compress { targets: vec![id(1)] }, AuthorKind::Tool);
     compress.changes = Changes::List(vec![
         Change::Remove { slot, row },
         Change::Add { slot: CommitRef::This, row: RowFields { version: CommitRef::This, ..row } },
     ]);
     let mut revert =
-        CommitRecord::new(Op::Revert { targets: vec![id(4)], cascade: true }, By::User);
+        CommitRecord::new(Op::Revert { targets: vec![id(4)], cascade: true }, AuthorKind::User);
     revert.changes = Changes::Blob(blob(3));
-    let mut merge = CommitRecord::new(Op::Merge { sources: vec![id(6)] }, By::User);
+    let mut merge = CommitRecord::new(Op::Merge { sources: vec![id(6)] }, AuthorKind::User);
     merge.parents = vec![id(5), id(6)];
-    let mut tools = CommitRecord::new(Op::Tools, By::User);
+    let mut tools = CommitRecord::new(Op::Tools, AuthorKind::User);
     tools.toolset = Some(ToolsetId::from_bytes([8; 32]));
     tools.active = Some(ToolsetId::from_bytes([9; 32]));
     let unknown = Op::Unknown {
         name: "graft".into(),
-        asked: JsonText::new(r#"{"aa":1,"zz":{"name":2}}"#).unwrap(),
+        fields: JsonText::new(r#"{"aa":1,"zz":{"name":2}}"#).unwrap(),
     };
     vec![
         ("append", append),
@@ -327,8 +329,8 @@ fn examples() -> Vec<(&'static str, CommitRecord)> {
         ("revert", revert),
         ("merge", merge),
         ("tools", tools),
-        ("note", CommitRecord::new(Op::Note, By::User)),
-        ("unknown", CommitRecord::new(unknown, By::User)),
+        ("note", CommitRecord::new(Op::Note, AuthorKind::User)),
+        ("unknown", CommitRecord::new(unknown, AuthorKind::User)),
     ]
 }
 

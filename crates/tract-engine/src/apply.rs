@@ -18,7 +18,7 @@ use tract_core::{
 
 pub(crate) use self::line::MAX_LINE_BYTES;
 pub use self::line::{LineError, StreamLine, read_lines};
-use crate::chosen::Chosen;
+use crate::chosen::PlannedTargets;
 use crate::erase::CarriedErasures;
 use crate::error::{Error, Result};
 use crate::operation::Operation;
@@ -247,7 +247,7 @@ struct Stream {
     /// Lists of tools among the blobs, by the toolset that they are.
     lists: HashMap<ToolsetId, (BlobId, Toolset)>,
     /// What the summaries of the group under way are of.
-    chosen: Chosen,
+    chosen: PlannedTargets,
     /// The place in the group of the line that is being carried out.
     place: usize,
 }
@@ -273,7 +273,7 @@ impl Stream {
             blobs: HashMap::new(),
             linked: Vec::new(),
             lists: HashMap::new(),
-            chosen: Chosen::default(),
+            chosen: PlannedTargets::default(),
             place: 0,
         })
     }
@@ -325,7 +325,7 @@ impl Stream {
 
     /// Forgets how to take the group back: it is durable.
     fn settle(&mut self) {
-        self.chosen = Chosen::default();
+        self.chosen = PlannedTargets::default();
         self.unmarked.clear();
         for id in self.linked.drain(..) {
             self.blobs.remove(&id);

@@ -256,8 +256,8 @@ async fn ask(
             call.span().instrument(streamed).await
         }
         None => {
-            let asked = unless_cancelled(model.chat(&request), &options.cancellation);
-            call.span().instrument(asked).await
+            let pending_reply = unless_cancelled(model.chat(&request), &options.cancellation);
+            call.span().instrument(pending_reply).await
         }
     };
     call.end(&answered);

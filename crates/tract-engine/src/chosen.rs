@@ -10,7 +10,7 @@ use crate::plan::Request;
 /// lost race is of the same ones, so it hides nothing that arrived since. Likewise the versions that
 /// edits were first planned to replace. Requests are named by their places in the write.
 #[derive(Debug, Default)]
-pub(crate) struct Chosen {
+pub(crate) struct PlannedTargets {
     messages: HashMap<usize, Vec<CommitId>>,
     replaced: HashMap<usize, CommitId>,
     /// The commits that were made this time.
@@ -19,7 +19,7 @@ pub(crate) struct Chosen {
     places: HashMap<CommitId, usize>,
 }
 
-impl Chosen {
+impl PlannedTargets {
     /// Takes in what a request made.
     pub(crate) fn made(&mut self, place: usize, commit: &Commit) {
         self.made.insert(place, commit.id());

@@ -101,9 +101,9 @@ pub async fn lost(repo: &Repo, head: CommitId) -> Result<Vec<LostEntry>> {
     if summaries.is_empty() {
         return Ok(Vec::new());
     }
-    let mut said = SaidWords::default();
+    let mut words = SaidWords::default();
     let compiled = repo.compiler().compile(Some(head)).await?;
-    compiled.messages().for_each(|message| said.add(&message.content));
+    compiled.messages().for_each(|message| words.add(&message.content));
     let mut entries = Vec::new();
     for (place, slot) in slots.into_iter().enumerate() {
         let Some(summary) = summaries.get(&slot) else { continue };
@@ -116,7 +116,7 @@ pub async fn lost(repo: &Repo, head: CommitId) -> Result<Vec<LostEntry>> {
             number: place + 1,
             summary: slot,
             hidden: hidden.len(),
-            items: found.lost(&said),
+            items: found.lost(&words),
         });
     }
     Ok(entries)
@@ -201,8 +201,8 @@ impl SaidWords {
             LostKind::Command => command_words(text).all(|word| self.exact.contains(word)),
             LostKind::Text => {
                 let words: HashSet<String> = words(text).collect();
-                let said = words.iter().filter(|word| self.words.contains(*word)).count();
-                2 * said >= words.len()
+                let shared = words.iter().filter(|word| self.words.contains(*word)).count();
+                2 * shared >= words.len()
             }
         }
     }
@@ -245,8 +245,8 @@ impl Collected {
         *count += 1;
     }
 
-    fn lost(self, said: &SaidWords) -> Vec<LostItem> {
-        let lost = self.items.into_iter().filter(|((kind, text), _)| !said.says(*kind, text));
+    fn lost(self, words: &SaidWords) -> Vec<LostItem> {
+        let lost = self.items.into_iter().filter(|((kind, text), _)| !words.says(*kind, text));
         let mut lost: Vec<_> = lost.collect();
         lost.sort_by_key(|((kind, _), (place, _, count))| {
             (*kind, std::cmp::Reverse(*count), *place)

@@ -231,13 +231,13 @@ impl Txn<'_> {
             let event = BeforeMerge::new(branch.clone(), vec![source]);
             let event = event.head(head).fast_forward(forward);
             let decision = hooks.before_merge(&event).await;
-            let asked = PendingRequest::Merge {
+            let request = PendingRequest::Merge {
                 source,
                 no_fast_forward: options.no_fast_forward,
                 details: options.details.clone(),
                 conflicts: None,
             };
-            match WriteTarget::new(self.repo(), branch, head).merge(decision, asked)? {
+            match WriteTarget::new(self.repo(), branch, head).merge(decision, request)? {
                 MergeRuling::Not(Ruling::Rejected(rejected, document)) => {
                     document.store(self.repo(), "reject").await?;
                     return Err(Error::Rejected(rejected));

@@ -188,14 +188,14 @@ pub struct Pending {
     /// When: microseconds since 1970, UTC.
     pub created_at_us: i64,
     /// What was asked for.
-    pub asked: PendingRequest,
+    pub request: PendingRequest,
 }
 
 impl fmt::Display for Pending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let branch = self.branch.branch_name().unwrap_or(self.branch.as_str());
-        let (id, asked) = (&self.id, self.asked.describe());
-        write!(f, "{id}  {asked}  on {branch}, by {}: {}", self.handler, self.reason)
+        let (id, request) = (&self.id, self.request.describe());
+        write!(f, "{id}  {request}  on {branch}, by {}: {}", self.handler, self.reason)
     }
 }
 
@@ -210,7 +210,7 @@ pub struct RecordedDecision {
     /// What was decided, by whom and why.
     pub record: DecisionRecord,
     /// What had been asked for: the original, whole.
-    pub asked: PendingRequest,
+    pub request: PendingRequest,
     /// The commit that it brought about.
     pub commit: Option<CommitId>,
 }
@@ -255,7 +255,8 @@ struct PendingDoc {
     handler: String,
     reason: String,
     created_at_us: i64,
-    asked: PendingRequestDoc,
+    #[serde(rename = "asked")]
+    request: PendingRequestDoc,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -264,7 +265,8 @@ struct DecisionDoc {
     id: String,
     branch: String,
     record: DecisionRecord,
-    asked: PendingRequestDoc,
+    #[serde(rename = "asked")]
+    request: PendingRequestDoc,
     commit: Option<CommitId>,
 }
 
@@ -287,7 +289,7 @@ impl Document {
             id: decided.id.clone(),
             branch: decided.branch.as_str().to_owned(),
             record: decided.record.clone(),
-            asked: PendingRequestDoc::of(&decided.asked)?,
+            request: PendingRequestDoc::of(&decided.request)?,
             commit: decided.commit,
         };
         Self::of(DECISIONS, &decided.id, &doc)
@@ -303,7 +305,7 @@ impl Document {
             handler: pending.handler.clone(),
             reason: pending.reason.clone(),
             created_at_us: pending.created_at_us,
-            asked: PendingRequestDoc::of(&pending.asked)?,
+            request: PendingRequestDoc::of(&pending.request)?,
         };
         Self::of(PENDING, &pending.id, &doc)
     }
@@ -350,7 +352,7 @@ impl Pending {
         repo: &Repo,
         branch: &RefName,
         head: Option<CommitId>,
-        asked: PendingRequest,
+        request: PendingRequest,
     ) -> Result<Self> {
         Ok(Self {
             id: fresh_id(KEPT_MERGE)?,
@@ -360,7 +362,7 @@ impl Pending {
             handler: repo.who().to_owned(),
             reason: "conflicts".to_owned(),
             created_at_us: repo.now_us(),
-            asked,
+            request,
         })
     }
 }
@@ -385,11 +387,11 @@ impl Repo {
     /// # Errors
     /// When the store fails, or a blob is damaged.
     pub async fn original_of(&self, id: CommitId) -> Result<Option<Content>> {
-        use tract_core::{By, Op};
+        use tract_core::{AuthorKind, Op};
         let commit = self.require_commit(id).await?;
         let Some(kind) = &commit.kind else { return Ok(None) };
         let kept = |commit: &tract_core::Commit| {
-            commit.keeps.first().copied().filter(|_| commit.origin.by == By::Hook)
+            commit.keeps.first().copied().filter(|_| commit.origin.by == AuthorKind::Hook)
         };
         let first = match &commit.op {
             Op::Edit { .. } => {

@@ -268,10 +268,10 @@ impl CommitGraph {
             let next = reading.next;
             if next != page.next || next == Some(at) {
                 let (place, found) = (ObjectId::Commit(at), page.next);
-                let said = found.map_or("the end".to_owned(), |id| format!("commit {id}"));
+                let label = found.map_or("the end".to_owned(), |id| format!("commit {id}"));
                 let so = next.map_or("the end".to_owned(), |id| format!("commit {id}"));
                 let what =
-                    format!("a range walk from here continues at {said}, parents lead to {so}");
+                    format!("a range walk from here continues at {label}, parents lead to {so}");
                 self.damage.push(Damage { derived: true, ..damage(place, what) });
                 reading.one_by_one = reading.limit;
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::json;
-use tract_core::{By, Draft, JsonText, ModelError, Origin, PartialReply, Reply, Usage};
+use tract_core::{AuthorKind, Draft, JsonText, ModelError, Origin, PartialReply, Reply, Usage};
 
 use crate::error::{Error, Result};
 use crate::plan::{Details, Request};
@@ -42,7 +42,7 @@ fn json_error(error: serde_json::Error) -> Error {
 /// When something in it does not become JSON.
 pub fn reply_draft(reply: &Reply) -> serde_json::Result<Draft> {
     let mut draft = Draft::new(reply.content.clone());
-    draft.origin = Origin { id: reply.id.clone(), ..By::Model.into() };
+    draft.origin = Origin { id: reply.id.clone(), ..AuthorKind::Model.into() };
     draft.form = reply.form.clone();
     draft.verbatim = reply.verbatim.clone();
     if let Some(model) = &reply.model {
@@ -136,7 +136,7 @@ pub fn broken_off(
     let details = Details {
         message: Some(format!("broken off: {cause}")),
         generation_config: generation_config(parameters, partial.model.as_deref())?,
-        origin: Origin { id: partial.id.clone(), ..By::Model.into() },
+        origin: Origin { id: partial.id.clone(), ..AuthorKind::Model.into() },
         keeps: partial.raw.iter().cloned().collect(),
         ..Details::default()
     };

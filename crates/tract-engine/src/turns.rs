@@ -224,13 +224,13 @@ impl Repo {
     ) -> Result<Pages<FoundCall>> {
         let found = TurnMessages::read(self, head, query).await?;
         let calls = found.calls.into_iter().filter(|call| {
-            call.shows(query) && call.said.what.iter().any(|name| query.wants(name))
+            call.shows(query) && call.message.what.iter().any(|name| query.wants(name))
         });
         let calls = calls.map(|call| FoundCall {
-            id: call.said.slot,
-            version: call.said.version,
-            tool_names: call.said.what,
-            tokens: call.said.tokens,
+            id: call.message.slot,
+            version: call.message.version,
+            tool_names: call.message.what,
+            tokens: call.message.tokens,
         });
         Ok(Pages::of(calls.collect()))
     }
@@ -246,7 +246,7 @@ struct TurnMessages {
 }
 
 struct TurnMessage<T> {
-    said: MessageVersion<T>,
+    message: MessageVersion<T>,
     call: Option<CallRef>,
     is_row: bool,
 }
@@ -264,12 +264,12 @@ impl TurnMessage<ResultSummary> {
             names.get(&call.slot)?.get(usize::try_from(call.index).ok()?).cloned()
         };
         FoundResult {
-            id: self.said.slot,
-            version: self.said.version,
-            name: self.said.what.name.clone().or_else(called),
+            id: self.message.slot,
+            version: self.message.version,
+            name: self.message.what.name.clone().or_else(called),
             call: self.call,
-            is_error: self.said.what.is_error,
-            tokens: self.said.tokens,
+            is_error: self.message.what.is_error,
+            tokens: self.message.tokens,
         }
     }
 }
@@ -291,26 +291,26 @@ impl TurnMessages {
         let mut results: HashMap<CommitId, usize> = HashMap::new();
         for entry in entries {
             match entry {
-                TurnEntry::Calls(said) => {
-                    let place = *calls.entry(said.slot).or_insert(found.calls.len());
-                    put(&mut found.calls, place, TurnMessage { said, call: None, is_row: true });
+                TurnEntry::Calls(message) => {
+                    let place = *calls.entry(message.slot).or_insert(found.calls.len());
+                    put(&mut found.calls, place, TurnMessage { message, call: None, is_row: true });
                 }
-                TurnEntry::Answer(said, call) => {
-                    let place = *results.entry(said.slot).or_insert(found.results.len());
-                    put(&mut found.results, place, TurnMessage { said, call, is_row: true });
+                TurnEntry::Answer(message, call) => {
+                    let place = *results.entry(message.slot).or_insert(found.results.len());
+                    put(&mut found.results, place, TurnMessage { message, call, is_row: true });
                 }
-                TurnEntry::NewCalls(said) => {
+                TurnEntry::NewCalls(message) => {
                     if let Some(call) =
-                        calls.get(&said.slot).and_then(|place| found.calls.get_mut(*place))
+                        calls.get(&message.slot).and_then(|place| found.calls.get_mut(*place))
                     {
-                        call.said = said;
+                        call.message = message;
                     }
                 }
-                TurnEntry::NewAnswer(said) => {
+                TurnEntry::NewAnswer(message) => {
                     if let Some(result) =
-                        results.get(&said.slot).and_then(|place| found.results.get_mut(*place))
+                        results.get(&message.slot).and_then(|place| found.results.get_mut(*place))
                     {
-                        result.said = said;
+                        result.message = message;
                     }
                 }
                 TurnEntry::Gone(slot) => {
@@ -328,8 +328,8 @@ impl TurnMessages {
             }
         }
         // An erased message that no later version gives calls.
-        found.calls.retain(|call| !call.said.what.is_empty());
-        let names = found.calls.iter().map(|call| (call.said.slot, call.said.what.clone()));
+        found.calls.retain(|call| !call.message.what.is_empty());
+        let names = found.calls.iter().map(|call| (call.message.slot, call.message.what.clone()));
         found.names = names.collect();
         found
     }
@@ -337,7 +337,7 @@ impl TurnMessages {
     /// Reads the names of calls that came before [`ToolQuery::after`], where a result needs them.
     async fn name_results(&mut self, repo: &Repo) -> Result<()> {
         for result in &self.results {
-            let Some(call) = result.call.filter(|_| result.said.what.name.is_none()) else {
+            let Some(call) = result.call.filter(|_| result.message.what.name.is_none()) else {
                 continue;
             };
             if self.names.contains_key(&call.slot) {
@@ -364,13 +364,13 @@ impl TurnMessages {
             }
         }
         let turn = |call: &TurnMessage<Vec<String>>| {
-            let mut results = answers.remove(&call.said.slot).unwrap_or_default();
+            let mut results = answers.remove(&call.message.slot).unwrap_or_default();
             results.sort_by_key(|result| result.call.map(|call| call.index));
             ToolTurn {
-                call: call.said.slot,
+                call: call.message.slot,
                 results,
-                tool_names: call.said.what.clone(),
-                call_tokens: call.said.tokens,
+                tool_names: call.message.what.clone(),
+                call_tokens: call.message.tokens,
             }
         };
         self.calls.iter().filter(|call| call.shows(query)).map(turn).collect()

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use tract_core::{Applied, Commit, CommitId, Draft, RefName, RefTarget, ToolSchema};
 use tract_hooks::{BeforeCommit, BeforeCompress, ToolResultReceived};
 
-use crate::chosen::Chosen;
+use crate::chosen::PlannedTargets;
 use crate::error::{Error, Result};
 use crate::plan::{BranchTip, Request, Selection, current_version, is_plain, unchanged_since};
 use crate::repo::Repo;
@@ -50,14 +50,14 @@ impl Repo {
     ) -> Result<Vec<Commit>> {
         let mut races = self.races();
         // Handlers are asked about a request once, however often the race is lost.
-        let mut asked = Vec::with_capacity(requests.len());
-        let mut chosen = Chosen::default();
+        let mut requested = Vec::with_capacity(requests.len());
+        let mut chosen = PlannedTargets::default();
         loop {
             chosen.roll_back();
             let mut txn = Txn::within(self, options.operation.as_ref())?;
             txn.reserve(requests.len());
             // A handler may take long, and may write to the branch itself: no turn is held meanwhile.
-            let asks = asked.len() < requests.len() && self.may_ask(&requests);
+            let asks = requested.len() < requests.len() && self.may_ask(&requests);
             let mut turn = if options.expect.is_none() && !asks {
                 Some(self.heads().turn(branch).await)
             } else {
@@ -75,7 +75,7 @@ impl Repo {
                 txn.assume_tip(branch, tip);
             }
             let added = match self.check_versions(&mut txn, branch, &requests, options).await {
-                Ok(()) => add_all(&mut txn, branch, &requests, &mut asked, &mut chosen).await,
+                Ok(()) => add_all(&mut txn, branch, &requests, &mut requested, &mut chosen).await,
                 Err(error) => Err(error),
             };
             let commits = match added {
@@ -106,7 +106,7 @@ impl Repo {
             let let_go = match &mut requests {
                 // The caller gave them up, so their contents can be moved out.
                 Cow::Owned(requests) => {
-                    let replaced = |place| asked.get(place).is_some_and(Option::is_some);
+                    let replaced = |place| requested.get(place).is_some_and(Option::is_some);
                     ReleasedContents::of(requests, &commits, replaced, &txn)
                 }
                 Cow::Borrowed(_) => ReleasedContents::default(),
@@ -304,12 +304,12 @@ async fn add_all(
     txn: &mut Txn<'_>,
     branch: &RefName,
     requests: &[Request],
-    asked: &mut Vec<Option<Box<Request>>>,
-    chosen: &mut Chosen,
+    requested: &mut Vec<Option<Box<Request>>>,
+    chosen: &mut PlannedTargets,
 ) -> Result<Vec<Commit>> {
     let mut commits = Vec::with_capacity(requests.len());
     for (place, request) in requests.iter().enumerate() {
-        let commit = match asked.get(place) {
+        let commit = match requested.get(place) {
             Some(instead) => {
                 let request = instead.as_deref().unwrap_or(request);
                 let again = chosen.again(place, request);
@@ -322,7 +322,7 @@ async fn add_all(
             }
             None => {
                 let (commit, instead) = txn.add_asking(branch, request).await?;
-                asked.push(instead);
+                requested.push(instead);
                 commit
             }
         };

@@ -173,13 +173,14 @@ fn racing_writers_lose_nothing_that_is_needed() {
                     let mut expected = Vec::new();
                     block_on(async {
                         for number in 0..operations {
-                            let said = say(&repo, &name, &format!("{writer} said {number}")).await;
+                            let message =
+                                say(&repo, &name, &format!("{writer} said {number}")).await;
                             // Every third is undone, and said again by all writers alike.
                             if number % 3 == 0 {
                                 repo.undo(&branch(&name)).await.unwrap();
                                 expected.push(say(&repo, &name, "the same words").await);
                             } else {
-                                expected.push(said);
+                                expected.push(message);
                             }
                         }
                     });

@@ -41,8 +41,8 @@ fn old_branches_go_in_one_operation_and_come_back() {
         let tagged = repo.head_of(&branch("tagged")).await.unwrap().unwrap();
         repo.create_tag("release", tagged).await.unwrap();
         say(&repo, "waits", "four").await;
-        let asked = PendingRequest::Append(Box::new(Draft::user("five")));
-        repo.defer(&branch("waits"), asked, "test", "a person decides").await.unwrap();
+        let request = PendingRequest::Append(Box::new(Draft::user("five")));
+        repo.defer(&branch("waits"), request, "test", "a person decides").await.unwrap();
         let document = |head: CommitId| Blob::seal(format!("{{\"head\":\"{head}\",\"id\":\"x\"}}"));
         let imports = |name: &str| RefName::new(format!("imports/{name}")).unwrap();
         let other = Blob::seal("[1]");

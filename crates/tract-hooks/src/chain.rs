@@ -455,7 +455,7 @@ impl Hooks {
         let (limit, mut own) = (chains.time_limit, None);
         let mut failures = Vec::new();
         for handler in E::chain(chains) {
-            let asked = match &handler.run {
+            let answer = match &handler.run {
                 Run::Now(run) => match limit {
                     None => in_place(|| run(event)),
                     Some(limit) => {
@@ -466,13 +466,13 @@ impl Hooks {
                 },
                 Run::Later(run) => waited(limit, run.handle(event)).await,
             };
-            if let Some(decision) = chains.decided::<E>(&handler.name, asked, &mut failures) {
+            if let Some(decision) = chains.decided::<E>(&handler.name, answer, &mut failures) {
                 return decision;
             }
         }
         for handler in &chains.any {
             let Some(any) = event.as_any() else { break };
-            let asked = match &handler.run {
+            let answer = match &handler.run {
                 AnyRun::Now(run) => match limit {
                     None => in_place(|| run(any)),
                     Some(limit) => {
@@ -485,11 +485,11 @@ impl Hooks {
                 },
                 AnyRun::Later(run) => waited(limit, run.handle(any)).await,
             };
-            let asked = asked.and_then(|any| {
+            let answer = answer.and_then(|any| {
                 E::Action::from_any(any)
                     .map_err(|foreign| HandlerFailureKind::Invalid(foreign.to_string()))
             });
-            if let Some(decision) = chains.decided::<E>(&handler.name, asked, &mut failures) {
+            if let Some(decision) = chains.decided::<E>(&handler.name, answer, &mut failures) {
                 return decision;
             }
         }
@@ -542,10 +542,10 @@ impl stored::Chains {
     fn decided<E: Event>(
         &self,
         handler: &Arc<str>,
-        asked: Result<E::Action, HandlerFailureKind>,
+        answer: Result<E::Action, HandlerFailureKind>,
         failures: &mut Vec<HandlerFailure>,
     ) -> Option<Decision<E::Action>> {
-        let action = match asked {
+        let action = match answer {
             Ok(action) if action.kind() == ActionKind::Pass => return None,
             Ok(action) => action,
             Err(kind) => {

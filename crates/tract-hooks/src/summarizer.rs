@@ -353,9 +353,9 @@ pub async fn summarize_all_guarded(
 
 async fn guarded<T>(
     limit: Option<Duration>,
-    asked: impl Future<Output = T> + Send,
+    work: impl Future<Output = T> + Send,
 ) -> Result<T, SummaryError> {
-    match timer::within(limit, crate::ask::caught(asked)).await {
+    match timer::within(limit, crate::ask::caught(work)).await {
         Some(Ok(answer)) => Ok(answer),
         Some(Err(panic)) => Err(SummaryError::Panicked(panic)),
         None => Err(SummaryError::TimedOut(limit.unwrap_or_default())),

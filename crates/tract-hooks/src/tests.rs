@@ -65,11 +65,11 @@ fn the_empty_chain_approves_everything() {
 
 #[test]
 fn handlers_are_asked_in_order_and_the_first_that_does_not_pass_decides() {
-    let asked = Arc::new(Mutex::new(Vec::new()));
+    let calls = Arc::new(Mutex::new(Vec::new()));
     let says = |name: &'static str, action: CommitAction| {
-        let asked = Arc::clone(&asked);
+        let calls = Arc::clone(&calls);
         move |_: &BeforeCommit| {
-            asked.lock().unwrap().push(name);
+            calls.lock().unwrap().push(name);
             action.clone()
         }
     };
@@ -79,7 +79,7 @@ fn handlers_are_asked_in_order_and_the_first_that_does_not_pass_decides() {
         .on("three", says("three", CommitAction::Reject("too late".into())));
     let decision = run(hooks.before_commit(&commit("a")));
     assert_eq!((decision.action(), decision.by()), (&CommitAction::Approve, Some("two")));
-    assert_eq!(*asked.lock().unwrap(), ["one", "two"]);
+    assert_eq!(*calls.lock().unwrap(), ["one", "two"]);
 }
 
 #[test]
@@ -125,16 +125,16 @@ fn an_answer_for_all_events_is_said_in_the_words_of_each() {
 
 #[test]
 fn an_event_reaches_only_its_own_handlers() {
-    let heard = Arc::new(Mutex::new(0));
-    let ear = Arc::clone(&heard);
+    let count = Arc::new(Mutex::new(0));
+    let ear = Arc::clone(&count);
     let hooks = Hooks::new().on("ear", move |_: &RefMoved| {
         *ear.lock().unwrap() += 1;
         RefMovedAction::Pass
     });
     let _ = run(hooks.before_commit(&commit("a")));
-    assert_eq!(*heard.lock().unwrap(), 0);
+    assert_eq!(*count.lock().unwrap(), 0);
     run(hooks.ref_moved(&moved()));
-    assert_eq!(*heard.lock().unwrap(), 1);
+    assert_eq!(*count.lock().unwrap(), 1);
 }
 
 #[test]
@@ -183,9 +183,9 @@ fn handlers_may_wait() {
 #[test]
 fn actions_of_a_handler_run_no_handlers() {
     let inner = Hooks::new().on("inner", |_: &BeforeCommit| CommitAction::Reject("no".into()));
-    let asked = Arc::new(Mutex::new(Vec::new()));
+    let calls = Arc::new(Mutex::new(Vec::new()));
     let (sync, later) = (inner.clone(), inner.clone());
-    let (log, log_later) = (Arc::clone(&asked), Arc::clone(&asked));
+    let (log, log_later) = (Arc::clone(&calls), Arc::clone(&calls));
     let hooks = Hooks::new()
         .on("now", move |event: &BeforeCommit| {
             log.lock().unwrap().push(run(sync.before_commit(event)).by().is_some());
@@ -208,7 +208,7 @@ fn actions_of_a_handler_run_no_handlers() {
     // While the outer one waits, others on this thread are asked as ever.
     assert_eq!(run(inner.before_commit(&event)).by(), Some("inner"));
     assert!(outer.as_mut().poll(&mut context).is_ready());
-    assert_eq!(*asked.lock().unwrap(), [false, false]);
+    assert_eq!(*calls.lock().unwrap(), [false, false]);
 
     let panics = Hooks::new().on("panics", |_: &BeforeCommit| -> CommitAction { panic!("oh") });
     let decision = run(panics.time_limit(None).before_commit(&event));

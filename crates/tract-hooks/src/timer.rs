@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 /// Tasks to be woken, the earliest first. The number tells those of one time apart.
 #[derive(Default)]
-struct Sleepers {
+struct WakeupQueue {
     wakers: BTreeMap<(Instant, u64), Waker>,
     next: u64,
 }
 
 #[derive(Default)]
 struct Timer {
-    sleepers: Mutex<Sleepers>,
+    sleepers: Mutex<WakeupQueue>,
     changed: Condvar,
 }
 
@@ -45,7 +45,7 @@ fn timer() -> Option<&'static Timer> {
 }
 
 impl Timer {
-    fn lock(&self) -> MutexGuard<'_, Sleepers> {
+    fn lock(&self) -> MutexGuard<'_, WakeupQueue> {
         self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -160,7 +160,7 @@ fn drafts(message: &Message<'_>, conversation: &mut Conversation) -> Option<Vec<
         }
     }
     if parts.is_none() {
-        steps.said.extend(text.filter(|text| !text.is_empty()).map(Part::text));
+        steps.parts.extend(text.filter(|text| !text.is_empty()).map(Part::text));
         for raw in message.tool_invocations.iter().flatten() {
             let call: PartFields<'_> = lenient(Some(raw)).unwrap_or_default();
             steps.invocation(&call);
@@ -170,8 +170,8 @@ fn drafts(message: &Message<'_>, conversation: &mut Conversation) -> Option<Vec<
         vec![Draft::new(content(tract_core::Body { parts, name: None }))]
     };
     Some(match role {
-        "system" => whole(Content::System, steps.said),
-        "user" => whole(Content::User, steps.said),
+        "system" => whole(Content::System, steps.parts),
+        "user" => whole(Content::User, steps.parts),
         "tool" => steps.results,
         "assistant" => {
             steps.cut();
@@ -184,16 +184,16 @@ fn drafts(message: &Message<'_>, conversation: &mut Conversation) -> Option<Vec<
 /// The steps of an assistant's message: each is an answer with its results.
 #[derive(Default)]
 struct Steps {
-    said: Vec<Part>,
+    parts: Vec<Part>,
     results: Vec<Draft>,
     done: Vec<Draft>,
 }
 
 impl Steps {
     fn cut(&mut self) {
-        let said = std::mem::take(&mut self.said);
-        if !said.is_empty() {
-            self.done.push(said.into_iter().fold(Draft::assistant(""), Draft::part));
+        let parts = std::mem::take(&mut self.parts);
+        if !parts.is_empty() {
+            self.done.push(parts.into_iter().fold(Draft::assistant(""), Draft::part));
         }
         self.done.append(&mut self.results);
     }
@@ -205,20 +205,20 @@ impl Steps {
             "step-start" => self.cut(),
             "text" => {
                 let text = part.text.clone().filter(|text| !text.is_empty());
-                self.said.extend(text.map(Part::text));
+                self.parts.extend(text.map(Part::text));
             }
-            "reasoning" => self.said.push(Part::Reasoning {
+            "reasoning" => self.parts.push(Part::Reasoning {
                 text: part.text.clone().unwrap_or_default(),
                 signature: part.signature(),
                 encrypted: None,
             }),
             "file" | "image" => match part.picture() {
-                Some(picture) => self.said.push(picture),
+                Some(picture) => self.parts.push(picture),
                 None => return Some(kind.to_owned()),
             },
             "tool-call" => {
                 let name = part.tool_name.clone().unwrap_or_default();
-                self.said.push(part.call(&name));
+                self.parts.push(part.call(&name));
             }
             "tool-result" => {
                 let name = part.tool_name.clone().unwrap_or_default();
@@ -253,7 +253,7 @@ impl Steps {
         if state == "input-streaming" {
             return Some("tool:input-streaming".to_owned());
         }
-        self.said.push(part.call(name));
+        self.parts.push(part.call(name));
         let result = match state {
             "output-available" if part.preliminary.unwrap_or_default() => None,
             "output-available" => given(part.output).map(|output| (shown(output), false)),
@@ -269,7 +269,7 @@ impl Steps {
     /// A call of version 4.
     fn invocation(&mut self, call: &PartFields<'_>) {
         let name = call.tool_name.clone().unwrap_or_default();
-        self.said.push(call.call(&name));
+        self.parts.push(call.call(&name));
         if let (Some("result"), Some(result)) = (call.state.as_deref(), given(call.result)) {
             let parts = vec![Part::text(shown(result))];
             self.results.push(call.answer(&name, parts, false));

@@ -13,7 +13,7 @@ pub(crate) type AgentKey = (String, String);
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct FileCallers {
     pub(crate) offered: Vec<(AgentKey, Caller)>,
-    pub(crate) asked: Vec<(AgentKey, Option<Caller>)>,
+    pub(crate) calls: Vec<(AgentKey, Option<Caller>)>,
 }
 
 /// What is known of calls, and what one file says and asks of them.
@@ -27,7 +27,7 @@ impl Callers {
     /// Returns the call that started a subagent, as far as the files before this one name it.
     pub(crate) fn ask(&mut self, agent: AgentKey) -> Option<Caller> {
         let caller = self.get(&agent).cloned();
-        self.file.asked.push((agent, caller.clone()));
+        self.file.calls.push((agent, caller.clone()));
         caller
     }
 

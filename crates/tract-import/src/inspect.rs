@@ -300,9 +300,9 @@ fn message(value: &Value, line: usize, at: Option<i64>) -> Option<RecordedMessag
         }
         "tool" => {
             let error = value.get("error").filter(|error| error.is_object());
-            let told = error.and_then(|error| error.get("message")).and_then(Value::as_str);
-            let parts = match told {
-                Some(told) if parts.is_empty() => vec![Part::text(told)],
+            let error_text = error.and_then(|error| error.get("message")).and_then(Value::as_str);
+            let parts = match error_text {
+                Some(error_text) if parts.is_empty() => vec![Part::text(error_text)],
                 _ => parts,
             };
             Draft::new(Content::ToolResult(ToolAnswer {

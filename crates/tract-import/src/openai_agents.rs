@@ -184,7 +184,7 @@ fn say_branches(conversation: &mut Conversation, rows: &[Row], branches: &Branch
         }
     }
     // What each branch lists, as far as it could be read, and where it ends.
-    let mut said: Vec<(Vec<i64>, Cursor)> = Vec::new();
+    let mut heads: Vec<(Vec<i64>, Cursor)> = Vec::new();
     for (name, ids) in branches {
         let mut own = Vec::with_capacity(ids.len());
         for id in ids {
@@ -198,21 +198,21 @@ fn say_branches(conversation: &mut Conversation, rows: &[Row], branches: &Branch
             }
         }
         let same = |other: &[i64]| other.iter().zip(&own).take_while(|(a, b)| a == b).count();
-        let best = said.iter().max_by_key(|(other, _)| same(other));
+        let best = heads.iter().max_by_key(|(other, _)| same(other));
         let (shared, mut cursor) = match best {
             Some((other, cursor)) => (same(other), cursor.clone()),
             None => (0, Cursor::default()),
         };
         cursor.truncate(shared);
         let shared = cursor.entries().len();
-        if !said.is_empty() {
+        if !heads.is_empty() {
             let suffix = format!(".{}", RefName::distinct(name));
             conversation.recording.fork(&mut cursor, Some(suffix));
         }
         for message in own.iter().skip(shared).filter_map(|id| read.get(id)?.clone()) {
             conversation.recording.append(&mut cursor, message);
         }
-        said.push((own, cursor));
+        heads.push((own, cursor));
     }
 }
 

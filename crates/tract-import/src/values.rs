@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use tract_core::time::parse_rfc3339;
-use tract_core::{By, Draft, ImageSource, JsonText, Origin, Part, ToolSchema};
+use tract_core::{AuthorKind, Draft, ImageSource, JsonText, Origin, Part, ToolSchema};
 
 use crate::report::TokenTotals;
 
@@ -160,7 +160,7 @@ pub(crate) fn given(raw: Raw<'_>) -> Raw<'_> {
 
 /// Where a draft comes from: the recording, under the message's own id.
 pub(crate) fn origin(id: Option<&str>) -> Origin {
-    Origin { id: id.map(str::to_owned), ..By::Import.into() }
+    Origin { id: id.map(str::to_owned), ..AuthorKind::Import.into() }
 }
 
 /// Completes a draft of a recording.

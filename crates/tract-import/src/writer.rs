@@ -4,7 +4,7 @@ mod placing;
 
 use std::collections::HashSet;
 
-use tract_core::{Applied, By, CommitId, Draft, JsonText, Priority, RefName, RefTarget};
+use tract_core::{Applied, AuthorKind, CommitId, Draft, JsonText, Priority, RefName, RefTarget};
 use tract_engine::plan::{Details, Request, Selection};
 use tract_engine::{Error, Refusal, Repo, Result, Txn, WriteOptions};
 use tract_secrets::Scanner;
@@ -277,7 +277,7 @@ impl<'a> TreeWriter<'a> {
 
 /// What a commit of an import says of where it comes from.
 pub(crate) fn import_details(at: Option<i64>) -> Details {
-    Details { origin: By::Import.into(), created_at: at, ..Details::default() }
+    Details { origin: AuthorKind::Import.into(), created_at: at, ..Details::default() }
 }
 
 /// Applies a write where any of its commits is new, and adds those that are to `fresh`.

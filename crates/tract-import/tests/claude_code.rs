@@ -27,7 +27,7 @@ fn sessions() -> Vec<SessionFile> {
 }
 
 /// What a branch says, one message a line.
-fn said(repo: &Repo, branch: &str) -> Vec<String> {
+fn transcript(repo: &Repo, branch: &str) -> Vec<String> {
     let line = |message: &tract_core::Message| {
         let calls = message.content.calls().map(|call| format!("[{}]", call.name));
         let calls: Vec<String> = calls.collect();
@@ -63,7 +63,7 @@ fn a_session_is_its_conversation_with_rewinds_as_branches_and_parallel_calls_as_
             ("system:turn_duration", 1),
         ]
     );
-    let [main, rewind] = [0, 1].map(|n| said(&repo, &tides.branches[n].branch));
+    let [main, rewind] = [0, 1].map(|n| transcript(&repo, &tides.branches[n].branch));
     let shared = [
         "user Caveat: the messages below were made by the user while running local commands.",
         "user Which of our two gauges reads too high?",
@@ -116,7 +116,7 @@ fn a_compaction_is_a_summary_that_leaves_the_preserved_messages_visible() {
     let report = reports.iter().find(|report| report.compactions == 1).expect("a compaction");
     assert_eq!(report.hidden, 4);
     assert_eq!(
-        said(&repo, &report.branches[0].branch),
+        transcript(&repo, &report.branches[0].branch),
         [
             "user This session continues an earlier one. Summary: moorings A2 and B7 need new chain.",
             "user Order chain for both.",
@@ -195,8 +195,8 @@ fn lines_without_ids_follow_each_other() {
         reports[0].branches.iter().map(|branch| branch.branch.as_str()).collect();
     assert_eq!(branches, ["claude-code/short", "claude-code/short.branch-1"]);
     let main = ["user inspect it", "assistant it is sound", "user and now?"];
-    assert_eq!(said(&repo, branches[0]), main);
-    assert_eq!(said(&repo, branches[1]), ["user elsewhere"]);
+    assert_eq!(transcript(&repo, branches[0]), main);
+    assert_eq!(transcript(&repo, branches[1]), ["user elsewhere"]);
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn a_rewritten_file_becomes_a_branch_next_to_the_old_one() {
         let new = import(&repo, &[write(scratch.path(), "a.jsonl", changed.as_bytes())]);
         let (old, new) = (&old[0].branches[0].branch, &new[0].branches[0].branch);
         assert_eq!(*new, format!("{old}.2"));
-        assert_ne!(said(&repo, old), said(&repo, new));
+        assert_ne!(transcript(&repo, old), transcript(&repo, new));
     }
 }
 
@@ -255,7 +255,7 @@ proptest! {
         let known = messages(&reports) + skipped + report.repeated + unread;
         prop_assert!(known <= report.lines && report.lines <= known + notes.min(2), "{:?}", report);
         for branch in &report.branches {
-            said(&repo, &branch.branch);
+            transcript(&repo, &branch.branch);
         }
         // What came of it is stable: again, nothing changes. The name of the file stays, since it is
         // that of a session whose own id is damaged.

@@ -54,7 +54,7 @@ impl Imported {
     }
 
     /// What a branch says: role, text and calls of each message.
-    fn said(&self, branch: &str) -> Vec<String> {
+    fn transcript(&self, branch: &str) -> Vec<String> {
         let line = |message: &Message| {
             let calls = message.content.calls().map(|call| format!(" [{}]", call.id));
             let calls: String = calls.collect();
@@ -131,8 +131,8 @@ fn gemini_cli_keeps_the_messages_between_an_edit_and_a_later_change() {
     );
     let last = *made.branches().last().expect("a branch");
     let texts = ["user One?", "assistant One, I say.", "user Two?", "assistant Two."];
-    assert_eq!(made.said(last)[..4], texts);
-    assert_eq!(made.said(last)[4..], ["assistant  [c1]", "user Three?"]);
+    assert_eq!(made.transcript(last)[..4], texts);
+    assert_eq!(made.transcript(last)[4..], ["assistant  [c1]", "user Three?"]);
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn gemini_cli_calls_after_an_answer_are_a_message_and_no_fork() {
     let made = Imported::of_lines(Source::GeminiCli, &lines);
     assert_eq!(made.branches(), ["gemini-cli/s1"]);
     assert_eq!(
-        made.said("gemini-cli/s1"),
+        made.transcript("gemini-cli/s1"),
         [
             "user Look.",
             "assistant I look.",
@@ -183,7 +183,7 @@ fn gemini_cli_calls_after_an_answer_are_a_message_and_no_fork() {
         let file = write(Source::GeminiCli, path.clone(), lines[..count].concat());
         import(&growing.repo, &[file]);
     }
-    assert_eq!(growing.said("gemini-cli/s1"), made.said("gemini-cli/s1"));
+    assert_eq!(growing.transcript("gemini-cli/s1"), made.transcript("gemini-cli/s1"));
     assert_eq!(refs(&growing.repo), refs(&made.repo));
 }
 
@@ -351,7 +351,7 @@ fn ai_sdk_approvals_are_no_calls() {
         ]),
     );
     assert_eq!(
-        made.said("ai-sdk/made"),
+        made.transcript("ai-sdk/made"),
         ["user Open the gate.", "assistant  [c1]", "tool open", "assistant  [c2]"]
     );
     let skipped = &made.report().skipped;
@@ -396,10 +396,11 @@ fn agents_sdk_rows_are_read_once_and_branches_have_distinct_names() {
     let base = ["openai-agents/s.", "openai-agents/s.a-b-"];
     assert!(branches[1..].iter().all(|name| name.starts_with(base[1])), "{branches:?}");
     assert_ne!(branches[1], branches[2]);
-    let said: Vec<Vec<String>> = branches.iter().map(|branch| made.said(branch)).collect();
-    assert_eq!(said[0], ["user Hi", "user One."]);
-    assert_eq!(said[1], ["user Hi", "user Two."]);
-    assert_eq!(said[2], ["user Hi", "user Three."]);
+    let transcript: Vec<Vec<String>> =
+        branches.iter().map(|branch| made.transcript(branch)).collect();
+    assert_eq!(transcript[0], ["user Hi", "user One."]);
+    assert_eq!(transcript[1], ["user Hi", "user Two."]);
+    assert_eq!(transcript[2], ["user Hi", "user Three."]);
     assert!(base[0].len() < branches[1].len());
 }
 

@@ -28,7 +28,7 @@ use self::support::{
 };
 
 /// What a branch says, one message a line.
-fn said(repo: &Repo, branch: &str) -> Vec<String> {
+fn transcript(repo: &Repo, branch: &str) -> Vec<String> {
     let line = |message: &tract_core::Message| {
         let calls: Vec<_> =
             message.content.calls().map(|call| format!("[{} {}]", call.name, call.id)).collect();
@@ -85,12 +85,12 @@ fn a_thread_of_codex_shows_its_newest_replacement_history_and_what_followed() {
         BTreeMap::from([("gpt-5.1-codex".to_owned(), 2)]),
         "a repeat is none"
     );
-    let rewind = said(&repo, branch(&reports, &BranchStart::Rewind));
+    let rewind = transcript(&repo, branch(&reports, &BranchStart::Rewind));
     assert_eq!(
         rewind,
         ["system You keep a boat yard's books.", "user And the tern?", "assistant", "user Thanks.",]
     );
-    let main = said(&repo, branch(&reports, &BranchStart::Conversation));
+    let main = transcript(&repo, branch(&reports, &BranchStart::Conversation));
     assert_eq!(main.len(), 12, "{main:?}");
     assert_eq!(main[main.len() - 3..][0], "user Paint it red.");
     assert!(main.last().is_some_and(|last| last.contains("Done")), "{main:?}");
@@ -159,12 +159,12 @@ fn a_session_of_gemini_cli_has_late_results_in_their_place_and_a_rewind_on_a_bra
         "tool 7 berths, 2 free",
         "assistant Two are free.",
     ];
-    let main = said(&repo, &report.branches[0].branch);
+    let main = transcript(&repo, &report.branches[0].branch);
     assert_eq!(
         (&main[..4], &main[4..]),
         (&shared.map(String::from)[..], &["user Book one.".to_owned()][..])
     );
-    let rewind = said(&repo, &report.branches[1].branch);
+    let rewind = transcript(&repo, &report.branches[1].branch);
     assert_eq!(rewind[..4], shared);
     assert_eq!(rewind[4..], ["user Which ones?", "assistant Three and five."]);
     assert_eq!(report.branches[1].start, BranchStart::Rewind);
@@ -180,7 +180,7 @@ fn branches_of_the_agents_sdk_share_the_rows_that_they_list_alike() {
     assert_eq!((report.pairs, report.branches.len(), report.anomalies.count()), (1, 2, 0));
     let names: Vec<_> = report.branches.iter().map(|branch| branch.branch.as_str()).collect();
     assert_eq!(names, ["openai-agents/crane", "openai-agents/crane.later"]);
-    let [main, later] = [0, 1].map(|n| said(&repo, names[n]));
+    let [main, later] = [0, 1].map(|n| transcript(&repo, names[n]));
     assert_eq!(main[..main.len() - 1], later[..later.len() - 1]);
     assert_eq!(
         (main.last().unwrap().as_str(), later.last().unwrap().as_str()),
@@ -197,7 +197,7 @@ fn checkpoints_of_langgraph_fork_edit_and_remove_and_no_pickle_is_read() {
     assert_eq!((tides.pairs, tides.edited, tides.removed, tides.branches.len()), (2, 1, 1, 2));
     assert_eq!((tides.tokens.input, tides.tokens.cache_read), (20, 30));
     assert_eq!(
-        said(&repo, &tides.branches[0].branch),
+        transcript(&repo, &tides.branches[0].branch),
         [
             "system You know the tides.",
             "user When is high water?",
@@ -207,11 +207,11 @@ fn checkpoints_of_langgraph_fork_edit_and_remove_and_no_pickle_is_read() {
             "assistant At six and at seven.",
         ]
     );
-    let fork = said(&repo, &tides.branches[1].branch);
+    let fork = transcript(&repo, &tides.branches[1].branch);
     assert_eq!(fork, ["system You know the tides.", "user When is low water?"]);
     assert_eq!(tides.branches[1].start, BranchStart::Fork);
     let old = reports.iter().find(|report| report.session == "old").expect("a thread");
-    assert_eq!(said(&repo, &old.branches[0].branch), ["user Hello"]);
+    assert_eq!(transcript(&repo, &old.branches[0].branch), ["user Hello"]);
     let pickled = reports.iter().find(|report| report.session == "pickled").expect("a thread");
     assert_eq!((pickled.branches.len(), pickled.anomalies.count()), (0, 1));
 }
@@ -223,7 +223,7 @@ fn one_message_of_the_ai_sdk_is_an_answer_for_each_step() {
     let skipped = &reports[0].skipped;
     assert_eq!((skipped["source-url"], skipped["tool:input-streaming"]), (1, 1));
     assert_eq!(
-        said(&repo, "ai-sdk/chat-dock"),
+        transcript(&repo, "ai-sdk/chat-dock"),
         [
             "user Is dock two open?",
             "assistant [gate c1][lamp c2]",
@@ -238,11 +238,11 @@ fn one_message_of_the_ai_sdk_is_an_answer_for_each_step() {
 fn a_trajectory_in_atif_has_its_tools_and_its_subagents_on_branches() {
     let (repo, reports) = import_bundled(Source::Atif, "atif");
     assert_eq!((reports.len(), reports[0].pairs, reports[0].anomalies.count()), (2, 2, 0));
-    let lines = said(&repo, "atif/atif-gauge");
+    let lines = transcript(&repo, "atif/atif-gauge");
     assert_eq!(lines[2], "assistant [gauge c1][gauge c2]");
     assert_eq!((lines.len(), lines[5].as_str()), (6, "assistant About 2.3 m."));
     assert_eq!(compiled(&repo, "atif/atif-gauge").tools().len(), 1);
-    assert_eq!(said(&repo, "atif/atif-gauge.agent-helper").len(), 2);
+    assert_eq!(transcript(&repo, "atif/atif-gauge.agent-helper").len(), 2);
     assert_eq!(reports[1].branches[0].start, BranchStart::Subagent);
 }
 
@@ -250,7 +250,7 @@ fn a_trajectory_in_atif_has_its_tools_and_its_subagents_on_branches() {
 fn a_trajectory_of_swe_agent_is_its_history() {
     let (repo, reports) = import_bundled(Source::SweAgent, "swe-agent");
     assert_eq!((reports[0].pairs, reports[0].anomalies.count()), (1, 0));
-    let lines = said(&repo, "swe-agent/hull");
+    let lines = transcript(&repo, "swe-agent/hull");
     assert_eq!(lines[2..], ["assistant I open it. [open c1]", "tool def hull(): pass"]);
 }
 
@@ -259,7 +259,7 @@ fn actions_of_one_answer_of_openhands_are_one_answer() {
     let (repo, reports) = import_bundled(Source::OpenHands, "openhands/v0.json");
     assert_eq!((reports[0].pairs, reports[0].repeated, reports[0].anomalies.count()), (2, 1, 0));
     assert_eq!(
-        said(&repo, "openhands/v0"),
+        transcript(&repo, "openhands/v0"),
         [
             "user Which buoy is adrift?",
             "assistant I look at both. [look c1][look c2]",
@@ -276,7 +276,7 @@ fn actions_of_one_answer_of_openhands_are_one_answer() {
             (2, 1, 4),
             "{path}"
         );
-        let main = said(&repo, &reports[0].branches[0].branch);
+        let main = transcript(&repo, &reports[0].branches[0].branch);
         assert_eq!(
             main,
             [
@@ -287,7 +287,7 @@ fn actions_of_one_answer_of_openhands_are_one_answer() {
                 "user And at night?",
             ]
         );
-        let fork = said(&repo, &reports[0].branches[1].branch);
+        let fork = transcript(&repo, &reports[0].branches[1].branch);
         assert_eq!((fork.len(), fork.last().unwrap().as_str()), (8, "user Look again."));
     }
 }
@@ -299,7 +299,7 @@ fn a_log_of_inspect_is_read_from_its_calls_of_the_model() {
     assert_eq!((report.pairs, report.branches.len(), report.anomalies.count()), (1, 2, 0));
     assert_eq!((report.tokens.input, report.tokens.cache_read), (20, 12));
     assert_eq!(
-        said(&repo, &report.branches[0].branch),
+        transcript(&repo, &report.branches[0].branch),
         ["user Which knot?", "assistant [rope c1]", "tool it holds", "assistant A bowline."]
     );
     assert_eq!(compiled(&repo, &report.branches[0].branch).tools().len(), 1);
@@ -462,7 +462,7 @@ fn secrets_are_replaced_and_counted_in_every_source_and_never_in_reports() {
             seen += reports.iter().flat_map(|report| report.redacted.values()).sum::<usize>();
             assert!(!format!("{reports:?}").contains(&key), "{source}");
             for branch in reports.iter().flat_map(|report| &report.branches) {
-                assert!(!said(&repo, &branch.branch).join("\n").contains(&key), "{source}");
+                assert!(!transcript(&repo, &branch.branch).join("\n").contains(&key), "{source}");
                 let form = Form::Params(Dialect::Responses);
                 let form =
                     compile_form(&compiled(&repo, &branch.branch), form, &FormOptions::default());

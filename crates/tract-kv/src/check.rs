@@ -8,7 +8,7 @@ use super::keys::{self, Indexed, Repo};
 use super::read::{View, collect, each};
 use super::repair::{orphans, repo_count};
 use super::survey::{Survey, derived, lost, place_text, tool_name};
-use super::value::{self, Segment, Sighting};
+use super::value::{self, Segment, ToolIndexEntry};
 use tract_core::id::{BlobId, ToolId};
 use tract_core::object::ObjectId;
 use tract_core::refs::{RefName, RefTarget};
@@ -98,9 +98,9 @@ impl View<'_> {
     }
 
     fn check_tools(&self, survey: &Survey, damage: &mut Vec<Damage>) -> StoreResult<()> {
-        let mut rows: HashMap<(ToolId, BlobId), Sighting> = HashMap::new();
+        let mut rows: HashMap<(ToolId, BlobId), ToolIndexEntry> = HashMap::new();
         each(self.read, &self.repo.tools(&[]), |key, sealed| {
-            let row = value::open(key, sealed).and_then(Sighting::decode);
+            let row = value::open(key, sealed).and_then(ToolIndexEntry::decode);
             match (Repo::tool_parts(key), row) {
                 (Some(pair), Some(row)) => drop(rows.insert(pair, row)),
                 (Some((tool, _)), None) => damage

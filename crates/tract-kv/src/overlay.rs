@@ -11,7 +11,7 @@ use tract_core::store::StoreResult;
 type Staged = BTreeMap<Bytes, Option<Bytes>>;
 
 /// What a key held in the overlay before; the outer `None` means that it was not staged.
-struct Before {
+struct PreviousEntry {
     space: Space,
     key: Bytes,
     staged: Option<Option<Bytes>>,
@@ -24,7 +24,7 @@ pub(super) struct Mark(usize);
 pub(super) struct Overlay<'a> {
     base: &'a dyn KvRead,
     staged: [Staged; Space::ALL.len()],
-    journal: Vec<Before>,
+    journal: Vec<PreviousEntry>,
     requires: Vec<KvEntry>,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Overlay<'a> {
 
     fn stage(&mut self, space: Space, key: Bytes, value: Option<Bytes>) {
         let staged = self.staged[space as usize].insert(key.clone(), value);
-        self.journal.push(Before { space, key, staged });
+        self.journal.push(PreviousEntry { space, key, staged });
     }
 
     pub(super) fn mark(&self) -> Mark {
@@ -65,7 +65,7 @@ impl<'a> Overlay<'a> {
     /// Drops what was staged since the mark.
     pub(super) fn roll_back(&mut self, mark: Mark) {
         // Backwards: of a key that was staged twice, the oldest value must win.
-        for Before { space, key, staged } in self.journal.drain(mark.0..).rev() {
+        for PreviousEntry { space, key, staged } in self.journal.drain(mark.0..).rev() {
             let map = &mut self.staged[space as usize];
             match staged {
                 Some(value) => map.insert(key, value),

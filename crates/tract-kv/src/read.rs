@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use bytes::Bytes;
 
 use super::keys::{self, Indexed, Repo};
-use super::value::{self, Move, Reader, Sighting, State, Writes};
+use super::value::{self, Reader, RefMove, State, ToolIndexEntry, WriteCounts};
 use super::{KvRead, Scan, Space};
 use tract_core::batch::DerivedKind;
 use tract_core::commit::Commit;
@@ -103,11 +103,11 @@ impl View<'_> {
         }
     }
 
-    pub(super) fn writes(&self) -> StoreResult<Writes> {
+    pub(super) fn writes(&self) -> StoreResult<WriteCounts> {
         let what = "the count of sweeps";
         match self.small(&self.repo.writes(), what)? {
-            Some(value) => Writes::decode(&value).ok_or_else(|| self.damaged(what)),
-            None => Ok(Writes::default()),
+            Some(value) => WriteCounts::decode(&value).ok_or_else(|| self.damaged(what)),
+            None => Ok(WriteCounts::default()),
         }
     }
 
@@ -208,7 +208,7 @@ impl View<'_> {
     pub(super) fn tool(&self, id: ToolId) -> StoreResult<Option<ToolDefinition>> {
         let mut rows = Vec::new();
         each(self.read, &self.repo.tools(id.as_bytes()), |key, sealed| {
-            let row = value::open(key, sealed).and_then(Sighting::decode);
+            let row = value::open(key, sealed).and_then(ToolIndexEntry::decode);
             match (Repo::tool_parts(key), row) {
                 (Some((_, schema)), Some(row)) => rows.push((schema, row)),
                 _ => return Err(self.damaged(&format!("the index entry of tool {id}"))),
@@ -269,8 +269,8 @@ impl View<'_> {
 
     pub(super) fn open_move(&self, key: &[u8], sealed: &[u8]) -> StoreResult<LogEntry> {
         let seq = Repo::number(key).unwrap_or_default();
-        let opened = value::open(key, sealed).and_then(Move::decode);
-        let Move { name, before, after, batch, note } =
+        let opened = value::open(key, sealed).and_then(RefMove::decode);
+        let RefMove { name, before, after, batch, note } =
             opened.ok_or_else(|| self.damaged(&format!("entry {seq} of the ref log")))?;
         Ok(LogEntry { seq, name, before, after, batch, note })
     }

@@ -11,7 +11,7 @@ use self::in_force::ToolsInForce;
 use super::compressed::StoredValue;
 use super::keys::{self, Indexed, Repo};
 use super::read::{StoredCommit, View, any_commit, collect, each};
-use super::value::{self, Segment, Sighting};
+use super::value::{self, Segment, ToolIndexEntry};
 use super::{Scan, Space};
 use tract_core::commit::Commit;
 use tract_core::id::{BlobId, CommitId, ToolId, ToolsetId};
@@ -78,7 +78,7 @@ pub(super) struct Survey {
 }
 
 /// One entry of an index, or a lack of one.
-pub(super) struct Misfit {
+pub(super) struct IndexMismatch {
     pub(super) kind: Indexed,
     pub(super) place: u64,
     /// The entry that is there and wrong.
@@ -103,7 +103,7 @@ pub(super) fn place_text(place: u64) -> String {
 }
 
 /// How an index and what lies at a place differ.
-struct RawMisfit {
+struct RawIndexMismatch {
     place: u64,
     /// The entries of the place; those before the one in question were reported.
     found: Option<[u8; 8]>,
@@ -128,7 +128,7 @@ impl View<'_> {
         )?;
         let sighted: HashSet<CommitId> =
             collect(self.read, &self.repo.tools(&[]), |key, sealed| {
-                Some(value::open(key, sealed).and_then(Sighting::decode)?.commit)
+                Some(value::open(key, sealed).and_then(ToolIndexEntry::decode)?.commit)
             })?;
         let mut tools = ToolsInForce::new(*self);
         let mut before = None;
@@ -228,7 +228,7 @@ impl View<'_> {
     }
 
     /// Compares the indexes with what lies at the places.
-    pub(super) fn misfits(&self, survey: &Survey) -> StoreResult<Vec<Misfit>> {
+    pub(super) fn misfits(&self, survey: &Survey) -> StoreResult<Vec<IndexMismatch>> {
         let mut misfits =
             self.misfits_of(Indexed::Commit, &survey.commits, &survey.broken, survey)?;
         misfits.extend(self.misfits_of(Indexed::Blob, &survey.blobs, &[], survey)?);
@@ -241,7 +241,7 @@ impl View<'_> {
         objects: &[SurveyedObject],
         broken: &[u64],
         survey: &Survey,
-    ) -> StoreResult<Vec<Misfit>> {
+    ) -> StoreResult<Vec<IndexMismatch>> {
         let mut entries: Vec<(u64, [u8; 8])> = Vec::with_capacity(objects.len());
         each(self.read, &self.repo.whole_index(kind), |key, _| {
             entries.extend(Repo::index_parts(key).map(|(head, place)| (place, head)));
@@ -265,7 +265,7 @@ impl View<'_> {
         let named = |head: Option<[u8; 8]>| head.and_then(|head| links.get(&head).copied());
         found
             .into_iter()
-            .map(|RawMisfit { place, found, expected, is_lacking }| {
+            .map(|RawIndexMismatch { place, found, expected, is_lacking }| {
                 let object = match expected {
                     Some(_) => self.object_at(kind, place)?,
                     None => None,
@@ -282,7 +282,7 @@ impl View<'_> {
                         (found, if bytes { named(found) } else { object }, bytes)
                     }
                 };
-                Ok(Misfit { kind, place, found, expected, object, bytes })
+                Ok(IndexMismatch { kind, place, found, expected, object, bytes })
             })
             .collect()
     }
@@ -334,7 +334,7 @@ fn raw_misfits(
     objects: &[SurveyedObject],
     broken: &[u64],
     entries: &[(u64, [u8; 8])],
-) -> Vec<RawMisfit> {
+) -> Vec<RawIndexMismatch> {
     let mut found = Vec::new();
     let mut rest = entries;
     let mut broken = broken.iter().copied().peekable();
@@ -357,19 +357,19 @@ fn raw_misfits(
         found.extend(nowhere.iter().map(indexed_nowhere));
         if here.is_empty() || expected.is_none() {
             let found_here = here.first().map(|(_, head)| *head);
-            found.push(RawMisfit { place, found: found_here, expected, is_lacking: true });
+            found.push(RawIndexMismatch { place, found: found_here, expected, is_lacking: true });
             continue;
         }
         for (_, head) in here.iter().filter(|(_, head)| Some(*head) != expected) {
-            found.push(RawMisfit { place, found: Some(*head), expected, is_lacking: false });
+            found.push(RawIndexMismatch { place, found: Some(*head), expected, is_lacking: false });
         }
     }
     found.extend(rest.iter().map(indexed_nowhere));
     found
 }
 
-fn indexed_nowhere((place, head): &(u64, [u8; 8])) -> RawMisfit {
-    RawMisfit { place: *place, found: Some(*head), expected: None, is_lacking: false }
+fn indexed_nowhere((place, head): &(u64, [u8; 8])) -> RawIndexMismatch {
+    RawIndexMismatch { place: *place, found: Some(*head), expected: None, is_lacking: false }
 }
 
 /// Returns the name in a schema: `function.name`, else `name`, else empty.
@@ -378,7 +378,7 @@ pub(super) fn tool_name(schema: &Blob) -> String {
     parsed.map(|schema| schema.name().to_owned()).unwrap_or_default()
 }
 
-impl Misfit {
+impl IndexMismatch {
     /// Whether repair may change the index here.
     pub(super) fn is_derived(&self) -> bool {
         !self.bytes

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::keys::{self, Indexed, Repo};
 use super::overlay::Overlay;
 use super::read::{self, View};
-use super::value::{self, Sighting, State, Writes};
+use super::value::{self, State, ToolIndexEntry, WriteCounts};
 use super::{KvEngine, KvStore, Space, write};
 use tract_core::batch::DerivedKind;
 use tract_core::id::{RepoName, ToolsetId};
@@ -103,7 +103,7 @@ pub(super) fn count(
     backend: &'static str,
 ) -> StoreResult<()> {
     let writes = View { read: &*overlay, repo, backend }.writes()?;
-    let writes = Writes { sweeps: writes.sweeps + 1, ..writes };
+    let writes = WriteCounts { sweeps: writes.sweeps + 1, ..writes };
     overlay.seal(Space::Small, repo.writes(), writes.encode());
     Ok(())
 }
@@ -142,7 +142,7 @@ pub(super) fn delete(
         ObjectId::Tool(id) => {
             let names: Vec<String> =
                 read::collect(overlay, &repo.tools(id.as_bytes()), |key, sealed| {
-                    Some(value::open(key, sealed).and_then(Sighting::decode)?.name)
+                    Some(value::open(key, sealed).and_then(ToolIndexEntry::decode)?.name)
                 })?;
             for key in read::scan_keys(overlay, &repo.tools(id.as_bytes()))? {
                 overlay.delete(Space::Small, key);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::value;
 use super::*;
 use tract_core::batch::{Applied, Batch, DerivedKind, DerivedRow, ToolRow};
-use tract_core::commit::{By, Commit, CommitRecord, Op};
+use tract_core::commit::{AuthorKind, Commit, CommitRecord, Op};
 use tract_core::id::{BatchId, CommitId, OperationId, RepoName};
 use tract_core::object::{Blob, ObjectId, ToolEntry, Toolset};
 use tract_core::refs::{Expect, LogNote, RefEdit, RefName, RefTarget};
@@ -33,7 +33,7 @@ fn batch(number: u8) -> Batch {
 /// Adds a message to a batch, and moves the branch there.
 fn append(batch: &mut Batch, parent: Option<CommitId>, text: &str) -> Commit {
     let content = Blob::seal(text.to_owned());
-    let mut record = CommitRecord::new(Op::append(), By::User);
+    let mut record = CommitRecord::new(Op::append(), AuthorKind::User);
     record.parents = parent.into_iter().collect();
     record.content = Some(content.id());
     record.created_at = Some(batch.note.at);

@@ -145,14 +145,14 @@ impl State {
 
 /// What a repository also counts, for the collection of garbage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Writes {
+pub(super) struct WriteCounts {
     /// Writes that stored objects and moved no ref.
     pub(super) unlogged: u64,
     /// Sweeps: places that a handle remembers from before the last one may hold nothing.
     pub(super) sweeps: u64,
 }
 
-impl Writes {
+impl WriteCounts {
     pub(super) fn encode(&self) -> Vec<u8> {
         [self.unlogged.to_be_bytes(), self.sweeps.to_be_bytes()].concat()
     }
@@ -222,7 +222,7 @@ pub(super) fn target(reader: &mut Reader<'_>) -> Option<Option<RefTarget>> {
 
 /// A log entry without its number, which is its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Move {
+pub(super) struct RefMove {
     pub(super) name: RefName,
     pub(super) before: Option<RefTarget>,
     pub(super) after: Option<RefTarget>,
@@ -230,7 +230,7 @@ pub(super) struct Move {
     pub(super) note: LogNote,
 }
 
-impl Move {
+impl RefMove {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(192);
         put_bytes(&mut out, self.name.as_str().as_bytes());
@@ -283,13 +283,13 @@ impl Move {
 
 /// What the tool index says of one schema text of one tool; both ids are its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Sighting {
+pub(super) struct ToolIndexEntry {
     pub(super) created_at: i64,
     pub(super) commit: CommitId,
     pub(super) name: String,
 }
 
-impl Sighting {
+impl ToolIndexEntry {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(40 + self.name.len() + CHECKSUM);
         out.extend_from_slice(&self.created_at.to_be_bytes());

@@ -9,7 +9,7 @@ use super::known::KnownObjects;
 use super::overlay::{Mark, Overlay};
 use super::read::{self, View};
 use super::recent::{Recent, Stored};
-use super::value::{self, Move, Segment, Sighting, State, Writes};
+use super::value::{self, RefMove, Segment, State, ToolIndexEntry, WriteCounts};
 use super::{KvRead, Space};
 use tract_core::batch::{Applied, Batch, ToolRow};
 use tract_core::commit::Commit;
@@ -73,7 +73,7 @@ fn stage(
     let has_objects =
         !(batch.blobs.is_empty() && batch.commits.is_empty() && batch.toolsets.is_empty());
     if writer.wrote() && moves.is_empty() && has_objects {
-        let counted = Writes { unlogged: writes.unlogged + 1, ..writes };
+        let counted = WriteCounts { unlogged: writes.unlogged + 1, ..writes };
         writer.overlay.seal(Space::Small, repo.writes(), counted.encode());
     }
     let made = moves.iter().filter_map(|(n, _)| batch.refs.get(*n)).filter(|e| e.to.is_some());
@@ -120,9 +120,9 @@ fn full(backend: &'static str, what: &str) -> StoreError {
 }
 
 /// What a ref was, for each edit that changes it, by the edit's index.
-type Moves = Vec<(usize, Option<RefTarget>)>;
+type PreviousTargets = Vec<(usize, Option<RefTarget>)>;
 
-fn check_refs(view: &View<'_>, batch: &Batch) -> StoreResult<Result<Moves, Conflict>> {
+fn check_refs(view: &View<'_>, batch: &Batch) -> StoreResult<Result<PreviousTargets, Conflict>> {
     let mut moves = Vec::new();
     for (index, edit) in batch.refs.iter().enumerate() {
         let found = view.ref_target(&edit.name)?;
@@ -146,7 +146,7 @@ fn check_refs(view: &View<'_>, batch: &Batch) -> StoreResult<Result<Moves, Confl
 /// Stages a row of the tool index, and the name under which it is found.
 pub(super) fn put_tool(overlay: &mut Overlay<'_>, repo: Repo, row: &ToolRow) {
     let (created_at, commit, name) = (row.created_at, row.commit, row.name.clone());
-    let sighting = Sighting { created_at, commit, name };
+    let sighting = ToolIndexEntry { created_at, commit, name };
     overlay.seal(Space::Small, repo.tool(row.id, row.schema), sighting.encode());
     overlay.add(Space::Small, repo.tool_name(&row.name, row.id));
 }
@@ -290,7 +290,7 @@ impl Writer<'_, '_> {
         Ok(place)
     }
 
-    fn moves(&mut self, batch: &Batch, moves: Moves) {
+    fn moves(&mut self, batch: &Batch, moves: PreviousTargets) {
         for (edit, before) in
             moves.into_iter().filter_map(|(n, was)| Some((batch.refs.get(n)?, was)))
         {
@@ -305,7 +305,7 @@ impl Writer<'_, '_> {
             }
             let seq = self.state.next_seq;
             self.state.next_seq += 1;
-            let entry = Move {
+            let entry = RefMove {
                 name: edit.name.clone(),
                 before,
                 after: edit.to.clone(),
@@ -331,13 +331,13 @@ impl Writer<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tract_core::commit::{By, CommitRecord, Op};
+    use tract_core::commit::{AuthorKind, CommitRecord, Op};
 
     #[test]
     fn children_are_placed_after_their_parents_in_any_order() {
         let mut chain: Vec<Commit> = Vec::new();
         for number in 0..6 {
-            let mut record = CommitRecord::new(Op::Note, By::User);
+            let mut record = CommitRecord::new(Op::Note, AuthorKind::User);
             record.parents = chain.last().map(Commit::id).into_iter().collect();
             record.created_at = Some(number);
             chain.push(Commit::seal(record).unwrap());

@@ -105,7 +105,7 @@ impl Options {
             (self.read_only, quote!(.read_only())),
             (self.destructive, quote!(.destructive())),
         ];
-        let set = set.into_iter().filter(|(said, _)| said.is_some()).map(|(_, call)| call);
+        let set = set.into_iter().filter(|(value, _)| value.is_some()).map(|(_, call)| call);
         quote!(#private::ToolTraits::new() #(#set)*)
     }
 

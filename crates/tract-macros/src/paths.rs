@@ -66,14 +66,14 @@ fn workspace(folder: &Path) -> String {
 fn local_name(manifest: &str, package: &str, shared: &dyn Fn() -> String) -> Option<String> {
     dependencies(manifest, false)
         .into_iter()
-        .find(|(name, said)| match (&said.package, said.inherited) {
+        .find(|(name, entry)| match (&entry.package, entry.inherited) {
             (Some(real), _) => real == package,
             (None, false) => name == package,
             (None, true) => dependencies(&shared(), true)
                 .into_iter()
                 .find(|(shared, _)| shared == name)
-                .map_or(name == package, |(_, said)| {
-                    said.package.as_deref().unwrap_or(name) == package
+                .map_or(name == package, |(_, entry)| {
+                    entry.package.as_deref().unwrap_or(name) == package
                 }),
         })
         .map(|(name, _)| name)
@@ -103,8 +103,8 @@ fn dependencies(manifest: &str, of_workspace: bool) -> Vec<(String, DependencyEn
         match &table {
             None => {}
             Some(Some(_)) => {
-                if let Some((_, said)) = found.last_mut() {
-                    say(said, key, value);
+                if let Some((_, entry)) = found.last_mut() {
+                    say(entry, key, value);
                 }
             }
             Some(None) => {
@@ -113,31 +113,31 @@ fn dependencies(manifest: &str, of_workspace: bool) -> Vec<(String, DependencyEn
                     None => (key, None),
                 };
                 let name = name.trim_matches('"').to_owned();
-                let mut said = DependencyEntry::default();
+                let mut entry = DependencyEntry::default();
                 match member {
-                    Some(member) => say(&mut said, member, value),
+                    Some(member) => say(&mut entry, member, value),
                     None => {
                         let inner = value.trim_start_matches('{').trim_end_matches('}');
                         for part in inner.split(',') {
                             if let Some((key, value)) = part.split_once('=') {
-                                say(&mut said, key.trim(), value.trim());
+                                say(&mut entry, key.trim(), value.trim());
                             }
                         }
                     }
                 }
-                found.push((name, said));
+                found.push((name, entry));
             }
         }
     }
     found
 }
 
-fn say(said: &mut DependencyEntry, key: &str, value: &str) {
+fn say(entry: &mut DependencyEntry, key: &str, value: &str) {
     match key {
         "package" => {
-            said.package = value.split('"').nth(1).map(str::to_owned);
+            entry.package = value.split('"').nth(1).map(str::to_owned);
         }
-        "workspace" => said.inherited = value.starts_with("true"),
+        "workspace" => entry.inherited = value.starts_with("true"),
         _ => {}
     }
 }

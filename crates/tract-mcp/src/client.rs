@@ -98,29 +98,29 @@ impl ClientHandler for Client {
 
     async fn on_progress(
         &self,
-        told: ProgressNotificationParam,
+        notification: ProgressNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        let so_far = match told.total {
-            Some(total) => format!("{} of {total}", told.progress),
-            None => told.progress.to_string(),
+        let so_far = match notification.total {
+            Some(total) => format!("{} of {total}", notification.progress),
+            None => notification.progress.to_string(),
         };
-        let line = match told.message {
+        let line = match notification.message {
             Some(message) => format!("{so_far}: {}", beginning(&message)),
             None => so_far,
         };
-        self.board.tell(told.progress_token.0, line);
+        self.board.tell(notification.progress_token.0, line);
     }
 
     #[allow(deprecated, reason = "the protocol leaves logging behind; servers still log")]
     async fn on_logging_message(
         &self,
-        told: LoggingMessageNotificationParam,
+        notification: LoggingMessageNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        let level = serde_json::to_value(told.level).ok();
+        let level = serde_json::to_value(notification.level).ok();
         let level = level.as_ref().and_then(|level| level.as_str()).unwrap_or("info").to_owned();
-        let text = match told.data {
+        let text = match notification.data {
             serde_json::Value::String(text) => text,
             other => other.to_string(),
         };

@@ -181,16 +181,16 @@ impl McpError {
     /// Returns the ways out.
     pub fn notes(&self) -> Vec<String> {
         let one = |note: &str| vec![note.to_owned()];
-        let said = |stderr: &str, note: &str| match stderr.trim() {
+        let quoted = |stderr: &str, note: &str| match stderr.trim() {
             "" => one(note),
             text => vec![format!("its last output: {text}"), note.to_owned()],
         };
         match self {
             Self::Start { .. } => one("check that the program is installed and on the PATH"),
             Self::Handshake { stderr, .. } => {
-                said(stderr, "run it by hand: it must speak MCP on its standard streams")
+                quoted(stderr, "run it by hand: it must speak MCP on its standard streams")
             }
-            Self::Ended { stderr, .. } => said(stderr, "the next call starts it again"),
+            Self::Ended { stderr, .. } => quoted(stderr, "the next call starts it again"),
             Self::KeepsEnding { .. } => {
                 one("see what it writes to its error stream; connect again to retry")
             }

@@ -38,8 +38,8 @@ impl Http {
         options: &ServerOptions,
         answers: Arc<Answers>,
     ) -> Result<Self> {
-        let (told, inbox) = mpsc::channel(WAITING);
-        let exchange = Exchange::new(label, server, options, answers, told)?;
+        let (outbox, inbox) = mpsc::channel(WAITING);
+        let exchange = Exchange::new(label, server, options, answers, outbox)?;
         Ok(Self { exchange: Arc::new(exchange), inbox })
     }
 }
@@ -70,11 +70,11 @@ async fn ask(exchange: Arc<Exchange>, out: OutgoingMessage, id: Box<str>) -> Res
 
 /// Sends what is not answered: a notification, or an answer of ours.
 async fn tell(exchange: Arc<Exchange>, out: OutgoingMessage) -> Result<()> {
-    let told = exchange.post(&out).await;
+    let sent = exchange.post(&out).await;
     if let Some(given_up) = &out.cancels {
         exchange.give_up(given_up);
     }
-    told?;
+    sent?;
     if out.method == "notifications/initialized" {
         Exchange::listen(&exchange);
     }

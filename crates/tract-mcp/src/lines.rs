@@ -160,8 +160,8 @@ mod tests {
             "{long}{long}\n\nnot json\n{{\"id\":7,\"result\":{{\"b\":1}}}}\n{{\"id\":7,\"result\":{{}}}}\n{long}"
         );
         let events = Arc::new(std::sync::Mutex::new(Vec::new()));
-        let heard = Arc::clone(&events);
-        let listener = Listener(Some(Arc::new(move |event| heard.lock().unwrap().push(event))));
+        let log = Arc::clone(&events);
+        let listener = Listener(Some(Arc::new(move |event| log.lock().unwrap().push(event))));
         let answers = Arc::new(Answers::default());
         let reader = std::io::Cursor::new(text.into_bytes());
         let writer = tokio::io::sink();

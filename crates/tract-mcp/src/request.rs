@@ -155,8 +155,8 @@ impl McpServer {
                     (self.late(deadline.timeout), "timeout")
                 };
                 // Best effort: a server that hangs may not take the cancellation.
-                let told = handle.cancel(Some(why.to_owned()));
-                let _ = tokio::time::timeout(TELLING, told).await;
+                let cancel_sent = handle.cancel(Some(why.to_owned()));
+                let _ = tokio::time::timeout(TELLING, cancel_sent).await;
                 Err(error)
             }
         };

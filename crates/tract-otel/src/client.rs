@@ -45,10 +45,10 @@ impl Client {
         let make = || make(self.timeout, request.uri().host());
         let (runtime, client) = self.made.get_or_init(make).as_ref().map_err(String::clone)?;
         let (parts, body) = request.into_parts();
-        let asked =
+        let sent =
             client.request(parts.method, parts.uri.to_string()).headers(parts.headers).body(body);
         runtime.block_on(async {
-            let mut response = asked.send().await.map_err(|error| reason(error, self.timeout))?;
+            let mut response = sent.send().await.map_err(|error| reason(error, self.timeout))?;
             let status = response.status();
             let mut answer = Vec::new();
             while let Some(bytes) =
@@ -136,11 +136,11 @@ fn refusal(status: reqwest::StatusCode, answer: &[u8]) -> String {
     let text = String::from_utf8_lossy(answer);
     let readable = |c: &char| !c.is_control() && *c != char::REPLACEMENT_CHARACTER;
     let text: String = text.chars().filter(readable).take(MAX_REASON_CHARS).collect();
-    let said = if text.trim().is_empty() { String::new() } else { format!(": {}", text.trim()) };
+    let detail = if text.trim().is_empty() { String::new() } else { format!(": {}", text.trim()) };
     let hint = match status.as_u16() {
         401 | 403 => " (check OTEL_EXPORTER_OTLP_HEADERS)",
         404 => " (check the path of the endpoint)",
         _ => "",
     };
-    format!("the collector answered with status {}{hint}{said}", status.as_u16())
+    format!("the collector answered with status {}{hint}{detail}", status.as_u16())
 }

@@ -184,7 +184,7 @@ fn endpoint(
     lower: &str,
 ) -> Result<Option<String>, OptionsError> {
     let exporter = format!("OTEL_{upper}_EXPORTER");
-    let asked = match read(&exporter).as_deref() {
+    let named = match read(&exporter).as_deref() {
         None => false,
         Some("otlp") => true,
         Some("none") => return Ok(None),
@@ -197,7 +197,7 @@ fn endpoint(
     let endpoint = match (found, common) {
         (Some(own_url), _) => url(&own, &own_url)?,
         (None, Some(base)) => signal(&url("OTEL_EXPORTER_OTLP_ENDPOINT", &base)?, lower),
-        (None, None) if asked => signal(DEFAULT_ENDPOINT, lower),
+        (None, None) if named => signal(DEFAULT_ENDPOINT, lower),
         (None, None) => return Ok(None),
     };
     supported(read, upper, "COMPRESSION", &["gzip", "none"])

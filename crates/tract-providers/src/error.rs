@@ -35,12 +35,12 @@ pub enum ImportError {
         member: &'static str,
     },
     /// A message says what only another dialect can: read as this one, it would be lost.
-    #[error("{path}: this is part of the {shown} format, not of {asked}")]
+    #[error("{path}: this is part of the {shown} format, not of {requested}")]
     OtherFormat {
         /// Where, such as `messages[1].tool_calls`.
         path: String,
         /// The dialect that it was to be read in.
-        asked: Dialect,
+        requested: Dialect,
         /// What it looks like.
         shown: Dialect,
     },

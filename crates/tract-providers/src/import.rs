@@ -5,7 +5,7 @@ mod foreign;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 
-use tract_core::{Blob, By, Draft, JsonText, Part, Role, ToolSchema, json};
+use tract_core::{AuthorKind, Blob, Draft, JsonText, Part, Role, ToolSchema, json};
 use tract_schema::Dialect;
 
 use crate::adapter::{DialectAdapter as _, Reader};
@@ -353,7 +353,7 @@ impl fmt::Debug for Messages<'_> {
 /// Makes a draft of an import: with nothing in it that is not in the input.
 pub(crate) fn draft(content: tract_core::Content, role: Option<Role>, form: &str) -> Draft {
     let kind = content.kind();
-    let mut draft = Draft::new(content).origin(By::Import);
+    let mut draft = Draft::new(content).origin(AuthorKind::Import);
     draft.role = role.filter(|role| *role != kind.default_role());
     draft.form = Some(form.to_owned());
     draft

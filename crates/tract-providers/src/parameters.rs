@@ -150,12 +150,12 @@ mod tests {
     fn check(dialect: Dialect, parameters: &str, expected: &str) {
         let body = made(dialect, parameters).to_json();
         let members = json::split_object(&body).expect("an object");
-        let said: Vec<String> = members
+        let notes: Vec<String> = members
             .into_iter()
             .filter(|(key, _)| !matches!(key.as_str(), "messages" | "input"))
             .map(|(key, raw)| format!("{key}={raw}"))
             .collect();
-        assert_eq!(said.join(" "), expected, "{dialect:?}");
+        assert_eq!(notes.join(" "), expected, "{dialect:?}");
     }
 
     #[test]
@@ -232,9 +232,9 @@ mod tests {
             for (key, _) in json::split_object(&body).expect("an object") {
                 assert!(own.contains(&&*key), "{dialect:?} has no {key:?}");
             }
-            let said =
+            let notes =
                 params.repairs.iter().any(|repair| repair.text.contains("no such parameter"));
-            assert!(said, "{dialect:?}: {:?}", params.repairs);
+            assert!(notes, "{dialect:?}: {:?}", params.repairs);
         }
         check(Dialect::Responses, r#"{"newer_than_this":1}"#, "newer_than_this=1");
     }

@@ -66,8 +66,8 @@ pub(crate) fn message_of(error: &Node<'_>) -> String {
 
 /// Makes a place from what an answer says of itself, so that ids that are made from it are unique
 /// in the conversation as far as that tells.
-pub(crate) fn place_of(said: &str) -> Option<usize> {
-    let [a, b, c, d, ..] = *tract_core::hash::blob(said.as_bytes()).as_bytes();
+pub(crate) fn place_of(text: &str) -> Option<usize> {
+    let [a, b, c, d, ..] = *tract_core::hash::blob(text.as_bytes()).as_bytes();
     usize::try_from(u32::from_be_bytes([a, b, c, d])).ok()
 }
 

@@ -163,8 +163,8 @@ mod tests {
             params_of(&request, Dialect::Anthropic, &FormOptions::new()).expect("it compiles");
         let tools = params.get("tools").expect("tools");
         assert!(tools.contains("first") && !tools.contains("second"), "{tools}");
-        let said = params.repairs.iter().any(|repair| repair.text.contains("same name"));
-        assert!(said, "{:?}", params.repairs);
+        let is_reported = params.repairs.iter().any(|repair| repair.text.contains("same name"));
+        assert!(is_reported, "{:?}", params.repairs);
     }
 
     #[test]

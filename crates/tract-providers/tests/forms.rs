@@ -317,12 +317,12 @@ fn recorded_replies_are_read_and_go_back() {
             let keep = FormOptions::new().pairing(Pairing::Keep);
             let sent: Value = compile_form(&context, form, &keep).unwrap().to().unwrap();
             let answer: Value = serde_json::from_str(response).unwrap();
-            let said = sent["messages"].as_array().unwrap().last().unwrap();
+            let message = sent["messages"].as_array().unwrap().last().unwrap();
             match form {
                 Form::Params(Dialect::OpenAi) => {
-                    assert_eq!(*said, answer["choices"][0]["message"], "{name}")
+                    assert_eq!(*message, answer["choices"][0]["message"], "{name}")
                 }
-                _ => assert_eq!(said["content"], answer["content"], "{name}"),
+                _ => assert_eq!(message["content"], answer["content"], "{name}"),
             }
             read += 1;
         }
@@ -397,10 +397,10 @@ fn a_request_says_how_its_tools_went_out_and_its_reply_carries_that_along() {
                 assert_eq!(function["strict"], sent.strict, "{form}: it is always said");
             }
         }
-        let told: Vec<_> = params.repairs.iter().map(|repair| repair.kind.as_str()).collect();
+        let repairs: Vec<_> = params.repairs.iter().map(|repair| repair.kind.as_str()).collect();
         let expected: &[_] =
             if form == Form::Params(Dialect::Ollama) { &[] } else { &["not_strict"] };
-        assert_eq!(told, expected, "{form}: what was asked for and is not so");
+        assert_eq!(repairs, expected, "{form}: what was asked for and is not so");
         let plain = compile_form(&context, form, &FormOptions::new()).unwrap();
         assert!(plain.sent().iter().all(|sent| !sent.strict && !sent.null_for_absent));
     }
@@ -434,10 +434,10 @@ fn anthropic_is_sent_no_more_strict_tools_than_it_takes_in_one_request() {
         let params = compile_form(&context, form, &options).unwrap();
         assert_eq!(params.sent().iter().filter(|sent| sent.strict).count(), expected, "{form}");
         let body: Value = params.to().unwrap();
-        let said = body["tools"].as_array().unwrap().iter();
-        let said = said.map(|tool| tool.get("function").unwrap_or(tool)["strict"].as_bool());
+        let strict = body["tools"].as_array().unwrap().iter();
+        let strict = strict.map(|tool| tool.get("function").unwrap_or(tool)["strict"].as_bool());
         let sent = params.sent().iter().map(|sent| Some(sent.strict));
-        assert!(said.eq(sent), "{form}: each says which");
+        assert!(strict.eq(sent), "{form}: each says which");
         assert_eq!(params.repairs.len(), 23 - expected, "{form}: and the report says why");
         assert!(params.repairs.iter().all(|repair| repair.text.contains("20 strict tools")));
     }

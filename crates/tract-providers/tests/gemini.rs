@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::streams::{Heard, params};
+use support::streams::{StreamedReply, params};
 use support::{compiled, compiled_but, fixture, member, of, same};
 use tract_core::{Content, Draft, JsonText, ModelRequest, Part, StopReason};
 use tract_providers::stream::{Assembler, StreamError};
@@ -119,15 +119,18 @@ fn a_stream_becomes_the_reply_however_it_is_cut() {
     let stream = fixture("gemini-stream.txt");
     for cut in (1..stream.len()).step_by(37).chain([stream.len()]) {
         let mut assembler = Assembler::new(Dialect::Gemini);
-        let mut heard = Heard::default();
+        let mut streamed = StreamedReply::default();
         let (first, second) = stream.as_bytes().split_at(cut);
         for bytes in [first, second] {
-            assembler.push(bytes, &mut |piece| heard.hear(piece)).unwrap();
+            assembler.push(bytes, &mut |piece| streamed.hear(piece)).unwrap();
         }
         let whole = assembler.end().unwrap();
         let reply = params(Dialect::Gemini).reply(&whole).unwrap();
-        heard.check(&reply, "gemini-stream.txt");
-        assert_eq!((heard.text.as_str(), heard.reasoning.as_str()), ("Looking.", "Two cities."));
+        streamed.check(&reply, "gemini-stream.txt");
+        assert_eq!(
+            (streamed.text.as_str(), streamed.reasoning.as_str()),
+            ("Looking.", "Two cities.")
+        );
         assert_eq!(reply.stop_reason, Some(StopReason::ToolUse));
         assert_eq!(reply.id.as_deref(), Some("r-1"));
         assert_eq!(reply.model.as_deref(), Some("gemini-3-pro"));

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use support::streams::{Exchange, Golden, Heard, Seeded, exchanges, goldens};
+use support::streams::{Exchange, Golden, Seeded, StreamedReply, exchanges, goldens};
 use tract_core::{CancellationToken, ChatModel, ModelError, ModelRequest, Reply, ReplyDelta};
 use tract_providers::Dialect;
 use tract_providers::http::{HttpModel, HttpModelBuilder, RetryPolicy};
@@ -44,18 +44,21 @@ fn answer(exchange: &Exchange) -> HttpAnswer {
     HttpAnswer::new(200, exchange.content_type(), exchange.body())
 }
 
-async fn stream(model: &HttpModel) -> (Heard, Result<Reply, ModelError>) {
-    let heard = Mutex::new(Heard::default());
-    let mut hear = |piece: ReplyDelta| heard.lock().unwrap().hear(piece);
+async fn stream(model: &HttpModel) -> (StreamedReply, Result<Reply, ModelError>) {
+    let streamed = Mutex::new(StreamedReply::default());
+    let mut hear = |piece: ReplyDelta| streamed.lock().unwrap().hear(piece);
     let request = ModelRequest::default();
     let reply = model.stream(&request, &CancellationToken::new(), &mut hear).await;
-    (heard.into_inner().unwrap(), reply)
+    (streamed.into_inner().unwrap(), reply)
 }
 
-async fn ask(exchange: &Exchange, model: &HttpModel) -> (Option<Heard>, Result<Reply, ModelError>) {
+async fn ask(
+    exchange: &Exchange,
+    model: &HttpModel,
+) -> (Option<StreamedReply>, Result<Reply, ModelError>) {
     if exchange.is_stream() {
-        let (heard, reply) = stream(model).await;
-        (Some(heard), reply)
+        let (streamed, reply) = stream(model).await;
+        (Some(streamed), reply)
     } else {
         (None, model.chat(&ModelRequest::default()).await)
     }
@@ -73,11 +76,11 @@ async fn seeded(server: &Loopback, exchange: &Exchange, golden: &Golden, seed: u
     cuts.sort_unstable();
     let pauses = (0..5).map(|_| Duration::from_micros(random.below(600) as u64 / 500 * 900));
     server.will_answer(answer(exchange).cut(&cuts).pauses(pauses.collect()));
-    let (heard, reply) = ask(exchange, &model(server, exchange.dialect())).await;
+    let (streamed, reply) = ask(exchange, &model(server, exchange.dialect())).await;
     match reply {
         Ok(reply) => {
-            if let Some(heard) = heard {
-                heard.check(&reply, &exchange.file);
+            if let Some(streamed) = streamed {
+                streamed.check(&reply, &exchange.file);
             }
             let raw = reply.raw.as_ref().expect("the bytes are kept");
             assert_eq!(raw.text(), Some(exchange.body().as_str()), "{}", exchange.file);
@@ -138,9 +141,9 @@ fn a_stream_cut_at_any_event_is_a_typed_partial() {
             for at in boundaries {
                 for end in [HttpEnd::Whole, HttpEnd::Dropped] {
                     let start = body.as_bytes()[..at].to_vec();
-                    let told = HttpAnswer::new(200, exchange.content_type(), start).end(end);
-                    server.will_answer(told);
-                    let (heard, reply) = stream(&model).await;
+                    let cut_answer = HttpAnswer::new(200, exchange.content_type(), start).end(end);
+                    server.will_answer(cut_answer);
+                    let (streamed, reply) = stream(&model).await;
                     let context = format!("{} at {at}, {end:?}", exchange.file);
                     let cause = match reply {
                         Ok(reply) => {
@@ -149,14 +152,14 @@ fn a_stream_cut_at_any_event_is_a_typed_partial() {
                             continue;
                         }
                         Err(ModelError::BrokenOff { cause, partial }) => {
-                            assert_eq!(partial.text, heard.text, "{context}");
-                            assert_eq!(partial.calls.len(), heard.calls.len(), "{context}");
+                            assert_eq!(partial.text, streamed.text, "{context}");
+                            assert_eq!(partial.calls.len(), streamed.calls.len(), "{context}");
                             let raw = partial.raw.as_ref().unwrap();
                             assert_eq!(&raw.bytes()[..], &body.as_bytes()[..at], "{context}");
                             *cause
                         }
                         Err(error) => {
-                            assert_eq!(heard, Heard::default(), "{context}: {error:?}");
+                            assert_eq!(streamed, StreamedReply::default(), "{context}: {error:?}");
                             error
                         }
                     };
@@ -207,23 +210,23 @@ fn requests_are_sent_as_each_provider_wants_them() {
                 } else {
                     model.chat(&request).await
                 };
-                let asked = server.take_requests().remove(0);
-                assert_eq!(asked.path, path);
-                let body: serde_json::Value = serde_json::from_str(&asked.body).unwrap();
+                let sent = server.take_requests().remove(0);
+                assert_eq!(sent.path, path);
+                let body: serde_json::Value = serde_json::from_str(&sent.body).unwrap();
                 assert_eq!(body["model"], "some-model");
                 assert_eq!(body["stream"], streaming);
                 let counts = streaming && dialect == Dialect::OpenAi;
                 assert_eq!(body["stream_options"]["include_usage"] == true, counts);
-                assert_eq!(asked.header("x-beta"), Some("b"));
-                assert_eq!(asked.header("accept-encoding"), Some("identity"));
+                assert_eq!(sent.header("x-beta"), Some("b"));
+                assert_eq!(sent.header("accept-encoding"), Some("identity"));
                 let bearer = format!("Bearer {KEY}");
                 match dialect {
                     Dialect::Anthropic => {
-                        assert_eq!(asked.header("x-api-key"), Some(KEY));
-                        assert_eq!(asked.header("anthropic-version"), Some("2023-06-01"));
+                        assert_eq!(sent.header("x-api-key"), Some(KEY));
+                        assert_eq!(sent.header("anthropic-version"), Some("2023-06-01"));
                         assert_eq!(body["max_tokens"], 4096);
                     }
-                    _ => assert_eq!(asked.header("authorization"), Some(bearer.as_str())),
+                    _ => assert_eq!(sent.header("authorization"), Some(bearer.as_str())),
                 }
                 match dialect {
                     Dialect::Ollama => assert_eq!(body["options"]["temperature"], 0.5),
@@ -237,13 +240,13 @@ fn requests_are_sent_as_each_provider_wants_them() {
 #[test]
 fn temporary_errors_are_retried() {
     run(async |server| {
-        let told = Arc::new(Mutex::new(Vec::new()));
+        let retries = Arc::new(Mutex::new(Vec::new()));
         let model = builder(&server, Dialect::OpenAi)
             .retry(RetryPolicy::default().retries(3).base(Duration::from_millis(1)))
             .on_retry({
-                let told = Arc::clone(&told);
+                let retries = Arc::clone(&retries);
                 move |retry| {
-                    told.lock().unwrap().push((retry.attempt, retry.wait, retry.error.code()))
+                    retries.lock().unwrap().push((retry.attempt, retry.wait, retry.error.code()))
                 }
             })
             .build()
@@ -261,16 +264,16 @@ fn temporary_errors_are_retried() {
                 model.chat(&ModelRequest::default()).await
             };
             assert_eq!(reply.unwrap().text(), "Hi");
-            let asked = server.take_requests();
-            assert_eq!(asked.len(), 4);
-            assert!(asked.iter().all(|again| again.body == asked[0].body));
-            let told = std::mem::take(&mut *told.lock().unwrap());
-            let codes: Vec<_> = told.iter().map(|(n, _, code)| (*n, *code)).collect();
+            let requests = server.take_requests();
+            assert_eq!(requests.len(), 4);
+            assert!(requests.iter().all(|again| again.body == requests[0].body));
+            let retries = std::mem::take(&mut *retries.lock().unwrap());
+            let codes: Vec<_> = retries.iter().map(|(n, _, code)| (*n, *code)).collect();
             assert_eq!(
                 codes,
                 [(1, "model_unavailable"), (2, "rate_limited"), (3, "model_unavailable")]
             );
-            assert_eq!(told[1].1, Duration::ZERO, "as the server asked");
+            assert_eq!(retries[1].1, Duration::ZERO, "as the server asked");
         }
         // A wait beyond the limit is reported, not waited.
         server.will_answer(json(429, "{}").header("retry-after", "4000"));
@@ -289,8 +292,8 @@ fn a_stream_with_delivered_pieces_is_not_retried() {
         let retry = RetryPolicy::default().retries(5).base(Duration::from_millis(1));
         let model = builder(&server, Dialect::OpenAi).retry(retry).build().unwrap();
         server.will_answer(events(BEGUN).end(HttpEnd::Dropped));
-        let (heard, reply) = stream(&model).await;
-        assert_eq!(heard.text, "Hel");
+        let (streamed, reply) = stream(&model).await;
+        assert_eq!(streamed.text, "Hel");
         assert!(matches!(reply, Err(ModelError::BrokenOff { .. })), "{reply:?}");
         assert_eq!(server.take_requests().len(), 1);
     });
@@ -338,15 +341,15 @@ fn the_key_is_in_no_error_and_no_answer() {
         for dialect in Dialect::ALL {
             let model = model(&server, dialect);
             assert!(!format!("{model:?} {:?}", builder(&server, dialect)).contains(KEY));
-            let said = format!(r#"{{"error":{{"message":"bad key {KEY}!"}}}}"#);
+            let body = format!(r#"{{"error":{{"message":"bad key {KEY}!"}}}}"#);
             let mut errors = Vec::new();
             for status in [200, 400, 401, 429, 500] {
-                server.will_answer(json(status, &said));
+                server.will_answer(json(status, &body));
                 errors.push(model.chat(&ModelRequest::default()).await.unwrap_err());
             }
             let inside = match dialect {
-                Dialect::Ollama => format!("{said}\n"),
-                _ => format!("event: error\ndata: {said}\n\n"),
+                Dialect::Ollama => format!("{body}\n"),
+                _ => format!("event: error\ndata: {body}\n\n"),
             };
             server.will_answer(events(inside));
             errors.push(stream(&model).await.1.unwrap_err());

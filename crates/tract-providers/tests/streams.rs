@@ -4,7 +4,7 @@
 
 mod support;
 
-use support::streams::{Exchange, Heard, Seeded, exchanges, goldens, params};
+use support::streams::{Exchange, Seeded, StreamedReply, exchanges, goldens, params};
 use tract_core::Reply;
 use tract_providers::stream::{Assembler, StreamError};
 use tract_providers::{Dialect, Params};
@@ -14,18 +14,18 @@ fn assemble(
     params: &Params,
     body: &[u8],
     cuts: impl IntoIterator<Item = usize>,
-) -> (Heard, Result<Reply, StreamError>, Assembler) {
+) -> (StreamedReply, Result<Reply, StreamError>, Assembler) {
     let mut assembler = params.assembler().unwrap();
-    let mut heard = Heard::default();
+    let mut streamed = StreamedReply::default();
     let mut from = 0;
     for to in cuts.into_iter().chain([body.len()]) {
-        if let Err(error) = assembler.push(&body[from..to], &mut |piece| heard.hear(piece)) {
-            return (heard, Err(error), assembler);
+        if let Err(error) = assembler.push(&body[from..to], &mut |piece| streamed.hear(piece)) {
+            return (streamed, Err(error), assembler);
         }
         from = to;
     }
     let reply = assembler.end().map(|whole| params.reply(&whole).unwrap());
-    (heard, reply, assembler)
+    (streamed, reply, assembler)
 }
 
 #[test]
@@ -45,10 +45,10 @@ fn every_recorded_answer_is_what_the_sdk_makes_of_it() {
             continue;
         }
         streams += 1;
-        let (heard, reply, _) = assemble(&params, body.as_bytes(), []);
+        let (streamed, reply, _) = assemble(&params, body.as_bytes(), []);
         match reply {
             Ok(reply) => {
-                heard.check(&reply, &exchange.file);
+                streamed.check(&reply, &exchange.file);
                 wrong.extend(golden.check(&reply, dialect).err());
             }
             Err(StreamError::Provider { .. }) if golden.failed => {}
@@ -65,11 +65,11 @@ fn cuts_make_no_difference() {
     for exchange in exchanges().iter().filter(|exchange| exchange.is_stream()) {
         let (params, body) = (params(exchange.dialect()), exchange.body());
         let body = body.as_bytes();
-        let (heard, whole, _) = assemble(&params, body, []);
+        let (streamed, whole, _) = assemble(&params, body, []);
         let same = |cuts: Vec<usize>, how: &str| {
             let (again, reply, _) = assemble(&params, body, cuts);
-            assert_eq!(again.text, heard.text, "{} {how}", exchange.file);
-            assert_eq!(again.calls, heard.calls, "{} {how}", exchange.file);
+            assert_eq!(again.text, streamed.text, "{} {how}", exchange.file);
+            assert_eq!(again.calls, streamed.calls, "{} {how}", exchange.file);
             match (&whole, reply) {
                 (Ok(whole), Ok(reply)) => assert_eq!(*whole, reply, "{} {how}", exchange.file),
                 (Err(whole), Err(error)) => assert_eq!(whole.to_string(), error.to_string()),
@@ -98,14 +98,14 @@ fn a_stream_that_ends_too_early_differs_from_one_that_fails() {
     let (mut cut, mut failed) = (0, 0);
     for exchange in exchanges().iter().filter(|exchange| exchange.is_stream()) {
         let (params, body) = (params(exchange.dialect()), exchange.body());
-        let (heard, _, _) = assemble(&params, body.as_bytes(), []);
+        let (streamed, _, _) = assemble(&params, body.as_bytes(), []);
         let mut boundaries = exchange.boundaries();
         let last = boundaries.pop().unwrap();
         // Between two events, and in the midst of one.
         for at in boundaries.into_iter().flat_map(|at| [at, at + 11]).chain([0, 3]) {
             let Some(start) = body.as_bytes().get(..at.min(last - 1)) else { continue };
             let (so_far, reply, assembler) = assemble(&params, start, []);
-            assert!(heard.text.starts_with(&so_far.text), "{} at {at}", exchange.file);
+            assert!(streamed.text.starts_with(&so_far.text), "{} at {at}", exchange.file);
             let partial = assembler.partial();
             assert_eq!(partial.text, so_far.text, "{} at {at}", exchange.file);
             match reply {

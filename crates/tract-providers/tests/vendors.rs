@@ -104,13 +104,13 @@ fn conversations() -> Vec<(String, String)> {
 fn refused(verdicts: &[Validation]) -> Vec<String> {
     let recorded: HashSet<(&str, &String)> = verdicts
         .iter()
-        .filter_map(|verdict| Some((verdict.name.strip_suffix(RECORDED)?, &verdict.errors)))
+        .filter_map(|report| Some((report.name.strip_suffix(RECORDED)?, &report.errors)))
         .flat_map(|(name, errors)| errors.iter().map(move |error| (name, error)))
         .collect();
     let mut refused = Vec::new();
-    for verdict in verdicts {
-        let Some((name, form)) = verdict.name.rsplit_once(" for ") else { continue };
-        let errors = verdict.errors.iter().filter(|error| !recorded.contains(&(name, error)));
+    for report in verdicts {
+        let Some((name, form)) = report.name.rsplit_once(" for ") else { continue };
+        let errors = report.errors.iter().filter(|error| !recorded.contains(&(name, error)));
         refused.extend(errors.map(|error| format!("{name} for {form}: {error}")));
     }
     refused
@@ -246,7 +246,7 @@ fn the_types_refuse_what_is_wrong() {
     ] {
         bodies.push("wrong", dialect, body);
     }
-    for (place, verdict) in bodies.check(&python).iter().enumerate() {
-        assert!(!verdict.errors.is_empty(), "{place}");
+    for (place, report) in bodies.check(&python).iter().enumerate() {
+        assert!(!report.errors.is_empty(), "{place}");
     }
 }

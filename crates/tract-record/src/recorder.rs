@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::lull::Lull;
 use crate::read::{self, Answer};
 use crate::report::{RecordReport, WrittenBranch};
-use crate::write::{Writer, Written};
+use crate::write::{Writer, WrittenTurn};
 
 /// How exchanges are recorded.
 #[derive(Clone, Debug)]
@@ -204,7 +204,7 @@ impl Work {
         progress.redacted =
             self.writer.redacted().map(|(kind, count)| (kind.to_owned(), count)).collect();
         match written {
-            Ok(Some(Written { branch, commits })) if !is_error => {
+            Ok(Some(WrittenTurn { branch, commits })) if !is_error => {
                 let count = progress.branches.entry(branch).or_default();
                 *count = (count.0 + 1, count.1 + commits);
             }

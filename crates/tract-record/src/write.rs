@@ -4,7 +4,7 @@ mod context;
 mod redact;
 
 use serde_json::json;
-use tract_core::{Applied, By, CommitId, Draft, JsonText, Part, RefName, RefTarget};
+use tract_core::{Applied, AuthorKind, CommitId, Draft, JsonText, Part, RefName, RefTarget};
 use tract_engine::plan::{Details, Request};
 use tract_engine::{
     Error, Repo, Result, Txn, WriteOptions, broken_off, generation_config, reply_draft,
@@ -32,7 +32,7 @@ const SUMMARIES: &[&str] = &[
 
 /// What became of a turn.
 #[derive(Debug)]
-pub(crate) struct Written {
+pub(crate) struct WrittenTurn {
     pub(crate) branch: String,
     pub(crate) commits: u64,
 }
@@ -57,7 +57,7 @@ enum Start {
 }
 
 /// A branch while a turn is written to it.
-struct Desk {
+struct OpenBranch {
     name: RefName,
     number: Option<usize>,
     context: ContextState,
@@ -67,7 +67,7 @@ struct Desk {
     learned: Vec<(ChainHash, CommitId, CommitId, ChainHash)>,
 }
 
-impl Desk {
+impl OpenBranch {
     async fn add(&mut self, txn: &mut Txn<'_>, request: &Request) -> Result<CommitId> {
         let commit = txn.add(&self.name, request).await?.id();
         self.head = Some(commit);
@@ -101,7 +101,7 @@ impl Writer {
     }
 
     /// Records a turn. `None` where nothing of it is new, or it has no place in a conversation.
-    pub(crate) async fn record(&mut self, mut turn: RecordedTurn) -> Result<Option<Written>> {
+    pub(crate) async fn record(&mut self, mut turn: RecordedTurn) -> Result<Option<WrittenTurn>> {
         self.redactor.turn(&mut turn);
         self.conversations.load(&self.repo, &turn.thread).await?;
         let contents = turn.messages.iter().map(|draft| &draft.content);
@@ -149,7 +149,7 @@ impl Writer {
         turn: &RecordedTurn,
         found: &Match,
         start: Start,
-    ) -> Result<Option<Written>> {
+    ) -> Result<Option<WrittenTurn>> {
         let reply = match &turn.answer {
             Answer::Whole(reply) => Some(self.redactor.reply(reply_draft(reply).map_err(damaged)?)),
             Answer::Partial { .. } | Answer::Error { .. } => None,
@@ -164,7 +164,7 @@ impl Writer {
         let mut txn = Txn::new(&repo)?.importing();
         let Some(mut desk) = self.open(&mut txn, turn, &start).await? else { return Ok(None) };
         if is_repeated {
-            return Ok(Some(Written { branch: String::new(), commits: 0 }));
+            return Ok(Some(WrittenTurn { branch: String::new(), commits: 0 }));
         }
         self.set_context(&mut txn, &mut desk, turn).await?;
         self.take_edits(&mut txn, &mut desk, turn, found).await?;
@@ -224,7 +224,7 @@ impl Writer {
         Ok(Some(self.learn(turn, desk)))
     }
 
-    fn learn(&mut self, turn: &RecordedTurn, desk: Desk) -> Written {
+    fn learn(&mut self, turn: &RecordedTurn, desk: OpenBranch) -> WrittenTurn {
         let branch = desk.name.branch_name().unwrap_or_default().to_owned();
         if let Some(head) = desk.head {
             let state = BranchState { name: desk.name, head, context: desk.context };
@@ -235,7 +235,7 @@ impl Writer {
                 self.conversations.insert(&turn.thread, hash, entry);
             }
         }
-        Written { branch, commits: desk.commits }
+        WrittenTurn { branch, commits: desk.commits }
     }
 
     /// Finds or makes the branch of a turn; `None` when it moved since it was written.
@@ -244,9 +244,9 @@ impl Writer {
         txn: &mut Txn<'_>,
         turn: &RecordedTurn,
         start: &Start,
-    ) -> Result<Option<Desk>> {
+    ) -> Result<Option<OpenBranch>> {
         let base = Conversations::base_name(&turn.thread, turn.requested_at_us);
-        let desk = |name, number, context, head| Desk {
+        let desk = |name, number, context, head| OpenBranch {
             name,
             number,
             context,
@@ -293,7 +293,7 @@ impl Writer {
         turn: &RecordedTurn,
         status: u16,
         kind: Option<&str>,
-    ) -> Result<Option<Written>> {
+    ) -> Result<Option<WrittenTurn>> {
         let repo = self.repo.clone();
         let mut txn = Txn::new(&repo)?.importing();
         let opened = self.open(&mut txn, turn, &Start::Continue(entry)).await?;
@@ -301,7 +301,7 @@ impl Writer {
         let content = json!({ "upstream_error": { "status": status, "type": kind } });
         let details = Details {
             message: Some(format!("the upstream answered {status}")),
-            origin: By::Import.into(),
+            origin: AuthorKind::Import.into(),
             created_at: Some(turn.answered_at_us),
             ..Details::default()
         };

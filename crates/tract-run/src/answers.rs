@@ -1,7 +1,7 @@
 //! Answers of dispatch as messages.
 
 use serde_json::{Value, json};
-use tract_core::{Blob, By, Content, Draft, JsonText, Origin, Part, ToolAnswer, ToolCall};
+use tract_core::{AuthorKind, Blob, Content, Draft, JsonText, Origin, Part, ToolAnswer, ToolCall};
 use tract_tools::dispatch::{CallAnswer, Recorded};
 
 /// Makes the message that answers a call. How it ended, how long it took and what only the operator
@@ -60,7 +60,7 @@ fn answering(
 
 fn origin(tool: &str, detail: &Value) -> serde_json::Result<Origin> {
     let detail = Some(JsonText::of(detail)?);
-    Ok(Origin { id: Some(tool.to_owned()), detail, ..By::Tool.into() })
+    Ok(Origin { id: Some(tool.to_owned()), detail, ..AuthorKind::Tool.into() })
 }
 
 /// Names the value of an answer in the detail and returns it, where the text that the model reads

@@ -101,10 +101,10 @@ impl Effects {
         lease: Duration,
     ) -> Result<Self> {
         let effects = Self::new(repo, branch, message, lease)?;
-        let said = effects.said()?;
-        txn.blob(said.clone())?;
-        txn.move_from(&turn_ref(message)?, None, Some(RefTarget::Blob(said.id())));
-        effects.inner().last = Some(said.id());
+        let marker = effects.marker()?;
+        txn.blob(marker.clone())?;
+        txn.move_from(&turn_ref(message)?, None, Some(RefTarget::Blob(marker.id())));
+        effects.inner().last = Some(marker.id());
         Ok(effects)
     }
 
@@ -124,7 +124,7 @@ impl Effects {
     }
 
     /// Says that this run works on the calls, now.
-    fn said(&self) -> Result<tract_core::Blob> {
+    fn marker(&self) -> Result<tract_core::Blob> {
         let at_us = self.repo.now_us();
         blob(&TurnDoc::new(self.holder.name(), &self.branch, at_us, self.lease))
     }
@@ -212,7 +212,7 @@ impl Effects {
             }
             let mut txn = Txn::new(&self.repo)?;
             txn.add(&self.branch, note).await?;
-            let said = self.said()?;
+            let marker = self.marker()?;
             let doc = blob(&CallDoc::started(
                 &call.call_id,
                 &call.tool_name,
@@ -222,14 +222,14 @@ impl Effects {
                 self.repo.now_us(),
                 call.approved,
             ))?;
-            for (name, from, to) in [(turn, at_turn, &said), (claim, at_claim, &doc)] {
+            for (name, from, to) in [(turn, at_turn, &marker), (claim, at_claim, &doc)] {
                 txn.blob(to.clone())?;
                 txn.move_from(name, from, Some(RefTarget::Blob(to.id())));
             }
             match txn.apply("start", &WriteOptions::new()).await? {
                 Applied::Done | Applied::Already => {
                     let mut inner = self.inner();
-                    inner.last = Some(said.id());
+                    inner.last = Some(marker.id());
                     let first = !std::mem::replace(&mut inner.taken, true);
                     if first {
                         inner.beat = self.heartbeat();
@@ -282,21 +282,21 @@ impl Effects {
             doc.state = match (doc.state, finished.get(index)) {
                 // The answer is there already.
                 (CallState::Answered { .. }, _) => continue,
-                (CallState::Unknown { told }, Some(answer)) => {
-                    self.inner().misled.entry(*index).or_default().extend(told);
+                (CallState::Unknown { branches }, Some(answer)) => {
+                    self.inner().misled.entry(*index).or_default().extend(branches);
                     CallState::answered(answer)
                 }
                 (CallState::Started, Some(answer)) => CallState::answered(answer),
                 (CallState::Started, None) => {
-                    CallState::Unknown { told: vec![self.branch.as_str().to_owned()] }
+                    CallState::Unknown { branches: vec![self.branch.as_str().to_owned()] }
                 }
-                (CallState::Unknown { mut told }, None) => {
+                (CallState::Unknown { mut branches }, None) => {
                     let branch = self.branch.as_str().to_owned();
-                    if told.contains(&branch) {
+                    if branches.contains(&branch) {
                         continue;
                     }
-                    told.push(branch);
-                    CallState::Unknown { told }
+                    branches.push(branch);
+                    CallState::Unknown { branches }
                 }
             };
             let doc = blob(&doc)?;

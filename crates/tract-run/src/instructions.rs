@@ -1,7 +1,7 @@
 //! The instructions and the tools on the branch, kept as the prompt says.
 
 use tract_compile::Compiled;
-use tract_core::{By, CommitId, Content, Origin, ToolId, ToolSchema};
+use tract_core::{AuthorKind, CommitId, Content, Origin, ToolId, ToolSchema};
 use tract_engine::plan::{Details, NewContent, Request};
 use tract_tools::prompt::{OPEN_SECTIONS, RenderedPrompt};
 
@@ -90,5 +90,5 @@ impl Agent {
 }
 
 fn origin(name: &str) -> Origin {
-    Origin { id: Some(name.to_owned()), ..By::User.into() }
+    Origin { id: Some(name.to_owned()), ..AuthorKind::User.into() }
 }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tract_compile::Line;
 use tract_core::store::Walk;
-use tract_core::{By, Commit, CommitId, Content, JsonText, Op, Origin, RefName};
+use tract_core::{AuthorKind, Commit, CommitId, Content, JsonText, Op, Origin, RefName};
 use tract_engine::Repo;
 use tract_engine::plan::{Details, Request};
 use tract_tools::dispatch::{CallKey, CallStart, Journal, Recorded, Start};
@@ -36,7 +36,7 @@ struct Mark {
 fn note(origin: &str, message: &str, calls: Vec<Mark>) -> serde_json::Result<Request> {
     let details = Details {
         message: Some(format!("{message} {}", names(&calls))),
-        origin: Origin { id: Some(origin.to_owned()), ..By::Tool.into() },
+        origin: Origin { id: Some(origin.to_owned()), ..AuthorKind::Tool.into() },
         ..Details::default()
     };
     Ok(Request::Note { content: Some(JsonText::of(&Marks { calls })?), details })
@@ -203,7 +203,7 @@ impl HistoryTail {
                     Op::Append { answers: Some(call), .. } if call.slot == message => {
                         since.answers.push(commit.id());
                     }
-                    Op::Note if commit.origin.by == By::Tool => since.notes.push(commit),
+                    Op::Note if commit.origin.by == AuthorKind::Tool => since.notes.push(commit),
                     _ => {}
                 }
             }

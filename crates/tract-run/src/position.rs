@@ -32,7 +32,8 @@ pub(crate) struct Open {
 impl Position {
     /// Finds out what comes next. Calls of earlier messages that were never answered are history.
     pub(crate) fn of(compiled: &Compiled) -> Self {
-        let caller = compiled.messages().rev().find(|said| said.content.calls().next().is_some());
+        let caller =
+            compiled.messages().rev().find(|message| message.content.calls().next().is_some());
         if let Some(open) = caller.and_then(|message| open_calls(compiled, message)) {
             return Self::Calls(open);
         }

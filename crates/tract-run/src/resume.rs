@@ -82,7 +82,7 @@ impl Agent {
         open: &Open,
     ) -> Option<&'a Pending> {
         waiting.iter().find(|waits| {
-            waits.branch == self.branch && is_of(&waits.asked, index, call, &open.commit)
+            waits.branch == self.branch && is_of(&waits.request, index, call, &open.commit)
         })
     }
 
@@ -217,7 +217,7 @@ impl Agent {
         let resumed = self.resumed(call);
         let mut newest = None;
         for decided in decisions {
-            let PendingRequest::Call { bound, .. } = &decided.asked else { continue };
+            let PendingRequest::Call { bound, .. } = &decided.request else { continue };
             let Some(bound) = bound else {
                 // An older document shows what the model wrote: that is what was approved.
                 let read = hydrate_with(resumed.clone(), self.registry(), &self.hydration);
@@ -273,8 +273,8 @@ const NOT_ANSWERED: &str = "not executed: the process ended before an answer was
     still needed.";
 
 /// Whether what waits, or waited, is this call, or its result.
-fn is_of(asked: &PendingRequest, index: u32, call: &ToolCall, message: &CommitId) -> bool {
-    match asked {
+fn is_of(request: &PendingRequest, index: u32, call: &ToolCall, message: &CommitId) -> bool {
+    match request {
         PendingRequest::Call { call: waits, commit, index: place, .. } => {
             waits.id == call.id
                 && commit.as_ref().is_none_or(|commit| commit == message)
@@ -289,6 +289,6 @@ fn is_of(asked: &PendingRequest, index: u32, call: &ToolCall, message: &CommitId
 
 fn approves(decided: &RecordedDecision, index: u32, call: &ToolCall, message: &CommitId) -> bool {
     decided.record.action == "approve"
-        && matches!(decided.asked, PendingRequest::Call { .. })
-        && is_of(&decided.asked, index, call, message)
+        && matches!(decided.request, PendingRequest::Call { .. })
+        && is_of(&decided.request, index, call, message)
 }

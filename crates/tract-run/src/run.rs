@@ -119,11 +119,11 @@ impl Agent {
     /// wait; what the store, a planner or a hook says. What was committed stays, and a further run
     /// continues from there.
     pub async fn run(&self, message: impl IntoMessage) -> Result<Report> {
-        let said = message.into_message();
+        let message = message.into_message();
         let hold = self.hold_session().await?;
         let agent = self.within_one_operation(&hold)?;
         let span = agent_run(self.repo.name(), &self.branch);
-        let done = span.instrument(agent.run_operation(said)).await;
+        let done = span.instrument(agent.run_operation(message)).await;
         if span.is_recording() {
             say_run(&span, &done);
         }
@@ -145,7 +145,7 @@ impl Agent {
         Ok(Self { repo, session: hold.session().clone(), ..self.clone() })
     }
 
-    async fn run_operation(&self, said: Option<Draft>) -> Result<Report> {
+    async fn run_operation(&self, message: Option<Draft>) -> Result<Report> {
         let mut stored = self.load().await?;
         let mut report = Report {
             stop: Stop::Answered,
@@ -157,7 +157,7 @@ impl Agent {
             pending: Vec::new(),
             unknown_stop_reason: None,
         };
-        let stop = self.take_turns(&mut stored, said, &mut report).await;
+        let stop = self.take_turns(&mut stored, message, &mut report).await;
         report.head = self.repo.head_of(&self.branch).await?;
         if let Some(head) = report.head {
             self.leave(head, stored);
@@ -231,10 +231,10 @@ impl Agent {
     async fn take_turns(
         &self,
         stored: &mut Stored,
-        said: Option<Draft>,
+        message: Option<Draft>,
         report: &mut Report,
     ) -> Result<Stop> {
-        if let Some(said) = said {
+        if let Some(message) = message {
             let mut compiled = self.compile_head().await?;
             if let Some(done) = self.settle_open(stored, &compiled).await? {
                 let stop = self.after(&done, report);
@@ -247,8 +247,8 @@ impl Agent {
                 }
             }
             // A task whose request failed is recorded already.
-            let said = unanswered(&compiled, &said).is_none().then_some(said);
-            self.say(stored, &compiled, said).await?;
+            let message = unanswered(&compiled, &message).is_none().then_some(message);
+            self.say(stored, &compiled, message).await?;
         }
         loop {
             if self.cancellation.is_cancelled() {
@@ -357,8 +357,8 @@ impl Agent {
 
     /// Reads why the model stopped in the last message, as its commit says.
     async fn last_stop_reason(&self, compiled: &Compiled) -> Result<Option<String>> {
-        let Some(said) = Position::last(compiled) else { return Ok(None) };
-        let commit = self.repo.commit(said.commit).await?;
+        let Some(position) = Position::last(compiled) else { return Ok(None) };
+        let commit = self.repo.commit(position.commit).await?;
         let metadata = commit.and_then(|commit| commit.metadata.clone());
         let members = metadata.and_then(|metadata| {
             serde_json::from_str::<Metadata>(metadata.as_str()).ok()?.stop_reason

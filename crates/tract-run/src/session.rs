@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use tract_compile::Line;
 use tract_core::store::Walk;
 use tract_core::{
-    By, Change, Commit, CommitId, CommitRef, Content, Draft, JsonText, Kind, Op, Origin, Priority,
-    RefName,
+    AuthorKind, Change, Commit, CommitId, CommitRef, Content, Draft, JsonText, Kind, Op, Origin,
+    Priority, RefName,
 };
 use tract_engine::Repo;
 use tract_engine::plan::{Details, NewContent, Request};
@@ -52,7 +52,7 @@ pub(crate) struct SessionWrites {
 }
 
 fn origin(name: &str) -> Origin {
-    Origin { id: Some(format!("{SLICE}{name}")), ..By::Tool.into() }
+    Origin { id: Some(format!("{SLICE}{name}")), ..AuthorKind::Tool.into() }
 }
 
 /// Reads a note's content as what it holds, digits of numbers included.
@@ -207,7 +207,7 @@ async fn slice_note(repo: &Repo, version: CommitId) -> Result<SliceNote> {
 }
 
 fn is_of_session(commit: &Commit) -> bool {
-    commit.origin.by == By::Tool
+    commit.origin.by == AuthorKind::Tool
         && commit.origin.id.as_deref().is_some_and(|id| id.starts_with(SLICE))
 }
 

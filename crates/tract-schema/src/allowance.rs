@@ -69,8 +69,8 @@ mod tests {
             );
             move |allowance: &mut StrictAllowance, provider| {
                 let made = crate::translate_within(&text, provider, "f", allowance).unwrap();
-                let said: serde_json::Value = serde_json::from_str(&made.text.unwrap()).unwrap();
-                let function = said.get("function").unwrap_or(&said);
+                let value: serde_json::Value = serde_json::from_str(&made.text.unwrap()).unwrap();
+                let function = value.get("function").unwrap_or(&value);
                 assert_eq!(function["strict"], made.strict, "it is said in so many words");
                 let why = made.losses.into_iter().find(|loss| loss.path == "strict");
                 (made.strict, why.map(|loss| loss.message))

@@ -54,7 +54,7 @@ pub enum ParametersForm {
 
 /// Why there is no definition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{kind}", Of(.name))]
+#[error("{}{kind}", ToolPrefix(.name))]
 #[non_exhaustive]
 pub struct DefinitionError {
     /// The tool's name, where it has one.
@@ -63,9 +63,9 @@ pub struct DefinitionError {
     pub kind: DefinitionErrorKind,
 }
 
-struct Of<'a>(&'a str);
+struct ToolPrefix<'a>(&'a str);
 
-impl fmt::Display for Of<'_> {
+impl fmt::Display for ToolPrefix<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             "" => Ok(()),

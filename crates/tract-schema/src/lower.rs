@@ -287,8 +287,9 @@ mod tests {
         let elsewhere = crate::translate(given, crate::Target::Mcp, false).unwrap();
         assert_eq!(elsewhere.losses, []);
         let elsewhere = Dialect::OpenAi;
-        let told = crate::translate(given, crate::Target::Provider(elsewhere), false).unwrap();
-        assert_eq!(told.losses[0].path, "input_examples");
+        let translated =
+            crate::translate(given, crate::Target::Provider(elsewhere), false).unwrap();
+        assert_eq!(translated.losses[0].path, "input_examples");
     }
 
     #[test]

@@ -33,7 +33,7 @@ fn check(draft: &str, least: usize) {
                     group["description"].as_str().unwrap(),
                     test["description"].as_str().unwrap()
                 );
-                let verdict = match &compiled {
+                let outcome = match &compiled {
                     Ok(validator) => validator.validate(&test["data"]).map_err(|invalid| {
                         assert!(
                             !invalid.is_empty() && invalid.iter().all(|i| i.path.starts_with('/'))
@@ -42,8 +42,8 @@ fn check(draft: &str, least: usize) {
                     }),
                     Err(error) => Err(format!("not compiled: {error}")),
                 };
-                if verdict.is_ok() != test["valid"].as_bool().unwrap() {
-                    wrong.push(format!("{name}: {verdict:?}"));
+                if outcome.is_ok() != test["valid"].as_bool().unwrap() {
+                    wrong.push(format!("{name}: {outcome:?}"));
                 }
             }
         }

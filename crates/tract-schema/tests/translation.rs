@@ -103,9 +103,9 @@ fn every_recorded_definition_goes_to_every_other_shape_and_back_or_the_report_sa
             }
             let back = translate(text, home(definition.shape()), false).unwrap();
             let missing = missing(&given, back.text.as_deref().unwrap());
-            let said: BTreeSet<String> =
+            let fields: BTreeSet<String> =
                 sent.losses.iter().chain(&back.losses).map(|loss| loss.path.clone()).collect();
-            assert!(missing.is_subset(&said), "{to:?} {given}\n{missing:?} {said:?}");
+            assert!(missing.is_subset(&fields), "{to:?} {given}\n{missing:?} {fields:?}");
             if missing.is_empty() { whole += 1 } else { reported += 1 }
         }
     }

@@ -90,6 +90,6 @@ pub(crate) fn failed(error: Error) -> ToolError {
         return ToolError::other(format!("the store failed ({code})")).operator(error.to_string());
     }
     let notes = error.notes();
-    let told = ToolError::validation(error.to_string());
-    notes.into_iter().fold(told, ToolError::note)
+    let tool_error = ToolError::validation(error.to_string());
+    notes.into_iter().fold(tool_error, ToolError::note)
 }

@@ -105,8 +105,9 @@ pub(crate) fn failed(op: &'static str, error: Error) -> Failed {
 
 /// Returns the blob of which the functions say that it was erased.
 fn erased_blob(error: &Error) -> Option<BlobId> {
-    let said = error.as_db_error().filter(|said| said.code().code() == ERASED)?;
-    said.detail()?.parse().ok()
+    let server_error =
+        error.as_db_error().filter(|server_error| server_error.code().code() == ERASED)?;
+    server_error.detail()?.parse().ok()
 }
 
 /// Judges a failure to connect: nothing was asked of the server yet.

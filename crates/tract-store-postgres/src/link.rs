@@ -274,13 +274,13 @@ impl Connector {
     }
 
     async fn send(&self, object: &Object, sql: &str, args: &Args) -> Result<Vec<Row>, Error> {
-        let lent = args.as_params();
+        let params = args.as_params();
         if !self.options.named_statements {
-            return object.query_typed(sql, &lent).await;
+            return object.query_typed(sql, &params).await;
         }
-        let types: Vec<Type> = lent.iter().map(|(_, kind)| kind.clone()).collect();
+        let types: Vec<Type> = params.iter().map(|(_, kind)| kind.clone()).collect();
         let statement = object.prepare_typed_cached(sql, &types).await?;
-        let values: Vec<_> = lent.into_iter().map(|(value, _)| value).collect();
+        let values: Vec<_> = params.into_iter().map(|(value, _)| value).collect();
         object.query(&statement, &values).await
     }
 
@@ -295,12 +295,12 @@ impl Connector {
         args: &Args,
     ) -> Result<Vec<Row>, Error> {
         let set = [(&setting as _, Type::TEXT), (&value as _, Type::TEXT)];
-        let lent = args.as_params();
+        let params = args.as_params();
         let (begun, set, rows, ended) = tokio::join!(
             biased;
             object.batch_execute("BEGIN"),
             object.query_typed("SELECT set_config($1, $2, true)", &set),
-            object.query_typed(sql, &lent),
+            object.query_typed(sql, &params),
             object.batch_execute("COMMIT"),
         );
         begun?;
@@ -519,8 +519,8 @@ impl Snapshot<'_> {
     /// Reads from it. It cannot be tried again: a state that is lost does not come back.
     pub(crate) async fn read(&self, sql: &str, args: Args) -> StoreResult<Vec<Row>> {
         let sql = self.link.sql(sql);
-        let lent = args.as_params();
-        let answer = self.lease.object().query_typed(&sql, &lent);
+        let params = args.as_params();
+        let answer = self.lease.object().query_typed(&sql, &params);
         self.link.in_time(self.op, None, answer).await.map_err(Failed::into_error)
     }
 

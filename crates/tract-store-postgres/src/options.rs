@@ -347,8 +347,8 @@ mod tests {
             let Err(error) = target(url, &PostgresOptions::new()) else {
                 panic!("{url} is accepted");
             };
-            let told = error.to_string();
-            assert!(told.contains("percent-encoded") && !told.contains("CRET"), "{told}");
+            let text = error.to_string();
+            assert!(text.contains("percent-encoded") && !text.contains("CRET"), "{text}");
         }
         for url in [
             "postgres://u:a%40b@h/db",

@@ -71,8 +71,8 @@ pub(crate) fn log_sum(
 }
 
 /// Returns the checksum of a row of the tool index.
-pub(crate) fn tool_sum(tool: ToolId, schema: BlobId, said: &[u8]) -> i64 {
-    parts([tool.as_bytes().as_slice(), schema.as_bytes(), said])
+pub(crate) fn tool_sum(tool: ToolId, schema: BlobId, entry: &[u8]) -> i64 {
+    parts([tool.as_bytes().as_slice(), schema.as_bytes(), entry])
 }
 
 /// Returns the other part, that the function `apply` combines it with by exclusive or: the number,

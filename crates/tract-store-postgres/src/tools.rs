@@ -17,9 +17,9 @@ use crate::schema::{name_key, tool_sum};
 /// name.
 pub(crate) fn encode(row: &ToolRow) -> Vec<u8> {
     let at = row.created_at.to_le_bytes();
-    let said = [row.commit.as_bytes().as_slice(), &at, row.name.as_bytes()].concat();
-    let sum = tool_sum(row.id, row.schema, &said);
-    [sum.to_le_bytes().as_slice(), &said].concat()
+    let entry = [row.commit.as_bytes().as_slice(), &at, row.name.as_bytes()].concat();
+    let sum = tool_sum(row.id, row.schema, &entry);
+    [sum.to_le_bytes().as_slice(), &entry].concat()
 }
 
 /// Adds what rows of the index hold, a list for each column.
@@ -42,11 +42,11 @@ pub(crate) fn decode(op: &'static str, row: &Row) -> StoreResult<(ToolId, Option
     let data: &[u8] = column(op, row, 2)?;
     let key: i64 = column(op, row, 3)?;
     let read = || {
-        let (sum, said) = data.split_first_chunk::<8>()?;
-        if tool_sum(id, schema, said).to_le_bytes() != *sum {
+        let (sum, entry) = data.split_first_chunk::<8>()?;
+        if tool_sum(id, schema, entry).to_le_bytes() != *sum {
             return None;
         }
-        let (commit, rest) = said.split_first_chunk::<32>()?;
+        let (commit, rest) = entry.split_first_chunk::<32>()?;
         let (at, name) = rest.split_first_chunk::<8>()?;
         let name = std::str::from_utf8(name).ok().filter(|name| name_key(name) == key)?.to_owned();
         let (commit, created_at) = (CommitId::from_bytes(*commit), i64::from_le_bytes(*at));

@@ -73,7 +73,7 @@ async fn wipe_cuts(link: &Connector, cuts: &ErasedCuts) -> StoreResult<WipeRepor
         );
         return Err(new(StoreErrorKind::ReadOnly, OP, message));
     }
-    let wiper = Wiper::new(link).await?;
+    let wiper = TableRewriter::new(link).await?;
     wiper.wait_for_readers().await?;
     for table in &tables {
         wiper.rewrite(table).await?;
@@ -113,7 +113,7 @@ async fn wipe_samples(link: &Connector) -> StoreResult<Option<String>> {
             link.sql(end)
         )));
     }
-    Wiper::new(link).await?.rewrite(SAMPLES).await?;
+    TableRewriter::new(link).await?.rewrite(SAMPLES).await?;
     alter(link, end).await?;
     Ok(None)
 }
@@ -121,7 +121,7 @@ async fn wipe_samples(link: &Connector) -> StoreResult<Option<String>> {
 /// Changes tables, when nothing else uses them.
 async fn alter(link: &Connector, script: &str) -> StoreResult<()> {
     let script = link.sql(&format!("SET LOCAL lock_timeout = {LOCK_MS}; {script}"));
-    let mut patience = Patience::new(link);
+    let mut patience = RetryTimer::new(link);
     loop {
         let altered = link.transaction(OP, &Scope::Own, async |object| {
             object.batch_execute(&script).await.map_err(|error| failed(OP, error))
@@ -161,13 +161,13 @@ where
 }
 
 /// How long something is tried: as long as a statement may take.
-struct Patience {
+struct RetryTimer {
     deadline: Instant,
     pause: Duration,
     longest: Duration,
 }
 
-impl Patience {
+impl RetryTimer {
     fn new(link: &Connector) -> Self {
         let deadline = Instant::now() + link.options.statement_timeout;
         Self { deadline, pause: PAUSE, longest: LONGEST_PAUSE }
@@ -195,13 +195,13 @@ struct TableFile {
 }
 
 /// Writes tables again.
-struct Wiper<'l> {
+struct TableRewriter<'l> {
     link: &'l Connector,
     /// The number of a transaction after all that is to be wiped.
     since: String,
 }
 
-impl<'l> Wiper<'l> {
+impl<'l> TableRewriter<'l> {
     async fn new(link: &'l Connector) -> StoreResult<Self> {
         let sql = "SELECT (pg_current_xact_id()::xid)::text";
         Ok(Self { link, since: ask(link, sql, Args::new()).await? })
@@ -222,7 +222,7 @@ impl<'l> Wiper<'l> {
     async fn wait_for_readers(&self) -> StoreResult<()> {
         let table = self.link.sql("{s}.tract_store");
         let vacuum = format!("VACUUM (FREEZE, SKIP_LOCKED) {table}");
-        let mut patience = Patience::new(self.link);
+        let mut patience = RetryTimer::new(self.link);
         patience.longest = LONGEST_PAUSE_OF_READERS;
         loop {
             self.link.maintain(OP, &vacuum).await?;
@@ -240,7 +240,7 @@ impl<'l> Wiper<'l> {
     async fn rewrite(&self, table: &str) -> StoreResult<()> {
         let vacuum = format!("VACUUM (FULL, SKIP_LOCKED) {table}");
         let mut last = self.file(table).await?.number;
-        let mut patience = Patience::new(self.link);
+        let mut patience = RetryTimer::new(self.link);
         loop {
             self.link.maintain(OP, &vacuum).await?;
             let file = self.file(table).await?;

@@ -100,30 +100,30 @@ fn append(
     size: usize,
 ) -> (Vec<CommitId>, Option<(CommitId, StoreErrorKind)>) {
     let repo = RepoName::default();
-    let mut told: Vec<CommitId> = Vec::new();
+    let mut acknowledged: Vec<CommitId> = Vec::new();
     for n in 0..many {
         let text = format!("{n} {}", "x".repeat(size));
-        let (batch, id) = appending("main", told.last().copied(), &text);
+        let (batch, id) = appending("main", acknowledged.last().copied(), &text);
         match &store.apply_group(&[(repo.clone(), batch)])[..] {
-            [Ok(Applied::Done)] => told.push(id),
+            [Ok(Applied::Done)] => acknowledged.push(id),
             [Ok(other)] => panic!("no other writer: {other:?}"),
-            [Err(error)] => return (told, Some((id, error.kind.clone()))),
+            [Err(error)] => return (acknowledged, Some((id, error.kind.clone()))),
             others => panic!("one write, one answer: {others:?}"),
         }
     }
-    (told, None)
+    (acknowledged, None)
 }
 
 /// Opens what is on the disk, which works again, and compares with what was acknowledged.
-fn judge(disk: &Disk, told: &[CommitId], in_flight: Option<CommitId>, what: &str) {
+fn judge(disk: &Disk, acknowledged: &[CommitId], in_flight: Option<CommitId>, what: &str) {
     let image = disk.disk.tape().image.clone();
     let store =
         open(power_loss::Disk::holding(image)).unwrap_or_else(|error| panic!("{what}: {error}"));
     let line = read_and_continue(&store, what);
-    let (found, last) = (line.first().copied(), told.last().copied());
+    let (found, last) = (line.first().copied(), acknowledged.last().copied());
     let fits = found == last || (in_flight.is_some() && found == in_flight);
     assert!(fits, "{what}: {found:?}, {last:?} was acknowledged");
-    assert_eq!(line.len(), told.len() + usize::from(found != last), "{what}");
+    assert_eq!(line.len(), acknowledged.len() + usize::from(found != last), "{what}");
 }
 
 const MESSAGES: usize = 8;
@@ -133,8 +133,8 @@ const DISKS_FULL: [usize; 3] = [40, 90, 160];
 #[test]
 fn the_kth_error_of_the_disk_is_reported_and_loses_nothing() {
     let disk = Disk::default();
-    let (told, _) = append(&open(disk.clone()).expect("it opens"), MESSAGES, 300);
-    assert_eq!(told.len(), MESSAGES);
+    let (acknowledged, _) = append(&open(disk.clone()).expect("it opens"), MESSAGES, 300);
+    assert_eq!(acknowledged.len(), MESSAGES);
     let accesses = disk.accesses().done;
     let wanted = tract_testkit::scaled(accesses, 0.2, 30).clamp(1, accesses);
     let (mut refused, mut poisoned) = (0, 0);
@@ -150,17 +150,17 @@ fn the_kth_error_of_the_disk_is_reported_and_loses_nothing() {
                 // A file that was never made whole is made again.
                 continue;
             };
-            let (told, in_flight) = append(&store, MESSAGES, 300);
+            let (acknowledged, in_flight) = append(&store, MESSAGES, 300);
             if in_flight.is_some() {
                 refused += 1;
                 // The handle does not continue as if nothing had happened.
-                let (batch, _) = appending("main", told.last().copied(), "after the error");
+                let (batch, _) = appending("main", acknowledged.last().copied(), "after the error");
                 let again = store.apply_group(&[(RepoName::default(), batch)]).swap_remove(0);
                 let error = again.expect_err(&what);
                 poisoned += usize::from(error.kind == StoreErrorKind::Poisoned);
             }
             drop(store);
-            judge(&disk, &told, in_flight.map(|(id, _)| id), &what);
+            judge(&disk, &acknowledged, in_flight.map(|(id, _)| id), &what);
         }
     }
     let finding = format!(
@@ -178,16 +178,16 @@ fn a_full_disk_refuses_and_continues_when_there_is_room() {
         let disk = Disk::default();
         disk.accesses().fails = Some((k, Failing::Full));
         let store = open(disk.clone()).expect("there is room for an empty file");
-        let (told, in_flight) = append(&store, 400, 20_000);
+        let (acknowledged, in_flight) = append(&store, 400, 20_000);
         let (refused, kind) = in_flight.expect("400 messages of 20 kB do not fit");
         assert_eq!(kind, StoreErrorKind::Full, "the cause has its name");
-        let (batch, _) = appending("main", told.last().copied(), "after the error");
+        let (batch, _) = appending("main", acknowledged.last().copied(), "after the error");
         let again = store.apply_group(&[(RepoName::default(), batch)]).swap_remove(0);
         let again = again.expect_err("the handle takes no more writes");
         assert_eq!(again.kind, StoreErrorKind::Poisoned);
         assert!(again.message.contains("I/O error"), "it says what failed first: {again}");
         drop(store);
-        judge(&disk, &told, Some(refused), &format!("full from access {k} on"));
+        judge(&disk, &acknowledged, Some(refused), &format!("full from access {k} on"));
     }
     let finding =
         format!("{} full disks: 0 half writes, each continues with room", DISKS_FULL.len());

@@ -128,14 +128,14 @@ fn nothing_acknowledged_is_lost(quick_repair: bool) {
     let begun = disk.tape().steps.len();
     let repo = RepoName::default();
     // After so many steps of the disk this head was acknowledged.
-    let mut told: Vec<(usize, Option<CommitId>)> = vec![(begun, None)];
+    let mut acks: Vec<(usize, Option<CommitId>)> = vec![(begun, None)];
     let texts = tract_testkit::data::recorded().swap_remove(0).messages;
     for text in texts.iter().cycle().take(60) {
-        let parent = told.last().and_then(|(_, head)| *head);
-        let (batch, id) = appending("main", parent, &format!("{text} {}", told.len()));
+        let parent = acks.last().and_then(|(_, head)| *head);
+        let (batch, id) = appending("main", parent, &format!("{text} {}", acks.len()));
         let group = [(repo.clone(), batch)];
         assert!(matches!(store.apply_group(&group)[..], [Ok(Applied::Done)]));
-        told.push((disk.tape().steps.len(), Some(id)));
+        acks.push((disk.tape().steps.len(), Some(id)));
     }
     let steps = disk.tape().steps.clone();
     let flushes = steps.iter().filter(|step| matches!(step, Step::Flush)).count();
@@ -161,9 +161,9 @@ fn nothing_acknowledged_is_lost(quick_repair: bool) {
                 _ => carry_out(&mut bytes, step),
             }
         }
-        let after = told.iter().rposition(|(at, _)| *at <= cut).expect("the first is before all");
-        let acknowledged = told[after].1;
-        let next = told.get(after + 1).and_then(|(_, head)| *head);
+        let after = acks.iter().rposition(|(at, _)| *at <= cut).expect("the first is before all");
+        let acknowledged = acks[after].1;
+        let next = acks.get(after + 1).and_then(|(_, head)| *head);
 
         let store = open(Disk::holding(bytes), quick_repair);
         let line = read_and_continue(&store, &format!("image {image}"));

@@ -262,8 +262,9 @@ fn a_file_cut_short_anywhere_is_refused_or_reported() {
             Ok(store) => {
                 let read = store.store().commits(&repo(), &stored.line);
                 let whole = read.is_ok_and(|found| found.iter().all(Option::is_some));
-                let told = store.store().check(&repo(), false).map_or(true, |d| !d.is_empty());
-                assert!(whole || told, "cut at {len}");
+                let is_reported =
+                    store.store().check(&repo(), false).map_or(true, |d| !d.is_empty());
+                assert!(whole || is_reported, "cut at {len}");
             }
         }
     }

@@ -25,13 +25,13 @@ pub(crate) struct Flush {
     listed: Option<SystemTime>,
     /// What the flushes have looked at, which tests bound.
     #[cfg(test)]
-    looks: Looks,
+    looks: FlushCounts,
 }
 
 /// Names that were listed, and files that were flushed.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Looks {
+struct FlushCounts {
     names: usize,
     files: usize,
 }
@@ -49,7 +49,7 @@ impl Flush {
             flushed: HashSet::new(),
             listed: None,
             #[cfg(test)]
-            looks: Looks::default(),
+            looks: FlushCounts::default(),
         };
         for name in ["conf", "db"] {
             File::open(folder.join(name))?.sync_all()?;
@@ -138,7 +138,7 @@ mod tests {
             for _ in 0..values {
                 flush.sync().unwrap();
             }
-            assert_eq!(flush.looks, Looks { names: values, files: values });
+            assert_eq!(flush.looks, FlushCounts { names: values, files: values });
         }
     }
 
@@ -153,6 +153,6 @@ mod tests {
         assert_eq!(flush.looks.files, values + 1);
         // Right after a change the folder is listed again, for it may have changed once more.
         flush.sync().unwrap();
-        assert_eq!(flush.looks, Looks { names: 3 * values + 2, files: values + 1 });
+        assert_eq!(flush.looks, FlushCounts { names: 3 * values + 2, files: values + 1 });
     }
 }

@@ -93,8 +93,8 @@ fn child() {
 /// What a child reported.
 #[derive(Debug, Default)]
 struct Report {
-    told: Vec<CommitId>,
-    asked: Vec<CommitId>,
+    acknowledged: Vec<CommitId>,
+    requested: Vec<CommitId>,
     errors: Vec<String>,
     again: Vec<String>,
     refused: bool,
@@ -126,8 +126,8 @@ fn run(mut command: Command, folder: &Path, size: usize) -> Report {
     let mut report = Report::default();
     for line in text.lines() {
         match line.split_once(' ') {
-            Some(("done", id)) => report.told.push(id.parse().expect("an id")),
-            Some(("asks", id)) => report.asked.push(id.parse().expect("an id")),
+            Some(("done", id)) => report.acknowledged.push(id.parse().expect("an id")),
+            Some(("asks", id)) => report.requested.push(id.parse().expect("an id")),
             Some(("error", error)) => report.errors.push(error.to_owned()),
             Some(("again" | "unclosed", error)) => report.again.push(error.to_owned()),
             Some(("refused", error)) => {
@@ -159,9 +159,9 @@ fn judge(folder: &Path, report: &Report, what: &str) {
         let page = store.walk(&repo, Walk::from(head)).expect("a history");
         history.extend(page.steps.iter().rev().map(|step| step.commit.id()));
     }
-    let lost: Vec<_> = report.told.iter().filter(|id| !history.contains(id)).collect();
+    let lost: Vec<_> = report.acknowledged.iter().filter(|id| !history.contains(id)).collect();
     assert!(lost.is_empty(), "{what}: lost {lost:?} of {report:?}");
-    assert!(history.iter().all(|id| report.asked.contains(id)), "{what}: {history:?}");
+    assert!(history.iter().all(|id| report.requested.contains(id)), "{what}: {history:?}");
     assert_eq!(store.check(&repo, false).expect("it checks itself"), [], "{what}");
     let (write, _) = appending(found, 100);
     let answers = store.apply_group(&[(repo, write)]);
@@ -205,11 +205,11 @@ fn a_disk_that_is_full_while_a_killed_store_is_opened_does_not_shut_it_for_good(
     let mut killed = Command::new(this_program());
     killed.env("TRACT_SLED_KILLED", "1");
     let report = run(killed, folder.path(), 10_000);
-    assert_eq!(report.told.len(), MESSAGES);
+    assert_eq!(report.acknowledged.len(), MESSAGES);
     // Opening writes: it marks the end of the log and takes a snapshot of where pages are.
     for blocks in [0, 1] {
         let refused = run(limited(blocks), folder.path(), 10_000);
-        assert!(refused.refused && refused.told.is_empty(), "{refused:?}");
+        assert!(refused.refused && refused.acknowledged.is_empty(), "{refused:?}");
         assert!(refused.errors[0].starts_with("Full"), "{refused:?}");
     }
     judge(folder.path(), &report, "opened again when there is room");
@@ -273,8 +273,8 @@ fn the_kth_error_of_the_disk_is_reported_and_loses_nothing() {
             errors += one.errors.len();
             refused += usize::from(one.refused);
         }
-        report.told.extend(&second.told);
-        report.asked.extend(&second.asked);
+        report.acknowledged.extend(&second.acknowledged);
+        report.requested.extend(&second.requested);
         judge(&scratch, &report, &what);
         std::fs::remove_dir_all(&scratch).expect("it is ours");
     }

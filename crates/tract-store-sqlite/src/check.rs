@@ -68,12 +68,12 @@ struct Table {
 struct StoredBlob {
     at: i64,
     head: [u8; 16],
-    beside: Beside,
+    beside: CommitAtPlace,
 }
 
 /// What lies at the place of a blob among the commits.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Beside {
+enum CommitAtPlace {
     /// No commit that can be read.
     Nothing,
     /// A commit with other content.
@@ -241,7 +241,7 @@ impl Check<'_> {
             };
             let id = tract_core::hash::blob(&bytes);
             if prefix(id.as_bytes()) == h {
-                blobs.push(StoredBlob { at, head: head(id), beside: Beside::Nothing });
+                blobs.push(StoredBlob { at, head: head(id), beside: CommitAtPlace::Nothing });
             } else {
                 bad.push(format!("blob {:016x}… reads as {id}", h as u64));
             }
@@ -317,7 +317,7 @@ impl Check<'_> {
             }
             if let Some(blob) = blobs.get_mut(next_blob).filter(|blob| blob.at == at) {
                 let is_own = commit.content.is_some_and(|id| head(id) == blob.head);
-                blob.beside = if is_own { Beside::Own } else { Beside::Other };
+                blob.beside = if is_own { CommitAtPlace::Own } else { CommitAtPlace::Other };
             }
             let time = tools.see(&commit, near);
             before = Some((at, CommitBefore { id: commit.id(), toolset: commit.toolset, time }));
@@ -342,8 +342,8 @@ impl Check<'_> {
         let own = blob_segment(self.repo);
         let astray = |blob: &&StoredBlob| {
             // A sweep leaves a blob that others need where the commit next to it is gone.
-            let is_left = self.was_swept && blob.beside == Beside::Nothing;
-            blob.at >> 32 != own && !is_left && blob.beside != Beside::Own
+            let is_left = self.was_swept && blob.beside == CommitAtPlace::Nothing;
+            blob.at >> 32 != own && !is_left && blob.beside != CommitAtPlace::Own
         };
         let places: Vec<i64> = self.blobs.iter().filter(astray).map(|blob| blob.at).collect();
         for at in places {

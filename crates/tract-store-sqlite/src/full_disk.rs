@@ -35,29 +35,30 @@ fn a_full_disk_refuses_whole_writes_and_continues_when_there_is_room() {
         let pages: u32 = store.ask("PRAGMA page_count");
         let room: u32 = store.ask(&format!("PRAGMA max_page_count = {}", pages + 40));
         assert_eq!(room, pages + 40);
-        let mut told: Vec<CommitId> = begun.into_iter().collect();
+        let mut acknowledged: Vec<CommitId> = begun.into_iter().collect();
         let text = "x".repeat(9_000);
         let error = loop {
-            let n = told.len();
-            let (id, answer) = append(&store, told.last().copied(), &format!("{round} {n} {text}"));
+            let n = acknowledged.len();
+            let (id, answer) =
+                append(&store, acknowledged.last().copied(), &format!("{round} {n} {text}"));
             match answer {
-                Ok(Applied::Done) => told.push(id),
+                Ok(Applied::Done) => acknowledged.push(id),
                 Ok(other) => panic!("no other writer: {other:?}"),
                 Err(error) => break error,
             }
-            assert!(told.len() < 1000, "40 pages are full at some time");
+            assert!(acknowledged.len() < 1000, "40 pages are full at some time");
         };
         assert_eq!(error.kind, StoreErrorKind::Full, "{error}");
         // What was acknowledged is there, and nothing of what was refused.
         let found = store.refs(&repo, &[branch("main")]).expect("refs").swap_remove(0);
-        assert_eq!(found.as_ref().and_then(RefTarget::commit), told.last().copied());
+        assert_eq!(found.as_ref().and_then(RefTarget::commit), acknowledged.last().copied());
         assert_eq!(store.check(&repo, false).expect("it checks itself"), []);
         // With room again the same handle continues.
         let _: u32 = store.ask("PRAGMA max_page_count = 1000000");
-        let (id, answer) = append(&store, told.last().copied(), "there is room");
+        let (id, answer) = append(&store, acknowledged.last().copied(), "there is room");
         assert_eq!(answer.expect("there is room"), Applied::Done);
         let page = store.walk(&repo, Walk::from(id)).expect("a line");
-        assert!(page.steps.len() > told.len().saturating_sub(1));
+        assert!(page.steps.len() > acknowledged.len().saturating_sub(1));
         store.close().expect("it closes");
     }
     let finding = format!("{} full disks: 0 half writes, each continues with room", rounds.done());

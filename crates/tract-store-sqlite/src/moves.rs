@@ -6,7 +6,7 @@ use crate::error::{damaged, new};
 use crate::log::{self, Raw};
 use crate::memory::{self, lock};
 use crate::schema::{TEXT, log_base, ref_sum, text_key};
-use crate::write::{Move, OP, Tx};
+use crate::write::{OP, RefMove, Tx};
 
 impl Tx<'_> {
     /// Finds the row of a text, or writes it.
@@ -78,11 +78,11 @@ impl Tx<'_> {
     pub(crate) fn move_ref(
         &mut self,
         repo: i64,
-        moved: Move<'_>,
+        moved: RefMove<'_>,
         batch: BatchId,
         note: &LogNote,
     ) -> StoreResult<()> {
-        let Move { edit, before, done } = moved;
+        let RefMove { edit, before, done } = moved;
         let name = edit.name.as_str();
         if !done {
             self.put_ref(repo, edit, before.is_some())?;

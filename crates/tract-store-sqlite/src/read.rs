@@ -253,7 +253,7 @@ pub(crate) fn blob(connection: &Connection, repo: i64, key: &BlobKey) -> StoreRe
 }
 
 /// A sound row of `small`.
-pub(crate) struct Small {
+pub(crate) struct SmallRow {
     pub(crate) id: i64,
     pub(crate) data: Vec<u8>,
 }
@@ -266,14 +266,14 @@ pub(crate) fn small(
     repo: i64,
     kind: i64,
     key: i64,
-) -> StoreResult<(Vec<Small>, bool)> {
+) -> StoreResult<(Vec<SmallRow>, bool)> {
     let sql =
         "SELECT id, data, sum FROM small WHERE repo = ?1 AND kind = ?2 AND key = ?3 ORDER BY id";
     let (mut sound, mut damaged) = (Vec::new(), false);
     each_row(connection, op, sql, params![repo, kind, key], |row| {
         let data = row.bytes(1)?;
         if small_sum(repo, kind, key, data) == row.number(2)? {
-            sound.push(Small { id: row.number(0)?, data: data.to_vec() });
+            sound.push(SmallRow { id: row.number(0)?, data: data.to_vec() });
         } else {
             damaged = true
         }

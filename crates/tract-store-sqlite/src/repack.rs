@@ -72,7 +72,7 @@ pub(crate) fn shrink(connection: &Connection) -> StoreResult<Option<String>> {
 }
 
 /// A dictionary, and how many sweeps and erasures the store had seen when it was trained.
-pub(crate) struct Trained {
+pub(crate) struct TrainedDictionary {
     sweeps: i64,
     dictionary: Dictionary,
 }
@@ -83,10 +83,10 @@ pub(crate) fn trained(
     connection: &Connection,
     memory: &Mutex<Memory>,
     repo: i64,
-    trained: Option<&Trained>,
+    trained: Option<&TrainedDictionary>,
 ) -> StoreResult<RepackStep> {
     let trained = match trained {
-        Some(Trained { sweeps, dictionary }) => {
+        Some(TrainedDictionary { sweeps, dictionary }) => {
             let writing = WriteTransaction::begin(connection, OP)?;
             if sweep::count(connection, OP, 0, SWEEPS)? != *sweeps {
                 return Ok(RepackStep::Train);
@@ -101,7 +101,7 @@ pub(crate) fn trained(
 }
 
 /// Trains a dictionary on some blobs, chosen by their hashes, so that no kind of blob is preferred.
-pub(crate) fn train(connection: &Connection, repo: i64) -> StoreResult<Option<Trained>> {
+pub(crate) fn train(connection: &Connection, repo: i64) -> StoreResult<Option<TrainedDictionary>> {
     let sweeps = sweep::count(connection, OP, 0, SWEEPS)?;
     if !tract_compression::IS_AVAILABLE {
         return Ok(None);
@@ -128,7 +128,7 @@ pub(crate) fn train(connection: &Connection, repo: i64) -> StoreResult<Option<Tr
         Ok(None)
     })?;
     let dictionary = Dictionary::train(samples.iter().map(Vec::as_slice));
-    Ok(dictionary.map(|dictionary| Trained { sweeps, dictionary }))
+    Ok(dictionary.map(|dictionary| TrainedDictionary { sweeps, dictionary }))
 }
 
 /// Writes the blobs of some rows again, with a dictionary or without one. Returns with it the last row

@@ -80,7 +80,7 @@ pub(crate) struct Checked<'b> {
     /// The bytes of its commits.
     pub(crate) records: Vec<Vec<u8>>,
     pub(crate) new: NewObjects,
-    pub(crate) moves: Vec<Move<'b>>,
+    pub(crate) moves: Vec<RefMove<'b>>,
 }
 
 /// What a batch is known to bring.
@@ -93,7 +93,7 @@ pub(crate) struct NewObjects {
 }
 
 /// An edit that changes something.
-pub(crate) struct Move<'b> {
+pub(crate) struct RefMove<'b> {
     pub(crate) edit: &'b RefEdit,
     pub(crate) before: Option<RefTarget>,
     /// Whether the row of the ref says so already.
@@ -243,8 +243,8 @@ impl<'a> Tx<'a> {
     ) -> Result<(), GroupError> {
         for (n, (name, batch)) in batches.iter().enumerate() {
             self.more_follow = may_grow || n + 1 < batches.len();
-            let verdict = self.repo(name).and_then(|repo| Ok((repo, self.check(repo, batch)?)));
-            match verdict {
+            let prepared = self.repo(name).and_then(|repo| Ok((repo, self.check(repo, batch)?)));
+            match prepared {
                 Ok((repo, WriteCheck::Write(checked))) => {
                     self.write(name, repo, checked).map_err(failed)?;
                     answers.push(Ok(Applied::Done));
@@ -347,7 +347,7 @@ impl<'a> Tx<'a> {
                     found,
                 })));
             }
-            moves.push(Move { edit, before: found, done: false });
+            moves.push(RefMove { edit, before: found, done: false });
         }
         self.check_links(repo, batch)?;
         check_sizes(batch, &records)?;
@@ -362,7 +362,7 @@ impl<'a> Tx<'a> {
         repo: i64,
         batch: &'b Batch,
         records: &[Vec<u8>],
-    ) -> StoreResult<Option<Move<'b>>> {
+    ) -> StoreResult<Option<RefMove<'b>>> {
         let [edit @ RefEdit { name, expect: Expect::Is(before), to: Some(to) }] = &*batch.refs
         else {
             return Ok(None);
@@ -376,7 +376,7 @@ impl<'a> Tx<'a> {
             return Ok(None);
         }
         let done = self.swap_ref(repo, name.as_str(), before, to)?;
-        Ok(done.then(|| Move { edit, before: Some(before.clone()), done }))
+        Ok(done.then(|| RefMove { edit, before: Some(before.clone()), done }))
     }
 
     /// Checks that all that the batch leans on is stored or in it.

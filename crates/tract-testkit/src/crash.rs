@@ -49,7 +49,7 @@ pub fn append(
     repo: &RepoName,
     writer: usize,
     commits: usize,
-    mut told: impl FnMut(CommitId),
+    mut acknowledge: impl FnMut(CommitId),
 ) -> StoreResult<()> {
     let mut at = head(store, repo, writer)?;
     for n in 0..commits {
@@ -61,7 +61,7 @@ pub fn append(
                 return Err(StoreError::new(StoreErrorKind::Invalid, "test", "append", message));
             }
         }
-        told(next);
+        acknowledge(next);
         at = Some(next);
     }
     Ok(())
@@ -73,7 +73,7 @@ struct Writer {
     /// Where it was when it was last looked at, or the last that was acknowledged since.
     at: Option<CommitId>,
     /// All that was acknowledged.
-    told: Vec<CommitId>,
+    acknowledged: Vec<CommitId>,
 }
 
 /// The acknowledged writes.
@@ -142,13 +142,13 @@ impl WriterReport {
     pub fn acknowledge(&mut self, writer: usize, commit: CommitId) {
         if let Some(writer) = self.writers.get_mut(writer) {
             writer.at = Some(commit);
-            writer.told.push(commit);
+            writer.acknowledged.push(commit);
         }
     }
 
     /// Returns how many commits were acknowledged.
     pub fn acknowledged(&self) -> usize {
-        self.writers.iter().map(|writer| writer.told.len()).sum()
+        self.writers.iter().map(|writer| writer.acknowledged.len()).sum()
     }
 
     /// Returns where the branch of a writer was last known to be.
@@ -172,9 +172,9 @@ impl WriterReport {
                 }
             };
             let there: HashSet<&CommitId> = line.iter().collect();
-            let lost = known.told.iter().filter(|id| !there.contains(id)).count();
+            let lost = known.acknowledged.iter().filter(|id| !there.contains(id)).count();
             if lost > 0 {
-                return Err(Loss::Lost { writer, lost, of: known.told.len() });
+                return Err(Loss::Lost { writer, lost, of: known.acknowledged.len() });
             }
             let ahead = match known.at {
                 Some(at) => line.iter().position(|id| *id == at),
@@ -199,7 +199,7 @@ impl fmt::Display for WriterReport {
                 Some(at) => f.write_str(&at.to_hex())?,
                 None => f.write_str("none")?,
             }
-            writer.told.iter().try_for_each(|id| write!(f, " {}", id.to_hex()))?;
+            writer.acknowledged.iter().try_for_each(|id| write!(f, " {}", id.to_hex()))?;
         }
         Ok(())
     }
@@ -218,7 +218,7 @@ impl FromStr for WriterReport {
                 Some("none") | None => None,
                 Some(word) => Some(id(word)?),
             };
-            Ok(Writer { at, told: words.map(id).collect::<Result<_, String>>()? })
+            Ok(Writer { at, acknowledged: words.map(id).collect::<Result<_, String>>()? })
         };
         let writers = text.split(';').map(writer).collect::<Result<_, String>>()?;
         Ok(Self { writers })
@@ -232,15 +232,15 @@ mod tests {
     use super::*;
 
     fn filled() -> (tract_kv::MemoryStore, WriterReport, Vec<CommitId>) {
-        let (store, mut told, mut ids) = (memory(), WriterReport::new(2), Vec::new());
+        let (store, mut report, mut ids) = (memory(), WriterReport::new(2), Vec::new());
         for writer in 0..2 {
             append(&store, &RepoName::default(), writer, 3, |id| {
-                told.acknowledge(writer, id);
+                report.acknowledge(writer, id);
                 ids.push(id);
             })
             .expect("it is written");
         }
-        (store, told, ids)
+        (store, report, ids)
     }
 
     fn set(store: &dyn Store, writer: usize, from: CommitId, to: CommitId) {
@@ -253,16 +253,16 @@ mod tests {
     #[test]
     fn a_lost_write_is_noticed() {
         let repo = RepoName::default();
-        let (store, mut told, ids) = filled();
-        assert_eq!(told.judge(&store, &repo), Ok(()));
+        let (store, mut report, ids) = filled();
+        assert_eq!(report.judge(&store, &repo), Ok(()));
         set(&store, 1, ids[5], ids[3]);
-        assert_eq!(told.judge(&store, &repo), Err(Loss::Lost { writer: 1, lost: 2, of: 3 }));
+        assert_eq!(report.judge(&store, &repo), Err(Loss::Lost { writer: 1, lost: 2, of: 3 }));
         // A line that was never acknowledged.
         set(&store, 1, ids[3], ids[5]);
         append(&store, &repo, 1, 1, |_| {}).expect("it is written");
-        assert_eq!(told.judge(&store, &repo), Ok(()), "one was under way");
+        assert_eq!(report.judge(&store, &repo), Ok(()), "one was under way");
         append(&store, &repo, 1, 2, |_| {}).expect("it is written");
-        let loss = told.judge(&store, &repo).expect_err("two cannot have been");
+        let loss = report.judge(&store, &repo).expect_err("two cannot have been");
         assert!(matches!(loss, Loss::Elsewhere { writer: 1, .. }), "{loss}");
         let mut unknown = WriterReport::new(1);
         assert!(unknown.judge(&store, &repo).is_err(), "three are unknown");

@@ -148,7 +148,7 @@ impl ReachableObjects {
 
 /// The outcome of flipped bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flips {
+pub struct FlipReport {
     /// The store did not open, or its check tells.
     pub found: usize,
     /// All could be read, and the check is clean: that byte is not used.
@@ -171,14 +171,14 @@ pub fn flipped_bytes(
     rounds: &mut Rounds,
     open: impl Fn() -> StoreResult<Arc<dyn Store>>,
     sound: impl Fn(&Arc<dyn Store>) -> bool,
-) -> Result<Flips, WrongRead> {
+) -> Result<FlipReport, WrongRead> {
     let whole = std::fs::read(file).expect("the file can be read");
     // Engines that grow their file by doubling leave an end that is not used.
     let used = whole.iter().rposition(|byte| *byte != 0).map_or(1, |last| last + 1);
     // An odd number of bytes apart, so that all parts of pages are met.
     let step = (used / rounds.planned_rounds().max(1)) | 1;
     let places = (used / step).max(1);
-    let mut flips = Flips::default();
+    let mut flips = FlipReport::default();
     for round in rounds.by_ref() {
         // Where rounds end early, those that were done lie all over the file.
         let at = ((round * 37 % places) * step + 7).min(used - 1);

@@ -29,7 +29,7 @@ pub struct Difference {
     /// After how many writes.
     pub after: usize,
     /// What was asked.
-    pub asked: String,
+    pub query: String,
     /// The first store, and what it answered.
     pub one: (String, String),
     /// Another one, and what that answered.
@@ -38,10 +38,10 @@ pub struct Difference {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { after, asked, one, other } = self;
+        let Self { after, query, one, other } = self;
         write!(
             f,
-            "after {after} writes, {asked}: {} answers {}, {} answers {}",
+            "after {after} writes, {query}: {} answers {}, {} answers {}",
             one.0, one.1, other.0, other.1
         )
     }
@@ -88,9 +88,9 @@ pub fn play(
     let mut compared = ComparisonReport::default();
     for (number, batch) in history.iter().enumerate() {
         let after = number + 1;
-        let mut ask = |asked: &str, question: &dyn Fn(&dyn Store) -> String| {
+        let mut ask = |query: &str, question: &dyn Fn(&dyn Store) -> String| {
             compared.answers += 1;
-            same(stores, after, asked, question)
+            same(stores, after, query, question)
         };
         ask("a write", &|store| shown(block_on(store.apply(&repo, batch.clone()))))?;
         // Said twice, it has happened.
@@ -140,7 +140,7 @@ fn shown<T: fmt::Debug>(answer: StoreResult<T>) -> String {
 fn same(
     stores: &[NamedStore],
     after: usize,
-    asked: &str,
+    query: &str,
     question: &dyn Fn(&dyn Store) -> String,
 ) -> Result<(), Box<Difference>> {
     let mut first: Option<(&NamedStore, String)> = None;
@@ -152,7 +152,7 @@ fn same(
             Some((one, expected)) => {
                 return Err(Box::new(Difference {
                     after,
-                    asked: asked.to_owned(),
+                    query: query.to_owned(),
                     one: (one.name.clone(), cut(expected)),
                     other: (named.name.clone(), cut(&answer)),
                 }));

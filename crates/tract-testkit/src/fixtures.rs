@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use bytes::Bytes;
 use tract_core::{
-    Applied, Batch, BatchId, Blob, BlobId, By, Commit, CommitId, CommitRecord, Content,
+    Applied, AuthorKind, Batch, BatchId, Blob, BlobId, Commit, CommitId, CommitRecord, Content,
     DerivedKind, DerivedRow, Expect, LogNote, Op, OperationId, RefEdit, RefName, RefTarget,
     RepoName, Store, StoreResult, ToolEntry, ToolRow, ToolSchema, Toolset,
 };
@@ -76,7 +76,7 @@ pub fn request(number: usize) -> String {
 pub fn record(parent: Option<CommitId>, text: &str) -> (CommitRecord, Blob) {
     let content = Content::user(text).to_blob().expect("text has a canonical form");
     let content = Blob::seal(content);
-    let mut record = CommitRecord::new(Op::append(), By::User);
+    let mut record = CommitRecord::new(Op::append(), AuthorKind::User);
     record.parents = parent.into_iter().collect();
     record.content = Some(content.id());
     record.kind = Some(tract_core::Kind::User);

@@ -39,7 +39,7 @@ pub struct Model {
     /// Every move of a ref, oldest first.
     log: Vec<(RefName, Option<RefTarget>, Option<RefTarget>, BatchId)>,
     /// The writes that were asked for, regardless of their outcome.
-    asked: Vec<Batch>,
+    batches: Vec<Batch>,
     last: Option<ExpectedAnswer>,
 }
 
@@ -151,7 +151,7 @@ impl ReferenceStateMachine for StoreModel {
     fn apply(mut state: Model, transition: &Transition) -> Model {
         if let Transition::Apply(batch) = transition {
             let _ = state.apply(batch);
-            state.asked.push((**batch).clone());
+            state.batches.push((**batch).clone());
         }
         state
     }
@@ -168,8 +168,8 @@ fn transition(state: &Model, choice: u8, name: &str, index: Index, texts: &[Stri
     match (choice, any) {
         (0, _) => return Transition::Reopen,
         // A write whose answer got lost, once more.
-        (1 | 2, _) if !state.asked.is_empty() => {
-            return Transition::Apply(Box::new(index.get(&state.asked).clone()));
+        (1 | 2, _) if !state.batches.is_empty() => {
+            return Transition::Apply(Box::new(index.get(&state.batches).clone()));
         }
         // A branch that begins, or is set, anywhere.
         (3 | 4, Some(id)) => edit(expect, Some(RefTarget::Commit(id))),

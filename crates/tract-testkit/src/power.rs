@@ -269,18 +269,18 @@ pub fn losses(
         let image = Image { number, ..tape.image(cut, &mut dice) };
         let (before, after) =
             acknowledged.split_at(acknowledged.partition_point(|(place, ..)| *place < cut));
-        let mut told = WriterReport::new(writers);
+        let mut report = WriterReport::new(writers);
         for (_, writer, id) in before {
-            told.acknowledge(*writer, *id);
+            report.acknowledge(*writer, *id);
         }
-        let known = told.clone();
+        let known = report.clone();
         let judged = open(&image)
             .map_err(Loss::from)
-            .and_then(|store| told.judge(&*store, &RepoName::default()))
-            .and_then(|()| is_next(&known, &told, after));
+            .and_then(|store| report.judge(&*store, &RepoName::default()))
+            .and_then(|()| is_next(&known, &report, after));
         judged.map_err(|loss| LossOfPower { image: number, cut, loss })?;
         losses.images += 1;
-        losses.in_flight += usize::from(told != known);
+        losses.in_flight += usize::from(report != known);
     }
     Ok(losses)
 }

@@ -127,7 +127,7 @@ mod broken {
             match play(&stores, &history, |_, head| head.to_hex().into()) {
                 // One entry is the same in both directions.
                 Ok(compared) => assert!(compared.writes < 2, "{compared:?}"),
-                Err(difference) => assert_eq!(difference.asked, "the ref log"),
+                Err(difference) => assert_eq!(difference.query, "the ref log"),
             }
             Ok(())
         });

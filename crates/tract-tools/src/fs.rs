@@ -156,15 +156,15 @@ impl FsError {
 
 impl From<FsError> for ToolError {
     fn from(error: FsError) -> Self {
-        let said = match &error {
+        let message = match &error {
             FsError::Path { .. } => Self::validation(error.to_string()).at("path"),
             _ => Self::other(error.to_string()),
         };
-        let said = match error.note() {
-            Some(note) => said.note(note),
-            None => said,
+        let message = match error.note() {
+            Some(note) => message.note(note),
+            None => message,
         };
-        said.caused_by(error)
+        message.caused_by(error)
     }
 }
 

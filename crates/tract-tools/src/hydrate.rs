@@ -446,10 +446,10 @@ impl HydrationState {
         let mut decision = Decision::Allow;
         let mut is_vouched = false;
         for policy in registry.policies.iter() {
-            let said = guarded(|| Ok((policy.decide(&request), policy.vouches_for(&request))));
-            match said {
-                Ok((said, vouches)) => {
-                    decision = decision.and(said);
+            let decided = guarded(|| Ok((policy.decide(&request), policy.vouches_for(&request))));
+            match decided {
+                Ok((decided, vouches)) => {
+                    decision = decision.and(decided);
                     is_vouched |= vouches;
                 }
                 Err(error) => {

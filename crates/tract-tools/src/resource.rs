@@ -32,7 +32,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use self::build::{Binding, Lifetime, ResourcesBuilder};
-use self::build::{Bound, Erased};
+use self::build::{Erased, ErasedBinding};
 pub use self::error::ResourceError;
 use self::gate::Gate;
 use crate::panics::panic_text;
@@ -48,7 +48,7 @@ struct Instance {
 }
 
 impl Instance {
-    fn of(bound: &Bound, erased: Erased) -> Self {
+    fn of(bound: &ErasedBinding, erased: Erased) -> Self {
         let of = bound.snapshots.as_ref().filter(|_| bound.lifetime == Lifetime::Singleton);
         let state = of.and_then(|of| of(&erased));
         Self { erased, state, born: None }
@@ -83,7 +83,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The resources of a host. As a [`Snapshot`] it puts back every singleton that can be.
 pub struct Resources {
-    bindings: HashMap<TypeId, Bound>,
+    bindings: HashMap<TypeId, ErasedBinding>,
     made: Mutex<CreatedInstances>,
     making: Gate,
 }
@@ -102,7 +102,7 @@ impl Resources {
         ResourcesBuilder::default()
     }
 
-    fn new(bindings: HashMap<TypeId, Bound>, made: CreatedInstances) -> Self {
+    fn new(bindings: HashMap<TypeId, ErasedBinding>, made: CreatedInstances) -> Self {
         Self { bindings, made: Mutex::new(made), making: Gate::default() }
     }
 
@@ -131,7 +131,7 @@ impl Resources {
 
     /// Returns whether one turn at a time may work on them: something is put back when a call fails.
     pub(crate) fn take_turns(&self) -> bool {
-        self.bindings.values().any(Bound::takes_turns)
+        self.bindings.values().any(ErasedBinding::takes_turns)
     }
 
     /// Closes what was made, in the reverse order of its making, each whether or not others fail;
@@ -196,7 +196,10 @@ fn optional<T: ?Sized>(
     }
 }
 
-fn close(bindings: &HashMap<TypeId, Bound>, made: &Mutex<CreatedInstances>) -> Vec<ResourceError> {
+fn close(
+    bindings: &HashMap<TypeId, ErasedBinding>,
+    made: &Mutex<CreatedInstances>,
+) -> Vec<ResourceError> {
     let in_order = {
         let mut made = lock(made);
         made.closed = true;

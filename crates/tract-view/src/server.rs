@@ -225,18 +225,18 @@ struct ListQuery {
     from: usize,
 }
 
-async fn conversations(State(shared): Served, Query(asked): Query<ListQuery>) -> Page {
+async fn conversations(State(shared): Served, Query(params): Query<ListQuery>) -> Page {
     let repo = &shared.repo;
-    let order = BranchOrder::of(&asked.sort);
-    let branches = load::branches(repo, &asked.q, order).await?;
+    let order = BranchOrder::of(&params.sort);
+    let branches = load::branches(repo, &params.q, order).await?;
     let total = branches.len();
     let branches: Vec<_> =
-        branches.into_iter().skip(asked.from).take(pages::CONVERSATIONS).collect();
+        branches.into_iter().skip(params.from).take(pages::CONVERSATIONS).collect();
     let commits: Vec<_> = branches.iter().map(|dated| dated.commit.clone()).collect();
     let lines = describe(repo, &commits).await?;
     let page: Vec<_> = branches.into_iter().zip(lines).collect();
     let name = repo.name().as_str();
-    let main = pages::conversations(name, &asked.q, order, asked.from, total, &page);
+    let main = pages::conversations(name, &params.q, order, params.from, total, &page);
     Ok(Html(pages::page("conversations", None, &main).into_string()))
 }
 
@@ -253,19 +253,20 @@ struct RevisionQuery {
     to: Option<String>,
 }
 
-async fn transcript(State(shared): Served, Query(asked): Query<RevisionQuery>) -> Page {
-    let context = load::readable_context(&shared.repo, &asked.rev).await?;
+async fn transcript(State(shared): Served, Query(params): Query<RevisionQuery>) -> Page {
+    let context = load::readable_context(&shared.repo, &params.rev).await?;
     let total = context.compiled.message_count();
     // A conversation opens at its end.
     let last = total.saturating_sub(pages::TRANSCRIPT) + 1;
-    let from = if asked.from == 0 { last } else { asked.from.min(total.max(1)) };
+    let from = if params.from == 0 { last } else { params.from.min(total.max(1)) };
     let page = pages::TRANSCRIPT;
     let messages = load::messages(&shared.repo, context.compiled.messages(), from, page).await?;
     let options = TranscriptOptions { most: MOST, linked: true, part: 0 };
     let main = pages::transcript(&context, from, &messages, options);
-    let live =
-        context.is_branch.then(|| format!("/live?rev={}&head={}", query(&asked.rev), context.head));
-    Ok(Html(pages::page(&asked.rev, live.as_deref(), &main).into_string()))
+    let live = context
+        .is_branch
+        .then(|| format!("/live?rev={}&head={}", query(&params.rev), context.head));
+    Ok(Html(pages::page(&params.rev, live.as_deref(), &main).into_string()))
 }
 
 #[derive(Deserialize)]
@@ -274,9 +275,9 @@ struct CompareQuery {
     b: String,
 }
 
-async fn compare(State(shared): Served, Query(asked): Query<CompareQuery>) -> Page {
-    let before = load::context(&shared.repo, &asked.a).await?;
-    let after = load::context(&shared.repo, &asked.b).await?;
+async fn compare(State(shared): Served, Query(params): Query<CompareQuery>) -> Page {
+    let before = load::context(&shared.repo, &params.a).await?;
+    let after = load::context(&shared.repo, &params.b).await?;
     let diff = tract_engine::diff(&before.compiled, &after.compiled, &tract_schema::diff_lines);
     let form = Form::all().find(|form| form.as_str() == "anthropic-params");
     let form = form.ok_or_else(|| Error::NotFound("no form for requests".to_owned()))?;
@@ -285,12 +286,12 @@ async fn compare(State(shared): Served, Query(asked): Query<CompareQuery>) -> Pa
     let second = compile_form(&after.compiled, form, &options)?;
     let miss = tract_providers::why_miss(&first, &second);
     let blocks = (first.prefix.len(), second.prefix.len());
-    let main = pages::compare((&asked.a, &asked.b), &diff, miss.as_ref(), blocks);
+    let main = pages::compare((&params.a, &params.b), &diff, miss.as_ref(), blocks);
     Ok(Html(pages::page("compare", None, &main).into_string()))
 }
 
-async fn tools(State(shared): Served, Query(asked): Query<RevisionQuery>) -> Page {
-    let context = load::readable_context(&shared.repo, &asked.rev).await?;
+async fn tools(State(shared): Served, Query(params): Query<RevisionQuery>) -> Page {
+    let context = load::readable_context(&shared.repo, &params.rev).await?;
     let tools = context.compiled.tools().iter();
     let tools = tools.map(|tool| (tool.id, &*tool.name, &*tool.schema));
     let facts = load::tool_facts(&shared.repo, tools).await?;
@@ -302,19 +303,19 @@ async fn tools(State(shared): Served, Query(asked): Query<RevisionQuery>) -> Pag
 /// The whole text of a message, as plain text: a browser runs nothing of it.
 async fn text(
     State(shared): State<Arc<Shared>>,
-    Query(asked): Query<RevisionQuery>,
+    Query(params): Query<RevisionQuery>,
 ) -> Result<impl IntoResponse> {
-    let text = load::whole_text(&shared.repo, &asked.rev, asked.original == 1).await?;
+    let text = load::whole_text(&shared.repo, &params.rev, params.original == 1).await?;
     Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text))
 }
 
 /// The request that a provider would get, to be copied.
 async fn request(
     State(shared): State<Arc<Shared>>,
-    Query(asked): Query<RevisionQuery>,
+    Query(params): Query<RevisionQuery>,
 ) -> Result<impl IntoResponse> {
-    let form: Form = asked.to.as_deref().unwrap_or("anthropic-params").parse()?;
-    let context = load::context(&shared.repo, &asked.rev).await?;
+    let form: Form = params.to.as_deref().unwrap_or("anthropic-params").parse()?;
+    let context = load::context(&shared.repo, &params.rev).await?;
     let request = compile_form(&context.compiled, form, &FormOptions::new())?;
     Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], request.to_json().to_string()))
 }
@@ -329,10 +330,10 @@ struct LiveQuery {
 async fn live(
     State(shared): State<Arc<Shared>>,
     headers: HeaderMap,
-    Query(asked): Query<LiveQuery>,
+    Query(params): Query<LiveQuery>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
-    let name = RefName::branch(&asked.rev).map_err(tract_engine::Error::from)?;
-    let seen: Option<CommitId> = asked.head.parse().ok();
+    let name = RefName::branch(&params.rev).map_err(tract_engine::Error::from)?;
+    let seen: Option<CommitId> = params.head.parse().ok();
     // A browser that was away resumes with the head that it was told last.
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let seen = last.and_then(|id| id.parse().ok()).or(seen);

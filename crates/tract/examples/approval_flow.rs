@@ -62,10 +62,12 @@ pub(crate) async fn step(word: &str, folder: &Path) -> Result<String, Box<dyn Er
     let store = format!("sqlite:{}", folder.join("agent.db").display());
     let tract = OpenOptions::new().create(word == "ask").open(&store).await?;
     let tools = Registry::builder().tool(Pay).build()?;
-    let lent = ToolContext::new("").with_resource(Ledger(folder.join("ledger.txt")));
-    let agent =
-        tract.agent(model()?, tools).context(lent).policy(ApprovalRequired::of_destructive());
-    let said = match word {
+    let tool_context = ToolContext::new("").with_resource(Ledger(folder.join("ledger.txt")));
+    let agent = tract
+        .agent(model()?, tools)
+        .context(tool_context)
+        .policy(ApprovalRequired::of_destructive());
+    let summary = match word {
         "ask" => {
             let report = agent.run("Pay the landlord 900 euros.").await?;
             format!("{}: {} call(s) to decide", report.stop.code(), report.pending.len())
@@ -75,7 +77,7 @@ pub(crate) async fn step(word: &str, folder: &Path) -> Result<String, Box<dyn Er
             let waiting = tract.pending().list().await?;
             let first = waiting.first().ok_or("nothing waits")?;
             tract.pending().approve(&first.id).await?;
-            format!("approved {}", first.asked.describe())
+            format!("approved {}", first.request.describe())
         }
         "resume" => {
             let report = agent.run(None).await?;
@@ -84,7 +86,7 @@ pub(crate) async fn step(word: &str, folder: &Path) -> Result<String, Box<dyn Er
         other => return Err(format!("expected ask, approve or resume, found {other:?}").into()),
     };
     tract.store().close().await?;
-    Ok(said)
+    Ok(summary)
 }
 
 fn take(word: &str, folder: &Path) -> Result<String, Box<dyn Error>> {

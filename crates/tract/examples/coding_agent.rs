@@ -70,8 +70,8 @@ pub(crate) async fn conversation() -> Result<Vec<String>, Box<dyn Error>> {
         .section(about_files)
         .build()?;
 
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let heard = Arc::clone(&told);
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&events);
     let agent = tract
         .agent(Arc::new(script()), Registry::builder().build()?)
         .session(&session)
@@ -89,7 +89,7 @@ pub(crate) async fn conversation() -> Result<Vec<String>, Box<dyn Error>> {
                 Progress::Stopped(stop) => format!("stopped: {}", stop.code()),
                 _ => return,
             };
-            if let Ok(mut lines) = heard.lock() {
+            if let Ok(mut lines) = sink.lock() {
                 lines.push(line);
             }
         });
@@ -102,7 +102,7 @@ pub(crate) async fn conversation() -> Result<Vec<String>, Box<dyn Error>> {
     assert!(files.read(&FsPath::parse("notes.txt")?).is_err());
     assert_eq!(tract.replay("HEAD").await?.difference, None);
 
-    let lines = told.lock().map(|lines| lines.clone()).unwrap_or_default();
+    let lines = events.lock().map(|lines| lines.clone()).unwrap_or_default();
     Ok(lines)
 }
 

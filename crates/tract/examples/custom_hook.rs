@@ -28,7 +28,7 @@ async fn shell(command: String) -> String {
 const LINES: usize = 3;
 
 fn hooks(moves: &Arc<Mutex<Vec<String>>>) -> Hooks {
-    let heard = Arc::clone(moves);
+    let sink = Arc::clone(moves);
     Hooks::new()
         // Asked right before a call runs. The first answer that is not `Pass` decides.
         .on("no-force", |event: &BeforeDispatch| {
@@ -55,7 +55,7 @@ fn hooks(moves: &Arc<Mutex<Vec<String>>>) -> Hooks {
         })
         // Reports what has happened: nothing can be changed any more.
         .on("tell", move |event: &RefMoved| {
-            if let Ok(mut moves) = heard.lock() {
+            if let Ok(mut moves) = sink.lock() {
                 moves.push(event.entry.name.to_string());
             }
             RefMovedAction::Pass
@@ -68,8 +68,10 @@ struct Script;
 #[tract::tools::async_trait]
 impl ChatModel for Script {
     async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError> {
-        let answered =
-            request.messages.iter().any(|said| matches!(said.content, Content::ToolResult(_)));
+        let answered = request
+            .messages
+            .iter()
+            .any(|message| matches!(message.content, Content::ToolResult(_)));
         Ok(Reply::new(if answered {
             Content::assistant("The tests pass.")
         } else {

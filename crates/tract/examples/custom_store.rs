@@ -101,8 +101,11 @@ struct Counter;
 #[tract::tools::async_trait]
 impl ChatModel for Counter {
     async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError> {
-        let said = request.messages.iter().filter(|said| matches!(said.content, Content::User(_)));
-        Ok(Reply::new(Content::assistant(format!("That was message {}.", said.count()))))
+        let questions = request
+            .messages
+            .iter()
+            .filter(|questions| matches!(questions.content, Content::User(_)));
+        Ok(Reply::new(Content::assistant(format!("That was message {}.", questions.count()))))
     }
 }
 

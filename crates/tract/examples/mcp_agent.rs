@@ -59,18 +59,17 @@ pub(crate) async fn conversation(command: ServerCommand) -> Result<Vec<String>, 
         tools = tools.definition_with(&definition, Arc::new(tool));
     }
 
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let heard = Arc::clone(&told);
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&events);
     let agent = tract.agent(model()?, tools.build()?).max_steps(20).on_progress(move |progress| {
-        if let (tract::run::Progress::Answered(answered), Ok(mut lines)) = (progress, heard.lock())
-        {
+        if let (tract::run::Progress::Answered(answered), Ok(mut lines)) = (progress, sink.lock()) {
             lines.push(format!("{} {}: {}", answered.tool_name, answered.outcome, answered.text));
         }
     });
     let report = agent.run("Note that I have to buy milk.").await?;
     server.close().await;
 
-    let mut lines = told.lock().map(|lines| lines.clone()).unwrap_or_default();
+    let mut lines = events.lock().map(|lines| lines.clone()).unwrap_or_default();
     lines.push(report.text);
     Ok(lines)
 }

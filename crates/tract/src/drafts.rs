@@ -66,7 +66,7 @@ impl IntoDraft for Reply {
 
 #[cfg(test)]
 mod tests {
-    use tract_core::By;
+    use tract_core::AuthorKind;
 
     use crate::prelude::*;
 
@@ -83,7 +83,7 @@ mod tests {
             )?;
             let late = tract.fork("late", "HEAD").await?;
             let made = tract.commit(&reply).await?;
-            assert_eq!(made.origin.by, By::Model);
+            assert_eq!(made.origin.by, AuthorKind::Model);
             assert_eq!(made.origin.id.as_deref(), Some("r1"));
             let error = tract.commit(&reply).await.expect_err("the branch has moved");
             assert_eq!(error.code(), "conflict");

@@ -86,7 +86,7 @@ pub use crate::tools_of::ToolsOf;
 #[cfg(feature = "engine")]
 pub use crate::turns::ToolTurns;
 pub use tract_core::{
-    Artifact, Blob, Body, By, CancellationToken, ChatModel, Commit, CommitId, CommitRecord,
+    Artifact, AuthorKind, Blob, Body, CancellationToken, ChatModel, Commit, CommitId, CommitRecord,
     Content, Draft, JsonText, Kind, Limits, Message, ModelError, Op, Origin, Part, Priority,
     RefName, RefTarget, Reply, ReplyDelta, RepoName, RequestMap, RequestTool, Role, StopReason,
     Store, ToolAnswer, ToolCall, ToolId, ToolSchema, block_on, time,

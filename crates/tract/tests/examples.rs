@@ -17,9 +17,9 @@ mod coding_agent;
 #[cfg(feature = "run")]
 #[test]
 fn a_coding_agent_runs_and_waits_for_a_person() {
-    let told = tract::block_on(coding_agent::conversation()).expect("it runs");
+    let transcript = tract::block_on(coding_agent::conversation()).expect("it runs");
     assert_eq!(
-        told,
+        transcript,
         [
             "planning_setup_plan succeeded",
             "fs_read succeeded",
@@ -74,8 +74,8 @@ mod custom_store;
 #[test]
 fn an_agent_lives_in_a_store_of_ones_own() {
     let folder = tempfile::tempdir().expect("a folder");
-    for said in ["That was message 1.", "That was message 2."] {
-        assert_eq!(tract::block_on(custom_store::life(folder.path())).expect("it runs"), said);
+    for answer in ["That was message 1.", "That was message 2."] {
+        assert_eq!(tract::block_on(custom_store::life(folder.path())).expect("it runs"), answer);
     }
 }
 
@@ -105,9 +105,13 @@ async fn an_agent_has_the_tools_of_a_server() {
     let command = tract::mcp::ServerCommand::new(program)
         .args(["the_server_serves", "--exact", "--nocapture", "--test-threads=1"])
         .env(SERVES, "yes");
-    let told = mcp_agent::conversation(command).await.expect("it runs");
-    assert_eq!(told.len(), 4, "{told:?}");
-    assert_eq!(told[0], "add_note succeeded: 1 note(s)");
-    assert!(told[1].starts_with("add_note invalid: ") && told[1].contains("text"), "{}", told[1]);
-    assert_eq!(told[2..], ["list_notes succeeded: buy milk", "There is one note: buy milk."]);
+    let transcript = mcp_agent::conversation(command).await.expect("it runs");
+    assert_eq!(transcript.len(), 4, "{transcript:?}");
+    assert_eq!(transcript[0], "add_note succeeded: 1 note(s)");
+    assert!(
+        transcript[1].starts_with("add_note invalid: ") && transcript[1].contains("text"),
+        "{}",
+        transcript[1]
+    );
+    assert_eq!(transcript[2..], ["list_notes succeeded: buy milk", "There is one note: buy milk."]);
 }

@@ -56,14 +56,14 @@ fn repositories_are_apart_and_made_on_demand() {
     run(async {
         let store = Arc::new(tract::core::memory());
         let a = OpenOptions::new().repo("a").open_store(Arc::clone(&store)).await?;
-        let said = a.user("Hi").await?;
+        let message = a.user("Hi").await?;
         let absent =
             OpenOptions::new().repo("b").create(false).open_store(Arc::clone(&store)).await;
         assert_eq!(absent.expect_err("there is no b").code(), "no_repo");
         let b = OpenOptions::new().repo("b").open_store(store).await?;
         assert_eq!(b.head().await?, None);
         assert_eq!(b.compile().await?.message_count(), 0);
-        let error = b.resolve(said.id().to_hex()).await.expect_err("it is a's");
+        let error = b.resolve(message.id().to_hex()).await.expect_err("it is a's");
         assert_eq!(error.code(), "unknown_revision");
         Ok(())
     });

@@ -67,11 +67,11 @@ fn a_flipped_byte_is_an_error_or_a_lost_tail_and_never_data() {
                 assert_eq!(refs.len(), 4, "byte {at}: only the last batch can look like a tail");
             }
             Err(error) => {
-                let told = matches!(
+                let is_reported = matches!(
                     error.kind,
                     StoreErrorKind::Corrupt { .. } | StoreErrorKind::NotAStore
                 );
-                assert!(told, "byte {at}: {error:?}");
+                assert!(is_reported, "byte {at}: {error:?}");
                 refused += 1;
             }
         }

@@ -63,13 +63,50 @@ const ALLOWED: &[(&str, &str, &str)] = &[
 
 /// Names of types that say what happened to a thing and not what it is.
 const TYPES: &[&str] = &[
-    "Asked", "Driven", "Found", "Given", "Kept", "LetGo", "Life", "Look", "Place", "Rest", "Said",
-    "Stand", "Standing", "Taken", "Told", "Verdict", "Way",
+    "Asked",
+    "Before",
+    "Beside",
+    "Chosen",
+    "Doomed",
+    "Driven",
+    "Elsewhere",
+    "Found",
+    "Given",
+    "Heard",
+    "Held",
+    "Kept",
+    "Lacking",
+    "LetGo",
+    "Life",
+    "Listed",
+    "Look",
+    "Looks",
+    "Made",
+    "Manner",
+    "Noted",
+    "Place",
+    "Ran",
+    "Rest",
+    "Said",
+    "Says",
+    "Shown",
+    "Stand",
+    "Standing",
+    "Taken",
+    "Told",
+    "Verdict",
+    "Way",
+    "What",
+    "When",
+    "Written",
 ];
 
 /// Names of functions that do not say what the function does.
 const FUNCTIONS: &[&str] =
     &["apart", "believe", "beside", "hears", "lend", "need", "patiently", "spoil", "told"];
+
+/// Names of variables, parameters and fields that do not say what they hold.
+const VARIABLES: &[&str] = &["asked", "heard", "hears", "lent", "said", "told", "verdict"];
 
 /// How the name of no function begins: a test is named by a property, not by a clause.
 const BEGINNINGS: &[&str] = &["what_", "whatever_", "who_", "whoever_", "whose_"];
@@ -146,6 +183,10 @@ fn check_names(name: &str, text: &str, found: &mut Vec<String>) {
         {
             found.push(format!("{name}:{}: type {kind}: a type is named by a noun", number + 1));
         }
+        if let Some(variable) = bound(line).filter(|variable| VARIABLES.contains(variable)) {
+            let what = "a variable is named by what it holds";
+            found.push(format!("{name}:{}: {variable}: {what}", number + 1));
+        }
         if let Some(function) = defined(line, &["fn"]) {
             if FUNCTIONS.contains(&function) {
                 let what = "a function is named by what it does";
@@ -184,6 +225,24 @@ fn defined<'a>(line: &'a str, keywords: &[&str]) -> Option<&'a str> {
         return None;
     }
     words.next()?.split(|c: char| !c.is_alphanumeric() && c != '_').next()
+}
+
+/// The name that a line begins to bind: of a variable, or of a field or parameter with a line of
+/// its own.
+fn bound(line: &str) -> Option<&str> {
+    let words = line.trim_start();
+    let end = |text: &str| text.find(|c: char| !c.is_alphanumeric() && c != '_');
+    if let Some(pattern) = words.strip_prefix("let ") {
+        let pattern = pattern.trim_start_matches('(');
+        let pattern = pattern.strip_prefix("mut ").unwrap_or(pattern);
+        return pattern.get(..end(pattern)?);
+    }
+    let field = match words.strip_prefix("pub") {
+        Some(rest) => rest.split_once(' ')?.1,
+        None => words.strip_prefix("mut ").unwrap_or(words),
+    };
+    let (name, rest) = field.split_at(end(field)?);
+    (rest.starts_with(": ") && !rest.starts_with(": :")).then_some(name)
 }
 
 #[cfg(test)]
@@ -227,5 +286,8 @@ mod tests {
         assert_eq!(findings("tests/a.rs", "fn a_write_goes_on() {\n    understand();"), 1);
         assert_eq!(findings("tests/a.rs", "fn what_is_lost_is_noticed() {\nfn whatever() {"), 1);
         assert_eq!(findings("src/a.rs", "    Told { text: String },\nstruct Teller;"), 0);
+        assert_eq!(findings("src/a.rs", "    let (mut told, b) = c;\n    let said = 1;"), 2);
+        assert_eq!(findings("src/a.rs", "    pub(crate) asked: u8,\n    mut heard: u8,"), 2);
+        assert_eq!(findings("src/a.rs", "let untold = told(1);\n// said: \nsaid::new()"), 0);
     }
 }

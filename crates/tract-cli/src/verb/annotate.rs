@@ -34,7 +34,7 @@ pub(crate) struct Annotate {
     #[arg(long, value_name = "JSON", value_parser = input::json_value)]
     retention: Option<JsonText>,
     #[command(flatten)]
-    said: CommitArgs,
+    commit_args: CommitArgs,
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, annotate: Annotate) -> Outcome<()> {
@@ -44,7 +44,7 @@ pub(crate) async fn run(context: &mut Context<'_>, annotate: Annotate) -> Outcom
         priority: annotate.priority.into(),
         reason: annotate.reason,
         retention: annotate.retention,
-        details: annotate.said.details()?,
+        details: annotate.commit_args.details()?,
     };
     let made = tract.record(request).await?;
     render::committed(context.out, &tract, &made).await

@@ -78,7 +78,7 @@ pub(crate) async fn run(context: &mut Context<'_>, apply: Apply) -> Outcome<()> 
         options = options.batch(lines);
     }
     let out = &mut *context.out;
-    let mut told = Ok(());
+    let mut printed = Ok(());
     // On a terminal the answers themselves are the progress.
     let bar = (!io::stdout().is_terminal() && !input::is_stdin(&apply.file))
         .then(|| render::progress("applying", "lines"));
@@ -92,8 +92,8 @@ pub(crate) async fn run(context: &mut Context<'_>, apply: Apply) -> Outcome<()> 
             Some(bar) => bar.suspend(|| tell(out, &event)),
             None => tell(out, &event),
         };
-        if told.is_ok() {
-            told = answer;
+        if printed.is_ok() {
+            printed = answer;
         }
     })
     .await;
@@ -101,7 +101,7 @@ pub(crate) async fn run(context: &mut Context<'_>, apply: Apply) -> Outcome<()> 
         bar.finish_and_clear();
     }
     let report = report?;
-    told?;
+    printed?;
     let refused = match report.refused {
         0 => String::new(),
         n => format!(", {}", Styled(BAD, format!("{n} refused"))),

@@ -41,7 +41,7 @@ pub(crate) struct Chat {
     #[arg(value_name = "TEXT")]
     text: Option<String>,
     #[command(flatten)]
-    asked: ModelArgs,
+    model_args: ModelArgs,
 }
 
 /// Let a model continue from here and record its answer.
@@ -54,7 +54,7 @@ Examples:
   tract generate --model ollama/llama3 --set temperature=0")]
 pub(crate) struct Generate {
     #[command(flatten)]
-    asked: ModelArgs,
+    model_args: ModelArgs,
 }
 
 /// The model that is asked.
@@ -122,17 +122,21 @@ pub(crate) async fn chat(context: &mut Context<'_>, chat: Chat) -> Outcome<()> {
     if text.trim().is_empty() {
         return Err(empty_question("`tract generate` asks without a new question"));
     }
-    ask(context, chat.asked, Some(Draft::user(text))).await
+    ask(context, chat.model_args, Some(Draft::user(text))).await
 }
 
 pub(crate) async fn generate(context: &mut Context<'_>, generate: Generate) -> Outcome<()> {
-    ask(context, generate.asked, None).await
+    ask(context, generate.model_args, None).await
 }
 
-async fn ask(context: &mut Context<'_>, asked: ModelArgs, question: Option<Draft>) -> Outcome<()> {
+async fn ask(
+    context: &mut Context<'_>,
+    model_args: ModelArgs,
+    question: Option<Draft>,
+) -> Outcome<()> {
     let runtime = network()?;
-    let model = Arc::new(asked.model.client()?);
-    let (cancellation, pieces, options) = options(&asked, &runtime)?;
+    let model = Arc::new(model_args.model.client()?);
+    let (cancellation, pieces, options) = options(&model_args, &runtime)?;
     let tract = context.open().await?;
     let tract = context.summarized_by(tract, Arc::clone(&model) as Arc<dyn ChatModel>);
     let work = runtime.spawn({
@@ -184,20 +188,21 @@ pub(super) fn network() -> Outcome<tokio::runtime::Runtime> {
 
 type Set = (CancellationToken, Receiver<ReplyDelta>, ChatOptions);
 
-fn options(asked: &ModelArgs, runtime: &tokio::runtime::Runtime) -> Outcome<Set> {
+fn options(model_args: &ModelArgs, runtime: &tokio::runtime::Runtime) -> Outcome<Set> {
     let cancellation = CancellationToken::new();
     let (sender, pieces) = mpsc::channel();
-    let mut options = ChatOptions::new().cancellation(cancellation.clone()).keep_raw(!asked.no_raw);
-    if !asked.no_stream {
+    let mut options =
+        ChatOptions::new().cancellation(cancellation.clone()).keep_raw(!model_args.no_raw);
+    if !model_args.no_stream {
         options = options.on_piece(move |piece| {
             // A printer that is gone has cancelled already.
             let _ = sender.send(piece.clone());
         });
     }
-    for (key, value) in &asked.model.set {
+    for (key, value) in &model_args.model.set {
         options = options.parameter(key, value).map_err(tract::Error::from)?;
     }
-    if let Some(path) = &asked.tools {
+    if let Some(path) = &model_args.tools {
         options = options.tools(definitions::read_to_send(path)?)?;
     }
     stop_on_interrupt(runtime, &cancellation);

@@ -156,15 +156,15 @@ pub(super) fn deleted(
     Ok(())
 }
 
-async fn list(context: &mut Context<'_>, tract: &Tract, asked: &Branch) -> Outcome<()> {
+async fn list(context: &mut Context<'_>, tract: &Tract, args: &Branch) -> Outcome<()> {
     let all = tract.branches().list().await?;
     let is_empty = all.is_empty();
     let listed = |branch: &BranchHead| {
-        asked.list.is_empty() || asked.list.iter().any(|pattern| fits(pattern, &branch.name))
+        args.list.is_empty() || args.list.iter().any(|pattern| fits(pattern, &branch.name))
     };
     let branches: Vec<BranchHead> = all.into_iter().filter(listed).collect();
     let heads: Vec<CommitId> = branches.iter().map(|branch| branch.head).collect();
-    let commits = if context.out.is_json() && asked.sort == Order::Name {
+    let commits = if context.out.is_json() && args.sort == Order::Name {
         Vec::new()
     } else {
         tract.store().commits(tract.repo().name(), &heads).await?
@@ -173,7 +173,7 @@ async fn list(context: &mut Context<'_>, tract: &Tract, asked: &Branch) -> Outco
         .into_iter()
         .zip(commits.into_iter().chain(std::iter::repeat_with(|| None)))
         .collect();
-    if asked.sort == Order::Date {
+    if args.sort == Order::Date {
         let at = |(_, commit): &(BranchHead, Option<Commit>)| commit.as_ref()?.created_at;
         rows.sort_by_key(|row| Reverse(at(row)));
     }

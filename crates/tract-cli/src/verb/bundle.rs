@@ -32,11 +32,11 @@ Examples:
   tract bundle apply new.bundle")]
 pub(crate) struct Bundle {
     #[command(subcommand)]
-    what: What,
+    what: BundleCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum BundleCommand {
     /// Write a bundle.
     Create {
         /// The file; `-` for standard output.
@@ -71,7 +71,7 @@ enum What {
 impl Bundle {
     /// Whether it writes.
     pub(crate) fn writes(&self) -> bool {
-        matches!(self.what, What::Apply { .. })
+        matches!(self.what, BundleCommand::Apply { .. })
     }
 }
 
@@ -106,7 +106,7 @@ struct AppliedBundle {
 
 pub(crate) async fn run(context: &mut Context<'_>, bundle: Bundle) -> Outcome<()> {
     match bundle.what {
-        What::Create { file, refs, since, everything } => {
+        BundleCommand::Create { file, refs, since, everything } => {
             let tract = context.open().await?;
             let mut options = BundleOptions::new().everything(everything);
             if !refs.is_empty() {
@@ -118,8 +118,8 @@ pub(crate) async fn run(context: &mut Context<'_>, bundle: Bundle) -> Outcome<()
             }
             create(context, &tract, &file, &options.since(commits)).await
         }
-        What::Verify { file } => verify(context, &file).await,
-        What::Apply { file, trust } => apply(context, &file, trust).await,
+        BundleCommand::Verify { file } => verify(context, &file).await,
+        BundleCommand::Apply { file, trust } => apply(context, &file, trust).await,
     }
 }
 
@@ -189,16 +189,16 @@ trait Source: Read + Seek {}
 impl<T: Read + Seek> Source for T {}
 
 fn open(path: &Path) -> Outcome<Box<dyn Source>> {
-    let told = |error: io::Error| Failure::file(path, &error);
+    let file_error = |error: io::Error| Failure::file(path, &error);
     if !input::is_stdin(path) {
-        let file = File::open(path).map_err(told)?;
+        let file = File::open(path).map_err(file_error)?;
         if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
-            return Err(told(io::ErrorKind::IsADirectory.into()));
+            return Err(file_error(io::ErrorKind::IsADirectory.into()));
         }
         return Ok(Box::new(file));
     }
-    let mut file = tempfile::tempfile().map_err(told)?;
-    io::copy(&mut io::stdin(), &mut file).map_err(told)?;
+    let mut file = tempfile::tempfile().map_err(file_error)?;
+    io::copy(&mut io::stdin(), &mut file).map_err(file_error)?;
     Ok(Box::new(file))
 }
 

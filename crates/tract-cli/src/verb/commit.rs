@@ -49,7 +49,7 @@ pub(crate) struct Commit {
     #[arg(long, value_name = "FILE")]
     tools: Option<PathBuf>,
     #[command(flatten)]
-    said: CommitArgs,
+    commit_args: CommitArgs,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -121,7 +121,7 @@ fn draft(commit: Commit) -> Outcome<Draft> {
         draft = draft.tool_name(name);
     }
     draft.priority = commit.priority.map(Into::into);
-    let details = commit.said.details()?;
+    let details = commit.commit_args.details()?;
     draft.message = details.message;
     draft.metadata = details.metadata;
     draft.created_at = details.created_at;

@@ -37,7 +37,7 @@ pub(crate) struct Compress {
     #[arg(long = "as", value_name = "KIND", value_enum, default_value = "assistant")]
     voice: SummaryRole,
     #[command(flatten)]
-    said: CommitArgs,
+    commit_args: CommitArgs,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -63,7 +63,7 @@ pub(crate) async fn run(context: &mut Context<'_>, compress: Compress) -> Outcom
         SummaryRole::User => Content::User(body),
         SummaryRole::System => Content::System(body),
     };
-    let details = compress.said.details()?;
+    let details = compress.commit_args.details()?;
     let made = tract.record(Request::Compress { select, content, role: None, details }).await?;
     render::committed(context.out, &tract, &made).await
 }

@@ -70,19 +70,19 @@ struct SkippedTurn<'a> {
     reason: &'a str,
 }
 
-pub(crate) async fn run(context: &mut Context<'_>, asked: CompressToolCalls) -> Outcome<()> {
+pub(crate) async fn run(context: &mut Context<'_>, args: CompressToolCalls) -> Outcome<()> {
     let tract = context.open().await?;
     let mut options = engine::CompressToolCalls::new();
-    options.query.names.clone_from(&asked.name);
-    options.query.after = resolve_optional(&tract, asked.after.as_deref()).await?;
-    if !asked.targets.is_empty() {
-        options = options.commits(resolve_all(&tract, &asked.targets).await?);
+    options.query.names.clone_from(&args.name);
+    options.query.after = resolve_optional(&tract, args.after.as_deref()).await?;
+    if !args.targets.is_empty() {
+        options = options.commits(resolve_all(&tract, &args.targets).await?);
     }
     let mut how = Summarize::new();
-    how.instructions.clone_from(&asked.instructions);
-    how.target_tokens = asked.target;
-    how.must_keep.clone_from(&asked.keep);
-    let done = summarized(context, tract, &asked, options.how(how)).await?;
+    how.instructions.clone_from(&args.instructions);
+    how.target_tokens = args.target;
+    how.must_keep.clone_from(&args.keep);
+    let done = summarized(context, tract, &args, options.how(how)).await?;
     if context.out.is_json() {
         return context.out.json(&Document {
             edits: done.edits.iter().map(tract::Commit::id).collect(),
@@ -114,13 +114,13 @@ pub(crate) async fn run(context: &mut Context<'_>, asked: CompressToolCalls) -> 
 async fn summarized(
     context: &Context<'_>,
     tract: Tract,
-    asked: &CompressToolCalls,
+    args: &CompressToolCalls,
     options: engine::CompressToolCalls,
 ) -> Outcome<engine::CompressedToolCalls> {
-    let (None, Some(model)) = (&context.global.summarizer, &asked.model) else {
+    let (None, Some(model)) = (&context.global.summarizer, &args.model) else {
         return by_program(context, &tract, &options).await;
     };
-    let model = super::ask::client(model, asked.base_url.as_deref())?;
+    let model = super::ask::client(model, args.base_url.as_deref())?;
     let tract = context.summarized_by(tract, std::sync::Arc::new(model));
     let runtime = super::ask::network()?;
     let work = runtime.spawn(async move { tract.compress_tool_calls(&options).await });

@@ -47,15 +47,15 @@ struct Line<'a> {
     detail: Option<String>,
 }
 
-pub(crate) async fn run(context: &mut Context<'_>, asked: Conformance) -> Outcome<()> {
+pub(crate) async fn run(context: &mut Context<'_>, args: Conformance) -> Outcome<()> {
     let url = context.url_to_make();
-    let mode = if asked.thread { WriteMode::Thread } else { WriteMode::InPlace };
+    let mode = if args.thread { WriteMode::Thread } else { WriteMode::InPlace };
     let suite = suite(&url, mode)?;
     let wanted =
-        |case: &&ContractCase| asked.only.as_deref().is_none_or(|only| case.name.contains(only));
+        |case: &&ContractCase| args.only.as_deref().is_none_or(|only| case.name.contains(only));
     let chosen: Vec<&ContractCase> = cases().iter().filter(wanted).collect();
     if chosen.is_empty() {
-        let only = asked.only.unwrap_or_default();
+        let only = args.only.unwrap_or_default();
         return Err(Failure::usage(format!("no case has {only:?} in its name")));
     }
     // A broken promise is a line of the answer, not a panic's report on the terminal.
@@ -93,12 +93,12 @@ pub(crate) async fn run(context: &mut Context<'_>, asked: Conformance) -> Outcom
             let why = format!("not claimed: {capability}");
             context.out.line(format_args!("{} {case}", Styled(DIM, why)))?;
         }
-        let said = match broken {
+        let result = match broken {
             0 => Styled(GOOD, "no promise broken"),
             _ => Styled(BAD, "promises broken"),
         };
         context.out.line(format_args!(
-            "{said}: {} kept, {broken} broken, {} not claimed",
+            "{result}: {} kept, {broken} broken, {} not claimed",
             count(kept, "promise"),
             lacks.len()
         ))?;

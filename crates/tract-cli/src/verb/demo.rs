@@ -101,12 +101,12 @@ pub(crate) async fn run(context: &mut Context<'_>, _demo: Demo) -> Outcome<()> {
             .note("the demo needs a new store: name another file, or remove this one"));
     }
     let folder = file.parent().map(Path::to_path_buf).unwrap_or_default();
-    let told = |path: &Path| {
+    let file_error = |path: &Path| {
         let path = path.to_path_buf();
         move |error| Failure::file(&path, &error)
     };
     if folder != Path::new("") {
-        fs::create_dir_all(&folder).map_err(told(&folder))?;
+        fs::create_dir_all(&folder).map_err(file_error(&folder))?;
     }
     let inputs: [(&str, String); 3] = [
         ("conversations.jsonl", CONVERSATIONS.to_owned()),
@@ -115,7 +115,7 @@ pub(crate) async fn run(context: &mut Context<'_>, _demo: Demo) -> Outcome<()> {
     ];
     for (name, text) in &inputs {
         let path = folder.join(name);
-        fs::write(&path, text).map_err(told(&path))?;
+        fs::write(&path, text).map_err(file_error(&path))?;
     }
     context.global.store = Some(url.clone());
     context.out.never_page();
@@ -176,8 +176,8 @@ async fn type_in(context: &mut Context<'_>, folder: &Path, command: &str) -> Out
     let cli = crate::parse(std::iter::once("tract").chain(words.iter().copied()).map(Into::into))
         .map_err(|error| Failure::usage(error.to_string()))?;
     if let Some(path) = file {
-        let told = |error| Failure::file(Path::new(path), &error);
-        context.out.redirect(fs::File::create(path).map_err(told)?);
+        let file_error = |error| Failure::file(Path::new(path), &error);
+        context.out.redirect(fs::File::create(path).map_err(file_error)?);
     }
     let done = Box::pin(verb::run(context, cli.0.command)).await;
     context.out.restore();
@@ -218,8 +218,8 @@ async fn as_it_was(context: &mut Context<'_>) -> Outcome<()> {
             return Err(Failure::no("changed", format!("{key} of {branch} is not what was sent")));
         }
     }
-    let said = format!("{branch}: system, messages and tools are equal to what was sent");
-    context.out.done(Styled(GOOD, said))
+    let summary = format!("{branch}: system, messages and tools are equal to what was sent");
+    context.out.done(Styled(GOOD, summary))
 }
 
 /// The workshop's tools without one, and with another one changed.

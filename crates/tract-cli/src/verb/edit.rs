@@ -30,7 +30,7 @@ pub(crate) struct Edit {
     /// standard input is read elsewhere. Empty input changes nothing.
     text: Option<String>,
     #[command(flatten)]
-    said: CommitArgs,
+    commit_args: CommitArgs,
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, edit: Edit) -> Outcome<()> {
@@ -44,7 +44,7 @@ pub(crate) async fn run(context: &mut Context<'_>, edit: Edit) -> Outcome<()> {
         text => input::replacement(text)?,
     };
     let content = NewContent::Text(text);
-    let details = edit.said.details()?;
+    let details = edit.commit_args.details()?;
     let made = tract.record(Request::Edit { target, content, details }).await?;
     render::committed(context.out, &tract, &made).await
 }

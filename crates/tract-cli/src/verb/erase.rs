@@ -138,40 +138,40 @@ struct ErasureLine<'a> {
     bytes: u64,
 }
 
-pub(crate) async fn erase(context: &mut Context<'_>, asked: Erase) -> Outcome<()> {
+pub(crate) async fn erase(context: &mut Context<'_>, args: Erase) -> Outcome<()> {
     let tract = context.open().await?;
-    if asked.list {
+    if args.list {
         return list(context, &tract).await;
     }
-    if asked.finish {
+    if args.finish {
         let wiped = tract.finish_erasures().await?;
         return finished(context, &wiped);
     }
-    let mut targets = Vec::with_capacity(asked.targets.len());
-    for target in &asked.targets {
+    let mut targets = Vec::with_capacity(args.targets.len());
+    for target in &args.targets {
         targets.push(find(&tract, target).await?);
     }
-    let request = EraseRequest::targets(targets, asked.reason.unwrap_or_default());
-    carry_out(context, &tract, request, asked.dry_run, asked.yes).await
+    let request = EraseRequest::targets(targets, args.reason.unwrap_or_default());
+    carry_out(context, &tract, request, args.dry_run, args.yes).await
 }
 
-pub(crate) async fn redact(context: &mut Context<'_>, asked: Redact) -> Outcome<()> {
-    let mut scanner = if asked.secrets || asked.pattern.is_empty() {
+pub(crate) async fn redact(context: &mut Context<'_>, args: Redact) -> Outcome<()> {
+    let mut scanner = if args.secrets || args.pattern.is_empty() {
         Scanner::builtin().clone()
     } else {
         Scanner::empty()
     };
-    for pattern in &asked.pattern {
+    for pattern in &args.pattern {
         scanner = scanner
             .with_pattern(pattern)
             .map_err(|error| Failure::no("bad_pattern", error.to_string()))?;
     }
     let store = context.open_named_store().await?;
-    for repo in context.repos(&store, asked.all).await? {
+    for repo in context.repos(&store, args.all).await? {
         context.global.repo = repo.as_str().to_owned();
         let tract = context.open_repo(store.clone(), false).await?;
-        let request = EraseRequest::secrets(scanner.clone()).reason(asked.reason.as_str());
-        carry_out(context, &tract, request, asked.dry_run, asked.yes).await?;
+        let request = EraseRequest::secrets(scanner.clone()).reason(args.reason.as_str());
+        carry_out(context, &tract, request, args.dry_run, args.yes).await?;
     }
     Ok(())
 }

@@ -90,21 +90,22 @@ pub(super) async fn write_whole(
     path: &Path,
     mut next: impl AsyncFnMut() -> engine::Result<Option<String>>,
 ) -> Outcome<()> {
-    let told = |error: std::io::Error| Failure::file(path, &error);
+    let file_error = |error: std::io::Error| Failure::file(path, &error);
     // What a link leads to is written; a device or a pipe takes the lines as they come.
     let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     if target.metadata().is_ok_and(|metadata| !metadata.is_file()) {
-        let mut file = BufWriter::new(File::options().write(true).open(&target).map_err(told)?);
-        write(&mut next, &mut file, told).await?;
-        file.flush().map_err(told)?;
+        let mut file =
+            BufWriter::new(File::options().write(true).open(&target).map_err(file_error)?);
+        write(&mut next, &mut file, file_error).await?;
+        file.flush().map_err(file_error)?;
     } else {
-        let mut file = new_file(&target).map_err(told)?;
+        let mut file = new_file(&target).map_err(file_error)?;
         let mut buffer = BufWriter::new(file.as_file_mut());
-        write(&mut next, &mut buffer, told).await?;
-        buffer.flush().map_err(told)?;
+        write(&mut next, &mut buffer, file_error).await?;
+        buffer.flush().map_err(file_error)?;
         drop(buffer);
-        file.as_file().sync_all().map_err(told)?;
-        file.persist(&target).map_err(|error| told(error.error))?;
+        file.as_file().sync_all().map_err(file_error)?;
+        file.persist(&target).map_err(|error| file_error(error.error))?;
     }
     Ok(())
 }
@@ -112,10 +113,10 @@ pub(super) async fn write_whole(
 async fn write(
     next: &mut impl AsyncFnMut() -> engine::Result<Option<String>>,
     file: &mut impl Write,
-    told: impl Fn(std::io::Error) -> Failure,
+    file_error: impl Fn(std::io::Error) -> Failure,
 ) -> Outcome<()> {
     while let Some(line) = next().await? {
-        writeln!(file, "{line}").map_err(&told)?;
+        writeln!(file, "{line}").map_err(&file_error)?;
     }
     Ok(())
 }

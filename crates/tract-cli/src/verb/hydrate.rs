@@ -113,8 +113,8 @@ pub(crate) async fn run(context: &mut Context<'_>, hydrate: &Hydrate) -> Outcome
         }
     }
     if !context.out.is_json() {
-        let said = format!("{}, {failed} refused", count(all, "call"));
-        context.out.say(Styled(DIM, said));
+        let counted = format!("{}, {failed} refused", count(all, "call"));
+        context.out.say(Styled(DIM, counted));
     }
     Failure::unless(failed == 0)
 }
@@ -147,15 +147,15 @@ fn print(context: &mut Context<'_>, one: &Hydrated) -> Outcome<()> {
     }
     for error in &one.errors {
         let stage = error.stage.as_str();
-        let said = escape::line(&error.to_string()).into_owned();
-        context.out.line(format_args!("      {stage}: {said}"))?;
+        let line = escape::line(&error.to_string()).into_owned();
+        context.out.line(format_args!("      {stage}: {line}"))?;
         for note in &error.notes {
             context.out.line(format_args!("      {}", note_line(note)))?;
         }
     }
     for edit in &one.provenance.edits {
-        let said = format!("{}: {} → {}", edit.kind, edit.before, edit.after);
-        context.out.line(Styled(DIM, format!("      {}", escape::line(&said))))?;
+        let line = format!("{}: {} → {}", edit.kind, edit.before, edit.after);
+        context.out.line(Styled(DIM, format!("      {}", escape::line(&line))))?;
     }
     Ok(())
 }
@@ -190,16 +190,16 @@ fn sent_strictly(registry: &Registry, to: Dialect) -> Outcome<RequestMap> {
     sent.collect()
 }
 
-async fn catalog(context: &mut Context<'_>, asked: &Hydrate) -> Outcome<Catalog> {
+async fn catalog(context: &mut Context<'_>, args: &Hydrate) -> Outcome<Catalog> {
     let mut options = ValidateOptions::default();
-    if asked.formats {
+    if args.formats {
         options = options.formats();
     }
     let mut builder = Registry::builder().shared_names().options(options);
     let mut refused = HashMap::new();
     let mut seen = HashSet::new();
     let mut definitions = Vec::new();
-    for (line, text) in definitions::texts(&asked.tools)? {
+    for (line, text) in definitions::texts(&args.tools)? {
         match Definition::parse(&text) {
             Ok(definition) => {
                 let id = text_member(&text, &["tool_id", "id"]);
@@ -218,9 +218,9 @@ async fn catalog(context: &mut Context<'_>, asked: &Hydrate) -> Outcome<Catalog>
             }
         }
     }
-    if asked.pinned {
+    if args.pinned {
         let tract = context.open().await?;
-        builder = builder.policy(tract.pins().gate(&asked.server, &definitions).await?);
+        builder = builder.policy(tract.pins().gate(&args.server, &definitions).await?);
     }
     let registry =
         builder.build().map_err(|error| Failure::usage(error.to_string()).notes(error.notes()))?;

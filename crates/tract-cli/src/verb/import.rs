@@ -249,7 +249,7 @@ async fn databases(context: &mut Context<'_>, import: &Import) -> Outcome<()> {
                     if done.status != ImportStatus::Diverged {
                         total.last_branch.get_or_insert_with(|| done.branch.clone());
                     }
-                    let told = Line {
+                    let report = Line {
                         id: &branch.id,
                         branch: &done.branch,
                         status: done.status.as_str(),
@@ -257,7 +257,7 @@ async fn databases(context: &mut Context<'_>, import: &Import) -> Outcome<()> {
                         reused: done.reused,
                         anomalies: &done.anomalies,
                     };
-                    tell(context, line, &told, import.anomalies)?;
+                    tell(context, line, &report, import.anomalies)?;
                 }
                 Err(why) => {
                     total.refused += 1;
@@ -295,17 +295,17 @@ fn database(path: &Path) -> Outcome<python::Database> {
 }
 
 /// Reports a branch.
-fn tell(context: &mut Context<'_>, line: usize, told: &Line<'_>, list: bool) -> Outcome<()> {
+fn tell(context: &mut Context<'_>, line: usize, report: &Line<'_>, list: bool) -> Outcome<()> {
     if context.out.is_json() {
-        return context.out.json(told);
+        return context.out.json(report);
     }
-    let branch = Styled(REF, escape::line(told.branch));
-    if told.status == ImportStatus::Diverged.as_str() {
+    let branch = Styled(REF, escape::line(report.branch));
+    if report.status == ImportStatus::Diverged.as_str() {
         context.out.say(format_args!(
             "line {line}: {branch} diverged: the branch holds other commits and was left alone"
         ));
     }
-    for anomaly in told.anomalies.iter().filter(|_| list) {
+    for anomaly in report.anomalies.iter().filter(|_| list) {
         context.out.line(format_args!("line {line}: {branch}: {}", escape::line(anomaly)))?;
     }
     Ok(())
@@ -421,7 +421,7 @@ impl ImportRun<'_, '_> {
                 total.last_branch.get_or_insert_with(|| imported.branch.clone());
             }
             self.bar.inc(1);
-            let told = Line {
+            let report = Line {
                 id: &imported.id,
                 branch: &imported.branch,
                 status: imported.status.as_str(),
@@ -430,7 +430,7 @@ impl ImportRun<'_, '_> {
                 anomalies: &waited.anomalies,
             };
             let (context, list) = (&mut *self.context, self.list);
-            self.bar.suspend(|| tell(context, waited.line, &told, list))?;
+            self.bar.suspend(|| tell(context, waited.line, &report, list))?;
         }
         if self.context.out.is_json() && !done.is_empty() {
             self.context.out.flush()?;

@@ -49,7 +49,7 @@ enum McpVerb {
         #[arg(long)]
         only: bool,
         #[command(flatten)]
-        said: CommitArgs,
+        commit_args: CommitArgs,
         #[command(flatten)]
         server: ServerArgs,
     },
@@ -96,7 +96,9 @@ impl Mcp {
 pub(crate) async fn run(context: &mut Context<'_>, mcp: Mcp) -> Outcome<()> {
     match mcp.verb {
         McpVerb::Tools { server } => tools(context, &server),
-        McpVerb::Import { only, said, server } => import(context, only, &said, &server).await,
+        McpVerb::Import { only, commit_args, server } => {
+            import(context, only, &commit_args, &server).await
+        }
         McpVerb::Call { tool, arguments, timeout, server } => {
             call(context, &tool, &arguments, timeout, &server)
         }
@@ -189,7 +191,7 @@ fn tools(context: &mut Context<'_>, server: &ServerArgs) -> Outcome<()> {
 async fn import(
     context: &mut Context<'_>,
     only: bool,
-    said: &CommitArgs,
+    commit_args: &CommitArgs,
     server: &ServerArgs,
 ) -> Outcome<()> {
     let tract = context.open().await?;
@@ -203,7 +205,7 @@ async fn import(
         }
     }
     tools.extend(found);
-    let made = tract.record(Request::Tools { tools, details: said.details()? }).await?;
+    let made = tract.record(Request::Tools { tools, details: commit_args.details()? }).await?;
     render::committed(context.out, &tract, &made).await
 }
 

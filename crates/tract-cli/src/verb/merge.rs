@@ -79,7 +79,7 @@ pub(crate) struct Merge {
     #[arg(long)]
     allow_unrelated: bool,
     #[command(flatten)]
-    said: CommitArgs,
+    commit_args: CommitArgs,
 }
 
 impl Merge {
@@ -110,7 +110,7 @@ pub(crate) async fn run(context: &mut Context<'_>, mut merge: Merge) -> Outcome<
         return kept::run(context, verb).await;
     }
     let tract = context.open().await?;
-    let mut options = MergeOptions::new().details(merge.said.details()?);
+    let mut options = MergeOptions::new().details(merge.commit_args.details()?);
     if merge.no_fast_forward {
         options = options.no_fast_forward();
     }
@@ -119,8 +119,8 @@ pub(crate) async fn run(context: &mut Context<'_>, mut merge: Merge) -> Outcome<
     }
     let side = side(merge.ours, merge.theirs, merge.both);
     let resolutions = Resolutions::read(merge.resolve.as_deref(), side)?;
-    let asked = resolutions.clone();
-    options = options.resolve(move |conflict| asked.answer(conflict));
+    let shared = resolutions.clone();
+    options = options.resolve(move |conflict| shared.answer(conflict));
     let source = tract.resolve(merge.source()).await?;
     let mut merged = tract.repo().preview_merge(tract.branch(), source, &options).await;
     if merged.is_ok() {

@@ -158,7 +158,7 @@ async fn next_step(
     tract: &Tract,
     decided: &RecordedDecision,
 ) -> Outcome<()> {
-    if context.out.is_json() || !matches!(decided.asked, PendingRequest::Call { .. }) {
+    if context.out.is_json() || !matches!(decided.request, PendingRequest::Call { .. }) {
         return Ok(());
     }
     let branch = decided.branch.branch_name().unwrap_or(decided.branch.as_str());
@@ -207,23 +207,23 @@ fn document(waits: &tract::engine::Pending, whole: bool) -> PendingReport<'_> {
         handler: &waits.handler,
         reason: &waits.reason,
         at: tract::time::format_rfc3339(waits.created_at_us),
-        what: waits.asked.describe(),
-        content: text_of(&waits.asked).filter(|_| whole),
-        bound: bound(&waits.asked).filter(|_| whole),
+        what: waits.request.describe(),
+        content: text_of(&waits.request).filter(|_| whole),
+        bound: bound(&waits.request).filter(|_| whole),
     }
 }
 
 /// Returns what exactly would run, of a call.
-fn bound(asked: &PendingRequest) -> Option<&BoundCall> {
-    match asked {
+fn bound(request: &PendingRequest) -> Option<&BoundCall> {
+    match request {
         PendingRequest::Call { bound, .. } => bound.as_deref(),
         _ => None,
     }
 }
 
 /// Shows what exactly would run: what a person approves.
-fn show_bound(context: &mut Context<'_>, asked: &PendingRequest) -> Outcome<()> {
-    let Some(call) = bound(asked) else { return Ok(()) };
+fn show_bound(context: &mut Context<'_>, request: &PendingRequest) -> Outcome<()> {
+    let Some(call) = bound(request) else { return Ok(()) };
     let mut lines = vec![
         format!("tool        {}", call.tool_name),
         format!("server      {}", call.server.as_deref().unwrap_or("none: a tool of the program")),
@@ -241,14 +241,14 @@ fn show_bound(context: &mut Context<'_>, asked: &PendingRequest) -> Outcome<()> 
     Ok(())
 }
 
-fn text_of(asked: &PendingRequest) -> Option<String> {
-    asked.content().map(tract::Content::text)
+fn text_of(request: &PendingRequest) -> Option<String> {
+    request.content().map(tract::Content::text)
 }
 
 async fn show(context: &mut Context<'_>, tract: &Tract, id: &str) -> Outcome<()> {
     if let Some(decided) = tract.repo().decision(id).await? {
         print_decision(context, &decided)?;
-        if let Some(text) = text_of(&decided.asked).filter(|_| !context.out.is_json()) {
+        if let Some(text) = text_of(&decided.request).filter(|_| !context.out.is_json()) {
             context.out.line("")?;
             context.out.line(escape::block(text.trim_end_matches('\n')))?;
         }
@@ -259,12 +259,12 @@ async fn show(context: &mut Context<'_>, tract: &Tract, id: &str) -> Outcome<()>
         return context.out.json(&document(&waits, true));
     }
     context.out.line(escape::line(&waits.to_string()))?;
-    show_bound(context, &waits.asked)?;
-    if waits.asked.conflicts().is_some() {
+    show_bound(context, &waits.request)?;
+    if waits.request.conflicts().is_some() {
         let next = format!("next: tract merge show {}", escape::line(&waits.id));
         context.out.say(Styled(DIM, next));
     }
-    if let Some(text) = text_of(&waits.asked) {
+    if let Some(text) = text_of(&waits.request) {
         context.out.line("")?;
         context.out.line(escape::block(text.trim_end_matches('\n')))?;
     }
@@ -279,8 +279,8 @@ pub(crate) fn print_decision(context: &mut Context<'_>, decided: &RecordedDecisi
             branch,
             commit: decided.commit,
             record: &decided.record,
-            what: decided.asked.describe(),
-            content: text_of(&decided.asked),
+            what: decided.request.describe(),
+            content: text_of(&decided.request),
         });
     }
     let because = because(&decided.record);

@@ -177,7 +177,7 @@ fn tell(
 fn found(source: &DefinitionArgs) -> Outcome<Vec<ToolSchema>> {
     let mut found = match &source.file {
         Some(file) => definitions::read(file)?,
-        None => asked(source)?,
+        None => definitions(source)?,
     };
     for name in &source.tools {
         if !found.iter().any(|definition| definition.name() == name) {
@@ -208,11 +208,11 @@ fn found(source: &DefinitionArgs) -> Outcome<Vec<ToolSchema>> {
 }
 
 #[cfg(feature = "mcp")]
-fn asked(source: &DefinitionArgs) -> Outcome<Vec<ToolSchema>> {
+fn definitions(source: &DefinitionArgs) -> Outcome<Vec<ToolSchema>> {
     super::mcp::definitions(&source.server, &source.place)
 }
 
 #[cfg(not(feature = "mcp"))]
-fn asked(_: &DefinitionArgs) -> Outcome<Vec<ToolSchema>> {
+fn definitions(_: &DefinitionArgs) -> Outcome<Vec<ToolSchema>> {
     Err(Failure::usage("this build cannot ask MCP servers").note("build with the feature \"mcp\""))
 }

@@ -109,7 +109,7 @@ pub(crate) struct Insert {
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
-    said: CommitArgs,
+    commit_args: CommitArgs,
 }
 
 /// Move this branch to another commit.
@@ -154,14 +154,14 @@ struct Document<'a> {
     before: Option<CommitId>,
     /// Absent where nothing was written.
     head: Option<CommitId>,
-    made: Vec<Made>,
+    made: Vec<RebasedCommit>,
     left_out: &'a [CommitId],
     #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<Vec<plan::PlanLine>>,
 }
 
 #[derive(Serialize)]
-struct Made {
+struct RebasedCommit {
     from: Option<CommitId>,
     commit: Option<CommitId>,
 }
@@ -173,45 +173,45 @@ struct ResetDocument<'a> {
     head: CommitId,
 }
 
-pub(crate) async fn rebase(context: &mut Context<'_>, asked: Rebase) -> Outcome<()> {
-    let tract = on_branch(context.open().await?, asked.branch.as_deref()).await?;
-    let onto = tract.resolve(asked.onto.as_str()).await?;
-    let plan = match &asked.plan {
+pub(crate) async fn rebase(context: &mut Context<'_>, args: Rebase) -> Outcome<()> {
+    let tract = on_branch(context.open().await?, args.branch.as_deref()).await?;
+    let onto = tract.resolve(args.onto.as_str()).await?;
+    let plan = match &args.plan {
         Some(path) => Some(plan::read(&tract, path).await?),
         None => None,
     };
-    carry_out(context, &tract, &Request::Onto { onto, plan }, asked.dry_run).await
+    carry_out(context, &tract, &Request::Onto { onto, plan }, args.dry_run).await
 }
 
-pub(crate) async fn cherry_pick(context: &mut Context<'_>, asked: CherryPick) -> Outcome<()> {
+pub(crate) async fn cherry_pick(context: &mut Context<'_>, args: CherryPick) -> Outcome<()> {
     let here = context.open().await?;
-    let commits = crate::revisions::resolve_all(&here, &asked.commits).await?;
-    let from = common_branch(&here, &asked.commits).await?;
-    let tract = on_branch(here, asked.onto.as_deref()).await?;
-    carry_out(context, &tract, &Request::Pick { commits, from }, asked.dry_run).await
+    let commits = crate::revisions::resolve_all(&here, &args.commits).await?;
+    let from = common_branch(&here, &args.commits).await?;
+    let tract = on_branch(here, args.onto.as_deref()).await?;
+    carry_out(context, &tract, &Request::Pick { commits, from }, args.dry_run).await
 }
 
-pub(crate) async fn drop(context: &mut Context<'_>, asked: Drop) -> Outcome<()> {
+pub(crate) async fn drop(context: &mut Context<'_>, args: Drop) -> Outcome<()> {
     let tract = context.open().await?;
-    let commits = crate::revisions::resolve_all(&tract, &asked.commits).await?;
-    carry_out(context, &tract, &Request::Drop { commits }, asked.dry_run).await
+    let commits = crate::revisions::resolve_all(&tract, &args.commits).await?;
+    carry_out(context, &tract, &Request::Drop { commits }, args.dry_run).await
 }
 
-pub(crate) async fn insert(context: &mut Context<'_>, asked: Insert) -> Outcome<()> {
+pub(crate) async fn insert(context: &mut Context<'_>, args: Insert) -> Outcome<()> {
     let tract = context.open().await?;
-    let after = tract.resolve(asked.after.as_str()).await?;
-    let mut draft = asked.kind.draft(&input::text_or_stdin(asked.text)?)?;
-    let details = asked.said.details()?;
+    let after = tract.resolve(args.after.as_str()).await?;
+    let mut draft = args.kind.draft(&input::text_or_stdin(args.text)?)?;
+    let details = args.commit_args.details()?;
     draft.message = details.message;
     draft.metadata = details.metadata;
     draft.created_at = details.created_at;
-    carry_out(context, &tract, &Request::Insert { after, draft: Box::new(draft) }, asked.dry_run)
+    carry_out(context, &tract, &Request::Insert { after, draft: Box::new(draft) }, args.dry_run)
         .await
 }
 
-pub(crate) async fn reset(context: &mut Context<'_>, asked: Reset) -> Outcome<()> {
+pub(crate) async fn reset(context: &mut Context<'_>, args: Reset) -> Outcome<()> {
     let tract = context.open().await?;
-    let head = tract.resolve(asked.to.as_str()).await?;
+    let head = tract.resolve(args.to.as_str()).await?;
     let before = tract.reset(head).await?;
     let branch = tract.branch_name();
     if context.out.is_json() {
@@ -260,8 +260,10 @@ async fn carry_out(
     };
     if context.out.is_json() {
         let made = rebased.made.iter();
-        let made = made
-            .map(|(from, commit)| Made { from: *from, commit: Some(*commit).filter(|_| !dry_run) });
+        let made = made.map(|(from, commit)| RebasedCommit {
+            from: *from,
+            commit: Some(*commit).filter(|_| !dry_run),
+        });
         let plan = match dry_run {
             true => Some(plan::lines(tract, &rebased.steps).await?),
             false => None,

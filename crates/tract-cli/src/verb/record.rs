@@ -90,22 +90,22 @@ impl From<recording::Error> for Failure {
     }
 }
 
-pub(crate) async fn run(context: &mut Context<'_>, asked: Record) -> Outcome<()> {
-    let routes = routes(&asked)?;
-    let options = proxy_options(&asked)?;
+pub(crate) async fn run(context: &mut Context<'_>, args: Record) -> Outcome<()> {
+    let routes = routes(&args)?;
+    let options = proxy_options(&args)?;
     let tract = context.open_to_record().await?;
     let runtime = runtime::threads(2)?;
     let recording = RecorderOptions::new()
-        .redact(!asked.no_redact)
-        .budget_bytes(asked.memory.saturating_mul(1 << 20));
+        .redact(!args.no_redact)
+        .budget_bytes(args.memory.saturating_mul(1 << 20));
     let recorder = Recorder::start(tract.repo().clone(), &recording)?;
     let proxy = runtime.block_on(Proxy::bind(&options, routes, recorder.handle()))?;
-    let exit = if asked.command.is_empty() {
+    let exit = if args.command.is_empty() {
         announce(context, &proxy)?;
         runtime.block_on(proxy.run(runtime::interrupted()));
         0
     } else {
-        runtime.block_on(child::run(proxy, &asked.command))?
+        runtime.block_on(child::run(proxy, &args.command))?
     };
     let report = runtime.block_on(recorder.finish(MOST_WAIT));
     runtime.shutdown_background();
@@ -113,19 +113,19 @@ pub(crate) async fn run(context: &mut Context<'_>, asked: Record) -> Outcome<()>
     if exit == 0 { Ok(()) } else { Err(Failure::exited(exit)) }
 }
 
-fn routes(asked: &Record) -> Outcome<Vec<Route>> {
-    match &asked.upstream {
+fn routes(args: &Record) -> Outcome<Vec<Route>> {
+    match &args.upstream {
         Some(url) => Ok(vec![Route::only(url.parse::<Upstream>()?)]),
         None => Ok(recording::routes(|name| std::env::var(name).ok())?),
     }
 }
 
-fn proxy_options(asked: &Record) -> Outcome<ProxyOptions> {
-    let mut options = ProxyOptions::new().allow_remote(asked.allow_remote);
-    if let Some(address) = asked.listen {
+fn proxy_options(args: &Record) -> Outcome<ProxyOptions> {
+    let mut options = ProxyOptions::new().allow_remote(args.allow_remote);
+    if let Some(address) = args.listen {
         options = options.address(address);
     }
-    if let Some(secret) = asked.secret.as_deref() {
+    if let Some(secret) = args.secret.as_deref() {
         let is_plain = secret.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
         if secret.len() < MIN_SECRET || !is_plain {
             let what = format!("expected a secret of {MIN_SECRET} or more letters and digits");

@@ -27,11 +27,11 @@ Examples:
   tract remote remove stick                   forgets where its branches were, too")]
 pub(crate) struct Remote {
     #[command(subcommand)]
-    what: Option<What>,
+    what: Option<RemoteCommand>,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum RemoteCommand {
     /// Name a store or a bundle.
     Add {
         /// Its name here.
@@ -55,7 +55,7 @@ enum What {
 impl Remote {
     /// Whether it writes.
     pub(crate) fn writes(&self) -> bool {
-        !matches!(self.what, None | Some(What::List))
+        !matches!(self.what, None | Some(RemoteCommand::List))
     }
 }
 
@@ -74,8 +74,8 @@ struct Removed<'a> {
 
 pub(crate) async fn run(context: &mut Context<'_>, remote: Remote) -> Outcome<()> {
     let tract = context.open().await?;
-    match remote.what.unwrap_or(What::List) {
-        What::Add { name, url, remote_repo } => {
+    match remote.what.unwrap_or(RemoteCommand::List) {
+        RemoteCommand::Add { name, url, remote_repo } => {
             let url = url_to_keep(&url)?;
             let mut entry = Entry::new(name, url);
             entry.repo = remote_repo;
@@ -89,14 +89,14 @@ pub(crate) async fn run(context: &mut Context<'_>, remote: Remote) -> Outcome<()
             }
             Ok(())
         }
-        What::List => {
+        RemoteCommand::List => {
             let remotes = tract.remotes().list().await?;
             if remotes.is_empty() && !context.out.is_json() {
                 context.out.say("no remotes; tract remote add NAME URL adds one");
             }
             remotes.iter().try_for_each(|entry| print(context, entry))
         }
-        What::Remove { name } => {
+        RemoteCommand::Remove { name } => {
             tract.remotes().remove(&name).await?;
             if context.out.is_json() {
                 return context.out.json(&Removed { removed: &name });

@@ -9,7 +9,7 @@ use crate::failure::Outcome;
 use crate::style::{REF, Styled};
 
 #[derive(Serialize)]
-struct Listed<'a> {
+struct RepoLine<'a> {
     repo: &'a str,
     current: bool,
 }
@@ -20,7 +20,7 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
     for repo in store.repos().await? {
         let is_current = repo == current;
         if context.out.is_json() {
-            context.out.json(&Listed { repo: repo.as_str(), current: is_current })?;
+            context.out.json(&RepoLine { repo: repo.as_str(), current: is_current })?;
             continue;
         }
         let mark = if is_current { '*' } else { ' ' };

@@ -25,7 +25,7 @@ pub(crate) struct Revert {
     #[arg(long)]
     cascade: bool,
     #[command(flatten)]
-    said: CommitArgs,
+    commit_args: CommitArgs,
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, revert: Revert) -> Outcome<()> {
@@ -33,7 +33,7 @@ pub(crate) async fn run(context: &mut Context<'_>, revert: Revert) -> Outcome<()
     let request = Request::Revert {
         targets: resolve_all(&tract, &revert.targets).await?,
         cascade: revert.cascade,
-        details: revert.said.details()?,
+        details: revert.commit_args.details()?,
     };
     let made = tract.record(request).await?;
     render::committed(context.out, &tract, &made).await

@@ -157,14 +157,14 @@ pub(crate) async fn run(context: &mut Context<'_>, run: Run) -> Outcome<()> {
     let tract = context.summarized_by(tract, Arc::clone(&model) as Arc<dyn ChatModel>);
     let cancellation = CancellationToken::new();
     stop_on_interrupt(&network, &cancellation);
-    let (sender, told) = mpsc::channel();
+    let (sender, events) = mpsc::channel();
     let work = network.spawn({
         let (tract, cancellation) = (tract.clone(), cancellation.clone());
         async move { worked(&tract, run, model, cancellation, sender).await }
     });
     let mut printer = Printer::default();
-    for told in told {
-        if let Err(failure) = printer.print_event(context.out, &told) {
+    for events in events {
+        if let Err(failure) = printer.print_event(context.out, &events) {
             // Stdout is closed: what is done is recorded, and no more is begun.
             cancellation.cancel();
             let _ = work.await;
@@ -208,9 +208,9 @@ async fn worked(
             Resume::Run => OnResume::Run,
         })
         .on_progress(move |progress| {
-            if let Some(told) = RunEvent::of(progress) {
+            if let Some(event) = RunEvent::of(progress) {
                 // A printer that is gone has cancelled already.
-                let _ = sender.send(told);
+                let _ = sender.send(event);
             }
         });
     if !run.model.set.is_empty() {

@@ -162,14 +162,16 @@ pub(crate) async fn run(context: &mut Context<'_>, select: Select) -> Outcome<()
         }
     }
     if late > 0 {
-        let said = count(late, "choice");
+        let counted = count(late, "choice");
         context
             .out
-            .say(format_args!("{said} not made in time: the first tools are given, unscored"));
+            .say(format_args!("{counted} not made in time: the first tools are given, unscored"));
     }
     if skipped > 0 {
-        let said = count(skipped, "tool");
-        context.out.say(format_args!("{said} skipped: unsafe or without schema; --allow-unsafe"));
+        let counted = count(skipped, "tool");
+        context
+            .out
+            .say(format_args!("{counted} skipped: unsafe or without schema; --allow-unsafe"));
     }
     Failure::unless(refused == 0)
 }

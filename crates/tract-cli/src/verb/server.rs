@@ -60,9 +60,9 @@ impl ServerArgs {
             .map_err(|error| Failure::no("runtime", error.to_string()))?;
         runtime.block_on(async {
             let server = self.open(label, options).await?;
-            let asked = asks(&server).await;
+            let answer = asks(&server).await;
             server.close().await;
-            asked
+            answer
         })
     }
 

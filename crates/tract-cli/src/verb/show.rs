@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use similar::{Change, ChangeTag, TextDiff};
 use tract::hooks::DecisionRecord;
-use tract::{By, Commit, CommitId, Content, Op, Part, Tract};
+use tract::{AuthorKind, Commit, CommitId, Content, Op, Part, Tract};
 
 use super::diff::signed;
 use crate::context::Context;
@@ -105,7 +105,7 @@ async fn head(out: &mut Output, tract: &Tract, commit: &Commit) -> Outcome<()> {
     if let Some(at) = commit.created_at.and_then(tract::time::format_rfc3339) {
         fact("at", at)?;
     }
-    if commit.origin.by != By::User {
+    if commit.origin.by != AuthorKind::User {
         let by = commit.origin.by.as_str().to_owned();
         let id = commit.origin.id.as_deref().map(|id| format!(" {}", escape::line(id)));
         fact("by", by + &id.unwrap_or_default())?;

@@ -98,8 +98,8 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
         .into_iter()
         .map(|waits| PendingLine {
             branch: waits.branch.branch_name().unwrap_or(waits.branch.as_str()).to_owned(),
-            is_merge: waits.asked.conflicts().is_some(),
-            what: waits.asked.describe(),
+            is_merge: waits.request.conflicts().is_some(),
+            what: waits.request.describe(),
             id: waits.id,
             reason: waits.reason,
         })

@@ -59,24 +59,24 @@ impl Summarization {
     }
 }
 
-pub(crate) async fn run(context: &mut Context<'_>, asked: Summarization) -> Outcome<()> {
+pub(crate) async fn run(context: &mut Context<'_>, args: Summarization) -> Outcome<()> {
     let tract = context.open().await?;
-    if asked.off {
+    if args.off {
         tract.repo().configure_tool_summarization(None).await?;
-    } else if asked.sets() {
+    } else if args.sets() {
         let mut config = ToolSummarization::new();
-        for tool in &asked.tool {
+        for tool in &args.tool {
             let Some((name, text)) = tool.split_once('=') else {
                 return Err(Failure::usage(format!("expected NAME=TEXT, found {tool:?}"))
                     .note("for example --tool 'grep=keep file names'"));
             };
             config = config.tool(name, text);
         }
-        config.auto_threshold = asked.threshold;
-        config.default_instructions = asked.default;
-        config.target_tokens = asked.target;
-        config.must_keep = asked.keep;
-        config.with_context = asked.with_context;
+        config.auto_threshold = args.threshold;
+        config.default_instructions = args.default;
+        config.target_tokens = args.target;
+        config.must_keep = args.keep;
+        config.with_context = args.with_context;
         tract.repo().configure_tool_summarization(Some(&config)).await?;
         if context.global.summarizer.is_none() {
             context.out.say(

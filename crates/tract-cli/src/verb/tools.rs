@@ -123,7 +123,7 @@ Examples:
         #[arg(long, conflicts_with = "file")]
         none: bool,
         #[command(flatten)]
-        said: CommitArgs,
+        commit_args: CommitArgs,
     },
 }
 
@@ -194,7 +194,7 @@ pub(crate) async fn run(context: &mut Context<'_>, tools: Tools) -> Outcome<()> 
         ToolsVerb::Trust(source) => pins::run(context, source, PinAction::Trust).await,
         ToolsVerb::Check(source) => pins::run(context, source, PinAction::Check).await,
         ToolsVerb::Policy { policy } => pins::policy(context, policy).await,
-        ToolsVerb::Set { file, said, .. } => set(context, file, said).await,
+        ToolsVerb::Set { file, commit_args, .. } => set(context, file, commit_args).await,
     }
 }
 
@@ -356,15 +356,15 @@ async fn of(context: &mut Context<'_>, revision: &str, only_own: bool) -> Outcom
         let size = Styled(DIM, render::bytes(tool.schema.len() as u64));
         context.out.line(row(tool.id, &tool.name, width, size))?;
     }
-    let said = count(tools.len(), "tool");
-    let said = match only_own {
-        true => format!("{said} of its own at"),
+    let counted = count(tools.len(), "tool");
+    let counted = match only_own {
+        true => format!("{counted} of its own at"),
         false if !tools.is_empty() && tract.tools().own(revision).await?.is_empty() => {
-            format!("{said} of an earlier commit in force at")
+            format!("{counted} of an earlier commit in force at")
         }
-        false => format!("{said} in force at"),
+        false => format!("{counted} in force at"),
     };
-    context.out.say(Styled(DIM, format!("{said} {}", escape::line(revision))));
+    context.out.say(Styled(DIM, format!("{counted} {}", escape::line(revision))));
     Ok(())
 }
 
@@ -388,13 +388,17 @@ async fn compare(context: &mut Context<'_>, before: &str, after: &str) -> Outcom
     context.out.line(Styled(DIM, unchanged))
 }
 
-async fn set(context: &mut Context<'_>, file: Option<PathBuf>, said: CommitArgs) -> Outcome<()> {
+async fn set(
+    context: &mut Context<'_>,
+    file: Option<PathBuf>,
+    commit_args: CommitArgs,
+) -> Outcome<()> {
     let tract = context.open().await?;
     let tools = match file {
         Some(file) => crate::definitions::read_to_send(&file)?,
         None => Vec::new(),
     };
     crate::definitions::report_limits(context.out, &tools);
-    let made = tract.record(Request::Tools { tools, details: said.details()? }).await?;
+    let made = tract.record(Request::Tools { tools, details: commit_args.details()? }).await?;
     render::committed(context.out, &tract, &made).await
 }

@@ -38,11 +38,11 @@ const SHOWN: usize = 10;
 struct Document<'a> {
     what: &'a str,
     redone: bool,
-    moves: Vec<Move>,
+    moves: Vec<RefMove>,
 }
 
 #[derive(Serialize)]
-struct Move {
+struct RefMove {
     name: String,
     before: Option<String>,
     after: Option<String>,
@@ -59,7 +59,7 @@ pub(crate) async fn run(context: &mut Context<'_>, undo: Undo) -> Outcome<()> {
     let done = if undo.redo { repo.redo(&branch).await } else { repo.undo(&branch).await };
     let done = done.map_err(tract::Error::from)?;
     if context.out.is_json() {
-        let moves = done.moves.iter().map(|step| Move {
+        let moves = done.moves.iter().map(|step| RefMove {
             name: step.name.as_str().to_owned(),
             before: step.before.as_ref().map(render::target),
             after: step.after.as_ref().map(render::target),

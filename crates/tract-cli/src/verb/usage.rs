@@ -32,14 +32,14 @@ Examples:
 pub(crate) struct Usage {
     /// Sum up by this.
     #[arg(long, value_name = "WHAT", default_value = "model")]
-    by: By,
+    by: GroupBy,
     /// Read prices from this file.
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum By {
+enum GroupBy {
     /// The day, in UTC.
     Day,
     /// The model.
@@ -97,8 +97,8 @@ pub(crate) async fn run(context: &mut Context<'_>, usage: Usage) -> Outcome<()> 
     let tract = context.open().await?;
     let answers = tract::import::usage(tract.repo()).await?;
     let projects = match usage.by {
-        By::Project => projects(&tract).await?,
-        By::Day | By::Model | By::Branch => HashMap::new(),
+        GroupBy::Project => projects(&tract).await?,
+        GroupBy::Day | GroupBy::Model | GroupBy::Branch => HashMap::new(),
     };
     let mut groups: BTreeMap<Option<String>, Group> = BTreeMap::new();
     let mut total = Group::default();
@@ -110,16 +110,16 @@ pub(crate) async fn run(context: &mut Context<'_>, usage: Usage) -> Outcome<()> 
             unpriced.insert(model.unwrap_or("unknown"));
         }
         let name = match usage.by {
-            By::Model => answer.model.clone(),
-            By::Branch => Some(answer.branch.clone()),
-            By::Project => projects.get(&answer.branch).cloned(),
-            By::Day => answer.at.and_then(day),
+            GroupBy::Model => answer.model.clone(),
+            GroupBy::Branch => Some(answer.branch.clone()),
+            GroupBy::Project => projects.get(&answer.branch).cloned(),
+            GroupBy::Day => answer.at.and_then(day),
         };
         groups.entry(name).or_default().add(answer, cost);
         total.add(answer, cost);
     }
     let mut groups: Vec<(Option<String>, Group)> = groups.into_iter().collect();
-    if !matches!(usage.by, By::Day) {
+    if !matches!(usage.by, GroupBy::Day) {
         groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.all_tokens()));
     }
     if context.out.is_json() {

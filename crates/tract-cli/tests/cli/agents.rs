@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::chat::{Server, event, run};
-use crate::support::{Ran, Workspace};
+use crate::support::{RunOutput, Workspace};
 
 /// A streamed reply that asks for one call.
 pub(crate) fn calls(id: &str, name: &str, arguments: &Value) -> String {
@@ -48,11 +48,11 @@ fn a_run_works_pauses_continues_and_replays() {
     assert!(ran.stderr.contains("fs_remove succeeded"), "{ran:?}");
     assert!(!place.path("desk/notes.txt").exists());
 
-    let asked = server.asked();
-    assert_eq!(asked.len(), 4);
-    let names = asked[0]["tools"].as_array().expect("tools").len();
+    let requests = server.requests();
+    assert_eq!(requests.len(), 4);
+    let names = requests[0]["tools"].as_array().expect("tools").len();
     assert!(names >= 9, "planning and files: {names}");
-    assert_eq!(asked[3]["messages"][0]["role"], "system");
+    assert_eq!(requests[3]["messages"][0]["role"], "system");
     let replayed = &place.json(&["replay", "--json"])[0];
     assert_eq!((&replayed["calls"], &replayed["difference"]), (&json!(3), &Value::Null));
     place.ok(&["verify"]);
@@ -145,7 +145,7 @@ fn payment_waits(script: &str, words: usize) -> (Workspace, Server, String) {
     let mut answers = vec![calls("c1", "pay", &json!({}))];
     answers.extend((0..words).map(|_| says("Well.")));
     let server = Server::start(answers, false);
-    Ran::after(&mut pays(&place, &server, &["Pay."])).expect(1);
+    RunOutput::after(&mut pays(&place, &server, &["Pay."])).expect(1);
     let pending = place.json(&["pending", "--json"]);
     let id = pending[0]["id"].as_str().expect("a name").to_owned();
     (place, server, id)
@@ -178,9 +178,9 @@ fn three_processes_at_once_after_one_approval_pay_once() {
         .collect();
     assert_eq!(lines(&place, "calls.log"), 1, "{ended:?}");
     assert!(ended.iter().any(|ran| ran.status.success()), "{ended:?}");
-    let said = place.ok(&["compile", "--to", "messages"]);
-    assert_eq!(said.matches("echoed").count(), 1, "{said}");
-    assert!(!said.contains("interrupted"), "{said}");
+    let output = place.ok(&["compile", "--to", "messages"]);
+    assert_eq!(output.matches("echoed").count(), 1, "{output}");
+    assert!(!output.contains("interrupted"), "{output}");
     place.is_clean();
     // It was paid, however much is undone.
     for _ in 0..3 {
@@ -189,7 +189,7 @@ fn three_processes_at_once_after_one_approval_pay_once() {
     if let Some(waits) = place.json(&["pending", "--json"]).first() {
         place.ok(&["pending", "approve", waits["id"].as_str().expect("a name")]);
     }
-    Ran::after(&mut pays(&place, &server, &["--resume", "run"]));
+    RunOutput::after(&mut pays(&place, &server, &["--resume", "run"]));
     assert_eq!(lines(&place, "calls.log"), 1);
 }
 
@@ -208,10 +208,10 @@ fn a_process_killed_while_a_silent_tool_runs_is_known_to_have_ended() {
     }
     first.kill().expect("it is killed");
     first.wait().expect("it has ended");
-    Ran::after(&mut pays(&place, &server, &[])).expect(0);
+    RunOutput::after(&mut pays(&place, &server, &[])).expect(0);
     assert_eq!(lines(&place, "calls.log"), 1, "what may have been paid is not paid again");
-    let said = place.ok(&["compile", "--to", "messages"]);
-    assert!(said.contains("the tool may have run"), "{said}");
+    let output = place.ok(&["compile", "--to", "messages"]);
+    assert!(output.contains("the tool may have run"), "{output}");
     place.is_clean();
 }
 
@@ -261,9 +261,9 @@ fn a_servers_tools_are_kept_back_until_the_model_has_found_them() {
     let with = ["--model", "openai/some", "--base-url", &server.url, "--plan", "none"];
     let how = ["run", "Echo it.", "--approve", "none", "--mcp", "sh server.sh", "--search"];
     run(&place, &[&how[..], &with[..]].concat()).expect(0);
-    let asked = server.asked();
+    let requests = server.requests();
     let offered = |n: usize| -> Vec<&str> {
-        let tools = asked[n]["tools"].as_array().expect("tools").iter();
+        let tools = requests[n]["tools"].as_array().expect("tools").iter();
         tools.filter_map(|tool| tool["function"]["name"].as_str()).collect()
     };
     assert_eq!(offered(0), ["search_tools"]);
@@ -294,8 +294,8 @@ fn a_run_summarizes_results_by_its_own_model() {
     let with = ["--model", "openai/some", "--base-url", &server.url];
     let task = ["run", "What is to buy?", "--fs", "desk", "--plan", "none"];
     run(&place, &[&task[..], &with].concat()).expect(0);
-    let asked = server.asked();
-    let last = asked[2]["messages"].as_array().expect("messages").last().expect("one");
+    let requests = server.requests();
+    let last = requests[2]["messages"].as_array().expect("messages").last().expect("one");
     assert_eq!((&last["role"], &last["content"]), (&json!("tool"), &json!("milk and more")));
 
     // So are the results that are there already, by a verb.
@@ -305,7 +305,7 @@ fn a_run_summarizes_results_by_its_own_model() {
     let server = Server::start(vec![whole("m")], false);
     let with = ["--model", "openai/some", "--base-url", &server.url];
     run(&place, &[&["compress-tool-calls", "--json"], &with[..]].concat()).expect(0);
-    server.asked();
+    server.requests();
     place.ok(&["verify"]);
 }
 
@@ -320,13 +320,13 @@ fn a_reply_that_was_cut_off_is_no_success() {
     let ran = run(&place, &[&["run", "All of it.", "--json"], &with[..]].concat()).expect(1);
     let end = ran.lines().pop().expect("the end");
     assert_eq!((&end["stop"], &end["text"]), (&json!("truncated"), &json!("half of")));
-    server.asked();
+    server.requests();
 
     // What one request was allowed is not what the next one is.
     let server = Server::start(vec![says("All of it.")], false);
     let with = ["--model", "openai/gpt-5.5", "--base-url", &server.url];
     run(&place, &[&["run", "Again."], &with[..]].concat()).expect(0);
-    let asked = server.asked();
-    assert!(asked[0].get("max_tokens").is_none(), "{}", asked[0]);
-    assert!(asked[0].get("max_completion_tokens").is_none(), "{}", asked[0]);
+    let requests = server.requests();
+    assert!(requests[0].get("max_tokens").is_none(), "{}", requests[0]);
+    assert!(requests[0].get("max_completion_tokens").is_none(), "{}", requests[0]);
 }

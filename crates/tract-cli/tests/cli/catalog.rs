@@ -12,12 +12,12 @@ const CATALOG: &str = r#"
 fn select_answers_each_query_with_candidates() {
     let place = Workspace::empty();
     place.write("tools.jsonl", CATALOG);
-    let asked = [
+    let queries = [
         json!({"id": "q1", "query": "what is the weather in Oslo?"}),
         json!({"id": 2, "query": "write a message"}),
         json!({"id": "q3", "query": "zzz"}),
     ];
-    place.write("asked.jsonl", stream(asked));
+    place.write("asked.jsonl", stream(queries));
     for scorer in ["bm25", "overlap"] {
         let select = ["select", "--catalog", "tools.jsonl", "--queries", "asked.jsonl"];
         let arguments = [&select[..], &["--k", "2", "--json", "--scorer", scorer]].concat();

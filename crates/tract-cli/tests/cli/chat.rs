@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use tract_testkit::loopback::{HttpAnswer, HttpEnd, HttpRequest, Loopback};
 
-use crate::support::{Ran, Workspace, each, list, signal};
+use crate::support::{RunOutput, Workspace, each, list, signal};
 
 pub(crate) const KEY: &str = "sk-cli-0123456789";
 
@@ -56,7 +56,7 @@ impl Server {
     }
 
     /// Returns the bodies that were asked; each answer was given.
-    pub(crate) fn asked(&self) -> Vec<Value> {
+    pub(crate) fn requests(&self) -> Vec<Value> {
         assert_eq!(self.loopback.answers_left(), 0, "answers that were not asked for");
         self.loopback.take_requests().iter().map(body).collect()
     }
@@ -78,8 +78,8 @@ pub(crate) fn command(place: &Workspace, arguments: &[&str]) -> Command {
     command
 }
 
-pub(crate) fn run(place: &Workspace, arguments: &[&str]) -> Ran {
-    Ran::after(&mut command(place, arguments))
+pub(crate) fn run(place: &Workspace, arguments: &[&str]) -> RunOutput {
+    RunOutput::after(&mut command(place, arguments))
 }
 
 /// A streamed answer of Gemini's, whose parts and end are given.
@@ -100,18 +100,22 @@ fn gemini_is_asked_run_and_compiled_for() {
     let look = ["run", "Look.", "--model", "gemini/g-1", "--base-url", base, "--fs", "work"];
     let ran = place.run_with("GEMINI_API_KEY", KEY, &look).expect(0);
     assert!(ran.stdout.contains("All seen."), "{ran:?}");
-    let asked = server.asked();
-    assert_eq!(asked[0]["contents"][0]["parts"][0]["text"], "Look.");
-    assert!(asked[0].get("model").is_none() && asked[0].get("stream").is_none(), "{}", asked[0]);
-    let declared = asked[0]["tools"][0]["functionDeclarations"].as_array().expect("tools");
+    let requests = server.requests();
+    assert_eq!(requests[0]["contents"][0]["parts"][0]["text"], "Look.");
+    assert!(
+        requests[0].get("model").is_none() && requests[0].get("stream").is_none(),
+        "{}",
+        requests[0]
+    );
+    let declared = requests[0]["tools"][0]["functionDeclarations"].as_array().expect("tools");
     assert!(declared.iter().any(|tool| tool["name"] == "fs_read"), "{declared:?}");
     // The model's turn goes back as it came, thought and signature with it.
     let parts: Value = serde_json::from_str(call).expect("JSON");
-    assert_eq!(asked[1]["contents"][1]["parts"], parts);
-    assert!(asked[1]["contents"][2]["parts"][0].get("functionResponse").is_some());
+    assert_eq!(requests[1]["contents"][1]["parts"], parts);
+    assert!(requests[1]["contents"][2]["parts"][0].get("functionResponse").is_some());
 
     let compiled = place.run(&["compile", "--to", "gemini-params"]).expect(0);
-    assert_eq!(compiled.lines()[0]["contents"][1], asked[1]["contents"][1]);
+    assert_eq!(compiled.lines()[0]["contents"][1], requests[1]["contents"][1]);
     place.write("g.json", &compiled.stdout);
     place.ok(&["import", "--format", "gemini", "g.json"]);
     place.ok(&["verify"]);
@@ -134,10 +138,10 @@ fn a_question_and_its_answer_are_commits() {
     assert_eq!(answer["usage"]["output_tokens"], 2);
     assert_eq!(answer["stop_reason"], "end_turn");
 
-    let asked = server.asked();
-    assert_eq!(asked[0]["temperature"], 0.5);
-    assert_eq!(asked[0]["messages"], serde_json::json!([{"role": "user", "content": "Hi"}]));
-    assert_eq!(asked[1]["messages"].as_array().map(Vec::len), Some(2));
+    let requests = server.requests();
+    assert_eq!(requests[0]["temperature"], 0.5);
+    assert_eq!(requests[0]["messages"], serde_json::json!([{"role": "user", "content": "Hi"}]));
+    assert_eq!(requests[1]["messages"].as_array().map(Vec::len), Some(2));
     let log = place.json(&["log", "--json"]);
     assert_eq!(log.len(), 3);
     assert_eq!(log[0]["commit"], answer["commit"]);
@@ -166,9 +170,9 @@ fn an_interrupted_answer_is_in_the_log_and_in_no_context() {
     child.stdout.as_mut().expect("a pipe").read_exact(&mut shown).expect("the first piece");
     assert_eq!(&shown, b"Hel", "shown as it comes");
     signal(child.id(), "-INT");
-    let ran = Ran::of(child.wait_with_output().expect("it ends")).expect(130);
+    let ran = RunOutput::of(child.wait_with_output().expect("it ends")).expect(130);
     assert!(ran.stderr.contains("error[broken_off]"), "{ran:?}");
-    server.asked();
+    server.requests();
     let log = place.json(&["log", "--json"]);
     assert_eq!(log.len(), 2, "the question, and a note of what came");
     assert_eq!(log[0]["op"]["name"], "note");
@@ -202,12 +206,12 @@ fn a_question_that_failed_is_asked_again_and_recorded_once() {
         ask(&server.url, &["--set", "bogus=1"]).expect(1);
         ask(&server.url, &[]).expect(0);
 
-        let asked = server.asked();
-        let last = asked.last().expect("a request");
+        let requests = server.requests();
+        let last = requests.last().expect("a request");
         let question = serde_json::json!({"role": "user", "content": "Is it raining?"});
-        let said = list(&last["messages"]).iter().filter(|message| message["role"] == "user");
-        let said: Vec<&Value> = said.collect();
-        assert_eq!(said, [&question], "{verb}: sent once");
+        let texts = list(&last["messages"]).iter().filter(|message| message["role"] == "user");
+        let texts: Vec<&Value> = texts.collect();
+        assert_eq!(texts, [&question], "{verb}: sent once");
         assert_eq!(last["bogus"], Value::Null, "{verb}: a parameter of the failed request");
         let context = place.json(&["compile", "--to", "openai"]);
         let mut roles = each(list(&context[0]), "role");
@@ -217,8 +221,8 @@ fn a_question_that_failed_is_asked_again_and_recorded_once() {
         // The same words after an answer are a new question.
         let server = Server::start(vec![hello()], false);
         ask(&server.url, &[]).expect(0);
-        let asked = server.asked();
-        let count = list(&asked[0]["messages"]).iter();
+        let requests = server.requests();
+        let count = list(&requests[0]["messages"]).iter();
         assert_eq!(count.filter(|message| **message == question).count(), 2, "{verb}");
         place.is_clean();
     }

@@ -1,4 +1,4 @@
-use crate::support::{Ran, Workspace};
+use crate::support::{RunOutput, Workspace};
 
 const STREAM: &str = r#"
 {"op":"set_tools","tools":[{"name":"grep","input_schema":{"type":"object"}},{"name":"find","input_schema":{"type":"object"}}]}
@@ -12,7 +12,8 @@ const STREAM: &str = r#"
 pub(crate) fn completed(place: &Workspace, words: &[&str]) -> Vec<String> {
     let mut command = place.command(&["--", "tract"]);
     command.args(words).env("TRACT_COMPLETE", "bash").env("_CLAP_IFS", "\n");
-    let ran = Ran::after(command.env("_CLAP_COMPLETE_INDEX", words.len().to_string())).expect(0);
+    let ran =
+        RunOutput::after(command.env("_CLAP_COMPLETE_INDEX", words.len().to_string())).expect(0);
     assert!(ran.stderr.is_empty(), "{ran:?}");
     ran.stdout.lines().map(|line| line.trim_end().to_owned()).collect()
 }

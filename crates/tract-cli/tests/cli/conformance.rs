@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::support::{Ran, Workspace};
+use crate::support::{RunOutput, Workspace};
 
-fn outcomes(ran: &Ran, outcome: &str) -> Vec<Value> {
+fn outcomes(ran: &RunOutput, outcome: &str) -> Vec<Value> {
     ran.lines().into_iter().filter(|line| line["outcome"] == outcome).collect()
 }
 
@@ -30,8 +30,8 @@ fn engines_keep_their_promises() {
 #[test]
 fn people_get_a_summary() {
     let place = Workspace::empty();
-    let said = place.ok(&["--store", "memory:", "conformance", "--only", "toolset"]);
-    assert!(said.contains("no promise broken"), "{said}");
+    let output = place.ok(&["--store", "memory:", "conformance", "--only", "toolset"]);
+    assert!(output.contains("no promise broken"), "{output}");
     let none = ["--store", "memory:", "conformance", "--only", "no such case"];
     place.refused(&none, 2, "usage", "no case has");
 }

@@ -1,6 +1,6 @@
 #[cfg(unix)]
 use crate::support::set_mode;
-use crate::support::{Ran, Workspace, bundled, each, list, text, user_says};
+use crate::support::{RunOutput, Workspace, bundled, each, list, text, user_says};
 
 #[test]
 fn no_store_at_all() {
@@ -22,7 +22,7 @@ fn the_store_is_found_upwards_and_named_by_the_environment() {
     let place = Workspace::new();
     place.ok(&["commit", "user", "Hi"]);
     place.write("deep/er/file", "");
-    let below = Ran::after(place.command(&["log"]).current_dir(place.path("deep/er")));
+    let below = RunOutput::after(place.command(&["log"]).current_dir(place.path("deep/er")));
     assert!(below.stdout.contains("Hi"), "{below:?}");
     let url = format!("sqlite:{}", text(&place.store()));
     let named = Workspace::empty().run_with("TRACT_STORE", url, &["log"]);
@@ -273,7 +273,7 @@ impl Unwritable {
     }
 
     /// Runs as a user for whom permissions hold.
-    fn run(&self, arguments: &[&str]) -> Ran {
+    fn run(&self, arguments: &[&str]) -> RunOutput {
         use std::os::unix::process::CommandExt;
         const NOBODY: u32 = 65_534;
         let mut command = self.place.command(arguments);
@@ -282,7 +282,7 @@ impl Unwritable {
             std::fs::remove_file(self.folder.join("probe")).expect("it is removed");
             command.uid(NOBODY).gid(NOBODY);
         }
-        Ran::after(&mut command)
+        RunOutput::after(&mut command)
     }
 }
 
@@ -354,8 +354,8 @@ fn a_file_that_may_not_be_opened_is_named() {
     {
         let store = Unwritable::new(url);
         set_mode(&store.folder.join(file), 0o000);
-        let said = store.run(&["--store", url, "log"]).expect(3).stderr;
-        assert!(said.contains("error[unavailable]") && said.contains(file), "{said}");
+        let stderr = store.run(&["--store", url, "log"]).expect(3).stderr;
+        assert!(stderr.contains("error[unavailable]") && stderr.contains(file), "{stderr}");
     }
 }
 
@@ -367,7 +367,7 @@ fn a_folder_whose_name_is_no_text_holds_a_store() {
     let folder = place.path(".").join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
     std::fs::create_dir(&folder).expect("a folder");
     for arguments in [&["init"][..], &["commit", "user", "Hi"], &["log"], &["verify"]] {
-        Ran::after(place.command(arguments).current_dir(&folder)).expect(0);
+        RunOutput::after(place.command(arguments).current_dir(&folder)).expect(0);
     }
     assert!(folder.join(".tract/tract.db").exists());
 }
@@ -421,12 +421,12 @@ fn a_write_for_which_there_is_no_room_says_so() {
             format!("trap '' XFSZ; ulimit -f 1500; exec {tract} --store {url} apply stream");
         let mut command = std::process::Command::new("bash");
         command.args(["-c", &script]).current_dir(place.path("."));
-        let said = Ran::after(&mut command).expect(3).stderr;
-        assert!(!said.contains("[poisoned]"), "{url}: {said}");
+        let stderr = RunOutput::after(&mut command).expect(3).stderr;
+        assert!(!stderr.contains("[poisoned]"), "{url}: {stderr}");
         match url.starts_with("redb") {
-            true => assert!(said.contains("error[disk_full]"), "{said}"),
+            true => assert!(stderr.contains("error[disk_full]"), "{stderr}"),
             // SQLite keeps to itself why a write fails, not that it does.
-            false => assert!(said.contains("writing failed"), "{said}"),
+            false => assert!(stderr.contains("writing failed"), "{stderr}"),
         }
         // With room again all that was acknowledged is there.
         let clean = place.json(&["--store", url, "verify", "--json"]);
@@ -469,8 +469,8 @@ fn verify_names_what_is_damaged_whichever_page_it_is_on() {
             Some(0) => {}
             // The tables themselves are not known any more: then there is nothing to name.
             Some(3) => {
-                let said = lines[0]["error"].to_string();
-                assert!(!said.contains("tract verify"), "page {page}: {said}");
+                let error = lines[0]["error"].to_string();
+                assert!(!error.contains("tract verify"), "page {page}: {error}");
             }
             other => panic!("page {page}: {other:?} {ran:?}"),
         }

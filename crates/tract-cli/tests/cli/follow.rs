@@ -9,20 +9,20 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Ran, Workspace, copy_folder, key, sessions, signal, text};
+use crate::support::{RunOutput, Workspace, copy_folder, key, sessions, signal, text};
 
 /// How long something may take before the test fails; nothing waits that long.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A process that follows, and what it prints.
-struct Following {
+struct FollowingImport {
     child: Child,
     lines: Receiver<Value>,
     /// The lines that were waited for.
     seen: Vec<Value>,
 }
 
-impl Following {
+impl FollowingImport {
     /// Starts it, and waits until the first import is done.
     fn start(place: &Workspace, arguments: &[&str]) -> Self {
         let mut command = place.command(&[&["import", "--follow", "--json"], arguments].concat());
@@ -74,7 +74,7 @@ impl Following {
     }
 }
 
-impl Drop for Following {
+impl Drop for FollowingImport {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -87,7 +87,7 @@ fn append(path: &Path, bytes: &[u8]) {
 }
 
 /// A line of a session of Claude Code: its n-th message, after the one before.
-fn line(session: &str, n: usize, said: &str) -> String {
+fn line(session: &str, n: usize, text: &str) -> String {
     let parent = match n {
         0 => Value::Null,
         n => Value::from(format!("{session}-{}", n - 1)),
@@ -96,7 +96,7 @@ fn line(session: &str, n: usize, said: &str) -> String {
         "type": "user", "sessionId": session, "uuid": format!("{session}-{n}"),
         "parentUuid": parent, "timestamp": format!("2026-03-01T10:{:02}:{:02}Z", n / 60, n % 60),
         "cwd": "/home/ada/boats", "version": "2.1.0", "isSidechain": false,
-        "message": {"role": "user", "content": said},
+        "message": {"role": "user", "content": text},
     });
     format!("{line}\n")
 }
@@ -124,7 +124,7 @@ fn following_leaves_a_cache_for_the_next_import() {
     let place = Workspace::new();
     let folder = sessions("codex");
     let folder = text(&folder);
-    Following::start(&place, &["codex", folder]).stop();
+    FollowingImport::start(&place, &["codex", folder]).stop();
     let ran = place.run(&["-vv", "import", "codex", folder]).expect(0);
     assert!(ran.stderr.contains("unchanged=1 files=1"), "{ran:?}");
     is_settled(&place, &["codex", folder]);
@@ -136,7 +136,7 @@ fn a_session_that_grows_in_pieces_is_followed_and_nothing_is_lost_or_doubled() {
     let folder = place.path("sessions/boats");
     fs::create_dir_all(&folder).expect("a folder");
     let arguments = ["claude-code", "sessions"];
-    let mut following = Following::start(&place, &arguments);
+    let mut following = FollowingImport::start(&place, &arguments);
 
     // Pieces that cut lines, one of them just before its end. What is whole comes in at once.
     let whole = session("a", 12);
@@ -187,7 +187,7 @@ fn a_session_that_grows_in_pieces_is_followed_and_nothing_is_lost_or_doubled() {
 
     // What was written while nothing followed is there before anything else, once.
     append(&path, line("e", 2, "while it was stopped").as_bytes());
-    let mut following = Following::start(&place, &arguments);
+    let mut following = FollowingImport::start(&place, &arguments);
     assert_eq!(following.seen.len(), 2, "{:?}", following.seen);
     assert_eq!(following.seen[0]["branches"][0]["commits"], 3);
     append(&path, line("e", 3, "and again").as_bytes());
@@ -198,18 +198,18 @@ fn a_session_that_grows_in_pieces_is_followed_and_nothing_is_lost_or_doubled() {
     let key = key();
     let secret = folder.join("f.jsonl");
     append(&secret, line("f", 0, &format!("the token is {key}")).as_bytes());
-    let mut following = Following::start(&place, &arguments);
+    let mut following = FollowingImport::start(&place, &arguments);
     append(&secret, line("f", 1, "that was all").as_bytes());
     following.wait_for_commits("claude-code/f", 2);
     let summary = following.stop();
     assert_eq!((&summary["redacted"], &summary["sessions"]), (&1.into(), &1.into()));
 
     // One that is killed has stored what it reported.
-    let mut following = Following::start(&place, &arguments);
+    let mut following = FollowingImport::start(&place, &arguments);
     append(&path, line("e", 4, "the last word").as_bytes());
     following.wait_for_commits("claude-code/e", 5);
     drop(following);
-    let following = Following::start(&place, &arguments);
+    let following = FollowingImport::start(&place, &arguments);
     assert_eq!(following.seen.len(), 1, "{:?}", following.seen);
     following.stop();
 
@@ -229,7 +229,7 @@ fn a_subagent_that_grows_keeps_the_call_that_started_it() {
     let bytes = fs::read(&path).expect("a subagent");
     fs::remove_file(&path).expect("it is removed");
     let arguments = ["claude-code", "sessions"];
-    let mut following = Following::start(&place, &arguments);
+    let mut following = FollowingImport::start(&place, &arguments);
     let first = bytes.iter().position(|byte| *byte == b'\n').expect("a line") + 1;
     append(&path, &bytes[..first]);
     following.wait_for("the beginning", |line| line["branches"][0]["start"] == "subagent");
@@ -245,7 +245,7 @@ fn a_document_that_was_cut_comes_in_when_it_is_whole_and_a_broken_one_is_reporte
     let trajectory = r#"{"trajectory":[],"history":[{"role":"user","content":"Look."}]}"#;
     let place = Workspace::new();
     fs::create_dir(place.path("runs")).expect("a folder");
-    let mut following = Following::start(&place, &["swe-agent", "runs"]);
+    let mut following = FollowingImport::start(&place, &["swe-agent", "runs"]);
     let path = place.path("runs/one.traj");
     append(&path, &trajectory.as_bytes()[..30]);
     append(&place.path("runs/two.traj"), trajectory.replace("Look.", "Listen.").as_bytes());
@@ -268,7 +268,7 @@ fn a_document_that_was_cut_comes_in_when_it_is_whole_and_a_broken_one_is_reporte
 fn a_file_is_followed_by_its_bytes_and_what_cannot_be_followed_is_refused() {
     let place = Workspace::new();
     place.write("a.jsonl", session("a", 1));
-    let mut following = Following::start(&place, &["a.jsonl"]);
+    let mut following = FollowingImport::start(&place, &["a.jsonl"]);
     append(&place.path("a.jsonl"), line("a", 1, "more").as_bytes());
     following.wait_for_commits("claude-code/a", 2);
     following.stop();
@@ -288,11 +288,11 @@ fn people_read_a_line_for_what_came_and_a_summary() {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the binary starts");
     let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
-    let mut said = String::new();
-    stderr.read_line(&mut said).expect("it is text");
-    assert_eq!(said, "following 1 file in a.jsonl; Ctrl-C ends it\n");
+    let mut printed = String::new();
+    stderr.read_line(&mut printed).expect("it is text");
+    assert_eq!(printed, "following 1 file in a.jsonl; Ctrl-C ends it\n");
     signal(child.id(), "-INT");
-    let ran = Ran::of(child.wait_with_output().expect("it ends")).expect(0);
+    let ran = RunOutput::of(child.wait_with_output().expect("it ends")).expect(0);
     let lines = "claude-code/a: 1 new commit  a.jsonl\nimported 1 new commit of 1 conversation\n";
     assert_eq!(ran.stdout, lines);
 }

@@ -23,9 +23,10 @@ fn a_session_that_was_not_changed_comes_back_as_the_same_commits() {
     again.ok(&["import", "claude-code", "a.jsonl"]);
     assert_eq!(again.id(SESSION), place.id(SESSION));
     // What people read names the way back.
-    let said = place.run(&["export", "--format", "claude-code", SESSION, "--output", "b.jsonl"]);
-    assert!(said.stdout.contains("messages in b.jsonl"), "{}", said.stdout);
-    assert!(said.stderr.contains("claude --resume f2c71dd1"), "{}", said.stderr);
+    let exported =
+        place.run(&["export", "--format", "claude-code", SESSION, "--output", "b.jsonl"]);
+    assert!(exported.stdout.contains("messages in b.jsonl"), "{}", exported.stdout);
+    assert!(exported.stderr.contains("claude --resume f2c71dd1"), "{}", exported.stderr);
 }
 
 #[test]
@@ -65,8 +66,11 @@ fn every_format_is_read_again_by_its_own_importer() {
         ("openai", &["--format", "openai"]),
     ];
     for (format, source) in formats {
-        let said = read(format, source);
-        assert!(said.contains("Which length?") && said.contains("2 × 12 m"), "{format}: {said}");
+        let imported = read(format, source);
+        assert!(
+            imported.contains("Which length?") && imported.contains("2 × 12 m"),
+            "{format}: {imported}"
+        );
     }
 }
 

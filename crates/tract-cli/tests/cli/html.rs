@@ -39,8 +39,8 @@ fn a_secret_in_the_arguments_of_a_call_is_redacted() {
     // In two halves, so that this file has no secret.
     let key = format!("{}{}", "q7Zp2Lx9Vb4N", "t8Rw3Kd6Ys1Hf5Gm");
     let call = json!([{"id": "c1", "name": "login", "arguments": {"api_key": key}}]);
-    let said = json!({"op": "assistant", "text": "", "tool_calls": call});
-    place.feed(&["apply", "-"], stream([said]).as_bytes()).expect(0);
+    let answer = json!({"op": "assistant", "text": "", "tool_calls": call});
+    place.feed(&["apply", "-"], stream([answer]).as_bytes()).expect(0);
     let ran = place.run(&["export", "--html", "key.html"]).expect(0);
     assert!(ran.stderr.contains("1 secret replaced"), "{ran:?}");
     let page = place.read("key.html");

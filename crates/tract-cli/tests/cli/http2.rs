@@ -13,7 +13,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::{ServerConfig, crypto, pki_types::PrivatePkcs8KeyDer};
 
 use crate::recording::{ANSWER, asks};
-use crate::support::{Ran, Workspace};
+use crate::support::{RunOutput, Workspace};
 
 /// A request as the server saw it.
 #[derive(Debug)]
@@ -90,8 +90,8 @@ fn an_upstream_of_http_2_is_recorded() {
     let record = ["record", "--", "bash", "-c", &asks("ANTHROPIC_BASE_URL", 0)];
     let mut command = place.command(&record);
     command.env("ANTHROPIC_BASE_URL", format!("https://localhost:{port}"));
-    let said = Ran::after(command.env("SSL_CERT_FILE", place.path("root.pem"))).stderr;
-    assert!(said.contains("recorded 1 of 1 exchange"), "{said}");
+    let stderr = RunOutput::after(command.env("SSL_CERT_FILE", place.path("root.pem"))).stderr;
+    assert!(stderr.contains("recorded 1 of 1 exchange"), "{stderr}");
     let seen = seen.lock().expect("no test panics with it");
     let [request] = seen.as_slice() else { panic!("{seen:?}") };
     assert_eq!(request.version, Version::HTTP_2);

@@ -327,10 +327,11 @@ fn repeated_keys_of_a_recording_are_anomalies() {
     let place = Workspace::new();
     let chat = r#"{"id":"c","messages":[{"role":"user","content":"shown","content":"taken"},{"role":"assistant","content":"","tool_calls":[{"id":"x","type":"function","function":{"name":"f","name":"g","arguments":"{}"}}]}],"model":"a","model":"b"}"#;
     let lines = place.feed(&["import", "--json", "-"], chat.as_bytes()).expect(0).lines();
-    let said: Vec<&str> = list(&lines[0]["anomalies"]).iter().filter_map(|a| a.as_str()).collect();
-    let twice = || said.iter().filter(|line| line.contains("twice"));
+    let details: Vec<&str> =
+        list(&lines[0]["anomalies"]).iter().filter_map(|a| a.as_str()).collect();
+    let twice = || details.iter().filter(|line| line.contains("twice"));
     for at in ["messages[0]: ", "messages[1].tool_calls[0].function: ", "model"] {
-        assert!(twice().any(|line| line.contains(at)), "{at}: {said:?}");
+        assert!(twice().any(|line| line.contains(at)), "{at}: {details:?}");
     }
-    assert_eq!(twice().count(), 3, "{said:?}");
+    assert_eq!(twice().count(), 3, "{details:?}");
 }

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::support::{Ran, each, text, user_says};
+use crate::support::{RunOutput, each, text, user_says};
 
 /// A store of some engine in a folder.
 struct Store<'a> {
@@ -28,8 +28,8 @@ impl Store<'_> {
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Ran {
-        Ran::after(self.tract().args(arguments))
+    fn run(&self, arguments: &[&str]) -> RunOutput {
+        RunOutput::after(self.tract().args(arguments))
     }
 
     #[track_caller]
@@ -209,7 +209,8 @@ fn two_processes_that_apply_streams_to_one_branch_at_once_lose_no_line() {
         })
         .collect();
     for child in children {
-        let answers = Ran::of(child.wait_with_output().expect("apply ends")).expect(0).lines();
+        let answers =
+            RunOutput::of(child.wait_with_output().expect("apply ends")).expect(0).lines();
         let lines = answers.iter().filter_map(|answer| answer["line"].as_u64());
         assert!(lines.eq(1..=300), "{answers:?}");
     }

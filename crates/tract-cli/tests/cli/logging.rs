@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::agents::{calls, says};
 use crate::chat::{KEY, Server, command, run};
-use crate::support::{Ran, Workspace};
+use crate::support::{RunOutput, Workspace};
 
 /// A server whose one tool fails with an error that contains a password and steers a terminal.
 const FAILING_SERVER: &str = r#"
@@ -20,16 +20,16 @@ done
 "#;
 
 /// Lets a model call the failing tool and returns what ran and what the model read of it.
-fn fails(place: &Workspace, flags: &[&str], log: Option<&str>) -> (Ran, String) {
+fn fails(place: &Workspace, flags: &[&str], log: Option<&str>) -> (RunOutput, String) {
     place.write("server.sh", FAILING_SERVER);
     let server = Server::start(vec![calls("call-7", "echo", &json!({})), says("Well.")], false);
     let with = ["--model", "openai/some", "--base-url", &server.url, "--plan", "none"];
     let how = ["run", "Echo it.", "--approve", "none", "--mcp", "sh server.sh", "--json"];
     let mut command = command(place, &[&how[..], &with[..], flags].concat());
     command.envs(log.map(|log| ("TRACT_LOG", log)));
-    let ran = Ran::after(&mut command).expect(0);
-    let asked = server.asked();
-    let read = asked[1]["messages"].as_array().expect("messages").last().expect("one").clone();
+    let ran = RunOutput::after(&mut command).expect(0);
+    let requests = server.requests();
+    let read = requests[1]["messages"].as_array().expect("messages").last().expect("one").clone();
     (ran, read["content"].as_str().expect("a text").to_owned())
 }
 
@@ -71,7 +71,7 @@ fn calls_that_succeed_are_logged_from_debug_on() {
         let ran = run(&place, &[&task[..], &with].concat()).expect(0);
         let logged = ran.stderr.lines().filter(|line| line.contains("call_id=\"c1\"")).count();
         assert_eq!(logged, lines, "{ran:?}");
-        server.asked();
+        server.requests();
     }
 }
 

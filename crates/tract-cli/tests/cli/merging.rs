@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use crate::support::{Ran, Workspace, list};
+use crate::support::{RunOutput, Workspace, list};
 
 /// Two branches that edited the same message; the second has one more.
 const STREAM: &str = r#"
@@ -223,7 +223,7 @@ fn of_two_processes_that_decide_one_merge_exactly_one_wins() {
             command.spawn().expect("the binary starts")
         };
         let deciders = ["--ours", "--theirs"].map(start);
-        let ends = deciders.map(|child| Ran::of(child.wait_with_output().expect("it ends")));
+        let ends = deciders.map(|child| RunOutput::of(child.wait_with_output().expect("it ends")));
         let won = ends.iter().filter(|end| end.code == Some(0)).count();
         assert_eq!(won, 1, "{ends:?}");
         let lost = ends.iter().find(|end| end.code != Some(0)).expect("one lost");

@@ -164,7 +164,7 @@ fn passwords_of_remotes_are_never_printed_and_leave_with_no_copy() {
     assert_eq!(plain.stderr, "");
     place.ok(&["bundle", "create", "all.bundle", "--everything"]);
     place.ok(&["copy", "--to", "sqlite:copy.db"]);
-    let said = [
+    let outputs = [
         format!("{applied:?} {added:?}"),
         place.ok(&["remote", "list"]),
         place.ok(&["--json", "remote", "list"]),
@@ -173,8 +173,8 @@ fn passwords_of_remotes_are_never_printed_and_leave_with_no_copy() {
         place.ok(&in_store("sqlite:copy.db", &["remote", "list"])),
         format!("{:?}", place.run(&["fetch", "db"])),
     ];
-    for said in said {
-        assert!(!said.contains("s3cret"), "{said}");
+    for outputs in outputs {
+        assert!(!outputs.contains("s3cret"), "{outputs}");
     }
     let listed = place.json(&["--json", "remote", "list"]);
     let urls = each(&listed, "url");

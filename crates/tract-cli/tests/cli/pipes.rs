@@ -4,15 +4,15 @@ use serde_json::json;
 
 #[cfg(target_os = "linux")]
 use crate::support::user_says;
-use crate::support::{Ran, Workspace, stream};
+use crate::support::{RunOutput, Workspace, stream};
 
 /// Runs a command whose reader closes its end at once, as `head` does when it has enough.
-fn without_reader(place: &Workspace, arguments: &[&str]) -> Ran {
+fn without_reader(place: &Workspace, arguments: &[&str]) -> RunOutput {
     let mut command = place.command(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("it starts");
     drop(child.stdout.take());
-    Ran::of(child.wait_with_output().expect("it ends"))
+    RunOutput::of(child.wait_with_output().expect("it ends"))
 }
 
 /// A file of this many conversations, `c0` and so on, each of one question.
@@ -58,7 +58,7 @@ fn an_import_into_a_full_report_takes_in_every_conversation_and_says_so() {
     place.write("chats.jsonl", conversations(1_500));
     let mut command = place.command(&["import", "--json", "chats.jsonl"]);
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
-    let stderr = Ran::after(command.stdout(full)).expect(1).stderr;
+    let stderr = RunOutput::after(command.stdout(full)).expect(1).stderr;
     assert!(stderr.contains("1,500 commits"), "{stderr}");
     assert!(stderr.contains("standard output"), "{stderr}");
     assert_eq!(place.json(&["stats", "--json"])[0]["commits"], 1_500);
@@ -67,11 +67,11 @@ fn an_import_into_a_full_report_takes_in_every_conversation_and_says_so() {
 /// Runs a command that may have so much memory of its own, in KiB; one that needs more is ended by
 /// the failed allocation.
 #[cfg(target_os = "linux")]
-fn within(place: &Workspace, kib: usize, arguments: &str) -> Ran {
+fn within(place: &Workspace, kib: usize, arguments: &str) -> RunOutput {
     let mut shell = std::process::Command::new("sh");
     let binary = env!("CARGO_BIN_EXE_tract");
     shell.arg("-c").arg(format!("ulimit -d {kib}; exec '{binary}' {arguments}"));
-    Ran::after(shell.current_dir(place.path("")).env_remove("TRACT_STORE"))
+    RunOutput::after(shell.current_dir(place.path("")).env_remove("TRACT_STORE"))
 }
 
 #[cfg(target_os = "linux")]

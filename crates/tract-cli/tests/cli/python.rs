@@ -46,8 +46,8 @@ fn of_theirs(message: &Value) -> Value {
 fn of_ours(message: &Value) -> Value {
     let content = &message["content"];
     // A message of one text is that text; results keep theirs under `content`.
-    let said = ["content", "parts", "text"].iter().find_map(|key| content.get(*key));
-    let parts = match said.unwrap_or(content) {
+    let plain = ["content", "parts", "text"].iter().find_map(|key| content.get(*key));
+    let parts = match plain.unwrap_or(content) {
         Value::String(text) => vec![json!({"type": "text", "text": text})],
         Value::Array(parts) => parts.clone(),
         other => panic!("no parts: {other}"),
@@ -196,7 +196,7 @@ fn imports(path: &Path, expected: &Value) -> usize {
 
 fn compare(place: &Workspace, name: &str, branch: &Value, anomalies: &Value, path: &Path) {
     let compiled = place.json(&["compile", "--json", name, "--to", "messages"]);
-    let said: Vec<&str> = list(anomalies).iter().filter_map(Value::as_str).collect();
+    let lines: Vec<&str> = list(anomalies).iter().filter_map(Value::as_str).collect();
     let messages = list(&compiled[0]["messages"]);
     let ours: Vec<Value> = messages.iter().map(of_ours).collect();
     let is_note = |message: &Value| {
@@ -213,16 +213,16 @@ fn compare(place: &Workspace, name: &str, branch: &Value, anomalies: &Value, pat
             let short = hash.as_str().and_then(|hash| hash.get(..8)).unwrap_or_default();
             if is_note(message) {
                 merges += 1;
-                let told = format!("merge {short} adds no message");
-                assert!(said.iter().any(|line| line.starts_with(&told)), "{name}: {said:?}");
+                let notice = format!("merge {short} adds no message");
+                assert!(lines.iter().any(|line| line.starts_with(&notice)), "{name}: {lines:?}");
             }
             !is_note(message)
         })
         .map(|(message, _)| of_theirs(message))
         .collect();
-    let told = said.iter().filter(|line| line.contains("adds no message")).count();
-    assert_eq!(told, merges, "{name}: {said:?}");
-    assert_eq!(ours, theirs, "{}: {name}: {said:?}", path.display());
+    let notice = lines.iter().filter(|line| line.contains("adds no message")).count();
+    assert_eq!(notice, merges, "{name}: {lines:?}");
+    assert_eq!(ours, theirs, "{}: {name}: {lines:?}", path.display());
     if let Some(priorities) = branch["priorities"].as_array() {
         let ours: Vec<&Value> = messages.iter().map(|message| &message["priority"]).collect();
         let kept = priorities.iter().zip(list(&branch["messages"]));
@@ -234,8 +234,8 @@ fn compare(place: &Workspace, name: &str, branch: &Value, anomalies: &Value, pat
     let theirs = branch["tools"].as_array().unwrap_or(&none);
     let ours = compiled[0]["tools"].as_array().unwrap_or(&none);
     // Two more: tools get lost when it compresses, and those of a merged branch stay behind.
-    let differs = said.iter().any(|line| line.contains("tools"));
-    assert!(ours == theirs || differs, "{name}: {ours:?} for {theirs:?}: {said:?}");
+    let differs = lines.iter().any(|line| line.contains("tools"));
+    assert!(ours == theirs || differs, "{name}: {ours:?} for {theirs:?}: {lines:?}");
 }
 
 #[test]
@@ -348,12 +348,12 @@ fn other_files_are_refused_before_a_store_is_made() {
 }
 
 /// A file of the original that is written commit by commit, with the hashes that it would give.
-struct Written {
+struct LegacyFile {
     connection: Connection,
     seconds: u32,
 }
 
-impl Written {
+impl LegacyFile {
     /// The tables of a recorded file, emptied.
     fn at(path: &Path) -> Self {
         std::fs::copy(file("v8.db"), path).expect("it is copied");
@@ -431,7 +431,7 @@ impl Written {
 fn messages_of_a_nested_merge_are_shown_and_reported() {
     let place = Workspace::new();
     let path = place.path("nested.db");
-    let mut old = Written::at(&path);
+    let mut old = LegacyFile::at(&path);
     let root = old.says("root", &[]);
     let (side, deep) = (old.says("side", &[&root]), old.says("deep", &[&root]));
     let nested = old.merges("deep", &[&side, &deep]);
@@ -444,7 +444,7 @@ fn messages_of_a_nested_merge_are_shown_and_reported() {
     }
     drop(old);
     let lines = place.json(&["import", "--json", "--format", "python-tract", text(&path)]);
-    let said = |branch: &str| -> Vec<String> {
+    let shown = |branch: &str| -> Vec<String> {
         let line = lines.iter().find(|line| line["branch"] == branch).expect("a branch");
         assert_eq!(line["status"], "created", "{line}");
         let anomalies = list(&line["anomalies"]).iter();
@@ -458,12 +458,12 @@ fn messages_of_a_nested_merge_are_shown_and_reported() {
         texts.into_iter().map(str::to_owned).collect()
     };
     assert_eq!(texts("t/main"), ["after", "deep", "end", "main", "root", "side"]);
-    let reported = said("t/main");
+    let reported = shown("t/main");
     assert_eq!(reported.len(), 1, "{lines:?}");
     let is_named = reported[0].starts_with("1 message ") && reported[0].contains(&deep[..8]);
     assert!(is_named, "{reported:?}");
     // On the branch that it was merged into the original shows it.
-    assert_eq!(said("t/side"), Vec::<String>::new());
+    assert_eq!(shown("t/side"), Vec::<String>::new());
     assert_eq!(texts("t/side"), ["after", "deep", "root", "side"]);
     place.is_clean();
 }

@@ -138,7 +138,7 @@ fn processes_that_rebase_and_append_at_once_lose_nothing() {
             command.spawn().expect("the binary starts")
         };
         // A branch grows while it is put on top of another one, again and again.
-        let mut said = Vec::new();
+        let mut seen = Vec::new();
         for n in 0..4 {
             let texts = ["main", "side", "more"].map(|word| format!("{word} {round} {n}"));
             place.ok(&["checkout", "main"]);
@@ -153,15 +153,15 @@ fn processes_that_rebase_and_append_at_once_lose_nothing() {
                 let end = child.wait_with_output().expect("the binary ends");
                 assert!(end.status.success(), "{end:?}");
             }
-            said.push(texts);
+            seen.push(texts);
         }
         place.ok(&["rebase", "side", "--onto", "main"]);
         let (side, main) = (texts(&place, "side"), texts(&place, "main"));
-        for text in said.iter().flatten() {
+        for text in seen.iter().flatten() {
             let count = side.iter().filter(|one| *one == text).count();
             assert_eq!(count, 1, "{text}: {side:?}");
         }
-        for [on_main, ..] in &said {
+        for [on_main, ..] in &seen {
             assert!(main.contains(on_main), "{on_main}: {main:?}");
         }
         assert!(side.iter().any(|text| text == "found"), "the turn is there: {side:?}");

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use serde_json::Value;
 use tract_testkit::loopback::{HttpAnswer, Loopback};
 
-use crate::support::{Ran, Workspace, needs, signal};
+use crate::support::{RunOutput, Workspace, needs, signal};
 
 /// A client in the words of a shell: it asks once at the base url of a variable.
 const CLIENT: &str = r#"exec 3<>/dev/tcp/HOST"#;
@@ -39,9 +39,9 @@ fn a_command_is_recorded_and_its_exit_code_is_the_answer() {
     let (place, server) = (Workspace::new(), server());
     let base = "ANTHROPIC_BASE_URL";
     let record = ["record", "--", "bash", "-c", &asks(base, 7)];
-    let said = place.run_with(base, server.url(""), &record).expect(7).stderr;
-    assert!(said.contains("recorded 1 of 1 exchange"), "{said}");
-    assert!(said.contains("record/s"), "{said}");
+    let stderr = place.run_with(base, server.url(""), &record).expect(7).stderr;
+    assert!(stderr.contains("recorded 1 of 1 exchange"), "{stderr}");
+    assert!(stderr.contains("record/s"), "{stderr}");
     let answer = place.read("answer");
     assert!(answer.contains(ANSWER), "{answer}");
     let sent = server.take_requests();
@@ -135,7 +135,7 @@ fn a_real_model_is_recorded_as_its_client_got_it() {
     );
     let mut command = place.command(&["record", "--json", "--", "bash", "-c", &script]);
     command.env("OPENAI_BASE_URL", url).env("OPENAI_API_KEY", "a-key-that-is-not-kept");
-    let ran = Ran::after(&mut command).expect(0);
+    let ran = RunOutput::after(&mut command).expect(0);
     let report = ran.lines().pop().expect("a line");
     assert_eq!(report["recorded"], 2, "{ran:?}");
     let branches = report["branches"].as_array().expect("branches");

@@ -41,8 +41,8 @@ fn the_usage_page_has_the_numbers_of_usage() {
     assert_eq!(page.matches("1.81").count(), 2, "{page}");
     assert!(page.contains("3.63") && page.contains("&gt;3.63"), "{page}");
     assert!(page.contains("2,000,000") && page.contains("answers not in the sum"), "{page}");
-    let told = place.ok(&["usage"]);
-    assert!(told.contains(">3.63"), "{told}");
+    let table = place.ok(&["usage"]);
+    assert!(table.contains(">3.63"), "{table}");
 }
 
 #[test]

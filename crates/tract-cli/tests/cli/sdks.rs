@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tract_testkit::loopback::{HttpAnswer, HttpRequest, Loopback};
 
-use crate::support::{Ran, Workspace, each, needs};
+use crate::support::{RunOutput, Workspace, each, needs};
 
 const FINAL: &str = "It is 3.2 m high.";
 
@@ -171,7 +171,7 @@ fn responses_stream() -> HttpAnswer {
 }
 
 /// Runs a program with the SDKs behind the proxy, and looks at what was recorded.
-fn recorded(client: &[&str], sdks: Option<&str>, asked: &[&str]) {
+fn recorded(client: &[&str], sdks: Option<&str>, questions: &[&str]) {
     let (place, server) = (Workspace::new(), server());
     let mut command = place.command(&[&["record", "--"], client].concat());
     command.env("ANTHROPIC_BASE_URL", server.url(""));
@@ -180,16 +180,16 @@ fn recorded(client: &[&str], sdks: Option<&str>, asked: &[&str]) {
     command.envs(sdks.map(|folder| ("SDKS", folder)));
     // Proxies of the machine are not for loopback.
     command.env("NO_PROXY", "127.0.0.1").env("no_proxy", "127.0.0.1");
-    let ran = Ran::after(&mut command).expect(0);
-    assert_eq!(ran.stdout.lines().collect::<Vec<_>>(), asked);
-    let exchanges = 2 * asked.len();
-    let said = format!("recorded {exchanges} of {exchanges} exchanges");
-    assert!(ran.stderr.contains(&said), "{ran:?}");
+    let ran = RunOutput::after(&mut command).expect(0);
+    assert_eq!(ran.stdout.lines().collect::<Vec<_>>(), questions);
+    let exchanges = 2 * questions.len();
+    let stderr = format!("recorded {exchanges} of {exchanges} exchanges");
+    assert!(ran.stderr.contains(&stderr), "{ran:?}");
     assert_eq!(server.take_requests().len(), exchanges);
     let branches = place.json(&["--json", "branch"]);
     let mut names = each(&branches, "branch");
     names.retain(|name| name.starts_with("record/"));
-    assert_eq!(names.len(), asked.len(), "{names:?}");
+    assert_eq!(names.len(), questions.len(), "{names:?}");
     for name in names {
         let messages = place.json(&["--json", "cat", name]);
         let roles = each(&messages, "role");
@@ -210,8 +210,8 @@ fn the_official_python_clients_are_recorded_whole_and_streamed() {
     let missing = "the official SDKs; TRACT_VENDORS names a Python that has them";
     let Some(python) = needs("TRACT_VENDORS", missing) else { return };
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/sdk/clients.py");
-    let asked = ["ask_anthropic", "ask_chat", "ask_responses", "ask_ollama"];
-    recorded(&[&python, script], None, &asked);
+    let questions = ["ask_anthropic", "ask_chat", "ask_responses", "ask_ollama"];
+    recorded(&[&python, script], None, &questions);
 }
 
 #[test]
@@ -220,6 +220,6 @@ fn the_official_node_clients_are_recorded_whole_and_streamed() {
     let Some(modules) = needs("TRACT_NODE_SDKS", missing) else { return };
     assert!(Command::new("node").arg("--version").output().is_ok(), "node is missing");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/sdk/clients.mjs");
-    let asked = ["askAnthropic", "askChat", "askResponses"];
-    recorded(&["node", script], Some(&modules), &asked);
+    let questions = ["askAnthropic", "askChat", "askResponses"];
+    recorded(&["node", script], Some(&modules), &questions);
 }

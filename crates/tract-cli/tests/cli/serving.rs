@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::support::{Ran, Workspace, each, list, needs, sessions, text};
+use crate::support::{RunOutput, Workspace, each, list, needs, sessions, text};
 
 const COAT: &str = r#"{"op":"system","text":"You are a travel agent."}
 {"op":"user","text":"Do I need a coat in Paris?"}
@@ -377,7 +377,7 @@ fn the_official_client_answers_questions_from_recorded_sessions() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/mcp_client.py");
     let store = format!("sqlite:{}", place.store().display());
     let arguments = [script, env!("CARGO_BIN_EXE_tract"), "--store", &store];
-    let ran = Ran::after(Command::new(python).args(arguments)).expect(0);
+    let ran = RunOutput::after(Command::new(python).args(arguments)).expect(0);
     assert!(ran.stdout.contains("all questions answered"), "{ran:?}");
 }
 
@@ -388,8 +388,11 @@ fn errors_of_the_store_are_logged_and_shortened_for_the_client() {
     assert!(place.execute("UPDATE blobs SET data = CAST('another' AS BLOB)") > 3);
     let log = std::fs::File::create(place.path("log")).expect("a file");
     let mut client = Client::start_with(&place, &["--log", "warn"], log);
-    let told = client.refused("open", json!({"revision": "main"}));
-    assert!(told.contains("the store failed (corrupt)") && !told.contains("hash"), "{told}");
+    let refusal = client.refused("open", json!({"revision": "main"}));
+    assert!(
+        refusal.contains("the store failed (corrupt)") && !refusal.contains("hash"),
+        "{refusal}"
+    );
     let read = client.ask("resources/read", json!({"uri": "tract://default/main"}));
     assert!(read["error"]["message"].to_string().contains("corrupt"), "{read}");
     // What the client did wrong itself is no warning.

@@ -29,8 +29,8 @@ fn the_sessions_of_claude_code_are_found_in_its_own_folder() {
     assert_eq!(again[1]["summary"]["new"], 0);
     assert_eq!(again[1]["summary"]["branches"]["unchanged"], 2);
     let branch = again[0]["branches"][0]["branch"].as_str().expect("a branch");
-    let said = place.ok(&["cat", branch, "-n", "1"]);
-    assert!(said.contains("has to be read again"), "{said}");
+    let output = place.ok(&["cat", branch, "-n", "1"]);
+    assert!(output.contains("has to be read again"), "{output}");
 
     let none = place.run_with(config, "nowhere", &["import", "claude-code"]).expect(1);
     assert!(none.stderr.contains("error[no_sessions]") && none.stderr.contains(config), "{none:?}");
@@ -54,11 +54,11 @@ fn sessions_are_chosen_by_project_and_time_and_nothing_else_is() {
     place.refused(&["import", "chats.jsonl", "--project", "x"], 2, "usage", "--project");
     // What is imported is said in people's words, and what is missing too.
     let ran = place.run(&["import", "claude-code", folder]).expect(0);
-    let said = format!("{}{}", ran.stdout, ran.stderr);
+    let output = format!("{}{}", ran.stdout, ran.stderr);
     for words in ["2 sessions and 1 subagent", "1 rewind", "1 compaction"] {
-        assert!(said.contains(words), "{words:?} in {said}");
+        assert!(output.contains(words), "{words:?} in {output}");
     }
-    assert!(said.contains("no system prompt") && said.contains("next: tract cat"), "{said}");
+    assert!(output.contains("no system prompt") && output.contains("next: tract cat"), "{output}");
 }
 
 #[test]
@@ -131,8 +131,10 @@ fn usage_counts_each_answer_once_and_says_what_has_no_price() {
     let by = |what: &str| place.json(&["usage", "--json", "--by", what]).len() - 1;
     assert_eq!((by("day"), by("project"), by("branch")), (1, 1, 4));
     place.write("none.json", r#"{"date":"2026-01-31","models":{}}"#);
-    let said = place.ok(&["usage", "--prices", "none.json"]);
-    assert!(said.contains("no price for claude-sonnet-4-20250514") && said.contains("2026-01-31"));
+    let output = place.ok(&["usage", "--prices", "none.json"]);
+    assert!(
+        output.contains("no price for claude-sonnet-4-20250514") && output.contains("2026-01-31")
+    );
     place.write("bad.json", "{");
     place.refused(&["usage", "--prices", "bad.json"], 1, "no_prices", "line 1");
 }

@@ -2,7 +2,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::support::{Ran, Workspace};
+use crate::support::{RunOutput, Workspace};
 
 /// A store, a key of alice, and a file that trusts her; `None` where `ssh-keygen` is missing.
 fn place() -> Option<Workspace> {
@@ -90,8 +90,8 @@ fn missing_keys_and_files_are_named() {
     assert_eq!(place.ok(&["tag"]), "", "nothing was written");
     let mut keyless = place.command(&["tag", "v1", "--sign"]);
     keyless.env("HOME", place.path("")).env_remove("TRACT_SIGNING_KEY");
-    let said = Ran::after(&mut keyless).stderr;
-    assert!(said.contains("error[no_signing_key]") && said.contains("--key"), "{said}");
+    let stderr = RunOutput::after(&mut keyless).stderr;
+    assert!(stderr.contains("error[no_signing_key]") && stderr.contains("--key"), "{stderr}");
     place.refused(&["verify", "--signatures"], 2, "usage", "--allowed-signers");
     let nowhere = ["verify", "--signatures", "--allowed-signers", "nowhere"];
     place.refused(&nowhere, 2, "file", "nowhere");

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::agents::{calls, says};
 use crate::chat::{Server, run};
-use crate::support::{Ran, Workspace};
+use crate::support::{RunOutput, Workspace};
 
 /// What controls the server: a list of tools for each of its lives.
 const FILE: &str = "lives.json";
@@ -65,7 +65,7 @@ fn lives(place: &Workspace, lives: &Value) {
 }
 
 /// Runs a task with a server of tools, by a model that gives these answers.
-fn run_task(place: &Workspace, answers: Vec<String>, mcp: &str, flags: &[&str]) -> Ran {
+fn run_task(place: &Workspace, answers: Vec<String>, mcp: &str, flags: &[&str]) -> RunOutput {
     let server = Server::start(answers, false);
     let task = ["run", "Go.", "--json", "--plan", "none", "--mcp", mcp];
     let model = ["--model", "openai/some", "--base-url", &server.url];
@@ -73,15 +73,15 @@ fn run_task(place: &Workspace, answers: Vec<String>, mcp: &str, flags: &[&str]) 
 }
 
 /// The answers to calls, in what a run has written.
-fn answers(ran: &Ran) -> Vec<Value> {
+fn answers(ran: &RunOutput) -> Vec<Value> {
     ran.lines().into_iter().filter(|line| line["event"] == "answer").collect()
 }
 
 /// Runs with keys in the environment.
-fn with_keys(place: &Workspace, arguments: &[&str]) -> Ran {
+fn with_keys(place: &Workspace, arguments: &[&str]) -> RunOutput {
     let mut command = place.command(arguments);
     command.env("OPENAI_API_KEY", "sk-1").env("DATABASE_URL", "postgres://u:p@h/d");
-    Ran::after(&mut command)
+    RunOutput::after(&mut command)
 }
 
 #[test]
@@ -129,8 +129,8 @@ fn two_servers_of_one_program_need_labels_and_the_refusal_says_so() {
     lives(&place, &json!([[tool("pay", "Pays.")]]));
     let (one, other) = (command().join(" "), other_command().join(" "));
     let ran = run_task(&place, Vec::new(), &one, &["--mcp", &other]).expect(2);
-    let said = format!("{}{}", ran.stdout, ran.stderr);
-    assert!(said.contains("no label") && said.contains("--mcp 'LABEL=COMMAND'"), "{ran:?}");
+    let output = format!("{}{}", ran.stdout, ran.stderr);
+    assert!(output.contains("no label") && output.contains("--mcp 'LABEL=COMMAND'"), "{ran:?}");
     assert!(!place.path("life").exists(), "no server was started");
     let (one, other) = (format!("one={one}"), format!("other={other}"));
     let paid = vec![calls("c1", "other__pay", &json!({})), says("Done.")];
@@ -156,14 +156,14 @@ fn a_server_that_comes_back_with_another_definition_is_not_called() {
     let pin = [&["tools", "pin", "--server", "own", "--"], &command[..]].concat();
     place.ok(&pin);
     place.ok(&["tools", "policy", "approved-only"]);
-    let said = vec![
+    let expected = vec![
         calls("c1", "pay", &json!({})),
         calls("c2", "end", &json!({})),
         calls("c3", "pay", &json!({})),
         says("It did not work."),
     ];
     let mcp = format!("own={}", command.join(" "));
-    let ran = run_task(&place, said, &mcp, &["--approve", "none"]);
+    let ran = run_task(&place, expected, &mcp, &["--approve", "none"]);
     let answers = answers(&ran);
     let failed: Vec<&Value> = answers.iter().map(|answer| &answer["is_error"]).collect();
     assert_eq!(failed, [false, true, true], "{ran:?}");

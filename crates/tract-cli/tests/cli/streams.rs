@@ -1,7 +1,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
-use crate::support::{Ran, Workspace, bundled, text};
+use crate::support::{RunOutput, Workspace, bundled, text};
 
 pub(crate) const MORNING: &str = r#"
 {"op":"system","text":"You are a travel agent.","at":"2026-01-31T09:00:00Z"}
@@ -316,6 +316,6 @@ fn a_reader_that_has_enough_is_no_failure() {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("it starts");
     drop(child.stdout.take());
-    let ran = Ran::of(child.wait_with_output().expect("it ends")).expect(0);
+    let ran = RunOutput::of(child.wait_with_output().expect("it ends")).expect(0);
     assert!(ran.stderr.is_empty(), "{ran:?}");
 }

@@ -23,7 +23,7 @@ pub(crate) struct Workspace {
 
 /// What a run of the binary left.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct RunOutput {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -84,22 +84,27 @@ impl Workspace {
         command
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn run(&self, arguments: &[&str]) -> RunOutput {
         self.feed(arguments, b"")
     }
 
     /// Runs with a variable of the environment.
-    pub(crate) fn run_with(&self, name: &str, value: impl AsRef<OsStr>, arguments: &[&str]) -> Ran {
-        Ran::after(self.command(arguments).env(name, value))
+    pub(crate) fn run_with(
+        &self,
+        name: &str,
+        value: impl AsRef<OsStr>,
+        arguments: &[&str],
+    ) -> RunOutput {
+        RunOutput::after(self.command(arguments).env(name, value))
     }
 
     /// Runs with this on standard input.
-    pub(crate) fn feed(&self, arguments: &[&str], stdin: &[u8]) -> Ran {
+    pub(crate) fn feed(&self, arguments: &[&str], stdin: &[u8]) -> RunOutput {
         let mut command = self.command(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the binary starts");
         let mut input = child.stdin.take().expect("stdin is a pipe");
-        Ran::of(std::thread::scope(|scope| {
+        RunOutput::of(std::thread::scope(|scope| {
             // One that does not read its input to the end is not a mistake of the test.
             scope.spawn(move || drop(input.write_all(stdin)));
             child.wait_with_output().expect("the binary ends")
@@ -215,7 +220,7 @@ impl Workspace {
     }
 }
 
-impl Ran {
+impl RunOutput {
     /// What a program left that has ended.
     pub(crate) fn of(output: Output) -> Self {
         Self {

@@ -14,7 +14,7 @@ use self::receiver::{Received, ReceivedSpan, Receiver};
 use crate::agents::{calls, says};
 use crate::chat::{KEY, Server, event};
 use crate::picture::Picture;
-use crate::support::{Ran, Workspace};
+use crate::support::{RunOutput, Workspace};
 
 /// An answer that tells its tokens.
 fn answer(text: &str) -> String {
@@ -24,8 +24,8 @@ fn answer(text: &str) -> String {
         "completion_tokens_details": {"reasoning_tokens": 7},
     }});
     let delta = json!({"role": "assistant", "content": text}).to_string();
-    let said = event(&delta, "null") + &event("{}", "\"stop\"");
-    format!("{said}data: {usage}\n\ndata: [DONE]\n\n")
+    let events = event(&delta, "null") + &event("{}", "\"stop\"");
+    format!("{events}data: {usage}\n\ndata: [DONE]\n\n")
 }
 
 /// A command whose telemetry goes to the collector.
@@ -50,10 +50,10 @@ fn runs(place: &Workspace, receiver: &Receiver, environment: &[(&str, &str)]) ->
     let set = ["--set", "temperature=0.5", "--set", "top_p=0.9", "--set", "max_tokens=64"];
     let task = ["run", "Read my-private-notes."];
     let mut command = command(place, receiver, &[&task[..], &with[..], &set[..]].concat());
-    let ran = Ran::after(command.envs(environment.iter().copied()));
+    let ran = RunOutput::after(command.envs(environment.iter().copied()));
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "It says milk.\n"), "{ran:?}");
     assert!(!ran.stderr.contains("telemetry"), "{ran:?}");
-    server.asked();
+    server.requests();
     receiver.take()
 }
 
@@ -181,7 +181,7 @@ fn apply_and_compile_are_one_trace_each_under_their_caller() {
         let service = "OTEL_RESOURCE_ATTRIBUTES";
         command.env("TRACEPARENT", &parent).env("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip");
         command.env(service, "service.name=ci,deployment.environment.name=test");
-        let ran = Ran::after(&mut command);
+        let ran = RunOutput::after(&mut command);
         assert!(ran.code == Some(0) && !ran.stderr.contains("telemetry"), "{ran:?}");
         let received = receiver.take();
         received.is_as_the_table_says(false);
@@ -201,7 +201,7 @@ fn apply_and_compile_are_one_trace_each_under_their_caller() {
 #[test]
 fn a_failing_command_has_its_exit_code_and_error_in_its_span() {
     let (place, receiver) = (Workspace::empty(), Receiver::start());
-    Ran::after(&mut command(&place, &receiver, &["log"])).expect(3);
+    RunOutput::after(&mut command(&place, &receiver, &["log"])).expect(3);
     let received = receiver.take();
     received.is_as_the_table_says(false);
     let command = received.one(names::COMMAND);
@@ -225,7 +225,7 @@ fn a_collector_that_fails_is_reported_once_and_changes_nothing_else() {
         let mut command = place.command(&["commit", "user", "Hello", "--json"]);
         command.env("OTEL_EXPORTER_OTLP_ENDPOINT", url).env("OTEL_EXPORTER_OTLP_TIMEOUT", "300");
         let began = Instant::now();
-        let ran = Ran::after(&mut command);
+        let ran = RunOutput::after(&mut command);
         assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
         assert_eq!((ran.code, ran.stdout.lines().count()), (Some(0), 1), "{ran:?}");
         assert_eq!(ran.stderr.lines().count(), 1, "once: {ran:?}");
@@ -242,13 +242,14 @@ fn a_variable_that_cannot_be_used_turns_telemetry_off_and_says_so() {
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "user:hunter2@host", "expected a URL"),
         ("OTEL_EXPORTER_OTLP_COMPRESSION", "brotli", "gzip or none"),
     ] {
-        let ran = Ran::after(command(&place, &receiver, &["stats"]).env(name, value)).expect(0);
+        let ran =
+            RunOutput::after(command(&place, &receiver, &["stats"]).env(name, value)).expect(0);
         assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
         assert!(ran.stderr.contains("telemetry is off: ") && ran.stderr.contains(says), "{ran:?}");
         assert!(!ran.stderr.contains("hunter2"), "{ran:?}");
     }
     let mut disabled = command(&place, &receiver, &["stats"]);
-    let ran = Ran::after(disabled.env("OTEL_SDK_DISABLED", "true"));
+    let ran = RunOutput::after(disabled.env("OTEL_SDK_DISABLED", "true"));
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
     // Without any variable it is off.
     place.ok(&["status"]);
@@ -270,11 +271,11 @@ fn the_log_is_the_same_with_and_without_telemetry() {
         if !observed {
             command.env_remove("OTEL_EXPORTER_OTLP_ENDPOINT");
         }
-        let ran = Ran::after(&mut command).expect(0);
+        let ran = RunOutput::after(&mut command).expect(0);
         // Without the time at its start.
         let line = ran.stderr.lines().find(|line| line.contains("call_id=")).expect("a call");
         logs.push(line.split_once(' ').expect("a time").1.to_owned());
-        server.asked();
+        server.requests();
     }
     assert_eq!(logs[0], logs[1]);
     assert!(logs[1].trim_start().starts_with("DEBUG tract::dispatch: "), "{logs:?}");

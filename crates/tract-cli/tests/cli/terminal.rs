@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use crate::results::{STREAM, defer_by};
-use crate::support::{Ran, Workspace};
+use crate::support::{RunOutput, Workspace};
 
 /// Characters that move the cursor, hide text or show it in another order.
 const HOSTILE: &str = "a\u{1b}]0;title\u{7}b\u{1b}[2Jc\u{1b}[8md\u{9b}31me\u{85}f\u{202e}g\u{2066}h\u{200b}i\u{e0041}j\u{7f}k";
@@ -13,7 +13,7 @@ fn acts(character: char) -> bool {
 }
 
 #[track_caller]
-fn is_harmless(ran: &Ran) {
+fn is_harmless(ran: &RunOutput) {
     for text in [&ran.stdout, &ran.stderr] {
         assert!(!text.contains(acts), "{text:?}");
     }
@@ -89,7 +89,7 @@ fn json_writes_controls_and_invisible_characters_as_escapes() {
     let tools = json!([{"name": "t", "description": HOSTILE, "input_schema": {"type": "object"}}]);
     place.write("tools.json", tools.to_string());
     place.ok(&["tools", "set", "tools.json"]);
-    let mut told = 0;
+    let mut checked = 0;
     for arguments in [
         &["--json", "log"][..],
         &["--json", "show", "HEAD~1"],
@@ -106,9 +106,10 @@ fn json_writes_controls_and_invisible_characters_as_escapes() {
     ] {
         let ran = place.run(arguments);
         is_harmless(&ran);
-        told += ran.lines().iter().filter(|line| line.to_string().contains(&HOSTILE[..1])).count();
+        checked +=
+            ran.lines().iter().filter(|line| line.to_string().contains(&HOSTILE[..1])).count();
     }
-    assert!(told > 0);
+    assert!(checked > 0);
     // Escapes say the same: nothing of the text is lost.
     let sent = place.json(&["--json", "compile", "--to", "openai"]);
     assert_eq!(sent[0][0]["content"], HOSTILE);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::support::{Ran, Workspace, set_as};
+use crate::support::{RunOutput, Workspace, set_as};
 
 /// How long something may take to be shown, on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -129,7 +129,7 @@ impl Terminal {
     /// The program on the terminal.
     pub(crate) fn program(&self) -> u32 {
         let id = self.child.id().to_string();
-        let found = Ran::after(Command::new("pgrep").args(["-P", &id]));
+        let found = RunOutput::after(Command::new("pgrep").args(["-P", &id]));
         found.stdout.trim().parse().expect("one program")
     }
 }

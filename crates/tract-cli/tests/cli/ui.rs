@@ -1,13 +1,13 @@
 //! `tract ui`, on a real terminal.
 
 use crate::pages;
-use crate::support::{COAT, Ran, Workspace, signal, user_says};
+use crate::support::{COAT, RunOutput, Workspace, signal, user_says};
 use crate::tty::Terminal;
 
 const WIDE: (u16, u16) = (24, 140);
 
 /// What the branch says, one message a line.
-fn said(place: &Workspace, branch: &str) -> Vec<String> {
+fn messages(place: &Workspace, branch: &str) -> Vec<String> {
     let messages = place.json(&["cat", branch, "--json"]);
     messages.iter().map(|line| line["text"].as_str().expect("a text").to_owned()).collect()
 }
@@ -70,12 +70,12 @@ fn an_edit_in_the_editor_is_undone_and_redone() {
     terminal.press_for("gj", "#2 user");
     terminal.press_for("e", "edited");
     terminal.shows("Do I need a coat in Lyon?");
-    assert_eq!(said(&place, "main")[1], "Do I need a coat in Lyon?");
+    assert_eq!(messages(&place, "main")[1], "Do I need a coat in Lyon?");
     terminal.press_for("d", "+ Do I need a coat in Lyon?");
     terminal.press_for("z", "edit: undone");
-    assert_eq!(said(&place, "main")[1], "Do I need a coat in Paris?");
+    assert_eq!(messages(&place, "main")[1], "Do I need a coat in Paris?");
     terminal.press_for("Z", "edit: redone");
-    assert_eq!(said(&place, "main")[1], "Do I need a coat in Lyon?");
+    assert_eq!(messages(&place, "main")[1], "Do I need a coat in Lyon?");
     quit(terminal);
 }
 
@@ -105,9 +105,9 @@ fn marked_messages_are_replaced_by_a_summary() {
     assert!(text.contains(">#3"), "{text}");
     terminal.press_for("j", ">#4");
     terminal.press_for("s", "2 messages summarized");
-    assert_eq!(said(&place, "main")[2], "The weather was looked up.");
+    assert_eq!(messages(&place, "main")[2], "The weather was looked up.");
     terminal.press_for("z", "compress: undone");
-    assert_eq!(said(&place, "main").len(), 5);
+    assert_eq!(messages(&place, "main").len(), 5);
     quit(terminal);
 }
 
@@ -117,7 +117,7 @@ fn a_program_writes_the_summary_until_it_is_left() {
     let mut terminal = start(&place, &[], "--summarizer 'tr a-z A-Z'");
     terminal.press_for("G", "#5 assistant");
     terminal.press_for("s", "1 message summarized");
-    assert_eq!(said(&place, "main")[4], "ASSISTANT: YES, AND AN UMBRELLA.");
+    assert_eq!(messages(&place, "main")[4], "ASSISTANT: YES, AND AN UMBRELLA.");
     quit(terminal);
     let head = place.id("HEAD");
     let mut terminal = start(&place, &[], "--summarizer 'sleep 3599.25'");
@@ -156,7 +156,7 @@ fn branches_are_made_checked_out_and_picked_from() {
     terminal.press_for("h", "side");
     terminal.press_for("k", "main: 5 messages");
     terminal.press_for("lGc", "copied onto side");
-    assert_eq!(said(&place, "side").last().expect("a message"), "Yes, and an umbrella.");
+    assert_eq!(messages(&place, "side").last().expect("a message"), "Yes, and an umbrella.");
     // Onto itself there is nothing to copy.
     terminal.press_for("hj", "side: 3 messages");
     terminal.press_for("c", "has these messages already");
@@ -212,7 +212,9 @@ fn the_request_that_is_copied_is_the_compiled_one() {
 fn decoded(base64: &str) -> String {
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), base64).expect("it is written");
-    Ran::after(std::process::Command::new("base64").arg("-d").arg(file.path())).expect(0).stdout
+    RunOutput::after(std::process::Command::new("base64").arg("-d").arg(file.path()))
+        .expect(0)
+        .stdout
 }
 
 #[test]
@@ -326,15 +328,15 @@ fn long_and_many_messages_are_laid_out_as_far_as_they_are_seen() {
 #[test]
 fn it_ends_in_order_when_it_is_told_to() {
     let place = Workspace::of(COAT);
-    let told = |terminal: Terminal| {
+    let ended = |terminal: Terminal| {
         signal(terminal.program(), "-TERM");
         assert_eq!(terminal.end(), (Some(0), true));
     };
-    told(start(&place, &[], ""));
+    ended(start(&place, &[], ""));
     // Also while another program works for it.
     let mut terminal = start(&place, &[], "--summarizer 'sleep 3599.75'");
     terminal.press_for("s", "writes a summary");
-    told(terminal);
+    ended(terminal);
     assert!(!runs("sleep 3599.75"), "it does not outlive the command");
 }
 

@@ -21,12 +21,12 @@ fn unread(place: &Workspace, arguments: &[&str]) -> usize {
 
 /// Two stores with the same commands: one with the cache, and one whose cache is deleted before each
 /// of them. Both must say and have the same.
-struct Twins {
+struct StorePair {
     cached: Workspace,
     plain: Workspace,
 }
 
-impl Twins {
+impl StorePair {
     fn new() -> Self {
         let twins = Self { cached: Workspace::new(), plain: Workspace::new() };
         twins.run(&["commit", "user", "Hello", "--at", "2026-05-01T00:00:00Z"]);
@@ -71,7 +71,7 @@ fn unchanged_sessions_are_not_read_again_and_reported_the_same() {
 
 #[test]
 fn unchanged_files_are_read_again_where_the_store_does_not_have_them() {
-    let twins = Twins::new();
+    let twins = StorePair::new();
     let folder = sessions("claude-code");
     let import = ["import", "claude-code", text(&folder)];
     let status = |lines: &[Value]| lines[4]["summary"]["branches"].clone();
@@ -105,7 +105,7 @@ fn unchanged_files_are_read_again_where_the_store_does_not_have_them() {
 
 #[test]
 fn unchanged_files_whose_branches_were_continued_or_replaced_are_judged_as_if_read() {
-    let twins = Twins::new();
+    let twins = StorePair::new();
     let folder = sessions("claude-code");
     let import = ["import", "claude-code", text(&folder)];
     let lines = twins.run(&import);
@@ -134,7 +134,7 @@ fn unchanged_files_whose_branches_were_continued_or_replaced_are_judged_as_if_re
 
 #[test]
 fn unchanged_subagents_are_read_again_when_their_caller_is_not_there() {
-    let twins = Twins::new();
+    let twins = StorePair::new();
     let folder = sessions("claude-code");
     let project = folder.join("projects/-home-ada-tide-tables");
     let subagents = project.join("bfb38461-8fc8-5582-bd81-bc1cb996f385/subagents");

@@ -1,6 +1,6 @@
 use crate::completions::completed;
 #[cfg(unix)]
-use crate::support::Ran;
+use crate::support::RunOutput;
 use crate::support::{Workspace, bundled, text};
 
 #[test]
@@ -148,7 +148,7 @@ fn the_commands_of_the_demo_are_typed_and_answer_the_same() {
     path.push(std::env::var_os("PATH").unwrap_or_default());
     let mut shell = std::process::Command::new("sh");
     shell.args(["-c", &script]).current_dir(place.path("")).env_remove("TRACT_STORE");
-    let ran = Ran::after(shell.env("PATH", path).env("COLUMNS", "100"));
+    let ran = RunOutput::after(shell.env("PATH", path).env("COLUMNS", "100"));
     assert!(!ran.stderr.contains("error["), "{ran:?}");
     for (shown, typed) in shown.iter().zip(transcript(&ran.stdout)) {
         assert_eq!(*shown, typed, "{}", ran.stderr);

@@ -12,13 +12,13 @@ const OWN: &str = "theirs-1";
 /// A row of a random context.
 #[derive(Clone, Debug)]
 struct Plan {
-    what: What,
+    what: Entry,
     shown: bool,
     own: bool,
 }
 
 #[derive(Clone, Debug)]
-enum What {
+enum Entry {
     Say(Kind, Role),
     Call(usize),
     /// Answers the call at this place among all calls made so far; none is an orphan.
@@ -56,8 +56,8 @@ fn compiled(plans: &[Plan]) -> Compiled {
     let (mut rows, mut messages, mut calls) = (Vec::new(), Vec::new(), Vec::new());
     for (place, plan) in plans.iter().enumerate() {
         let mut answers = None;
-        let said = match &plan.what {
-            What::Say(kind, role) => {
+        let message = match &plan.what {
+            Entry::Say(kind, role) => {
                 let body = tract_core::Body::text("t");
                 let content = match kind {
                     Kind::System => Content::System(body),
@@ -67,7 +67,7 @@ fn compiled(plans: &[Plan]) -> Compiled {
                 };
                 message(place, content, role.clone(), plan.own)
             }
-            What::Call(count) => {
+            Entry::Call(count) => {
                 let mut parts = Vec::new();
                 for index in 0..*count {
                     parts.push(Part::call(format!("c{}", calls.len()), "f", "{}"));
@@ -76,7 +76,7 @@ fn compiled(plans: &[Plan]) -> Compiled {
                 let content = Content::Assistant(tract_core::Body { parts, name: None });
                 message(place, content, Role::Assistant, plan.own)
             }
-            What::Answer(call) => {
+            Entry::Answer(call) => {
                 answers = call.and_then(|call| calls.get(call % calls.len().max(1)).copied());
                 let id = call
                     .map_or("none".to_owned(), |call| format!("c{}", call % calls.len().max(1)));
@@ -86,7 +86,7 @@ fn compiled(plans: &[Plan]) -> Compiled {
         let id = slot(place);
         rows.push(Row { slot: id, key: place as u64, version: id, mark: None, answers });
         if plan.shown {
-            messages.push(Message { answers, ..said });
+            messages.push(Message { answers, ..message });
         }
     }
     context(rows, messages)
@@ -105,7 +105,7 @@ fn again(items: &[Item<'_>]) -> Compiled {
     let mut moved: HashMap<CommitId, CommitId> = HashMap::new();
     for (place, item) in items.iter().enumerate() {
         let id = slot(place);
-        let (said, answers) = match item {
+        let (content, answers) = match item {
             Item::Message(old) => {
                 moved.insert(old.slot, id);
                 let new = Message { slot: id, commit: id, ..(*old).clone() };
@@ -121,7 +121,7 @@ fn again(items: &[Item<'_>]) -> Compiled {
         };
         let answers = answers.map(|of| CallRef { slot: moved[&of.slot], index: of.index });
         rows.push(Row { slot: id, key: place as u64, version: id, mark: None, answers });
-        messages.push(Message { answers, ..said });
+        messages.push(Message { answers, ..content });
     }
     context(rows, messages)
 }
@@ -179,13 +179,13 @@ fn broken(items: &[Item<'_>], rules: &Rules) -> Vec<String> {
 
 fn plans() -> impl Strategy<Value = Vec<Plan>> {
     let what = prop_oneof![
-        2 => Just(What::Say(Kind::User, Role::User)),
-        2 => Just(What::Say(Kind::Assistant, Role::Assistant)),
-        1 => Just(What::Say(Kind::System, Role::System)),
-        1 => Just(What::Say(Kind::Reasoning, Role::Assistant)),
-        4 => (1usize..4).prop_map(What::Call),
-        7 => (0usize..12).prop_map(|call| What::Answer(Some(call))),
-        1 => Just(What::Answer(None)),
+        2 => Just(Entry::Say(Kind::User, Role::User)),
+        2 => Just(Entry::Say(Kind::Assistant, Role::Assistant)),
+        1 => Just(Entry::Say(Kind::System, Role::System)),
+        1 => Just(Entry::Say(Kind::Reasoning, Role::Assistant)),
+        4 => (1usize..4).prop_map(Entry::Call),
+        7 => (0usize..12).prop_map(|call| Entry::Answer(Some(call))),
+        1 => Just(Entry::Answer(None)),
     ];
     let plan = (what, prop::bool::weighted(0.85), any::<bool>())
         .prop_map(|(what, shown, own)| Plan { what, shown, own });
@@ -242,7 +242,7 @@ proptest! {
     }
 }
 
-fn plan(what: What) -> Plan {
+fn plan(what: Entry) -> Plan {
     Plan { what, shown: true, own: false }
 }
 
@@ -265,10 +265,10 @@ fn check(plans: &[Plan], rules: &Rules, kinds: &[RepairKind], order: &[&str]) {
 #[test]
 fn results_follow_their_calls_in_call_order() {
     let rows = [
-        plan(What::Call(2)),
-        plan(What::Say(Kind::User, Role::User)),
-        plan(What::Answer(Some(1))),
-        plan(What::Answer(Some(0))),
+        plan(Entry::Call(2)),
+        plan(Entry::Say(Kind::User, Role::User)),
+        plan(Entry::Answer(Some(1))),
+        plan(Entry::Answer(Some(0))),
     ];
     let moved = [RepairKind::Moved, RepairKind::Moved];
     check(&rows, &Rules::new([]), &moved, &["0", "3", "2", "1"]);
@@ -279,10 +279,10 @@ fn results_follow_their_calls_in_call_order() {
 fn own_rows_that_satisfy_the_rules_stay() {
     let own = |what| Plan { own: true, ..plan(what) };
     let rows = [
-        own(What::Call(1)),
-        own(What::Say(Kind::Assistant, Role::Assistant)),
-        own(What::Say(Kind::User, Role::User)),
-        own(What::Answer(Some(0))),
+        own(Entry::Call(1)),
+        own(Entry::Say(Kind::Assistant, Role::Assistant)),
+        own(Entry::Say(Kind::User, Role::User)),
+        own(Entry::Answer(Some(0))),
     ];
     check(
         &rows[..2],
@@ -300,7 +300,7 @@ fn own_rows_that_satisfy_the_rules_stay() {
 fn a_message_between_a_call_and_its_result_comes_after_the_result() {
     let own = |what| Plan { own: true, ..plan(what) };
     let rows =
-        [own(What::Call(1)), own(What::Say(Kind::User, Role::User)), own(What::Answer(Some(0)))];
+        [own(Entry::Call(1)), own(Entry::Say(Kind::User, Role::User)), own(Entry::Answer(Some(0)))];
     let turns = Rules::new([OWN]).turns();
     check(&rows, &turns, &[RepairKind::Moved], &["0", "2", "1"]);
     // Text and result in one recorded message stay as the provider took them.
@@ -315,12 +315,12 @@ fn a_message_between_a_call_and_its_result_comes_after_the_result() {
 #[test]
 fn skipped_rows_take_along_or_leave_a_placeholder() {
     let skipped = |what| Plan { shown: false, ..plan(what) };
-    let rows = [plan(What::Call(1)), skipped(What::Answer(Some(0)))];
+    let rows = [plan(Entry::Call(1)), skipped(Entry::Answer(Some(0)))];
     check(&rows, &Rules::new([]), &[RepairKind::SkippedResult], &["0", "[skipped]"]);
     let rows = [
-        plan(What::Say(Kind::Reasoning, Role::Assistant)),
-        skipped(What::Call(1)),
-        plan(What::Answer(Some(0))),
+        plan(Entry::Say(Kind::Reasoning, Role::Assistant)),
+        skipped(Entry::Call(1)),
+        plan(Entry::Answer(Some(0))),
     ];
     check(&rows, &Rules::new([]), &[RepairKind::CallSkipped, RepairKind::CallSkipped], &[]);
 }
@@ -328,10 +328,10 @@ fn skipped_rows_take_along_or_leave_a_placeholder() {
 #[test]
 fn orphans_and_second_results_are_left_out_and_open_calls_answered() {
     let rows = [
-        plan(What::Answer(None)),
-        plan(What::Call(2)),
-        plan(What::Answer(Some(0))),
-        plan(What::Answer(Some(0))),
+        plan(Entry::Answer(None)),
+        plan(Entry::Call(2)),
+        plan(Entry::Answer(Some(0))),
+        plan(Entry::Answer(Some(0))),
     ];
     let kinds = [RepairKind::Orphan, RepairKind::SecondResult, RepairKind::NotExecuted];
     check(&rows, &Rules::new([]), &kinds, &["1", "2", "not executed"]);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tract_core::commit::MAX_INLINE_CHANGES;
 use tract_core::{
-    ApproxCounter, Blob, By, CallRef, Change, Changes, Commit, CommitId, CommitRecord, CommitRef,
-    Kind, Op, RepoName, RowFields, Store, block_on,
+    ApproxCounter, AuthorKind, Blob, CallRef, Change, Changes, Commit, CommitId, CommitRecord,
+    CommitRef, Kind, Op, RepoName, RowFields, Store, block_on,
 };
 use tract_kv::memory;
 use tract_testkit::{fixtures, visits};
@@ -19,14 +19,14 @@ use crate::view::View;
 
 /// Commits in order, each with its changes.
 #[derive(Default)]
-struct Made {
+struct GeneratedHistory {
     commits: Vec<(Commit, Vec<Change>)>,
     blobs: Vec<Blob>,
 }
 
-impl Made {
+impl GeneratedHistory {
     fn add(&mut self, op: Op, kind: Option<Kind>, changes: Vec<Change>) -> CommitId {
-        let mut record = CommitRecord::new(op, By::User);
+        let mut record = CommitRecord::new(op, AuthorKind::User);
         record.parents.extend(self.commits.last().map(|(commit, _)| commit.id()));
         if let Some(kind) = kind {
             let blob = Blob::seal(format!("{{\"text\":\"{}\"}}", self.commits.len()));
@@ -113,7 +113,7 @@ impl Made {
 
 /// Four times the size: a quadratic cost would be sixteen times as large.
 #[track_caller]
-fn is_near_linear(made: impl Fn(usize) -> Made) {
+fn is_near_linear(made: impl Fn(usize) -> GeneratedHistory) {
     let size = 1_000;
     let [small, large] = [size, 4 * size].map(|size| {
         let mut made = made(size);
@@ -127,7 +127,7 @@ fn is_near_linear(made: impl Fn(usize) -> Made) {
 #[test]
 fn checking_the_revert_of_a_large_summary_looks_at_each_message_a_few_times() {
     is_near_linear(|size| {
-        let mut made = Made::default();
+        let mut made = GeneratedHistory::default();
         for _ in 0..size {
             made.append(Kind::User, None);
         }
@@ -138,7 +138,7 @@ fn checking_the_revert_of_a_large_summary_looks_at_each_message_a_few_times() {
 #[test]
 fn checking_the_revert_of_a_summary_of_many_answers_looks_at_each_a_few_times() {
     is_near_linear(|size| {
-        let mut made = Made::default();
+        let mut made = GeneratedHistory::default();
         let slot = made.append(Kind::Assistant, None);
         for index in 0..size as u32 {
             made.append(Kind::ToolResult, Some(CallRef { slot, index }));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tract_compile::{Compiled, Compiler, Line, Row, View, fold, inverse, resolved};
 use tract_core::{
-    Applied, ApproxCounter, Batch, Blob, By, CallRef, Change, Changes, Commit, CommitId,
+    Applied, ApproxCounter, AuthorKind, Batch, Blob, CallRef, Change, Changes, Commit, CommitId,
     CommitRecord, CommitRef, Content, DerivedKind, Message, Op, Part, Priority, RepoName, Store,
     ToolEntry, ToolSchema, Toolset, ViewId, block_on,
 };
@@ -60,7 +60,7 @@ impl History {
 
     /// A record on the head: tools stay in force, the time is the number of the write.
     pub fn record(&self, op: Op) -> CommitRecord {
-        let mut record = CommitRecord::new(op, By::User);
+        let mut record = CommitRecord::new(op, AuthorKind::User);
         record.parents.extend(self.head);
         record.created_at = Some(self.written as i64);
         record.toolset = self.head.and_then(|head| self.commits[&head].toolset);
@@ -274,7 +274,7 @@ pub struct ContextFacts {
     pub view_id: ViewId,
 }
 
-pub fn said(compiled: &Compiled) -> ContextFacts {
+pub fn facts(compiled: &Compiled) -> ContextFacts {
     ContextFacts {
         rows: compiled.rows().map(|(row, message)| (*row, message.cloned())).collect(),
         messages: compiled.messages().cloned().collect(),

@@ -12,11 +12,11 @@ use super::History;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
     pub row: Row,
-    pub shown: Option<Shown>,
+    pub shown: Option<ExpectedMessage>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct ExpectedMessage {
     pub role: Role,
     pub priority: Priority,
     pub joins: Option<CommitId>,
@@ -61,7 +61,7 @@ pub fn expected(history: &History, head: Option<CommitId>) -> (Vec<Expected>, Vi
                 joins.is_some(),
                 answers
             ]));
-            let shown = Shown { role, priority: priority(row, commits), joins, content };
+            let shown = ExpectedMessage { role, priority: priority(row, commits), joins, content };
             expected.push(Expected { row: *row, shown: Some(shown) });
         } else {
             let call = row.answers.and_then(|call| by_slot.get(&call.slot));

@@ -3,7 +3,8 @@
 use serde::Deserialize;
 
 use super::{
-    By, CallRef, Change, Changes, CommitRecord, CommitRef, Op, Origin, RecordError, RowFields,
+    AuthorKind, CallRef, Change, Changes, CommitRecord, CommitRef, Op, Origin, RecordError,
+    RowFields,
 };
 use crate::content::{Kind, Priority, Role};
 use crate::hash;
@@ -187,8 +188,8 @@ fn write_record(out: &mut Vec<u8>, record: &CommitRecord) {
 }
 
 fn op(out: &mut Vec<u8>, op: &Op) {
-    if let Op::Unknown { name, asked } = op {
-        return unknown_op(out, name, asked);
+    if let Op::Unknown { name, fields } = op {
+        return unknown_op(out, name, fields);
     }
     let mut object = Object::open(out);
     if let Op::Append { answers: Some(call), .. } = op {
@@ -223,10 +224,10 @@ fn op(out: &mut Vec<u8>, op: &Op) {
 }
 
 /// Puts the name of an unknown operation back among what else was asked.
-fn unknown_op(out: &mut Vec<u8>, name: &str, asked: &JsonText) {
+fn unknown_op(out: &mut Vec<u8>, name: &str, fields: &JsonText) {
     let mut text = String::from("{\"name\":");
     json::write_string(&mut text, name, Escapes::Raw);
-    let rest = asked.as_str().strip_prefix('{').unwrap_or("}");
+    let rest = fields.as_str().strip_prefix('{').unwrap_or("}");
     if rest != "}" {
         text.push(',');
     }
@@ -396,31 +397,31 @@ pub(super) fn parse_op(text: &str) -> Result<Op, RecordError> {
                 member
             })
             .collect();
-        let asked = JsonText::new(&format!("{{{}}}", rest.join(",")))?;
-        return Ok(Op::Unknown { name, asked });
+        let fields = JsonText::new(&format!("{{{}}}", rest.join(",")))?;
+        return Ok(Op::Unknown { name, fields });
     }
-    let asked: OpText = serde_json::from_str(text).map_err(unread)?;
+    let fields: OpText = serde_json::from_str(text).map_err(unread)?;
     let missing = |field: &str| malformed(format!("operation {name:?} without {field:?}"));
     Ok(match name.as_str() {
         "append" => Op::Append {
-            slot: asked.slot,
-            answers: asked.answers,
-            priority: asked.priority,
-            retention: asked.retention,
+            slot: fields.slot,
+            answers: fields.answers,
+            priority: fields.priority,
+            retention: fields.retention,
         },
-        "edit" => Op::Edit { target: asked.target.ok_or_else(|| missing("target"))? },
+        "edit" => Op::Edit { target: fields.target.ok_or_else(|| missing("target"))? },
         "annotate" => Op::Annotate {
-            targets: asked.targets.ok_or_else(|| missing("targets"))?,
-            priority: asked.priority.ok_or_else(|| missing("priority"))?,
-            reason: asked.reason,
-            retention: asked.retention,
+            targets: fields.targets.ok_or_else(|| missing("targets"))?,
+            priority: fields.priority.ok_or_else(|| missing("priority"))?,
+            reason: fields.reason,
+            retention: fields.retention,
         },
-        "compress" => Op::Compress { targets: asked.targets.ok_or_else(|| missing("targets"))? },
+        "compress" => Op::Compress { targets: fields.targets.ok_or_else(|| missing("targets"))? },
         "revert" => Op::Revert {
-            targets: asked.targets.ok_or_else(|| missing("targets"))?,
-            cascade: asked.cascade,
+            targets: fields.targets.ok_or_else(|| missing("targets"))?,
+            cascade: fields.cascade,
         },
-        "merge" => Op::Merge { sources: asked.sources.ok_or_else(|| missing("sources"))? },
+        "merge" => Op::Merge { sources: fields.sources.ok_or_else(|| missing("sources"))? },
         "tools" => Op::Tools,
         _ => Op::Note,
     })
@@ -440,7 +441,7 @@ pub(super) fn parse(text: &str) -> Result<CommitRecord, RecordError> {
     if read.v != super::RECORD_VERSION {
         return Err(RecordError::Version { found: read.v });
     }
-    let by = By::parse(&read.origin.by)
+    let by = AuthorKind::parse(&read.origin.by)
         .ok_or_else(|| malformed(format!("unknown origin {:?}", read.origin.by)))?;
     let record = CommitRecord {
         parents: read.parents,

@@ -103,11 +103,11 @@ pub(super) fn check(record: &CommitRecord) -> Result<(), RecordError> {
             what: "active stated although it equals toolset".to_owned(),
         });
     }
-    if let Op::Unknown { name, asked } = &record.op {
-        let object = asked.as_str().starts_with('{');
+    if let Op::Unknown { name, fields } = &record.op {
+        let object = fields.as_str().starts_with('{');
         if Op::NAMES.contains(&name.as_str())
             || !object
-            || crate::json::split_object(asked.as_str())?.iter().any(|(key, _)| key == "name")
+            || crate::json::split_object(fields.as_str())?.iter().any(|(key, _)| key == "name")
         {
             return Err(RecordError::Malformed { what: format!("operation {name:?}") });
         }

@@ -12,7 +12,7 @@ use crate::text::JsonText;
 pub(super) struct Line<'a> {
     pub(super) op: &'static str,
     members: Vec<(String, &'a str)>,
-    asked: Vec<&'static str>,
+    known: Vec<&'static str>,
 }
 
 pub(super) fn cut(text: &str) -> String {
@@ -44,7 +44,7 @@ impl<'a> Line<'a> {
                 return Err(StreamOpError::RepeatedField { field: cut(key) });
             }
         }
-        let mut line = Self { op: "", members, asked: Vec::new() };
+        let mut line = Self { op: "", members, known: Vec::new() };
         let name = line.optional_text("op")?.ok_or(StreamOpError::MissingOp)?;
         line.op =
             super::op_names().find(|op| *op == name).ok_or_else(|| StreamOpError::UnknownOp {
@@ -60,7 +60,7 @@ impl<'a> Line<'a> {
             None => Ok(()),
             Some((found, _)) => Err(StreamOpError::UnknownField {
                 op: self.op,
-                nearest: nearest(found, self.asked.iter().copied()),
+                nearest: nearest(found, self.known.iter().copied()),
                 found: cut(found),
             }),
         }
@@ -68,7 +68,7 @@ impl<'a> Line<'a> {
 
     /// Takes a field as written; null counts as absent.
     pub(super) fn raw(&mut self, field: &'static str) -> Option<&'a str> {
-        self.asked.push(field);
+        self.known.push(field);
         let place = self.members.iter().position(|(key, _)| key == field)?;
         let (_, raw) = self.members.remove(place);
         (raw != "null").then_some(raw)

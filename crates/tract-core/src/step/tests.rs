@@ -182,7 +182,7 @@ fn shared_fields_become_the_draft() {
     assert_eq!(draft.tools.as_ref().unwrap()[0].name(), "f");
     assert_eq!(draft.priority, Some(Priority::Pinned));
     assert_eq!(draft.created_at, Some(1_500_000));
-    assert_eq!(draft.origin, By::Model.into());
+    assert_eq!(draft.origin, AuthorKind::Model.into());
     assert_eq!(parsed(r#"{"op":"user","text":"a","at":-5}"#).fields.at, Some(-5));
     assert_eq!(parsed(r#"{"op":"note","text":"a"}"#).to_draft(), None);
     // The same words as the draft's own constructors.
@@ -331,7 +331,7 @@ fn exported_objects_must_come_out_as_they_are_named() {
     assert!(bytes.to_line().unwrap().ends_with(r#""base64":"/wAB"}"#));
     assert_eq!(parsed(&bytes.to_line().unwrap()), bytes);
 
-    let mut record = CommitRecord::new(Op::append(), By::User);
+    let mut record = CommitRecord::new(Op::append(), AuthorKind::User);
     record.metadata = Some(JsonText::new(r#"{"n":1}"#).unwrap());
     let commit = Commit::seal(record).unwrap();
     let step = StreamOp::from(StreamOpKind::User { text: "hello".into() }).recorded(commit.clone());
@@ -539,7 +539,7 @@ fn steps() -> BoxedStrategy<StreamOp> {
     );
     let commit = of(json()).prop_map(|metadata| {
         let slot = crate::commit::CommitRef::Id(CommitId::from_bytes([7; 32]));
-        let mut record = CommitRecord::new(Op::Note, By::Import);
+        let mut record = CommitRecord::new(Op::Note, AuthorKind::Import);
         record.metadata = metadata;
         record.changes = crate::commit::Changes::List(vec![Change::Mark {
             slot,

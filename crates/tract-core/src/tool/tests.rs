@@ -232,8 +232,8 @@ fn resources_are_found_by_type_trait_objects_too() {
 
 #[test]
 fn progress_names_the_call() {
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let ear = Arc::clone(&heard);
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let ear = Arc::clone(&events);
     let context = ToolContext::new("c1").with_progress(Arc::new(
         move |call: &str, line: std::fmt::Arguments<'_>| {
             ear.lock().unwrap().push(format!("{call}: {line}"));
@@ -241,5 +241,5 @@ fn progress_names_the_call() {
     ));
     context.progress(format_args!("{} of 10", 3));
     ToolContext::new("c2").progress(format_args!("no listener"));
-    assert_eq!(*heard.lock().unwrap(), ["c1: 3 of 10"]);
+    assert_eq!(*events.lock().unwrap(), ["c1: 3 of 10"]);
 }

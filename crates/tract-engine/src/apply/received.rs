@@ -304,9 +304,9 @@ fn agrees(step: &mut Cow<'_, StreamOp>, commit: &Commit) -> Result<(), LineError
         step => step.op.content(),
     };
     if let Some(content) = content {
-        let said = content.to_blob().map_err(Error::from)?;
+        let blob = content.to_blob().map_err(Error::from)?;
         drop(content);
-        if commit.content != Some(Blob::seal(said.into_bytes()).id()) {
+        if commit.content != Some(Blob::seal(blob.into_bytes()).id()) {
             return refuse("the content");
         }
     }

@@ -1,9 +1,9 @@
 //! What an erasure writes in the place of what it deletes.
 
-use tract_core::{Blob, By, RefName, RefTarget, ToolSchema};
+use tract_core::{AuthorKind, Blob, RefName, RefTarget, ToolSchema};
 
 use super::request::EraseRequest;
-use super::scan::{Affected, Scan, ScannedBranch};
+use super::scan::{ErasureExtent, Scan, ScannedBranch};
 use super::search::emptied;
 use crate::error::Result;
 use crate::plan::{Details, NewContent, Request};
@@ -26,14 +26,14 @@ pub(super) async fn plan(
             let commit = scan.repo.require_commit(*version).await?;
             let Some(old) = scan.repo.content(&commit).await? else { continue };
             let new = match affected {
-                Affected::Whole => emptied(&old, &request.mark()),
-                Affected::Part => scan.search.content(&old).unwrap_or(old),
+                ErasureExtent::Whole => emptied(&old, &request.mark()),
+                ErasureExtent::Part => scan.search.content(&old).unwrap_or(old),
                 // The same message, without the provider's bytes.
-                Affected::Verbatim => old,
+                ErasureExtent::Verbatim => old,
             };
             let details = Details {
                 message: Some(format!("{}: {}", request.verb(), request.reason)),
-                origin: By::User.into(),
+                origin: AuthorKind::User.into(),
                 ..Details::default()
             };
             let content = NewContent::Redacted(new);

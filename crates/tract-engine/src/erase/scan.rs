@@ -27,7 +27,7 @@ const LOG_PAGE: usize = 4096;
 
 /// What of a commit has to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Affected {
+pub(super) enum ErasureExtent {
     /// Its content was asked for: nothing is left of it.
     Whole,
     /// Its content has the bytes somewhere.
@@ -53,7 +53,7 @@ pub(super) struct Scan<'a> {
     /// The blobs that were asked for.
     targets: HashSet<BlobId>,
     /// The commits whose message has to be edited where it is shown.
-    pub(super) commits: HashMap<CommitId, Affected>,
+    pub(super) commits: HashMap<CommitId, ErasureExtent>,
     /// Branches, sorted by name.
     pub(super) branches: Vec<ScannedBranch>,
     /// Documents to be rewritten, with their new text.
@@ -224,27 +224,27 @@ impl<'a> Scan<'a> {
         }
         let content = commit.content.filter(|id| self.has(*id));
         let verbatim = commit.verbatim.filter(|id| self.has(*id));
-        let mut affected = verbatim.map(|_| Affected::Verbatim);
+        let mut affected = verbatim.map(|_| ErasureExtent::Verbatim);
         if let Some(id) = content {
             if self.targets.contains(&id) {
-                affected = Some(Affected::Whole);
+                affected = Some(ErasureExtent::Whole);
             } else {
                 let is_spared = match spared.get(&id) {
                     Some(is_spared) => *is_spared,
                     None => {
-                        let said = self.repo.content(commit).await?;
-                        said.is_some_and(|said| self.search.content(&said).is_none())
+                        let readable = self.repo.content(commit).await?;
+                        readable.is_some_and(|readable| self.search.content(&readable).is_none())
                     }
                 };
                 spared.insert(id, is_spared);
                 if !is_spared {
-                    affected = Some(Affected::Part);
+                    affected = Some(ErasureExtent::Part);
                 }
             }
         }
         let place = |kind| ErasePlace { commit: Some(commit.id()), ..ErasePlace::new(kind) };
         if let Some(affected) = affected {
-            if affected != Affected::Verbatim {
+            if affected != ErasureExtent::Verbatim {
                 let is_summary = matches!(commit.op, Op::Compress { .. });
                 self.places.push(place(if is_summary {
                     ErasePlaceKind::Summary

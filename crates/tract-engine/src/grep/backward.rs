@@ -186,12 +186,12 @@ impl<K: Copy + Eq + Hash, M: Copy + Eq> BackwardFold<K, M> {
 
 #[cfg(test)]
 mod tests {
-    use tract_core::{By, CommitRecord, Op};
+    use tract_core::{AuthorKind, CommitRecord, Op};
 
     use super::*;
 
     fn append(parent: Option<CommitId>, n: usize) -> Commit {
-        let mut record = CommitRecord::new(Op::append(), By::User);
+        let mut record = CommitRecord::new(Op::append(), AuthorKind::User);
         record.parents.extend(parent);
         record.kind = Some(tract_core::Kind::User);
         record.content = Some(tract_core::Blob::seal(format!("\"{n}\"")).id());
@@ -199,7 +199,7 @@ mod tests {
     }
 
     fn edit(parent: CommitId, slot: CommitId) -> Commit {
-        let mut record = CommitRecord::new(Op::Edit { target: slot }, By::User);
+        let mut record = CommitRecord::new(Op::Edit { target: slot }, AuthorKind::User);
         record.parents.push(parent);
         record.kind = Some(tract_core::Kind::User);
         record.content = Some(tract_core::Blob::seal("\"edited\"").id());

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 
 use tract_core::{
-    Blob, By, CallRef, Commit, CommitId, CommitRecord, Content, Draft, Limits, Op, ToolEntry,
-    ToolRow, ToolSchema, Toolset, ToolsetId,
+    AuthorKind, Blob, CallRef, Commit, CommitId, CommitRecord, Content, Draft, Limits, Op,
+    ToolEntry, ToolRow, ToolSchema, Toolset, ToolsetId,
 };
 
 use super::ImportCommit;
@@ -158,7 +158,7 @@ impl<'a> Builder<'a> {
     }
 
     fn record(&self, op: Op) -> CommitRecord {
-        let mut record = CommitRecord::new(op, By::Import);
+        let mut record = CommitRecord::new(op, AuthorKind::Import);
         record.parents.extend(self.made.ids.last());
         record
     }

@@ -169,12 +169,12 @@ async fn calls(repo: &Repo, commits: &[Commit]) -> Result<HashMap<CommitId, Tool
     let bearing: Vec<Commit> =
         repo.store().commits(repo.name(), &slots).await?.into_iter().flatten().collect();
     let contents = contents(repo, &bearing).await?;
-    let said: HashMap<CommitId, &Content> = bearing
+    let by_commit: HashMap<CommitId, &Content> = bearing
         .iter()
         .filter_map(|commit| Some((commit.id(), contents.get(&commit.content?)?.as_ref()?)))
         .collect();
     let call = |(id, call): (CommitId, CallRef)| {
-        let content = said.get(&call.slot)?;
+        let content = by_commit.get(&call.slot)?;
         Some((id, content.calls().nth(usize::try_from(call.index).ok()?)?.clone()))
     };
     Ok(answered.into_iter().filter_map(call).collect())
@@ -193,10 +193,10 @@ fn describe_content(
     };
     let Content::ToolResult(answer) = content else { return text(content) };
     let failed = if answer.is_error { "error: " } else { "" };
-    let said = content.text();
+    let text = content.text();
     match answer.name.as_deref().or(answered.map(|call| call.name.as_str())) {
-        Some(name) => format!("{name} → {failed}{said}"),
-        None => format!("{} → {failed}{said}", answer.call_id),
+        Some(name) => format!("{name} → {failed}{text}"),
+        None => format!("{} → {failed}{text}", answer.call_id),
     }
 }
 
@@ -233,8 +233,8 @@ fn counted(content: &Content) -> String {
 
 /// What was asked, for operations that name other commits.
 fn describe_request(commit: &Commit, content: Option<&Content>) -> String {
-    let said = content.map(text).unwrap_or_default();
-    let with = |head: String| if said.is_empty() { head } else { format!("{head}: {said}") };
+    let body = content.map(text).unwrap_or_default();
+    let with = |head: String| if body.is_empty() { head } else { format!("{head}: {body}") };
     match &commit.op {
         Op::Edit { target } => with(format!("of {}", target.short())),
         Op::Annotate { targets, priority, reason, .. } => {
@@ -244,7 +244,7 @@ fn describe_request(commit: &Commit, content: Option<&Content>) -> String {
         Op::Compress { targets } => with(format!("of {}", names(targets))),
         Op::Revert { targets, .. } => format!("of {}", names(targets)),
         Op::Merge { sources } => format!("of {}", names(sources)),
-        Op::Append { .. } | Op::Tools | Op::Note | Op::Unknown { .. } => said,
+        Op::Append { .. } | Op::Tools | Op::Note | Op::Unknown { .. } => body,
     }
 }
 

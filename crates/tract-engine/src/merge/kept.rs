@@ -108,8 +108,9 @@ impl Repo {
                     let noted = ruling.as_ref().and_then(Option::as_ref);
                     let details = noted.map_or(&options.details, |noted| &noted.0).clone();
                     let no_fast_forward = options.no_fast_forward;
-                    let asked = resolver.take_asked();
-                    let kept = txn.keep(branch, source, no_fast_forward, details, asked).await?;
+                    let conflicts = resolver.take_asked();
+                    let kept =
+                        txn.keep(branch, source, no_fast_forward, details, conflicts).await?;
                     (MergeProgress::Kept(Box::new(kept)), "merge keep")
                 }
                 Err(error) => return Err(error),
@@ -206,7 +207,7 @@ impl Repo {
             if merged.is_none() && decided(&conflicts) == stored {
                 return Ok((MergeProgress::Kept(Box::new(kept)), None));
             }
-            kept.pending.asked.set_conflicts(conflicts);
+            kept.pending.request.set_conflicts(conflicts);
             let pending = &kept.pending;
             let (document, recorded) = match &merged {
                 None => (Document::pending(pending)?, None),
@@ -271,7 +272,7 @@ impl Repo {
             id: pending.id.clone(),
             branch: pending.branch.clone(),
             record,
-            asked: pending.asked.clone(),
+            request: pending.request.clone(),
             commit: commit.map(Commit::id),
         }
     }
@@ -285,10 +286,10 @@ impl Txn<'_> {
         source: CommitId,
         no_fast_forward: bool,
         details: Details,
-        asked: Vec<ResolvableConflict>,
+        resolvable: Vec<ResolvableConflict>,
     ) -> Result<KeptMerge> {
         let head = self.head(branch).await?;
-        let conflicts = asked.iter().map(KeptConflict::from).collect();
+        let conflicts = resolvable.iter().map(KeptConflict::from).collect();
         let request =
             PendingRequest::Merge { source, no_fast_forward, details, conflicts: Some(conflicts) };
         let pending = Pending::kept_merge(self.repo(), branch, head, request)?;
@@ -296,7 +297,7 @@ impl Txn<'_> {
         document.add_to(self)?;
         self.move_ref(&decisions_ref(branch)?, Some(document.target())).await?;
         let (new, outdated) = (Vec::new(), Vec::new());
-        Ok(KeptMerge { pending, head, source, conflicts: asked, new, outdated })
+        Ok(KeptMerge { pending, head, source, conflicts: resolvable, new, outdated })
     }
 
     /// Plans a kept merge on the present head of its branch.
@@ -331,15 +332,15 @@ impl Txn<'_> {
                 Err(error) => return Err(error),
             };
             let conflicts = resolver.take_asked();
-            let known = pending.asked.conflicts();
+            let known = pending.request.conflicts();
             let known: Option<HashSet<&MergeConflict>> =
                 known.map(|known| known.iter().map(|one| &one.conflict).collect());
             let seen: HashSet<&MergeConflict> = conflicts.iter().map(|one| &one.conflict).collect();
             let is_new = |conflict: &&MergeConflict| {
                 known.as_ref().is_some_and(|known| !known.contains(conflict))
             };
-            let asked = conflicts.iter().map(|one| &one.conflict);
-            let new = asked.filter(is_new).cloned().collect();
+            let current = conflicts.iter().map(|one| &one.conflict);
+            let new = current.filter(is_new).cloned().collect();
             if merged.is_none() {
                 outdated.extend(stored.keys().filter(|one| !seen.contains(one)).cloned());
             }
@@ -368,14 +369,14 @@ impl Txn<'_> {
 }
 
 impl From<&ResolvableConflict> for KeptConflict {
-    fn from(asked: &ResolvableConflict) -> Self {
-        Self { conflict: asked.conflict.clone(), resolution: asked.resolution.clone() }
+    fn from(resolvable: &ResolvableConflict) -> Self {
+        Self { conflict: resolvable.conflict.clone(), resolution: resolvable.resolution.clone() }
     }
 }
 
 /// Returns what a pending merge brings in, and how.
 fn source_of(pending: &Pending) -> Result<(CommitId, MergeOptions)> {
-    let PendingRequest::Merge { source, no_fast_forward, details, .. } = &pending.asked else {
+    let PendingRequest::Merge { source, no_fast_forward, details, .. } = &pending.request else {
         return Err(Error::NotMerge { id: pending.id.clone() });
     };
     // Unrelated histories were refused before the merge was kept.
@@ -387,7 +388,7 @@ fn source_of(pending: &Pending) -> Result<(CommitId, MergeOptions)> {
 /// Returns the decisions that are stored of a pending merge.
 fn decisions(pending: &Pending) -> Result<Decisions> {
     source_of(pending)?;
-    Ok(pending.asked.conflicts().map(decided).unwrap_or_default())
+    Ok(pending.request.conflicts().map(decided).unwrap_or_default())
 }
 
 fn decided(conflicts: &[KeptConflict]) -> Decisions {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use tract_core::{
-    Applied, Blob, By, Commit, CommitId, Content, Draft, Op, Origin, RefName, RefTarget, ToolCall,
+    Applied, AuthorKind, Blob, Commit, CommitId, Content, Draft, Op, Origin, RefName, RefTarget,
+    ToolCall,
 };
 use tract_hooks::{DecisionRecord, Hooks, Summarize};
 
@@ -85,13 +86,15 @@ impl Repo {
     pub async fn defer(
         &self,
         branch: &RefName,
-        mut asked: PendingRequest,
+        mut pending_request: PendingRequest,
         by: &str,
         reason: impl Into<String>,
     ) -> Result<Pending> {
         let head = self.head_of(branch).await?;
-        let request = asked.request();
-        if let (PendingRequest::Compress { select, .. }, Some(request)) = (&mut asked, request) {
+        let request = pending_request.request();
+        if let (PendingRequest::Compress { select, .. }, Some(request)) =
+            (&mut pending_request, request)
+        {
             let line = self.line(head).await?;
             let mut records = Records::default();
             let planner = |records: &Records| plan(&request, &line, records);
@@ -101,7 +104,7 @@ impl Repo {
             }
         }
         let place = WriteTarget::new(self, branch, head);
-        let event = match &asked {
+        let event = match &pending_request {
             PendingRequest::Append(draft) if matches!(draft.content, Content::ToolResult(_)) => {
                 "tool_result_received"
             }
@@ -110,7 +113,7 @@ impl Repo {
             PendingRequest::Merge { .. } => "before_merge",
             PendingRequest::Call { .. } => "before_dispatch",
         };
-        let (pending, document) = place.pending(asked, event, by, reason.into())?;
+        let (pending, document) = place.pending(pending_request, event, by, reason.into())?;
         document.store(self, "defer").await?;
         Ok(pending)
     }
@@ -155,26 +158,26 @@ impl Repo {
         self.decide(id, DecisionKind::Summarize(how.clone())).await
     }
 
-    async fn decide(&self, id: &str, verdict: DecisionKind) -> Result<RecordedDecision> {
+    async fn decide(&self, id: &str, kind: DecisionKind) -> Result<RecordedDecision> {
         let (target, pending) = self.waiting(id).await?;
-        if pending.asked.conflicts().is_some() {
-            return Box::pin(self.decide_kept(&pending.id, verdict)).await;
+        if pending.request.conflicts().is_some() {
+            return Box::pin(self.decide_kept(&pending.id, kind)).await;
         }
         let name = RefName::new(format!("{PENDING}{}", pending.id))?;
         // The caller makes the decision, so the handlers are not asked again.
         let plain = self.with_hooks(Hooks::new());
-        let (asked, record) = self.decided(&pending, &verdict).await?;
+        let (request, record) = self.decided(&pending, &kind).await?;
         let mut id = pending.id.clone();
         let mut races = self.races();
         loop {
             let mut txn = Txn::new(&plain)?;
             txn.move_from(&name, Some(target.clone()), None);
-            let commit = match &verdict {
+            let commit = match &kind {
                 DecisionKind::Reject(reason) => {
                     refused(&mut txn, &pending, reason, record.clone()).await?
                 }
                 DecisionKind::Approve | DecisionKind::Edit(_) | DecisionKind::Summarize(_) => {
-                    match carried_out(&mut txn, &pending, &asked).await {
+                    match carried_out(&mut txn, &pending, &request).await {
                         Ok(commit) => commit,
                         // What another one decided meanwhile cannot be done a second time: then the
                         // error is that it was decided already.
@@ -189,7 +192,7 @@ impl Repo {
                 id: id.clone(),
                 branch: pending.branch.clone(),
                 record: record.clone(),
-                asked: pending.asked.clone(),
+                request: pending.request.clone(),
                 commit: commit.map(|commit| commit.id()),
             };
             Document::decided(&decided)?.add_to(&mut txn)?;
@@ -210,8 +213,8 @@ impl Repo {
     }
 
     /// Completes a kept merge, or gives it up.
-    async fn decide_kept(&self, id: &str, verdict: DecisionKind) -> Result<RecordedDecision> {
-        match verdict {
+    async fn decide_kept(&self, id: &str, kind: DecisionKind) -> Result<RecordedDecision> {
+        match kind {
             DecisionKind::Approve => {
                 let nothing: Arc<ResolveFn> = Arc::new(|_| None);
                 match self.resolve_kept(id, &nothing).await? {
@@ -232,9 +235,9 @@ impl Repo {
     async fn decided(
         &self,
         pending: &Pending,
-        verdict: &DecisionKind,
+        kind: &DecisionKind,
     ) -> Result<(PendingRequest, DecisionRecord)> {
-        let action = match verdict {
+        let action = match kind {
             DecisionKind::Approve => "approve",
             DecisionKind::Reject(_) => "reject",
             DecisionKind::Edit(_) => "edit",
@@ -244,17 +247,17 @@ impl Repo {
         record.handler = Some(self.who().to_owned()).filter(|who| !who.is_empty());
         record.pending = Some(pending.id.clone());
         let mut record = record.after(deferral(pending).to_json().as_ref());
-        let text = match verdict {
+        let text = match kind {
             DecisionKind::Approve => {
-                return Ok((decided_request(&pending.asked, &record, None)?, record));
+                return Ok((decided_request(&pending.request, &record, None)?, record));
             }
             DecisionKind::Reject(reason) => {
                 record.reason = Some(reason.clone());
-                return Ok((pending.asked.clone(), record));
+                return Ok((pending.request.clone(), record));
             }
             DecisionKind::Edit(text) => text.clone(),
             DecisionKind::Summarize(how) => {
-                let content = pending.asked.content().ok_or(Error::NoText)?;
+                let content = pending.request.content().ok_or(Error::NoText)?;
                 let tool = match content {
                     Content::ToolResult(answer) => answer.name.clone(),
                     _ => None,
@@ -266,13 +269,13 @@ impl Repo {
                 summary.text
             }
         };
-        let old = pending.asked.content().ok_or(Error::NoText)?;
+        let old = pending.request.content().ok_or(Error::NoText)?;
         let new = with_new_text(old, &text);
         record.before = Some(Blob::seal(old.to_blob()?).id().to_hex());
         record.after = Some(Blob::seal(new.to_blob()?).id().to_hex());
         record.tokens_before = Some(self.count(&old.text()));
         record.tokens_after = Some(self.count(&new.text()));
-        Ok((decided_request(&pending.asked, &record, Some(new))?, record))
+        Ok((decided_request(&pending.request, &record, Some(new))?, record))
     }
 
     /// Finds what waits by its name or the beginning of it.
@@ -312,7 +315,7 @@ impl Repo {
             handler: doc.handler,
             reason: doc.reason,
             created_at_us: doc.created_at_us,
-            asked: doc.asked.into_request()?,
+            request: doc.request.into_request()?,
         })
     }
 
@@ -322,7 +325,7 @@ impl Repo {
             id: doc.id,
             branch: RefName::new(doc.branch)?,
             record: doc.record,
-            asked: doc.asked.into_request()?,
+            request: doc.request.into_request()?,
             commit: doc.commit,
         })
     }
@@ -343,7 +346,7 @@ impl Repo {
 
 /// Who deferred an operation and why, with what was decided before.
 fn deferral(pending: &Pending) -> DecisionRecord {
-    let written = pending.asked.origin().and_then(|origin| origin.detail.as_ref());
+    let written = pending.request.origin().and_then(|origin| origin.detail.as_ref());
     let noted = written.and_then(DecisionRecord::from_json);
     noted.filter(|record| record.action == "defer").unwrap_or_else(|| {
         let mut record = DecisionRecord::new(&pending.event, "defer", pending.created_at_us);
@@ -372,19 +375,19 @@ fn with_new_text(old: &Content, text: &str) -> Content {
 
 /// What is done, with what is written down of the decision; what is changed keeps its original.
 fn decided_request(
-    asked: &PendingRequest,
+    request: &PendingRequest,
     record: &DecisionRecord,
     new: Option<Content>,
 ) -> Result<PendingRequest> {
     let origin = |old: &Origin, changed: bool| Origin {
-        by: if changed { By::Hook } else { old.by },
+        by: if changed { AuthorKind::Hook } else { old.by },
         id: if changed { record.handler.clone() } else { old.id.clone() },
         triggered_by: record.pending.clone(),
         picked_from: old.picked_from,
         detail: record.to_json(),
     };
-    let mut asked = asked.clone();
-    match &mut asked {
+    let mut request = request.clone();
+    match &mut request {
         PendingRequest::Append(draft) => {
             draft.origin = origin(&draft.origin, new.is_some());
             if let Some(new) = new {
@@ -404,7 +407,7 @@ fn decided_request(
         PendingRequest::Merge { details, .. } => details.origin = origin(&details.origin, false),
         PendingRequest::Call { .. } => {}
     }
-    Ok(asked)
+    Ok(request)
 }
 
 /// Checks that a message still says what it said when an edit of it was deferred: what came since
@@ -445,20 +448,20 @@ async fn is_last_message_the_same(txn: &mut Txn<'_>, pending: &Pending) -> Resul
 async fn carried_out(
     txn: &mut Txn<'_>,
     pending: &Pending,
-    asked: &PendingRequest,
+    pending_request: &PendingRequest,
 ) -> Result<Option<Commit>> {
     let branch = &pending.branch;
-    if let PendingRequest::Edit { target, .. } = asked {
+    if let PendingRequest::Edit { target, .. } = pending_request {
         Box::pin(check_version(txn, pending, *target)).await?;
     }
-    if let Some(mut request) = asked.request() {
+    if let Some(mut request) = pending_request.request() {
         if let Request::Append(draft) = &mut request {
             draft.joins_previous =
                 draft.joins_previous && is_last_message_the_same(txn, pending).await?;
         }
         return txn.add_decided(branch, &request).await.map(Some);
     }
-    match asked {
+    match pending_request {
         PendingRequest::Merge { source, no_fast_forward, details, conflicts: _ } => {
             // Unrelated histories were refused before the question was put.
             let mut options = MergeOptions::new().allow_unrelated().details(details.clone());
@@ -483,7 +486,7 @@ async fn refused(
     reason: &str,
     mut record: DecisionRecord,
 ) -> Result<Option<Commit>> {
-    let (call_id, name, original) = match &pending.asked {
+    let (call_id, name, original) = match &pending.request {
         PendingRequest::Append(draft) => match &draft.content {
             Content::ToolResult(answer) => {
                 let original = Blob::seal(draft.content.to_blob()?);
@@ -522,7 +525,7 @@ pub(super) fn error_result(
         draft = draft.tool_name(name);
     }
     draft.origin = Origin {
-        by: By::Hook,
+        by: AuthorKind::Hook,
         id: record.handler.clone(),
         triggered_by: record.pending.clone().or_else(|| Some(record.event.clone())),
         picked_from: None,

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use tract_core::{
-    Blob, BoundCall, By, CommitId, Content, ContentError, Draft, JsonText, Kind, Origin, Priority,
-    Role, ToolCall, ToolSchema,
+    AuthorKind, Blob, BoundCall, CommitId, Content, ContentError, Draft, JsonText, Kind, Origin,
+    Priority, Role, ToolCall, ToolSchema,
 };
 
 use super::{PendingRequest, damaged};
@@ -195,7 +195,7 @@ impl DetailsDoc {
             .map(|tools| tools.iter().map(|text| ToolSchema::parse(text)).collect())
             .transpose()?;
         let origin = self.origin;
-        let by = By::parse(&origin.by)
+        let by = AuthorKind::parse(&origin.by)
             .ok_or_else(|| damaged(format!("an origin of unknown sort {:?}", origin.by)))?;
         Ok(Details {
             message: self.message,
@@ -250,8 +250,8 @@ impl DraftDoc {
 }
 
 impl PendingRequestDoc {
-    pub(super) fn of(asked: &PendingRequest) -> Result<Self> {
-        Ok(match asked {
+    pub(super) fn of(request: &PendingRequest) -> Result<Self> {
+        Ok(match request {
             PendingRequest::Merge { source, no_fast_forward, details, conflicts } => Self::Merge {
                 source: *source,
                 no_fast_forward: *no_fast_forward,

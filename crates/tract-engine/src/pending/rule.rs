@@ -169,12 +169,12 @@ impl WriteTarget<'_> {
         let hooks = self.repo.hooks();
         let tool = answer.name.clone().or(tool);
         if !hooks.has_handler::<ToolResultReceived>() {
-            let said = DecisionSource {
+            let source = DecisionSource {
                 event: "tool_result_received",
                 handler: None,
                 failures: Vec::new(),
             };
-            return self.automatic(draft, tool.as_deref(), said).await;
+            return self.automatic(draft, tool.as_deref(), source).await;
         }
         let tokens = self.repo.count(&draft.content.text());
         let mut event = ToolResultReceived::new(
@@ -187,30 +187,30 @@ impl WriteTarget<'_> {
         .token_count(tokens);
         event.tool_name = tool.clone();
         let decision = hooks.tool_result_received(&event).await;
-        let said = DecisionSource::of(&decision);
+        let source = DecisionSource::of(&decision);
         match decision.into_action() {
-            ToolResultAction::Pass => self.automatic(draft, tool.as_deref(), said).await,
-            ToolResultAction::Approve => Ok(self.unchanged(draft, &said)),
+            ToolResultAction::Pass => self.automatic(draft, tool.as_deref(), source).await,
+            ToolResultAction::Approve => Ok(self.unchanged(draft, &source)),
             ToolResultAction::Edit(parts) => {
                 let fits = |part: &Part| {
                     matches!(part, Part::Text { .. } | Part::Image { .. } | Part::Opaque { .. })
                 };
                 if !parts.iter().all(fits) {
                     let why = "a result holds text, pictures and opaque parts alone";
-                    return self.invalid(draft, said, why);
+                    return self.invalid(draft, source, why);
                 }
                 let content = Content::ToolResult(ToolAnswer { parts, ..answer.clone() });
                 match self.fitting(&draft.content, content) {
-                    Ok(content) => self.edited(draft, content, &said),
-                    Err(why) => self.invalid(draft, said, &why),
+                    Ok(content) => self.edited(draft, content, &source),
+                    Err(why) => self.invalid(draft, source, &why),
                 }
             }
             ToolResultAction::Summarize(how) => {
-                self.summarized(draft, tool.as_deref(), said, &how).await
+                self.summarized(draft, tool.as_deref(), source, &how).await
             }
-            ToolResultAction::Reject(reason) => self.stopped(draft, said, reason),
-            ToolResultAction::Defer(reason) => self.waiting(draft, said, reason),
-            other => self.invalid(draft, said, &not_here(&other)),
+            ToolResultAction::Reject(reason) => self.stopped(draft, source, reason),
+            ToolResultAction::Defer(reason) => self.waiting(draft, source, reason),
+            other => self.invalid(draft, source, &not_here(&other)),
         }
     }
 
@@ -219,7 +219,7 @@ impl WriteTarget<'_> {
         self,
         draft: &Draft,
         tool: Option<&str>,
-        mut said: DecisionSource,
+        mut source: DecisionSource,
     ) -> Result<MessageRuling> {
         let config = match self.summaries.and_then(OnceLock::get) {
             Some(known) => known.clone(),
@@ -236,10 +236,10 @@ impl WriteTarget<'_> {
             config.and_then(|config| config.rule(tool, self.repo.count(&draft.content.text())));
         match rule {
             Some(how) => {
-                said.handler = Some(AUTOMATIC.to_owned());
-                self.summarized(draft, tool, said, &how).await
+                source.handler = Some(AUTOMATIC.to_owned());
+                self.summarized(draft, tool, source, &how).await
             }
-            None => Ok(self.unchanged(draft, &said)),
+            None => Ok(self.unchanged(draft, &source)),
         }
     }
 
@@ -248,16 +248,16 @@ impl WriteTarget<'_> {
             .head(self.head)
             .op(planned.record.op.clone());
         let decision = self.repo.hooks().before_commit(&event).await;
-        let said = DecisionSource::of(&decision);
+        let source = DecisionSource::of(&decision);
         match decision.into_action() {
-            CommitAction::Pass | CommitAction::Approve => Ok(self.unchanged(draft, &said)),
+            CommitAction::Pass | CommitAction::Approve => Ok(self.unchanged(draft, &source)),
             CommitAction::Edit(content) => match self.fitting(&draft.content, content) {
-                Ok(content) => self.edited(draft, content, &said),
-                Err(why) => self.invalid(draft, said, &why),
+                Ok(content) => self.edited(draft, content, &source),
+                Err(why) => self.invalid(draft, source, &why),
             },
-            CommitAction::Reject(reason) => self.stopped(draft, said, reason),
-            CommitAction::Defer(reason) => self.waiting(draft, said, reason),
-            other => self.invalid(draft, said, &not_here(&other)),
+            CommitAction::Reject(reason) => self.stopped(draft, source, reason),
+            CommitAction::Defer(reason) => self.waiting(draft, source, reason),
+            other => self.invalid(draft, source, &not_here(&other)),
         }
     }
 }

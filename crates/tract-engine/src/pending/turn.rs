@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::Deserialize;
-use tract_core::{Blob, BoundCall, By, Commit, CommitId, Content, Draft, RefName, ToolCall};
+use tract_core::{
+    AuthorKind, Blob, BoundCall, Commit, CommitId, Content, Draft, RefName, ToolCall,
+};
 use tract_hooks::DecisionRecord;
 
 use super::decide::error_result;
@@ -131,9 +133,9 @@ impl Repo {
             for deferred in &turn.deferred {
                 let (call, commit) = (deferred.call.clone(), Some(deferred.commit));
                 let (index, bound) = (Some(deferred.index), Some(Box::new(deferred.bound.clone())));
-                let asked = PendingRequest::Call { call, commit, index, bound };
+                let pending_request = PendingRequest::Call { call, commit, index, bound };
                 let (waits, document) = place.pending(
-                    asked,
+                    pending_request,
                     "before_dispatch",
                     &deferred.by,
                     deferred.reason.clone(),
@@ -253,7 +255,7 @@ fn is_made_up(answer: &Commit) -> bool {
         // What dispatch answers by itself says where the arguments come from.
         provenance: Option<serde::de::IgnoredAny>,
     }
-    let detail = answer.origin.detail.as_ref().filter(|_| answer.origin.by == By::Tool);
+    let detail = answer.origin.detail.as_ref().filter(|_| answer.origin.by == AuthorKind::Tool);
     let detail = detail.and_then(|detail| serde_json::from_str::<Detail>(detail.as_str()).ok());
     detail.is_some_and(|detail| match detail.outcome.as_str() {
         "interrupted" => true,

@@ -9,12 +9,12 @@ use crate::repo::{Repo, RepoOptions};
 use crate::txn::WriteOptions;
 
 /// A repository in memory, and the branch that a test works on.
-pub(super) struct Desk {
+pub(super) struct Fixture {
     pub(super) repo: Repo,
     pub(super) branch: RefName,
 }
 
-impl Desk {
+impl Fixture {
     pub(super) fn new() -> Self {
         let repo = Repo::new(Arc::new(tract_kv::memory()), RepoOptions::new());
         block_on(repo.init()).expect("a store in memory");

@@ -2,7 +2,7 @@
 
 use tract_compile::Row;
 use tract_core::{
-    By, Change, CommitId, CommitRef, Content, JsonText, Op, Part, ToolAnswer, ToolCall,
+    AuthorKind, Change, CommitId, CommitRef, Content, JsonText, Op, Part, ToolAnswer, ToolCall,
 };
 
 use super::work::hidden_by;
@@ -93,7 +93,8 @@ pub(super) fn restore(
     let (Op::Append { slot, .. }, Some(kind)) = (&commit.op, &commit.kind) else {
         return Ok(None);
     };
-    let Some(original) = commit.keeps.first().filter(|_| commit.origin.by == By::Hook) else {
+    let Some(original) = commit.keeps.first().filter(|_| commit.origin.by == AuthorKind::Hook)
+    else {
         return Ok(None);
     };
     let slot = slot.unwrap_or(target);

@@ -2,8 +2,8 @@
 
 use tract_core::commit::MAX_INLINE_CHANGES;
 use tract_core::{
-    Blob, By, Change, Changes, Commit, CommitId, CommitRecord, Content, Draft, JsonText, Op,
-    Origin, Priority, Role, ToolEntry, ToolSchema, Toolset, ToolsetId,
+    AuthorKind, Blob, Change, Changes, Commit, CommitId, CommitRecord, Content, Draft, JsonText,
+    Op, Origin, Priority, Role, ToolEntry, ToolSchema, Toolset, ToolsetId,
 };
 
 use super::Line;
@@ -35,7 +35,7 @@ impl Default for Details {
             metadata: None,
             generation_config: None,
             tools: None,
-            origin: By::User.into(),
+            origin: AuthorKind::User.into(),
             keeps: Vec::new(),
             created_at: None,
         }

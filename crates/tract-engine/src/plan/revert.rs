@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use tract_compile::{Row, appended, inverse, resolved};
 use tract_core::{CallRef, Change, Commit, CommitId, CommitRef, Op, RowFields, ToolsetId};
 
-use super::work::{Field, LastKeys, SummaryCover, Touches, WorkingView};
+use super::work::{ChangeIndex, Field, LastKeys, SummaryCover, WorkingView};
 use super::{Details, Line, Plan, PlannedCommit, Records, Refusal};
 
 /// Plans to revert commits, newest first in effect. A target that later commits depend on is
@@ -86,8 +86,8 @@ struct Undoing<'a> {
     work: WorkingView<'a>,
     keys: LastKeys,
     /// What changed messages, without what is reverted already.
-    later: Touches,
-    all: Touches,
+    later: ChangeIndex,
+    all: ChangeIndex,
     wanted: Vec<CommitId>,
     known: HashSet<CommitId>,
     /// The places of targets that are not reverted yet.
@@ -110,8 +110,8 @@ impl<'a> Undoing<'a> {
             records,
             work: WorkingView::new(line.view()),
             keys: LastKeys::default(),
-            later: Touches::default(),
-            all: Touches::default(),
+            later: ChangeIndex::default(),
+            all: ChangeIndex::default(),
             wanted: Vec::new(),
             known: HashSet::new(),
             left: BTreeSet::new(),

@@ -149,13 +149,13 @@ pub(super) fn touches(
 /// Which commits of the history changed which messages. Each commit is read once, however many
 /// messages are asked for.
 #[derive(Default)]
-pub(super) struct Touches {
+pub(super) struct ChangeIndex {
     /// Newest first.
     commits: HashMap<(CommitId, Field), VecDeque<CommitId>>,
     read: usize,
 }
 
-impl Touches {
+impl ChangeIndex {
     /// Finds the newest commit that changed a field of a message, leaving some out. What is left
     /// out once is left out from then on.
     pub(super) fn newest(
@@ -244,7 +244,7 @@ impl LastKeys {
 pub(super) fn hidden_by(line: &Line, records: &Records, slot: CommitId) -> Plan<Option<CommitId>> {
     let mut slot = slot;
     let mut seen = HashSet::new();
-    let mut touches = Touches::default();
+    let mut touches = ChangeIndex::default();
     loop {
         let Some(commit) = touches.newest(records, slot, Field::Presence, |_| false)? else {
             return Ok(None);

@@ -68,7 +68,7 @@ fn parts(parts: &mut [Part], replace: &mut dyn FnMut(&str, bool) -> Option<Strin
     let mut changed = false;
     for part in parts {
         changed |= match part {
-            Part::Text { text: said } => text(said, false, replace),
+            Part::Text { text: value } => text(value, false, replace),
             Part::ToolCall(call) => text(&mut call.arguments, true, replace),
             Part::Reasoning { text: thought, signature, .. } => {
                 let changed = text(thought, false, replace);

@@ -32,7 +32,7 @@ pub(crate) enum Receiver<'a> {
 }
 
 /// What a repository lacks.
-pub(crate) struct Lacking {
+pub(crate) struct MissingCommits {
     /// The commits, parents first.
     pub(crate) order: Vec<CommitId>,
     /// The commits that these link to and that are there.
@@ -50,7 +50,7 @@ pub(crate) async fn lacking_commits(
     to: Option<&Repo>,
     heads: &[CommitId],
     has: impl IntoIterator<Item = CommitId>,
-) -> Result<Lacking> {
+) -> Result<MissingCommits> {
     let receiver = to.map_or(Receiver::Has(None), Receiver::Repo);
     let has: HashSet<CommitId> = has.into_iter().collect();
     let mut negotiation = Negotiation {
@@ -63,7 +63,7 @@ pub(crate) async fn lacking_commits(
     };
     negotiation.run(heads).await?;
     let graph = negotiation.graph;
-    Ok(Lacking { order: graph.parents_first(), boundary: graph.boundary() })
+    Ok(MissingCommits { order: graph.parents_first(), boundary: graph.boundary() })
 }
 
 struct Negotiation<'a> {
@@ -97,7 +97,7 @@ struct Line {
     /// The place that is asked for next, counted from 1: a power of two.
     probe: usize,
     /// The places that are asked for now, in order.
-    asked: Vec<usize>,
+    probes: Vec<usize>,
     /// Whether it met something that is there.
     met: bool,
 }
@@ -111,7 +111,7 @@ impl Line {
             lacking: 0,
             there: None,
             probe: 1,
-            asked: Vec::new(),
+            probes: Vec::new(),
             met: false,
         }
     }
@@ -122,19 +122,19 @@ impl Line {
     }
 
     fn questions(&self) -> impl Iterator<Item = CommitId> {
-        self.asked.iter().filter_map(|place| self.walked.get(*place)).map(|walked| walked.id)
+        self.probes.iter().filter_map(|place| self.walked.get(*place)).map(|walked| walked.id)
     }
 
     /// Chooses the places to ask for after a page: those at doubling distances from the head, and
     /// all when the line is at its end and few are left.
     fn probe(&mut self) {
-        self.asked.clear();
+        self.probes.clear();
         if self.next.is_none() && self.undecided().len() <= NARROW {
-            self.asked.extend(self.undecided());
+            self.probes.extend(self.undecided());
             return;
         }
         while self.probe <= self.walked.len() {
-            self.asked.push(self.probe - 1);
+            self.probes.push(self.probe - 1);
             self.probe *= 2;
         }
     }
@@ -144,7 +144,7 @@ impl Line {
     fn narrow(&mut self) {
         let open = self.undecided();
         let step = open.len().div_ceil(NARROW).max(1);
-        self.asked = open.clone().step_by(step).chain(open.last()).collect();
+        self.probes = open.clone().step_by(step).chain(open.last()).collect();
     }
 
     fn is_open(&self) -> bool {
@@ -190,7 +190,7 @@ impl Negotiation<'_> {
             for line in lines.iter_mut().filter(|line| line.is_open()) {
                 self.read(line, &mut walked).await?;
                 if self.is_clear(line) {
-                    line.asked.clear();
+                    line.probes.clear();
                 } else {
                     line.probe();
                     questions.extend(line.questions());
@@ -295,7 +295,7 @@ impl Negotiation<'_> {
 
     /// Takes in what was answered about a line.
     fn learn(&self, line: &mut Line) {
-        for place in std::mem::take(&mut line.asked) {
+        for place in std::mem::take(&mut line.probes) {
             let Some(id) = line.walked.get(place).map(|walked| walked.id) else { continue };
             if self.is_there(id) {
                 line.there = Some(line.there.map_or(place, |there| there.min(place)));

@@ -79,7 +79,7 @@ impl Repo {
     /// # Errors
     /// [`Error::Missing`] when a commit is not stored; what the store says.
     pub async fn ahead_behind(&self, ours: CommitId, theirs: CommitId) -> Result<AheadBehind> {
-        let mut sides = Sides::default();
+        let mut sides = Histories::default();
         if ours != theirs {
             sides.reach(ours, OURS);
             sides.reach(theirs, THEIRS);
@@ -103,7 +103,7 @@ impl Repo {
 
 /// Two histories, as far as they were read.
 #[derive(Default)]
-struct Sides {
+struct Histories {
     /// Which heads lead to a commit, as far as that is known, and its parents once it was read.
     commits: HashMap<CommitId, (u8, Option<Vec<CommitId>>)>,
     /// Where to read on.
@@ -113,7 +113,7 @@ struct Sides {
     merges: bool,
 }
 
-impl Sides {
+impl Histories {
     /// Takes in that heads lead to a commit, and to all that was read behind it.
     fn reach(&mut self, id: CommitId, heads: u8) {
         let mut changed = vec![(id, heads)];

@@ -118,7 +118,7 @@ mod tests {
     fn the_line_is_that_of_the_first_word() {
         let text = |text: String| SearchText { part: "text", text };
         let wanted = ["needle".to_owned()];
-        let line = |said: String| SearchSnippet::of(&[text(said)], &wanted).line;
+        let line = |value: String| SearchSnippet::of(&[text(value)], &wanted).line;
         assert_eq!(line("needle".to_owned()), 1);
         assert_eq!(line(format!("{}\nneedle", "hay ".repeat(40))), 1);
         // The piece begins at a line break.

@@ -1,8 +1,8 @@
 //! One summary, by the port, in the place of messages.
 
 use tract_core::{
-    Blob, By, Change, Commit, CommitId, CommitRef, Content, Message, Op, Origin, Priority, RefName,
-    SummaryRequest,
+    AuthorKind, Blob, Change, Commit, CommitId, CommitRef, Content, Message, Op, Origin, Priority,
+    RefName, SummaryRequest,
 };
 use tract_hooks::{
     CONVERSATION, DecisionRecord, Summarize, SummaryError, kept_texts, summarize_checked,
@@ -134,7 +134,7 @@ impl Repo {
             role: None,
             details: Details {
                 origin: Origin {
-                    by: By::Model,
+                    by: AuthorKind::Model,
                     id: summary.by,
                     triggered_by: Some("summarize_range".to_owned()),
                     picked_from: None,

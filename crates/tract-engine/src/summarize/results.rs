@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use tract_core::{Blob, By, Commit, CommitId, Content, Origin, RefName};
+use tract_core::{AuthorKind, Blob, Commit, CommitId, Content, Origin, RefName};
 use tract_hooks::{
     DecisionRecord, Summarize, SummaryError, check_summary, summarize_all_guarded,
     summarize_checked,
@@ -156,7 +156,7 @@ impl Repo {
                 content: NewContent::Content(summarized),
                 details: Details {
                     origin: Origin {
-                        by: By::Hook,
+                        by: AuthorKind::Hook,
                         id: summary.by,
                         triggered_by: Some("compress_tool_calls".to_owned()),
                         picked_from: None,

@@ -169,11 +169,11 @@ fn seen(repo: &Repo, look: &VersionLookup, hand: &LoadedObjects) -> Result<Optio
     }
     if hand.erased.contains(&id) {
         // A result without a name, or a message without known calls. A later version may have some.
-        let said = match kind {
+        let message = match kind {
             Kind::ToolResult => VersionSays::Answer(ResultSummary { name: None, is_error: false }),
             _ => VersionSays::Calls(Vec::new()),
         };
-        return Ok(Some(entry(look, said, || 0)));
+        return Ok(Some(entry(look, message, || 0)));
     }
     let blob = hand.blobs.get(&id).ok_or(Error::Missing(ObjectId::Blob(id)))?;
     let text = blob.text().ok_or(tract_core::ContentError::NotText)?;
@@ -181,17 +181,17 @@ fn seen(repo: &Repo, look: &VersionLookup, hand: &LoadedObjects) -> Result<Optio
         return Ok(None);
     }
     let content = Content::from_blob(kind, text)?;
-    let said = match &content {
+    let message = match &content {
         Content::ToolResult(answer) => {
             let (name, is_error) = (answer.name.clone(), answer.is_error);
             VersionSays::Answer(ResultSummary { name, is_error })
         }
         content => VersionSays::Calls(content.calls().map(|call| call.name.clone()).collect()),
     };
-    if matches!(&said, VersionSays::Calls(names) if names.is_empty()) {
+    if matches!(&message, VersionSays::Calls(names) if names.is_empty()) {
         return Ok(None);
     }
-    Ok(Some(entry(look, said, || count_content(&content, repo.counter()))))
+    Ok(Some(entry(look, message, || count_content(&content, repo.counter()))))
 }
 
 enum VersionSays {
@@ -199,22 +199,22 @@ enum VersionSays {
     Calls(Vec<String>),
 }
 
-fn entry(look: &VersionLookup, said: VersionSays, tokens: impl FnOnce() -> u64) -> TurnEntry {
+fn entry(look: &VersionLookup, message: VersionSays, tokens: impl FnOnce() -> u64) -> TurnEntry {
     let VersionLookup { slot, version, how, .. } = *look;
-    match (said, how) {
+    match (message, how) {
         (_, VersionChange::Removed) => TurnEntry::Gone(slot),
         (VersionSays::Answer(what), how) => {
-            let said = MessageVersion { slot, version, tokens: tokens(), what };
+            let message = MessageVersion { slot, version, tokens: tokens(), what };
             match how {
-                VersionChange::Added(call) => TurnEntry::Answer(said, call),
-                VersionChange::Changed | VersionChange::Removed => TurnEntry::NewAnswer(said),
+                VersionChange::Added(call) => TurnEntry::Answer(message, call),
+                VersionChange::Changed | VersionChange::Removed => TurnEntry::NewAnswer(message),
             }
         }
         (VersionSays::Calls(what), how) => {
-            let said = MessageVersion { slot, version, tokens: tokens(), what };
+            let message = MessageVersion { slot, version, tokens: tokens(), what };
             match how {
-                VersionChange::Added(_) => TurnEntry::Calls(said),
-                VersionChange::Changed | VersionChange::Removed => TurnEntry::NewCalls(said),
+                VersionChange::Added(_) => TurnEntry::Calls(message),
+                VersionChange::Changed | VersionChange::Removed => TurnEntry::NewCalls(message),
             }
         }
     }

@@ -123,13 +123,13 @@ pub(super) async fn counted(repo: &Repo, mut row: TurnRow) -> Result<TurnRow> {
     if row.counter == repo.counter().name() {
         return Ok(row);
     }
-    fn count<T>(said: &mut MessageVersion<T>) -> (CommitId, &mut u64) {
-        (said.version, &mut said.tokens)
+    fn count<T>(message: &mut MessageVersion<T>) -> (CommitId, &mut u64) {
+        (message.version, &mut message.tokens)
     }
     for entry in &mut row.entries {
         let (version, tokens) = match entry {
-            TurnEntry::Calls(said) | TurnEntry::NewCalls(said) => count(said),
-            TurnEntry::Answer(said, _) | TurnEntry::NewAnswer(said) => count(said),
+            TurnEntry::Calls(message) | TurnEntry::NewCalls(message) => count(message),
+            TurnEntry::Answer(message, _) | TurnEntry::NewAnswer(message) => count(message),
             TurnEntry::Gone(_) => continue,
         };
         *tokens = match repo.content_of(version).await {

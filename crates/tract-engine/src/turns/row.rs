@@ -68,8 +68,8 @@ impl TurnRow {
         let mut places: HashMap<CommitId, u64> = HashMap::new();
         for (place, entry) in (0..).zip(&self.entries) {
             write(&mut out, entry, &names, &places);
-            if let TurnEntry::Calls(said) = entry {
-                places.insert(said.slot, place);
+            if let TurnEntry::Calls(message) = entry {
+                places.insert(message.slot, place);
             }
         }
         let sum = checksum(commit, &out);
@@ -107,11 +107,11 @@ impl TurnRow {
 
 fn names_of(entry: &TurnEntry) -> Vec<&str> {
     match entry {
-        TurnEntry::Calls(said) | TurnEntry::NewCalls(said) => {
-            said.what.iter().map(String::as_str).collect()
+        TurnEntry::Calls(message) | TurnEntry::NewCalls(message) => {
+            message.what.iter().map(String::as_str).collect()
         }
-        TurnEntry::Answer(said, _) | TurnEntry::NewAnswer(said) => {
-            said.what.name.as_deref().into_iter().collect()
+        TurnEntry::Answer(message, _) | TurnEntry::NewAnswer(message) => {
+            message.what.name.as_deref().into_iter().collect()
         }
         TurnEntry::Gone(_) => Vec::new(),
     }
@@ -130,27 +130,27 @@ fn checksum(commit: CommitId, bytes: &[u8]) -> [u8; 8] {
 fn write(out: &mut Vec<u8>, entry: &TurnEntry, names: &[&str], places: &HashMap<CommitId, u64>) {
     let name_place = |name: &str| names.binary_search(&name).unwrap_or_default() as u64;
     match entry {
-        TurnEntry::Calls(said) | TurnEntry::NewCalls(said) => {
+        TurnEntry::Calls(message) | TurnEntry::NewCalls(message) => {
             let kind = match entry {
                 TurnEntry::Calls(_) => tag::CALLS,
                 _ => tag::NEW_CALLS,
             };
-            start(out, kind, said.slot, said.version);
-            put(out, said.tokens);
-            put(out, said.what.len() as u64);
-            said.what.iter().for_each(|name| put(out, name_place(name)));
+            start(out, kind, message.slot, message.version);
+            put(out, message.tokens);
+            put(out, message.what.len() as u64);
+            message.what.iter().for_each(|name| put(out, name_place(name)));
         }
-        TurnEntry::Answer(said, call) => {
+        TurnEntry::Answer(message, call) => {
             let near = call.and_then(|call| places.get(&call.slot).copied());
             let bound = if call.is_some() { tag::BOUND } else { 0 };
             let near_flag = if near.is_some() { tag::NEAR } else { 0 };
             start(
                 out,
-                tag::ANSWER | flags(&said.what) | bound | near_flag,
-                said.slot,
-                said.version,
+                tag::ANSWER | flags(&message.what) | bound | near_flag,
+                message.slot,
+                message.version,
             );
-            answered(out, said, name_place);
+            answered(out, message, name_place);
             if let Some(call) = call {
                 match near {
                     Some(place) => put(out, place),
@@ -159,9 +159,9 @@ fn write(out: &mut Vec<u8>, entry: &TurnEntry, names: &[&str], places: &HashMap<
                 put(out, u64::from(call.index));
             }
         }
-        TurnEntry::NewAnswer(said) => {
-            start(out, tag::NEW_ANSWER | flags(&said.what), said.slot, said.version);
-            answered(out, said, name_place);
+        TurnEntry::NewAnswer(message) => {
+            start(out, tag::NEW_ANSWER | flags(&message.what), message.slot, message.version);
+            answered(out, message, name_place);
         }
         TurnEntry::Gone(slot) => start(out, tag::GONE, *slot, *slot),
     }
@@ -175,11 +175,11 @@ fn flags(what: &ResultSummary) -> u8 {
 
 fn answered(
     out: &mut Vec<u8>,
-    said: &MessageVersion<ResultSummary>,
+    message: &MessageVersion<ResultSummary>,
     name_place: impl Fn(&str) -> u64,
 ) {
-    put(out, said.tokens);
-    if let Some(name) = &said.what.name {
+    put(out, message.tokens);
+    if let Some(name) = &message.what.name {
         put(out, name_place(name));
     }
 }
@@ -207,16 +207,20 @@ impl Input<'_> {
                 let tokens = self.number()?;
                 let count = self.number()?;
                 let what = (0..count).map(|_| self.name(names)).collect::<Option<Vec<String>>>()?;
-                let said = MessageVersion { slot, version, tokens, what };
-                if kind == tag::CALLS { TurnEntry::Calls(said) } else { TurnEntry::NewCalls(said) }
+                let message = MessageVersion { slot, version, tokens, what };
+                if kind == tag::CALLS {
+                    TurnEntry::Calls(message)
+                } else {
+                    TurnEntry::NewCalls(message)
+                }
             }
             kind @ (tag::ANSWER | tag::NEW_ANSWER) => {
                 let tokens = self.number()?;
                 let name = if head & tag::NAMED != 0 { Some(self.name(names)?) } else { None };
                 let what = ResultSummary { name, is_error: head & tag::IS_ERROR != 0 };
-                let said = MessageVersion { slot, version, tokens, what };
+                let message = MessageVersion { slot, version, tokens, what };
                 if kind == tag::NEW_ANSWER {
-                    return Some(TurnEntry::NewAnswer(said));
+                    return Some(TurnEntry::NewAnswer(message));
                 }
                 let call = match (head & tag::BOUND != 0, head & tag::NEAR != 0) {
                     (false, _) => None,
@@ -226,7 +230,7 @@ impl Input<'_> {
                         Some(CallRef { slot, index })
                     }
                 };
-                TurnEntry::Answer(said, call)
+                TurnEntry::Answer(message, call)
             }
             tag::GONE => TurnEntry::Gone(slot),
             _ => return None,
@@ -235,7 +239,7 @@ impl Input<'_> {
 
     fn near(&mut self, before: &[TurnEntry]) -> Option<CommitId> {
         match before.get(usize::try_from(self.number()?).ok()?)? {
-            TurnEntry::Calls(said) => Some(said.slot),
+            TurnEntry::Calls(message) => Some(message.slot),
             TurnEntry::Answer(..)
             | TurnEntry::NewCalls(_)
             | TurnEntry::NewAnswer(_)
@@ -253,7 +257,7 @@ mod tests {
     }
 
     fn row() -> TurnRow {
-        let said = |n: u8, what| MessageVersion {
+        let message = |n: u8, what| MessageVersion {
             slot: id(n),
             version: id(n),
             tokens: 300 + u64::from(n),
@@ -272,9 +276,15 @@ mod tests {
                     tokens: 7,
                     what: names.clone(),
                 }),
-                TurnEntry::Answer(said(2, what.clone()), Some(CallRef { slot: id(1), index: 1 })),
-                TurnEntry::Answer(said(3, bare.clone()), Some(CallRef { slot: id(8), index: 300 })),
-                TurnEntry::Answer(said(4, bare), None),
+                TurnEntry::Answer(
+                    message(2, what.clone()),
+                    Some(CallRef { slot: id(1), index: 1 }),
+                ),
+                TurnEntry::Answer(
+                    message(3, bare.clone()),
+                    Some(CallRef { slot: id(8), index: 300 }),
+                ),
+                TurnEntry::Answer(message(4, bare), None),
                 TurnEntry::NewAnswer(MessageVersion {
                     slot: id(2),
                     version: id(5),

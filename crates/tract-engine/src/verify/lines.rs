@@ -148,13 +148,13 @@ impl<'a> Lines<'a> {
             .into_iter()
             .filter_map(|commit| Some((self.reach.find(commit.id())?, commit)))
             .collect();
-        let mut said = self.turn_entries(&chunk, &commits).await?;
+        let mut stored = self.turn_entries(&chunk, &commits).await?;
         let mut rest = chunk.as_slice();
         while !rest.is_empty() {
             let place = start + chunk.len() - rest.len();
             let (stretch, after) = rest.split_at(self.stretch(rest));
             rest = after;
-            self.fold_stretch(place, stretch, &commits, &mut said, &mut objects.damage).await?;
+            self.fold_stretch(place, stretch, &commits, &mut stored, &mut objects.damage).await?;
         }
         Ok(chunk.len())
     }
@@ -194,21 +194,21 @@ impl<'a> Lines<'a> {
         let leading = numbers.iter().copied().filter(|number| self.says_of_turns(*number));
         let (numbers, wanted): (Vec<u32>, Vec<Commit>) =
             leading.filter_map(|number| Some((number, commits.get(&number)?.clone()))).unzip();
-        let mut said = HashMap::new();
+        let mut stored = HashMap::new();
         match turns::entries_of(self.repo, &wanted).await {
-            Ok(all) => said.extend(numbers.into_iter().zip(all)),
+            Ok(all) => stored.extend(numbers.into_iter().zip(all)),
             // What cannot be read is named where that lies; which commit it is, one by one tells.
             Err(_) => {
                 for (number, commit) in numbers.iter().zip(&wanted) {
                     if let Ok(one) =
                         turns::entries_of(self.repo, std::slice::from_ref(commit)).await
                     {
-                        said.insert(*number, one.concat());
+                        stored.insert(*number, one.concat());
                     }
                 }
             }
         }
-        Ok(said)
+        Ok(stored)
     }
 
     async fn fold_stretch(
@@ -216,7 +216,7 @@ impl<'a> Lines<'a> {
         place: usize,
         numbers: &[u32],
         commits: &HashMap<u32, Commit>,
-        said: &mut HashMap<u32, Vec<TurnEntry>>,
+        stored: &mut HashMap<u32, Vec<TurnEntry>>,
         found: &mut Vec<Damage>,
     ) -> StoreResult<()> {
         let [first, ..] = numbers else { return Ok(()) };
@@ -246,7 +246,7 @@ impl<'a> Lines<'a> {
             end.turns = None;
         }
         for number in numbers.iter().filter(|number| self.says_of_turns(**number)) {
-            match (said.remove(number), &mut end.turns) {
+            match (stored.remove(number), &mut end.turns) {
                 (Some(entries), Some(turns)) => turns.add(entries),
                 (None, turns) => *turns = None,
                 (Some(_), None) => {}

@@ -300,14 +300,14 @@ mod tests {
     use proptest::sample::Index;
     use tract_compile::{View, fold};
     use tract_core::{
-        Blob, By, Changes, CommitRecord, Kind, Op, Priority, RepoName, Store, block_on,
+        AuthorKind, Blob, Changes, CommitRecord, Kind, Op, Priority, RepoName, Store, block_on,
     };
     use tract_testkit::fixtures::batch;
 
     use super::*;
 
     #[derive(Clone, Debug)]
-    enum Act {
+    enum Step {
         Append {
             is_marked: bool,
             answers: Option<Index>,
@@ -321,22 +321,28 @@ mod tests {
         Add(Index, bool),
     }
 
-    fn act() -> impl Strategy<Value = Act> {
+    fn act() -> impl Strategy<Value = Step> {
         prop_oneof![
             8 => (any::<bool>(), any::<Option<Index>>())
-                .prop_map(|(is_marked, answers)| Act::Append { is_marked, answers }),
-            1 => any::<Index>().prop_map(Act::AppendAs),
-            2 => any::<Index>().prop_map(Act::Edit),
-            1 => any::<Index>().prop_map(Act::Mark),
-            3 => any::<Index>().prop_map(Act::Remove),
-            3 => any::<(Index, bool)>().prop_map(|(at, own)| Act::Add(at, own)),
+                .prop_map(|(is_marked, answers)| Step::Append { is_marked, answers }),
+            1 => any::<Index>().prop_map(Step::AppendAs),
+            2 => any::<Index>().prop_map(Step::Edit),
+            1 => any::<Index>().prop_map(Step::Mark),
+            3 => any::<Index>().prop_map(Step::Remove),
+            3 => any::<(Index, bool)>().prop_map(|(at, own)| Step::Add(at, own)),
         ]
     }
 
     /// A commit, its changes, and the view that it leads to, if it is valid.
-    type Made = (Commit, Vec<Change>, Option<View>);
+    type GeneratedCommit = (Commit, Vec<Change>, Option<View>);
 
-    fn made(made: &[Made], number: usize, parent: Option<&Made>, act: &Act, blob: &Blob) -> Made {
+    fn made(
+        made: &[GeneratedCommit],
+        number: usize,
+        parent: Option<&GeneratedCommit>,
+        act: &Step,
+        blob: &Blob,
+    ) -> GeneratedCommit {
         let view = parent.map_or(Some(View::empty()), |(_, _, view)| view.clone());
         let here = view.clone().unwrap_or_default();
         // What is there, mostly; else any commit, whose row is not, or no commit at all.
@@ -349,29 +355,29 @@ mod tests {
         let (mut op, mut changes) =
             (Op::Revert { targets: Vec::new(), cascade: false }, Vec::new());
         match act {
-            Act::Append { is_marked, answers } => {
+            Step::Append { is_marked, answers } => {
                 let answers = answers.map(|at| CallRef { slot: any(&at), index: 1 });
                 let priority = is_marked.then_some(Priority::Pinned);
                 op = Op::Append { slot: None, answers, priority, retention: None };
             }
-            Act::AppendAs(at) => {
+            Step::AppendAs(at) => {
                 let slot = Some(any(at));
                 op = Op::Append { slot, answers: None, priority: None, retention: None };
             }
-            Act::Edit(at) => changes.push(Change::Version {
+            Step::Edit(at) => changes.push(Change::Version {
                 slot: slot(at).into(),
                 from: row(at).map_or(CommitRef::This, |row| row.version.into()),
                 to: CommitRef::This,
             }),
-            Act::Mark(at) => changes.push(Change::Mark {
+            Step::Mark(at) => changes.push(Change::Mark {
                 slot: slot(at).into(),
                 from: row(at).and_then(|row| row.mark).map(CommitRef::Id),
                 to: Some(CommitRef::This),
             }),
-            Act::Remove(at) => changes.extend(
+            Step::Remove(at) => changes.extend(
                 row(at).map(|row| Change::Remove { slot: row.slot.into(), row: row.fields() }),
             ),
-            Act::Add(at, is_own) => {
+            Step::Add(at, is_own) => {
                 let there = made.get(at.index(made.len().max(1)));
                 let there = there.and_then(|(commit, _, view)| {
                     view.as_ref().and_then(|view| view.get(commit.id())).copied()
@@ -383,7 +389,7 @@ mod tests {
                 }));
             }
         }
-        let mut record = CommitRecord::new(op, By::User);
+        let mut record = CommitRecord::new(op, AuthorKind::User);
         record.parents.extend(parent.map(|(commit, ..)| commit.id()));
         record.message = Some(number.to_string());
         (record.content, record.kind) = (Some(blob.id()), Some(Kind::User));
@@ -399,7 +405,7 @@ mod tests {
             acts in prop::collection::vec((any::<Option<Index>>(), any::<bool>(), act()), 1..60),
         ) {
             let blob = Blob::seal("\"text\"");
-            let mut all: Vec<Made> = Vec::new();
+            let mut all: Vec<GeneratedCommit> = Vec::new();
             for (number, (branch, is_root, act)) in acts.iter().enumerate() {
                 let parent = match (branch, is_root) {
                     // Most commits continue the one before.
@@ -428,7 +434,7 @@ mod tests {
                     }
                 }
             }
-            let made: HashMap<u32, &Made> =
+            let made: HashMap<u32, &GeneratedCommit> =
                 all.iter().map(|made| (graph.find(made.0.id()).unwrap(), made)).collect();
             let mut order = graph.fold_order();
             let numbers = std::mem::take(&mut order.numbers);

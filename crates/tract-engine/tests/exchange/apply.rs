@@ -79,7 +79,7 @@ fn a_refused_line_changes_nothing_and_ends_the_run() {
         "{\"op\":\"edit\",\"target\":\":n\",\"text\":\"four\"}\n",
         "{\"op\":\"edit\",\"target\":\":m\",\"text\":\"five\"}\n",
     );
-    let told = |options: &ApplyOptions| -> (Vec<(usize, String)>, Vec<String>) {
+    let outcome = |options: &ApplyOptions| -> (Vec<(usize, String)>, Vec<String>) {
         let repo = repo();
         let (_, events) = run(&repo, lines, options);
         let events = events.into_iter().map(|event| match event.result {
@@ -90,8 +90,8 @@ fn a_refused_line_changes_nothing_and_ends_the_run() {
     };
     let event = |line: usize, what: &str| (line, what.to_owned());
     let first = vec![event(1, "commit"), event(3, "no_open_call")];
-    assert_eq!(told(&plain()), (first.clone(), vec!["one".to_owned()]));
-    assert_eq!(told(&plain().batch(10)), (first, vec!["one".to_owned()]));
+    assert_eq!(outcome(&plain()), (first.clone(), vec!["one".to_owned()]));
+    assert_eq!(outcome(&plain().batch(10)), (first, vec!["one".to_owned()]));
     let all = vec![
         event(1, "commit"),
         event(3, "no_open_call"),
@@ -101,10 +101,10 @@ fn a_refused_line_changes_nothing_and_ends_the_run() {
         event(7, "commit"),
     ];
     let after = vec!["five".to_owned(), "two".to_owned()];
-    assert_eq!(told(&plain().keep_going(true)), (all.clone(), after.clone()));
-    assert_eq!(told(&plain().keep_going(true).batch(3)), (all, after));
+    assert_eq!(outcome(&plain().keep_going(true)), (all.clone(), after.clone()));
+    assert_eq!(outcome(&plain().keep_going(true).batch(3)), (all, after));
     let none = (vec![event(3, "no_open_call")], vec![]);
-    assert_eq!(told(&plain().atomic(true)), none);
+    assert_eq!(outcome(&plain().atomic(true)), none);
 }
 
 #[test]

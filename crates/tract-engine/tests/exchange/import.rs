@@ -2,8 +2,8 @@ use std::collections::HashSet;
 
 use tract_core::store::LogQuery;
 use tract_core::{
-    By, Commit, Content, Draft, JsonText, Limits, Op, Priority, RefName, StoreExt, ToolSchema,
-    block_on,
+    AuthorKind, Commit, Content, Draft, JsonText, Limits, Op, Priority, RefName, StoreExt,
+    ToolSchema, block_on,
 };
 use tract_engine::{
     Error, ImportAnomalyKind, ImportConversation, ImportOptions, ImportStatus, Imported, Repo,
@@ -67,7 +67,7 @@ fn import_writes_nothing_that_is_not_in_the_input() {
         assert_eq!(first.head, second.head, "{}", first.id);
         for commit in commits(&one_store, first) {
             assert_eq!((commit.batch, commit.created_at), (None, None));
-            assert_eq!(commit.origin, By::Import.into());
+            assert_eq!(commit.origin, AuthorKind::Import.into());
         }
     }
 }

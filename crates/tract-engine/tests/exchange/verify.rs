@@ -2,9 +2,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tract_core::{
-    Batch, Blob, BlobId, By, Change, Changes, Commit, CommitId, CommitRecord, CommitRef, Content,
-    Draft, Expect, Kind, ObjectId, Op, Priority, RefEdit, RefName, RefTarget, RowFields, Store,
-    StoreError, StoreErrorKind, StoreExt, StoreResult, ToolEntry, ToolSchema, Toolset, block_on,
+    AuthorKind, Batch, Blob, BlobId, Change, Changes, Commit, CommitId, CommitRecord, CommitRef,
+    Content, Draft, Expect, Kind, ObjectId, Op, Priority, RefEdit, RefName, RefTarget, RowFields,
+    Store, StoreError, StoreErrorKind, StoreExt, StoreResult, ToolEntry, ToolSchema, Toolset,
+    block_on,
 };
 use tract_engine::{ApplyOptions, Repo, RepoOptions, VerifyOptions, VerifyReport, verify};
 use tract_testkit::fixtures::batch;
@@ -21,8 +22,8 @@ fn check(repo: &Repo) -> VerifyReport {
 fn an_import_verifies_clean() {
     let repo = repo();
     import_all(&repo, &recorded());
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let progress = Arc::clone(&told);
+    let reports = Arc::new(Mutex::new(Vec::new()));
+    let progress = Arc::clone(&reports);
     let options = VerifyOptions::new().progress(Arc::new(move |at| {
         progress.lock().expect("no panic").push((at.commits_done, at.commits));
     }));
@@ -35,8 +36,8 @@ fn an_import_verifies_clean() {
     assert_eq!(report.toolsets as u64, stats.toolsets);
     assert_eq!(report.tools as u64, stats.tools);
     assert_eq!(report.ref_moves as u64, stats.log_entries);
-    let told = told.lock().expect("no panic");
-    assert_eq!(told.last(), Some(&(report.commits, report.commits)));
+    let reports = reports.lock().expect("no panic");
+    assert_eq!(reports.last(), Some(&(report.commits, report.commits)));
 }
 
 #[test]
@@ -134,8 +135,8 @@ fn log_replays() {
 fn a_ref_log_without_its_oldest_entries_is_damage() {
     let (report, _) = seen(|_| Fault::OldestLogEntries(4));
     assert!(!report.clean);
-    let said: Vec<&str> = report.damage.iter().map(|damage| damage.what.as_str()).collect();
-    assert!(said.iter().any(|what| what.contains("but it was at nothing")), "{said:?}");
+    let findings: Vec<&str> = report.damage.iter().map(|damage| damage.what.as_str()).collect();
+    assert!(findings.iter().any(|what| what.contains("but it was at nothing")), "{findings:?}");
 }
 
 /// Others append before and after every look at the refs and at their log.
@@ -343,7 +344,7 @@ fn content(batch: &mut Batch, text: &str) -> Option<BlobId> {
 }
 
 fn record(op: Op, changes: Vec<Change>) -> CommitRecord {
-    let mut record = CommitRecord::new(op, By::User);
+    let mut record = CommitRecord::new(op, AuthorKind::User);
     record.changes = Changes::List(changes);
     record
 }
@@ -418,7 +419,7 @@ fn log_op_and_changes_agree() {
 fn contents_that_are_not_what_they_say_are_named() {
     let append = |text: &'static str, kind: Option<Kind>| {
         planted(move |_, batch| {
-            let mut record = CommitRecord::new(Op::append(), By::User);
+            let mut record = CommitRecord::new(Op::append(), AuthorKind::User);
             record.kind = kind;
             record.content = content(batch, text);
             record
@@ -433,7 +434,7 @@ fn contents_that_are_not_what_they_say_are_named() {
     let (report, id) = append("\"no kind\"", None);
     names(&report, ObjectId::Commit(id));
     let (report, id) = planted(|_, _| {
-        let mut record = CommitRecord::new(Op::append(), By::User);
+        let mut record = CommitRecord::new(Op::append(), AuthorKind::User);
         record.kind = Some(Kind::User);
         record
     });
@@ -448,7 +449,7 @@ fn flipped_bit_in_raw_schema_is_seen() {
         let tool = ToolSchema::parse(r#"{"name":"a"}"#).expect("a schema");
         let other = Blob::seal(&b"{\"name\":\"b\"}"[..]);
         let toolset = Toolset::seal(vec![ToolEntry { tool: tool.id(), schema: other.id() }]);
-        let mut record = CommitRecord::new(Op::Tools, By::User);
+        let mut record = CommitRecord::new(Op::Tools, AuthorKind::User);
         record.toolset = Some(toolset.id());
         batch.blobs.push(other);
         batch.toolsets.push(toolset);

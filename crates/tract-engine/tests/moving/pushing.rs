@@ -30,8 +30,8 @@ fn a_push_of_everything_makes_the_same_repository() {
     is_clean(&from);
     // Where its branches are is noted here, and not told there.
     assert_eq!(head(&from, &seen("team", "main")), head(&from, &branch("main")));
-    let told = block_on(to.store().list_refs(to.name(), "remotes/")).expect("it is read");
-    assert!(told.is_empty());
+    let tracking = block_on(to.store().list_refs(to.name(), "remotes/")).expect("it is read");
+    assert!(tracking.is_empty());
     // A second push finds nothing to do.
     let before = block_on(to.store().stats(to.name())).expect("stats");
     let report = block_on(push(&from, &to, "team", &all())).expect("it is pushed");

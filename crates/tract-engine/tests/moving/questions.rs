@@ -51,14 +51,14 @@ fn the_missing_part_of_a_chain_is_found_with_few_questions() {
 
 #[test]
 fn questions_grow_with_the_logarithm_of_a_chain() {
-    let asked = |messages: usize| {
+    let questions = |messages: usize| {
         let (from, store) = with_part(messages, messages / 3);
         let (to, counts) = without_limit(&store);
         let options = PushOptions::new().branches(["main"]);
         block_on(push(&from, &to, "team", &options)).expect("it is pushed");
         read(&counts.questions)
     };
-    let (short, long) = (asked(256), asked(4096));
+    let (short, long) = (questions(256), questions(4096));
     assert!(long <= short + 4 * 8, "{short} questions of 256 commits, {long} of 4,096");
 }
 

@@ -1,12 +1,14 @@
-use tract_core::{Blob, By, CallRef, Content, Draft, JsonText, Op, Part, Priority, Role, block_on};
+use tract_core::{
+    AuthorKind, Blob, CallRef, Content, Draft, JsonText, Op, Part, Priority, Role, block_on,
+};
 use tract_engine::plan::{NewContent, Request};
 use tract_engine::{Error, Refusal};
 
-use crate::fixture::Desk;
+use crate::fixture::Fixture;
 
 #[test]
 fn a_result_binds_to_the_nearest_open_call() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let first = desk.call("c1");
     desk.result("c1", "one");
     let second = desk.call("c1");
@@ -19,7 +21,7 @@ fn a_result_binds_to_the_nearest_open_call() {
 
 #[test]
 fn results_of_one_message_answer_each_its_call_in_any_order() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let call = desk.go(Draft::assistant("").call("a", "f", "{}").call("b", "g", "{}"));
     desk.result("b", "2");
     desk.result("a", "1");
@@ -29,7 +31,7 @@ fn results_of_one_message_answer_each_its_call_in_any_order() {
 
 #[test]
 fn a_result_without_a_call_is_refused_with_the_open_calls() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let call = desk.call("c1");
     let refusal = desk.refused(Draft::tool_result("c9", "x"));
     let Refusal::NoOpenCall { call_id, open } = &refusal else { panic!("{refusal}") };
@@ -45,14 +47,14 @@ fn a_result_without_a_call_is_refused_with_the_open_calls() {
 
 #[test]
 fn an_import_keeps_orphans() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.go(Request::Import(Draft::tool_result("gone", "late")));
     assert_eq!(desk.line().view().rows().next().unwrap().answers, None);
 }
 
 #[test]
 fn a_call_far_back_is_found() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let call = desk.call("c1");
     for n in 0..700 {
         desk.user(&n.to_string());
@@ -64,7 +66,7 @@ fn a_call_far_back_is_found() {
 
 #[test]
 fn any_version_names_its_message() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let first = desk.user("one");
     let second = desk.edit(first, "two");
     let third = desk.edit(second, "three");
@@ -76,7 +78,7 @@ fn any_version_names_its_message() {
 
 #[test]
 fn an_edit_keeps_kind_role_calls_and_answer() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let developer = desk.go(Draft { role: Some(Role::Developer), ..Draft::system("be brief") });
     desk.edit(developer, "be long");
     let call = desk.go(Draft::assistant("let me see").call("c1", "grep", "{}"));
@@ -97,7 +99,7 @@ fn an_edit_keeps_kind_role_calls_and_answer() {
 
 #[test]
 fn an_edit_of_another_kind_is_refused() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let user = desk.user("hello");
     let refusal = desk.refused(Request::edit(user, &Draft::assistant("hello")));
     assert_eq!(refusal.code(), "other_kind");
@@ -109,7 +111,7 @@ fn an_edit_of_another_kind_is_refused() {
 
 #[test]
 fn an_edit_that_changes_calls_is_refused() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let call = desk.call("c1");
     // Before it is answered, arguments may change but no call may go.
     assert_eq!(desk.refused(Request::edit(call, &Draft::assistant("none"))).code(), "other_calls");
@@ -123,7 +125,7 @@ fn an_edit_that_changes_calls_is_refused() {
 
 #[test]
 fn edit_drops_verbatim() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let mut draft = Draft::assistant("hi").part(Part::Reasoning {
         text: "hm".into(),
         signature: Some("sig".into()),
@@ -148,7 +150,7 @@ fn edit_drops_verbatim() {
 
 #[test]
 fn only_messages_can_be_edited() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let user = desk.user("a");
     let mark = desk.mark(user, Priority::Pinned);
     let refusal = desk.refused(Request::edit_text(mark, "b"));
@@ -164,7 +166,7 @@ fn only_messages_can_be_edited() {
 
 #[test]
 fn annotate_marks_many_at_once() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let ids = [desk.user("a"), desk.says("b"), desk.user("c")];
     let edited = desk.edit(ids[1], "B");
     let marked = desk.go(Request::annotate([ids[0], ids[1], edited], Priority::Skip));
@@ -176,7 +178,7 @@ fn annotate_marks_many_at_once() {
 
 #[test]
 fn more_than_64_changes_are_in_a_blob() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let ids: Vec<_> = (0..100).map(|n| desk.user(&n.to_string())).collect();
     let marked = desk.go(Request::annotate(ids.clone(), Priority::Skip));
     let commit = block_on(desk.repo.require_commit(marked)).unwrap();
@@ -189,10 +191,11 @@ fn more_than_64_changes_are_in_a_blob() {
 
 #[test]
 fn a_note_leaves_no_row() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.user("a");
     let json = JsonText::new(r#"{"step":1}"#).unwrap();
-    let details = tract_engine::plan::Details { origin: By::Tool.into(), ..Default::default() };
+    let details =
+        tract_engine::plan::Details { origin: AuthorKind::Tool.into(), ..Default::default() };
     let note = desk.go(Request::Note { content: Some(json), details });
     assert_eq!(desk.line().view().len(), 1);
     assert_eq!(block_on(desk.repo.require_commit(note)).unwrap().op, Op::Note);
@@ -200,7 +203,7 @@ fn a_note_leaves_no_row() {
 
 #[test]
 fn a_session_slice_is_a_note_row_edited_in_place() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let slice = desk.go(Draft::note(r#"{"n":1}"#).unwrap());
     let new = Content::Note(JsonText::new(r#"{"n":2}"#).unwrap());
     let edit = Request::Edit {
@@ -215,7 +218,7 @@ fn a_session_slice_is_a_note_row_edited_in_place() {
 
 #[test]
 fn a_batch_is_all_or_nothing() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let drafts = [Draft::user("a"), Draft::tool_result("unasked", "b")];
     let error = block_on(desk.repo.append_all(&desk.branch, drafts)).unwrap_err();
     assert_eq!(error.code(), "no_open_call");

@@ -3,7 +3,7 @@ use tract_engine::plan::{Request, Selection};
 use tract_engine::{Error, Refusal, Repo};
 use tract_hooks::{BeforeCompress, CompressAction, Hooks};
 
-use crate::fixture::{Desk, tool};
+use crate::fixture::{Fixture, tool};
 
 fn all() -> Selection {
     Selection::Range { from: None, to: None }
@@ -11,7 +11,7 @@ fn all() -> Selection {
 
 #[test]
 fn a_range_leaves_what_follows_it() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.system("be brief");
     let first = desk.user("one");
     let last = desk.says("two");
@@ -23,7 +23,7 @@ fn a_range_leaves_what_follows_it() {
 
 #[test]
 fn compress_splitting_a_unit_is_widened() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.user("look");
     let thought = desk.go(Draft::reasoning("hm"));
     let call = desk.go(Draft::assistant("").call("a", "f", "{}").call("b", "g", "{}"));
@@ -42,7 +42,7 @@ fn compress_splitting_a_unit_is_widened() {
 
 #[test]
 fn open_calls_and_pins_stay_out() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let system = desk.system("be brief");
     let pinned = desk.user("the key is under the mat");
     desk.mark(pinned, Priority::Pinned);
@@ -63,7 +63,7 @@ fn open_calls_and_pins_stay_out() {
 
 #[test]
 fn a_pinned_result_keeps_its_unit() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.call("c1");
     let result = desk.result("c1", "found");
     desk.mark(result, Priority::Pinned);
@@ -75,7 +75,7 @@ fn a_pinned_result_keeps_its_unit() {
 
 #[test]
 fn a_summary_of_summaries_and_what_lies_under_it() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let a = desk.user("a");
     let b = desk.says("b");
     let c = desk.user("c");
@@ -101,7 +101,7 @@ fn a_summary_of_summaries_and_what_lies_under_it() {
 
 #[test]
 fn the_summary_has_the_kind_that_was_asked_for_and_keeps_the_tools() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let schema: ToolSchema = tool("grep", "finds");
     desk.go(Request::tools([schema]));
     let a = desk.user("a");
@@ -117,7 +117,7 @@ fn the_summary_has_the_kind_that_was_asked_for_and_keeps_the_tools() {
 
 #[test]
 fn a_long_range_is_one_commit_with_its_changes_in_a_blob() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     for n in 0..300 {
         desk.user(&n.to_string());
     }
@@ -132,7 +132,7 @@ fn a_long_range_is_one_commit_with_its_changes_in_a_blob() {
 
 #[test]
 fn a_summary_that_waited_is_of_the_messages_that_it_was_made_of() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let [a, _] = [desk.user("a"), desk.says("b")];
     let hooks = Hooks::new().on("later", |_: &BeforeCompress| CompressAction::Defer("look".into()));
     let asking = desk.repo.with_hooks(hooks);

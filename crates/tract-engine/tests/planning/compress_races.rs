@@ -12,7 +12,7 @@ use tract_engine::{
 };
 use tract_hooks::{BeforeCompress, CompressAction, Hooks};
 
-use crate::fixture::{Once, Two};
+use crate::fixture::{Interruption, TwoHandles};
 
 fn main_branch() -> RefName {
     RefName::branch("main").unwrap()
@@ -22,7 +22,7 @@ fn all() -> Selection {
     Selection::Range { from: None, to: None }
 }
 
-impl Two {
+impl TwoHandles {
     fn add(&self, draft: Draft) -> CommitId {
         add(&self.repo, draft)
     }
@@ -45,7 +45,7 @@ fn shown(repo: &Repo) -> Vec<String> {
 #[test]
 fn a_message_of_another_handle_is_not_hidden_by_a_summary_that_lost_the_race_to_it() {
     let scratch = tempfile::tempdir().unwrap();
-    for two in [Two::memory(), Two::sqlite(&scratch)] {
+    for two in [TwoHandles::memory(), TwoHandles::sqlite(&scratch)] {
         let first = two.add(Draft::user("a"));
         two.add(Draft::assistant("b"));
         let to_the_end = Selection::Range { from: Some(first), to: None };
@@ -57,7 +57,7 @@ fn a_message_of_another_handle_is_not_hidden_by_a_summary_that_lost_the_race_to_
 
 #[test]
 fn a_message_of_another_task_is_not_hidden_by_a_summary_that_a_handler_was_asked_about() {
-    let plain = Two::memory().repo;
+    let plain = TwoHandles::memory().repo;
     add(&plain, Draft::user("a"));
     let writer = plain.clone();
     let hooks = Hooks::new().on("slow", move |_: &BeforeCompress| {
@@ -71,7 +71,7 @@ fn a_message_of_another_task_is_not_hidden_by_a_summary_that_a_handler_was_asked
 
 #[test]
 fn earlier_messages_of_another_handle_are_summarized() {
-    let two = Two::memory();
+    let two = TwoHandles::memory();
     two.add(Draft::user("a"));
     // The first handle does not know of it yet.
     add(&two.other, Draft::user("b"));
@@ -82,7 +82,7 @@ fn earlier_messages_of_another_handle_are_summarized() {
 #[test]
 fn an_edit_that_came_between_stays_visible() {
     for targets in [false, true] {
-        let two = Two::memory();
+        let two = TwoHandles::memory();
         let a = two.add(Draft::user("a"));
         let b = two.add(Draft::user("b"));
         let select = if targets { Selection::Targets(vec![a, b]) } else { all() };
@@ -96,7 +96,7 @@ fn an_edit_that_came_between_stays_visible() {
 
 #[test]
 fn a_call_that_came_between_is_not_drawn_in_by_the_reasoning_before_it() {
-    let two = Two::memory();
+    let two = TwoHandles::memory();
     two.add(Draft::user("a"));
     two.add(Draft::reasoning("hm"));
     two.arm(|other| {
@@ -114,7 +114,7 @@ fn a_call_that_came_between_is_not_drawn_in_by_the_reasoning_before_it() {
 
 #[test]
 fn of_two_summaries_of_the_same_messages_the_later_one_is_refused() {
-    let two = Two::memory();
+    let two = TwoHandles::memory();
     two.add(Draft::user("a"));
     two.arm(|other| {
         block_on(other.compress(&main_branch(), all(), "theirs")).unwrap();
@@ -127,7 +127,7 @@ fn of_two_summaries_of_the_same_messages_the_later_one_is_refused() {
 #[test]
 fn a_line_of_a_stream_that_is_carried_out_again_summarizes_the_same_messages() {
     for batch in [1, 3] {
-        let two = Two::memory();
+        let two = TwoHandles::memory();
         two.add(Draft::user("a"));
         let texts = [
             r#"{"op":"user","text":"b","mark":"b"}"#,
@@ -166,7 +166,7 @@ fn parse(text: &str) -> StreamOp {
 
 #[test]
 fn messages_of_the_same_write_are_summarized_after_a_lost_race_too() {
-    let two = Two::memory();
+    let two = TwoHandles::memory();
     two.add(Draft::user("a"));
     two.arm(|other| _ = add(other, Draft::user("late")));
     let requests = vec![Request::from(Draft::user("b")), Request::compress(all(), "s")];
@@ -177,15 +177,15 @@ fn messages_of_the_same_write_are_summarized_after_a_lost_race_too() {
 
 #[test]
 fn a_deferred_summary_covers_the_messages_of_that_moment() {
-    let two = Two::memory();
+    let two = TwoHandles::memory();
     two.add(Draft::user("a"));
-    let asked = tract_engine::PendingRequest::Compress {
+    let request = tract_engine::PendingRequest::Compress {
         select: all(),
         content: tract_core::Content::assistant("s"),
         role: None,
         details: Default::default(),
     };
-    let pending = block_on(two.repo.defer(&main_branch(), asked, "tester", "look")).unwrap();
+    let pending = block_on(two.repo.defer(&main_branch(), request, "tester", "look")).unwrap();
     two.add(Draft::user("late"));
     block_on(two.repo.approve(&pending.id)).unwrap();
     assert_eq!(two.shown(), ["s", "late"]);
@@ -194,7 +194,7 @@ fn a_deferred_summary_covers_the_messages_of_that_moment() {
 #[test]
 fn a_revert_of_a_message_that_is_summarized_meanwhile_is_refused() {
     // The sibling of the above: nothing that was planned for a visible message reaches a hidden one.
-    let two = Two::memory();
+    let two = TwoHandles::memory();
     let a = two.add(Draft::user("a"));
     two.arm(|other| {
         block_on(other.compress(&main_branch(), all(), "s")).unwrap();
@@ -205,7 +205,7 @@ fn a_revert_of_a_message_that_is_summarized_meanwhile_is_refused() {
 }
 
 /// Summarizes everything as "short". What it is given to do first happens while it works.
-struct Short(Mutex<Option<Once>>, Repo);
+struct Short(Mutex<Option<Interruption>>, Repo);
 
 #[async_trait::async_trait]
 impl Summarizer for Short {
@@ -221,13 +221,16 @@ impl Summarizer for Short {
 const LONG: &str = "a line of a long result, and another one, and one more";
 
 /// Two results of one message.
-fn two_results(two: &Two) -> [CommitId; 2] {
+fn two_results(two: &TwoHandles) -> [CommitId; 2] {
     two.add(Draft::assistant("").call("c1", "grep", "{}").call("c2", "grep", "{}"));
     ["c1", "c2"].map(|call| two.add(Draft::tool_result(call, LONG)))
 }
 
 /// Shortens all results, while the other handle does something.
-fn shorten(two: &Two, meanwhile: impl FnOnce(&Repo) + Send + 'static) -> CompressedToolCalls {
+fn shorten(
+    two: &TwoHandles,
+    meanwhile: impl FnOnce(&Repo) + Send + 'static,
+) -> CompressedToolCalls {
     let port = Short(Mutex::new(Some(Box::new(meanwhile))), two.other.clone());
     let repo = two.repo.with_hooks(Hooks::new().summarizer(port));
     block_on(repo.compress_tool_calls(&main_branch(), &CompressToolCalls::new())).unwrap()
@@ -239,7 +242,7 @@ fn edit(repo: &Repo, target: CommitId) {
 
 #[track_caller]
 fn only_the_second_is_shortened(
-    two: &Two,
+    two: &TwoHandles,
     done: &CompressedToolCalls,
     [one, other]: [CommitId; 2],
 ) {
@@ -248,7 +251,7 @@ fn only_the_second_is_shortened(
     assert_eq!(done.edits.len(), 1);
     assert!(matches!(&done.left[..], [(left, _)] if *left == one), "{:?}", done.left);
     // The figures are those of what was done.
-    let alone = Two::memory();
+    let alone = TwoHandles::memory();
     alone.add(Draft::assistant("").call("c1", "grep", "{}"));
     alone.add(Draft::tool_result("c1", LONG));
     let of_one = shorten(&alone, |_| {});
@@ -261,7 +264,7 @@ fn only_the_second_is_shortened(
 #[test]
 fn an_edit_made_while_results_are_summarized_is_not_replaced() {
     let scratch = tempfile::tempdir().unwrap();
-    for two in [Two::memory(), Two::sqlite(&scratch)] {
+    for two in [TwoHandles::memory(), TwoHandles::sqlite(&scratch)] {
         let results = two_results(&two);
         let done = shorten(&two, move |other| edit(other, results[0]));
         only_the_second_is_shortened(&two, &done, results);
@@ -270,7 +273,7 @@ fn an_edit_made_while_results_are_summarized_is_not_replaced() {
 
 #[test]
 fn an_edit_by_another_task_of_the_handle_is_not_replaced_by_a_summary() {
-    let two = Two::memory();
+    let two = TwoHandles::memory();
     let results = two_results(&two);
     let same = two.repo.clone();
     let done = shorten(&two, move |_| edit(&same, results[0]));
@@ -279,7 +282,7 @@ fn an_edit_by_another_task_of_the_handle_is_not_replaced_by_a_summary() {
 
 #[test]
 fn an_edit_that_wins_the_race_against_a_shorter_result_is_not_replaced() {
-    let two = Two::memory();
+    let two = TwoHandles::memory();
     let results = two_results(&two);
     two.arm(move |other| edit(other, results[0]));
     let done = shorten(&two, |_| {});
@@ -288,7 +291,7 @@ fn an_edit_that_wins_the_race_against_a_shorter_result_is_not_replaced() {
 
 #[test]
 fn a_result_that_is_hidden_while_it_is_summarized_is_left_as_it_is() {
-    let two = Two::memory();
+    let two = TwoHandles::memory();
     two_results(&two);
     let done = shorten(&two, |other| {
         block_on(other.compress(&main_branch(), all(), "all of it")).unwrap();
@@ -300,7 +303,7 @@ fn a_result_that_is_hidden_while_it_is_summarized_is_left_as_it_is() {
 
 #[test]
 fn a_message_that_arrives_meanwhile_keeps_no_result_from_being_shortened() {
-    let two = Two::memory();
+    let two = TwoHandles::memory();
     let results = two_results(&two);
     two.arm(|other| _ = add(other, Draft::user("later")));
     let done = shorten(&two, |other| _ = add(other, Draft::user("late")));

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use tract_core::{Draft, Op, Priority, block_on};
 use tract_engine::plan::{Request, Selection};
 
-use crate::fixture::{Desk, merge, sharing, tool};
+use crate::fixture::{Fixture, merge, sharing, tool};
 
 /// 9 a: a range ending before the head removed every later commit from the branch.
 #[test]
 fn compress_of_a_range_keeps_later_and_unlisted_messages() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let ids: Vec<_> = ["a", "b", "c", "d", "e"].map(|text| desk.user(text)).into();
     desk.compress(&[ids[0], ids[2]], "ac");
     assert_eq!(desk.shown(), ["assistant: ac", "user: b", "user: d", "user: e"]);
@@ -21,7 +21,7 @@ fn compress_of_a_range_keeps_later_and_unlisted_messages() {
 /// 9 b: pins set by annotation were swallowed by the next compress.
 #[test]
 fn pins_survive_every_compress() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.user("a");
     let pinned = desk.user("keep");
     desk.mark(pinned, Priority::Pinned);
@@ -35,7 +35,7 @@ fn pins_survive_every_compress() {
 /// 9 c: tools of copied and summary commits were lost.
 #[test]
 fn tools_survive_compress_merge_revert_and_edit() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.go(Request::tools([tool("grep", "finds")]));
     let a = desk.user("a");
     let b = desk.user("b");
@@ -66,7 +66,7 @@ fn merged_messages_are_summarized_with_the_rest() {
 /// 9 e: summaries were made from originals instead of what was shown.
 #[test]
 fn the_sources_of_a_summary_are_what_was_shown() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let a = desk.user("a");
     let edited = desk.edit(a, "A");
     let summary = desk.compress(&[a], "s");
@@ -77,7 +77,7 @@ fn the_sources_of_a_summary_are_what_was_shown() {
 /// 9 f: a context whose system prompt was edited could never be compressed again.
 #[test]
 fn an_edited_system_prompt_does_not_stop_compress() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let system = desk.system("be brief");
     desk.user("a");
     desk.edit(system, "be very brief");
@@ -89,7 +89,7 @@ fn an_edited_system_prompt_does_not_stop_compress() {
 /// on both sides.
 #[test]
 fn tokens_before_and_after_compress_count_the_same_things() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.system(&"pinned ".repeat(100));
     desk.user(&"long ".repeat(100));
     let count = || block_on(desk.repo.compile(desk.head())).unwrap().token_count().count;
@@ -104,7 +104,7 @@ fn tokens_before_and_after_compress_count_the_same_things() {
 /// 4: an edit of a message with calls dropped the calls and left orphan results.
 #[test]
 fn an_edit_of_a_call_keeps_the_call() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let call = desk.call("c1");
     desk.result("c1", "found");
     desk.edit(call, "let me look");
@@ -114,7 +114,7 @@ fn an_edit_of_a_call_keeps_the_call() {
 /// 4: an edit was accepted although its target was not in the view.
 #[test]
 fn an_edit_without_effect_is_refused() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let a = desk.user("a");
     let other = desk.fork("side", a).user("there");
     assert_eq!(desk.refused(Request::edit_text(other, "x")).code(), "not_visible");
@@ -131,7 +131,7 @@ fn priorities_belong_to_their_branch() {
 /// 5: time travel showed the head's tools, and lost older priorities.
 #[test]
 fn time_travel_gives_messages_priorities_and_tools_as_they_were() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.go(Request::tools([tool("old", "1")]));
     let a = desk.user("a");
     let skipped = desk.mark(a, Priority::Skip);
@@ -172,8 +172,8 @@ fn an_edit_and_an_append_do_not_conflict() {
 /// 14.1, 14.2: the cost of a step grew with history.
 #[test]
 fn a_step_does_not_grow_with_history() {
-    let desk = Desk::new();
-    let step = |desk: &Desk, n: usize| {
+    let desk = Fixture::new();
+    let step = |desk: &Fixture, n: usize| {
         let begun = Instant::now();
         for _ in 0..n {
             desk.user("a message");
@@ -208,15 +208,15 @@ fn the_id_covers_message_metadata_and_tools() {
         base().priority(Priority::Pinned),
     ];
     let ids: std::collections::HashSet<_> =
-        drafts.into_iter().map(|draft| Desk::new().go(draft)).collect();
+        drafts.into_iter().map(|draft| Fixture::new().go(draft)).collect();
     assert_eq!(ids.len(), 5);
-    assert_eq!(Desk::new().go(base()), Desk::new().go(base()), "and nothing else");
+    assert_eq!(Fixture::new().go(base()), Fixture::new().go(base()), "and nothing else");
 }
 
 /// 14.11: reopening gave an empty context, and the active tools were forgotten.
 #[test]
 fn another_handle_sees_the_same_context_and_tools() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.go(Request::tools([tool("grep", "finds")]));
     desk.user("a");
     let cold = desk.cold();
@@ -228,7 +228,7 @@ fn another_handle_sees_the_same_context_and_tools() {
 /// 14.12: an unknown commit to look at was ignored, and all of history shown.
 #[test]
 fn an_unknown_revision_is_an_error() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.user("a");
     assert!(block_on(desk.repo.resolve("0123456789abcdef")).is_err());
     let nowhere = tract_core::CommitId::from_bytes([9; 32]);
@@ -238,13 +238,13 @@ fn an_unknown_revision_is_an_error() {
 /// 14.17: token counts differed between a cached and a fresh compile.
 #[test]
 fn tokens_are_the_same_warm_and_cold() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.go(Request::tools([tool("grep", "finds")]));
     let a = desk.user("a question");
     desk.call("c1");
     desk.result("c1", "an answer");
     desk.edit(a, "another question");
-    let count = |desk: &Desk| {
+    let count = |desk: &Fixture| {
         let compiled = block_on(desk.repo.compile(desk.head())).unwrap();
         compiled.token_count().clone()
     };

@@ -5,10 +5,10 @@ use tract_engine::plan::Request;
 use tract_engine::{Error, Refusal};
 use tract_hooks::{BeforeCommit, CommitAction, Hooks};
 
-use crate::fixture::Desk;
+use crate::fixture::Fixture;
 
 /// Asks for an edit that a handler defers; gives the name of what waits.
-fn deferred(desk: &Desk, target: CommitId, text: &str) -> String {
+fn deferred(desk: &Fixture, target: CommitId, text: &str) -> String {
     let hooks =
         Hooks::new().on("ask", |_: &BeforeCommit| CommitAction::Defer("a person decides".into()));
     let asking = desk.repo.with_hooks(hooks);
@@ -19,7 +19,7 @@ fn deferred(desk: &Desk, target: CommitId, text: &str) -> String {
 }
 
 #[track_caller]
-fn is_refused(desk: &Desk, id: &str, target: CommitId, version: CommitId) {
+fn is_refused(desk: &Fixture, id: &str, target: CommitId, version: CommitId) {
     let before = desk.head();
     for decided in [
         block_on(desk.repo.approve(id)),
@@ -41,7 +41,7 @@ fn is_refused(desk: &Desk, id: &str, target: CommitId, version: CommitId) {
 
 #[test]
 fn an_edit_that_came_between_is_not_replaced_by_one_that_is_approved_later() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let a = desk.user("a");
     let first = desk.edit(a, "a, first");
     for target in [a, first] {
@@ -60,7 +60,7 @@ fn an_edit_that_came_between_is_not_replaced_by_one_that_is_approved_later() {
 
 #[test]
 fn an_edit_that_was_reverted_meanwhile_is_not_edited_on() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let a = desk.user("a");
     let edit = desk.edit(a, "a, first");
     let id = deferred(&desk, edit, "a, first and more");
@@ -72,7 +72,7 @@ fn an_edit_that_was_reverted_meanwhile_is_not_edited_on() {
 
 #[test]
 fn a_change_of_priority_does_not_invalidate_a_deferred_edit() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let a = desk.user("a");
     let id = deferred(&desk, a, "a, deferred");
     desk.mark(a, Priority::Pinned);
@@ -85,7 +85,7 @@ fn a_change_of_priority_does_not_invalidate_a_deferred_edit() {
 
 #[test]
 fn an_edit_deferred_within_a_larger_write_replaces_the_version_that_it_names() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let a = desk.user("a");
     let hooks = Hooks::new().on("ask", |commit: &BeforeCommit| {
         match commit.draft.content.text().as_str() {
@@ -104,7 +104,7 @@ fn an_edit_deferred_within_a_larger_write_replaces_the_version_that_it_names() {
 
 #[test]
 fn an_edit_that_is_made_while_a_handler_decides_on_another_is_not_replaced() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let a = desk.user("a");
     let (writer, branch) = (desk.repo.clone(), desk.branch.clone());
     let hooks = Hooks::new().on("slow", move |_: &BeforeCommit| {
@@ -124,7 +124,7 @@ fn an_edit_that_is_made_while_a_handler_decides_on_another_is_not_replaced() {
 #[test]
 fn a_deferred_message_joins_the_one_that_it_was_asked_after_and_no_other() {
     for between in [false, true] {
-        let desk = Desk::new();
+        let desk = Fixture::new();
         let a = desk.says("a");
         let ask = |_: &BeforeCommit| CommitAction::Defer("a person decides".into());
         let asking = desk.repo.with_hooks(Hooks::new().on("ask", ask));

@@ -15,13 +15,13 @@ pub(crate) use crate::support::NOON;
 use crate::support::{moves_main, sqlite};
 
 /// A repository, the branch that a test works on, and the clock.
-pub(crate) struct Desk {
+pub(crate) struct Fixture {
     pub(crate) repo: Repo,
     pub(crate) branch: RefName,
     pub(crate) clock: ManualClock,
 }
 
-impl Desk {
+impl Fixture {
     pub(crate) fn new() -> Self {
         Self::with(RepoOptions::new())
     }
@@ -162,27 +162,27 @@ impl Desk {
 }
 
 /// A line of three messages, forked behind them.
-pub(crate) fn forked() -> (Desk, Desk, [CommitId; 3]) {
-    let desk = Desk::new();
+pub(crate) fn forked() -> (Fixture, Fixture, [CommitId; 3]) {
+    let desk = Fixture::new();
     let ids = [desk.user("a"), desk.says("b"), desk.user("c")];
     let side = desk.fork("side", ids[2]);
     (desk, side, ids)
 }
 
 /// Two branches that share one message.
-pub(crate) fn sharing(text: &str) -> (Desk, Desk, CommitId) {
-    let desk = Desk::new();
+pub(crate) fn sharing(text: &str) -> (Fixture, Fixture, CommitId) {
+    let desk = Fixture::new();
     let shared = desk.user(text);
     let side = desk.fork("side", shared);
     (desk, side, shared)
 }
 
-pub(crate) fn try_merge(desk: &Desk, side: &Desk) -> Result<Merged> {
+pub(crate) fn try_merge(desk: &Fixture, side: &Fixture) -> Result<Merged> {
     block_on(desk.repo.merge(&desk.branch, side.head().unwrap(), &MergeOptions::new()))
 }
 
 #[track_caller]
-pub(crate) fn merge(desk: &Desk, side: &Desk) -> Commit {
+pub(crate) fn merge(desk: &Fixture, side: &Fixture) -> Commit {
     match try_merge(desk, side) {
         Ok(Merged::Commit(commit)) => commit,
         Ok(other) => panic!("expected a merge commit, found {other:?}"),
@@ -201,28 +201,28 @@ pub(crate) fn plant(repo: &Repo, fill: impl FnOnce(&mut Batch)) {
 
 /// So many histories, or as many as `PROPTEST_CASES` says.
 pub(crate) fn histories(cases: u32) -> ProptestConfig {
-    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    let chosen = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
     ProptestConfig {
-        cases: asked.unwrap_or(cases),
+        cases: chosen.unwrap_or(cases),
         max_shrink_iters: 400,
         failure_persistence: None,
         ..ProptestConfig::default()
     }
 }
 
-pub(crate) type Once = Box<dyn FnOnce(&Repo) + Send>;
+pub(crate) type Interruption = Box<dyn FnOnce(&Repo) + Send>;
 
 /// Two handles on one store. What is armed runs on the other one right before the next batch of the
 /// first one that moves `main`.
-pub(crate) struct Two {
+pub(crate) struct TwoHandles {
     pub(crate) repo: Repo,
     pub(crate) other: Repo,
-    armed: Arc<Mutex<Option<Once>>>,
+    armed: Arc<Mutex<Option<Interruption>>>,
 }
 
-impl Two {
+impl TwoHandles {
     fn on(below: Arc<dyn Store>, other: Arc<dyn Store>) -> Self {
-        let armed: Arc<Mutex<Option<Once>>> = Arc::default();
+        let armed: Arc<Mutex<Option<Interruption>>> = Arc::default();
         let (shots, other) = (armed.clone(), Repo::new(other, RepoOptions::new().who("second")));
         let writer = other.clone();
         let watched = WatchedStore::new(below, move |call: Call<'_>| {

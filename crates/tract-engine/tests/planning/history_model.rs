@@ -10,10 +10,10 @@ use tract_core::{CommitId, Priority, RefName, RefTarget, Store, StoreExt as _, b
 use tract_engine::plan::{ConflictKind, MergeConflict, Resolution};
 use tract_engine::{Error, MergeOptions, MergeProgress, Merged, Rebase, Refusal, RepoOptions};
 
-use crate::fixture::{self, Desk};
+use crate::fixture::{self, Fixture};
 
 #[derive(Clone, Debug)]
-pub(crate) enum Deed {
+pub(crate) enum Action {
     Say,
     Edit(usize),
     Mark(usize, bool),
@@ -24,22 +24,22 @@ pub(crate) enum Deed {
     Merge(usize, usize),
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn deed() -> impl Strategy<Value = Action> {
     let any = 0usize..1000;
     prop_oneof![
-        5 => Just(Deed::Say),
-        4 => any.clone().prop_map(Deed::Edit),
-        3 => (any.clone(), prop::bool::ANY).prop_map(|(n, skip)| Deed::Mark(n, skip)),
-        2 => any.clone().prop_map(Deed::Fork),
-        3 => any.clone().prop_map(Deed::Switch),
-        4 => any.clone().prop_map(Deed::Rebase),
-        4 => (any.clone(), any.clone()).prop_map(|(branch, n)| Deed::Pick(branch, n)),
-        4 => (any, 0usize..3).prop_map(|(branch, side)| Deed::Merge(branch, side)),
+        5 => Just(Action::Say),
+        4 => any.clone().prop_map(Action::Edit),
+        3 => (any.clone(), prop::bool::ANY).prop_map(|(n, skip)| Action::Mark(n, skip)),
+        2 => any.clone().prop_map(Action::Fork),
+        3 => any.clone().prop_map(Action::Switch),
+        4 => any.clone().prop_map(Action::Rebase),
+        4 => (any.clone(), any.clone()).prop_map(|(branch, n)| Action::Pick(branch, n)),
+        4 => (any, 0usize..3).prop_map(|(branch, side)| Action::Merge(branch, side)),
     ]
 }
 
 /// Histories of several branches.
-pub(crate) fn histories() -> impl Strategy<Value = Vec<Deed>> {
+pub(crate) fn histories() -> impl Strategy<Value = Vec<Action>> {
     prop::collection::vec(deed(), 1..40)
 }
 
@@ -66,7 +66,7 @@ impl LawCounts {
 }
 
 /// Carries out a history on a store, and holds it against the model and the laws after each deed.
-pub(crate) fn holds_on(store: Arc<dyn Store>, deeds: &[Deed]) -> LawCounts {
+pub(crate) fn holds_on(store: Arc<dyn Store>, deeds: &[Action]) -> LawCounts {
     let mut run = Run::new(store);
     for deed in deeds {
         run.act(deed);
@@ -78,7 +78,7 @@ pub(crate) fn holds_on(store: Arc<dyn Store>, deeds: &[Deed]) -> LawCounts {
 /// All refs, and how many objects and moves of refs a store has.
 type Stored = (BTreeMap<RefName, RefTarget>, [u64; 4]);
 
-fn stored(desk: &Desk) -> Stored {
+fn stored(desk: &Fixture) -> Stored {
     let (store, name) = (desk.repo.store(), desk.repo.name());
     let refs = block_on(store.list_refs(name, "")).unwrap().into_iter().collect();
     let stats = block_on(store.stats(name)).unwrap();
@@ -143,7 +143,7 @@ fn texts(messages: &[ModelMessage]) -> Vec<String> {
 }
 
 struct Run {
-    desks: Vec<Desk>,
+    desks: Vec<Fixture>,
     ops: Vec<Vec<ModelOp>>,
     at: usize,
     next: usize,
@@ -152,7 +152,7 @@ struct Run {
 
 impl Run {
     fn new(store: Arc<dyn Store>) -> Self {
-        let desk = Desk::of(store, RepoOptions::new());
+        let desk = Fixture::of(store, RepoOptions::new());
         let counts = LawCounts::default();
         let mut run = Self { desks: vec![desk], ops: vec![Vec::new()], at: 0, next: 1, counts };
         run.say();
@@ -225,24 +225,24 @@ impl Run {
         }
     }
 
-    fn act(&mut self, deed: &Deed) {
+    fn act(&mut self, deed: &Action) {
         match deed {
-            Deed::Say => self.say(),
-            Deed::Edit(n) => {
+            Action::Say => self.say(),
+            Action::Edit(n) => {
                 let message = self.message(*n);
                 let after = format!("text {}", self.next);
                 let commit = self.desks[self.at].edit(message.slot, &after);
                 let (slot, before) = (message.slot, message.text);
                 self.push(Effect::Edit { slot, before, after }, commit);
             }
-            Deed::Mark(n, skip) => {
+            Action::Mark(n, skip) => {
                 let message = self.message(*n);
                 let priority = if *skip { Priority::Skip } else { Priority::Normal };
                 let commit = self.desks[self.at].mark(message.slot, priority);
                 let before = message.skip.unwrap_or(false);
                 self.push(Effect::Mark { slot: message.slot, before, after: *skip }, commit);
             }
-            Deed::Fork(n) => {
+            Action::Fork(n) => {
                 let ops = &self.ops[self.at];
                 let kept = ops[..=n % ops.len()].to_vec();
                 let name = format!("b{}", self.desks.len());
@@ -251,10 +251,10 @@ impl Run {
                 self.ops.push(kept);
                 self.at = self.desks.len() - 1;
             }
-            Deed::Switch(n) => self.at = n % self.desks.len(),
-            Deed::Rebase(n) => self.rebase(n % self.desks.len()),
-            Deed::Pick(branch, n) => self.pick(branch % self.desks.len(), *n),
-            Deed::Merge(branch, side) => self.merge(branch % self.desks.len(), *side),
+            Action::Switch(n) => self.at = n % self.desks.len(),
+            Action::Rebase(n) => self.rebase(n % self.desks.len()),
+            Action::Pick(branch, n) => self.pick(branch % self.desks.len(), *n),
+            Action::Merge(branch, side) => self.merge(branch % self.desks.len(), *side),
         }
     }
 
@@ -420,7 +420,7 @@ impl Run {
 /// Keeps a merge and decides it afterwards: the same as merging with these resolutions. Returns
 /// whether there was something to decide.
 fn kept_and_resolved(
-    desk: &Desk,
+    desk: &Fixture,
     source: CommitId,
     answer: impl Fn(&MergeConflict) -> Option<Resolution> + Send + Sync + 'static,
     expected: tract_core::ViewId,
@@ -454,7 +454,7 @@ fn kept_and_resolved(
 
 /// Merges each of two heads into the other, keeping both sides of every conflict: the same messages
 /// are shown. Returns whether that is defined here.
-fn merged_both_ways(desk: &Desk, one: CommitId, other: CommitId) -> bool {
+fn merged_both_ways(desk: &Fixture, one: CommitId, other: CommitId) -> bool {
     let merged = |into: CommitId, source: CommitId| {
         let trial = desk.on("both");
         trial.force(into);

@@ -9,16 +9,16 @@ use tract_engine::{
     Error, KeptMerge, MergeOptions, MergeProgress, Merged, PendingRequest, Refusal, Repo,
 };
 
-use crate::fixture::Desk;
+use crate::fixture::Fixture;
 use crate::support;
 
-fn refs(desk: &Desk) -> BTreeMap<RefName, RefTarget> {
+fn refs(desk: &Fixture) -> BTreeMap<RefName, RefTarget> {
     support::refs(&desk.repo).into_iter().collect()
 }
 
 /// Two branches that edited the same messages: `texts` of them, and marked one.
-fn edited(texts: usize) -> (Desk, Desk, Vec<CommitId>) {
-    let desk = Desk::new();
+fn edited(texts: usize) -> (Fixture, Fixture, Vec<CommitId>) {
+    let desk = Fixture::new();
     let ids: Vec<CommitId> = (0..=texts).map(|n| desk.user(&format!("text {n}"))).collect();
     let side = desk.fork("side", ids[texts]);
     for id in &ids[..texts] {
@@ -32,7 +32,7 @@ fn edited(texts: usize) -> (Desk, Desk, Vec<CommitId>) {
 }
 
 #[track_caller]
-fn keep(desk: &Desk, side: &Desk) -> KeptMerge {
+fn keep(desk: &Fixture, side: &Fixture) -> KeptMerge {
     let source = side.head().unwrap();
     match block_on(desk.repo.merge_or_keep(&desk.branch, source, &MergeOptions::new())) {
         Ok(MergeProgress::Kept(kept)) => *kept,
@@ -72,7 +72,7 @@ fn a_kept_merge_is_decided_one_by_one_and_written_once() {
     assert_eq!(desk.head(), head, "the branch stays");
     let waiting = block_on(desk.repo.pending()).unwrap();
     assert_eq!(waiting, std::slice::from_ref(&kept.pending));
-    assert!(waiting[0].asked.describe().ends_with("0 of 4 conflicts decided"));
+    assert!(waiting[0].request.describe().ends_with("0 of 4 conflicts decided"));
     let id = &kept.pending.id;
 
     let open = still_open(resolve(&desk.repo, id, one(ids[0], Resolution::Theirs)).unwrap());
@@ -113,7 +113,7 @@ fn the_last_decision_writes_the_merge_with_all_resolutions() {
     assert_eq!(block_on(desk.repo.pending()).unwrap(), []);
     let decision = block_on(desk.repo.decision(&id)).unwrap().unwrap();
     assert_eq!((decision.commit, &*decision.record.action), (Some(merged.id()), "resolve"));
-    assert!(decision.asked.conflicts().unwrap().iter().all(|one| one.resolution.is_some()));
+    assert!(decision.request.conflicts().unwrap().iter().all(|one| one.resolution.is_some()));
     for error in [
         resolve(&desk.repo, &id, |_| None).map(drop).unwrap_err(),
         block_on(desk.repo.abort_merge(&id, "")).map(drop).unwrap_err(),
@@ -228,9 +228,9 @@ fn a_merge_without_open_conflicts_is_not_kept() {
 
 #[test]
 fn only_a_merge_is_resolved() {
-    let desk = Desk::new();
-    let asked = PendingRequest::Append(Box::new(Draft::user("hello")));
-    let waits = block_on(desk.repo.defer(&desk.branch, asked, "test", "a person")).unwrap();
+    let desk = Fixture::new();
+    let request = PendingRequest::Append(Box::new(Draft::user("hello")));
+    let waits = block_on(desk.repo.defer(&desk.branch, request, "test", "a person")).unwrap();
     let before = refs(&desk);
     for error in [
         resolve(&desk.repo, &waits.id, |_| None).map(drop).unwrap_err(),
@@ -248,13 +248,13 @@ fn only_a_merge_is_resolved() {
 fn a_merge_that_a_handler_deferred_is_resolved_too() {
     let (desk, side, _) = edited(1);
     let source = side.head().unwrap();
-    let asked = PendingRequest::Merge {
+    let request = PendingRequest::Merge {
         source,
         no_fast_forward: false,
         details: Default::default(),
         conflicts: None,
     };
-    let waits = block_on(desk.repo.defer(&desk.branch, asked, "a handler", "look")).unwrap();
+    let waits = block_on(desk.repo.defer(&desk.branch, request, "a handler", "look")).unwrap();
     let error = block_on(desk.repo.approve(&waits.id)).unwrap_err();
     assert_eq!(error.code(), "merge_conflicts");
     let done = resolve(&desk.repo, &waits.id, |_| Some(Resolution::Theirs)).unwrap();

@@ -6,10 +6,10 @@ use tract_engine::plan::{ConflictKind, Request, Selection};
 use tract_engine::{Error, MergeOptions, Merged, Refusal};
 use tract_hooks::{BeforeMerge, Hooks, MergeAction};
 
-use crate::fixture::{Desk, forked, merge, tool, try_merge};
+use crate::fixture::{Fixture, forked, merge, tool, try_merge};
 
 #[track_caller]
-fn conflicts(desk: &Desk, side: &Desk) -> Vec<(ConflictKind, Option<CommitId>)> {
+fn conflicts(desk: &Fixture, side: &Fixture) -> Vec<(ConflictKind, Option<CommitId>)> {
     let before = desk.head();
     match try_merge(desk, side) {
         Err(Error::Refused(Refusal::Conflicts(conflicts))) => {
@@ -142,7 +142,7 @@ fn compress_on_one_side_and_an_edit_of_a_source_on_the_other_conflict() {
 
 #[test]
 fn a_summary_reverted_there_gives_its_sources_their_places() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let a = desk.user("a");
     let b = desk.says("b");
     desk.user("c");
@@ -156,14 +156,14 @@ fn a_summary_reverted_there_gives_its_sources_their_places() {
 
 #[test]
 fn both_answered_one_call() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let call = desk.call("c1");
     let side = desk.fork("side", call);
     desk.result("c1", "ours");
     side.result("c1", "theirs");
     assert_eq!(conflicts(&desk, &side), [(ConflictKind::Answer, Some(call))]);
     // Alike on both is kept, once.
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let call = desk.call("c1");
     let side = desk.fork("side", call);
     desk.result("c1", "same");
@@ -175,7 +175,7 @@ fn both_answered_one_call() {
 
 #[test]
 fn answered_here_and_taken_away_there_is_a_conflict() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.user("a");
     let call = desk.call("c1");
     let side = desk.fork("side", call);
@@ -304,7 +304,7 @@ fn a_message_hidden_by_a_merged_summary_names_it() {
 
 #[test]
 fn long_lines_are_merged_over_their_fork() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     for n in 0..300 {
         desk.user(&n.to_string());
     }
@@ -338,7 +338,7 @@ fn a_pin_on_one_of_two_equal_summaries_survives_their_merge() {
 
 #[test]
 fn a_pin_on_one_of_two_equal_results_survives_their_merge() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let call = desk.call("c1");
     let side = desk.fork("side", call);
     let ours = desk.result("c1", "same");
@@ -372,8 +372,8 @@ fn handlers_are_asked_about_a_merge_once_however_often_the_race_is_lost() {
     let (desk, side, _) = forked();
     side.user("d");
     desk.user("e");
-    let asked = Arc::new(AtomicUsize::new(0));
-    let (count, other) = (Arc::clone(&asked), desk.cold());
+    let questions = Arc::new(AtomicUsize::new(0));
+    let (count, other) = (Arc::clone(&questions), desk.cold());
     let hooks = Hooks::new().on("slow", move |_: &BeforeMerge| {
         count.fetch_add(1, Ordering::SeqCst);
         // The branch moves while the handler thinks.
@@ -384,6 +384,6 @@ fn handlers_are_asked_about_a_merge_once_however_often_the_race_is_lost() {
     let source = side.head().unwrap();
     let merged = block_on(repo.merge(&desk.branch, source, &MergeOptions::new())).unwrap();
     assert!(matches!(merged, Merged::Commit(_)), "{merged:?}");
-    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    assert_eq!(questions.load(Ordering::SeqCst), 1);
     assert_eq!(desk.shown().last().unwrap(), "user: d");
 }

@@ -7,13 +7,13 @@ use tract_core::{Change, CommitId, Draft, Op, Priority, StoreExt as _, block_on}
 use tract_engine::plan::{Request, Selection};
 use tract_engine::{Error, MergeOptions, Merged};
 
-use crate::fixture::{Desk, histories, plant, tool};
+use crate::fixture::{Fixture, histories, plant, tool};
 use crate::ranked::{Ranked, check_ranked};
 use crate::search::{check_blame, check_grep};
 
 /// One thing to do; numbers choose among what there is then.
 #[derive(Clone, Debug)]
-enum Deed {
+enum Action {
     User,
     Call,
     Result(usize),
@@ -28,29 +28,29 @@ enum Deed {
     Undo,
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn deed() -> impl Strategy<Value = Action> {
     let any = 0usize..1000;
     let priority =
         prop_oneof![Just(Priority::Skip), Just(Priority::Normal), Just(Priority::Pinned),];
     prop_oneof![
-        6 => Just(Deed::User),
-        3 => Just(Deed::Call),
-        3 => any.clone().prop_map(Deed::Result),
-        4 => any.clone().prop_map(Deed::Edit),
-        2 => (any.clone(), priority).prop_map(|(n, priority)| Deed::Mark(n, priority)),
-        4 => (any.clone(), any.clone()).prop_map(|(from, to)| Deed::Compress(from, to)),
-        5 => (any.clone(), prop::bool::ANY).prop_map(|(n, cascade)| Deed::Revert(n, cascade)),
-        1 => any.clone().prop_map(Deed::Tools),
-        2 => any.clone().prop_map(Deed::Fork),
-        3 => any.clone().prop_map(Deed::Switch),
-        4 => any.prop_map(Deed::Merge),
-        1 => Just(Deed::Undo),
+        6 => Just(Action::User),
+        3 => Just(Action::Call),
+        3 => any.clone().prop_map(Action::Result),
+        4 => any.clone().prop_map(Action::Edit),
+        2 => (any.clone(), priority).prop_map(|(n, priority)| Action::Mark(n, priority)),
+        4 => (any.clone(), any.clone()).prop_map(|(from, to)| Action::Compress(from, to)),
+        5 => (any.clone(), prop::bool::ANY).prop_map(|(n, cascade)| Action::Revert(n, cascade)),
+        1 => any.clone().prop_map(Action::Tools),
+        2 => any.clone().prop_map(Action::Fork),
+        3 => any.clone().prop_map(Action::Switch),
+        4 => any.prop_map(Action::Merge),
+        1 => Just(Action::Undo),
     ]
 }
 
 /// The state of a run: the branches, and all commits ever made.
 struct Run {
-    desks: Vec<Desk>,
+    desks: Vec<Fixture>,
     at: usize,
     commits: Vec<CommitId>,
     texts: usize,
@@ -62,45 +62,45 @@ fn choose<T: Copy>(of: &[T], n: usize) -> Option<T> {
 
 impl Run {
     fn new() -> Self {
-        let desk = Desk::new();
+        let desk = Fixture::new();
         let first = desk.user("first");
         Self { desks: vec![desk], at: 0, commits: vec![first], texts: 0 }
     }
 
-    fn desk(&self) -> &Desk {
+    fn desk(&self) -> &Fixture {
         &self.desks[self.at]
     }
 
     /// Does it; says whether anything was written.
-    fn act(&mut self, deed: &Deed) -> bool {
+    fn act(&mut self, deed: &Action) -> bool {
         self.texts += 1;
         let text = format!("text {}", self.texts);
         let rows: Vec<CommitId> = self.desk().line().view().rows().map(|row| row.version).collect();
         let request = match deed {
-            Deed::User => Draft::user(text).into(),
-            Deed::Call => {
+            Action::User => Draft::user(text).into(),
+            Action::Call => {
                 Draft::assistant(text).call(format!("c{}", self.texts % 5), "f", "{}").into()
             }
-            Deed::Result(n) => Draft::tool_result(format!("c{}", n % 5), text).into(),
-            Deed::Edit(n) => match choose(&rows, *n) {
+            Action::Result(n) => Draft::tool_result(format!("c{}", n % 5), text).into(),
+            Action::Edit(n) => match choose(&rows, *n) {
                 Some(target) => Request::edit_text(target, text),
                 None => return false,
             },
-            Deed::Mark(n, priority) => match choose(&rows, *n) {
+            Action::Mark(n, priority) => match choose(&rows, *n) {
                 Some(target) => Request::annotate([target], *priority),
                 None => return false,
             },
-            Deed::Compress(from, to) => {
+            Action::Compress(from, to) => {
                 let (from, to) = (choose(&rows, *from), choose(&rows, *to));
                 Request::compress(Selection::Range { from, to }, text)
             }
-            Deed::Revert(n, cascade) => Request::Revert {
+            Action::Revert(n, cascade) => Request::Revert {
                 targets: choose(&self.commits, *n).into_iter().collect(),
                 cascade: *cascade,
                 details: Default::default(),
             },
-            Deed::Tools(n) => Request::tools([tool("t", &(n % 3).to_string())]),
-            Deed::Fork(n) => {
+            Action::Tools(n) => Request::tools([tool("t", &(n % 3).to_string())]),
+            Action::Fork(n) => {
                 let Some(head) = self.desk().head() else { return false };
                 let line =
                     block_on(self.desk().repo.store().walk_all(self.desk().repo.name(), head));
@@ -111,12 +111,12 @@ impl Run {
                 self.at = self.desks.len() - 1;
                 return true;
             }
-            Deed::Switch(n) => {
+            Action::Switch(n) => {
                 self.at = n % self.desks.len();
                 return false;
             }
-            Deed::Merge(n) => return self.merge(n % self.desks.len()),
-            Deed::Undo => return block_on(self.desk().repo.undo(&self.desk().branch)).is_ok(),
+            Action::Merge(n) => return self.merge(n % self.desks.len()),
+            Action::Undo => return block_on(self.desk().repo.undo(&self.desk().branch)).is_ok(),
         };
         self.request(request)
     }
@@ -253,7 +253,7 @@ proptest! {
         for deed in &deeds {
             run.act(deed);
         }
-        let heads: Vec<CommitId> = run.desks.iter().rev().filter_map(Desk::head).collect();
+        let heads: Vec<CommitId> = run.desks.iter().rev().filter_map(Fixture::head).collect();
         let repo = &run.desk().repo;
         check_grep(repo, &heads);
         check_grep(repo, heads.get(..count).unwrap_or(&heads));
@@ -282,7 +282,7 @@ proptest! {
                 block_on(tract_engine::forget_search_index(repo)).unwrap();
             }
             let ranked = Ranked { repo, store_after, query: "text f 7 text 12 first" };
-            let heads: Vec<CommitId> = run.desks.iter().rev().filter_map(Desk::head).collect();
+            let heads: Vec<CommitId> = run.desks.iter().rev().filter_map(Fixture::head).collect();
             match search {
                 0 => check_ranked(&ranked, &heads, false),
                 1 => check_ranked(&ranked, heads.get(..1).unwrap_or_default(), false),
@@ -296,11 +296,13 @@ proptest! {
 #[test]
 fn the_checks_see_a_planted_fault() {
     // A summary whose source is put back next to it, by a record that no planner would write.
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let a = desk.user("a");
     let summary = desk.compress(&[a], "s");
-    let mut record =
-        tract_core::CommitRecord::new(Op::Merge { sources: Vec::new() }, tract_core::By::User);
+    let mut record = tract_core::CommitRecord::new(
+        Op::Merge { sources: Vec::new() },
+        tract_core::AuthorKind::User,
+    );
     record.parents = vec![summary];
     let row = tract_core::RowFields { key: 1, version: a.into(), mark: None, answers: None };
     record.changes = tract_core::Changes::List(vec![Change::Add { slot: a.into(), row }]);

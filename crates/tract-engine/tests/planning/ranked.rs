@@ -16,7 +16,7 @@ use tract_engine::{
 };
 use tract_testkit::{Call, WatchedStore};
 
-use crate::fixture::{Desk, plant};
+use crate::fixture::{Fixture, plant};
 use crate::search::reached;
 use crate::support::sqlite;
 
@@ -179,7 +179,7 @@ fn check_all(repo: &Repo, heads: &[CommitId]) {
 
 #[test]
 fn a_long_history_with_branches_is_indexed_once() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let repo = &desk.repo;
     let main = desk.branch.clone();
     let ids = |head| -> Vec<CommitId> {
@@ -258,7 +258,7 @@ fn a_search_reads_little_once_the_index_is_there() {
 
 #[test]
 fn damaged_cut_and_lost_rows_are_built_again() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     append(&desk.repo, &desk.branch, 0, 300);
     desk.fork("side", desk.head().unwrap());
     append(&desk.repo, &RefName::branch("side").unwrap(), 900, 40);
@@ -300,7 +300,7 @@ fn damaged_cut_and_lost_rows_are_built_again() {
 
 #[test]
 fn rows_of_another_format_are_built_again() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     append(&desk.repo, &desk.branch, 0, 600);
     let (repo, head) = (&desk.repo, desk.head().unwrap());
     let walked = block_on(repo.store().walk_all(repo.name(), head)).unwrap();
@@ -339,7 +339,7 @@ fn rows_of_another_format_are_built_again() {
 
 #[test]
 fn a_deleted_branch_is_forgotten_and_the_rest_is_found() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let repo = &desk.repo;
     append(repo, &desk.branch, 0, 300);
     desk.fork("side", desk.head().unwrap());
@@ -413,7 +413,7 @@ fn searches_and_appends_of_two_handles_do_not_disturb_each_other() {
 
 #[test]
 fn filters_and_other_scripts() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.user("Привет, мир! Straße");
     desk.clock.advance(Duration::from_secs(7200));
     let call = desk.go(Draft::assistant("用户登录失败").call(

@@ -6,14 +6,14 @@ use tract_engine::{
     Error, MergeOptions, Rebase, RebaseStep, Rebased, Refusal, Repo, RepoOptions, Result,
 };
 
-use crate::fixture::{Desk, merge, sharing, tool};
+use crate::fixture::{Fixture, merge, sharing, tool};
 
-fn run(desk: &Desk, rebase: &Rebase) -> Result<Rebased> {
+fn run(desk: &Fixture, rebase: &Rebase) -> Result<Rebased> {
     block_on(desk.repo.rebase(&desk.branch, rebase))
 }
 
 #[track_caller]
-fn done(desk: &Desk, rebase: Rebase) -> Rebased {
+fn done(desk: &Fixture, rebase: Rebase) -> Rebased {
     let preview = block_on(desk.repo.preview_rebase(&desk.branch, &rebase)).unwrap();
     let before = desk.head();
     assert_eq!(preview.before, before, "a preview writes nothing");
@@ -29,7 +29,7 @@ fn done(desk: &Desk, rebase: Rebase) -> Rebased {
 
 /// Checks that a rebase is refused, says why, and writes nothing.
 #[track_caller]
-fn refused(desk: &Desk, rebase: &Rebase) -> Refusal {
+fn refused(desk: &Fixture, rebase: &Rebase) -> Refusal {
     let (before, log) = (desk.head(), log(desk));
     match run(desk, rebase) {
         Err(Error::Refused(refusal)) => {
@@ -41,12 +41,12 @@ fn refused(desk: &Desk, rebase: &Rebase) -> Refusal {
     }
 }
 
-fn log(desk: &Desk) -> usize {
+fn log(desk: &Fixture) -> usize {
     let query = tract_core::store::LogQuery { limit: 10_000, ..Default::default() };
     block_on(desk.repo.store().ref_log(desk.repo.name(), &query)).unwrap().len()
 }
 
-fn onto(desk: &Desk) -> Rebase {
+fn onto(desk: &Fixture) -> Rebase {
     Rebase::Onto { onto: desk.head().unwrap(), plan: None }
 }
 
@@ -59,7 +59,7 @@ fn drop_of(commits: &[CommitId]) -> Rebase {
 }
 
 /// Two branches that share one message.
-fn forked() -> (Desk, Desk, CommitId) {
+fn forked() -> (Fixture, Fixture, CommitId) {
     sharing("first")
 }
 
@@ -176,7 +176,7 @@ fn all_commits_that_cannot_be_repeated_are_named_and_nothing_is_written() {
 
 #[test]
 fn a_dropped_turn_goes_with_all_that_belongs_to_it() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.user("a");
     desk.go(Draft::reasoning("hm"));
     let call = desk.call("k");
@@ -196,7 +196,7 @@ fn a_dropped_turn_goes_with_all_that_belongs_to_it() {
 
 #[test]
 fn a_message_is_inserted_between_turns_only() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let a = desk.user("a");
     let call = desk.call("k");
     let result = desk.result("k", "x");
@@ -349,7 +349,7 @@ fn bad_requests_are_refused_and_write_nothing() {
 }
 
 /// The commits of a branch, newest first.
-fn history(desk: &Desk) -> Vec<CommitId> {
+fn history(desk: &Fixture) -> Vec<CommitId> {
     let commits = block_on(desk.repo.store().walk_all(desk.repo.name(), desk.head().unwrap()));
     commits.unwrap().iter().map(|commit| commit.id()).collect()
 }

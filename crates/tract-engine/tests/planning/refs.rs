@@ -13,21 +13,21 @@ use tract_engine::{
 use tract_hooks::{BeforeCommit, CommitAction, Hooks, RefMoved, RefMovedAction};
 use tract_testkit::{Call, WatchedStore};
 
-use crate::fixture::{Desk, NOON, sharing};
+use crate::fixture::{Fixture, NOON, sharing};
 use crate::support::done;
 
 #[track_caller]
-fn resolve(desk: &Desk, text: &str) -> CommitId {
+fn resolve(desk: &Fixture, text: &str) -> CommitId {
     block_on(desk.repo.resolve(text)).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-fn unresolved(desk: &Desk, text: &str) -> Error {
+fn unresolved(desk: &Fixture, text: &str) -> Error {
     block_on(desk.repo.resolve(text)).unwrap_err()
 }
 
 #[test]
 fn revisions_name_commits() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let a = desk.user("a");
     let b = desk.says("b");
     let edit = desk.edit(a, "A");
@@ -69,7 +69,7 @@ fn revisions_name_commits() {
 
 #[test]
 fn a_revision_that_names_nothing_says_what_is_near() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.user("a");
     let error = unresolved(&desk, "mian");
     assert_eq!(error.to_string(), "unknown revision \"mian\"");
@@ -87,7 +87,7 @@ fn a_revision_that_names_nothing_says_what_is_near() {
 
 #[test]
 fn an_ambiguous_prefix_lists_what_it_fits() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     // 4,000 commits share their first 4 digits with some other one almost surely.
     let requests: Vec<Request> = (0..4000).map(|n| Draft::user(n.to_string()).into()).collect();
     let commits = block_on(desk.repo.write(&desk.branch, &requests, &WriteOptions::new())).unwrap();
@@ -103,7 +103,7 @@ fn an_ambiguous_prefix_lists_what_it_fits() {
 
 #[test]
 fn branches_tags_and_head() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let a = desk.user("a");
     assert!(!block_on(desk.repo.init()).unwrap(), "there is a HEAD already");
     block_on(desk.repo.create_branch("side", a)).unwrap();
@@ -129,7 +129,7 @@ fn branches_tags_and_head() {
 
 #[test]
 fn a_branch_by_time() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let a = desk.user("a");
     desk.clock.advance(Duration::from_secs(60));
     let b = desk.user("b");
@@ -141,7 +141,7 @@ fn a_branch_by_time() {
 
 #[test]
 fn undo_steps_back_and_redo_forth() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let [a, b, c] = [desk.user("a"), desk.user("b"), desk.user("c")];
     let undo = || block_on(desk.repo.undo(&desk.branch));
     let redo = || block_on(desk.repo.redo(&desk.branch));
@@ -179,7 +179,7 @@ fn undo_steps_back_and_redo_forth() {
 
 #[test]
 fn one_command_is_one_undo() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let a = desk.user("a");
     let operation = tract_core::OperationId::random().unwrap();
     let options = WriteOptions::new().operation(operation);
@@ -198,7 +198,7 @@ fn one_command_is_one_undo() {
 
 #[test]
 fn undo_does_not_run_over_what_others_moved() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.user("a");
     let operation = tract_core::OperationId::random().unwrap();
     let options = WriteOptions::new().operation(operation);
@@ -219,7 +219,7 @@ fn undo_does_not_run_over_what_others_moved() {
 
 #[test]
 fn a_reply_answers_one_head() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let a = desk.user("a");
     let b = desk.user("b");
     let late = |head| {
@@ -238,7 +238,7 @@ fn a_reply_answers_one_head() {
 
 #[test]
 fn lost_races_plan_again() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let target = desk.user("0");
     let threads: Vec<_> = (0..4)
         .map(|thread| {
@@ -263,7 +263,7 @@ fn lost_races_plan_again() {
 
 #[test]
 fn large_contents_survive_a_lost_race() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let other = desk.cold();
     let call = desk.go(Draft::assistant("").call("c1", "read", "{\"all\": true}"));
     let large = |line: &str| line.repeat((2 << 20) / line.len());
@@ -287,7 +287,7 @@ fn large_contents_survive_a_lost_race() {
 
 #[test]
 fn an_assumed_head_is_checked() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let other = desk.cold();
     let parent = |id| block_on(desk.repo.require_commit(id)).unwrap().parent();
     desk.user("a");
@@ -313,7 +313,7 @@ fn an_assumed_head_is_checked() {
 
 #[test]
 fn messages_that_were_not_read_fold_later() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let derived = || block_on(desk.repo.store().stats(desk.repo.name())).unwrap().derived_bytes;
     for n in 0..400 {
         let draft = Draft::user(format!("{n}"));
@@ -339,15 +339,15 @@ fn messages_that_were_not_read_fold_later() {
 
 #[test]
 fn same_text_same_microsecond_two_writers_two_commits() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let a = desk.user("same");
-    let other = Desk::with(RepoOptions::new());
+    let other = Fixture::with(RepoOptions::new());
     assert_ne!(other.user("same"), a, "the batch keeps them apart");
 }
 
 #[test]
 fn a_hook_that_rejects_writes_nothing() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.user("a");
     let hooks = Hooks::new().on("no-keys", |commit: &BeforeCommit| {
         if commit.draft.content.text().contains("sk-") {
@@ -374,7 +374,7 @@ fn moves_are_reported_once_they_are_durable() {
         HEARD.fetch_add(1, Ordering::SeqCst);
         RefMovedAction::Pass
     });
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let repo = desk.repo.with_hooks(hooks);
     block_on(repo.append(&desk.branch, Draft::user("a"))).unwrap();
     assert_eq!(HEARD.load(Ordering::SeqCst), 1);
@@ -382,35 +382,35 @@ fn moves_are_reported_once_they_are_durable() {
 
 #[test]
 fn moves_by_imports_copies_and_streams_are_reported_as_well() {
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let ear = Arc::clone(&heard);
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let ear = Arc::clone(&events);
     let hooks = Hooks::new().on("listen", move |moved: &RefMoved| {
         ear.lock().unwrap().push((moved.entry.name.to_string(), moved.entry.note.what.clone()));
         RefMovedAction::Pass
     });
-    let told = || std::mem::take(&mut *heard.lock().unwrap());
+    let take_events = || std::mem::take(&mut *events.lock().unwrap());
     let moved = |name: &str, what: &str| (name.to_owned(), what.to_owned());
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let repo = desk.repo.with_hooks(hooks.clone());
     let talk = ImportConversation::new("talk", vec![Draft::user("a")]);
     block_on(import(&repo, talk.clone(), &ImportOptions::new())).unwrap();
-    assert_eq!(told(), [moved("heads/talk", "import"), moved("imports/talk", "import")]);
+    assert_eq!(take_events(), [moved("heads/talk", "import"), moved("imports/talk", "import")]);
     block_on(import(&repo, talk, &ImportOptions::new())).unwrap();
-    assert_eq!(told(), [], "nothing moved");
+    assert_eq!(take_events(), [], "nothing moved");
     let lines =
         "{\"op\":\"user\",\"text\":\"b\"}\n{\"op\":\"tag\",\"name\":\"t\",\"target\":\"HEAD\"}";
     assert_eq!(done(&repo, lines, &ApplyOptions::new().atomic(true)).done, 2);
-    let mut all = told();
+    let mut all = take_events();
     all.sort();
     assert_eq!(all, [moved("heads/main", "apply"), moved("tags/t", "apply")]);
-    let to = Desk::new();
+    let to = Fixture::new();
     block_on(copy(&desk.repo, &to.repo.with_hooks(hooks), &CopyOptions::new())).unwrap();
-    assert!(told().contains(&moved("heads/talk", "copy")));
+    assert!(take_events().contains(&moved("heads/talk", "copy")));
 }
 
 #[test]
 fn the_ref_log_tells_who_what_and_when() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.user("a");
     let query = LogQuery { name: Some(desk.branch.clone()), ..LogQuery::default() };
     let log = block_on(desk.repo.store().ref_log(desk.repo.name(), &query)).unwrap();
@@ -437,7 +437,7 @@ fn several_branches_move_together_or_not_at_all() {
 }
 
 /// A store in which another process checks out another branch right before each checkout here.
-fn contested() -> (Desk, Arc<AtomicUsize>) {
+fn contested() -> (Fixture, Arc<AtomicUsize>) {
     let (below, lost) = (Arc::new(tract_kv::memory()), Arc::new(AtomicUsize::new(0)));
     let (other, count) = (Arc::clone(&below), Arc::clone(&lost));
     let store = WatchedStore::new(below, move |call: Call<'_>| {
@@ -459,7 +459,7 @@ fn contested() -> (Desk, Arc<AtomicUsize>) {
     block_on(repo.init()).unwrap();
     let branch = RefName::branch("main").unwrap();
     let clock = tract_core::ManualClock::at_us(NOON);
-    (Desk { repo, branch, clock }, lost)
+    (Fixture { repo, branch, clock }, lost)
 }
 
 #[test]
@@ -477,7 +477,7 @@ fn a_checkout_that_loses_every_race_is_refused() {
 
 #[test]
 fn head_and_full_names_are_no_names_of_branches() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let a = desk.user("a");
     for name in ["HEAD", "heads/x", "heads/main"] {
         let error = block_on(desk.repo.create_branch(name, a)).unwrap_err();
@@ -510,7 +510,7 @@ fn a_new_repository_has_a_name_that_can_be_seen() {
 
 #[test]
 fn a_tool_of_a_commit_without_time_is_dated_as_its_parent() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let first = Draft { created_at: Some(NOON), ..Draft::user("a") };
     let mut txn = Txn::new(&desk.repo).unwrap().importing();
     block_on(async {
@@ -562,7 +562,7 @@ fn an_operation_of_many_writes_is_found_without_reading_the_log_of_others() {
 #[test]
 fn an_operation_of_an_older_version_is_undone_whole() {
     // Its writes have nothing in common but the operation.
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let a = desk.user("a");
     let operation = tract_core::OperationId::random().unwrap();
     let mut at = RefTarget::Commit(a);
@@ -584,7 +584,7 @@ fn an_operation_of_an_older_version_is_undone_whole() {
 
 #[test]
 fn decisions_and_effects_are_out_of_the_reach_of_undo() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let a = desk.user("a");
     let command = desk.repo.within(tract_engine::Operation::begin().unwrap());
     block_on(command.append(&desk.branch, Draft::user("b"))).unwrap();

@@ -5,9 +5,13 @@ use tract_core::{Commit, CommitId, Draft, Priority, block_on};
 use tract_engine::plan::{ConflictKind, Request, Resolution, ResolutionKind};
 use tract_engine::{Error, MergeOptions, Merged, Refusal};
 
-use crate::fixture::{Desk, forked, tool};
+use crate::fixture::{Fixture, forked, tool};
 
-fn try_with(desk: &Desk, side: &Desk, resolution: &Resolution) -> tract_engine::Result<Merged> {
+fn try_with(
+    desk: &Fixture,
+    side: &Fixture,
+    resolution: &Resolution,
+) -> tract_engine::Result<Merged> {
     let resolution = resolution.clone();
     let options = MergeOptions::new().resolve(move |_| Some(resolution.clone()));
     block_on(desk.repo.merge(&desk.branch, side.head().unwrap(), &options))
@@ -15,7 +19,7 @@ fn try_with(desk: &Desk, side: &Desk, resolution: &Resolution) -> tract_engine::
 
 /// Merges with one resolution for all conflicts; what the merge wrote, reverted, gives ours.
 #[track_caller]
-fn merge_with(desk: &Desk, side: &Desk, resolution: Resolution) -> Commit {
+fn merge_with(desk: &Fixture, side: &Fixture, resolution: Resolution) -> Commit {
     let (before, tools) = (desk.view_id(), desk.line().toolset());
     let head = desk.head();
     let merged = match try_with(desk, side, &resolution) {
@@ -40,7 +44,7 @@ fn merge_with(desk: &Desk, side: &Desk, resolution: Resolution) -> Commit {
 
 /// Checks that a resolution is refused, that the legal ones are named, and nothing is written.
 #[track_caller]
-fn illegal(desk: &Desk, side: &Desk, resolution: Resolution, kind: ConflictKind) {
+fn illegal(desk: &Fixture, side: &Fixture, resolution: Resolution, kind: ConflictKind) {
     let head = desk.head();
     match try_with(desk, side, &resolution) {
         Err(Error::Refused(refusal @ Refusal::IllegalResolution { .. })) => {
@@ -57,7 +61,7 @@ fn illegal(desk: &Desk, side: &Desk, resolution: Resolution, kind: ConflictKind)
     assert_eq!(desk.head(), head);
 }
 
-fn edited() -> (Desk, Desk, [CommitId; 3]) {
+fn edited() -> (Fixture, Fixture, [CommitId; 3]) {
     let (desk, side, ids) = forked();
     desk.edit(ids[0], "ours");
     side.edit(ids[0], "theirs");
@@ -227,7 +231,7 @@ fn two_summaries_that_overlap_are_resolved_by_one_and_nothing_is_lost() {
 #[test]
 fn two_answers_to_one_call_are_resolved() {
     let answered = || {
-        let desk = Desk::new();
+        let desk = Fixture::new();
         desk.user("a");
         let call = desk.call("k");
         let side = desk.fork("side", call);
@@ -252,7 +256,7 @@ fn two_answers_to_one_call_are_resolved() {
 #[test]
 fn an_answer_whose_call_the_other_side_removed_is_resolved() {
     let pair = || {
-        let desk = Desk::new();
+        let desk = Fixture::new();
         desk.user("a");
         let call = desk.call("k");
         let side = desk.fork("side", call);
@@ -317,8 +321,8 @@ fn conflicts_that_are_left_open_are_reported_and_each_is_asked_about_once() {
     side.edit(a, "a2");
     side.edit(b, "b2");
     let head = desk.head();
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = asked.clone();
+    let questions = Arc::new(AtomicUsize::new(0));
+    let count = questions.clone();
     let options = MergeOptions::new().resolve(move |conflict| {
         count.fetch_add(1, Ordering::Relaxed);
         (conflict.slot == Some(a)).then_some(Resolution::Theirs)
@@ -330,7 +334,7 @@ fn conflicts_that_are_left_open_are_reported_and_each_is_asked_about_once() {
         other => panic!("{other:?}"),
     }
     assert_eq!(desk.head(), head);
-    assert_eq!(asked.load(Ordering::Relaxed), 2);
+    assert_eq!(questions.load(Ordering::Relaxed), 2);
     let options = MergeOptions::new();
     let preview = desk.repo.preview_merge(&desk.branch, side.head().unwrap(), &options);
     match block_on(preview) {
@@ -352,7 +356,7 @@ fn a_preview_writes_nothing() {
 
 #[test]
 fn histories_without_a_common_commit_are_merged_only_when_asked_for() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.user("here");
     let other = desk.on("other");
     other.user("there");
@@ -402,19 +406,19 @@ fn conflicts_are_described_with_texts_and_numbers() {
 /// without its call, so that the merge can be reverted, and that reverted again.
 #[test]
 fn a_summary_of_theirs_takes_our_answer_along_with_its_call() {
-    let desk = Desk::new();
-    let asked = desk.user("What is the weather?");
+    let desk = Fixture::new();
+    let question = desk.user("What is the weather?");
     let call = desk.call("c1");
     let theirs = desk.fork("theirs", call);
     let answer = theirs.result("c1", "rain");
-    let summary = theirs.compress(&[asked, call, answer], "It rains.");
-    desk.revert(&[asked]);
+    let summary = theirs.compress(&[question, call, answer], "It rains.");
+    desk.revert(&[question]);
     desk.result("c1", "sun");
     desk.mark(call, Priority::Skip);
     let options = MergeOptions::new().resolve(|_| Some(Resolution::Theirs));
     let merged = block_on(desk.repo.merge(&desk.branch, theirs.head().unwrap(), &options));
     let Merged::Commit(merged) = merged.unwrap() else { panic!("a merge commit") };
-    let rows = |desk: &Desk| desk.line().view().rows().copied().collect::<Vec<_>>();
+    let rows = |desk: &Fixture| desk.line().view().rows().copied().collect::<Vec<_>>();
     let after = rows(&desk);
     assert_eq!(after.iter().map(|row| row.slot).collect::<Vec<_>>(), [summary]);
     let back = desk.revert(&[merged.id()]);

@@ -1,10 +1,10 @@
-use tract_core::{Blob, By, Commit, CommitId, Content, Draft, Op, Priority, block_on};
+use tract_core::{AuthorKind, Blob, Commit, CommitId, Content, Draft, Op, Priority, block_on};
 use tract_engine::Refusal;
 use tract_engine::plan::{Details, Request};
 
-use crate::fixture::{Desk, merge, sharing, tool};
+use crate::fixture::{Fixture, merge, sharing, tool};
 
-fn cascade(desk: &Desk, targets: &[CommitId]) -> Commit {
+fn cascade(desk: &Fixture, targets: &[CommitId]) -> Commit {
     let request =
         Request::Revert { targets: targets.to_vec(), cascade: true, details: Details::default() };
     desk.try_do(request).unwrap()
@@ -12,11 +12,11 @@ fn cascade(desk: &Desk, targets: &[CommitId]) -> Commit {
 
 #[test]
 fn revert_head_restores() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let a = desk.user("a");
     desk.call("c1");
     let b = desk.says("b");
-    type Step = fn(&Desk, tract_core::CommitId, tract_core::CommitId) -> tract_core::CommitId;
+    type Step = fn(&Fixture, tract_core::CommitId, tract_core::CommitId) -> tract_core::CommitId;
     let steps: [Step; 7] = [
         |desk, _, _| desk.user("new"),
         |desk, a, _| desk.edit(a, "A"),
@@ -41,7 +41,7 @@ fn revert_head_restores() {
 
 #[test]
 fn revert_superseded_names_the_commit() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let a = desk.user("a");
     let first = desk.edit(a, "b");
     let second = desk.edit(a, "c");
@@ -63,7 +63,7 @@ fn revert_superseded_names_the_commit() {
 
 #[test]
 fn cascade_reverts_what_depends_on_it() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let a = desk.user("a");
     let view = desk.view_id();
     let first = desk.edit(a, "b");
@@ -78,7 +78,7 @@ fn cascade_reverts_what_depends_on_it() {
 
 #[test]
 fn order_of_targets_does_not_matter() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let a = desk.user("a");
     let before = desk.view_id();
     let edits = [desk.edit(a, "b"), desk.edit(a, "c"), desk.edit(a, "d")];
@@ -88,7 +88,7 @@ fn order_of_targets_does_not_matter() {
 
 #[test]
 fn an_old_edit_of_another_message_is_free() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let a = desk.user("a");
     let edit = desk.edit(a, "A");
     let b = desk.says("b");
@@ -102,7 +102,7 @@ fn an_old_edit_of_another_message_is_free() {
 
 #[test]
 fn a_call_with_answers_is_not_taken_from_under_them() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let call = desk.call("c1");
     let answer = desk.result("c1", "found");
     let refusal = desk.refused(Request::revert([call]));
@@ -113,7 +113,7 @@ fn a_call_with_answers_is_not_taken_from_under_them() {
 
 #[test]
 fn a_call_and_its_answer_are_reverted_together() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let call = desk.call("c1");
     let answer = desk.result("c1", "found");
     desk.revert(&[call, answer]);
@@ -122,7 +122,7 @@ fn a_call_and_its_answer_are_reverted_together() {
 
 #[test]
 fn sources_return_in_their_edited_version_and_place() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.user("a");
     let b = desk.says("b");
     desk.user("c");
@@ -144,11 +144,11 @@ fn a_commit_of_another_line_is_not_visible() {
 
 #[test]
 fn revert_of_a_changed_result_is_an_edit_back_to_the_original() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.call("c1");
     let original = Content::tool_result("c1", "a very long listing");
     let kept = Blob::seal(original.to_blob().unwrap());
-    let mut draft = Draft::tool_result("c1", "short").origin(By::Hook);
+    let mut draft = Draft::tool_result("c1", "short").origin(AuthorKind::Hook);
     draft.keeps = vec![kept];
     let result = desk.go(draft);
     let done = desk.revert(&[result]);
@@ -161,7 +161,7 @@ fn revert_of_a_changed_result_is_an_edit_back_to_the_original() {
 
 #[test]
 fn tools_that_were_replaced_are_not_reverted() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.user("a");
     let first = desk.go(Request::tools([tool("one", "1")]));
     let second = desk.go(Request::tools([tool("two", "2")]));
@@ -186,7 +186,7 @@ fn a_merge_is_reverted_whole() {
 
 #[test]
 fn an_answer_does_not_come_back_without_its_call_or_next_to_another() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let call = desk.call("c1");
     let answer = desk.result("c1", "one");
     let back = desk.revert(&[answer]);
@@ -203,7 +203,7 @@ fn an_answer_does_not_come_back_without_its_call_or_next_to_another() {
 
 #[test]
 fn a_summary_of_many_messages_and_answers_is_reverted_to_what_it_replaced() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let mut requests: Vec<Request> = Vec::new();
     for n in 0..2000 {
         let id = format!("c{n}");
@@ -226,7 +226,7 @@ fn a_summary_of_many_messages_and_answers_is_reverted_to_what_it_replaced() {
 
 #[test]
 fn targets_are_reverted_in_the_order_in_which_they_come_free() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let a = desk.user("0");
     let edits: Vec<CommitId> = (1..40).map(|n| desk.edit(a, &n.to_string())).collect();
     // Oldest first: each is blocked by the one after it, until that is reverted.

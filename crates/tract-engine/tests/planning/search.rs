@@ -7,7 +7,7 @@ use tract_engine::{
     BlameAction, GrepHit, GrepOptions, GrepPattern, LostKind, Repo, blame, grep, log_all, lost,
 };
 
-use crate::fixture::{Desk, tool};
+use crate::fixture::{Fixture, tool};
 
 fn hits(repo: &Repo, heads: &[CommitId], options: GrepOptions) -> Vec<GrepHit> {
     block_on(async {
@@ -105,7 +105,7 @@ pub(crate) fn check_blame(repo: &Repo, head: CommitId) {
 
 #[test]
 fn a_context_of_several_branches_shows_what_each_of_them_does() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.go(tract_engine::plan::Request::tools([tool("t", "first")]));
     let first = desk.user("first");
     let second = desk.user("second");
@@ -124,7 +124,7 @@ fn a_context_of_several_branches_shows_what_each_of_them_does() {
 
 #[test]
 fn the_stream_gives_the_hits_of_the_search() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let ids: Vec<CommitId> = (0..100).map(|n| desk.user(&format!("text {n}"))).collect();
     let head = desk.head().unwrap();
     let expected = hits(&desk.repo, &[head], GrepOptions::new());
@@ -148,7 +148,7 @@ fn the_stream_gives_the_hits_of_the_search() {
 
 #[test]
 fn blame_names_who_added_edited_marked_summarized_and_reverted() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let first = desk.user("first");
     let second = desk.user("second");
     let third = desk.user("third");
@@ -157,7 +157,7 @@ fn blame_names_who_added_edited_marked_summarized_and_reverted() {
     let summary = desk.compress(&[second, third], "both");
     let back = desk.revert(&[edit]);
     let entries = block_on(blame(&desk.repo, desk.head().unwrap())).unwrap();
-    let said: Vec<Vec<(CommitId, &str)>> = entries
+    let blamed: Vec<Vec<(CommitId, &str)>> = entries
         .iter()
         .map(|entry| {
             let commits = entry.commits.iter();
@@ -165,7 +165,7 @@ fn blame_names_who_added_edited_marked_summarized_and_reverted() {
         })
         .collect();
     let of_first = vec![(first, "added"), (edit, "edited"), (mark, "marked"), (back, "reverted")];
-    assert_eq!(said, [of_first, vec![(summary, "summarized")]]);
+    assert_eq!(blamed, [of_first, vec![(summary, "summarized")]]);
     assert_eq!(entries[1].commits[0].action, BlameAction::Summarized);
     assert_eq!(block_on(tract_engine::slot_of(&desk.repo, edit)).unwrap(), first);
     assert!(block_on(tract_engine::slot_of(&desk.repo, mark)).is_err());
@@ -173,7 +173,7 @@ fn blame_names_who_added_edited_marked_summarized_and_reverted() {
 
 #[test]
 fn lost_is_what_a_summary_hid_and_nothing_says_again() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let a = desk.user("Please repair the broken login page. Use src/login.rs for that!");
     let call = desk.go(tract_core::Draft::assistant("I run the tests of version v2.1 first").call(
         "c1",
@@ -187,12 +187,12 @@ fn lost_is_what_a_summary_hid_and_nothing_says_again() {
     let targets = [a, call, skipped];
     let summary = desk.compress(&targets, "The login page was broken, repair asked for.");
     let entries = block_on(lost(&desk.repo, desk.head().unwrap())).unwrap();
-    let said = |entries: &[tract_engine::LostEntry]| -> Vec<(LostKind, String)> {
+    let items = |entries: &[tract_engine::LostEntry]| -> Vec<(LostKind, String)> {
         entries.iter().flat_map(|e| &e.items).map(|i| (i.kind, i.text.clone())).collect()
     };
     assert_eq!((entries[0].summary, entries[0].number), (summary, 1));
     assert_eq!(
-        said(&entries),
+        items(&entries),
         [
             (LostKind::Text, "I run the tests of version v2.1 first".to_owned()),
             (LostKind::Command, "cargo test -p login".to_owned()),
@@ -202,14 +202,14 @@ fn lost_is_what_a_summary_hid_and_nothing_says_again() {
     // Said again later, it is lost no longer.
     desk.user("Run `cargo test -p login`, then open src/login.rs");
     let entries = block_on(lost(&desk.repo, desk.head().unwrap())).unwrap();
-    assert!(said(&entries).iter().all(|(kind, _)| *kind == LostKind::Text), "{entries:?}");
+    assert!(items(&entries).iter().all(|(kind, _)| *kind == LostKind::Text), "{entries:?}");
     // What lies under a summary of summaries is hidden by it.
     let last = desk.head().unwrap();
     let outer = desk.compress(&[summary, kept, last], "Nothing of note.");
     let entries = block_on(lost(&desk.repo, outer)).unwrap();
     assert_eq!(entries.len(), 1);
-    assert!(said(&entries).contains(&(LostKind::Name, "tests/time_out.rs".to_owned())));
-    assert!(said(&entries).contains(&(LostKind::Command, "cargo test -p login".to_owned())));
+    assert!(items(&entries).contains(&(LostKind::Name, "tests/time_out.rs".to_owned())));
+    assert!(items(&entries).contains(&(LostKind::Command, "cargo test -p login".to_owned())));
     assert!(!format!("{entries:?}").contains("gardens"), "what was skipped was not seen");
     assert_eq!(block_on(lost(&desk.repo, a)).unwrap(), []);
 }

@@ -3,20 +3,20 @@ use tract_core::{CommitId, Draft, Limits, Op, block_on};
 use tract_engine::plan::Request;
 use tract_engine::{Error, RepoOptions};
 
-use crate::fixture::{Desk, merge, tool};
+use crate::fixture::{Fixture, merge, tool};
 
-fn tools_of(desk: &Desk, commit: CommitId) -> Vec<String> {
+fn tools_of(desk: &Fixture, commit: CommitId) -> Vec<String> {
     let blobs = block_on(desk.repo.store().tools_of(desk.repo.name(), commit)).unwrap();
     blobs.iter().map(|blob| blob.text().unwrap().to_owned()).collect()
 }
 
-fn toolset(desk: &Desk, commit: CommitId) -> Option<tract_core::ToolsetId> {
+fn toolset(desk: &Fixture, commit: CommitId) -> Option<tract_core::ToolsetId> {
     block_on(desk.repo.require_commit(commit)).unwrap().toolset
 }
 
 #[test]
 fn test_commit_with_tools() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let (one, two) = (tool("one", "first"), tool("two", "second"));
     let commit = desk.go(Draft::user("hi").tools(vec![two.clone(), one.clone(), two.clone()]));
     assert_eq!(tools_of(&desk, commit), [two.text(), one.text(), two.text()]);
@@ -24,7 +24,7 @@ fn test_commit_with_tools() {
 
 #[test]
 fn test_commit_without_tools() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let commit = desk.user("hi");
     assert_eq!(toolset(&desk, commit), None);
     assert_eq!(tools_of(&desk, commit), [""; 0]);
@@ -32,7 +32,7 @@ fn test_commit_without_tools() {
 
 #[test]
 fn test_tool_deduplication() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let schema = tool("one", "first");
     let a = desk.go(Draft::user("a").tools(vec![schema.clone()]));
     let blobs = block_on(desk.repo.store().stats(desk.repo.name())).unwrap();
@@ -45,7 +45,7 @@ fn test_tool_deduplication() {
 
 #[test]
 fn test_tool_versioning() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let (old, new) = (tool("grep", "finds"), tool("grep", "finds lines"));
     assert_ne!(old.id(), new.id());
     desk.go(Request::tools([old.clone()]));
@@ -59,7 +59,7 @@ fn test_tool_versioning() {
 
 #[test]
 fn test_compile_returns_tools() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.go(Draft::user("a").tools(vec![tool("one", "first"), tool("two", "second")]));
     assert_eq!(desk.tool_names(), ["one", "two"]);
     assert_eq!(desk.shown(), ["user: a"], "tools are never messages");
@@ -67,14 +67,14 @@ fn test_compile_returns_tools() {
 
 #[test]
 fn test_compile_no_tools() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.user("a");
     assert_eq!(desk.tool_names(), [""; 0]);
 }
 
 #[test]
 fn test_compile_latest_tools_win() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.go(Draft::user("a").tools(vec![tool("one", "first")]));
     desk.go(Draft::user("b").tools(vec![tool("two", "second")]));
     assert_eq!(desk.tool_names(), ["two"]);
@@ -85,7 +85,7 @@ fn test_compile_latest_tools_win() {
 
 #[test]
 fn test_set_tools_auto_links() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let set = desk.go(Request::tools([tool("one", "first")]));
     assert_eq!(block_on(desk.repo.require_commit(set)).unwrap().op, Op::Tools);
     let a = desk.user("a");
@@ -102,7 +102,7 @@ fn test_set_tools_auto_links() {
 
 #[test]
 fn test_set_tools_clear() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.go(Request::tools([tool("one", "first")]));
     let clear = desk.go(Request::tools([]));
     let after = desk.user("a");
@@ -113,7 +113,7 @@ fn test_set_tools_clear() {
 
 #[test]
 fn test_get_commit_tools() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let (one, two) = (tool("one", "first"), tool("two", "second"));
     let a = desk.go(Request::tools([one.clone()]));
     let b = desk.go(Request::tools([two.clone()]));
@@ -125,14 +125,14 @@ fn test_get_commit_tools() {
 }
 
 /// The tools that a commit reports as its own, read by a handle that knows nothing yet.
-fn own(desk: &Desk, commit: CommitId) -> Vec<String> {
+fn own(desk: &Fixture, commit: CommitId) -> Vec<String> {
     let tools = block_on(desk.cold().repo.get_commit_tools(commit)).unwrap();
     tools.into_iter().map(|tool| tool.name).collect()
 }
 
 #[test]
 fn a_commit_after_one_with_tools_of_its_own_reports_none_where_none_were_set() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let before = desk.user("before");
     let given = desk.go(Draft::user("given").tools(vec![tool("one", "first")]));
     let after = desk.user("after");
@@ -151,7 +151,7 @@ fn a_commit_after_one_with_tools_of_its_own_reports_none_where_none_were_set() {
 
 #[test]
 fn commits_after_set_tools_report_the_set_as_their_own() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let set = desk.go(Request::tools([tool("one", "first")]));
     let after = desk.user("after");
     let given = desk.go(Draft::user("given").tools(vec![tool("two", "second")]));
@@ -167,7 +167,7 @@ fn commits_after_set_tools_report_the_set_as_their_own() {
 
 #[test]
 fn a_revert_and_a_merge_report_only_tools_that_were_set() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.user("first");
     desk.go(Draft::user("one").tools(vec![tool("one", "first")]));
     let given = desk.go(Draft::user("two").tools(vec![tool("two", "second")]));
@@ -187,7 +187,7 @@ fn a_revert_and_a_merge_report_only_tools_that_were_set() {
 
 #[test]
 fn giving_the_set_in_force_again_looks_like_giving_none() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     desk.go(Draft::user("given").tools(vec![tool("one", "first")]));
     let again = desk.go(Draft::user("again").tools(vec![tool("one", "first")]));
     assert_eq!(own(&desk, again), [""; 0]);
@@ -203,7 +203,7 @@ fn giving_the_set_in_force_again_looks_like_giving_none() {
 
 #[test]
 fn the_bytes_of_a_tool_are_those_given_to_that_commit() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let one = tract_core::ToolSchema::parse(r#"{"name":"x","description":"d"}"#).unwrap();
     let other = tract_core::ToolSchema::parse(r#"{ "description":"d", "name":"x" }"#).unwrap();
     assert_eq!(one.id(), other.id());
@@ -216,13 +216,13 @@ fn the_bytes_of_a_tool_are_those_given_to_that_commit() {
 
 #[test]
 fn linking_twenty_tools_again_costs_little() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let tools: Vec<_> = (0..20).map(|n| tool(&format!("t{n}"), "does much")).collect();
-    let bytes = |desk: &Desk| {
+    let bytes = |desk: &Fixture| {
         let stats = block_on(desk.repo.store().stats(desk.repo.name())).unwrap();
         stats.blob_bytes + stats.commit_bytes
     };
-    let plain = Desk::new();
+    let plain = Fixture::new();
     plain.user("first");
     let before = bytes(&plain);
     plain.user("again");
@@ -238,7 +238,7 @@ fn linking_twenty_tools_again_costs_little() {
 fn a_set_with_too_large_a_tool_is_refused() {
     let limits =
         Limits { blob_bytes: 2_000, schema_bytes: 200, toolset_tools: 3, tool_name_chars: 10 };
-    let desk = Desk::with(RepoOptions::new().limits(limits));
+    let desk = Fixture::with(RepoOptions::new().limits(limits));
     let refused = |request: Request, what: &str| {
         let error = desk.try_do(request).unwrap_err();
         let Error::TooLarge(large) = &error else { panic!("{error}") };

@@ -14,14 +14,14 @@ use tract_kv::memory;
 use crate::fixture::NOON;
 
 type Refs = BTreeMap<RefName, RefTarget>;
-type Move = (RefName, Option<RefTarget>, Option<RefTarget>);
+type RefMove = (RefName, Option<RefTarget>, Option<RefTarget>);
 
 const PROCESSES: usize = 3;
 const BRANCHES: [&str; 4] = ["main", "a", "b", "c"];
 
 /// One thing that a process does; numbers choose among what there is then.
 #[derive(Clone, Debug)]
-enum Deed {
+enum Action {
     /// A command of one write.
     Say,
     /// Begins a command of several writes, or ends it.
@@ -42,20 +42,20 @@ enum Deed {
     Redo,
 }
 
-fn deed() -> impl Strategy<Value = (usize, Deed)> {
+fn deed() -> impl Strategy<Value = (usize, Action)> {
     let any = 0usize..1000;
     let one = prop_oneof![
-        5 => Just(Deed::Say),
-        3 => Just(Deed::Long),
-        6 => any.clone().prop_map(Deed::Write),
-        1 => Just(Deed::Document),
-        2 => (any.clone(), any.clone()).prop_map(|(one, other)| Deed::Both(one, other)),
-        2 => any.clone().prop_map(Deed::Fork),
-        2 => any.clone().prop_map(Deed::Checkout),
-        1 => any.clone().prop_map(Deed::Delete),
-        2 => any.prop_map(Deed::Work),
-        8 => Just(Deed::Undo),
-        4 => Just(Deed::Redo),
+        5 => Just(Action::Say),
+        3 => Just(Action::Long),
+        6 => any.clone().prop_map(Action::Write),
+        1 => Just(Action::Document),
+        2 => (any.clone(), any.clone()).prop_map(|(one, other)| Action::Both(one, other)),
+        2 => any.clone().prop_map(Action::Fork),
+        2 => any.clone().prop_map(Action::Checkout),
+        1 => any.clone().prop_map(Action::Delete),
+        2 => any.prop_map(Action::Work),
+        8 => Just(Action::Undo),
+        4 => Just(Action::Redo),
     ];
     (0..PROCESSES, one)
 }
@@ -76,7 +76,7 @@ struct Write {
     process: usize,
     /// Where `HEAD` was right before.
     head: Option<RefTarget>,
-    moves: Vec<Move>,
+    moves: Vec<RefMove>,
 }
 
 struct Process {
@@ -85,14 +85,14 @@ struct Process {
     long: Option<(usize, OperationId)>,
 }
 
-struct World {
+struct Repository {
     processes: Vec<Process>,
     writes: Vec<Write>,
     operations: usize,
     texts: usize,
 }
 
-impl World {
+impl Repository {
     fn new() -> Self {
         let store: Arc<dyn Store> = Arc::new(memory());
         let process = |number: usize| {
@@ -128,7 +128,7 @@ impl World {
     fn note(&mut self, before: &Refs, operation: usize, part: Part, process: usize) {
         let after = self.refs();
         let names: BTreeSet<&RefName> = before.keys().chain(after.keys()).collect();
-        let moves: Vec<Move> = names
+        let moves: Vec<RefMove> = names
             .into_iter()
             .map(|name| (name.clone(), before.get(name).cloned(), after.get(name).cloned()))
             .filter(|(_, before, after)| before != after)
@@ -152,22 +152,22 @@ impl World {
         self.note(&before, operation, Part::Command, process);
     }
 
-    fn act(&mut self, process: usize, deed: &Deed) {
+    fn act(&mut self, process: usize, deed: &Action) {
         let branch = |n: usize| RefName::branch(BRANCHES[n % BRANCHES.len()]).unwrap();
         let repo = self.processes[process].repo.clone();
         let before = self.refs();
         match deed {
-            Deed::Say => {
+            Action::Say => {
                 let (operation, on) = (self.fresh(), self.processes[process].branch.clone());
                 self.say(process, &[on], operation, &WriteOptions::new());
             }
-            Deed::Long => {
+            Action::Long => {
                 self.processes[process].long = match self.processes[process].long {
                     Some(_) => None,
                     None => Some((self.fresh(), OperationId::random().unwrap())),
                 };
             }
-            Deed::Write(n) => {
+            Action::Write(n) => {
                 let (operation, how) = self.command(process);
                 let on = match n % 3 {
                     0 => branch(*n),
@@ -175,7 +175,7 @@ impl World {
                 };
                 self.say(process, &[on], operation, &how);
             }
-            Deed::Document => {
+            Action::Document => {
                 let (operation, how) = self.command(process);
                 self.texts += 1;
                 let blob = Blob::seal(format!("\"{}\"", self.texts));
@@ -186,7 +186,7 @@ impl World {
                 assert_eq!(block_on(txn.apply("config", &how)).unwrap(), Applied::Done);
                 self.note(&before, operation, Part::Command, process);
             }
-            Deed::Both(one, other) => {
+            Action::Both(one, other) => {
                 let (operation, how) = self.command(process);
                 let (one, other) = (branch(*one), branch(*other));
                 if one == other {
@@ -195,7 +195,7 @@ impl World {
                     self.say(process, &[one, other], operation, &how)
                 }
             }
-            Deed::Fork(n) => {
+            Action::Fork(n) => {
                 let name = branch(*n);
                 let on = self.processes[process].branch.clone();
                 let Some(RefTarget::Commit(head)) = before.get(&on).cloned() else { return };
@@ -217,26 +217,26 @@ impl World {
                 }
                 self.processes[process].branch = name;
             }
-            Deed::Checkout(n) => {
+            Action::Checkout(n) => {
                 let operation = self.fresh();
                 if block_on(repo.checkout(BRANCHES[n % BRANCHES.len()])).is_ok() {
                     self.note(&before, operation, Part::Command, process);
                 }
             }
-            Deed::Delete(n) => {
+            Action::Delete(n) => {
                 let operation = self.fresh();
                 if block_on(repo.delete_branch(BRANCHES[n % BRANCHES.len()])).is_ok() {
                     self.note(&before, operation, Part::Command, process);
                 }
             }
-            Deed::Work(n) => {
+            Action::Work(n) => {
                 let on = branch(*n);
                 if before.contains_key(&on) {
                     self.processes[process].branch = on;
                 }
             }
-            Deed::Undo => self.step(process, false),
-            Deed::Redo => self.step(process, true),
+            Action::Undo => self.step(process, false),
+            Action::Redo => self.step(process, true),
         }
     }
 
@@ -275,8 +275,8 @@ impl World {
     }
 
     /// What an operation moved altogether, with the places of its first and last write to each.
-    fn net(&self, operation: usize) -> BTreeMap<RefName, (usize, Move)> {
-        let mut net: BTreeMap<RefName, (usize, Move)> = BTreeMap::new();
+    fn net(&self, operation: usize) -> BTreeMap<RefName, (usize, RefMove)> {
+        let mut net: BTreeMap<RefName, (usize, RefMove)> = BTreeMap::new();
         for (place, write) in self.writes.iter().enumerate() {
             for one in write.moves.iter().filter(|_| write.operation == operation) {
                 net.entry(one.0.clone())
@@ -369,7 +369,7 @@ proptest! {
     fn undo_gives_back_the_state_before_or_names_who_came_between(
         deeds in prop::collection::vec(deed(), 1..60)
     ) {
-        let mut world = World::new();
+        let mut world = Repository::new();
         for (process, deed) in &deeds {
             world.act(*process, deed);
         }

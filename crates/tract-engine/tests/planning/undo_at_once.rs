@@ -10,14 +10,14 @@ use tract_core::{CommitId, Draft, LogEntry, OperationId, RefName, RefTarget, Sto
 use tract_engine::{Error, Operation, Repo, RepoOptions, Txn, UndoReport, WriteOptions};
 use tract_kv::{KvStore, MemoryEngine};
 
-use crate::fixture::Two;
+use crate::fixture::TwoHandles;
 use crate::support::sqlite;
 
 const HANDLES: usize = 4;
 const BRANCHES: [&str; 3] = ["main", "a", "b"];
 
 #[derive(Clone, Debug)]
-enum Deed {
+enum Action {
     /// A command of one write.
     Say(usize),
     /// A command of one write to two branches.
@@ -28,14 +28,14 @@ enum Deed {
     Redo(usize),
 }
 
-fn deeds() -> impl Strategy<Value = Vec<Vec<Deed>>> {
+fn deeds() -> impl Strategy<Value = Vec<Vec<Action>>> {
     let on = 0..BRANCHES.len();
     let deed = prop_oneof![
-        3 => on.clone().prop_map(Deed::Say),
-        1 => (on.clone(), on.clone()).prop_map(|(one, other)| Deed::Both(one, other)),
-        2 => (on.clone(), on.clone()).prop_map(|(one, other)| Deed::Long(one, other)),
-        4 => on.clone().prop_map(Deed::Undo),
-        2 => on.prop_map(Deed::Redo),
+        3 => on.clone().prop_map(Action::Say),
+        1 => (on.clone(), on.clone()).prop_map(|(one, other)| Action::Both(one, other)),
+        2 => (on.clone(), on.clone()).prop_map(|(one, other)| Action::Long(one, other)),
+        4 => on.clone().prop_map(Action::Undo),
+        2 => on.prop_map(Action::Redo),
     ];
     prop::collection::vec(prop::collection::vec(deed, 1..8), HANDLES)
 }
@@ -59,12 +59,12 @@ async fn newest(repo: &Repo) -> u64 {
     found.first().map_or(0, |entry| entry.seq)
 }
 
-async fn act(repo: Repo, deeds: Vec<Deed>) -> Vec<Answer> {
+async fn act(repo: Repo, deeds: Vec<Action>) -> Vec<Answer> {
     let mut answers = Vec::new();
     for deed in deeds {
         match deed {
-            Deed::Say(on) => drop(repo.append(&branch(on), Draft::user("one")).await.unwrap()),
-            Deed::Both(one, other) => {
+            Action::Say(on) => drop(repo.append(&branch(on), Draft::user("one")).await.unwrap()),
+            Action::Both(one, other) => {
                 let mut txn = Txn::new(&repo).unwrap();
                 for on in [one, other] {
                     txn.add(&branch(on), &Draft::user("both").into()).await.unwrap();
@@ -72,15 +72,15 @@ async fn act(repo: Repo, deeds: Vec<Deed>) -> Vec<Answer> {
                 // One that loses the race is given up, and has changed nothing.
                 drop(txn.apply("both", &WriteOptions::new()).await.unwrap());
             }
-            Deed::Long(one, other) => {
+            Action::Long(one, other) => {
                 let command = repo.within(Operation::begin().unwrap());
                 for on in [one, other] {
                     command.append(&branch(on), Draft::user("long")).await.unwrap();
                     tokio::task::yield_now().await;
                 }
             }
-            Deed::Undo(on) | Deed::Redo(on) => {
-                let (branch, redo) = (branch(on), matches!(deed, Deed::Redo(_)));
+            Action::Undo(on) | Action::Redo(on) => {
+                let (branch, redo) = (branch(on), matches!(deed, Action::Redo(_)));
                 let from = newest(&repo).await;
                 let outcome =
                     if redo { repo.redo(&branch).await } else { repo.undo(&branch).await };
@@ -165,11 +165,11 @@ fn judge(log: Vec<LogEntry>, answers: &[Answer]) {
         match outcome {
             Ok(undone) => {
                 let moves = undone.moves.iter().filter(|one| one.name != RefName::head());
-                let told: Net = moves
+                let logged: Net = moves
                     .map(|one| (one.name.clone(), (one.before.clone(), one.after.clone())))
                     .collect();
                 let mine = |(seq, of, moved): &&(u64, OperationId, Net)| {
-                    let is_told = |one: (&RefName, &_)| told.get(one.0) == Some(one.1);
+                    let is_told = |one: (&RefName, &_)| logged.get(one.0) == Some(one.1);
                     *of == undone.operation
                         && (*from < *seq && seq <= until)
                         && moved.iter().all(is_told)
@@ -184,11 +184,11 @@ fn judge(log: Vec<LogEntry>, answers: &[Answer]) {
                     let reverted = net(seen, *of).into_iter();
                     let reverted: Net =
                         reverted.map(|(name, (was, left))| (name, (left, was))).collect();
-                    history.next(seen, branch, *redo) == Some(*of) && reverted == told
+                    history.next(seen, branch, *redo) == Some(*of) && reverted == logged
                 };
                 assert!((*from..*seq).any(whole), "{branch}: {undone:?}");
                 let before = history.until(seq - 1);
-                for (name, (left, was)) in &told {
+                for (name, (left, was)) in &logged {
                     let now = before.iter().rev().find(|one| one.name == *name);
                     let now = now.and_then(|one| one.after.clone());
                     let is_back = !moved.contains_key(name) && now == *was;
@@ -225,7 +225,7 @@ fn judge(log: Vec<LogEntry>, answers: &[Answer]) {
 }
 
 /// Runs the deeds of each handle at once, on as many threads.
-fn run(stores: &[Arc<dyn Store>], deeds: Vec<Vec<Deed>>) {
+fn run(stores: &[Arc<dyn Store>], deeds: Vec<Vec<Action>>) {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(HANDLES).build().unwrap();
     let handle = |(n, store): (usize, &Arc<dyn Store>)| {
@@ -283,13 +283,13 @@ proptest! {
 }
 
 /// Two handles on one store, with a message on `main`.
-fn pair() -> Two {
-    let pair = Two::memory();
+fn pair() -> TwoHandles {
+    let pair = TwoHandles::memory();
     say(&pair.other, "first");
     pair
 }
 
-fn head(pair: &Two) -> Option<CommitId> {
+fn head(pair: &TwoHandles) -> Option<CommitId> {
     block_on(pair.other.head_of(&branch(0))).unwrap()
 }
 

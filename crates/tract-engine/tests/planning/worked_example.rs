@@ -5,7 +5,7 @@ use tract_core::{Change, CommitId, CommitRef, RowFields, block_on};
 use tract_engine::Refusal;
 use tract_engine::plan::Request;
 
-use crate::fixture::{Desk, rows};
+use crate::fixture::{Fixture, rows};
 
 const GOLDEN: &str = include_str!("worked_example.txt");
 
@@ -34,10 +34,10 @@ fn change(change: &Change, this: CommitId, names: &HashMap<CommitId, &str>) -> S
 
 #[test]
 fn worked_example() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let mut names = HashMap::new();
     let mut table = String::new();
-    let mut note = |desk: &Desk, name: &'static str, id: CommitId| {
+    let mut note = |desk: &Fixture, name: &'static str, id: CommitId| {
         names.insert(id, name);
         let commit = block_on(desk.repo.require_commit(id)).unwrap();
         let changes = block_on(desk.repo.changes(&commit)).unwrap();

@@ -222,10 +222,10 @@ fn a_line_whose_branch_kept_moving_is_refused_by_its_number() {
         let (repo, _) = repo_on(contested(usize::MAX), options.clone());
         let mut refused = Vec::new();
         let options = ApplyOptions::new().keep_going(keep_going);
-        let told = |event: tract_engine::ApplyEvent| {
+        let on_event = |event: tract_engine::ApplyEvent| {
             refused.push((event.line, event.result.unwrap_err().code()));
         };
-        let report = block_on(apply_stream(&repo, lines(2), &options, told)).unwrap();
+        let report = block_on(apply_stream(&repo, lines(2), &options, on_event)).unwrap();
         let all = [(1, "conflict"), (2, "conflict")];
         assert_eq!(refused, if keep_going { &all[..] } else { &all[..1] });
         assert_eq!(report.refused, refused.len());
@@ -246,8 +246,8 @@ fn others_that_move_a_branch_between_the_reads_of_a_line_do_not_refuse_it() {
 #[test]
 fn a_handler_may_write_to_the_branch_that_it_is_asked_about() {
     let (plain, branch) = repo_on(threaded(), RepoOptions::new());
-    let asked = Arc::new(AtomicUsize::new(0));
-    let (writer, on, count) = (plain.clone(), branch.clone(), asked.clone());
+    let questions = Arc::new(AtomicUsize::new(0));
+    let (writer, on, count) = (plain.clone(), branch.clone(), questions.clone());
     let hooks = Hooks::new().on("notes", move |_: &tract_hooks::BeforeCommit| {
         count.fetch_add(1, Ordering::SeqCst);
         block_on(writer.append(&on, Draft::user("a note"))).unwrap();
@@ -260,6 +260,6 @@ fn a_handler_may_write_to_the_branch_that_it_is_asked_about() {
     ));
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
     // Each write was asked about once, however often it was planned.
-    assert_eq!(asked.load(Ordering::SeqCst), 10);
+    assert_eq!(questions.load(Ordering::SeqCst), 10);
     assert_eq!(counts(&plain, branch).1, 20);
 }

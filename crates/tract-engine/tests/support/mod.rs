@@ -153,7 +153,7 @@ pub(crate) fn exported_with(repo: &Repo, options: &ExportOptions) -> String {
 /// with it: roles, texts, calls, results.
 fn draft(text: &str) -> Draft {
     let message: Value = serde_json::from_str(text).expect("a message is JSON");
-    let said = match &message["content"] {
+    let content = match &message["content"] {
         Value::String(text) => vec![Part::text(text.clone())],
         Value::Null => Vec::new(),
         other => vec![Part::text(other.to_string())],
@@ -165,15 +165,15 @@ fn draft(text: &str) -> Draft {
     });
     let body = |parts| Body { parts, name: None };
     Draft::new(match message["role"].as_str() {
-        Some("system" | "developer") => Content::System(body(said)),
-        Some("user") => Content::User(body(said)),
+        Some("system" | "developer") => Content::System(body(content)),
+        Some("user") => Content::User(body(content)),
         Some("tool") => Content::ToolResult(ToolAnswer {
             call_id: message["tool_call_id"].as_str().unwrap_or_default().to_owned(),
             name: message["name"].as_str().map(str::to_owned),
             is_error: false,
-            parts: said,
+            parts: content,
         }),
-        _ => Content::Assistant(body(said.into_iter().chain(calls).collect())),
+        _ => Content::Assistant(body(content.into_iter().chain(calls).collect())),
     })
 }
 

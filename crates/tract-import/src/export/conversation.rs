@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use tract_core::store::Walk;
 use tract_core::{
-    Body, By, Change, Commit, CommitId, CommitRef, Content, ImageSource, JsonText, Message, Op,
-    Role, ToolAnswer,
+    AuthorKind, Body, Change, Commit, CommitId, CommitRef, Content, ImageSource, JsonText, Message,
+    Op, Role, ToolAnswer,
 };
 use tract_engine::{AnswerFacts, Repo, Result};
 use tract_providers::{
@@ -125,7 +125,7 @@ impl Conversation {
             return Self::shown(repo, head, dialect).await;
         };
         let mut entries = Vec::with_capacity(commits.len());
-        let mut said = HashMap::new();
+        let mut messages = HashMap::new();
         // What a summary hides is shown right before it.
         let is_summary = |commit: &Commit| matches!(commit.record().op, Op::Compress { .. });
         let before_summaries =
@@ -137,7 +137,7 @@ impl Conversation {
             for message in separate.messages {
                 let Item::Message(shown) = &message.item else { continue };
                 let message = ExportedMessage::of(&message, Recorded::default());
-                said.entry(shown.commit).or_insert(message);
+                messages.entry(shown.commit).or_insert(message);
             }
         }
         let mut shown: Vec<CommitId> = Vec::new();
@@ -150,7 +150,7 @@ impl Conversation {
                 entries.push(Entry::Note { commit: id, message, content, record });
                 continue;
             }
-            let Some(message) = said.remove(&id) else { continue };
+            let Some(message) = messages.remove(&id) else { continue };
             let message = Box::new(ExportedMessage { record, ..message });
             if is_summary(&commit) {
                 let mut hidden = HashSet::new();
@@ -218,7 +218,7 @@ async fn own_commits(
 /// Whether a commit is one of an import, and no merge.
 pub(super) fn is_imported(commit: &Commit) -> bool {
     let record = commit.record();
-    record.origin.by == By::Import && record.parents.len() <= 1
+    record.origin.by == AuthorKind::Import && record.parents.len() <= 1
 }
 
 /// The url of a picture; `None` where only its provider holds it.

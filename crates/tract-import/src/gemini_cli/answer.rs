@@ -82,7 +82,7 @@ impl Tokens {
 /// An answer of the model as one line has it.
 pub(super) struct Answer {
     /// All that the model said.
-    pub(super) said: Draft,
+    pub(super) draft: Draft,
     /// The results that are there, each with the place of its call among the calls.
     pub(super) results: Vec<(usize, Draft)>,
     pub(super) tokens: Option<TokenTotals>,
@@ -100,7 +100,7 @@ impl Answer {
         let is_whole = parts
             .iter()
             .any(|part| part.function_call.is_some() || part.thought.unwrap_or_default());
-        let mut said = Vec::new();
+        let mut answer_parts = Vec::new();
         let mut calls = 0;
         if !is_whole {
             let thoughts: Vec<Thought> = lenient(values::given(line.thoughts)).unwrap_or_default();
@@ -108,14 +108,14 @@ impl Answer {
                 let heading = subject.map(|subject| format!("**{subject}**"));
                 let text: Vec<String> = [heading, description].into_iter().flatten().collect();
                 let (text, signature, encrypted) = (text.join("\n"), None, None);
-                said.push(Part::Reasoning { text, signature, encrypted });
+                answer_parts.push(Part::Reasoning { text, signature, encrypted });
             }
             let text = values::text(line.content).or_else(|| joined(&parts));
-            said.extend(text.filter(|text| !text.is_empty()).map(Part::text));
+            answer_parts.extend(text.filter(|text| !text.is_empty()).map(Part::text));
             for (n, call) in recorded_calls.iter().enumerate() {
                 let arguments = call.args.map_or_else(|| "{}".to_owned(), canonical);
                 let name = call.name.clone().unwrap_or_default();
-                said.push(Part::call(call_id(call.id.as_ref(), n), name, arguments));
+                answer_parts.push(Part::call(call_id(call.id.as_ref(), n), name, arguments));
             }
         } else {
             for part in parts {
@@ -124,18 +124,18 @@ impl Answer {
                     let known = recorded_calls.get(calls).and_then(|call| call.id.as_ref());
                     let id = call_id(call.id.as_ref().or(known), calls);
                     let arguments = call.args.map_or_else(|| "{}".to_owned(), canonical);
-                    said.push(Part::call(id, call.name.unwrap_or_default(), arguments));
+                    answer_parts.push(Part::call(id, call.name.unwrap_or_default(), arguments));
                     calls += 1;
                 } else if let (Some(text), true) = (&part.text, part.thought.unwrap_or_default()) {
                     let (text, signature, encrypted) = (text.clone(), part.thought_signature, None);
-                    said.push(Part::Reasoning { text, signature, encrypted });
+                    answer_parts.push(Part::Reasoning { text, signature, encrypted });
                 } else if let Some(text) = part.text.filter(|text| !text.is_empty()) {
-                    said.push(Part::text(text));
+                    answer_parts.push(Part::text(text));
                 }
             }
         }
         let mut draft = Draft::assistant("");
-        draft = said.into_iter().fold(draft, Draft::part);
+        draft = answer_parts.into_iter().fold(draft, Draft::part);
         draft.generation_config = model_config(line.model.as_deref());
         let tokens: Option<Tokens> = lenient(values::given(line.tokens));
         let tokens = tokens.map(Tokens::totals);
@@ -155,7 +155,7 @@ impl Answer {
             let answer = ToolAnswer { call_id: id, name: call.name.clone(), is_error, parts };
             results.push((n, Draft::new(Content::ToolResult(answer))));
         }
-        Self { said: draft, results, tokens }
+        Self { draft, results, tokens }
     }
 }
 

@@ -27,9 +27,9 @@ pub(super) struct Layout {
 
 impl Layout {
     pub(super) fn of(record: &Record) -> Self {
-        let said = record.messages.iter().map(|message| &message.draft.content);
-        let said = said.filter(|content| matches!(content, Content::Assistant(_)));
-        let calls = said.map(|content| content.calls().count()).collect();
+        let contents = record.messages.iter().map(|message| &message.draft.content);
+        let contents = contents.filter(|content| matches!(content, Content::Assistant(_)));
+        let calls = contents.map(|content| content.calls().count()).collect();
         let ids = record.messages.iter().enumerate();
         let places = ids.filter_map(|(n, message)| Some((message.id.clone()?, n))).collect();
         Self { calls, places }
@@ -67,8 +67,8 @@ impl Record {
         answer: Answer,
         known: &Layout,
     ) -> Self {
-        let Answer { mut said, results, .. } = answer;
-        let parts = match &mut said.content {
+        let Answer { mut draft, results, .. } = answer;
+        let parts = match &mut draft.content {
             Content::Assistant(body) => std::mem::take(&mut body.parts),
             _ => Vec::new(),
         };
@@ -79,7 +79,7 @@ impl Record {
         let pieces = known.cut(parts);
         let last = pieces.len() - 1;
         for (n, parts) in pieces.into_iter().enumerate() {
-            let mut draft = said.clone();
+            let mut draft = draft.clone();
             draft.content = Content::Assistant(Body { parts, name: None });
             calls += draft.content.calls().count();
             let end = if n == 0 { String::new() } else { format!("#calls-{n}") };

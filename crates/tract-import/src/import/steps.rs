@@ -240,8 +240,8 @@ impl FileReader {
     /// Passes over a file that did not change; `None` where that is not possible, given the files
     /// before it.
     fn leave(&mut self, file: &SessionFile, known: StoredFile) -> Option<Step> {
-        let mut asked = known.callers.asked.iter();
-        let is_same = asked.all(|(agent, caller)| self.callers.get(agent) == caller.as_ref());
+        let mut calls = known.callers.calls.iter();
+        let is_same = calls.all(|(agent, caller)| self.callers.get(agent) == caller.as_ref());
         // A file before it that has the same branch may have changed what belongs to it.
         if !is_same || known.branches().any(|name| self.names.contains(name)) {
             return None;

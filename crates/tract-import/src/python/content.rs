@@ -157,12 +157,12 @@ pub(super) fn read(
         }
         "config" | "metadata" => return Ok(PythonContent::Data(JsonText::new(payload)?)),
         other => {
-            let said = match fields.text("text") {
+            let plain = match fields.text("text") {
                 Ok(Some(text)) => Some(text),
                 _ => fields.text("content").ok().flatten(),
             };
-            let said = said.map_or_else(|| text::spaced(payload), Ok)?;
-            message.content = custom(other, said, None);
+            let plain = plain.map_or_else(|| text::spaced(payload), Ok)?;
+            message.content = custom(other, plain, None);
             message.detail = whole()?;
         }
     }

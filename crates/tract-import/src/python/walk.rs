@@ -8,8 +8,8 @@ use std::rc::Rc;
 use super::database::{Commit, Database, Operation};
 use tract_core::ToolsetId;
 use tract_core::{
-    By, Commit as Ours, CommitId, Content, Draft, JsonText, Origin, Priority, RefName, RefTarget,
-    ToolSchema,
+    AuthorKind, Commit as Ours, CommitId, Content, Draft, JsonText, Origin, Priority, RefName,
+    RefTarget, ToolSchema,
 };
 use tract_engine::plan::{Details, NewContent, Request};
 use tract_engine::{Error, Refusal, Repo, Result, Txn};
@@ -470,7 +470,7 @@ impl<'a> Walk<'a> {
         Ok(Details {
             metadata,
             generation_config: json(&commit.generation_config)?,
-            origin: Origin { id: Some(commit.hash.clone()), ..By::Import.into() },
+            origin: Origin { id: Some(commit.hash.clone()), ..AuthorKind::Import.into() },
             created_at: Some(commit.created_at),
             ..Details::default()
         })
@@ -507,9 +507,9 @@ impl<'a> Walk<'a> {
                 line = Some(self.txn.line(head).await?);
             }
             let Some(row) = line.as_ref().and_then(|line| line.view().get(slot)) else { continue };
-            let said = row.mark.and_then(|mark| self.marks.get(&mark));
+            let priority = row.mark.and_then(|mark| self.marks.get(&mark));
             let by_default = row.mark.is_none() && self.priorities.is_automatic(place);
-            if said == Some(&place) || by_default {
+            if priority == Some(&place) || by_default {
                 continue;
             }
             let Some(request) = self.priorities.request(place, slot) else { continue };

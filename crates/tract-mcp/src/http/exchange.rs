@@ -50,7 +50,7 @@ pub(super) struct Exchange {
     pub(super) limit_bytes: usize,
     pub(super) answers: Arc<Answers>,
     pub(super) listener: Listener,
-    pub(super) told: mpsc::Sender<RxJsonRpcMessage<RoleClient>>,
+    pub(super) messages: mpsc::Sender<RxJsonRpcMessage<RoleClient>>,
     pub(super) session: Mutex<Session>,
     pub(super) tasks: Mutex<Tasks>,
 }
@@ -66,7 +66,7 @@ impl Exchange {
         server: &ServerUrl,
         options: &ServerOptions,
         answers: Arc<Answers>,
-        told: mpsc::Sender<RxJsonRpcMessage<RoleClient>>,
+        messages: mpsc::Sender<RxJsonRpcMessage<RoleClient>>,
     ) -> Result<Self> {
         let url = server.url()?;
         Ok(Self {
@@ -77,7 +77,7 @@ impl Exchange {
             limit_bytes: options.max_line_bytes,
             answers,
             listener: options.listener.clone(),
-            told,
+            messages,
             session: Mutex::default(),
             tasks: Mutex::default(),
         })
@@ -149,8 +149,8 @@ impl Exchange {
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let has_session = {
             let session = lock(&self.session);
-            let said = version.and_then(|version| HeaderValue::from_str(version).ok());
-            if let Some(version) = said.or_else(|| session.version.clone()) {
+            let header = version.and_then(|version| HeaderValue::from_str(version).ok());
+            if let Some(version) = header.or_else(|| session.version.clone()) {
                 headers.insert(VERSION, version);
             }
             if let Some(id) = &session.id {
@@ -183,15 +183,15 @@ impl Exchange {
         // The status counts, even when its text does not come.
         let text = self.read(response, ERROR_BYTES).await.unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
-        let said = serde_json::from_str::<Refusal>(&text).ok().map(|refusal| refusal.error);
-        let message = said.as_ref().map_or(&*text, |error| &error.message);
+        let refusal = serde_json::from_str::<Refusal>(&text).ok().map(|refusal| refusal.error);
+        let message = refusal.as_ref().map_or(&*text, |error| &error.message);
         // 404 is what the protocol says of a session that is gone; some servers say 400.
         let of_session = status == StatusCode::NOT_FOUND
             || status == StatusCode::BAD_REQUEST && message.to_lowercase().contains("session");
         if has_session && of_session {
             return McpError::SessionLost { server };
         }
-        match said {
+        match refusal {
             Some(error) if status.is_client_error() => {
                 McpError::Refused { server, code: error.code, message: cut(&error.message) }
             }

@@ -135,17 +135,17 @@ impl Exchange {
     }
 
     /// Hands messages on; says whether the answer to the request was among them.
-    async fn deliver(&self, text: &str, asked: Option<(&OutgoingMessage, &str)>) -> bool {
+    async fn deliver(&self, text: &str, request: Option<(&OutgoingMessage, &str)>) -> bool {
         let text = text.trim();
         let mut answered = false;
         // Older servers may put several messages into a list.
         let listed = text.starts_with('[').then(|| json::split_array(text).ok()).flatten();
         for text in listed.unwrap_or_else(|| vec![text]) {
-            let is_answer = asked.is_some_and(|(out, id)| self.is_answer(text, out, id));
+            let is_answer = request.is_some_and(|(out, id)| self.is_answer(text, out, id));
             if let Some(message) = wire::received(text, &self.answers, &self.listener) {
                 answered |= is_answer;
                 // Fails only when the connection was closed.
-                let _ = self.told.send(message).await;
+                let _ = self.messages.send(message).await;
             }
         }
         answered
@@ -172,7 +172,7 @@ impl Exchange {
         let why = error.to_string();
         self.answers.fail(id, error);
         if let Some(message) = wire::refused(id, &why) {
-            let _ = self.told.send(message).await;
+            let _ = self.messages.send(message).await;
         }
     }
 }
@@ -191,8 +191,8 @@ fn message(event: SseEvent) -> Option<String> {
 
 /// The media type of an answer, without parameters.
 fn content_type(response: &Response) -> String {
-    let said = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let kind = said.unwrap_or_default().split(';').next().unwrap_or_default();
+    let header = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let kind = header.unwrap_or_default().split(';').next().unwrap_or_default();
     kind.trim().to_ascii_lowercase()
 }
 
@@ -216,9 +216,9 @@ mod tests {
 
     #[test]
     fn a_server_is_never_asked_again_without_pause() {
-        let waits = |said: &str| {
+        let waits = |stated: &str| {
             let mut events = SseDecoder::with_limit(1024);
-            events.push(said.as_bytes()).unwrap();
+            events.push(stated.as_bytes()).unwrap();
             wait(&events)
         };
         assert_eq!(waits("retry: 0\n\n"), SHORTEST_WAIT);

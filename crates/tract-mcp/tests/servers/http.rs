@@ -4,7 +4,7 @@ use tract_core::DynTool;
 use tract_mcp::{McpError, McpEvent, McpServer, ServerOptions, ServerUrl};
 
 use crate::script::{call_cancelled, check_echo, check_progress, context, options};
-use crate::web::{Manner, Web, until};
+use crate::web::{ServerBehavior, Web, until};
 
 async fn connect(web: &Web, options: ServerOptions) -> McpServer {
     McpServer::connect("web", web.url(), options).await.unwrap()
@@ -13,7 +13,7 @@ async fn connect(web: &Web, options: ServerOptions) -> McpServer {
 #[tokio::test]
 async fn approvals_of_a_server_without_a_label_are_bound_to_its_whole_url_which_stays_secret() {
     let page = r#"[{"name":"a","inputSchema":{"type":"object"}}]"#.to_owned();
-    let web = Web::start(Manner { pages: vec![page], ..Manner::default() });
+    let web = Web::start(ServerBehavior { pages: vec![page], ..ServerBehavior::default() });
     let bound_to = async |label: &str, url: ServerUrl| {
         let server = McpServer::connect(label, url, ServerOptions::new()).await.unwrap();
         let tool = server.tools().await.unwrap().tools.remove(0);
@@ -40,7 +40,7 @@ async fn arguments_and_results_pass_as_they_were_written_over_http() {
         r#"[{"name":"b","inputSchema":{}}]"#,
     ];
     let pages: Vec<String> = pages.iter().map(|page| (*page).to_owned()).collect();
-    let web = Web::start(Manner { pages: pages.clone(), ..Manner::default() });
+    let web = Web::start(ServerBehavior { pages: pages.clone(), ..ServerBehavior::default() });
     let server = connect(&web, ServerOptions::new()).await;
     let listing = server.tools().await.unwrap();
     let texts: Vec<String> =
@@ -49,21 +49,21 @@ async fn arguments_and_results_pass_as_they_were_written_over_http() {
     check_echo(&server).await;
     assert_eq!(server.call("list", "{}", &context()).await.unwrap().text(), "in a list");
     server.close().await;
-    let asked = web.asked();
-    let hello = asked.iter().find(|asked| asked.method == "initialize").unwrap();
+    let requests = web.requests();
+    let hello = requests.iter().find(|requests| requests.method == "initialize").unwrap();
     assert_eq!(hello.header("mcp-session-id"), None);
     assert_eq!(hello.header("accept"), Some("application/json, text/event-stream"));
-    for later in asked.iter().filter(|asked| asked.method != "initialize") {
+    for later in requests.iter().filter(|requests| requests.method != "initialize") {
         assert_eq!(later.header("mcp-session-id"), Some("s-1"), "{later:?}");
         assert_eq!(later.header("mcp-protocol-version"), Some("2025-11-25"), "{later:?}");
         assert_eq!(later.header("mcp-method"), None, "{later:?}");
     }
-    assert_eq!(asked.last().unwrap().http.method, "DELETE", "the session is ended");
+    assert_eq!(requests.last().unwrap().http.method, "DELETE", "the session is ended");
 }
 
 #[tokio::test]
 async fn faults_of_http_are_errors_that_say_what_came() {
-    let web = Web::start(Manner::default());
+    let web = Web::start(ServerBehavior::default());
     let (options, events) = options();
     let server = connect(&web, options.max_line_bytes(64 << 10)).await;
     for (tool, code, part) in [
@@ -96,7 +96,7 @@ async fn faults_of_http_are_errors_that_say_what_came() {
 
 #[tokio::test]
 async fn a_stream_that_broke_off_is_taken_up_where_it_ended() {
-    let web = Web::start(Manner::default());
+    let web = Web::start(ServerBehavior::default());
     let server = connect(&web, ServerOptions::new()).await;
     assert_eq!(server.call("resumed", "{}", &context()).await.unwrap().text(), "whole");
     server.close().await;
@@ -105,7 +105,7 @@ async fn a_stream_that_broke_off_is_taken_up_where_it_ended() {
 #[tokio::test]
 async fn a_forgotten_session_is_replaced() {
     for says_400 in [false, true] {
-        let web = Web::start(Manner { says_400, ..Manner::default() });
+        let web = Web::start(ServerBehavior { says_400, ..ServerBehavior::default() });
         let (options, events) = options();
         let server = connect(&web, options).await;
         assert_eq!(server.call("forget", "{}", &context()).await.unwrap().text(), "forgotten");
@@ -126,7 +126,7 @@ async fn a_forgotten_session_is_replaced() {
 
 #[tokio::test]
 async fn a_server_that_forgets_again_and_again_is_given_up() {
-    let web = Web::start(Manner { forgets: true, ..Manner::default() });
+    let web = Web::start(ServerBehavior { forgets: true, ..ServerBehavior::default() });
     let server = connect(&web, ServerOptions::new().max_restarts(2)).await;
     let error = server.call("other", "{}", &context()).await.unwrap_err();
     assert!(matches!(error, McpError::SessionLost { .. }), "{error:?}");
@@ -136,7 +136,7 @@ async fn a_server_that_forgets_again_and_again_is_given_up() {
 
 #[tokio::test]
 async fn a_call_over_http_that_hangs_is_cancelled() {
-    let web = Web::start(Manner::default());
+    let web = Web::start(ServerBehavior::default());
     let options = ServerOptions::new().call_timeout(Duration::from_millis(200));
     let server = connect(&web, options).await;
     let error = server.call("hang", "{}", &context()).await.unwrap_err();
@@ -150,7 +150,7 @@ async fn a_call_over_http_that_hangs_is_cancelled() {
 
 #[tokio::test]
 async fn progress_and_changes_are_reported_over_http() {
-    let web = Web::start(Manner { tells: true, ..Manner::default() });
+    let web = Web::start(ServerBehavior { tells: true, ..ServerBehavior::default() });
     let (options, events) = options();
     let server = connect(&web, options).await;
     check_progress(&server).await;
@@ -165,15 +165,19 @@ async fn progress_and_changes_are_reported_over_http() {
 #[tokio::test]
 async fn a_server_without_handshake_and_sessions_is_spoken_with() {
     let page = r#"[{"name":"läs","inputSchema":{"type":"object"}}]"#;
-    let manner = Manner { stateless: true, pages: vec![page.to_owned()], ..Manner::default() };
+    let manner = ServerBehavior {
+        stateless: true,
+        pages: vec![page.to_owned()],
+        ..ServerBehavior::default()
+    };
     let web = Web::start(manner);
     let server = connect(&web, ServerOptions::new()).await;
     let [tool] = &server.tools().await.unwrap().tools[..] else { panic!("one tool") };
     assert_eq!(tool.origin(), "läs");
     assert_eq!(server.call("läs", "{}", &context()).await.unwrap().text(), "unknown läs");
     server.close().await;
-    let asked = web.asked();
-    let call = asked.iter().find(|asked| asked.method == "tools/call").unwrap();
+    let requests = web.requests();
+    let call = requests.iter().find(|requests| requests.method == "tools/call").unwrap();
     assert_eq!(call.header("mcp-protocol-version"), Some("2026-07-28"));
     assert_eq!(call.header("mcp-method"), Some("tools/call"));
     assert_eq!(call.header("mcp-name"), Some("=?base64?bMOkcw==?="));
@@ -182,7 +186,8 @@ async fn a_server_without_handshake_and_sessions_is_spoken_with() {
 
 #[tokio::test]
 async fn refused_access_and_an_unreachable_server_are_reported() {
-    let web = Web::start(Manner { token: Some("Bearer t0ken"), ..Manner::default() });
+    let web =
+        Web::start(ServerBehavior { token: Some("Bearer t0ken"), ..ServerBehavior::default() });
     let error = McpServer::connect("web", web.url(), ServerOptions::new()).await.unwrap_err();
     let McpError::Unauthorized { status: 401, challenge, .. } = &error else { panic!("{error:?}") };
     assert_eq!(challenge.as_deref(), Some("Bearer realm=\"tools\""));

@@ -39,8 +39,8 @@ async fn server_everything_lists_calls_fails_and_is_cancelled() {
     let listing = server.tools().await.unwrap();
     assert!(listing.refused.is_empty(), "{:?}", listing.refused);
     assert!(listing.tools.iter().any(|tool| tool.origin() == "echo"));
-    let said = server.call("echo", r#"{"message":"hej"}"#, &context()).await.unwrap();
-    assert_eq!(said.text(), "Echo: hej");
+    let answer = server.call("echo", r#"{"message":"hej"}"#, &context()).await.unwrap();
+    assert_eq!(answer.text(), "Echo: hej");
     let bad = server.call("echo", r#"{"message":7}"#, &context()).await;
     let failed = match &bad {
         Ok(result) => result.is_error(),
@@ -51,8 +51,8 @@ async fn server_everything_lists_calls_fails_and_is_cancelled() {
     let long = long.expect("it has a long operation").origin().to_owned();
     let done = call_cancelled(&server, &long, r#"{"duration":600,"steps":600}"#, 300).await;
     assert!(matches!(done, Err(McpError::Cancelled)), "{done:?}");
-    let said = server.call("echo", r#"{"message":"still here"}"#, &context()).await.unwrap();
-    assert_eq!(said.text(), "Echo: still here");
+    let answer = server.call("echo", r#"{"message":"still here"}"#, &context()).await.unwrap();
+    assert_eq!(answer.text(), "Echo: still here");
     server.close().await;
 }
 
@@ -171,19 +171,22 @@ async fn server_everything_does_the_same_over_http() {
     let listing = server.tools().await.unwrap();
     assert_eq!(texts(&listing), texts(&stdio.tools().await.unwrap()), "over every transport");
     stdio.close().await;
-    let said = server.call("echo", r#"{"message":"hej"}"#, &context()).await.unwrap();
-    assert_eq!(said.text(), "Echo: hej");
+    let answer = server.call("echo", r#"{"message":"hej"}"#, &context()).await.unwrap();
+    assert_eq!(answer.text(), "Echo: hej");
     let long = listing.tools.iter().find(|tool| tool.origin().contains("long-running"));
     let long = long.expect("it has a long operation").origin().to_owned();
-    let (context, told) = crate::script::listening();
+    let (context, progress) = crate::script::listening();
     let done = server.call(&long, r#"{"duration":1,"steps":2}"#, &context).await.unwrap();
     assert!(!done.is_error(), "{}", done.text());
-    assert!(told.lock().unwrap().iter().any(|(_, line)| line.starts_with("1 of 2")), "{told:?}");
+    assert!(
+        progress.lock().unwrap().iter().any(|(_, line)| line.starts_with("1 of 2")),
+        "{progress:?}"
+    );
     let done = call_cancelled(&server, &long, r#"{"duration":600,"steps":600}"#, 300).await;
     assert!(matches!(done, Err(McpError::Cancelled)), "{done:?}");
     // After its session was ended the next call begins another.
     server.close().await;
-    let said = server.call("echo", r#"{"message":"still here"}"#, &context).await.unwrap();
-    assert_eq!(said.text(), "Echo: still here");
+    let answer = server.call("echo", r#"{"message":"still here"}"#, &context).await.unwrap();
+    assert_eq!(answer.text(), "Echo: still here");
     server.close().await;
 }

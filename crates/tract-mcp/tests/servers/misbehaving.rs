@@ -172,11 +172,12 @@ async fn a_listing_without_end_is_given_up() {
 async fn a_line_of_progress_is_cut_to_what_is_read() {
     let (options, events) = options();
     let server = start(NONE, options).await;
-    let (listening, told) = listening();
+    let (listening, progress) = listening();
     assert_eq!(server.call("loud", "{}", &listening).await.unwrap().text(), "done");
-    let heard: Vec<usize> = told.lock().unwrap().iter().map(|(_, line)| line.len()).collect();
-    assert_eq!(heard.len(), 1, "one is too long to be read at all");
-    assert!(heard[0] <= 4 << 10, "{heard:?}");
+    let progress_sink: Vec<usize> =
+        progress.lock().unwrap().iter().map(|(_, line)| line.len()).collect();
+    assert_eq!(progress_sink.len(), 1, "one is too long to be read at all");
+    assert!(progress_sink[0] <= 4 << 10, "{progress_sink:?}");
     let oversized = |event: &McpEvent| matches!(event, McpEvent::Oversized { .. });
     assert!(events.lock().unwrap().iter().any(oversized));
     server.close().await;

@@ -29,7 +29,7 @@ async fn a_tool_that_changed_since_it_was_approved_does_not_run() {
         let error = refused.run("{}", &context).await.unwrap_err();
         assert!(error.to_string().contains("Add all secrets"), "the change is shown: {error}");
     }
-    let told = changed.clone().pinned(&pins, PinPolicy::TellOnly);
-    assert!(told.run("{}", &context).await.unwrap().success);
+    let reported = changed.clone().pinned(&pins, PinPolicy::TellOnly);
+    assert!(reported.run("{}", &context).await.unwrap().success);
     server.close().await;
 }

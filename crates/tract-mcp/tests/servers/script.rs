@@ -32,12 +32,12 @@ type ProgressLines = Arc<Mutex<Vec<(String, String)>>>;
 
 /// The context of a call whose progress is noted.
 pub(crate) fn listening() -> (ToolContext, ProgressLines) {
-    let told = ProgressLines::default();
-    let heard = Arc::clone(&told);
+    let lines = ProgressLines::default();
+    let sink = Arc::clone(&lines);
     let sink = move |id: &str, line: std::fmt::Arguments<'_>| {
-        heard.lock().unwrap().push((id.to_owned(), line.to_string()));
+        sink.lock().unwrap().push((id.to_owned(), line.to_string()));
     };
-    (context().with_progress(Arc::new(sink)), told)
+    (context().with_progress(Arc::new(sink)), lines)
 }
 
 /// Calls a tool that does not answer, and cancels the call after so many milliseconds.
@@ -67,11 +67,11 @@ pub(crate) async fn check_echo(server: &McpServer) {
 
 /// Checks that the caller hears of the progress of its call.
 pub(crate) async fn check_progress(server: &McpServer) {
-    let (listening, told) = listening();
+    let (listening, lines) = listening();
     assert_eq!(server.call("progress", "{}", &listening).await.unwrap().text(), "done");
-    let told: Vec<String> =
-        told.lock().unwrap().iter().map(|(id, line)| format!("{id} {line}")).collect();
-    assert_eq!(told, ["c1 1 of 2: step", "c1 2 of 2: step"]);
+    let lines: Vec<String> =
+        lines.lock().unwrap().iter().map(|(id, line)| format!("{id} {line}")).collect();
+    assert_eq!(lines, ["c1 1 of 2: step", "c1 2 of 2: step"]);
 }
 
 /// Events that a server caused.
@@ -80,8 +80,8 @@ pub(crate) type Events = Arc<Mutex<Vec<McpEvent>>>;
 /// Options that note events.
 pub(crate) fn options() -> (ServerOptions, Events) {
     let events = Events::default();
-    let heard = Arc::clone(&events);
-    (ServerOptions::new().on_event(move |event| heard.lock().unwrap().push(event)), events)
+    let sink = Arc::clone(&events);
+    (ServerOptions::new().on_event(move |event| sink.lock().unwrap().push(event)), events)
 }
 
 /// A server that was started, with its pages of tools.
@@ -181,9 +181,9 @@ fn serve() {
     let mut cancelled = 0;
     for line in std::io::stdin().lock().lines() {
         let line = line.unwrap();
-        let asked: ClientMessage<'_> = serde_json::from_str(&line).unwrap();
-        let id = asked.id.map(RawValue::get).unwrap_or_default();
-        match (asked.method.as_str(), asked.params) {
+        let request: ClientMessage<'_> = serde_json::from_str(&line).unwrap();
+        let id = request.id.map(RawValue::get).unwrap_or_default();
+        match (request.method.as_str(), request.params) {
             ("initialize", Some(params)) => {
                 let version = params.version.unwrap();
                 answer(
@@ -258,7 +258,7 @@ fn call(id: &str, params: &Params<'_>, cancelled: u32) {
         "huge" => answer(id, &text(&"x".repeat(200_000))),
         "nonsense" => answer(id, "[1]"),
         "progress" => {
-            steps(params).iter().for_each(|told| say(told));
+            steps(params).iter().for_each(|line| say(line));
             answer(id, &text("done"));
         }
         "loud" => {

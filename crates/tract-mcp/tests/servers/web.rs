@@ -24,7 +24,7 @@ impl McpRequest {
 
 /// How the server is.
 #[derive(Debug, Default)]
-pub(crate) struct Manner {
+pub(crate) struct ServerBehavior {
     /// It knows no sessions and no handshake.
     pub(crate) stateless: bool,
     /// It says 400 of a session that it does not know, as some do.
@@ -48,7 +48,7 @@ pub(crate) struct Manner {
 #[derive(Clone)]
 pub(crate) struct Web {
     pub(crate) loopback: Loopback,
-    pub(crate) manner: Arc<Mutex<Manner>>,
+    pub(crate) manner: Arc<Mutex<ServerBehavior>>,
 }
 
 const JSON: &str = "application/json";
@@ -63,7 +63,7 @@ fn answer(status: u16, kind: &str, body: impl Into<String>) -> HttpAnswer {
 }
 
 impl Web {
-    pub(crate) fn start(manner: Manner) -> Self {
+    pub(crate) fn start(manner: ServerBehavior) -> Self {
         let manner = Arc::new(Mutex::new(manner));
         let serving = Arc::clone(&manner);
         let answer = move |request: &HttpRequest| reply(&mut serving.lock().unwrap(), request);
@@ -75,9 +75,9 @@ impl Web {
     }
 
     /// The requests that came since it was asked last.
-    pub(crate) fn asked(&self) -> Vec<McpRequest> {
-        let asked = |http: HttpRequest| McpRequest { method: method(&http), http };
-        self.loopback.take_requests().into_iter().map(asked).collect()
+    pub(crate) fn requests(&self) -> Vec<McpRequest> {
+        let received = |http: HttpRequest| McpRequest { method: method(&http), http };
+        self.loopback.take_requests().into_iter().map(received).collect()
     }
 }
 
@@ -86,37 +86,37 @@ fn method(request: &HttpRequest) -> String {
     message.map(|message| message.method).unwrap_or_default()
 }
 
-fn reply(manner: &mut Manner, asked: &HttpRequest) -> HttpAnswer {
-    let method = method(asked);
-    if manner.token.is_some() && asked.header("authorization") != manner.token {
+fn reply(manner: &mut ServerBehavior, request: &HttpRequest) -> HttpAnswer {
+    let method = method(request);
+    if manner.token.is_some() && request.header("authorization") != manner.token {
         return answer(401, "", "").header("www-authenticate", "Bearer realm=\"tools\"");
     }
     let greets = method == "initialize";
     let session = format!("s-{}", manner.session);
-    let knows = asked.header("mcp-session-id") == Some(&*session)
+    let knows = request.header("mcp-session-id") == Some(&*session)
         && !(manner.forgets && method.starts_with("tools/"));
     if !manner.stateless && !greets && !knows {
         let status = if manner.says_400 { 400 } else { 404 };
         let body = r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}"#;
         return answer(status, JSON, body);
     }
-    match asked.method.as_str() {
-        "GET" if asked.header("last-event-id") == Some("half-way") => {
+    match request.method.as_str() {
+        "GET" if request.header("last-event-id") == Some("half-way") => {
             let whole = result(&manner.half, &text("whole"));
             answer(200, STREAM, format!("id: end\ndata: {whole}\n\n"))
         }
         "GET" if manner.tells => {
-            let told = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+            let changed = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
             let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"hello"}}"#;
-            answer(200, STREAM, format!("data: {told}\n\ndata: {log}\n\n")).end(HttpEnd::Hanging)
+            answer(200, STREAM, format!("data: {changed}\n\ndata: {log}\n\n")).end(HttpEnd::Hanging)
         }
         "GET" => answer(405, "", ""),
         "DELETE" => answer(200, "", ""),
-        _ => post(manner, &asked.body),
+        _ => post(manner, &request.body),
     }
 }
 
-fn post(manner: &mut Manner, body: &str) -> HttpAnswer {
+fn post(manner: &mut ServerBehavior, body: &str) -> HttpAnswer {
     let message: ClientMessage<'_> = serde_json::from_str(body).unwrap();
     let id = message.id.map(RawValue::get).unwrap_or_default();
     match (message.method.as_str(), message.params) {
@@ -156,15 +156,16 @@ fn post(manner: &mut Manner, body: &str) -> HttpAnswer {
     }
 }
 
-fn call(manner: &mut Manner, id: &str, params: &Params<'_>) -> HttpAnswer {
-    let told = |result: &str| answer(200, STREAM, format!("event: message\ndata: {result}\n\n"));
+fn call(manner: &mut ServerBehavior, id: &str, params: &Params<'_>) -> HttpAnswer {
+    let stream_of =
+        |result: &str| answer(200, STREAM, format!("event: message\ndata: {result}\n\n"));
     match params.name.as_str() {
-        "echo" => told(&result(id, &echo(params))),
+        "echo" => stream_of(&result(id, &echo(params))),
         "list" => answer(200, JSON, format!("[{}]", result(id, &text("in a list")))),
         "progress" => {
             let mut body = ": comment\n\n".to_owned();
-            for told in steps(params) {
-                body += &format!("data: {told}\n\n");
+            for stream_of in steps(params) {
+                body += &format!("data: {stream_of}\n\n");
             }
             answer(200, STREAM, body + &format!("data: {}\n\n", result(id, &text("done"))))
         }
@@ -192,7 +193,7 @@ fn call(manner: &mut Manner, id: &str, params: &Params<'_>) -> HttpAnswer {
         "other_id" => answer(200, JSON, result("\"unasked\"", "{}")),
         "no_json" => answer(200, JSON, "this is no JSON"),
         "huge" => answer(200, JSON, result(id, &text(&"x".repeat(200_000)))),
-        "huge_stream" => told(&result(id, &text(&"x".repeat(200_000)))),
+        "huge_stream" => stream_of(&result(id, &text(&"x".repeat(200_000)))),
         "hang" => answer(200, STREAM, ": waiting\n\n").end(HttpEnd::Hanging),
         "question" => answer(200, JSON, result(id, r#"{"resultType":"input_required"}"#)),
         "forget" => {

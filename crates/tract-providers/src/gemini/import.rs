@@ -100,11 +100,11 @@ impl Contents {
                     body.parts.push(part);
                     raws.push(node.raw);
                 }
-                _ => groups.push((said(&role, vec![part]), vec![node.raw])),
+                _ => groups.push((content_of(&role, vec![part]), vec![node.raw])),
             }
         }
         if groups.is_empty() {
-            groups.push((said(&role, Vec::new()), Vec::new()));
+            groups.push((content_of(&role, Vec::new()), Vec::new()));
         }
         let word = if role == Role::Assistant { "model" } else { "user" };
         drafts.extend(WORDING.drafts(&fields, word, &role, groups));
@@ -156,7 +156,7 @@ impl Contents {
     }
 }
 
-fn said(role: &Role, parts: Vec<Part>) -> Content {
+fn content_of(role: &Role, parts: Vec<Part>) -> Content {
     let body = Body { parts, name: None };
     match role {
         Role::Assistant => Content::Assistant(body),

@@ -54,12 +54,12 @@ impl Inner {
         retry_after: Option<Duration>,
     ) -> Failed {
         let text = String::from_utf8_lossy(body);
-        let said = Node::root(&text).object().ok().and_then(|fields| {
+        let message = Node::root(&text).object().ok().and_then(|fields| {
             let error = fields.some("error").or_else(|| fields.some("detail"));
             error.map(|error| message_of(&error)).or_else(|| fields.text("message"))
         });
-        let message = match said {
-            Some(said) => format!("{}: {}", status.as_u16(), self.redacted(&said)),
+        let message = match message {
+            Some(message) => format!("{}: {}", status.as_u16(), self.redacted(&message)),
             None if status.is_redirection() => {
                 format!("{}: redirects are not followed", status.as_u16())
             }
@@ -115,22 +115,22 @@ impl Inner {
 
     /// Hides the key in what a provider said within a stream.
     pub(super) fn tell(&self, error: ModelError) -> ModelError {
-        let told = |message: String| self.redacted(&message);
+        let redacted = |message: String| self.redacted(&message);
         match error {
             ModelError::Unavailable { message, source } => {
-                ModelError::Unavailable { message: told(message), source }
+                ModelError::Unavailable { message: redacted(message), source }
             }
             ModelError::RateLimited { message, retry_after } => {
-                ModelError::RateLimited { message: told(message), retry_after }
+                ModelError::RateLimited { message: redacted(message), retry_after }
             }
             ModelError::Unauthorized { message } => {
-                ModelError::Unauthorized { message: told(message) }
+                ModelError::Unauthorized { message: redacted(message) }
             }
             ModelError::InvalidRequest { message } => {
-                ModelError::InvalidRequest { message: told(message) }
+                ModelError::InvalidRequest { message: redacted(message) }
             }
             ModelError::Other { message, source } => {
-                ModelError::Other { message: told(message), source }
+                ModelError::Other { message: redacted(message), source }
             }
             other => other,
         }

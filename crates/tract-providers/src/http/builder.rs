@@ -102,10 +102,11 @@ impl HttpModelBuilder {
     /// Takes key and base url from the environment, where they are not set yet.
     #[must_use]
     pub fn from_env(mut self) -> Self {
-        let said = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+        let variable =
+            |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
         let server = &self.dialect.profile().server;
-        self.key = self.key.or_else(|| said(server.key_variable).map(ApiKey::new));
-        self.base_url = self.base_url.or_else(|| said(server.base_variable));
+        self.key = self.key.or_else(|| variable(server.key_variable).map(ApiKey::new));
+        self.base_url = self.base_url.or_else(|| variable(server.base_variable));
         self
     }
 
@@ -161,8 +162,8 @@ impl HttpModelBuilder {
 
     /// Sets what is called before each wait.
     #[must_use]
-    pub fn on_retry(mut self, told: impl Fn(&Retry<'_>) + Send + Sync + 'static) -> Self {
-        self.on_retry = Some(Arc::new(told));
+    pub fn on_retry(mut self, callback: impl Fn(&Retry<'_>) + Send + Sync + 'static) -> Self {
+        self.on_retry = Some(Arc::new(callback));
         self
     }
 
@@ -176,8 +177,8 @@ impl HttpModelBuilder {
     /// Sets whether OpenAI's Chat is asked to count tokens of a stream; it is by default. A few
     /// servers that speak like it refuse the question.
     #[must_use]
-    pub fn stream_usage(mut self, asked: bool) -> Self {
-        self.stream_usage = asked;
+    pub fn stream_usage(mut self, on: bool) -> Self {
+        self.stream_usage = on;
         self
     }
 

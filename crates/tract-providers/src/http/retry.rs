@@ -63,8 +63,8 @@ impl RetryPolicy {
         if attempt > self.retries || !error.retryable() {
             return None;
         }
-        if let Some(asked) = retry_after {
-            return (asked <= self.longest).then_some(asked);
+        if let Some(server_wait) = retry_after {
+            return (server_wait <= self.longest).then_some(server_wait);
         }
         let doubled = self.base.saturating_mul(1_u32.checked_shl(attempt - 1).unwrap_or(u32::MAX));
         let half = doubled.min(self.longest) / 2;
@@ -151,9 +151,9 @@ mod tests {
     #[test]
     fn a_server_says_how_long() {
         let policy = RetryPolicy::default();
-        let asked = |secs| policy.wait(1, &unavailable(), Some(Duration::from_secs(secs)), 5);
-        assert_eq!(asked(7), Some(Duration::from_secs(7)));
-        assert_eq!(asked(61), None, "longer than the client waits");
+        let wait_for = |secs| policy.wait(1, &unavailable(), Some(Duration::from_secs(secs)), 5);
+        assert_eq!(wait_for(7), Some(Duration::from_secs(7)));
+        assert_eq!(wait_for(61), None, "longer than the client waits");
         let read = |name: &'static str, value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(name, value.parse().expect("a header"));

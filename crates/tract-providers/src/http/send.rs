@@ -100,8 +100,8 @@ impl Inner {
         let Some(wait) = self.settings.retry.wait(attempt, &error, retry_after, jitter) else {
             return Err(error);
         };
-        if let Some(told) = &self.settings.on_retry {
-            told(&Retry { attempt, wait, error: &error });
+        if let Some(on_retry) = &self.settings.on_retry {
+            on_retry(&Retry { attempt, wait, error: &error });
         }
         let sleep = async {
             tokio::time::sleep(wait).await;
@@ -123,11 +123,11 @@ impl Inner {
         if response.status().is_success() {
             return Ok(response);
         }
-        let (status, asked) =
+        let (status, retry_after) =
             (response.status(), retry_after(response.headers(), SystemClock.now_us()));
         // The status counts, even when its text does not come.
         let text = self.read(response, ERROR_BYTES, cancellation).await.unwrap_or_default();
-        Err(self.refused(status, &text, asked))
+        Err(self.refused(status, &text, retry_after))
     }
 
     async fn within<T>(

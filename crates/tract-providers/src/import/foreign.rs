@@ -22,7 +22,7 @@ pub(super) fn refuse(request: &Node<'_>, dialect: Dialect) -> Result<(), ImportE
         let Ok(fields) = message.object() else { return Ok(()) };
         let found = member(&fields, dialect).or_else(|| block(&fields, dialect));
         if let Some((path, shown)) = found {
-            return Err(ImportError::OtherFormat { path, asked: dialect, shown });
+            return Err(ImportError::OtherFormat { path, requested: dialect, shown });
         }
     }
     Ok(())

@@ -135,8 +135,8 @@ impl Stream {
                 continue;
             }
             let Some(node) = fields.get(key) else { continue };
-            let said = self.top.get(key).is_some_and(|said| !said.is_blank());
-            if !said || (key == "usage" && !node.is_null()) {
+            let is_set = self.top.get(key).is_some_and(|is_set| !is_set.is_blank());
+            if !is_set || (key == "usage" && !node.is_null()) {
                 self.top.set(key, Tree::parse(&node)?);
             }
         }

@@ -48,11 +48,11 @@ pub(super) fn items(
     watch: &mut Watch,
     drafts: &mut Vec<Draft>,
 ) -> Result<(), ImportError> {
-    let mut said = ModelItems::default();
+    let mut items_read = ModelItems::default();
     for item in items {
-        said.item(item, watch, drafts)?;
+        items_read.item(item, watch, drafts)?;
     }
-    drafts.extend(said.finish());
+    drafts.extend(items_read.finish());
     Ok(())
 }
 
@@ -72,8 +72,8 @@ impl<'a> ModelItems<'a> {
         drafts: &mut impl Extend<Draft>,
     ) -> Result<(), ImportError> {
         let fields = item.object()?;
-        if let Some(said) = said(item, &fields, watch)? {
-            self.parts.extend(said);
+        if let Some(parsed) = parse_item(item, &fields, watch)? {
+            self.parts.extend(parsed);
             self.raws.push(item.raw);
             return Ok(());
         }
@@ -141,7 +141,7 @@ fn kind(fields: &Fields<'_>) -> Result<String, ImportError> {
 }
 
 /// The parts of an item of the model's; `None` for others.
-fn said(
+fn parse_item(
     item: &Node<'_>,
     fields: &Fields<'_>,
     watch: &mut Watch,

@@ -13,7 +13,7 @@ pub(crate) fn items(out: &mut OutgoingMessage<'_>) -> Vec<String> {
     let speaker = out.speaker();
     let parts = out.parts();
     let items = match speaker {
-        Speaker::Assistant => said(out, &parts),
+        Speaker::Assistant => assistant_items(out, &parts),
         Speaker::Tool => {
             let parts = out.failing(parts);
             let content = content(out, &parts, speaker).unwrap_or_else(|| r#""""#.to_owned());
@@ -40,7 +40,7 @@ pub(crate) fn items(out: &mut OutgoingMessage<'_>) -> Vec<String> {
     items
 }
 
-fn said(out: &mut OutgoingMessage<'_>, parts: &[Part]) -> Vec<String> {
+fn assistant_items(out: &mut OutgoingMessage<'_>, parts: &[Part]) -> Vec<String> {
     let mut items = Vec::new();
     let mut calls = out.content.calls().zip(0u32..);
     for part in parts {

@@ -74,18 +74,18 @@ impl Accumulate for Stream {
                 }
             }
             "response.function_call_arguments.done" | "response.custom_tool_call_input.done" => {
-                let said = fields.text("arguments").or_else(|| fields.text("input"));
+                let arguments = fields.text("arguments").or_else(|| fields.text("input"));
                 if let Some((index, call)) = self.call(&fields) {
-                    complete(call, index, said, on_piece);
+                    complete(call, index, arguments, on_piece);
                 }
             }
             "response.output_item.done" => {
                 let item = fields.require("item")?;
                 self.items.push(Tree::parse(&item)?);
                 let item = item.object()?;
-                let said = item.text("arguments").or_else(|| item.text("input"));
+                let arguments = item.text("arguments").or_else(|| item.text("input"));
                 if let Some((index, call)) = self.call(&fields) {
-                    complete(call, index, said, on_piece);
+                    complete(call, index, arguments, on_piece);
                 }
             }
             _ => {}
@@ -133,15 +133,15 @@ impl Accumulate for Stream {
 fn complete(
     call: &mut Call,
     index: usize,
-    said: Option<String>,
+    full_text: Option<String>,
     on_piece: &mut dyn FnMut(ReplyDelta),
 ) {
-    if let Some(said) = said.filter(|_| !call.whole) {
-        let more = said.strip_prefix(call.call.arguments.as_str()).unwrap_or_default();
+    if let Some(full_text) = full_text.filter(|_| !call.whole) {
+        let more = full_text.strip_prefix(call.call.arguments.as_str()).unwrap_or_default();
         if !more.is_empty() {
             on_piece(ReplyDelta::Arguments { index, text: more.to_owned() });
         }
-        call.call.arguments = said;
+        call.call.arguments = full_text;
     }
     call.whole = true;
 }

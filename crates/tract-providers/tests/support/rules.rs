@@ -243,7 +243,7 @@ pub(crate) fn gemini(body: &Value) -> Vec<String> {
         let of = parts.iter().filter_map(|part| part.get(kind));
         of.map(|of| of["name"].as_str().unwrap_or_default().to_owned()).collect()
     };
-    let mut asked: Vec<String> = Vec::new();
+    let mut ids: Vec<String> = Vec::new();
     for (n, content) in contents.iter().enumerate() {
         let parts = content["parts"].as_array().map_or(&[][..], Vec::as_slice);
         if parts.is_empty() {
@@ -262,10 +262,10 @@ pub(crate) fn gemini(body: &Value) -> Vec<String> {
                 broken.push(format!("contents[{n}]: an empty text"));
             }
         }
-        if names(content, "functionResponse") != std::mem::take(&mut asked) {
+        if names(content, "functionResponse") != std::mem::take(&mut ids) {
             broken.push(format!("contents[{n}] does not answer the calls before it"));
         }
-        asked = names(content, "functionCall");
+        ids = names(content, "functionCall");
     }
     broken
 }

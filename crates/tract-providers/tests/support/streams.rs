@@ -111,7 +111,7 @@ pub(crate) fn goldens() -> HashMap<String, Golden> {
 impl Golden {
     /// Compares a reply with what the SDK made of the same bytes.
     pub(crate) fn check(&self, reply: &Reply, dialect: Dialect) -> Result<(), String> {
-        let found = said(reply, dialect);
+        let found = summary(reply, dialect);
         if let Some(golden) = self.golden.as_ref().filter(|golden| **golden != found) {
             return Err(format!("{}: expected {golden}, found {found}", self.file));
         }
@@ -133,7 +133,7 @@ fn sha256(bytes: &[u8]) -> String {
 }
 
 /// What `replies.py` compares.
-fn said(reply: &Reply, dialect: Dialect) -> Value {
+fn summary(reply: &Reply, dialect: Dialect) -> Value {
     let parts = reply.content.parts();
     let text: String = parts
         .iter()
@@ -172,13 +172,13 @@ pub(crate) fn params(dialect: Dialect) -> Params {
 
 /// Puts pieces together: text, reasoning, and the calls' names and arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Heard {
+pub(crate) struct StreamedReply {
     pub(crate) text: String,
     pub(crate) reasoning: String,
     pub(crate) calls: Vec<(String, String)>,
 }
 
-impl Heard {
+impl StreamedReply {
     pub(crate) fn hear(&mut self, piece: ReplyDelta) {
         match piece {
             ReplyDelta::Text(text) => self.text.push_str(&text),
@@ -205,13 +205,13 @@ impl Heard {
             .collect();
         assert_eq!(self.text, text, "{file}");
         let names: Vec<&str> = reply.calls().map(|call| call.name.as_str()).collect();
-        let heard: Vec<&str> = self.calls.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(heard, names, "{file}");
-        for ((_, heard), call) in self.calls.iter().zip(reply.calls()) {
+        let streamed: Vec<&str> = self.calls.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(streamed, names, "{file}");
+        for ((_, streamed), call) in self.calls.iter().zip(reply.calls()) {
             // A call without arguments streams none.
-            let heard = if heard.is_empty() { "{}" } else { heard };
-            let said = if call.arguments.is_empty() { "{}" } else { &call.arguments };
-            assert_eq!(heard.trim(), said.trim(), "{file}");
+            let streamed = if streamed.is_empty() { "{}" } else { streamed };
+            let sent = if call.arguments.is_empty() { "{}" } else { &call.arguments };
+            assert_eq!(streamed.trim(), sent.trim(), "{file}");
         }
     }
 }

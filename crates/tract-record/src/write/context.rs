@@ -1,11 +1,11 @@
 //! What changes in a context besides its new messages: tools, instructions, answers that were sent
 //! back with other content, summaries.
 
-use tract_core::{By, CommitId, Content, Draft, Priority, ToolId};
+use tract_core::{AuthorKind, CommitId, Content, Draft, Priority, ToolId};
 use tract_engine::plan::{Details, Request, Selection};
 use tract_engine::{Result, Txn};
 
-use super::{Desk, Writer};
+use super::{OpenBranch, Writer};
 use crate::chain::{self, ROOT};
 use crate::conversations::Match;
 use crate::read::RecordedTurn;
@@ -15,11 +15,11 @@ impl Writer {
     pub(super) async fn set_context(
         &self,
         txn: &mut Txn<'_>,
-        desk: &mut Desk,
+        desk: &mut OpenBranch,
         turn: &RecordedTurn,
     ) -> Result<()> {
         let details = || Details {
-            origin: By::Import.into(),
+            origin: AuthorKind::Import.into(),
             created_at: Some(turn.requested_at_us),
             ..Details::default()
         };
@@ -66,7 +66,7 @@ impl Writer {
     pub(super) async fn take_edits(
         &self,
         txn: &mut Txn<'_>,
-        desk: &mut Desk,
+        desk: &mut OpenBranch,
         turn: &RecordedTurn,
         found: &Match,
     ) -> Result<()> {
@@ -99,19 +99,19 @@ impl Writer {
     pub(super) async fn compact(
         &self,
         txn: &mut Txn<'_>,
-        desk: &mut Desk,
+        desk: &mut OpenBranch,
         summary: &Draft,
         at_us: i64,
     ) -> Result<()> {
         let line = txn.line(desk.head).await?;
         let system: Vec<CommitId> = desk.context.system.iter().map(|(commit, _)| *commit).collect();
         let rows = line.view().rows().filter(|row| !system.contains(&row.slot));
-        let said: Vec<CommitId> = rows.map(|row| row.version).collect();
+        let versions: Vec<CommitId> = rows.map(|row| row.version).collect();
         drop(line);
         let mut details = Details::from(summary);
         details.created_at = Some(at_us);
         let request = Request::Compress {
-            select: Selection::Exactly(said),
+            select: Selection::Exactly(versions),
             content: summary.content.clone(),
             role: summary.role.clone(),
             details,

@@ -259,12 +259,12 @@ async fn calls_without_ids_continue_their_conversation() {
         r#"{"created_at":"2026-03-14T09:00:02Z","done":true,"message":{"role":"assistant",
             "content":"3 m."}}"#,
     ];
-    let asked = r#"{"role":"user","content":"How high?"}"#;
+    let question = r#"{"role":"user","content":"How high?"}"#;
     let called = r#"{"role":"assistant","content":"","tool_calls":[{"function":{"name":"tide",
         "arguments":{"at":"pier"}}}]},{"role":"tool","tool_name":"tide","content":"3 m"}"#;
     let body =
         |messages: &str| format!(r#"{{"model":"m","stream":false,"messages":[{messages}]}}"#);
-    let requests = [body(asked), body(&format!("{asked},{called}"))];
+    let requests = [body(question), body(&format!("{question},{called}"))];
     continues("/api/chat", ollama, requests).await;
 
     let gemini = [
@@ -273,11 +273,11 @@ async fn calls_without_ids_continue_their_conversation() {
         r#"{"candidates":[{"content":{"role":"model","parts":[{"text":"3 m."}]},
             "finishReason":"STOP"}],"responseId":"r2"}"#,
     ];
-    let asked = r#"{"role":"user","parts":[{"text":"How high?"}]}"#;
+    let question = r#"{"role":"user","parts":[{"text":"How high?"}]}"#;
     let called = r#"{"role":"model","parts":[{"functionCall":{"name":"tide","args":{"at":"pier"}}}]},
         {"role":"user","parts":[{"functionResponse":{"name":"tide","response":{"output":"3 m"}}}]}"#;
     let body = |contents: &str| format!(r#"{{"contents":[{contents}]}}"#);
-    let requests = [body(asked), body(&format!("{asked},{called}"))];
+    let requests = [body(question), body(&format!("{question},{called}"))];
     continues("/v1beta/models/gemini-test:generateContent", gemini, requests).await;
 }
 

@@ -34,21 +34,21 @@ async fn no_header_with_a_key_and_no_secret_is_in_any_file() {
     let repo = Repo::new(Arc::new(store), RepoOptions::new());
     // Written in two pieces, so that scanners of repositories pass over this page.
     let key = format!("gh{}_{}", "p", "16C7e42F292c6912E7710c838347Ae178B4a");
-    let said = format!("the token is {key}");
-    let stream = Answer::new("text/event-stream", anthropic_stream(&said))
+    let message = format!("the token is {key}");
+    let stream = Answer::new("text/event-stream", anthropic_stream(&message))
         .header("set-cookie", "plain-value-set-cookie=1")
         .header("request-id", "req_kept");
     let error = format!(r#"{{"error":{{"type":"overloaded_error","message":"no {key}"}}}}"#);
     let refused = Answer::json(&error).status("529 Overloaded");
-    let cut_body = anthropic_stream(&said);
+    let cut_body = anthropic_stream(&message);
     let cut_at = cut_body.find("event: content_block_stop").unwrap();
     let cut = Answer::new("text/event-stream", cut_body).cut_at(cut_at);
     let options = RecorderOptions::new();
     let bench = Bench::with(repo, &options, [stream.clone(), refused, cut, stream]).await;
-    let asked = format!("my key is {key}");
+    let question = format!("my key is {key}");
     let person = r#""metadata":{"user_id":"plain-value-account"},"user":"plain-value-user","#;
     for _ in 0..4 {
-        let body = anthropic_request(&[&asked]).replacen('{', &format!("{{{person}"), 1);
+        let body = anthropic_request(&[&question]).replacen('{', &format!("{{{person}"), 1);
         let tool = format!(r#""description":"with {key}","name":"read""#);
         let body = body.replace(r#""name":"read""#, &tool);
         assert!(body.contains(&tool));

@@ -79,12 +79,12 @@ async fn traffic_of_claude_code_is_recorded_by_conversation() {
             .count();
         let sent = messages.iter().flat_map(|message| message["content"].as_array().unwrap());
         assert_eq!(results, sent.filter(|block| block["type"] == "tool_result").count());
-        let said = contents.iter().filter(|c| matches!(c, tract_core::Content::Assistant(_)));
+        let assistants = contents.iter().filter(|c| matches!(c, tract_core::Content::Assistant(_)));
         let of_model = messages.iter().filter(|message| message["role"] == "assistant");
         let sent: Vec<usize> = of_model.map(blocks).collect();
-        let said: Vec<usize> = said.map(|content| content.parts().len()).collect();
-        assert_eq!(said[..sent.len()], sent);
-        assert_eq!(said.len(), sent.len() + 1, "and the answer");
+        let assistants: Vec<usize> = assistants.map(|content| content.parts().len()).collect();
+        assert_eq!(assistants[..sent.len()], sent);
+        assert_eq!(assistants.len(), sent.len() + 1, "and the answer");
         let report = bench.finish().await;
         assert_eq!((report.recorded, report.lost()), (8, 0), "{report:?}");
     }

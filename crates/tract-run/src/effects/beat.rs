@@ -30,11 +30,11 @@ impl Heartbeat {
         lease: Duration,
     ) -> Option<Self> {
         let stop = Arc::new(Stop::default());
-        let (told, repo, branch, holder) =
+        let (ended, repo, branch, holder) =
             (Arc::clone(&stop), repo.clone(), branch.clone(), holder.clone());
         let thread = std::thread::Builder::new().name("tract-effects".to_owned());
         let spawned = thread.spawn(move || {
-            while !told.wait(lease / 3) {
+            while !ended.wait(lease / 3) {
                 match block_on(renew(&repo, &branch, slot, &holder, lease)) {
                     Ok(true) => {}
                     // Another run has the calls now, or they are released.
@@ -78,10 +78,10 @@ async fn renew(
     if found.holder.id != holder.id {
         return Ok(false);
     }
-    let said = blob(&TurnDoc::new(holder, branch, repo.now_us(), lease))?;
+    let marker = blob(&TurnDoc::new(holder, branch, repo.now_us(), lease))?;
     let mut txn = Txn::new(repo)?;
-    txn.blob(said.clone())?;
-    txn.move_from(&name, Some(target), Some(RefTarget::Blob(said.id())));
+    txn.blob(marker.clone())?;
+    txn.move_from(&name, Some(target), Some(RefTarget::Blob(marker.id())));
     match txn.apply("heartbeat", &WriteOptions::new()).await? {
         Applied::Done | Applied::Already => Ok(true),
         // The run itself wrote: the next time tells.

@@ -87,7 +87,8 @@ pub(super) enum CallState {
     /// The run that started it ended without an answer: the tool may have run.
     Unknown {
         /// The branches on which that was recorded.
-        told: Vec<String>,
+        #[serde(rename = "told")]
+        branches: Vec<String>,
     },
     /// The tool answered.
     Answered { text: String, is_error: bool, value: Option<JsonText> },

@@ -59,7 +59,7 @@ impl Effects {
     ) -> Result<TakeOutcome> {
         let turn = turn_ref(self.slot)?;
         let (began, mut pause) = (Instant::now(), FIRST_PAUSE);
-        let (mut seen, mut told): (Option<LeaseWatch>, bool) = (None, false);
+        let (mut seen, mut reported): (Option<LeaseWatch>, bool) = (None, false);
         let mut races = self.repo.races();
         loop {
             let found = self.repo.ref_target(&turn).await?;
@@ -72,7 +72,7 @@ impl Effects {
                     branch: doc.branch.clone(),
                     at_us: doc.at_us,
                 };
-                if !std::mem::replace(&mut told, true) {
+                if !std::mem::replace(&mut reported, true) {
                     on_held(&held);
                 }
                 if began.elapsed() >= patience {
@@ -84,14 +84,14 @@ impl Effects {
                 pause = (pause * 2).min(LONGEST_PAUSE);
                 continue;
             }
-            let said = self.said()?;
+            let marker = self.marker()?;
             let mut txn = Txn::new(&self.repo)?;
-            txn.blob(said.clone())?;
-            txn.move_from(&turn, found, Some(RefTarget::Blob(said.id())));
+            txn.blob(marker.clone())?;
+            txn.move_from(&turn, found, Some(RefTarget::Blob(marker.id())));
             match txn.apply("take", &WriteOptions::new()).await? {
                 Applied::Done | Applied::Already => {
                     let mut inner = self.inner();
-                    (inner.taken, inner.last) = (true, Some(said.id()));
+                    (inner.taken, inner.last) = (true, Some(marker.id()));
                     inner.beat = self.heartbeat();
                     return Ok(TakeOutcome::Mine);
                 }

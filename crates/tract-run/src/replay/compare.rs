@@ -72,12 +72,12 @@ fn calls(recorded: &Message, found: &Message) -> Option<Comparer> {
             && canonical(&old.arguments) == canonical(&new.arguments)
     };
     let same = old.len() == new.len() && old.iter().zip(&new).all(|(old, new)| alike(old, new));
-    let told = |calls: &[ToolCall]| {
-        let told: Vec<String> = calls
+    let describe = |calls: &[ToolCall]| {
+        let describe: Vec<String> = calls
             .iter()
             .map(|call| format!("{}({}) as {}", call.name, call.arguments, call.id))
             .collect();
-        told.join(", ")
+        describe.join(", ")
     };
-    (!same).then(|| ("calls", told(&old), told(&new)))
+    (!same).then(|| ("calls", describe(&old), describe(&new)))
 }

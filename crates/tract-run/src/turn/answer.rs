@@ -238,7 +238,7 @@ impl Agent {
     }
 
     pub(crate) fn tell_waiting(&self, waits: &Pending) {
-        if let tract_engine::PendingRequest::Call { call, .. } = &waits.asked {
+        if let tract_engine::PendingRequest::Call { call, .. } = &waits.request {
             let (pending, reason) = (waits.id.as_str(), waits.reason.as_str());
             self.tell(&Progress::Waiting { pending, call_id: &call.id, reason });
         }

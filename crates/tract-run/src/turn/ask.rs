@@ -5,7 +5,8 @@ use std::sync::Arc;
 use tract_compile::Compiled;
 use tract_core::telemetry::ModelCall;
 use tract_core::{
-    Applied, By, Commit, CommitId, Draft, ModelError, RefTarget, Reply, ReplyDelta, ToolCall,
+    Applied, AuthorKind, Commit, CommitId, Draft, ModelError, RefTarget, Reply, ReplyDelta,
+    ToolCall,
 };
 use tract_engine::plan::Request;
 use tract_engine::{Txn, WriteOptions, broken_off, generation_config, reply_draft};
@@ -27,10 +28,10 @@ impl Agent {
         &self,
         stored: &mut Stored,
         compiled: &Compiled,
-        said: Option<Draft>,
+        message: Option<Draft>,
     ) -> Result<bool> {
         let mut requests = self.instruct(compiled).await?;
-        requests.extend(said.map(Request::Append));
+        requests.extend(message.map(Request::Append));
         let before = requests.len();
         let unwritten = stored.unwritten(&self.repo, &self.branch, &self.session).await?;
         requests.extend(unwritten.requests.iter().cloned());
@@ -59,11 +60,11 @@ impl Agent {
         let view = call.context(|| compiled.view_id(), compiled.toolset());
         let answered = {
             let mut first = call.first_piece();
-            let mut told = |piece: ReplyDelta| {
+            let mut on_delta = |piece: ReplyDelta| {
                 first.arrived();
                 self.tell(&Progress::Piece(&piece));
             };
-            let streamed = self.model.stream(&request, &self.cancellation, &mut told);
+            let streamed = self.model.stream(&request, &self.cancellation, &mut on_delta);
             call.span().instrument(streamed).await
         };
         call.end(&answered);
@@ -139,11 +140,11 @@ impl Agent {
         &self,
         reply: &Reply,
         commit: CommitId,
-        by: By,
+        by: AuthorKind,
         effects: Arc<Effects>,
     ) -> Result<Calls> {
         let (calls, tool_calls): (Vec<Call>, Vec<ToolCall>) = match by {
-            By::Hook => {
+            AuthorKind::Hook => {
                 let content = self.repo.content_of(commit).await?;
                 ((&content).into_calls(), content.calls().cloned().collect())
             }

@@ -6,16 +6,16 @@ use tract_run::{Agent, Stop};
 use tract_tools::policy::ApprovalRequired;
 use tract_tools::{Registry, ToolContext, ToolError, tool};
 
-use crate::support::{Script, main_branch, memory, messages, repo_on, said};
+use crate::support::{Script, main_branch, memory, messages, repo_on, texts};
 
 /// How much was paid.
 #[derive(Default)]
-struct Till(AtomicUsize);
+struct Payments(AtomicUsize);
 
 /// Pays.
 #[tool(destructive)]
 async fn pay(sum: usize, context: &ToolContext) -> Result<String, ToolError> {
-    context.resource::<Till>()?.0.fetch_add(sum, Ordering::SeqCst);
+    context.resource::<Payments>()?.0.fetch_add(sum, Ordering::SeqCst);
     Ok(format!("paid {sum}"))
 }
 
@@ -34,7 +34,7 @@ fn asks() -> Draft {
 }
 
 /// An agent as a fresh process has it.
-async fn agent(store: &Arc<dyn Store>, till: &Arc<Till>, says: Vec<Draft>) -> Agent {
+async fn agent(store: &Arc<dyn Store>, till: &Arc<Payments>, says: Vec<Draft>) -> Agent {
     let registry = Registry::builder().tool(Pay).tool(Look).build().unwrap();
     let context = ToolContext::new("").with_shared_resource(Arc::clone(till));
     Agent::new(repo_on(store).await, main_branch(), Script::new(says), registry)
@@ -45,7 +45,7 @@ async fn agent(store: &Arc<dyn Store>, till: &Arc<Till>, says: Vec<Draft>) -> Ag
 #[test]
 fn calls_wait_across_restarts_until_a_decision() {
     block_on(async {
-        let (store, till) = (memory(), Arc::new(Till::default()));
+        let (store, till) = (memory(), Arc::new(Payments::default()));
         let first = agent(&store, &till, vec![asks()]).await;
         let report = first.run(Some(Draft::user("pay both"))).await.unwrap();
         assert_eq!((report.stop, report.calls), (Stop::Waiting, 1));
@@ -54,7 +54,7 @@ fn calls_wait_across_restarts_until_a_decision() {
 
         let repo = repo_on(&store).await;
         let waiting = repo.pending().await.unwrap();
-        let names: Vec<String> = waiting.iter().map(|waits| waits.asked.describe()).collect();
+        let names: Vec<String> = waiting.iter().map(|waits| waits.request.describe()).collect();
         assert_eq!(names, [r#"pay({"sum":5})"#, r#"pay({"sum":7})"#]);
 
         // A restart changes nothing, and nothing can be said after open calls.
@@ -74,9 +74,9 @@ fn calls_wait_across_restarts_until_a_decision() {
         let report = last.run(None).await.unwrap();
         assert_eq!((report.stop, report.text.as_str()), (Stop::Answered, "5 is paid"));
         assert_eq!(till.0.load(Ordering::SeqCst), 5);
-        let said = said(&messages(&repo).await);
+        let texts = texts(&messages(&repo).await);
         assert_eq!(
-            said[2..],
+            texts[2..],
             [
                 "tool: seen <c1 look>",
                 "tool: paid 5 <c2 pay>",
@@ -92,8 +92,8 @@ fn an_operation_whose_name_an_older_decision_has_can_be_decided() {
     block_on(async {
         let repo = repo_on(&memory()).await;
         let defer = async |text: &str| {
-            let asked = tract_engine::PendingRequest::Append(Box::new(Draft::user(text)));
-            repo.defer(&main_branch(), asked, "tester", "look at it").await.unwrap().id
+            let request = tract_engine::PendingRequest::Append(Box::new(Draft::user(text)));
+            repo.defer(&main_branch(), request, "tester", "look at it").await.unwrap().id
         };
         let first = defer("one").await;
         assert_eq!(first.len(), "p-".len() + 16, "64 bits");
@@ -105,7 +105,7 @@ fn an_operation_whose_name_an_older_decision_has_can_be_decided() {
         repo.set_documents("test", vec![(name, decisions[0].1.clone())]).await.unwrap();
         let decided = repo.approve(&second).await.unwrap();
         assert_eq!(decided.record.pending.as_deref(), Some(second.as_str()));
-        assert_eq!(said(&messages(&repo).await), ["user: one", "user: two"]);
+        assert_eq!(texts(&messages(&repo).await), ["user: one", "user: two"]);
         assert!(repo.pending().await.unwrap().is_empty());
         assert_eq!(repo.decisions().await.unwrap().len(), 3, "nothing is written over");
     });

@@ -20,18 +20,18 @@ use tract_tools::policy::ApprovalRequired;
 use tract_tools::{Registry, Repair, RepairRequest, tool};
 
 use crate::support::{
-    Script, main_branch, memory, messages, move_to_another_machine, pause, repo_on, said_on,
+    Script, main_branch, memory, messages, move_to_another_machine, pause, repo_on, texts_on,
     tool_of,
 };
 
 /// What was paid, in order.
 #[derive(Default)]
-pub(crate) struct Till {
+pub(crate) struct Payments {
     paid: Mutex<Vec<usize>>,
     slow: AtomicUsize,
 }
 
-impl Till {
+impl Payments {
     fn paid(&self) -> Vec<usize> {
         self.paid.lock().unwrap().clone()
     }
@@ -48,7 +48,7 @@ impl Till {
 /// Pays, and takes its time.
 #[tool(destructive)]
 async fn pay(sum: usize, context: &ToolContext) -> Result<String, ToolError> {
-    let till = context.resource::<Till>()?;
+    let till = context.resource::<Payments>()?;
     till.pay(sum);
     // It blocks its thread, as a tool may.
     std::thread::sleep(Duration::from_millis(till.slow.load(Ordering::SeqCst) as u64));
@@ -58,14 +58,14 @@ async fn pay(sum: usize, context: &ToolContext) -> Result<String, ToolError> {
 /// Notes something down.
 #[tool]
 async fn note(context: &ToolContext) -> Result<String, ToolError> {
-    context.resource::<Till>()?.pay(0);
+    context.resource::<Payments>()?.pay(0);
     Ok("noted".to_owned())
 }
 
 /// Sets something, which is the same when it is done twice, and never comes back.
 #[tool(idempotent)]
 async fn set(context: &ToolContext) -> Result<String, ToolError> {
-    context.resource::<Till>()?.pay(0);
+    context.resource::<Payments>()?.pay(0);
     std::future::pending().await
 }
 
@@ -79,7 +79,7 @@ fn agent_of(
     branch: &RefName,
     says: impl IntoIterator<Item = Draft>,
     tools: Registry,
-    till: &Arc<Till>,
+    till: &Arc<Payments>,
 ) -> Agent {
     Agent::new(repo.clone(), branch.clone(), Script::new(says), tools)
         .context(ToolContext::new("").with_shared_resource(Arc::clone(till)))
@@ -87,7 +87,7 @@ fn agent_of(
 }
 
 /// An agent as a process of its own has it.
-async fn agent_on(store: &Arc<dyn Store>, branch: &RefName, till: &Arc<Till>) -> Agent {
+async fn agent_on(store: &Arc<dyn Store>, branch: &RefName, till: &Arc<Payments>) -> Agent {
     let says = [Draft::assistant("done"), Draft::assistant("done")];
     agent_of(&repo_on(store).await, branch, says, registry(), till)
 }
@@ -102,13 +102,13 @@ async fn poll_until(mut run: Pin<&mut impl Future>, has_begun: impl Fn() -> bool
 }
 
 /// Runs until the model's calls wait; returns the message that asks for them.
-async fn asked(store: &Arc<dyn Store>, till: &Arc<Till>, says: Draft) -> CommitId {
+async fn ask_approval(store: &Arc<dyn Store>, till: &Arc<Payments>, says: Draft) -> CommitId {
     let repo = repo_on(store).await;
     let agent = agent_of(&repo, &main_branch(), [says], registry(), till);
     let report = agent.run(Some(Draft::user("go"))).await.unwrap();
     assert_eq!(report.stop, Stop::Waiting);
     let messages = messages(&repo).await;
-    messages.iter().rfind(|said| said.content.calls().next().is_some()).unwrap().commit
+    messages.iter().rfind(|message| message.content.calls().next().is_some()).unwrap().commit
 }
 
 async fn approve_all(repo: &Repo) {
@@ -118,8 +118,8 @@ async fn approve_all(repo: &Repo) {
 }
 
 /// Runs until the model's calls wait, and approves them.
-async fn approved(store: &Arc<dyn Store>, till: &Arc<Till>, says: Draft) -> Repo {
-    asked(store, till, says).await;
+async fn approved(store: &Arc<dyn Store>, till: &Arc<Payments>, says: Draft) -> Repo {
+    ask_approval(store, till, says).await;
     let repo = repo_on(store).await;
     approve_all(&repo).await;
     repo
@@ -135,7 +135,7 @@ fn sum_of(arguments: &str) -> usize {
 }
 
 /// Runs an agent on each branch, all at the same time.
-fn at_once(store: &Arc<dyn Store>, till: &Arc<Till>, branches: &[RefName]) {
+fn at_once(store: &Arc<dyn Store>, till: &Arc<Payments>, branches: &[RefName]) {
     let start = std::sync::Barrier::new(branches.len());
     std::thread::scope(|scope| {
         for branch in branches {
@@ -155,21 +155,21 @@ fn at_once(store: &Arc<dyn Store>, till: &Arc<Till>, branches: &[RefName]) {
 #[test]
 fn three_runs_at_once_after_one_approval_pay_once() {
     for _ in 0..8 {
-        let (store, till) = (memory(), Till::slow());
+        let (store, till) = (memory(), Payments::slow());
         let repo = block_on(approved(&store, &till, pays(5)));
         at_once(&store, &till, &[main_branch(), main_branch(), main_branch()]);
         assert_eq!(till.paid(), [5]);
-        let said = block_on(said_on(&repo, &main_branch()));
-        assert_eq!(said[2], "tool: paid 5 <c1 pay>", "{said:?}");
+        let texts = block_on(texts_on(&repo, &main_branch()));
+        assert_eq!(texts[2], "tool: paid 5 <c1 pay>", "{texts:?}");
     }
 }
 
 #[test]
 fn two_forks_at_once_after_one_approval_pay_once_and_both_know_it() {
     for _ in 0..8 {
-        let (store, till) = (memory(), Till::slow());
+        let (store, till) = (memory(), Payments::slow());
         let branches = block_on(async {
-            let message = asked(&store, &till, pays(5)).await;
+            let message = ask_approval(&store, &till, pays(5)).await;
             let repo = repo_on(&store).await;
             approve_all(&repo).await;
             let head = repo.head_of(&main_branch()).await.unwrap().unwrap();
@@ -183,8 +183,8 @@ fn two_forks_at_once_after_one_approval_pay_once_and_both_know_it() {
         assert_eq!(till.paid(), [5]);
         let repo = block_on(repo_on(&store));
         for branch in &branches {
-            let said = block_on(said_on(&repo, branch));
-            assert_eq!(said[2], "tool: paid 5 <c1 pay>", "{branch}: {said:?}");
+            let texts = block_on(texts_on(&repo, branch));
+            assert_eq!(texts[2], "tool: paid 5 <c1 pay>", "{branch}: {texts:?}");
         }
     }
 }
@@ -193,7 +193,7 @@ fn two_forks_at_once_after_one_approval_pay_once_and_both_know_it() {
 fn an_effect_is_not_repeated_after_any_number_of_undos() {
     block_on(async {
         for undos in 1..6 {
-            let (store, till) = (memory(), Arc::new(Till::default()));
+            let (store, till) = (memory(), Arc::new(Payments::default()));
             let repo = approved(&store, &till, pays(5)).await;
             agent_on(&store, &main_branch(), &till).await.run(None).await.unwrap();
             assert_eq!(till.paid(), [5]);
@@ -201,22 +201,22 @@ fn an_effect_is_not_repeated_after_any_number_of_undos() {
                 let _ = repo.undo(&main_branch()).await;
             }
             approve_all(&repo).await;
-            if said_on(&repo, &main_branch()).await.len() < 2 {
+            if texts_on(&repo, &main_branch()).await.len() < 2 {
                 // The model has not asked for it there.
                 continue;
             }
             let agent = agent_on(&store, &main_branch(), &till).await.on_resume(OnResume::Run);
             agent.run(None).await.unwrap();
             assert_eq!(till.paid(), [5], "after {undos} undos");
-            let said = said_on(&repo, &main_branch()).await;
-            assert_eq!(said[2], "tool: paid 5 <c1 pay>", "after {undos} undos: {said:?}");
+            let texts = texts_on(&repo, &main_branch()).await;
+            assert_eq!(texts[2], "tool: paid 5 <c1 pay>", "after {undos} undos: {texts:?}");
         }
     });
 }
 
 #[test]
 fn a_second_run_waits_for_the_call_that_the_first_one_runs() {
-    let (store, till) = (memory(), Till::slow());
+    let (store, till) = (memory(), Payments::slow());
     let repo = block_on(approved(&store, &till, pays(5).call("c2", "note", "{}")));
     std::thread::scope(|scope| {
         let first = scope.spawn(|| {
@@ -235,32 +235,32 @@ fn a_second_run_waits_for_the_call_that_the_first_one_runs() {
         let first = first.join().unwrap();
         assert!(first.is_ok() || second.is_ok(), "{first:?} {second:?}");
     });
-    let said = block_on(said_on(&repo, &main_branch()));
+    let texts = block_on(texts_on(&repo, &main_branch()));
     assert_eq!(till.paid(), [0, 5]);
-    assert!(said.contains(&"tool: paid 5 <c1 pay>".to_owned()), "{said:?}");
-    assert!(!said.iter().any(|line| line.contains("interrupted")), "{said:?}");
+    assert!(texts.contains(&"tool: paid 5 <c1 pay>".to_owned()), "{texts:?}");
+    assert!(!texts.iter().any(|line| line.contains("interrupted")), "{texts:?}");
 }
 
 #[test]
 fn an_approved_call_runs_after_any_other_call_of_its_turn() {
     block_on(async {
-        let (store, till) = (memory(), Arc::new(Till::default()));
+        let (store, till) = (memory(), Arc::new(Payments::default()));
         let says = Draft::assistant("").call("c1", "note", "{}").call("c2", "pay", r#"{"sum":7}"#);
-        asked(&store, &till, says).await;
+        ask_approval(&store, &till, says).await;
         assert_eq!(till.paid(), [0], "what needs no approval has run");
         let repo = repo_on(&store).await;
         approve_all(&repo).await;
         agent_on(&store, &main_branch(), &till).await.run(None).await.unwrap();
         assert_eq!(till.paid(), [0, 7]);
-        let said = said_on(&repo, &main_branch()).await;
-        assert_eq!(said[2..4], ["tool: noted <c1 note>", "tool: paid 7 <c2 pay>"]);
+        let texts = texts_on(&repo, &main_branch()).await;
+        assert_eq!(texts[2..4], ["tool: noted <c1 note>", "tool: paid 7 <c2 pay>"]);
     });
 }
 
 #[test]
 fn an_idempotent_call_that_was_cut_off_may_have_run() {
     block_on(async {
-        let (store, till) = (memory(), Arc::new(Till::default()));
+        let (store, till) = (memory(), Arc::new(Payments::default()));
         let says = Draft::assistant("").call("c1", "set", "{}");
         {
             let repo = repo_on(&store).await;
@@ -269,9 +269,9 @@ fn an_idempotent_call_that_was_cut_off_may_have_run() {
             poll_until(run.as_mut(), || !till.paid().is_empty()).await;
         }
         agent_on(&store, &main_branch(), &till).await.run(None).await.unwrap();
-        let said = said_on(&repo_on(&store).await, &main_branch()).await;
-        assert!(said[2].contains("may have run"), "{}", said[2]);
-        assert!(!said[2].contains("not executed"), "{}", said[2]);
+        let texts = texts_on(&repo_on(&store).await, &main_branch()).await;
+        assert!(texts[2].contains("may have run"), "{}", texts[2]);
+        assert!(!texts[2].contains("not executed"), "{}", texts[2]);
     });
 }
 
@@ -292,7 +292,7 @@ impl Repair for Meant {
 #[test]
 fn an_approved_repaired_call_runs_as_shown() {
     block_on(async {
-        let (store, till) = (memory(), Arc::new(Till::default()));
+        let (store, till) = (memory(), Arc::new(Payments::default()));
         let says = Draft::assistant("").call("c1", "pay", r#"{"sum":"1"}"#);
         let repo = repo_on(&store).await;
         let agent = |says: Draft, repair: Meant| {
@@ -300,7 +300,7 @@ fn an_approved_repaired_call_runs_as_shown() {
         };
         let first = agent(says, Meant("thousand", 1000));
         assert_eq!(first.run(Some(Draft::user("go"))).await.unwrap().stop, Stop::Waiting);
-        let shown = repo.pending().await.unwrap()[0].asked.describe();
+        let shown = repo.pending().await.unwrap()[0].request.describe();
         assert!(shown.contains(r#"{"sum":1000}"#), "{shown}");
         approve_all(&repo).await;
         // Another repair would make it something else.
@@ -313,12 +313,12 @@ fn an_approved_repaired_call_runs_as_shown() {
 #[test]
 fn arguments_that_a_handler_replaced_are_approved_once_and_run_as_shown() {
     block_on(async {
-        let (store, till) = (memory(), Arc::new(Till::default()));
-        let asked = Arc::new(AtomicUsize::new(0));
+        let (store, till) = (memory(), Arc::new(Payments::default()));
+        let questions = Arc::new(AtomicUsize::new(0));
         let hooks = || {
-            let asked = Arc::clone(&asked);
+            let questions = Arc::clone(&questions);
             Hooks::new().on("doubles", move |event: &BeforeDispatch| {
-                asked.fetch_add(1, Ordering::SeqCst);
+                questions.fetch_add(1, Ordering::SeqCst);
                 DispatchAction::Replace(format!(
                     r#"{{"sum":{}}}"#,
                     sum_of(&event.call.arguments) * 2
@@ -331,7 +331,7 @@ fn arguments_that_a_handler_replaced_are_approved_once_and_run_as_shown() {
         };
         let report = agent(pays(5)).run(Some(Draft::user("go"))).await.unwrap();
         assert_eq!(report.stop, Stop::Waiting);
-        let shown = repo.pending().await.unwrap()[0].asked.describe();
+        let shown = repo.pending().await.unwrap()[0].request.describe();
         assert!(shown.contains(r#"{"sum":10}"#), "{shown}");
         approve_all(&repo).await;
         let report = agent(Draft::assistant("done")).run(None).await.unwrap();
@@ -356,7 +356,7 @@ impl ChatModel for Strict {
 fn give() -> Arc<dyn DynTool> {
     let spec = ToolSpec::new("give", "Gives.", r#"{"type":"object"}"#);
     tool_of(spec.traits(ToolTraits::new().destructive()), |arguments, context| {
-        context.resource::<Till>()?.pay(sum_of(arguments));
+        context.resource::<Payments>()?.pay(sum_of(arguments));
         Ok(format!("gave {arguments}"))
     })
 }
@@ -368,7 +368,7 @@ const GIVE: &str = r#"{"name":"give","description":"Gives.","parameters":{"type"
 fn a_call_sent_in_strict_mode_runs_once_it_is_approved_or_resumed() {
     for approve in [true, false] {
         block_on(async {
-            let (store, till) = (memory(), Arc::new(Till::default()));
+            let (store, till) = (memory(), Arc::new(Payments::default()));
             let registry = || Registry::builder().definition_with(GIVE, give()).build().unwrap();
             let id = registry().iter().next().unwrap().definition().id();
             let sent = RequestTool::new("give", "give", id).strict(true);
@@ -403,8 +403,8 @@ fn a_call_sent_in_strict_mode_runs_once_it_is_approved_or_resumed() {
             }
             let report = agent(Draft::assistant("done")).run(None).await.unwrap();
             assert_eq!(report.stop, Stop::Answered);
-            let said = said_on(&repo, &main_branch()).await;
-            assert_eq!(till.paid(), [3], "{said:?}");
+            let texts = texts_on(&repo, &main_branch()).await;
+            assert_eq!(till.paid(), [3], "{texts:?}");
         });
     }
 }
@@ -412,7 +412,7 @@ fn a_call_sent_in_strict_mode_runs_once_it_is_approved_or_resumed() {
 const LISTED: &str = r#"{"name":"pay","description":"Pays.","inputSchema":{"type":"object","properties":{"sum":{"type":"integer"}}}}"#;
 
 /// A tool that a server lists.
-fn remote(server: &'static str, till: &Arc<Till>) -> Arc<dyn DynTool> {
+fn remote(server: &'static str, till: &Arc<Payments>) -> Arc<dyn DynTool> {
     let definition = ToolSchema::parse(LISTED).unwrap();
     let spec = ToolSpec::new("pay", "Pays.", r#"{"type":"object"}"#)
         .traits(ToolTraits::new().destructive())
@@ -428,7 +428,7 @@ fn remote(server: &'static str, till: &Arc<Till>) -> Arc<dyn DynTool> {
 fn a_payment_approved_for_one_server_does_not_run_on_another() {
     block_on(async {
         for approval_wanted in [true, false] {
-            let (store, till) = (memory(), Arc::new(Till::default()));
+            let (store, till) = (memory(), Arc::new(Payments::default()));
             let repo = repo_on(&store).await;
             let agent = |server, says: Draft, wanted: bool| {
                 let remote = remote(server, &till);
@@ -478,7 +478,7 @@ impl DynTool for PayLater {
             _ => Poll::Ready(()),
         })
         .await;
-        context.resource::<Till>()?.pay(9);
+        context.resource::<Payments>()?.pay(9);
         Ok(ToolResult::done("paid 9 at last"))
     }
 }
@@ -486,7 +486,7 @@ impl DynTool for PayLater {
 #[test]
 fn a_true_answer_that_comes_late_takes_the_place_of_the_one_that_was_made_up() {
     block_on(async {
-        let (store, till) = (memory(), Arc::new(Till::default()));
+        let (store, till) = (memory(), Arc::new(Payments::default()));
         let later = Arc::new(PayLater::default());
         let agent = |repo: Repo, branch: RefName, says: Draft| {
             let registry = Registry::builder().tool(Note).dyn_tool(Arc::<PayLater>::clone(&later));
@@ -499,15 +499,15 @@ fn a_true_answer_that_comes_late_takes_the_place_of_the_one_that_was_made_up() {
         poll_until(run.as_mut(), || later.begun.load(Ordering::SeqCst) > 0).await;
         move_to_another_machine(&repo, true).await;
         // Another run, and one on a fork, find it dead.
-        let asked = messages(&repo).await[1].commit;
-        let fork = repo.create_branch("fork", asked).await.unwrap();
+        let call_message = messages(&repo).await[1].commit;
+        let fork = repo.create_branch("fork", call_message).await.unwrap();
         for branch in [main_branch(), fork.clone()] {
             let done = Draft::assistant("sorry");
             let report = agent(repo.clone(), branch.clone(), done).run(None).await.unwrap();
             assert_eq!(report.stop, Stop::Answered);
-            let said = said_on(&repo, &branch).await;
-            assert!(said[2].contains("may have run"), "{said:?}");
-            assert!(said[3].contains("not executed"), "{said:?}");
+            let texts = texts_on(&repo, &branch).await;
+            assert!(texts[2].contains("may have run"), "{texts:?}");
+            assert!(texts[3].contains("not executed"), "{texts:?}");
         }
         // And then it answers.
         later.go.store(1, Ordering::SeqCst);
@@ -515,15 +515,15 @@ fn a_true_answer_that_comes_late_takes_the_place_of_the_one_that_was_made_up() {
         assert_eq!(error.code(), "held", "{error}");
         assert_eq!(till.paid(), [9], "what another run has answered since is not begun");
         for branch in [main_branch(), fork] {
-            let said = said_on(&repo, &branch).await;
-            assert!(said.contains(&"tool: paid 9 at last <c1 pay_later>".to_owned()), "{said:?}");
-            assert!(!said.iter().any(|line| line.contains("may have run")), "{said:?}");
+            let texts = texts_on(&repo, &branch).await;
+            assert!(texts.contains(&"tool: paid 9 at last <c1 pay_later>".to_owned()), "{texts:?}");
+            assert!(!texts.iter().any(|line| line.contains("may have run")), "{texts:?}");
         }
         // A third branch knows it at once, and pays nothing.
-        let third = repo.create_branch("third", asked).await.unwrap();
+        let third = repo.create_branch("third", call_message).await.unwrap();
         let done = Draft::assistant("fine");
         agent(repo.clone(), third.clone(), done).run(None).await.unwrap();
-        assert_eq!(said_on(&repo, &third).await[2], "tool: paid 9 at last <c1 pay_later>");
+        assert_eq!(texts_on(&repo, &third).await[2], "tool: paid 9 at last <c1 pay_later>");
         assert_eq!(till.paid(), [9]);
     });
 }
@@ -531,7 +531,7 @@ fn a_true_answer_that_comes_late_takes_the_place_of_the_one_that_was_made_up() {
 #[test]
 fn a_run_that_waits_too_long_says_who_it_waits_for_and_answers_nothing() {
     block_on(async {
-        let (store, till) = (memory(), Arc::new(Till::default()));
+        let (store, till) = (memory(), Arc::new(Payments::default()));
         let later = Arc::new(PayLater::default());
         let agent = |repo: Repo, says: Draft| {
             let says = [says, Draft::assistant("done")];
@@ -545,18 +545,18 @@ fn a_run_that_waits_too_long_says_who_it_waits_for_and_answers_nothing() {
         let mut run = Box::pin(first.run(Some(Draft::user("go"))));
         poll_until(run.as_mut(), || later.begun.load(Ordering::SeqCst) > 0).await;
         let before = repo.head_of(&main_branch()).await.unwrap();
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let hears = Arc::clone(&told);
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&events);
         let second = agent(repo.clone(), Draft::assistant("done")).on_progress(move |progress| {
             if let tract_run::Progress::Held { by, branch } = progress {
-                hears.lock().unwrap().push(format!("{by} on {branch}"));
+                sink.lock().unwrap().push(format!("{by} on {branch}"));
             }
         });
         let error = second.run(None).await.unwrap_err();
         assert_eq!(error.code(), "held");
         let process = format!("process {}", std::process::id());
         assert!(error.to_string().starts_with(&process), "{error}");
-        assert!(told.lock().unwrap()[0].starts_with(&process));
+        assert!(events.lock().unwrap()[0].starts_with(&process));
         assert_eq!(repo.head_of(&main_branch()).await.unwrap(), before, "nothing is written");
         later.go.store(1, Ordering::SeqCst);
         assert_eq!(run.await.unwrap().stop, Stop::Answered);
@@ -567,7 +567,7 @@ fn a_run_that_waits_too_long_says_who_it_waits_for_and_answers_nothing() {
 #[test]
 fn a_run_that_lacks_the_approved_tool_leaves_the_call_open() {
     block_on(async {
-        let (store, till) = (memory(), Arc::new(Till::default()));
+        let (store, till) = (memory(), Arc::new(Payments::default()));
         let repo = approved(&store, &till, pays(5)).await;
         let tools = Registry::builder().tool(Note).build().unwrap();
         let model = Script::new([Draft::assistant("done")]);
@@ -618,7 +618,7 @@ impl DynTool for Remit {
     ) -> Result<ToolResult<RenderedValue>, ToolError> {
         let sum = sum_of(arguments);
         pause(1).await;
-        context.resource::<Till>()?.pay(sum);
+        context.resource::<Payments>()?.pay(sum);
         pause(1).await;
         Ok(ToolResult::done(format!("paid {sum}")))
     }
@@ -627,7 +627,7 @@ impl DynTool for Remit {
 /// Lives in the store as processes do, one after the other: each step is one of them.
 struct Steps {
     store: Arc<dyn Store>,
-    till: Arc<Till>,
+    till: Arc<Payments>,
     model: Arc<Payer>,
     branches: Vec<RefName>,
 }
@@ -653,8 +653,8 @@ impl Steps {
         let repo = repo_on(&self.store).await;
         match draws.below(8) {
             0 => {
-                let said = self.agent(&branch).await.run(Some(Draft::user("pay"))).await;
-                format!("say on {branch}: {:?}", said.map(|report| report.stop))
+                let texts = self.agent(&branch).await.run(Some(Draft::user("pay"))).await;
+                format!("say on {branch}: {:?}", texts.map(|report| report.stop))
             }
             1 => {
                 let ran = self.agent(&branch).await.run(None).await;

@@ -13,7 +13,7 @@ use tract_run::{Agent, Progress, Stop};
 use tract_tools::Registry;
 
 use crate::support::{
-    Script, main_branch, memory, messages, move_to_another_machine, repo_on, said, sqlite, tool_of,
+    Script, main_branch, memory, messages, move_to_another_machine, repo_on, sqlite, texts, tool_of,
 };
 
 /// Where the process that works on the call has its files.
@@ -61,12 +61,12 @@ fn a_run_in_a_process_of_its_own() {
 }
 
 /// A run that works on a call in another process.
-struct Elsewhere {
+struct OtherRun {
     folder: tempfile::TempDir,
     child: std::process::Child,
 }
 
-impl Elsewhere {
+impl OtherRun {
     /// Starts it, and returns once its tool runs.
     fn start(lease: Duration) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -129,7 +129,7 @@ impl Elsewhere {
     }
 }
 
-impl Drop for Elsewhere {
+impl Drop for OtherRun {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -138,21 +138,21 @@ impl Drop for Elsewhere {
 
 /// Runs until the model has said all; returns whom it waited for.
 async fn waited_for(agent: Agent) -> Vec<String> {
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let hears = Arc::clone(&told);
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&events);
     let agent = agent.on_progress(move |progress| {
         if let Progress::Held { by, .. } = progress {
-            hears.lock().unwrap().push((*by).to_owned());
+            sink.lock().unwrap().push((*by).to_owned());
         }
     });
     assert_eq!(agent.run(None).await.unwrap().stop, Stop::Answered);
-    told.lock().unwrap().clone()
+    events.lock().unwrap().clone()
 }
 
 #[cfg(unix)]
 #[test]
 fn a_stopped_holder_is_taken_over_and_its_late_answer_corrects_what_was_made_up() {
-    let mut holder = Elsewhere::start(Duration::from_millis(300));
+    let mut holder = OtherRun::start(Duration::from_millis(300));
     let store = sqlite(holder.folder.path());
     let repo = block_on(repo_on(&store));
     holder.stop(&repo);
@@ -160,12 +160,12 @@ fn a_stopped_holder_is_taken_over_and_its_late_answer_corrects_what_was_made_up(
     let waited =
         block_on(async { waited_for(agent(&store, holder.folder.path(), done).await).await });
     assert!(matches!(&waited[..], [by] if by.starts_with(&holder.name())), "{waited:?}");
-    let before = said(&block_on(messages(&repo)));
+    let before = texts(&block_on(messages(&repo)));
     assert!(before[2].contains("may have run"), "{before:?}");
     assert_eq!(holder.paid(), "", "it is stopped");
     holder.signal("CONT");
     holder.finish();
-    let after = said(&block_on(messages(&repo)));
+    let after = texts(&block_on(messages(&repo)));
     assert!(after.contains(&"tool: paid at last <c1 pay>".to_owned()), "{after:?}");
     assert!(!after.iter().any(|line| line.contains("may have run")), "{after:?}");
     assert_eq!(holder.paid(), "once ");
@@ -173,7 +173,7 @@ fn a_stopped_holder_is_taken_over_and_its_late_answer_corrects_what_was_made_up(
 
 #[test]
 fn a_living_holder_is_waited_for_beyond_its_lease() {
-    let mut holder = Elsewhere::start(Duration::from_secs(4));
+    let mut holder = OtherRun::start(Duration::from_secs(4));
     let store = sqlite(holder.folder.path());
     let repo = block_on(repo_on(&store));
     std::thread::scope(|scope| {
@@ -198,8 +198,8 @@ fn a_living_holder_is_waited_for_beyond_its_lease() {
         std::fs::write(holder.path("go"), "").unwrap();
     });
     holder.finish();
-    let said = said(&block_on(messages(&repo)));
-    assert_eq!(said[2], "tool: paid at last <c1 pay>", "{said:?}");
+    let texts = texts(&block_on(messages(&repo)));
+    assert_eq!(texts[2], "tool: paid at last <c1 pay>", "{texts:?}");
     assert_eq!(holder.paid(), "once ");
 }
 
@@ -223,8 +223,8 @@ fn a_holder_that_was_killed_on_another_machine_is_taken_over_when_its_lease_ends
         let done = vec![Draft::assistant("sorry")];
         let waited = waited_for(agent(&store, folder.path(), done).await).await;
         assert_eq!(waited.len(), 1, "its lease was waited for: {waited:?}");
-        let said = said(&messages(&repo).await);
-        assert!(said[2].contains("may have run"), "{said:?}");
+        let texts = texts(&messages(&repo).await);
+        assert!(texts[2].contains("may have run"), "{texts:?}");
     });
 }
 

@@ -21,10 +21,10 @@ use crate::recorded::simulated::{Setting, Tools};
 use crate::support::{memory, messages, repo_on};
 
 /// A client that never asks for a stream.
-struct Whole(HttpModel);
+struct UnstreamedModel(HttpModel);
 
 #[async_trait]
-impl ChatModel for Whole {
+impl ChatModel for UnstreamedModel {
     async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError> {
         self.0.chat(request).await
     }
@@ -34,7 +34,7 @@ fn client(wire: Wire, url: &str, streams: bool) -> Arc<dyn ChatModel> {
     let name = format!("{}/recorded", wire.word());
     let builder = HttpModel::builder(&name).unwrap().base_url(url).key(KEY);
     let model = builder.retry(RetryPolicy::never()).build().unwrap();
-    if streams { Arc::new(model) } else { Arc::new(Whole(model)) }
+    if streams { Arc::new(model) } else { Arc::new(UnstreamedModel(model)) }
 }
 
 fn run<T>(work: impl Future<Output = T>) -> T {

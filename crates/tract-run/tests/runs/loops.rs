@@ -7,7 +7,7 @@ use tract_tools::budget::{Budget, BudgetTracker};
 use tract_tools::dispatch::DispatchLimits;
 use tract_tools::{Registry, ToolContext, ToolError, tool};
 
-use crate::support::{Script, call, main_branch, memory, messages, pause, repo_on, run_all, said};
+use crate::support::{Script, call, main_branch, memory, messages, pause, repo_on, run_all, texts};
 
 /// Adds numbers.
 #[tool(read_only)]
@@ -43,8 +43,8 @@ fn a_run_records_everything_it_does() {
                 .call("c4", "nothing", "{}"),
             Draft::assistant("3"),
         ]);
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let heard = Arc::clone(&told);
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&events);
         let agent = Agent::new(repo.clone(), main_branch(), model.clone(), tools()).on_progress(
             move |progress| {
                 let word = match progress {
@@ -56,21 +56,25 @@ fn a_run_records_everything_it_does() {
                     Progress::Stopped(stop) => format!("stopped: {}", stop.code()),
                     _ => return,
                 };
-                heard.lock().unwrap().push(word);
+                sink.lock().unwrap().push(word);
             },
         );
         let report = agent.run(Some(Draft::user("1 + 2?"))).await.unwrap();
         assert_eq!((report.stop, report.steps, report.calls), (Stop::Answered, 2, 4));
         assert_eq!((report.text.as_str(), report.usage.input_tokens), ("3", Some(20)));
-        let said = said(&messages(&repo).await);
-        assert_eq!(said[0], "user: 1 + 2?");
-        assert_eq!(said[2], "tool: 3 <c1 add>");
-        assert!(said[3].ends_with("<c2! add>") && said[3].contains("integer"), "{}", said[3]);
-        assert!(said[4].ends_with("<c3! fail>") && !said[4].contains("on purpose"), "{}", said[4]);
-        assert!(said[5].ends_with("<c4! nothing>"), "{}", said[5]);
-        assert_eq!(said[6], "assistant: 3");
+        let texts = texts(&messages(&repo).await);
+        assert_eq!(texts[0], "user: 1 + 2?");
+        assert_eq!(texts[2], "tool: 3 <c1 add>");
+        assert!(texts[3].ends_with("<c2! add>") && texts[3].contains("integer"), "{}", texts[3]);
+        assert!(
+            texts[4].ends_with("<c3! fail>") && !texts[4].contains("on purpose"),
+            "{}",
+            texts[4]
+        );
+        assert!(texts[5].ends_with("<c4! nothing>"), "{}", texts[5]);
+        assert_eq!(texts[6], "assistant: 3");
         assert_eq!(
-            *told.lock().unwrap(),
+            *events.lock().unwrap(),
             [
                 "asking 1",
                 "4 calls",
@@ -110,7 +114,7 @@ fn a_run_records_everything_it_does() {
         );
         // The tools are those of the branch.
         assert_eq!(repo.tools_of(head).await.unwrap().len(), 3);
-        assert_eq!(model.asked.lock().unwrap()[0].tools.len(), 3);
+        assert_eq!(model.requests.lock().unwrap()[0].tools.len(), 3);
     });
 }
 
@@ -163,10 +167,10 @@ fn a_call_that_ends_the_turn_leaves_no_call_open() {
             }
             stop => panic!("{stop:?}"),
         }
-        let said = said(&messages(&repo).await);
-        assert_eq!(said[2], "tool: 2 <c1 add>");
-        assert!(said[3].ends_with("<c2! abort>") && said[4].ends_with("<c3! add>"), "{said:?}");
-        assert!(said[4].contains("not executed"), "{}", said[4]);
+        let texts = texts(&messages(&repo).await);
+        assert_eq!(texts[2], "tool: 2 <c1 add>");
+        assert!(texts[3].ends_with("<c2! abort>") && texts[4].ends_with("<c3! add>"), "{texts:?}");
+        assert!(texts[4].contains("not executed"), "{}", texts[4]);
         assert_eq!(agent.run(None).await.unwrap().text, "sorry");
     });
 }
@@ -195,7 +199,7 @@ fn a_cancelled_run_answers_what_was_asked_for() {
             .unwrap();
         assert_eq!(cancelled.stop, Stop::Cancelled);
         let before = messages(&repo).await;
-        assert_eq!(before.len(), 4, "both calls are answered: {:?}", said(&before));
+        assert_eq!(before.len(), 4, "both calls are answered: {:?}", texts(&before));
         assert_eq!(agent.run(None).await.unwrap().text, "later");
     });
 }
@@ -221,7 +225,7 @@ fn without_an_answer_the_question_stays() {
         let idle = Agent::new(repo.clone(), main_branch(), Script::new([]), tools());
         let error = idle.run(Some(Draft::user("hello?"))).await.unwrap_err();
         assert_eq!(error.code(), "model_error");
-        assert_eq!(said(&messages(&repo).await), ["user: hello?"]);
+        assert_eq!(texts(&messages(&repo).await), ["user: hello?"]);
         let model = Script::new([Draft::assistant("hello")]);
         let agent = Agent::new(repo, main_branch(), model, tools());
         assert_eq!(agent.run(None).await.unwrap().text, "hello");

@@ -8,7 +8,7 @@ use tract_run::{Agent, RunError};
 use tract_tools::Registry;
 use tract_tools::pin::{Pin, PinPolicy};
 
-use crate::support::{Script, main_branch, memory, messages, repo_on, said, tool_of};
+use crate::support::{Script, main_branch, memory, messages, repo_on, texts, tool_of};
 
 const PLAIN: &str = r#"{"name":"read","description":"Reads.","inputSchema":{"type":"object"}}"#;
 const CHANGED: &str =
@@ -41,8 +41,8 @@ async fn answer(store: &Arc<dyn Store>, definition: &str, change: fn(Agent) -> A
     let agent =
         Agent::new(repo.clone(), main_branch(), Script::new(says), registry.build().unwrap());
     change(agent).run(Some(Draft::user("go"))).await.unwrap();
-    let said = said(&messages(&repo).await);
-    said.into_iter().rev().find(|line| line.starts_with("tool")).unwrap()
+    let texts = texts(&messages(&repo).await);
+    texts.into_iter().rev().find(|line| line.starts_with("tool")).unwrap()
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn an_agent_checks_calls_against_approvals_by_default() {
         let store = memory();
         let repo = repo_on(&store).await;
         let heed = |agent: Agent| agent;
-        let ran = |said: &str| said.starts_with("tool: it ran");
+        let ran = |text: &str| text.starts_with("tool: it ran");
         assert!(ran(&answer(&store, PLAIN, heed).await), "without pins and policy");
         trust(&repo, "files", PLAIN).await;
         assert!(ran(&answer(&store, PLAIN, heed).await), "it is what was approved");

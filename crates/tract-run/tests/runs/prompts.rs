@@ -4,7 +4,7 @@ use tract_tools::dispatch::CallContext;
 use tract_tools::prompt::{Bindings, Prompt, Section};
 use tract_tools::{Registry, Session, ToolContext, ToolError, tool};
 
-use crate::support::{Script, call, main_branch, memory, messages, repo_on, said};
+use crate::support::{Script, call, main_branch, memory, messages, repo_on, texts};
 
 /// Looks.
 #[tool(read_only)]
@@ -52,19 +52,23 @@ fn sections_that_the_model_opens_are_shown_and_stay_so() {
             .unwrap();
         let report = agent.run(Some(Draft::user("find"))).await.unwrap();
         assert_eq!((report.stop, report.steps), (Stop::Answered, 4));
-        let asked = model.asked.lock().unwrap().clone();
+        let requests = model.requests.lock().unwrap().clone();
         let names = |place: usize| -> Vec<String> {
-            asked[place].tools.iter().map(|tool| tool.name.clone()).collect()
+            requests[place].tools.iter().map(|tool| tool.name.clone()).collect()
         };
         assert_eq!(names(0), ["look", "open_sections", "probe"]);
         assert_eq!(names(2), ["look", "dig", "probe"]);
-        let text = |place: usize| asked[place].messages[0].content.text();
+        let text = |place: usize| requests[place].messages[0].content.text();
         assert!(text(1).contains("There is more.") && !text(1).contains("Dig deep."));
         assert!(text(2).contains("Dig deep."), "{}", text(2));
-        let said = said(&messages(&repo).await);
-        assert_eq!(said.iter().filter(|line| line.starts_with("system")).count(), 1, "edited");
-        assert!(said[3].contains("not available") && said[3].contains("<c1! dig>"), "{}", said[3]);
-        assert!(said[7].starts_with("tool: gold <c3 dig>"), "{}", said[7]);
+        let texts = texts(&messages(&repo).await);
+        assert_eq!(texts.iter().filter(|line| line.starts_with("system")).count(), 1, "edited");
+        assert!(
+            texts[3].contains("not available") && texts[3].contains("<c1! dig>"),
+            "{}",
+            texts[3]
+        );
+        assert!(texts[7].starts_with("tool: gold <c3 dig>"), "{}", texts[7]);
 
         // Another process shows what was opened, and writes nothing that is there already.
         let before = repo.head_of(&main_branch()).await.unwrap();
@@ -74,8 +78,8 @@ fn sections_that_the_model_opens_are_shown_and_stay_so() {
             .prompt(prompt(), Bindings::new())
             .unwrap();
         fresh.run(Some(Draft::user("still?"))).await.unwrap();
-        let asked = model.asked.lock().unwrap().clone();
-        assert!(asked[0].messages[0].content.text().contains("Dig deep."));
+        let requests = model.requests.lock().unwrap().clone();
+        assert!(requests[0].messages[0].content.text().contains("Dig deep."));
         let head = repo.head_of(&main_branch()).await.unwrap().unwrap();
         let log = tract_engine::log(&repo, head, 3).await.unwrap();
         assert_eq!(log.commits[1].parent(), before, "the question and the answer alone");
@@ -102,12 +106,12 @@ fn a_tool_sees_the_prompt_as_it_is_and_as_the_model_read_it() {
             .prompt(prompt(), Bindings::new())
             .unwrap();
         agent.run(Some(Draft::user("where?"))).await.unwrap();
-        let told = said(&messages(&repo).await);
-        assert_eq!(told[3], "tool: tests/digger dig true <c1 whereabouts>");
+        let answers = texts(&messages(&repo).await);
+        assert_eq!(answers[3], "tool: tests/digger dig true <c1 whereabouts>");
         // An agent without one has none to show.
         let other = repo_on(&memory()).await;
         let agent = Agent::new(other.clone(), main_branch(), says(), registry());
         agent.run(Some(Draft::user("where?"))).await.unwrap();
-        assert!(said(&messages(&other).await)[2].contains("no prompt"));
+        assert!(texts(&messages(&other).await)[2].contains("no prompt"));
     });
 }

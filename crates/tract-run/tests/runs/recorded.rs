@@ -23,13 +23,13 @@ fn recorded_conversations_run_to_what_was_recorded_and_replay() {
             setting.live_on().await;
             let repo = repo_on(&setting.store).await;
             check(&recording, &messages(&repo).await);
-            let results = recording.said.iter().flat_map(|said| &said.calls);
+            let results = recording.messages.iter().flat_map(|message| &message.calls);
             let acted = results.clone().filter(|call| !looks(&call.name)).count();
             assert_eq!(setting.world.done().len(), acted, "each effect once");
             let head = repo.head_of(&main_branch()).await.unwrap().unwrap();
             let replayed = replay(&repo, head).await.unwrap();
             assert_eq!(replayed.difference, None, "{}", recording.id);
-            assert_eq!(replayed.messages, recording.said.len());
+            assert_eq!(replayed.messages, recording.messages.len());
             assert_eq!(replayed.calls, results.count());
         });
     }

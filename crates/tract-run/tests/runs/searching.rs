@@ -7,7 +7,7 @@ use tract_run::{Agent, OnResume};
 use tract_tools::select::{CatalogEntry, SearchTools, ToolIndex};
 use tract_tools::{Registry, tool};
 
-use crate::support::{Script, call, main_branch, memory, messages, repo_on, said};
+use crate::support::{Script, call, main_branch, memory, messages, repo_on, texts};
 
 /// Tells the weather in a city.
 #[tool(read_only)]
@@ -37,8 +37,8 @@ fn agent(repo: &tract_engine::Repo, branch: tract_core::RefName, model: &Arc<Scr
 }
 
 fn offered(model: &Script, place: usize) -> Vec<String> {
-    let asked = model.asked.lock().unwrap();
-    asked[place].tools.iter().map(|tool| tool.name.clone()).collect()
+    let requests = model.requests.lock().unwrap();
+    requests[place].tools.iter().map(|tool| tool.name.clone()).collect()
 }
 
 #[test]
@@ -60,11 +60,11 @@ fn tools_are_kept_back_until_the_model_has_found_them() {
         assert_eq!(offered(&model, 0), ["now", "search_tools"]);
         assert_eq!(offered(&model, 1), ["now", "search_tools"]);
         assert_eq!(offered(&model, 2), ["get_weather", "now", "search_tools"]);
-        let said = said(&messages(&repo).await);
-        assert!(said[2].contains("not available") && said[2].contains("<c1! get_weather>"));
-        assert!(said[4].contains("get_weather") && said[4].contains("<c2 search_tools>"));
-        assert!(said[5].contains("<c3! get_weather>"), "no model has seen it yet: {}", said[5]);
-        assert_eq!(said[7], "tool: rain in Bern <c4 get_weather>");
+        let texts = texts(&messages(&repo).await);
+        assert!(texts[2].contains("not available") && texts[2].contains("<c1! get_weather>"));
+        assert!(texts[4].contains("get_weather") && texts[4].contains("<c2 search_tools>"));
+        assert!(texts[5].contains("<c3! get_weather>"), "no model has seen it yet: {}", texts[5]);
+        assert_eq!(texts[7], "tool: rain in Bern <c4 get_weather>");
 
         // Another process knows what was found, and the commit which tools the model saw.
         let found = repo.head_of(&main_branch()).await.unwrap().unwrap();

@@ -2,7 +2,7 @@ use tract_core::{Draft, JsonText, block_on};
 use tract_run::{Agent, Stop};
 use tract_tools::Registry;
 
-use crate::support::{Script, main_branch, memory, messages, repo_on, said};
+use crate::support::{Script, main_branch, memory, messages, repo_on, texts};
 
 fn no_tools() -> Registry {
     Registry::builder().build().unwrap()
@@ -63,10 +63,10 @@ fn a_paused_reply_is_sent_back_and_continued() {
         let report = agent.run(Some(Draft::user("Look."))).await.unwrap();
         assert_eq!((&report.stop, report.steps), (&Stop::Answered, 2));
         assert_eq!(
-            said(&messages(&repo).await),
+            texts(&messages(&repo).await),
             ["user: Look.", "assistant: searching", "assistant: found"]
         );
-        let sent_back = model.asked.lock().unwrap()[1].messages.last().unwrap().content.text();
+        let sent_back = model.requests.lock().unwrap()[1].messages.last().unwrap().content.text();
         assert_eq!(sent_back, "searching");
 
         // So it is by a process that continues after the first one ended.

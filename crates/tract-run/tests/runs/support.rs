@@ -16,7 +16,7 @@ use tract_store_sqlite::SqliteOptions;
 #[derive(Default)]
 pub(crate) struct Script {
     says: Mutex<VecDeque<Draft>>,
-    pub(crate) asked: Mutex<Vec<ModelRequest>>,
+    pub(crate) requests: Mutex<Vec<ModelRequest>>,
 }
 
 impl Script {
@@ -32,7 +32,7 @@ impl Script {
 #[async_trait]
 impl ChatModel for Script {
     async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError> {
-        self.asked.lock().unwrap().push(request.clone());
+        self.requests.lock().unwrap().push(request.clone());
         let next = self.says.lock().unwrap().pop_front();
         let draft = next.ok_or_else(|| ModelError::other("the script is at its end"))?;
         let mut reply = Reply::new(draft.content).usage(Usage::new(10, 5)).model("scripted-1");
@@ -150,13 +150,13 @@ pub(crate) async fn messages(repo: &Repo) -> Vec<Message> {
 }
 
 /// What is said on a branch, with the answers of tools.
-pub(crate) async fn said_on(repo: &Repo, branch: &RefName) -> Vec<String> {
+pub(crate) async fn texts_on(repo: &Repo, branch: &RefName) -> Vec<String> {
     let head = repo.head_of(branch).await.unwrap();
     repo.compile(head).await.unwrap().messages().map(line).collect()
 }
 
 /// Each message as `role: text`, with its calls and, for a result, the tool's name and id.
-pub(crate) fn said(messages: &[Message]) -> Vec<String> {
+pub(crate) fn texts(messages: &[Message]) -> Vec<String> {
     messages.iter().map(line).collect()
 }
 

@@ -10,7 +10,7 @@ use tract_tools::prompt::{Bindings, Prompt, Section};
 use tract_tools::select::{SearchTools, ToolIndex};
 use tract_tools::{Registry, tool};
 
-use crate::support::{Script, main_branch, memory, messages, repo_on, said};
+use crate::support::{Script, main_branch, memory, messages, repo_on, texts};
 
 /// Tells the time.
 #[tool(read_only)]
@@ -63,8 +63,8 @@ fn an_agents_own_validator_judges_calls_also_with_a_prompt_and_a_search() {
                 _ => agent,
             };
             agent.run(Some(Draft::user("what time is it?"))).await.unwrap();
-            let said = said(&messages(&repo).await);
-            assert!(said.iter().any(|line| line.contains("what I like")), "{kind}: {said:?}");
+            let texts = texts(&messages(&repo).await);
+            assert!(texts.iter().any(|line| line.contains("what I like")), "{kind}: {texts:?}");
         }
     });
 }

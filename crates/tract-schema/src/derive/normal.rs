@@ -242,14 +242,15 @@ fn fold_constants(members: &mut Members) {
     let mut values = Vec::new();
     let mut lines = Vec::new();
     for branch in branches {
-        let said = |key: &str| matches!(key, "type" | "const" | "enum" | "description" | "title");
+        let is_constant =
+            |key: &str| matches!(key, "type" | "const" | "enum" | "description" | "title");
         let words: Vec<&Node> = match (branch.get("const"), branch.get("enum")) {
             (Some(word), None) => vec![word],
             (None, Some(words)) => words.as_list().iter().collect(),
             _ => return,
         };
         let plain = branch.get("type").and_then(Node::as_text) == Some("string")
-            && branch.members().iter().all(|(key, _)| said(key));
+            && branch.members().iter().all(|(key, _)| is_constant(key));
         if !plain || words.is_empty() {
             return;
         }

@@ -228,16 +228,16 @@ mod tests {
         let schema = r#"{"anyOf":[{"type":"string"},{"type":"object","properties":{"kind":{"const":"a"},
             "n":{"type":"integer"}},"required":["kind","n"]},{"type":"object","properties":{"kind":{"const":"b"}}}]}"#;
         let validator = JsonSchema.compile(schema, &ValidateOptions::default()).unwrap();
-        let said = |value: Value| {
+        let message = |value: Value| {
             let invalid = validator.validate(&value).unwrap_err();
             invalid.iter().map(|i| format!("{} {i}", i.path)).collect::<Vec<_>>()
         };
         assert_eq!(
-            said(serde_json::json!({"kind": "a", "n": "1"})),
+            message(serde_json::json!({"kind": "a", "n": "1"})),
             ["/n expected an integer, found the string \"1\""]
         );
         assert_eq!(
-            said(serde_json::json!(7)),
+            message(serde_json::json!(7)),
             ["/ expected one of several forms (a string or an object), found the number 7"]
         );
     }

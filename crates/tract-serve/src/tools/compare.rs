@@ -114,8 +114,8 @@ pub(crate) async fn why_miss(
 ) -> Result<ToolResult<CacheMiss>, ToolError> {
     let repo = Shared::of(context)?.repo(repo.as_deref()).await?;
     let form: Form = to.parse().map_err(|error: tract_providers::FormError| {
-        let told = ToolError::validation(error.to_string()).at("to");
-        error.notes().into_iter().fold(told, ToolError::note)
+        let tool_error = ToolError::validation(error.to_string()).at("to");
+        error.notes().into_iter().fold(tool_error, ToolError::note)
     })?;
     let request = async |revision: &str| {
         let (_, context) = compiled(&repo, revision).await?;

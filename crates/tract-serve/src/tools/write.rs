@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use tract_core::{By, Draft, RefName, ToolContext, ToolError, ToolResult};
+use tract_core::{AuthorKind, Draft, RefName, ToolContext, ToolError, ToolResult};
 use tract_engine::Repo;
 use tract_engine::plan::Request;
 use tract_tools::{tool, tool_type};
@@ -51,7 +51,7 @@ pub(crate) async fn note(
     let repo = Shared::of(context)?.repo(repo.as_deref()).await?;
     let mut request = Request::note(text);
     if let Request::Note { details, .. } = &mut request {
-        details.origin = By::Model.into();
+        details.origin = AuthorKind::Model.into();
     }
     write(&repo, branch, request).await
 }
@@ -85,7 +85,7 @@ pub(crate) async fn commit(
         Role::Assistant => Draft::assistant(text),
         Role::System => Draft::system(text),
     };
-    draft.origin = By::Model.into();
+    draft.origin = AuthorKind::Model.into();
     write(&repo, branch, Request::Append(draft)).await
 }
 

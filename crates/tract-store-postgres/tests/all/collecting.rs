@@ -34,10 +34,11 @@ fn garbage_is_collected_while_others_write_without_a_pause() {
                     let (mut longest, mut kept) = (Duration::ZERO, Vec::new());
                     for n in 0..count {
                         let begun = Instant::now();
-                        let said = Draft::user(format!("{writer} says {n}"));
-                        let said = block_on(repo.append(&branch, said)).expect("it is written");
+                        let message = Draft::user(format!("{writer} says {n}"));
+                        let message =
+                            block_on(repo.append(&branch, message)).expect("it is written");
                         longest = longest.max(begun.elapsed());
-                        kept.push(said.id());
+                        kept.push(message.id());
                         // Every third is garbage from then on.
                         if n % 3 == 1 {
                             block_on(repo.undo(&branch)).expect("it is undone");

@@ -171,17 +171,19 @@ fn a_flipped_bit_in_any_value_is_found_or_harmless() {
         };
         let moved: &str = moved.get(0);
         let mut differs = Vec::new();
-        for ((asked, true_answer), (_, answer)) in truth.iter().zip(answers(&store, &ids, &blobs)) {
+        for ((question, true_answer), (_, answer)) in
+            truth.iter().zip(answers(&store, &ids, &blobs))
+        {
             let right = true_answer.as_ref().expect("it was read before");
             match answer {
                 Ok(answer) => {
                     let silent = answer.iter().find(|item| !right.contains(item));
-                    assert!(silent.is_none(), "{what}: {asked}: {silent:?}");
+                    assert!(silent.is_none(), "{what}: {question}: {silent:?}");
                     if answer.len() != right.len() {
-                        differs.push(asked);
+                        differs.push(question);
                     }
                 }
-                Err(_) => differs.push(asked),
+                Err(_) => differs.push(question),
             }
         }
         let damage = block_on(store.check(&repo, false));

@@ -129,16 +129,16 @@ fn writes_that_go_together_are_answered_each_for_itself() {
         };
         let (mut links_at, mut fits_at, mut forks_at) = (heads[2], heads[4], heads[5]);
         for round in 0..20 {
-            let said = format!("round {round}");
-            let (lost, _) = appending(&name(0), Some(heads[0]), &said);
+            let round_text = format!("round {round}");
+            let (lost, _) = appending(&name(0), Some(heads[0]), &round_text);
             let (links, linked) = linking(2, links_at, "with a tool");
             let (lacks, _) = linking(3, heads[3], "this was not stored");
-            let (fits, fit) = appending(&name(4), Some(fits_at), &said);
+            let (fits, fit) = appending(&name(4), Some(fits_at), &round_text);
             // It continues what the one before is about to write.
-            let (follows, followed) = appending(&name(4), Some(fit), &said);
+            let (follows, followed) = appending(&name(4), Some(fit), &round_text);
             // It continues what has been continued already, so it begins a segment.
             let mut forks = batch("commit");
-            let forked = push(&mut forks, Some(heads[0]), &said).id();
+            let forked = push(&mut forks, Some(heads[0]), &round_text).id();
             forks.refs.push(advance(&name(5), Some(forks_at), forked));
             (links_at, fits_at, forks_at) = (linked, followed, forked);
 

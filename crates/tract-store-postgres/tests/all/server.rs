@@ -97,8 +97,8 @@ fn group_of(user: &str) -> String {
 #[track_caller]
 fn run(command: &mut Command) {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {stderr}");
 }
 
 impl Server {
@@ -170,8 +170,8 @@ impl Server {
             if started.success() {
                 return;
             }
-            let said = std::fs::read_to_string(&log).unwrap_or_default();
-            assert!(Instant::now() < end, "the server does not start: {said}");
+            let log_text = std::fs::read_to_string(&log).unwrap_or_default();
+            assert!(Instant::now() < end, "the server does not start: {log_text}");
             std::thread::sleep(Duration::from_millis(100));
         }
     }
@@ -247,10 +247,10 @@ pub(crate) fn shared() -> Option<&'static str> {
 
 /// Says what is left out without a server.
 pub(crate) fn left_out() {
-    let said = "no PostgreSQL server was found, so this test on one is left out: install one \
+    let notice = "no PostgreSQL server was found, so this test on one is left out: install one \
                 (`apt-get install postgresql`), or name one with TRACT_POSTGRES_URL";
-    assert!(std::env::var_os("CI").is_none(), "{said}");
-    println!("{said}");
+    assert!(std::env::var_os("CI").is_none(), "{notice}");
+    println!("{notice}");
 }
 
 /// Returns the name of a schema that no other test uses.

@@ -86,19 +86,19 @@ pub(crate) fn execute(url: &str, sql: &str) {
 }
 
 /// A connection of the server's superuser that holds a transaction open.
-pub(crate) struct Held {
+pub(crate) struct OpenTransaction {
     runtime: Runtime,
     client: Client,
 }
 
 /// Begins a transaction with a statement, and holds it.
-pub(crate) fn hold(url: &str, sql: &str) -> Held {
+pub(crate) fn hold(url: &str, sql: &str) -> OpenTransaction {
     let (runtime, client) = connected(url);
     runtime.block_on(client.batch_execute(&format!("BEGIN; {sql}"))).expect("it is held");
-    Held { runtime, client }
+    OpenTransaction { runtime, client }
 }
 
-impl Held {
+impl OpenTransaction {
     pub(crate) fn release(self) {
         let released = self.runtime.block_on(self.client.batch_execute("ROLLBACK"));
         released.expect("it is released");

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use tract_core::store::{BlockingStore, ThreadedStore};
 use tract_core::{
-    Applied, Batch, BatchId, Blob, By, Commit, CommitId, CommitRecord, Expect, Kind, Op, RefEdit,
-    RefName, RefTarget, RepoName, Store, StoreResult, ToolRow, ToolSchema, block_on,
+    Applied, AuthorKind, Batch, BatchId, Blob, Commit, CommitId, CommitRecord, Expect, Kind, Op,
+    RefEdit, RefName, RefTarget, RepoName, Store, StoreResult, ToolRow, ToolSchema, block_on,
 };
 use tract_store_sqlite::{SqliteOptions, SqliteStore};
 use tract_testkit::data::{self, RecordedConversation};
@@ -50,7 +50,7 @@ pub(crate) fn batch() -> Batch {
 /// Makes a commit that says `text`.
 pub(crate) fn message(parent: Option<CommitId>, text: &str, batch: BatchId) -> (Commit, Blob) {
     let blob = Blob::seal(text.to_owned());
-    let mut record = CommitRecord::new(Op::append(), By::User);
+    let mut record = CommitRecord::new(Op::append(), AuthorKind::User);
     record.parents.extend(parent);
     record.content = Some(blob.id());
     record.kind = Some(Kind::User);

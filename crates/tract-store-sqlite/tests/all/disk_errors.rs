@@ -92,8 +92,8 @@ fn after_the_error(store: &ThreadedStore<SqliteStore>, parent: Option<CommitId>)
 /// What a child said.
 #[derive(Debug, Default)]
 struct ChildReport {
-    told: Vec<CommitId>,
-    asked: Vec<CommitId>,
+    acknowledged: Vec<CommitId>,
+    requested: Vec<CommitId>,
     errors: Vec<String>,
     still_writes: bool,
     repack_failed: bool,
@@ -113,26 +113,26 @@ fn run(library: &Path, folder: &Path, more: &[(&str, String)]) -> ChildReport {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     // An error of the disk is an answer: never a panic, an abort or a signal.
     assert!(output.status.success(), "{more:?}: {text}");
-    let mut said = ChildReport::default();
+    let mut report = ChildReport::default();
     for line in text.lines() {
         match line.split_once(' ') {
-            Some(("done", id)) => said.told.push(id.parse().expect("an id")),
-            Some(("asks", id)) => said.asked.push(id.parse().expect("an id")),
-            Some(("error" | "again", kind)) => said.errors.push(kind.to_owned()),
+            Some(("done", id)) => report.acknowledged.push(id.parse().expect("an id")),
+            Some(("asks", id)) => report.requested.push(id.parse().expect("an id")),
+            Some(("error" | "again", kind)) => report.errors.push(kind.to_owned()),
             Some(("refused", kind)) => {
-                said.refused = true;
-                said.errors.push(kind.to_owned());
+                report.refused = true;
+                report.errors.push(kind.to_owned());
             }
-            Some(("still", "writes")) => said.still_writes = true,
-            Some(("repack", "failed")) => said.repack_failed = true,
+            Some(("still", "writes")) => report.still_writes = true,
+            Some(("repack", "failed")) => report.repack_failed = true,
             _ => {}
         }
     }
-    said
+    report
 }
 
 /// Opens what is left, on a disk that works again.
-fn judge(folder: &Path, said: &ChildReport, what: &str) {
+fn judge(folder: &Path, report: &ChildReport, what: &str) {
     let path = folder.join("agent.db");
     let store = SqliteStore::open(&path, &SqliteOptions::new().create(true));
     let store = store.unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -145,12 +145,16 @@ fn judge(folder: &Path, said: &ChildReport, what: &str) {
         }
         None => Vec::new(),
     };
-    assert!(line.starts_with(&said.told), "{what}: acknowledged {:?}, found {line:?}", said.told);
+    assert!(
+        line.starts_with(&report.acknowledged),
+        "{what}: acknowledged {:?}, found {line:?}",
+        report.acknowledged
+    );
     // One that failed may be there, whole: the caller got the answer that it is unknown. It is the
     // message that the disk failed, or the one that was asked for after it.
-    match &line[said.told.len()..] {
+    match &line[report.acknowledged.len()..] {
         [] => {}
-        [more] => assert!(said.asked.contains(more), "{what}: {more} has no writer"),
+        [more] => assert!(report.requested.contains(more), "{what}: {more} has no writer"),
         more => panic!("{what}: {more:?} besides"),
     }
     assert_eq!(store.check(&repo(), false).expect("it checks itself"), [], "{what}");
@@ -169,9 +173,9 @@ fn the_kth_error_of_the_disk_is_reported_and_loses_nothing() {
     let library = tract_testkit::power::library(folder.path()).expect("cc builds the library");
     let whole = folder.path().join("whole");
     let record = folder.path().join("tape");
-    let said = run(&library, &whole, &[("TRACT_TAPE", record.display().to_string())]);
-    assert!(said.told.len() == MESSAGES && said.errors.is_empty(), "{said:?}");
-    judge(&whole, &said, "nothing fails");
+    let report = run(&library, &whole, &[("TRACT_TAPE", record.display().to_string())]);
+    assert!(report.acknowledged.len() == MESSAGES && report.errors.is_empty(), "{report:?}");
+    judge(&whole, &report, "nothing fails");
     // Its log, its file and what is made next to it; not the memory that processes share.
     let tape = std::fs::read(record).expect("it is written");
     let tape = WriteTrace::read(&tape).expect("it is a tape");
@@ -196,26 +200,26 @@ fn the_kth_error_of_the_disk_is_reported_and_loses_nothing() {
             ("TRACT_FAIL_HOW", how.to_owned()),
             ("TRACT_FAIL_IN", "agent.db".to_owned()),
         ];
-        let said = run(&library, &scratch, &more);
+        let report = run(&library, &scratch, &more);
         // SQLite writes the rest of what was cut short.
-        assert!(how != "short" || said.errors.is_empty(), "{what}: {said:?}");
-        for kind in &said.errors {
+        assert!(how != "short" || report.errors.is_empty(), "{what}: {report:?}");
+        for kind in &report.errors {
             let typed = ["Engine", "Full", "Poisoned", "Unavailable", "Unknown", "Unsupported"];
-            assert!(typed.contains(&kind.as_str()), "{what}: {said:?}");
+            assert!(typed.contains(&kind.as_str()), "{what}: {report:?}");
         }
         let flush_of_a_write = how == "once"
             && matches!(accesses[at], Act::Flush)
-            && !said.refused
-            && (said.told.len() < MESSAGES || said.repack_failed)
-            && !said.errors.is_empty();
+            && !report.refused
+            && (report.acknowledged.len() < MESSAGES || report.repack_failed)
+            && !report.errors.is_empty();
         if flush_of_a_write {
             // After a flush that failed the content of the disk is unknown.
-            assert!(said.errors.iter().any(|kind| kind == "Poisoned"), "{what}: {said:?}");
+            assert!(report.errors.iter().any(|kind| kind == "Poisoned"), "{what}: {report:?}");
         }
-        errors += said.errors.len();
-        poisoned += said.errors.iter().filter(|kind| *kind == "Poisoned").count();
-        unharmed += usize::from(said.errors.is_empty());
-        judge(&scratch, &said, &what);
+        errors += report.errors.len();
+        poisoned += report.errors.iter().filter(|kind| *kind == "Poisoned").count();
+        unharmed += usize::from(report.errors.is_empty());
+        judge(&scratch, &report, &what);
         std::fs::remove_dir_all(&scratch).expect("it is ours");
     }
     assert!(errors > rounds.done() / 3 && poisoned > 0, "{errors} errors, {poisoned} poisoned");

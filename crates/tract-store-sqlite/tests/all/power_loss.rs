@@ -55,10 +55,10 @@ fn after_losses_of_power(unsafely: bool) -> Option<Result<Losses, LossOfPower>> 
         println!("left out: the loss of power under SQLite, which needs LD_PRELOAD");
         return None;
     };
-    let told = tape.steps.iter().filter(|step| {
+    let acks = tape.steps.iter().filter(|step| {
         step.file.ends_with("acknowledged") && matches!(step.act, power::Act::Write(..))
     });
-    assert_eq!(told.count(), MESSAGES, "every message was told");
+    assert_eq!(acks.count(), MESSAGES, "every message was told");
     let open = |image: &power::Image| {
         let place = folder.path().join(image.number().to_string());
         image.write_to(&place).expect("an image");

@@ -1,8 +1,8 @@
 //! Commits.
 
 use tract_core::{
-    Batch, BatchId, Blob, By, CallRef, Commit, CommitId, CommitRecord, JsonText, Kind, Op, Origin,
-    Priority, Role, StoreExt, StoreResult,
+    AuthorKind, Batch, BatchId, Blob, CallRef, Commit, CommitId, CommitRecord, JsonText, Kind, Op,
+    Origin, Priority, Role, StoreExt, StoreResult,
 };
 
 use crate::Harness;
@@ -49,7 +49,7 @@ pub(super) async fn commit_is_complete(harness: Harness) -> StoreResult<()> {
         toolset: Some(now.id()),
         active: Some(before.id()),
         origin: Origin {
-            by: By::Hook,
+            by: AuthorKind::Hook,
             id: Some("summarizer".to_owned()),
             triggered_by: Some("size".to_owned()),
             picked_from: Some(CommitId::from_bytes([4; 32])),
@@ -58,7 +58,7 @@ pub(super) async fn commit_is_complete(harness: Harness) -> StoreResult<()> {
         keeps: vec![blobs[2].id()],
         created_at: Some(-5),
         batch: Some(BatchId::from_bytes([5; 16])),
-        ..CommitRecord::new(Op::append(), By::Hook)
+        ..CommitRecord::new(Op::append(), AuthorKind::Hook)
     };
     let commit = seal(record.clone());
     writing.blobs.extend(blobs);
@@ -76,7 +76,7 @@ pub(super) async fn merge_keeps_all_parents(harness: Harness) -> StoreResult<()>
     let root = push(&mut writing, None, "root").id();
     let sides: Vec<CommitId> =
         (0..4).map(|n| push(&mut writing, Some(root), &format!("side {n}")).id()).collect();
-    let mut merge = CommitRecord::new(Op::Merge { sources: sides[1..].to_vec() }, By::User);
+    let mut merge = CommitRecord::new(Op::Merge { sources: sides[1..].to_vec() }, AuthorKind::User);
     merge.parents = sides.clone();
     let merge = seal(merge);
     writing.commits.push(merge.clone());

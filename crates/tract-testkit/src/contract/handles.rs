@@ -95,20 +95,25 @@ pub(super) async fn racing_handles_have_one_winner(harness: Harness) -> StoreRes
 
 pub(super) async fn acknowledged_writes_outlive_a_kill(harness: Harness) -> StoreResult<()> {
     let (store, repo) = (harness.open()?, harness.repo());
-    let mut told: Vec<CommitId> = Vec::new();
+    let mut acknowledged: Vec<CommitId> = Vec::new();
     for n in 0..5 {
         let text = format!("message {n}");
-        let next = append(&*store, &repo, told.last().copied(), &text).await?;
-        told.push(next.id());
+        let next = append(&*store, &repo, acknowledged.last().copied(), &text).await?;
+        acknowledged.push(next.id());
         let killed = harness.as_killed()?;
         let left = killed.open()?;
         let head = left.ref_target(&repo, &branch("main")).await?;
-        assert_eq!(head, told.last().copied().map(RefTarget::Commit), "after {} writes", n + 1);
+        assert_eq!(
+            head,
+            acknowledged.last().copied().map(RefTarget::Commit),
+            "after {} writes",
+            n + 1
+        );
         let found = left.walk_all(&repo, next.id()).await?;
-        assert!(found.iter().rev().map(Commit::id).eq(told.iter().copied()));
+        assert!(found.iter().rev().map(Commit::id).eq(acknowledged.iter().copied()));
         let content = next.content.expect("a message has content");
         assert!(left.blob(&repo, content).await?.is_some());
-        assert_eq!(left.ref_log(&repo, &Default::default()).await?.len(), told.len());
+        assert_eq!(left.ref_log(&repo, &Default::default()).await?.len(), acknowledged.len());
         assert_eq!(left.check(&repo, false).await?, []);
     }
     drop(store);

@@ -1,8 +1,8 @@
 //! What a batch links to must be stored, or come with it.
 
 use tract_core::{
-    Batch, Blob, BlobId, By, Changes, Commit, CommitId, CommitRecord, ObjectId, Op, StoreErrorKind,
-    StoreExt, StoreResult, ToolEntry, ToolId, Toolset,
+    AuthorKind, Batch, Blob, BlobId, Changes, Commit, CommitId, CommitRecord, ObjectId, Op,
+    StoreErrorKind, StoreExt, StoreResult, ToolEntry, ToolId, Toolset,
 };
 
 use crate::Harness;
@@ -88,7 +88,8 @@ pub(super) async fn missing_second_parent_is_refused(harness: Harness) -> StoreR
         let absent = CommitId::from_bytes([absent_at; 32]);
         let mut parents = stored.clone();
         parents.insert(usize::from(absent_at), absent);
-        let mut merge = CommitRecord::new(Op::Merge { sources: parents[1..].to_vec() }, By::User);
+        let mut merge =
+            CommitRecord::new(Op::Merge { sources: parents[1..].to_vec() }, AuthorKind::User);
         merge.parents = parents;
         let merge = seal(merge);
         let writing = Batch { commits: vec![merge.clone()], ..batch("merge") };

@@ -68,8 +68,8 @@ pub(super) async fn log_can_be_asked_by_name_batch_and_number(harness: Harness) 
     assert_eq!(all.len(), 8);
     let middle = all[2].seq;
     let ask = LogQuery::default;
-    type Wanted<'a> = Box<dyn Fn(&LogEntry) -> bool + 'a>;
-    let table: Vec<(LogQuery, Wanted<'_>)> = vec![
+    type ExpectedFilter<'a> = Box<dyn Fn(&LogEntry) -> bool + 'a>;
+    let table: Vec<(LogQuery, ExpectedFilter<'_>)> = vec![
         (LogQuery { name: Some(branch("main")), ..ask() }, Box::new(|e| e.name == branch("main"))),
         (LogQuery { name: Some(branch("absent")), ..ask() }, Box::new(|_| false)),
         (LogQuery { batch: Some(id), ..ask() }, Box::new(|e| e.batch == id)),

@@ -1,7 +1,7 @@
 //! The store as a whole.
 
 use tract_core::{
-    Blob, By, CommitRecord, DerivedKind, Op, RepoName, StoreExt, StoreResult, ToolSchema,
+    AuthorKind, Blob, CommitRecord, DerivedKind, Op, RepoName, StoreExt, StoreResult, ToolSchema,
 };
 
 use crate::fixtures::{
@@ -111,7 +111,7 @@ pub(super) async fn real_conversations_come_back(harness: Harness) -> StoreResul
         let mut parent = None;
         for message in &conversation.messages {
             let content = Blob::seal(message.clone());
-            let mut record = CommitRecord::new(Op::append(), By::Import);
+            let mut record = CommitRecord::new(Op::append(), AuthorKind::Import);
             record.parents = parent.into_iter().collect();
             record.content = Some(content.id());
             record.toolset = Some(toolset.id());

@@ -21,8 +21,8 @@ impl FaultyStore {
             Fault::DropsAbsent => found.retain(Option::is_some),
             Fault::AnswersFew => found.truncate(1000),
             Fault::AnswersOnce => {
-                let mut asked = keys.iter().enumerate();
-                found.retain(|_| asked.next().is_none_or(|(n, key)| !keys[..n].contains(key)));
+                let mut remaining = keys.iter().enumerate();
+                found.retain(|_| remaining.next().is_none_or(|(n, key)| !keys[..n].contains(key)));
             }
             _ => {}
         }

@@ -70,8 +70,8 @@ pub fn record(command: &mut Command, folder: &Path) -> io::Result<Option<WriteTr
         .env("TRACT_TAPE", &tape)
         .output()?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stdout);
-        return Err(io::Error::other(format!("the recorded process failed: {said}")));
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        return Err(io::Error::other(format!("the recorded process failed: {stdout}")));
     }
     let mut tape = WriteTrace::read(&std::fs::read(tape)?)?;
     for step in &mut tape.steps {

@@ -54,12 +54,12 @@ impl Run<'_> {
             }
             call.hooked = true;
             let Some(bound) = &call.hydrated.bound else { return Ok(()) };
-            let asked = ToolCall {
+            let tool_call = ToolCall {
                 id: call.id().to_owned(),
                 name: call.name().to_owned(),
                 arguments: bound.arguments.as_str().to_owned(),
             };
-            let mut event = BeforeDispatch::new(asked, call.traits);
+            let mut event = BeforeDispatch::new(tool_call, call.traits);
             event.commit = self.turn.commit;
             let decision = hooks.before_dispatch(&event).await;
             let by = decision.by().map(str::to_owned);
@@ -143,8 +143,9 @@ impl Run<'_> {
                 Stage::Policy => Outcome::Denied,
                 _ => Outcome::Invalid,
             };
-            let verdict = CallOutcome::failed(outcome, first.stage.into(), hydrated.error_text());
-            return Err(verdict.into());
+            let call_outcome =
+                CallOutcome::failed(outcome, first.stage.into(), hydrated.error_text());
+            return Err(call_outcome.into());
         }
         let missing = match (&self.turn.available, &hydrated.bound) {
             (Some(names), _) if !names.contains(call.name()) => "is not available now",
@@ -176,24 +177,26 @@ impl Run<'_> {
                 ..PolicyRequest::new(&hydrated.id, call.name(), tool, bound.arguments.as_str())
             };
             for policy in &self.dispatcher.policies {
-                let said = guarded(|| Ok((policy.decide(&request), policy.name().to_owned())));
-                match said {
+                let decided = guarded(|| Ok((policy.decide(&request), policy.name().to_owned())));
+                match decided {
                     Ok((Decision::Allow, _)) => {}
                     Ok((Decision::NeedsApproval, name)) => {
                         wanted_by.get_or_insert(name);
                     }
                     Ok((Decision::Deny { reason }, name)) => {
                         let text = format!("the call was denied: {reason}");
-                        let verdict =
+                        let call_outcome =
                             CallOutcome::failed(Outcome::Denied, DispatchStage::Policy, text);
                         call.decided_by = Some(name);
-                        return Err(verdict.into());
+                        return Err(call_outcome.into());
                     }
                     Err(error) => {
                         let text = "the call did not run: a policy could not be asked";
-                        let verdict =
+                        let call_outcome =
                             CallOutcome::failed(Outcome::Denied, DispatchStage::Policy, text);
-                        return Err(verdict.operator(format!("a policy failed: {error}")).into());
+                        return Err(call_outcome
+                            .operator(format!("a policy failed: {error}"))
+                            .into());
                     }
                 }
             }
@@ -277,11 +280,11 @@ fn deferred(
     by: Option<String>,
 ) -> CallOutcome {
     let text = format!("waits for a decision: {reason}");
-    let mut verdict = CallOutcome::failed(Outcome::Deferred, stage, text);
+    let mut call_outcome = CallOutcome::failed(Outcome::Deferred, stage, text);
     if let (Some(key), Some(bound)) = (call.approval_key(), call.bound_call()) {
-        verdict.deferred = Some(Deferral { reason, by, key, bound });
+        call_outcome.deferred = Some(Deferral { reason, by, key, bound });
     }
-    verdict
+    call_outcome
 }
 
 /// Waits for the host; a panic is an error too.

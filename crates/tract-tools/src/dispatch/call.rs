@@ -143,21 +143,21 @@ impl Call {
         })
     }
 
-    pub(super) fn invoked(&self, verdict: &CallOutcome, attempts: u32) -> ToolInvoked {
+    pub(super) fn invoked(&self, call_outcome: &CallOutcome, attempts: u32) -> ToolInvoked {
         let took = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
         ToolInvoked {
             call_id: self.id().to_owned(),
             tool_name: self.name().to_owned(),
             tool: self.hydrated.definition(),
             traits: self.traits,
-            outcome: verdict.outcome,
-            stage: verdict.stage,
-            success: verdict.success(),
-            value: verdict.value.clone(),
-            operator: verdict.operator.clone(),
+            outcome: call_outcome.outcome,
+            stage: call_outcome.stage,
+            success: call_outcome.success(),
+            value: call_outcome.value.clone(),
+            operator: call_outcome.operator.clone(),
             decided_by: self.decided_by.clone(),
             attempts,
-            replayed: verdict.replayed,
+            replayed: call_outcome.replayed,
             idempotency_key: self.key,
             started_at_us: self.started_at_us,
             duration_us: took,
@@ -228,7 +228,7 @@ impl CallOutcome {
 
     /// Gives the answer of an earlier run.
     pub(super) fn recorded(answer: Recorded) -> Self {
-        let verdict = if answer.is_error {
+        let call_outcome = if answer.is_error {
             Self {
                 value: answer.value,
                 ..Self::failed(Outcome::Failed, DispatchStage::Handler, answer.text)
@@ -236,7 +236,7 @@ impl CallOutcome {
         } else {
             Self::succeeded(answer.text, answer.value)
         };
-        Self { replayed: true, ..verdict }
+        Self { replayed: true, ..call_outcome }
     }
 
     /// Leaves the call to the run that works on it.
@@ -329,10 +329,10 @@ pub(super) fn judge(call: &Call, ran: HandlerOutcome, bounds: Bounds, turn: &Tur
     match ran {
         HandlerOutcome::Returned(Ok(result)) => of_result(name, result),
         HandlerOutcome::Returned(Err(error)) => of_error(call, error, bounds, turn),
-        HandlerOutcome::Panicked(said) => {
+        HandlerOutcome::Panicked(panic_text) => {
             let text = format!("tool {name:?} failed: it broke down");
             CallOutcome::failed(Outcome::Panicked, DispatchStage::Handler, text)
-                .operator(format!("panicked: {said}"))
+                .operator(format!("panicked: {panic_text}"))
         }
         HandlerOutcome::TimedOut if bounds.is_own() => out_of_own_time(name, bounds),
         HandlerOutcome::TimedOut => {
@@ -347,7 +347,7 @@ pub(super) fn judge(call: &Call, ran: HandlerOutcome, bounds: Bounds, turn: &Tur
 fn of_result(name: &str, result: ToolResult<RenderedValue>) -> CallOutcome {
     let mut text = result.model_text();
     let value = result.value.map(|value| value.json);
-    let mut verdict = if result.success {
+    let mut call_outcome = if result.success {
         CallOutcome::succeeded(text, value)
     } else {
         if text.is_empty() {
@@ -356,30 +356,30 @@ fn of_result(name: &str, result: ToolResult<RenderedValue>) -> CallOutcome {
         let failed = CallOutcome::failed(Outcome::Failed, DispatchStage::Handler, text);
         CallOutcome { value, ..failed }
     };
-    verdict.operator = result.operator;
-    verdict
+    call_outcome.operator = result.operator;
+    call_outcome
 }
 
 fn of_error(call: &Call, error: ToolError, bounds: Bounds, turn: &Turn) -> CallOutcome {
     let (name, stage) = (call.name(), DispatchStage::Handler);
-    let said = error.model_text();
+    let reason = error.model_text();
     let is_bare = {
         let ToolFailure { operator, source, .. } = error.failure();
         operator.is_none() && source.is_none()
     };
     let operator = (!is_bare).then(|| error.operator_text());
     let retryable = error.is_retryable();
-    let mut verdict = match error {
-        ToolError::Validation(_) => CallOutcome::failed(Outcome::Invalid, stage, said),
+    let mut call_outcome = match error {
+        ToolError::Validation(_) => CallOutcome::failed(Outcome::Invalid, stage, reason),
         ToolError::VisibilityExpansion { ref sections, .. } => {
             let (call_id, sections) = (call.id().to_owned(), sections.clone());
-            let failed = CallOutcome::failed(Outcome::Failed, stage, said);
+            let failed = CallOutcome::failed(Outcome::Failed, stage, reason);
             let ends = TurnError::VisibilityExpansion { call_id, sections, source: error };
             CallOutcome { ends: Some(ends), ..failed }
         }
         ToolError::Evaluation(_) if turn.context.is_cancelled() => cancelled(call, error),
         ToolError::Evaluation(_) => {
-            CallOutcome::failed(Outcome::Failed, stage, said).ending(call, Cause::Tool, error)
+            CallOutcome::failed(Outcome::Failed, stage, reason).ending(call, Cause::Tool, error)
         }
         // The tool looked at its own time, which was over before the turn's.
         ToolError::DeadlineExceeded(_)
@@ -389,19 +389,19 @@ fn of_error(call: &Call, error: ToolError, bounds: Bounds, turn: &Turn) -> CallO
         }
         ToolError::DeadlineExceeded(_) => out_of_time(call, error),
         ToolError::Type(_) => {
-            let text = format!("tool {name:?} gave something other than it promises: {said}");
+            let text = format!("tool {name:?} gave something other than it promises: {reason}");
             CallOutcome::failed(Outcome::Failed, stage, text)
         }
         ref other => {
             debug_assert!(!other.ends_evaluation(), "errors that end the evaluation are above");
-            CallOutcome::failed(Outcome::Failed, stage, format!("tool {name:?} failed: {said}"))
+            CallOutcome::failed(Outcome::Failed, stage, format!("tool {name:?} failed: {reason}"))
         }
     };
     if let Some(operator) = operator {
-        verdict.tell(operator);
+        call_outcome.tell(operator);
     }
-    verdict.retryable = retryable && verdict.ends.is_none();
-    verdict
+    call_outcome.retryable = retryable && call_outcome.ends.is_none();
+    call_outcome
 }
 
 fn out_of_own_time(name: &str, bounds: Bounds) -> CallOutcome {

@@ -189,8 +189,8 @@ mod tests {
 
     use super::*;
 
-    fn poll(asked: &mut Pin<&mut PermitRequest>) -> Option<Permit> {
-        match asked.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    fn poll(permit_request: &mut Pin<&mut PermitRequest>) -> Option<Permit> {
+        match permit_request.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(permit) => Some(permit),
             Poll::Pending => None,
         }
@@ -225,8 +225,8 @@ mod tests {
         let mut gone = Box::pin(limits.permit("a"));
         let mut granted = Box::pin(limits.permit("b"));
         let mut last = pin!(limits.permit("c"));
-        for asked in [&mut gone, &mut granted] {
-            assert!(poll(&mut asked.as_mut()).is_none());
+        for permit_request in [&mut gone, &mut granted] {
+            assert!(poll(&mut permit_request.as_mut()).is_none());
         }
         assert!(poll(&mut last).is_none());
         drop(gone);

@@ -36,7 +36,7 @@ type AdmittedCall = (Call, Option<CallOutcome>);
 
 /// What running a call came to, before that is settled.
 struct RunOutcome {
-    verdict: CallOutcome,
+    call_outcome: CallOutcome,
     /// The events of all attempts.
     events: Vec<Event>,
     /// How many of them are of attempts that failed and were tried again.
@@ -90,18 +90,19 @@ impl<'a> Run<'a> {
                 continue;
             }
             call.begin(turn);
-            let mut verdict = self.admit(&mut call).await;
+            let mut call_outcome = self.admit(&mut call).await;
             // What the calls before it do may be what the policy wants to see first.
-            let denied = |verdict: &CallOutcome| verdict.stage == Some(DispatchStage::Policy);
-            if !group.is_empty() && verdict.as_ref().is_some_and(denied) {
+            let denied =
+                |call_outcome: &CallOutcome| call_outcome.stage == Some(DispatchStage::Policy);
+            if !group.is_empty() && call_outcome.as_ref().is_some_and(denied) {
                 self.flush(&mut group).await;
                 if self.is_over() {
                     self.left_out(&call);
                     continue;
                 }
-                verdict = self.admit(&mut call).await;
+                call_outcome = self.admit(&mut call).await;
             }
-            group.push((call, verdict));
+            group.push((call, call_outcome));
             if !parallel {
                 self.flush(&mut group).await;
             }
@@ -118,7 +119,7 @@ impl<'a> Run<'a> {
     ) -> Dispatched {
         for (place, hydrated) in calls.into_iter().enumerate() {
             let call = Call::new(hydrated, place, self.turn);
-            let verdict = match &self.ended {
+            let call_outcome = match &self.ended {
                 Some(_) => {
                     self.left_out(&call);
                     continue;
@@ -129,7 +130,7 @@ impl<'a> Run<'a> {
                     CallOutcome::failed(Outcome::NotExecuted, DispatchStage::Turn, text)
                 }),
             };
-            self.answer(&call, verdict);
+            self.answer(&call, call_outcome);
         }
         Dispatched { answers: self.answers, ended: self.ended }
     }
@@ -137,18 +138,18 @@ impl<'a> Run<'a> {
     /// Runs what may run of the group, and settles all of it in order.
     async fn flush(&mut self, group: &mut Vec<AdmittedCall>) {
         let group = std::mem::take(group);
-        let ready = group.iter().filter(|(_, verdict)| verdict.is_none()).count();
+        let ready = group.iter().filter(|(_, call_outcome)| call_outcome.is_none()).count();
         let mut done = match ready {
             0 | 1 => VecDeque::new(),
             _ => self.run_group(&group).await,
         };
-        for (call, verdict) in group {
+        for (call, call_outcome) in group {
             if self.is_over() {
                 self.left_out(&call);
                 continue;
             }
-            match (verdict, done.pop_front()) {
-                (Some(verdict), _) => self.answer(&call, verdict),
+            match (call_outcome, done.pop_front()) {
+                (Some(call_outcome), _) => self.answer(&call, call_outcome),
                 (None, Some(Some(executed))) => self.settle(&call, executed, false),
                 (None, Some(None)) => self.left_out(&call),
                 (None, None) => {
@@ -168,8 +169,8 @@ impl<'a> Run<'a> {
             Permits { all: options.concurrent, of_one_tool: options.concurrent_of_one_tool };
         let mut names: Vec<&str> = Vec::new();
         let mut jobs = Vec::new();
-        for (call, verdict) in group {
-            if verdict.is_some() {
+        for (call, call_outcome) in group {
+            if call_outcome.is_some() {
                 continue;
             }
             let tool = names.iter().position(|name| *name == call.name()).unwrap_or_else(|| {
@@ -178,9 +179,9 @@ impl<'a> Run<'a> {
             });
             jobs.push(Job { tool, work: Box::pin(self.execute(call, false)) });
         }
-        let stops = |executed: &RunOutcome| executed.verdict.ends.is_some();
+        let stops = |executed: &RunOutcome| executed.call_outcome.ends.is_some();
         let mut done = run_all(jobs, permits, stops).await.into_iter();
-        let place = |(_, verdict): &AdmittedCall| match verdict {
+        let place = |(_, call_outcome): &AdmittedCall| match call_outcome {
             Some(_) => None,
             None => done.next().flatten(),
         };
@@ -192,7 +193,7 @@ impl<'a> Run<'a> {
         let span = call.span(self.turn);
         let executed = span.instrument(self.run_handler(call, alone)).await;
         if span.is_recording() {
-            executed.verdict.say(&span, executed.attempts);
+            executed.call_outcome.say(&span, executed.attempts);
         }
         executed
     }
@@ -202,7 +203,7 @@ impl<'a> Run<'a> {
     async fn run_handler(&self, call: &Call, alone: bool) -> RunOutcome {
         let turn = self.turn;
         let mut executed = RunOutcome {
-            verdict: CallOutcome::succeeded(String::new(), None),
+            call_outcome: CallOutcome::succeeded(String::new(), None),
             events: Vec::new(),
             lost: 0,
             before: Guard::default(),
@@ -215,7 +216,7 @@ impl<'a> Run<'a> {
             let permit = match self.permit(call).await {
                 Ok(permit) => permit,
                 Err(over) => {
-                    executed.verdict = *over;
+                    executed.call_outcome = *over;
                     return executed;
                 }
             };
@@ -223,7 +224,7 @@ impl<'a> Run<'a> {
                 match state::snapshot(turn) {
                     Ok(before) => executed.before.before = Some(before),
                     Err(error) => {
-                        executed.verdict = CallOutcome::of_broken_host(
+                        executed.call_outcome = CallOutcome::of_broken_host(
                             call,
                             DispatchStage::Snapshot,
                             "the call did not run: its effects could not be undone",
@@ -234,18 +235,18 @@ impl<'a> Run<'a> {
                 }
             }
             if let Some(over) = self.turn_over(call) {
-                executed.verdict = over;
+                executed.call_outcome = over;
                 return executed;
             }
             executed.attempts += 1;
-            executed.verdict = self.attempt(call, alone, &mut executed).await;
+            executed.call_outcome = self.attempt(call, alone, &mut executed).await;
             drop(permit);
-            let again = executed.verdict.retryable && executed.attempts < most;
+            let again = executed.call_outcome.retryable && executed.attempts < most;
             if !again || self.turn_over(call).is_some() {
                 return executed;
             }
             if let Err(error) = executed.before.restore() {
-                executed.verdict = CallOutcome::of_broken_host(
+                executed.call_outcome = CallOutcome::of_broken_host(
                     call,
                     DispatchStage::Restore,
                     "the call failed, and its effects could not be undone",
@@ -263,9 +264,9 @@ impl<'a> Run<'a> {
     async fn permit(&self, call: &Call) -> Result<Option<Permit>, Box<CallOutcome>> {
         let Some(limits) = &self.dispatcher.limits else { return Ok(None) };
         let context = &self.turn.context;
-        let asked = limits.permit(call.name());
+        let request = limits.permit(call.name());
         let token = context.cancellation();
-        match unless_cancelled(context.remaining(), token, asked).await.flatten() {
+        match unless_cancelled(context.remaining(), token, request).await.flatten() {
             Some(permit) => Ok(Some(permit)),
             None => Err(self.turn_over(call).unwrap_or_else(|| time_is_over(call)).into()),
         }
@@ -286,7 +287,7 @@ impl<'a> Run<'a> {
         };
         let token: CancellationToken = turn.context.cancellation().child();
         let mut context = turn
-            .lent(call.id())
+            .context_of(call.id())
             .with_cancellation(token.clone())
             .with_shared_resource(Arc::clone(&scope));
         if let (Some(own), now_us) = (bounds.own, turn.context.clock().now_us()) {
@@ -302,32 +303,32 @@ impl<'a> Run<'a> {
         let (events, untaken) = scope.end();
         executed.before.scope = None;
         executed.events.extend(events);
-        let mut verdict = judge(call, ran, bounds, turn);
+        let mut call_outcome = judge(call, ran, bounds, turn);
         if let Some(error) = untaken {
-            verdict.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error);
+            call_outcome.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error);
         }
         let unclosed = scope.close();
         if !unclosed.is_empty() {
             let text = "the tool's work could not be finished, so it was undone";
-            verdict.mark_failed(DispatchStage::CleanUp, text, unclosed.join("; "));
+            call_outcome.mark_failed(DispatchStage::CleanUp, text, unclosed.join("; "));
         }
-        verdict
+        call_outcome
     }
 
     /// Publishes the events of a call that ran, or restores the state before it.
     fn settle(&mut self, call: &Call, executed: RunOutcome, alone: bool) {
         let turn = self.turn;
-        let RunOutcome { mut verdict, events, lost, before: mut guard, attempts } = executed;
+        let RunOutcome { mut call_outcome, events, lost, before: mut guard, attempts } = executed;
         if !alone && turn.session.is_some() {
             // Only the log keeps the events of failed attempts.
-            let (failed, told) = events.split_at(lost.min(events.len()));
+            let (failed, published) = events.split_at(lost.min(events.len()));
             if !failed.is_empty() {
                 let kept = state::snapshot(turn).and_then(|before| {
                     let taken = failed.iter().try_for_each(|event| state::publish(turn, event));
                     state::restore(before).and(taken)
                 });
                 if let Err(error) = kept {
-                    verdict.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error);
+                    call_outcome.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error);
                 }
             }
             // Published now, after the events of the calls before it, and with a snapshot as if it
@@ -337,88 +338,88 @@ impl<'a> Run<'a> {
                 Err(error) => {
                     let text = "the call's result could not be taken in";
                     let stage = DispatchStage::Snapshot;
-                    verdict = CallOutcome::of_broken_host(call, stage, text, error);
+                    call_outcome = CallOutcome::of_broken_host(call, stage, text, error);
                 }
             }
-            for event in told {
+            for event in published {
                 if let Err(error) = state::publish(turn, event) {
-                    verdict.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error);
+                    call_outcome.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error);
                 }
             }
         }
-        self.finish(call, verdict, events, attempts, guard);
+        self.finish(call, call_outcome, events, attempts, guard);
     }
 
     /// Answers a call that did not run.
-    fn answer(&mut self, call: &Call, verdict: CallOutcome) {
-        self.finish(call, verdict, Vec::new(), 0, Guard::default());
+    fn answer(&mut self, call: &Call, call_outcome: CallOutcome) {
+        self.finish(call, call_outcome, Vec::new(), 0, Guard::default());
     }
 
     /// Tells the session how the call ended, and keeps the answer.
     fn finish(
         &mut self,
         call: &Call,
-        mut verdict: CallOutcome,
+        mut call_outcome: CallOutcome,
         events: Vec<Event>,
         attempts: u32,
         mut guard: Guard,
     ) {
         for note in &call.notes {
-            verdict.tell(note.clone());
+            call_outcome.tell(note.clone());
         }
         let mut invoked = None;
-        if verdict.success() {
-            let told = Arc::new(call.invoked(&verdict, attempts));
-            match self.tell(&told) {
+        if call_outcome.success() {
+            let invoked_event = Arc::new(call.invoked(&call_outcome, attempts));
+            match self.tell(&invoked_event) {
                 Ok(()) => {
                     // Done: the snapshot is not restored.
                     guard.before = None;
-                    invoked = Some(told);
+                    invoked = Some(invoked_event);
                     self.remember(call);
                 }
-                Err(error) => verdict.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error),
+                Err(error) => call_outcome.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error),
             }
         }
         let invoked = match invoked {
             Some(invoked) => invoked,
             None => {
                 if let Err(error) = guard.restore() {
-                    let ends = verdict.ends.take();
+                    let ends = call_outcome.ends.take();
                     let text = "the call failed, and its effects could not be undone";
-                    let said = std::mem::take(&mut verdict.operator);
-                    verdict =
+                    let notes = std::mem::take(&mut call_outcome.operator);
+                    call_outcome =
                         CallOutcome::of_broken_host(call, DispatchStage::Restore, text, error);
-                    said.into_iter().for_each(|said| verdict.tell(said));
-                    ends.into_iter().for_each(|ends| verdict.tell(ends.to_string()));
+                    notes.into_iter().for_each(|notes| call_outcome.tell(notes));
+                    ends.into_iter().for_each(|ends| call_outcome.tell(ends.to_string()));
                 }
-                let told = Arc::new(call.invoked(&verdict, attempts));
-                match self.tell(&told) {
-                    Ok(()) => told,
+                let invoked_event = Arc::new(call.invoked(&call_outcome, attempts));
+                match self.tell(&invoked_event) {
+                    Ok(()) => invoked_event,
                     Err(error) => {
-                        verdict.tell(format!("not in the session's log: {error}"));
-                        Arc::new(call.invoked(&verdict, attempts))
+                        call_outcome.tell(format!("not in the session's log: {error}"));
+                        Arc::new(call.invoked(&call_outcome, attempts))
                     }
                 }
             }
         };
-        trace(call, &verdict);
-        let open = verdict.deferred.is_some() || verdict.held.is_some();
-        let is_error = !verdict.success() && !open;
-        self.held = self.held.take().or_else(|| verdict.held.clone());
+        trace(call, &call_outcome);
+        let open = call_outcome.deferred.is_some() || call_outcome.held.is_some();
+        let is_error = !call_outcome.success() && !open;
+        self.held = self.held.take().or_else(|| call_outcome.held.clone());
         self.answers.push(CallAnswer {
             call_id: call.id().to_owned(),
             tool_name: call.name().to_owned(),
-            text: verdict.text,
-            operator: verdict.operator,
+            text: call_outcome.text,
+            operator: call_outcome.operator,
             is_error,
-            value: verdict.value,
-            deferred: verdict.deferred,
-            held: verdict.held,
+            value: call_outcome.value,
+            deferred: call_outcome.deferred,
+            held: call_outcome.held,
             events,
             invoked,
         });
         if self.ended.is_none() {
-            self.ended = verdict.ends;
+            self.ended = call_outcome.ends;
         }
         debug_assert!(guard.before.is_none(), "it is kept, or was undone");
     }
@@ -445,13 +446,13 @@ impl<'a> Run<'a> {
     /// Answers a call that is not run any more, or leaves it to the run that works on it.
     fn left_out(&mut self, call: &Call) {
         if let Some(by) = &self.held {
-            let verdict = CallOutcome::held(by.clone());
-            return self.answer(call, verdict);
+            let call_outcome = CallOutcome::held(by.clone());
+            return self.answer(call, call_outcome);
         }
         let by = self.ended.as_ref().map(TurnError::call_id).unwrap_or_default();
         let text = format!("not executed: the turn ended with call {by:?}");
-        let verdict = CallOutcome::failed(Outcome::NotExecuted, DispatchStage::Turn, text);
-        self.answer(call, verdict);
+        let call_outcome = CallOutcome::failed(Outcome::NotExecuted, DispatchStage::Turn, text);
+        self.answer(call, call_outcome);
     }
 
     /// Says how the turn is over, when it is.
@@ -459,8 +460,8 @@ impl<'a> Run<'a> {
         let (context, stage) = (&self.turn.context, DispatchStage::Turn);
         if context.is_cancelled() {
             let text = "the call did not run: the turn was cancelled";
-            let verdict = CallOutcome::failed(Outcome::Cancelled, stage, text);
-            return Some(verdict.ending(call, Cause::Cancelled, ToolError::evaluation(text)));
+            let call_outcome = CallOutcome::failed(Outcome::Cancelled, stage, text);
+            return Some(call_outcome.ending(call, Cause::Cancelled, ToolError::evaluation(text)));
         }
         if context.remaining() == Some(Duration::ZERO) {
             return Some(time_is_over(call));
@@ -475,8 +476,8 @@ const NOT_TAKEN_IN: &str = "the tool's result could not be taken in, so what it 
 
 fn time_is_over(call: &Call) -> CallOutcome {
     let text = "the call did not run: the turn ran out of time";
-    let verdict = CallOutcome::failed(Outcome::TimedOut, DispatchStage::Turn, text);
-    verdict.ending(call, Cause::Deadline, ToolError::deadline_exceeded(text))
+    let call_outcome = CallOutcome::failed(Outcome::TimedOut, DispatchStage::Turn, text);
+    call_outcome.ending(call, Cause::Deadline, ToolError::deadline_exceeded(text))
 }
 
 /// How many characters of what the model reads are logged, where a tool said nothing more.
@@ -484,19 +485,19 @@ const LOGGED_CHARS: usize = 1000;
 
 /// Logs how a call ended, with the tool's name and the call's id: at `WARN` the original error of a
 /// tool that failed (message, operator's text, all causes, what a panic said), else at `DEBUG`.
-fn trace(call: &Call, verdict: &CallOutcome) {
-    let (call_id, tool, outcome) = (call.id(), call.name(), verdict.outcome.as_str());
-    let stage = verdict.stage.map_or("", DispatchStage::as_str);
-    let error = match (&verdict.operator, verdict.success()) {
+fn trace(call: &Call, call_outcome: &CallOutcome) {
+    let (call_id, tool, outcome) = (call.id(), call.name(), call_outcome.outcome.as_str());
+    let stage = call_outcome.stage.map_or("", DispatchStage::as_str);
+    let error = match (&call_outcome.operator, call_outcome.success()) {
         (Some(operator), _) => operator.clone(),
         (None, true) => String::new(),
-        (None, false) => verdict.text.chars().take(LOGGED_CHARS).collect(),
+        (None, false) => call_outcome.text.chars().take(LOGGED_CHARS).collect(),
     };
     // A recorded answer was logged when its tool ran.
-    let failed = !verdict.replayed
-        && match verdict.outcome {
+    let failed = !call_outcome.replayed
+        && match call_outcome.outcome {
             Outcome::Failed | Outcome::TimedOut | Outcome::Panicked | Outcome::Interrupted => true,
-            _ => verdict.operator.is_some() && !verdict.success(),
+            _ => call_outcome.operator.is_some() && !call_outcome.success(),
         };
     if failed {
         tracing::warn!(target: "tract::dispatch", call_id, tool, outcome, stage, error)

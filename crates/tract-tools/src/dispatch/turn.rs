@@ -128,7 +128,7 @@ impl Turn {
     }
 
     /// What the context of a call starts from, with what the turn lends.
-    pub(super) fn lent(&self, call_id: &str) -> ToolContext {
+    pub(super) fn context_of(&self, call_id: &str) -> ToolContext {
         let mut context = self.context.for_call(call_id);
         if let Some(session) = &self.lent_session {
             context = context.with_resource(session.clone());

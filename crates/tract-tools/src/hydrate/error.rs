@@ -79,9 +79,9 @@ impl StageError {
     pub(super) fn of_tool(error: &ToolError) -> Self {
         let failure = error.failure();
         let path = failure.path.as_deref().map_or("/".to_owned(), pointer);
-        let mut said = Self::new(Stage::Instantiate, error.code(), path, &failure.message);
-        said.notes = failure.notes.clone();
-        said
+        let mut stage_error = Self::new(Stage::Instantiate, error.code(), path, &failure.message);
+        stage_error.notes = failure.notes.clone();
+        stage_error
     }
 
     /// Whether better arguments could help.

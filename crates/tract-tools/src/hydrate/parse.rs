@@ -38,17 +38,17 @@ pub(super) fn strict(raw: &Arc<str>, limit: usize) -> Result<ParsedArguments, St
 }
 
 fn refused(text: &str, error: &serde_json::Error) -> StageError {
-    let said = error.to_string();
-    if said.contains("recursion limit") {
-        let message = format!("expected at most 128 levels of arguments, found more ({said})");
+    let cause = error.to_string();
+    if cause.contains("recursion limit") {
+        let message = format!("expected at most 128 levels of arguments, found more ({cause})");
         return StageError::new(Stage::Parse, "too_deep", "/", message);
     }
-    if said.starts_with(TWICE) {
-        let message = format!("expected each property once, found a {said}");
+    if cause.starts_with(TWICE) {
+        let message = format!("expected each property once, found a {cause}");
         return StageError::new(Stage::Parse, "duplicate_property", "/", message)
             .note("readers differ in which of them counts: send one");
     }
-    let message = format!("expected one JSON object, found text that is no JSON: {said}");
+    let message = format!("expected one JSON object, found text that is no JSON: {cause}");
     let refusal = StageError::new(Stage::Parse, "invalid_json", "/", message);
     let first = text.chars().next().unwrap_or_default();
     match first {

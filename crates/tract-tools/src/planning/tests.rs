@@ -5,13 +5,13 @@ use super::Strategy;
 use super::*;
 use crate::session::Session;
 
-struct Desk {
+struct Fixture {
     session: Session,
     planning: Planning,
     context: ToolContext,
 }
 
-impl Desk {
+impl Fixture {
     fn new() -> Self {
         let session = Session::new();
         let planning = Planning::new(&session).unwrap();
@@ -35,12 +35,12 @@ impl Desk {
 #[test]
 fn names_and_descriptions_keep_the_strict_rules() {
     let names: Vec<String> =
-        Desk::new().planning.tools().iter().map(|tool| tool.spec().name).collect();
+        Fixture::new().planning.tools().iter().map(|tool| tool.spec().name).collect();
     assert_eq!(
         names,
         ["planning_setup_plan", "planning_add_step", "planning_update_step", "planning_read_plan"]
     );
-    for tool in Desk::new().planning.tools() {
+    for tool in Fixture::new().planning.tools() {
         let description = tool.spec().description;
         assert!(description.is_ascii() && description.len() <= 200, "{description}");
     }
@@ -48,7 +48,7 @@ fn names_and_descriptions_keep_the_strict_rules() {
 
 #[test]
 fn the_whole_life_of_a_plan() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     assert!(desk.refused(3, "{}").contains("there is no plan"));
     assert!(desk.refused(1, r#"{"steps":[]}"#).contains("there is no plan"), "before no steps");
     let made = desk.run(0, r#"{"objective":"  ship ","initial_steps":[" test "]}"#);
@@ -74,7 +74,7 @@ fn the_whole_life_of_a_plan() {
 
 #[test]
 fn refusals_come_in_their_order() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let long = "é".repeat(501);
     assert!(desk.refused(2, r#"{"step_id":9,"title":" "}"#).contains("there is no plan"));
     desk.run(0, r#"{"objective":"o","initial_steps":["a"]}"#);
@@ -98,7 +98,7 @@ fn an_empty_plan_never_completes() {
 
 #[test]
 fn the_plan_of_another_session_is_out_of_reach() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let other = ToolContext::new("c1").with_resource(Session::new());
     for context in [other, ToolContext::new("c1")] {
         for tool in desk.planning.tools() {
@@ -117,7 +117,7 @@ fn the_plan_of_another_session_is_out_of_reach() {
 
 #[test]
 fn each_strategy_tells_what_it_is() {
-    let told: [(Strategy, &[&str]); 3] = [
+    let table: [(Strategy, &[&str]); 3] = [
         (Strategy::React, &["reasoning, tool calls", "observe as a note of the step"]),
         (
             Strategy::PlanActReflect,
@@ -128,7 +128,7 @@ fn each_strategy_tells_what_it_is() {
             &["goal in your own words", "before you route", "synthesize the results"],
         ),
     ];
-    for (strategy, words) in told {
+    for (strategy, words) in table {
         for words in words {
             assert!(strategy.mindset().contains(words), "{strategy:?}: {words}");
         }
@@ -139,7 +139,7 @@ fn each_strategy_tells_what_it_is() {
 #[test]
 fn prompts_differ_in_the_mindset_alone() {
     let rendered = Strategy::ALL.map(|strategy| {
-        let section = Desk::new().planning.section(strategy);
+        let section = Fixture::new().planning.section(strategy);
         let prompt = crate::prompt::Prompt::builder("tests", "plan").section(section);
         let rendered = prompt.build().unwrap().render(&Default::default()).unwrap();
         let names: Vec<String> =
@@ -246,8 +246,8 @@ impl Model {
                 if *completed {
                     return Some("completed");
                 }
-                let said = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-                let (title, note) = (said(&update.title), said(&update.note));
+                let text_of = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+                let (title, note) = (text_of(&update.title), text_of(&update.note));
                 if let Some(word) = title.iter().chain(&note).find_map(|text| bad(text)) {
                     return Some(word);
                 }
@@ -274,7 +274,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..Default::default() })]
     #[test]
     fn plans_do_as_the_model_says(moves in proptest::collection::vec(moves(), 1..40)) {
-        let (desk, mut model) = (Desk::new(), Model::default());
+        let (desk, mut model) = (Fixture::new(), Model::default());
         for made in &moves {
             let now = desk.session.latest::<Plan>();
             let now = now.as_ref();
@@ -313,7 +313,7 @@ proptest! {
 
 #[test]
 fn a_session_that_is_bound_twice_adds_each_step_once() {
-    let desk = Desk::new();
+    let desk = Fixture::new();
     let [setup, add, ..] = Planning::new(&desk.session).unwrap().tools();
     for (tool, arguments) in [(setup, r#"{"objective":"ship"}"#), (add, r#"{"steps":["test"]}"#)] {
         block_on(tool.run(arguments, &desk.context)).unwrap();

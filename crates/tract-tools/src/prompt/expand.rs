@@ -77,17 +77,17 @@ impl Tool for OpenSections {
 
     async fn call(
         &self,
-        Args(asked): Self::Params,
+        Args(args): Self::Params,
         context: &ToolContext,
     ) -> Result<ToolResult<()>, ToolError> {
-        if asked.sections.is_empty() {
+        if args.sections.is_empty() {
             return Err(
                 ToolError::validation("expected at least one section, found none").at("sections")
             );
         }
         let session = context.optional_resource::<Session>();
         let open = session.and_then(Session::latest::<OpenedSections>).unwrap_or_default().0;
-        for (place, path) in asked.sections.iter().enumerate() {
+        for (place, path) in args.sections.iter().enumerate() {
             let at = |error: ToolError| error.at(format!("sections[{place}]"));
             if !self.sections.contains(path) {
                 let text = format!("expected the path of a section, found {path:?}");
@@ -104,7 +104,7 @@ impl Tool for OpenSections {
                 return Err(at(ToolError::validation(text).note("it is shown in full already")));
             }
         }
-        let reason = asked.reason.unwrap_or_else(|| "the sections are shown in full".to_owned());
-        Err(ToolError::visibility_expansion(asked.sections, reason))
+        let reason = args.reason.unwrap_or_else(|| "the sections are shown in full".to_owned());
+        Err(ToolError::visibility_expansion(args.sections, reason))
     }
 }

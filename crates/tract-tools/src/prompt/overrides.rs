@@ -194,10 +194,10 @@ fn tool_texts(
     }
     let renamed = OverriddenTool { spec, tool: Arc::clone(&tool.tool) };
     let examples = other.examples.clone().unwrap_or_else(|| tool.examples.clone());
-    let told = SectionTool { tool: Arc::new(renamed), examples, accepts_overrides: true };
-    match told.faults(path).first() {
+    let section_tool = SectionTool { tool: Arc::new(renamed), examples, accepts_overrides: true };
+    match section_tool.faults(path).first() {
         Some(fault) => Err(OverrideFault::Unfit(fault.to_string())),
-        None => Ok(told),
+        None => Ok(section_tool),
     }
 }
 

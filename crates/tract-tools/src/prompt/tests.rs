@@ -28,21 +28,21 @@ impl DynTool for Named {
 }
 
 #[derive(Serialize, schemars::JsonSchema)]
-struct Desk {
+struct Fixture {
     city: String,
     seats: u8,
     motto: Option<String>,
 }
 
-fn desk() -> Desk {
-    Desk { city: "Köln".into(), seats: 3, motto: None }
+fn desk() -> Fixture {
+    Fixture { city: "Köln".into(), seats: 3, motto: None }
 }
 
 fn tree() -> Prompt {
     Prompt::builder("tests", "tree")
         .section(
             Section::new("a", "First", "\n    Seats: ${seats}\n      in ${city}${motto}.\n    ")
-                .params::<Desk>()
+                .params::<Fixture>()
                 .tool(Named("one"))
                 .child(Section::new("b", "Below", "Costs $5, $${kept}.").tool(Named("two"))),
         )
@@ -117,7 +117,7 @@ fn enablement_may_ask_values_and_session() {
     let prompt = Prompt::builder("tests", "when")
         .section(
             Section::new("few", "Few", "few")
-                .enabled_if(|bound| bound.get::<Desk>().is_some_and(|desk| desk.seats < 5)),
+                .enabled_if(|bound| bound.get::<Fixture>().is_some_and(|desk| desk.seats < 5)),
         )
         .section(
             Section::new("s", "S", "session").enabled_if(|bound| bound.get_session().is_some()),
@@ -148,7 +148,7 @@ fn headings_end_at_the_sixth_level() {
 fn everything_that_is_wrong_is_said_at_once() {
     let bad = ExampleText::new("", &serde_json::json!({"x": 1}), "y").unwrap();
     let error = Prompt::builder("", "k")
-        .section(Section::new("Bad", " ", "${citi}").params::<Desk>().tool(Named("twice")))
+        .section(Section::new("Bad", " ", "${citi}").params::<Fixture>().tool(Named("twice")))
         .section(Section::new("x", "X", "${any}").tool(Named("t o")).example(bad))
         .section(
             Section::new("x", "X", "")
@@ -222,8 +222,8 @@ fn overrides_count_only_for_what_they_were_written_for() {
     overrides.tools.insert("two".into(), tool(prompt.tool_hash("two").unwrap(), "no"));
     overrides.tools.insert("five".into(), tool("00".into(), "id"));
     let faults = prompt.check_overrides(&overrides).unwrap_err();
-    let said: Vec<String> = faults.iter().map(ToString::to_string).collect();
-    assert_eq!(faults.len(), 5, "{said:?}");
+    let messages: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    assert_eq!(faults.len(), 5, "{messages:?}");
     for (name, word) in [
         ("a.b", "written for"),
         ("gone", "no longer exists"),

@@ -107,7 +107,7 @@ type CloseErased = dyn Fn(&Erased) -> Result<(), BoxError> + Send + Sync;
 type SnapshotsOfErased = dyn Fn(&Erased) -> Option<Arc<dyn Snapshot>> + Send + Sync;
 
 /// A binding whose type is not known.
-pub(super) struct Bound {
+pub(super) struct ErasedBinding {
     pub(super) name: &'static str,
     pub(super) lifetime: Lifetime,
     pub(super) make: Box<MakeErased>,
@@ -116,7 +116,7 @@ pub(super) struct Bound {
     has_views: bool,
 }
 
-impl Bound {
+impl ErasedBinding {
     /// Returns whether one turn at a time may work on it.
     pub(super) fn takes_turns(&self) -> bool {
         self.lifetime == Lifetime::Singleton && self.snapshots.is_some() && !self.has_views
@@ -148,7 +148,7 @@ impl Bound {
 #[derive(Default)]
 #[must_use]
 pub struct ResourcesBuilder {
-    bindings: HashMap<TypeId, Bound>,
+    bindings: HashMap<TypeId, ErasedBinding>,
     values: Vec<(TypeId, Erased)>,
     duplicate: Option<&'static str>,
 }
@@ -160,7 +160,7 @@ impl ResourcesBuilder {
         if let Some(value) = &binding.value {
             self.values.push((id, Arc::new(Arc::clone(value))));
         }
-        if self.bindings.insert(id, Bound::of(binding)).is_some() {
+        if self.bindings.insert(id, ErasedBinding::of(binding)).is_some() {
             self.duplicate.get_or_insert(type_name::<T>());
         }
         self

@@ -33,11 +33,11 @@ impl Scorer for Bm25 {
             index.insert((*tool).clone().with_id(place.to_string()));
         }
         let mut scores = vec![Score::default(); tools.len()];
-        let asked = index.query_terms(input);
-        for (place, value) in index.scores(&asked) {
+        let query = index.query_terms(input);
+        for (place, value) in index.scores(&query) {
             until.check()?;
             if let Some(score) = scores.get_mut(place) {
-                let matches = index.matches(&asked, place);
+                let matches = index.matches(&query, place);
                 *score = Score::new(f64::from(value), matches);
             }
         }

@@ -72,11 +72,11 @@ pub(crate) struct QueryTerms {
 }
 
 impl QueryTerms {
-    fn add(&mut self, term: Term, weight: f32, said: &str) {
+    fn add(&mut self, term: Term, weight: f32, word: &str) {
         let place = *self.places.entry(term).or_insert(self.terms.len());
         match self.terms.get_mut(place) {
             Some((_, known, _)) => *known = known.max(weight),
-            None => self.terms.push((term, weight, said.to_owned())),
+            None => self.terms.push((term, weight, word.to_owned())),
         }
     }
 
@@ -232,36 +232,36 @@ impl ToolIndex {
 
     /// Reads an input: the terms that it asks for, and those that come close.
     pub(crate) fn query_terms(&self, input: &str) -> QueryTerms {
-        let mut asked = QueryTerms::default();
+        let mut query = QueryTerms::default();
         let mut before: Option<(String, String, Option<Term>)> = None;
         words::each_word(input, |word| {
             let mut stem = word.to_owned();
             words::stem(&mut stem);
             let term = self.terms.get(stem.as_str()).copied();
             if let Some(term) = term {
-                asked.add(term, 1.0, word);
+                query.add(term, 1.0, word);
             }
             for near in
                 prefix(&stem).and_then(|prefix| self.by_prefix.get(prefix)).into_iter().flatten()
             {
                 if Some(*near) != term {
-                    asked.add(*near, WEIGHTS.prefix, word);
+                    query.add(*near, WEIGHTS.prefix, word);
                 }
             }
-            if let Some((said, last, last_term)) = &before {
+            if let Some((previous, last, last_term)) = &before {
                 let joined = format!("{last}{stem}");
                 if let Some(term) = self.terms.get(joined.as_str()) {
-                    asked.add(*term, 1.0, &format!("{said} {word}"));
+                    query.add(*term, 1.0, &format!("{previous} {word}"));
                 }
                 if let (Some(first), Some(second)) = (last_term, term)
                     && let Some(pair) = self.pairs.get(&(*first, second))
                 {
-                    asked.add(*pair, WEIGHTS.pair, &format!("{said} {word}"));
+                    query.add(*pair, WEIGHTS.pair, &format!("{previous} {word}"));
                 }
             }
             before = Some((word.to_owned(), stem, term));
         });
-        asked
+        query
     }
 
     fn rarity(&self, term: Term) -> f32 {
@@ -274,10 +274,10 @@ impl ToolIndex {
     }
 
     /// Scores the tools that have anything in common with the input: place and score.
-    pub(crate) fn scores(&self, asked: &QueryTerms) -> Vec<(usize, f32)> {
+    pub(crate) fn scores(&self, query: &QueryTerms) -> Vec<(usize, f32)> {
         let mut sums = vec![0.0_f32; self.docs.len()];
         let mut whole = 0.0;
-        for (term, weight, _) in &asked.terms {
+        for (term, weight, _) in &query.terms {
             let worth = weight * self.rarity(*term);
             whole += worth;
             for posting in self.postings.get(*term as usize).into_iter().flatten() {
@@ -302,8 +302,8 @@ impl ToolIndex {
             if rank < COVERED
                 && let Some(doc) = self.docs.get(*place).and_then(Option::as_ref)
             {
-                covered += WEIGHTS.name_coverage * self.coverage(&doc.name, asked)
-                    + WEIGHTS.description_coverage * self.coverage(&doc.description, asked);
+                covered += WEIGHTS.name_coverage * self.coverage(&doc.name, query)
+                    + WEIGHTS.description_coverage * self.coverage(&doc.description, query);
             }
             *score *= covered / (whole * best);
         }
@@ -311,25 +311,25 @@ impl ToolIndex {
     }
 
     /// Returns which share of a text was asked for, rare words counting more.
-    fn coverage(&self, text: &[Term], asked: &QueryTerms) -> f32 {
+    fn coverage(&self, text: &[Term], query: &QueryTerms) -> f32 {
         let (mut found, mut whole) = (0.0, 0.0);
         for term in text {
             let worth = self.rarity(*term);
             whole += worth;
-            found += worth * asked.weight(*term);
+            found += worth * query.weight(*term);
         }
         if whole > 0.0 { found / whole } else { 0.0 }
     }
 
     /// Returns what an input found in the tool at a place.
-    pub(crate) fn matches(&self, asked: &QueryTerms, place: usize) -> Vec<WordMatch> {
-        let found = asked.terms.iter().filter_map(|(term, weight, said)| {
+    pub(crate) fn matches(&self, query: &QueryTerms, place: usize) -> Vec<WordMatch> {
+        let found = query.terms.iter().filter_map(|(term, weight, word)| {
             let postings = self.postings.get(*term as usize)?;
             let at =
                 postings.binary_search_by_key(&(place as u32), |posting| posting.place).ok()?;
             let posting = postings.get(at)?;
             let worth = weight * self.rarity(*term) * posting.weight;
-            Some(WordMatch::new(said.clone(), f64::from(worth)))
+            Some(WordMatch::new(word.clone(), f64::from(worth)))
         });
         Score::new(0.0, found.collect()).matches
     }

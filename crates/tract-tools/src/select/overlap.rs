@@ -40,11 +40,11 @@ impl Scorer for TokenOverlap {
         tools: &[&CatalogEntry],
         until: &SelectionDeadline,
     ) -> Result<Vec<Score>, OutOfTime> {
-        let mut asked = BTreeSet::new();
+        let mut query_terms = BTreeSet::new();
         words::each_word(input, |word| {
-            asked.insert(word.to_owned());
+            query_terms.insert(word.to_owned());
         });
-        let whole: f64 = asked.iter().map(|word| Self::NAME * Self::weight(word)).sum();
+        let whole: f64 = query_terms.iter().map(|word| Self::NAME * Self::weight(word)).sum();
         let mut scores = Vec::with_capacity(tools.len());
         for tool in tools {
             until.check()?;
@@ -52,7 +52,7 @@ impl Scorer for TokenOverlap {
             tool.each_heading(&mut |field, text| {
                 let weight = if field == Field::Name { Self::NAME } else { 1.0 };
                 words::each_word(text, |word| {
-                    if asked.contains(word) {
+                    if query_terms.contains(word) {
                         let weight = weight * Self::weight(word);
                         let best = found.entry(word.to_owned()).or_insert(weight);
                         *best = best.max(weight);

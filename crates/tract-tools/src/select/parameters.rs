@@ -19,13 +19,13 @@ pub(crate) fn each_text(
     each: &mut dyn FnMut(Field, &str),
 ) -> Result<(), serde_json::Error> {
     let mut json = serde_json::Deserializer::from_str(schema);
-    Walk { each, of: Of::Schema, depth: 0 }.deserialize(&mut json)?;
+    Walk { each, of: SchemaPosition::Schema, depth: 0 }.deserialize(&mut json)?;
     json.end()
 }
 
 /// What a place of a schema contains.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Of {
+enum SchemaPosition {
     /// A schema, or what has schemas inside.
     Schema,
     /// Schemas under the names of parameters.
@@ -38,12 +38,12 @@ enum Of {
 
 struct Walk<'a> {
     each: &'a mut dyn FnMut(Field, &str),
-    of: Of,
+    of: SchemaPosition,
     depth: usize,
 }
 
 impl Walk<'_> {
-    fn inner(&mut self, of: Of) -> Walk<'_> {
+    fn inner(&mut self, of: SchemaPosition) -> Walk<'_> {
         Walk { each: &mut *self.each, of, depth: self.depth + 1 }
     }
 }
@@ -85,9 +85,9 @@ impl<'de> Visitor<'de> for Walk<'_> {
 
     fn visit_str<E>(self, text: &str) -> Result<(), E> {
         match self.of {
-            Of::Text => (self.each)(Field::ParameterText, text),
-            Of::Values => (self.each)(Field::Value, text),
-            Of::Schema | Of::Properties => {}
+            SchemaPosition::Text => (self.each)(Field::ParameterText, text),
+            SchemaPosition::Values => (self.each)(Field::Value, text),
+            SchemaPosition::Schema | SchemaPosition::Properties => {}
         }
         Ok(())
     }
@@ -99,22 +99,24 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<(), A::Error> {
-        if self.of == Of::Properties {
+        if self.of == SchemaPosition::Properties {
             while let Some(name) = members.next_key::<String>()? {
                 (self.each)(Field::ParameterName, &name);
-                members.next_value_seed(self.inner(Of::Schema))?;
+                members.next_value_seed(self.inner(SchemaPosition::Schema))?;
             }
             return Ok(());
         }
         while let Some(key) = members.next_key::<Key>()? {
             match key {
-                Key::Properties => members.next_value_seed(self.inner(Of::Properties))?,
-                Key::Text => members.next_value_seed(self.inner(Of::Text))?,
-                Key::Values => members.next_value_seed(self.inner(Of::Values))?,
+                Key::Properties => {
+                    members.next_value_seed(self.inner(SchemaPosition::Properties))?
+                }
+                Key::Text => members.next_value_seed(self.inner(SchemaPosition::Text))?,
+                Key::Values => members.next_value_seed(self.inner(SchemaPosition::Values))?,
                 Key::Annotation => {
                     members.next_value::<IgnoredAny>()?;
                 }
-                Key::Other => members.next_value_seed(self.inner(Of::Schema))?,
+                Key::Other => members.next_value_seed(self.inner(SchemaPosition::Schema))?,
             }
         }
         Ok(())
@@ -170,11 +172,11 @@ mod tests {
             "city":{"type":"string","description":"Where to","enum":["Paris","Lyon"]},
             "stops":{"type":"array","items":{"anyOf":[{"properties":{"title":{"const":"via"}}}]}},
             "description":true},"required":["city"],"x-big":123456789012345678901234567890}"#;
-        let mut said = Vec::new();
-        each_text(schema, &mut |field, text| said.push(format!("{field:?}: {text}")))
+        let mut words = Vec::new();
+        each_text(schema, &mut |field, text| words.push(format!("{field:?}: {text}")))
             .expect("it is JSON");
         assert_eq!(
-            said,
+            words,
             [
                 "ParameterText: Trip",
                 "ParameterName: city",

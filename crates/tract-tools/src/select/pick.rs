@@ -183,9 +183,9 @@ impl ToolIndex {
     pub fn pick(&self, input: &str, options: &PickOptions) -> PickReport {
         let until = options.until();
         let skipped_unsafe = self.iter().filter(|tool| !options.may_choose(tool)).count();
-        let asked = self.query_terms(input);
+        let query = self.query_terms(input);
         let mut ranked: Vec<(usize, f64)> = self
-            .scores(&asked)
+            .scores(&query)
             .into_iter()
             .filter(|(place, _)| self.at(*place).is_some_and(|tool| options.may_choose(tool)))
             .map(|(place, score)| (place, f64::from(score)))
@@ -198,7 +198,7 @@ impl ToolIndex {
         let candidates = ranked
             .into_iter()
             .filter_map(|(place, score)| {
-                let matches = self.matches(&asked, place);
+                let matches = self.matches(&query, place);
                 Some(candidate(place, self.at(place)?, score, Bm25::NAME, matches))
             })
             .collect();

@@ -192,11 +192,11 @@ fn an_excessive_request_is_refused_in_little_memory() {
             .env(CASE, case.name)
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
+        let stdout = String::from_utf8_lossy(&output.stdout);
         let number = |key: &str| -> Option<usize> {
-            said.lines().find_map(|line| line.strip_prefix(key))?.parse().ok()
+            stdout.lines().find_map(|line| line.strip_prefix(key))?.parse().ok()
         };
-        let code = said.lines().find_map(|line| line.strip_prefix("code ")).unwrap_or("none");
+        let code = stdout.lines().find_map(|line| line.strip_prefix("code ")).unwrap_or("none");
         let (code, count) = code.split_once(" of ").unwrap_or((code, "0"));
         let (peak, longest) = (number("peak ").unwrap_or(usize::MAX), number("longest "));
         println!("{}: {code}, {count} errors, {} MiB", case.name, peak >> 20);
@@ -205,7 +205,7 @@ fn an_excessive_request_is_refused_in_little_memory() {
             || longest.is_none_or(|longest| longest > 4096)
             || count.parse::<usize>().is_ok_and(|count| count > 33)
         {
-            wrong.push(format!("{}: expected {}, found {said}", case.name, case.code));
+            wrong.push(format!("{}: expected {}, found {stdout}", case.name, case.code));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

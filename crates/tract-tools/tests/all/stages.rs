@@ -203,7 +203,7 @@ fn a_repair_is_asked_once_and_what_it_gives_is_not_trusted() {
     ];
     let mend = Mend::new(r#"{"from":1,"to":3}"#);
     let hydrated = block_on(hydrate_repairing(calls, &registry, &options, &mend));
-    assert_eq!(mend.asked.load(Ordering::SeqCst), 1);
+    assert_eq!(mend.calls.load(Ordering::SeqCst), 1);
     let [repaired, untouched, unknown] = hydrated.as_slice() else { panic!("three calls") };
     assert!(repaired.success() && repaired.provenance.repaired && !repaired.is_trusted());
     assert_eq!(repaired.decision, Decision::NeedsApproval);
@@ -217,7 +217,7 @@ fn a_repair_is_asked_once_and_what_it_gives_is_not_trusted() {
     let useless = Mend::new("still not");
     let call = Call::new("c1", "count", "from 1 to 3");
     let failed = block_on(hydrate_repairing(call, &registry, &options, &useless)).remove(0);
-    assert_eq!(useless.asked.load(Ordering::SeqCst), 1);
+    assert_eq!(useless.calls.load(Ordering::SeqCst), 1);
     assert!(!failed.success() && !failed.provenance.repaired);
     assert!(failed.provenance.repair.unwrap().failure.is_some());
 }
@@ -229,22 +229,25 @@ fn provenance_says_all_and_serializes() {
     let raw = r#"{ "to": 3, "from": 1 }"#;
     let call = Call::new("c1", "count", raw).sent_name("count_1a2b3c4d");
     let good = hydrate(call, &registry).remove(0);
-    let said = json(good.provenance.to_json().unwrap().as_str());
-    assert_eq!(said["call_id"], "c1");
-    assert_eq!(said["name_mapping"]["received"], "count_1a2b3c4d");
-    assert_eq!(said["name_mapping"]["name"], "count");
-    assert_eq!(said["definition"], registry.iter().next().unwrap().definition().id().to_string());
-    assert_eq!(said["raw_arguments"], raw);
-    assert_eq!(said["parsed"], said["validated"]);
-    assert_eq!(said["validated"]["to"], 3);
-    assert_eq!(said["validator"]["name"], "jsonschema");
-    assert_eq!(said["validator"]["eager"], true);
-    assert!(said["validator"]["compiled_at"].as_str().unwrap().ends_with('Z'));
-    assert_eq!(said["repaired"], false);
-    assert!(said["duration_us"].is_u64());
+    let document = json(good.provenance.to_json().unwrap().as_str());
+    assert_eq!(document["call_id"], "c1");
+    assert_eq!(document["name_mapping"]["received"], "count_1a2b3c4d");
+    assert_eq!(document["name_mapping"]["name"], "count");
+    assert_eq!(
+        document["definition"],
+        registry.iter().next().unwrap().definition().id().to_string()
+    );
+    assert_eq!(document["raw_arguments"], raw);
+    assert_eq!(document["parsed"], document["validated"]);
+    assert_eq!(document["validated"]["to"], 3);
+    assert_eq!(document["validator"]["name"], "jsonschema");
+    assert_eq!(document["validator"]["eager"], true);
+    assert!(document["validator"]["compiled_at"].as_str().unwrap().ends_with('Z'));
+    assert_eq!(document["repaired"], false);
+    assert!(document["duration_us"].is_u64());
     let failed = one(&registry, "count", "{");
-    let said = json(failed.provenance.to_json().unwrap().as_str());
-    assert_eq!(said["raw_arguments"], "{");
+    let document = json(failed.provenance.to_json().unwrap().as_str());
+    assert_eq!(document["raw_arguments"], "{");
 }
 
 #[test]

@@ -11,12 +11,12 @@ use tract_tools::{Repair, RepairRequest, ToolError, ToolResult, ToolSpec};
 /// A repair that always gives the same arguments.
 pub(crate) struct Mend {
     arguments: String,
-    pub(crate) asked: AtomicUsize,
+    pub(crate) calls: AtomicUsize,
 }
 
 impl Mend {
     pub(crate) fn new(arguments: impl Into<String>) -> Self {
-        Self { arguments: arguments.into(), asked: AtomicUsize::new(0) }
+        Self { arguments: arguments.into(), calls: AtomicUsize::new(0) }
     }
 }
 
@@ -27,7 +27,7 @@ impl Repair for Mend {
     }
 
     async fn repair(&self, request: &RepairRequest<'_>) -> Result<Option<String>, ToolError> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.calls.fetch_add(1, Ordering::SeqCst);
         assert!(!request.errors.is_empty() && request.schema.is_some());
         Ok(Some(self.arguments.clone()))
     }

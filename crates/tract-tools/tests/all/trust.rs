@@ -41,14 +41,14 @@ fn wipe(traits: ToolTraits) -> ClosureTool {
 fn a_definition_that_hints_at_destruction_is_asked_about_in_any_case() {
     let hints =
         r#"{"name":"wipe","annotations":{"destructiveHint":true},"inputSchema":{"type":"object"}}"#;
-    for said in [ToolTraits::new(), ToolTraits::new().read_only()] {
+    for traits in [ToolTraits::new(), ToolTraits::new().read_only()] {
         let registry = Registry::builder()
-            .definition_with(hints, Arc::new(wipe(said)))
+            .definition_with(hints, Arc::new(wipe(traits)))
             .policy(ApprovalRequired::of_destructive())
             .build()
             .unwrap();
         let one = hydrate(Call::new("c1", "wipe", "{}"), &registry).remove(0);
-        assert_eq!(one.decision, Decision::NeedsApproval, "{said:?}");
+        assert_eq!(one.decision, Decision::NeedsApproval, "{traits:?}");
         assert!(!registry.iter().next().unwrap().traits().read_only);
     }
 }
@@ -311,8 +311,8 @@ fn a_hydrated_call_says_which_reply_it_came_in() {
     reply.form = Some("anthropic-1".to_owned());
     let one = hydrate(&reply, &registry).remove(0);
     let source = one.provenance.source.as_ref().unwrap();
-    let said = (source.reply.as_deref(), source.model.as_deref(), source.form.as_deref());
-    assert_eq!(said, (Some("r-7"), Some("model-1"), Some("anthropic-1")));
+    let found = (source.reply.as_deref(), source.model.as_deref(), source.form.as_deref());
+    assert_eq!(found, (Some("r-7"), Some("model-1"), Some("anthropic-1")));
     let written: Value = serde_json::from_str(one.provenance.to_json().unwrap().as_str()).unwrap();
     assert_eq!(written["source"]["reply"], "r-7");
 }

@@ -27,14 +27,14 @@ fn article(pending: &Pending, decides: bool) -> Markup {
     html! {
         article tabindex="-1" {
             p {
-                b { (visible(&pending.id)) } " " (visible(&pending.asked.describe())) " "
+                b { (visible(&pending.id)) } " " (visible(&pending.request.describe())) " "
                 span .soft {
                     a href=(format!("/transcript?rev={}", query(branch))) { (visible(branch)) }
                     @if let Some(at) = minute(pending.created_at_us) { " · " (at) }
                     " · " (visible(&pending.event)) " · " (visible(&pending.handler)) ": " (visible(&pending.reason))
                 }
             }
-            @if let PendingRequest::Call { bound: Some(call), .. } = &pending.asked {
+            @if let PendingRequest::Call { bound: Some(call), .. } = &pending.request {
                 details open {
                     summary { "what would run" }
                     (text(&format!(
@@ -45,7 +45,7 @@ fn article(pending: &Pending, decides: bool) -> Markup {
                     )))
                 }
             }
-            @if let Some(content) = pending.asked.content() { (text(&content.text())) }
+            @if let Some(content) = pending.request.content() { (text(&content.text())) }
             @if decides {
                 form method="post" action="/decide" {
                     input type="hidden" name="id" value=(pending.id);
@@ -58,8 +58,8 @@ fn article(pending: &Pending, decides: bool) -> Markup {
     }
 }
 
-fn text(said: &str) -> Markup {
-    let (kept, rest) = beginning(said, MOST);
+fn text(value: &str) -> Markup {
+    let (kept, rest) = beginning(value, MOST);
     html! {
         pre .text dir="auto" { (visible(kept)) }
         @if rest > 0 { p .soft { (rest) " characters more: tract pending show" } }

@@ -161,7 +161,7 @@ fn content(shown: &ShownMessage<'_>, options: TranscriptOptions) -> Markup {
     html! {
         @for (place, part) in message.content.parts().iter().enumerate() {
             @match part {
-                Part::Text { text: said } => (text(said, message, options)),
+                Part::Text { text: value } => (text(value, message, options)),
                 Part::Reasoning { text: thought, .. } => {
                     details id=(format!("{}-{place}", options.anchor('r', shown.number))) {
                         summary { "reasoning" }
@@ -207,7 +207,7 @@ fn call(
                 span id=(options.anchor('m', place)) {}
                 @for part in message.content.parts() {
                     @match part {
-                        Part::Text { text: said } => (text(said, message, options)),
+                        Part::Text { text: value } => (text(value, message, options)),
                         Part::Image { media_type, source } => (image(media_type.as_deref(), source)),
                         other => ({
                             let mut out = String::new();
@@ -221,8 +221,8 @@ fn call(
     }
 }
 
-fn text(said: &str, message: &Message, options: TranscriptOptions) -> Markup {
-    let (kept, rest) = beginning(said, options.most);
+fn text(value: &str, message: &Message, options: TranscriptOptions) -> Markup {
+    let (kept, rest) = beginning(value, options.most);
     html! {
         pre .text dir="auto" { (visible(kept)) }
         @if rest > 0 {

@@ -31,9 +31,9 @@ pub(super) struct DecisionForm {
 /// Decides what waits, as `tract pending approve` and `tract pending reject` do.
 pub(super) async fn decide(
     State(shared): Served,
-    Form(asked): Form<DecisionForm>,
+    Form(form): Form<DecisionForm>,
 ) -> Result<Redirect> {
-    let DecisionForm { id, decision, reason } = asked;
+    let DecisionForm { id, decision, reason } = form;
     match decision.as_str() {
         "approve" => drop(shared.repo.approve(&id).await?),
         "reject" => {
@@ -55,22 +55,22 @@ pub(super) struct SearchQuery {
 }
 
 /// Messages that fit some words.
-pub(super) async fn search(State(shared): Served, Query(asked): Query<SearchQuery>) -> Page {
-    let found = load::search(&shared.repo, &asked.words, pages::HITS).await?;
-    Ok(Html(pages::page("search", None, &pages::search(&asked.words, &found)).into_string()))
+pub(super) async fn search(State(shared): Served, Query(params): Query<SearchQuery>) -> Page {
+    let found = load::search(&shared.repo, &params.words, pages::HITS).await?;
+    Ok(Html(pages::page("search", None, &pages::search(&params.words, &found)).into_string()))
 }
 
 /// The tokens of a context over time.
-pub(super) async fn window(State(shared): Served, Query(asked): Query<RevisionQuery>) -> Page {
-    let context = load::readable_context(&shared.repo, &asked.rev).await?;
+pub(super) async fn window(State(shared): Served, Query(params): Query<RevisionQuery>) -> Page {
+    let context = load::readable_context(&shared.repo, &params.rev).await?;
     let window = load::window(&shared.repo, context.head).await?;
     Ok(Html(pages::page("window", None, &pages::window(&context, &window)).into_string()))
 }
 
 /// The graph of the commits behind a revision.
-pub(super) async fn history(State(shared): Served, Query(asked): Query<RevisionQuery>) -> Page {
-    let (head, all) = (shared.repo.resolve(&asked.rev).await?, asked.all == 1);
-    let history = load::history(&shared.repo, head, all, asked.from, pages::HISTORY).await?;
-    let main = pages::history(&asked.rev, all, asked.from, &history);
+pub(super) async fn history(State(shared): Served, Query(params): Query<RevisionQuery>) -> Page {
+    let (head, all) = (shared.repo.resolve(&params.rev).await?, params.all == 1);
+    let history = load::history(&shared.repo, head, all, params.from, pages::HISTORY).await?;
+    let main = pages::history(&params.rev, all, params.from, &history);
     Ok(Html(pages::page("history", None, &main).into_string()))
 }

@@ -24,11 +24,11 @@ use crate::style::{DIM, REF, Styled, WARN};
 
 #[derive(Serialize)]
 struct FollowingLine {
-    following: Following,
+    following: FollowStarted,
 }
 
 #[derive(Serialize)]
-struct Following {
+struct FollowStarted {
     files: usize,
 }
 
@@ -68,7 +68,7 @@ pub(super) async fn run(context: &mut Context<'_>, import: &mut Import) -> Outco
         context.out.say(Styled(WARN, escape::line(&what)));
     }
     let cached = CacheFile::open(&context.url()?, &context.global.repo);
-    let mut work = Follow {
+    let mut work = Follower {
         context,
         tract,
         cached,
@@ -147,7 +147,7 @@ fn stop_on_interrupt(wake: Sender<Wakeup>) -> Outcome<tokio::runtime::Runtime> {
     Ok(runtime)
 }
 
-struct Follow<'a, 'b> {
+struct Follower<'a, 'b> {
     context: &'a mut Context<'b>,
     tract: Tract,
     /// What is known of unchanged files, for the first import of a later run.
@@ -160,10 +160,10 @@ struct Follow<'a, 'b> {
     totals: Totals,
 }
 
-impl Follow<'_, '_> {
+impl Follower<'_, '_> {
     fn begin(&mut self, files: usize, paths: &[PathBuf]) -> Outcome<()> {
         if self.context.out.is_json() {
-            self.context.out.json(&FollowingLine { following: Following { files } })?;
+            self.context.out.json(&FollowingLine { following: FollowStarted { files } })?;
         } else {
             let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
             let what = format!(

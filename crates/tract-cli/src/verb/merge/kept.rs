@@ -154,11 +154,11 @@ async fn decide(context: &mut Context<'_>, tract: &Tract, resolve: Resolve) -> O
             .filter(|one| one.resolution.is_some())
             .map(|one| one.conflict.clone())
             .collect();
-        let asked = resolutions.clone();
+        let shared = resolutions.clone();
         let answer = move |conflict: &MergeConflict| {
             // A flag decides what is open, a file also what was decided.
             let open = side.clone().filter(|_| !decided.contains(conflict));
-            asked.answer(conflict).or(open)
+            shared.answer(conflict).or(open)
         };
         tract.repo().preview_resolve(&id, answer.clone()).await?;
         resolutions.check_all_used()?;

@@ -97,12 +97,12 @@ pub(super) struct Printer {
 }
 
 impl Printer {
-    pub(super) fn print_event(&mut self, out: &mut Output, told: &RunEvent) -> Outcome<()> {
+    pub(super) fn print_event(&mut self, out: &mut Output, event: &RunEvent) -> Outcome<()> {
         if out.is_json() {
-            out.json(told)?;
+            out.json(event)?;
             return out.flush();
         }
-        match told {
+        match event {
             RunEvent::Asking { .. } => {}
             RunEvent::Text { text } => {
                 out.write(&escape::block(text))?;

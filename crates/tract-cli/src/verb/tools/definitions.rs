@@ -52,10 +52,10 @@ pub(super) fn lint(context: &mut Context<'_>, file: &Path, own: bool) -> Outcome
             context.out.line(format_args!("{}  (line {line})", Styled(BOLD, name)))?;
         }
         for finding in &findings {
-            let said = escape::line(&finding.to_string()).into_owned();
+            let shown = escape::line(&finding.to_string()).into_owned();
             match finding.level {
-                Level::Error => context.out.line(format_args!("  {}", Styled(BAD, said)))?,
-                Level::Warning | Level::Hint => context.out.line(format_args!("  {said}"))?,
+                Level::Error => context.out.line(format_args!("  {}", Styled(BAD, shown)))?,
+                Level::Warning | Level::Hint => context.out.line(format_args!("  {shown}"))?,
             }
             if let Some(note) = &finding.note {
                 context.out.line(format_args!("    {}", note_line(note)))?;
@@ -63,13 +63,13 @@ pub(super) fn lint(context: &mut Context<'_>, file: &Path, own: bool) -> Outcome
         }
     }
     if !context.out.is_json() {
-        let said = format!(
+        let shown = format!(
             "{}: {}, {}",
             count(tools, "tool"),
             count(errors, "error"),
             count(others, "other finding")
         );
-        context.out.say(Styled(DIM, said));
+        context.out.say(Styled(DIM, shown));
     }
     Failure::unless(errors == 0)
 }
@@ -104,8 +104,8 @@ pub(super) fn translate(
             context.out.json_text(&super::one_line(tool)?)?;
         }
         for loss in &made.losses {
-            let said = format!("line {line}: {}: {loss}", made.name);
-            context.out.say(Styled(DIM, escape::line(&said)));
+            let shown = format!("line {line}: {}: {loss}", made.name);
+            context.out.say(Styled(DIM, escape::line(&shown)));
         }
     }
     Failure::unless(refused == 0)

@@ -91,9 +91,9 @@ impl App {
                 self.status = Some(Ok(format!("{program:?} writes a summary; esc ends it")));
                 let mut request = SummaryRequest::new(text);
                 request.what = Some("part of a conversation".to_owned());
-                let asked = CommandSummarizer::new(program);
+                let summarizer = CommandSummarizer::new(program);
                 screen.draw(self)?;
-                let Some(summary) = until_left(asked.summarize(&request), screen)? else {
+                let Some(summary) = until_left(summarizer.summarize(&request), screen)? else {
                     return Ok("left; nothing was changed".to_owned());
                 };
                 summary.map_err(tract::Error::from)?.text
@@ -175,7 +175,7 @@ impl App {
     ) -> Outcome<Option<String>> {
         let forms: Vec<Form> = Form::all().collect();
         match keys::action(key) {
-            Some(Action::Move(to)) => {
+            Some(Action::CursorMove(to)) => {
                 let last = forms.len().saturating_sub(1);
                 let chosen = super::list::moved(chosen, to, forms.len(), last);
                 self.overlay = Some(Overlay::Forms(chosen));

@@ -7,7 +7,7 @@ use tract::engine::Branch;
 use tract::{CommitId, Compiled, Message, Tract};
 
 use super::content::ContentPane;
-use super::keys::{self, Action, Move, Pane};
+use super::keys::{self, Action, CursorMove, Pane};
 use super::list::List;
 use super::prompt::{Prompt, Question, Typed};
 use super::screen::Screen;
@@ -92,7 +92,7 @@ impl App {
                 .note("`tract branch` lists the branches"));
         }
         app.read().await?;
-        app.messages.step(Move::Last);
+        app.messages.step(CursorMove::Last);
         Ok(app)
     }
 
@@ -185,7 +185,7 @@ impl App {
         conversation.places = places.collect();
         match before.and_then(|slot| conversation.places.get(&slot)) {
             Some(place) => self.messages.cursor = *place,
-            None => self.messages.step(Move::Last),
+            None => self.messages.step(CursorMove::Last),
         }
         self.mark = None;
         self.conversation = conversation;
@@ -256,8 +256,8 @@ impl App {
 
     /// Carries out an action, and returns what is said of it.
     async fn act(&mut self, action: Action, screen: &mut Screen) -> Outcome<Option<String>> {
-        let said = match action {
-            Action::Move(to) => return self.step(to),
+        let outcome = match action {
+            Action::CursorMove(to) => return self.step(to),
             Action::NextPane => return self.focus_on(self.focus.next(1)),
             Action::PreviousPane => return self.focus_on(self.focus.next(2)),
             Action::Focus(pane) => return self.focus_on(pane),
@@ -297,10 +297,10 @@ impl App {
                 return Ok(None);
             }
         };
-        Ok(Some(said))
+        Ok(Some(outcome))
     }
 
-    fn step(&mut self, to: Move) -> Outcome<Option<String>> {
+    fn step(&mut self, to: CursorMove) -> Outcome<Option<String>> {
         match self.focus {
             Pane::Branches => self.branches.step(to),
             Pane::Messages => {

@@ -6,7 +6,7 @@ use tract::Message;
 use tract::engine::Diff;
 
 use super::app::Conversation;
-use super::keys::Move;
+use super::keys::CursorMove;
 use super::list::moved;
 use crate::escape;
 use crate::render;
@@ -51,7 +51,7 @@ impl ContentPane {
         self.diff.as_ref().map(|(title, _)| title.as_str())
     }
 
-    pub(super) fn scroll(&mut self, to: Move) {
+    pub(super) fn scroll(&mut self, to: CursorMove) {
         let lines = self.wrapped.as_ref().map_or(0, |(_, lines)| lines.len());
         self.top = moved(self.top, to, self.height, lines.saturating_sub(self.height));
     }

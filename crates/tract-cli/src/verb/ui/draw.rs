@@ -243,7 +243,7 @@ fn status_line(app: &App, theme: Theme) -> Line<'static> {
         ]);
     }
     match &app.status {
-        Some(Ok(said)) => Line::styled(escape::line(said).into_owned(), theme.of(GOOD)),
+        Some(Ok(message)) => Line::styled(escape::line(message).into_owned(), theme.of(GOOD)),
         Some(Err(failure)) => {
             Line::styled(escape::line(&failure.one_line()).into_owned(), theme.of(BAD))
         }

@@ -22,7 +22,7 @@ impl Pane {
 
 /// Where the cursor goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Move {
+pub(super) enum CursorMove {
     Lines(isize),
     Pages(isize),
     First,
@@ -32,7 +32,7 @@ pub(super) enum Move {
 /// What a key asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    Move(Move),
+    CursorMove(CursorMove),
     NextPane,
     PreviousPane,
     Focus(Pane),
@@ -80,12 +80,12 @@ use KeyCode::Char;
 /// All keys, in the order of the help. Those without a text are told with the one before.
 #[rustfmt::skip]
 pub(super) const BINDINGS: &[Binding] = &[
-    binding(&[Char('j'), KeyCode::Down], "j k, down up", A::Move(Move::Lines(1)), "next and previous line", None),
-    binding(&[Char('k'), KeyCode::Up], "", A::Move(Move::Lines(-1)), "", None),
-    binding(&[Char(']'), KeyCode::PageDown], "] [, page down, page up", A::Move(Move::Pages(1)), "next and previous page", None),
-    binding(&[Char('['), KeyCode::PageUp], "", A::Move(Move::Pages(-1)), "", None),
-    binding(&[Char('g'), KeyCode::Home], "g G, home end", A::Move(Move::First), "first and last line", None),
-    binding(&[Char('G'), KeyCode::End], "", A::Move(Move::Last), "", None),
+    binding(&[Char('j'), KeyCode::Down], "j k, down up", A::CursorMove(CursorMove::Lines(1)), "next and previous line", None),
+    binding(&[Char('k'), KeyCode::Up], "", A::CursorMove(CursorMove::Lines(-1)), "", None),
+    binding(&[Char(']'), KeyCode::PageDown], "] [, page down, page up", A::CursorMove(CursorMove::Pages(1)), "next and previous page", None),
+    binding(&[Char('['), KeyCode::PageUp], "", A::CursorMove(CursorMove::Pages(-1)), "", None),
+    binding(&[Char('g'), KeyCode::Home], "g G, home end", A::CursorMove(CursorMove::First), "first and last line", None),
+    binding(&[Char('G'), KeyCode::End], "", A::CursorMove(CursorMove::Last), "", None),
     binding(&[Char('l'), KeyCode::Right, KeyCode::Tab], "l h, right left, tab", A::NextPane, "next and previous pane", None),
     binding(&[Char('h'), KeyCode::Left, KeyCode::BackTab], "", A::PreviousPane, "", None),
     binding(&[KeyCode::Enter], "enter", A::Focus(Pane::Content), "read the content", None),
@@ -115,8 +115,8 @@ pub(super) fn action(key: KeyEvent) -> Option<Action> {
     if key.modifiers.contains(KeyModifiers::CONTROL) {
         return match key.code {
             Char('c') => Some(Action::Quit),
-            Char('d' | 'f') => Some(Action::Move(Move::Pages(1))),
-            Char('u' | 'b') => Some(Action::Move(Move::Pages(-1))),
+            Char('d' | 'f') => Some(Action::CursorMove(CursorMove::Pages(1))),
+            Char('u' | 'b') => Some(Action::CursorMove(CursorMove::Pages(-1))),
             Char('r') => Some(Action::Redo),
             _ => None,
         };

@@ -1,6 +1,6 @@
 //! Lines with a cursor, of which a part fits on the screen.
 
-use super::keys::Move;
+use super::keys::CursorMove;
 
 /// Lines, of which one is chosen.
 pub(super) struct List<T> {
@@ -22,7 +22,7 @@ impl<T> List<T> {
         self.items.get(self.cursor)
     }
 
-    pub(super) fn step(&mut self, to: Move) {
+    pub(super) fn step(&mut self, to: CursorMove) {
         let last = self.items.len().saturating_sub(1);
         self.cursor = moved(self.cursor, to, self.height, last);
     }
@@ -38,13 +38,13 @@ impl<T> List<T> {
 }
 
 /// Returns where a move leads to from a line, where `height` lines make a page.
-pub(super) fn moved(from: usize, to: Move, height: usize, last: usize) -> usize {
+pub(super) fn moved(from: usize, to: CursorMove, height: usize, last: usize) -> usize {
     let by = |lines: isize| from.saturating_add_signed(lines).min(last);
     match to {
-        Move::Lines(lines) => by(lines),
-        Move::Pages(pages) => by(pages.saturating_mul(isize::try_from(height).unwrap_or(1))),
-        Move::First => 0,
-        Move::Last => last,
+        CursorMove::Lines(lines) => by(lines),
+        CursorMove::Pages(pages) => by(pages.saturating_mul(isize::try_from(height).unwrap_or(1))),
+        CursorMove::First => 0,
+        CursorMove::Last => last,
     }
 }
 
@@ -56,20 +56,20 @@ mod tests {
     fn the_window_scrolls_as_little_as_shows_the_cursor() {
         let mut list = List { items: (0..10).collect::<Vec<u32>>(), ..List::default() };
         assert_eq!(list.window(4), 0..4);
-        list.step(Move::Lines(5));
+        list.step(CursorMove::Lines(5));
         assert_eq!(list.window(4), 2..6);
-        list.step(Move::Lines(-2));
+        list.step(CursorMove::Lines(-2));
         assert_eq!(list.window(4), 2..6, "it is in sight");
-        list.step(Move::Pages(-1));
+        list.step(CursorMove::Pages(-1));
         assert_eq!((list.cursor, list.window(4)), (0, 0..4));
-        list.step(Move::Last);
+        list.step(CursorMove::Last);
         assert_eq!(list.window(4), 6..10);
         assert_eq!(list.window(20), 0..10, "there is room for all");
         list.items.truncate(3);
-        list.step(Move::Lines(0));
+        list.step(CursorMove::Lines(0));
         assert_eq!((list.cursor, list.window(2)), (2, 1..3), "lines are gone");
         list.items.clear();
-        list.step(Move::Last);
+        list.step(CursorMove::Last);
         assert_eq!(list.window(0), 0..0);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::flags::*;
 use super::{RecordError, check, encode};
 use crate::commit::{
-    By, CallRef, Change, Changes, CommitRecord, CommitRef, MAX_INLINE_CHANGES, Op, Origin,
+    AuthorKind, CallRef, Change, Changes, CommitRecord, CommitRef, MAX_INLINE_CHANGES, Op, Origin,
     RECORD_VERSION, RowFields, canonical,
 };
 use crate::content::{Kind, Priority, Role};
@@ -220,11 +220,11 @@ fn read(bytes: &[u8]) -> Result<Arc<CommitRecord>, Fault> {
     let toolset = has(TOOLSET).then(|| r.array().map(ToolsetId::from_bytes)).transpose()?;
     let active = has(ACTIVE).then(|| r.array().map(ToolsetId::from_bytes)).transpose()?;
     let by = match r.byte()? {
-        0 => By::User,
-        1 => By::Model,
-        2 => By::Tool,
-        3 => By::Hook,
-        4 => By::Import,
+        0 => AuthorKind::User,
+        1 => AuthorKind::Model,
+        2 => AuthorKind::Tool,
+        3 => AuthorKind::Hook,
+        4 => AuthorKind::Import,
         _ => return Err(malformed("an unknown origin")),
     };
     let mut origin = Origin::from(by);

@@ -2,8 +2,8 @@
 
 use super::flags::*;
 use crate::commit::{
-    By, CallRef, Change, Changes, CommitRecord, CommitRef, Op, Origin, RECORD_VERSION, RowFields,
-    canonical,
+    AuthorKind, CallRef, Change, Changes, CommitRecord, CommitRef, Op, Origin, RECORD_VERSION,
+    RowFields, canonical,
 };
 use crate::content::{Kind, Priority};
 use crate::id::CommitId;
@@ -133,11 +133,11 @@ pub(in crate::commit) fn encode(record: &CommitRecord, size: usize) -> Vec<u8> {
         w.bytes(id.as_bytes());
     }
     w.byte(match record.origin.by {
-        By::User => 0,
-        By::Model => 1,
-        By::Tool => 2,
-        By::Hook => 3,
-        By::Import => 4,
+        AuthorKind::User => 0,
+        AuthorKind::Model => 1,
+        AuthorKind::Tool => 2,
+        AuthorKind::Hook => 3,
+        AuthorKind::Import => 4,
     });
     if !plain {
         w.option(record.origin.id.as_deref(), Writer::text);

@@ -156,14 +156,14 @@ fn apply(store: &Arc<ThreadedStore<Gate>>) -> thread::JoinHandle<StoreResult<App
 }
 
 /// A store that is writing a first batch, and may not end that before it is let.
-struct Held {
+struct HeldWrite {
     store: Arc<ThreadedStore<Gate>>,
     first: thread::JoinHandle<StoreResult<Applied>>,
     entered: Receiver<()>,
     leave: Sender<()>,
 }
 
-impl Held {
+impl HeldWrite {
     fn new(mode: WriteMode, accepts_joiners: bool) -> Self {
         let (mut gate, entered, leave) = gate();
         gate.joined = accepts_joiners.then(Mutex::default);
@@ -183,7 +183,7 @@ fn queued(store: &ThreadedStore<Gate>, count: usize) {
 
 #[track_caller]
 fn batches_that_arrive_during_a_write_are_one_group(mode: WriteMode) {
-    let Held { store, first, entered: _entered, leave } = Held::new(mode, false);
+    let HeldWrite { store, first, entered: _entered, leave } = HeldWrite::new(mode, false);
     let others: Vec<_> = (0..5).map(|_| apply(&store)).collect();
     queued(&store, 5);
     leave.send(()).unwrap();
@@ -219,7 +219,8 @@ fn in_place_and_inline_start_no_thread_for_a_lone_writer() {
 
 #[test]
 fn dropping_writes_what_is_queued() {
-    let Held { store, first, entered: _entered, leave } = Held::new(WriteMode::Thread, false);
+    let HeldWrite { store, first, entered: _entered, leave } =
+        HeldWrite::new(WriteMode::Thread, false);
     let second = apply(&store);
     queued(&store, 1);
     let shared = Arc::clone(&store.shared);
@@ -259,7 +260,8 @@ fn a_panic_of_the_store_is_answered_and_ends_writing() {
 
 #[test]
 fn a_full_queue_makes_callers_wait_and_loses_none() {
-    let Held { store, first, entered: _entered, leave } = Held::new(WriteMode::Thread, false);
+    let HeldWrite { store, first, entered: _entered, leave } =
+        HeldWrite::new(WriteMode::Thread, false);
     let repo = RepoName::default();
     let waiting = in_queue((0..1100).map(|_| Box::pin(store.apply(&repo, batch("test")))));
     assert_eq!(store.shared.queue.len(), 1024);
@@ -276,7 +278,7 @@ fn a_full_queue_makes_callers_wait_and_loses_none() {
 /// Queues a winner and one that loses to it, so that both are in one group whose flush is held;
 /// returns the loser's answer after the flush.
 fn loser_of(winner: &str, mode: WriteMode) -> StoreResult<Applied> {
-    let Held { store, first, entered, leave } = Held::new(mode, false);
+    let HeldWrite { store, first, entered, leave } = HeldWrite::new(mode, false);
     let repo = RepoName::default();
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     let mut won = Box::pin(store.apply(&repo, batch(winner)));
@@ -290,10 +292,10 @@ fn loser_of(winner: &str, mode: WriteMode) -> StoreResult<Applied> {
     assert!(won.as_mut().poll(&mut context).is_pending());
     assert!(lost.as_mut().poll(&mut context).is_pending());
     leave.send(()).unwrap();
-    let told = crate::block_on(lost);
+    let error = crate::block_on(lost);
     assert_eq!(crate::block_on(won).is_ok(), winner == "win");
     assert_eq!(*store.store().groups.lock().unwrap(), [1, 2]);
-    told
+    error
 }
 
 #[test]
@@ -317,25 +319,26 @@ fn in_queue<F: Future + Unpin>(writes: impl IntoIterator<Item = F>) -> Vec<F> {
 
 /// Sends five writes while a store that accepts joiners writes the first; returns all six answers.
 fn answers_with_joiners(what: &str) -> (Vec<StoreResult<Applied>>, Arc<ThreadedStore<Gate>>) {
-    let Held { store, first, entered: _entered, leave } = Held::new(WriteMode::Thread, true);
+    let HeldWrite { store, first, entered: _entered, leave } =
+        HeldWrite::new(WriteMode::Thread, true);
     let repo = RepoName::default();
     let others = ["test", what, "lose", "test", "test"];
     let others = in_queue(others.map(|what| Box::pin(store.apply(&repo, batch(what)))));
     leave.send(()).unwrap();
     let first = first.join().unwrap();
-    let told = std::iter::once(first).chain(others.into_iter().map(crate::block_on)).collect();
-    (told, store)
+    let answers = std::iter::once(first).chain(others.into_iter().map(crate::block_on)).collect();
+    (answers, store)
 }
 
 #[test]
 fn writes_during_a_group_commit_join_it() {
-    let (told, store) = answers_with_joiners("test");
+    let (answers, store) = answers_with_joiners("test");
     let lost = |answer: &StoreResult<Applied>| matches!(answer, Ok(Applied::Conflict(_)));
     assert_eq!(
-        told.iter().map(lost).collect::<Vec<_>>(),
+        answers.iter().map(lost).collect::<Vec<_>>(),
         [false, false, false, true, false, false]
     );
-    assert!(told.iter().all(Result::is_ok));
+    assert!(answers.iter().all(Result::is_ok));
     assert_eq!(*store.store().groups.lock().unwrap(), [1]);
     assert_eq!(*store.store().joined.as_ref().unwrap().lock().unwrap(), [5]);
 }
@@ -343,17 +346,18 @@ fn writes_during_a_group_commit_join_it() {
 #[test]
 fn those_who_joined_share_what_becomes_of_a_group() {
     for (what, expected) in [("fail", "no flush"), ("panic", "the store panicked while it wrote")] {
-        let (told, _) = answers_with_joiners(what);
-        assert_eq!(told.len(), 6);
-        let told: Vec<_> = told.into_iter().map(Result::unwrap_err).collect();
-        assert!(told.iter().all(|error| error.kind == StoreErrorKind::Unknown), "{told:?}");
-        assert!(told.iter().any(|error| error.message == expected), "{told:?}");
+        let (answers, _) = answers_with_joiners(what);
+        assert_eq!(answers.len(), 6);
+        let answers: Vec<_> = answers.into_iter().map(Result::unwrap_err).collect();
+        assert!(answers.iter().all(|error| error.kind == StoreErrorKind::Unknown), "{answers:?}");
+        assert!(answers.iter().any(|error| error.message == expected), "{answers:?}");
     }
 }
 
 #[test]
 fn no_more_join_than_one_transaction_may_hold() {
-    let Held { store, first, entered: _entered, leave } = Held::new(WriteMode::Thread, true);
+    let HeldWrite { store, first, entered: _entered, leave } =
+        HeldWrite::new(WriteMode::Thread, true);
     let repo = RepoName::default();
     let others = in_queue((0..300).map(|_| Box::pin(store.apply(&repo, batch("test")))));
     leave.send(()).unwrap();

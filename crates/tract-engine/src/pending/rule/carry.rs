@@ -1,6 +1,6 @@
 //! What is written, and recorded, once a message was decided on.
 
-use tract_core::{Blob, By, Content, Draft, JsonText, Origin};
+use tract_core::{AuthorKind, Blob, Content, Draft, JsonText, Origin};
 use tract_hooks::{DecisionRecord, Summarize};
 
 use super::{DecisionSource, MessageRuling, Ruling, WriteTarget, with_summary};
@@ -16,20 +16,20 @@ impl WriteTarget<'_> {
     /// already; nothing without a decision and without a failed handler.
     pub(super) fn noted(
         self,
-        said: &DecisionSource,
+        source: &DecisionSource,
         written: Option<&JsonText>,
     ) -> Option<DecisionRecord> {
-        let action = match (&said.handler, said.failures.is_empty()) {
+        let action = match (&source.handler, source.failures.is_empty()) {
             (Some(_), _) => "approve",
             (None, false) => "pass",
             (None, true) => return None,
         };
-        Some(said.record(self.repo, action).after(written))
+        Some(source.record(self.repo, action).after(written))
     }
 
     /// The message stays as it is, with a record where there is something to write down.
-    pub(super) fn unchanged(self, draft: &Draft, said: &DecisionSource) -> MessageRuling {
-        let Some(record) = self.noted(said, draft.origin.detail.as_ref()) else {
+    pub(super) fn unchanged(self, draft: &Draft, source: &DecisionSource) -> MessageRuling {
+        let Some(record) = self.noted(source, draft.origin.detail.as_ref()) else {
             return MessageRuling::Same;
         };
         let mut draft = draft.clone();
@@ -41,12 +41,12 @@ impl WriteTarget<'_> {
     pub(super) fn invalid(
         self,
         draft: &Draft,
-        mut said: DecisionSource,
+        mut source: DecisionSource,
         why: &str,
     ) -> Result<MessageRuling> {
-        match said.invalid(self.repo, why) {
-            None => Ok(self.unchanged(draft, &said)),
-            Some(failure) => self.stopped(draft, said, failure),
+        match source.invalid(self.repo, why) {
+            None => Ok(self.unchanged(draft, &source)),
+            Some(failure) => self.stopped(draft, source, failure),
         }
     }
 
@@ -65,9 +65,9 @@ impl WriteTarget<'_> {
         self,
         draft: &Draft,
         content: Content,
-        said: &DecisionSource,
+        source: &DecisionSource,
     ) -> Result<MessageRuling> {
-        let changed = self.instead(draft, content, said, "edit", |_| {})?;
+        let changed = self.instead(draft, content, source, "edit", |_| {})?;
         Ok(MessageRuling::Changed(Box::new(changed)))
     }
 
@@ -77,12 +77,12 @@ impl WriteTarget<'_> {
         self,
         draft: &Draft,
         content: Content,
-        said: &DecisionSource,
+        source: &DecisionSource,
         action: &str,
         more: impl FnOnce(&mut DecisionRecord),
     ) -> Result<Draft> {
         let original = Blob::seal(draft.content.to_blob()?);
-        let mut record = said.record(self.repo, action);
+        let mut record = source.record(self.repo, action);
         record.by = Some(draft.origin.by.as_str().to_owned());
         record.before = Some(original.id().to_hex());
         record.after = Some(Blob::seal(content.to_blob()?).id().to_hex());
@@ -91,16 +91,18 @@ impl WriteTarget<'_> {
         more(&mut record);
         let mut changed = Draft { content, form: None, verbatim: None, ..draft.clone() };
         changed.origin = Origin {
-            by: By::Hook,
-            id: said.handler.clone(),
-            triggered_by: Some(said.event.to_owned()),
+            by: AuthorKind::Hook,
+            id: source.handler.clone(),
+            triggered_by: Some(source.event.to_owned()),
             picked_from: None,
             detail: record.after(draft.origin.detail.as_ref()).to_json(),
         };
         // What another handler changed before has its original first, and it stays first.
         match draft.origin.by {
-            By::Hook => changed.keeps.push(original),
-            By::User | By::Model | By::Tool | By::Import => changed.keeps.insert(0, original),
+            AuthorKind::Hook => changed.keeps.push(original),
+            AuthorKind::User | AuthorKind::Model | AuthorKind::Tool | AuthorKind::Import => {
+                changed.keeps.insert(0, original)
+            }
         }
         Ok(changed)
     }
@@ -110,7 +112,7 @@ impl WriteTarget<'_> {
         self,
         draft: &Draft,
         tool: Option<&str>,
-        said: DecisionSource,
+        source: DecisionSource,
         how: &Summarize,
     ) -> Result<MessageRuling> {
         let Content::ToolResult(answer) = &draft.content else { return Ok(MessageRuling::Same) };
@@ -118,18 +120,18 @@ impl WriteTarget<'_> {
         match summary_of(self, &draft.content, tool, how).await {
             Ok(summary) => {
                 let content = with_summary(answer, &summary.text);
-                let changed = self.instead(draft, content, &said, "summarize", |record| {
+                let changed = self.instead(draft, content, &source, "summarize", |record| {
                     record.instructions = instructions;
                     record.model = summary.by;
                 })?;
                 Ok(MessageRuling::Changed(Box::new(changed)))
             }
             Err(error) => {
-                let mut record = said.record(self.repo, "summarize");
+                let mut record = source.record(self.repo, "summarize");
                 record.instructions = instructions;
                 record.note = Some(format!("as it came: {error}"));
                 let mut draft = draft.clone();
-                draft.origin.triggered_by = said.handler;
+                draft.origin.triggered_by = source.handler;
                 draft.origin.detail = record.after(draft.origin.detail.as_ref()).to_json();
                 Ok(MessageRuling::Changed(Box::new(draft)))
             }
@@ -140,10 +142,10 @@ impl WriteTarget<'_> {
     pub(super) fn stopped(
         self,
         draft: &Draft,
-        said: DecisionSource,
+        source: DecisionSource,
         reason: String,
     ) -> Result<MessageRuling> {
-        self.rejected(PendingRequest::Append(Box::new(draft.clone())), said, reason)
+        self.rejected(PendingRequest::Append(Box::new(draft.clone())), source, reason)
             .map(MessageRuling::Stop)
     }
 
@@ -151,56 +153,57 @@ impl WriteTarget<'_> {
     pub(super) fn waiting(
         self,
         draft: &Draft,
-        said: DecisionSource,
+        source: DecisionSource,
         reason: String,
     ) -> Result<MessageRuling> {
-        self.deferred(PendingRequest::Append(Box::new(draft.clone())), said, reason)
+        self.deferred(PendingRequest::Append(Box::new(draft.clone())), source, reason)
             .map(MessageRuling::Stop)
     }
 
     pub(super) fn rejected(
         self,
-        asked: PendingRequest,
-        said: DecisionSource,
+        request: PendingRequest,
+        source: DecisionSource,
         reason: String,
     ) -> Result<Ruling> {
-        let mut record = said.record(self.repo, "reject");
+        let mut record = source.record(self.repo, "reject");
         record.reason = Some(reason.clone());
         let id = fresh_id("d")?;
-        let content = asked.content().cloned();
+        let content = request.content().cloned();
         let decided = RecordedDecision {
             id: id.clone(),
             branch: self.branch.clone(),
-            record: record.after(asked.origin().and_then(|origin| origin.detail.as_ref())),
-            asked,
+            record: record.after(request.origin().and_then(|origin| origin.detail.as_ref())),
+            request,
             commit: None,
         };
         let document = Document::decided(&decided)?;
-        let (event, handler) = (said.event.to_owned(), said.handler_name());
+        let (event, handler) = (source.event.to_owned(), source.handler_name());
         let rejected = Rejected { decision: id, event, handler, reason, content };
         Ok(Ruling::Rejected(Box::new(rejected), document))
     }
 
     pub(super) fn deferred(
         self,
-        mut asked: PendingRequest,
-        said: DecisionSource,
+        mut request: PendingRequest,
+        source: DecisionSource,
         reason: String,
     ) -> Result<Ruling> {
         // The failures of handlers before the one that deferred would be lost with the event.
-        if let Some(origin) = asked.origin_mut().filter(|_| !said.failures.is_empty()) {
-            let mut record = said.record(self.repo, "defer");
+        if let Some(origin) = request.origin_mut().filter(|_| !source.failures.is_empty()) {
+            let mut record = source.record(self.repo, "defer");
             record.reason = Some(reason.clone());
             origin.detail = record.after(origin.detail.as_ref()).to_json();
         }
-        let (pending, document) = self.pending(asked, said.event, &said.handler_name(), reason)?;
+        let (pending, document) =
+            self.pending(request, source.event, &source.handler_name(), reason)?;
         let Pending { id, event, handler, reason, .. } = pending;
         Ok(Ruling::Deferred(DeferredOperation { id, event, handler, reason }, document))
     }
 
     pub(in crate::pending) fn pending(
         self,
-        asked: PendingRequest,
+        request: PendingRequest,
         event: &str,
         handler: &str,
         reason: String,
@@ -213,24 +216,28 @@ impl WriteTarget<'_> {
             handler: handler.to_owned(),
             reason,
             created_at_us: self.repo.now_us(),
-            asked,
+            request,
         };
         let document = Document::pending(&pending)?;
         Ok((pending, document))
     }
 
     /// Makes a document of a decision that no commit can contain.
-    pub(super) fn decided(self, asked: PendingRequest, record: DecisionRecord) -> Result<Document> {
-        let commit = match &asked {
+    pub(super) fn decided(
+        self,
+        request: PendingRequest,
+        record: DecisionRecord,
+    ) -> Result<Document> {
+        let commit = match &request {
             PendingRequest::Merge { source, .. } => Some(*source),
             _ => None,
         };
         let (id, branch) = (fresh_id("d")?, self.branch.clone());
-        Document::decided(&RecordedDecision { id, branch, record, asked, commit })
+        Document::decided(&RecordedDecision { id, branch, record, request, commit })
     }
 
     /// Returns the request as it was, with a record where there is something to write down.
-    pub(super) fn as_requested(self, said: &DecisionSource, request: Request) -> Ruling {
+    pub(super) fn as_requested(self, source: &DecisionSource, request: Request) -> Ruling {
         let mut request = request;
         let detail = match &mut request {
             Request::Edit { details, .. } | Request::Compress { details, .. } => {
@@ -238,7 +245,7 @@ impl WriteTarget<'_> {
             }
             _ => return Ruling::AsAsked,
         };
-        let Some(record) = self.noted(said, detail.as_ref()) else { return Ruling::AsAsked };
+        let Some(record) = self.noted(source, detail.as_ref()) else { return Ruling::AsAsked };
         *detail = record.to_json();
         Ruling::Instead(Box::new(request))
     }

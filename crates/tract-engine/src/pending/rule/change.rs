@@ -37,17 +37,17 @@ impl WriteTarget<'_> {
             .head(self.head)
             .op(planned.record.op.clone());
         let decision = self.repo.hooks().before_commit(&event).await;
-        let mut said = DecisionSource::of(&decision);
-        let asked =
+        let mut source = DecisionSource::of(&decision);
+        let pending_request =
             || PendingRequest::Edit { target, content: content.clone(), details: details.clone() };
         let request = || Request::Edit { target, content: new.clone(), details: details.clone() };
         let why = match decision.into_action() {
             CommitAction::Pass | CommitAction::Approve => {
-                return Ok(self.as_requested(&said, request()));
+                return Ok(self.as_requested(&source, request()));
             }
             CommitAction::Edit(other) => match self.fitting(&content, other) {
                 Ok(other) => {
-                    let changed = self.instead(&draft, other, &said, "edit", |_| {})?;
+                    let changed = self.instead(&draft, other, &source, "edit", |_| {})?;
                     return Ok(Ruling::Instead(Box::new(Request::Edit {
                         target,
                         content: NewContent::Content(changed.content.clone()),
@@ -56,13 +56,15 @@ impl WriteTarget<'_> {
                 }
                 Err(why) => why,
             },
-            CommitAction::Reject(reason) => return self.rejected(asked(), said, reason),
-            CommitAction::Defer(reason) => return self.deferred(asked(), said, reason),
+            CommitAction::Reject(reason) => {
+                return self.rejected(pending_request(), source, reason);
+            }
+            CommitAction::Defer(reason) => return self.deferred(pending_request(), source, reason),
             other => not_here(&other),
         };
-        match said.invalid(self.repo, &why) {
-            None => Ok(self.as_requested(&said, request())),
-            Some(failure) => self.rejected(asked(), said, failure),
+        match source.invalid(self.repo, &why) {
+            None => Ok(self.as_requested(&source, request())),
+            Some(failure) => self.rejected(pending_request(), source, failure),
         }
     }
 
@@ -93,7 +95,7 @@ impl WriteTarget<'_> {
                 }
             }
         }
-        let asked = || PendingRequest::Compress {
+        let pending_request = || PendingRequest::Compress {
             select: select.clone(),
             content: content.clone(),
             role: role.clone(),
@@ -103,10 +105,10 @@ impl WriteTarget<'_> {
             .head(self.head)
             .tokens(before, self.repo.count(&content.text()));
         let decision = self.repo.hooks().before_compress(&event).await;
-        let mut said = DecisionSource::of(&decision);
+        let mut source = DecisionSource::of(&decision);
         let why = match decision.into_action() {
             CompressAction::Pass | CompressAction::Approve => {
-                return Ok(self.as_requested(&said, request.clone()));
+                return Ok(self.as_requested(&source, request.clone()));
             }
             CompressAction::Edit(text) => {
                 let other = match content {
@@ -117,7 +119,7 @@ impl WriteTarget<'_> {
                 match self.fitting(content, other) {
                     Ok(other) => {
                         let draft = Draft::new(content.clone()).origin(details.origin.clone());
-                        let changed = self.instead(&draft, other, &said, "edit", |_| {})?;
+                        let changed = self.instead(&draft, other, &source, "edit", |_| {})?;
                         return Ok(Ruling::Instead(Box::new(Request::Compress {
                             select: select.clone(),
                             content: changed.content.clone(),
@@ -128,13 +130,17 @@ impl WriteTarget<'_> {
                     Err(why) => why,
                 }
             }
-            CompressAction::Reject(reason) => return self.rejected(asked(), said, reason),
-            CompressAction::Defer(reason) => return self.deferred(asked(), said, reason),
+            CompressAction::Reject(reason) => {
+                return self.rejected(pending_request(), source, reason);
+            }
+            CompressAction::Defer(reason) => {
+                return self.deferred(pending_request(), source, reason);
+            }
             other => not_here(&other),
         };
-        match said.invalid(self.repo, &why) {
-            None => Ok(self.as_requested(&said, request.clone())),
-            Some(failure) => self.rejected(asked(), said, failure),
+        match source.invalid(self.repo, &why) {
+            None => Ok(self.as_requested(&source, request.clone())),
+            Some(failure) => self.rejected(pending_request(), source, failure),
         }
     }
 
@@ -142,32 +148,32 @@ impl WriteTarget<'_> {
     pub(crate) fn merge(
         self,
         decision: Decision<MergeAction>,
-        asked: PendingRequest,
+        pending_request: PendingRequest,
     ) -> Result<MergeRuling> {
-        let mut said = DecisionSource::of(&decision);
+        let mut source = DecisionSource::of(&decision);
         match decision.into_action() {
             MergeAction::Pass | MergeAction::Approve => {}
             MergeAction::Reject(reason) => {
-                return self.rejected(asked, said, reason).map(MergeRuling::Not);
+                return self.rejected(pending_request, source, reason).map(MergeRuling::Not);
             }
             MergeAction::Defer(reason) => {
-                return self.deferred(asked, said, reason).map(MergeRuling::Not);
+                return self.deferred(pending_request, source, reason).map(MergeRuling::Not);
             }
             other => {
-                if let Some(failure) = said.invalid(self.repo, &not_here(&other)) {
-                    return self.rejected(asked, said, failure).map(MergeRuling::Not);
+                if let Some(failure) = source.invalid(self.repo, &not_here(&other)) {
+                    return self.rejected(pending_request, source, failure).map(MergeRuling::Not);
                 }
             }
         }
-        let PendingRequest::Merge { details, .. } = &asked else {
+        let PendingRequest::Merge { details, .. } = &pending_request else {
             return Ok(MergeRuling::Go(None));
         };
         let mut details = details.clone();
-        let Some(record) = self.noted(&said, details.origin.detail.as_ref()) else {
+        let Some(record) = self.noted(&source, details.origin.detail.as_ref()) else {
             return Ok(MergeRuling::Go(None));
         };
         details.origin.detail = record.to_json();
-        let document = self.decided(asked, record)?;
+        let document = self.decided(pending_request, record)?;
         Ok(MergeRuling::Go(Some(Box::new((details, document)))))
     }
 }

@@ -112,39 +112,39 @@ pub struct Resolver<'a> {
     ask: Option<&'a ResolveFn>,
     answers: HashMap<MergeConflict, Option<Resolution>>,
     /// The conflicts of the present plan, where they are collected.
-    asked: Option<Vec<ResolvableConflict>>,
+    collected: Option<Vec<ResolvableConflict>>,
 }
 
 impl<'a> Resolver<'a> {
     /// Resolves conflicts with a function; `None` leaves a conflict open.
     pub fn new(ask: &'a ResolveFn) -> Self {
-        Self { ask: Some(ask), answers: HashMap::new(), asked: None }
+        Self { ask: Some(ask), answers: HashMap::new(), collected: None }
     }
 
     /// Resolves nothing.
     pub fn none() -> Self {
-        Self { ask: None, answers: HashMap::new(), asked: None }
+        Self { ask: None, answers: HashMap::new(), collected: None }
     }
 
     /// Collects the conflicts that it is asked about, with their legal resolutions.
     #[must_use]
     pub(crate) fn collecting(mut self) -> Self {
-        self.asked = Some(Vec::new());
+        self.collected = Some(Vec::new());
         self
     }
 
     /// Forgets the conflicts of an earlier plan.
     pub(super) fn restart(&mut self) {
-        if let Some(asked) = &mut self.asked {
-            asked.clear();
+        if let Some(collected) = &mut self.collected {
+            collected.clear();
         }
     }
 
     /// Returns the conflicts of the last plan, sorted.
     pub(crate) fn take_asked(&mut self) -> Vec<ResolvableConflict> {
-        let mut asked = self.asked.take().unwrap_or_default();
-        asked.sort_by(|one, other| one.conflict.cmp(&other.conflict));
-        asked
+        let mut collected = self.collected.take().unwrap_or_default();
+        collected.sort_by(|one, other| one.conflict.cmp(&other.conflict));
+        collected
     }
 
     fn answer(&mut self, conflict: &MergeConflict) -> Option<Resolution> {
@@ -216,12 +216,12 @@ impl<'a> Resolving<'a> {
             }
         }
         let summaries = answered.iter().any(|(conflict, _)| conflict.kind == ConflictKind::Summary);
-        if let Some(mut asked) = resolver.asked.take() {
+        if let Some(mut collected) = resolver.collected.take() {
             let alone = open.is_empty() && summaries;
             let mut ask = |conflict: &MergeConflict, resolution: Option<&Resolution>| {
                 let legal = self.legal(conflict)?;
                 let (conflict, resolution) = (conflict.clone(), resolution.cloned());
-                asked.push(ResolvableConflict { conflict, resolution, legal });
+                collected.push(ResolvableConflict { conflict, resolution, legal });
                 Plan::Ok(())
             };
             for (conflict, resolution) in &answered {
@@ -233,7 +233,7 @@ impl<'a> Resolving<'a> {
             for conflict in &open {
                 ask(conflict, None)?;
             }
-            resolver.asked = Some(asked);
+            resolver.collected = Some(collected);
         }
         if !open.is_empty() {
             return Err(Refusal::Conflicts(open).into());
@@ -515,7 +515,7 @@ fn answer(view: &View, call: CommitId, version: Option<CommitId>) -> Option<Row>
 
 /// How a resolution is recorded in the metadata of a merge commit.
 #[derive(Serialize)]
-struct Noted {
+struct ResolutionRecord {
     kind: &'static str,
     slot: Option<CommitId>,
     ours: Option<CommitId>,
@@ -525,9 +525,9 @@ struct Noted {
 
 /// Adds the resolutions to metadata of a merge commit, as the member `resolutions`.
 pub(super) fn noted(metadata: Option<&JsonText>, resolved: &[ResolvedConflict]) -> Plan<JsonText> {
-    let noted: Vec<Noted> = resolved
+    let noted: Vec<ResolutionRecord> = resolved
         .iter()
-        .map(|ResolvedConflict { conflict, resolution }| Noted {
+        .map(|ResolvedConflict { conflict, resolution }| ResolutionRecord {
             kind: conflict.kind.as_str(),
             slot: conflict.slot,
             ours: conflict.ours,

@@ -3,20 +3,20 @@
 use tract_core::{CommitId, Draft, RefName, block_on};
 use tract_testkit::visits;
 
-use super::super::desk::{Desk, is_near_linear};
+use super::super::desk::{Fixture, is_near_linear};
 use crate::plan::{Request, Selection};
 use crate::{Error, MergeOptions, Refusal};
 
 /// A branch at the head of another one.
-fn fork(desk: &Desk) -> Desk {
+fn fork(desk: &Fixture) -> Fixture {
     let head = block_on(desk.repo.head_of(&desk.branch)).expect("a branch").expect("a commit");
     block_on(desk.repo.create_branch("side", head)).expect("a new branch");
     let branch = RefName::branch("side").expect("a name");
-    Desk { repo: desk.repo.clone(), branch }
+    Fixture { repo: desk.repo.clone(), branch }
 }
 
 /// Returns how much a merge looks at, and how many conflicts it has.
-fn visits_of_merge(desk: &Desk, side: &Desk) -> (usize, usize) {
+fn visits_of_merge(desk: &Fixture, side: &Fixture) -> (usize, usize) {
     let source = block_on(side.repo.head_of(&side.branch)).expect("a branch").expect("a commit");
     visits::take();
     let merged = block_on(desk.repo.merge(&desk.branch, source, &MergeOptions::new()));
@@ -28,11 +28,11 @@ fn visits_of_merge(desk: &Desk, side: &Desk) -> (usize, usize) {
     }
 }
 
-fn messages(desk: &Desk, count: usize) -> Vec<CommitId> {
+fn messages(desk: &Fixture, count: usize) -> Vec<CommitId> {
     desk.write((0..count).map(|n| Draft::user(format!("{n}")).into()).collect())
 }
 
-fn summarize(desk: &Desk, messages: &[CommitId], text: &str) {
+fn summarize(desk: &Fixture, messages: &[CommitId], text: &str) {
     let one = |(n, pair): (usize, &[CommitId])| {
         Request::compress(Selection::Targets(pair.to_vec()), format!("{text} {n}"))
     };
@@ -44,10 +44,10 @@ fn summarize(desk: &Desk, messages: &[CommitId], text: &str) {
 fn is_cheap(
     messages_each: usize,
     conflicts_each: usize,
-    change: impl Fn(&Desk, &Desk, &[CommitId]),
+    change: impl Fn(&Fixture, &Fixture, &[CommitId]),
 ) {
     let visits = |size: usize| {
-        let desk = Desk::new();
+        let desk = Fixture::new();
         let all = messages(&desk, messages_each * size);
         let side = fork(&desk);
         change(&desk, &side, &all);

@@ -3,11 +3,11 @@
 use tract_core::{CommitId, Draft};
 use tract_testkit::visits;
 
-use super::super::desk::{Desk, is_near_linear};
+use super::super::desk::{Fixture, is_near_linear};
 use crate::plan::{Details, Request, Selection};
 
 /// Returns how much a revert looks at.
-fn visits_of_revert(desk: &Desk, target: CommitId, cascade: bool) -> usize {
+fn visits_of_revert(desk: &Fixture, target: CommitId, cascade: bool) -> usize {
     visits::take();
     desk.go(Request::Revert { targets: vec![target], cascade, details: Details::default() });
     visits::take()
@@ -16,7 +16,7 @@ fn visits_of_revert(desk: &Desk, target: CommitId, cascade: bool) -> usize {
 #[test]
 fn a_revert_of_a_summary_looks_at_each_message_a_few_times() {
     let visits = |size: usize| {
-        let desk = Desk::new();
+        let desk = Fixture::new();
         desk.write((0..size).map(|n| Draft::user(format!("{n}")).into()).collect());
         let all = Selection::Range { from: None, to: None };
         let summary = desk.go(Request::compress(all, "all"));
@@ -28,7 +28,7 @@ fn a_revert_of_a_summary_looks_at_each_message_a_few_times() {
 #[test]
 fn a_cascade_through_edits_of_one_message_looks_at_each_a_few_times() {
     let visits = |size: usize| {
-        let desk = Desk::new();
+        let desk = Fixture::new();
         let message = desk.go(Draft::user("0").into());
         let edit = |n: usize| Request::edit_text(message, format!("{n}"));
         let edits = desk.write((1..=size).map(edit).collect());
@@ -40,7 +40,7 @@ fn a_cascade_through_edits_of_one_message_looks_at_each_a_few_times() {
 #[test]
 fn a_cascade_through_summaries_of_summaries_looks_at_each_a_few_times() {
     let visits = |size: usize| {
-        let desk = Desk::new();
+        let desk = Fixture::new();
         let message = desk.go(Draft::user("0").into());
         let mut summaries = vec![message];
         for n in 0..size {
@@ -55,7 +55,7 @@ fn a_cascade_through_summaries_of_summaries_looks_at_each_a_few_times() {
 #[test]
 fn a_cascade_to_many_answers_looks_at_each_a_few_times() {
     let visits = |size: usize| {
-        let desk = Desk::new();
+        let desk = Fixture::new();
         let id = |n: usize| format!("c{n}");
         let calls = |draft: Draft, n: usize| draft.call(id(n), "grep", "{}");
         let call = desk.go((0..size).fold(Draft::assistant(""), calls).into());

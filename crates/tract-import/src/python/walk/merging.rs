@@ -127,12 +127,12 @@ impl<'a> Walk<'a> {
                 };
                 let edit = |edit: &Commit| -> Option<Request> {
                     let payload = self.data.blobs.get(&edit.content_hash)?;
-                    let PythonContent::Message(said) =
+                    let PythonContent::Message(content) =
                         content::read(edit, payload, self.tool_text).ok()?
                     else {
                         return None;
                     };
-                    let content = NewContent::Content(said.content);
+                    let content = NewContent::Content(content.content);
                     Some(Request::Edit { target: slot, content, details: details.clone() })
                 };
                 let (Some(give_way), Some(again)) = (edit(theirs), edit(ours)) else {

@@ -12,20 +12,20 @@ use tract_testkit::data::RecordedConversation;
 use super::server::Server;
 use super::wire::Wire;
 use super::{client, run};
-use crate::recorded::kills::{Draws, Lost, check_but, check_effects, points};
+use crate::recorded::kills::{Draws, LostCall, check_but, check_effects, points};
 use crate::recorded::points::{Death, ProcessLife};
 use crate::recorded::recording::{Recording, airline, check, scale};
-use crate::recorded::simulated::{Model, Setting, Tools, World};
+use crate::recorded::simulated::{Model, Setting, SideEffects, Tools};
 use crate::support::{messages, repo_on, sqlite};
 
 const LIFE: &str = "TRACT_TEST_LIFE";
 
-fn world(folder: &Path) -> Arc<World> {
-    Arc::new(World::File(folder.join("effects")))
+fn world(folder: &Path) -> Arc<SideEffects> {
+    Arc::new(SideEffects::File(folder.join("effects")))
 }
 
 /// A conversation whose agent lives in other processes.
-struct Elsewhere {
+struct OtherProcess {
     folder: tempfile::TempDir,
     recording: Arc<Recording>,
     wire: Wire,
@@ -34,7 +34,7 @@ struct Elsewhere {
     tools: Tools,
 }
 
-impl Elsewhere {
+impl OtherProcess {
     fn new(recording: &Arc<Recording>, place: usize, server: &Server, tools: Tools) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let wire = Wire::ALL[place % 2];
@@ -65,11 +65,11 @@ impl Elsewhere {
             .env(LIFE, life.to_string())
             .output()
             .unwrap();
-        let said = || String::from_utf8_lossy(&child.stderr).into_owned();
+        let stderr = || String::from_utf8_lossy(&child.stderr).into_owned();
         match child.status.success() {
             true => true,
             false => {
-                assert!(aborted(child.status), "{}: {}", self.recording.id, said());
+                assert!(aborted(child.status), "{}: {}", self.recording.id, stderr());
                 false
             }
         }
@@ -100,7 +100,7 @@ fn aborted(status: ExitStatus) -> bool {
 /// The process that is killed. By itself it lives one life without a server.
 #[test]
 fn a_life_in_a_process_of_its_own() {
-    let Ok(said) = std::env::var(LIFE) else {
+    let Ok(setup) = std::env::var(LIFE) else {
         let (folder, recording) = (tempfile::tempdir().unwrap(), airline(1).remove(0));
         let model = Arc::new(Model(Arc::clone(&recording)));
         let mut setting = Setting::new(sqlite(folder.path()), model, &recording);
@@ -110,9 +110,9 @@ fn a_life_in_a_process_of_its_own() {
             check(&recording, &messages(&repo_on(&setting.store).await).await);
         });
     };
-    let said: Value = serde_json::from_str(&said).unwrap();
+    let setup: Value = serde_json::from_str(&setup).unwrap();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let folder = PathBuf::from(text(&said["folder"]));
+    let folder = PathBuf::from(text(&setup["folder"]));
     let read = std::fs::read_to_string(folder.join("recording.json")).unwrap();
     let read: Value = serde_json::from_str(&read).unwrap();
     let list = |name: &str| read[name].as_array().unwrap().iter().map(text).collect();
@@ -122,14 +122,14 @@ fn a_life_in_a_process_of_its_own() {
         tools: list("tools"),
     };
     let recording = Arc::new(Recording::of(conversation));
-    let wire = Wire::ALL.into_iter().find(|wire| wire.word() == said["wire"]).unwrap();
-    let model = client(wire, &text(&said["url"]), said["streams"] == true);
+    let wire = Wire::ALL.into_iter().find(|wire| wire.word() == setup["wire"]).unwrap();
+    let model = client(wire, &text(&setup["url"]), setup["streams"] == true);
     let mut setting = Setting::new(sqlite(&folder), model, &recording);
     setting.world = world(&folder);
-    if said["effects"] == false {
+    if setup["effects"] == false {
         (setting.tools, setting.on_resume) = (Tools::Idempotent, OnResume::Run);
     }
-    let at = said["at"].as_u64().map(|at| usize::try_from(at).unwrap());
+    let at = setup["at"].as_u64().map(|at| usize::try_from(at).unwrap());
     run(async {
         let life = ProcessLife::new(at, Death::Aborts);
         setting.live(&life).await.unwrap().unwrap();
@@ -151,7 +151,7 @@ fn processes_that_abort_at_random_points_are_continued() {
         for (place, recording) in recordings.iter().enumerate() {
             let most = points(recording, Tools::Idempotent).len();
             let at: Vec<usize> = (0..3).map(|_| draws.below(most)).collect();
-            let agent = Elsewhere::new(recording, place, &server, Tools::Idempotent);
+            let agent = OtherProcess::new(recording, place, &server, Tools::Idempotent);
             let (agent, died) = run_blocking(move || {
                 let died = at.into_iter().take_while(|at| !agent.live(Some(*at))).count();
                 assert!(agent.live(None), "the last life comes to the end");
@@ -160,7 +160,7 @@ fn processes_that_abort_at_random_points_are_continued() {
             .await;
             kills += died;
             check(recording, &agent.messages().await);
-            check_effects(recording, &world(agent.folder.path()), Lost::Nothing);
+            check_effects(recording, &world(agent.folder.path()), LostCall::Nothing);
         }
         assert_eq!(server.wrong(), Vec::<String>::new());
         println!("{kills} processes aborted in {} conversations", recordings.len());
@@ -179,15 +179,15 @@ fn after_a_process_has_aborted_the_open_call_is_answered_as_what_became_of_it() 
             let points = points(recording, Tools::Effects);
             // Before the effect was marked, after that, and after it happened.
             for (sort, seen) in seen.iter_mut().enumerate().filter(|(_, seen)| **seen < most) {
-                let is_so = |lost: &Lost| match (sort, lost) {
-                    (0, Lost::NotExecuted(_)) => true,
-                    (sort, Lost::Interrupted(_, times)) => sort == times + 1,
+                let is_so = |lost: &LostCall| match (sort, lost) {
+                    (0, LostCall::NotExecuted(_)) => true,
+                    (sort, LostCall::Interrupted(_, times)) => sort == times + 1,
                     _ => false,
                 };
                 let at: Vec<usize> = (0..points.len()).filter(|at| is_so(&points[*at].1)).collect();
                 let Some(at) = at.get(*seen % at.len().max(1)).copied() else { continue };
                 *seen += 1;
-                let agent = Elsewhere::new(recording, place, &server, Tools::Effects);
+                let agent = OtherProcess::new(recording, place, &server, Tools::Effects);
                 let agent = run_blocking(move || {
                     assert!(!agent.live(Some(at)), "it ends at point {at}");
                     assert!(agent.live(None), "the next one comes to the end");

@@ -73,15 +73,15 @@ impl State {
         let refused =
             |message: &str| HttpAnswer::new(400, "application/json", wire.refusal(message));
         let recording = recording.parse().ok().and_then(|n: usize| self.recordings.get(n));
-        let asked = match recording {
+        let matched = match recording {
             Some(recording) => self.read(wire, recording, path, request),
             None => Err("there is no such recording".to_owned()),
         };
-        match (recording, asked) {
-            (Some(recording), Ok((asked, spoken))) => {
+        match (recording, matched) {
+            (Some(recording), Ok((matched, spoken))) => {
                 let Some(next) = recording.reply(spoken) else { return refused(AT_ITS_END) };
                 self.served.fetch_add(1, Ordering::SeqCst);
-                let (kind, body) = if asked.streams {
+                let (kind, body) = if matched.streams {
                     self.streamed.fetch_add(1, Ordering::SeqCst);
                     ("text/event-stream", wire.events(next).concat())
                 } else {
@@ -91,8 +91,8 @@ impl State {
                 let half = body.len() / 2;
                 HttpAnswer::new(200, kind, body).cut(&[half])
             }
-            (recording, asked) => {
-                let why = asked.err().unwrap_or_default();
+            (recording, matched) => {
+                let why = matched.err().unwrap_or_default();
                 let id = recording.map_or("", |recording| recording.id.as_str());
                 let why = format!("{id} by {}: {why}", wire.word());
                 let answer = refused(&why);
@@ -108,26 +108,26 @@ impl State {
         wire: Wire,
         recording: &Recording,
         path: &str,
-        asked: &HttpRequest,
+        http: &HttpRequest,
     ) -> Result<(Request, usize), String> {
-        if !matches!(path, "v1/chat/completions" | "v1/messages") || asked.method != "POST" {
-            return Err(format!("expected a question, found {}", asked.head));
+        if !matches!(path, "v1/chat/completions" | "v1/messages") || http.method != "POST" {
+            return Err(format!("expected a question, found {}", http.head));
         }
         let (name, value) = wire.key(KEY);
-        if asked.header(name) != Some(value.as_str()) {
+        if http.header(name) != Some(value.as_str()) {
             return Err(format!("expected the key in {name}"));
         }
-        if wire == Wire::Anthropic && asked.header("anthropic-version").is_none() {
+        if wire == Wire::Anthropic && http.header("anthropic-version").is_none() {
             return Err("expected a version".to_owned());
         }
-        let body: Value = serde_json::from_str(&asked.body).map_err(|error| error.to_string())?;
+        let body: Value = serde_json::from_str(&http.body).map_err(|error| error.to_string())?;
         if body["model"] != "recorded" {
             return Err(format!("expected another model, found {}", body["model"]));
         }
         let request = wire.read(&body)?;
         tools_are(&request.tools, recording)?;
-        let spoken = request.said.iter().filter(|said| said.role == "assistant").count();
-        is_so_far(&request.said, recording.until(spoken), self.some_lost)?;
+        let spoken = request.messages.iter().filter(|entry| entry.role == "assistant").count();
+        is_so_far(&request.messages, recording.until(spoken), self.some_lost)?;
         Ok((request, spoken))
     }
 }
@@ -146,7 +146,7 @@ fn tools_are(found: &[(String, Value)], recording: &Recording) -> Result<(), Str
         }
     }
     // A tool that is called without a recorded definition is known as well.
-    let mut called = recording.said.iter().flat_map(|said| &said.calls);
+    let mut called = recording.messages.iter().flat_map(|entry| &entry.calls);
     let mut known =
         |name: &str| recorded.contains_key(name) || called.any(|call| call.name == name);
     match found.iter().find(|(name, _)| !known(name)) {
@@ -169,24 +169,24 @@ fn is_so_far(
         let wrong = |what: &str, found: &dyn std::fmt::Debug| {
             Err(format!("message {}: expected {what} of {wanted:?}, found {found:?}", place + 1))
         };
-        let Some(said) = found.get(place) else { return wrong("all", &"nothing") };
-        if said.role != wanted.role {
-            return wrong("the role", said);
+        let Some(entry) = found.get(place) else { return wrong("all", &"nothing") };
+        if entry.role != wanted.role {
+            return wrong("the role", entry);
         }
         // Where a wire has no word for a failure, the text says it.
-        let told = said.text.strip_prefix("Error: ").unwrap_or(&said.text);
-        let lost = || LOST.iter().any(|text| told.starts_with(text));
+        let plain = entry.text.strip_prefix("Error: ").unwrap_or(&entry.text);
+        let lost = || LOST.iter().any(|text| plain.starts_with(text));
         // A text of blanks alone is refused by providers, and left out.
-        let blank = wanted.text.trim().is_empty() && said.text.is_empty();
+        let blank = wanted.text.trim().is_empty() && entry.text.is_empty();
         let is_lost = some_lost && wanted.role == "tool" && lost();
-        if said.text != wanted.text && !blank && !is_lost {
-            return wrong("the text", said);
+        if entry.text != wanted.text && !blank && !is_lost {
+            return wrong("the text", entry);
         }
-        if said.calls.len() != wanted.calls.len() {
-            return wrong("the calls", said);
+        if entry.calls.len() != wanted.calls.len() {
+            return wrong("the calls", entry);
         }
         let known: Vec<&str> = on_wire.values().copied().collect();
-        for (call, wanted) in said.calls.iter().zip(&wanted.calls) {
+        for (call, wanted) in entry.calls.iter().zip(&wanted.calls) {
             let free = if on_wire.contains_key(wanted.id.as_str()) {
                 call.id == wanted.id || !known.contains(&call.id.as_str())
             } else {
@@ -198,11 +198,11 @@ fn is_so_far(
             }
             on_wire.insert(&wanted.id, &call.id);
         }
-        match (&said.answers, &wanted.answers) {
+        match (&entry.answers, &wanted.answers) {
             (None, None) => {}
             (Some((id, _)), Some((wanted, _)))
                 if on_wire.get(wanted.as_str()) == Some(&id.as_str()) => {}
-            _ => return wrong("the call that is answered", said),
+            _ => return wrong("the call that is answered", entry),
         }
     }
     match found.get(recorded.len()) {

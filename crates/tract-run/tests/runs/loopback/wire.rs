@@ -13,7 +13,7 @@ pub(crate) enum Wire {
 
 /// What a request says.
 pub(super) struct Request {
-    pub(super) said: Vec<RecordedMessage>,
+    pub(super) messages: Vec<RecordedMessage>,
     /// Name and schema of each tool.
     pub(super) tools: Vec<(String, Value)>,
     pub(super) streams: bool,
@@ -68,14 +68,14 @@ impl Wire {
             tools => list(tools, "tools")?,
         };
         let streams = body["stream"].as_bool().unwrap_or(false);
-        let (mut said, mut known) = (Vec::new(), Vec::new());
+        let (mut recorded, mut known) = (Vec::new(), Vec::new());
         match self {
             Self::OpenAi => {
                 for message in &messages {
                     // A list of texts is one text.
                     let mut read = RecordedMessage::of_chat(message);
                     read.text = texts(&message["content"])?;
-                    said.push(read);
+                    recorded.push(read);
                 }
                 for tool in &tools {
                     let function = &tool["function"];
@@ -88,7 +88,7 @@ impl Wire {
                 }
                 let system = texts(&body["system"])?;
                 if !system.is_empty() {
-                    said.push(one("system", system));
+                    recorded.push(one("system", system));
                 }
                 let mut before = "assistant".to_owned();
                 for message in &messages {
@@ -96,7 +96,7 @@ impl Wire {
                     if role == before {
                         return Err(format!("two messages of the {role} after each other"));
                     }
-                    said.extend(blocks(&role, &message["content"])?);
+                    recorded.extend(blocks(&role, &message["content"])?);
                     before = role;
                 }
                 for tool in &tools {
@@ -104,23 +104,23 @@ impl Wire {
                 }
             }
         }
-        Ok(Request { said, tools: known, streams })
+        Ok(Request { messages: recorded, tools: known, streams })
     }
 
     /// An answer that comes whole.
-    pub(super) fn whole(self, said: &RecordedMessage) -> String {
+    pub(super) fn whole(self, entry: &RecordedMessage) -> String {
         match self {
             Self::OpenAi => {
-                let calls: Vec<Value> = said.calls.iter().map(chat_call).collect();
+                let calls: Vec<Value> = entry.calls.iter().map(chat_call).collect();
                 let mut message = json!({"role": "assistant", "content": null});
-                if !said.text.is_empty() {
-                    message["content"] = json!(said.text);
+                if !entry.text.is_empty() {
+                    message["content"] = json!(entry.text);
                 }
                 if !calls.is_empty() {
                     message["tool_calls"] = json!(calls);
                 }
                 let choice =
-                    json!({"index": 0, "message": message, "finish_reason": self.reason(said)});
+                    json!({"index": 0, "message": message, "finish_reason": self.reason(entry)});
                 json!({
                     "id": "chatcmpl-1", "object": "chat.completion", "created": 1_700_000_000,
                     "model": "recorded-1", "choices": [choice],
@@ -130,24 +130,24 @@ impl Wire {
             }
             Self::Anthropic => {
                 let mut content = Vec::new();
-                if !said.text.is_empty() {
-                    content.push(json!({"type": "text", "text": said.text}).to_string());
+                if !entry.text.is_empty() {
+                    content.push(json!({"type": "text", "text": entry.text}).to_string());
                 }
-                content.extend(said.calls.iter().map(|call| use_block(call, &call.arguments)));
+                content.extend(entry.calls.iter().map(|call| use_block(call, &call.arguments)));
                 format!(
                     r#"{{"id":"msg_1","type":"message","role":"assistant","model":"recorded-1","content":[{}],"stop_reason":"{}","stop_sequence":null,"usage":{{"input_tokens":10,"output_tokens":5}}}}"#,
                     content.join(","),
-                    self.reason(said),
+                    self.reason(entry),
                 )
             }
         }
     }
 
     /// An answer that comes in events.
-    pub(super) fn events(self, said: &RecordedMessage) -> Vec<String> {
+    pub(super) fn events(self, entry: &RecordedMessage) -> Vec<String> {
         match self {
-            Self::OpenAi => self.chunks(said),
-            Self::Anthropic => self.block_events(said),
+            Self::OpenAi => self.chunks(entry),
+            Self::Anthropic => self.block_events(entry),
         }
     }
 
@@ -159,8 +159,8 @@ impl Wire {
         }
     }
 
-    fn reason(self, said: &RecordedMessage) -> &'static str {
-        match (self, said.calls.is_empty()) {
+    fn reason(self, entry: &RecordedMessage) -> &'static str {
+        match (self, entry.calls.is_empty()) {
             (Self::OpenAi, true) => "stop",
             (Self::OpenAi, false) => "tool_calls",
             (Self::Anthropic, true) => "end_turn",
@@ -168,7 +168,7 @@ impl Wire {
         }
     }
 
-    fn chunks(self, said: &RecordedMessage) -> Vec<String> {
+    fn chunks(self, entry: &RecordedMessage) -> Vec<String> {
         let chunk = |delta: Value, reason: Option<&str>| {
             let choice = json!({"index": 0, "delta": delta, "finish_reason": reason});
             let chunk = json!({
@@ -178,8 +178,8 @@ impl Wire {
             format!("data: {chunk}\n\n")
         };
         let mut events = vec![chunk(json!({"role": "assistant", "content": ""}), None)];
-        events.extend(pieces(&said.text).map(|piece| chunk(json!({ "content": piece }), None)));
-        for (index, call) in said.calls.iter().enumerate() {
+        events.extend(pieces(&entry.text).map(|piece| chunk(json!({ "content": piece }), None)));
+        for (index, call) in entry.calls.iter().enumerate() {
             let mut begun = chat_call(call);
             begun["index"] = json!(index);
             begun["function"]["arguments"] = json!("");
@@ -189,12 +189,12 @@ impl Wire {
                 events.push(chunk(json!({ "tool_calls": [more] }), None));
             }
         }
-        events.push(chunk(json!({}), Some(self.reason(said))));
+        events.push(chunk(json!({}), Some(self.reason(entry))));
         events.push("data: [DONE]\n\n".to_owned());
         events
     }
 
-    fn block_events(self, said: &RecordedMessage) -> Vec<String> {
+    fn block_events(self, entry: &RecordedMessage) -> Vec<String> {
         let event = |data: &Value| {
             format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap_or_default())
         };
@@ -215,13 +215,13 @@ impl Wire {
             events.push(event(&json!({"type": "content_block_stop", "index": index})));
         };
         let mut index = 0;
-        if !said.text.is_empty() {
+        if !entry.text.is_empty() {
             let deltas =
-                pieces(&said.text).map(|piece| json!({"type": "text_delta", "text": piece}));
+                pieces(&entry.text).map(|piece| json!({"type": "text_delta", "text": piece}));
             block(index, json!({"type": "text", "text": ""}), deltas.collect());
             index += 1;
         }
-        for call in &said.calls {
+        for call in &entry.calls {
             let begun = json!({"type": "tool_use", "id": call.id, "name": call.name, "input": {}});
             let deltas = pieces(&call.arguments)
                 .map(|piece| json!({"type": "input_json_delta", "partial_json": piece}));
@@ -229,7 +229,7 @@ impl Wire {
             index += 1;
         }
         let end = json!({
-            "type": "message_delta", "delta": {"stop_reason": self.reason(said), "stop_sequence": null},
+            "type": "message_delta", "delta": {"stop_reason": self.reason(entry), "stop_sequence": null},
             "usage": {"output_tokens": 5},
         });
         events.push(event(&end));
@@ -245,17 +245,17 @@ fn one(role: &str, text: String) -> RecordedMessage {
 /// The blocks of one of Anthropic's messages as what was said: results apart, all else together.
 fn blocks(role: &str, content: &Value) -> Result<Vec<RecordedMessage>, String> {
     let Value::Array(blocks) = content else { return Ok(vec![one(role, texts(content)?)]) };
-    let mut said: Vec<RecordedMessage> = Vec::new();
+    let mut messages: Vec<RecordedMessage> = Vec::new();
     for block in blocks {
         if (role, block["type"].as_str()) == ("user", Some("tool_result")) {
             let answers = Some((text(&block["tool_use_id"]), None));
-            said.push(RecordedMessage { answers, ..one("tool", texts(&block["content"])?) });
+            messages.push(RecordedMessage { answers, ..one("tool", texts(&block["content"])?) });
             continue;
         }
-        if said.last().is_none_or(|last| last.role != role) {
-            said.push(one(role, String::new()));
+        if messages.last().is_none_or(|last| last.role != role) {
+            messages.push(one(role, String::new()));
         }
-        let Some(last) = said.last_mut() else { continue };
+        let Some(last) = messages.last_mut() else { continue };
         match (role, block["type"].as_str()) {
             (_, Some("text")) if last.calls.is_empty() => last.text.push_str(&text(&block["text"])),
             ("assistant", Some("tool_use")) => last.calls.push(Called {
@@ -266,7 +266,7 @@ fn blocks(role: &str, content: &Value) -> Result<Vec<RecordedMessage>, String> {
             _ => return Err(format!("expected no such block of the {role}: {block}")),
         }
     }
-    Ok(said)
+    Ok(messages)
 }
 
 fn chat_call(call: &Called) -> Value {

@@ -7,12 +7,12 @@ use tract_run::OnResume;
 
 use super::points::{Death, Point, ProcessLife};
 use super::recording::{RecordedMessage, Recording, airline, check, scale};
-use super::simulated::{Model, Setting, Tools, World, looks};
+use super::simulated::{Model, Setting, SideEffects, Tools, looks};
 use crate::support::{memory, messages, repo_on};
 
 /// What becomes of the call that is open when a process is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lost {
+pub(crate) enum LostCall {
     /// None is open, or it is run again.
     Nothing,
     /// The call of this reply, from 1, is answered as not executed.
@@ -22,28 +22,31 @@ pub(crate) enum Lost {
 }
 
 /// Every point of a life that is not ended, and what is lost when it ends there.
-pub(crate) fn points(recording: &Recording, tools: Tools) -> Vec<(Point, Lost)> {
+pub(crate) fn points(recording: &Recording, tools: Tools) -> Vec<(Point, LostCall)> {
     let (mut points, mut reply) = (Vec::new(), 0);
-    for said in &recording.said {
-        match said.role.as_str() {
+    for entry in &recording.messages {
+        match entry.role.as_str() {
             // Instructions, and a person's word with the tools where they changed: one write.
             "system" | "user" => {
-                points.extend([(Point::Write, Lost::Nothing), (Point::Written, Lost::Nothing)]);
+                points.extend([
+                    (Point::Write, LostCall::Nothing),
+                    (Point::Written, LostCall::Nothing),
+                ]);
             }
             "assistant" => {
                 reply += 1;
                 let asking = [Point::Ask, Point::Heard, Point::Told, Point::Write];
-                points.extend(asking.map(|at| (at, Lost::Nothing)));
-                let Some(call) = said.calls.first() else {
-                    points.push((Point::Written, Lost::Nothing));
+                points.extend(asking.map(|at| (at, LostCall::Nothing)));
+                let Some(call) = entry.calls.first() else {
+                    points.push((Point::Written, LostCall::Nothing));
                     continue;
                 };
-                assert_eq!(said.calls.len(), 1, "{}: one call at a time", recording.id);
+                assert_eq!(entry.calls.len(), 1, "{}: one call at a time", recording.id);
                 let open = |open| match tools {
                     Tools::Effects => open,
-                    Tools::Idempotent => Lost::Nothing,
+                    Tools::Idempotent => LostCall::Nothing,
                 };
-                let before = open(Lost::NotExecuted(reply));
+                let before = open(LostCall::NotExecuted(reply));
                 points.push((Point::Written, before));
                 let (may_act, acted) = if looks(&call.name) {
                     (before, before)
@@ -51,19 +54,19 @@ pub(crate) fn points(recording: &Recording, tools: Tools) -> Vec<(Point, Lost)> 
                     if tools == Tools::Effects {
                         // That it starts is written down before it does.
                         points.push((Point::Write, before));
-                        points.push((Point::Written, Lost::Interrupted(reply, 0)));
+                        points.push((Point::Written, LostCall::Interrupted(reply, 0)));
                     }
-                    (open(Lost::Interrupted(reply, 0)), open(Lost::Interrupted(reply, 1)))
+                    (open(LostCall::Interrupted(reply, 0)), open(LostCall::Interrupted(reply, 1)))
                 };
                 points.extend([(Point::Act, may_act), (Point::Acted, acted)]);
-                points.extend([(Point::Write, acted), (Point::Written, Lost::Nothing)]);
+                points.extend([(Point::Write, acted), (Point::Written, LostCall::Nothing)]);
             }
             _ => {}
         }
     }
     // What comes last has no answer.
-    if recording.said.last().is_some_and(|said| said.role != "assistant") {
-        points.push((Point::Ask, Lost::Nothing));
+    if recording.messages.last().is_some_and(|entry| entry.role != "assistant") {
+        points.push((Point::Ask, LostCall::Nothing));
     }
     points
 }
@@ -78,33 +81,38 @@ fn setting(recording: &Arc<Recording>, tools: Tools) -> Setting {
     setting
 }
 
-fn names(points: &[(Point, Lost)]) -> Vec<Point> {
+fn names(points: &[(Point, LostCall)]) -> Vec<Point> {
     points.iter().map(|(point, _)| *point).collect()
 }
 
 /// Holds a branch against its recording, but for the one answer that was lost.
-pub(crate) fn check_but(recording: &Recording, messages: &[Message], lost: Lost) {
+pub(crate) fn check_but(recording: &Recording, messages: &[Message], lost: LostCall) {
     let (reply, text) = match lost {
-        Lost::Nothing => return check(recording, messages),
-        Lost::NotExecuted(reply) => (reply, "not executed: "),
-        Lost::Interrupted(reply, _) => (reply, "interrupted, outcome unknown: "),
+        LostCall::Nothing => return check(recording, messages),
+        LostCall::NotExecuted(reply) => (reply, "not executed: "),
+        LostCall::Interrupted(reply, _) => (reply, "interrupted, outcome unknown: "),
     };
     let place = recording.until(reply - 1).len() + 1;
-    for (at, (found, wanted)) in messages.iter().zip(&recording.said).enumerate() {
-        let said = RecordedMessage::of_message(found);
+    for (at, (found, wanted)) in messages.iter().zip(&recording.messages).enumerate() {
+        let entry = RecordedMessage::of_message(found);
         let id = &recording.id;
         if at == place {
-            assert!(said.text.starts_with(text), "{id} message {}: {}", at + 1, said.text);
-            assert_eq!(said.answers.map(|(id, _)| id), wanted.answers.clone().map(|(id, _)| id));
+            assert!(entry.text.starts_with(text), "{id} message {}: {}", at + 1, entry.text);
+            assert_eq!(entry.answers.map(|(id, _)| id), wanted.answers.clone().map(|(id, _)| id));
         } else {
-            assert!(said.says(wanted), "{id} message {}: {said:?}", at + 1);
+            assert!(entry.says(wanted), "{id} message {}: {entry:?}", at + 1);
         }
     }
-    assert_eq!(messages.len(), recording.said.len(), "{}", recording.id);
+    assert_eq!(messages.len(), recording.messages.len(), "{}", recording.id);
 }
 
 /// Kills a first life at a point, lets a second one go to its end, and looks at what is there.
-async fn killed_at(recording: &Arc<Recording>, tools: Tools, at: usize, points: &[(Point, Lost)]) {
+async fn killed_at(
+    recording: &Arc<Recording>,
+    tools: Tools,
+    at: usize,
+    points: &[(Point, LostCall)],
+) {
     let setting = setting(recording, tools);
     let life = ProcessLife::new(Some(at), Death::Stopped);
     assert!(setting.live(&life).await.is_none(), "{} ends at point {at}", recording.id);
@@ -116,15 +124,17 @@ async fn killed_at(recording: &Arc<Recording>, tools: Tools, at: usize, points: 
 }
 
 /// Each effect happened once, but for the one that was lost.
-pub(crate) fn check_effects(recording: &Recording, world: &World, lost: Lost) {
+pub(crate) fn check_effects(recording: &Recording, world: &SideEffects, lost: LostCall) {
     let mut acted = 0;
-    for (reply, said) in recording.said.iter().filter(|said| said.role == "assistant").enumerate() {
-        for call in said.calls.iter().filter(|call| !looks(&call.name)) {
+    for (reply, entry) in
+        recording.messages.iter().filter(|entry| entry.role == "assistant").enumerate()
+    {
+        for call in entry.calls.iter().filter(|call| !looks(&call.name)) {
             let times = world.times(reply + 1, &call.id);
             acted += times;
             let expected = match lost {
-                Lost::NotExecuted(open) if open == reply + 1 => 0,
-                Lost::Interrupted(open, times) if open == reply + 1 => times,
+                LostCall::NotExecuted(open) if open == reply + 1 => 0,
+                LostCall::Interrupted(open, times) if open == reply + 1 => times,
                 _ => 1,
             };
             assert_eq!(times, expected, "{} {lost:?}: {call:?}", recording.id);
@@ -138,12 +148,12 @@ fn whole(all: &[Arc<Recording>]) -> Vec<Arc<Recording>> {
     let mut both: Vec<Arc<Recording>> = all
         .iter()
         .filter(|recording| {
-            let mut calls = recording.said.iter().flat_map(|said| &said.calls);
+            let mut calls = recording.messages.iter().flat_map(|entry| &entry.calls);
             calls.clone().any(|call| looks(&call.name)) && calls.any(|call| !looks(&call.name))
         })
         .cloned()
         .collect();
-    both.sort_by_key(|recording| recording.said.len());
+    both.sort_by_key(|recording| recording.messages.len());
     both.truncate(3 + 50 * scale());
     assert!(!both.is_empty() && (all.len() < 50 || both.len() >= 3));
     both
@@ -164,7 +174,7 @@ fn killed_at_any_point_the_open_call_is_answered_as_what_became_of_it() {
     let (mut interrupted, mut not_executed, mut kills) = (0, 0, 0);
     let (mut looking, mut acting) = (0, 0);
     for recording in whole(&airline(50)) {
-        for call in recording.said.iter().flat_map(|said| &said.calls) {
+        for call in recording.messages.iter().flat_map(|entry| &entry.calls) {
             *if looks(&call.name) { &mut looking } else { &mut acting } += 1;
         }
         let points = points(&recording, Tools::Effects);
@@ -172,9 +182,9 @@ fn killed_at_any_point_the_open_call_is_answered_as_what_became_of_it() {
             block_on(killed_at(&recording, Tools::Effects, at, &points));
             kills += 1;
             match points[at].1 {
-                Lost::Nothing => {}
-                Lost::NotExecuted(_) => not_executed += 1,
-                Lost::Interrupted(..) => interrupted += 1,
+                LostCall::Nothing => {}
+                LostCall::NotExecuted(_) => not_executed += 1,
+                LostCall::Interrupted(..) => interrupted += 1,
             }
         }
     }

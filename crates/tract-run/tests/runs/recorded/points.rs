@@ -43,7 +43,7 @@ pub(crate) struct ProcessLife {
     death: Death,
     reached: Mutex<Vec<Point>>,
     dead: AtomicBool,
-    asked: AtomicUsize,
+    requests: AtomicUsize,
 }
 
 impl ProcessLife {
@@ -53,7 +53,7 @@ impl ProcessLife {
             death,
             reached: Mutex::default(),
             dead: AtomicBool::new(false),
-            asked: AtomicUsize::new(0),
+            requests: AtomicUsize::new(0),
         })
     }
 
@@ -92,13 +92,13 @@ impl ProcessLife {
     }
 
     /// Sets how often the model has spoken.
-    pub(crate) fn set_asked(&self, times: usize) {
-        self.asked.store(times, Ordering::SeqCst);
+    pub(crate) fn set_requests(&self, times: usize) {
+        self.requests.store(times, Ordering::SeqCst);
     }
 
     /// How often the model has spoken: what a tool answers is of this turn.
-    pub(crate) fn asked(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
+    pub(crate) fn requests(&self) -> usize {
+        self.requests.load(Ordering::SeqCst)
     }
 }
 

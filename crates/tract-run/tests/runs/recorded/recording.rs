@@ -65,8 +65,8 @@ impl RecordedMessage {
 
     /// Whether it says what was recorded. A recording need not name the tool of a result.
     pub(crate) fn says(&self, recorded: &Self) -> bool {
-        let calls = |said: &Self| -> Vec<(String, String, String)> {
-            let calls = said.calls.iter();
+        let calls = |entry: &Self| -> Vec<(String, String, String)> {
+            let calls = entry.calls.iter();
             calls
                 .map(|call| (call.id.clone(), call.name.clone(), canonical(&call.arguments)))
                 .collect()
@@ -87,7 +87,7 @@ impl RecordedMessage {
 /// A recorded conversation.
 pub(crate) struct Recording {
     pub(crate) id: String,
-    pub(crate) said: Vec<RecordedMessage>,
+    pub(crate) messages: Vec<RecordedMessage>,
     /// The tools' schemas, as they were recorded.
     pub(crate) tools: Vec<String>,
     pub(crate) conversation: RecordedConversation,
@@ -95,38 +95,39 @@ pub(crate) struct Recording {
 
 impl Recording {
     pub(crate) fn of(conversation: RecordedConversation) -> Self {
-        let said = conversation.messages.iter().map(|message| {
+        let messages = conversation.messages.iter().map(|message| {
             let message: Value = serde_json::from_str(message).unwrap();
             RecordedMessage::of_chat(&message)
         });
-        let said = said.collect();
+        let messages = messages.collect();
         let (id, tools) = (conversation.id.clone(), conversation.tools.clone());
-        Self { id, said, tools, conversation }
+        Self { id, messages, tools, conversation }
     }
 
     /// What the model says when it has said that much.
     pub(crate) fn reply(&self, before: usize) -> Option<&RecordedMessage> {
-        self.said.iter().filter(|said| said.role == "assistant").nth(before)
+        self.messages.iter().filter(|entry| entry.role == "assistant").nth(before)
     }
 
     /// How often the model speaks.
     pub(crate) fn replies(&self) -> usize {
-        self.said.iter().filter(|said| said.role == "assistant").count()
+        self.messages.iter().filter(|entry| entry.role == "assistant").count()
     }
 
     /// What comes before the model speaks again, when it has spoken that often.
     pub(crate) fn until(&self, spoken: usize) -> &[RecordedMessage] {
-        let mut speaks = self.said.iter().enumerate().filter(|(_, said)| said.role == "assistant");
-        let end = speaks.nth(spoken).map_or(self.said.len(), |(place, _)| place);
-        &self.said[..end]
+        let mut speaks =
+            self.messages.iter().enumerate().filter(|(_, entry)| entry.role == "assistant");
+        let end = speaks.nth(spoken).map_or(self.messages.len(), |(place, _)| place);
+        &self.messages[..end]
     }
 
     /// The result of a call of the n-th reply, from 1; ids are used again in later ones.
     pub(crate) fn result(&self, reply: usize, call_id: &str) -> Option<&RecordedMessage> {
         let from = self.until(reply.checked_sub(1)?).len() + 1;
-        let results = self.said[from..].iter().take_while(|said| said.role == "tool");
+        let results = self.messages[from..].iter().take_while(|entry| entry.role == "tool");
         let answers =
-            |said: &&RecordedMessage| said.answers.as_ref().is_some_and(|(id, _)| id == call_id);
+            |entry: &&RecordedMessage| entry.answers.as_ref().is_some_and(|(id, _)| id == call_id);
         results.into_iter().find(answers)
     }
 
@@ -135,19 +136,19 @@ impl Recording {
     fn why_not(&self) -> Option<String> {
         let mut open: Vec<&str> = Vec::new();
         let mut before = "";
-        for (place, said) in self.said.iter().enumerate() {
+        for (place, entry) in self.messages.iter().enumerate() {
             let refused = |why: &str| Some(format!("message {}: {why}", place + 1));
-            match (said.role.as_str(), open.is_empty()) {
+            match (entry.role.as_str(), open.is_empty()) {
                 ("tool", false) => {
                     let next = open.remove(0);
-                    if said.answers.as_ref().is_none_or(|(id, _)| id != next) {
+                    if entry.answers.as_ref().is_none_or(|(id, _)| id != next) {
                         return refused("a result that is not of the next open call");
                     }
                 }
                 (_, false) => return refused("something else before all calls are answered"),
                 ("assistant", true) if before == "user" || before == "tool" => {
                     let mut ids = BTreeSet::new();
-                    open = said.calls.iter().map(|call| call.id.as_str()).collect();
+                    open = entry.calls.iter().map(|call| call.id.as_str()).collect();
                     if !open.iter().all(|id| ids.insert(*id)) {
                         return refused("two calls of one id in one turn");
                     }
@@ -156,7 +157,7 @@ impl Recording {
                 ("system", true) if before.is_empty() => {}
                 (role, true) => return refused(&format!("{role} after {before:?}")),
             }
-            before = &said.role;
+            before = &entry.role;
         }
         (!open.is_empty()).then(|| "its last calls have no answer".to_owned())
     }
@@ -193,7 +194,7 @@ pub(crate) fn airline(most: usize) -> Vec<Arc<Recording>> {
 }
 
 pub(crate) fn check(recording: &Recording, messages: &[Message]) {
-    for (place, wanted) in recording.said.iter().enumerate() {
+    for (place, wanted) in recording.messages.iter().enumerate() {
         let found = messages.get(place).map(RecordedMessage::of_message);
         assert!(
             found.as_ref().is_some_and(|found| found.says(wanted)),
@@ -202,5 +203,5 @@ pub(crate) fn check(recording: &Recording, messages: &[Message]) {
             place + 1
         );
     }
-    assert_eq!(messages.len(), recording.said.len(), "{}", recording.id);
+    assert_eq!(messages.len(), recording.messages.len(), "{}", recording.id);
 }

@@ -28,9 +28,9 @@ pub(crate) struct Model(pub(crate) Arc<Recording>);
 #[async_trait]
 impl ChatModel for Model {
     async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError> {
-        let said = self.0.reply(spoken(request)).ok_or_else(|| ModelError::other(AT_ITS_END))?;
-        let mut draft = Draft::assistant(&said.text);
-        for call in &said.calls {
+        let entry = self.0.reply(spoken(request)).ok_or_else(|| ModelError::other(AT_ITS_END))?;
+        let mut draft = Draft::assistant(&entry.text);
+        for call in &entry.calls {
             draft = draft.call(&call.id, &call.name, &call.arguments);
         }
         Ok(Reply::new(draft.content))
@@ -42,13 +42,13 @@ fn spoken(request: &ModelRequest) -> usize {
 }
 
 /// A model with a point before, one within and one after each answer.
-struct Heard {
+struct InterruptibleModel {
     model: Arc<dyn ChatModel>,
     life: Arc<ProcessLife>,
 }
 
 #[async_trait]
-impl ChatModel for Heard {
+impl ChatModel for InterruptibleModel {
     async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError> {
         self.stream(request, &CancellationToken::new(), &mut |_| {}).await
     }
@@ -60,15 +60,15 @@ impl ChatModel for Heard {
         on_piece: &mut (dyn FnMut(ReplyDelta) + Send),
     ) -> Result<Reply, ModelError> {
         self.life.reach(Point::Ask).await;
-        let mut heard = false;
+        let mut began = false;
         let mut hear = |piece| {
-            if !std::mem::replace(&mut heard, true) {
+            if !std::mem::replace(&mut began, true) {
                 self.life.pass(Point::Heard);
             }
             on_piece(piece);
         };
         let reply = self.model.stream(request, cancellation, &mut hear).await?;
-        self.life.set_asked(spoken(request) + 1);
+        self.life.set_requests(spoken(request) + 1);
         self.life.reach(Point::Told).await;
         Ok(reply)
     }
@@ -76,12 +76,12 @@ impl ChatModel for Heard {
 
 /// What tools have done to the world; it outlives the process.
 #[derive(Debug)]
-pub(crate) enum World {
+pub(crate) enum SideEffects {
     Here(Mutex<Vec<String>>),
     File(PathBuf),
 }
 
-impl World {
+impl SideEffects {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self::Here(Mutex::default()))
     }
@@ -133,7 +133,7 @@ struct Simulated {
     name: String,
     tools: Tools,
     recording: Arc<Recording>,
-    world: Arc<World>,
+    world: Arc<SideEffects>,
     life: Arc<ProcessLife>,
 }
 
@@ -153,7 +153,7 @@ impl DynTool for Simulated {
         _: &str,
         context: &ToolContext,
     ) -> Result<ToolResult<RenderedValue>, ToolError> {
-        let (id, reply) = (context.call_id(), self.life.asked());
+        let (id, reply) = (context.call_id(), self.life.requests());
         self.life.reach(Point::Act).await;
         if !looks(&self.name) {
             let key = context.idempotency_key();
@@ -178,7 +178,7 @@ pub(crate) struct Setting {
     pub(crate) recording: Arc<Recording>,
     pub(crate) tools: Tools,
     pub(crate) on_resume: OnResume,
-    pub(crate) world: Arc<World>,
+    pub(crate) world: Arc<SideEffects>,
 }
 
 impl Setting {
@@ -193,7 +193,7 @@ impl Setting {
             recording: Arc::clone(recording),
             tools: Tools::Effects,
             on_resume: OnResume::Answer,
-            world: World::new(),
+            world: SideEffects::new(),
         }
     }
 
@@ -215,7 +215,7 @@ impl Setting {
             let tool = builder.definition_with(tool, simulated(schema.name()));
             builder = tool.no_schema(NoSchema::Full);
         }
-        let called = self.recording.said.iter().flat_map(|said| &said.calls);
+        let called = self.recording.messages.iter().flat_map(|entry| &entry.calls);
         for call in called {
             if known.insert(call.name.clone()) {
                 builder = builder.dyn_tool(simulated(&call.name));
@@ -230,7 +230,7 @@ impl Setting {
         // What is made once is not part of a life.
         repo_on(&store).await;
         let registry = self.registry(&life);
-        let model = Heard { model: Arc::clone(&self.model), life: Arc::clone(&life) };
+        let model = InterruptibleModel { model: Arc::clone(&self.model), life: Arc::clone(&life) };
         let watched: Arc<dyn Store> = Arc::new(WatchedStore::new(store, AtWrites(life)));
         Agent::new(repo_on(&watched).await, main_branch(), Arc::new(model), registry)
             .on_resume(self.on_resume)
@@ -257,9 +257,10 @@ async fn drive(agent: &Agent, recording: &Recording, life: &ProcessLife) -> Resu
     let count = |wanted: &dyn Fn(&str) -> bool| {
         there.iter().filter(|message| wanted(message.role.as_str())).count()
     };
-    life.set_asked(count(&|role| role == "assistant"));
-    let (said, users) = (count(&persons), count(&|role| role == "user"));
-    let mut left = recording.said.iter().filter(|said| persons(&said.role)).skip(said).peekable();
+    life.set_requests(count(&|role| role == "assistant"));
+    let (entry, users) = (count(&persons), count(&|role| role == "user"));
+    let mut left =
+        recording.messages.iter().filter(|entry| persons(&entry.role)).skip(entry).peekable();
     // The last word of a person, or the last result, has no answer.
     let ended = |report: Result<Report, RunError>, last: bool| match report {
         Ok(report) => {
@@ -268,7 +269,7 @@ async fn drive(agent: &Agent, recording: &Recording, life: &ProcessLife) -> Resu
         }
         Err(RunError::Model { error, .. })
             if last
-                && life.asked() == recording.replies()
+                && life.requests() == recording.replies()
                 && error.to_string().contains(AT_ITS_END) =>
         {
             Ok(())

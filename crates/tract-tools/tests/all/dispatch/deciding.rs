@@ -157,11 +157,11 @@ type Hook = Box<dyn Fn(&BeforeDispatch) -> DispatchAction + Send + Sync>;
 /// Dispatches calls that a handler answers in every way there is.
 fn hooks_decide(hooks: impl FnOnce(Hook) -> Hooks) {
     let (host, session) = Host::with_session();
-    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::new(Mutex::new(Vec::new()));
     let hook: Hook = {
-        let asked = Arc::clone(&asked);
+        let seen = Arc::clone(&seen);
         Box::new(move |event: &BeforeDispatch| {
-            asked.lock().unwrap().push((event.call.id.clone(), event.read_only));
+            seen.lock().unwrap().push((event.call.id.clone(), event.read_only));
             match &*event.call.id {
                 "refused" => DispatchAction::Refuse("not on Sundays".into()),
                 "deferred" => DispatchAction::Defer("ask ada".into()),
@@ -199,8 +199,8 @@ fn hooks_decide(hooks: impl FnOnce(Hook) -> Hooks) {
     assert_eq!(done.answers[2].invoked.decided_by.as_deref(), Some("guard"));
     let waits = done.answers[1].deferred.as_ref().unwrap();
     assert_eq!((&*waits.reason, waits.by.as_deref()), ("ask ada", Some("guard")));
-    let asked: Vec<String> = asked.lock().unwrap().iter().map(|(id, _)| id.clone()).collect();
-    assert_eq!(asked, ids, "each once, and not about what a policy denied");
+    let seen: Vec<String> = seen.lock().unwrap().iter().map(|(id, _)| id.clone()).collect();
+    assert_eq!(seen, ids, "each once, and not about what a policy denied");
 
     let approvals: Approvals = [Approval::new(waits.key)].into_iter().collect();
     let turn = host.turn(&session).approvals(approvals);
@@ -213,7 +213,7 @@ fn hooks_decide(hooks: impl FnOnce(Hook) -> Hooks) {
 struct MemoryJournal {
     writes: Mutex<Vec<String>>,
     answers: Mutex<HashMap<CallKey, Recorded>>,
-    asked: Mutex<usize>,
+    calls: Mutex<usize>,
 }
 
 #[async_trait]
@@ -224,7 +224,7 @@ impl Journal for MemoryJournal {
     }
 
     async fn recorded(&self, key: &CallKey) -> Result<Option<Recorded>, BoxError> {
-        *self.asked.lock().unwrap() += 1;
+        *self.calls.lock().unwrap() += 1;
         Ok(self.answers.lock().unwrap().get(key).cloned())
     }
 }
@@ -245,7 +245,7 @@ fn starts_are_written_once_a_call_and_only_of_calls_with_an_effect() {
     let done = block_on(host.dispatcher().run(calls.clone(), &turn));
     assert!(done.ended.is_none());
     assert_eq!(*journal.writes.lock().unwrap(), ["c3", "c5"]);
-    assert_eq!(*journal.asked.lock().unwrap(), 3, "of those that may change something");
+    assert_eq!(*journal.calls.lock().unwrap(), 3, "of those that may change something");
     let quiet = host.turn(&session).journal(journal.clone());
     let _ = block_on(host.dispatcher().run(calls[..2].to_vec(), &quiet));
     assert_eq!(journal.writes.lock().unwrap().len(), 2, "nothing to write, nothing written");
@@ -295,8 +295,8 @@ fn only_idempotent_tools_are_tried_again_from_the_state_before() {
                 kept,
                 "the events of failed attempts are rolled back"
             );
-            let told = session.log().iter().filter(|line| *line == "c1").count();
-            assert_eq!(told, attempts as usize, "and kept by the log");
+            let deliveries = session.log().iter().filter(|line| *line == "c1").count();
+            assert_eq!(deliveries, attempts as usize, "and kept by the log");
         }
     }
     let (host, session) = Host::with_session();
@@ -342,8 +342,8 @@ fn a_call_reaches_who_answered_what_it_costs_and_what_names_it() {
         let served = context.served().map(|served| served.model.clone());
         let key = context.idempotency_key().is_some();
         let left = context.remaining();
-        let lent = context.resource::<u8>()?;
-        Ok(format!("{served:?} {key} {left:?} {lent}"))
+        let byte = context.resource::<u8>()?;
+        Ok(format!("{served:?} {key} {left:?} {byte}"))
     }
     let host = Host::new();
     let registry = Registry::builder().tool(Curious).build().unwrap();

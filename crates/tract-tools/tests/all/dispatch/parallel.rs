@@ -149,10 +149,10 @@ proptest! {
         let good: Vec<String> =
             parallel.answers.iter().filter(|a| !a.is_error).map(|a| a.call_id.clone()).collect();
         prop_assert_eq!(&notes, &good);
-        let told = |done: &Dispatched| -> Vec<(String, Outcome)> {
+        let answers_of = |done: &Dispatched| -> Vec<(String, Outcome)> {
             done.answers.iter().map(|a| (a.text.clone(), a.outcome())).collect()
         };
-        prop_assert_eq!(told(&parallel), told(&serial));
+        prop_assert_eq!(answers_of(&parallel), answers_of(&serial));
         prop_assert_eq!((notes, files), (serial_notes, serial_files));
     }
 }

@@ -68,9 +68,9 @@ impl Trap {
 
 /// What tools tell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Noted(pub(crate) String);
+pub(crate) struct NotedEvent(pub(crate) String);
 
-impl EventType for Noted {
+impl EventType for NotedEvent {
     const KIND: &'static str = "noted";
 }
 
@@ -133,7 +133,7 @@ impl Snapshot for TestSession {
 
 impl EventSink for TestSession {
     fn publish(&self, event: &Event) -> Result<(), BoxError> {
-        if let Some(Noted(text)) = event.get() {
+        if let Some(NotedEvent(text)) = event.get() {
             self.on_note.spring()?;
             let mut inner = self.inner.lock().unwrap();
             inner.notes.push(text.clone());
@@ -141,8 +141,8 @@ impl EventSink for TestSession {
         }
         if let Some(invoked) = event.get::<ToolInvoked>() {
             self.on_invoked.spring()?;
-            let said = format!("{} {}", invoked.call_id, invoked.outcome);
-            self.inner.lock().unwrap().log.push(said);
+            let line = format!("{} {}", invoked.call_id, invoked.outcome);
+            self.inner.lock().unwrap().log.push(line);
         }
         Ok(())
     }
@@ -205,7 +205,7 @@ impl DynTool for Scripted {
         context: &ToolContext,
     ) -> Result<ToolResult<RenderedValue>, ToolError> {
         self.runs.fetch_add(1, Ordering::SeqCst);
-        context.publish(Noted(context.call_id().to_owned()))?;
+        context.publish(NotedEvent(context.call_id().to_owned()))?;
         if !self.traits.read_only {
             let path = FsPath::parse(&format!("calls/{}", context.call_id()))?;
             context.filesystem()?.write(&path, arguments.as_bytes())?;
