@@ -102,10 +102,7 @@ fn print(context: &mut Context<'_>, report: &PruneReport, dry_run: bool) -> Outc
         ))?;
     }
     let verb = if dry_run { "would delete" } else { "deleted" };
-    let branches = match report.branches.len() {
-        1 => "1 branch".to_owned(),
-        many => format!("{many} branches"),
-    };
+    let branches = count(report.branches.len(), "branch");
     let documents = match report.documents.len() {
         0 => String::new(),
         many => format!(" and {}", count(many, "import document")),
