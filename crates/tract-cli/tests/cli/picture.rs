@@ -80,6 +80,7 @@ impl Picture {
     }
 
     /// Draws a bar from a column to another; both may be between two characters.
+    #[cfg(all(unix, feature = "otel", feature = "run"))]
     pub(crate) fn bar(&mut self, row: usize, (from, to): (f64, f64), color: &str) {
         let (x, y) = (MARGIN + from * CELL.0, MARGIN + row as f64 * CELL.1 + 3.0);
         let (width, height) = (((to - from) * CELL.0).max(2.0), CELL.1 - 6.0);
