@@ -93,7 +93,7 @@ pub(crate) struct Run {
 }
 
 /// A [`Strategy`], or none.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 #[expect(clippy::enum_variant_names, reason = "a strategy that begins with a plan")]
 enum Plan {
     React,
@@ -114,7 +114,7 @@ impl Plan {
     }
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 enum Approve {
     /// Calls of tools that may destroy data
     Destructive,
@@ -124,7 +124,7 @@ enum Approve {
     None,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 enum Resume {
     /// Answer them as not executed
     Answer,

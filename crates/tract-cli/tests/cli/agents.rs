@@ -95,6 +95,7 @@ done
 
 #[test]
 fn the_commands_that_a_waiting_run_prints_work_as_typed() {
+    const PLAN: &str = "goal-decompose-route-synthesize";
     let place = Workspace::new();
     place.write("my desk/notes.txt", "buy milk\n");
     let answers = vec![
@@ -105,8 +106,8 @@ fn the_commands_that_a_waiting_run_prints_work_as_typed() {
     let server = Server::start(answers, false);
     let with = ["--model", "openai/some", "--base-url", &server.url, "--fs", "my desk"];
     place.ok(&["commit", "user", "Hello"]);
-    let ran =
-        run(&place, &[&["run", "Tidy up.", "--branch", "tidy"], &with[..]].concat()).expect(1);
+    let task = ["run", "Tidy up.", "--branch", "tidy", "--plan", PLAN];
+    let ran = run(&place, &[&task, &with[..]].concat()).expect(1);
     // Runs the command printed after a word.
     let typed = |printed: &str, behind: &str| {
         let line = printed.lines().find_map(|line| line.split_once(behind));
@@ -123,6 +124,7 @@ fn the_commands_that_a_waiting_run_prints_work_as_typed() {
     assert!(waits.contains("on tidy") && waits.contains("fs_remove({"), "{waits}");
     let status = place.json(&["status", "--json"]);
     assert_eq!(status[0]["pending"][0]["branch"], "tidy", "{status:?}");
+    assert!(ran.stderr.contains(&format!("--plan {PLAN}")), "{ran:?}");
     let approved = typed(&ran.stderr, "approve with: ").expect(0);
     assert!(approved.stderr.contains("tract run --on tidy"), "{approved:?}");
     assert!(place.path("my desk/notes.txt").exists());

@@ -1,5 +1,6 @@
 //! The command that continues a run, as a person types it.
 
+use clap::ValueEnum;
 use tract::Tract;
 
 use super::{Approve, Plan, Resume, Run};
@@ -37,31 +38,22 @@ pub(super) fn command(run: &Run, global: &Global, on: &Tract, head: &str) -> Str
         words.extend(run.search.then(|| "--search".to_owned()));
         words.extend(run.ignore_pins.then(|| "--ignore-pins".to_owned()));
     }
-    let plan = match run.plan {
-        Plan::React => None,
-        Plan::PlanActReflect => Some("plan-act-reflect"),
-        Plan::GoalDecomposeRouteSynthesize => Some("goal-decompose-route-synthesise"),
-        Plan::None => Some("none"),
-    };
-    let approve = match run.approve {
-        Approve::Destructive => None,
-        Approve::Changes => Some("changes"),
-        Approve::None => Some("none"),
-    };
-    let resume = match run.resume {
-        Resume::Answer => None,
-        Resume::Run => Some("run"),
-    };
     let instructions = run.instructions.as_ref().map(|path| path.display().to_string());
     for (flag, value) in [
-        ("--plan", plan.map(str::to_owned)),
-        ("--approve", approve.map(str::to_owned)),
-        ("--resume", resume.map(str::to_owned)),
+        ("--plan", unless_default(run.plan, Plan::React)),
+        ("--approve", unless_default(run.approve, Approve::Destructive)),
+        ("--resume", unless_default(run.resume, Resume::Answer)),
         ("--instructions", instructions),
     ] {
         words.extend(value.into_iter().flat_map(|value| [flag.to_owned(), value]));
     }
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// The value as the command line spells it; `None` for the default.
+fn unless_default<T: ValueEnum + PartialEq>(value: T, default: T) -> Option<String> {
+    let spelled = value.to_possible_value().filter(|_| value != default)?;
+    Some(spelled.get_name().to_owned())
 }
 
 fn from_environment(url: &str) -> bool {
