@@ -165,7 +165,7 @@ async fn ask(
     match answered {
         Ok(answer) => printed.end(context.out, &tract, &answer),
         Err(error) => {
-            printed.line_end(context.out)?;
+            printed.text.end_line(context.out)?;
             let failure = Failure::from(error);
             Err(if interrupted { failure.interrupted() } else { failure })
         }
@@ -218,11 +218,36 @@ pub(super) fn stop_on_interrupt(
     runtime.spawn(on_interrupt(move || token.cancel()));
 }
 
+/// Writes the pieces of a text to stdout as they come.
+#[derive(Default)]
+pub(super) struct PieceWriter {
+    /// Whether a line is open on stdout.
+    open: bool,
+}
+
+impl PieceWriter {
+    pub(super) fn piece(&mut self, out: &mut Output, text: &str) -> Outcome<()> {
+        out.write(&escape::block(text))?;
+        if let Some(last) = text.chars().last() {
+            self.open = last != '\n';
+        }
+        out.flush()
+    }
+
+    /// Ends the line that is open, if one is.
+    pub(super) fn end_line(&mut self, out: &mut Output) -> Outcome<()> {
+        if std::mem::take(&mut self.open) {
+            out.write("\n")?;
+            return out.flush();
+        }
+        Ok(())
+    }
+}
+
 /// What was printed of an answer.
 #[derive(Default)]
 struct PrintState {
-    /// Whether a line is open on stdout.
-    open: bool,
+    text: PieceWriter,
     any: bool,
 }
 
@@ -273,48 +298,30 @@ impl PrintState {
             return out.flush();
         }
         match piece {
-            ReplyDelta::Text(text) => self.text(out, text),
+            ReplyDelta::Text(text) => self.text.piece(out, text),
             // Thinking is not part of the answer.
             ReplyDelta::Reasoning(text) => {
                 let _ = write!(std::io::stderr(), "{}", escape::block(text));
                 Ok(())
             }
             ReplyDelta::Call { name, .. } => {
-                self.line_end(out)?;
-                self.text(out, &format!("call {name} "))
+                self.text.end_line(out)?;
+                self.text.piece(out, &format!("call {name} "))
             }
-            ReplyDelta::Arguments { text, .. } => self.text(out, text),
-            _ => Ok(()),
-        }
-    }
-
-    fn text(&mut self, out: &mut Output, text: &str) -> Outcome<()> {
-        out.write(&escape::block(text))?;
-        if let Some(last) = text.chars().last() {
-            self.open = last != '\n';
-        }
-        out.flush()
-    }
-
-    fn line_end(&mut self, out: &mut Output) -> Outcome<()> {
-        match std::mem::take(&mut self.open) {
-            true if !out.is_json() => {
-                out.write("\n")?;
-                out.flush()
-            }
+            ReplyDelta::Arguments { text, .. } => self.text.piece(out, text),
             _ => Ok(()),
         }
     }
 
     fn end(&mut self, out: &mut Output, tract: &Tract, answer: &ChatReply) -> Outcome<()> {
         if !self.any && !out.is_json() {
-            self.text(out, &answer.text())?;
+            self.text.piece(out, &answer.text())?;
             for (index, call) in answer.calls().enumerate() {
                 self.piece(out, &ReplyDelta::Call { index, name: call.name.clone() })?;
-                self.text(out, &call.arguments)?;
+                self.text.piece(out, &call.arguments)?;
             }
         }
-        self.line_end(out)?;
+        self.text.end_line(out)?;
         let reply = &answer.reply;
         if out.is_json() {
             return out.json(&AnswerLine {

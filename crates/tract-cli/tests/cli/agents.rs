@@ -274,6 +274,28 @@ fn a_servers_tools_are_kept_back_until_the_model_has_found_them() {
     assert_eq!(lines(&place, "calls.log"), 1);
 }
 
+#[test]
+fn an_empty_piece_opens_no_line() {
+    let delta = |text: &str| {
+        let piece = json!({"type": "response.output_text.delta", "delta": text});
+        format!("data: {piece}\n\n")
+    };
+    let completed = json!({"type": "response.completed", "response": {
+        "id": "r1", "model": "m-1", "status": "completed", "output": [{
+            "type": "message", "id": "m1", "role": "assistant", "status": "completed",
+            "content": [{"type": "output_text", "text": "Done.\n", "annotations": []}],
+        }],
+    }});
+    let reply = delta("Done.\n") + &delta("") + &format!("data: {completed}\n\n");
+    let place = Workspace::new();
+    for verb in [&["chat", "Do it."][..], &["run", "Do it.", "--plan", "none"]] {
+        let server = Server::start(vec![reply.clone()], false);
+        let with = ["--model", "responses/some", "--base-url", &server.url];
+        let ran = run(&place, &[verb, &with].concat()).expect(0);
+        assert_eq!(ran.stdout, "Done.\n", "{verb:?}");
+    }
+}
+
 /// A reply to a request that is not streamed.
 fn whole(text: &str) -> String {
     json!({"id": "r1", "model": "m-1", "choices": [{

@@ -6,6 +6,7 @@ use serde::Serialize;
 use tract::run::{Progress, Report, Stop};
 use tract::{ReplyDelta, Tract};
 
+use super::super::ask::PieceWriter;
 use crate::escape;
 use crate::failure::Outcome;
 use crate::out::Output;
@@ -92,8 +93,7 @@ struct EndEvent<'a> {
 
 #[derive(Default)]
 pub(super) struct Printer {
-    /// Whether a line is open on stdout.
-    open: bool,
+    text: PieceWriter,
 }
 
 impl Printer {
@@ -104,21 +104,17 @@ impl Printer {
         }
         match event {
             RunEvent::Asking { .. } => {}
-            RunEvent::Text { text } => {
-                out.write(&escape::block(text))?;
-                self.open = !text.ends_with('\n');
-                out.flush()?;
-            }
+            RunEvent::Text { text } => self.text.piece(out, text)?,
             // Thinking is not part of the work.
             RunEvent::Reasoning { text } => {
                 let _ = write!(std::io::stderr(), "{}", escape::block(text));
             }
-            RunEvent::Reply { .. } => self.line_end(out)?,
+            RunEvent::Reply { .. } => self.text.end_line(out)?,
             RunEvent::Progress { line, .. } => {
                 out.say(format_args!("  {}", Styled(DIM, escape::line(line))));
             }
             RunEvent::Answer(answer) => {
-                self.line_end(out)?;
+                self.text.end_line(out)?;
                 let first = answer.text.lines().next().unwrap_or_default();
                 let first: String = first.chars().take(100).collect();
                 let outcome = if answer.is_error {
@@ -133,7 +129,7 @@ impl Printer {
                 ));
             }
             RunEvent::Held { by, branch } => {
-                self.line_end(out)?;
+                self.text.end_line(out)?;
                 out.say(format_args!(
                     "  waiting for {}, which works on these calls on {}",
                     Styled(BOLD, escape::line(by)),
@@ -141,7 +137,7 @@ impl Printer {
                 ));
             }
             RunEvent::Waiting { pending, call_id, reason } => {
-                self.line_end(out)?;
+                self.text.end_line(out)?;
                 out.say(format_args!(
                     "  {} waits: call {} ({})",
                     Styled(BOLD, escape::line(pending)),
@@ -151,15 +147,6 @@ impl Printer {
             }
         }
         Ok(())
-    }
-
-    fn line_end(&mut self, out: &mut Output) -> Outcome<()> {
-        if std::mem::take(&mut self.open) {
-            out.write("\n")?;
-            out.flush()
-        } else {
-            Ok(())
-        }
     }
 
     /// Ends what is printed; `again` is the command that continues the run.
@@ -186,7 +173,7 @@ impl Printer {
                 pending: &report.pending,
             });
         }
-        self.line_end(out)?;
+        self.text.end_line(out)?;
         let tokens = |count: Option<u64>| count.map_or_else(|| "?".to_owned(), number);
         if let Some(head) = report.head {
             let summary = format!(
