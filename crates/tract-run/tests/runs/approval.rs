@@ -1,29 +1,11 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tract_core::{Draft, RefName, Store, block_on};
 use tract_run::{Agent, Stop};
-use tract_tools::policy::ApprovalRequired;
-use tract_tools::{Registry, ToolContext, ToolError, tool};
+use tract_tools::Registry;
 
-use crate::support::{Script, main_branch, memory, messages, repo_on, texts};
-
-/// How much was paid.
-#[derive(Default)]
-struct Payments(AtomicUsize);
-
-/// Pays.
-#[tool(destructive)]
-async fn pay(sum: usize, context: &ToolContext) -> Result<String, ToolError> {
-    context.resource::<Payments>()?.0.fetch_add(sum, Ordering::SeqCst);
-    Ok(format!("paid {sum}"))
-}
-
-/// Looks.
-#[tool(read_only)]
-async fn look() -> &'static str {
-    "seen"
-}
+use crate::effects::{Pay, Payments, agent_of};
+use crate::support::{Look, main_branch, memory, messages, repo_on, texts};
 
 fn asks() -> Draft {
     Draft::assistant("").call("c1", "look", "{}").call("c2", "pay", r#"{"sum":5}"#).call(
@@ -36,10 +18,7 @@ fn asks() -> Draft {
 /// An agent as a fresh process has it.
 async fn agent(store: &Arc<dyn Store>, till: &Arc<Payments>, says: Vec<Draft>) -> Agent {
     let registry = Registry::builder().tool(Pay).tool(Look).build().unwrap();
-    let context = ToolContext::new("").with_shared_resource(Arc::clone(till));
-    Agent::new(repo_on(store).await, main_branch(), Script::new(says), registry)
-        .context(context)
-        .policy(ApprovalRequired::of_destructive())
+    agent_of(&repo_on(store).await, &main_branch(), says, registry, till)
 }
 
 #[test]
@@ -50,7 +29,7 @@ fn calls_wait_across_restarts_until_a_decision() {
         let report = first.run(Some(Draft::user("pay both"))).await.unwrap();
         assert_eq!((report.stop, report.calls), (Stop::Waiting, 1));
         assert_eq!(report.pending.len(), 2);
-        assert_eq!(till.0.load(Ordering::SeqCst), 0);
+        assert_eq!(till.paid(), [0; 0]);
 
         let repo = repo_on(&store).await;
         let waiting = repo.pending().await.unwrap();
@@ -67,13 +46,13 @@ fn calls_wait_across_restarts_until_a_decision() {
         let third = agent(&store, &till, vec![]).await;
         let report = third.run(None).await.unwrap();
         assert_eq!((report.stop, report.calls, report.pending.len()), (Stop::Waiting, 1, 1));
-        assert_eq!(till.0.load(Ordering::SeqCst), 5, "what was approved is paid, once");
+        assert_eq!(till.paid(), [5], "what was approved is paid, once");
 
         repo.reject(&waiting[1].id, "too much").await.unwrap();
         let last = agent(&store, &till, vec![Draft::assistant("5 is paid")]).await;
         let report = last.run(None).await.unwrap();
         assert_eq!((report.stop, report.text.as_str()), (Stop::Answered, "5 is paid"));
-        assert_eq!(till.0.load(Ordering::SeqCst), 5);
+        assert_eq!(till.paid(), [5]);
         let texts = texts(&messages(&repo).await);
         assert_eq!(
             texts[2..],

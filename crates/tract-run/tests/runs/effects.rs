@@ -1,7 +1,6 @@
 //! A tool's effect happens once, as it was approved: also when runs are forked, undone, resumed, or
 //! concurrent.
 
-use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
@@ -17,11 +16,12 @@ use tract_engine::Repo;
 use tract_hooks::{BeforeDispatch, DispatchAction, Hooks};
 use tract_run::{Agent, OnResume, Stop};
 use tract_tools::policy::ApprovalRequired;
+use tract_tools::typed::ClosureTool;
 use tract_tools::{Registry, Repair, RepairRequest, tool};
 
 use crate::support::{
-    Script, main_branch, memory, messages, move_to_another_machine, pause, repo_on, texts_on,
-    tool_of,
+    Script, main_branch, memory, messages, move_to_another_machine, pause, poll_until, repo_on,
+    texts_on, tool_of,
 };
 
 /// What was paid, in order.
@@ -32,7 +32,7 @@ pub(crate) struct Payments {
 }
 
 impl Payments {
-    fn paid(&self) -> Vec<usize> {
+    pub(crate) fn paid(&self) -> Vec<usize> {
         self.paid.lock().unwrap().clone()
     }
 
@@ -47,7 +47,7 @@ impl Payments {
 
 /// Pays, and takes its time.
 #[tool(destructive)]
-async fn pay(sum: usize, context: &ToolContext) -> Result<String, ToolError> {
+pub(crate) async fn pay(sum: usize, context: &ToolContext) -> Result<String, ToolError> {
     let till = context.resource::<Payments>()?;
     till.pay(sum);
     // It blocks its thread, as a tool may.
@@ -74,7 +74,7 @@ fn registry() -> Registry {
 }
 
 /// An agent whose tools pay into a till, and whose destructive calls need approval.
-fn agent_of(
+pub(crate) fn agent_of(
     repo: &Repo,
     branch: &RefName,
     says: impl IntoIterator<Item = Draft>,
@@ -90,15 +90,6 @@ fn agent_of(
 async fn agent_on(store: &Arc<dyn Store>, branch: &RefName, till: &Arc<Payments>) -> Agent {
     let says = [Draft::assistant("done"), Draft::assistant("done")];
     agent_of(&repo_on(store).await, branch, says, registry(), till)
-}
-
-/// Polls a run until its tool has begun.
-async fn poll_until(mut run: Pin<&mut impl Future>, has_begun: impl Fn() -> bool) {
-    std::future::poll_fn(|task| {
-        assert!(run.as_mut().poll(task).is_pending());
-        if has_begun() { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
 }
 
 /// Runs until the model's calls wait; returns the message that asks for them.
@@ -470,14 +461,9 @@ impl DynTool for PayLater {
         context: &ToolContext,
     ) -> Result<ToolResult<RenderedValue>, ToolError> {
         self.begun.fetch_add(1, Ordering::SeqCst);
-        std::future::poll_fn(|task| match self.go.load(Ordering::SeqCst) {
-            0 => {
-                task.waker().wake_by_ref();
-                Poll::Pending
-            }
-            _ => Poll::Ready(()),
-        })
-        .await;
+        while self.go.load(Ordering::SeqCst) == 0 {
+            pause(1).await;
+        }
         context.resource::<Payments>()?.pay(9);
         Ok(ToolResult::done("paid 9 at last"))
     }
@@ -599,29 +585,16 @@ impl ChatModel for Payer {
 }
 
 /// Pays, and lets others run before and after it has.
-struct Remit {
-    name: &'static str,
-    traits: ToolTraits,
-}
-
-#[async_trait]
-impl DynTool for Remit {
-    fn spec(&self) -> ToolSpec {
-        let schema = r#"{"type":"object","properties":{"sum":{"type":"integer"}}}"#;
-        ToolSpec::new(self.name, "Pays.", schema).traits(self.traits)
-    }
-
-    async fn run(
-        &self,
-        arguments: &str,
-        context: &ToolContext,
-    ) -> Result<ToolResult<RenderedValue>, ToolError> {
-        let sum = sum_of(arguments);
+fn remit(name: &str, traits: ToolTraits) -> ClosureTool {
+    let schema = r#"{"type":"object","properties":{"sum":{"type":"integer"}}}"#;
+    let spec = ToolSpec::new(name, "Pays.", schema).traits(traits);
+    ClosureTool::new(spec, |arguments, context| async move {
+        let sum = sum_of(&arguments.to_string());
         pause(1).await;
         context.resource::<Payments>()?.pay(sum);
         pause(1).await;
-        Ok(ToolResult::done(format!("paid {sum}")))
-    }
+        Ok(ToolResult::<()>::done(format!("paid {sum}")))
+    })
 }
 
 /// Lives in the store as processes do, one after the other: each step is one of them.
@@ -634,10 +607,9 @@ struct Steps {
 
 impl Steps {
     async fn agent(&self, branch: &RefName) -> Agent {
-        let remit = |name, traits| -> Arc<dyn DynTool> { Arc::new(Remit { name, traits }) };
         let registry = Registry::builder()
-            .dyn_tool(remit("remit", ToolTraits::new()))
-            .dyn_tool(remit("pay_once", ToolTraits::new().destructive()))
+            .tool(remit("remit", ToolTraits::new()))
+            .tool(remit("pay_once", ToolTraits::new().destructive()))
             .build()
             .unwrap();
         let model = Arc::clone(&self.model) as Arc<dyn ChatModel>;

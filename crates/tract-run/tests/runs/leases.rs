@@ -4,16 +4,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use tract_core::{
-    Draft, DynTool, RenderedValue, Store, ToolContext, ToolError, ToolResult, ToolSpec, block_on,
-};
+use tract_core::{Draft, DynTool, Store, ToolError, ToolResult, ToolSpec, block_on};
 use tract_engine::Repo;
 use tract_run::{Agent, Progress, Stop};
 use tract_tools::Registry;
+use tract_tools::typed::ClosureTool;
 
 use crate::support::{
-    Script, main_branch, memory, messages, move_to_another_machine, repo_on, sqlite, texts, tool_of,
+    Script, main_branch, memory, messages, move_to_another_machine, poll_until, repo_on, sqlite,
+    texts, tool_of,
 };
 
 /// Where the process that works on the call has its files.
@@ -21,9 +20,13 @@ const FOLDER: &str = "TRACT_TEST_HOLDER";
 /// How long it is believed to live, in milliseconds.
 const LEASE: &str = "TRACT_TEST_LEASE_MS";
 
+fn pay_spec() -> ToolSpec {
+    ToolSpec::new("pay", "Pays.", r#"{"type":"object"}"#)
+}
+
 /// Pays by adding to a file, once another file is there.
 fn pay_in_file(folder: std::path::PathBuf) -> Arc<dyn DynTool> {
-    tool_of(ToolSpec::new("pay", "Pays.", r#"{"type":"object"}"#), move |_, _| {
+    tool_of(pay_spec(), move |_, _| {
         std::fs::write(folder.join("begun"), "").unwrap();
         while !folder.join("go").exists() {
             // It blocks its thread, as a tool may.
@@ -207,16 +210,14 @@ fn a_living_holder_is_waited_for_beyond_its_lease() {
 fn a_holder_that_was_killed_on_another_machine_is_taken_over_when_its_lease_ends() {
     let (store, folder) = (memory(), tempfile::tempdir().unwrap());
     block_on(async {
-        let pay: Arc<dyn DynTool> = Arc::new(Hang);
-        let tools = Registry::builder().dyn_tool(pay).build().unwrap();
+        // It begins, and never comes back.
+        let hang = |_, _| std::future::pending::<Result<ToolResult<()>, ToolError>>();
+        let pay = ClosureTool::new(pay_spec(), hang);
+        let tools = Registry::builder().tool(pay).build().unwrap();
         let first = Agent::new(repo_on(&store).await, main_branch(), Script::new([pays()]), tools)
             .lease(Duration::from_millis(500));
         let mut run = Box::pin(first.run(Some(Draft::user("go"))));
-        std::future::poll_fn(|task| {
-            assert!(run.as_mut().poll(task).is_pending());
-            std::task::Poll::Ready(())
-        })
-        .await;
+        poll_until(run.as_mut(), || true).await;
         drop(run);
         let repo = repo_on(&store).await;
         move_to_another_machine(&repo, false).await;
@@ -226,18 +227,4 @@ fn a_holder_that_was_killed_on_another_machine_is_taken_over_when_its_lease_ends
         let texts = texts(&messages(&repo).await);
         assert!(texts[2].contains("may have run"), "{texts:?}");
     });
-}
-
-/// Begins, and never comes back.
-struct Hang;
-
-#[async_trait]
-impl DynTool for Hang {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec::new("pay", "Pays.", r#"{"type":"object"}"#)
-    }
-
-    async fn run(&self, _: &str, _: &ToolContext) -> Result<ToolResult<RenderedValue>, ToolError> {
-        std::future::pending().await
-    }
 }

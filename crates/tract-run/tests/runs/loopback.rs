@@ -10,7 +10,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tract_core::{ChatModel, ModelError, ModelRequest, Reply};
 use tract_providers::http::{HttpModel, RetryPolicy};
-use tract_run::OnResume;
 
 use self::server::{KEY, Server};
 use self::wire::Wire;
@@ -86,7 +85,7 @@ fn killed_at_random_points_they_still_run_over_both_wires() {
             let wire = Wire::ALL[place % 2];
             let model = client(wire, &server.url(place, wire), place % 4 > 1);
             let mut setting = Setting::new(memory(), model, recording);
-            (setting.tools, setting.on_resume) = (Tools::Idempotent, OnResume::Run);
+            setting.tools = Tools::Idempotent;
             kills += killed_at_random(&setting, recording, &mut draws).await;
             check(recording, &messages(&repo_on(&setting.store).await).await);
         }

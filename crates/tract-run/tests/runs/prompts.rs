@@ -4,13 +4,7 @@ use tract_tools::dispatch::CallContext;
 use tract_tools::prompt::{Bindings, Prompt, Section};
 use tract_tools::{Registry, Session, ToolContext, ToolError, tool};
 
-use crate::support::{Script, call, main_branch, memory, messages, repo_on, texts};
-
-/// Looks.
-#[tool(read_only)]
-async fn look() -> &'static str {
-    "seen"
-}
+use crate::support::{Look, Script, call, main_branch, memory, messages, repo_on, texts};
 
 /// Digs.
 #[tool(read_only)]

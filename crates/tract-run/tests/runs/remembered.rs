@@ -176,18 +176,9 @@ fn a_tool_may_be_named_like_what_sessions_are_kept_under() {
 /// Says something to the session, and lets others run before it ends.
 #[tool]
 async fn remember(what: String, context: &ToolContext) -> Result<String, ToolError> {
-    context.publish(KeptItem(what))?;
+    context.publish(Seen(what))?;
     pause(40).await;
     Ok("kept".to_owned())
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct KeptItem(String);
-impl SessionItem for KeptItem {
-    const NAME: &'static str = "kept";
-}
-impl EventType for KeptItem {
-    const KIND: &'static str = "kept";
 }
 
 #[test]
@@ -213,7 +204,7 @@ fn two_runs_at_once_on_one_session_record_each_what_its_own_tools_remember() {
             let head = repo.head_of(&branch).await.unwrap();
             let slices = stored_slices(&repo, head).await.unwrap();
             let own = format!(r#"["{}"]"#, branch.branch_name().unwrap());
-            assert_eq!(slices.get("kept").map(|kept| kept.as_str()), Some(&*own), "{branch}");
+            assert_eq!(slices.get("seen").map(|seen| seen.as_str()), Some(&*own), "{branch}");
         }
     });
 }

@@ -8,7 +8,9 @@ use tract_hooks::{Hooks, ToolResultAction, ToolResultReceived};
 use tract_run::{Agent, OnResume, Report, Stop};
 use tract_tools::{Registry, ToolContext, ToolError, tool};
 
-use crate::support::{Script, main_branch, memory, messages, repo_on, texts, texts_on};
+use crate::support::{
+    Look, Script, main_branch, memory, messages, poll_until, repo_on, texts, texts_on,
+};
 
 /// What has happened in the world.
 #[derive(Default)]
@@ -28,12 +30,6 @@ async fn act(context: &ToolContext) -> Result<String, ToolError> {
     Ok(format!("effect {}", before + 1))
 }
 
-/// Looks.
-#[tool(read_only)]
-async fn look() -> &'static str {
-    "seen"
-}
-
 fn agent(repo: Repo, branch: RefName, world: &Arc<SideEffects>, says: Vec<Draft>) -> Agent {
     let registry = Registry::builder().tool(Hang).tool(Act).tool(Look).build().unwrap();
     Agent::new(repo, branch, Script::new(says), registry)
@@ -47,17 +43,8 @@ async fn killed() -> (Repo, Arc<SideEffects>) {
     let asks = Draft::assistant("").call("c1", "look", "{}").call("c2", "hang", "{}");
     let says = vec![asks.call("c3", "act", "{}")];
     let agent = agent(repo_on(&store).await, main_branch(), &world, says);
-    let run = agent.run(Some(Draft::user("go")));
-    let mut run = std::pin::pin!(run);
-    std::future::poll_fn(|context| {
-        let polled = run.as_mut().poll(context);
-        assert!(polled.is_pending(), "it hangs");
-        match world.0.load(Ordering::SeqCst) {
-            0 => std::task::Poll::Pending,
-            _ => std::task::Poll::Ready(()),
-        }
-    })
-    .await;
+    let run = std::pin::pin!(agent.run(Some(Draft::user("go"))));
+    poll_until(run, || world.0.load(Ordering::SeqCst) > 0).await;
     (repo_on(&store).await, world)
 }
 
@@ -101,17 +88,6 @@ fn calls_without_an_effect_may_run_again() {
     });
 }
 
-#[test]
-fn a_fork_that_is_run_again_repeats_no_effect() {
-    block_on(async {
-        let (repo, world, call_message) = acted(Hooks::new()).await;
-        let (report, texts) = run_again(&repo, "again", call_message, &world).await;
-        assert_eq!((report.stop, report.calls), (Stop::Answered, 2));
-        assert_eq!(world.0.load(Ordering::SeqCst), 2, "the recorded answers are given");
-        assert_eq!(texts[2..4], ["tool: effect 1 <c1 act>", "tool: effect 2 <c2 act>"]);
-    });
-}
-
 /// Runs calls again on a branch of its own; returns what is said there, too.
 async fn run_again(
     repo: &Repo,
@@ -139,8 +115,10 @@ async fn acted(hooks: Hooks) -> (Repo, Arc<SideEffects>, CommitId) {
 }
 
 #[test]
-fn an_answer_that_a_handler_changed_or_refused_is_no_reason_to_act_again() {
+fn a_fork_that_is_run_again_repeats_no_effect_whatever_handlers_made_of_the_answers() {
+    let effects = ["tool: effect 1 <c1 act>", "tool: effect 2 <c2 act>"];
     let changes: Vec<(Hooks, [&str; 2])> = vec![
+        (Hooks::new(), effects),
         (
             Hooks::new().on("short", |event: &ToolResultReceived| match event.call_id.as_str() {
                 "c1" => ToolResultAction::edit("in short"),
@@ -149,18 +127,16 @@ fn an_answer_that_a_handler_changed_or_refused_is_no_reason_to_act_again() {
             ["tool: in short <c1 act>", "tool: rejected: a secret <c2! act>"],
         ),
         // A handler approved it, and it reads as it came.
-        (
-            Hooks::new().on("look", |_: &ToolResultReceived| ToolResultAction::Approve),
-            ["tool: effect 1 <c1 act>", "tool: effect 2 <c2 act>"],
-        ),
+        (Hooks::new().on("look", |_: &ToolResultReceived| ToolResultAction::Approve), effects),
     ];
     for (hooks, answers) in changes {
         block_on(async {
             let (repo, world, call_message) = acted(hooks).await;
             assert_eq!(texts(&messages(&repo).await)[2..4], answers);
             // What the tools said is given again; here no handler changes it.
-            let (_, again) = run_again(&repo, "again", call_message, &world).await;
-            assert_eq!(again[2..4], ["tool: effect 1 <c1 act>", "tool: effect 2 <c2 act>"]);
+            let (report, again) = run_again(&repo, "again", call_message, &world).await;
+            assert_eq!((report.stop, report.calls), (Stop::Answered, 2));
+            assert_eq!(again[2..4], effects);
             assert_eq!(world.0.load(Ordering::SeqCst), 2, "no effect is repeated");
         });
     }

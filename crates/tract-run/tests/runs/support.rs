@@ -1,16 +1,19 @@
 use std::collections::VecDeque;
-use std::future::poll_fn;
+use std::future::{poll_fn, ready};
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use async_trait::async_trait;
 use tract_core::{
-    Blob, ChatModel, Content, Draft, DynTool, Message, ModelError, ModelRequest, RefName,
-    RenderedValue, Reply, StopReason, Store, ToolContext, ToolError, ToolResult, ToolSpec, Usage,
+    Blob, ChatModel, Content, Draft, DynTool, Message, ModelError, ModelRequest, RefName, Reply,
+    StopReason, Store, ToolContext, ToolError, ToolResult, ToolSpec, Usage,
 };
 use tract_engine::{Repo, RepoOptions};
 use tract_store_sqlite::SqliteOptions;
+use tract_tools::tool;
+use tract_tools::typed::ClosureTool;
 
 /// A model that says what it was given, one after the other, and keeps what it was asked.
 #[derive(Default)]
@@ -49,33 +52,20 @@ impl ChatModel for Script {
     }
 }
 
-/// A tool that is a function which waits for nothing.
-struct FunctionTool<F>(ToolSpec, F);
-
-#[async_trait]
-impl<F> DynTool for FunctionTool<F>
-where
-    F: Fn(&str, &ToolContext) -> Result<String, ToolError> + Send + Sync + 'static,
-{
-    fn spec(&self) -> ToolSpec {
-        self.0.clone()
-    }
-
-    async fn run(
-        &self,
-        arguments: &str,
-        context: &ToolContext,
-    ) -> Result<ToolResult<RenderedValue>, ToolError> {
-        self.1(arguments, context).map(ToolResult::done)
-    }
-}
-
 /// Makes a tool of a function that waits for nothing.
 pub(crate) fn tool_of(
     spec: ToolSpec,
     run: impl Fn(&str, &ToolContext) -> Result<String, ToolError> + Send + Sync + 'static,
 ) -> Arc<dyn DynTool> {
-    Arc::new(FunctionTool(spec, run))
+    Arc::new(ClosureTool::new(spec, move |arguments, context| {
+        ready(run(&arguments.to_string(), &context).map(ToolResult::<()>::done))
+    }))
+}
+
+/// Looks.
+#[tool(read_only)]
+pub(crate) async fn look() -> &'static str {
+    "seen"
 }
 
 pub(crate) fn memory() -> Arc<dyn Store> {
@@ -102,6 +92,15 @@ pub(crate) async fn pause(times: usize) {
         polls += 1;
         task.waker().wake_by_ref();
         if polls > times { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+/// Polls a run until its tool has begun; it may not end before.
+pub(crate) async fn poll_until(mut run: Pin<&mut impl Future>, has_begun: impl Fn() -> bool) {
+    poll_fn(|task| {
+        assert!(run.as_mut().poll(task).is_pending());
+        if has_begun() { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
 }

@@ -6,7 +6,6 @@ use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tract_run::OnResume;
 use tract_testkit::data::RecordedConversation;
 
 use super::server::Server;
@@ -127,7 +126,7 @@ fn a_life_in_a_process_of_its_own() {
     let mut setting = Setting::new(sqlite(&folder), model, &recording);
     setting.world = world(&folder);
     if setup["effects"] == false {
-        (setting.tools, setting.on_resume) = (Tools::Idempotent, OnResume::Run);
+        setting.tools = Tools::Idempotent;
     }
     let at = setup["at"].as_u64().map(|at| usize::try_from(at).unwrap());
     run(async {

@@ -2,8 +2,9 @@
 //! read and written here by hand, so that the clients are held against something else.
 
 use serde_json::{Value, json};
+use tract_core::ToolCall;
 
-use crate::recorded::recording::{Called, RecordedMessage};
+use crate::recorded::recording::RecordedMessage;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wire {
@@ -258,7 +259,7 @@ fn blocks(role: &str, content: &Value) -> Result<Vec<RecordedMessage>, String> {
         let Some(last) = messages.last_mut() else { continue };
         match (role, block["type"].as_str()) {
             (_, Some("text")) if last.calls.is_empty() => last.text.push_str(&text(&block["text"])),
-            ("assistant", Some("tool_use")) => last.calls.push(Called {
+            ("assistant", Some("tool_use")) => last.calls.push(ToolCall {
                 id: text(&block["id"]),
                 name: text(&block["name"]),
                 arguments: block["input"].to_string(),
@@ -269,12 +270,12 @@ fn blocks(role: &str, content: &Value) -> Result<Vec<RecordedMessage>, String> {
     Ok(messages)
 }
 
-fn chat_call(call: &Called) -> Value {
+fn chat_call(call: &ToolCall) -> Value {
     let function = json!({"name": call.name, "arguments": call.arguments});
     json!({"id": call.id, "type": "function", "function": function})
 }
 
-fn use_block(call: &Called, input: &str) -> String {
+fn use_block(call: &ToolCall, input: &str) -> String {
     let (id, name) = (json!(call.id), json!(call.name));
     format!(r#"{{"type":"tool_use","id":{id},"name":{name},"input":{input}}}"#)
 }

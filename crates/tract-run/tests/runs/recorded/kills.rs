@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use tract_core::{Message, block_on};
-use tract_run::OnResume;
 
 use super::points::{Death, Point, ProcessLife};
 use super::recording::{RecordedMessage, Recording, airline, check, scale};
@@ -75,9 +74,6 @@ fn setting(recording: &Arc<Recording>, tools: Tools) -> Setting {
     let model = Arc::new(Model(Arc::clone(recording)));
     let mut setting = Setting::new(memory(), model, recording);
     setting.tools = tools;
-    if tools == Tools::Idempotent {
-        setting.on_resume = OnResume::Run;
-    }
     setting
 }
 

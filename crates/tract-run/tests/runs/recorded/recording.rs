@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tract_core::{Content, JsonText, Message};
+use tract_core::{Content, JsonText, Message, ToolCall};
 use tract_testkit::data::{RecordedConversation, recorded};
 
 /// One message: role, text, calls or the call answered.
@@ -13,16 +13,9 @@ pub(crate) struct RecordedMessage {
     pub(crate) role: String,
     /// Null, absent and empty are one.
     pub(crate) text: String,
-    pub(crate) calls: Vec<Called>,
+    pub(crate) calls: Vec<ToolCall>,
     /// Of a result: the call's id, and the tool's name where it is said.
     pub(crate) answers: Option<(String, Option<String>)>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Called {
-    pub(crate) id: String,
-    pub(crate) name: String,
-    pub(crate) arguments: String,
 }
 
 pub(crate) fn canonical(text: &str) -> String {
@@ -37,7 +30,7 @@ impl RecordedMessage {
         let calls = message["tool_calls"].as_array().cloned().unwrap_or_default();
         let calls = calls.iter().map(|call| {
             let function = &call["function"];
-            Called {
+            ToolCall {
                 id: text(&call["id"]),
                 name: text(&function["name"]),
                 arguments: text(&function["arguments"]),
@@ -50,17 +43,13 @@ impl RecordedMessage {
 
     /// Takes a message of a branch.
     pub(crate) fn of_message(message: &Message) -> Self {
-        let calls = message.content.calls().map(|call| Called {
-            id: call.id.clone(),
-            name: call.name.clone(),
-            arguments: call.arguments.clone(),
-        });
         let answers = match &message.content {
             Content::ToolResult(answer) => Some((answer.call_id.clone(), answer.name.clone())),
             _ => None,
         };
         let role = message.role.as_str().to_owned();
-        Self { role, text: message.content.text(), calls: calls.collect(), answers }
+        let calls = message.content.calls().cloned().collect();
+        Self { role, text: message.content.text(), calls, answers }
     }
 
     /// Whether it says what was recorded. A recording need not name the tool of a result.

@@ -119,7 +119,8 @@ impl SideEffects {
 pub(crate) enum Tools {
     /// Nothing: what they do is done each time.
     Effects,
-    /// They do nothing twice: the key of the call tells them what they have done.
+    /// They do nothing twice: the key of the call tells them what they have done. So an open call
+    /// is run again.
     Idempotent,
 }
 
@@ -177,7 +178,6 @@ pub(crate) struct Setting {
     pub(crate) model: Arc<dyn ChatModel>,
     pub(crate) recording: Arc<Recording>,
     pub(crate) tools: Tools,
-    pub(crate) on_resume: OnResume,
     pub(crate) world: Arc<SideEffects>,
 }
 
@@ -192,7 +192,6 @@ impl Setting {
             model,
             recording: Arc::clone(recording),
             tools: Tools::Effects,
-            on_resume: OnResume::Answer,
             world: SideEffects::new(),
         }
     }
@@ -232,8 +231,12 @@ impl Setting {
         let registry = self.registry(&life);
         let model = InterruptibleModel { model: Arc::clone(&self.model), life: Arc::clone(&life) };
         let watched: Arc<dyn Store> = Arc::new(WatchedStore::new(store, AtWrites(life)));
+        let on_resume = match self.tools {
+            Tools::Effects => OnResume::Answer,
+            Tools::Idempotent => OnResume::Run,
+        };
         Agent::new(repo_on(&watched).await, main_branch(), Arc::new(model), registry)
-            .on_resume(self.on_resume)
+            .on_resume(on_resume)
     }
 
     /// One life, from the branch as it is. Nothing when it was killed.
