@@ -48,11 +48,7 @@ pub struct OpenOptions {
     branch: Option<String>,
     create: bool,
     write_mode: WriteMode,
-    who: String,
-    limits: Limits,
-    clock: Option<Arc<dyn Clock>>,
-    counter: Option<Arc<dyn TokenCounter>>,
-    hooks: Option<Hooks>,
+    options: RepoOptions,
 }
 
 impl Default for OpenOptions {
@@ -62,11 +58,7 @@ impl Default for OpenOptions {
             branch: None,
             create: true,
             write_mode: WriteMode::default(),
-            who: String::new(),
-            limits: Limits::default(),
-            clock: None,
-            counter: None,
-            hooks: None,
+            options: RepoOptions::default(),
         }
     }
 }
@@ -119,21 +111,21 @@ impl OpenOptions {
     /// Sets who the ref log names.
     #[must_use]
     pub fn who(mut self, who: impl Into<String>) -> Self {
-        self.who = who.into();
+        self.options = self.options.who(who);
         self
     }
 
     /// Sets what writing checks.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
+        self.options = self.options.limits(limits);
         self
     }
 
     /// Sets the clock.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = Some(clock);
+        self.options = self.options.clock(clock);
         self
     }
 
@@ -141,14 +133,14 @@ impl OpenOptions {
     /// counts that are stored, which are counted again by another.
     #[must_use]
     pub fn counter(mut self, counter: Arc<dyn TokenCounter>) -> Self {
-        self.counter = Some(counter);
+        self.options = self.options.counter(counter);
         self
     }
 
     /// Sets the handlers that are asked before something is written.
     #[must_use]
     pub fn hooks(mut self, hooks: Hooks) -> Self {
-        self.hooks = Some(hooks);
+        self.options = self.options.hooks(hooks);
         self
     }
 
@@ -173,24 +165,13 @@ impl OpenOptions {
     async fn open_shared(&self, store: Arc<dyn Store>) -> Result<Tract> {
         let name = RepoName::new(self.repo.clone())?;
         let branch = self.branch.as_deref().map(RefName::branch).transpose()?;
-        let mut options = RepoOptions::new().name(name).limits(self.limits).who(self.who.clone());
-        if let Some(clock) = &self.clock {
-            options = options.clock(Arc::clone(clock));
-        }
-        if let Some(counter) = &self.counter {
-            options = options.counter(Arc::clone(counter));
-        }
-        if let Some(hooks) = &self.hooks {
-            options = options.hooks(hooks.clone());
-        }
-        let repo = Repo::new(store, options);
+        let repo = Repo::new(store, self.options.clone().name(name));
         let exists = repo.ref_target(&RefName::head()).await?.is_some();
-        match (exists, self.create) {
-            (true, _) => {}
-            (false, true) => {
-                repo.init().await?;
-            }
-            (false, false) => return Err(Error::NoRepo { name: self.repo.clone() }),
+        if !exists && !self.create {
+            return Err(Error::NoRepo { name: self.repo.clone() });
+        }
+        if !exists {
+            repo.init().await?;
         }
         let head = repo.current_branch().await?;
         Ok(Tract::new(repo, branch.unwrap_or(head)))
