@@ -13,7 +13,7 @@ use tract_engine::{
 };
 use tract_testkit::{Call, FaultyStore, WatchedStore};
 
-use self::support::{assert_clean, branch, meanwhile, say, sqlite, stores};
+use self::support::{assert_clean, branch, meanwhile, on_each_store, say, sqlite};
 
 fn repo(store: &Arc<dyn Store>) -> Repo {
     Repo::new(Arc::clone(store), RepoOptions::new())
@@ -31,121 +31,108 @@ fn without_space(report: &GcReport) -> GcReport {
 
 #[test]
 fn undone_commits_are_deleted_when_old_enough() {
-    for (store, _folder) in stores() {
-        block_on(async {
-            let repo = repo(&store);
-            let kept = say(&repo, "main", "kept").await;
-            let undone = say(&repo, "main", "undone").await;
-            repo.undo(&branch("main")).await.unwrap();
-            let report = gc(&repo, &GcOptions::new()).await.unwrap();
-            assert_eq!(report.deleted().objects, 0, "undo may need it");
-            assert_eq!(report.kept.get(&KeptBy::RefLog).map(|kept| kept.objects), Some(2));
-            let dry = gc(&repo, &now().dry_run(true)).await.unwrap();
-            assert!(repo.commit(undone).await.unwrap().is_some(), "a dry run deletes nothing");
-            let report = gc(&repo, &now()).await.unwrap();
-            assert_eq!(without_space(&report), dry, "a dry run counts the same");
-            assert_eq!((report.commits.objects, report.blobs.objects), (1, 1));
-            assert_eq!(repo.commit(undone).await.unwrap(), None);
-            assert!(repo.commit(kept).await.unwrap().is_some());
-            assert_clean(&repo).await;
-            let again = gc(&repo, &now()).await.unwrap();
-            assert_eq!(again.deleted().objects, 0);
-            // What is gone cannot be brought back, and the branch stays where it is.
-            let error = repo.redo(&branch("main")).await.unwrap_err();
-            let is_missing = |error: &Error| match error {
-                Error::Store(error) => matches!(error.kind, StoreErrorKind::Missing { .. }),
-                error => matches!(error, Error::Missing(_)),
-            };
-            assert!(is_missing(&error), "{error:?}");
-            assert_eq!(repo.head_of(&branch("main")).await.unwrap(), Some(kept));
-            say(&repo, "main", "undone").await;
-            assert_clean(&repo).await;
-        });
-    }
+    on_each_store(async |store| {
+        let repo = repo(&store);
+        let kept = say(&repo, "main", "kept").await;
+        let undone = say(&repo, "main", "undone").await;
+        repo.undo(&branch("main")).await.unwrap();
+        let report = gc(&repo, &GcOptions::new()).await.unwrap();
+        assert_eq!(report.deleted().objects, 0, "undo may need it");
+        assert_eq!(report.kept.get(&KeptBy::RefLog).map(|kept| kept.objects), Some(2));
+        let dry = gc(&repo, &now().dry_run(true)).await.unwrap();
+        assert!(repo.commit(undone).await.unwrap().is_some(), "a dry run deletes nothing");
+        let report = gc(&repo, &now()).await.unwrap();
+        assert_eq!(without_space(&report), dry, "a dry run counts the same");
+        assert_eq!((report.commits.objects, report.blobs.objects), (1, 1));
+        assert_eq!(repo.commit(undone).await.unwrap(), None);
+        assert!(repo.commit(kept).await.unwrap().is_some());
+        assert_clean(&repo).await;
+        let again = gc(&repo, &now()).await.unwrap();
+        assert_eq!(again.deleted().objects, 0);
+        // What is gone cannot be brought back, and the branch stays where it is.
+        let error = repo.redo(&branch("main")).await.unwrap_err();
+        let is_missing = |error: &Error| match error {
+            Error::Store(error) => matches!(error.kind, StoreErrorKind::Missing { .. }),
+            error => matches!(error, Error::Missing(_)),
+        };
+        assert!(is_missing(&error), "{error:?}");
+        assert_eq!(repo.head_of(&branch("main")).await.unwrap(), Some(kept));
+        say(&repo, "main", "undone").await;
+        assert_clean(&repo).await;
+    });
 }
 
 #[test]
 fn objects_named_by_a_document_are_kept() {
-    for (store, _folder) in stores() {
-        block_on(async {
-            let repo = repo(&store);
-            say(&repo, "main", "one").await;
-            let named = say(&repo, "main", "named by a pin").await;
-            repo.undo(&branch("main")).await.unwrap();
-            let gone = say(&repo, "main", "named by nothing").await;
-            repo.undo(&branch("main")).await.unwrap();
-            let document = Blob::seal(format!("{{\"commit\":\"{named}\"}}"));
-            let name = RefName::new("pins/one").unwrap();
-            repo.set_documents("pin", vec![(name, document)]).await.unwrap();
-            gc(&repo, &now()).await.unwrap();
-            assert!(repo.commit(named).await.unwrap().is_some());
-            assert_eq!(
-                repo.content_of(named).await.unwrap(),
-                Draft::user("named by a pin").content
-            );
-            assert_eq!(repo.commit(gone).await.unwrap(), None);
-            assert_eq!(repo.documents("pins/").await.unwrap().len(), 1);
-            assert_clean(&repo).await;
-        });
-    }
+    on_each_store(async |store| {
+        let repo = repo(&store);
+        say(&repo, "main", "one").await;
+        let named = say(&repo, "main", "named by a pin").await;
+        repo.undo(&branch("main")).await.unwrap();
+        let gone = say(&repo, "main", "named by nothing").await;
+        repo.undo(&branch("main")).await.unwrap();
+        let document = Blob::seal(format!("{{\"commit\":\"{named}\"}}"));
+        let name = RefName::new("pins/one").unwrap();
+        repo.set_documents("pin", vec![(name, document)]).await.unwrap();
+        gc(&repo, &now()).await.unwrap();
+        assert!(repo.commit(named).await.unwrap().is_some());
+        assert_eq!(repo.content_of(named).await.unwrap(), Draft::user("named by a pin").content);
+        assert_eq!(repo.commit(gone).await.unwrap(), None);
+        assert_eq!(repo.documents("pins/").await.unwrap().len(), 1);
+        assert_clean(&repo).await;
+    });
 }
 
 #[test]
 fn repositories_of_one_store_keep_their_own() {
-    for (store, _folder) in stores() {
-        block_on(async {
-            let one = repo(&store);
-            let name = tract_core::RepoName::new("other").unwrap();
-            let other = Repo::new(Arc::clone(&store), RepoOptions::new().name(name));
-            for repo in [&one, &other] {
-                say(repo, "main", "kept").await;
-                say(repo, "main", "undone").await;
-                repo.undo(&branch("main")).await.unwrap();
-            }
-            assert_eq!(gc(&one, &now()).await.unwrap().commits.objects, 1);
-            assert!(other.redo(&branch("main")).await.is_ok(), "it has all of its own");
-            assert_clean(&one).await;
-            assert_clean(&other).await;
-        });
-    }
+    on_each_store(async |store| {
+        let one = repo(&store);
+        let name = tract_core::RepoName::new("other").unwrap();
+        let other = Repo::new(Arc::clone(&store), RepoOptions::new().name(name));
+        for repo in [&one, &other] {
+            say(repo, "main", "kept").await;
+            say(repo, "main", "undone").await;
+            repo.undo(&branch("main")).await.unwrap();
+        }
+        assert_eq!(gc(&one, &now()).await.unwrap().commits.objects, 1);
+        assert!(other.redo(&branch("main")).await.is_ok(), "it has all of its own");
+        assert_clean(&one).await;
+        assert_clean(&other).await;
+    });
 }
 
 #[test]
 fn a_copy_whose_objects_are_collected_brings_them_again() {
-    for (store, _folder) in stores() {
-        block_on(async {
-            let from = repo(&(Arc::new(tract_kv::memory()) as Arc<dyn Store>));
-            for number in 0..40 {
-                say(&from, "main", &format!("message {number}")).await;
+    on_each_store(async |store| {
+        let from = repo(&(Arc::new(tract_kv::memory()) as Arc<dyn Store>));
+        for number in 0..40 {
+            say(&from, "main", &format!("message {number}")).await;
+        }
+        // After the second write of the copy, which moves no ref yet, garbage is collected.
+        let writes = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let (below, counted) = (Arc::clone(&store), Arc::clone(&writes));
+        let watched = WatchedStore::new(Arc::clone(&store), move |call: Call<'_>| {
+            if matches!(call, Call::Apply { .. }) && counted.fetch_add(1, Ordering::Relaxed) == 2 {
+                let repo = repo(&below);
+                let report = block_on(gc(&repo, &now())).unwrap();
+                assert!(report.commits.objects > 0, "the copy is in no ref's reach");
             }
-            // After the second write of the copy, which moves no ref yet, garbage is collected.
-            let writes = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-            let (below, counted) = (Arc::clone(&store), Arc::clone(&writes));
-            let watched = WatchedStore::new(Arc::clone(&store), move |call: Call<'_>| {
-                if matches!(call, Call::Apply { .. })
-                    && counted.fetch_add(1, Ordering::Relaxed) == 2
-                {
-                    let repo = repo(&below);
-                    let report = block_on(gc(&repo, &now())).unwrap();
-                    assert!(report.commits.objects > 0, "the copy is in no ref's reach");
-                }
-                Ok(())
-            });
-            let to = repo(&(Arc::new(watched) as Arc<dyn Store>));
-            let report = copy(&from, &to, &Default::default()).await.unwrap();
-            assert_eq!(report.commits, 40);
-            assert!(writes.load(Ordering::Relaxed) > 4);
-            assert_clean(&repo(&store)).await;
-            let (one, two) = (from.compile(None).await, to.compile(None).await);
-            assert_eq!(one.is_ok(), two.is_ok());
+            Ok(())
         });
-    }
+        let to = repo(&(Arc::new(watched) as Arc<dyn Store>));
+        let report = copy(&from, &to, &Default::default()).await.unwrap();
+        assert_eq!(report.commits, 40);
+        assert!(writes.load(Ordering::Relaxed) > 4);
+        assert_clean(&repo(&store)).await;
+        let (one, two) = (from.compile(None).await, to.compile(None).await);
+        assert_eq!(one.is_ok(), two.is_ok());
+    });
 }
 
 /// Writers append, undo, fork and delete branches while garbage is collected in a loop.
 #[test]
 fn racing_writers_lose_nothing_that_is_needed() {
-    for (store, _folder) in stores() {
+    on_each_store(async |store| {
         let operations = tract_testkit::scaled(2_500, 0.02, 50);
         let done = Arc::new(AtomicBool::new(false));
         let collector = {
@@ -192,65 +179,61 @@ fn racing_writers_lose_nothing_that_is_needed() {
         done.store(true, Ordering::Release);
         let (rounds, deleted) = collector.join().unwrap();
         assert!(rounds > 0);
-        block_on(async {
-            let repo = repo(&store);
-            for (name, expected) in lines {
-                let head = repo.head_of(&branch(&name)).await.unwrap().unwrap();
-                let mut found: Vec<CommitId> = Vec::new();
-                let mut next = Some(head);
-                while let Some(id) = next {
-                    found.push(id);
-                    next = repo.require_commit(id).await.unwrap().parent();
-                }
-                found.reverse();
-                assert_eq!(found, expected, "{name}");
+        let repo = repo(&store);
+        for (name, expected) in lines {
+            let head = repo.head_of(&branch(&name)).await.unwrap().unwrap();
+            let mut found: Vec<CommitId> = Vec::new();
+            let mut next = Some(head);
+            while let Some(id) = next {
+                found.push(id);
+                next = repo.require_commit(id).await.unwrap().parent();
             }
-            assert_clean(&repo).await;
-            let last = gc(&repo, &now()).await.unwrap();
-            assert!(deleted + last.deleted().objects > 0);
-            assert_clean(&repo).await;
-        });
-    }
+            found.reverse();
+            assert_eq!(found, expected, "{name}");
+        }
+        assert_clean(&repo).await;
+        let last = gc(&repo, &now()).await.unwrap();
+        assert!(deleted + last.deleted().objects > 0);
+        assert_clean(&repo).await;
+    });
 }
 
 #[test]
 fn a_collection_that_is_cut_short_leaves_a_whole_store() {
-    for (store, _folder) in stores() {
-        block_on(async {
-            let repo = repo(&store);
-            say(&repo, "main", "kept").await;
-            for number in 0..1500 {
-                say(&repo, "gone", &format!("message {number}")).await;
+    on_each_store(async |store| {
+        let repo = repo(&store);
+        say(&repo, "main", "kept").await;
+        for number in 0..1500 {
+            say(&repo, "gone", &format!("message {number}")).await;
+        }
+        let head = repo.head_of(&branch("gone")).await.unwrap();
+        repo.delete_branch("gone").await.unwrap();
+        // Each collection may do one sweep and is cut short then.
+        let mut left = 3_000;
+        for _ in 0..20 {
+            let sweeps = std::sync::atomic::AtomicUsize::new(0);
+            let watched = WatchedStore::new(Arc::clone(&store), move |call: Call<'_>| {
+                let cut = matches!(call, Call::Sweep { .. })
+                    && sweeps.fetch_add(1, Ordering::Relaxed) > 0;
+                let error = || {
+                    let kind = StoreErrorKind::Unavailable;
+                    tract_core::StoreError::new(kind, "test", "sweep", "cut short")
+                };
+                if cut { Err(error()) } else { Ok(()) }
+            });
+            let cut = Repo::new(Arc::new(watched), RepoOptions::new());
+            let outcome = gc(&cut, &now()).await;
+            assert_clean(&repo).await;
+            let rest = gc(&repo, &now().dry_run(true)).await.unwrap().deleted().objects;
+            assert!(rest <= left);
+            left = rest;
+            if outcome.is_ok() {
+                break;
             }
-            let head = repo.head_of(&branch("gone")).await.unwrap();
-            repo.delete_branch("gone").await.unwrap();
-            // Each collection may do one sweep and is cut short then.
-            let mut left = 3_000;
-            for _ in 0..20 {
-                let sweeps = std::sync::atomic::AtomicUsize::new(0);
-                let watched = WatchedStore::new(Arc::clone(&store), move |call: Call<'_>| {
-                    let cut = matches!(call, Call::Sweep { .. })
-                        && sweeps.fetch_add(1, Ordering::Relaxed) > 0;
-                    let error = || {
-                        let kind = StoreErrorKind::Unavailable;
-                        tract_core::StoreError::new(kind, "test", "sweep", "cut short")
-                    };
-                    if cut { Err(error()) } else { Ok(()) }
-                });
-                let cut = Repo::new(Arc::new(watched), RepoOptions::new());
-                let outcome = gc(&cut, &now()).await;
-                assert_clean(&repo).await;
-                let rest = gc(&repo, &now().dry_run(true)).await.unwrap().deleted().objects;
-                assert!(rest <= left);
-                left = rest;
-                if outcome.is_ok() {
-                    break;
-                }
-            }
-            assert_eq!(left, 0);
-            assert_eq!(repo.commit(head.unwrap()).await.unwrap(), None);
-        });
-    }
+        }
+        assert_eq!(left, 0);
+        assert_eq!(repo.commit(head.unwrap()).await.unwrap(), None);
+    });
 }
 
 #[test]
@@ -349,19 +332,17 @@ fn a_branch_made_before_the_sweep_keeps_what_it_leads_to() {
 /// write again. So it costs what they wrote: a page of the log, and the commits.
 #[test]
 fn marks_of_what_others_wrote_take_few_calls() {
-    for (below, _folder) in stores() {
+    on_each_store(async |below| {
         let plain = repo(&below);
-        block_on(async {
-            for n in 0..200 {
-                say(&plain, "main", &format!("message {n}")).await;
-            }
-            say(&plain, "main", "undone").await;
-            plain.undo(&branch("main")).await.unwrap();
-            for name in ["a", "b"] {
-                let head = plain.head_of(&branch("main")).await.unwrap().unwrap();
-                plain.create_branch(name, head).await.unwrap();
-            }
-        });
+        for n in 0..200 {
+            say(&plain, "main", &format!("message {n}")).await;
+        }
+        say(&plain, "main", "undone").await;
+        plain.undo(&branch("main")).await.unwrap();
+        for name in ["a", "b"] {
+            let head = plain.head_of(&branch("main")).await.unwrap().unwrap();
+            plain.create_branch(name, head).await.unwrap();
+        }
         let calls = Arc::new(std::sync::Mutex::new(Vec::<Vec<String>>::new()));
         let (writer, seen) = (plain.clone(), Arc::clone(&calls));
         let watched = WatchedStore::new(Arc::clone(&below), move |call: Call<'_>| {
@@ -388,14 +369,12 @@ fn marks_of_what_others_wrote_take_few_calls() {
             }
             Ok(())
         });
-        block_on(async {
-            let report = gc(&repo(&(Arc::new(watched) as Arc<dyn Store>)), &now()).await.unwrap();
-            assert!(report.deleted().objects > 0);
-            assert_clean(&plain).await;
-        });
+        let report = gc(&repo(&(Arc::new(watched) as Arc<dyn Store>)), &now()).await.unwrap();
+        assert!(report.deleted().objects > 0);
+        assert_clean(&plain).await;
         let calls = calls.lock().expect("no panic");
         for between in calls.iter().take(5) {
             assert_eq!(between[..], ["log 32", "Commits"], "{calls:?}");
         }
-    }
+    });
 }

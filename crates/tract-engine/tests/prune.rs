@@ -31,8 +31,7 @@ async fn names(repo: &Repo) -> Vec<String> {
 #[test]
 fn old_branches_go_in_one_operation_and_come_back() {
     block_on(async {
-        let store: Arc<dyn Store> = Arc::new(tract_kv::memory());
-        let (repo, clock) = opened(store);
+        let (repo, clock) = opened(Arc::new(tract_kv::memory()));
         repo.init().await.unwrap();
         say(&repo, "main", "checked out, and old").await;
         let old = say(&repo, "old", "one").await;
@@ -99,12 +98,10 @@ fn old_branches_go_in_one_operation_and_come_back() {
 #[test]
 fn a_commit_without_a_time_is_as_old_as_its_parent() {
     block_on(async {
-        let store: Arc<dyn Store> = Arc::new(tract_kv::memory());
-        let (repo, _clock) = opened(store);
+        let (repo, _clock) = opened(Arc::new(tract_kv::memory()));
         say(&repo, "main", "now").await;
         say(&repo, "timed", "now").await;
-        let timeless = |text: &str| Draft::user(text);
-        let drafts = (0..600).map(|n| timeless(&n.to_string())).collect();
+        let drafts = (0..600).map(|n| Draft::user(n.to_string())).collect();
         let conversation = tract_engine::ImportConversation::new("recorded", drafts);
         tract_engine::import(&repo, conversation, &tract_engine::ImportOptions::default())
             .await

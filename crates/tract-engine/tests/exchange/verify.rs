@@ -3,16 +3,15 @@ use std::sync::{Arc, Mutex};
 
 use tract_core::{
     AuthorKind, Batch, Blob, BlobId, Change, Changes, Commit, CommitId, CommitRecord, CommitRef,
-    Content, Draft, Expect, Kind, ObjectId, Op, Priority, RefEdit, RefName, RefTarget, RowFields,
-    Store, StoreError, StoreErrorKind, StoreExt, StoreResult, ToolEntry, ToolSchema, Toolset,
-    block_on,
+    Content, Draft, Expect, Kind, ObjectId, Op, Priority, RefEdit, RefTarget, RowFields, Store,
+    StoreError, StoreErrorKind, StoreExt, StoreResult, ToolEntry, ToolSchema, Toolset, block_on,
 };
 use tract_engine::{ApplyOptions, Repo, RepoOptions, VerifyOptions, VerifyReport, verify};
 use tract_testkit::fixtures::batch;
 use tract_testkit::{Answer, Call, Watch, WatchedStore};
 
 use crate::broken::Fault;
-use crate::support::{EVERYTHING, done, import_all, recorded, repo, repo_in};
+use crate::support::{EVERYTHING, branch, done, import_all, recorded, repo, repo_in, say};
 
 fn check(repo: &Repo) -> VerifyReport {
     block_on(verify(repo, &VerifyOptions::new())).expect("the store reads")
@@ -66,8 +65,7 @@ fn names(report: &VerifyReport, object: ObjectId) {
 
 /// The commits of main, newest first.
 fn line(repo: &Repo) -> Vec<Commit> {
-    let main = RefName::branch("main").expect("a name");
-    let head = block_on(repo.head_of(&main)).expect("it reads").expect("a head");
+    let head = block_on(repo.head_of(&branch("main"))).expect("it reads").expect("a head");
     block_on(repo.store().walk_all(repo.name(), head)).expect("it walks")
 }
 
@@ -119,8 +117,7 @@ fn walk_equals_walk() {
 
 #[test]
 fn log_replays() {
-    let main = RefName::branch("main").expect("a name");
-    let (report, _) = seen(|repo| Fault::Ref(main.clone(), line(repo)[1].id()));
+    let (report, _) = seen(|repo| Fault::Ref(branch("main"), line(repo)[1].id()));
     assert!(report.damage.iter().any(|damage| damage.what.contains("heads/main points at")));
     let (report, _) = seen(|_| Fault::Log(5));
     assert!(!report.clean);
@@ -148,13 +145,12 @@ struct Others {
 impl Watch for Others {
     async fn answer(&self, store: &dyn Store, call: Call<'_>) -> StoreResult<Answer> {
         let looks = matches!(call, Call::ListRefs { .. } | Call::Refs { .. } | Call::RefLog { .. });
-        let busy = RefName::branch("busy").expect("a name");
         if looks {
-            self.repo.append(&busy, Draft::user("before")).await.expect("it is written");
+            say(&self.repo, "busy", "before").await;
         }
         let answer = call.ask(store).await?;
         if looks {
-            self.repo.append(&busy, Draft::user("after")).await.expect("it is written");
+            say(&self.repo, "busy", "after").await;
         }
         Ok(answer)
     }
@@ -171,9 +167,8 @@ fn moves_by_others_while_it_is_verified_are_no_damage() {
         assert_eq!(report.damage, []);
     }
     // A ref without a log entry is damage as well.
-    let to = line(&sound)[1].id();
-    let main = RefName::branch("main").expect("a name");
-    let broken = Arc::new(WatchedStore::new(Arc::clone(sound.store()), Fault::Ref(main, to)));
+    let fault = Fault::Ref(branch("main"), line(&sound)[1].id());
+    let broken = Arc::new(WatchedStore::new(Arc::clone(sound.store()), fault));
     let others = Others { repo: repo_in(Arc::clone(sound.store())) };
     let report = check(&repo_in(Arc::new(WatchedStore::new(broken, others))));
     assert!(report.damage.iter().any(|damage| damage.what.contains("heads/main points at")));
@@ -201,8 +196,7 @@ impl Watch for FailsOnce {
 fn a_write_whose_outcome_is_unknown_says_why_and_not_that_the_handle_is_spent() {
     let store = WatchedStore::new(Arc::new(tract_kv::memory()), FailsOnce::default());
     let repo = repo_in(Arc::new(store));
-    let main = RefName::branch("main").expect("a name");
-    let error = block_on(repo.append(&main, Draft::user("one"))).expect_err("it fails");
+    let error = block_on(repo.append(&branch("main"), Draft::user("one"))).expect_err("it fails");
     assert_eq!(error.code(), "outcome_unknown", "{error}");
     assert!(error.to_string().contains("the flush failed"), "{error}");
 }
@@ -239,21 +233,33 @@ fn edits_of(target: CommitId, count: u64) -> String {
     (0..count).map(line).collect()
 }
 
+/// A repository with rows of the turn index that have no entries: none of them names one before it.
+fn with_turn_rows() -> Repo {
+    Repo::new(Arc::new(tract_kv::memory()), RepoOptions::new().turn_rows_every(64))
+}
+
+fn derived_rows(repo: &Repo) -> u64 {
+    block_on(repo.store().stats(repo.name())).expect("stats").derived
+}
+
+/// Verifies a sound repository, and counts what is read for that.
+fn counted(repo: &Repo) -> (VerifyReport, Arc<WatchedStore<ObjectsRead>>) {
+    let counted = WatchedStore::new(Arc::clone(repo.store()), ObjectsRead::default());
+    let counted = Arc::new(counted);
+    let report = check(&repo_in(Arc::clone(&counted) as Arc<dyn Store>));
+    assert_eq!(report.damage, []);
+    (report, counted)
+}
+
 #[test]
 fn verifying_reads_each_commit_a_few_times_however_many_snapshots_and_rows_there_are() {
     for edits in [600, 2400] {
-        let store: Arc<dyn Store> = Arc::new(tract_kv::memory());
-        // Rows of the turn index that have no entries: none of them names one before it.
-        let options = RepoOptions::new().turn_rows_every(64);
-        let repo = Repo::new(Arc::clone(&store), options);
-        let main = RefName::branch("main").expect("a name");
-        let first = block_on(repo.append(&main, Draft::user("0"))).expect("it is written");
-        done(&repo, &edits_of(first.id(), edits), &ApplyOptions::new().batch(50));
-        let derived = block_on(store.stats(repo.name())).expect("stats").derived;
+        let repo = with_turn_rows();
+        let first = block_on(say(&repo, "main", "0"));
+        done(&repo, &edits_of(first, edits), &ApplyOptions::new().batch(50));
+        let derived = derived_rows(&repo);
         assert!(derived > edits / 64, "{derived} derived rows");
-        let counted = Arc::new(WatchedStore::new(store, ObjectsRead::default()));
-        let report = check(&repo_in(Arc::clone(&counted) as Arc<dyn Store>));
-        assert_eq!(report.damage, []);
+        let (report, counted) = counted(&repo);
         let read = counted.watch().commits.load(Ordering::Relaxed);
         assert!(read <= 4 * report.commits, "{read} commits read for {}", report.commits);
     }
@@ -262,23 +268,18 @@ fn verifying_reads_each_commit_a_few_times_however_many_snapshots_and_rows_there
 #[test]
 fn verifying_messages_reads_each_object_once() {
     for messages in [600, 2400] {
-        let store: Arc<dyn Store> = Arc::new(tract_kv::memory());
-        // Rows of the turn index are on the way, and say nothing.
-        let options = RepoOptions::new().turn_rows_every(64);
-        let repo = Repo::new(Arc::clone(&store), options);
-        let main = RefName::branch("main").expect("a name");
+        let repo = with_turn_rows();
         for n in 0..messages / 100 {
             let drafts = (0..100).map(|m| match m % 2 {
                 0 => Draft::user(format!("{n} {m}")),
                 _ => Draft::assistant(format!("{n} {m}")),
             });
-            block_on(repo.append_all(&main, drafts)).expect("it is written");
+            block_on(repo.append_all(&branch("main"), drafts)).expect("it is written");
         }
-        let rows = block_on(store.stats(repo.name())).expect("stats").derived as usize;
+        let rows = derived_rows(&repo) as usize;
         assert!(rows > 0, "there are rows of the turn index");
-        let counted = Arc::new(WatchedStore::new(store, ObjectsRead::default()));
-        let report = check(&repo_in(Arc::clone(&counted) as Arc<dyn Store>));
-        assert_eq!((&report.damage, report.commits), (&vec![], messages));
+        let (report, counted) = counted(&repo);
+        assert_eq!(report.commits, messages);
         let read = |count: &AtomicUsize| count.load(Ordering::Relaxed);
         let watch = counted.watch();
         assert_eq!(read(&watch.commits), messages, "commits are read once");
@@ -298,12 +299,10 @@ fn the_tool_index_is_compared() {
 #[test]
 fn snapshots_are_compared_and_repaired() {
     let sound = repo();
-    let main = RefName::branch("main").expect("a name");
-    let first = block_on(sound.append(&main, Draft::user("0"))).expect("it is written");
+    let first = block_on(say(&sound, "main", "0"));
     // Many changes of one row: the history grows, the view does not.
-    done(&sound, &edits_of(first.id(), 300), &ApplyOptions::new().batch(100));
-    let stats = block_on(sound.store().stats(sound.name())).expect("stats");
-    assert!(stats.derived > 0, "a snapshot was written");
+    done(&sound, &edits_of(first, 300), &ApplyOptions::new().batch(100));
+    assert!(derived_rows(&sound) > 0, "a snapshot was written");
     assert!(check(&sound).clean);
     let broken = WatchedStore::new(Arc::clone(sound.store()), Fault::Snapshots);
     let repo = repo_in(Arc::new(broken));
@@ -320,7 +319,7 @@ fn snapshots_are_compared_and_repaired() {
 /// Puts one commit on top of a plain history, without checking what it says.
 fn planted(plant: impl FnOnce(&[Commit], &mut Batch) -> CommitRecord) -> (VerifyReport, CommitId) {
     let repo = repo();
-    let main = RefName::branch("main").expect("a name");
+    let main = branch("main");
     let drafts = [Draft::user("a"), Draft::assistant("b")];
     let commits = block_on(repo.append_all(&main, drafts)).expect("it is written");
     let mut batch = batch("planted");
@@ -337,6 +336,13 @@ fn planted(plant: impl FnOnce(&[Commit], &mut Batch) -> CommitRecord) -> (Verify
     (check(&repo), id)
 }
 
+/// Plants a commit, and checks that it is named.
+#[track_caller]
+fn is_named(plant: impl FnOnce(&[Commit], &mut Batch) -> CommitRecord) {
+    let (report, id) = planted(plant);
+    names(&report, ObjectId::Commit(id));
+}
+
 fn content(batch: &mut Batch, text: &str) -> Option<BlobId> {
     let blob = Blob::seal(text.as_bytes().to_vec());
     batch.blobs.push(blob.clone());
@@ -349,6 +355,14 @@ fn record(op: Op, changes: Vec<Change>) -> CommitRecord {
     record
 }
 
+/// A record with a content.
+fn message(batch: &mut Batch, kind: Kind, op: Op, changes: Vec<Change>) -> CommitRecord {
+    let mut record = record(op, changes);
+    record.kind = Some(kind);
+    record.content = content(batch, "\"x\"");
+    record
+}
+
 fn row(key: u64, version: CommitRef) -> RowFields {
     RowFields { key, version, mark: None, answers: None }
 }
@@ -356,46 +370,34 @@ fn row(key: u64, version: CommitRef) -> RowFields {
 #[test]
 fn commits_that_do_not_fold_are_named() {
     // An edit whose `from` is not what the view holds.
-    let (report, id) = planted(|commits, batch| {
+    is_named(|commits, batch| {
         let target = commits[0].id();
         let (slot, from) = (target.into(), commits[1].id().into());
         let change = Change::Version { slot, from, to: CommitRef::This };
-        let mut record = record(Op::Edit { target }, vec![change]);
-        record.kind = Some(Kind::User);
-        record.content = content(batch, "\"x\"");
-        record
+        message(batch, Kind::User, Op::Edit { target }, vec![change])
     });
-    names(&report, ObjectId::Commit(id));
     // A row beyond the next key.
-    let (report, id) = planted(|commits, batch| {
+    is_named(|commits, batch| {
         let op = Op::Compress { targets: vec![commits[0].id()] };
         let slot = commits[0].id().into();
         let changes = vec![
             Change::Remove { slot, row: row(0, slot) },
             Change::Add { slot: CommitRef::This, row: row(9, CommitRef::This) },
         ];
-        let mut record = record(op, changes);
-        record.kind = Some(Kind::Assistant);
-        record.content = content(batch, "\"x\"");
-        record
+        message(batch, Kind::Assistant, op, changes)
     });
-    names(&report, ObjectId::Commit(id));
 }
 
 #[test]
 fn log_op_and_changes_agree() {
     // Says that it appends, and edits on the quiet.
-    let (report, id) = planted(|commits, batch| {
+    is_named(|commits, batch| {
         let slot = commits[0].id().into();
         let change = Change::Version { slot, from: slot, to: CommitRef::This };
-        let mut record = record(Op::append(), vec![change]);
-        record.kind = Some(Kind::User);
-        record.content = content(batch, "\"x\"");
-        record
+        message(batch, Kind::User, Op::append(), vec![change])
     });
-    names(&report, ObjectId::Commit(id));
     // Says that it annotates, and removes.
-    let (report, id) = planted(|commits, _| {
+    is_named(|commits, _| {
         let op = Op::Annotate {
             targets: vec![commits[0].id()],
             priority: Priority::Skip,
@@ -405,14 +407,12 @@ fn log_op_and_changes_agree() {
         let slot = commits[0].id().into();
         record(op, vec![Change::Remove { slot, row: row(0, slot) }])
     });
-    names(&report, ObjectId::Commit(id));
     // Reverts one commit, and changes what another did.
-    let (report, id) = planted(|commits, _| {
+    is_named(|commits, _| {
         let op = Op::Revert { targets: vec![commits[0].id()], cascade: false };
         let slot = commits[1].id().into();
         record(op, vec![Change::Remove { slot, row: row(1, slot) }])
     });
-    names(&report, ObjectId::Commit(id));
 }
 
 #[test]
@@ -433,12 +433,11 @@ fn contents_that_are_not_what_they_say_are_named() {
     names(&report, blob("[{\"type\": \"text\", \"text\": \"not canonical\"}]"));
     let (report, id) = append("\"no kind\"", None);
     names(&report, ObjectId::Commit(id));
-    let (report, id) = planted(|_, _| {
+    is_named(|_, _| {
         let mut record = CommitRecord::new(Op::append(), AuthorKind::User);
         record.kind = Some(Kind::User);
         record
     });
-    names(&report, ObjectId::Commit(id));
     assert!(Content::from_blob(&Kind::User, "\"fine\"").is_ok());
 }
 

@@ -3,11 +3,7 @@ use tract_engine::plan::{Request, Selection};
 use tract_engine::{Error, Refusal, Repo};
 use tract_hooks::{BeforeCompress, CompressAction, Hooks};
 
-use crate::fixture::{Fixture, tool};
-
-fn all() -> Selection {
-    Selection::Range { from: None, to: None }
-}
+use crate::fixture::{Fixture, all, tool};
 
 #[test]
 fn a_range_leaves_what_follows_it() {

@@ -12,14 +12,10 @@ use tract_engine::{
 };
 use tract_hooks::{BeforeCompress, CompressAction, Hooks};
 
-use crate::fixture::{Interruption, TwoHandles};
+use crate::fixture::{Interruption, TwoHandles, all};
 
 fn main_branch() -> RefName {
     RefName::branch("main").unwrap()
-}
-
-fn all() -> Selection {
-    Selection::Range { from: None, to: None }
 }
 
 impl TwoHandles {

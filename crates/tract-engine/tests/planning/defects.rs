@@ -5,9 +5,9 @@
 use std::time::{Duration, Instant};
 
 use tract_core::{Draft, Op, Priority, block_on};
-use tract_engine::plan::{Request, Selection};
+use tract_engine::plan::Request;
 
-use crate::fixture::{Fixture, merge, sharing, tool};
+use crate::fixture::{Fixture, all, merge, sharing, tool};
 
 /// 9 a: a range ending before the head removed every later commit from the branch.
 #[test]
@@ -25,7 +25,6 @@ fn pins_survive_every_compress() {
     desk.user("a");
     let pinned = desk.user("keep");
     desk.mark(pinned, Priority::Pinned);
-    let all = || Selection::Range { from: None, to: None };
     desk.go(Request::compress(all(), "one"));
     desk.user("b");
     desk.go(Request::compress(all(), "two"));
@@ -56,7 +55,7 @@ fn merged_messages_are_summarized_with_the_rest() {
     let theirs = side.user("theirs");
     let ours = desk.user("ours");
     merge(&desk, &side);
-    let summary = desk.go(Request::compress(Selection::Range { from: None, to: None }, "all"));
+    let summary = desk.go(Request::compress(all(), "all"));
     let commit = block_on(desk.repo.require_commit(summary)).unwrap();
     let Op::Compress { targets } = &commit.op else { panic!("a compress") };
     assert_eq!(*targets, [a, ours, theirs]);
@@ -81,7 +80,7 @@ fn an_edited_system_prompt_does_not_stop_compress() {
     let system = desk.system("be brief");
     desk.user("a");
     desk.edit(system, "be very brief");
-    desk.go(Request::compress(Selection::Range { from: None, to: None }, "s"));
+    desk.go(Request::compress(all(), "s"));
     assert_eq!(desk.shown(), ["system: be very brief", "assistant: s"]);
 }
 
@@ -94,7 +93,7 @@ fn tokens_before_and_after_compress_count_the_same_things() {
     desk.user(&"long ".repeat(100));
     let count = || block_on(desk.repo.compile(desk.head())).unwrap().token_count().count;
     let before = count();
-    let summary = desk.go(Request::compress(Selection::Range { from: None, to: None }, "s"));
+    let summary = desk.go(Request::compress(all(), "s"));
     let after = count();
     assert!(after < before);
     desk.revert(&[summary]);

@@ -9,12 +9,15 @@ use crate::fixture::Fixture;
 
 /// Asks for an edit that a handler defers; gives the name of what waits.
 fn deferred(desk: &Fixture, target: CommitId, text: &str) -> String {
-    let hooks =
-        Hooks::new().on("ask", |_: &BeforeCommit| CommitAction::Defer("a person decides".into()));
-    let asking = desk.repo.with_hooks(hooks);
-    match block_on(asking.edit(&desk.branch, target, text)) {
+    write_deferred(desk, Request::edit_text(target, text))
+}
+
+fn write_deferred(desk: &Fixture, request: Request) -> String {
+    let ask = |_: &BeforeCommit| CommitAction::Defer("a person decides".into());
+    let asking = desk.repo.with_hooks(Hooks::new().on("ask", ask));
+    match block_on(asking.write_one(&desk.branch, request)) {
         Err(Error::Deferred(deferred)) => deferred.id,
-        other => panic!("expected a deferred edit, found {other:?}"),
+        other => panic!("expected that it is deferred, found {other:?}"),
     }
 }
 
@@ -126,14 +129,9 @@ fn a_deferred_message_joins_the_one_that_it_was_asked_after_and_no_other() {
     for between in [false, true] {
         let desk = Fixture::new();
         let a = desk.says("a");
-        let ask = |_: &BeforeCommit| CommitAction::Defer("a person decides".into());
-        let asking = desk.repo.with_hooks(Hooks::new().on("ask", ask));
         let mut draft = Draft::assistant("and more of it");
         draft.joins_previous = true;
-        let id = match block_on(asking.write_one(&desk.branch, draft.into())) {
-            Err(Error::Deferred(deferred)) => deferred.id,
-            other => panic!("expected a deferred message, found {other:?}"),
-        };
+        let id = write_deferred(&desk, draft.into());
         if between {
             desk.says("b");
         }

@@ -161,6 +161,11 @@ impl Fixture {
     }
 }
 
+/// All messages that may be summarized.
+pub(crate) fn all() -> Selection {
+    Selection::Range { from: None, to: None }
+}
+
 /// A line of three messages, forked behind them.
 pub(crate) fn forked() -> (Fixture, Fixture, [CommitId; 3]) {
     let desk = Fixture::new();

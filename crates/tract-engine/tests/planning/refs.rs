@@ -367,21 +367,7 @@ fn a_hook_that_rejects_writes_nothing() {
 }
 
 #[test]
-fn moves_are_reported_once_they_are_durable() {
-    static HEARD: AtomicUsize = AtomicUsize::new(0);
-    let hooks = Hooks::new().on("listen", |moved: &RefMoved| {
-        assert_eq!(moved.entry.name, RefName::branch("main").unwrap());
-        HEARD.fetch_add(1, Ordering::SeqCst);
-        RefMovedAction::Pass
-    });
-    let desk = Fixture::new();
-    let repo = desk.repo.with_hooks(hooks);
-    block_on(repo.append(&desk.branch, Draft::user("a"))).unwrap();
-    assert_eq!(HEARD.load(Ordering::SeqCst), 1);
-}
-
-#[test]
-fn moves_by_imports_copies_and_streams_are_reported_as_well() {
+fn moves_by_all_that_writes_are_reported_once_they_are_durable() {
     let events = Arc::new(Mutex::new(Vec::new()));
     let ear = Arc::clone(&events);
     let hooks = Hooks::new().on("listen", move |moved: &RefMoved| {
@@ -392,6 +378,8 @@ fn moves_by_imports_copies_and_streams_are_reported_as_well() {
     let moved = |name: &str, what: &str| (name.to_owned(), what.to_owned());
     let desk = Fixture::new();
     let repo = desk.repo.with_hooks(hooks.clone());
+    block_on(repo.append(&desk.branch, Draft::user("a"))).unwrap();
+    assert_eq!(take_events(), [moved("heads/main", "commit")]);
     let talk = ImportConversation::new("talk", vec![Draft::user("a")]);
     block_on(import(&repo, talk.clone(), &ImportOptions::new())).unwrap();
     assert_eq!(take_events(), [moved("heads/talk", "import"), moved("imports/talk", "import")]);
@@ -455,11 +443,7 @@ fn contested() -> (Fixture, Arc<AtomicUsize>) {
         Ok(())
     });
     let options = RepoOptions::new().retry_for(Duration::from_millis(100));
-    let repo = tract_engine::Repo::new(Arc::new(store), options);
-    block_on(repo.init()).unwrap();
-    let branch = RefName::branch("main").unwrap();
-    let clock = tract_core::ManualClock::at_us(NOON);
-    (Fixture { repo, branch, clock }, lost)
+    (Fixture::of(Arc::new(store), options), lost)
 }
 
 #[test]

@@ -147,31 +147,23 @@ fn two_priorities_are_resolved_by_one_side() {
 
 #[test]
 fn a_message_that_one_side_removed_and_the_other_edited_is_resolved() {
-    // Removed here, edited there.
-    for (resolution, shown) in [
-        (Resolution::Ours, vec!["user: a", "user: c"]),
-        (Resolution::Theirs, vec!["user: a", "assistant: B", "user: c"]),
-        (Resolution::Both, vec!["user: a", "assistant: B", "user: c"]),
-        (Resolution::Text("t".into()), vec!["user: a", "assistant: t", "user: c"]),
-    ] {
-        let (desk, side, [_, b, _]) = forked();
-        desk.revert(&[b]);
-        side.edit(b, "B");
-        merge_with(&desk, &side, resolution.clone());
-        assert_eq!(desk.shown(), shown, "{resolution:?}");
-    }
-    // Edited here, removed there.
-    for (resolution, shown) in [
-        (Resolution::Ours, vec!["user: a", "assistant: B", "user: c"]),
-        (Resolution::Theirs, vec!["user: a", "user: c"]),
-        (Resolution::Both, vec!["user: a", "assistant: B", "user: c"]),
-        (Resolution::Text("t".into()), vec!["user: a", "assistant: t", "user: c"]),
-    ] {
-        let (desk, side, [_, b, _]) = forked();
-        side.revert(&[b]);
-        desk.edit(b, "B");
-        merge_with(&desk, &side, resolution.clone());
-        assert_eq!(desk.shown(), shown, "{resolution:?}");
+    let removed = ["user: a", "user: c"].as_slice();
+    let edited = ["user: a", "assistant: B", "user: c"].as_slice();
+    let agreed = ["user: a", "assistant: t", "user: c"].as_slice();
+    for (is_removed_here, ours, theirs) in [(true, removed, edited), (false, edited, removed)] {
+        for (resolution, shown) in [
+            (Resolution::Ours, ours),
+            (Resolution::Theirs, theirs),
+            (Resolution::Both, edited),
+            (Resolution::Text("t".into()), agreed),
+        ] {
+            let (desk, side, [_, b, _]) = forked();
+            let (removing, editing) = if is_removed_here { (&desk, &side) } else { (&side, &desk) };
+            removing.revert(&[b]);
+            editing.edit(b, "B");
+            merge_with(&desk, &side, resolution.clone());
+            assert_eq!(desk.shown(), shown, "{resolution:?}, removed here: {is_removed_here}");
+        }
     }
 }
 

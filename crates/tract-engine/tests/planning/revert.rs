@@ -2,12 +2,20 @@ use tract_core::{AuthorKind, Blob, Commit, CommitId, Content, Draft, Op, Priorit
 use tract_engine::Refusal;
 use tract_engine::plan::{Details, Request};
 
-use crate::fixture::{Fixture, merge, sharing, tool};
+use crate::fixture::{Fixture, all, merge, sharing, tool};
+use crate::support::is_clean;
 
 fn cascade(desk: &Fixture, targets: &[CommitId]) -> Commit {
     let request =
         Request::Revert { targets: targets.to_vec(), cascade: true, details: Details::default() };
     desk.try_do(request).unwrap()
+}
+
+/// Checks that a commit is not reverted because of what another one did since.
+#[track_caller]
+fn superseded(desk: &Fixture, target: CommitId, by: CommitId) {
+    let refusal = desk.refused(Request::revert([target]));
+    assert_eq!(refusal, Refusal::Superseded { target, by: vec![by] });
 }
 
 #[test]
@@ -49,16 +57,13 @@ fn revert_superseded_names_the_commit() {
     assert_eq!(refusal, Refusal::Superseded { target: first, by: vec![second] });
     assert!(refusal.notes()[0].contains(&second.short()));
     // An append edited later.
-    let refusal = desk.refused(Request::revert([a]));
-    assert_eq!(refusal, Refusal::Superseded { target: a, by: vec![second] });
+    superseded(&desk, a, second);
     // A revert done already.
     let undone = desk.revert(&[second]);
-    let refusal = desk.refused(Request::revert([second]));
-    assert_eq!(refusal, Refusal::Superseded { target: second, by: vec![undone] });
+    superseded(&desk, second, undone);
     let mark = desk.mark(a, Priority::Pinned);
     let remark = desk.mark(a, Priority::Skip);
-    let refusal = desk.refused(Request::revert([mark]));
-    assert_eq!(refusal, Refusal::Superseded { target: mark, by: vec![remark] });
+    superseded(&desk, mark, remark);
 }
 
 #[test]
@@ -105,8 +110,7 @@ fn a_call_with_answers_is_not_taken_from_under_them() {
     let desk = Fixture::new();
     let call = desk.call("c1");
     let answer = desk.result("c1", "found");
-    let refusal = desk.refused(Request::revert([call]));
-    assert_eq!(refusal, Refusal::Superseded { target: call, by: vec![answer] });
+    superseded(&desk, call, answer);
     cascade(&desk, &[call]);
     assert_eq!(desk.shown(), [""; 0]);
 }
@@ -165,8 +169,7 @@ fn tools_that_were_replaced_are_not_reverted() {
     desk.user("a");
     let first = desk.go(Request::tools([tool("one", "1")]));
     let second = desk.go(Request::tools([tool("two", "2")]));
-    let refusal = desk.refused(Request::revert([first]));
-    assert_eq!(refusal, Refusal::Superseded { target: first, by: vec![second] });
+    superseded(&desk, first, second);
     desk.revert(&[second]);
     assert_eq!(desk.tool_names(), ["one"]);
 }
@@ -191,12 +194,10 @@ fn an_answer_does_not_come_back_without_its_call_or_next_to_another() {
     let answer = desk.result("c1", "one");
     let back = desk.revert(&[answer]);
     let other = desk.result("c1", "two");
-    let refusal = desk.refused(Request::revert([back]));
-    assert_eq!(refusal, Refusal::Superseded { target: back, by: vec![other] });
+    superseded(&desk, back, other);
     desk.revert(&[other]);
     let gone = desk.revert(&[call]);
-    let refusal = desk.refused(Request::revert([back]));
-    assert_eq!(refusal, Refusal::Superseded { target: back, by: vec![gone] });
+    superseded(&desk, back, gone);
     cascade(&desk, &[back]);
     assert_eq!(desk.shown(), ["assistant: [c1]", "tool: one"]);
 }
@@ -213,15 +214,11 @@ fn a_summary_of_many_messages_and_answers_is_reverted_to_what_it_replaced() {
     let options = tract_engine::WriteOptions::new();
     block_on(desk.repo.write(&desk.branch, &requests, &options)).unwrap();
     let before = desk.view_id();
-    let summary = desk.go(Request::compress(
-        tract_engine::plan::Selection::Range { from: None, to: None },
-        "all of it",
-    ));
+    let summary = desk.go(Request::compress(all(), "all of it"));
     assert_eq!(desk.shown(), ["assistant: all of it"]);
     desk.revert(&[summary]);
     assert_eq!(desk.view_id(), before);
-    let report = block_on(tract_engine::verify(&desk.repo, &Default::default())).unwrap();
-    assert!(report.clean, "{report:?}");
+    is_clean(&desk.repo);
 }
 
 #[test]

@@ -188,12 +188,9 @@ impl Repository {
             }
             Action::Both(one, other) => {
                 let (operation, how) = self.command(process);
-                let (one, other) = (branch(*one), branch(*other));
-                if one == other {
-                    self.say(process, &[one], operation, &how)
-                } else {
-                    self.say(process, &[one, other], operation, &how)
-                }
+                let mut both = vec![branch(*one), branch(*other)];
+                both.dedup();
+                self.say(process, &both, operation, &how);
             }
             Action::Fork(n) => {
                 let name = branch(*n);

@@ -30,11 +30,11 @@ pub(crate) fn repo() -> Repo {
     repo_in(Arc::new(memory()))
 }
 
-/// Opens an empty store of each engine that this crate tests with, and the folder that it is in.
-pub(crate) fn stores() -> Vec<(Arc<dyn Store>, Option<tempfile::TempDir>)> {
+/// Runs a test on an empty store of each engine that this crate tests with.
+pub(crate) fn on_each_store(test: impl AsyncFn(Arc<dyn Store>)) {
     let folder = tempfile::tempdir().expect("a folder");
-    let sqlite = sqlite(&folder.path().join("agent.db"));
-    vec![(Arc::new(memory()), None), (sqlite, Some(folder))]
+    block_on(test(Arc::new(memory())));
+    block_on(test(sqlite(&folder.path().join("agent.db"))));
 }
 
 /// Opens a file, made where there is none.

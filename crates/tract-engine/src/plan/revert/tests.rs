@@ -6,61 +6,58 @@ use tract_testkit::visits;
 use super::super::desk::{Fixture, is_near_linear};
 use crate::plan::{Details, Request, Selection};
 
-/// Returns how much a revert looks at.
-fn visits_of_revert(desk: &Fixture, target: CommitId, cascade: bool) -> usize {
-    visits::take();
-    desk.go(Request::Revert { targets: vec![target], cascade, details: Details::default() });
-    visits::take()
+/// Checks that a revert of what is made, by its size, looks at each message a few times.
+#[track_caller]
+fn is_cheap(size: usize, cascade: bool, make: impl Fn(&Fixture, usize) -> CommitId) {
+    let visits = |size: usize| {
+        let desk = Fixture::new();
+        let targets = vec![make(&desk, size)];
+        visits::take();
+        desk.go(Request::Revert { targets, cascade, details: Details::default() });
+        visits::take()
+    };
+    is_near_linear(visits, size);
 }
 
 #[test]
 fn a_revert_of_a_summary_looks_at_each_message_a_few_times() {
-    let visits = |size: usize| {
-        let desk = Fixture::new();
+    is_cheap(1_000, false, |desk, size| {
         desk.write((0..size).map(|n| Draft::user(format!("{n}")).into()).collect());
         let all = Selection::Range { from: None, to: None };
-        let summary = desk.go(Request::compress(all, "all"));
-        visits_of_revert(&desk, summary, false)
-    };
-    is_near_linear(visits, 1_000);
+        desk.go(Request::compress(all, "all"))
+    });
 }
 
 #[test]
 fn a_cascade_through_edits_of_one_message_looks_at_each_a_few_times() {
-    let visits = |size: usize| {
-        let desk = Fixture::new();
+    is_cheap(100, true, |desk, size| {
         let message = desk.go(Draft::user("0").into());
         let edit = |n: usize| Request::edit_text(message, format!("{n}"));
         let edits = desk.write((1..=size).map(edit).collect());
-        visits_of_revert(&desk, edits[0], true)
-    };
-    is_near_linear(visits, 100);
+        edits[0]
+    });
 }
 
 #[test]
 fn a_cascade_through_summaries_of_summaries_looks_at_each_a_few_times() {
-    let visits = |size: usize| {
-        let desk = Fixture::new();
+    is_cheap(100, true, |desk, size| {
         let message = desk.go(Draft::user("0").into());
         let mut summaries = vec![message];
         for n in 0..size {
             let newest = vec![summaries[n]];
             summaries.push(desk.go(Request::compress(Selection::Targets(newest), format!("{n}"))));
         }
-        visits_of_revert(&desk, summaries[1], true)
-    };
-    is_near_linear(visits, 100);
+        summaries[1]
+    });
 }
 
 #[test]
 fn a_cascade_to_many_answers_looks_at_each_a_few_times() {
-    let visits = |size: usize| {
-        let desk = Fixture::new();
+    is_cheap(100, true, |desk, size| {
         let id = |n: usize| format!("c{n}");
         let calls = |draft: Draft, n: usize| draft.call(id(n), "grep", "{}");
         let call = desk.go((0..size).fold(Draft::assistant(""), calls).into());
         desk.write((0..size).map(|n| Draft::tool_result(id(n), "found").into()).collect());
-        visits_of_revert(&desk, call, true)
-    };
-    is_near_linear(visits, 100);
+        call
+    });
 }
