@@ -95,8 +95,11 @@ pub(crate) async fn described(tract: &Tract, commit: &Commit) -> Outcome<LogLine
 /// A bar on stderr; nothing where that is not a terminal.
 pub(crate) fn progress(what: &'static str, things: &'static str) -> ProgressBar {
     let template = format!("{what} {{wide_bar}} {{human_pos}}/{{human_len}} {things}{{msg}}");
-    let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template(&template) {
+    ticking(ProgressBar::new(0), &template)
+}
+
+fn ticking(bar: ProgressBar, template: &str) -> ProgressBar {
+    if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
     bar.enable_steady_tick(Duration::from_millis(200));
@@ -126,12 +129,7 @@ pub(crate) async fn verify(
 
 /// A count on stderr, where how much there is to do is not known; nothing where that is no terminal.
 pub(crate) fn counter(what: &'static str, things: &'static str) -> ProgressBar {
-    let bar = ProgressBar::no_length();
-    if let Ok(style) = ProgressStyle::with_template(&format!("{what} {{human_pos}} {things}")) {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
+    ticking(ProgressBar::no_length(), &format!("{what} {{human_pos}} {things}"))
 }
 
 /// Branches that are named for people where there may be many.

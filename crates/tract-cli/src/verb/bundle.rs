@@ -1,7 +1,7 @@
 //! `tract bundle`
 
 use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -184,22 +184,19 @@ fn continues(context: &mut Context<'_>, prerequisites: &[CommitId]) -> Outcome<(
     context.out.line(format_args!("continues {}{others}", render::short(*first)))
 }
 
-/// A source that can be read twice: standard input is written to a file first, which has no name.
-trait Source: Read + Seek {}
-impl<T: Read + Seek> Source for T {}
-
-fn open(path: &Path) -> Outcome<Box<dyn Source>> {
+/// Opens what can be read twice: standard input is written to a file first, which has no name.
+fn open(path: &Path) -> Outcome<File> {
     let file_error = |error: io::Error| Failure::file(path, &error);
     if !input::is_stdin(path) {
         let file = File::open(path).map_err(file_error)?;
         if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
             return Err(file_error(io::ErrorKind::IsADirectory.into()));
         }
-        return Ok(Box::new(file));
+        return Ok(file);
     }
     let mut file = tempfile::tempfile().map_err(file_error)?;
     io::copy(&mut io::stdin(), &mut file).map_err(file_error)?;
-    Ok(Box::new(file))
+    Ok(file)
 }
 
 async fn verify(context: &mut Context<'_>, file: &Path) -> Outcome<()> {

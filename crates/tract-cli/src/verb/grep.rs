@@ -6,7 +6,7 @@ use clap::Args;
 use indicatif::ProgressBar;
 use serde::Serialize;
 use tract::core::BlobId;
-use tract::engine::{self, GrepHit, GrepOptions, GrepPattern};
+use tract::engine::{GrepHit, GrepOptions, GrepPattern};
 use tract::{CommitId, Kind, Tract};
 
 use super::log::RoleWord;
@@ -179,7 +179,7 @@ async fn search(
     let heads: Vec<CommitId> = heads.iter().map(|(_, head)| *head).collect();
     let mut search = tract.grep(&heads, pattern.clone(), grep.options()).await?;
     let mut found = 0;
-    while let Some(hits) = next_hits(&mut search).await? {
+    while let Some(hits) = search.next_hits().await? {
         found += hits.len();
         bar.set_position(search.searched() as u64);
         bar.suspend(|| hits.iter().try_for_each(|hit| print(context.out, repo, &names, hit)))?;
@@ -189,10 +189,6 @@ async fn search(
         }
     }
     Ok(found)
-}
-
-async fn next_hits(search: &mut engine::Grep) -> Outcome<Option<Vec<GrepHit>>> {
-    Ok(search.next_hits().await?)
 }
 
 fn print(out: &mut Output, repo: Option<&str>, names: &[&str], hit: &GrepHit) -> Outcome<()> {

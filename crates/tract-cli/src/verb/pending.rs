@@ -86,15 +86,7 @@ enum PendingVerb {
 
 impl Pending {
     pub(crate) fn writes(&self) -> bool {
-        match &self.command {
-            None | Some(PendingVerb::List | PendingVerb::Show { .. }) => false,
-            Some(
-                PendingVerb::Approve { .. }
-                | PendingVerb::Reject { .. }
-                | PendingVerb::Edit { .. }
-                | PendingVerb::Summarize { .. },
-            ) => true,
-        }
+        !matches!(self.command, None | Some(PendingVerb::List | PendingVerb::Show { .. }))
     }
 }
 
@@ -248,9 +240,8 @@ fn text_of(request: &PendingRequest) -> Option<String> {
 async fn show(context: &mut Context<'_>, tract: &Tract, id: &str) -> Outcome<()> {
     if let Some(decided) = tract.repo().decision(id).await? {
         print_decision(context, &decided)?;
-        if let Some(text) = text_of(&decided.request).filter(|_| !context.out.is_json()) {
-            context.out.line("")?;
-            context.out.line(escape::block(text.trim_end_matches('\n')))?;
+        if !context.out.is_json() {
+            show_text(context, &decided.request)?;
         }
         return Ok(());
     }
@@ -264,7 +255,11 @@ async fn show(context: &mut Context<'_>, tract: &Tract, id: &str) -> Outcome<()>
         let next = format!("next: tract merge show {}", escape::line(&waits.id));
         context.out.say(Styled(DIM, next));
     }
-    if let Some(text) = text_of(&waits.request) {
+    show_text(context, &waits.request)
+}
+
+fn show_text(context: &mut Context<'_>, request: &PendingRequest) -> Outcome<()> {
+    if let Some(text) = text_of(request) {
         context.out.line("")?;
         context.out.line(escape::block(text.trim_end_matches('\n')))?;
     }

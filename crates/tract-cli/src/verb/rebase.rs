@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use tract::engine::{Rebase as Request, RebaseStep, Rebased};
+use tract::engine::{Rebase as Request, Rebased};
 use tract::{CommitId, Draft, Tract};
 
 use super::CommitArgs;
@@ -282,7 +282,7 @@ async fn carry_out(
         for line in plan::lines(tract, &rebased.steps).await? {
             context.out.line(line)?;
         }
-        context.out.say(Styled(DIM, summary(&rebased, &rebased.steps)));
+        context.out.say(Styled(DIM, summary(&rebased)));
         return Ok(());
     }
     let name = Styled(REF, escape::line(tract.branch_name()).into_owned());
@@ -292,16 +292,16 @@ async fn carry_out(
     if rebased.is_fast_forward() && rebased.left_out.is_empty() {
         return context.out.line(format_args!("{name} forwarded to {}", short(rebased.head)));
     }
-    let summary = summary(&rebased, &rebased.steps);
+    let summary = summary(&rebased);
     context.out.line(format_args!("{name} is at {}: {summary}", short(rebased.head)))?;
     context.out.say(Styled(DIM, "back: tract undo"));
     Ok(())
 }
 
-fn summary(rebased: &Rebased, steps: &[RebaseStep]) -> String {
+fn summary(rebased: &Rebased) -> String {
     let inserted = rebased.made.iter().filter(|(from, _)| from.is_none()).count();
     let repeated = rebased.made.len() - inserted;
-    let kept = steps.len() - rebased.made.len() - rebased.left_out.len();
+    let kept = rebased.steps.len() - rebased.made.len() - rebased.left_out.len();
     let mut parts = vec![format!("{} repeated", count(repeated, "commit"))];
     if kept > 0 {
         parts.push(format!("{kept} kept"));

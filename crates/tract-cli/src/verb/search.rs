@@ -128,27 +128,19 @@ pub(crate) async fn run(context: &mut Context<'_>, search: Search) -> Outcome<()
     for (found, rank) in found.iter().zip(1..) {
         print(context.out, rank, found)?;
     }
-    match found.first() {
-        Some(best) => {
-            let mut at = String::new();
-            if let Some(repo) = &best.repo {
-                at = format!("--repo {} ", escape::line(repo));
-            }
-            let id = best.hit.commit.short();
-            if !context.out.is_json() {
-                context.out.say(format_args!("next: tract {at}show {id}"));
-            }
-            Ok(())
-        }
-        None => {
-            let more = "; --hidden searches what was edited or hidden too";
-            let hidden = if search.hidden { "" } else { more };
-            if !context.out.is_json() {
-                context.out.say(format_args!("no message has a word of {query:?}{hidden}"));
-            }
-            Err(Failure::reported_no())
-        }
+    if context.out.is_json() {
+        return Failure::unless(!found.is_empty());
     }
+    let Some(best) = found.first() else {
+        let more = "; --hidden searches what was edited or hidden too";
+        let hidden = if search.hidden { "" } else { more };
+        context.out.say(format_args!("no message has a word of {query:?}{hidden}"));
+        return Err(Failure::reported_no());
+    };
+    let repo = best.repo.as_ref();
+    let at = repo.map(|repo| format!("--repo {} ", escape::line(repo))).unwrap_or_default();
+    context.out.say(format_args!("next: tract {at}show {}", best.hit.commit.short()));
+    Ok(())
 }
 
 /// Searches one repository or all of them.
