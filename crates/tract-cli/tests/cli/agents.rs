@@ -29,10 +29,9 @@ fn a_run_works_pauses_continues_and_replays() {
         calls("c3", "fs_remove", &json!({"path": "notes.txt"})),
         says("It is gone."),
     ];
-    let server = Server::start(answers, false);
-    let with = ["--model", "openai/some", "--base-url", &server.url, "--fs", "desk"];
-    let task = ["run", "Tidy up.", "--branch", "tidy", "--json"];
-    let lines = run(&place, &[&task[..], &with].concat()).expect(1).lines();
+    let server = Server::start(answers);
+    let task = ["run", "Tidy up.", "--branch", "tidy", "--json", "--fs", "desk"];
+    let lines = server.run(&place, &task).expect(1).lines();
     let answers = lines.iter().filter(|line| line["event"] == "answer");
     let outcomes: Vec<&Value> = answers.map(|line| &line["outcome"]).collect();
     assert_eq!(outcomes, ["succeeded", "succeeded"]);
@@ -43,7 +42,7 @@ fn a_run_works_pauses_continues_and_replays() {
     let pending = end["pending"][0].as_str().expect("what waits").to_owned();
     place.ok(&["pending", "approve", &pending]);
     place.ok(&["checkout", "tidy"]);
-    let ran = run(&place, &[&["run"], &with[..]].concat());
+    let ran = server.run(&place, &["run", "--fs", "desk"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "It is gone.\n"), "{ran:?}");
     assert!(ran.stderr.contains("fs_remove succeeded"), "{ran:?}");
     assert!(!place.path("desk/notes.txt").exists());
@@ -103,11 +102,10 @@ fn the_commands_that_a_waiting_run_prints_work_as_typed() {
         calls("c2", "fs_remove", &json!({"path": "notes.txt"})),
         says("It is gone."),
     ];
-    let server = Server::start(answers, false);
-    let with = ["--model", "openai/some", "--base-url", &server.url, "--fs", "my desk"];
+    let server = Server::start(answers);
     place.ok(&["commit", "user", "Hello"]);
-    let task = ["run", "Tidy up.", "--branch", "tidy", "--plan", PLAN];
-    let ran = run(&place, &[&task, &with[..]].concat()).expect(1);
+    let task = ["run", "Tidy up.", "--branch", "tidy", "--plan", PLAN, "--fs", "my desk"];
+    let ran = server.run(&place, &task).expect(1);
     // Runs the command printed after a word.
     let typed = |printed: &str, behind: &str| {
         let line = printed.lines().find_map(|line| line.split_once(behind));
@@ -132,7 +130,7 @@ fn the_commands_that_a_waiting_run_prints_work_as_typed() {
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "It is gone.\n"), "{ended:?}");
     assert!(!place.path("my desk/notes.txt").exists());
     assert_eq!(place.json(&["status", "--json"])[0]["branch"], "main", "HEAD stays");
-    let missing = run(&place, &[&["run", "--on", "nowhere"], &with[..]].concat()).expect(1);
+    let missing = server.run(&place, &["run", "--on", "nowhere", "--fs", "my desk"]).expect(1);
     assert!(missing.stderr.contains("unknown_branch"), "{missing:?}");
 }
 
@@ -146,7 +144,7 @@ fn payment_waits(script: &str, words: usize) -> (Workspace, Server, String) {
     place.write("tool.json", tool);
     let mut answers = vec![calls("c1", "pay", &json!({}))];
     answers.extend((0..words).map(|_| says("Well.")));
-    let server = Server::start(answers, false);
+    let server = Server::start(answers);
     RunOutput::after(&mut pays(&place, &server, &["Pay."])).expect(1);
     let pending = place.json(&["pending", "--json"]);
     let id = pending[0]["id"].as_str().expect("a name").to_owned();
@@ -227,10 +225,9 @@ fn a_run_checks_a_servers_tools_against_approvals_by_default() {
     place.ok(&["tools", "pin", "--server", "echoes", "--", "sh", "server.sh"]);
     let ask = |how: &[&str]| {
         let answers = vec![calls("c1", "echo", &json!({})), says("Well.")];
-        let server = Server::start(answers, false);
-        let with = ["--model", "openai/some", "--base-url", &server.url, "--plan", "none"];
-        let always = ["run", "Echo it.", "--approve", "none", "--json"];
-        let ran = run(&place, &[&always[..], &with[..], how].concat()).expect(0);
+        let server = Server::start(answers);
+        let always = ["run", "Echo it.", "--approve", "none", "--plan", "none", "--json"];
+        let ran = server.run(&place, &[&always[..], how].concat()).expect(0);
         let answer = ran.lines().into_iter().find(|line| line["event"] == "answer");
         answer.expect("an answer")["outcome"].as_str().expect("a word").to_owned()
     };
@@ -259,10 +256,9 @@ fn a_servers_tools_are_kept_back_until_the_model_has_found_them() {
         calls("c2", "echo", &json!({})),
         says("Well."),
     ];
-    let server = Server::start(answers, false);
-    let with = ["--model", "openai/some", "--base-url", &server.url, "--plan", "none"];
-    let how = ["run", "Echo it.", "--approve", "none", "--mcp", "sh server.sh", "--search"];
-    run(&place, &[&how[..], &with[..]].concat()).expect(0);
+    let server = Server::start(answers);
+    let task = ["run", "Echo it.", "--approve", "none", "--plan", "none"];
+    server.run(&place, &[&task[..], &["--mcp", "sh server.sh", "--search"]].concat()).expect(0);
     let requests = server.requests();
     let offered = |n: usize| -> Vec<&str> {
         let tools = requests[n]["tools"].as_array().expect("tools").iter();
@@ -289,7 +285,7 @@ fn an_empty_piece_opens_no_line() {
     let reply = delta("Done.\n") + &delta("") + &format!("data: {completed}\n\n");
     let place = Workspace::new();
     for verb in [&["chat", "Do it."][..], &["run", "Do it.", "--plan", "none"]] {
-        let server = Server::start(vec![reply.clone()], false);
+        let server = Server::start(vec![reply.clone()]);
         let with = ["--model", "responses/some", "--base-url", &server.url];
         let ran = run(&place, &[verb, &with].concat()).expect(0);
         assert_eq!(ran.stdout, "Done.\n", "{verb:?}");
@@ -314,10 +310,9 @@ fn a_run_summarizes_results_by_its_own_model() {
         whole("milk and more"),
         says("Milk."),
     ];
-    let server = Server::start(answers, false);
-    let with = ["--model", "openai/some", "--base-url", &server.url];
+    let server = Server::start(answers);
     let task = ["run", "What is to buy?", "--fs", "desk", "--plan", "none"];
-    run(&place, &[&task[..], &with].concat()).expect(0);
+    server.run(&place, &task).expect(0);
     let requests = server.requests();
     let last = requests[2]["messages"].as_array().expect("messages").last().expect("one");
     assert_eq!((&last["role"], &last["content"]), (&json!("tool"), &json!("milk and more")));
@@ -326,9 +321,8 @@ fn a_run_summarizes_results_by_its_own_model() {
     let other =
         place.run(&["compress-tool-calls", "--summarizer", "head -c 4", "--json"]).expect(0);
     assert_eq!(other.lines()[0]["edits"].as_array().map(Vec::len), Some(1), "{other:?}");
-    let server = Server::start(vec![whole("m")], false);
-    let with = ["--model", "openai/some", "--base-url", &server.url];
-    run(&place, &[&["compress-tool-calls", "--json"], &with[..]].concat()).expect(0);
+    let server = Server::start(vec![whole("m")]);
+    server.run(&place, &["compress-tool-calls", "--json"]).expect(0);
     server.requests();
     place.ok(&["verify"]);
 }
@@ -339,15 +333,15 @@ fn a_reply_that_was_cut_off_is_no_success() {
     let cut = event(&json!({"role": "assistant", "content": "half of"}).to_string(), "null")
         + &event("{}", "\"length\"")
         + "data: [DONE]\n\n";
-    let server = Server::start(vec![cut], false);
-    let with = ["--model", "openai/some", "--base-url", &server.url, "--set", "max_tokens=3"];
-    let ran = run(&place, &[&["run", "All of it.", "--json"], &with[..]].concat()).expect(1);
+    let server = Server::start(vec![cut]);
+    let task = ["run", "All of it.", "--json", "--set", "max_tokens=3"];
+    let ran = server.run(&place, &task).expect(1);
     let end = ran.lines().pop().expect("the end");
     assert_eq!((&end["stop"], &end["text"]), (&json!("truncated"), &json!("half of")));
     server.requests();
 
     // What one request was allowed is not what the next one is.
-    let server = Server::start(vec![says("All of it.")], false);
+    let server = Server::start(vec![says("All of it.")]);
     let with = ["--model", "openai/gpt-5.5", "--base-url", &server.url];
     run(&place, &[&["run", "Again."], &with[..]].concat()).expect(0);
     let requests = server.requests();

@@ -44,15 +44,19 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts it with these replies; they do not end when it hangs.
-    pub(crate) fn start(replies: Vec<String>, hangs: bool) -> Self {
-        let end = if hangs { HttpEnd::Hanging } else { HttpEnd::Whole };
-        Self::answering(replies.into_iter().map(|text| reply(text).end(end)))
+    pub(crate) fn start(replies: Vec<String>) -> Self {
+        Self::answering(replies.into_iter().map(reply))
     }
 
     fn answering(answers: impl IntoIterator<Item = HttpAnswer>) -> Self {
         let loopback = Loopback::answering(answers).expect("a port");
         Self { url: loopback.url("/v1"), loopback }
+    }
+
+    /// Runs a command with its model.
+    pub(crate) fn run(&self, place: &Workspace, arguments: &[&str]) -> RunOutput {
+        let model = ["--model", "openai/some", "--base-url", &self.url];
+        run(place, &[arguments, &model].concat())
     }
 
     /// Returns the bodies that were asked; each answer was given.
@@ -94,7 +98,7 @@ fn gemini_is_asked_run_and_compiled_for() {
     let place = Workspace::new();
     let call = r#"[{"text":"Hm.","thought":true},{"functionCall":{"name":"fs_read","args":{"path":"a.txt"}},"thoughtSignature":"EjQKMgG+Zv8="}]"#;
     let answers = vec![gemini_says(call), gemini_says(r#"[{"text":"All seen."}]"#)];
-    let server = Server::start(answers, false);
+    let server = Server::start(answers);
     place.write("work/a.txt", "hello");
     let base = server.url.trim_end_matches("/v1");
     let look = ["run", "Look.", "--model", "gemini/g-1", "--base-url", base, "--fs", "work"];
@@ -124,14 +128,12 @@ fn gemini_is_asked_run_and_compiled_for() {
 #[test]
 fn a_question_and_its_answer_are_commits() {
     let place = Workspace::new();
-    let server = Server::start(vec![hello(), hello()], false);
-    let with = ["--model", "openai/some", "--base-url", &server.url];
-    let ran =
-        run(&place, &[&["chat", "Hi", "--set", "temperature=0.5"], &with[..]].concat()).expect(0);
+    let server = Server::start(vec![hello(), hello()]);
+    let ran = server.run(&place, &["chat", "Hi", "--set", "temperature=0.5"]).expect(0);
     assert_eq!(ran.stdout, "Hello\n");
     assert!(ran.stderr.contains("m-1") && ran.stderr.contains("9 + 2 tokens"), "{ran:?}");
 
-    let lines = run(&place, &[&["generate", "--json"], &with[..]].concat()).expect(0).lines();
+    let lines = server.run(&place, &["generate", "--json"]).expect(0).lines();
     assert_eq!(lines[0], serde_json::json!({"piece": "text", "text": "Hel"}));
     let answer = lines.last().expect("the answer");
     assert_eq!(answer["text"], "Hello");
@@ -161,7 +163,7 @@ fn a_question_and_its_answer_are_commits() {
 fn an_interrupted_answer_is_in_the_log_and_in_no_context() {
     let place = Workspace::new();
     let begun = event(r#"{"role":"assistant","content":"Hel"}"#, "null");
-    let server = Server::start(vec![begun], true);
+    let server = Server::answering([reply(begun).end(HttpEnd::Hanging)]);
     let chat = ["chat", "Hi", "--model", "openai/some", "--base-url", &server.url];
     let mut command = command(&place, &chat);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -219,7 +221,7 @@ fn a_question_that_failed_is_asked_again_and_recorded_once() {
         assert_eq!(roles, ["user", "assistant"], "{verb}");
 
         // The same words after an answer are a new question.
-        let server = Server::start(vec![hello()], false);
+        let server = Server::start(vec![hello()]);
         ask(&server.url, &[]).expect(0);
         let requests = server.requests();
         let count = list(&requests[0]["messages"]).iter();

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use crate::streams::MORNING;
-use crate::support::{Workspace, bundled, data, each, in_store, list, text};
+use crate::support::{Workspace, bundled, data, each, export, in_store, list, text};
 
 /// A day's work: a stream, an edit, recorded conversations.
 fn worked() -> Workspace {
@@ -23,11 +23,6 @@ fn copied(place: &Workspace, to: &str) -> Value {
 /// What a copy says of a ref.
 fn named_ref<'a>(copied: &'a Value, name: &str) -> &'a Value {
     list(&copied["refs"]).iter().find(|line| line["name"] == name).expect("a ref")
-}
-
-/// What another store of the same place exports.
-fn export(place: &Workspace, store: &str) -> String {
-    place.ok(&["--store", store, "export"])
 }
 
 #[test]

@@ -103,6 +103,6 @@ fn a_store_on_a_server_is_viewed_and_its_end_is_an_answer() {
     let drop = format!("DROP SCHEMA {schema} CASCADE");
     execute(url, &drop);
     let gone = browser.get("/transcript?rev=main");
-    assert!(gone.status() >= 400 && !gone.body().contains("gloves"), "{}", gone.body());
-    assert!(browser.get("/").status() >= 400);
+    assert!(gone.status >= 400 && !gone.body.contains("gloves"), "{}", gone.body);
+    assert!(browser.get("/").status >= 400);
 }

@@ -317,7 +317,6 @@ fn a_format_that_would_lose_calls_is_refused() {
         (legacy, "openai"),
         (ollama, "ollama"),
     ] {
-        place.feed(&["import", "--format", format, "-"], text.as_bytes());
         Workspace::new().feed(&["import", "--format", format, "-"], text.as_bytes()).expect(0);
     }
 }

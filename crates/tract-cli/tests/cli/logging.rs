@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::agents::{calls, says};
-use crate::chat::{KEY, Server, command, run};
+use crate::chat::{KEY, Server, command};
 use crate::support::{RunOutput, Workspace};
 
 /// A server whose one tool fails with an error that contains a password and steers a terminal.
@@ -22,7 +22,7 @@ done
 /// Lets a model call the failing tool and returns what ran and what the model read of it.
 fn fails(place: &Workspace, flags: &[&str], log: Option<&str>) -> (RunOutput, String) {
     place.write("server.sh", FAILING_SERVER);
-    let server = Server::start(vec![calls("call-7", "echo", &json!({})), says("Well.")], false);
+    let server = Server::start(vec![calls("call-7", "echo", &json!({})), says("Well.")]);
     let with = ["--model", "openai/some", "--base-url", &server.url, "--plan", "none"];
     let how = ["run", "Echo it.", "--approve", "none", "--mcp", "sh server.sh", "--json"];
     let mut command = command(place, &[&how[..], &with[..], flags].concat());
@@ -65,10 +65,9 @@ fn calls_that_succeed_are_logged_from_debug_on() {
     place.write("desk/notes.txt", "buy milk\n");
     for (flag, lines) in [("-v", 0), ("-vv", 1)] {
         let read = calls("c1", "fs_read", &json!({"path": "notes.txt"}));
-        let server = Server::start(vec![read, says("Well.")], false);
-        let with = ["--model", "openai/some", "--base-url", &server.url, "--plan", "none"];
-        let task = ["run", "Read it.", "--fs", "desk", flag, "--json"];
-        let ran = run(&place, &[&task[..], &with].concat()).expect(0);
+        let server = Server::start(vec![read, says("Well.")]);
+        let task = ["run", "Read it.", "--fs", "desk", "--plan", "none", flag, "--json"];
+        let ran = server.run(&place, &task).expect(0);
         let logged = ran.stderr.lines().filter(|line| line.contains("call_id=\"c1\"")).count();
         assert_eq!(logged, lines, "{ran:?}");
         server.requests();

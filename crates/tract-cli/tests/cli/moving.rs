@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::streams::MORNING;
 #[cfg(unix)]
 use crate::support::set_mode;
-use crate::support::{Workspace, bundled, each, in_store, keys, stream, text};
+use crate::support::{Workspace, bundled, each, export, in_store, keys, stream, text};
 
 /// A repository with a day's work, and the remote `team`, a store that is not there yet.
 fn worked() -> Workspace {
@@ -13,10 +13,6 @@ fn worked() -> Workspace {
     place.ok(&["import", text(&bundled("conversations.jsonl"))]);
     place.ok(&["remote", "add", "team", "sqlite:team.db"]);
     place
-}
-
-fn export(place: &Workspace, store: &str) -> String {
-    place.ok(&in_store(store, &["export"]))
 }
 
 #[test]

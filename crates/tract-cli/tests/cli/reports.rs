@@ -182,12 +182,12 @@ fn pending_approvals_are_decided_in_the_browser_where_that_is_allowed() {
     assert_eq!(browser.post("/decide", &form("perhaps"), Some(&own)).status, 404);
     // A merge with open conflicts cannot be approved as it is.
     let refused = browser.post("/decide", &form("approve"), Some(&own));
-    assert_eq!(refused.status, 422, "{}", refused.body());
+    assert_eq!(refused.status, 422, "{}", refused.body);
     assert_eq!(place.json(&["pending", "--json"]), waits, "nothing was decided");
     assert_eq!(browser.post("/decide", &form("reject"), Some(&own)).status, 303);
     assert_eq!(place.json(&["pending", "--json"]), [] as [Value; 0]);
     let again = browser.post("/decide", &form("reject"), Some(&own));
-    assert_eq!(again.status, 422, "{}", again.body());
+    assert_eq!(again.status, 422, "{}", again.body);
     assert!(browser.page("/pending").contains("0 waiting"));
 }
 

@@ -5,7 +5,7 @@ use std::io::{BufRead, Write};
 use serde_json::{Value, json};
 
 use crate::agents::{calls, says};
-use crate::chat::{Server, run};
+use crate::chat::Server;
 use crate::support::{RunOutput, Workspace};
 
 /// What controls the server: a list of tools for each of its lives.
@@ -66,10 +66,9 @@ fn lives(place: &Workspace, lives: &Value) {
 
 /// Runs a task with a server of tools, by a model that gives these answers.
 fn run_task(place: &Workspace, answers: Vec<String>, mcp: &str, flags: &[&str]) -> RunOutput {
-    let server = Server::start(answers, false);
+    let server = Server::start(answers);
     let task = ["run", "Go.", "--json", "--plan", "none", "--mcp", mcp];
-    let model = ["--model", "openai/some", "--base-url", &server.url];
-    run(place, &[&task[..], &model, flags].concat())
+    server.run(place, &[&task[..], flags].concat())
 }
 
 /// The answers to calls, in what a run has written.
@@ -249,9 +248,8 @@ fn a_call_that_was_approved_does_not_run_on_a_server_with_other_arguments() {
     };
     approve_all();
     let go_on = |mcp: &str, says: Vec<String>| {
-        let server = Server::start(says, false);
-        let model = ["--model", "openai/some", "--base-url", &server.url];
-        run(&place, &[&["run", "--json", "--plan", "none", "--mcp", mcp], &model[..]].concat())
+        let server = Server::start(says);
+        server.run(&place, &["run", "--json", "--plan", "none", "--mcp", mcp])
     };
     go_on(&other, Vec::new()).expect(1);
     assert!(!place.path("called").exists(), "nothing was approved for it");

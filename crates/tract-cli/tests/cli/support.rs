@@ -344,6 +344,11 @@ pub(crate) fn in_store<'a>(url: &'a str, arguments: &[&'a str]) -> Vec<&'a str> 
     [&["--store", url], arguments].concat()
 }
 
+/// What another store of the same folder exports.
+pub(crate) fn export(place: &Workspace, store: &str) -> String {
+    place.ok(&in_store(store, &["export"]))
+}
+
 /// A key as services write them, put together here so that scanners of repositories pass over it.
 pub(crate) fn key() -> String {
     format!("gh{}_{}", "p", "16C7e42F292c6912E7710c838347Ae178B4a")

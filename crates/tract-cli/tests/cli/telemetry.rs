@@ -38,14 +38,11 @@ fn command(place: &Workspace, receiver: &Receiver, arguments: &[&str]) -> Comman
 /// A run that reads a file and fails to read another one.
 fn runs(place: &Workspace, receiver: &Receiver, environment: &[(&str, &str)]) -> Received {
     place.write("desk/notes.txt", "buy oat-milk\n");
-    let server = Server::start(
-        vec![
-            calls("c1", "fs_read", &json!({"path": "notes.txt"})),
-            calls("c2", "fs_read", &json!({"path": "absent.txt"})),
-            answer("It says milk."),
-        ],
-        false,
-    );
+    let server = Server::start(vec![
+        calls("c1", "fs_read", &json!({"path": "notes.txt"})),
+        calls("c2", "fs_read", &json!({"path": "absent.txt"})),
+        answer("It says milk."),
+    ]);
     let with = ["--model", "openai/some", "--base-url", &server.url, "--fs", "desk"];
     let set = ["--set", "temperature=0.5", "--set", "top_p=0.9", "--set", "max_tokens=64"];
     let task = ["run", "Read my-private-notes."];
@@ -264,7 +261,7 @@ fn the_log_is_the_same_with_and_without_telemetry() {
         let place = Workspace::new();
         place.write("desk/notes.txt", "buy milk\n");
         let read = calls("c1", "fs_read", &json!({"path": "notes.txt"}));
-        let server = Server::start(vec![read, says("Well.")], false);
+        let server = Server::start(vec![read, says("Well.")]);
         let with = ["--model", "openai/some", "--base-url", &server.url, "--plan", "none"];
         let arguments = [&["run", "Read it.", "--fs", "desk", "-vv", "--json"], &with[..]].concat();
         let mut command = command(&place, &receiver, &arguments);

@@ -20,7 +20,7 @@ pub(crate) struct Browser {
 pub(crate) struct Answer {
     pub(crate) status: u16,
     head: String,
-    body: String,
+    pub(crate) body: String,
 }
 
 impl Browser {
@@ -124,16 +124,6 @@ fn answer(mut stream: TcpStream) -> Answer {
     let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
     Answer { status: status.expect("a status"), head: head.to_owned(), body: body.to_owned() }
-}
-
-impl Answer {
-    pub(crate) fn body(&self) -> &str {
-        &self.body
-    }
-
-    pub(crate) fn status(&self) -> u16 {
-        self.status
-    }
 }
 
 impl Drop for Browser {
