@@ -15,6 +15,5 @@ mod limits;
 // One row for each way in which a call ends.
 mod rows;
 // State that two turns share: a session, resources, all else that is restored.
-mod sessions;
 mod shared_state;
 pub(crate) mod support;

@@ -166,21 +166,16 @@ fn the_child_runs_one_case() {
     let call = Call::new("c", "f", arguments.to_string());
     drop((schema, arguments));
     let before = peak().unwrap_or(0);
-    let registry = match Registry::builder().definition(&tool).build() {
-        Ok(registry) => registry,
-        Err(error) => {
-            println!("\ncode refused of 1\nlongest {}", error.to_string().len());
-            println!("peak {}\nsays {error}", peak().unwrap_or(0) - before);
-            return;
+    let (code, count, longest, text) = match Registry::builder().definition(&tool).build() {
+        Ok(registry) => {
+            let errors = hydrate(call, &registry).remove(0).errors;
+            let longest = errors.iter().map(|error| error.message.len()).max().unwrap_or(0);
+            (errors[0].code.clone(), errors.len(), longest, errors[0].to_string())
         }
+        Err(error) => ("refused".to_owned(), 1, error.to_string().len(), error.to_string()),
     };
-    let hydrated = hydrate(call, &registry).remove(0);
-    let after = peak().unwrap_or(0);
-    let longest = hydrated.errors.iter().map(|error| error.message.len()).max();
-    println!("\ncode {} of {}", hydrated.errors[0].code, hydrated.errors.len());
-    println!("longest {}", longest.unwrap_or(0));
-    println!("peak {}", after - before);
-    println!("says {}", hydrated.errors[0]);
+    let peak = peak().unwrap_or(0) - before;
+    println!("\ncode {code} of {count}\nlongest {longest}\npeak {peak}\nsays {text}");
 }
 
 #[test]

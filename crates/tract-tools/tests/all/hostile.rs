@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use serde_json::{Map, Value, json};
 use tract_core::{RequestMap, RequestTool, block_on};
 use tract_schema::{
     Definition, Dialect, JsonSchema, SchemaCompiler, SchemaLimits, ValidateOptions,
@@ -56,18 +57,11 @@ fn ten_thousand_levels_are_an_error() {
 
 /// A schema of references, each in the one before.
 fn chain(n: usize) -> String {
-    let defs: Vec<String> = (0..n)
-        .map(|k| {
-            format!(
-                r##""d{k}":{{"properties":{{"x":{{"allOf":[{{"$ref":"#/$defs/d{}"}}]}}}}}}"##,
-                k + 1
-            )
-        })
-        .collect();
-    format!(
-        r##"{{"type":"object","$defs":{{{},"d{n}":{{}}}},"$ref":"#/$defs/d0"}}"##,
-        defs.join(",")
-    )
+    let next = |k: usize| json!({"$ref": format!("#/$defs/d{}", k + 1)});
+    let one = |k: usize| (format!("d{k}"), json!({"properties": {"x": {"allOf": [next(k)]}}}));
+    let mut defs: Map<String, Value> = (0..n).map(one).collect();
+    defs.insert(format!("d{n}"), json!({}));
+    json!({"type": "object", "$defs": defs, "$ref": "#/$defs/d0"}).to_string()
 }
 
 #[test]
@@ -175,8 +169,7 @@ fn nearly_json() -> impl Strategy<Value = String> {
 }
 
 /// A schema of random keywords, references and doublings among them.
-fn schema() -> impl Strategy<Value = serde_json::Value> {
-    use serde_json::json;
+fn schema() -> impl Strategy<Value = Value> {
     let reference = prop_oneof![
         Just("#"),
         Just("#/$defs/a"),
@@ -229,7 +222,7 @@ proptest! {
         let one = hydrate_text(text.clone());
         prop_assert_eq!(one.provenance.raw_arguments.as_ref(), text.as_str());
         if let Some(arguments) = &one.arguments {
-            prop_assert!(serde_json::from_str::<serde_json::Value>(arguments.as_str()).is_ok());
+            prop_assert!(serde_json::from_str::<Value>(arguments.as_str()).is_ok());
         } else {
             prop_assert!(!one.errors.is_empty());
         }
@@ -240,8 +233,8 @@ proptest! {
     fn any_schema_is_imported_or_refused(
         schema in schema(),
         value in prop_oneof![
-            Just(serde_json::json!({"s": "aab", "n": {"n": {"n": null}}})),
-            Just(serde_json::json!([[1], {"s": 1}])),
+            Just(json!({"s": "aab", "n": {"n": {"n": null}}})),
+            Just(json!([[1], {"s": 1}])),
         ],
     ) {
         let _ = Definition::of_json_schema("f", "", &schema.to_string());

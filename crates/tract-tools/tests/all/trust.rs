@@ -145,8 +145,8 @@ fn arguments_that_the_type_of_a_struct_tool_refuses_are_not_trusted() {
     assert!(one(r#"{"number":4}"#).is_trusted());
 }
 
-/// A validator that refuses all, and says what it got.
-struct Mine;
+/// A validator that refuses all, and says whether it checks formats.
+struct Mine(bool);
 
 impl SchemaCompiler for Mine {
     fn name(&self) -> &str {
@@ -162,13 +162,11 @@ impl SchemaCompiler for Mine {
         _: &str,
         options: &ValidateOptions,
     ) -> Result<Arc<dyn SchemaValidator>, SchemaError> {
-        Ok(Arc::new(Refuses(options.formats)))
+        Ok(Arc::new(Self(options.formats)))
     }
 }
 
-struct Refuses(bool);
-
-impl SchemaValidator for Refuses {
+impl SchemaValidator for Mine {
     fn validate(&self, _: &Value) -> Result<(), Vec<Invalid>> {
         Err(vec![Invalid::new("mine", "/", format!("formats {}", self.0), "nothing")])
     }
@@ -181,7 +179,7 @@ fn a_registry_within_another_keeps_its_validator_its_options_and_its_names() {
         .import(Some("second".to_owned()), tract_schema::Definition::parse(PAY).unwrap(), None)
         .shared_names()
         .strict()
-        .compiler(Arc::new(Mine))
+        .compiler(Arc::new(Mine(false)))
         .options(ValidateOptions::default().formats())
         .build()
         .unwrap();

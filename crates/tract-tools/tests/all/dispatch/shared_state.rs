@@ -1,4 +1,4 @@
-//! Resources and state that several turns share.
+//! Resources, state and sessions that several turns share.
 
 use std::future::{Future, pending};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tract_core::{CancellationToken, ToolContext, block_on};
-use tract_tools::dispatch::{Dispatcher, Outcome, Turn};
+use tract_tools::dispatch::{CallContext, Dispatcher, Outcome, Turn};
 use tract_tools::resource::{Binding, Resources};
+use tract_tools::session::{SessionError, SessionItem};
 use tract_tools::snapshot::{BoxError, SavedState, Snapshot};
-use tract_tools::{Call, Registry, ToolError, tool};
+use tract_tools::{Call, EventType, Registry, Session, ToolError, tool};
 
 use super::support::{Turns, together, yield_once};
 
@@ -60,12 +62,25 @@ impl Snapshot for Handle {
     }
 }
 
+/// A number in a session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Added(u32);
+
+impl SessionItem for Added {
+    const NAME: &'static str = "added";
+}
+
+impl EventType for Added {
+    const KIND: &'static str = "added";
+}
+
 /// What the tools of these tests change.
 #[derive(Clone)]
 struct Shared {
     ledger: Arc<Ledger>,
     other: Arc<Ledger>,
     resources: Arc<Resources>,
+    session: Session,
     lent_as: LentAs,
     running: Arc<AtomicUsize>,
     most_running: Arc<AtomicUsize>,
@@ -78,6 +93,7 @@ enum LentAs {
     /// Two states, in one order or the other.
     TwoStates,
     Handle,
+    Session,
     /// Resources that are never put back.
     PlainResources,
 }
@@ -95,6 +111,7 @@ impl Shared {
             ledger,
             other: Arc::default(),
             resources: Arc::new(resources),
+            session: Session::new(),
             lent_as,
             running: Arc::default(),
             most_running: Arc::default(),
@@ -113,11 +130,26 @@ impl Shared {
             LentAs::TwoStates if number.is_multiple_of(2) => turn.state(ledger()).state(other()),
             LentAs::TwoStates => turn.state(other()).state(ledger()),
             LentAs::Handle => turn.state(Arc::new(Handle(Arc::clone(&self.ledger)))),
+            LentAs::Session => turn.session(Arc::new(self.session.clone())),
         }
     }
 
     fn turn(&self, number: u32) -> Turn {
         self.turn_within(&ToolContext::new(""), number)
+    }
+
+    fn add(&self, number: u32, context: &ToolContext) -> Result<(), ToolError> {
+        match self.lent_as {
+            LentAs::Session => context.publish(Added(number)),
+            _ => Ok(self.ledger.0.lock().unwrap().push(number)),
+        }
+    }
+
+    fn numbers(&self) -> Vec<u32> {
+        match self.lent_as {
+            LentAs::Session => self.session.all().unwrap().iter().map(|Added(n)| *n).collect(),
+            _ => self.ledger.numbers(),
+        }
     }
 }
 
@@ -127,7 +159,7 @@ async fn enter(number: u32, fails: bool, context: &ToolContext) -> Result<String
     let shared = context.resource::<Shared>()?;
     let running = shared.running.fetch_add(1, Ordering::SeqCst) + 1;
     shared.most_running.fetch_max(running, Ordering::SeqCst);
-    shared.ledger.0.lock().unwrap().push(number);
+    shared.add(number, context)?;
     for _ in 0..3 {
         yield_once().await;
     }
@@ -138,7 +170,7 @@ async fn enter(number: u32, fails: bool, context: &ToolContext) -> Result<String
 /// Writes a number down, and never returns.
 #[tool]
 async fn hang(context: &ToolContext) -> Result<String, ToolError> {
-    context.resource::<Shared>()?.ledger.0.lock().unwrap().push(99);
+    context.resource::<Shared>()?.add(99, context)?;
     pending().await
 }
 
@@ -146,8 +178,12 @@ async fn hang(context: &ToolContext) -> Result<String, ToolError> {
 #[tool]
 async fn delegate(context: &ToolContext) -> Result<String, ToolError> {
     let shared = context.resource::<Shared>()?;
-    // Where it had to wait for its own turn, it would be refused.
-    let turn = shared.turn_within(context, 7).wait_for_others(Duration::ZERO);
+    let turn = match context.session() {
+        // A session that was lent needs no word of the context.
+        Some(session) => shared.turn(7).session(Arc::new(session.clone())),
+        // Where it had to wait for its own turn, it would be refused.
+        None => shared.turn_within(context, 7).wait_for_others(Duration::ZERO),
+    };
     let ran = dispatcher().run(call(7, false), &turn).await;
     Ok(ran.answers.into_iter().map(|answer| answer.text).collect())
 }
@@ -161,7 +197,8 @@ fn call(number: u32, fails: bool) -> Call {
     Call::new("c1", "enter", format!(r#"{{"number":{number},"fails":{fails}}}"#))
 }
 
-const RESTORED: [LentAs; 4] = [LentAs::Resources, LentAs::State, LentAs::TwoStates, LentAs::Handle];
+const RESTORED: [LentAs; 5] =
+    [LentAs::Resources, LentAs::State, LentAs::TwoStates, LentAs::Handle, LentAs::Session];
 
 #[test]
 fn a_turn_that_fails_keeps_what_another_one_did_with_the_same_state() {
@@ -178,7 +215,8 @@ fn a_turn_that_fails_keeps_what_another_one_did_with_the_same_state() {
             let ran = together(turns, |_| {});
             assert_ne!(ran[0].answers[0].is_error, ran[1].answers[0].is_error, "one fails");
             let kept = if fails_first { 2 } else { 1 };
-            assert_eq!(shared.ledger.numbers(), [kept], "{lent_as:?}");
+            assert_eq!(shared.numbers(), [kept], "{lent_as:?}");
+            assert_eq!(shared.session.held_by(), None);
         }
     }
 }
@@ -215,12 +253,12 @@ fn a_turn_that_may_not_wait_longer_runs_nothing_and_says_who_has_the_state() {
         let cancelled = shared.turn_within(&context, 3);
         let ran = block_on(dispatcher.run(call(3, false), &cancelled));
         assert_eq!(ran.answers[0].outcome(), Outcome::Cancelled);
-        assert_eq!(shared.ledger.numbers(), [99], "the first one still works");
+        assert_eq!(shared.numbers(), [99], "the first one still works");
         // A turn that is dropped gives the state back as it found it.
         drop(hangs);
         let ran = block_on(dispatcher.run(call(4, false), &shared.turn(4)));
         assert!(!ran.answers[0].is_error);
-        assert_eq!(shared.ledger.numbers(), [4], "{lent_as:?}");
+        assert_eq!(shared.numbers(), [4], "{lent_as:?}");
     }
 }
 
@@ -231,9 +269,22 @@ fn a_call_runs_calls_of_its_own_on_the_state_of_its_turn() {
         let turn = shared.turn(1);
         let ran = block_on(dispatcher().run(Call::new("c1", "delegate", "{}"), &turn));
         assert_eq!(ran.answers[0].text, "entered", "{lent_as:?}");
-        assert_eq!(shared.ledger.numbers(), [7]);
+        assert_eq!(shared.numbers(), [7]);
         // Its context is worth nothing when the turn is over.
         let ran = block_on(dispatcher().run(call(8, false), &turn));
         assert!(!ran.answers[0].is_error);
+    }
+}
+
+#[test]
+fn a_session_that_a_turn_works_on_names_the_turn_to_others() {
+    let (shared, dispatcher) = (Shared::new(LentAs::Session), dispatcher());
+    let turn = shared.turn(1);
+    let mut hangs = Box::pin(dispatcher.run(Call::new("c1", "hang", "{}"), &turn));
+    assert!(hangs.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let none = CancellationToken::new();
+    match block_on(shared.session.hold("me", Some(Duration::ZERO), &none)).unwrap_err() {
+        SessionError::Held { by } => assert_eq!(by, r#"a turn of "main""#),
+        error => panic!("{error}"),
     }
 }
