@@ -184,7 +184,7 @@ fn parameters_are_bound_once_and_have_to_be() {
     assert!(matches!(bound.bind(&desk()), Err(BindError::Twice { .. })));
     assert!(matches!(Bindings::new().bind(&3), Err(BindError::NoObject { .. })));
     let error = tree().render(&Bindings::new()).unwrap_err();
-    assert!(error.to_string().contains("Desk"), "{error}");
+    assert!(error.to_string().contains("Fixture"), "{error}");
 }
 
 #[test]
