@@ -106,10 +106,10 @@ pub(crate) fn flat(text: &str, key: &str) -> String {
     out.end()
 }
 
-pub(crate) fn object(members: &[(&str, &str)]) -> String {
+pub(crate) fn object<S: AsRef<str>>(members: &[(S, S)]) -> String {
     let mut out = Object::new();
     for (name, raw) in members {
-        out.raw(name, raw);
+        out.raw(name.as_ref(), raw.as_ref());
     }
     out.end()
 }

@@ -66,14 +66,10 @@ impl Accumulate for Stream {
             let parts = self.parts.iter().cloned().map(Tree::Object).collect();
             content.set("parts", Tree::List(parts));
             candidate.set("content", Tree::Object(content));
-            for (key, value) in &self.candidate.0 {
-                candidate.set(key, value.clone());
-            }
+            candidate.set_all(self.candidate.clone());
             body.set("candidates", Tree::List(vec![Tree::Object(candidate)]));
         }
-        for (key, value) in &self.top.0 {
-            body.set(key, value.clone());
-        }
+        body.set_all(self.top.clone());
         Ok(body.to_json())
     }
 

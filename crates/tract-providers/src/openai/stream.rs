@@ -103,9 +103,7 @@ impl Accumulate for Stream {
             }
         }
         body.set("choices", Tree::List(vec![Tree::Object(choice)]));
-        for (key, value) in &self.top.0 {
-            body.set(key, value.clone());
-        }
+        body.set_all(self.top.clone());
         Ok(body.to_json())
     }
 
