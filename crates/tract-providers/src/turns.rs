@@ -164,6 +164,11 @@ impl<'a> Turn<'a> {
         let blocks = Vec::new();
         Self { role, around: None, received: None, blocks, recorded: false, last: None }
     }
+
+    fn with_block(mut self, block: (PrefixSource, Block)) -> Self {
+        self.blocks.push(block);
+        self
+    }
 }
 
 /// Writes the members with the instructions, where there are some, and with the messages.
@@ -186,19 +191,11 @@ fn messages(sheet: &mut RequestWriter<'_>, wording: &Wording) -> String {
                 let (id, name) = sheet.ids.of_placeholder(answer);
                 let origin = PrefixSource::Repair(Some(answer.answers.slot));
                 let block = (origin, (wording.placeholder_result)(answer, id, name));
-                match turns.last_mut().filter(|turn| turn.role == "user") {
-                    Some(turn) => {
-                        turn.recorded = false;
-                        turn.received = None;
-                        turn.last = None;
-                        turn.blocks.push(block);
-                    }
-                    None => {
-                        let mut turn = Turn::new("user");
-                        turn.blocks.push(block);
-                        turns.push(turn);
-                    }
-                }
+                let turn = match turns.pop_if(|turn| turn.role == "user") {
+                    Some(turn) => Turn { recorded: false, received: None, last: None, ..turn },
+                    None => Turn::new("user"),
+                };
+                turns.push(turn.with_block(block));
             }
         }
     }
@@ -362,10 +359,8 @@ fn in_order(turn: &mut Turn<'_>, repairs: &mut Vec<Repair>) {
 /// would continue in the middle of them; some accept no conversation that begins with them, either.
 fn close(sheet: &mut RequestWriter<'_>, wording: &Wording, turns: &mut Vec<Turn<'_>>) {
     let filler = |says: &str| {
-        let mut turn = Turn::new("user");
         let block = Block { sort: BlockKind::Other, text: (wording.text)(says) };
-        turn.blocks.push((PrefixSource::Repair(None), block));
-        turn
+        Turn::new("user").with_block((PrefixSource::Repair(None), block))
     };
     if wording.begins_with_user && turns.first().is_some_and(|turn| turn.role != "user") {
         turns.insert(0, filler("Begin."));

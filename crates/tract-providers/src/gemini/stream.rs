@@ -33,7 +33,7 @@ impl Accumulate for Stream {
             return Err(provider_error(&error));
         }
         for (key, _) in &fields.members {
-            let Some(node) = fields.get(key).filter(|node| !node.is_null()) else { continue };
+            let Some(node) = fields.some(key) else { continue };
             if key != "candidates" {
                 self.top.set(key, Tree::parse(&node)?);
                 continue;
@@ -98,7 +98,7 @@ impl Stream {
         on_piece: &mut dyn FnMut(ReplyDelta),
     ) -> Result<(), StreamError> {
         for (key, _) in &candidate.members {
-            let Some(node) = candidate.get(key).filter(|node| !node.is_null()) else { continue };
+            let Some(node) = candidate.some(key) else { continue };
             if key != "content" {
                 self.done |= key == "finishReason";
                 self.candidate.set(key, Tree::parse(&node)?);

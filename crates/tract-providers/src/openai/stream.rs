@@ -149,7 +149,7 @@ impl Stream {
         self.begun = true;
         let mut rest = Members::default();
         for (key, _) in &choice.members {
-            let Some(node) = choice.get(key).filter(|node| !node.is_null()) else { continue };
+            let Some(node) = choice.some(key) else { continue };
             match key.as_str() {
                 "index" => {}
                 "delta" => {
