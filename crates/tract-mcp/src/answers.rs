@@ -71,12 +71,10 @@ impl Answers {
     /// Takes why a request failed.
     pub(crate) fn take_failure(&self, id: &str) -> Option<McpError> {
         let mut waiting = self.lock();
-        let found = waiting.get_mut(id)?;
-        match found {
-            PendingRequest::Failed(_) => match std::mem::replace(found, PendingRequest::Taken) {
-                PendingRequest::Failed(error) => Some(*error),
-                _ => None,
-            },
+        let failed = |found: &&mut PendingRequest| matches!(found, PendingRequest::Failed(_));
+        let found = waiting.get_mut(id).filter(failed)?;
+        match std::mem::replace(found, PendingRequest::Taken) {
+            PendingRequest::Failed(error) => Some(*error),
             _ => None,
         }
     }

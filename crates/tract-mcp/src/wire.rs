@@ -95,25 +95,14 @@ pub(crate) fn text_of(
     message: &TxJsonRpcMessage<RoleClient>,
     answers: &Answers,
 ) -> io::Result<Vec<u8>> {
-    let text = match message {
-        JsonRpcMessage::Request(sent) => {
-            let id = serde_json::to_string(&sent.id)?;
-            match &sent.request {
-                ClientRequest::CallToolRequest(call) => {
-                    answers.expect(&id);
-                    let raw = call.extensions.get::<RawArguments>();
-                    with_arguments(&serde_json::to_string(message)?, raw)?
-                }
-                ClientRequest::ListToolsRequest(_) => {
-                    answers.expect(&id);
-                    serde_json::to_vec(message)?
-                }
-                _ => serde_json::to_vec(message)?,
-            }
-        }
-        _ => serde_json::to_vec(message)?,
+    let JsonRpcMessage::Request(sent) = message else { return Ok(serde_json::to_vec(message)?) };
+    let raw = match &sent.request {
+        ClientRequest::CallToolRequest(call) => call.extensions.get::<RawArguments>(),
+        ClientRequest::ListToolsRequest(_) => None,
+        _ => return Ok(serde_json::to_vec(message)?),
     };
-    Ok(text)
+    answers.expect(&serde_json::to_string(&sent.id)?);
+    with_arguments(&serde_json::to_string(message)?, raw)
 }
 
 fn with_arguments(message: &str, raw: Option<&RawArguments>) -> io::Result<Vec<u8>> {

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use tract_compile::Rules;
-use tract_core::{Draft, Reply};
+use tract_core::{Draft, Part, Reply};
 use tract_schema::Dialect;
 
 use crate::error::{FormError, ImportError, ReplyError};
@@ -43,14 +43,20 @@ pub(crate) trait Adapter: Sync {
         false
     }
 
+    /// Reads the instructions that a request keeps apart from its messages.
+    fn instructions(&self, _request: &Fields<'_>) -> Result<Option<Draft>, ImportError> {
+        Ok(None)
+    }
+
     /// Reads what a request says before its messages. Returns whether the messages are read, too, or
     /// may be absent.
     fn begin(
         &self,
-        _request: &Fields<'_>,
+        request: &Fields<'_>,
         _watch: &mut Watch,
-        _drafts: &mut VecDeque<Draft>,
+        drafts: &mut VecDeque<Draft>,
     ) -> Result<bool, ImportError> {
+        drafts.extend(self.instructions(request)?);
         Ok(false)
     }
 
@@ -144,6 +150,13 @@ pub(crate) struct Profile {
     /// Where the provider's own server is.
     #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only clients ask for it"))]
     pub(crate) server: Server,
+}
+
+impl Profile {
+    /// Keeps a part that only this provider knows as it was received.
+    pub(crate) fn opaque_part(&self, node: &Node<'_>) -> Part {
+        Part::Opaque { dialect: self.opaque.into(), json: node.raw.into() }
+    }
 }
 
 /// What a message of one dialect cannot hold.

@@ -7,18 +7,16 @@ mod reply;
 mod request;
 mod stream;
 
-use std::collections::VecDeque;
-
 use tract_compile::Rules;
 use tract_core::{Draft, Reply};
 use tract_schema::Dialect;
 
 use crate::adapter::{Adapter, Foreign, Members, Profile, Reader, Server};
 use crate::error::{FormError, ImportError, ReplyError};
-use crate::import::Watch;
 use crate::params::Params;
 use crate::raw::Fields;
 use crate::sheet::RequestWriter;
+use crate::turns;
 
 /// The adapter.
 pub(crate) struct Anthropic;
@@ -78,19 +76,11 @@ impl Adapter for Anthropic {
     }
 
     fn conversation(&self, sheet: &mut RequestWriter<'_>) -> Result<Members, FormError> {
-        Ok(request::members(sheet))
+        Ok(turns::members(sheet, &request::WORDING))
     }
 
-    fn begin(
-        &self,
-        request: &Fields<'_>,
-        _watch: &mut Watch,
-        drafts: &mut VecDeque<Draft>,
-    ) -> Result<bool, ImportError> {
-        if let Some(system) = request.some("system") {
-            drafts.push_back(import::instructions(&system)?);
-        }
-        Ok(false)
+    fn instructions(&self, request: &Fields<'_>) -> Result<Option<Draft>, ImportError> {
+        request.some("system").map(|system| import::instructions(&system)).transpose()
     }
 
     fn reader<'a>(&self) -> Box<dyn Reader<'a> + Send + 'a> {

@@ -8,18 +8,16 @@ mod reply;
 mod request;
 mod stream;
 
-use std::collections::VecDeque;
-
 use tract_compile::Rules;
 use tract_core::text::percent_encoded;
 use tract_core::{Draft, Reply};
 
 use crate::adapter::{Adapter, Foreign, Members, Profile, Reader, Server};
 use crate::error::{FormError, ImportError, ReplyError};
-use crate::import::Watch;
 use crate::params::Params;
 use crate::raw::{self, Fields, Node, Object};
 use crate::sheet::RequestWriter;
+use crate::turns;
 
 pub(crate) use import::is_content;
 
@@ -73,7 +71,7 @@ impl Adapter for Gemini {
     }
 
     fn conversation(&self, sheet: &mut RequestWriter<'_>) -> Result<Members, FormError> {
-        Ok(request::members(sheet))
+        Ok(turns::members(sheet, &request::WORDING))
     }
 
     /// Declarations of functions share one element; a tool of Google's own is one itself.
@@ -96,16 +94,9 @@ impl Adapter for Gemini {
         request.get("contents").is_some_and(|contents| contents.is_array())
     }
 
-    fn begin(
-        &self,
-        request: &Fields<'_>,
-        _watch: &mut Watch,
-        drafts: &mut VecDeque<Draft>,
-    ) -> Result<bool, ImportError> {
-        if let Some(system) = names::member(request, "systemInstruction") {
-            drafts.push_back(import::instructions(&system)?);
-        }
-        Ok(false)
+    fn instructions(&self, request: &Fields<'_>) -> Result<Option<Draft>, ImportError> {
+        let system = names::member(request, "systemInstruction");
+        system.map(|system| import::instructions(&system)).transpose()
     }
 
     fn parameters(&self, request: &Fields<'_>) -> String {

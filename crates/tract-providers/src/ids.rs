@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tract_compile::{Item, Repair, RepairKind, Speaker, speaker};
+use tract_compile::{Item, PlaceholderResult, Repair, RepairKind, Speaker, speaker};
 use tract_core::{CallRef, CommitId, Message};
 use tract_schema::{Aliases, Dialect};
 
@@ -24,6 +24,17 @@ pub(crate) struct Ids(HashMap<CallRef, SentCall>);
 impl Ids {
     pub(crate) fn call(&self, slot: CommitId, index: u32) -> Option<&SentCall> {
         self.0.get(&CallRef { slot, index })
+    }
+
+    /// Returns the id and the tool's name of the call that a placeholder answers, as they go out.
+    pub(crate) fn of_placeholder<'a>(
+        &'a self,
+        answer: &'a PlaceholderResult,
+    ) -> (&'a str, &'a str) {
+        match self.call(answer.answers.slot, answer.answers.index) {
+            Some(sent) => (&sent.id, &sent.name),
+            None => (&answer.call_id, &answer.name),
+        }
     }
 
     /// Returns whether a message holds or answers a call whose id was replaced, so that its own

@@ -5,7 +5,7 @@ mod foreign;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 
-use tract_core::{AuthorKind, Blob, Draft, JsonText, Part, Role, ToolSchema, json};
+use tract_core::{AuthorKind, Blob, Body, Content, Draft, JsonText, Part, Role, ToolSchema, json};
 use tract_schema::Dialect;
 
 use crate::adapter::{DialectAdapter as _, Reader};
@@ -351,7 +351,7 @@ impl fmt::Debug for Messages<'_> {
 }
 
 /// Makes a draft of an import: with nothing in it that is not in the input.
-pub(crate) fn draft(content: tract_core::Content, role: Option<Role>, form: &str) -> Draft {
+pub(crate) fn draft(content: Content, role: Option<Role>, form: &str) -> Draft {
     let kind = content.kind();
     let mut draft = Draft::new(content).origin(AuthorKind::Import);
     draft.role = role.filter(|role| *role != kind.default_role());
@@ -362,18 +362,53 @@ pub(crate) fn draft(content: tract_core::Content, role: Option<Role>, form: &str
 /// Makes a draft of a whole message, which keeps its bytes where lowering would not give them back.
 pub(crate) fn whole_message(
     message: &Node<'_>,
-    content: tract_core::Content,
+    content: Content,
     role: Role,
     dialect: Dialect,
     lower: impl FnOnce(&mut OutgoingMessage<'_>) -> Option<String>,
 ) -> Draft {
-    let mut draft = draft(content, Some(role.clone()), dialect.form());
-    let is_same = lower(&mut OutgoingMessage::recorded(&draft.content, &role))
-        .is_some_and(|lowered| raw::same(&lowered, message.raw));
-    if !is_same {
-        draft.verbatim = Some(Blob::seal(message.raw.as_bytes().to_vec()));
+    draft_of(message, content, role, dialect.form(), |out| {
+        lower(out).is_some_and(|lowered| raw::same(&lowered, message.raw))
+    })
+}
+
+/// Makes a draft of what was received, which keeps its bytes where it would not go out the same.
+pub(crate) fn draft_of(
+    received: &Node<'_>,
+    content: Content,
+    role: Role,
+    form: &str,
+    is_same: impl FnOnce(&mut OutgoingMessage<'_>) -> bool,
+) -> Draft {
+    let mut draft = draft(content, Some(role.clone()), form);
+    if !is_same(&mut OutgoingMessage::recorded(&draft.content, &role)) {
+        draft.verbatim = Some(Blob::seal(received.raw.as_bytes().to_vec()));
     }
     draft
+}
+
+/// The calls that have no result yet: id and name, oldest first.
+#[derive(Default)]
+pub(crate) struct OpenCalls(Vec<(String, String)>);
+
+impl OpenCalls {
+    pub(crate) fn push(&mut self, id: &str, name: &str) {
+        self.0.push((id.to_owned(), name.to_owned()));
+    }
+
+    /// Takes out the call that a result answers, and returns its id: by the id that the result has,
+    /// else by the tool's name, else the oldest.
+    pub(crate) fn answered(&mut self, id: Option<String>, name: Option<&str>) -> String {
+        let is_it = |(open, called): &(String, String)| match (&id, name) {
+            (Some(id), _) => open == id,
+            (None, Some(name)) => called == name,
+            (None, None) => true,
+        };
+        match self.0.iter().position(is_it) {
+            Some(at) => self.0.remove(at).0,
+            None => id.unwrap_or_default(),
+        }
+    }
 }
 
 /// Follows calls and results, and notes what does not pair.
@@ -389,6 +424,19 @@ pub(crate) struct Watch {
 impl Watch {
     pub(crate) fn note(&mut self, at: &str, what: impl Into<String>) {
         self.anomalies.push(Anomaly { at: at.to_owned(), what: what.into() });
+    }
+
+    /// Makes content that is no result of what a role said; a role without a meaning is noted.
+    pub(crate) fn content_of(&mut self, role: &Role, body: Body, at: &str) -> Content {
+        match role {
+            Role::System | Role::Developer => Content::System(body),
+            Role::User => Content::User(body),
+            Role::Assistant => Content::Assistant(body),
+            Role::Tool | Role::Other(_) => {
+                self.note(at, format!("unknown role {:?}", role.as_str()));
+                Content::Custom { kind: format!("role:{}", role.as_str()), body }
+            }
+        }
     }
 
     pub(crate) fn call(&mut self, id: &str, at: &str) {

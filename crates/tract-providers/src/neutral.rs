@@ -49,6 +49,19 @@ impl<'a> OutgoingMessage<'a> {
         Speaker::of(self.content, self.role)
     }
 
+    /// The word for who speaks, where the roles are those of Chat Completions; some dialects have a
+    /// word of its own for a developer.
+    pub(crate) fn role_word(&self, developer: &'static str) -> &'a str {
+        match (self.speaker(), self.role) {
+            (Speaker::System, Role::Developer) => developer,
+            (_, Role::Other(word)) if self.own => word,
+            (Speaker::System, _) => "system",
+            (Speaker::User, _) => "user",
+            (Speaker::Assistant, _) => "assistant",
+            (Speaker::Tool, _) => "tool",
+        }
+    }
+
     /// Id and name under which the `index`-th call goes out.
     pub(crate) fn call(&self, index: u32, call: &'a ToolCall) -> (Cow<'a, str>, Cow<'a, str>) {
         match self.message.and_then(|(message, ids)| ids.call(message.slot, index)) {

@@ -16,6 +16,7 @@ use crate::raw::Fields;
 use crate::sheet::RequestWriter;
 
 pub(crate) use import::image_at;
+pub(crate) use lower::image_url;
 pub(crate) use stream::provider_error;
 
 /// The adapter.

@@ -106,10 +106,10 @@ pub(crate) fn flat(text: &str, key: &str) -> String {
     out.end()
 }
 
-pub(crate) fn object(members: &[(&str, &str)]) -> String {
+pub(crate) fn object<S: AsRef<str>>(members: &[(S, S)]) -> String {
     let mut out = Object::new();
     for (name, raw) in members {
-        out.raw(name, raw);
+        out.raw(name.as_ref(), raw.as_ref());
     }
     out.end()
 }
@@ -162,26 +162,16 @@ mod tests {
     fn parameters_go_where_the_dialect_has_them() {
         let given =
             r#"{"max_tokens":7,"model":"m","stop":"x","temperature":0.20,"tool_choice":"auto"}"#;
-        check(
-            Dialect::OpenAi,
-            given,
+        let expected = [
             r#"max_tokens=7 model="m" stop="x" temperature=0.2 tool_choice="auto""#,
-        );
-        check(
-            Dialect::Responses,
-            given,
             r#"max_output_tokens=7 model="m" temperature=0.2 tool_choice="auto""#,
-        );
-        check(
-            Dialect::Anthropic,
-            given,
             r#"max_tokens=7 model="m" stop_sequences=["x"] temperature=0.2 tool_choice={"type":"auto"}"#,
-        );
-        check(
-            Dialect::Ollama,
-            given,
             r#"options={"num_predict":7,"stop":["x"],"temperature":0.2} model="m""#,
-        );
+        ];
+        let dialects = [Dialect::OpenAi, Dialect::Responses, Dialect::Anthropic, Dialect::Ollama];
+        for (dialect, expected) in dialects.into_iter().zip(expected) {
+            check(dialect, given, expected);
+        }
     }
 
     #[test]

@@ -11,8 +11,9 @@ use tract_schema::{Aliases, Dialect};
 use crate::adapter::{DialectAdapter as _, Members};
 use crate::error::ReplyError;
 use crate::form::Form;
+use crate::parameters;
 use crate::prefix::{Blocks, PrefixHash, PrefixSource};
-use crate::raw::{self, Object};
+use crate::raw;
 use crate::stream::Assembler;
 
 /// A body: members in order, or a list.
@@ -145,13 +146,7 @@ impl Params {
     pub fn to_json(&self) -> String {
         match &self.body {
             Body::Array(text) => text.clone(),
-            Body::Object(members) => {
-                let mut out = Object::new();
-                for (key, raw) in members {
-                    out.raw(key, raw);
-                }
-                out.end()
-            }
+            Body::Object(members) => parameters::object(members),
         }
     }
 

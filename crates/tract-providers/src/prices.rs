@@ -120,9 +120,6 @@ impl PriceTable {
 
 /// A model's name without the date of its version.
 fn undated(name: &str) -> Option<&str> {
-    let rest = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-');
-    let end = name.get(rest.len()..)?;
-    let digits = end.chars().filter(char::is_ascii_digit).count();
     if name.ends_with("-latest") {
         return name.strip_suffix("-latest");
     }
@@ -133,7 +130,7 @@ fn undated(name: &str) -> Option<&str> {
         let is_date = tail.starts_with("-20")
             && tail.chars().filter(char::is_ascii_digit).count() == 8
             && tail.chars().all(|c| c.is_ascii_digit() || c == '-');
-        if digits >= 8 && is_date {
+        if is_date {
             return Some(head);
         }
     }

@@ -1,10 +1,13 @@
 //! Reads replies of every provider.
 
-use tract_core::{Body, Content, Part, Reply, Usage};
+use std::collections::VecDeque;
+
+use tract_core::{Body, Content, Draft, Part, Reply, Usage};
 use tract_schema::{Aliases, Dialect};
 
-use crate::adapter::DialectAdapter as _;
-use crate::error::ReplyError;
+use crate::adapter::{DialectAdapter as _, Reader};
+use crate::error::{ImportError, ReplyError};
+use crate::import::Watch;
 use crate::raw::{Fields, Node};
 
 /// Reads an answer that was received whole, where the request that it answers is not at hand: names
@@ -62,6 +65,20 @@ pub(crate) fn read(
 pub(crate) fn message_of(error: &Node<'_>) -> String {
     let inner = error.object().ok().and_then(|fields| fields.text("message"));
     inner.or_else(|| error.string().ok()).unwrap_or_else(|| error.raw.to_owned())
+}
+
+/// Reads what an answer says as the messages that go back with the next request.
+pub(crate) fn drafts_of<'a>(
+    mut reader: impl Reader<'a>,
+    messages: &[Node<'a>],
+    place: usize,
+) -> Result<VecDeque<Draft>, ImportError> {
+    let (mut drafts, mut watch) = (VecDeque::new(), Watch::default());
+    for message in messages {
+        reader.message(message, place, &mut watch, &mut drafts)?;
+    }
+    drafts.extend(reader.end());
+    Ok(drafts)
 }
 
 /// Makes a place from what an answer says of itself, so that ids that are made from it are unique

@@ -1,6 +1,6 @@
 //! A request that is being written: what it says, and what has been settled on for it.
 
-use tract_compile::{Compiled, Item, PlaceholderResult, Repair, RepairKind};
+use tract_compile::{Compiled, Item, PlaceholderResult, Repair};
 use tract_core::{Message, json};
 use tract_schema::Dialect;
 
@@ -33,12 +33,6 @@ impl<'a> RequestWriter<'a> {
         bytes.text().filter(|text| json::check(text).is_ok())
     }
 
-    /// Takes over what lowering a message noted.
-    pub(crate) fn noted(&mut self, message: &Message, notes: Vec<(RepairKind, String)>) {
-        let slot = Some(message.slot);
-        self.repairs.extend(notes.into_iter().map(|(kind, text)| Repair::new(kind, slot, text)));
-    }
-
     /// Lowers a message by `write`, and takes over what that noted.
     pub(crate) fn lowered<T>(
         &mut self,
@@ -47,7 +41,8 @@ impl<'a> RequestWriter<'a> {
     ) -> T {
         let mut out = OutgoingMessage::compiled(message, self.dialect, self.ids, self.repairing);
         let written = write(&mut out);
-        self.noted(message, out.notes);
+        let repair = |(kind, text)| Repair::new(kind, Some(message.slot), text);
+        self.repairs.extend(out.notes.into_iter().map(repair));
         written
     }
 
@@ -69,15 +64,9 @@ impl<'a> RequestWriter<'a> {
                     (PrefixSource::Message(message.commit), text)
                 }
                 Item::StandIn(answer) => {
-                    let sent = self.ids.call(answer.answers.slot, answer.answers.index);
-                    let (id, name) = sent
-                        .map_or((answer.call_id.as_str(), answer.name.as_str()), |sent| {
-                            (&sent.id, &sent.name)
-                        });
-                    (
-                        PrefixSource::Repair(Some(answer.answers.slot)),
-                        Some(stand_in(answer, id, name)),
-                    )
+                    let (id, name) = self.ids.of_placeholder(answer);
+                    let origin = PrefixSource::Repair(Some(answer.answers.slot));
+                    (origin, Some(stand_in(answer, id, name)))
                 }
             };
             if let Some(text) = text {

@@ -77,16 +77,17 @@ impl From<StreamError> for ModelError {
 /// An error by the provider's own word for its sort.
 pub(crate) fn of_kind(kind: Option<&str>, message: String) -> ModelError {
     match kind.unwrap_or_default() {
-        kind if kind.contains("rate_limit") || kind == "insufficient_quota" => {
+        // Google's words are those of gRPC, in capitals.
+        "insufficient_quota" | "RESOURCE_EXHAUSTED" => {
+            ModelError::RateLimited { message, retry_after: None }
+        }
+        kind if kind.contains("rate_limit") => {
             ModelError::RateLimited { message, retry_after: None }
         }
         kind if kind.contains("overloaded") || kind.contains("server_error") => {
             ModelError::Unavailable { message, source: None }
         }
-        "api_error" | "timeout_error" => ModelError::Unavailable { message, source: None },
-        // Google's words are those of gRPC.
-        "RESOURCE_EXHAUSTED" => ModelError::RateLimited { message, retry_after: None },
-        "UNAVAILABLE" | "INTERNAL" | "DEADLINE_EXCEEDED" => {
+        "api_error" | "timeout_error" | "UNAVAILABLE" | "INTERNAL" | "DEADLINE_EXCEEDED" => {
             ModelError::Unavailable { message, source: None }
         }
         "authentication_error" | "permission_error" | "UNAUTHENTICATED" | "PERMISSION_DENIED" => {

@@ -4,7 +4,7 @@ use tract_compile::{Item, PlaceholderResult, Repair, RepairKind, Speaker, speake
 use tract_core::{Blob, CommitId, Content, Draft, Message, Part, Role};
 use tract_schema::Dialect;
 
-use crate::adapter::DialectAdapter as _;
+use crate::adapter::{DialectAdapter as _, Members};
 use crate::import::draft;
 use crate::neutral::{OutgoingMessage, arguments_object};
 use crate::prefix::PrefixSource;
@@ -88,6 +88,8 @@ pub(crate) struct Wording {
     pub(crate) from_content: fn(&str) -> Vec<Block>,
     /// Writes the placeholder of a call's missing result, by the call's id and tool.
     pub(crate) placeholder_result: fn(&PlaceholderResult, &str, &str) -> Block,
+    /// Writes the instructions around the list of their blocks.
+    pub(crate) system: fn(String) -> String,
     /// Writes a block of text.
     pub(crate) text: fn(&str) -> String,
     /// Writes a message of a role around its blocks.
@@ -162,34 +164,38 @@ impl<'a> Turn<'a> {
         let blocks = Vec::new();
         Self { role, around: None, received: None, blocks, recorded: false, last: None }
     }
+
+    fn with_block(mut self, block: (PrefixSource, Block)) -> Self {
+        self.blocks.push(block);
+        self
+    }
+}
+
+/// Writes the members with the instructions, where there are some, and with the messages.
+pub(crate) fn members(sheet: &mut RequestWriter<'_>, wording: &Wording) -> Members {
+    let profile = wording.dialect.profile();
+    let system = instructions(sheet, wording);
+    let system = profile.system.zip(system).map(|(key, text)| (key.to_owned(), text));
+    let list = (profile.list.to_owned(), messages(sheet, wording));
+    system.into_iter().chain([list]).collect()
 }
 
 /// Writes the list of messages.
-pub(crate) fn messages(sheet: &mut RequestWriter<'_>, wording: &Wording) -> String {
+fn messages(sheet: &mut RequestWriter<'_>, wording: &Wording) -> String {
     let mut turns: Vec<Turn<'_>> = Vec::new();
     for item in sheet.items {
         match item {
             Item::Message(message) if is_separate(message, wording) => {}
             Item::Message(message) => add(sheet, wording, message, &mut turns),
             Item::StandIn(answer) => {
-                let sent = sheet.ids.call(answer.answers.slot, answer.answers.index);
-                let recorded = (answer.call_id.as_str(), answer.name.as_str());
-                let (id, name) = sent.map_or(recorded, |sent| (&sent.id, &sent.name));
+                let (id, name) = sheet.ids.of_placeholder(answer);
                 let origin = PrefixSource::Repair(Some(answer.answers.slot));
                 let block = (origin, (wording.placeholder_result)(answer, id, name));
-                match turns.last_mut().filter(|turn| turn.role == "user") {
-                    Some(turn) => {
-                        turn.recorded = false;
-                        turn.received = None;
-                        turn.last = None;
-                        turn.blocks.push(block);
-                    }
-                    None => {
-                        let mut turn = Turn::new("user");
-                        turn.blocks.push(block);
-                        turns.push(turn);
-                    }
-                }
+                let turn = match turns.pop_if(|turn| turn.role == "user") {
+                    Some(turn) => Turn { recorded: false, received: None, last: None, ..turn },
+                    None => Turn::new("user"),
+                };
+                turns.push(turn.with_block(block));
             }
         }
     }
@@ -221,19 +227,8 @@ fn is_separate(message: &Message, wording: &Wording) -> bool {
     speaker(message) == Speaker::System && message.form.as_deref() != Some(wording.dialect.form())
 }
 
-/// The instructions of a request.
-pub(crate) struct Instructions<'a> {
-    /// As received, when they are one row's.
-    pub(crate) received: Option<&'a str>,
-    /// All blocks in order.
-    pub(crate) blocks: Vec<String>,
-}
-
-/// Writes the instructions; `None` when there are none.
-pub(crate) fn instructions<'a>(
-    sheet: &mut RequestWriter<'a>,
-    wording: &Wording,
-) -> Option<Instructions<'a>> {
+/// Writes the instructions, as received when they are one row's; `None` when there are none.
+fn instructions(sheet: &mut RequestWriter<'_>, wording: &Wording) -> Option<String> {
     let mut blocks: Vec<(PrefixSource, Block)> = Vec::new();
     let (mut count, mut received, mut spoken) = (0, None, false);
     for item in sheet.items {
@@ -263,8 +258,10 @@ pub(crate) fn instructions<'a>(
         sheet.blocks.push(origin, &block.text);
         texts.push(block.text);
     }
-    let received = received.filter(|_| count == 1);
-    (count > 0).then_some(Instructions { received, blocks: texts })
+    match received.filter(|_| count == 1) {
+        Some(received) => Some(received.to_owned()),
+        None => (count > 0).then(|| (wording.system)(raw::array(texts))),
+    }
 }
 
 fn add<'a>(
@@ -362,10 +359,8 @@ fn in_order(turn: &mut Turn<'_>, repairs: &mut Vec<Repair>) {
 /// would continue in the middle of them; some accept no conversation that begins with them, either.
 fn close(sheet: &mut RequestWriter<'_>, wording: &Wording, turns: &mut Vec<Turn<'_>>) {
     let filler = |says: &str| {
-        let mut turn = Turn::new("user");
         let block = Block { sort: BlockKind::Other, text: (wording.text)(says) };
-        turn.blocks.push((PrefixSource::Repair(None), block));
-        turn
+        Turn::new("user").with_block((PrefixSource::Repair(None), block))
     };
     if wording.begins_with_user && turns.first().is_some_and(|turn| turn.role != "user") {
         turns.insert(0, filler("Begin."));

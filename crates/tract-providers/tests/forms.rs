@@ -42,24 +42,23 @@ fn recordings_show_their_dialect_without_their_envelope() {
 
 #[test]
 fn fixtures_of_our_own_come_back() {
-    let text = fixture("responses.json");
-    let imported = read_request(&text, Dialect::Responses).unwrap();
-    let params = of(&imported).to_responses_params().unwrap();
-    for key in ["instructions", "input", "tools"] {
-        assert!(same(member(&text, key), params.get(key)), "{key}: {}", params.to_json());
-    }
-    assert_eq!(params.repairs, []);
+    let read_back = |file: &str, dialect: Dialect, keys: &[&str]| {
+        let text = fixture(file);
+        let imported = read_request(&text, dialect).unwrap();
+        let params = of(&imported).to_params(dialect).unwrap();
+        for key in keys {
+            assert!(same(member(&text, key), params.get(key)), "{key}: {}", params.to_json());
+        }
+        assert_eq!(params.repairs, [], "{file}");
+        imported
+    };
+    let keys = ["instructions", "input", "tools"];
+    let imported = read_back("responses.json", Dialect::Responses, &keys);
     let parts = imported.drafts.iter().flat_map(|draft| draft.content.parts());
     let encrypted = |part: &Part| matches!(part, Part::Reasoning { encrypted: Some(_), .. });
     assert_eq!(parts.filter(|part| encrypted(part)).count(), 1);
 
-    let text = fixture("ollama.json");
-    let imported = read_request(&text, Dialect::Ollama).unwrap();
-    let params = of(&imported).to_ollama_params().unwrap();
-    for key in ["messages", "tools"] {
-        assert!(same(member(&text, key), params.get(key)), "{key}: {}", params.to_json());
-    }
-    assert_eq!(params.repairs, []);
+    let imported = read_back("ollama.json", Dialect::Ollama, &["messages", "tools"]);
     assert_eq!(imported.anomalies, []);
 
     let whole = r#"{"model":"m","input":"Hi"}"#;

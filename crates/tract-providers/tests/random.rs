@@ -59,22 +59,15 @@ proptest! {
     #[test]
     fn every_provider_accepts_any_history((drafts, skipped) in pieces()) {
         let context = compiled_but(&drafts, None, |place| skipped.get(place) == Some(&true));
-        let body = |params: &tract_providers::Params| -> Value { params.to().unwrap() };
-        let params = context.to_openai_params().unwrap();
-        let broken = rules::chat(&body(&params), true);
-        prop_assert!(broken.is_empty(), "chat {broken:#?}\n{}", params.to_json());
-        let params = context.to_anthropic_params().unwrap();
-        let broken = rules::anthropic_but(&body(&params), true);
-        prop_assert!(broken.is_empty(), "anthropic {broken:#?}\n{}", params.to_json());
-        let params = context.to_responses_params().unwrap();
-        let broken = rules::responses(&body(&params));
-        prop_assert!(broken.is_empty(), "responses {broken:#?}\n{}", params.to_json());
-        let params = context.to_ollama_params().unwrap();
-        let broken = rules::chat(&body(&params), false);
-        prop_assert!(broken.is_empty(), "ollama {broken:#?}\n{}", params.to_json());
-        let params = context.to_params(Dialect::Gemini).unwrap();
-        let broken = rules::gemini(&body(&params));
-        prop_assert!(broken.is_empty(), "gemini {broken:#?}\n{}", params.to_json());
+        for dialect in Dialect::ALL {
+            let params = context.to_params(dialect).unwrap();
+            let body: Value = params.to().unwrap();
+            let broken = match dialect {
+                Dialect::Anthropic => rules::anthropic_but(&body, true),
+                other => rules::of(other)(&body),
+            };
+            prop_assert!(broken.is_empty(), "{dialect} {broken:#?}\n{}", params.to_json());
+        }
         for form in Form::all() {
             let keep = FormOptions::new().pairing(Pairing::Keep);
             let params = compile_form(&context, form, &keep).unwrap();

@@ -22,19 +22,12 @@ fn check(name: &str, broken: Vec<String>, params: &Params) {
 /// Checks the forms of the dialects that the context is not in; counts the repairs.
 fn others(name: &str, context: &Compiled, own: Dialect, steps: &mut BTreeMap<String, usize>) {
     for dialect in Dialect::ALL {
-        let check_it: fn(&Value) -> Vec<String> = match dialect {
-            Dialect::OpenAi => |body| rules::chat(body, true),
-            Dialect::Responses => rules::responses,
-            Dialect::Anthropic => rules::anthropic,
-            Dialect::Ollama => |body| rules::chat(body, false),
-            Dialect::Gemini => rules::gemini,
-        };
         let params = context.to_params(dialect);
         let params = params.expect("repair refuses nothing");
         if dialect == own {
             continue;
         }
-        check(&format!("{name} for {dialect}"), check_it(&body(&params)), &params);
+        check(&format!("{name} for {dialect}"), rules::of(dialect)(&body(&params)), &params);
         for repair in &params.repairs {
             *steps.entry(format!("{own} to {dialect}: {}", repair.kind.as_str())).or_default() += 1;
         }

@@ -350,20 +350,15 @@ fn form_of(schema: &Value, shape: Shape) -> Result<ParametersForm, DefinitionErr
         // A property that is called `type`, in a list of properties.
         Some(Value::Object(_)) if !members.contains_key("properties") => Ok(ParametersForm::Bare),
         Some(other) => Err(wrong(format!("type {other}"))),
-        None if members.keys().any(|key| KEYWORDS.contains(&key.as_str())) => {
-            Ok(ParametersForm::Schema)
-        }
         None => {
+            let has_keyword = members.keys().any(|key| KEYWORDS.contains(&key.as_str()));
             let looks_like_property = |value: &Value| {
                 let has = |key| value.get(key).is_some();
                 value.is_object()
                     && ["type", "description", "enum", "$ref", "anyOf"].iter().any(has)
             };
-            if members.values().any(looks_like_property) {
-                Ok(ParametersForm::Bare)
-            } else {
-                Ok(ParametersForm::Schema)
-            }
+            let is_bare = !has_keyword && members.values().any(looks_like_property);
+            Ok(if is_bare { ParametersForm::Bare } else { ParametersForm::Schema })
         }
     }
 }

@@ -436,64 +436,35 @@ mod tests {
         assert!(found, "{code} at {path} in {findings:?}");
     }
 
+    /// The same for a property `a`, with the place in it.
+    #[track_caller]
+    fn check_property(property: &str, code: &str, path: &str) {
+        let parameters = format!(r#"{{"type":"object","properties":{{"a":{property}}}}}"#);
+        check(&parameters, code, &format!("/properties/a{path}"));
+    }
+
     #[test]
     fn each_mistake_is_found_where_it_is() {
         check(r#"{"properties":{}}"#, "missing_type", "/");
-        check(
-            r#"{"type":"object","properties":{"a":{"type":"dict"}}}"#,
-            "unknown_type",
-            "/properties/a",
-        );
+        check_property(r#"{"type":"dict"}"#, "unknown_type", "");
         check(
             r#"{"type":"object","properties":{"a":{},"required":["a"]}}"#,
             "required_in_properties",
             "/properties/required",
         );
-        check(
-            r#"{"type":"object","properties":{"a":{"type":"string","required":true}}}"#,
-            "required_flag",
-            "/properties/a/required",
-        );
+        check_property(r#"{"type":"string","required":true}"#, "required_flag", "/required");
         check(
             r#"{"type":"object","properties":{"city":{}},"required":["ctiy"]}"#,
             "unknown_required",
             "/required",
         );
-        check(
-            r##"{"type":"object","properties":{"a":{"$ref":"#/$defs/b"}}}"##,
-            "dangling_ref",
-            "/properties/a",
-        );
-        check(
-            r#"{"type":"object","properties":{"a":{"type":"string","nullable":true}}}"#,
-            "nullable",
-            "/properties/a",
-        );
-        check(
-            r#"{"type":"object","properties":{"a":{"type":"integer","default":"1"}}}"#,
-            "default_type",
-            "/properties/a/default",
-        );
-        check(
-            r#"{"type":"object","properties":{"a":{"enum":["x"],"default":"y"}}}"#,
-            "default_enum",
-            "/properties/a/default",
-        );
-        check(
-            r#"{"type":"object","properties":{"a":{"type":"integer","enum":["x"]}}}"#,
-            "enum_type",
-            "/properties/a/enum",
-        );
-        check(
-            r#"{"type":"object","properties":{"a":{"type":"array"}}}"#,
-            "no_items",
-            "/properties/a",
-        );
-        check(
-            r#"{"type":"object","properties":{"a":{"minimum":1,"exclusiveMinimum":true}}}"#,
-            "draft_4",
-            "/properties/a/exclusiveMinimum",
-        );
+        check_property(r##"{"$ref":"#/$defs/b"}"##, "dangling_ref", "");
+        check_property(r#"{"type":"string","nullable":true}"#, "nullable", "");
+        check_property(r#"{"type":"integer","default":"1"}"#, "default_type", "/default");
+        check_property(r#"{"enum":["x"],"default":"y"}"#, "default_enum", "/default");
+        check_property(r#"{"type":"integer","enum":["x"]}"#, "enum_type", "/enum");
+        check_property(r#"{"type":"array"}"#, "no_items", "");
+        check_property(r#"{"minimum":1,"exclusiveMinimum":true}"#, "draft_4", "/exclusiveMinimum");
         check("null", "no_schema", "/");
     }
 

@@ -33,11 +33,10 @@ pub fn raise(parameters: &str, arguments: &str) -> Result<RaisedArguments, JsonE
     let value = Node::parse(arguments)?;
     let mut work = RaiseState::new(&root);
     let absent = work.absent(&root, &value);
-    let unchanged = || RaisedArguments { arguments: arguments.to_owned(), left_out: Vec::new() };
-    if absent.is_empty() || work.steps == 0 {
-        return Ok(unchanged());
-    }
     let mut left_out = Vec::new();
+    if absent.is_empty() || work.steps == 0 {
+        return Ok(RaisedArguments { arguments: arguments.to_owned(), left_out });
+    }
     let better = without(&value, &absent, &mut String::new(), &mut left_out);
     Ok(RaisedArguments { arguments: better.write(), left_out })
 }

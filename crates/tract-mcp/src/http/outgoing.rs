@@ -39,7 +39,7 @@ struct Envelope<'a> {
     params: Option<Params<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Params<'a> {
     name: Option<String>,
     #[serde(borrow, rename = "requestId")]
@@ -63,13 +63,9 @@ impl OutgoingMessage {
         let envelope: Envelope<'_> = serde_json::from_slice(&body)?;
         let raw = |raw: &RawValue| raw.get().into();
         let is_request = !envelope.method.is_empty();
-        let (name, cancels, version) = match envelope.params {
-            Some(params) => {
-                let cancels = params.request_id.filter(|_| envelope.id.is_none()).map(raw);
-                (params.name, cancels, params.meta.and_then(|meta| meta.version))
-            }
-            None => (None, None, None),
-        };
+        let Params { name, request_id, meta } = envelope.params.unwrap_or_default();
+        let cancels = request_id.filter(|_| envelope.id.is_none()).map(raw);
+        let version = meta.and_then(|meta| meta.version);
         let id = envelope.id.filter(|_| is_request).map(raw);
         let method = envelope.method;
         Ok(Self { id, method, cancels, name, version, body })

@@ -2,33 +2,27 @@
 
 use std::collections::VecDeque;
 
-use tract_core::{Blob, Body, Content, Draft, ImageSource, Part, Role, ToolAnswer};
+use tract_core::{Body, Content, Draft, ImageSource, Part, Role, ToolAnswer};
 use tract_schema::Dialect;
 
 use super::lower;
 use super::request::WORDING;
 use crate::adapter::{DialectAdapter as _, Reader};
 use crate::error::ImportError;
-use crate::import::{Watch, draft, parts_of};
+use crate::import::{Watch, draft_of, parts_of};
 use crate::neutral::OutgoingMessage;
 use crate::raw::{Fields, Node};
-use crate::turns::{Block, is_same};
+use crate::turns::is_same;
 
 /// Reads the `system` of a request: a text, or blocks.
 pub(crate) fn instructions(system: &Node<'_>) -> Result<Draft, ImportError> {
     let parts = parts(system, &mut Watch::default())?;
     let content = Content::System(Body { parts, name: None });
     let form = super::PROFILE.system_form.unwrap_or_default();
-    let mut draft = draft(content, None, form);
-    let speaks = Role::System;
-    let blocks = || lower::blocks(&mut OutgoingMessage::recorded(&draft.content, &speaks));
-    if !is_list_of(system, blocks) {
-        draft.verbatim = Some(Blob::seal(system.raw.as_bytes().to_vec()));
-    }
-    Ok(draft)
+    Ok(draft_of(system, content, Role::System, form, |out| is_list_of(system, out)))
 }
 
-/// Reads messages one by one.
+/// Reads messages one by one: a draft for each result, one for each contiguous rest.
 pub(crate) struct Messages;
 
 impl<'a> Reader<'a> for Messages {
@@ -39,72 +33,54 @@ impl<'a> Reader<'a> for Messages {
         watch: &mut Watch,
         drafts: &mut VecDeque<Draft>,
     ) -> Result<(), ImportError> {
-        read(message, watch, drafts)
-    }
-}
-
-/// Reads one message: a draft for each result, one for each contiguous rest.
-pub(super) fn read(
-    message: &Node<'_>,
-    watch: &mut Watch,
-    drafts: &mut impl Extend<Draft>,
-) -> Result<(), ImportError> {
-    let fields = message.object()?;
-    let role = Role::parse(&fields.require("role")?.string()?);
-    let received = fields.require("content")?;
-    let blocks = match received.is_array() {
-        true if role == Role::User => received.array()?,
-        _ => Vec::new(),
-    };
-    let mut groups: Vec<(Content, Vec<&str>)> = Vec::new();
-    for block in &blocks {
-        let inner = block.object()?;
-        if inner.text("type").as_deref() == Some("tool_result") {
-            groups.push((result(&inner, watch)?, vec![block.raw]));
-            continue;
-        }
-        let part = part(block, &inner, watch)?;
-        match groups.last_mut() {
-            Some((Content::User(body), raws)) => {
-                body.parts.push(part);
-                raws.push(block.raw);
-            }
-            _ => {
-                let body = Body { parts: vec![part], name: None };
-                groups.push((Content::User(body), vec![block.raw]));
-            }
-        }
-    }
-    if groups.is_empty() {
-        let body = Body { parts: parts(&received, watch)?, name: None };
-        let content = match &role {
-            Role::User => Content::User(body),
-            Role::Assistant => Content::Assistant(body),
-            Role::System | Role::Developer => Content::System(body),
-            Role::Tool | Role::Other(_) => {
-                watch.note(&fields.path, format!("unknown role {:?}", role.as_str()));
-                Content::Custom { kind: format!("role:{}", role.as_str()), body }
-            }
+        let fields = message.object()?;
+        let role = Role::parse(&fields.require("role")?.string()?);
+        let received = fields.require("content")?;
+        let blocks = match received.is_array() {
+            true if role == Role::User => received.array()?,
+            _ => Vec::new(),
         };
-        let mut draft = draft(content, Some(role.clone()), Dialect::Anthropic.form());
-        let blocks = || lower::blocks(&mut OutgoingMessage::recorded(&draft.content, &role));
-        if !WORDING.says_only_role(&fields, role.as_str()) || !is_list_of(&received, blocks) {
-            draft.verbatim = Some(Blob::seal(message.raw.as_bytes().to_vec()));
+        let mut groups: Vec<(Content, Vec<&str>)> = Vec::new();
+        for block in &blocks {
+            let inner = block.object()?;
+            if inner.text("type").as_deref() == Some("tool_result") {
+                groups.push((result(&inner, watch)?, vec![block.raw]));
+                continue;
+            }
+            let part = part(block, &inner, watch)?;
+            match groups.last_mut() {
+                Some((Content::User(body), raws)) => {
+                    body.parts.push(part);
+                    raws.push(block.raw);
+                }
+                _ => {
+                    let body = Body { parts: vec![part], name: None };
+                    groups.push((Content::User(body), vec![block.raw]));
+                }
+            }
         }
-        drafts.extend([draft]);
-        return Ok(());
+        if groups.is_empty() {
+            let body = Body { parts: parts(&received, watch)?, name: None };
+            let content = watch.content_of(&role, body, &fields.path);
+            let form = Dialect::Anthropic.form();
+            drafts.push_back(draft_of(message, content, role, form, |out| {
+                WORDING.says_only_role(&fields, out.role.as_str()) && is_list_of(&received, out)
+            }));
+            return Ok(());
+        }
+        drafts.extend(WORDING.drafts(&fields, "user", &role, groups));
+        Ok(())
     }
-    drafts.extend(WORDING.drafts(&fields, "user", &role, groups));
-    Ok(())
 }
 
-/// Tells whether a node is the list of these blocks. A text is not a list, also where it says one.
-fn is_list_of(node: &Node<'_>, blocks: impl FnOnce() -> Vec<Block>) -> bool {
+/// Tells whether a node is the list of a message's blocks. A text is not a list, also where it says
+/// one.
+fn is_list_of(node: &Node<'_>, out: &mut OutgoingMessage<'_>) -> bool {
     if !node.is_array() {
         return false;
     }
     let Ok(received) = node.array() else { return false };
-    is_same(&blocks(), &received.iter().map(|node| node.raw).collect::<Vec<_>>())
+    is_same(&lower::blocks(out), &received.iter().map(|node| node.raw).collect::<Vec<_>>())
 }
 
 fn parts(content: &Node<'_>, watch: &mut Watch) -> Result<Vec<Part>, ImportError> {
@@ -112,7 +88,7 @@ fn parts(content: &Node<'_>, watch: &mut Watch) -> Result<Vec<Part>, ImportError
 }
 
 fn part(block: &Node<'_>, fields: &Fields<'_>, watch: &mut Watch) -> Result<Part, ImportError> {
-    let opaque = || Part::Opaque { dialect: super::PROFILE.opaque.into(), json: block.raw.into() };
+    let opaque = || super::PROFILE.opaque_part(block);
     let optional = |key: &str| fields.some(key).map(|node| node.string()).transpose();
     Ok(match fields.require("type")?.string()?.as_str() {
         "text" => Part::text(fields.require("text")?.string()?),

@@ -24,7 +24,8 @@ pub(crate) fn received(raw: &str) -> Block {
 pub(crate) fn blocks(out: &mut OutgoingMessage<'_>) -> Vec<Block> {
     let parts = out.parts();
     if let Content::ToolResult(answer) = out.content {
-        let inner = inner(out, &parts);
+        let inner = parts.iter().filter_map(|part| simple(out, part, Speaker::Tool));
+        let inner: Vec<String> = inner.collect();
         let mut block = Object::new();
         block.text("type", "tool_result");
         block.text("tool_use_id", out.call_id(&answer.call_id));
@@ -44,11 +45,6 @@ fn call(id: &str, name: &str, input: &str) -> String {
     block.text("name", name);
     block.raw("input", input);
     block.end()
-}
-
-/// The content of a result.
-fn inner(out: &mut OutgoingMessage<'_>, parts: &[Part]) -> Vec<String> {
-    parts.iter().filter_map(|part| simple(out, part, Speaker::Tool)).collect()
 }
 
 fn simple(out: &mut OutgoingMessage<'_>, part: &Part, speaker: Speaker) -> Option<String> {

@@ -2,20 +2,19 @@
 
 use tract_core::{Reply, StopReason, Usage};
 
-use super::{import, lower};
+use super::import::Messages;
+use super::lower;
 use crate::error::{ImportError, ReplyError};
-use crate::import::Watch;
 use crate::raw::{Fields, Node};
-use crate::reply::count;
+use crate::reply::{count, drafts_of};
 
 pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
     // Of what is answered, role and content go back as a message.
     let role = fields.require("role")?.string()?;
     let message = lower::message(&role, fields.require("content")?.raw);
-    let mut drafts = Vec::new();
-    import::read(&Node::root(&message), &mut Watch::default(), &mut drafts)?;
-    let draft =
-        drafts.pop().ok_or(ImportError::Missing { path: String::new(), member: "content" })?;
+    let draft = drafts_of(Messages, &[Node::root(&message)], 0)?
+        .pop_back()
+        .ok_or(ImportError::Missing { path: String::new(), member: "content" })?;
     let mut reply = Reply::new(draft.content);
     reply.verbatim = draft.verbatim;
     reply.id = fields.text("id");

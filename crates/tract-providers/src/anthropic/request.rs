@@ -3,11 +3,9 @@
 use tract_schema::Dialect;
 
 use super::lower;
-use crate::adapter::Members;
 use crate::prefix::PrefixSource;
-use crate::raw::{self, Node};
-use crate::sheet::RequestWriter;
-use crate::turns::{self, Block, BlockKind, Wording};
+use crate::raw::Node;
+use crate::turns::{Block, BlockKind, Wording};
 
 /// How turns are written.
 pub(super) const WORDING: Wording = Wording {
@@ -17,22 +15,12 @@ pub(super) const WORDING: Wording = Wording {
     lower: lower::blocks,
     from_content,
     placeholder_result: lower::placeholder_result,
+    system: |blocks| blocks,
     text: lower::text,
     message: lower::message,
     is_paused,
     begins_with_user: false,
 };
-
-/// Writes `system` and `messages`.
-pub(crate) fn members(sheet: &mut RequestWriter<'_>) -> Members {
-    let mut members = Vec::new();
-    if let Some(system) = turns::instructions(sheet, &WORDING) {
-        let text = system.received.map_or_else(|| raw::array(system.blocks), str::to_owned);
-        members.push(("system".to_owned(), text));
-    }
-    members.push(("messages".to_owned(), turns::messages(sheet, &WORDING)));
-    members
-}
 
 /// Blocks of a content as received; a text counts as the block that it abbreviates.
 fn from_content(raw: &str) -> Vec<Block> {

@@ -218,9 +218,7 @@ impl Stream {
             );
         };
         if let Some(delta) = fields.some("delta") {
-            for (key, value) in Members::parse(&delta)?.0 {
-                message.set(&key, value);
-            }
+            message.set_all(Members::parse(&delta)?);
         }
         if let Some(counts) = fields.some("usage") {
             let counts = Members::parse(&counts)?;

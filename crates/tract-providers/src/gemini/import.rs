@@ -2,15 +2,14 @@
 
 use std::collections::VecDeque;
 
-use tract_core::{Blob, Body, Content, Draft, ImageSource, Part, Role, ToolAnswer};
+use tract_core::{Body, Content, Draft, ImageSource, Part, Role, ToolAnswer};
 
 use super::lower::{self, UNNAMED};
 use super::names::member;
 use super::request::WORDING;
 use crate::adapter::Reader;
 use crate::error::ImportError;
-use crate::import::{Watch, draft};
-use crate::neutral::OutgoingMessage;
+use crate::import::{OpenCalls, Watch, draft_of};
 use crate::raw::{self, Fields, Node};
 use crate::turns::{around, is_same};
 
@@ -29,41 +28,24 @@ pub(crate) fn instructions(system: &Node<'_>) -> Result<Draft, ImportError> {
         raws.push(node.raw);
     }
     let content = Content::System(Body { parts, name: None });
-    let mut draft = draft(content, None, super::PROFILE.system_form.unwrap_or_default());
-    let blocks = lower::parts(&mut OutgoingMessage::recorded(&draft.content, &Role::System));
-    let is_alone = raw::same(r#"{"parts":[]}"#, &around(&fields, "parts", "[]".to_owned()));
-    let is_same = is_alone && is_same(&blocks, &raws);
-    drop(blocks);
-    if !is_same {
-        draft.verbatim = Some(Blob::seal(system.raw.as_bytes().to_vec()));
-    }
-    Ok(draft)
+    let form = super::PROFILE.system_form.unwrap_or_default();
+    Ok(draft_of(system, content, Role::System, form, |out| {
+        raw::same(r#"{"parts":[]}"#, &around(&fields, "parts", "[]".to_owned()))
+            && is_same(&lower::parts(out), &raws)
+    }))
 }
 
-/// Reads contents one by one, and remembers the calls: their ids are often left out.
+/// Reads contents one by one: a draft for each response, one for each contiguous rest. It remembers
+/// the calls, as their ids are often left out.
 #[derive(Default)]
 pub(crate) struct Contents {
-    /// The calls that have no response yet: id and name, oldest first.
-    open: Vec<(String, String)>,
+    open: OpenCalls,
 }
 
 impl<'a> Reader<'a> for Contents {
     fn message(
         &mut self,
         content: &Node<'a>,
-        place: usize,
-        watch: &mut Watch,
-        drafts: &mut VecDeque<Draft>,
-    ) -> Result<(), ImportError> {
-        self.read(content, place, watch, drafts)
-    }
-}
-
-impl Contents {
-    /// Reads one content: a draft for each response, one for each contiguous rest.
-    pub(super) fn read(
-        &mut self,
-        content: &Node<'_>,
         place: usize,
         watch: &mut Watch,
         drafts: &mut VecDeque<Draft>,
@@ -110,7 +92,9 @@ impl Contents {
         drafts.extend(WORDING.drafts(&fields, word, &role, groups));
         Ok(())
     }
+}
 
+impl Contents {
     fn call(
         &mut self,
         call: &Fields<'_>,
@@ -126,21 +110,14 @@ impl Contents {
             watch.note(&node.path, "args are no JSON object");
         }
         watch.call(&id, &call.path);
-        self.open.push((id.clone(), name.clone()));
+        self.open.push(&id, &name);
         Ok(Part::call(id, name, arguments.map_or("{}", |node| node.raw)))
     }
 
     fn result(&mut self, response: &Fields<'_>, watch: &mut Watch) -> Result<Content, ImportError> {
         let name = response.require("name")?.string()?;
         let id = response.text("id").filter(|id| !id.is_empty());
-        let is_it = |(open, called): &(String, String)| match &id {
-            Some(id) => open == id,
-            None => *called == name,
-        };
-        let call_id = match self.open.iter().position(is_it) {
-            Some(at) => self.open.remove(at).0,
-            None => id.unwrap_or_default(),
-        };
+        let call_id = self.open.answered(id, Some(&name));
         watch.result(&call_id, &response.path);
         let given = response.require("response")?;
         let fields = given.object()?;
@@ -166,7 +143,7 @@ fn content_of(role: &Role, parts: Vec<Part>) -> Content {
 }
 
 fn part(node: &Node<'_>, fields: &Fields<'_>) -> Result<Part, ImportError> {
-    let opaque = || Part::Opaque { dialect: super::PROFILE.opaque.into(), json: node.raw.into() };
+    let opaque = || super::PROFILE.opaque_part(node);
     if let Some(text) = fields.some("text") {
         let text = text.string()?;
         if fields.raw("thought") == Some("true") {

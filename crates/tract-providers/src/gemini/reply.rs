@@ -1,14 +1,11 @@
 //! Replies in: the first candidate of a response.
 
-use std::collections::VecDeque;
-
 use tract_core::{Body, Content, Reply, StopReason, Usage};
 
 use super::import::Contents;
 use crate::error::{ImportError, ReplyError};
-use crate::import::Watch;
 use crate::raw::Fields;
-use crate::reply::{count, place_of};
+use crate::reply::{count, drafts_of, place_of};
 
 pub(crate) fn reply(fields: &Fields<'_>, place: Option<usize>) -> Result<Reply, ReplyError> {
     let candidates = fields.some("candidates").map(|list| list.array()).transpose()?;
@@ -22,9 +19,8 @@ pub(crate) fn reply(fields: &Fields<'_>, place: Option<usize>) -> Result<Reply, 
             if let Some(content) = candidate.some("content") {
                 // Calls without ids get theirs from the message's place, or from the answer's id.
                 let place = place.or_else(|| place_of(reply.id.as_ref()?));
-                let mut drafts = VecDeque::new();
-                let (mut reader, mut watch) = (Contents::default(), Watch::default());
-                reader.read(&content, place.unwrap_or(0), &mut watch, &mut drafts)?;
+                let nodes = std::slice::from_ref(&content);
+                let mut drafts = drafts_of(Contents::default(), nodes, place.unwrap_or(0))?;
                 let draft = drafts.pop_front().filter(|draft| {
                     drafts.is_empty() && matches!(draft.content, Content::Assistant(_))
                 });

@@ -33,7 +33,7 @@ impl Accumulate for Stream {
             return Err(provider_error(&error));
         }
         for (key, _) in &fields.members {
-            let Some(node) = fields.get(key).filter(|node| !node.is_null()) else { continue };
+            let Some(node) = fields.some(key) else { continue };
             if key != "candidates" {
                 self.top.set(key, Tree::parse(&node)?);
                 continue;
@@ -66,14 +66,10 @@ impl Accumulate for Stream {
             let parts = self.parts.iter().cloned().map(Tree::Object).collect();
             content.set("parts", Tree::List(parts));
             candidate.set("content", Tree::Object(content));
-            for (key, value) in &self.candidate.0 {
-                candidate.set(key, value.clone());
-            }
+            candidate.set_all(self.candidate.clone());
             body.set("candidates", Tree::List(vec![Tree::Object(candidate)]));
         }
-        for (key, value) in &self.top.0 {
-            body.set(key, value.clone());
-        }
+        body.set_all(self.top.clone());
         Ok(body.to_json())
     }
 
@@ -102,7 +98,7 @@ impl Stream {
         on_piece: &mut dyn FnMut(ReplyDelta),
     ) -> Result<(), StreamError> {
         for (key, _) in &candidate.members {
-            let Some(node) = candidate.get(key).filter(|node| !node.is_null()) else { continue };
+            let Some(node) = candidate.some(key) else { continue };
             if key != "content" {
                 self.done |= key == "finishReason";
                 self.candidate.set(key, Tree::parse(&node)?);

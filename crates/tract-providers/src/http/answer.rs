@@ -114,26 +114,16 @@ impl Inner {
     }
 
     /// Hides the key in what a provider said within a stream.
-    pub(super) fn tell(&self, error: ModelError) -> ModelError {
-        let redacted = |message: String| self.redacted(&message);
-        match error {
-            ModelError::Unavailable { message, source } => {
-                ModelError::Unavailable { message: redacted(message), source }
-            }
-            ModelError::RateLimited { message, retry_after } => {
-                ModelError::RateLimited { message: redacted(message), retry_after }
-            }
-            ModelError::Unauthorized { message } => {
-                ModelError::Unauthorized { message: redacted(message) }
-            }
-            ModelError::InvalidRequest { message } => {
-                ModelError::InvalidRequest { message: redacted(message) }
-            }
-            ModelError::Other { message, source } => {
-                ModelError::Other { message: redacted(message), source }
-            }
-            other => other,
+    pub(super) fn tell(&self, mut error: ModelError) -> ModelError {
+        if let ModelError::Unavailable { message, .. }
+        | ModelError::RateLimited { message, .. }
+        | ModelError::Unauthorized { message }
+        | ModelError::InvalidRequest { message }
+        | ModelError::Other { message, .. } = &mut error
+        {
+            *message = self.redacted(message);
         }
+        error
     }
 }
 

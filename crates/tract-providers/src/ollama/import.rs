@@ -7,15 +7,12 @@ use tract_schema::Dialect;
 
 use crate::adapter::Reader;
 use crate::error::ImportError;
-use crate::import::{Watch, whole_message};
+use crate::import::{OpenCalls, Watch, whole_message};
 use crate::raw::{Fields, Node};
-
-/// The calls that have no result yet: id and name, oldest first.
-pub(super) type Open = Vec<(String, String)>;
 
 /// Reads messages one by one, and remembers the calls.
 #[derive(Default)]
-pub(crate) struct Messages(Open);
+pub(crate) struct Messages(OpenCalls);
 
 impl<'a> Reader<'a> for Messages {
     fn message(
@@ -34,7 +31,7 @@ impl<'a> Reader<'a> for Messages {
 pub(super) fn read(
     message: &Node<'_>,
     place: usize,
-    open: &mut Open,
+    open: &mut OpenCalls,
     watch: &mut Watch,
 ) -> Result<Draft, ImportError> {
     let fields = message.object()?;
@@ -47,7 +44,7 @@ fn content(
     fields: &Fields<'_>,
     role: &Role,
     place: usize,
-    open: &mut Open,
+    open: &mut OpenCalls,
     watch: &mut Watch,
 ) -> Result<Content, ImportError> {
     let optional = |key: &str| fields.some(key).map(|node| node.string()).transpose();
@@ -64,45 +61,23 @@ fn content(
             parts.push(Part::Image { media_type: None, source });
         }
     }
-    Ok(match role {
-        Role::System | Role::Developer => Content::System(Body { parts, name: None }),
-        Role::User => Content::User(Body { parts, name: None }),
-        Role::Assistant => {
-            calls(fields, place, &mut parts, open, watch)?;
-            Content::Assistant(Body { parts, name: None })
-        }
-        Role::Tool => {
-            let name = optional("tool_name")?;
-            let found = match optional("tool_call_id")? {
-                Some(id) => match open.iter().position(|(open, _)| *open == id) {
-                    Some(at) => open.remove(at).0,
-                    None => id,
-                },
-                None => {
-                    let named = name
-                        .as_ref()
-                        .and_then(|name| open.iter().position(|(_, open)| open == name));
-                    match named.or((name.is_none() && !open.is_empty()).then_some(0)) {
-                        Some(at) => open.remove(at).0,
-                        None => String::new(),
-                    }
-                }
-            };
-            watch.result(&found, &fields.path);
-            Content::ToolResult(ToolAnswer { call_id: found, name, is_error: false, parts })
-        }
-        Role::Other(word) => {
-            watch.note(&fields.path, format!("unknown role {word:?}"));
-            Content::Custom { kind: format!("role:{word}"), body: Body { parts, name: None } }
-        }
-    })
+    if *role == Role::Tool {
+        let name = optional("tool_name")?;
+        let call_id = open.answered(optional("tool_call_id")?, name.as_deref());
+        watch.result(&call_id, &fields.path);
+        return Ok(Content::ToolResult(ToolAnswer { call_id, name, is_error: false, parts }));
+    }
+    if *role == Role::Assistant {
+        calls(fields, place, &mut parts, open, watch)?;
+    }
+    Ok(watch.content_of(role, Body { parts, name: None }, &fields.path))
 }
 
 fn calls(
     fields: &Fields<'_>,
     place: usize,
     parts: &mut Vec<Part>,
-    open: &mut Open,
+    open: &mut OpenCalls,
     watch: &mut Watch,
 ) -> Result<(), ImportError> {
     let Some(calls) = fields.some("tool_calls") else { return Ok(()) };
@@ -125,7 +100,7 @@ fn calls(
             }
         };
         watch.call(&id, &node.path);
-        open.push((id.clone(), name.clone()));
+        open.push(&id, &name);
         parts.push(Part::call(id, name, arguments));
     }
     Ok(())

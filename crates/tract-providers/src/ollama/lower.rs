@@ -2,7 +2,7 @@
 //! `ollama-1` is frozen.
 
 use tract_compile::{PlaceholderResult, RepairKind, Speaker};
-use tract_core::{ImageSource, Part, Role};
+use tract_core::{ImageSource, Part};
 
 use crate::neutral::{OutgoingMessage, arguments_object};
 use crate::raw::{self, Object};
@@ -55,16 +55,7 @@ pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
         return None;
     }
     let mut message = Object::new();
-    message.text(
-        "role",
-        match (speaker, out.role) {
-            (_, Role::Other(word)) if out.own => word,
-            (Speaker::System, _) => "system",
-            (Speaker::User, _) => "user",
-            (Speaker::Assistant, _) => "assistant",
-            (Speaker::Tool, _) => "tool",
-        },
-    );
+    message.text("role", out.role_word("system"));
     message.text("content", &raw::joined(&texts));
     if !thinking.is_empty() {
         message.text("thinking", &raw::joined(&thinking));

@@ -4,7 +4,7 @@ use tract_core::{Reply, StopReason, Usage};
 
 use super::import;
 use crate::error::ReplyError;
-use crate::import::Watch;
+use crate::import::{OpenCalls, Watch};
 use crate::raw::Fields;
 use crate::reply::{count, place_of};
 
@@ -12,7 +12,8 @@ pub(crate) fn reply(fields: &Fields<'_>, place: Option<usize>) -> Result<Reply, 
     let message = fields.require("message")?;
     // Calls without ids get theirs from the message's place, or from the answer's time.
     let place = place.or_else(|| place_of(&fields.text("created_at")?));
-    let draft = import::read(&message, place.unwrap_or(0), &mut Vec::new(), &mut Watch::default())?;
+    let (mut open, mut watch) = (OpenCalls::default(), Watch::default());
+    let draft = import::read(&message, place.unwrap_or(0), &mut open, &mut watch)?;
     let mut reply = Reply::new(draft.content);
     reply.verbatim = draft.verbatim;
     reply.model = fields.text("model");

@@ -54,9 +54,7 @@ impl Accumulate for Stream {
             }
         }
         body.set("message", Tree::Object(self.message.clone()));
-        for (key, value) in &self.last.0 {
-            body.set(key, value.clone());
-        }
+        body.set_all(self.last.clone());
         Ok(body.to_json())
     }
 

@@ -36,41 +36,28 @@ pub(super) fn read(message: &Node<'_>, watch: &mut Watch) -> Result<Draft, Impor
 
 fn content(fields: &Fields<'_>, role: &Role, watch: &mut Watch) -> Result<Content, ImportError> {
     let mut parts = parts(fields)?;
-    let name = match fields.some("name") {
-        Some(name) => Some(name.string()?),
-        None => None,
-    };
-    let legacy = Role::Other("function".to_owned());
-    Ok(match role {
-        Role::System | Role::Developer => Content::System(Body { parts, name }),
-        Role::User => Content::User(Body { parts, name }),
-        Role::Assistant => {
-            reasoning(fields, &mut parts)?;
-            if let Some(refusal) = fields.some("refusal") {
-                let refusal = refusal.string()?;
-                if parts.is_empty() {
-                    parts.push(Part::text(refusal));
-                }
-            }
-            calls(fields, &mut parts, watch)?;
-            Content::Assistant(Body { parts, name })
-        }
-        Role::Tool => {
-            let id = fields.require("tool_call_id")?;
-            let call_id = id.string()?;
-            watch.result(&call_id, &fields.path);
-            Content::ToolResult(ToolAnswer { call_id, name, is_error: false, parts })
-        }
+    let name = fields.some("name").map(|name| name.string()).transpose()?;
+    let call_id = match role {
+        Role::Tool => Some(fields.require("tool_call_id")?.string()?),
         // The calls of old had no ids: one call, one answer.
-        role if *role == legacy => {
-            watch.result("", &fields.path);
-            Content::ToolResult(ToolAnswer { call_id: String::new(), name, is_error: false, parts })
+        Role::Other(word) if word == "function" => Some(String::new()),
+        _ => None,
+    };
+    if let Some(call_id) = call_id {
+        watch.result(&call_id, &fields.path);
+        return Ok(Content::ToolResult(ToolAnswer { call_id, name, is_error: false, parts }));
+    }
+    if *role == Role::Assistant {
+        reasoning(fields, &mut parts)?;
+        if let Some(refusal) = fields.some("refusal") {
+            let refusal = refusal.string()?;
+            if parts.is_empty() {
+                parts.push(Part::text(refusal));
+            }
         }
-        Role::Other(word) => {
-            watch.note(&fields.path, format!("unknown role {word:?}"));
-            Content::Custom { kind: format!("role:{word}"), body: Body { parts, name } }
-        }
-    })
+        calls(fields, &mut parts, watch)?;
+    }
+    Ok(watch.content_of(role, Body { parts, name }, &fields.path))
 }
 
 fn parts(fields: &Fields<'_>) -> Result<Vec<Part>, ImportError> {
@@ -81,7 +68,6 @@ fn parts(fields: &Fields<'_>) -> Result<Vec<Part>, ImportError> {
 fn part(node: &Node<'_>) -> Result<Part, ImportError> {
     let fields = node.object()?;
     let kind = fields.require("type")?.string()?;
-    let opaque = || Part::Opaque { dialect: super::PROFILE.opaque.into(), json: node.raw.into() };
     Ok(match kind.as_str() {
         "text" => Part::text(fields.require("text")?.string()?),
         "image_url" => {
@@ -93,7 +79,7 @@ fn part(node: &Node<'_>) -> Result<Part, ImportError> {
             };
             image_at(url)
         }
-        _ => opaque(),
+        _ => super::PROFILE.opaque_part(node),
     })
 }
 

@@ -1,8 +1,10 @@
 //! Messages out: one neutral message as OpenAI's Chat Completions take it. What this writes for
 //! messages that came as `openai-chat-1` is frozen, as it decides what is stored next to them.
 
+use std::borrow::Cow;
+
 use tract_compile::{PlaceholderResult, RepairKind, Speaker};
-use tract_core::{Content, ImageSource, Part, Role};
+use tract_core::{Content, ImageSource, Part};
 use tract_schema::Dialect;
 
 use crate::neutral::OutgoingMessage;
@@ -18,7 +20,7 @@ pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
     };
     let mut elements = Vec::new();
     let mut calls = Vec::new();
-    let mut index = 0;
+    let mut recorded = out.content.calls().zip(0u32..);
     // A text that is alone is written as it is, and only then: it may be large.
     let mut first_text = None;
     for part in parts.iter() {
@@ -44,25 +46,21 @@ pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
                     None => out.left_out("an image that only its provider holds"),
                 }
             }
-            Part::ToolCall(call) => {
+            Part::ToolCall(_) => {
                 if speaker != Speaker::Assistant {
                     out.left_out("a tool call outside of an assistant's message");
                     continue;
                 }
-                // The id of a call is found by its place in the content, which is borrowed there.
-                let sent =
-                    out.content.calls().nth(index as usize).map(|call| out.call(index, call));
-                index += 1;
-                if let Some((id, name)) = sent {
-                    let mut function = Object::new();
-                    function.text("name", &name);
-                    function.text("arguments", &call.arguments);
-                    let mut element = Object::new();
-                    element.text("id", &id);
-                    element.text("type", "function");
-                    element.nest("function", function.end());
-                    calls.push(element.end());
-                }
+                let Some((call, index)) = recorded.next() else { continue };
+                let (id, name) = out.call(index, call);
+                let mut function = Object::new();
+                function.text("name", &name);
+                function.text("arguments", &call.arguments);
+                let mut element = Object::new();
+                element.text("id", &id);
+                element.text("type", "function");
+                element.nest("function", function.end());
+                calls.push(element.end());
             }
             Part::Reasoning { .. } => {
                 if !out.own {
@@ -87,7 +85,7 @@ pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
         return None;
     }
     let mut message = Object::new();
-    message.text("role", role(out, speaker));
+    message.text("role", out.role_word("developer"));
     if let Content::ToolResult(answer) = out.content {
         message.text("tool_call_id", out.call_id(&answer.call_id));
     }
@@ -121,31 +119,27 @@ pub(crate) fn placeholder_result(answer: &PlaceholderResult, call_id: &str, _nam
     message.end()
 }
 
-fn role<'a>(out: &OutgoingMessage<'a>, speaker: Speaker) -> &'a str {
-    match (speaker, out.role) {
-        (Speaker::System, Role::Developer) => "developer",
-        (_, Role::Other(word)) if out.own => word,
-        (Speaker::System, _) => "system",
-        (Speaker::User, _) => "user",
-        (Speaker::Assistant, _) => "assistant",
-        (Speaker::Tool, _) => "tool",
-    }
-}
-
 /// OpenAI refuses names with spaces and markup.
 fn plain(name: &str) -> bool {
     tract_schema::accepts(Dialect::OpenAi, name)
 }
 
 fn image(media_type: Option<&str>, source: &ImageSource) -> Option<String> {
-    let url = match source {
-        ImageSource::Url(url) => url.clone(),
-        ImageSource::Base64(data) => {
-            format!("data:{};base64,{data}", media_type.unwrap_or("image/png"))
-        }
-        ImageSource::File(_) => return None,
-    };
     let mut inner = Object::new();
-    inner.text("url", &url);
+    inner.text("url", &image_url(media_type, source)?);
     Some(Object::new().text("type", "image_url").nest("image_url", inner.end()).end())
+}
+
+/// The url of an image, or one that holds it; `None` for a file of a provider's.
+pub(crate) fn image_url<'a>(
+    media_type: Option<&str>,
+    source: &'a ImageSource,
+) -> Option<Cow<'a, str>> {
+    match source {
+        ImageSource::Url(url) => Some(Cow::Borrowed(url)),
+        ImageSource::Base64(data) => {
+            Some(Cow::Owned(format!("data:{};base64,{data}", media_type.unwrap_or("image/png"))))
+        }
+        ImageSource::File(_) => None,
+    }
 }

@@ -103,9 +103,7 @@ impl Accumulate for Stream {
             }
         }
         body.set("choices", Tree::List(vec![Tree::Object(choice)]));
-        for (key, value) in &self.top.0 {
-            body.set(key, value.clone());
-        }
+        body.set_all(self.top.clone());
         Ok(body.to_json())
     }
 
@@ -151,7 +149,7 @@ impl Stream {
         self.begun = true;
         let mut rest = Members::default();
         for (key, _) in &choice.members {
-            let Some(node) = choice.get(key).filter(|node| !node.is_null()) else { continue };
+            let Some(node) = choice.some(key) else { continue };
             match key.as_str() {
                 "index" => {}
                 "delta" => {

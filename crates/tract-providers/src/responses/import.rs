@@ -42,34 +42,20 @@ pub(super) fn begin(
     }
 }
 
-/// Reads items; neighboring ones of the model become one draft.
-pub(super) fn items(
-    items: &[Node<'_>],
-    watch: &mut Watch,
-    drafts: &mut Vec<Draft>,
-) -> Result<(), ImportError> {
-    let mut items_read = ModelItems::default();
-    for item in items {
-        items_read.item(item, watch, drafts)?;
-    }
-    drafts.extend(items_read.finish());
-    Ok(())
-}
-
-/// The neighboring items of the model, so far.
+/// The neighboring items of the model, so far; they become one draft.
 #[derive(Default)]
 pub(crate) struct ModelItems<'a> {
     parts: Vec<Part>,
     raws: Vec<&'a str>,
 }
 
-impl<'a> ModelItems<'a> {
-    /// Reads the next item.
-    fn item(
+impl<'a> Reader<'a> for ModelItems<'a> {
+    fn message(
         &mut self,
         item: &Node<'a>,
+        _place: usize,
         watch: &mut Watch,
-        drafts: &mut impl Extend<Draft>,
+        drafts: &mut VecDeque<Draft>,
     ) -> Result<(), ImportError> {
         let fields = item.object()?;
         if let Some(parsed) = parse_item(item, &fields, watch)? {
@@ -77,14 +63,13 @@ impl<'a> ModelItems<'a> {
             self.raws.push(item.raw);
             return Ok(());
         }
-        drafts.extend(self.finish());
+        drafts.extend(self.end());
         let (content, role) = other(item, &fields, watch)?;
-        drafts.extend([sealed(content, role, &[item.raw], || item.raw.to_owned())]);
+        drafts.push_back(sealed(content, role, &[item.raw], || item.raw.to_owned()));
         Ok(())
     }
 
-    /// Makes the draft of those that came.
-    fn finish(&mut self) -> Option<Draft> {
+    fn end(&mut self) -> Option<Draft> {
         if self.raws.is_empty() {
             return None;
         }
@@ -93,22 +78,6 @@ impl<'a> ModelItems<'a> {
         let raws = std::mem::take(&mut self.raws);
         let received = || raw::array(raws.iter().copied());
         Some(sealed(content, Role::Assistant, &raws, received))
-    }
-}
-
-impl<'a> Reader<'a> for ModelItems<'a> {
-    fn message(
-        &mut self,
-        message: &Node<'a>,
-        _place: usize,
-        watch: &mut Watch,
-        drafts: &mut VecDeque<Draft>,
-    ) -> Result<(), ImportError> {
-        self.item(message, watch, drafts)
-    }
-
-    fn end(&mut self) -> Option<Draft> {
-        self.finish()
     }
 }
 
@@ -146,8 +115,6 @@ fn parse_item(
     fields: &Fields<'_>,
     watch: &mut Watch,
 ) -> Result<Option<Vec<Part>>, ImportError> {
-    let opaque =
-        || vec![Part::Opaque { dialect: super::PROFILE.opaque.into(), json: item.raw.into() }];
     let mut call = |arguments: &'static str| -> Result<Vec<Part>, ImportError> {
         let id = fields.require("call_id")?.string()?;
         let name = fields.require("name")?.string()?;
@@ -177,7 +144,7 @@ fn parse_item(
         }
         kind if kind.ends_with("_output") || kind == "mcp_approval_response" => return Ok(None),
         _ if fields.has("role") => return Ok(None),
-        _ => opaque(),
+        _ => vec![super::PROFILE.opaque_part(item)],
     }))
 }
 
@@ -186,22 +153,12 @@ fn other(
     fields: &Fields<'_>,
     watch: &mut Watch,
 ) -> Result<(Content, Role), ImportError> {
-    let opaque = || Body {
-        parts: vec![Part::Opaque { dialect: super::PROFILE.opaque.into(), json: item.raw.into() }],
-        name: None,
-    };
+    let opaque = || Body { parts: vec![super::PROFILE.opaque_part(item)], name: None };
     match kind(fields)?.as_str() {
         "message" => {
             let role = Role::parse(&fields.require("role")?.string()?);
             let body = Body { parts: parts(fields)?, name: None };
-            Ok(match role {
-                Role::System | Role::Developer => (Content::System(body), role),
-                Role::User => (Content::User(body), role),
-                Role::Assistant | Role::Tool | Role::Other(_) => {
-                    watch.note(&item.path, format!("unknown role {:?}", role.as_str()));
-                    (Content::Custom { kind: format!("role:{}", role.as_str()), body }, role)
-                }
-            })
+            Ok((watch.content_of(&role, body, &item.path), role))
         }
         "function_call_output" | "custom_tool_call_output" => {
             let call_id = fields.require("call_id")?.string()?;
@@ -230,7 +187,7 @@ fn of_content(content: &Node<'_>) -> Result<Vec<Part>, ImportError> {
 
 fn part(node: &Node<'_>) -> Result<Part, ImportError> {
     let fields = node.object()?;
-    let opaque = || Part::Opaque { dialect: super::PROFILE.opaque.into(), json: node.raw.into() };
+    let opaque = || super::PROFILE.opaque_part(node);
     Ok(match fields.require("type")?.string()?.as_str() {
         "input_text" | "output_text" | "text" => Part::text(fields.require("text")?.string()?),
         "refusal" => Part::text(fields.require("refusal")?.string()?),

@@ -2,10 +2,11 @@
 //! `openai-responses-1` is frozen, as it decides what is stored next to them.
 
 use tract_compile::{PlaceholderResult, RepairKind, Speaker};
-use tract_core::{Content, ImageSource, Part, Role};
+use tract_core::{Content, ImageSource, Part};
 use tract_schema::Dialect;
 
 use crate::neutral::OutgoingMessage;
+use crate::openai::image_url;
 use crate::raw::{self, Object};
 
 /// Writes the items of a message; none when it has nothing to say that the provider would accept.
@@ -24,12 +25,7 @@ pub(crate) fn items(out: &mut OutgoingMessage<'_>) -> Vec<String> {
             if let [Part::Opaque { dialect, json }] = parts.as_ref() {
                 return out.opaque(Dialect::Responses, dialect, json).into_iter().collect();
             }
-            let role = match (speaker, out.role) {
-                (Speaker::System, Role::Developer) => "developer",
-                (_, Role::Other(word)) if out.own => word,
-                (Speaker::System, _) => "system",
-                _ => "user",
-            };
+            let role = out.role_word("developer");
             let content = content(out, &parts, speaker);
             content.map(|content| message(role, content)).into_iter().collect()
         }
@@ -112,14 +108,10 @@ fn content(out: &mut OutgoingMessage<'_>, parts: &[Part], speaker: Speaker) -> O
                 if !out.own {
                     element.text("detail", "auto");
                 }
-                match source {
-                    ImageSource::Url(url) => element.text("image_url", url),
-                    ImageSource::Base64(data) => {
-                        let media_type = media_type.as_deref().unwrap_or("image/png");
-                        element.text("image_url", &format!("data:{media_type};base64,{data}"))
-                    }
-                    ImageSource::File(id) if out.own => element.text("file_id", id),
-                    ImageSource::File(_) => {
+                match (image_url(media_type.as_deref(), source), source) {
+                    (Some(url), _) => element.text("image_url", &url),
+                    (None, ImageSource::File(id)) if out.own => element.text("file_id", id),
+                    (None, _) => {
                         out.left_out("an image that only its provider holds");
                         continue;
                     }

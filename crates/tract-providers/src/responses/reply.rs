@@ -2,27 +2,21 @@
 
 use tract_core::{Body, Content, Reply, StopReason};
 
-use super::import;
-use crate::error::{ImportError, ReplyError};
-use crate::import::Watch;
+use super::import::ModelItems;
+use crate::error::ReplyError;
 use crate::raw::Fields;
-use crate::reply::usage;
+use crate::reply::{drafts_of, usage};
 
 pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
     let output = fields.require("output")?;
-    let mut drafts = Vec::new();
-    import::items(&output.array()?, &mut Watch::default(), &mut drafts)?;
     let mut reply = Reply::new(Content::Assistant(Body::default()));
-    match drafts.as_slice() {
-        [] => {}
-        [draft] if matches!(draft.content, Content::Assistant(_)) => {
-            reply.content = draft.content.clone();
-            reply.verbatim = draft.verbatim.clone();
+    let mut drafts = drafts_of(ModelItems::default(), &output.array()?, 0)?;
+    if let Some(draft) = drafts.pop_front() {
+        if !drafts.is_empty() || !matches!(draft.content, Content::Assistant(_)) {
+            return Err(output.expected("an array of the model's items").into());
         }
-        _ => {
-            let error: ImportError = output.expected("an array of the model's items");
-            return Err(error.into());
-        }
+        reply.content = draft.content;
+        reply.verbatim = draft.verbatim;
     }
     reply.id = fields.text("id");
     reply.model = fields.text("model");

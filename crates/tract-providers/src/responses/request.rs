@@ -48,8 +48,7 @@ pub(crate) fn members(sheet: &mut RequestWriter<'_>) -> Members {
                 (PrefixSource::Message(message.commit), items)
             }
             Item::StandIn(answer) => {
-                let sent = sheet.ids.call(answer.answers.slot, answer.answers.index);
-                let id = sent.map_or(answer.call_id.as_str(), |sent| &sent.id);
+                let (id, _) = sheet.ids.of_placeholder(answer);
                 let items = vec![lower::placeholder_result(answer, id)];
                 (PrefixSource::Repair(Some(answer.answers.slot)), items)
             }

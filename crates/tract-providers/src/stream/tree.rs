@@ -124,6 +124,13 @@ impl Members {
         }
     }
 
+    /// Sets all members of another object.
+    pub(crate) fn set_all(&mut self, others: Members) {
+        for (key, value) in others.0 {
+            self.set(&key, value);
+        }
+    }
+
     pub(crate) fn remove(&mut self, key: &str) -> Option<Tree> {
         let at = self.0.iter().position(|(name, _)| name == key)?;
         Some(self.0.remove(at).1)

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use serde_json::Value;
+use tract_providers::Dialect;
 
 fn name_is_plain(name: &str) -> bool {
     (1..=64).contains(&name.len())
@@ -15,6 +16,17 @@ fn list<'a>(body: &'a Value, key: &str) -> Vec<&'a Value> {
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// What judges a body in a dialect, of which nothing was recorded there.
+pub(crate) fn of(dialect: Dialect) -> fn(&Value) -> Vec<String> {
+    match dialect {
+        Dialect::OpenAi => |body| chat(body, true),
+        Dialect::Responses => responses,
+        Dialect::Anthropic => anthropic,
+        Dialect::Ollama => |body| chat(body, false),
+        Dialect::Gemini => gemini,
+    }
 }
 
 /// Broken rules of Chat Completions (and, without ids, of Ollama).
@@ -232,24 +244,22 @@ pub(crate) fn anthropic_but(body: &Value, recorded: bool) -> Vec<String> {
 /// exactly their responses, in order.
 pub(crate) fn gemini(body: &Value) -> Vec<String> {
     let mut broken = Vec::new();
-    let contents = body["contents"].as_array().map_or(&[][..], Vec::as_slice);
-    let role = |content: &Value| content["role"].as_str().unwrap_or_default().to_owned();
+    let contents = list(body, "contents");
     let ends = [contents.first(), contents.last()];
-    if ends.into_iter().flatten().any(|content| role(content) != "user") {
+    if ends.into_iter().flatten().any(|content| text(content, "role") != "user") {
         broken.push("a user does not begin and end".to_owned());
     }
     let names = |content: &Value, kind: &str| -> Vec<String> {
-        let parts = content["parts"].as_array().map_or(&[][..], Vec::as_slice);
-        let of = parts.iter().filter_map(|part| part.get(kind));
-        of.map(|of| of["name"].as_str().unwrap_or_default().to_owned()).collect()
+        let of = list(content, "parts").into_iter().filter_map(|part| part.get(kind));
+        of.map(|of| text(of, "name").to_owned()).collect()
     };
     let mut ids: Vec<String> = Vec::new();
     for (n, content) in contents.iter().enumerate() {
-        let parts = content["parts"].as_array().map_or(&[][..], Vec::as_slice);
+        let parts = list(content, "parts");
         if parts.is_empty() {
             broken.push(format!("contents[{n}] has no parts"));
         }
-        if n > 0 && role(content) == role(&contents[n - 1]) {
+        if n > 0 && text(content, "role") == text(contents[n - 1], "role") {
             broken.push(format!("contents[{n}] has the role of the one before"));
         }
         for part in parts {

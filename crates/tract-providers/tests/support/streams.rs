@@ -132,16 +132,17 @@ fn sha256(bytes: &[u8]) -> String {
     sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// All text of a reply, with nothing between its parts.
+fn text_of(reply: &Reply) -> String {
+    let texts = reply.content.parts().iter().filter_map(|part| match part {
+        Part::Text { text } => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
+
 /// What `replies.py` compares.
 fn summary(reply: &Reply, dialect: Dialect) -> Value {
-    let parts = reply.content.parts();
-    let text: String = parts
-        .iter()
-        .filter_map(|part| match part {
-            Part::Text { text } => Some(text.as_str()),
-            _ => None,
-        })
-        .collect();
     let canonical =
         |text: &str| tract_core::json::canonical(text, tract_core::json::Escapes::Raw).unwrap();
     let calls: Vec<Value> = reply
@@ -156,7 +157,7 @@ fn summary(reply: &Reply, dialect: Dialect) -> Value {
         .collect();
     let usage = reply.usage.unwrap_or_default();
     json!({
-        "text": text, "calls": calls,
+        "text": text_of(reply), "calls": calls,
         "stop": reply.stop_reason.as_ref().map(|reason| reason.as_str()),
         "input": usage.input_tokens, "output": usage.output_tokens,
         "cached": usage.cached_tokens, "reasoning": usage.reasoning_tokens,
@@ -195,15 +196,7 @@ impl StreamedReply {
     /// Whether the pieces are the reply.
     #[track_caller]
     pub(crate) fn check(&self, reply: &Reply, file: &str) {
-        let parts = reply.content.parts();
-        let text: String = parts
-            .iter()
-            .filter_map(|part| match part {
-                Part::Text { text } => Some(text.as_str()),
-                _ => None,
-            })
-            .collect();
-        assert_eq!(self.text, text, "{file}");
+        assert_eq!(self.text, text_of(reply), "{file}");
         let names: Vec<&str> = reply.calls().map(|call| call.name.as_str()).collect();
         let streamed: Vec<&str> = self.calls.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(streamed, names, "{file}");

@@ -162,7 +162,10 @@ impl<'a> Checker<'a> {
         }
         let mut fits = match value {
             Value::Number(number) => self.number(members, number),
-            Value::String(text) => self.text(members, text),
+            Value::String(text) => {
+                let length = text.chars().count();
+                self.size(members, ("minLength", "maxLength"), length, "characters")
+            }
             Value::Array(items) => self.array(members, items),
             Value::Object(object) => self.object(members, object),
             Value::Null | Value::Bool(_) => true,
@@ -296,11 +299,6 @@ impl<'a> Checker<'a> {
             return self.fault(format!("a multiple of {step}"), number.to_string());
         }
         true
-    }
-
-    fn text(&mut self, members: &[(String, Node)], text: &str) -> bool {
-        let length = text.chars().count();
-        self.size(members, ("minLength", "maxLength"), length, "characters")
     }
 
     fn size(
