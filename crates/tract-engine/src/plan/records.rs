@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use tract_compile::{IdMap, Row};
+use tract_compile::{IdMap, Row, stated_priority};
 use tract_core::{
     Blob, BlobId, Change, Changes, Commit, CommitId, Content, JsonText, Kind, ObjectId, Op,
     Priority, Role, Toolset, ToolsetId,
@@ -257,19 +257,9 @@ impl Records {
     /// Returns priority and retention of a row.
     pub(super) fn marked(&self, row: &Row) -> Plan<(Priority, Option<JsonText>)> {
         if let Some(mark) = row.mark {
-            match &self.commit(mark)?.op {
-                Op::Annotate { priority, retention, .. }
-                | Op::Append { priority: Some(priority), retention, .. } => {
-                    return Ok((*priority, retention.clone()));
-                }
-                Op::Append { priority: None, .. }
-                | Op::Edit { .. }
-                | Op::Compress { .. }
-                | Op::Revert { .. }
-                | Op::Merge { .. }
-                | Op::Tools
-                | Op::Note
-                | Op::Unknown { .. } => {}
+            let mark = self.commit(mark)?;
+            if let Some(priority) = stated_priority(mark) {
+                return Ok((priority, mark.op.retention().cloned()));
             }
         }
         Ok((self.kind(row.version)?.default_priority(), None))
