@@ -289,19 +289,7 @@ impl Records {
             }
             Op::Unknown { .. } => {
                 // What a later version adds folds here too; its rows are as good as any.
-                let own = self.changes(commit)?.iter().find_map(|change| match change {
-                    Change::Add { slot, row } if row.version.resolve(target) == target => {
-                        Some(slot.resolve(target))
-                    }
-                    Change::Version { slot, to, .. } if to.resolve(target) == target => {
-                        Some(slot.resolve(target))
-                    }
-                    Change::Add { .. }
-                    | Change::Version { .. }
-                    | Change::Remove { .. }
-                    | Change::Mark { .. } => None,
-                });
-                own.ok_or_else(|| no_message(commit))
+                own_slot(target, self.changes(commit)?).ok_or_else(|| no_message(commit))
             }
             Op::Annotate { .. } | Op::Revert { .. } | Op::Merge { .. } | Op::Tools | Op::Note => {
                 Err(no_message(commit))
@@ -315,6 +303,22 @@ pub(crate) fn edited_slot(edit: CommitId, changes: &[Change]) -> Option<CommitId
     changes.iter().find_map(|change| match change {
         Change::Version { slot, .. } => Some(slot.resolve(edit)),
         Change::Add { .. } | Change::Remove { .. } | Change::Mark { .. } => None,
+    })
+}
+
+/// Returns the lasting name of the message that a commit adds, or is a new version of.
+pub(crate) fn own_slot(version: CommitId, changes: &[Change]) -> Option<CommitId> {
+    changes.iter().find_map(|change| match change {
+        Change::Add { slot, row } if row.version.resolve(version) == version => {
+            Some(slot.resolve(version))
+        }
+        Change::Version { slot, to, .. } if to.resolve(version) == version => {
+            Some(slot.resolve(version))
+        }
+        Change::Add { .. }
+        | Change::Version { .. }
+        | Change::Remove { .. }
+        | Change::Mark { .. } => None,
     })
 }
 
