@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tract_core::store::StoreErrorKind;
-use tract_core::{Body, CommitId, Content, Message};
+use tract_core::{CommitId, Content, Message};
 
 use crate::compiled::Compiled;
 use crate::compiler::Compiler;
@@ -109,15 +109,10 @@ fn placeholder(entry: &ContextEntry, error: &CompileError) -> LoadedMessage {
     let message = Message {
         commit: row.version,
         slot: row.slot,
-        content: Content::User(Body::text(format!("[cannot be read: {error}]"))),
         role: fact.role.clone(),
         priority: fact.priority,
         answers: row.answers,
-        joins: None,
-        form: None,
-        verbatim: None,
-        generation_config: None,
-        token_count: 0,
+        ..Message::unrecorded(Content::user(format!("[cannot be read: {error}]")))
     };
     LoadedMessage { message, charge: None }
 }

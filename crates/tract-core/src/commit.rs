@@ -107,6 +107,20 @@ impl Op {
     pub const fn append() -> Self {
         Self::Append { slot: None, answers: None, priority: None, retention: None }
     }
+
+    /// Returns what a message must keep when it is summarized, where the operation says that.
+    pub fn retention(&self) -> Option<&JsonText> {
+        match self {
+            Self::Append { retention, .. } | Self::Annotate { retention, .. } => retention.as_ref(),
+            Self::Edit { .. }
+            | Self::Compress { .. }
+            | Self::Revert { .. }
+            | Self::Merge { .. }
+            | Self::Tools
+            | Self::Note
+            | Self::Unknown { .. } => None,
+        }
+    }
 }
 
 /// The kind of author of a commit.

@@ -37,6 +37,25 @@ pub struct Message {
 }
 
 impl Message {
+    /// Makes a message that no repository holds: its names are zeros, its role and priority those of
+    /// its kind, and it counts no tokens.
+    pub fn unrecorded(content: Content) -> Self {
+        let nowhere = CommitId::from_bytes([0; 32]);
+        Self {
+            commit: nowhere,
+            slot: nowhere,
+            role: content.kind().default_role(),
+            priority: content.kind().default_priority(),
+            content,
+            answers: None,
+            joins: None,
+            form: None,
+            verbatim: None,
+            generation_config: None,
+            token_count: 0,
+        }
+    }
+
     /// Returns the part of the content at `index`.
     pub fn part(&self, index: usize) -> Option<&Part> {
         self.content.parts().get(index)

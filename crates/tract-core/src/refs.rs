@@ -371,6 +371,17 @@ pub enum Expect {
     Is(RefTarget),
 }
 
+impl Expect {
+    /// Returns whether what a ref points to is what is expected; `None` when there is no such ref.
+    pub fn holds(&self, found: Option<&RefTarget>) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Absent => found.is_none(),
+            Self::Is(target) => found == Some(target),
+        }
+    }
+}
+
 /// Moves, makes or deletes one ref.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefEdit {
@@ -395,6 +406,17 @@ pub struct BadTarget {
 }
 
 impl RefEdit {
+    /// Returns the conflict where the ref is not as expected. An edit that changes nothing has none,
+    /// regardless of what it expects.
+    pub fn conflict(&self, found: Option<&RefTarget>) -> Option<Conflict> {
+        let changes = found != self.to.as_ref();
+        (changes && !self.expect.holds(found)).then(|| Conflict {
+            name: self.name.clone(),
+            expected: self.expect.clone(),
+            found: found.cloned(),
+        })
+    }
+
     /// Checks where the ref is to point: branches and tags to commits, `HEAD` to a branch, every
     /// other ref to an object or to a branch. So no chain of names is longer than one step, and
     /// none leads in a circle.

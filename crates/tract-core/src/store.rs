@@ -7,6 +7,7 @@
 mod blocking;
 mod erase;
 mod error;
+mod in_force;
 mod opened_file;
 mod pointers;
 mod repack;
@@ -21,6 +22,7 @@ use bytes::Bytes;
 pub use self::blocking::{BlockingStore, JoinBatches};
 pub use self::erase::WipeReport;
 pub use self::error::{StoreError, StoreErrorKind, StoreResult};
+pub use self::in_force::ToolsInForce;
 pub use self::opened_file::OpenedFile;
 pub use self::repack::{RepackPage, RepackStep};
 pub use self::sweep::{

@@ -2,10 +2,10 @@
 
 use tract_compile::{IdMap, IdSet, appended, resolved};
 use tract_core::store::Walk;
-use tract_core::{Change, Commit, CommitId, CommitRef, Kind, Op};
+use tract_core::{Change, Commit, CommitId, Kind, Op};
 
 use crate::error::Result;
-use crate::plan::Refusal;
+use crate::plan::{Refusal, own_slot};
 use crate::repo::Repo;
 
 /// A message of a context, and the commits that shaped it.
@@ -148,19 +148,7 @@ pub async fn blame(repo: &Repo, head: CommitId) -> Result<Vec<BlameEntry>> {
 /// [`Refusal::NoMessage`] when it did none of these; when it is not stored, or the store fails.
 pub async fn slot_of(repo: &Repo, version: CommitId) -> Result<CommitId> {
     let commit = repo.require_commit(version).await?;
-    let own = changes(repo, &commit).await?.into_iter().find_map(|change| match change {
-        Change::Add { slot, row } if row.version == CommitRef::Id(version) => {
-            Some(slot.resolve(version))
-        }
-        Change::Version { slot, to, .. } if to == CommitRef::Id(version) => {
-            Some(slot.resolve(version))
-        }
-        Change::Add { .. }
-        | Change::Version { .. }
-        | Change::Remove { .. }
-        | Change::Mark { .. } => None,
-    });
-    own.ok_or_else(|| {
+    own_slot(version, &changes(repo, &commit).await?).ok_or_else(|| {
         Refusal::NoMessage { target: version, op: commit.op.name().to_owned() }.into()
     })
 }

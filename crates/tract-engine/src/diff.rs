@@ -363,15 +363,9 @@ mod tests {
         Message {
             commit: id(slot),
             slot: id(slot),
-            role: content.kind().default_role(),
-            content,
             priority: Priority::Normal,
-            answers: None,
-            joins: None,
-            form: None,
-            verbatim: None,
-            generation_config: None,
             token_count: 1,
+            ..Message::unrecorded(content)
         }
     }
 

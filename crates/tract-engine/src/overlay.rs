@@ -12,9 +12,9 @@ use tract_core::store::{
     RefRepository, StoreResult, StoreStats, ToolRepository, Walk, WalkEntry, WalkPage,
 };
 use tract_core::{
-    Applied, Batch, BatchId, Blob, BlobId, Commit, CommitId, Conflict, DerivedKind, DerivedRow,
-    Expect, IdPrefix, LogEntry, LogNote, ObjectId, RefName, RefTarget, RepoName, Store,
-    ToolDefinition, ToolId, ToolRow, Toolset, ToolsetId,
+    Applied, Batch, BatchId, Blob, BlobId, Commit, CommitId, DerivedKind, DerivedRow, IdPrefix,
+    LogEntry, LogNote, ObjectId, RefName, RefTarget, RepoName, Store, ToolDefinition, ToolId,
+    ToolRow, Toolset, ToolsetId,
 };
 
 use crate::txn::{apply_to_store_once, ref_edit};
@@ -423,18 +423,8 @@ impl Store for Overlay {
         let names: Vec<RefName> = batch.refs.iter().map(|edit| edit.name.clone()).collect();
         let found = self.current(repo, &names).await?;
         for (edit, found) in batch.refs.iter().zip(&found) {
-            let expected = match &edit.expect {
-                _ if edit.to == *found => true,
-                Expect::Any => true,
-                Expect::Absent => found.is_none(),
-                Expect::Is(target) => found.as_ref() == Some(target),
-            };
-            if !expected {
-                return Ok(Applied::Conflict(Conflict {
-                    name: edit.name.clone(),
-                    expected: edit.expect.clone(),
-                    found: found.clone(),
-                }));
+            if let Some(conflict) = edit.conflict(found.as_ref()) {
+                return Ok(Applied::Conflict(conflict));
             }
         }
         let mut pending = self.pending();

@@ -26,8 +26,8 @@ pub use self::merge::{
     MergeSides, PlannedMerge, Resolution, ResolutionKind, ResolvableConflict, ResolveFn,
     ResolvedConflict, Resolver, merge,
 };
-pub(crate) use self::records::edited_slot;
 pub use self::records::{MissingRecords, Plan, Records, Stop};
+pub(crate) use self::records::{edited_slot, own_slot};
 pub use self::refusal::{ConflictKind, MergeConflict, OpenCall, Refusal};
 pub(crate) use self::replay::check_hidden;
 pub use self::replay::{Replayed, replay};

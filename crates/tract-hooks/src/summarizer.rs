@@ -10,8 +10,8 @@ use regex::Regex;
 use serde::Deserialize;
 use tract_core::telemetry::ModelCall;
 use tract_core::{
-    ChatModel, CommitId, Content, JsonText, Message, ModelError, ModelRequest, Reply, Summarizer,
-    Summary, SummaryRequest, TokenCounter,
+    ChatModel, Content, JsonText, Message, ModelError, ModelRequest, Reply, Summarizer, Summary,
+    SummaryRequest, TokenCounter,
 };
 
 use crate::prompts::{Prompts, build_summarize_prompt};
@@ -49,31 +49,13 @@ impl ModelSummarizer {
     }
 
     async fn ask(&self, system: &str, user: String) -> Result<Reply, ModelError> {
-        let mut request =
-            ModelRequest::new(vec![message(Content::system(system)), message(Content::user(user))]);
+        let contents = [Content::system(system), Content::user(user)];
+        let mut request = ModelRequest::new(contents.map(Message::unrecorded).to_vec());
         request.parameters = self.parameters.clone();
         let call = ModelCall::begin(&*self.model, &request, false);
         let answered = call.span().instrument(self.model.chat(&request)).await;
         call.end(&answered);
         answered
-    }
-}
-
-fn message(content: Content) -> Message {
-    // It is not a commit of any repository: the names are never looked up.
-    let nowhere = CommitId::from_bytes([0; 32]);
-    Message {
-        commit: nowhere,
-        slot: nowhere,
-        role: content.kind().default_role(),
-        priority: content.kind().default_priority(),
-        content,
-        answers: None,
-        joins: None,
-        form: None,
-        verbatim: None,
-        generation_config: None,
-        token_count: 0,
     }
 }
 

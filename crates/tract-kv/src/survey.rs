@@ -1,13 +1,10 @@
 //! Reading a repository from end to end: objects by place, compared with the indexes.
 
-mod in_force;
-
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
 
-use self::in_force::ToolsInForce;
 use super::compressed::StoredValue;
 use super::keys::{self, Indexed, Repo};
 use super::read::{StoredCommit, View, any_commit, collect, each};
@@ -19,7 +16,7 @@ use tract_core::object::{Blob, ObjectId, Toolset};
 use tract_core::parallel;
 use tract_core::refs::RefTarget;
 use tract_core::schema::ToolSchema;
-use tract_core::store::{Damage, StoreError, StoreResult};
+use tract_core::store::{Damage, StoreError, StoreResult, ToolsInForce};
 
 /// How many objects are decoded and hashed before what they say is taken down.
 const BATCH: usize = 8192;
@@ -130,7 +127,8 @@ impl View<'_> {
             collect(self.read, &self.repo.tools(&[]), |key, sealed| {
                 Some(value::open(key, sealed).and_then(ToolIndexEntry::decode)?.commit)
             })?;
-        let mut tools = ToolsInForce::new(*self);
+        let read = |id| self.commit(id).ok().flatten().map(|stored| stored.commit);
+        let mut tools = ToolsInForce::new(&read);
         let mut before = None;
         self.each_place(
             Space::Commits,
@@ -153,7 +151,7 @@ impl View<'_> {
                 before = Some(survey.take(place, content, commit, before.take(), &mut tools));
             },
         )?;
-        survey.first = tools.first;
+        survey.first = tools.into_first();
         let skip = self.repo.toolsets(&[]).from.len();
         each(self.read, &self.repo.toolsets(&[]), |key, bytes| {
             let id = key.get(skip..).and_then(|id| id.try_into().ok()).map(ToolsetId::from_bytes);
@@ -442,7 +440,8 @@ impl Survey {
             let content = commit.content;
             self.contents.push(WrongContent { place, commit: id, content, is_other });
         }
-        let time = tools.see(&commit, near.filter(|_| follows).and_then(|near| near.time));
+        let of_parent = near.filter(|_| follows).and_then(|near| near.time);
+        let time = tools.see(&commit, commit.toolset, of_parent);
         self.commits.push(SurveyedObject { place, head: id_head(id.as_bytes()) });
         CommitBefore { place, id, time }
     }

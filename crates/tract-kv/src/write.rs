@@ -15,7 +15,7 @@ use tract_core::batch::{Applied, Batch, ToolRow};
 use tract_core::commit::Commit;
 use tract_core::id::{BlobId, CommitId, RepoName};
 use tract_core::object::Blob;
-use tract_core::refs::{Conflict, Expect, RefTarget};
+use tract_core::refs::{Conflict, RefTarget};
 use tract_core::store::{StoreError, StoreErrorKind, StoreResult};
 
 /// Stages one batch on top of what is staged already. A batch that is refused leaves nothing.
@@ -126,19 +126,12 @@ fn check_refs(view: &View<'_>, batch: &Batch) -> StoreResult<Result<PreviousTarg
     let mut moves = Vec::new();
     for (index, edit) in batch.refs.iter().enumerate() {
         let found = view.ref_target(&edit.name)?;
-        if found == edit.to {
-            continue;
+        if let Some(conflict) = edit.conflict(found.as_ref()) {
+            return Ok(Err(conflict));
         }
-        let as_expected = match &edit.expect {
-            Expect::Any => true,
-            Expect::Absent => found.is_none(),
-            Expect::Is(target) => found.as_ref() == Some(target),
-        };
-        if !as_expected {
-            let (name, expected) = (edit.name.clone(), edit.expect.clone());
-            return Ok(Err(Conflict { name, expected, found }));
+        if found != edit.to {
+            moves.push((index, found));
         }
-        moves.push((index, found));
     }
     Ok(Ok(moves))
 }

@@ -103,32 +103,15 @@ fn made_up(place: usize) -> CommitId {
 
 #[cfg(test)]
 mod tests {
-    use tract_core::{ActiveTool, Blob, Content, Priority, Role, ToolSchema};
+    use tract_core::{ActiveTool, Blob, Content, ToolSchema};
 
     use super::*;
 
-    fn message(content: Content, role: Role) -> Message {
-        let nowhere = CommitId::from_bytes([0; 32]);
-        Message {
-            commit: nowhere,
-            slot: nowhere,
-            content,
-            role,
-            priority: Priority::Normal,
-            answers: None,
-            joins: None,
-            form: None,
-            verbatim: None,
-            generation_config: None,
-            token_count: 0,
-        }
-    }
-
     #[test]
     fn a_turn_that_anthropics_own_tools_interrupted_goes_back_as_it_is() {
-        let user = message(Content::user("Look."), Role::User);
+        let user = Message::unrecorded(Content::user("Look."));
         let paused = |blocks: &str| {
-            let mut message = message(Content::assistant("Searching."), Role::Assistant);
+            let mut message = Message::unrecorded(Content::assistant("Searching."));
             let bytes = format!(r#"{{"role":"assistant","content":[{blocks}]}}"#);
             message.form = Some(Dialect::Anthropic.form().to_owned());
             message.verbatim = Some(Blob::seal(bytes));
@@ -169,7 +152,7 @@ mod tests {
 
     #[test]
     fn the_limit_of_an_earlier_request_is_not_sent_again() {
-        let mut earlier = message(Content::user("Be short."), Role::User);
+        let mut earlier = Message::unrecorded(Content::user("Be short."));
         let config = r#"{"max_tokens":5,"model":"m"}"#;
         earlier.generation_config = Some(JsonText::new(config).expect("it is JSON"));
         let request = ModelRequest::new(vec![earlier]);

@@ -7,18 +7,20 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use rusqlite::{Connection, Row, params};
-use tract_core::store::Damage;
+use tract_core::store::{Damage, ToolsInForce};
 use tract_core::{
     Blob, BlobId, Commit, CommitId, ObjectId, StoreError, StoreErrorKind, StoreResult, ToolId,
     ToolRow, ToolSchema, Toolset, ToolsetId,
 };
 
-use self::in_force::{CommitBefore, ToolsInForce};
+use self::in_force::{CommitBefore, begun};
 use crate::compressed::plain;
 use crate::error::engine;
 use crate::log;
 use crate::memory::Memory;
-use crate::read::{Columns, blob_id_at, content_place, each_row, find_blob, statement};
+use crate::read::{
+    Columns, blob_id_at, content_place, each_row, find_blob, find_commit, statement,
+};
 use crate::schema::{
     DERIVED, DERIVED_LAST, DICTIONARY, REPO, SWEEPS, TEXT, TOOL, TOOL_NAME, TOOLSET, UNLOGGED,
     blob_segment, bytes_of, place, prefix, segment_start, small_sum,
@@ -267,7 +269,12 @@ impl Check<'_> {
         let mut blobs = std::mem::take(&mut self.blobs);
         let mut next_blob = 0;
         let mut before: Option<(i64, CommitBefore)> = None;
-        let mut tools = ToolsInForce::new(self.connection, self.repo);
+        let (connection, repo) = (self.connection, self.repo);
+        let read = |id| {
+            let found = find_commit(connection, OP, repo, id).ok().flatten();
+            found.map(|(_, commit)| commit)
+        };
+        let mut tools = ToolsInForce::new(&read);
         self.rows(&table, |row| {
             let (at, h, content) = (row.number(0)?, row.number(1)?, row.get(2)?);
             let commit = match Commit::decode_any(row.bytes(3)?) {
@@ -319,13 +326,14 @@ impl Check<'_> {
                 let is_own = commit.content.is_some_and(|id| head(id) == blob.head);
                 blob.beside = if is_own { CommitAtPlace::Own } else { CommitAtPlace::Other };
             }
-            let time = tools.see(&commit, near);
+            let near = near.filter(|near| Some(near.id) == commit.parent());
+            let of_parent = near.and_then(|near| near.time);
+            let time = tools.see(&commit, begun(&commit, near, read), of_parent);
             before = Some((at, CommitBefore { id: commit.id(), toolset: commit.toolset, time }));
             Ok(())
         })?;
-        let in_force = tools.first;
         (self.blobs, self.commits) = (blobs, runs);
-        (self.misplaced, self.in_force) = (misplaced, in_force);
+        (self.misplaced, self.in_force) = (misplaced, tools.into_first());
         bad.into_iter().for_each(|(object, derived, what)| self.found(object, derived, what));
         Ok(())
     }

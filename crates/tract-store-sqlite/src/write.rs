@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, ToSql, params};
 use tract_core::store::JoinBatches;
 use tract_core::{
-    Applied, Batch, BatchId, Conflict, Expect, ObjectId, RefEdit, RefName, RefTarget, RepoName,
-    StoreError, StoreErrorKind, StoreResult,
+    Applied, Batch, BatchId, Expect, ObjectId, RefEdit, RefName, RefTarget, RepoName, StoreError,
+    StoreErrorKind, StoreResult,
 };
 
 use crate::error::{BACKEND, again, engine, new};
@@ -332,22 +332,12 @@ impl<'a> Tx<'a> {
                 Some(repo) => self.target(repo, &edit.name)?,
                 None => None,
             };
-            if found == edit.to {
-                continue;
+            if let Some(conflict) = edit.conflict(found.as_ref()) {
+                return Ok(WriteCheck::Answer(Applied::Conflict(conflict)));
             }
-            let holds = match &edit.expect {
-                Expect::Any => true,
-                Expect::Absent => found.is_none(),
-                Expect::Is(target) => found.as_ref() == Some(target),
-            };
-            if !holds {
-                return Ok(WriteCheck::Answer(Applied::Conflict(Conflict {
-                    name: edit.name.clone(),
-                    expected: edit.expect.clone(),
-                    found,
-                })));
+            if found != edit.to {
+                moves.push(RefMove { edit, before: found, done: false });
             }
-            moves.push(RefMove { edit, before: found, done: false });
         }
         self.check_links(repo, batch)?;
         check_sizes(batch, &records)?;

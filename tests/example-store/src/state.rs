@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use tract_core::store::{Damage, LogQuery, StoreStats, Walk, WalkEntry, WalkPage};
 use tract_core::{
-    Applied, Batch, Blob, BlobId, Commit, CommitId, Conflict, DerivedKind, Expect, IdPrefix,
-    LogEntry, ObjectId, RefName, RefTarget, RepoName, StoreError, StoreResult, ToolDefinition,
-    ToolId, ToolRow, Toolset, ToolsetId,
+    Applied, Batch, Blob, BlobId, Commit, CommitId, DerivedKind, IdPrefix, LogEntry, ObjectId,
+    RefName, RefTarget, RepoName, StoreError, StoreResult, ToolDefinition, ToolId, ToolRow,
+    Toolset, ToolsetId,
 };
 
 /// The repositories of a store, by name.
@@ -69,16 +69,9 @@ impl Repository {
             return Ok(Applied::Already);
         }
         for edit in &batch.refs {
-            let found = self.refs.get(&edit.name);
-            let is_expected = match &edit.expect {
-                Expect::Any => true,
-                Expect::Absent => found.is_none(),
-                Expect::Is(target) => found == Some(target),
-            };
             // An edit that changes nothing succeeds, regardless of what it expects.
-            if found != edit.to.as_ref() && !is_expected {
-                let (name, expected) = (edit.name.clone(), edit.expect.clone());
-                return Ok(Applied::Conflict(Conflict { name, expected, found: found.cloned() }));
+            if let Some(conflict) = edit.conflict(self.refs.get(&edit.name)) {
+                return Ok(Applied::Conflict(conflict));
             }
         }
         for object in needed_objects(batch) {

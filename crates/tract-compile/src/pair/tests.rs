@@ -35,15 +35,10 @@ fn message(place: usize, content: Content, role: Role, own: bool) -> Message {
     Message {
         commit: slot(place),
         slot: slot(place),
-        content,
         role,
         priority: Priority::Normal,
-        answers: None,
-        joins: None,
         form: own.then(|| OWN.to_owned()),
-        verbatim: None,
-        generation_config: None,
-        token_count: 0,
+        ..Message::unrecorded(content)
     }
 }
 

@@ -56,20 +56,10 @@ pub enum RecordError {
 /// Checks that a record as a whole can be read from its canonical text, as an export has it. Only
 /// what is sealed is held to it: a store may have deeper ones from before.
 pub(super) fn check_nesting(record: &CommitRecord) -> Result<(), RecordError> {
-    let retention = match &record.op {
-        Op::Append { retention, .. } | Op::Annotate { retention, .. } => retention.as_ref(),
-        Op::Edit { .. }
-        | Op::Compress { .. }
-        | Op::Revert { .. }
-        | Op::Merge { .. }
-        | Op::Tools
-        | Op::Note
-        | Op::Unknown { .. } => None,
-    };
     let members = [
         (1, record.metadata.as_ref()),
         (1, record.generation_config.as_ref()),
-        (2, retention),
+        (2, record.op.retention()),
         (2, record.origin.detail.as_ref()),
     ];
     for (around, json) in members {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use tract_compile::{IdMap, Row};
+use tract_compile::{IdMap, Row, stated_priority};
 use tract_core::{
     Blob, BlobId, Change, Changes, Commit, CommitId, Content, JsonText, Kind, ObjectId, Op,
     Priority, Role, Toolset, ToolsetId,
@@ -257,19 +257,9 @@ impl Records {
     /// Returns priority and retention of a row.
     pub(super) fn marked(&self, row: &Row) -> Plan<(Priority, Option<JsonText>)> {
         if let Some(mark) = row.mark {
-            match &self.commit(mark)?.op {
-                Op::Annotate { priority, retention, .. }
-                | Op::Append { priority: Some(priority), retention, .. } => {
-                    return Ok((*priority, retention.clone()));
-                }
-                Op::Append { priority: None, .. }
-                | Op::Edit { .. }
-                | Op::Compress { .. }
-                | Op::Revert { .. }
-                | Op::Merge { .. }
-                | Op::Tools
-                | Op::Note
-                | Op::Unknown { .. } => {}
+            let mark = self.commit(mark)?;
+            if let Some(priority) = stated_priority(mark) {
+                return Ok((priority, mark.op.retention().cloned()));
             }
         }
         Ok((self.kind(row.version)?.default_priority(), None))
@@ -299,19 +289,7 @@ impl Records {
             }
             Op::Unknown { .. } => {
                 // What a later version adds folds here too; its rows are as good as any.
-                let own = self.changes(commit)?.iter().find_map(|change| match change {
-                    Change::Add { slot, row } if row.version.resolve(target) == target => {
-                        Some(slot.resolve(target))
-                    }
-                    Change::Version { slot, to, .. } if to.resolve(target) == target => {
-                        Some(slot.resolve(target))
-                    }
-                    Change::Add { .. }
-                    | Change::Version { .. }
-                    | Change::Remove { .. }
-                    | Change::Mark { .. } => None,
-                });
-                own.ok_or_else(|| no_message(commit))
+                own_slot(target, self.changes(commit)?).ok_or_else(|| no_message(commit))
             }
             Op::Annotate { .. } | Op::Revert { .. } | Op::Merge { .. } | Op::Tools | Op::Note => {
                 Err(no_message(commit))
@@ -325,6 +303,22 @@ pub(crate) fn edited_slot(edit: CommitId, changes: &[Change]) -> Option<CommitId
     changes.iter().find_map(|change| match change {
         Change::Version { slot, .. } => Some(slot.resolve(edit)),
         Change::Add { .. } | Change::Remove { .. } | Change::Mark { .. } => None,
+    })
+}
+
+/// Returns the lasting name of the message that a commit adds, or is a new version of.
+pub(crate) fn own_slot(version: CommitId, changes: &[Change]) -> Option<CommitId> {
+    changes.iter().find_map(|change| match change {
+        Change::Add { slot, row } if row.version.resolve(version) == version => {
+            Some(slot.resolve(version))
+        }
+        Change::Version { slot, to, .. } if to.resolve(version) == version => {
+            Some(slot.resolve(version))
+        }
+        Change::Add { .. }
+        | Change::Version { .. }
+        | Change::Remove { .. }
+        | Change::Mark { .. } => None,
     })
 }
 

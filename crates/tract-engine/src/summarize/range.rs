@@ -1,7 +1,7 @@
 //! One summary, by the port, in the place of messages.
 
 use tract_core::{
-    AuthorKind, Blob, Change, Commit, CommitId, CommitRef, Content, Message, Op, Origin, Priority,
+    AuthorKind, Blob, Change, Commit, CommitId, CommitRef, Content, Message, Origin, Priority,
     RefName, SummaryRequest,
 };
 use tract_hooks::{
@@ -151,12 +151,9 @@ impl Repo {
 
     async fn retention(&self, mark: Option<CommitId>) -> Result<Option<Retention>> {
         let Some(mark) = mark else { return Ok(None) };
-        let json = match &self.require_commit(mark).await?.op {
-            Op::Annotate { retention, .. } | Op::Append { retention, .. } => retention.clone(),
-            _ => None,
-        };
+        let mark = self.require_commit(mark).await?;
         // Retention of another shape is the caller's own: nothing is promised of it here.
-        Ok(json.and_then(|json| serde_json::from_str(json.as_str()).ok()))
+        Ok(mark.op.retention().and_then(|json| serde_json::from_str(json.as_str()).ok()))
     }
 }
 

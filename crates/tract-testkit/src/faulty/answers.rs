@@ -2,7 +2,7 @@
 
 use tract_core::store::{BlobKey, CommitRepository, LocationHint, ObjectRepository};
 use tract_core::{
-    Batch, Blob, Commit, CommitId, CommitRecord, Conflict, Expect, ObjectId, RepoName, StoreError,
+    Batch, Blob, Commit, CommitId, CommitRecord, Conflict, ObjectId, RepoName, StoreError,
     StoreErrorKind, StoreExt, StoreResult, ToolEntry, Toolset,
 };
 
@@ -119,12 +119,7 @@ impl FaultyStore {
     ) -> StoreResult<Option<Conflict>> {
         for edit in &batch.refs {
             let found = self.store.ref_target(repo, &edit.name).await?;
-            let holds = match &edit.expect {
-                Expect::Any => true,
-                Expect::Absent => found.is_none(),
-                Expect::Is(target) => found.as_ref() == Some(target),
-            };
-            if !holds {
+            if !edit.expect.holds(found.as_ref()) {
                 let (name, expected) = (edit.name.clone(), edit.expect.clone());
                 return Ok(Some(Conflict { name, expected, found }));
             }
