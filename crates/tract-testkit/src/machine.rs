@@ -94,7 +94,13 @@ impl Model {
             self.commits.contains_key(id) || batch.commits.iter().any(|commit| commit.id() == *id)
         };
         for edit in &batch.refs {
-            if edit.conflict(self.refs.get(&edit.name)).is_some() {
+            let found = self.refs.get(&edit.name);
+            let expected = match &edit.expect {
+                Expect::Any => true,
+                Expect::Absent => found.is_none(),
+                Expect::Is(target) => found == Some(target),
+            };
+            if !expected && found != edit.to.as_ref() {
                 return ExpectedAnswer::Conflict;
             }
         }
