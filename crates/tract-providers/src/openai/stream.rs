@@ -133,7 +133,7 @@ impl Stream {
                 continue;
             }
             let Some(node) = fields.get(key) else { continue };
-            let is_set = self.top.get(key).is_some_and(|is_set| !is_set.is_blank());
+            let is_set = self.top.get(key).is_some_and(|value| !value.is_blank());
             if !is_set || (key == "usage" && !node.is_null()) {
                 self.top.set(key, Tree::parse(&node)?);
             }

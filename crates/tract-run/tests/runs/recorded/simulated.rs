@@ -261,9 +261,9 @@ async fn drive(agent: &Agent, recording: &Recording, life: &ProcessLife) -> Resu
         there.iter().filter(|message| wanted(message.role.as_str())).count()
     };
     life.set_requests(count(&|role| role == "assistant"));
-    let (entry, users) = (count(&persons), count(&|role| role == "user"));
+    let (already, users) = (count(&persons), count(&|role| role == "user"));
     let mut left =
-        recording.messages.iter().filter(|entry| persons(&entry.role)).skip(entry).peekable();
+        recording.messages.iter().filter(|entry| persons(&entry.role)).skip(already).peekable();
     // The last word of a person, or the last result, has no answer.
     let ended = |report: Result<Report, RunError>, last: bool| match report {
         Ok(report) => {

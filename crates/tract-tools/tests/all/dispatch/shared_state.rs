@@ -140,9 +140,10 @@ impl Shared {
 
     fn add(&self, number: u32, context: &ToolContext) -> Result<(), ToolError> {
         match self.lent_as {
-            LentAs::Session => context.publish(Added(number)),
-            _ => Ok(self.ledger.0.lock().unwrap().push(number)),
+            LentAs::Session => return context.publish(Added(number)),
+            _ => self.ledger.0.lock().unwrap().push(number),
         }
+        Ok(())
     }
 
     fn numbers(&self) -> Vec<u32> {
