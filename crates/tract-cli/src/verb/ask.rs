@@ -152,7 +152,8 @@ async fn ask(
     let mut printed = PrintState::default();
     for piece in pieces {
         if let Err(failure) = printed.piece(context.out, &piece) {
-            // Stdout is closed: what came is recorded as broken off.
+            // It cannot be written as JSON: what came is recorded as broken off. A stdout that is
+            // closed is no error here.
             cancellation.cancel();
             let _ = work.await;
             return Err(failure);

@@ -163,9 +163,10 @@ pub(crate) async fn run(context: &mut Context<'_>, run: Run) -> Outcome<()> {
         async move { worked(&tract, run, model, cancellation, sender).await }
     });
     let mut printer = Printer::default();
-    for events in events {
-        if let Err(failure) = printer.print_event(context.out, &events) {
-            // Stdout is closed: what is done is recorded, and no more is begun.
+    for event in events {
+        if let Err(failure) = printer.print_event(context.out, &event) {
+            // It cannot be written as JSON: what is done is recorded, and no more is begun. A
+            // stdout that is closed is no error here.
             cancellation.cancel();
             let _ = work.await;
             return Err(failure);

@@ -169,8 +169,8 @@ fn passwords_of_remotes_are_never_printed_and_leave_with_no_copy() {
         place.ok(&in_store("sqlite:copy.db", &["remote", "list"])),
         format!("{:?}", place.run(&["fetch", "db"])),
     ];
-    for outputs in outputs {
-        assert!(!outputs.contains("s3cret"), "{outputs}");
+    for output in outputs {
+        assert!(!output.contains("s3cret"), "{output}");
     }
     let listed = place.json(&["--json", "remote", "list"]);
     let urls = each(&listed, "url");
