@@ -289,8 +289,8 @@ impl Commit {
     /// Seals a record: computes its id.
     ///
     /// ```
-    /// use tract_core::{By, Commit, CommitRecord, Op};
-    /// let commit = Commit::seal(CommitRecord::new(Op::Note, By::User))?;
+    /// use tract_core::{AuthorKind, Commit, CommitRecord, Op};
+    /// let commit = Commit::seal(CommitRecord::new(Op::Note, AuthorKind::User))?;
     /// assert_eq!(Commit::decode(commit.id(), &commit.encode())?, commit);
     /// # Ok::<(), tract_core::RecordError>(())
     /// ```
@@ -365,8 +365,8 @@ impl Deref for Commit {
 /// log where it has one.
 ///
 /// ```
-/// use tract_core::{By, Commit, CommitRecord, Op};
-/// let mut record = CommitRecord::new(Op::Note, By::User);
+/// use tract_core::{AuthorKind, Commit, CommitRecord, Op};
+/// let mut record = CommitRecord::new(Op::Note, AuthorKind::User);
 /// record.message = Some("before the trip".to_owned());
 /// let commit = Commit::seal(record)?;
 /// assert_eq!(commit.to_string(), format!("{} note: before the trip", commit.id().short()));
