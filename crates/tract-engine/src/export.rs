@@ -65,8 +65,9 @@ const CHUNK: usize = 64;
 /// - Equal repositories give equal lines, in every store.
 ///
 /// # Errors
-/// [`Error::Damaged`] when something that the refs lead to is damaged or missing, [`Error::Erased`]
-/// when something of it was erased: a stream cannot say so yet, a [`copy`](crate::copy()) can.
+/// [`Error::Damaged`](crate::Error::Damaged) when something that the refs lead to is damaged or
+/// missing, [`Error::Erased`](crate::Error::Erased) when something of it was erased: a stream cannot
+/// say so yet, a [`copy`](crate::copy()) can.
 pub async fn export(repo: &Repo, options: &ExportOptions) -> Result<Export> {
     let (store, name) = (repo.store().as_ref(), repo.name());
     let refs = chosen_refs(repo, options.refs.as_deref()).await?;
