@@ -16,10 +16,10 @@ use crate::walks::texts;
 fn the_model_holds_in_every_store() {
     for backend in backends::all() {
         let sum = std::cell::Cell::new(LawCounts::default());
-        let done = cases(40, 6, &histories(), |deeds| {
+        let done = cases(40, 6, &histories(), |actions| {
             let folder = tempfile::tempdir().expect("a folder");
             let store: Arc<dyn Store> = backend.bare(folder.path(), "agent");
-            let counts = holds_on(store, &deeds);
+            let counts = holds_on(store, &actions);
             sum.set(sum.get().plus(counts));
             Ok(())
         });

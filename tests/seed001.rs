@@ -211,9 +211,9 @@ fn with(
 #[test]
 fn test_hook_fires_on_tool_result() {
     let events = Arc::new(Mutex::new(Vec::new()));
-    let ear = Arc::clone(&events);
+    let sink = Arc::clone(&events);
     let tract = with(&with_call(), move |result| {
-        ear.lock().unwrap().push((result.call_id.clone(), result.tool_name.clone()));
+        sink.lock().unwrap().push((result.call_id.clone(), result.tool_name.clone()));
         ToolResultAction::Pass
     });
     answer(&tract, "c1", LONG);
@@ -277,12 +277,12 @@ fn test_hook_no_fire_on_edit() {
     let tract = with_call();
     let result = answer(&tract, "c1", LONG);
     let events = Arc::new(Mutex::new(Vec::new()));
-    let ear = Arc::clone(&events);
+    let sink = Arc::clone(&events);
     let hooks = Hooks::new()
         .summarizer(FirstLine)
         .on("results", |_: &ToolResultReceived| ToolResultAction::Reject("never".into()))
         .on("commits", move |commit: &BeforeCommit| {
-            ear.lock().unwrap().push((commit.op.name().to_owned(), commit.draft.content.clone()));
+            sink.lock().unwrap().push((commit.op.name().to_owned(), commit.draft.content.clone()));
             CommitAction::Pass
         });
     let all = ToolSummarization::new().tool("grep", "");
@@ -313,9 +313,9 @@ fn test_hook_passthrough() {
 #[test]
 fn test_hook_carries_token_count() {
     let events = Arc::new(Mutex::new(0));
-    let ear = Arc::clone(&events);
+    let sink = Arc::clone(&events);
     let tract = with(&with_call(), move |result| {
-        *ear.lock().unwrap() = result.token_count;
+        *sink.lock().unwrap() = result.token_count;
         ToolResultAction::Pass
     });
     answer(&tract, "c1", LONG);

@@ -126,9 +126,9 @@ fn an_answer_for_all_events_is_said_in_the_words_of_each() {
 #[test]
 fn an_event_reaches_only_its_own_handlers() {
     let count = Arc::new(Mutex::new(0));
-    let ear = Arc::clone(&count);
+    let calls_seen = Arc::clone(&count);
     let hooks = Hooks::new().on("ear", move |_: &RefMoved| {
-        *ear.lock().unwrap() += 1;
+        *calls_seen.lock().unwrap() += 1;
         RefMovedAction::Pass
     });
     let _ = run(hooks.before_commit(&commit("a")));

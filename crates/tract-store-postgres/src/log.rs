@@ -37,8 +37,8 @@ pub(crate) async fn refs(
     const OP: &str = "refs";
     let Some(number) = link.repo(OP, repo).await? else { return Ok(vec![None; names.len()]) };
     let sql = "SELECT name, target, sum FROM {s}.refs WHERE repo = $1 AND name = ANY ($2)";
-    let names_text: Vec<String> = names.iter().map(|name| name.as_str().to_owned()).collect();
-    let args = Args::new().int(number).with(names_text, Type::TEXT_ARRAY);
+    let texts: Vec<String> = names.iter().map(|name| name.as_str().to_owned()).collect();
+    let args = Args::new().int(number).with(texts, Type::TEXT_ARRAY);
     let mut found = HashMap::new();
     for row in &link.read(OP, repo, sql, args).await? {
         let (name, read) = ref_row(OP, repo, row)?;

@@ -121,14 +121,14 @@ async fn wipe_samples(link: &Connector) -> StoreResult<Option<String>> {
 /// Changes tables, when nothing else uses them.
 async fn alter(link: &Connector, script: &str) -> StoreResult<()> {
     let script = link.sql(&format!("SET LOCAL lock_timeout = {LOCK_MS}; {script}"));
-    let mut patience = RetryTimer::new(link);
+    let mut timer = RetryTimer::new(link);
     loop {
         let altered = link.transaction(OP, &Scope::Own, async |object| {
             object.batch_execute(&script).await.map_err(|error| failed(OP, error))
         });
         match altered.await {
             Err(error) if error.kind == StoreErrorKind::Busy => {
-                patience.wait("others use the tables").await?;
+                timer.wait("others use the tables").await?;
             }
             altered => return altered,
         }
@@ -222,8 +222,8 @@ impl<'l> TableRewriter<'l> {
     async fn wait_for_readers(&self) -> StoreResult<()> {
         let table = self.link.sql("{s}.tract_store");
         let vacuum = format!("VACUUM (FREEZE, SKIP_LOCKED) {table}");
-        let mut patience = RetryTimer::new(self.link);
-        patience.longest = LONGEST_PAUSE_OF_READERS;
+        let mut timer = RetryTimer::new(self.link);
+        timer.longest = LONGEST_PAUSE_OF_READERS;
         loop {
             self.link.maintain(OP, &vacuum).await?;
             if self.file(&table).await?.is_unread {
@@ -231,7 +231,7 @@ impl<'l> TableRewriter<'l> {
             }
             let reason = "a transaction, a replication slot or a standby may still read what was \
                           deleted";
-            patience.wait(reason).await?;
+            timer.wait(reason).await?;
         }
     }
 
@@ -240,12 +240,12 @@ impl<'l> TableRewriter<'l> {
     async fn rewrite(&self, table: &str) -> StoreResult<()> {
         let vacuum = format!("VACUUM (FULL, SKIP_LOCKED) {table}");
         let mut last = self.file(table).await?.number;
-        let mut patience = RetryTimer::new(self.link);
+        let mut timer = RetryTimer::new(self.link);
         loop {
             self.link.maintain(OP, &vacuum).await?;
             let file = self.file(table).await?;
             if file.number == last {
-                patience.wait(&format!("others use the table {table}")).await?;
+                timer.wait(&format!("others use the table {table}")).await?;
                 continue;
             }
             if file.is_unread {

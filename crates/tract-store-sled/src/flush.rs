@@ -25,7 +25,7 @@ pub(crate) struct Flush {
     listed: Option<SystemTime>,
     /// What the flushes have looked at, which tests bound.
     #[cfg(test)]
-    looks: FlushCounts,
+    counts: FlushCounts,
 }
 
 /// Names that were listed, and files that were flushed.
@@ -49,7 +49,7 @@ impl Flush {
             flushed: HashSet::new(),
             listed: None,
             #[cfg(test)]
-            looks: FlushCounts::default(),
+            counts: FlushCounts::default(),
         };
         for name in ["conf", "db"] {
             File::open(folder.join(name))?.sync_all()?;
@@ -80,7 +80,7 @@ impl Flush {
             let name = entry?.file_name();
             #[cfg(test)]
             {
-                self.looks.names += 1;
+                self.counts.names += 1;
             }
             if !self.flushed.contains(&name) {
                 match File::open(self.long.join(&name)) {
@@ -92,7 +92,7 @@ impl Flush {
                 added = true;
                 #[cfg(test)]
                 {
-                    self.looks.files += 1;
+                    self.counts.files += 1;
                 }
             }
             found.insert(name);
@@ -138,7 +138,7 @@ mod tests {
             for _ in 0..values {
                 flush.sync().unwrap();
             }
-            assert_eq!(flush.looks, FlushCounts { names: values, files: values });
+            assert_eq!(flush.counts, FlushCounts { names: values, files: values });
         }
     }
 
@@ -150,9 +150,9 @@ mod tests {
         flush.sync().unwrap();
         std::fs::write(folder.path().join("blobs/new"), b"long").unwrap();
         flush.sync().unwrap();
-        assert_eq!(flush.looks.files, values + 1);
+        assert_eq!(flush.counts.files, values + 1);
         // Right after a change the folder is listed again, for it may have changed once more.
         flush.sync().unwrap();
-        assert_eq!(flush.looks, FlushCounts { names: 3 * values + 2, files: values + 1 });
+        assert_eq!(flush.counts, FlushCounts { names: 3 * values + 2, files: values + 1 });
     }
 }

@@ -57,14 +57,14 @@ struct Line<'a> {
 pub(crate) async fn run(
     context: &mut Context<'_>,
     #[cfg_attr(not(feature = "mcp"), allow(unused_mut))] mut source: DefinitionArgs,
-    deed: PinAction,
+    action: PinAction,
 ) -> Outcome<()> {
     let found = found(&source)?;
     #[cfg(feature = "mcp")]
     if source.server.is_empty() {
         source.server = source.place.identity().unwrap_or_default();
     }
-    let tract = match deed {
+    let tract = match action {
         PinAction::Check => context.open().await?,
         PinAction::Pin | PinAction::Trust => context.open_or_create().await?,
     };
@@ -73,7 +73,7 @@ pub(crate) async fn run(
     let mut refused = 0;
     for definition in &found {
         let approval = pins.status_of(&source.server, definition);
-        let (status, approves) = match (&approval, deed) {
+        let (status, approves) = match (&approval, action) {
             (ApprovalStatus::Approved, _) => ("approved", false),
             (ApprovalStatus::Unknown, PinAction::Pin | PinAction::Trust) => ("pinned", true),
             (ApprovalStatus::Changed { .. }, PinAction::Trust) => ("trusted", true),
@@ -90,7 +90,7 @@ pub(crate) async fn run(
         tell(context, &source.server, definition, status, &approval)?;
     }
     tract.pins().approve(approved).await?;
-    if deed == PinAction::Check {
+    if action == PinAction::Check {
         missing_pins(context, &source, &found, &pins)?;
     }
     if refused > 0 && !context.out.is_json() {

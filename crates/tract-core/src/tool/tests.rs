@@ -233,10 +233,10 @@ fn resources_are_found_by_type_trait_objects_too() {
 #[test]
 fn progress_names_the_call() {
     let events = Arc::new(Mutex::new(Vec::new()));
-    let ear = Arc::clone(&events);
+    let sink = Arc::clone(&events);
     let context = ToolContext::new("c1").with_progress(Arc::new(
         move |call: &str, line: std::fmt::Arguments<'_>| {
-            ear.lock().unwrap().push(format!("{call}: {line}"));
+            sink.lock().unwrap().push(format!("{call}: {line}"));
         },
     ));
     context.progress(format_args!("{} of 10", 3));

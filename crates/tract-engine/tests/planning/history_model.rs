@@ -24,7 +24,7 @@ pub(crate) enum Action {
     Merge(usize, usize),
 }
 
-fn deed() -> impl Strategy<Value = Action> {
+fn action() -> impl Strategy<Value = Action> {
     let any = 0usize..1000;
     prop_oneof![
         5 => Just(Action::Say),
@@ -40,7 +40,7 @@ fn deed() -> impl Strategy<Value = Action> {
 
 /// Histories of several branches.
 pub(crate) fn histories() -> impl Strategy<Value = Vec<Action>> {
-    prop::collection::vec(deed(), 1..40)
+    prop::collection::vec(action(), 1..40)
 }
 
 /// How often a law was held against something.
@@ -65,11 +65,11 @@ impl LawCounts {
     }
 }
 
-/// Carries out a history on a store, and holds it against the model and the laws after each deed.
-pub(crate) fn holds_on(store: Arc<dyn Store>, deeds: &[Action]) -> LawCounts {
+/// Carries out a history on a store, and holds it against the model and the laws after each action.
+pub(crate) fn holds_on(store: Arc<dyn Store>, actions: &[Action]) -> LawCounts {
     let mut run = Run::new(store);
-    for deed in deeds {
-        run.act(deed);
+    for action in actions {
+        run.act(action);
         run.check();
     }
     run.counts
@@ -225,8 +225,8 @@ impl Run {
         }
     }
 
-    fn act(&mut self, deed: &Action) {
-        match deed {
+    fn act(&mut self, action: &Action) {
+        match action {
             Action::Say => self.say(),
             Action::Edit(n) => {
                 let message = self.message(*n);
@@ -480,8 +480,8 @@ fn merged_both_ways(desk: &Fixture, one: CommitId, other: CommitId) -> bool {
 #[test]
 fn merges_picks_and_rebases_are_what_the_model_says() {
     let sum = std::cell::Cell::new(LawCounts::default());
-    let result = TestRunner::new(fixture::histories(64)).run(&histories(), |deeds| {
-        let counts = holds_on(Arc::new(tract_kv::memory()), &deeds);
+    let result = TestRunner::new(fixture::histories(64)).run(&histories(), |actions| {
+        let counts = holds_on(Arc::new(tract_kv::memory()), &actions);
         sum.set(sum.get().plus(counts));
         Ok(())
     });

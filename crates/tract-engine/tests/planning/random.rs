@@ -28,7 +28,7 @@ enum Action {
     Undo,
 }
 
-fn deed() -> impl Strategy<Value = Action> {
+fn action() -> impl Strategy<Value = Action> {
     let any = 0usize..1000;
     let priority =
         prop_oneof![Just(Priority::Skip), Just(Priority::Normal), Just(Priority::Pinned),];
@@ -72,11 +72,11 @@ impl Run {
     }
 
     /// Does it; says whether anything was written.
-    fn act(&mut self, deed: &Action) -> bool {
+    fn act(&mut self, action: &Action) -> bool {
         self.texts += 1;
         let text = format!("text {}", self.texts);
         let rows: Vec<CommitId> = self.desk().line().view().rows().map(|row| row.version).collect();
-        let request = match deed {
+        let request = match action {
             Action::User => Draft::user(text).into(),
             Action::Call => {
                 Draft::assistant(text).call(format!("c{}", self.texts % 5), "f", "{}").into()
@@ -231,10 +231,10 @@ proptest! {
     #![proptest_config(histories(96))]
 
     #[test]
-    fn cover_rule_after_any_sequence(deeds in prop::collection::vec(deed(), 1..60)) {
+    fn cover_rule_after_any_sequence(actions in prop::collection::vec(action(), 1..60)) {
         let mut run = Run::new();
-        for deed in &deeds {
-            if run.act(deed) {
+        for action in &actions {
+            if run.act(action) {
                 run.check();
             }
         }
@@ -246,12 +246,12 @@ proptest! {
 
     #[test]
     fn search_and_blame_agree_with_the_contexts(
-        deeds in prop::collection::vec(deed(), 1..60),
+        actions in prop::collection::vec(action(), 1..60),
         count in 1usize..6,
     ) {
         let mut run = Run::new();
-        for deed in &deeds {
-            run.act(deed);
+        for action in &actions {
+            run.act(action);
         }
         let heads: Vec<CommitId> = run.desks.iter().rev().filter_map(Fixture::head).collect();
         let repo = &run.desk().repo;
@@ -269,13 +269,13 @@ proptest! {
 
     #[test]
     fn a_search_ranks_as_a_scan_of_all_messages(
-        deeds in prop::collection::vec((deed(), 0usize..6, 1usize..4), 1..60),
+        actions in prop::collection::vec((action(), 0usize..6, 1usize..4), 1..60),
         store_after in prop_oneof![Just(1usize), Just(7), Just(512)],
         dropped in 0usize..200,
     ) {
         let mut run = Run::new();
-        for (number, (deed, search, hours)) in deeds.iter().enumerate() {
-            run.act(deed);
+        for (number, (action, search, hours)) in actions.iter().enumerate() {
+            run.act(action);
             run.desk().clock.advance(std::time::Duration::from_secs(3600 * *hours as u64));
             let repo = &run.desk().repo;
             if number == dropped {

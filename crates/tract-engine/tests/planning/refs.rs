@@ -167,7 +167,7 @@ fn undo_steps_back_and_redo_forth() {
     assert!(matches!(undo(), Err(Error::NothingToUndo { what: "undo", .. })));
     redo().unwrap();
     let d = desk.user("d");
-    assert!(redo().is_err(), "another deed ends what could be redone");
+    assert!(redo().is_err(), "another action ends what could be redone");
     undo().unwrap();
     assert_eq!(desk.head(), Some(a));
     let commit = block_on(desk.repo.require_commit(d)).unwrap();
@@ -369,9 +369,9 @@ fn a_hook_that_rejects_writes_nothing() {
 #[test]
 fn moves_by_all_that_writes_are_reported_once_they_are_durable() {
     let events = Arc::new(Mutex::new(Vec::new()));
-    let ear = Arc::clone(&events);
+    let sink = Arc::clone(&events);
     let hooks = Hooks::new().on("listen", move |moved: &RefMoved| {
-        ear.lock().unwrap().push((moved.entry.name.to_string(), moved.entry.note.what.clone()));
+        sink.lock().unwrap().push((moved.entry.name.to_string(), moved.entry.note.what.clone()));
         RefMovedAction::Pass
     });
     let take_events = || std::mem::take(&mut *events.lock().unwrap());

@@ -42,7 +42,7 @@ enum Action {
     Redo,
 }
 
-fn deed() -> impl Strategy<Value = (usize, Action)> {
+fn action() -> impl Strategy<Value = (usize, Action)> {
     let any = 0usize..1000;
     let one = prop_oneof![
         5 => Just(Action::Say),
@@ -152,11 +152,11 @@ impl Repository {
         self.note(&before, operation, Part::Command, process);
     }
 
-    fn act(&mut self, process: usize, deed: &Action) {
+    fn act(&mut self, process: usize, action: &Action) {
         let branch = |n: usize| RefName::branch(BRANCHES[n % BRANCHES.len()]).unwrap();
         let repo = self.processes[process].repo.clone();
         let before = self.refs();
-        match deed {
+        match action {
             Action::Say => {
                 let (operation, on) = (self.fresh(), self.processes[process].branch.clone());
                 self.say(process, &[on], operation, &WriteOptions::new());
@@ -364,11 +364,11 @@ proptest! {
 
     #[test]
     fn undo_gives_back_the_state_before_or_names_who_came_between(
-        deeds in prop::collection::vec(deed(), 1..60)
+        actions in prop::collection::vec(action(), 1..60)
     ) {
         let mut world = Repository::new();
-        for (process, deed) in &deeds {
-            world.act(*process, deed);
+        for (process, action) in &actions {
+            world.act(*process, action);
         }
     }
 }

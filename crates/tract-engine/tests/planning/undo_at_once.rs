@@ -28,16 +28,16 @@ enum Action {
     Redo(usize),
 }
 
-fn deeds() -> impl Strategy<Value = Vec<Vec<Action>>> {
+fn actions() -> impl Strategy<Value = Vec<Vec<Action>>> {
     let on = 0..BRANCHES.len();
-    let deed = prop_oneof![
+    let action = prop_oneof![
         3 => on.clone().prop_map(Action::Say),
         1 => (on.clone(), on.clone()).prop_map(|(one, other)| Action::Both(one, other)),
         2 => (on.clone(), on.clone()).prop_map(|(one, other)| Action::Long(one, other)),
         4 => on.clone().prop_map(Action::Undo),
         2 => on.prop_map(Action::Redo),
     ];
-    prop::collection::vec(prop::collection::vec(deed, 1..8), HANDLES)
+    prop::collection::vec(prop::collection::vec(action, 1..8), HANDLES)
 }
 
 fn branch(n: usize) -> RefName {
@@ -59,10 +59,10 @@ async fn newest(repo: &Repo) -> u64 {
     found.first().map_or(0, |entry| entry.seq)
 }
 
-async fn act(repo: Repo, deeds: Vec<Action>) -> Vec<Answer> {
+async fn act(repo: Repo, actions: Vec<Action>) -> Vec<Answer> {
     let mut answers = Vec::new();
-    for deed in deeds {
-        match deed {
+    for action in actions {
+        match action {
             Action::Say(on) => drop(repo.append(&branch(on), Draft::user("one")).await.unwrap()),
             Action::Both(one, other) => {
                 let mut txn = Txn::new(&repo).unwrap();
@@ -80,7 +80,7 @@ async fn act(repo: Repo, deeds: Vec<Action>) -> Vec<Answer> {
                 }
             }
             Action::Undo(on) | Action::Redo(on) => {
-                let (branch, redo) = (branch(on), matches!(deed, Action::Redo(_)));
+                let (branch, redo) = (branch(on), matches!(action, Action::Redo(_)));
                 let from = newest(&repo).await;
                 let outcome =
                     if redo { repo.redo(&branch).await } else { repo.undo(&branch).await };
@@ -224,8 +224,8 @@ fn judge(log: Vec<LogEntry>, answers: &[Answer]) {
     }
 }
 
-/// Runs the deeds of each handle at once, on as many threads.
-fn run(stores: &[Arc<dyn Store>], deeds: Vec<Vec<Action>>) {
+/// Runs the actions of each handle at once, on as many threads.
+fn run(stores: &[Arc<dyn Store>], actions: Vec<Vec<Action>>) {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(HANDLES).build().unwrap();
     let handle = |(n, store): (usize, &Arc<dyn Store>)| {
@@ -239,8 +239,8 @@ fn run(stores: &[Arc<dyn Store>], deeds: Vec<Vec<Action>>) {
         }
         let tasks: Vec<_> = repos
             .iter()
-            .zip(deeds)
-            .map(|(repo, deeds)| tokio::spawn(act(repo.clone(), deeds)))
+            .zip(actions)
+            .map(|(repo, actions)| tokio::spawn(act(repo.clone(), actions)))
             .collect();
         let mut answers = Vec::new();
         for task in tasks {
@@ -254,7 +254,7 @@ fn run(stores: &[Arc<dyn Store>], deeds: Vec<Vec<Action>>) {
 }
 
 fn cases(cases: u32) -> ProptestConfig {
-    // Another run of the same deeds takes another order: there is nothing to shrink by.
+    // Another run of the same actions takes another order: there is nothing to shrink by.
     ProptestConfig { cases, max_shrink_iters: 0, failure_persistence: None, ..Default::default() }
 }
 
@@ -263,10 +263,10 @@ proptest! {
 
     #[test]
     fn undo_among_commands_at_once_gives_back_the_state_before_or_names_who_came_between(
-        deeds in deeds()
+        actions in actions()
     ) {
         let store: Arc<dyn Store> = Arc::new(KvStore::open(MemoryEngine::new()).unwrap());
-        run(&vec![store; HANDLES], deeds);
+        run(&vec![store; HANDLES], actions);
     }
 }
 
@@ -274,11 +274,11 @@ proptest! {
     #![proptest_config(cases(12))]
 
     #[test]
-    fn undo_among_handles_of_one_sqlite_file_keeps_the_same_law(deeds in deeds()) {
+    fn undo_among_handles_of_one_sqlite_file_keeps_the_same_law(actions in actions()) {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("one.db");
         let stores: Vec<Arc<dyn Store>> = (0..HANDLES).map(|_| sqlite(&path)).collect();
-        run(&stores, deeds);
+        run(&stores, actions);
     }
 }
 

@@ -16,20 +16,20 @@ fn asks() -> Draft {
 }
 
 /// An agent as a fresh process has it.
-async fn agent(store: &Arc<dyn Store>, till: &Arc<Payments>, says: Vec<Draft>) -> Agent {
+async fn agent(store: &Arc<dyn Store>, payments: &Arc<Payments>, says: Vec<Draft>) -> Agent {
     let registry = Registry::builder().tool(Pay).tool(Look).build().unwrap();
-    agent_of(&repo_on(store).await, &main_branch(), says, registry, till)
+    agent_of(&repo_on(store).await, &main_branch(), says, registry, payments)
 }
 
 #[test]
 fn calls_wait_across_restarts_until_a_decision() {
     block_on(async {
-        let (store, till) = (memory(), Arc::new(Payments::default()));
-        let first = agent(&store, &till, vec![asks()]).await;
+        let (store, payments) = (memory(), Arc::new(Payments::default()));
+        let first = agent(&store, &payments, vec![asks()]).await;
         let report = first.run(Some(Draft::user("pay both"))).await.unwrap();
         assert_eq!((report.stop, report.calls), (Stop::Waiting, 1));
         assert_eq!(report.pending.len(), 2);
-        assert_eq!(till.paid(), [0; 0]);
+        assert_eq!(payments.paid(), [0; 0]);
 
         let repo = repo_on(&store).await;
         let waiting = repo.pending().await.unwrap();
@@ -37,22 +37,22 @@ fn calls_wait_across_restarts_until_a_decision() {
         assert_eq!(names, [r#"pay({"sum":5})"#, r#"pay({"sum":7})"#]);
 
         // A restart changes nothing, and nothing can be said after open calls.
-        let second = agent(&store, &till, vec![]).await;
+        let second = agent(&store, &payments, vec![]).await;
         assert_eq!(second.run(None).await.unwrap().stop, Stop::Waiting);
         let error = second.run(Some(Draft::user("hurry"))).await.unwrap_err();
         assert_eq!(error.code(), "calls_wait");
 
         repo.approve(&waiting[0].id).await.unwrap();
-        let third = agent(&store, &till, vec![]).await;
+        let third = agent(&store, &payments, vec![]).await;
         let report = third.run(None).await.unwrap();
         assert_eq!((report.stop, report.calls, report.pending.len()), (Stop::Waiting, 1, 1));
-        assert_eq!(till.paid(), [5], "what was approved is paid, once");
+        assert_eq!(payments.paid(), [5], "what was approved is paid, once");
 
         repo.reject(&waiting[1].id, "too much").await.unwrap();
-        let last = agent(&store, &till, vec![Draft::assistant("5 is paid")]).await;
+        let last = agent(&store, &payments, vec![Draft::assistant("5 is paid")]).await;
         let report = last.run(None).await.unwrap();
         assert_eq!((report.stop, report.text.as_str()), (Stop::Answered, "5 is paid"));
-        assert_eq!(till.paid(), [5]);
+        assert_eq!(payments.paid(), [5]);
         let texts = texts(&messages(&repo).await);
         assert_eq!(
             texts[2..],

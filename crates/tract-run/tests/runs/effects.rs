@@ -48,10 +48,10 @@ impl Payments {
 /// Pays, and takes its time.
 #[tool(destructive)]
 pub(crate) async fn pay(sum: usize, context: &ToolContext) -> Result<String, ToolError> {
-    let till = context.resource::<Payments>()?;
-    till.pay(sum);
+    let payments = context.resource::<Payments>()?;
+    payments.pay(sum);
     // It blocks its thread, as a tool may.
-    std::thread::sleep(Duration::from_millis(till.slow.load(Ordering::SeqCst) as u64));
+    std::thread::sleep(Duration::from_millis(payments.slow.load(Ordering::SeqCst) as u64));
     Ok(format!("paid {sum}"))
 }
 
@@ -79,23 +79,23 @@ pub(crate) fn agent_of(
     branch: &RefName,
     says: impl IntoIterator<Item = Draft>,
     tools: Registry,
-    till: &Arc<Payments>,
+    payments: &Arc<Payments>,
 ) -> Agent {
     Agent::new(repo.clone(), branch.clone(), Script::new(says), tools)
-        .context(ToolContext::new("").with_shared_resource(Arc::clone(till)))
+        .context(ToolContext::new("").with_shared_resource(Arc::clone(payments)))
         .policy(ApprovalRequired::of_destructive())
 }
 
 /// An agent as a process of its own has it.
-async fn agent_on(store: &Arc<dyn Store>, branch: &RefName, till: &Arc<Payments>) -> Agent {
+async fn agent_on(store: &Arc<dyn Store>, branch: &RefName, payments: &Arc<Payments>) -> Agent {
     let says = [Draft::assistant("done"), Draft::assistant("done")];
-    agent_of(&repo_on(store).await, branch, says, registry(), till)
+    agent_of(&repo_on(store).await, branch, says, registry(), payments)
 }
 
 /// Runs until the model's calls wait; returns the message that asks for them.
-async fn ask_approval(store: &Arc<dyn Store>, till: &Arc<Payments>, says: Draft) -> CommitId {
+async fn ask_approval(store: &Arc<dyn Store>, payments: &Arc<Payments>, says: Draft) -> CommitId {
     let repo = repo_on(store).await;
-    let agent = agent_of(&repo, &main_branch(), [says], registry(), till);
+    let agent = agent_of(&repo, &main_branch(), [says], registry(), payments);
     let report = agent.run(Some(Draft::user("go"))).await.unwrap();
     assert_eq!(report.stop, Stop::Waiting);
     let messages = messages(&repo).await;
@@ -109,8 +109,8 @@ async fn approve_all(repo: &Repo) {
 }
 
 /// Runs until the model's calls wait, and approves them.
-async fn approved(store: &Arc<dyn Store>, till: &Arc<Payments>, says: Draft) -> Repo {
-    ask_approval(store, till, says).await;
+async fn approved(store: &Arc<dyn Store>, payments: &Arc<Payments>, says: Draft) -> Repo {
+    ask_approval(store, payments, says).await;
     let repo = repo_on(store).await;
     approve_all(&repo).await;
     repo
@@ -126,14 +126,14 @@ fn sum_of(arguments: &str) -> usize {
 }
 
 /// Runs an agent on each branch, all at the same time.
-fn at_once(store: &Arc<dyn Store>, till: &Arc<Payments>, branches: &[RefName]) {
+fn at_once(store: &Arc<dyn Store>, payments: &Arc<Payments>, branches: &[RefName]) {
     let start = std::sync::Barrier::new(branches.len());
     std::thread::scope(|scope| {
         for branch in branches {
             let start = &start;
             scope.spawn(move || {
                 block_on(async {
-                    let agent = agent_on(store, branch, till).await.on_resume(OnResume::Run);
+                    let agent = agent_on(store, branch, payments).await.on_resume(OnResume::Run);
                     start.wait();
                     // Of several on one branch, one records what the model says next.
                     let _ = agent.run(None).await;
@@ -146,10 +146,10 @@ fn at_once(store: &Arc<dyn Store>, till: &Arc<Payments>, branches: &[RefName]) {
 #[test]
 fn three_runs_at_once_after_one_approval_pay_once() {
     for _ in 0..8 {
-        let (store, till) = (memory(), Payments::slow());
-        let repo = block_on(approved(&store, &till, pays(5)));
-        at_once(&store, &till, &[main_branch(), main_branch(), main_branch()]);
-        assert_eq!(till.paid(), [5]);
+        let (store, payments) = (memory(), Payments::slow());
+        let repo = block_on(approved(&store, &payments, pays(5)));
+        at_once(&store, &payments, &[main_branch(), main_branch(), main_branch()]);
+        assert_eq!(payments.paid(), [5]);
         let texts = block_on(texts_on(&repo, &main_branch()));
         assert_eq!(texts[2], "tool: paid 5 <c1 pay>", "{texts:?}");
     }
@@ -158,9 +158,9 @@ fn three_runs_at_once_after_one_approval_pay_once() {
 #[test]
 fn two_forks_at_once_after_one_approval_pay_once_and_both_know_it() {
     for _ in 0..8 {
-        let (store, till) = (memory(), Payments::slow());
+        let (store, payments) = (memory(), Payments::slow());
         let branches = block_on(async {
-            let message = ask_approval(&store, &till, pays(5)).await;
+            let message = ask_approval(&store, &payments, pays(5)).await;
             let repo = repo_on(&store).await;
             approve_all(&repo).await;
             let head = repo.head_of(&main_branch()).await.unwrap().unwrap();
@@ -170,8 +170,8 @@ fn two_forks_at_once_after_one_approval_pay_once_and_both_know_it() {
                 repo.create_branch("b", head).await.unwrap(),
             ]
         });
-        at_once(&store, &till, &branches);
-        assert_eq!(till.paid(), [5]);
+        at_once(&store, &payments, &branches);
+        assert_eq!(payments.paid(), [5]);
         let repo = block_on(repo_on(&store));
         for branch in &branches {
             let texts = block_on(texts_on(&repo, branch));
@@ -184,10 +184,10 @@ fn two_forks_at_once_after_one_approval_pay_once_and_both_know_it() {
 fn an_effect_is_not_repeated_after_any_number_of_undos() {
     block_on(async {
         for undos in 1..6 {
-            let (store, till) = (memory(), Arc::new(Payments::default()));
-            let repo = approved(&store, &till, pays(5)).await;
-            agent_on(&store, &main_branch(), &till).await.run(None).await.unwrap();
-            assert_eq!(till.paid(), [5]);
+            let (store, payments) = (memory(), Arc::new(Payments::default()));
+            let repo = approved(&store, &payments, pays(5)).await;
+            agent_on(&store, &main_branch(), &payments).await.run(None).await.unwrap();
+            assert_eq!(payments.paid(), [5]);
             for _ in 0..undos {
                 let _ = repo.undo(&main_branch()).await;
             }
@@ -196,9 +196,9 @@ fn an_effect_is_not_repeated_after_any_number_of_undos() {
                 // The model has not asked for it there.
                 continue;
             }
-            let agent = agent_on(&store, &main_branch(), &till).await.on_resume(OnResume::Run);
+            let agent = agent_on(&store, &main_branch(), &payments).await.on_resume(OnResume::Run);
             agent.run(None).await.unwrap();
-            assert_eq!(till.paid(), [5], "after {undos} undos");
+            assert_eq!(payments.paid(), [5], "after {undos} undos");
             let texts = texts_on(&repo, &main_branch()).await;
             assert_eq!(texts[2], "tool: paid 5 <c1 pay>", "after {undos} undos: {texts:?}");
         }
@@ -207,27 +207,27 @@ fn an_effect_is_not_repeated_after_any_number_of_undos() {
 
 #[test]
 fn a_second_run_waits_for_the_call_that_the_first_one_runs() {
-    let (store, till) = (memory(), Payments::slow());
-    let repo = block_on(approved(&store, &till, pays(5).call("c2", "note", "{}")));
+    let (store, payments) = (memory(), Payments::slow());
+    let repo = block_on(approved(&store, &payments, pays(5).call("c2", "note", "{}")));
     std::thread::scope(|scope| {
         let first = scope.spawn(|| {
             block_on(async {
-                let agent = agent_on(&store, &main_branch(), &till).await;
+                let agent = agent_on(&store, &main_branch(), &payments).await;
                 agent.run(None).await
             })
         });
-        while till.paid() != [0, 5] {
+        while payments.paid() != [0, 5] {
             std::thread::yield_now();
         }
         let second = block_on(async {
-            let agent = agent_on(&store, &main_branch(), &till).await;
+            let agent = agent_on(&store, &main_branch(), &payments).await;
             agent.run(None).await
         });
         let first = first.join().unwrap();
         assert!(first.is_ok() || second.is_ok(), "{first:?} {second:?}");
     });
     let texts = block_on(texts_on(&repo, &main_branch()));
-    assert_eq!(till.paid(), [0, 5]);
+    assert_eq!(payments.paid(), [0, 5]);
     assert!(texts.contains(&"tool: paid 5 <c1 pay>".to_owned()), "{texts:?}");
     assert!(!texts.iter().any(|line| line.contains("interrupted")), "{texts:?}");
 }
@@ -235,14 +235,14 @@ fn a_second_run_waits_for_the_call_that_the_first_one_runs() {
 #[test]
 fn an_approved_call_runs_after_any_other_call_of_its_turn() {
     block_on(async {
-        let (store, till) = (memory(), Arc::new(Payments::default()));
+        let (store, payments) = (memory(), Arc::new(Payments::default()));
         let says = Draft::assistant("").call("c1", "note", "{}").call("c2", "pay", r#"{"sum":7}"#);
-        ask_approval(&store, &till, says).await;
-        assert_eq!(till.paid(), [0], "what needs no approval has run");
+        ask_approval(&store, &payments, says).await;
+        assert_eq!(payments.paid(), [0], "what needs no approval has run");
         let repo = repo_on(&store).await;
         approve_all(&repo).await;
-        agent_on(&store, &main_branch(), &till).await.run(None).await.unwrap();
-        assert_eq!(till.paid(), [0, 7]);
+        agent_on(&store, &main_branch(), &payments).await.run(None).await.unwrap();
+        assert_eq!(payments.paid(), [0, 7]);
         let texts = texts_on(&repo, &main_branch()).await;
         assert_eq!(texts[2..4], ["tool: noted <c1 note>", "tool: paid 7 <c2 pay>"]);
     });
@@ -251,15 +251,15 @@ fn an_approved_call_runs_after_any_other_call_of_its_turn() {
 #[test]
 fn an_idempotent_call_that_was_cut_off_may_have_run() {
     block_on(async {
-        let (store, till) = (memory(), Arc::new(Payments::default()));
+        let (store, payments) = (memory(), Arc::new(Payments::default()));
         let says = Draft::assistant("").call("c1", "set", "{}");
         {
             let repo = repo_on(&store).await;
-            let agent = agent_of(&repo, &main_branch(), [says], registry(), &till);
+            let agent = agent_of(&repo, &main_branch(), [says], registry(), &payments);
             let mut run = std::pin::pin!(agent.run(Some(Draft::user("go"))));
-            poll_until(run.as_mut(), || !till.paid().is_empty()).await;
+            poll_until(run.as_mut(), || !payments.paid().is_empty()).await;
         }
-        agent_on(&store, &main_branch(), &till).await.run(None).await.unwrap();
+        agent_on(&store, &main_branch(), &payments).await.run(None).await.unwrap();
         let texts = texts_on(&repo_on(&store).await, &main_branch()).await;
         assert!(texts[2].contains("may have run"), "{}", texts[2]);
         assert!(!texts[2].contains("not executed"), "{}", texts[2]);
@@ -283,11 +283,11 @@ impl Repair for Meant {
 #[test]
 fn an_approved_repaired_call_runs_as_shown() {
     block_on(async {
-        let (store, till) = (memory(), Arc::new(Payments::default()));
+        let (store, payments) = (memory(), Arc::new(Payments::default()));
         let says = Draft::assistant("").call("c1", "pay", r#"{"sum":"1"}"#);
         let repo = repo_on(&store).await;
         let agent = |says: Draft, repair: Meant| {
-            agent_of(&repo, &main_branch(), [says], registry(), &till).repair(Arc::new(repair))
+            agent_of(&repo, &main_branch(), [says], registry(), &payments).repair(Arc::new(repair))
         };
         let first = agent(says, Meant("thousand", 1000));
         assert_eq!(first.run(Some(Draft::user("go"))).await.unwrap().stop, Stop::Waiting);
@@ -297,14 +297,14 @@ fn an_approved_repaired_call_runs_as_shown() {
         // Another repair would make it something else.
         let second = agent(Draft::assistant("done"), Meant("million", 1_000_000));
         assert_eq!(second.run(None).await.unwrap().stop, Stop::Answered);
-        assert_eq!(till.paid(), [1000]);
+        assert_eq!(payments.paid(), [1000]);
     });
 }
 
 #[test]
 fn arguments_that_a_handler_replaced_are_approved_once_and_run_as_shown() {
     block_on(async {
-        let (store, till) = (memory(), Arc::new(Payments::default()));
+        let (store, payments) = (memory(), Arc::new(Payments::default()));
         let questions = Arc::new(AtomicUsize::new(0));
         let hooks = || {
             let questions = Arc::clone(&questions);
@@ -318,7 +318,7 @@ fn arguments_that_a_handler_replaced_are_approved_once_and_run_as_shown() {
         };
         let repo = repo_on(&store).await;
         let agent = |says: Draft| {
-            agent_of(&repo.with_hooks(hooks()), &main_branch(), [says], registry(), &till)
+            agent_of(&repo.with_hooks(hooks()), &main_branch(), [says], registry(), &payments)
         };
         let report = agent(pays(5)).run(Some(Draft::user("go"))).await.unwrap();
         assert_eq!(report.stop, Stop::Waiting);
@@ -327,7 +327,7 @@ fn arguments_that_a_handler_replaced_are_approved_once_and_run_as_shown() {
         approve_all(&repo).await;
         let report = agent(Draft::assistant("done")).run(None).await.unwrap();
         assert_eq!(report.stop, Stop::Answered);
-        assert_eq!(till.paid(), [10]);
+        assert_eq!(payments.paid(), [10]);
     });
 }
 
@@ -359,7 +359,7 @@ const GIVE: &str = r#"{"name":"give","description":"Gives.","parameters":{"type"
 fn a_call_sent_in_strict_mode_runs_once_it_is_approved_or_resumed() {
     for approve in [true, false] {
         block_on(async {
-            let (store, till) = (memory(), Arc::new(Payments::default()));
+            let (store, payments) = (memory(), Arc::new(Payments::default()));
             let registry = || Registry::builder().definition_with(GIVE, give()).build().unwrap();
             let id = registry().iter().next().unwrap().definition().id();
             let sent = RequestTool::new("give", "give", id).strict(true);
@@ -368,7 +368,7 @@ fn a_call_sent_in_strict_mode_runs_once_it_is_approved_or_resumed() {
             let agent = |says: Draft| {
                 let model = Arc::new(Strict(Script::new([says]), sent.clone()));
                 let agent = Agent::new(repo.clone(), main_branch(), model, registry())
-                    .context(ToolContext::new("").with_shared_resource(Arc::clone(&till)))
+                    .context(ToolContext::new("").with_shared_resource(Arc::clone(&payments)))
                     .on_resume(OnResume::Run);
                 if approve { agent.policy(ApprovalRequired::of_destructive()) } else { agent }
             };
@@ -395,7 +395,7 @@ fn a_call_sent_in_strict_mode_runs_once_it_is_approved_or_resumed() {
             let report = agent(Draft::assistant("done")).run(None).await.unwrap();
             assert_eq!(report.stop, Stop::Answered);
             let texts = texts_on(&repo, &main_branch()).await;
-            assert_eq!(till.paid(), [3], "{texts:?}");
+            assert_eq!(payments.paid(), [3], "{texts:?}");
         });
     }
 }
@@ -403,14 +403,14 @@ fn a_call_sent_in_strict_mode_runs_once_it_is_approved_or_resumed() {
 const LISTED: &str = r#"{"name":"pay","description":"Pays.","inputSchema":{"type":"object","properties":{"sum":{"type":"integer"}}}}"#;
 
 /// A tool that a server lists.
-fn remote(server: &'static str, till: &Arc<Payments>) -> Arc<dyn DynTool> {
+fn remote(server: &'static str, payments: &Arc<Payments>) -> Arc<dyn DynTool> {
     let definition = ToolSchema::parse(LISTED).unwrap();
     let spec = ToolSpec::new("pay", "Pays.", r#"{"type":"object"}"#)
         .traits(ToolTraits::new().destructive())
         .origin(ToolOrigin::new(server, definition));
-    let till = Arc::clone(till);
+    let payments = Arc::clone(payments);
     tool_of(spec, move |arguments, _| {
-        till.pay(sum_of(arguments));
+        payments.pay(sum_of(arguments));
         Ok(format!("paid by {server}"))
     })
 }
@@ -419,10 +419,10 @@ fn remote(server: &'static str, till: &Arc<Payments>) -> Arc<dyn DynTool> {
 fn a_payment_approved_for_one_server_does_not_run_on_another() {
     block_on(async {
         for approval_wanted in [true, false] {
-            let (store, till) = (memory(), Arc::new(Payments::default()));
+            let (store, payments) = (memory(), Arc::new(Payments::default()));
             let repo = repo_on(&store).await;
             let agent = |server, says: Draft, wanted: bool| {
-                let remote = remote(server, &till);
+                let remote = remote(server, &payments);
                 let registry = Registry::builder().definition_with(LISTED, remote).build().unwrap();
                 let agent = Agent::new(repo.clone(), main_branch(), Script::new([says]), registry);
                 if wanted { agent.policy(ApprovalRequired::of_destructive()) } else { agent }
@@ -433,11 +433,11 @@ fn a_payment_approved_for_one_server_does_not_run_on_another() {
             approve_all(&repo).await;
             let other = agent("sb", Draft::assistant("done"), approval_wanted);
             let report = other.run(None).await.unwrap();
-            assert_eq!(till.paid(), [0; 0], "nothing was approved for sb");
+            assert_eq!(payments.paid(), [0; 0], "nothing was approved for sb");
             assert_eq!(report.stop, Stop::Waiting, "it has to be approved for sb");
             approve_all(&repo).await;
             let report = agent("sb", Draft::assistant("done"), true).run(None).await.unwrap();
-            assert_eq!((report.stop, till.paid()), (Stop::Answered, vec![5]));
+            assert_eq!((report.stop, payments.paid()), (Stop::Answered, vec![5]));
         }
     });
 }
@@ -472,11 +472,11 @@ impl DynTool for PayLater {
 #[test]
 fn a_true_answer_that_comes_late_takes_the_place_of_the_one_that_was_made_up() {
     block_on(async {
-        let (store, till) = (memory(), Arc::new(Payments::default()));
+        let (store, payments) = (memory(), Arc::new(Payments::default()));
         let later = Arc::new(PayLater::default());
         let agent = |repo: Repo, branch: RefName, says: Draft| {
             let registry = Registry::builder().tool(Note).dyn_tool(Arc::<PayLater>::clone(&later));
-            agent_of(&repo, &branch, [says], registry.build().unwrap(), &till)
+            agent_of(&repo, &branch, [says], registry.build().unwrap(), &payments)
         };
         let says = Draft::assistant("").call("c1", "pay_later", "{}").call("c2", "note", "{}");
         let repo = repo_on(&store).await;
@@ -499,7 +499,7 @@ fn a_true_answer_that_comes_late_takes_the_place_of_the_one_that_was_made_up() {
         later.go.store(1, Ordering::SeqCst);
         let error = run.await.unwrap_err();
         assert_eq!(error.code(), "held", "{error}");
-        assert_eq!(till.paid(), [9], "what another run has answered since is not begun");
+        assert_eq!(payments.paid(), [9], "what another run has answered since is not begun");
         for branch in [main_branch(), fork] {
             let texts = texts_on(&repo, &branch).await;
             assert!(texts.contains(&"tool: paid 9 at last <c1 pay_later>".to_owned()), "{texts:?}");
@@ -510,19 +510,19 @@ fn a_true_answer_that_comes_late_takes_the_place_of_the_one_that_was_made_up() {
         let done = Draft::assistant("fine");
         agent(repo.clone(), third.clone(), done).run(None).await.unwrap();
         assert_eq!(texts_on(&repo, &third).await[2], "tool: paid 9 at last <c1 pay_later>");
-        assert_eq!(till.paid(), [9]);
+        assert_eq!(payments.paid(), [9]);
     });
 }
 
 #[test]
 fn a_run_that_waits_too_long_says_who_it_waits_for_and_answers_nothing() {
     block_on(async {
-        let (store, till) = (memory(), Arc::new(Payments::default()));
+        let (store, payments) = (memory(), Arc::new(Payments::default()));
         let later = Arc::new(PayLater::default());
         let agent = |repo: Repo, says: Draft| {
             let says = [says, Draft::assistant("done")];
             let registry = Registry::builder().dyn_tool(Arc::<PayLater>::clone(&later));
-            agent_of(&repo, &main_branch(), says, registry.build().unwrap(), &till)
+            agent_of(&repo, &main_branch(), says, registry.build().unwrap(), &payments)
                 .wait_for_others(Duration::ZERO)
         };
         let says = Draft::assistant("").call("c1", "pay_later", "{}");
@@ -546,22 +546,22 @@ fn a_run_that_waits_too_long_says_who_it_waits_for_and_answers_nothing() {
         assert_eq!(repo.head_of(&main_branch()).await.unwrap(), before, "nothing is written");
         later.go.store(1, Ordering::SeqCst);
         assert_eq!(run.await.unwrap().stop, Stop::Answered);
-        assert_eq!(till.paid(), [9]);
+        assert_eq!(payments.paid(), [9]);
     });
 }
 
 #[test]
 fn a_run_that_lacks_the_approved_tool_leaves_the_call_open() {
     block_on(async {
-        let (store, till) = (memory(), Arc::new(Payments::default()));
-        let repo = approved(&store, &till, pays(5)).await;
+        let (store, payments) = (memory(), Arc::new(Payments::default()));
+        let repo = approved(&store, &payments, pays(5)).await;
         let tools = Registry::builder().tool(Note).build().unwrap();
         let model = Script::new([Draft::assistant("done")]);
         let agent = Agent::new(repo.clone(), main_branch(), model, tools);
         let error = agent.run(None).await.unwrap_err();
         assert_eq!(error.code(), "approved_tool", "{error}");
-        agent_on(&store, &main_branch(), &till).await.run(None).await.unwrap();
-        assert_eq!(till.paid(), [5], "with its tool it runs");
+        agent_on(&store, &main_branch(), &payments).await.run(None).await.unwrap();
+        assert_eq!(payments.paid(), [5], "with its tool it runs");
     });
 }
 
@@ -600,7 +600,7 @@ fn remit(name: &str, traits: ToolTraits) -> ClosureTool {
 /// Lives in the store as processes do, one after the other: each step is one of them.
 struct Steps {
     store: Arc<dyn Store>,
-    till: Arc<Payments>,
+    payments: Arc<Payments>,
     model: Arc<Payer>,
     branches: Vec<RefName>,
 }
@@ -614,7 +614,7 @@ impl Steps {
             .unwrap();
         let model = Arc::clone(&self.model) as Arc<dyn ChatModel>;
         Agent::new(repo_on(&self.store).await, branch.clone(), model, registry)
-            .context(ToolContext::new("").with_shared_resource(Arc::clone(&self.till)))
+            .context(ToolContext::new("").with_shared_resource(Arc::clone(&self.payments)))
             .policy(ApprovalRequired::of_destructive())
             .on_resume(OnResume::Run)
             .wait_for_others(Duration::ZERO)
@@ -677,7 +677,7 @@ fn no_effect_happens_twice_after_kills_approvals_undos_redos_and_forks() {
             let mut draws = crate::recorded::kills::Draws(seed);
             let mut steps = Steps {
                 store: memory(),
-                till: Arc::default(),
+                payments: Arc::default(),
                 model: Arc::new(Payer(AtomicUsize::new(1))),
                 branches: vec![main_branch()],
             };
@@ -685,13 +685,13 @@ fn no_effect_happens_twice_after_kills_approvals_undos_redos_and_forks() {
             for _ in 0..24 {
                 log.push(steps.step(&mut draws).await);
                 steps_taken += 1;
-                let mut sums = steps.till.paid();
+                let mut sums = steps.payments.paid();
                 let all = sums.len();
                 sums.sort_unstable();
                 sums.dedup();
                 assert_eq!(sums.len(), all, "seed {seed}: {log:#?}");
             }
-            paid += steps.till.paid().len();
+            paid += steps.payments.paid().len();
         });
     }
     println!("{paid} payments in {steps_taken} steps");
