@@ -136,7 +136,9 @@ fn a_real_model_is_recorded_as_its_client_got_it() {
     let mut command = place.command(&["record", "--json", "--", "bash", "-c", &script]);
     command.env("OPENAI_BASE_URL", url).env("OPENAI_API_KEY", "a-key-that-is-not-kept");
     let ran = RunOutput::after(&mut command).expect(0);
-    let report = ran.lines().pop().expect("a line");
+    // The command's own output, which is the answers of the model, comes before the report.
+    let report: Value =
+        serde_json::from_str(ran.stdout.lines().last().expect("a line")).expect("JSON");
     assert_eq!(report["recorded"], 2, "{ran:?}");
     let branches = report["branches"].as_array().expect("branches");
     assert_eq!(branches.len(), 1, "both turns are one conversation: {report}");
