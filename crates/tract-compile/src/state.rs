@@ -120,15 +120,6 @@ pub(crate) struct Folded<'a> {
     pub(crate) touched: Vec<CommitId>,
 }
 
-/// Why a line cannot continue.
-#[derive(Debug)]
-pub(crate) enum Stop {
-    /// The commits are invalid.
-    Invalid(InvalidChange),
-    /// A row that the partial view lacks is, or may be, concerned.
-    Partial,
-}
-
 impl State {
     pub(crate) fn is_partial(&self) -> bool {
         self.known_from.is_some()
@@ -220,26 +211,31 @@ impl State {
         self.context.extend(rows);
     }
 
-    /// Folds commits, oldest first; each must continue the one before.
-    pub(crate) fn fold<'a>(&'a self, nexts: &'a [NextCommit<'a>]) -> Result<Folded<'a>, Stop> {
+    /// Folds commits, oldest first; each must continue the one before. `None` when a row that the
+    /// partial view lacks is, or may be, concerned.
+    pub(crate) fn fold<'a>(
+        &'a self,
+        nexts: &'a [NextCommit<'a>],
+    ) -> Result<Option<Folded<'a>>, InvalidChange> {
         let mut view = self.view.clone();
         let mut touched = Vec::with_capacity(nexts.len());
         let mut seen = IdSet::with_capacity_and_hasher(nexts.len(), Default::default());
         for next in nexts {
             if self.is_partial() && may_touch_unknown(&view, next) {
-                return Err(Stop::Partial);
+                return Ok(None);
             }
-            fold_onto(&mut view, next.commit, next.changes).map_err(|invalid| {
+            match fold_onto(&mut view, next.commit, next.changes) {
                 // What a partial view calls absent may be a row that it lacks.
-                if self.is_partial() { Stop::Partial } else { Stop::Invalid(invalid) }
-            })?;
+                Err(_) if self.is_partial() => return Ok(None),
+                folded => folded?,
+            }
             for slot in slots(next) {
                 if seen.insert(slot) {
                     touched.push(slot);
                 }
             }
         }
-        Ok(Folded { base: self, nexts, view, touched })
+        Ok(Some(Folded { base: self, nexts, view, touched }))
     }
 }
 

@@ -16,7 +16,7 @@ enum PairEntry<'a> {
     Skipped { of: CallRef, slot: CommitId },
 }
 
-impl PairEntry<'_> {
+impl<'a> PairEntry<'a> {
     /// The call that it answers.
     fn answers(&self) -> Option<CallRef> {
         match self {
@@ -25,8 +25,16 @@ impl PairEntry<'_> {
         }
     }
 
+    /// The message, where it is the model's.
+    fn assistant(&self) -> Option<&'a Message> {
+        match self {
+            Self::Message(message) if speaker(message) == Speaker::Assistant => Some(message),
+            Self::Message(_) | Self::Result { .. } | Self::Skipped { .. } => None,
+        }
+    }
+
     fn is_assistant(&self) -> bool {
-        matches!(self, Self::Message(message) if speaker(message) == Speaker::Assistant)
+        self.assistant().is_some()
     }
 
     fn is_system(&self) -> bool {
@@ -163,17 +171,8 @@ fn staying(entries: &[PairEntry<'_>], rules: &Rules) -> HashSet<CommitId> {
                 at -= 1;
             }
         }
-        let turn: Vec<&Message> = entries
-            .get(start..at)
-            .unwrap_or_default()
-            .iter()
-            .filter_map(|entry| match entry {
-                PairEntry::Message(message) if entry.is_assistant() => Some(*message),
-                PairEntry::Message(_) | PairEntry::Result { .. } | PairEntry::Skipped { .. } => {
-                    None
-                }
-            })
-            .collect();
+        let turn = entries.get(start..at).unwrap_or_default().iter();
+        let turn: Vec<&Message> = turn.filter_map(PairEntry::assistant).collect();
         if answered_in_place(&turn, entries.get(at..).unwrap_or_default(), rules) {
             staying.extend(turn.iter().map(|message| message.slot));
         }
