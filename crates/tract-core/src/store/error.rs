@@ -123,22 +123,14 @@ impl StoreError {
 
     /// Makes the error of an object whose stored bytes are wrong.
     pub fn corrupt(backend: &'static str, op: &'static str, object: ObjectId) -> Self {
-        Self::new(
-            StoreErrorKind::Corrupt { object: Some(object) },
-            backend,
-            op,
-            format!("stored bytes of {object} are damaged"),
-        )
+        let message = format!("stored bytes of {object} are damaged");
+        Self::new(StoreErrorKind::Corrupt { object: Some(object) }, backend, op, message)
     }
 
     /// Makes the error of a batch that needs an object which is not stored.
     pub fn missing(backend: &'static str, op: &'static str, object: ObjectId) -> Self {
-        Self::new(
-            StoreErrorKind::Missing { object },
-            backend,
-            op,
-            format!("{object} is not stored"),
-        )
+        let message = format!("{object} is not stored");
+        Self::new(StoreErrorKind::Missing { object }, backend, op, message)
     }
 
     /// Returns what to do about it, where something helps.
