@@ -16,6 +16,11 @@ fn parsed(line: &str) -> StreamOp {
 }
 
 #[track_caller]
+fn reads(line: &str, op: StreamOpKind) {
+    assert_eq!(parsed(line).op, op);
+}
+
+#[track_caller]
 fn refused(line: &str, code: &str, message: &str) -> StreamOpError {
     let error = StreamOp::parse(line).map(|step| panic!("{line} reads as {step:?}")).unwrap_err();
     assert_eq!((error.code(), error.to_string().as_str()), (code, message), "{line}");
@@ -28,97 +33,76 @@ fn texts(list: &[&str]) -> Vec<String> {
 
 #[test]
 fn every_line_of_the_contract_reads() {
-    assert_eq!(
-        parsed(r#"{"op":"system","text":"…"}"#).op,
-        StreamOpKind::System { text: "…".into() }
-    );
-    assert_eq!(parsed(r#"{"op":"user","text":""}"#).op, StreamOpKind::User { text: String::new() });
-    assert_eq!(
-        parsed(r#"{"op":"reasoning","text":"hm"}"#).op,
-        StreamOpKind::Reasoning { text: "hm".into() }
-    );
-    assert_eq!(
-        parsed(
-            r#"{"op":"tool_result","call_id":"c1","name":"grep","content":"…","is_error":false}"#
-        )
-        .op,
+    reads(r#"{"op":"system","text":"…"}"#, StreamOpKind::System { text: "…".into() });
+    reads(r#"{"op":"user","text":""}"#, StreamOpKind::User { text: String::new() });
+    reads(r#"{"op":"reasoning","text":"hm"}"#, StreamOpKind::Reasoning { text: "hm".into() });
+    reads(
+        r#"{"op":"tool_result","call_id":"c1","name":"grep","content":"…","is_error":false}"#,
         StreamOpKind::ToolResult {
             call_id: "c1".into(),
             name: Some("grep".into()),
             content: vec![Part::text("…")],
             is_error: false,
-        }
+        },
     );
     assert_eq!(
         parsed(r#"{"op":"edit","target":":m1","text":"new"}"#).op,
         parsed(r#"{"op":"edit","target":":m1","content":"new"}"#).op,
     );
-    assert_eq!(
-        parsed(r#"{"op":"annotate","target":":m1","priority":"skip","reason":"old"}"#).op,
+    reads(
+        r#"{"op":"annotate","target":":m1","priority":"skip","reason":"old"}"#,
         StreamOpKind::Annotate {
             targets: texts(&[":m1"]),
             priority: Priority::Skip,
             reason: Some("old".into()),
             retention: None,
-        }
+        },
     );
-    assert_eq!(
-        parsed(r#"{"op":"annotate","targets":["a","b"],"priority":"important","retention":{"keep":["ids"]}}"#).op,
+    reads(
+        r#"{"op":"annotate","targets":["a","b"],"priority":"important","retention":{"keep":["ids"]}}"#,
         StreamOpKind::Annotate {
             targets: texts(&["a", "b"]),
             priority: Priority::Important,
             reason: None,
             retention: Some(JsonText::new(r#"{"keep":["ids"]}"#).unwrap()),
-        }
+        },
     );
-    assert_eq!(
-        parsed(r#"{"op":"set_tools","tools":[]}"#).op,
-        StreamOpKind::SetTools { tools: vec![] }
+    reads(r#"{"op":"set_tools","tools":[]}"#, StreamOpKind::SetTools { tools: vec![] });
+    reads(
+        r#"{"op":"branch","name":"b","from":":m1"}"#,
+        StreamOpKind::Branch { name: "b".into(), from: Some(":m1".into()) },
     );
-    assert_eq!(
-        parsed(r#"{"op":"branch","name":"b","from":":m1"}"#).op,
-        StreamOpKind::Branch { name: "b".into(), from: Some(":m1".into()) }
+    reads(r#"{"op":"checkout","name":"b"}"#, StreamOpKind::Checkout { name: "b".into() });
+    reads(
+        r#"{"op":"tag","name":"t","target":":m1"}"#,
+        StreamOpKind::Tag { name: "t".into(), target: Some(":m1".into()) },
     );
-    assert_eq!(
-        parsed(r#"{"op":"checkout","name":"b"}"#).op,
-        StreamOpKind::Checkout { name: "b".into() }
-    );
-    assert_eq!(
-        parsed(r#"{"op":"tag","name":"t","target":":m1"}"#).op,
-        StreamOpKind::Tag { name: "t".into(), target: Some(":m1".into()) }
-    );
-    assert_eq!(parsed(r#"{"op":"merge","from":"b"}"#).op, StreamOpKind::Merge { from: "b".into() });
-    assert_eq!(
-        parsed(r#"{"op":"compress","from":":m1","to":":m9","content":"short"}"#).op,
+    reads(r#"{"op":"merge","from":"b"}"#, StreamOpKind::Merge { from: "b".into() });
+    reads(
+        r#"{"op":"compress","from":":m1","to":":m9","content":"short"}"#,
         StreamOpKind::Compress {
             what: CompressWhat::Range { from: ":m1".into(), to: ":m9".into() },
             content: "short".into(),
             kind: None,
-        }
+        },
     );
-    assert_eq!(
-        parsed(r#"{"op":"compress","targets":[":a",":c"],"content":"short","kind":"user"}"#).op,
+    reads(
+        r#"{"op":"compress","targets":[":a",":c"],"content":"short","kind":"user"}"#,
         StreamOpKind::Compress {
             what: CompressWhat::Targets(texts(&[":a", ":c"])),
             content: "short".into(),
             kind: Some(Kind::User),
-        }
+        },
     );
-    assert_eq!(
-        parsed(r#"{"op":"revert","target":":x","cascade":true}"#).op,
-        StreamOpKind::Revert { targets: texts(&[":x"]), cascade: true }
+    reads(
+        r#"{"op":"revert","target":":x","cascade":true}"#,
+        StreamOpKind::Revert { targets: texts(&[":x"]), cascade: true },
     );
-    assert_eq!(parsed(r#"{"op":"note","text":"n"}"#).op, StreamOpKind::Note { text: "n".into() });
-    let custom = parsed(
+    reads(r#"{"op":"note","text":"n"}"#, StreamOpKind::Note { text: "n".into() });
+    let content = Content::Custom { kind: "memory".into(), body: Body::text("a") };
+    reads(
         r#"{"op":"commit","kind":"memory","role":"user","parts":[{"type":"text","text":"a"}]}"#,
-    );
-    let body = Body::text("a");
-    assert_eq!(
-        custom.op,
-        StreamOpKind::Commit {
-            content: Content::Custom { kind: "memory".into(), body },
-            role: Some(Role::User),
-        }
+        StreamOpKind::Commit { content, role: Some(Role::User) },
     );
 }
 
