@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tract_core::store::{LogQuery, StoreResult};
-use tract_core::{Batch, CommitId, RefName, RefTarget, RepoName, Store, StoreExt, block_on};
+use tract_core::{
+    Batch, Commit, CommitId, RefName, RefTarget, RepoName, Store, StoreExt, block_on,
+};
 
 /// A store, and the name that a difference calls it by.
 #[derive(Clone, Debug)]
@@ -105,12 +107,9 @@ pub fn play(
         let refs = first.map(|store| block_on(store.list_refs(&repo, "heads/")));
         for (name, target) in refs.and_then(Result::ok).unwrap_or_default() {
             let Some(head) = target.commit() else { continue };
+            let ids = |line: Vec<Commit>| line.iter().map(Commit::id).collect::<Vec<CommitId>>();
             ask(&format!("the line of {name}"), &|store| {
-                shown(
-                    block_on(store.walk_all(&repo, head)).map(|line| {
-                        line.iter().map(|commit| commit.id()).collect::<Vec<CommitId>>()
-                    }),
-                )
+                shown(block_on(store.walk_all(&repo, head)).map(ids))
             })?;
             ask(&format!("what is observed at {name}"), &|store| {
                 format!("{:?}", observe(store, head))
