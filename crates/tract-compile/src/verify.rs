@@ -302,7 +302,7 @@ mod tests {
             let (row, after) = match n {
                 2 => {
                     let mut lying = State::clone(&line.state);
-                    lying.view.remove(commits[0]);
+                    lying.view.remove_row(commits[0]);
                     lying.since.gone.insert(commits[0]);
                     let (row, _) = snapshot::take(&lying).unwrap();
                     (row, snapshot::take(&line.state).unwrap().1)
