@@ -26,7 +26,11 @@ impl NamedStore {
 }
 
 /// Two stores answered differently.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "after {after} writes, {query}: {} answers {}, {} answers {}",
+    one.0, one.1, other.0, other.1
+)]
 pub struct Difference {
     /// After how many writes.
     pub after: usize,
@@ -37,19 +41,6 @@ pub struct Difference {
     /// Another one, and what that answered.
     pub other: (String, String),
 }
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { after, query, one, other } = self;
-        write!(
-            f,
-            "after {after} writes, {query}: {} answers {}, {} answers {}",
-            one.0, one.1, other.0, other.1
-        )
-    }
-}
-
-impl std::error::Error for Difference {}
 
 /// What was compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

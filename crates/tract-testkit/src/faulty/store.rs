@@ -285,8 +285,8 @@ impl Fault {
         batch: &mut Batch,
     ) -> StoreResult<Option<Applied>> {
         let missing = |object| Err(StoreError::missing("faulty", "apply", object));
-        let refuse =
-            || Err(StoreError::new(StoreErrorKind::Invalid, "faulty", "apply", "it does not want"));
+        let refused = "it does not want to";
+        let refuse = || Err(StoreError::new(StoreErrorKind::Invalid, "faulty", "apply", refused));
         match self {
             Self::IgnoresExpectations => {
                 batch.refs.iter_mut().for_each(|edit| edit.expect = Expect::Any);
