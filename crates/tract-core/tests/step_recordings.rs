@@ -67,13 +67,9 @@ fn passes(step: StreamOp) -> StreamOp {
 
 #[test]
 fn recorded_conversations_pass_through_a_stream_unchanged() {
-    let mut files: Vec<PathBuf> =
-        std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.retain(|file| file.extension().is_some_and(|extension| extension == "jsonl"));
-    files.sort();
     let (mut conversations, mut messages, mut tools, mut calls) = (0, 0, 0, 0);
-    for file in files {
-        for line in std::fs::read_to_string(&file).unwrap().lines() {
+    for file in std::fs::read_dir(folder()).unwrap() {
+        for line in std::fs::read_to_string(file.unwrap().path()).unwrap().lines() {
             let conversation: Conversation = serde_json::from_str(line).unwrap();
             conversations += 1;
             let schemas: Vec<ToolSchema> = conversation

@@ -1,7 +1,5 @@
 //! What can go wrong at the store border.
 
-use std::fmt;
-
 use crate::object::ObjectId;
 
 /// The result of a store call.
@@ -86,6 +84,7 @@ impl StoreErrorKind {
 
 /// A failure of a store.
 #[derive(Debug, thiserror::Error)]
+#[error("{backend}: {op}: {message}")]
 pub struct StoreError {
     /// The kind of failure.
     pub kind: StoreErrorKind,
@@ -185,11 +184,5 @@ impl From<std::io::Error> for StoreError {
             _ => StoreErrorKind::Engine,
         };
         Self::new(kind, "file", "io", error.to_string()).with_source(error)
-    }
-}
-
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}", self.backend, self.op, self.message)
     }
 }

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 /// Fields of every failure.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct ToolFailure {
     /// The text for the model.
@@ -23,14 +23,7 @@ pub struct ToolFailure {
 
 impl ToolFailure {
     fn new(message: impl Into<String>) -> Box<Self> {
-        Box::new(Self {
-            message: message.into(),
-            path: None,
-            notes: Vec::new(),
-            operator: None,
-            source: None,
-            retryable: false,
-        })
+        Box::new(Self { message: message.into(), ..Self::default() })
     }
 }
 
