@@ -286,23 +286,16 @@ impl State {
                 self.answers_to.remove(&call.slot);
             }
         }
-        match self.context.remove(&place) {
+        let (fact, message) = match self.context.remove(&place) {
             Some(entry) => {
-                self.uncount(&entry);
-                PriorRow { fact: Some(entry.fact), message: entry.message }
+                self.shown_count -= usize::from(entry.fact.is_shown());
+                (Some(entry.fact), entry.message)
             }
-            None => PriorRow { fact: self.skipped.remove(&place), message: None },
-        }
-        .known()
-    }
-
-    fn uncount(&mut self, entry: &ContextEntry) {
-        if entry.fact.is_shown() {
-            self.shown_count -= 1;
-        }
-        if let Some(loaded) = &entry.message {
-            self.tokens -= loaded.message.token_count;
-        }
+            None => (self.skipped.remove(&place), None),
+        };
+        self.tokens -= message.as_ref().map_or(0, |loaded| loaded.message.token_count);
+        // A placeholder for a fact that was never looked up says nothing.
+        PriorRow { fact: fact.filter(|fact| fact.is_known()), message }
     }
 
     /// Adds what is known of a row; a skipped one waits for [`classify`](Self::classify).
@@ -386,12 +379,4 @@ impl State {
 pub(crate) struct PriorRow {
     pub(crate) fact: Option<Arc<RowFact>>,
     pub(crate) message: Option<Arc<LoadedMessage>>,
-}
-
-impl PriorRow {
-    /// Forgets a fact that is only a placeholder for one that was never looked up.
-    fn known(mut self) -> Self {
-        self.fact = self.fact.filter(|fact| fact.is_known());
-        self
-    }
 }

@@ -257,7 +257,7 @@ mod tests {
         let lies: [fn(&mut State); 5] = [
             |state| state.commit_count = 7,
             |state| state.tools_set = true,
-            |state| state.view = state.view.clone_with_next(9),
+            |state| state.view = View::from_parts(state.view.rows().copied(), None, 9),
             |state| {
                 let (place, entry) = state.context.iter().next().unwrap();
                 let (place, mut entry) = (*place, entry.clone());

@@ -146,11 +146,6 @@ impl View {
             .collect()
     }
 
-    #[cfg(test)]
-    pub(crate) fn clone_with_next(&self, next: u64) -> Self {
-        Self { next, ..self.clone() }
-    }
-
     /// Adds a row, or replaces the row of the same message.
     pub fn set_row(&mut self, row: Row) {
         self.remove_row(row.slot);

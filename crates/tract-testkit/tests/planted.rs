@@ -68,7 +68,7 @@ struct Journal {
 }
 
 impl Journal {
-    fn new(disk: Disk, bytes: &[u8], planted: Planted) -> StoreResult<Arc<dyn Store>> {
+    fn open(disk: Disk, bytes: &[u8], planted: Planted) -> StoreResult<Arc<dyn Store>> {
         let batches = match KvBatch::decode_all(bytes) {
             Err(_) if planted == Planted::SwallowsDamage => Vec::new(),
             batches => batches?,
@@ -88,7 +88,7 @@ impl Journal {
         let file = options.read(true).write(true).create(true).truncate(false);
         let (mut file, mut bytes) = (file.open(folder.join("journal"))?, Vec::new());
         file.read_to_end(&mut bytes)?;
-        Self::new(Disk::Real(file), &bytes, planted)
+        Self::open(Disk::Real(file), &bytes, planted)
     }
 }
 
@@ -174,7 +174,7 @@ fn a_false_claim_of_many_processes_is_caught_by_the_contract() {
 fn power_loss(planted: Planted) -> Result<usize, String> {
     let disk = Recorder::new();
     let open = |disk: &Recorder| {
-        Journal::new(Disk::Recorded(disk.clone()), &disk.read("journal"), planted)
+        Journal::open(Disk::Recorded(disk.clone()), &disk.read("journal"), planted)
     };
     let (store, repo) = (open(&disk).expect("it opens"), RepoName::default());
     append(&*store, &repo, 0, 30, |id| disk.acknowledge(0, id)).expect("it is written");
