@@ -177,105 +177,83 @@ fn shared_fields_become_the_draft() {
 
 #[test]
 fn wrong_lines_are_refused_with_what_was_expected() {
+    let missing = |line: &str, op: &str, field: &str| {
+        refused(line, "missing_field", &format!("op {op:?} expects a field {field:?}, found none"))
+    };
+    let unknown = |line: &str, op: &str, field: &str| {
+        refused(line, "unknown_field", &format!("op {op:?} takes no field {field:?}"))
+    };
+    let wrong_type = |line: &str, field: &str, expected: &str, found: &str| {
+        let message = format!("field {field:?} expects {expected}, found {found}");
+        refused(line, "wrong_type", &message)
+    };
+    let bad_value = |line: &str, field: &str, why: &str| {
+        refused(line, "bad_value", &format!("field {field:?}: {why}"))
+    };
     let error = refused(r#"{"op":"asistant","text":""}"#, "unknown_op", "unknown op \"asistant\"");
     assert_eq!(error.notes(), ["did you mean \"assistant\"?"]);
     let error = refused(r#"{"op":"dance"}"#, "unknown_op", "unknown op \"dance\"");
     assert!(error.notes()[0].starts_with("the ops are system, user"));
     refused(r#"{"text":"a"}"#, "missing_op", "expected a field \"op\", found none");
-    refused(r#"{"op":7}"#, "wrong_type", "field \"op\" expects text, found a number");
-    let error = refused(
-        r#"{"op":"user"}"#,
-        "missing_field",
-        "op \"user\" expects a field \"text\", found none",
-    );
+    wrong_type(r#"{"op":7}"#, "op", "text", "a number");
+    let error = missing(r#"{"op":"user"}"#, "user", "text");
     assert_eq!(error.notes(), [r#"an example: {"op":"user","text":"Do I need a coat?"}"#]);
-    refused(
-        r#"{"op":"user","text":null}"#,
-        "missing_field",
-        "op \"user\" expects a field \"text\", found none",
-    );
-    refused(
-        r#"{"op":"user","text":["a"]}"#,
-        "wrong_type",
-        "field \"text\" expects text, found a list",
-    );
-    let error = refused(
-        r#"{"op":"user","text":"a","metdata":{}}"#,
-        "unknown_field",
-        "op \"user\" takes no field \"metdata\"",
-    );
+    missing(r#"{"op":"user","text":null}"#, "user", "text");
+    wrong_type(r#"{"op":"user","text":["a"]}"#, "text", "text", "a list");
+    let error = unknown(r#"{"op":"user","text":"a","metdata":{}}"#, "user", "metdata");
     assert_eq!(error.notes(), ["did you mean \"metadata\"?"]);
-    refused(
-        r#"{"op":"annotate","target":"a","priority":"skip","tools":[]}"#,
-        "unknown_field",
-        "op \"annotate\" takes no field \"tools\"",
-    );
-    refused(
-        r#"{"op":"checkout","name":"a","at":"1970-01-01T00:00:00Z"}"#,
-        "unknown_field",
-        "op \"checkout\" takes no field \"at\"",
-    );
+    unknown(r#"{"op":"annotate","target":"a","priority":"skip","tools":[]}"#, "annotate", "tools");
+    unknown(r#"{"op":"checkout","name":"a","at":"1970-01-01T00:00:00Z"}"#, "checkout", "at");
     refused(r#"{"op":"user","text":"a","text":"b"}"#, "repeated_field", "duplicate field \"text\"");
     refused(
         r#"{"op":"revert","target":"a","targets":["b"]}"#,
         "both_fields",
         "op \"revert\" takes \"target\" or \"targets\", found both",
     );
-    refused(
+    bad_value(
         r#"{"op":"revert","targets":[]}"#,
-        "bad_value",
-        "field \"targets\": expected at least one revision, found none",
+        "targets",
+        "expected at least one revision, found none",
     );
-    refused(
+    bad_value(
         r#"{"op":"annotate","target":"a","priority":"high"}"#,
-        "bad_value",
-        "field \"priority\": expected skip, normal, important or pinned, found \"high\"",
+        "priority",
+        "expected skip, normal, important or pinned, found \"high\"",
     );
-    refused(
+    bad_value(
         r#"{"op":"user","text":"a","at":"yesterday"}"#,
-        "bad_value",
-        "field \"at\": expected an RFC 3339 time such as 2026-01-31T09:30:00Z, found \"yesterday\": the year has four digits",
+        "at",
+        "expected an RFC 3339 time such as 2026-01-31T09:30:00Z, found \"yesterday\": the year has four digits",
     );
-    refused(
+    bad_value(
         r#"{"op":"user","text":"a","at":1.5}"#,
-        "bad_value",
-        "field \"at\": expected an RFC 3339 time or whole microseconds since 1970, found 1.5",
+        "at",
+        "expected an RFC 3339 time or whole microseconds since 1970, found 1.5",
     );
-    refused(
-        r#"{"op":"user","text":"a","metadata":[]}"#,
-        "wrong_type",
-        "field \"metadata\" expects an object, found a list",
-    );
-    refused(
-        r#"{"op":"compress","from":"a","content":"s"}"#,
-        "missing_field",
-        "op \"compress\" expects a field \"to\", found none",
-    );
-    refused(
+    wrong_type(r#"{"op":"user","text":"a","metadata":[]}"#, "metadata", "an object", "a list");
+    missing(r#"{"op":"compress","from":"a","content":"s"}"#, "compress", "to");
+    bad_value(
         r#"{"op":"assistant","tool_calls":[{"id":"c","name":"f","args":{}}]}"#,
-        "bad_value",
-        "field \"tool_calls\": call 1: takes no field \"args\"",
+        "tool_calls",
+        "call 1: takes no field \"args\"",
     );
-    refused(
+    bad_value(
         r#"{"op":"assistant","tool_calls":[{"id":"c","name":"f","arguments":[]}]}"#,
-        "bad_value",
-        "field \"tool_calls\": call 1: field \"arguments\" expects an object or text, found []",
+        "tool_calls",
+        "call 1: field \"arguments\" expects an object or text, found []",
     );
-    refused(
+    wrong_type(
         r#"{"op":"set_tools","tools":[{"name":"f"},3]}"#,
-        "wrong_type",
-        "field \"tools\" expects a list of objects, found a number",
+        "tools",
+        "a list of objects",
+        "a number",
     );
-    refused(
+    bad_value(
         r#"{"op":"commit","kind":"note","parts":[]}"#,
-        "bad_value",
-        "field \"parts\": kind note has none; use \"content\"",
+        "parts",
+        "kind note has none; use \"content\"",
     );
-    refused(
-        r#"{"op":"merge","from":""}"#,
-        "bad_value",
-        "field \"from\": expected a name, found an empty text",
-    );
+    bad_value(r#"{"op":"merge","from":""}"#, "from", "expected a name, found an empty text");
     assert_eq!(
         StreamOp::parse(r#"{"op":"user","text":"a","mark":"two words"}"#).unwrap_err().code(),
         "bad_value"
