@@ -166,11 +166,6 @@ impl<K: Copy + Eq + Hash, V: Clone> Lru<K, V> {
     pub(crate) fn is_empty(&self) -> bool {
         self.lock().entries.is_empty()
     }
-
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.lock().entries.len()
-    }
 }
 
 #[cfg(test)]
@@ -196,7 +191,8 @@ mod tests {
         let lru = Lru::new(100, meter.clone());
         lru.put(1, 'a', 10);
         lru.put(2, 'b', 10);
-        assert_eq!((lru.len(), lru.get(&2)), (1, Some('b')));
+        assert_eq!(lru.lock().entries.len(), 1);
+        assert_eq!(lru.get(&2), Some('b'));
         drop(held);
         lru.put(2, 'c', 20);
         lru.put(3, 'd', 101);

@@ -17,7 +17,7 @@ use crate::error::{CompileError, Result};
 use crate::fetch::{COMMIT_BYTES, ObjectReader, read_changes};
 use crate::ids::IdMap;
 use crate::line::Line;
-use crate::state::{State, Stop};
+use crate::state::State;
 use crate::tools::Tools;
 use crate::{load, snapshot};
 
@@ -168,13 +168,7 @@ impl Compiler {
             blobs.iter().map(|blob| (blob.id(), blob.clone())).collect();
         let steps: Vec<(Commit, _)> = commits.iter().map(|commit| (commit.clone(), None)).collect();
         let chain = Chain { base: line.state.clone(), steps };
-        let state = match self.follow(&chain, &given).await? {
-            Ok(reached) => reached.waiting(),
-            Err(Stop::Invalid(invalid)) => return Err(invalid.into()),
-            // A whole state never asks for the whole.
-            Err(Stop::Partial) => self.whole_from_root(&chain, &given).await?,
-        };
-        let state = self.inner.charged(state);
+        let state = self.inner.charged(self.follow_whole(&chain, &given).await?.waiting());
         // A line that was never compiled may have many rows waiting: only the new ones are asked.
         let passed = line.state.unloaded.len();
         let waiting = load::waiting(&state, passed);

@@ -55,13 +55,12 @@ impl RowFact {
             role: version.effective_role().unwrap_or(Role::User),
             form: version.form.as_deref().map(Arc::from),
             joins: version.joins,
-            joined: false,
             verbatim: version.verbatim,
             generation_config: version.generation_config.clone(),
             priority: default_priority(kind.as_ref()),
-            marked: None,
             kind,
             hint,
+            ..Self::nothing()
         }
     }
 
@@ -70,9 +69,7 @@ impl RowFact {
         self.marked = marked;
         self.priority = marked.unwrap_or_else(|| default_priority(self.kind.as_ref()));
     }
-}
 
-impl RowFact {
     /// Returns what a row shows whose version cannot be read: nothing.
     pub(crate) fn nothing() -> Self {
         Self {

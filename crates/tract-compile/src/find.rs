@@ -12,7 +12,7 @@ use crate::fact::{ContextEntry, LoadedMessage};
 use crate::fetch::{ObjectReader, read_changes};
 use crate::ids::IdMap;
 use crate::load;
-use crate::state::{FoldedState, NextCommit, State, Stop};
+use crate::state::{FoldedState, NextCommit, State};
 use crate::view::RowKey;
 
 /// A state, and whether others may hold it.
@@ -43,47 +43,41 @@ impl Compiler {
         let none = IdMap::default();
         let chain = self.inner.chain(head, whole).await?;
         let mut reached = match self.follow(&chain, &none).await? {
-            Ok(reached) => reached,
-            Err(Stop::Invalid(invalid)) => return Err(invalid.into()),
-            Err(Stop::Partial) => {
-                let chain = self.inner.chain(head, true).await?;
-                match self.follow(&chain, &none).await? {
-                    Ok(reached) => reached,
-                    Err(Stop::Invalid(invalid)) => return Err(invalid.into()),
-                    Err(Stop::Partial) => self.whole_from_root(&chain, &none).await?.into(),
-                }
-            }
+            Some(reached) => reached,
+            None => self.follow_whole(&self.inner.chain(head, true).await?, &none).await?,
         };
         reached.state = self.inner.charged(reached.state);
         Ok(FoundState::New(reached))
     }
 
-    /// Folds a line from its root, without snapshots.
-    pub(crate) async fn whole_from_root(
+    /// Continues from a base that is whole, over all steps of the chain; where it does not do, from
+    /// the root, without snapshots.
+    pub(crate) async fn follow_whole(
         &self,
         chain: &Chain,
         given: &IdMap<BlobId, Blob>,
-    ) -> Result<State> {
+    ) -> Result<FoldedState> {
+        if let Some(reached) = self.follow(chain, given).await? {
+            return Ok(reached);
+        }
         let mut whole = match chain.base.head {
             Some(base) => self.inner.chain_from_root(base).await?,
             None => Chain::default(),
         };
         whole.steps.extend(chain.steps.iter().cloned());
-        match self.follow(&whole, given).await? {
-            Ok(reached) => Ok(reached.waiting()),
-            Err(Stop::Invalid(invalid)) => Err(invalid.into()),
-            Err(Stop::Partial) => unreachable!("a state that begins at the root is whole"),
-        }
+        let reached = self.follow(&whole, given).await?;
+        Ok(reached.expect("a state that begins at the root is whole"))
     }
 
-    /// Continues from the chain's base over all its steps.
-    pub(crate) async fn follow(
+    /// Continues from the chain's base over all its steps; `None` when a row that a partial base lacks
+    /// is, or may be, concerned.
+    async fn follow(
         &self,
         chain: &Chain,
         given: &IdMap<BlobId, Blob>,
-    ) -> Result<Result<FoldedState, Stop>> {
+    ) -> Result<Option<FoldedState>> {
         if chain.steps.is_empty() {
-            return Ok(Ok(State::clone(&chain.base).into()));
+            return Ok(Some(State::clone(&chain.base).into()));
         }
         let keys = chain.steps.iter().filter_map(|(commit, _)| match commit.changes {
             Changes::Blob(id) => Some(BlobKey::from(id)),
@@ -112,14 +106,11 @@ impl Compiler {
             Some(_) => (None, nexts.as_slice()),
         };
         let base = match begun {
-            Some(begun) if nexts.is_empty() => return Ok(Ok(begun)),
+            Some(begun) if nexts.is_empty() => return Ok(Some(begun)),
             Some(begun) => &Arc::new(begun.waiting()),
             None => &chain.base,
         };
-        let folded = match base.fold(nexts) {
-            Ok(folded) => folded,
-            Err(stop) => return Ok(Err(stop)),
-        };
+        let Some(folded) = base.fold(nexts)? else { return Ok(None) };
         let wanted = folded.needed_commits();
         let others = self.inner.find_commits(&wanted).await?;
         if let Some(id) = wanted.iter().find(|id| !others.contains_key(id)) {

@@ -74,7 +74,7 @@ impl FoldRows for View {
     }
 
     fn remove_row(&mut self, slot: CommitId) {
-        self.remove(slot);
+        self.remove_row(slot);
     }
 }
 

@@ -280,7 +280,7 @@ mod tests {
                     }
                     Op::Remove(at) => {
                         model.remove(&id(at.into()));
-                        view.remove(id(at.into()));
+                        view.remove_row(id(at.into()));
                     }
                     Op::Change(at, version) => {
                         let slot = id(at.into());

@@ -8,7 +8,7 @@ use tract_core::{Commit, CommitId, Op};
 use crate::cache::Charge;
 use crate::fact::{LoadedMessage, RowFact, stated_priority};
 use crate::ids::{IdMap, IdSet};
-use crate::state::{Folded, NextCommit, PriorRow, State, Stop};
+use crate::state::{Folded, NextCommit, PriorRow, State};
 use crate::view::{Row, View};
 
 /// Records by id: those of the commits folded, and those looked up.
@@ -55,8 +55,9 @@ impl<'a> Folded<'a> {
     }
 
     /// Learns what the touched rows show. `others` holds the records that were wanted; a row whose
-    /// record is missing there counts as one of which nothing can be shown.
-    pub(crate) fn settle(self, others: IdMap<CommitId, Commit>) -> Result<State, Stop> {
+    /// record is missing there counts as one of which nothing can be shown. `None` when a row that a
+    /// partial view lacks may be concerned.
+    pub(crate) fn settle(self, others: IdMap<CommitId, Commit>) -> Option<State> {
         let Self { base, nexts, view, touched } = self;
         let nexts_by_id = nexts.iter().map(|next| (next.commit.id(), *next)).collect();
         let records = Records { nexts: nexts_by_id, others };
@@ -96,7 +97,7 @@ impl<'a> Folded<'a> {
             let was_skipped =
                 was.is_some_and(|(_, old)| old.fact.is_none_or(|old| !old.is_shown()));
             if state.is_partial() && was_skipped && fact.is_shown() {
-                return Err(Stop::Partial);
+                return None;
             }
             related.extend(row.answers.map(|call| call.slot));
             // Most rows are shown and on neither side of a call: then nothing else is concerned.
@@ -135,7 +136,7 @@ impl<'a> Folded<'a> {
             state.head = Some(last.commit.id());
             state.record = Some(last.commit.clone());
         }
-        Ok(state)
+        Some(state)
     }
 }
 
@@ -186,7 +187,7 @@ fn known(
     records: &Records<'_>,
     state: &State,
     has_moved: bool,
-) -> Result<(Arc<RowFact>, Option<Arc<LoadedMessage>>), Stop> {
+) -> Option<(Arc<RowFact>, Option<Arc<LoadedMessage>>)> {
     let old = was.and_then(|(row, old)| Some((row, old.fact.as_ref()?, old.message.as_ref())));
     let same_version = old.filter(|(before, ..)| before.version == row.version);
     let mut fact = match same_version {
@@ -224,20 +225,20 @@ fn known(
         let charge = loaded.charge.as_ref().map(Charge::again);
         Some(Arc::new(LoadedMessage { message, charge }))
     });
-    match same_version {
-        Some((_, was, _)) if **was == fact => Ok((Arc::clone(was), message)),
-        _ => Ok((Arc::new(fact), message)),
-    }
+    Some(match same_version {
+        Some((_, was, _)) if **was == fact => (Arc::clone(was), message),
+        _ => (Arc::new(fact), message),
+    })
 }
 
-/// Whether a slot's row is right before a row.
-fn is_right_before(state: &State, row: &Row, slot: CommitId) -> Result<bool, Stop> {
+/// Whether a slot's row is right before a row; `None` when a partial view cannot tell.
+fn is_right_before(state: &State, row: &Row, slot: CommitId) -> Option<bool> {
     if let Some(known_from) = state.known_from {
         let place = state.view.get(slot).map(Row::row_key);
         if place.is_none_or(|place| place < known_from) {
-            return Err(Stop::Partial);
+            return None;
         }
     }
     let before = state.view.rows_before(row.row_key()).next();
-    Ok(before.is_some_and(|before| before.slot == slot))
+    Some(before.is_some_and(|before| before.slot == slot))
 }

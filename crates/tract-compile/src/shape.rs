@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use tract_core::commit::{MAX_CHANGES, MAX_PARENTS};
-use tract_core::{Change, Commit, CommitId, CommitRef, Op};
+use tract_core::{Change, Commit, CommitId, CommitRef, Op, RowFields};
 
 use crate::fold::{inverse, resolved};
 
@@ -96,14 +96,8 @@ fn undoing<'a>(target: &'a Changed<'a>) -> impl Iterator<Item = Change> + 'a {
 /// that it returns to.
 fn without_key(change: &Change) -> Change {
     match *change {
-        Change::Add { slot, mut row } => {
-            row.key = 0;
-            Change::Add { slot, row }
-        }
-        Change::Remove { slot, mut row } => {
-            row.key = 0;
-            Change::Remove { slot, row }
-        }
+        Change::Add { slot, row } => Change::Add { slot, row: RowFields { key: 0, ..row } },
+        Change::Remove { slot, row } => Change::Remove { slot, row: RowFields { key: 0, ..row } },
         Change::Version { .. } | Change::Mark { .. } => *change,
     }
 }

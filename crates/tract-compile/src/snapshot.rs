@@ -66,14 +66,8 @@ pub(crate) fn take(state: &State) -> Option<(DerivedRow, State)> {
 }
 
 fn checksum(commit: CommitId, bytes: &[u8]) -> [u8; 8] {
-    let mut hasher = Sha256::new();
-    hasher.update(b"tract-snapshot-1\0");
-    hasher.update(commit.as_bytes());
-    hasher.update(bytes);
-    let sum: [u8; 32] = hasher.finalize().into();
-    let mut short = [0; 8];
-    short.copy_from_slice(&sum[..8]);
-    short
+    let sum = Sha256::new_with_prefix("tract-snapshot-1\0").chain_update(commit.as_bytes());
+    sum.chain_update(bytes).finalize().first_chunk().copied().expect("there are 32 bytes")
 }
 
 /// Returns the bytes before the checksum; `None` when it does not hold, or the version is another.

@@ -120,15 +120,6 @@ pub(crate) struct Folded<'a> {
     pub(crate) touched: Vec<CommitId>,
 }
 
-/// Why a line cannot continue.
-#[derive(Debug)]
-pub(crate) enum Stop {
-    /// The commits are invalid.
-    Invalid(InvalidChange),
-    /// A row that the partial view lacks is, or may be, concerned.
-    Partial,
-}
-
 impl State {
     pub(crate) fn is_partial(&self) -> bool {
         self.known_from.is_some()
@@ -220,26 +211,31 @@ impl State {
         self.context.extend(rows);
     }
 
-    /// Folds commits, oldest first; each must continue the one before.
-    pub(crate) fn fold<'a>(&'a self, nexts: &'a [NextCommit<'a>]) -> Result<Folded<'a>, Stop> {
+    /// Folds commits, oldest first; each must continue the one before. `None` when a row that the
+    /// partial view lacks is, or may be, concerned.
+    pub(crate) fn fold<'a>(
+        &'a self,
+        nexts: &'a [NextCommit<'a>],
+    ) -> Result<Option<Folded<'a>>, InvalidChange> {
         let mut view = self.view.clone();
         let mut touched = Vec::with_capacity(nexts.len());
         let mut seen = IdSet::with_capacity_and_hasher(nexts.len(), Default::default());
         for next in nexts {
             if self.is_partial() && may_touch_unknown(&view, next) {
-                return Err(Stop::Partial);
+                return Ok(None);
             }
-            fold_onto(&mut view, next.commit, next.changes).map_err(|invalid| {
+            match fold_onto(&mut view, next.commit, next.changes) {
                 // What a partial view calls absent may be a row that it lacks.
-                if self.is_partial() { Stop::Partial } else { Stop::Invalid(invalid) }
-            })?;
+                Err(_) if self.is_partial() => return Ok(None),
+                folded => folded?,
+            }
             for slot in slots(next) {
                 if seen.insert(slot) {
                     touched.push(slot);
                 }
             }
         }
-        Ok(Folded { base: self, nexts, view, touched })
+        Ok(Some(Folded { base: self, nexts, view, touched }))
     }
 }
 
@@ -290,23 +286,16 @@ impl State {
                 self.answers_to.remove(&call.slot);
             }
         }
-        match self.context.remove(&place) {
+        let (fact, message) = match self.context.remove(&place) {
             Some(entry) => {
-                self.uncount(&entry);
-                PriorRow { fact: Some(entry.fact), message: entry.message }
+                self.shown_count -= usize::from(entry.fact.is_shown());
+                (Some(entry.fact), entry.message)
             }
-            None => PriorRow { fact: self.skipped.remove(&place), message: None },
-        }
-        .known()
-    }
-
-    fn uncount(&mut self, entry: &ContextEntry) {
-        if entry.fact.is_shown() {
-            self.shown_count -= 1;
-        }
-        if let Some(loaded) = &entry.message {
-            self.tokens -= loaded.message.token_count;
-        }
+            None => (self.skipped.remove(&place), None),
+        };
+        self.tokens -= message.as_ref().map_or(0, |loaded| loaded.message.token_count);
+        // A placeholder for a fact that was never looked up says nothing.
+        PriorRow { fact: fact.filter(|fact| fact.is_known()), message }
     }
 
     /// Adds what is known of a row; a skipped one waits for [`classify`](Self::classify).
@@ -390,12 +379,4 @@ impl State {
 pub(crate) struct PriorRow {
     pub(crate) fact: Option<Arc<RowFact>>,
     pub(crate) message: Option<Arc<LoadedMessage>>,
-}
-
-impl PriorRow {
-    /// Forgets a fact that is only a placeholder for one that was never looked up.
-    fn known(mut self) -> Self {
-        self.fact = self.fact.filter(|fact| fact.is_known());
-        self
-    }
 }

@@ -13,17 +13,11 @@ use crate::error::{CompileError, Result};
 use crate::ids::IdMap;
 
 /// The tools of a set, as they were given, and the tokens they take.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Tools {
     pub(crate) list: Arc<[ActiveTool]>,
     pub(crate) tokens: u64,
     pub(crate) bytes: usize,
-}
-
-impl Default for Tools {
-    fn default() -> Self {
-        Self { list: Arc::from([]), tokens: 0, bytes: 0 }
-    }
 }
 
 /// Returns the schemas that a set needs, each once.

@@ -8,10 +8,10 @@ use tract_core::{Commit, CommitId, DerivedKind};
 
 use crate::chain::Chain;
 use crate::compiler::Compiler;
-use crate::error::{CompileError, Result};
+use crate::error::Result;
 use crate::ids::{IdMap, SharedIdMap};
 use crate::snapshot;
-use crate::state::{State, Stop};
+use crate::state::State;
 use crate::view::{Row, View};
 
 /// What became of a snapshot that was looked into.
@@ -85,11 +85,7 @@ impl Compiler {
     }
 
     async fn folded_onto(&self, line: &FoldedLine, chain: Chain) -> Result<FoldedLine> {
-        let mut state = match self.follow(&chain, &IdMap::default()).await? {
-            Ok(reached) => reached.waiting(),
-            Err(Stop::Invalid(invalid)) => return Err(CompileError::Change(invalid)),
-            Err(Stop::Partial) => self.whole_from_root(&chain, &IdMap::default()).await?,
-        };
+        let mut state = self.follow_whole(&chain, &IdMap::default()).await?.waiting();
         // No message is loaded here, and nothing is snapshotted: neither list may grow.
         state.unloaded = imbl::Vector::new();
         state.since.gone = imbl::OrdSet::new();
@@ -241,12 +237,9 @@ mod cost;
 mod tests {
     use std::sync::Arc;
 
-    use tract_core::{
-        ApproxCounter, AuthorKind, Blob, Commit, CommitRecord, Content, Op, Priority, RepoName,
-        Store, block_on,
-    };
+    use tract_core::{ApproxCounter, Op, Priority, RepoName, Store, block_on};
     use tract_kv::memory;
-    use tract_testkit::fixtures::batch;
+    use tract_testkit::fixtures::{batch, push, record, seal};
 
     use super::*;
     use crate::snapshot;
@@ -256,19 +249,15 @@ mod tests {
     fn a_whole_snapshot_that_lies_is_named_wrong() {
         let store: Arc<dyn Store> = Arc::new(memory());
         let repo = RepoName::default();
-        let blob = Blob::seal(Content::user("one").to_blob().unwrap());
-        let mut record = CommitRecord::new(Op::append(), AuthorKind::User);
-        (record.content, record.kind) = (Some(blob.id()), Some(tract_core::Kind::User));
-        let commit = Commit::seal(record).unwrap();
         let fresh = || Compiler::new(store.clone(), repo.clone(), Arc::new(ApproxCounter));
         let mut first = batch("append");
-        (first.blobs, first.commits) = (vec![blob], vec![commit.clone()]);
+        let commit = push(&mut first, None, "one");
         let _ = block_on(store.apply(&repo, first)).unwrap();
         let line = block_on(fresh().line(Some(commit.id()))).unwrap();
         let lies: [fn(&mut State); 5] = [
             |state| state.commit_count = 7,
             |state| state.tools_set = true,
-            |state| state.view = state.view.clone_with_next(9),
+            |state| state.view = View::from_parts(state.view.rows().copied(), None, 9),
             |state| {
                 let (place, entry) = state.context.iter().next().unwrap();
                 let (place, mut entry) = (*place, entry.clone());
@@ -302,26 +291,18 @@ mod tests {
         let compiler = Compiler::new(store.clone(), repo.clone(), Arc::new(ApproxCounter));
         let (mut line, mut commits) = (block_on(compiler.line(None)).unwrap(), Vec::new());
         for n in 0..6u8 {
-            let blob = Blob::seal(Content::user(n.to_string()).to_blob().unwrap());
+            let (mut record, blob) = record(line.head(), &n.to_string());
             let priority = (n % 2 == 0).then_some(Priority::Skip);
-            let op = Op::Append { slot: None, answers: None, priority, retention: None };
-            let mut record = CommitRecord::new(op, AuthorKind::User);
-            (record.content, record.kind) = (Some(blob.id()), Some(tract_core::Kind::User));
-            record.parents.extend(line.head());
-            let commit = Commit::seal(record).unwrap();
-            line = block_on(compiler.advance(
-                &line,
-                std::slice::from_ref(&commit),
-                std::slice::from_ref(&blob),
-            ))
-            .unwrap();
+            record.op = Op::Append { slot: None, answers: None, priority, retention: None };
+            let commit = seal(record);
             let mut write = batch("append");
             (write.blobs, write.commits) = (vec![blob], vec![commit.clone()]);
+            line = block_on(compiler.advance(&line, &write.commits, &write.blobs)).unwrap();
             // Every commit has a snapshot; the third of them lies about a row that it holds apart.
             let (row, after) = match n {
                 2 => {
                     let mut lying = State::clone(&line.state);
-                    lying.view.remove(commits[0]);
+                    lying.view.remove_row(commits[0]);
                     lying.since.gone.insert(commits[0]);
                     let (row, _) = snapshot::take(&lying).unwrap();
                     (row, snapshot::take(&line.state).unwrap().1)

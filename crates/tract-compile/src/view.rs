@@ -146,20 +146,18 @@ impl View {
             .collect()
     }
 
-    #[cfg(test)]
-    pub(crate) fn clone_with_next(&self, next: u64) -> Self {
-        Self { next, ..self.clone() }
-    }
-
     /// Adds a row, or replaces the row of the same message.
     pub fn set_row(&mut self, row: Row) {
-        self.remove(row.slot);
+        self.remove_row(row.slot);
         self.insert(row);
     }
 
     /// Removes the row of a message, where there is one.
     pub fn remove_row(&mut self, slot: CommitId) {
-        self.remove(slot);
+        if let Some(place) = self.get(slot).map(Row::row_key) {
+            self.by_slot.remove(&slot);
+            self.rows.remove(&place);
+        }
     }
 
     pub(crate) fn set_tools(&mut self, tools: Option<ToolsetId>) {
@@ -169,13 +167,6 @@ impl View {
     pub(crate) fn insert(&mut self, row: Row) {
         self.next = self.next.max(row.key.saturating_add(1));
         self.replace(row)
-    }
-
-    pub(crate) fn remove(&mut self, slot: CommitId) {
-        if let Some(place) = self.get(slot).map(Row::row_key) {
-            self.by_slot.remove(&slot);
-            self.rows.remove(&place);
-        }
     }
 
     pub(crate) fn replace(&mut self, row: Row) {

@@ -17,10 +17,7 @@ pub(crate) fn view_id(compiled: &Compiled) -> ViewId {
     let mut places: HashMap<CommitId, usize> = HashMap::new();
     let mut out = String::with_capacity(compiled.message_count * 100 + 160);
     out.push_str("[\"tract-view-1\",");
-    match compiled.toolset() {
-        Some(toolset) => push_quoted(&mut out, &toolset.to_hex()),
-        None => out.push_str("null"),
-    }
+    push_id(&mut out, compiled.toolset().map(|toolset| toolset.to_hex()));
     out.push_str(",[");
     for (place, entry) in shown.clone().enumerate() {
         places.insert(entry.row.slot, place);
@@ -30,10 +27,7 @@ pub(crate) fn view_id(compiled: &Compiled) -> ViewId {
             out.push(',');
         }
         out.push('[');
-        match content_id(entry) {
-            Some(content) => push_quoted(&mut out, &content),
-            None => out.push_str("null"),
-        }
+        push_id(&mut out, content_id(entry));
         out.push(',');
         let kind = entry.fact.kind.as_ref().map_or("", |kind| kind.as_str());
         write_string(&mut out, kind, Escapes::Raw);
@@ -51,10 +45,11 @@ pub(crate) fn view_id(compiled: &Compiled) -> ViewId {
     hash::view(&out)
 }
 
-fn push_quoted(out: &mut String, hex: &str) {
-    out.push('"');
-    out.push_str(hex);
-    out.push('"');
+fn push_id(out: &mut String, hex: Option<String>) {
+    match hex {
+        Some(hex) => out.extend(["\"", &hex, "\""]),
+        None => out.push_str("null"),
+    }
 }
 
 impl ContextEntry {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tract_compile::{Compiled, Compiler, FoldedLine, SnapshotCheck, View, fold, inverse, resolved};
 use tract_core::{
     ApproxCounter, Blob, CallRef, Change, Changes, CommitId, CommitRef, Content, DerivedKind,
-    JsonText, Op, Part, Priority, RepoName, StoreExt, block_on,
+    JsonText, Op, Part, Priority, RepoName, RowFields, StoreExt, block_on,
 };
 
 #[derive(Clone, Debug)]
@@ -111,7 +111,7 @@ fn perform(history: &mut History, act: &Step, order: &mut Vec<CommitId>, n: usiz
             };
             let fields = row.fields();
             let slot = CommitRef::Id(row.slot);
-            let moved = tract_core::RowFields { key: to, ..fields };
+            let moved = RowFields { key: to, ..fields };
             let changes =
                 vec![Change::Remove { slot, row: fields }, Change::Add { slot, row: moved }];
             history.change(op, changes);
@@ -289,13 +289,9 @@ proptest! {
 fn bend(change: &Change) -> Change {
     let other = CommitRef::Id(CommitId::from_bytes([0xee; 32]));
     match *change {
-        Change::Add { slot, mut row } => {
-            row.key = 1 << 60;
-            Change::Add { slot, row }
-        }
-        Change::Remove { slot, mut row } => {
-            row.version = other;
-            Change::Remove { slot, row }
+        Change::Add { slot, row } => Change::Add { slot, row: RowFields { key: 1 << 60, ..row } },
+        Change::Remove { slot, row } => {
+            Change::Remove { slot, row: RowFields { version: other, ..row } }
         }
         Change::Version { slot, to, .. } => Change::Version { slot, from: other, to },
         Change::Mark { slot, to, .. } => Change::Mark { slot, from: Some(other), to },

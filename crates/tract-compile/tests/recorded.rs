@@ -34,55 +34,53 @@ fn content(message: &Value) -> Content {
 #[test]
 fn recorded_conversations_compile_as_they_were_said() {
     let mut conversations = 0;
-    for file in data::files(&data::find("trajectories").0, "jsonl") {
-        for line in std::fs::read_to_string(file).unwrap().lines() {
-            let conversation: Value = serde_json::from_str(line).unwrap();
-            let mut history = History::new();
-            let schemas: Vec<String> = conversation["tools"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .map(|tool| tool.to_string())
-                .collect();
-            history.tools(&schemas.iter().map(String::as_str).collect::<Vec<_>>());
-            let mut recorded: Vec<Content> = Vec::new();
-            let mut open: Vec<(String, CallRef)> = Vec::new();
-            for message in conversation["messages"].as_array().unwrap() {
-                let content = content(message);
-                let answers = match &content {
-                    Content::ToolResult(answer) => {
-                        let at = open.iter().rposition(|(id, _)| *id == answer.call_id);
-                        at.map(|at| open.remove(at).1)
-                    }
-                    _ => None,
-                };
-                let slot = history.append_with(content.clone(), answers, None);
-                for (index, call) in content.calls().enumerate() {
-                    open.push((call.id.clone(), CallRef { slot, index: index as u32 }));
+    for line in data::lines(&data::find("trajectories").0) {
+        let conversation: Value = serde_json::from_str(&line).unwrap();
+        let mut history = History::new();
+        let schemas: Vec<String> = conversation["tools"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|tool| tool.to_string())
+            .collect();
+        history.tools(&schemas.iter().map(String::as_str).collect::<Vec<_>>());
+        let mut recorded: Vec<Content> = Vec::new();
+        let mut open: Vec<(String, CallRef)> = Vec::new();
+        for message in conversation["messages"].as_array().unwrap() {
+            let content = content(message);
+            let answers = match &content {
+                Content::ToolResult(answer) => {
+                    let at = open.iter().rposition(|(id, _)| *id == answer.call_id);
+                    at.map(|at| open.remove(at).1)
                 }
-                recorded.push(content);
+                _ => None,
+            };
+            let slot = history.append_with(content.clone(), answers, None);
+            for (index, call) in content.calls().enumerate() {
+                open.push((call.id.clone(), CallRef { slot, index: index as u32 }));
             }
-            let compiled = history.compile();
-            let contents: Vec<Content> =
-                compiled.messages().map(|message| message.content.clone()).collect();
-            assert_eq!(contents, recorded, "{}", conversation["id"]);
-            let tools: Vec<&str> = compiled.tools().iter().map(|tool| &*tool.schema).collect();
-            assert_eq!(tools, schemas);
-            assert_eq!(facts(&history.cold(history.head)), facts(&compiled));
-
-            // Half of it skipped, then a snapshot, then back again.
-            let slots: Vec<_> = history.rows().iter().map(|row| row.slot).collect();
-            let half: Vec<_> = slots.iter().copied().step_by(2).collect();
-            let skip = history.annotate(&half, Priority::Skip);
-            let record = history.record(Op::Note);
-            history.write(record, &[], &[], Snap::Always);
-            assert_eq!(history.cold(history.head).message_count(), slots.len() / 2);
-            assert_eq!(facts(&history.cold(history.head)), facts(&history.compile()));
-            if history.revert(skip).is_some() {
-                assert_eq!(history.cold(history.head).view_id(), compiled.view_id());
-            }
-            conversations += 1;
+            recorded.push(content);
         }
+        let compiled = history.compile();
+        let contents: Vec<Content> =
+            compiled.messages().map(|message| message.content.clone()).collect();
+        assert_eq!(contents, recorded, "{}", conversation["id"]);
+        let tools: Vec<&str> = compiled.tools().iter().map(|tool| &*tool.schema).collect();
+        assert_eq!(tools, schemas);
+        assert_eq!(facts(&history.cold(history.head)), facts(&compiled));
+
+        // Half of it skipped, then a snapshot, then back again.
+        let slots: Vec<_> = history.rows().iter().map(|row| row.slot).collect();
+        let half: Vec<_> = slots.iter().copied().step_by(2).collect();
+        let skip = history.annotate(&half, Priority::Skip);
+        let record = history.record(Op::Note);
+        history.write(record, &[], &[], Snap::Always);
+        assert_eq!(history.cold(history.head).message_count(), slots.len() / 2);
+        assert_eq!(facts(&history.cold(history.head)), facts(&history.compile()));
+        if history.revert(skip).is_some() {
+            assert_eq!(history.cold(history.head).view_id(), compiled.view_id());
+        }
+        conversations += 1;
     }
     assert!(conversations > 0, "some conversations are recorded");
     println!("{conversations} conversations");

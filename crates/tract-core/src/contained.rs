@@ -8,22 +8,6 @@ thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Counts a call that is under way, also while it unwinds.
-struct DepthGuard;
-
-impl DepthGuard {
-    fn new() -> Self {
-        DEPTH.set(DEPTH.get() + 1);
-        Self
-    }
-}
-
-impl Drop for DepthGuard {
-    fn drop(&mut self) {
-        DEPTH.set(DEPTH.get() - 1);
-    }
-}
-
 /// Calls a library that may panic on damaged data, and returns the text of its panic as an error.
 ///
 /// What the call leaves behind must not be used for writing any more.
@@ -36,9 +20,10 @@ impl Drop for DepthGuard {
 /// assert_eq!(damaged, Err("bad page".to_owned()));
 /// ```
 pub fn contained<T>(call: impl FnOnce() -> T) -> Result<T, String> {
-    let entered = DepthGuard::new();
+    // A panic ends at `catch_unwind`: the call is counted while it unwinds, and not afterwards.
+    DEPTH.set(DEPTH.get() + 1);
     let outcome = catch_unwind(AssertUnwindSafe(call));
-    drop(entered);
+    DEPTH.set(DEPTH.get() - 1);
     outcome.map_err(|panic| panic_text(&*panic).unwrap_or("it panicked").to_owned())
 }
 

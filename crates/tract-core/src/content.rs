@@ -285,11 +285,13 @@ pub struct ToolAnswer {
 }
 
 /// A document the conversation produced.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Artifact {
     /// The kind of document, such as `code` or `plan`.
     pub artifact_type: String,
     /// Its language, where that means something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub language: Option<String>,
     /// Its text.
     pub text: String,

@@ -1,5 +1,9 @@
 //! What a caller wants to commit, before it is one.
 
+use std::collections::BTreeMap;
+
+use serde_json::value::{RawValue, to_raw_value};
+
 use crate::commit::{AuthorKind, Origin};
 use crate::content::{Body, Content, Part, Priority, Role};
 use crate::id::BlobId;
@@ -159,17 +163,11 @@ impl Draft {
         key: &str,
         value: impl serde::Serialize,
     ) -> Result<Self, serde_json::Error> {
-        let mut members: Vec<(String, Box<serde_json::value::RawValue>)> = Vec::new();
-        if let Some(metadata) = &self.metadata {
-            let split = crate::json::split_object(metadata.as_str()).unwrap_or_default();
-            for (name, raw) in split {
-                members.push((name, serde_json::value::RawValue::from_string(raw.to_owned())?));
-            }
-        }
-        members.retain(|(name, _)| name != key);
-        members.push((key.to_owned(), serde_json::value::to_raw_value(&value)?));
-        let object: std::collections::BTreeMap<_, _> = members.into_iter().collect();
-        self.metadata = Some(JsonText::of(&object)?);
+        let present = self.metadata.as_ref().map_or("{}", JsonText::as_str);
+        let mut members: BTreeMap<String, Box<RawValue>> =
+            serde_json::from_str(present).unwrap_or_default();
+        members.insert(key.to_owned(), to_raw_value(&value)?);
+        self.metadata = Some(JsonText::of(&members)?);
         Ok(self)
     }
 

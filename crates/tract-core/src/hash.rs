@@ -10,10 +10,7 @@ pub(crate) const COMMIT_TAG: &[u8] = b"tract-commit-1\0";
 
 /// Hashes data behind a tag, which ends with a zero.
 fn tagged(tag: &[u8], data: &[u8]) -> [u8; 32] {
-    let mut hasher = Sha256::new();
-    hasher.update(tag);
-    hasher.update(data);
-    hasher.finalize().into()
+    Sha256::new_with_prefix(tag).chain_update(data).finalize().into()
 }
 
 /// Returns the name of a blob.

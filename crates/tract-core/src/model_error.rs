@@ -132,19 +132,12 @@ impl ModelError {
             Self::RateLimited { retry_after: Some(after), .. } => {
                 vec![format!("try again in {after:?}")]
             }
-            Self::Unavailable { .. }
-            | Self::Timeout { .. }
-            | Self::RateLimited { .. }
-            | Self::Cut => vec!["try again later".to_owned()],
             Self::BrokenOff { cause, .. } => cause.notes(),
             Self::Unauthorized { .. } => {
                 vec!["check the API key and its permissions".to_owned()]
             }
-            Self::InvalidRequest { .. }
-            | Self::InvalidReply { .. }
-            | Self::TooLarge { .. }
-            | Self::Cancelled
-            | Self::Other { .. } => Vec::new(),
+            _ if self.retryable() => vec!["try again later".to_owned()],
+            _ => Vec::new(),
         }
     }
 }

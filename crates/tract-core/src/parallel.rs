@@ -203,7 +203,8 @@ where
         }
         return Ok(mapped);
     }
-    let queue = Queue { waiting: Mutex::default(), arrived: Condvar::new() };
+    let waiting = Waiting { portions: VecDeque::new(), closed: false };
+    let queue = Queue { waiting: Mutex::new(waiting), arrived: Condvar::new() };
     let run = || {
         let mut done: Vec<(usize, Vec<R>)> = Vec::new();
         while let Some((n, portion)) = queue.take() {
@@ -252,12 +253,6 @@ struct Queue<P> {
 struct Waiting<P> {
     portions: VecDeque<(usize, P)>,
     closed: bool,
-}
-
-impl<P> Default for Waiting<P> {
-    fn default() -> Self {
-        Self { portions: VecDeque::new(), closed: false }
-    }
 }
 
 impl<P> Queue<P> {

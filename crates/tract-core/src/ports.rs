@@ -192,7 +192,7 @@ pub trait ChatModel: Send + Sync {
 }
 
 /// What to make shorter, and how.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SummaryRequest {
     /// The text.
@@ -212,14 +212,7 @@ pub struct SummaryRequest {
 impl SummaryRequest {
     /// Asks for a summary of a text, with nothing said about how.
     pub fn new(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            what: None,
-            instructions: None,
-            target_tokens: None,
-            must_keep: Vec::new(),
-            context: None,
-        }
+        Self { text: text.into(), ..Self::default() }
     }
 
     /// Sets the texts that the summary must contain verbatim.

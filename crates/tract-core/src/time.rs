@@ -85,12 +85,8 @@ pub fn format_rfc3339(at_us: i64) -> Option<String> {
         return None;
     }
     let (hour, minute, second) = (time / 3600, time / 60 % 60, time % 60);
-    Some(match micros {
-        0 => format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z"),
-        _ => {
-            format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
-        }
-    })
+    let part = if micros == 0 { String::new() } else { format!(".{micros:06}") };
+    Some(format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{part}Z"))
 }
 
 fn number(rest: &mut &[u8], digits: usize, why: &'static str) -> Result<i64, &'static str> {

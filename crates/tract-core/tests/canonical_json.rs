@@ -547,29 +547,21 @@ fn check_error(text: &str, offset: Option<usize>, message: &str) {
 
 #[test]
 fn errors_say_where_and_what() {
-    check_error("", Some(0), "invalid JSON at byte 0: expected a value, found the end");
-    check_error("[1,]", Some(3), "invalid JSON at byte 3: expected a value, found ']'");
-    check_error("1 é", Some(2), "invalid JSON at byte 2: expected the end, found 'é'");
-    check_error(
-        "{a:1}",
-        Some(1),
-        "invalid JSON at byte 1: expected a key in double quotes, found 'a'",
-    );
-    check_error("[1 2]", Some(3), "invalid JSON at byte 3: expected `,` or `]`, found '2'");
-    check_error("{\"é\" 1}", Some(6), "invalid JSON at byte 6: expected `:`, found '1'");
-    check_error("01", Some(1), "invalid JSON at byte 1: expected the end, found '1'");
-    check_error("-", Some(1), "invalid JSON at byte 1: expected a digit, found the end");
-    check_error("\"ab", Some(3), "invalid JSON at byte 3: expected `\"`, found the end");
-    check_error(
-        "\"a\nb\"",
-        Some(2),
-        "invalid JSON at byte 2: expected an escaped control character, found '\\n'",
-    );
-    check_error(
-        r#""\u12é4""#,
-        Some(5),
-        "invalid JSON at byte 5: expected an escape sequence, found 'é'",
-    );
+    let syntax = |text: &str, at: usize, expected: &str, found: &str| {
+        let message = format!("invalid JSON at byte {at}: expected {expected}, found {found}");
+        check_error(text, Some(at), &message);
+    };
+    syntax("", 0, "a value", "the end");
+    syntax("[1,]", 3, "a value", "']'");
+    syntax("1 é", 2, "the end", "'é'");
+    syntax("{a:1}", 1, "a key in double quotes", "'a'");
+    syntax("[1 2]", 3, "`,` or `]`", "'2'");
+    syntax("{\"é\" 1}", 6, "`:`", "'1'");
+    syntax("01", 1, "the end", "'1'");
+    syntax("-", 1, "a digit", "the end");
+    syntax("\"ab", 3, "`\"`", "the end");
+    syntax("\"a\nb\"", 2, "an escaped control character", "'\\n'");
+    syntax(r#""\u12é4""#, 5, "an escape sequence", "'é'");
     check_error(r#"["\ud800x"]"#, Some(2), "lone surrogate escape at byte 2");
     check_error("[1e400]", Some(1), "number is not finite as a double at byte 1");
     check_error(&"[".repeat(200), Some(128), "nesting at byte 128 is deeper than 128");

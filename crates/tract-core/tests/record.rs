@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use proptest::collection::vec;
+use proptest::option::of;
 use proptest::prelude::*;
 use tract_core::{
     AuthorKind, BatchId, BlobId, CallRef, Change, Changes, Commit, CommitId, CommitRecord,
@@ -40,16 +42,12 @@ fn json() -> impl Strategy<Value = JsonText> {
 }
 
 fn priority() -> impl Strategy<Value = Priority> {
-    prop_oneof![
-        Just(Priority::Skip),
-        Just(Priority::Normal),
-        Just(Priority::Important),
-        Just(Priority::Pinned),
-    ]
+    use Priority::{Important, Normal, Pinned, Skip};
+    proptest::sample::select(vec![Skip, Normal, Important, Pinned])
 }
 
 fn row() -> impl Strategy<Value = RowFields> {
-    (any::<u64>(), this(), proptest::option::of(this()), proptest::option::of(call()))
+    (any::<u64>(), this(), of(this()), of(call()))
         .prop_map(|(key, version, mark, answers)| RowFields { key, version, mark, answers })
 }
 
@@ -58,17 +56,19 @@ fn change() -> impl Strategy<Value = Change> {
         (this(), row()).prop_map(|(slot, row)| Change::Add { slot, row }),
         (this(), row()).prop_map(|(slot, row)| Change::Remove { slot, row }),
         (this(), this(), this()).prop_map(|(slot, from, to)| Change::Version { slot, from, to }),
-        (this(), proptest::option::of(this()), proptest::option::of(this()))
-            .prop_map(|(slot, from, to)| Change::Mark { slot, from, to }),
+        (this(), of(this()), of(this())).prop_map(|(slot, from, to)| Change::Mark {
+            slot,
+            from,
+            to
+        }),
     ]
 }
 
 fn ids() -> impl Strategy<Value = Vec<CommitId>> {
-    proptest::collection::vec(commit_id(), 0..4)
+    vec(commit_id(), 0..4)
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    use proptest::option::of;
     prop_oneof![
         (of(commit_id()), of(call()), of(priority()), of(json())).prop_map(
             |(slot, answers, priority, retention)| Op::Append {
@@ -101,34 +101,19 @@ prop_compose! {
         parents in proptest::collection::hash_set(commit_id(), 0..4),
         op in op(),
         changes in prop_oneof![
-            proptest::collection::vec(change(), 0..5).prop_map(Changes::List),
+            vec(change(), 0..5).prop_map(Changes::List),
             blob_id().prop_map(Changes::Blob),
         ],
-        (content, verbatim, joins) in (
-            proptest::option::of(blob_id()),
-            proptest::option::of(blob_id()),
-            proptest::option::of(commit_id()),
-        ),
-        (form, message, kind, role) in (
-            proptest::option::of(text()),
-            proptest::option::of(text()),
-            proptest::option::of(text()),
-            proptest::option::of(text()),
-        ),
-        (metadata, generation_config, detail) in (
-            proptest::option::of(json()),
-            proptest::option::of(json()),
-            proptest::option::of(json()),
-        ),
+        (content, verbatim, joins) in (of(blob_id()), of(blob_id()), of(commit_id())),
+        (form, message, kind, role) in (of(text()), of(text()), of(text()), of(text())),
+        (metadata, generation_config, detail) in (of(json()), of(json()), of(json())),
         (toolset, active) in (any::<Option<[u8; 32]>>(), any::<Option<[u8; 32]>>()),
-        keeps in proptest::collection::vec(blob_id(), 0..3),
+        keeps in vec(blob_id(), 0..3),
         created_at in any::<Option<i64>>(),
         batch in any::<Option<[u8; 16]>>(),
         (by, id, triggered_by, picked_from) in (
             prop_oneof![Just(AuthorKind::User), Just(AuthorKind::Model), Just(AuthorKind::Tool), Just(AuthorKind::Hook), Just(AuthorKind::Import)],
-            proptest::option::of(text()),
-            proptest::option::of(text()),
-            proptest::option::of(commit_id()),
+            of(text()), of(text()), of(commit_id()),
         ),
     ) -> CommitRecord {
         CommitRecord {
@@ -169,14 +154,14 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+    fn any_bytes_are_read_or_refused(bytes in vec(any::<u8>(), 0..400)) {
         if let Ok(commit) = Commit::decode_any(&bytes) {
             prop_assert_eq!(commit.encode(), bytes);
         }
     }
 
     #[test]
-    fn a_blob_of_changes_gives_them_back(changes in proptest::collection::vec(change(), 0..9)) {
+    fn a_blob_of_changes_gives_them_back(changes in vec(change(), 0..9)) {
         let blob = Changes::to_blob(&changes);
         prop_assert_eq!(Changes::from_blob(blob.as_bytes()).unwrap(), changes);
         let spaced = format!(" {blob}");

@@ -6,39 +6,17 @@
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use tract_core::{
-    Body, Content, Part, StreamOp, StreamOpFields, StreamOpKind, ToolAnswer, ToolCall, ToolSchema,
+    Body, Content, Part, StreamOp, StreamOpFields, StreamOpKind, ToolAnswer, ToolSchema,
 };
 
 #[derive(Deserialize)]
 struct Conversation {
     #[serde(default)]
     tools: Option<Vec<Box<RawValue>>>,
-    messages: Vec<Message>,
-}
-
-#[derive(Deserialize)]
-struct Message {
-    role: String,
-    #[serde(default)]
-    content: Option<Box<RawValue>>,
-    #[serde(default)]
-    tool_calls: Option<Vec<Call>>,
-    tool_call_id: Option<String>,
-    name: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Call {
-    id: String,
-    function: Function,
-}
-
-#[derive(Deserialize)]
-struct Function {
-    name: String,
-    arguments: String,
+    messages: Vec<Value>,
 }
 
 fn folder() -> PathBuf {
@@ -54,30 +32,26 @@ fn folder() -> PathBuf {
     root.join("tests/data/trajectories")
 }
 
-fn content(message: Message) -> Content {
-    let text = message
-        .content
-        .map(|raw| match serde_json::from_str::<Option<String>>(raw.get()) {
-            Ok(text) => text.unwrap_or_default(),
-            Err(_) => raw.get().to_owned(), // parts: kept as their JSON, which is awkward text
-        })
-        .unwrap_or_default();
-    let calls = message.tool_calls.unwrap_or_default().into_iter().map(|call| {
-        let Function { name, arguments } = call.function;
-        Part::ToolCall(ToolCall { id: call.id, name, arguments })
-    });
-    let mut parts = vec![Part::text(text)];
-    parts.extend(calls);
-    match message.role.as_str() {
-        "system" => Content::System(Body { parts, name: message.name }),
-        "user" => Content::User(Body { parts, name: message.name }),
-        "assistant" => Content::Assistant(Body { parts, name: message.name }),
-        _ => Content::ToolResult(ToolAnswer {
-            call_id: message.tool_call_id.unwrap_or_default(),
-            name: message.name,
-            is_error: false,
-            parts,
-        }),
+fn content(message: &Value) -> Content {
+    let word = |value: &Value| value.as_str().expect("text").to_owned();
+    let mut parts = vec![Part::text(match &message["content"] {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        parts => parts.to_string(), // kept as their JSON, which is awkward text
+    })];
+    for call in message["tool_calls"].as_array().into_iter().flatten() {
+        let (id, function) = (&call["id"], &call["function"]);
+        parts.push(Part::call(word(id), word(&function["name"]), word(&function["arguments"])));
+    }
+    let name = message["name"].as_str().map(str::to_owned);
+    match word(&message["role"]).as_str() {
+        "system" => Content::System(Body { parts, name }),
+        "user" => Content::User(Body { parts, name }),
+        "assistant" => Content::Assistant(Body { parts, name }),
+        _ => {
+            let call_id = message["tool_call_id"].as_str().unwrap_or_default().to_owned();
+            Content::ToolResult(ToolAnswer { call_id, name, is_error: false, parts })
+        }
     }
 }
 
@@ -93,13 +67,9 @@ fn passes(step: StreamOp) -> StreamOp {
 
 #[test]
 fn recorded_conversations_pass_through_a_stream_unchanged() {
-    let mut files: Vec<PathBuf> =
-        std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.retain(|file| file.extension().is_some_and(|extension| extension == "jsonl"));
-    files.sort();
     let (mut conversations, mut messages, mut tools, mut calls) = (0, 0, 0, 0);
-    for file in files {
-        for line in std::fs::read_to_string(&file).unwrap().lines() {
+    for file in std::fs::read_dir(folder()).unwrap() {
+        for line in std::fs::read_to_string(file.unwrap().path()).unwrap().lines() {
             let conversation: Conversation = serde_json::from_str(line).unwrap();
             conversations += 1;
             let schemas: Vec<ToolSchema> = conversation
@@ -112,7 +82,7 @@ fn recorded_conversations_pass_through_a_stream_unchanged() {
             let set = passes(StreamOpKind::SetTools { tools: schemas.clone() }.into());
             assert_eq!(set.op, StreamOpKind::SetTools { tools: schemas.clone() });
             for (n, message) in conversation.messages.into_iter().enumerate() {
-                let content = content(message);
+                let content = content(&message);
                 messages += 1;
                 calls += content.calls().count();
                 let mut fields = StreamOpFields::default();

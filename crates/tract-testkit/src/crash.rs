@@ -83,10 +83,11 @@ pub struct WriterReport {
 }
 
 /// A violation that a crash caused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Loss {
     /// Acknowledged commits of a writer are not on its branch.
+    #[error("{lost} of {of} acknowledged commits of writer {writer} are lost")]
     Lost {
         /// The writer.
         writer: usize,
@@ -96,6 +97,10 @@ pub enum Loss {
         of: usize,
     },
     /// A branch is neither where it was last known to be nor one write further.
+    #[error(
+        "the branch of writer {writer} is at {found:?}, which is not {known:?} nor the one write \
+         after it"
+    )]
     Elsewhere {
         /// The writer.
         writer: usize,
@@ -105,26 +110,9 @@ pub enum Loss {
         known: Option<CommitId>,
     },
     /// The store cannot be read, or its check finds damage.
+    #[error("the store is damaged: {0}")]
     Damaged(String),
 }
-
-impl fmt::Display for Loss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Lost { writer, lost, of } => {
-                write!(f, "{lost} of {of} acknowledged commits of writer {writer} are lost")
-            }
-            Self::Elsewhere { writer, found, known } => write!(
-                f,
-                "the branch of writer {writer} is at {found:?}, which is not {known:?} nor the one \
-                 write after it"
-            ),
-            Self::Damaged(how) => write!(f, "the store is damaged: {how}"),
-        }
-    }
-}
-
-impl std::error::Error for Loss {}
 
 impl From<StoreError> for Loss {
     fn from(error: StoreError) -> Self {

@@ -28,16 +28,9 @@ pub struct ReachableObjects {
 }
 
 /// A store gave something else than what was stored, without an error: what, and when.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct WrongRead(pub String);
-
-impl fmt::Display for WrongRead {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for WrongRead {}
 
 fn all_of<T>(
     found: Vec<Option<T>>,

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tract_core::store::{LogQuery, StoreResult};
-use tract_core::{Batch, CommitId, RefName, RefTarget, RepoName, Store, StoreExt, block_on};
+use tract_core::{
+    Batch, Commit, CommitId, RefName, RefTarget, RepoName, Store, StoreExt, block_on,
+};
 
 /// A store, and the name that a difference calls it by.
 #[derive(Clone, Debug)]
@@ -24,7 +26,11 @@ impl NamedStore {
 }
 
 /// Two stores answered differently.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "after {after} writes, {query}: {} answers {}, {} answers {}",
+    one.0, one.1, other.0, other.1
+)]
 pub struct Difference {
     /// After how many writes.
     pub after: usize,
@@ -35,19 +41,6 @@ pub struct Difference {
     /// Another one, and what that answered.
     pub other: (String, String),
 }
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { after, query, one, other } = self;
-        write!(
-            f,
-            "after {after} writes, {query}: {} answers {}, {} answers {}",
-            one.0, one.1, other.0, other.1
-        )
-    }
-}
-
-impl std::error::Error for Difference {}
 
 /// What was compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,12 +98,9 @@ pub fn play(
         let refs = first.map(|store| block_on(store.list_refs(&repo, "heads/")));
         for (name, target) in refs.and_then(Result::ok).unwrap_or_default() {
             let Some(head) = target.commit() else { continue };
+            let ids = |line: Vec<Commit>| line.iter().map(Commit::id).collect::<Vec<CommitId>>();
             ask(&format!("the line of {name}"), &|store| {
-                shown(
-                    block_on(store.walk_all(&repo, head)).map(|line| {
-                        line.iter().map(|commit| commit.id()).collect::<Vec<CommitId>>()
-                    }),
-                )
+                shown(block_on(store.walk_all(&repo, head)).map(ids))
             })?;
             ask(&format!("what is observed at {name}"), &|store| {
                 format!("{:?}", observe(store, head))

@@ -1,12 +1,14 @@
 //! A store that breaks one promise, to see whether the contract notices.
 
-mod answers;
 mod erasures;
 mod repacks;
 mod store;
 mod sweeps;
 
-pub use self::store::FaultyStore;
+use crate::watched::WatchedStore;
+
+/// A store that works, but for one promise.
+pub type FaultyStore = WatchedStore<Fault>;
 
 macro_rules! faults {
     ($($(#[$meaning:meta])* $fault:ident breaks [$($case:ident)*])*) => {
@@ -62,7 +64,7 @@ faults! {
     AppliesHalf breaks [refused_batch_leaves_no_trace]
     /// Writes what requires something that is not there.
     IgnoresLinks breaks [missing_required_is_refused]
-    /// Keeps all repositories as one.
+    /// Reads commits and ids of one repository, whichever is asked.
     MixesRepositories breaks [repositories_are_apart repository_prefix_lookup_apart]
     /// Keeps the older derived row.
     KeepsOldRows breaks [derived_row_is_replaced]
@@ -164,7 +166,7 @@ faults! {
     ForgetsOtherParents breaks [missing_second_parent_is_refused]
     /// Keeps no more than the newest 1,000 entries of the ref log.
     CutsLog breaks [log_of_thousands_of_moves_is_whole]
-    /// Acknowledges every seventh move and does not write it.
+    /// Acknowledges about every seventh move and does not write it.
     LosesMoves breaks [racing_appends_lose_nothing]
     /// Says conflict now and then where there is none.
     ConflictsFalsely breaks [branches_do_not_conflict]

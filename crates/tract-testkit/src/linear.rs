@@ -1,7 +1,6 @@
 //! Whether what concurrent callers saw of refs can have happened one after the other.
 
 use std::collections::{BTreeMap, HashSet};
-use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -72,7 +71,8 @@ impl CallRecorder {
 }
 
 /// No order of the calls on a ref explains their answers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{name}: at most {explained} of {} calls can have happened in some order", calls.len())]
 pub struct NotLinear {
     /// The ref.
     pub name: RefName,
@@ -81,19 +81,6 @@ pub struct NotLinear {
     /// All its calls.
     pub calls: Vec<Call>,
 }
-
-impl fmt::Display for NotLinear {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (explained, all) = (self.explained, self.calls.len());
-        write!(
-            f,
-            "{}: at most {explained} of {all} calls can have happened in some order",
-            self.name
-        )
-    }
-}
-
-impl std::error::Error for NotLinear {}
 
 /// Checks that for each ref there is an order of its calls that keeps to real time and in which
 /// every answer is right, beginning with a ref that is not there.
@@ -107,7 +94,8 @@ pub fn check(calls: &[Call]) -> Result<(), NotLinear> {
     }
     for (name, mut calls) in by_name {
         calls.sort_by_key(|call| call.called);
-        let explained = Search::new(&calls).run();
+        let placed = vec![false; calls.len()];
+        let explained = Search { calls: &calls, placed, seen: HashSet::new() }.run();
         if explained < calls.len() {
             let calls = calls.into_iter().cloned().collect();
             return Err(NotLinear { name: name.clone(), explained, calls });
@@ -124,11 +112,7 @@ struct Search<'a> {
     seen: HashSet<(usize, Vec<usize>, Option<RefTarget>)>,
 }
 
-impl<'a> Search<'a> {
-    fn new(calls: &'a [&'a Call]) -> Self {
-        Self { calls, placed: vec![false; calls.len()], seen: HashSet::new() }
-    }
-
+impl Search<'_> {
     /// Returns how many calls the longest order has.
     fn run(mut self) -> usize {
         let mut best = 0;

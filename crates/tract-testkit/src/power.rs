@@ -48,7 +48,6 @@ mod record;
 mod recorder;
 
 use std::collections::{BTreeMap, HashSet};
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -227,7 +226,8 @@ pub struct Losses {
 }
 
 /// A loss of power that did what it must not.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("image {image}, power lost before step {cut}: {loss}")]
 #[non_exhaustive]
 pub struct LossOfPower {
     /// The number of the image.
@@ -237,14 +237,6 @@ pub struct LossOfPower {
     /// What is lost.
     pub loss: Loss,
 }
-
-impl fmt::Display for LossOfPower {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "image {}, power lost before step {}: {}", self.image, self.cut, self.loss)
-    }
-}
-
-impl std::error::Error for LossOfPower {}
 
 /// Cuts the power at as many moments as there are rounds, and compares what a store finds with what
 /// was acknowledged before, as [`WriterReport::judge`] does.

@@ -183,7 +183,6 @@ impl HistoryWriter {
     fn line(&mut self, number: usize, choice: u8, text: String, one: Index, two: Index) {
         let pick = |marks: &[String], index: Index| format!(":{}", index.get(marks));
         let is_empty = self.messages.is_empty();
-        let mut adds = true;
         let op = match choice {
             0..=1 => StreamOpKind::System { text },
             10..=15 => StreamOpKind::Assistant { text, reasoning: None, tool_calls: Vec::new() },
@@ -201,12 +200,10 @@ impl HistoryWriter {
             },
             _ if is_empty => StreamOpKind::User { text },
             25..=27 => {
-                adds = false;
                 let target = pick(&self.messages, one);
                 StreamOpKind::Edit { target, content: vec![Part::Text { text }] }
             }
             28..=30 => {
-                adds = false;
                 let levels =
                     [Priority::Skip, Priority::Normal, Priority::Important, Priority::Pinned];
                 StreamOpKind::Annotate {
@@ -223,12 +220,10 @@ impl HistoryWriter {
                 StreamOpKind::Compress { what, content: text, kind: None }
             }
             32..=33 => {
-                adds = false;
                 let targets = vec![pick(&self.commits, one)];
                 StreamOpKind::Revert { targets, cascade: choice == 33 }
             }
             34 => {
-                adds = false;
                 let shown = one.index(self.tools.len() + 1);
                 StreamOpKind::SetTools { tools: self.tools[..shown].to_vec() }
             }
@@ -246,17 +241,13 @@ impl HistoryWriter {
                 return;
             }
             38 if self.branches > 0 => {
-                adds = false;
                 StreamOpKind::Merge { from: format!("b{}", one.index(self.branches) + 1) }
             }
-            39 => {
-                adds = false;
-                StreamOpKind::Note { text }
-            }
+            39 => StreamOpKind::Note { text },
             _ => StreamOpKind::User { text },
         };
         let mark = format!("m{number}");
-        if adds {
+        if op.content().is_some() || matches!(op, StreamOpKind::Compress { .. }) {
             self.messages.push(mark.clone());
         }
         self.commits.push(mark.clone());

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use tract_core::store::Capabilities;
 use tract_core::{Store, StoreResult};
 
 pub use self::call::{Answer, Call};
@@ -19,6 +20,11 @@ pub use self::call::{Answer, Call};
 pub trait Watch: Send + Sync + 'static {
     /// Answers a call, as a rule with what the store answers: [`Call::ask`].
     async fn answer(&self, store: &dyn Store, call: Call<'_>) -> StoreResult<Answer>;
+
+    /// Returns what the store is said to be able to do: by default what it can.
+    fn capabilities(&self, store: &dyn Store) -> Capabilities {
+        store.capabilities()
+    }
 }
 
 #[async_trait]
@@ -37,7 +43,7 @@ where
 ///
 /// # Behavior
 /// - `tools_of` and `tool_ids_of` are seen as the calls that they are made of.
-/// - `backend` and `capabilities` are those of the store, and are not seen.
+/// - `backend` is that of the store, and is not seen.
 ///
 /// # Examples
 /// A disk that is full:

@@ -6,7 +6,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tract_core::store::Capabilities;
+use tract_core::store::{Capabilities, ThreadedStore, WriteMode};
 use tract_core::{RepoName, Store, StoreResult, block_on};
 use tract_kv::{Durability, KvBatch, KvEngine, KvMap, KvOutcome, KvRead, KvStore};
 use tract_testkit::crash::append;
@@ -34,18 +34,6 @@ enum Disk {
 }
 
 impl Disk {
-    fn bytes(&mut self) -> StoreResult<Vec<u8>> {
-        match self {
-            Self::Recorded(recorder) => Ok(recorder.read("journal")),
-            Self::Real(file) => {
-                let mut bytes = Vec::new();
-                file.seek(SeekFrom::Start(0))?;
-                file.read_to_end(&mut bytes)?;
-                Ok(bytes)
-            }
-        }
-    }
-
     fn write(&mut self, at: u64, bytes: &[u8]) -> StoreResult<()> {
         match self {
             Self::Recorded(recorder) => recorder.write("journal", at, bytes),
@@ -80,9 +68,8 @@ struct Journal {
 }
 
 impl Journal {
-    fn new(mut disk: Disk, planted: Planted) -> StoreResult<KvStore<Self>> {
-        let bytes = disk.bytes()?;
-        let batches = match KvBatch::decode_all(&bytes) {
+    fn open(disk: Disk, bytes: &[u8], planted: Planted) -> StoreResult<Arc<dyn Store>> {
+        let batches = match KvBatch::decode_all(bytes) {
             Err(_) if planted == Planted::SwallowsDamage => Vec::new(),
             batches => batches?,
         };
@@ -92,19 +79,17 @@ impl Journal {
             end += batch.encoded_len() as u64;
         }
         let state = State { disk, map: Arc::new(map), end, held: Vec::new() };
-        KvStore::new(Self { planted, state: Mutex::new(state) })
+        let store = KvStore::new(Self { planted, state: Mutex::new(state) })?;
+        Ok(Arc::new(ThreadedStore::new(store, WriteMode::InPlace)))
     }
 
     fn in_folder(folder: &Path, planted: Planted) -> StoreResult<Arc<dyn Store>> {
         let mut options = File::options();
         let file = options.read(true).write(true).create(true).truncate(false);
-        let file = file.open(folder.join("journal"))?;
-        Self::new(Disk::Real(file), planted).map(threaded)
+        let (mut file, mut bytes) = (file.open(folder.join("journal"))?, Vec::new());
+        file.read_to_end(&mut bytes)?;
+        Self::open(Disk::Real(file), &bytes, planted)
     }
-}
-
-fn threaded(store: KvStore<Journal>) -> Arc<dyn Store> {
-    Arc::new(tract_core::store::ThreadedStore::new(store, tract_core::store::WriteMode::InPlace))
 }
 
 impl KvEngine for Journal {
@@ -188,7 +173,9 @@ fn a_false_claim_of_many_processes_is_caught_by_the_contract() {
 /// Appends under a recorder, then cuts the power.
 fn power_loss(planted: Planted) -> Result<usize, String> {
     let disk = Recorder::new();
-    let open = |disk: &Recorder| Journal::new(Disk::Recorded(disk.clone()), planted).map(threaded);
+    let open = |disk: &Recorder| {
+        Journal::open(Disk::Recorded(disk.clone()), &disk.read("journal"), planted)
+    };
     let (store, repo) = (open(&disk).expect("it opens"), RepoName::default());
     append(&*store, &repo, 0, 30, |id| disk.acknowledge(0, id)).expect("it is written");
     let mut images = rounds(500, 60);

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use tract_core::{Applied, Commit, CommitId, Content, RepoName, StoreExt, StreamOp, block_on};
 use tract_core::{Store, StoreResult};
 use tract_kv::memory;
-use tract_testkit::machine::{Machine, OpenStore};
+use tract_testkit::machine::{Machine, Model, OpenStore};
 use tract_testkit::strategies;
 
 proptest! {
@@ -27,32 +27,20 @@ proptest! {
 
     #[test]
     fn every_walk_follows_first_parents(batches in strategies::batches()) {
-        let store = memory();
-        let repo = RepoName::default();
+        let (store, repo, mut model) = (memory(), RepoName::default(), Model::default());
         let commits: Vec<Commit> = batches.iter().flat_map(|b| b.commits.clone()).collect();
         for batch in batches {
+            model.apply(&batch);
             prop_assert_eq!(block_on(store.apply(&repo, batch)).expect("it goes through"), Applied::Done);
         }
         for commit in &commits {
             let walked = block_on(store.walk_all(&repo, commit.id())).expect("it is stored");
             let walked: Vec<CommitId> = walked.iter().map(Commit::id).collect();
-            prop_assert_eq!(walked, following(&commits, commit.id()));
+            prop_assert_eq!(walked, model.line(commit.id()));
         }
         let damage: StoreResult<_> = block_on(store.check(&repo, false));
         prop_assert_eq!(damage.expect("it can be checked"), []);
     }
-}
-
-fn following(commits: &[Commit], head: CommitId) -> Vec<CommitId> {
-    let mut line = vec![head];
-    while let Some(parent) = commits
-        .iter()
-        .find(|commit| Some(&commit.id()) == line.last())
-        .and_then(|commit| commit.parent())
-    {
-        line.push(parent);
-    }
-    line
 }
 
 struct Memory;

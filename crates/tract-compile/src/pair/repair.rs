@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tract_core::{CallRef, CommitId, Content, Kind, Message};
+use tract_core::{CallRef, CommitId, Content, Kind, Message, ToolCall};
 
 use super::rules::{Rules, Speaker, speaker};
 use super::{Item, PairedMessages, PlaceholderResult, Repair, RepairKind};
@@ -16,7 +16,7 @@ enum PairEntry<'a> {
     Skipped { of: CallRef, slot: CommitId },
 }
 
-impl PairEntry<'_> {
+impl<'a> PairEntry<'a> {
     /// The call that it answers.
     fn answers(&self) -> Option<CallRef> {
         match self {
@@ -25,8 +25,16 @@ impl PairEntry<'_> {
         }
     }
 
+    /// The message, where it is the model's.
+    fn assistant(&self) -> Option<&'a Message> {
+        match self {
+            Self::Message(message) if speaker(message) == Speaker::Assistant => Some(message),
+            Self::Message(_) | Self::Result { .. } | Self::Skipped { .. } => None,
+        }
+    }
+
     fn is_assistant(&self) -> bool {
-        matches!(self, Self::Message(message) if speaker(message) == Speaker::Assistant)
+        self.assistant().is_some()
     }
 
     fn is_system(&self) -> bool {
@@ -57,7 +65,7 @@ pub(super) fn repair<'a>(compiled: &'a Compiled, rules: &Rules) -> PairedMessage
                 items.push(Item::Message(message));
             }
             PairEntry::Skipped { of, slot } if staying.contains(&of.slot) => {
-                items.push(placeholder(compiled.message(of.slot), *of, Some(*slot), &mut repairs));
+                items.push(placeholder(call(compiled, *of), *of, Some(*slot), &mut repairs));
             }
             // Answered right after its call.
             PairEntry::Result { .. } | PairEntry::Skipped { .. } => {}
@@ -134,7 +142,7 @@ fn take_part<'a>(compiled: &'a Compiled, repairs: &mut Vec<Repair>) -> Vec<PairE
 }
 
 /// Returns the message that makes a call, and the call, when it is shown.
-fn call(compiled: &Compiled, of: CallRef) -> Option<&tract_core::ToolCall> {
+fn call(compiled: &Compiled, of: CallRef) -> Option<&ToolCall> {
     let message = compiled.message(of.slot)?;
     match speaker(message) {
         Speaker::Assistant => message.content.calls().nth(usize::try_from(of.index).ok()?),
@@ -163,17 +171,8 @@ fn staying(entries: &[PairEntry<'_>], rules: &Rules) -> HashSet<CommitId> {
                 at -= 1;
             }
         }
-        let turn: Vec<&Message> = entries
-            .get(start..at)
-            .unwrap_or_default()
-            .iter()
-            .filter_map(|entry| match entry {
-                PairEntry::Message(message) if entry.is_assistant() => Some(*message),
-                PairEntry::Message(_) | PairEntry::Result { .. } | PairEntry::Skipped { .. } => {
-                    None
-                }
-            })
-            .collect();
+        let turn = entries.get(start..at).unwrap_or_default().iter();
+        let turn: Vec<&Message> = turn.filter_map(PairEntry::assistant).collect();
         if answered_in_place(&turn, entries.get(at..).unwrap_or_default(), rules) {
             staying.extend(turn.iter().map(|message| message.slot));
         }
@@ -258,24 +257,21 @@ fn answer<'a>(
                 if at == next {
                     next += 1;
                 }
-                items.push(placeholder(Some(message), of, Some(*slot), repairs));
+                items.push(placeholder(Some(call), of, Some(*slot), repairs));
             }
             Some((_, PairEntry::Message(_))) | None => {
-                items.push(placeholder(Some(message), of, None, repairs));
+                items.push(placeholder(Some(call), of, None, repairs));
             }
         }
     }
 }
 
 fn placeholder<'a>(
-    message: Option<&Message>,
+    call: Option<&ToolCall>,
     of: CallRef,
     skipped: Option<CommitId>,
     repairs: &mut Vec<Repair>,
 ) -> Item<'a> {
-    let call = message.and_then(|message| {
-        message.content.calls().nth(usize::try_from(of.index).unwrap_or(usize::MAX))
-    });
     let (call_id, name) = call.map(|call| (call.id.clone(), call.name.clone())).unwrap_or_default();
     repairs.push(match skipped {
         Some(slot) => Repair::new(

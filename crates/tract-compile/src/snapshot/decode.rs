@@ -24,7 +24,7 @@ pub(crate) struct SeparateRows {
 pub(crate) fn decode(commit: CommitId, bytes: &[u8]) -> Option<State> {
     let mut reader = Reader(checked(commit, bytes)?);
     let header = Header::read(&mut reader)?;
-    let (rows, _) = main_rows(&mut reader, &header)?;
+    let rows = main_rows(&mut reader, &header)?;
     let mut slots = HashSet::with_capacity(rows.len());
     if !rows.iter().all(|(row, _)| slots.insert(row.slot)) {
         return None;
@@ -61,7 +61,7 @@ pub(crate) fn decode(commit: CommitId, bytes: &[u8]) -> Option<State> {
 pub(crate) fn separate_rows(commit: CommitId, bytes: &[u8]) -> Option<SeparateRows> {
     let mut reader = Reader(checked(commit, bytes)?);
     let header = Header::read(&mut reader)?;
-    let (_, mut reader) = main_rows(&mut reader, &header)?;
+    main_rows(&mut reader, &header)?;
     let count = reader.integer()?;
     let mut rows = Vec::new();
     for _ in 0..count {
@@ -108,12 +108,8 @@ impl<'a> Header<'a> {
     }
 }
 
-/// Reads the rows that count, and returns what follows them.
-#[allow(clippy::type_complexity, reason = "used twice, right here")]
-fn main_rows<'a>(
-    reader: &mut Reader<'a>,
-    header: &Header<'a>,
-) -> Option<(Vec<(Row, Option<RowFact>)>, Reader<'a>)> {
+/// Reads the rows that count.
+fn main_rows(reader: &mut Reader<'_>, header: &Header<'_>) -> Option<Vec<(Row, Option<RowFact>)>> {
     let mut rows: Vec<(Row, Option<RowFact>)> = Vec::new();
     let mut slots: Vec<CommitId> = Vec::new();
     let mut key = 0u64;
@@ -127,7 +123,7 @@ fn main_rows<'a>(
         rows.push((row, fact));
         slots.push(slot);
     }
-    Some((rows, Reader(reader.0)))
+    Some(rows)
 }
 
 struct Reader<'a>(&'a [u8]);

@@ -11,9 +11,9 @@ use tract_compile::{Compiled, Compiler, Line, Row, View, fold, inverse, resolved
 use tract_core::{
     Applied, ApproxCounter, AuthorKind, Batch, Blob, CallRef, Change, Changes, Commit, CommitId,
     CommitRecord, CommitRef, Content, DerivedKind, Message, Op, Part, Priority, RepoName, Store,
-    ToolEntry, ToolSchema, Toolset, ViewId, block_on,
+    ToolSchema, Toolset, ViewId, block_on,
 };
-use tract_testkit::fixtures::batch;
+use tract_testkit::fixtures::{self, batch};
 
 /// An assistant's message of these calls alone.
 pub fn calling(parts: Vec<Part>) -> Content {
@@ -249,13 +249,8 @@ pub fn listed(changes: Vec<Change>, blobs: &mut Vec<Blob>) -> Changes {
 }
 
 pub fn toolset(schemas: &[&str]) -> (Toolset, Vec<Blob>) {
-    let schemas: Vec<ToolSchema> =
-        schemas.iter().map(|text| ToolSchema::parse(text).expect("a schema")).collect();
-    let entries = schemas
-        .iter()
-        .map(|schema| ToolEntry { tool: schema.id(), schema: schema.blob().id() })
-        .collect();
-    (Toolset::seal(entries), schemas.iter().map(ToolSchema::blob).collect())
+    let schemas = fixtures::schemas(schemas);
+    (fixtures::toolset(&schemas), schemas.iter().map(ToolSchema::blob).collect())
 }
 
 pub fn compiler(store: &Arc<dyn Store>) -> Compiler {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Artifact, Body, Content, ContentError, Kind, Part, ToolAnswer};
+use super::{Body, Content, ContentError, Kind, Part, ToolAnswer};
 use crate::json::{self, Escapes};
 use crate::text::JsonText;
 
@@ -42,15 +42,6 @@ struct AnswerText<'a> {
     #[serde(default)]
     is_error: bool,
     name: Option<String>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ArtifactBlob {
-    artifact_type: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    language: Option<String>,
-    text: String,
 }
 
 fn is_false(value: &bool) -> bool {
@@ -92,11 +83,7 @@ impl Content {
                     name: answer.name.as_deref(),
                 })),
             },
-            Self::Artifact(artifact) => text(serde_json::to_string(&ArtifactBlob {
-                artifact_type: artifact.artifact_type.clone(),
-                language: artifact.language.clone(),
-                text: artifact.text.clone(),
-            })),
+            Self::Artifact(artifact) => text(serde_json::to_string(artifact)),
             Self::Note(json) => Ok(json.as_str().to_owned()),
         }
     }
@@ -151,14 +138,7 @@ impl Content {
                     parts: Body::read(answer.content.get()).map_err(shape)?.parts,
                 })
             }
-            Kind::Artifact => {
-                let artifact: ArtifactBlob = serde_json::from_str(blob).map_err(shape)?;
-                Self::Artifact(Artifact {
-                    artifact_type: artifact.artifact_type,
-                    language: artifact.language,
-                    text: artifact.text,
-                })
-            }
+            Kind::Artifact => Self::Artifact(serde_json::from_str(blob).map_err(shape)?),
             Kind::Note => Self::Note(JsonText::new(blob)?),
         })
     }

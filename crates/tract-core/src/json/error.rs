@@ -1,7 +1,5 @@
 //! Why a text is refused.
 
-use std::fmt;
-
 /// The reason why a text has no canonical form.
 ///
 /// Offsets count bytes from the start of the text that was given.
@@ -9,7 +7,7 @@ use std::fmt;
 #[non_exhaustive]
 pub enum JsonError {
     /// The text is not JSON: a wrong character, an early end, or something after the value.
-    #[error("invalid JSON at byte {offset}: expected {expected}, found {}", FoundChar(*.found))]
+    #[error("invalid JSON at byte {offset}: expected {expected}, found {}", shown(*.found))]
     Syntax {
         /// Where reading stopped.
         offset: usize,
@@ -31,7 +29,7 @@ pub enum JsonError {
         offset: usize,
     },
     /// A number that a double cannot hold.
-    #[error("number is not finite as a double{}", Location(*.offset))]
+    #[error("number is not finite as a double{}", location(*.offset))]
     NotFinite {
         /// Where the number begins; `None` when it did not come from a text.
         offset: Option<usize>,
@@ -68,24 +66,10 @@ impl JsonError {
     }
 }
 
-struct FoundChar(Option<char>);
-
-impl fmt::Display for FoundChar {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(found) => write!(f, "{found:?}"),
-            None => f.write_str("the end"),
-        }
-    }
+fn shown(found: Option<char>) -> String {
+    found.map_or_else(|| "the end".to_owned(), |found| format!("{found:?}"))
 }
 
-struct Location(Option<usize>);
-
-impl fmt::Display for Location {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(offset) => write!(f, " at byte {offset}"),
-            None => Ok(()),
-        }
-    }
+fn location(offset: Option<usize>) -> String {
+    offset.map(|offset| format!(" at byte {offset}")).unwrap_or_default()
 }

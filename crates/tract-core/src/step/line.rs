@@ -30,11 +30,6 @@ fn type_of(raw: &str) -> &'static str {
     }
 }
 
-/// Reads a value that was checked to be one of JSON.
-fn text(raw: &str) -> Option<String> {
-    json::read_string(raw)
-}
-
 impl<'a> Line<'a> {
     /// Splits a line and finds out which operation it is.
     pub(super) fn open(line: &'a str) -> Result<Self, StreamOpError> {
@@ -91,7 +86,7 @@ impl<'a> Line<'a> {
         field: &'static str,
     ) -> Result<Option<String>, StreamOpError> {
         self.raw(field)
-            .map(|raw| text(raw).ok_or_else(|| Self::wrong(field, "text", raw)))
+            .map(|raw| json::read_string(raw).ok_or_else(|| Self::wrong(field, "text", raw)))
             .transpose()
     }
 
@@ -171,7 +166,7 @@ impl<'a> Line<'a> {
             return Err(StreamOpError::bad_value(many, why));
         }
         let revision = |raw: &str| {
-            text(raw)
+            json::read_string(raw)
                 .filter(|revision| !revision.is_empty())
                 .ok_or_else(|| Self::wrong(many, "a list of revisions as text", raw))
         };
@@ -187,7 +182,7 @@ impl<'a> Line<'a> {
         let schema = |(n, raw): (usize, &'a str)| {
             let schema: Cow<'a, str> = match type_of(raw) {
                 "an object" => raw.into(),
-                "text" => text(raw).unwrap_or_default().into(),
+                "text" => json::read_string(raw).unwrap_or_default().into(),
                 _ => return Err(Self::wrong(field, "a list of objects", raw)),
             };
             ToolSchema::parse(&schema).map_err(|error| {
@@ -203,7 +198,7 @@ impl<'a> Line<'a> {
         field: &'static str,
     ) -> Result<Option<Vec<Part>>, StreamOpError> {
         let Some(raw) = self.raw(field) else { return Ok(None) };
-        match text(raw) {
+        match json::read_string(raw) {
             Some(text) => Ok(Some(vec![Part::Text { text }])),
             None if raw.starts_with('[') => parts(raw, field).map(Some),
             None => Err(Self::wrong(field, "text or a list of parts", raw)),

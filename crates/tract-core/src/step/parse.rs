@@ -19,7 +19,11 @@ use crate::time;
 
 pub(super) fn step(text: &str) -> Result<StreamOp, StreamOpError> {
     let mut line = Line::open(text)?;
-    let mark = mark(&mut line)?;
+    let mark = line.optional_name("mark")?;
+    if let Some(mark) = &mark {
+        // A mark is used in revisions, as the name of a ref is.
+        named::<RefName>(mark, "mark")?;
+    }
     let op = op(&mut line)?;
     let fields = fields(&mut line)?;
     let recorded = match line.op {
@@ -29,15 +33,6 @@ pub(super) fn step(text: &str) -> Result<StreamOp, StreamOpError> {
     };
     line.close()?;
     Ok(StreamOp { mark, op, fields, recorded })
-}
-
-fn mark(line: &mut Line<'_>) -> Result<Option<String>, StreamOpError> {
-    let mark = line.optional_name("mark")?;
-    if let Some(mark) = &mark {
-        // A mark is used in revisions, as the name of a ref is.
-        named::<RefName>(mark, "mark")?;
-    }
-    Ok(mark)
 }
 
 fn op(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {

@@ -1,5 +1,7 @@
 //! Lines in, lines out.
 
+use proptest::collection::vec;
+use proptest::option::of;
 use proptest::prelude::*;
 
 use super::*;
@@ -16,6 +18,11 @@ fn parsed(line: &str) -> StreamOp {
 }
 
 #[track_caller]
+fn reads(line: &str, op: StreamOpKind) {
+    assert_eq!(parsed(line).op, op);
+}
+
+#[track_caller]
 fn refused(line: &str, code: &str, message: &str) -> StreamOpError {
     let error = StreamOp::parse(line).map(|step| panic!("{line} reads as {step:?}")).unwrap_err();
     assert_eq!((error.code(), error.to_string().as_str()), (code, message), "{line}");
@@ -28,97 +35,76 @@ fn texts(list: &[&str]) -> Vec<String> {
 
 #[test]
 fn every_line_of_the_contract_reads() {
-    assert_eq!(
-        parsed(r#"{"op":"system","text":"…"}"#).op,
-        StreamOpKind::System { text: "…".into() }
-    );
-    assert_eq!(parsed(r#"{"op":"user","text":""}"#).op, StreamOpKind::User { text: String::new() });
-    assert_eq!(
-        parsed(r#"{"op":"reasoning","text":"hm"}"#).op,
-        StreamOpKind::Reasoning { text: "hm".into() }
-    );
-    assert_eq!(
-        parsed(
-            r#"{"op":"tool_result","call_id":"c1","name":"grep","content":"…","is_error":false}"#
-        )
-        .op,
+    reads(r#"{"op":"system","text":"…"}"#, StreamOpKind::System { text: "…".into() });
+    reads(r#"{"op":"user","text":""}"#, StreamOpKind::User { text: String::new() });
+    reads(r#"{"op":"reasoning","text":"hm"}"#, StreamOpKind::Reasoning { text: "hm".into() });
+    reads(
+        r#"{"op":"tool_result","call_id":"c1","name":"grep","content":"…","is_error":false}"#,
         StreamOpKind::ToolResult {
             call_id: "c1".into(),
             name: Some("grep".into()),
             content: vec![Part::text("…")],
             is_error: false,
-        }
+        },
     );
     assert_eq!(
         parsed(r#"{"op":"edit","target":":m1","text":"new"}"#).op,
         parsed(r#"{"op":"edit","target":":m1","content":"new"}"#).op,
     );
-    assert_eq!(
-        parsed(r#"{"op":"annotate","target":":m1","priority":"skip","reason":"old"}"#).op,
+    reads(
+        r#"{"op":"annotate","target":":m1","priority":"skip","reason":"old"}"#,
         StreamOpKind::Annotate {
             targets: texts(&[":m1"]),
             priority: Priority::Skip,
             reason: Some("old".into()),
             retention: None,
-        }
+        },
     );
-    assert_eq!(
-        parsed(r#"{"op":"annotate","targets":["a","b"],"priority":"important","retention":{"keep":["ids"]}}"#).op,
+    reads(
+        r#"{"op":"annotate","targets":["a","b"],"priority":"important","retention":{"keep":["ids"]}}"#,
         StreamOpKind::Annotate {
             targets: texts(&["a", "b"]),
             priority: Priority::Important,
             reason: None,
             retention: Some(JsonText::new(r#"{"keep":["ids"]}"#).unwrap()),
-        }
+        },
     );
-    assert_eq!(
-        parsed(r#"{"op":"set_tools","tools":[]}"#).op,
-        StreamOpKind::SetTools { tools: vec![] }
+    reads(r#"{"op":"set_tools","tools":[]}"#, StreamOpKind::SetTools { tools: vec![] });
+    reads(
+        r#"{"op":"branch","name":"b","from":":m1"}"#,
+        StreamOpKind::Branch { name: "b".into(), from: Some(":m1".into()) },
     );
-    assert_eq!(
-        parsed(r#"{"op":"branch","name":"b","from":":m1"}"#).op,
-        StreamOpKind::Branch { name: "b".into(), from: Some(":m1".into()) }
+    reads(r#"{"op":"checkout","name":"b"}"#, StreamOpKind::Checkout { name: "b".into() });
+    reads(
+        r#"{"op":"tag","name":"t","target":":m1"}"#,
+        StreamOpKind::Tag { name: "t".into(), target: Some(":m1".into()) },
     );
-    assert_eq!(
-        parsed(r#"{"op":"checkout","name":"b"}"#).op,
-        StreamOpKind::Checkout { name: "b".into() }
-    );
-    assert_eq!(
-        parsed(r#"{"op":"tag","name":"t","target":":m1"}"#).op,
-        StreamOpKind::Tag { name: "t".into(), target: Some(":m1".into()) }
-    );
-    assert_eq!(parsed(r#"{"op":"merge","from":"b"}"#).op, StreamOpKind::Merge { from: "b".into() });
-    assert_eq!(
-        parsed(r#"{"op":"compress","from":":m1","to":":m9","content":"short"}"#).op,
+    reads(r#"{"op":"merge","from":"b"}"#, StreamOpKind::Merge { from: "b".into() });
+    reads(
+        r#"{"op":"compress","from":":m1","to":":m9","content":"short"}"#,
         StreamOpKind::Compress {
             what: CompressWhat::Range { from: ":m1".into(), to: ":m9".into() },
             content: "short".into(),
             kind: None,
-        }
+        },
     );
-    assert_eq!(
-        parsed(r#"{"op":"compress","targets":[":a",":c"],"content":"short","kind":"user"}"#).op,
+    reads(
+        r#"{"op":"compress","targets":[":a",":c"],"content":"short","kind":"user"}"#,
         StreamOpKind::Compress {
             what: CompressWhat::Targets(texts(&[":a", ":c"])),
             content: "short".into(),
             kind: Some(Kind::User),
-        }
+        },
     );
-    assert_eq!(
-        parsed(r#"{"op":"revert","target":":x","cascade":true}"#).op,
-        StreamOpKind::Revert { targets: texts(&[":x"]), cascade: true }
+    reads(
+        r#"{"op":"revert","target":":x","cascade":true}"#,
+        StreamOpKind::Revert { targets: texts(&[":x"]), cascade: true },
     );
-    assert_eq!(parsed(r#"{"op":"note","text":"n"}"#).op, StreamOpKind::Note { text: "n".into() });
-    let custom = parsed(
+    reads(r#"{"op":"note","text":"n"}"#, StreamOpKind::Note { text: "n".into() });
+    let content = Content::Custom { kind: "memory".into(), body: Body::text("a") };
+    reads(
         r#"{"op":"commit","kind":"memory","role":"user","parts":[{"type":"text","text":"a"}]}"#,
-    );
-    let body = Body::text("a");
-    assert_eq!(
-        custom.op,
-        StreamOpKind::Commit {
-            content: Content::Custom { kind: "memory".into(), body },
-            role: Some(Role::User),
-        }
+        StreamOpKind::Commit { content, role: Some(Role::User) },
     );
 }
 
@@ -149,24 +135,19 @@ fn an_assistants_message_keeps_its_arguments_as_written() {
 
 #[test]
 fn schemas_keep_their_bytes() {
+    let deep = format!("{}1{}", "{\"a\":".repeat(128), "}".repeat(128));
     for schema in [
         r#"{"name":"f", "input_schema":{"type":"object"} }"#,
         "{\n  \"name\": \"f\"\n}",
         r#"{"z":1,"a":2.50}"#,
+        &deep,
     ] {
         let tools = vec![ToolSchema::parse(schema).unwrap(); 2];
-        let line =
-            StreamOp::from(StreamOpKind::SetTools { tools: tools.clone() }).to_line().unwrap();
-        let StreamOpKind::SetTools { tools: read } = StreamOp::parse(&line).unwrap().op else {
-            panic!()
-        };
-        assert_eq!(read, tools);
-        assert_eq!(read[0].text(), schema);
+        assert_eq!(tools[0].text(), schema);
+        let op = StreamOpKind::SetTools { tools };
+        let line = StreamOp::from(op.clone()).to_line().unwrap();
+        assert_eq!(StreamOp::parse(&line).unwrap().op, op);
     }
-    let deep = format!("{}1{}", "{\"a\":".repeat(128), "}".repeat(128));
-    let tools = vec![ToolSchema::parse(&deep).unwrap()];
-    let line = StreamOp::from(StreamOpKind::SetTools { tools: tools.clone() }).to_line().unwrap();
-    assert_eq!(StreamOp::parse(&line).unwrap().op, StreamOpKind::SetTools { tools });
 }
 
 #[test]
@@ -196,105 +177,83 @@ fn shared_fields_become_the_draft() {
 
 #[test]
 fn wrong_lines_are_refused_with_what_was_expected() {
+    let missing = |line: &str, op: &str, field: &str| {
+        refused(line, "missing_field", &format!("op {op:?} expects a field {field:?}, found none"))
+    };
+    let unknown = |line: &str, op: &str, field: &str| {
+        refused(line, "unknown_field", &format!("op {op:?} takes no field {field:?}"))
+    };
+    let wrong_type = |line: &str, field: &str, expected: &str, found: &str| {
+        let message = format!("field {field:?} expects {expected}, found {found}");
+        refused(line, "wrong_type", &message)
+    };
+    let bad_value = |line: &str, field: &str, why: &str| {
+        refused(line, "bad_value", &format!("field {field:?}: {why}"))
+    };
     let error = refused(r#"{"op":"asistant","text":""}"#, "unknown_op", "unknown op \"asistant\"");
     assert_eq!(error.notes(), ["did you mean \"assistant\"?"]);
     let error = refused(r#"{"op":"dance"}"#, "unknown_op", "unknown op \"dance\"");
     assert!(error.notes()[0].starts_with("the ops are system, user"));
     refused(r#"{"text":"a"}"#, "missing_op", "expected a field \"op\", found none");
-    refused(r#"{"op":7}"#, "wrong_type", "field \"op\" expects text, found a number");
-    let error = refused(
-        r#"{"op":"user"}"#,
-        "missing_field",
-        "op \"user\" expects a field \"text\", found none",
-    );
+    wrong_type(r#"{"op":7}"#, "op", "text", "a number");
+    let error = missing(r#"{"op":"user"}"#, "user", "text");
     assert_eq!(error.notes(), [r#"an example: {"op":"user","text":"Do I need a coat?"}"#]);
-    refused(
-        r#"{"op":"user","text":null}"#,
-        "missing_field",
-        "op \"user\" expects a field \"text\", found none",
-    );
-    refused(
-        r#"{"op":"user","text":["a"]}"#,
-        "wrong_type",
-        "field \"text\" expects text, found a list",
-    );
-    let error = refused(
-        r#"{"op":"user","text":"a","metdata":{}}"#,
-        "unknown_field",
-        "op \"user\" takes no field \"metdata\"",
-    );
+    missing(r#"{"op":"user","text":null}"#, "user", "text");
+    wrong_type(r#"{"op":"user","text":["a"]}"#, "text", "text", "a list");
+    let error = unknown(r#"{"op":"user","text":"a","metdata":{}}"#, "user", "metdata");
     assert_eq!(error.notes(), ["did you mean \"metadata\"?"]);
-    refused(
-        r#"{"op":"annotate","target":"a","priority":"skip","tools":[]}"#,
-        "unknown_field",
-        "op \"annotate\" takes no field \"tools\"",
-    );
-    refused(
-        r#"{"op":"checkout","name":"a","at":"1970-01-01T00:00:00Z"}"#,
-        "unknown_field",
-        "op \"checkout\" takes no field \"at\"",
-    );
+    unknown(r#"{"op":"annotate","target":"a","priority":"skip","tools":[]}"#, "annotate", "tools");
+    unknown(r#"{"op":"checkout","name":"a","at":"1970-01-01T00:00:00Z"}"#, "checkout", "at");
     refused(r#"{"op":"user","text":"a","text":"b"}"#, "repeated_field", "duplicate field \"text\"");
     refused(
         r#"{"op":"revert","target":"a","targets":["b"]}"#,
         "both_fields",
         "op \"revert\" takes \"target\" or \"targets\", found both",
     );
-    refused(
+    bad_value(
         r#"{"op":"revert","targets":[]}"#,
-        "bad_value",
-        "field \"targets\": expected at least one revision, found none",
+        "targets",
+        "expected at least one revision, found none",
     );
-    refused(
+    bad_value(
         r#"{"op":"annotate","target":"a","priority":"high"}"#,
-        "bad_value",
-        "field \"priority\": expected skip, normal, important or pinned, found \"high\"",
+        "priority",
+        "expected skip, normal, important or pinned, found \"high\"",
     );
-    refused(
+    bad_value(
         r#"{"op":"user","text":"a","at":"yesterday"}"#,
-        "bad_value",
-        "field \"at\": expected an RFC 3339 time such as 2026-01-31T09:30:00Z, found \"yesterday\": the year has four digits",
+        "at",
+        "expected an RFC 3339 time such as 2026-01-31T09:30:00Z, found \"yesterday\": the year has four digits",
     );
-    refused(
+    bad_value(
         r#"{"op":"user","text":"a","at":1.5}"#,
-        "bad_value",
-        "field \"at\": expected an RFC 3339 time or whole microseconds since 1970, found 1.5",
+        "at",
+        "expected an RFC 3339 time or whole microseconds since 1970, found 1.5",
     );
-    refused(
-        r#"{"op":"user","text":"a","metadata":[]}"#,
-        "wrong_type",
-        "field \"metadata\" expects an object, found a list",
-    );
-    refused(
-        r#"{"op":"compress","from":"a","content":"s"}"#,
-        "missing_field",
-        "op \"compress\" expects a field \"to\", found none",
-    );
-    refused(
+    wrong_type(r#"{"op":"user","text":"a","metadata":[]}"#, "metadata", "an object", "a list");
+    missing(r#"{"op":"compress","from":"a","content":"s"}"#, "compress", "to");
+    bad_value(
         r#"{"op":"assistant","tool_calls":[{"id":"c","name":"f","args":{}}]}"#,
-        "bad_value",
-        "field \"tool_calls\": call 1: takes no field \"args\"",
+        "tool_calls",
+        "call 1: takes no field \"args\"",
     );
-    refused(
+    bad_value(
         r#"{"op":"assistant","tool_calls":[{"id":"c","name":"f","arguments":[]}]}"#,
-        "bad_value",
-        "field \"tool_calls\": call 1: field \"arguments\" expects an object or text, found []",
+        "tool_calls",
+        "call 1: field \"arguments\" expects an object or text, found []",
     );
-    refused(
+    wrong_type(
         r#"{"op":"set_tools","tools":[{"name":"f"},3]}"#,
-        "wrong_type",
-        "field \"tools\" expects a list of objects, found a number",
+        "tools",
+        "a list of objects",
+        "a number",
     );
-    refused(
+    bad_value(
         r#"{"op":"commit","kind":"note","parts":[]}"#,
-        "bad_value",
-        "field \"parts\": kind note has none; use \"content\"",
+        "parts",
+        "kind note has none; use \"content\"",
     );
-    refused(
-        r#"{"op":"merge","from":""}"#,
-        "bad_value",
-        "field \"from\": expected a name, found an empty text",
-    );
+    bad_value(r#"{"op":"merge","from":""}"#, "from", "expected a name, found an empty text");
     assert_eq!(
         StreamOp::parse(r#"{"op":"user","text":"a","mark":"two words"}"#).unwrap_err().code(),
         "bad_value"
@@ -372,13 +331,13 @@ fn a_step_that_says_too_much_has_no_line() {
     assert_eq!(step.to_line().unwrap_err().to_string(), "op \"note\" takes no field \"priority\"");
 }
 
+// Boxed: nested in one another they take more stack than a test has.
 fn text() -> BoxedStrategy<String> {
     prop_oneof![
         Just(String::new()),
         "[a-z ]{0,12}",
         "\\PC{0,12}",
-        proptest::collection::vec(any::<char>(), 0..8)
-            .prop_map(|chars| chars.into_iter().collect()),
+        vec(any::<char>(), 0..8).prop_map(|chars| chars.into_iter().collect()),
         Just("{\"a\":1}".to_owned()),
         Just("{ \"a\" : 1e5 }".to_owned()),
         Just("{\r\n}".to_owned()),
@@ -391,11 +350,10 @@ fn name() -> BoxedStrategy<String> {
 }
 
 fn names() -> BoxedStrategy<Vec<String>> {
-    proptest::collection::vec(name(), 1..4).boxed()
+    vec(name(), 1..4).boxed()
 }
 
 fn part() -> BoxedStrategy<Part> {
-    use proptest::option::of;
     let source = prop_oneof![
         text().prop_map(ImageSource::Url),
         text().prop_map(ImageSource::Base64),
@@ -414,7 +372,7 @@ fn part() -> BoxedStrategy<Part> {
 }
 
 fn parts() -> BoxedStrategy<Vec<Part>> {
-    proptest::collection::vec(part(), 0..4).boxed()
+    vec(part(), 0..4).boxed()
 }
 
 fn json() -> BoxedStrategy<JsonText> {
@@ -422,7 +380,7 @@ fn json() -> BoxedStrategy<JsonText> {
         let map: std::collections::BTreeMap<_, _> = members.into_iter().collect();
         JsonText::of(&map).unwrap()
     };
-    proptest::collection::vec((text(), any::<i64>()), 0..3).prop_map(object).boxed()
+    vec((text(), any::<i64>()), 0..3).prop_map(object).boxed()
 }
 
 fn schema() -> BoxedStrategy<ToolSchema> {
@@ -435,7 +393,6 @@ fn schema() -> BoxedStrategy<ToolSchema> {
 }
 
 fn content() -> BoxedStrategy<Content> {
-    use proptest::option::of;
     let body = || (parts(), of(text())).prop_map(|(parts, name)| Body { parts, name });
     prop_oneof![
         body().prop_map(Content::System),
@@ -464,16 +421,15 @@ fn role() -> BoxedStrategy<Role> {
 }
 
 fn appending() -> BoxedStrategy<StreamOpKind> {
-    use proptest::option::of;
     let call =
         (text(), text(), text()).prop_map(|(id, name, arguments)| ToolCall { id, name, arguments });
     prop_oneof![
         text().prop_map(|text| StreamOpKind::System { text }),
         text().prop_map(|text| StreamOpKind::User { text }),
         text().prop_map(|text| StreamOpKind::Reasoning { text }),
-        (text(), of(text()), proptest::collection::vec(call, 0..3)).prop_map(
-            |(text, reasoning, tool_calls)| StreamOpKind::Assistant { text, reasoning, tool_calls }
-        ),
+        (text(), of(text()), vec(call, 0..3)).prop_map(|(text, reasoning, tool_calls)| {
+            StreamOpKind::Assistant { text, reasoning, tool_calls }
+        }),
         (text(), of(text()), parts(), any::<bool>()).prop_map(
             |(call_id, name, content, is_error)| StreamOpKind::ToolResult {
                 call_id,
@@ -488,7 +444,6 @@ fn appending() -> BoxedStrategy<StreamOpKind> {
 }
 
 fn changing() -> BoxedStrategy<StreamOpKind> {
-    use proptest::option::of;
     let priority = prop_oneof![Just(Priority::Skip), Just(Priority::Pinned)];
     let range = (name(), name()).prop_map(|(from, to)| CompressWhat::Range { from, to });
     let what = prop_oneof![range, names().prop_map(CompressWhat::Targets)];
@@ -504,8 +459,7 @@ fn changing() -> BoxedStrategy<StreamOpKind> {
         (names(), any::<bool>())
             .prop_map(|(targets, cascade)| StreamOpKind::Revert { targets, cascade }),
         name().prop_map(|from| StreamOpKind::Merge { from }),
-        proptest::collection::vec(schema(), 0..3)
-            .prop_map(|tools| StreamOpKind::SetTools { tools }),
+        vec(schema(), 0..3).prop_map(|tools| StreamOpKind::SetTools { tools }),
         (name(), parts()).prop_map(|(target, content)| StreamOpKind::Edit { target, content }),
         (what, text(), of(Just(Kind::User)))
             .prop_map(|(what, content, kind)| StreamOpKind::Compress { what, content, kind }),
@@ -515,7 +469,6 @@ fn changing() -> BoxedStrategy<StreamOpKind> {
 }
 
 fn moving() -> BoxedStrategy<StreamOpKind> {
-    use proptest::option::of;
     let id = any::<[u8; 32]>().prop_map(CommitId::from_bytes);
     prop_oneof![
         (name(), of(name())).prop_map(|(name, from)| StreamOpKind::Branch { name, from }),
@@ -528,12 +481,11 @@ fn moving() -> BoxedStrategy<StreamOpKind> {
 }
 
 fn steps() -> BoxedStrategy<StreamOp> {
-    use proptest::option::of;
     let fields = (
         of(text()),
         of(json()),
         of(json()),
-        of(proptest::collection::vec(schema(), 0..2)),
+        of(vec(schema(), 0..2)),
         of(Just(Priority::Important)),
         of(any::<i64>()),
     );
@@ -581,7 +533,7 @@ proptest! {
     }
 
     #[test]
-    fn the_shortest_operation_loses_nothing(content in content(), role in proptest::option::of(role())) {
+    fn the_shortest_operation_loses_nothing(content in content(), role in of(role())) {
         let op = StreamOpKind::adding(content.clone(), role.clone());
         let draft = op.to_draft().unwrap();
         prop_assert_eq!(draft.content, content);

@@ -6,7 +6,6 @@ use super::{
 };
 use crate::content::{Content, Part, ToolCall};
 use crate::json::{self, Escapes, MAX_DEPTH};
-use crate::object::Blob;
 use crate::refs::RefTarget;
 use crate::schema::ToolSchema;
 use crate::text::JsonText;
@@ -77,14 +76,14 @@ impl Fields {
         self.list("tools", schemas, |out, schema| embed(out, schema.text(), 2));
     }
 
-    /// Writes parts as a text where they are one, as content blobs do.
-    fn parts_or_text(&mut self, key: &str, parts: &[Part]) -> Result<(), StreamOpError> {
+    /// Writes parts as a text, under its own key, where they are one, as content blobs do.
+    fn text_or_parts(&mut self, text_key: &str, parts: &[Part]) -> Result<(), StreamOpError> {
         match parts {
             [Part::Text { text }] => {
-                self.text(key, text);
+                self.text(text_key, text);
                 Ok(())
             }
-            _ => self.parts(key, parts),
+            _ => self.parts("content", parts),
         }
     }
 
@@ -98,19 +97,12 @@ impl Fields {
 /// Writes an object as it is where a line can hold it `depth` levels down and give it back byte
 /// for byte; else as text.
 fn embed(out: &mut String, object: &str, depth: usize) {
-    if one_line_object(object, depth) {
-        out.push_str(object)
-    } else {
-        json::write_string(out, object, Escapes::Raw)
-    }
-}
-
-fn one_line_object(text: &str, depth: usize) -> bool {
-    text.starts_with('{')
-        && text.ends_with('}')
-        && !text.contains(['\n', '\r'])
-        && json::check(text).is_ok()
-        && depth + json::nesting(text) <= MAX_DEPTH
+    let fits = object.starts_with('{')
+        && object.ends_with('}')
+        && !object.contains(['\n', '\r'])
+        && json::check(object).is_ok()
+        && depth + json::nesting(object) <= MAX_DEPTH;
+    if fits { out.push_str(object) } else { json::write_string(out, object, Escapes::Raw) }
 }
 
 pub(super) fn step(step: &StreamOp) -> Result<String, StreamOpError> {
@@ -155,7 +147,7 @@ fn write_op(out: &mut Fields, op: &StreamOpKind) -> Result<(), StreamOpError> {
         StreamOpKind::ToolResult { call_id, name, content, is_error } => {
             out.text("call_id", call_id);
             out.optional("name", name.as_deref());
-            out.parts_or_text("content", content)?;
+            out.text_or_parts("content", content)?;
             out.flag("is_error", *is_error);
         }
         StreamOpKind::Commit { content, role } => {
@@ -165,10 +157,7 @@ fn write_op(out: &mut Fields, op: &StreamOpKind) -> Result<(), StreamOpError> {
         }
         StreamOpKind::Edit { target, content } => {
             out.text("target", target);
-            match content.as_slice() {
-                [Part::Text { text }] => out.text("text", text),
-                parts => out.parts("content", parts)?,
-            }
+            out.text_or_parts("text", content)?;
         }
         StreamOpKind::Annotate { targets, priority, reason, retention } => {
             out.target_or_targets(targets);
@@ -202,7 +191,13 @@ fn write_op(out: &mut Fields, op: &StreamOpKind) -> Result<(), StreamOpError> {
             out.text("name", name);
             out.optional("target", target.as_deref());
         }
-        StreamOpKind::Blob(blob) => write_blob(out, blob),
+        StreamOpKind::Blob(blob) => {
+            out.text("id", &blob.id().to_hex());
+            match blob.text() {
+                Some(text) => out.text("text", text),
+                None => out.text("base64", &base64::encode(blob.bytes())),
+            }
+        }
         StreamOpKind::Ref { name, to } => {
             out.text("name", name.as_str());
             out.text("to", &ref_target(to));
@@ -245,14 +240,6 @@ fn write_content(out: &mut Fields, content: &Content) -> Result<(), StreamOpErro
             out.raw("content", &blob.map_err(|error| StreamOpError::bad_value("content", error))?);
             Ok(())
         }
-    }
-}
-
-fn write_blob(out: &mut Fields, blob: &Blob) {
-    out.text("id", &blob.id().to_hex());
-    match blob.text() {
-        Some(text) => out.text("text", text),
-        None => out.text("base64", &base64::encode(blob.bytes())),
     }
 }
 

@@ -1,7 +1,5 @@
 //! What can go wrong at the store border.
 
-use std::fmt;
-
 use crate::object::ObjectId;
 
 /// The result of a store call.
@@ -86,6 +84,7 @@ impl StoreErrorKind {
 
 /// A failure of a store.
 #[derive(Debug, thiserror::Error)]
+#[error("{backend}: {op}: {message}")]
 pub struct StoreError {
     /// The kind of failure.
     pub kind: StoreErrorKind,
@@ -123,22 +122,14 @@ impl StoreError {
 
     /// Makes the error of an object whose stored bytes are wrong.
     pub fn corrupt(backend: &'static str, op: &'static str, object: ObjectId) -> Self {
-        Self::new(
-            StoreErrorKind::Corrupt { object: Some(object) },
-            backend,
-            op,
-            format!("stored bytes of {object} are damaged"),
-        )
+        let message = format!("stored bytes of {object} are damaged");
+        Self::new(StoreErrorKind::Corrupt { object: Some(object) }, backend, op, message)
     }
 
     /// Makes the error of a batch that needs an object which is not stored.
     pub fn missing(backend: &'static str, op: &'static str, object: ObjectId) -> Self {
-        Self::new(
-            StoreErrorKind::Missing { object },
-            backend,
-            op,
-            format!("{object} is not stored"),
-        )
+        let message = format!("{object} is not stored");
+        Self::new(StoreErrorKind::Missing { object }, backend, op, message)
     }
 
     /// Returns what to do about it, where something helps.
@@ -193,11 +184,5 @@ impl From<std::io::Error> for StoreError {
             _ => StoreErrorKind::Engine,
         };
         Self::new(kind, "file", "io", error.to_string()).with_source(error)
-    }
-}
-
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}", self.backend, self.op, self.message)
     }
 }

@@ -45,15 +45,9 @@ pub enum WriteMode {
 /// [`check`](super::Store::check) wait on the caller's thread until no group is being written.
 pub struct ThreadedStore<S: BlockingStore> {
     shared: Arc<Shared<S>>,
-    mode: Mode,
+    /// `None` where every write happens on the caller's thread.
+    mode: Option<WriteMode>,
     thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    Thread,
-    InPlace,
-    Inline,
 }
 
 /// What became of a write that was to happen on the caller's thread.
@@ -88,22 +82,16 @@ struct Shared<S> {
 impl<S: BlockingStore> ThreadedStore<S> {
     /// Wraps a store whose writes block for long.
     pub fn new(store: S, mode: WriteMode) -> Self {
-        Self::with_mode(
-            store,
-            match mode {
-                WriteMode::Thread => Mode::Thread,
-                WriteMode::InPlace => Mode::InPlace,
-            },
-        )
+        Self::with_mode(store, Some(mode))
     }
 
     /// Wraps a store that never blocks for long, such as one in memory: every write happens on
     /// the caller's thread, and no thread is ever started.
     pub fn inline(store: S) -> Self {
-        Self::with_mode(store, Mode::Inline)
+        Self::with_mode(store, None)
     }
 
-    fn with_mode(store: S, mode: Mode) -> Self {
+    fn with_mode(store: S, mode: Option<WriteMode>) -> Self {
         let shared = Shared {
             store,
             queue: Queue::default(),
@@ -127,9 +115,9 @@ impl<S: BlockingStore> ThreadedStore<S> {
                 self.start_thread()?;
                 let (job, receiver) = Job::new(write);
                 let mut job = Some(job);
-                poll_fn(|context| self.shared.queue.poll_push(&mut job, context))
-                    .await
-                    .map_err(|_| self.shared.error(CLOSED))?;
+                if !poll_fn(|context| self.shared.queue.poll_push(&mut job, context)).await {
+                    return Err(self.shared.error(CLOSED));
+                }
                 receiver
             }
         };
@@ -140,15 +128,15 @@ impl<S: BlockingStore> ThreadedStore<S> {
     fn write_in_place(&self, write: Box<Write>) -> InPlace {
         let shared = &*self.shared;
         let writing = match self.mode {
-            Mode::Thread => return InPlace::Not(write),
+            Some(WriteMode::Thread) => return InPlace::Not(write),
             // Does not block on the lock: a batch in the queue can still join the group that is
             // being written, a blocked caller could not.
-            Mode::InPlace => match shared.writing.try_lock() {
+            Some(WriteMode::InPlace) => match shared.writing.try_lock() {
                 Ok(writing) => writing,
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
                 Err(TryLockError::WouldBlock) => return InPlace::Not(write),
             },
-            Mode::Inline => shared.lock(),
+            None => shared.lock(),
         };
         // Under the lock: closing closes the queue first and takes the lock before it closes the
         // store, so no write can reach a store that is closed.
@@ -276,14 +264,11 @@ impl<S: BlockingStore> Shared<S> {
             let kind = answer.as_ref().err().map(|error| &error.kind);
             matches!(kind, Some(StoreErrorKind::Unknown | StoreErrorKind::Poisoned))
         };
-        if answers.iter().any(in_doubt) {
-            answers
-                .into_iter()
-                .map(|answer| answer.and_then(|_| Err(self.error(IN_DOUBT))))
-                .collect()
-        } else {
-            answers
+        if !answers.iter().any(in_doubt) {
+            return answers;
         }
+        let doubted = |answer: StoreResult<_>| answer.and_then(|_| Err(self.error(IN_DOUBT)));
+        answers.into_iter().map(doubted).collect()
     }
 
     fn error(&self, (kind, message): Refusal) -> StoreError {

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 /// Fields of every failure.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct ToolFailure {
     /// The text for the model.
@@ -23,14 +23,7 @@ pub struct ToolFailure {
 
 impl ToolFailure {
     fn new(message: impl Into<String>) -> Box<Self> {
-        Box::new(Self {
-            message: message.into(),
-            path: None,
-            notes: Vec::new(),
-            operator: None,
-            source: None,
-            retryable: false,
-        })
+        Box::new(Self { message: message.into(), ..Self::default() })
     }
 }
 
@@ -116,37 +109,32 @@ impl ToolError {
 
     /// Names the place in the arguments, such as `edits[0].line`.
     #[must_use]
-    pub fn at(mut self, path: impl Into<String>) -> Self {
-        self.failure_mut().path = Some(path.into());
-        self
+    pub fn at(self, path: impl Into<String>) -> Self {
+        self.with(|failure| failure.path = Some(path.into()))
     }
 
     /// Adds a way out, for the model.
     #[must_use]
-    pub fn note(mut self, note: impl Into<String>) -> Self {
-        self.failure_mut().notes.push(note.into());
-        self
+    pub fn note(self, note: impl Into<String>) -> Self {
+        self.with(|failure| failure.notes.push(note.into()))
     }
 
     /// Sets what only the operator reads.
     #[must_use]
-    pub fn operator(mut self, text: impl Into<String>) -> Self {
-        self.failure_mut().operator = Some(text.into());
-        self
+    pub fn operator(self, text: impl Into<String>) -> Self {
+        self.with(|failure| failure.operator = Some(text.into()))
     }
 
     /// Sets the cause, for the operator.
     #[must_use]
-    pub fn caused_by(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        self.failure_mut().source = Some(source.into());
-        self
+    pub fn caused_by(self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        self.with(|failure| failure.source = Some(source.into()))
     }
 
     /// Marks the failure as temporary: the same call may succeed later.
     #[must_use]
-    pub fn retryable(mut self) -> Self {
-        self.failure_mut().retryable = true;
-        self
+    pub fn retryable(self) -> Self {
+        self.with(|failure| failure.retryable = true)
     }
 
     /// Returns whether the same call may succeed when it is tried again.
@@ -178,15 +166,16 @@ impl ToolError {
         }
     }
 
-    fn failure_mut(&mut self) -> &mut ToolFailure {
-        match self {
+    fn with(mut self, change: impl FnOnce(&mut ToolFailure)) -> Self {
+        match &mut self {
             Self::Validation(failure)
             | Self::VisibilityExpansion { failure, .. }
             | Self::Evaluation(failure)
             | Self::DeadlineExceeded(failure)
             | Self::Type(failure)
-            | Self::Other(failure) => failure,
+            | Self::Other(failure) => change(failure),
         }
+        self
     }
 
     /// Returns the ways out.

@@ -4,10 +4,11 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use super::*;
+use crate::block_on;
 use crate::ports::ManualClock;
 
 struct Counter(AtomicUsize);
@@ -15,14 +16,6 @@ struct Counter(AtomicUsize);
 impl Wake for Counter {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-/// Runs a future that never has to wait.
-fn now<F: Future>(future: F) -> F::Output {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("the future waits"),
     }
 }
 
@@ -69,10 +62,10 @@ impl Tool for Add {
 #[test]
 fn a_typed_tool_runs_as_an_object() {
     let tool: Box<dyn DynTool> = Box::new(Add { rendered: false });
-    let result = now(tool.run(r#"{"terms":[1,2.5]}"#, &ToolContext::new("c1"))).unwrap();
+    let result = block_on(tool.run(r#"{"terms":[1,2.5]}"#, &ToolContext::new("c1"))).unwrap();
     assert_eq!(result.model_text(), "added\n\n3.5");
     let shown: Box<dyn DynTool> = Box::new(Add { rendered: true });
-    let result = now(shown.run(r#"{"terms":[]}"#, &ToolContext::new("c1"))).unwrap();
+    let result = block_on(shown.run(r#"{"terms":[]}"#, &ToolContext::new("c1"))).unwrap();
     assert_eq!(result.value.as_ref().map(|value| value.json.as_str()), Some("-0.0"));
     assert_eq!(result.model_text(), "added\n\n= -0");
 }
@@ -93,7 +86,7 @@ fn a_spec_is_the_definition_that_is_hashed() {
 fn arguments_that_do_not_fit_are_a_validation_error() {
     let tool = Add { rendered: false };
     for arguments in ["", "  ", "[1]", "{", r#"{"terms":"1"}"#, r#"{"terms":[],"more":1}"#] {
-        let error = now(tool.run(arguments, &ToolContext::new("c1"))).unwrap_err();
+        let error = block_on(tool.run(arguments, &ToolContext::new("c1"))).unwrap_err();
         assert_eq!(error.code(), "validation", "{arguments}");
         assert!(!error.ends_evaluation());
         assert!(error.model_text().contains("note: "), "{arguments}");

@@ -1,12 +1,10 @@
 //! Several handles on one store, and one that is never closed.
 
-use std::sync::{Arc, Barrier};
-use std::thread;
-
 use tract_core::{
-    Applied, Commit, CommitId, Expect, RefTarget, RepoName, Store, StoreExt, StoreResult, block_on,
+    Applied, Commit, CommitId, Expect, RefTarget, RepoName, Store, StoreExt, StoreResult,
 };
 
+use super::races::race;
 use crate::Harness;
 use crate::fixtures::{appending, branch, done};
 
@@ -53,31 +51,12 @@ pub(super) async fn two_handles_are_one_store(harness: Harness) -> StoreResult<(
 }
 
 pub(super) async fn racing_handles_have_one_winner(harness: Harness) -> StoreResult<()> {
-    const HANDLES: usize = 3;
-    let stores: Vec<Arc<dyn Store>> =
-        (0..HANDLES).map(|_| harness.open()).collect::<StoreResult<_>>()?;
+    let stores: Vec<_> = (0..3).map(|_| harness.open()).collect::<StoreResult<_>>()?;
     let (repo, main) = (harness.repo(), branch("main"));
     let mut head = None;
     for round in 0..12 {
-        let barrier = Barrier::new(HANDLES);
-        let answers: Vec<(CommitId, StoreResult<Applied>)> = thread::scope(|scope| {
-            let writers: Vec<_> = stores
-                .iter()
-                .enumerate()
-                .map(|(writer, store)| {
-                    let (repo, barrier) = (&repo, &barrier);
-                    scope.spawn(move || {
-                        let (writing, next) =
-                            appending("main", head, &format!("{writer} in {round}"));
-                        barrier.wait();
-                        (next, block_on(store.apply(repo, writing)))
-                    })
-                })
-                .collect();
-            writers.into_iter().map(|writer| writer.join().expect("no panic")).collect()
-        });
         let mut winners = Vec::new();
-        for (next, answer) in answers {
+        for (next, answer) in race(&stores, &repo, "main", head) {
             match answer? {
                 Applied::Done => winners.push(next),
                 Applied::Conflict(_) => {}

@@ -1,33 +1,43 @@
 //! Several writers at once.
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread;
 
-use tract_core::{Applied, CommitId, RefTarget, StoreErrorKind, StoreExt, StoreResult, block_on};
+use tract_core::{
+    Applied, CommitId, RefTarget, RepoName, Store, StoreErrorKind, StoreExt, StoreResult, block_on,
+};
 
 use crate::Harness;
 use crate::fixtures::{advance, appending, batch, branch, done, line, push};
+
+/// Appends to a branch from several handles at the same moment; gives what each wrote, and its answer.
+pub(super) fn race(
+    stores: &[Arc<dyn Store>],
+    repo: &RepoName,
+    branch: &str,
+    head: Option<CommitId>,
+) -> Vec<(CommitId, StoreResult<Applied>)> {
+    let barrier = &Barrier::new(stores.len());
+    thread::scope(|scope| {
+        let race = |(writer, store): (usize, &'_ Arc<dyn Store>)| {
+            let store = Arc::clone(store);
+            scope.spawn(move || {
+                let (writing, next) = appending(branch, head, &format!("writer {writer}"));
+                barrier.wait();
+                (next, block_on(store.apply(repo, writing)))
+            })
+        };
+        let writers: Vec<_> = stores.iter().enumerate().map(race).collect();
+        writers.into_iter().map(|writer| writer.join().expect("no panic")).collect()
+    })
+}
 
 pub(super) async fn racing_writers_have_one_winner(harness: Harness) -> StoreResult<()> {
     let (store, repo) = (harness.open()?, harness.repo());
     for round in 0..20 {
         let name = format!("round-{round}");
-        let barrier = Barrier::new(4);
-        let answers: Vec<(CommitId, StoreResult<Applied>)> = thread::scope(|scope| {
-            let writers: Vec<_> = (0..4)
-                .map(|writer| {
-                    let (store, repo, barrier, name) = (&store, &repo, &barrier, &name);
-                    scope.spawn(move || {
-                        let text = format!("{writer} in {round}");
-                        let (writing, commit) = appending(name, None, &text);
-                        barrier.wait();
-                        (commit, block_on(store.apply(repo, writing)))
-                    })
-                })
-                .collect();
-            writers.into_iter().map(|writer| writer.join().expect("no panic")).collect()
-        });
+        let answers = race(&vec![Arc::clone(&store); 4], &repo, &name, None);
         let target = store.ref_target(&repo, &branch(&name)).await?;
         let mut winners = 0;
         for (commit, answer) in answers {

@@ -2,13 +2,12 @@
 
 use tract_core::store::{BlobKey, Walk, WalkPage};
 use tract_core::{
-    Batch, Commit, CommitId, DerivedKind, Expect, RefEdit, RefTarget, RepoName, Store,
-    StoreErrorKind, StoreExt, StoreResult,
+    Batch, Commit, CommitId, DerivedKind, RepoName, Store, StoreErrorKind, StoreExt, StoreResult,
 };
 
 use crate::Harness;
 use crate::fixtures::{
-    advance, appending, batch, branch, deriving, done, line, moving, push, record, row, seal,
+    advance, appending, batch, deriving, done, line, moving, push, record, row, seal,
 };
 
 fn ids(page: &WalkPage) -> Vec<CommitId> {
@@ -245,12 +244,7 @@ pub(super) async fn two_branches_one_tip(harness: Harness) -> StoreResult<()> {
 pub(super) async fn undo_then_append(harness: Harness) -> StoreResult<()> {
     let (store, repo) = (harness.open()?, harness.repo());
     let line = ten(&*store, &repo).await?;
-    let back = RefEdit {
-        name: branch("main"),
-        expect: Expect::Is(RefTarget::Commit(line[9])),
-        to: Some(RefTarget::Commit(line[5])),
-    };
-    done(store.apply(&repo, moving(vec![back])).await)?;
+    done(store.apply(&repo, moving(vec![advance("main", Some(line[9]), line[5])])).await)?;
     let (writing, commit) = appending("main", Some(line[5]), "instead");
     done(store.apply(&repo, writing).await)?;
     let mut expected = vec![commit];
@@ -275,14 +269,7 @@ pub(super) async fn time_and_order_of_writing_do_not_matter(harness: Harness) ->
         done(store.apply(&repo, Batch { commits, blobs, ..batch("import") }).await)?;
     }
     let page = store.walk(&repo, Walk::from(chain[11].0.id())).await?;
-    assert!(
-        ids(&page).iter().eq(chain
-            .iter()
-            .rev()
-            .map(|(commit, _)| commit.id())
-            .collect::<Vec<_>>()
-            .iter())
-    );
+    assert!(ids(&page).into_iter().eq(chain.iter().rev().map(|(commit, _)| commit.id())));
     assert_eq!(store.stats(&repo).await?.commits, 12);
     Ok(())
 }

@@ -122,7 +122,7 @@ impl<W: Watch> Store for WatchedStore<W> {
     }
 
     fn capabilities(&self) -> Capabilities {
-        self.store.capabilities()
+        self.watch.capabilities(&*self.store)
     }
 
     async fn apply(&self, repo: &RepoName, batch: Batch) -> StoreResult<Applied> {

@@ -59,32 +59,22 @@ impl Queue {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a job at the end, or waits for a place. Gives the job back when the queue is closed.
-    pub(super) fn poll_push(
-        &self,
-        job: &mut Option<Job>,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<(), Job>> {
+    /// Puts a job at the end, or waits for a place: `false` when the queue is closed.
+    pub(super) fn poll_push(&self, job: &mut Option<Job>, context: &mut Context<'_>) -> Poll<bool> {
         let mut inner = self.lock();
-        let Some(bytes) = job.as_ref().map(|job| job.bytes) else { return Poll::Ready(Ok(())) };
-        if !inner.closed
-            && !inner.jobs.is_empty()
-            && (inner.jobs.len() >= QUEUE_BATCHES || inner.bytes + bytes > QUEUE_BYTES)
-        {
+        if inner.closed {
+            return Poll::Ready(false);
+        }
+        let bytes = inner.bytes + job.as_ref().map_or(0, |job| job.bytes);
+        if !inner.jobs.is_empty() && (inner.jobs.len() >= QUEUE_BATCHES || bytes > QUEUE_BYTES) {
             inner.waiting.push(context.waker().clone());
             return Poll::Pending;
         }
-        match job.take() {
-            Some(job) if inner.closed => Poll::Ready(Err(job)),
-            Some(job) => {
-                inner.bytes += job.bytes;
-                inner.jobs.push_back(job);
-                drop(inner);
-                self.arrived.notify_one();
-                Poll::Ready(Ok(()))
-            }
-            None => Poll::Ready(Ok(())),
-        }
+        inner.bytes = bytes;
+        inner.jobs.extend(job.take());
+        drop(inner);
+        self.arrived.notify_one();
+        Poll::Ready(true)
     }
 
     /// Takes what fits into one transaction in addition to its `bytes` and `batches` so far.

@@ -150,9 +150,7 @@ fn batch(what: &str) -> Batch {
 
 fn apply(store: &Arc<ThreadedStore<Gate>>) -> thread::JoinHandle<StoreResult<Applied>> {
     let store = Arc::clone(store);
-    thread::spawn(move || {
-        crate::block_on(async { store.apply(&RepoName::default(), batch("test")).await })
-    })
+    thread::spawn(move || crate::block_on(store.apply(&RepoName::default(), batch("test"))))
 }
 
 /// A store that is writing a first batch, and may not end that before it is let.
