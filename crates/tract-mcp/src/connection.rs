@@ -56,20 +56,8 @@ pub(crate) struct Connection {
     pub(crate) answers: Arc<Answers>,
     pub(crate) board: Arc<ProgressBoard>,
     pub(crate) stderr: Stderr,
-    uses: Uses,
-}
-
-/// The requests that are under way on a connection: each holds a sender, and nothing is sent.
-struct Uses {
-    sender: mpsc::Sender<Infallible>,
-    receiver: mpsc::Receiver<Infallible>,
-}
-
-impl Default for Uses {
-    fn default() -> Self {
-        let (sender, receiver) = mpsc::channel(1);
-        Self { sender, receiver }
-    }
+    /// The requests that are under way: each holds a sender, and nothing is sent.
+    uses: (mpsc::Sender<Infallible>, mpsc::Receiver<Infallible>),
 }
 
 impl Connection {
@@ -131,7 +119,7 @@ impl Connection {
                 return Err(failed(format!("no answer within {timeout_ms} ms")));
             }
         };
-        Ok(Self { service, program, answers, board, stderr, uses: Uses::default() })
+        Ok(Self { service, program, answers, board, stderr, uses: mpsc::channel(1) })
     }
 
     /// Shakes hands with a server behind a url: as most do, and where it does not know that any more,
@@ -176,7 +164,7 @@ impl Connection {
             ClientInitializeError::TransportError { error, .. } => own(error.error, label),
             other => answers.take_any_failure().unwrap_or_else(|| not_greeted(other, label)),
         })?;
-        let (stderr, uses) = Default::default();
+        let (stderr, uses) = (Stderr::default(), mpsc::channel(1));
         Ok(Self { service, program: None, answers, board, stderr, uses })
     }
 
@@ -190,13 +178,13 @@ impl Connection {
 
     /// Returns what a request holds while it is under way.
     pub(crate) fn in_use(&self) -> mpsc::Sender<Infallible> {
-        self.uses.sender.clone()
+        self.uses.0.clone()
     }
 
     /// Drops the connection once the requests that are under way have their answers: each learns for
     /// itself what became of it, and all of them end in time.
     pub(crate) async fn end_after_use(self) {
-        let Uses { sender, mut receiver } = self.uses;
+        let (sender, mut receiver) = self.uses;
         drop(sender);
         receiver.recv().await;
     }

@@ -209,9 +209,8 @@ impl McpError {
             Self::Cut { .. } => one("the call may have run: check before you repeat it"),
             Self::TooLarge { .. } => one("ask for less, or allow longer messages"),
             Self::ToolChanged { changes, .. } => {
-                let mut notes = changes.clone();
-                notes.push("look at it, then list the tools again and approve them".to_owned());
-                notes
+                let then = one("look at it, then list the tools again and approve them");
+                changes.iter().cloned().chain(then).collect()
             }
             Self::ToolGone { .. } => one("list the tools again"),
             Self::Cancelled

@@ -25,7 +25,7 @@ pub(crate) const MOST_TOOLS: usize = 10_000;
 /// A listing that is being read.
 #[derive(Default)]
 pub(crate) struct ListingReader {
-    listing: Listing,
+    pub(crate) listing: Listing,
     names: HashSet<String>,
     bytes: usize,
 }
@@ -60,9 +60,5 @@ impl ListingReader {
             Err(why) => self.listing.refused.push((text.to_owned(), why)),
         }
         Ok(())
-    }
-
-    pub(crate) fn done(self) -> Listing {
-        self.listing
     }
 }

@@ -131,12 +131,9 @@ impl ServerCommand {
     pub fn identity(&self) -> String {
         let mut words = Vec::new();
         let folder = self.folder.as_ref().map(|folder| folder.as_os_str());
-        for word in [Some(&*self.program), folder].into_iter().flatten() {
-            words.extend_from_slice(word.as_encoded_bytes());
-            words.push(0);
-        }
         // No program, folder or argument contains a NUL; an empty one ends the first part.
-        for word in [OsStr::new("")].into_iter().chain(self.args.iter().map(|arg| &**arg)) {
+        let first = [Some(&*self.program), folder, Some(OsStr::new(""))];
+        for word in first.into_iter().flatten().chain(self.args.iter().map(|arg| &**arg)) {
             words.extend_from_slice(word.as_encoded_bytes());
             words.push(0);
         }

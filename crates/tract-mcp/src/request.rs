@@ -27,7 +27,7 @@ impl McpServer {
         if context.is_cancelled() {
             return Err(McpError::Cancelled);
         }
-        let usual = self.call_timeout();
+        let usual = self.options().call_timeout;
         let timeout = context.remaining().map_or(usual, |left| left.min(usual));
         if timeout.is_zero() {
             Err(self.late(timeout))
@@ -38,6 +38,7 @@ impl McpServer {
         }
     }
 
+    /// Calls a tool by its name; one that is bound must be listed with this definition.
     pub(crate) async fn call_as(
         &self,
         name: &str,

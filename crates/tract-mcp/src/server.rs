@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
 use rmcp::RoleClient;
 use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams};
@@ -196,8 +195,8 @@ impl McpServer {
         self.0.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn trusts_annotations(&self) -> bool {
-        self.0.options.trust_annotations
+    pub(crate) fn options(&self) -> &ServerOptions {
+        &self.0.options
     }
 
     /// Ends the server and waits until it is gone. The next request starts it again.
@@ -257,7 +256,8 @@ impl McpServer {
     /// program, that it has ended may not have been noticed yet where the next call looks.
     pub(crate) async fn abandon_after(&self, error: &McpError, number: u64) {
         let is_lost = matches!(error, McpError::SessionLost { .. });
-        let has_ended = matches!(error, McpError::Ended { .. }) && self.is_program();
+        let is_program = matches!(self.0.way, Endpoint::Program(_));
+        let has_ended = matches!(error, McpError::Ended { .. }) && is_program;
         if !is_lost && !has_ended {
             return;
         }
@@ -319,7 +319,7 @@ impl McpServer {
             }
             cursor = Some(next);
         }
-        let listing = reading.done();
+        let listing = reading.listing;
         let definitions = listing.tools.iter().map(|tool| {
             let definition = tool.definition().clone();
             (definition.name().to_owned(), definition)
@@ -386,27 +386,9 @@ impl McpServer {
         self.call_as(name, None, arguments, context).await
     }
 
-    /// Calls a tool that must be listed with this definition.
-    pub(crate) async fn call_bound(
-        &self,
-        bound: &ToolSchema,
-        arguments: &str,
-        context: &ToolContext,
-    ) -> Result<CallResult> {
-        self.call_as(bound.name(), Some(bound), arguments, context).await
-    }
-
     /// Ends the row of restarts without an answer.
     pub(crate) async fn has_answered(&self) {
         self.0.life.lock().await.restarts = 0;
-    }
-
-    pub(crate) fn call_timeout(&self) -> Duration {
-        self.0.options.call_timeout
-    }
-
-    pub(crate) fn is_program(&self) -> bool {
-        matches!(self.0.way, Endpoint::Program(_))
     }
 }
 

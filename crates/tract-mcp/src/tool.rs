@@ -62,7 +62,7 @@ impl McpTool {
             name: view.name.clone(),
             description: description.unwrap_or_default(),
             parameters: parameters.to_owned(),
-            traits: traits(hints.unwrap_or_default(), server.trusts_annotations()),
+            traits: traits(hints.unwrap_or_default(), server.options().trust_annotations),
             server: server.clone(),
             refused: None,
             may_change: false,
@@ -121,11 +121,8 @@ impl McpTool {
         arguments: &str,
         context: &ToolContext,
     ) -> Result<crate::CallResult, McpError> {
-        if self.may_change {
-            self.server.call(self.origin(), arguments, context).await
-        } else {
-            self.server.call_bound(&self.definition, arguments, context).await
-        }
+        let bound = (!self.may_change).then_some(&self.definition);
+        self.server.call_as(self.origin(), bound, arguments, context).await
     }
 }
 
@@ -134,22 +131,11 @@ fn traits(hints: Hints, trusted: bool) -> ToolTraits {
     let reads = trusted && hints.read_only_hint == Some(true);
     let repeats = trusted && hints.idempotent_hint == Some(true);
     // Absent means destructive, unless it is said to read only.
-    let destroys = match (hints.destructive_hint, trusted) {
-        (Some(true), _) => true,
-        (Some(false), true) => false,
-        (Some(false), false) | (None, false) => true,
-        (None, true) => !reads,
-    };
+    let destroys = !trusted || hints.destructive_hint.unwrap_or(!reads);
     let mut traits = ToolTraits::new();
-    if reads {
-        traits = traits.read_only();
-    }
-    if repeats {
-        traits = traits.idempotent();
-    }
-    if destroys {
-        traits = traits.destructive();
-    }
+    traits.read_only = reads;
+    traits.idempotent = reads || repeats;
+    traits.destructive = destroys;
     traits
 }
 

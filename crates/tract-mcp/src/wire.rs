@@ -107,43 +107,33 @@ pub(crate) fn text_of(
 
 fn with_arguments(message: &str, raw: Option<&RawArguments>) -> io::Result<Vec<u8>> {
     let Some(RawArguments(arguments)) = raw else { return Ok(message.as_bytes().to_vec()) };
-    let mut out = String::with_capacity(message.len() + arguments.len() + 16);
-    write_members(&mut out, &members(message)?, |out, key, raw| {
-        if key != "params" {
-            out.push_str(raw);
-            return Ok(());
-        }
-        let mut params = members(raw)?;
-        params.retain(|(key, _)| key != "arguments");
-        params.push(("arguments".to_owned(), arguments));
-        write_members(out, &params, |out, _, raw| {
-            out.push_str(raw);
-            Ok(())
-        })
-    })?;
-    Ok(out.into_bytes())
+    let params;
+    let mut message = members(message)?;
+    if let Some((_, raw)) = message.iter_mut().find(|(key, _)| key == "params") {
+        let mut inner = members(raw)?;
+        inner.retain(|(key, _)| key != "arguments");
+        inner.push(("arguments".to_owned(), arguments));
+        params = object(&inner);
+        *raw = &params;
+    }
+    Ok(object(&message).into_bytes())
 }
 
 fn members(text: &str) -> io::Result<Vec<(String, &str)>> {
     tract_core::json::split_object(text).map_err(io::Error::other)
 }
 
-fn write_members(
-    out: &mut String,
-    members: &[(String, &str)],
-    value: impl Fn(&mut String, &str, &str) -> io::Result<()>,
-) -> io::Result<()> {
-    out.push('{');
+fn object(members: &[(String, &str)]) -> String {
+    let mut out = "{".to_owned();
     for (place, (key, raw)) in members.iter().enumerate() {
         if place > 0 {
             out.push(',');
         }
-        tract_core::json::write_string(out, key, tract_core::json::Escapes::Raw);
+        tract_core::json::write_string(&mut out, key, tract_core::json::Escapes::Raw);
         out.push(':');
-        value(out, key, raw)?;
+        out.push_str(raw);
     }
-    out.push('}');
-    Ok(())
+    out + "}"
 }
 
 #[cfg(test)]

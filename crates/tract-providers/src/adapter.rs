@@ -1,8 +1,6 @@
 //! What tract knows of a provider: one [`Adapter`] each, in a folder of its own with the same files.
 //! A new provider is a folder, a row of [`Dialect`], and one line of [`DialectAdapter::adapter`].
 
-use std::collections::VecDeque;
-
 use tract_compile::Rules;
 use tract_core::{Draft, Part, Reply};
 use tract_schema::Dialect;
@@ -50,13 +48,8 @@ pub(crate) trait Adapter: Sync {
 
     /// Reads what a request says before its messages. Returns whether the messages are read, too, or
     /// may be absent.
-    fn begin(
-        &self,
-        request: &Fields<'_>,
-        _watch: &mut Watch,
-        drafts: &mut VecDeque<Draft>,
-    ) -> Result<bool, ImportError> {
-        drafts.extend(self.instructions(request)?);
+    fn begin(&self, request: &Fields<'_>, watch: &mut Watch) -> Result<bool, ImportError> {
+        watch.drafts.extend(self.instructions(request)?);
         Ok(false)
     }
 
@@ -88,14 +81,8 @@ pub(crate) trait Adapter: Sync {
 
 /// Reads the messages of one request, one after the other.
 pub(crate) trait Reader<'a> {
-    /// Reads the `place`-th message into drafts.
-    fn message(
-        &mut self,
-        message: &Node<'a>,
-        place: usize,
-        watch: &mut Watch,
-        drafts: &mut VecDeque<Draft>,
-    ) -> Result<(), ImportError>;
+    /// Reads the next message into drafts.
+    fn message(&mut self, message: &Node<'a>, watch: &mut Watch) -> Result<(), ImportError>;
 
     /// Makes the draft of what was held back until the end.
     fn end(&mut self) -> Option<Draft> {

@@ -65,21 +65,18 @@ fn of_request(fields: &Fields<'_>) -> Option<Dialect> {
 
 /// Whether messages show what only OpenAI's shape has.
 fn speaks_chat(messages: &Node<'_>) -> bool {
-    let Ok(mut messages) = messages.each() else { return false };
-    let mut is_first = true;
-    messages.any(|message| {
-        let is_first = std::mem::take(&mut is_first);
+    let Ok(messages) = messages.each() else { return false };
+    messages.enumerate().any(|(place, message)| {
         let Ok(fields) = message.object() else { return false };
         let role = fields.text("role").unwrap_or_default();
         fields.has("tool_calls")
             || matches!(role.as_str(), "tool" | "developer")
-            || (is_first && role == "system")
+            || (place == 0 && role == "system")
     })
 }
 
 /// What single messages show; OpenAI's shape is the one that many share, so it is the fallback.
 fn of_messages(messages: &Node<'_>) -> Option<Dialect> {
-    let mut dialect = Some(Dialect::OpenAi);
     for message in messages.each().ok()? {
         let fields = message.object().ok()?;
         if crate::gemini::is_content(&fields) {
@@ -98,10 +95,8 @@ fn of_messages(messages: &Node<'_>) -> Option<Dialect> {
         }
         let calls = fields.get("tool_calls").and_then(|calls| calls.array().ok());
         for call in calls.into_iter().flatten() {
-            let function = call.object().ok().and_then(|call| call.get("function"));
-            let arguments = function
-                .and_then(|function| function.object().ok())
-                .and_then(|function| function.get("arguments"));
+            let function = call.object().and_then(|call| call.some_object("function")).ok();
+            let arguments = function.flatten().and_then(|function| function.get("arguments"));
             if arguments.is_some_and(|arguments| arguments.is_object()) {
                 return Some(Dialect::Ollama);
             }
@@ -119,7 +114,6 @@ fn of_messages(messages: &Node<'_>) -> Option<Dialect> {
                 _ => {}
             }
         }
-        dialect = Some(Dialect::OpenAi);
     }
-    dialect
+    Some(Dialect::OpenAi)
 }

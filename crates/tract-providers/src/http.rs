@@ -137,7 +137,7 @@ impl HttpModel {
     /// # Errors
     /// [`ModelError`] when there is no answer.
     pub async fn send(&self, params: &Params) -> Result<Reply, ModelError> {
-        self.inner.read_body(params, &CancellationToken::new()).await
+        self.inner.answer(params, &CancellationToken::new(), None).await
     }
 
     /// Sends a body, hands over the answer piece by piece, and returns it whole.
@@ -150,7 +150,7 @@ impl HttpModel {
         cancellation: &CancellationToken,
         on_piece: &mut (dyn FnMut(ReplyDelta) + Send),
     ) -> Result<Reply, ModelError> {
-        self.inner.streaming(params, cancellation, on_piece).await
+        self.inner.answer(params, cancellation, Some(on_piece)).await
     }
 }
 

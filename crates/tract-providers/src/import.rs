@@ -76,13 +76,10 @@ impl ProviderConversation {
     /// # Ok::<(), tract_providers::ImportError>(())
     /// ```
     pub fn read(text: &str, dialect: Option<Dialect>) -> Result<Self, ImportError> {
-        let mut reader = ConversationReader::new(text, dialect)?;
-        let mut drafts = Vec::new();
-        while let Some(draft) = reader.next_draft()? {
-            drafts.push(draft);
-        }
-        let ConversationReader { id, dialect, meta, tools, parameters, messages } = reader;
-        let anomalies = messages.finish_request();
+        let reader = ConversationReader::new(text, dialect)?;
+        let ConversationReader { id, dialect, meta, tools, parameters, mut messages } = reader;
+        let drafts = messages.drafts()?;
+        let anomalies = messages.finish();
         let imported = Imported { drafts, tools, parameters, anomalies };
         Ok(Self { id, dialect, imported, meta })
     }
@@ -157,8 +154,7 @@ impl<'a> ConversationReader<'a> {
         others: &[&str],
     ) -> Result<Self, ImportError> {
         foreign::refuse(request, dialect)?;
-        let (RequestSettings { tools, parameters }, messages) =
-            Messages::begin(request, dialect, others)?;
+        let (tools, parameters, messages) = Messages::begin(request, dialect, others)?;
         Ok(Self { id, dialect, meta, tools, parameters, messages })
     }
 
@@ -172,7 +168,7 @@ impl<'a> ConversationReader<'a> {
 
     /// Ends the reading, and lists what a strict reader would stumble over.
     pub fn finish(self) -> Vec<Anomaly> {
-        self.messages.finish_request()
+        self.messages.finish()
     }
 }
 
@@ -199,13 +195,9 @@ fn keys(fields: &Fields<'_>) -> String {
 /// # Errors
 /// [`ImportError`] naming the place that is not what the dialect says.
 pub fn read_request(text: &str, dialect: Dialect) -> Result<Imported, ImportError> {
-    let (rest, mut messages) = Messages::begin(&Node::root(text), dialect, &[])?;
-    let mut drafts = Vec::new();
-    while let Some(draft) = messages.next_draft()? {
-        drafts.push(draft);
-    }
-    let RequestSettings { tools, parameters } = rest;
-    Ok(Imported { drafts, tools, parameters, anomalies: messages.finish() })
+    let (tools, parameters, mut messages) = Messages::begin(&Node::root(text), dialect, &[])?;
+    let drafts = messages.drafts()?;
+    Ok(Imported { drafts, tools, parameters, anomalies: messages.watch.end() })
 }
 
 /// Reads the parts of a content: a text is one, a list has one of each element.
@@ -267,86 +259,73 @@ fn tools(fields: &Fields<'_>, dialect: Dialect) -> Result<Option<Vec<ToolSchema>
     Ok(Some(tools))
 }
 
-/// What a request says besides its messages.
-struct RequestSettings {
-    tools: Option<Vec<ToolSchema>>,
-    parameters: JsonText,
-}
-
 /// The messages of a request, read one after the other: memory holds one at a time.
 struct Messages<'a> {
     reader: Box<dyn Reader<'a> + Send + 'a>,
     elements: Option<Box<dyn Iterator<Item = Node<'a>> + Send + 'a>>,
-    /// How many messages were read.
-    read: usize,
-    /// Drafts of the message that was read last.
-    drafts: VecDeque<Draft>,
     watch: Watch,
     /// The whole request, for what is found at its end.
     request: Node<'a>,
 }
 
 impl<'a> Messages<'a> {
+    /// Begins with a request; returns its tools and its other parameters, too.
     fn begin(
         request: &Node<'a>,
         dialect: Dialect,
         others: &[&str],
-    ) -> Result<(RequestSettings, Self), ImportError> {
+    ) -> Result<(Option<Vec<ToolSchema>>, JsonText, Self), ImportError> {
         let (adapter, profile) = (dialect.adapter(), dialect.profile());
         let mut messages = Self {
             reader: adapter.reader(),
             elements: None,
-            read: 0,
-            drafts: VecDeque::new(),
             watch: Watch::default(),
             request: request.clone(),
         };
         if request.is_array() {
             messages.elements = Some(Box::new(Node::at(request.raw, profile.list).each()?));
-            let rest = RequestSettings { tools: None, parameters: object("{}", "")? };
-            return Ok((rest, messages));
+            return Ok((None, object("{}", "")?, messages));
         }
         let mut fields = request.object()?;
         fields.members.retain(|(key, _)| !others.contains(&key.as_str()));
-        if !adapter.begin(&fields, &mut messages.watch, &mut messages.drafts)? {
+        if !adapter.begin(&fields, &mut messages.watch)? {
             let list = fields.require(profile.list)?;
             messages.elements = Some(Box::new(list.each()?));
         }
         let parameters = object(&adapter.parameters(&fields), "")?;
-        Ok((RequestSettings { tools: tools(&fields, dialect)?, parameters }, messages))
+        Ok((tools(&fields, dialect)?, parameters, messages))
     }
 
     fn next_draft(&mut self) -> Result<Option<Draft>, ImportError> {
         loop {
-            if let Some(draft) = self.drafts.pop_front() {
+            if let Some(draft) = self.watch.drafts.pop_front() {
                 return Ok(Some(draft));
             }
             let Some(message) = self.elements.as_mut().and_then(Iterator::next) else {
                 self.elements = None;
                 return Ok(self.reader.end());
             };
-            self.reader.message(&message, self.read, &mut self.watch, &mut self.drafts)?;
-            self.read += 1;
+            self.reader.message(&message, &mut self.watch)?;
+            self.watch.place += 1;
         }
     }
 
-    /// Ends the reading, and lists what is odd about the messages.
-    fn finish(self) -> Vec<Anomaly> {
-        self.watch.end()
+    /// Reads all drafts that are left.
+    fn drafts(&mut self) -> Result<Vec<Draft>, ImportError> {
+        std::iter::from_fn(|| self.next_draft().transpose()).collect()
     }
 
-    /// As [`finish`](Self::finish), with what is odd about the whole request.
-    fn finish_request(self) -> Vec<Anomaly> {
-        let found = repeated(&self.request);
+    /// Ends the reading, and lists what is odd about the messages and the whole request.
+    fn finish(self) -> Vec<Anomaly> {
         let mut anomalies = self.watch.end();
-        anomalies.extend(found);
+        anomalies.extend(repeated(&self.request));
         anomalies
     }
 }
 
 impl fmt::Debug for Messages<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Messages").field("read", &self.read).finish_non_exhaustive()
+        f.debug_struct("Messages").field("read", &self.watch.place).finish_non_exhaustive()
     }
 }
 
@@ -411,9 +390,14 @@ impl OpenCalls {
     }
 }
 
-/// Follows calls and results, and notes what does not pair.
+/// Follows the reading of messages: which one it is at, the drafts that are made of them, calls and
+/// results, and what does not pair.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
+    /// How many messages were read before the one that is read.
+    pub(crate) place: usize,
+    /// Drafts that were not taken yet.
+    pub(crate) drafts: VecDeque<Draft>,
     /// The calls of each id that have no result yet: their number and place, oldest first. An id
     /// stays when all of its calls have one.
     open: HashMap<String, Vec<(usize, String)>>,

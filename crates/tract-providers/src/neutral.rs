@@ -160,14 +160,9 @@ impl<'a> OutgoingMessage<'a> {
         if !answer.is_error || self.own {
             return parts;
         }
-        let says_so = parts.iter().any(|part| match part {
-            Part::Text { text } => {
-                text.trim_start().get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"))
-            }
-            Part::Image { .. }
-            | Part::ToolCall(_)
-            | Part::Reasoning { .. }
-            | Part::Opaque { .. } => false,
+        let says_so = parts.iter().any(|part| {
+            let Part::Text { text } = part else { return false };
+            text.trim_start().get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"))
         });
         if says_so {
             return parts;

@@ -71,14 +71,9 @@ pub(crate) fn tool_choice<'a>(params: &Params, value: &'a str) -> Choice<'a> {
         return Choice::Other;
     }
     let named = get(value, "function").and_then(|function| get(function, "name"));
-    let name = named.and_then(|name| serde_json::from_str::<String>(name).ok());
-    match name {
-        Some(name) => {
-            let sent = params.aliases.as_ref().map(|aliases| aliases.sent(&name).to_string());
-            Choice::Tool(raw::literal(&sent.unwrap_or(name)))
-        }
-        None => Choice::Other,
-    }
+    let Some(name) = named.and_then(raw::string) else { return Choice::Other };
+    let sent = params.aliases.as_ref().map(|aliases| aliases.sent(&name).to_string());
+    Choice::Tool(raw::literal(&sent.unwrap_or(name)))
 }
 
 /// The schema of a format for answers, in the words of Chat Completions.
@@ -95,15 +90,18 @@ pub(crate) fn get<'a>(object: &'a str, key: &str) -> Option<&'a str> {
 pub(crate) fn flat(text: &str, key: &str) -> String {
     let Some(inner) = get(text, key) else { return text.to_owned() };
     let mut out = Object::new();
-    for (name, raw) in json::split_object(text).unwrap_or_default() {
-        if name != key {
+    copy(&mut out, text, &[key]);
+    copy(&mut out, inner, &[]);
+    out.end()
+}
+
+/// Copies the members of an object but these.
+pub(crate) fn copy(out: &mut Object, object: &str, but: &[&str]) {
+    for (name, raw) in json::split_object(object).unwrap_or_default() {
+        if !but.contains(&name.as_str()) {
             out.raw(&name, raw);
         }
     }
-    for (name, raw) in json::split_object(inner).unwrap_or_default() {
-        out.raw(&name, raw);
-    }
-    out.end()
 }
 
 pub(crate) fn object<S: AsRef<str>>(members: &[(S, S)]) -> String {
@@ -123,11 +121,7 @@ pub(crate) fn list(value: &str) -> String {
 pub(crate) fn member(params: &mut Params, outer: &str, key: &str, value: &str) {
     let found = params.get(outer).unwrap_or("{}").to_owned();
     let mut out = Object::new();
-    for (name, raw) in json::split_object(&found).unwrap_or_default() {
-        if name != key {
-            out.raw(&name, raw);
-        }
-    }
+    copy(&mut out, &found, &[key]);
     out.raw(key, value);
     params.set(outer, out.end());
 }

@@ -48,15 +48,13 @@ impl Params {
     /// [`repairs`](Self::repairs) says so.
     #[must_use]
     pub fn with<T: Serialize>(mut self, key: &str, value: T) -> Self {
-        let text = match serde_json::to_string(&value) {
-            Ok(text) => text,
+        match serde_json::to_string(&value) {
+            Ok(text) => self.set(key, text),
             Err(error) => {
                 let text = format!("{key:?} is not set: {error}");
                 self.repairs.push(Repair::new(RepairKind::NotSet, None, text));
-                return self;
             }
-        };
-        self.set(key, text);
+        }
         self
     }
 
@@ -88,28 +86,18 @@ impl Params {
     /// Gives a member another name; where that one is there already, it stays as it is.
     pub(crate) fn rename(&mut self, from: &str, to: &str) {
         let Body::Object(members) = &mut self.body else { return };
-        let is_there = members.iter().any(|(name, _)| name == to);
-        match members.iter().position(|(name, _)| name == from) {
-            Some(place) if is_there => drop(members.remove(place)),
-            Some(place) => {
-                if let Some((name, _)) = members.get_mut(place) {
-                    to.clone_into(name);
-                }
-            }
-            None => {}
+        if members.iter().any(|(name, _)| name == to) {
+            members.retain(|(name, _)| name != from);
+        } else if let Some((name, _)) = members.iter_mut().find(|(name, _)| name == from) {
+            to.clone_into(name);
         }
     }
 
     /// Returns the text of a member; `model` also where the url names it and the body does not.
     pub fn get(&self, key: &str) -> Option<&str> {
-        match &self.body {
-            Body::Object(members) => {
-                let found =
-                    members.iter().find(|(name, _)| name == key).map(|(_, raw)| raw.as_str());
-                found.or(self.model.as_deref().filter(|_| key == "model"))
-            }
-            Body::Array(_) => None,
-        }
+        let Body::Object(members) = &self.body else { return None };
+        let found = members.iter().find(|(name, _)| name == key).map(|(_, raw)| raw.as_str());
+        found.or(self.model.as_deref().filter(|_| key == "model"))
     }
 
     /// Returns the form.
@@ -125,10 +113,6 @@ impl Params {
     /// Returns where each block comes from, parallel to [`prefix`](Self::prefix).
     pub fn origins(&self) -> &[PrefixSource] {
         &self.blocks.origins
-    }
-
-    pub(crate) fn blocks(&self) -> &Blocks {
-        &self.blocks
     }
 
     /// Walks the aliases under which tools go out, each with the name that it replaces.

@@ -124,7 +124,7 @@ impl fmt::Display for Miss {
 /// Compares two requests as a prompt cache does: `None` when everything is found in the cache that
 /// can be, since the second extends the first, or is its beginning.
 pub fn why_miss(first: &crate::Params, second: &crate::Params) -> Option<Miss> {
-    let (a, b) = (first.blocks(), second.blocks());
+    let (a, b) = (&first.blocks, &second.blocks);
     let same_blocks = a.hashes.iter().zip(&b.hashes).take_while(|(a, b)| a == b).count();
     if same_blocks == a.hashes.len().min(b.hashes.len()) {
         return None;

@@ -127,6 +127,11 @@ impl<'a> Fields<'a> {
         self.get(key).filter(|node| !node.is_null())
     }
 
+    /// The member as an object, when it is there and not null.
+    pub(crate) fn some_object(&self, key: &str) -> Result<Option<Fields<'a>>, ImportError> {
+        self.some(key).map(|node| node.object()).transpose()
+    }
+
     pub(crate) fn require(&self, key: &'static str) -> Result<Node<'a>, ImportError> {
         self.get(key).ok_or_else(|| ImportError::Missing { path: self.path.clone(), member: key })
     }

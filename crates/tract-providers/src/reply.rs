@@ -73,12 +73,29 @@ pub(crate) fn drafts_of<'a>(
     messages: &[Node<'a>],
     place: usize,
 ) -> Result<VecDeque<Draft>, ImportError> {
-    let (mut drafts, mut watch) = (VecDeque::new(), Watch::default());
+    let mut watch = Watch::default();
+    watch.place = place;
     for message in messages {
-        reader.message(message, place, &mut watch, &mut drafts)?;
+        reader.message(message, &mut watch)?;
     }
-    drafts.extend(reader.end());
-    Ok(drafts)
+    watch.drafts.extend(reader.end());
+    Ok(watch.drafts)
+}
+
+/// Makes the reply of the one message that an answer has.
+pub(crate) fn reply_of<'a>(
+    reader: impl Reader<'a>,
+    message: Node<'a>,
+    place: usize,
+    answer: &Fields<'_>,
+) -> Result<Reply, ImportError> {
+    let draft = drafts_of(reader, &[message], place)?
+        .pop_back()
+        .ok_or(ImportError::Missing { path: String::new(), member: "content" })?;
+    let mut reply = Reply::new(draft.content);
+    reply.verbatim = draft.verbatim;
+    reply.model = answer.text("model");
+    Ok(reply)
 }
 
 /// Makes a place from what an answer says of itself, so that ids that are made from it are unique

@@ -7,10 +7,8 @@ mod reply;
 mod request;
 mod stream;
 
-use std::collections::VecDeque;
-
 use tract_compile::Rules;
-use tract_core::{Draft, Reply};
+use tract_core::Reply;
 use tract_schema::Dialect;
 
 use crate::adapter::{Adapter, Foreign, Members, Profile, Reader};
@@ -68,13 +66,8 @@ impl Adapter for Responses {
         ["input", "instructions", "previous_response_id"].iter().any(|key| request.has(key))
     }
 
-    fn begin(
-        &self,
-        request: &Fields<'_>,
-        watch: &mut Watch,
-        drafts: &mut VecDeque<Draft>,
-    ) -> Result<bool, ImportError> {
-        import::begin(request, watch, drafts)
+    fn begin(&self, request: &Fields<'_>, watch: &mut Watch) -> Result<bool, ImportError> {
+        import::begin(request, watch)
     }
 
     fn reader<'a>(&self) -> Box<dyn Reader<'a> + Send + 'a> {

@@ -106,15 +106,13 @@ pub(crate) fn of_kind(kind: Option<&str>, message: String) -> ModelError {
     }
 }
 
+/// Receives the pieces of an answer.
+pub(crate) type OnPiece<'a> = &'a mut dyn FnMut(ReplyDelta);
+
 /// What an answer of one dialect grows in.
 pub(crate) trait Accumulate: Send {
     /// Takes one event: its name, where the dialect has names, and its data.
-    fn event(
-        &mut self,
-        name: &str,
-        data: &str,
-        on_piece: &mut dyn FnMut(ReplyDelta),
-    ) -> Result<(), StreamError>;
+    fn event(&mut self, name: &str, data: &str, on_piece: OnPiece<'_>) -> Result<(), StreamError>;
 
     /// Whether the word that ends the stream has come.
     fn is_ended(&self) -> bool;

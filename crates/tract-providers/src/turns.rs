@@ -299,10 +299,7 @@ fn add<'a>(
         let next = turn.last.is_some_and(|last| follows(last, row));
         let joins = next && turn.last.map(|last| last.slot) == message.joins;
         // Neighbors that were recorded so stay apart; in `keep` all rows do.
-        let apart = match sheet.repairing {
-            true => own && next && turn.last.is_some_and(|last| last.own),
-            false => true,
-        };
+        let apart = !sheet.repairing || (own && next && turn.last.is_some_and(|last| last.own));
         if joins || !apart {
             turn.blocks.extend(blocks);
             turn.recorded &= joins && own;
@@ -311,22 +308,16 @@ fn add<'a>(
             return;
         }
     }
-    let mut turn = Turn::new(role);
-    turn.received = received.filter(|_| around.is_some());
-    turn.around = around;
-    turn.blocks.extend(blocks);
-    turn.recorded = own;
-    turn.last = Some(row);
-    turns.push(turn);
+    let received = received.filter(|_| around.is_some());
+    let (blocks, last) = (blocks.collect(), Some(row));
+    turns.push(Turn { role, around, received, blocks, recorded: own, last });
 }
 
 /// Whether a row was written right after another one. A row between them, skipped or removed since,
 /// has taken a key.
 fn follows(before: Row, row: Row) -> bool {
-    match (before.key, row.key) {
-        (Some(before), Some(key)) => key.checked_sub(before).is_some_and(|gap| gap <= 1),
-        _ => false,
-    }
+    let gap = before.key.zip(row.key).and_then(|(before, key)| key.checked_sub(before));
+    gap.is_some_and(|gap| gap <= 1)
 }
 
 /// No text after a call, no text before a result.

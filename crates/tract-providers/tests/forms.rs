@@ -162,12 +162,8 @@ fn anomalies_are_reported() {
             {"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},
         {"role":"tool","tool_call_id":"b","content":"x"},
         {"role":"critic","content":"x"}]"#;
-    let found: Vec<_> = read_request(text, Dialect::OpenAi)
-        .unwrap()
-        .anomalies
-        .iter()
-        .map(ToString::to_string)
-        .collect();
+    let found = read_request(text, Dialect::OpenAi).unwrap().anomalies;
+    let found: Vec<_> = found.iter().map(ToString::to_string).collect();
     assert_eq!(
         found,
         [
@@ -274,31 +270,23 @@ fn results_of_one_message_rejoin() {
 fn edit_drops_verbatim() {
     let text = r#"[{"role":"user","content":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}]}]"#;
     let mut drafts = read_request(text, Dialect::Anthropic).unwrap().drafts;
-    assert!(
-        of(&read_request(text, Dialect::Anthropic).unwrap())
-            .to_anthropic()
-            .unwrap()
-            .to_json()
-            .contains("cache")
-    );
+    let sent = |drafts: &[Draft]| compiled(drafts, None).to_anthropic().unwrap().to_json();
+    assert!(sent(&drafts).contains("cache"));
     drafts[0] = Draft::user("b");
-    assert!(!compiled(&drafts, None).to_anthropic().unwrap().to_json().contains("cache"));
+    assert!(!sent(&drafts).contains("cache"));
 }
 
 #[test]
 fn recorded_replies_are_read_and_go_back() {
     let mut read = 0;
-    for (provider, form) in
-        [("openai", Form::Params(Dialect::OpenAi)), ("anthropic", Form::Params(Dialect::Anthropic))]
-    {
+    for (provider, dialect) in [("openai", Dialect::OpenAi), ("anthropic", Dialect::Anthropic)] {
         for (name, text) in &cassettes(provider).0 {
             let conversation = ProviderConversation::read(text, None).unwrap();
             let response = member(text, "response").unwrap();
             if !response.starts_with('{') {
                 continue; // a stream
             }
-            let params =
-                compile_form(&of(&conversation.imported), form, &FormOptions::new()).unwrap();
+            let params = of(&conversation.imported).to_params(dialect).unwrap();
             if member(response, "choices").is_none() && member(response, "role").is_none() {
                 continue; // no answer of a chat
             }
@@ -314,13 +302,12 @@ fn recorded_replies_are_read_and_go_back() {
             drafts.push(draft);
             let context = compiled(&drafts, None);
             let keep = FormOptions::new().pairing(Pairing::Keep);
-            let sent: Value = compile_form(&context, form, &keep).unwrap().to().unwrap();
+            let sent = compile_form(&context, Form::Params(dialect), &keep).unwrap();
+            let sent: Value = sent.to().unwrap();
             let answer: Value = serde_json::from_str(response).unwrap();
             let message = sent["messages"].as_array().unwrap().last().unwrap();
-            match form {
-                Form::Params(Dialect::OpenAi) => {
-                    assert_eq!(*message, answer["choices"][0]["message"], "{name}")
-                }
+            match dialect {
+                Dialect::OpenAi => assert_eq!(*message, answer["choices"][0]["message"], "{name}"),
                 _ => assert_eq!(message["content"], answer["content"], "{name}"),
             }
             read += 1;

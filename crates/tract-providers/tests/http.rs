@@ -9,11 +9,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use support::streams::{Exchange, Golden, Seeded, StreamedReply, exchanges, goldens};
+use support::streams::{Exchange, Golden, StreamedReply, exchanges, goldens};
 use tract_core::{CancellationToken, ChatModel, ModelError, ModelRequest, Reply, ReplyDelta};
 use tract_providers::Dialect;
 use tract_providers::http::{HttpModel, HttpModelBuilder, RetryPolicy};
 use tract_testkit::loopback::{HttpAnswer, HttpEnd, Loopback};
+use tract_testkit::power::SeededRng;
 
 const KEY: &str = "sk-test-0123456789abcdef";
 
@@ -66,7 +67,7 @@ async fn ask(
 
 /// Asks with a recording as the answer, cut and paused by a seed.
 async fn seeded(server: &Loopback, exchange: &Exchange, golden: &Golden, seed: u64) {
-    let mut random = Seeded(seed);
+    let mut random = SeededRng(seed);
     let mut cuts = match random.below(3) {
         0 => exchange.boundaries(),
         _ => Vec::new(),

@@ -4,10 +4,11 @@
 
 mod support;
 
-use support::streams::{Exchange, Seeded, StreamedReply, exchanges, goldens, params};
+use support::streams::{Exchange, StreamedReply, exchanges, goldens, params};
 use tract_core::Reply;
 use tract_providers::stream::{Assembler, StreamError};
 use tract_providers::{Dialect, Params};
+use tract_testkit::power::SeededRng;
 
 /// Reads a stream in chunks that end at these places.
 fn assemble(
@@ -79,7 +80,7 @@ fn cuts_make_no_difference() {
         same(exchange.boundaries(), "at every event");
         same((1..body.len()).collect(), "at every byte");
         for seed in 0..8 {
-            let mut random = Seeded(seed);
+            let mut random = SeededRng(seed);
             let mut cuts: Vec<usize> =
                 (0..=random.below(40)).map(|_| random.below(body.len())).collect();
             cuts.sort_unstable();

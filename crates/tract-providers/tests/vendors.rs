@@ -75,10 +75,6 @@ impl Bodies {
     }
 }
 
-fn form(dialect: Dialect) -> Form {
-    format!("{dialect}-params").parse().unwrap()
-}
-
 /// What the caller adds to a compiled request that a provider demands.
 fn complete(params: Params, dialect: Dialect) -> String {
     let params = match params.get("model") {
@@ -125,7 +121,7 @@ fn push_all(bodies: &mut Bodies, name: &str, context: &Compiled) {
         let has_tools = !context.tools().is_empty();
         for strict in [false, true].into_iter().filter(|strict| has_tools || !strict) {
             let options = FormOptions::new().strict_tools(strict);
-            let params = compile_form(context, form(dialect), &options).unwrap();
+            let params = compile_form(context, Form::Params(dialect), &options).unwrap();
             let name = format!("{name} for {dialect}, strict {strict}");
             bodies.push(&name, dialect, &complete(params, dialect));
         }

@@ -25,7 +25,6 @@ use tract_tools::dispatch::{CallStart, Recorded, Start};
 use self::beat::Heartbeat;
 use self::doc::{CallDoc, CallState, TurnDoc, blob, call_ref, parse, prefix, turn_ref};
 use self::holder::Holder;
-pub(crate) use self::wait::{HolderInfo, TakeOutcome};
 use crate::error::Result;
 
 /// How long a run is believed to live after it last said so, where its process cannot be looked
@@ -92,31 +91,31 @@ impl Effects {
         })
     }
 
-    /// Makes the claims of the run that is about to record the message itself.
+    /// Makes the claims of the run that is about to record the message itself. Once that is stored,
+    /// they have [`begun`](Self::begun) with the document whose id is returned.
     pub(crate) fn of_new_message(
         repo: &Repo,
         branch: &RefName,
         txn: &mut Txn<'_>,
         message: CommitId,
         lease: Duration,
-    ) -> Result<Self> {
+    ) -> Result<(Self, BlobId)> {
         let effects = Self::new(repo, branch, message, lease)?;
         let marker = effects.marker()?;
         txn.blob(marker.clone())?;
         txn.move_from(&turn_ref(message)?, None, Some(RefTarget::Blob(marker.id())));
-        effects.inner().last = Some(marker.id());
-        Ok(effects)
+        Ok((effects, marker.id()))
     }
 
-    /// Says that what [`of_new_message`](Self::of_new_message) added is stored.
-    pub(crate) fn begun(&self) {
+    /// Says that the document is stored by which this run works on the calls.
+    pub(crate) fn begun(&self, marker: BlobId) {
         let mut inner = self.inner();
-        inner.taken = true;
-        inner.beat = self.heartbeat();
-    }
-
-    fn heartbeat(&self) -> Option<Heartbeat> {
-        Heartbeat::start(&self.repo, &self.branch, self.slot, self.holder.name(), self.lease)
+        inner.last = Some(marker);
+        if !std::mem::replace(&mut inner.taken, true) {
+            let holder = self.holder.name();
+            let beat = Heartbeat::start(&self.repo, &self.branch, self.slot, holder, self.lease);
+            inner.beat = beat;
+        }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -213,27 +212,15 @@ impl Effects {
             let mut txn = Txn::new(&self.repo)?;
             txn.add(&self.branch, note).await?;
             let marker = self.marker()?;
-            let doc = blob(&CallDoc::started(
-                &call.call_id,
-                &call.tool_name,
-                call.key,
-                self.holder.name(),
-                &self.branch,
-                self.repo.now_us(),
-                call.approved,
-            ))?;
+            let (holder, at_us) = (self.holder.name(), self.repo.now_us());
+            let doc = blob(&CallDoc::started(call, holder, &self.branch, at_us))?;
             for (name, from, to) in [(turn, at_turn, &marker), (claim, at_claim, &doc)] {
                 txn.blob(to.clone())?;
                 txn.move_from(name, from, Some(RefTarget::Blob(to.id())));
             }
             match txn.apply("start", &WriteOptions::new()).await? {
                 Applied::Done | Applied::Already => {
-                    let mut inner = self.inner();
-                    inner.last = Some(marker.id());
-                    let first = !std::mem::replace(&mut inner.taken, true);
-                    if first {
-                        inner.beat = self.heartbeat();
-                    }
+                    self.begun(marker.id());
                     return Ok(Start::Begin);
                 }
                 Applied::Conflict(_) => races.lose().await?,

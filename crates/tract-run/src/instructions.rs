@@ -66,10 +66,8 @@ impl Agent {
         if self.keeps_tools {
             return Ok(None);
         }
-        let mut wanted: Vec<ToolSchema> = match rendered {
-            Some(rendered) => rendered.schemas()?,
-            None => Vec::new(),
-        };
+        let of_prompt = rendered.map(|rendered| rendered.schemas()).transpose()?;
+        let mut wanted: Vec<ToolSchema> = of_prompt.unwrap_or_default();
         // What a prompt does not know of is there all the same, such as the tools of servers.
         let of_prompt = self.prompt.as_ref().map_or_else(Vec::new, |(prompt, _)| prompt.tools());
         let mut of_prompt: Vec<String> = of_prompt.iter().map(|tool| tool.spec().name).collect();

@@ -34,18 +34,14 @@ struct Mark {
 }
 
 fn note(origin: &str, message: &str, calls: Vec<Mark>) -> serde_json::Result<Request> {
+    let names = calls.iter().map(|call| format!("{} ({})", call.tool, call.call_id));
+    let names = names.collect::<Vec<_>>().join(", ");
     let details = Details {
-        message: Some(format!("{message} {}", names(&calls))),
+        message: Some(format!("{message} {names}")),
         origin: Origin { id: Some(origin.to_owned()), ..AuthorKind::Tool.into() },
         ..Details::default()
     };
     Ok(Request::Note { content: Some(JsonText::of(&Marks { calls })?), details })
-}
-
-fn names(calls: &[Mark]) -> String {
-    let names: Vec<String> =
-        calls.iter().map(|call| format!("{} ({})", call.tool, call.call_id)).collect();
-    names.join(", ")
 }
 
 /// Makes the note that says which calls wait.
@@ -140,17 +136,13 @@ fn key_of(commit: &Commit) -> Option<CallKey> {
 /// well the answers that the calls of a message were given on other branches, as older stores have
 /// them and imports.
 pub(crate) struct BranchJournal {
-    effects: Arc<Effects>,
-    elsewhere: OtherBranches,
+    pub(crate) effects: Arc<Effects>,
+    pub(crate) elsewhere: OtherBranches,
     /// The place in the message of each call that is dispatched.
-    indices: Vec<u32>,
+    pub(crate) indices: Vec<u32>,
 }
 
 impl BranchJournal {
-    pub(crate) fn new(effects: Arc<Effects>, elsewhere: OtherBranches, indices: Vec<u32>) -> Self {
-        Self { effects, elsewhere, indices }
-    }
-
     fn index(&self, call: &CallStart) -> Result<u32, BoxError> {
         let index = self.indices.get(call.place).copied();
         index.ok_or_else(|| format!("call {:?} is of no message", call.call_id).into())

@@ -46,12 +46,9 @@ impl Position {
 
     /// Returns the last message that is not an instruction.
     pub(crate) fn last(compiled: &Compiled) -> Option<&Message> {
-        compiled.messages().rev().find(|message| !is_instruction(&message.role))
+        let mut newest_first = compiled.messages().rev();
+        newest_first.find(|message| !matches!(message.role, Role::System | Role::Developer))
     }
-}
-
-fn is_instruction(role: &Role) -> bool {
-    matches!(role, Role::System | Role::Developer)
 }
 
 fn open_calls(compiled: &Compiled, message: &Message) -> Option<Open> {

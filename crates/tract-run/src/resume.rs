@@ -9,7 +9,7 @@ use tract_tools::dispatch::{Approval, CallKey};
 use tract_tools::{Call, Lookup, hydrate_with};
 
 use crate::agent::{Agent, OnResume};
-use crate::effects::{EffectStatus, Effects, HolderInfo, TakeOutcome};
+use crate::effects::{EffectStatus, Effects};
 use crate::error::{Result, RunError};
 use crate::journal::{Marked, OtherBranches};
 use crate::position::{Open, Position};
@@ -37,12 +37,9 @@ impl Agent {
             }
             return Ok(Some(done));
         }
-        let tell = |held: &HolderInfo| {
-            self.tell(&Progress::Held { by: &held.by, branch: &held.branch });
-        };
-        match effects.take(&self.cancellation, self.patience, tell).await? {
-            TakeOutcome::Mine => {}
-            TakeOutcome::Cancelled => return Ok(Some(TurnDone::new(TurnEnd::Cancelled))),
+        let tell = |by: &str, branch: &str| self.tell(&Progress::Held { by, branch });
+        if !effects.take(&self.cancellation, self.patience, tell).await? {
+            return Ok(Some(TurnDone::new(TurnEnd::Cancelled)));
         }
         let settled = self.settle_claimed(stored, open.slot, &effects).await;
         if settled.is_err() && !effects.has_answers() {
@@ -150,11 +147,9 @@ impl Agent {
             }
             EffectStatus::Unknown { branch, .. } => {
                 effects.give_up(index);
-                if branch == self.branch.as_str() {
-                    CallStep::GiveUp(INTERRUPTED, "interrupted")
-                } else {
-                    CallStep::GiveUp(INTERRUPTED_ELSEWHERE, "interrupted")
-                }
+                let here = branch == self.branch.as_str();
+                let text = if here { INTERRUPTED } else { INTERRUPTED_ELSEWHERE };
+                CallStep::GiveUp(text, "interrupted")
             }
         }
     }

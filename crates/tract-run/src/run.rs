@@ -2,7 +2,6 @@
 
 use std::sync::PoisonError;
 
-use serde::Deserialize;
 use tract_compile::Compiled;
 use tract_core::telemetry::agent_run;
 use tract_core::{CommitId, Content, Draft, StopReason, Usage};
@@ -66,13 +65,6 @@ impl Stop {
             Self::Ended { code, .. } => code,
         }
     }
-}
-
-/// What a reply's commit says besides the reply.
-#[derive(Deserialize)]
-struct Metadata {
-    #[serde(default)]
-    stop_reason: Option<String>,
 }
 
 /// The outcome of a run.
@@ -290,15 +282,15 @@ impl Agent {
         report.calls += u32::try_from(done.answers.len()).unwrap_or(u32::MAX);
         report.pending.clone_from(&done.pending);
         if let Some(usage) = done.usage {
-            let plus = |sum: Option<u64>, more: Option<u64>| match (sum, more) {
-                (None, None) => None,
-                (sum, more) => Some(sum.unwrap_or(0).saturating_add(more.unwrap_or(0))),
-            };
-            report.usage.input_tokens = plus(report.usage.input_tokens, usage.input_tokens);
-            report.usage.output_tokens = plus(report.usage.output_tokens, usage.output_tokens);
-            report.usage.cached_tokens = plus(report.usage.cached_tokens, usage.cached_tokens);
-            report.usage.reasoning_tokens =
-                plus(report.usage.reasoning_tokens, usage.reasoning_tokens);
+            let sums = &mut report.usage;
+            for (sum, more) in [
+                (&mut sums.input_tokens, usage.input_tokens),
+                (&mut sums.output_tokens, usage.output_tokens),
+                (&mut sums.cached_tokens, usage.cached_tokens),
+                (&mut sums.reasoning_tokens, usage.reasoning_tokens),
+            ] {
+                *sum = more.map(|more| sum.unwrap_or(0).saturating_add(more)).or(*sum);
+            }
         }
         let ended = match &done.end {
             TurnEnd::Said => stop_of(done.stop_reason.as_ref().map(StopReason::as_str)),
@@ -360,10 +352,9 @@ impl Agent {
         let Some(position) = Position::last(compiled) else { return Ok(None) };
         let commit = self.repo.commit(position.commit).await?;
         let metadata = commit.and_then(|commit| commit.metadata.clone());
-        let members = metadata.and_then(|metadata| {
-            serde_json::from_str::<Metadata>(metadata.as_str()).ok()?.stop_reason
-        });
-        Ok(members)
+        let members = metadata
+            .and_then(|metadata| serde_json::from_str::<serde_json::Value>(metadata.as_str()).ok());
+        Ok(members.and_then(|members| members["stop_reason"].as_str().map(str::to_owned)))
     }
 }
 

@@ -229,10 +229,8 @@ fn tool_io(fields: &Fields<'_>, tool_text: ToolText) -> Result<String, Unreadabl
     if direction == "call" {
         let mut arguments = Vec::with_capacity(members.len());
         for (name, raw) in members {
-            let value = match serde_json::from_str::<String>(raw) {
-                Ok(text) => text::repr(&text),
-                Err(_) => text::compact(raw)?,
-            };
+            let text = serde_json::from_str::<String>(raw).map(|text| text::repr(&text));
+            let value = text.or_else(|_| text::compact(raw))?;
             arguments.push(format!("{name}={value}"));
         }
         let call = format!("{name}({})", arguments.join(", "));
@@ -245,10 +243,7 @@ fn tool_io(fields: &Fields<'_>, tool_text: ToolText) -> Result<String, Unreadabl
     if let [(key, raw)] = members.as_slice()
         && matches!(key.as_str(), "result" | "error" | "text")
     {
-        let value = match serde_json::from_str::<String>(raw) {
-            Ok(text) => text,
-            Err(_) => text::compact(raw)?,
-        };
+        let value = serde_json::from_str(raw).or_else(|_| text::compact(raw))?;
         let sign = if status.as_deref() == Some("error") { '\u{2717}' } else { '\u{2192}' };
         return Ok(format!("{name} {sign} {value}"));
     }

@@ -4,7 +4,6 @@
 //! the original checked; what they mean is for the reader of them to say.
 
 mod hash;
-mod open;
 mod read;
 mod rows;
 

@@ -83,12 +83,6 @@ pub(super) struct Walk<'a> {
     lost_tools: HashMap<&'a str, Rc<[String]>>,
 }
 
-/// What is planned for a commit.
-enum Frame<'a> {
-    Enter(&'a str),
-    Leave(&'a str),
-}
-
 impl<'a> Walk<'a> {
     pub(super) fn new(repo: &'a Repo, data: &'a Database) -> Result<Self> {
         let new = data.schema_version >= 10 && !data.old_edit_column;
@@ -136,28 +130,22 @@ impl<'a> Walk<'a> {
 
     /// Takes a commit with all that leads to it, and returns the state of its line then.
     pub(super) async fn commit(&mut self, hash: &'a str) -> Result<Result<WalkState<'a>, String>> {
-        let mut open = vec![Frame::Enter(hash)];
-        while let Some(frame) = open.pop() {
-            match frame {
-                Frame::Enter(hash) if self.states.contains_key(hash) => {}
-                Frame::Enter(hash) => match self.data.commits.get(hash) {
-                    None => {
-                        self.states.insert(hash, Err(format!("commit {} is missing", short(hash))));
-                    }
-                    Some(commit) => {
-                        open.push(Frame::Leave(hash));
-                        open.extend(parents(commit).map(Frame::Enter));
-                    }
-                },
-                Frame::Leave(hash) if self.states.contains_key(hash) => {}
-                Frame::Leave(hash) => {
-                    let state = match self.data.commits.get(hash) {
-                        Some(commit) => self.take(commit).await?,
-                        None => continue,
-                    };
-                    self.states.insert(hash, state);
-                }
+        // Each with whether its parents were opened.
+        let mut open = vec![(hash, false)];
+        while let Some((hash, after_parents)) = open.pop() {
+            if self.states.contains_key(hash) {
+                continue;
             }
+            let state = match self.data.commits.get(hash) {
+                None => Err(format!("commit {} is missing", short(hash))),
+                Some(commit) if after_parents => self.take(commit).await?,
+                Some(commit) => {
+                    open.push((hash, true));
+                    open.extend(parents(commit).map(|parent| (parent, false)));
+                    continue;
+                }
+            };
+            self.states.insert(hash, state);
         }
         Ok(self.states.get(hash).cloned().unwrap_or_else(|| Err("it is missing".to_owned())))
     }
@@ -265,13 +253,8 @@ impl<'a> Walk<'a> {
                 state.head = self.txn.head(&self.desk).await?;
                 Ok(Ok(state))
             }
-            Err(error) => {
-                if error.is_store_failure() {
-                    Err(error)
-                } else {
-                    Ok(Err(format!("commit {}: {error}", short(&commit.hash))))
-                }
-            }
+            Err(error) if error.is_store_failure() => Err(error),
+            Err(error) => Ok(Err(format!("commit {}: {error}", short(&commit.hash)))),
         }
     }
 

@@ -4,7 +4,7 @@ use tract_core::DynTool;
 use tract_mcp::{McpError, McpEvent, McpServer, ServerOptions, ServerUrl};
 
 use crate::script::{call_cancelled, check_echo, check_progress, context, options};
-use crate::web::{ServerBehavior, Web, until};
+use crate::web::{ServerBehavior, Web, method, until};
 
 async fn connect(web: &Web, options: ServerOptions) -> McpServer {
     McpServer::connect("web", web.url(), options).await.unwrap()
@@ -49,16 +49,16 @@ async fn arguments_and_results_pass_as_they_were_written_over_http() {
     check_echo(&server).await;
     assert_eq!(server.call("list", "{}", &context()).await.unwrap().text(), "in a list");
     server.close().await;
-    let requests = web.requests();
-    let hello = requests.iter().find(|requests| requests.method == "initialize").unwrap();
+    let requests = web.loopback.take_requests();
+    let hello = requests.iter().find(|request| method(request) == "initialize").unwrap();
     assert_eq!(hello.header("mcp-session-id"), None);
     assert_eq!(hello.header("accept"), Some("application/json, text/event-stream"));
-    for later in requests.iter().filter(|requests| requests.method != "initialize") {
+    for later in requests.iter().filter(|request| method(request) != "initialize") {
         assert_eq!(later.header("mcp-session-id"), Some("s-1"), "{later:?}");
         assert_eq!(later.header("mcp-protocol-version"), Some("2025-11-25"), "{later:?}");
         assert_eq!(later.header("mcp-method"), None, "{later:?}");
     }
-    assert_eq!(requests.last().unwrap().http.method, "DELETE", "the session is ended");
+    assert_eq!(requests.last().unwrap().method, "DELETE", "the session is ended");
 }
 
 #[tokio::test]
@@ -176,8 +176,8 @@ async fn a_server_without_handshake_and_sessions_is_spoken_with() {
     assert_eq!(tool.origin(), "läs");
     assert_eq!(server.call("läs", "{}", &context()).await.unwrap().text(), "unknown läs");
     server.close().await;
-    let requests = web.requests();
-    let call = requests.iter().find(|requests| requests.method == "tools/call").unwrap();
+    let requests = web.loopback.take_requests();
+    let call = requests.iter().find(|request| method(request) == "tools/call").unwrap();
     assert_eq!(call.header("mcp-protocol-version"), Some("2026-07-28"));
     assert_eq!(call.header("mcp-method"), Some("tools/call"));
     assert_eq!(call.header("mcp-name"), Some("=?base64?bMOkcw==?="));

@@ -9,19 +9,6 @@ use tract_testkit::loopback::{HttpAnswer, HttpEnd, HttpRequest, Loopback};
 
 use crate::script::{ClientMessage, Params, echo, result, steps, text};
 
-/// A request that came, with the method of its message.
-#[derive(Clone, Debug)]
-pub(crate) struct McpRequest {
-    pub(crate) method: String,
-    pub(crate) http: HttpRequest,
-}
-
-impl McpRequest {
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.http.header(name)
-    }
-}
-
 /// How the server is.
 #[derive(Debug, Default)]
 pub(crate) struct ServerBehavior {
@@ -73,15 +60,10 @@ impl Web {
     pub(crate) fn url(&self) -> ServerUrl {
         ServerUrl::new(self.loopback.url("/mcp?key=secret"))
     }
-
-    /// The requests that came since it was asked last.
-    pub(crate) fn requests(&self) -> Vec<McpRequest> {
-        let received = |http: HttpRequest| McpRequest { method: method(&http), http };
-        self.loopback.take_requests().into_iter().map(received).collect()
-    }
 }
 
-fn method(request: &HttpRequest) -> String {
+/// The method of the message that came with a request.
+pub(crate) fn method(request: &HttpRequest) -> String {
     let message = serde_json::from_str::<ClientMessage<'_>>(&request.body);
     message.map(|message| message.method).unwrap_or_default()
 }

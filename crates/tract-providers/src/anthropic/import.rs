@@ -1,7 +1,5 @@
 //! Requests in: instructions, results and the rest of each message as drafts.
 
-use std::collections::VecDeque;
-
 use tract_core::{Body, Content, Draft, ImageSource, Part, Role, ToolAnswer};
 use tract_schema::Dialect;
 
@@ -26,13 +24,7 @@ pub(crate) fn instructions(system: &Node<'_>) -> Result<Draft, ImportError> {
 pub(crate) struct Messages;
 
 impl<'a> Reader<'a> for Messages {
-    fn message(
-        &mut self,
-        message: &Node<'a>,
-        _place: usize,
-        watch: &mut Watch,
-        drafts: &mut VecDeque<Draft>,
-    ) -> Result<(), ImportError> {
+    fn message(&mut self, message: &Node<'a>, watch: &mut Watch) -> Result<(), ImportError> {
         let fields = message.object()?;
         let role = Role::parse(&fields.require("role")?.string()?);
         let received = fields.require("content")?;
@@ -63,12 +55,12 @@ impl<'a> Reader<'a> for Messages {
             let body = Body { parts: parts(&received, watch)?, name: None };
             let content = watch.content_of(&role, body, &fields.path);
             let form = Dialect::Anthropic.form();
-            drafts.push_back(draft_of(message, content, role, form, |out| {
+            watch.drafts.push_back(draft_of(message, content, role, form, |out| {
                 WORDING.says_only_role(&fields, out.role.as_str()) && is_list_of(&received, out)
             }));
             return Ok(());
         }
-        drafts.extend(WORDING.drafts(&fields, "user", &role, groups));
+        watch.drafts.extend(WORDING.drafts(&fields, "user", &role, groups));
         Ok(())
     }
 }

@@ -4,21 +4,16 @@ use tract_core::{Reply, StopReason, Usage};
 
 use super::import::Messages;
 use super::lower;
-use crate::error::{ImportError, ReplyError};
+use crate::error::ReplyError;
 use crate::raw::{Fields, Node};
-use crate::reply::{count, drafts_of};
+use crate::reply::{count, reply_of};
 
 pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
     // Of what is answered, role and content go back as a message.
     let role = fields.require("role")?.string()?;
     let message = lower::message(&role, fields.require("content")?.raw);
-    let draft = drafts_of(Messages, &[Node::root(&message)], 0)?
-        .pop_back()
-        .ok_or(ImportError::Missing { path: String::new(), member: "content" })?;
-    let mut reply = Reply::new(draft.content);
-    reply.verbatim = draft.verbatim;
+    let mut reply = reply_of(Messages, Node::root(&message), 0, fields)?;
     reply.id = fields.text("id");
-    reply.model = fields.text("model");
     reply.stop_reason = fields.text("stop_reason").map(|reason| match reason.as_str() {
         "end_turn" => StopReason::EndTurn,
         "tool_use" => StopReason::ToolUse,
@@ -27,9 +22,7 @@ pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
         "refusal" => StopReason::Refusal,
         _ => StopReason::Other(reason),
     });
-    if let Some(counts) = fields.some("usage") {
-        reply.usage = Some(usage(&counts.object()?));
-    }
+    reply.usage = fields.some_object("usage")?.map(|counts| usage(&counts));
     Ok(reply)
 }
 

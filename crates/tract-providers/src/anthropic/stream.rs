@@ -7,7 +7,7 @@ use crate::error::ImportError;
 use crate::openai::provider_error;
 use crate::raw::{Fields, Node, is_object};
 use crate::stream::tree::{Members, Tree};
-use crate::stream::{Accumulate, StreamError};
+use crate::stream::{Accumulate, OnPiece, StreamError};
 
 /// A message that is on its way.
 #[derive(Debug, Default)]
@@ -50,12 +50,7 @@ impl Block {
 }
 
 impl Accumulate for Stream {
-    fn event(
-        &mut self,
-        name: &str,
-        data: &str,
-        on_piece: &mut dyn FnMut(ReplyDelta),
-    ) -> Result<(), StreamError> {
+    fn event(&mut self, name: &str, data: &str, on_piece: OnPiece<'_>) -> Result<(), StreamError> {
         if self.done {
             return Ok(());
         }
@@ -148,11 +143,7 @@ impl Stream {
             .count()
     }
 
-    fn begin(
-        &mut self,
-        fields: &Fields<'_>,
-        on_piece: &mut dyn FnMut(ReplyDelta),
-    ) -> Result<(), StreamError> {
+    fn begin(&mut self, fields: &Fields<'_>, on_piece: OnPiece<'_>) -> Result<(), StreamError> {
         let index = fields.require("index")?.raw.to_owned();
         let block = Members::parse(&fields.require("content_block")?)?;
         let block = Block { index, block, input: String::new(), ended: false };
@@ -167,11 +158,7 @@ impl Stream {
         Ok(())
     }
 
-    fn grow(
-        &mut self,
-        fields: &Fields<'_>,
-        on_piece: &mut dyn FnMut(ReplyDelta),
-    ) -> Result<(), StreamError> {
+    fn grow(&mut self, fields: &Fields<'_>, on_piece: OnPiece<'_>) -> Result<(), StreamError> {
         let index = fields.require("index")?;
         let call_index = self.call_index(index.raw);
         let delta = fields.require("delta")?.object()?;

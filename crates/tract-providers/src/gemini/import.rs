@@ -1,7 +1,5 @@
 //! Requests in: instructions, responses of functions and the rest of each content as drafts.
 
-use std::collections::VecDeque;
-
 use tract_core::{Body, Content, Draft, ImageSource, Part, Role, ToolAnswer};
 
 use super::lower::{self, UNNAMED};
@@ -43,22 +41,16 @@ pub(crate) struct Contents {
 }
 
 impl<'a> Reader<'a> for Contents {
-    fn message(
-        &mut self,
-        content: &Node<'a>,
-        place: usize,
-        watch: &mut Watch,
-        drafts: &mut VecDeque<Draft>,
-    ) -> Result<(), ImportError> {
+    fn message(&mut self, content: &Node<'a>, watch: &mut Watch) -> Result<(), ImportError> {
         let fields = content.object()?;
         let word = fields.some("role").map(|role| role.string()).transpose()?;
         let role = match word.as_deref() {
             None | Some("user" | "function") => Role::User,
             Some("model") => Role::Assistant,
-            Some(word) => {
-                watch.note(&fields.path, format!("unknown role {word:?}"));
-                Role::Other(word.to_owned())
-            }
+            Some(word) => Role::Other(word.to_owned()),
+        };
+        let content_of = |parts, watch: &mut Watch| {
+            watch.content_of(&role, Body { parts, name: None }, &fields.path)
         };
         let nodes = fields.some("parts").map(|parts| parts.array()).transpose()?;
         let mut groups: Vec<(Content, Vec<&str>)> = Vec::new();
@@ -71,7 +63,7 @@ impl<'a> Reader<'a> for Contents {
                 continue;
             }
             let part = match member(&inner, "functionCall").filter(|_| role == Role::Assistant) {
-                Some(call) => self.call(&call.object()?, place, n, watch)?,
+                Some(call) => self.call(&call.object()?, n, watch)?,
                 None => part(node, &inner)?,
             };
             match groups.last_mut() {
@@ -82,14 +74,14 @@ impl<'a> Reader<'a> for Contents {
                     body.parts.push(part);
                     raws.push(node.raw);
                 }
-                _ => groups.push((content_of(&role, vec![part]), vec![node.raw])),
+                _ => groups.push((content_of(vec![part], watch), vec![node.raw])),
             }
         }
         if groups.is_empty() {
-            groups.push((content_of(&role, Vec::new()), Vec::new()));
+            groups.push((content_of(Vec::new(), watch), Vec::new()));
         }
         let word = if role == Role::Assistant { "model" } else { "user" };
-        drafts.extend(WORDING.drafts(&fields, word, &role, groups));
+        watch.drafts.extend(WORDING.drafts(&fields, word, &role, groups));
         Ok(())
     }
 }
@@ -98,12 +90,11 @@ impl Contents {
     fn call(
         &mut self,
         call: &Fields<'_>,
-        place: usize,
         n: usize,
         watch: &mut Watch,
     ) -> Result<Part, ImportError> {
         let id = call.text("id").filter(|id| !id.is_empty());
-        let id = id.unwrap_or_else(|| format!("{UNNAMED}{place}_{n}"));
+        let id = id.unwrap_or_else(|| format!("{UNNAMED}{}_{n}", watch.place));
         let name = call.require("name")?.string()?;
         let arguments = call.some("args");
         if let Some(node) = arguments.as_ref().filter(|node| !node.is_object()) {
@@ -130,15 +121,6 @@ impl Contents {
         };
         let parts = vec![Part::text(text)];
         Ok(Content::ToolResult(ToolAnswer { call_id, name: Some(name), is_error, parts }))
-    }
-}
-
-fn content_of(role: &Role, parts: Vec<Part>) -> Content {
-    let body = Body { parts, name: None };
-    match role {
-        Role::Assistant => Content::Assistant(body),
-        Role::Other(word) => Content::Custom { kind: format!("role:{word}"), body },
-        _ => Content::User(body),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The parameters of a request; most of them are members of `generationConfig`.
 
-use crate::parameters::{Choice, get, list, member, object, schema_of, tool_choice};
+use crate::parameters::{Choice, copy, get, list, member, object, schema_of, tool_choice};
 use crate::params::Params;
 use crate::raw;
 
@@ -87,11 +87,7 @@ fn think(params: &mut Params, key: &str, value: &str) {
     let config = params.get(CONFIG).unwrap_or("{}").to_owned();
     let given = get(&config, "thinkingConfig").unwrap_or("{}");
     let mut out = raw::Object::new();
-    for (name, raw) in tract_core::json::split_object(given).unwrap_or_default() {
-        if !matches!(name.as_str(), "thinkingLevel" | "thinkingBudget") {
-            out.raw(&name, raw);
-        }
-    }
+    copy(&mut out, given, &["thinkingLevel", "thinkingBudget"]);
     out.raw(key, value);
     member(params, CONFIG, "thinkingConfig", &out.end());
 }

@@ -41,9 +41,7 @@ pub(crate) fn reply(fields: &Fields<'_>, place: Option<usize>) -> Result<Reply, 
             reply.stop_reason = Some(StopReason::Refusal);
         }
     }
-    if let Some(counts) = fields.some("usageMetadata") {
-        reply.usage = Some(usage(&counts.object()?));
-    }
+    reply.usage = fields.some_object("usageMetadata")?.map(|counts| usage(&counts));
     Ok(reply)
 }
 

@@ -8,7 +8,7 @@ use super::reply::usage;
 use crate::openai::provider_error;
 use crate::raw::{Fields, Node};
 use crate::stream::tree::{Members, Tree};
-use crate::stream::{Accumulate, StreamError};
+use crate::stream::{Accumulate, OnPiece, StreamError};
 
 /// A response that is on its way.
 #[derive(Debug, Default)]
@@ -22,12 +22,7 @@ pub(crate) struct Stream {
 }
 
 impl Accumulate for Stream {
-    fn event(
-        &mut self,
-        _name: &str,
-        data: &str,
-        on_piece: &mut dyn FnMut(ReplyDelta),
-    ) -> Result<(), StreamError> {
+    fn event(&mut self, _name: &str, data: &str, on_piece: OnPiece<'_>) -> Result<(), StreamError> {
         let fields = Node::root(data).object()?;
         if let Some(error) = fields.some("error") {
             return Err(provider_error(&error));
@@ -92,11 +87,7 @@ impl Accumulate for Stream {
 }
 
 impl Stream {
-    fn take(
-        &mut self,
-        candidate: &Fields<'_>,
-        on_piece: &mut dyn FnMut(ReplyDelta),
-    ) -> Result<(), StreamError> {
+    fn take(&mut self, candidate: &Fields<'_>, on_piece: OnPiece<'_>) -> Result<(), StreamError> {
         for (key, _) in &candidate.members {
             let Some(node) = candidate.some(key) else { continue };
             if key != "content" {
@@ -122,7 +113,7 @@ impl Stream {
 
     /// Takes a part: text continues the last part where that is the same sort of text and has not been
     /// signed yet; everything else is a part of its own.
-    fn part(&mut self, part: Members, on_piece: &mut dyn FnMut(ReplyDelta)) {
+    fn part(&mut self, part: Members, on_piece: OnPiece<'_>) {
         if let Some(text) = part.text("text").filter(|text| !text.is_empty()) {
             on_piece(match is_thought(&part) {
                 true => ReplyDelta::Reasoning(text.to_owned()),

@@ -39,35 +39,21 @@ pub(super) fn url_of(base: &Url, path: &str) -> Url {
 }
 
 impl Inner {
-    /// Sends a body and reads the answer when it has come whole.
-    pub(super) async fn read_body(
+    /// Sends a body and reads the answer: piece by piece where something receives them, else whole.
+    pub(super) async fn answer(
         &self,
         params: &Params,
         cancellation: &CancellationToken,
+        mut on_piece: Option<&mut (dyn FnMut(ReplyDelta) + Send)>,
     ) -> Result<Reply, ModelError> {
-        let sent = self.wire(params, false);
+        let sent = self.wire(params, on_piece.is_some());
         let mut attempt = 0;
         loop {
-            let failed = match self.try_whole(params, &sent, cancellation).await {
-                Ok(reply) => return Ok(reply),
-                Err(failed) => failed,
+            let tried = match &mut on_piece {
+                Some(on_piece) => self.try_streaming(params, &sent, cancellation, *on_piece).await,
+                None => self.try_whole(params, &sent, cancellation).await,
             };
-            attempt += 1;
-            self.wait(attempt, failed, cancellation).await?;
-        }
-    }
-
-    /// Sends a body and hands the answer over as it comes.
-    pub(super) async fn streaming(
-        &self,
-        params: &Params,
-        cancellation: &CancellationToken,
-        on_piece: &mut (dyn FnMut(ReplyDelta) + Send),
-    ) -> Result<Reply, ModelError> {
-        let sent = self.wire(params, true);
-        let mut attempt = 0;
-        loop {
-            let failed = match self.try_streaming(params, &sent, cancellation, on_piece).await {
+            let failed = match tried {
                 Ok(reply) => return Ok(reply),
                 Err(failed) => failed,
             };

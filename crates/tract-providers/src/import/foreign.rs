@@ -52,9 +52,9 @@ fn member(fields: &Fields<'_>, dialect: Dialect) -> Option<(String, Dialect)> {
         let role = fields.text("role").unwrap_or_default();
         fields.get("role").filter(|_| foreign.roles.contains(&role.as_str()))
     };
-    let images = |path: &str| path.ends_with(".images");
     member.or_else(role).map(|node| {
-        if images(&node.path) { (node.path, Dialect::Ollama) } else { (node.path, shown) }
+        let images = node.path.ends_with(".images");
+        (node.path, if images { Dialect::Ollama } else { shown })
     })
 }
 

@@ -1,8 +1,6 @@
 //! Requests in: messages as drafts.
 
-use std::collections::VecDeque;
-
-use tract_core::{Body, Content, Draft, ImageSource, Part, Role, ToolAnswer};
+use tract_core::{Body, Content, ImageSource, Part, Role, ToolAnswer};
 use tract_schema::Dialect;
 
 use crate::adapter::Reader;
@@ -15,35 +13,19 @@ use crate::raw::{Fields, Node};
 pub(crate) struct Messages(OpenCalls);
 
 impl<'a> Reader<'a> for Messages {
-    fn message(
-        &mut self,
-        message: &Node<'a>,
-        place: usize,
-        watch: &mut Watch,
-        drafts: &mut VecDeque<Draft>,
-    ) -> Result<(), ImportError> {
-        drafts.push_back(read(message, place, &mut self.0, watch)?);
+    fn message(&mut self, message: &Node<'a>, watch: &mut Watch) -> Result<(), ImportError> {
+        let fields = message.object()?;
+        let role = Role::parse(&fields.require("role")?.string()?);
+        let content = content(&fields, &role, &mut self.0, watch)?;
+        let draft = whole_message(message, content, role, Dialect::Ollama, super::lower::message);
+        watch.drafts.push_back(draft);
         Ok(())
     }
-}
-
-/// Reads the `place`-th message.
-pub(super) fn read(
-    message: &Node<'_>,
-    place: usize,
-    open: &mut OpenCalls,
-    watch: &mut Watch,
-) -> Result<Draft, ImportError> {
-    let fields = message.object()?;
-    let role = Role::parse(&fields.require("role")?.string()?);
-    let content = content(&fields, &role, place, open, watch)?;
-    Ok(whole_message(message, content, role, Dialect::Ollama, super::lower::message))
 }
 
 fn content(
     fields: &Fields<'_>,
     role: &Role,
-    place: usize,
     open: &mut OpenCalls,
     watch: &mut Watch,
 ) -> Result<Content, ImportError> {
@@ -68,14 +50,13 @@ fn content(
         return Ok(Content::ToolResult(ToolAnswer { call_id, name, is_error: false, parts }));
     }
     if *role == Role::Assistant {
-        calls(fields, place, &mut parts, open, watch)?;
+        calls(fields, &mut parts, open, watch)?;
     }
     Ok(watch.content_of(role, Body { parts, name: None }, &fields.path))
 }
 
 fn calls(
     fields: &Fields<'_>,
-    place: usize,
     parts: &mut Vec<Part>,
     open: &mut OpenCalls,
     watch: &mut Watch,
@@ -85,7 +66,7 @@ fn calls(
         let call = node.object()?;
         let id = match call.some("id") {
             Some(id) => id.string()?,
-            None => format!("call_{place}_{n}"),
+            None => format!("call_{}_{n}", watch.place),
         };
         let function = call.require("function")?.object()?;
         let name = function.require("name")?.string()?;

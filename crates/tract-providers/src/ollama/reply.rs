@@ -2,21 +2,16 @@
 
 use tract_core::{Reply, StopReason, Usage};
 
-use super::import;
+use super::import::Messages;
 use crate::error::ReplyError;
-use crate::import::{OpenCalls, Watch};
 use crate::raw::Fields;
-use crate::reply::{count, place_of};
+use crate::reply::{count, place_of, reply_of};
 
 pub(crate) fn reply(fields: &Fields<'_>, place: Option<usize>) -> Result<Reply, ReplyError> {
     let message = fields.require("message")?;
     // Calls without ids get theirs from the message's place, or from the answer's time.
     let place = place.or_else(|| place_of(&fields.text("created_at")?));
-    let (mut open, mut watch) = (OpenCalls::default(), Watch::default());
-    let draft = import::read(&message, place.unwrap_or(0), &mut open, &mut watch)?;
-    let mut reply = Reply::new(draft.content);
-    reply.verbatim = draft.verbatim;
-    reply.model = fields.text("model");
+    let mut reply = reply_of(Messages::default(), message, place.unwrap_or(0), fields)?;
     reply.stop_reason = match fields.text("done_reason").as_deref() {
         _ if reply.calls().next().is_some() => Some(StopReason::ToolUse),
         Some("stop") => Some(StopReason::EndTurn),

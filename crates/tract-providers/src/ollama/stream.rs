@@ -6,7 +6,7 @@ use super::reply::usage;
 use crate::openai::provider_error;
 use crate::raw::Node;
 use crate::stream::tree::{Members, Tree};
-use crate::stream::{Accumulate, StreamError};
+use crate::stream::{Accumulate, OnPiece, StreamError};
 
 /// A chat answer that is on its way.
 #[derive(Debug, Default)]
@@ -18,12 +18,7 @@ pub(crate) struct Stream {
 }
 
 impl Accumulate for Stream {
-    fn event(
-        &mut self,
-        _name: &str,
-        data: &str,
-        on_piece: &mut dyn FnMut(ReplyDelta),
-    ) -> Result<(), StreamError> {
+    fn event(&mut self, _name: &str, data: &str, on_piece: OnPiece<'_>) -> Result<(), StreamError> {
         if self.done {
             return Ok(());
         }
@@ -77,7 +72,7 @@ impl Accumulate for Stream {
 }
 
 impl Stream {
-    fn take(&mut self, delta: Members, on_piece: &mut dyn FnMut(ReplyDelta)) {
+    fn take(&mut self, delta: Members, on_piece: OnPiece<'_>) {
         for (key, value) in delta.0 {
             match value {
                 Tree::Text(text) if matches!(key.as_str(), "content" | "thinking") => {

@@ -1,8 +1,6 @@
 //! Requests in: messages as drafts.
 
-use std::collections::VecDeque;
-
-use tract_core::{Body, Content, Draft, ImageSource, Part, Role, ToolAnswer, ToolCall};
+use tract_core::{Body, Content, ImageSource, Part, Role, ToolAnswer, ToolCall};
 use tract_schema::Dialect;
 
 use crate::adapter::Reader;
@@ -14,24 +12,14 @@ use crate::raw::{self, Fields, Node};
 pub(crate) struct Messages;
 
 impl<'a> Reader<'a> for Messages {
-    fn message(
-        &mut self,
-        message: &Node<'a>,
-        _place: usize,
-        watch: &mut Watch,
-        drafts: &mut VecDeque<Draft>,
-    ) -> Result<(), ImportError> {
-        drafts.push_back(read(message, watch)?);
+    fn message(&mut self, message: &Node<'a>, watch: &mut Watch) -> Result<(), ImportError> {
+        let fields = message.object()?;
+        let role = Role::parse(&fields.require("role")?.string()?);
+        let content = content(&fields, &role, watch)?;
+        let draft = whole_message(message, content, role, Dialect::OpenAi, super::lower::message);
+        watch.drafts.push_back(draft);
         Ok(())
     }
-}
-
-/// Reads one message. Its bytes are kept where the neutral form would not give them back.
-pub(super) fn read(message: &Node<'_>, watch: &mut Watch) -> Result<Draft, ImportError> {
-    let fields = message.object()?;
-    let role = Role::parse(&fields.require("role")?.string()?);
-    let content = content(&fields, &role, watch)?;
-    Ok(whole_message(message, content, role, Dialect::OpenAi, super::lower::message))
 }
 
 fn content(fields: &Fields<'_>, role: &Role, watch: &mut Watch) -> Result<Content, ImportError> {

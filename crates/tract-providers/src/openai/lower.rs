@@ -54,8 +54,7 @@ pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
                 let Some((call, index)) = recorded.next() else { continue };
                 let (id, name) = out.call(index, call);
                 let mut function = Object::new();
-                function.text("name", &name);
-                function.text("arguments", &call.arguments);
+                function.text("name", &name).text("arguments", &call.arguments);
                 let mut element = Object::new();
                 element.text("id", &id);
                 element.text("type", "function");
@@ -113,10 +112,7 @@ fn text_element(text: &str) -> String {
 /// Writes a placeholder for an answer; the format has no field for the tool's name.
 pub(crate) fn placeholder_result(answer: &PlaceholderResult, call_id: &str, _name: &str) -> String {
     let mut message = Object::new();
-    message.text("role", "tool");
-    message.text("tool_call_id", call_id);
-    message.text("content", answer.text());
-    message.end()
+    message.text("role", "tool").text("tool_call_id", call_id).text("content", answer.text()).end()
 }
 
 /// OpenAI refuses names with spaces and markup.
@@ -125,9 +121,8 @@ fn plain(name: &str) -> bool {
 }
 
 fn image(media_type: Option<&str>, source: &ImageSource) -> Option<String> {
-    let mut inner = Object::new();
-    inner.text("url", &image_url(media_type, source)?);
-    Some(Object::new().text("type", "image_url").nest("image_url", inner.end()).end())
+    let inner = Object::new().text("url", &image_url(media_type, source)?).end();
+    Some(Object::new().text("type", "image_url").nest("image_url", inner).end())
 }
 
 /// The url of an image, or one that holds it; `None` for a file of a provider's.

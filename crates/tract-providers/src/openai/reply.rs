@@ -2,11 +2,10 @@
 
 use tract_core::{Reply, StopReason};
 
-use super::import;
+use super::import::Messages;
 use crate::error::ReplyError;
-use crate::import::Watch;
 use crate::raw::Fields;
-use crate::reply::usage;
+use crate::reply::{reply_of, usage};
 
 pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
     let choices = fields.require("choices")?;
@@ -14,11 +13,8 @@ pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
         Some(choice) => choice.object()?,
         None => return Err(choices.expected("an array with a choice").into()),
     };
-    let draft = import::read(&choice.require("message")?, &mut Watch::default())?;
-    let mut reply = Reply::new(draft.content);
-    reply.verbatim = draft.verbatim;
+    let mut reply = reply_of(Messages, choice.require("message")?, 0, fields)?;
     reply.id = fields.text("id");
-    reply.model = fields.text("model");
     reply.stop_reason = choice.text("finish_reason").map(|reason| match reason.as_str() {
         "stop" => StopReason::EndTurn,
         "tool_calls" | "function_call" => StopReason::ToolUse,
@@ -26,8 +22,7 @@ pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
         "content_filter" => StopReason::Refusal,
         _ => StopReason::Other(reason),
     });
-    if let Some(counts) = fields.some("usage") {
-        reply.usage = Some(usage(&counts.object()?, "prompt", "completion"));
-    }
+    let counts = fields.some_object("usage")?;
+    reply.usage = counts.map(|counts| usage(&counts, "prompt", "completion"));
     Ok(reply)
 }

@@ -5,7 +5,7 @@ use tract_core::{PartialReply, ReplyDelta, ToolCall};
 use crate::raw::{Fields, Node, is_object};
 use crate::reply::usage;
 use crate::stream::tree::{Members, Tree, merge};
-use crate::stream::{Accumulate, StreamError};
+use crate::stream::{Accumulate, OnPiece, StreamError};
 
 /// What a chunk has that a whole answer has not.
 const OF_CHUNKS: [&str; 4] = ["choices", "object", "obfuscation", "p"];
@@ -23,12 +23,7 @@ pub(crate) struct Stream {
 }
 
 impl Accumulate for Stream {
-    fn event(
-        &mut self,
-        name: &str,
-        data: &str,
-        on_piece: &mut dyn FnMut(ReplyDelta),
-    ) -> Result<(), StreamError> {
+    fn event(&mut self, name: &str, data: &str, on_piece: OnPiece<'_>) -> Result<(), StreamError> {
         if self.done {
             return Ok(());
         }
@@ -64,12 +59,10 @@ impl Accumulate for Stream {
         if !self.begun || (finish.is_none() && !self.done) {
             return Err(StreamError::Cut);
         }
-        if finish.as_deref().is_none_or(|reason| reason == "length") {
-            for call in self.calls() {
-                if !call.is_whole() {
-                    return Err(StreamError::Arguments { name: call.name.to_owned() });
-                }
-            }
+        if finish.as_deref().is_none_or(|reason| reason == "length")
+            && let Some(call) = self.calls().find(|call| !call.is_whole())
+        {
+            return Err(StreamError::Arguments { name: call.name.to_owned() });
         }
         let mut message = self.message.clone();
         if message.get("role").is_none_or(Tree::is_blank) {
@@ -144,7 +137,7 @@ impl Stream {
     fn take_choice(
         &mut self,
         choice: &Fields<'_>,
-        on_piece: &mut dyn FnMut(ReplyDelta),
+        on_piece: OnPiece<'_>,
     ) -> Result<(), StreamError> {
         self.begun = true;
         let mut rest = Members::default();
@@ -173,7 +166,7 @@ impl Stream {
     }
 
     /// Hands over what is new of the calls; `before` are the lengths of their arguments before.
-    fn hand_over(&mut self, before: &[usize], on_piece: &mut dyn FnMut(ReplyDelta)) {
+    fn hand_over(&mut self, before: &[usize], on_piece: OnPiece<'_>) {
         for index in 0..self.calls().count() {
             let Some(call) = self.calls().nth(index) else { continue };
             let from = before.get(index).copied().unwrap_or(0);

@@ -1,7 +1,5 @@
 //! Requests in: items as drafts.
 
-use std::collections::VecDeque;
-
 use tract_core::{Blob, Body, Content, Draft, ImageSource, Part, Role, ToolAnswer};
 use tract_schema::Dialect;
 
@@ -14,11 +12,7 @@ use crate::openai;
 use crate::raw::{self, Fields, Node};
 
 /// Reads what a request says before its items, and an input that is one text.
-pub(super) fn begin(
-    fields: &Fields<'_>,
-    watch: &mut Watch,
-    drafts: &mut VecDeque<Draft>,
-) -> Result<bool, ImportError> {
+pub(super) fn begin(fields: &Fields<'_>, watch: &mut Watch) -> Result<bool, ImportError> {
     for key in ["previous_response_id", "conversation"] {
         if fields.some(key).is_some() {
             watch.note(key, "what was said before this request is not in it");
@@ -26,14 +20,18 @@ pub(super) fn begin(
     }
     if let Some(text) = fields.some("instructions") {
         let content = Content::System(Body::text(text.string()?));
-        drafts.push_back(draft(content, None, super::PROFILE.system_form.unwrap_or_default()));
+        watch.drafts.push_back(draft(
+            content,
+            None,
+            super::PROFILE.system_form.unwrap_or_default(),
+        ));
     }
     match fields.get("input") {
         Some(input) if input.is_string() => {
             let content = Content::User(Body::text(input.string()?));
             let mut draft = draft(content, None, Dialect::Responses.form());
             draft.verbatim = Some(Blob::seal(input.raw.as_bytes().to_vec()));
-            drafts.push_back(draft);
+            watch.drafts.push_back(draft);
             Ok(true)
         }
         Some(input) if !input.is_array() => Err(input.expected("a string or an array")),
@@ -50,22 +48,16 @@ pub(crate) struct ModelItems<'a> {
 }
 
 impl<'a> Reader<'a> for ModelItems<'a> {
-    fn message(
-        &mut self,
-        item: &Node<'a>,
-        _place: usize,
-        watch: &mut Watch,
-        drafts: &mut VecDeque<Draft>,
-    ) -> Result<(), ImportError> {
+    fn message(&mut self, item: &Node<'a>, watch: &mut Watch) -> Result<(), ImportError> {
         let fields = item.object()?;
         if let Some(parsed) = parse_item(item, &fields, watch)? {
             self.parts.extend(parsed);
             self.raws.push(item.raw);
             return Ok(());
         }
-        drafts.extend(self.end());
+        watch.drafts.extend(self.end());
         let (content, role) = other(item, &fields, watch)?;
-        drafts.push_back(sealed(content, role, &[item.raw], || item.raw.to_owned()));
+        watch.drafts.push_back(sealed(content, role, &[item.raw], || item.raw.to_owned()));
         Ok(())
     }
 

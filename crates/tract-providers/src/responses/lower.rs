@@ -64,9 +64,7 @@ fn assistant_items(out: &mut OutgoingMessage<'_>, parts: &[Part]) -> Vec<String>
                 let mut summary = Vec::new();
                 if !text.is_empty() {
                     let mut element = Object::new();
-                    element.text("type", "summary_text");
-                    element.text("text", text);
-                    summary.push(element.end());
+                    summary.push(element.text("type", "summary_text").text("text", text).end());
                 }
                 let mut item = Object::new();
                 item.text("type", "reasoning");

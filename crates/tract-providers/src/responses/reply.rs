@@ -20,10 +20,8 @@ pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
     }
     reply.id = fields.text("id");
     reply.model = fields.text("model");
-    let reason = fields
-        .some("incomplete_details")
-        .and_then(|details| details.object().ok())
-        .and_then(|details| details.text("reason"));
+    let details = fields.some_object("incomplete_details").ok().flatten();
+    let reason = details.and_then(|details| details.text("reason"));
     reply.stop_reason = match (fields.text("status").as_deref(), reason) {
         (_, Some(reason)) if reason == "max_output_tokens" => Some(StopReason::MaxTokens),
         (_, Some(reason)) if reason == "content_filter" => Some(StopReason::Refusal),
@@ -33,8 +31,7 @@ pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
         (Some(status), None) => Some(StopReason::Other(status.to_owned())),
         (None, None) => None,
     };
-    if let Some(counts) = fields.some("usage") {
-        reply.usage = Some(usage(&counts.object()?, "input", "output"));
-    }
+    let counts = fields.some_object("usage")?;
+    reply.usage = counts.map(|counts| usage(&counts, "input", "output"));
     Ok(reply)
 }

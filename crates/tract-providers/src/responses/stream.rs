@@ -6,7 +6,7 @@ use crate::openai::provider_error;
 use crate::raw::{Fields, Node};
 use crate::reply::usage;
 use crate::stream::tree::{Members, Tree};
-use crate::stream::{Accumulate, StreamError};
+use crate::stream::{Accumulate, OnPiece, StreamError};
 
 /// A response that is on its way.
 #[derive(Debug, Default)]
@@ -29,12 +29,7 @@ struct Call {
 }
 
 impl Accumulate for Stream {
-    fn event(
-        &mut self,
-        name: &str,
-        data: &str,
-        on_piece: &mut dyn FnMut(ReplyDelta),
-    ) -> Result<(), StreamError> {
+    fn event(&mut self, name: &str, data: &str, on_piece: OnPiece<'_>) -> Result<(), StreamError> {
         if self.done || data.trim() == "[DONE]" {
             return Ok(());
         }
@@ -74,19 +69,12 @@ impl Accumulate for Stream {
                 }
             }
             "response.function_call_arguments.done" | "response.custom_tool_call_input.done" => {
-                let arguments = fields.text("arguments").or_else(|| fields.text("input"));
-                if let Some((index, call)) = self.call(&fields) {
-                    complete(call, index, arguments, on_piece);
-                }
+                self.complete(&fields, &fields, on_piece);
             }
             "response.output_item.done" => {
                 let item = fields.require("item")?;
                 self.items.push(Tree::parse(&item)?);
-                let item = item.object()?;
-                let arguments = item.text("arguments").or_else(|| item.text("input"));
-                if let Some((index, call)) = self.call(&fields) {
-                    complete(call, index, arguments, on_piece);
-                }
+                self.complete(&fields, &item.object()?, on_piece);
             }
             _ => {}
         }
@@ -129,29 +117,22 @@ impl Accumulate for Stream {
     }
 }
 
-/// Takes the arguments as the provider says them at their end.
-fn complete(
-    call: &mut Call,
-    index: usize,
-    full_text: Option<String>,
-    on_piece: &mut dyn FnMut(ReplyDelta),
-) {
-    if let Some(full_text) = full_text.filter(|_| !call.whole) {
-        let more = full_text.strip_prefix(call.call.arguments.as_str()).unwrap_or_default();
-        if !more.is_empty() {
-            on_piece(ReplyDelta::Arguments { index, text: more.to_owned() });
-        }
-        call.call.arguments = full_text;
-    }
-    call.whole = true;
-}
-
 impl Stream {
-    fn added(
-        &mut self,
-        fields: &Fields<'_>,
-        on_piece: &mut dyn FnMut(ReplyDelta),
-    ) -> Result<(), StreamError> {
+    /// Takes the arguments of a call as the provider says them at their end.
+    fn complete(&mut self, fields: &Fields<'_>, end: &Fields<'_>, on_piece: OnPiece<'_>) {
+        let Some((index, call)) = self.call(fields) else { return };
+        let full_text = end.text("arguments").or_else(|| end.text("input"));
+        if let Some(full_text) = full_text.filter(|_| !call.whole) {
+            let more = full_text.strip_prefix(call.call.arguments.as_str()).unwrap_or_default();
+            if !more.is_empty() {
+                on_piece(ReplyDelta::Arguments { index, text: more.to_owned() });
+            }
+            call.call.arguments = full_text;
+        }
+        call.whole = true;
+    }
+
+    fn added(&mut self, fields: &Fields<'_>, on_piece: OnPiece<'_>) -> Result<(), StreamError> {
         let item = fields.require("item")?.object()?;
         let kind = item.text("type");
         if !matches!(kind.as_deref(), Some("function_call" | "custom_tool_call")) {

@@ -175,16 +175,13 @@ impl Members {
 /// Adds a delta to what came before: texts grow, lists are matched by `index`, what names
 /// something stays as it was first said, and null says nothing.
 pub(crate) fn merge(into: &mut Members, delta: Members) {
-    for (key, value) in delta.0 {
+    for (key, mut value) in delta.0 {
         let Some(old) = into.get_mut(&key) else {
-            match value {
-                Tree::List(list) => {
-                    let mut merged = Vec::new();
-                    merge_list(&mut merged, list);
-                    into.set(&key, Tree::List(merged));
-                }
-                value => into.set(&key, value),
+            if let Tree::List(list) = &mut value {
+                let pieces = std::mem::take(list);
+                merge_list(list, pieces);
             }
+            into.set(&key, value);
             continue;
         };
         match (old, value) {

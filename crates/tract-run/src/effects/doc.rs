@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tract_core::{BadName, Blob, CommitId, JsonText, RefName};
-use tract_tools::dispatch::{CallKey, Recorded};
+use tract_tools::dispatch::{CallKey, CallStart, Recorded};
 
 use super::holder::HolderName;
 use crate::error::{Result, RunError};
@@ -96,23 +96,20 @@ pub(super) enum CallState {
 
 impl CallDoc {
     pub(super) fn started(
-        call_id: &str,
-        tool: &str,
-        key: CallKey,
+        call: &CallStart,
         holder: &HolderName,
         branch: &RefName,
         started_at_us: i64,
-        approved: bool,
     ) -> Self {
         Self {
             v: VERSION,
-            call_id: call_id.to_owned(),
-            tool: tool.to_owned(),
-            key,
+            call_id: call.call_id.clone(),
+            tool: call.tool_name.clone(),
+            key: call.key,
             holder: holder.id.clone(),
             branch: branch.as_str().to_owned(),
             started_at_us,
-            approved,
+            approved: call.approved,
             state: CallState::Started,
         }
     }

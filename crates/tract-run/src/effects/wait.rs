@@ -10,27 +10,6 @@ use super::Effects;
 use super::doc::{TurnDoc, turn_ref};
 use crate::error::{Result, RunError};
 
-/// A run that works on calls.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub(crate) struct HolderInfo {
-    /// Who, as a person reads it.
-    pub(crate) by: String,
-    /// The branch that it works on.
-    pub(crate) branch: String,
-    /// When it last said that it lives: microseconds since 1970, UTC.
-    pub(crate) at_us: i64,
-}
-
-/// Whether the calls were taken up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TakeOutcome {
-    /// They are this run's.
-    Mine,
-    /// This run was cancelled while it waited.
-    Cancelled,
-}
-
 /// How much later than its holder's clock says a lease counts as run out. Clocks of two machines
 /// may differ by that much, and a lease that is still held must not be taken.
 const SKEW_US: i64 = 300_000_000;
@@ -47,7 +26,8 @@ struct LeaseWatch {
 
 impl Effects {
     /// Says that this run works on the calls, once no other does; waits for that at most so long,
-    /// and tells `on_held` once when it has to.
+    /// and tells `on_held` once when it has to: who has them, as a person reads it, and on which
+    /// branch. Returns whether the calls are this run's: not when it was cancelled while it waited.
     ///
     /// # Errors
     /// [`RunError::Held`] when the other one does not end.
@@ -55,8 +35,8 @@ impl Effects {
         &self,
         cancellation: &CancellationToken,
         patience: Duration,
-        on_held: impl Fn(&HolderInfo),
-    ) -> Result<TakeOutcome> {
+        on_held: impl Fn(&str, &str),
+    ) -> Result<bool> {
         let turn = turn_ref(self.slot)?;
         let (began, mut pause) = (Instant::now(), FIRST_PAUSE);
         let (mut seen, mut reported): (Option<LeaseWatch>, bool) = (None, false);
@@ -67,19 +47,15 @@ impl Effects {
                 && let Some(doc) = self.read::<TurnDoc>(&turn, target).await?
                 && self.lives(&doc, target, &mut seen)
             {
-                let held = HolderInfo {
-                    by: doc.holder.describe(),
-                    branch: doc.branch.clone(),
-                    at_us: doc.at_us,
-                };
+                let (by, branch) = (doc.holder.describe(), doc.branch);
                 if !std::mem::replace(&mut reported, true) {
-                    on_held(&held);
+                    on_held(&by, &branch);
                 }
                 if began.elapsed() >= patience {
-                    return Err(RunError::Held { by: held.by, branch: held.branch });
+                    return Err(RunError::Held { by, branch });
                 }
                 if within(Some(pause), cancellation.cancelled()).await.is_some() {
-                    return Ok(TakeOutcome::Cancelled);
+                    return Ok(false);
                 }
                 pause = (pause * 2).min(LONGEST_PAUSE);
                 continue;
@@ -90,10 +66,8 @@ impl Effects {
             txn.move_from(&turn, found, Some(RefTarget::Blob(marker.id())));
             match txn.apply("take", &WriteOptions::new()).await? {
                 Applied::Done | Applied::Already => {
-                    let mut inner = self.inner();
-                    (inner.taken, inner.last) = (true, Some(marker.id()));
-                    inner.beat = self.heartbeat();
-                    return Ok(TakeOutcome::Mine);
+                    self.begun(marker.id());
+                    return Ok(true);
                 }
                 Applied::Conflict(_) => races.lose().await?,
             }

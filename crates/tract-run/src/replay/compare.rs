@@ -9,27 +9,15 @@ use super::Difference;
 /// into parts, makes no difference.
 pub(super) fn first_difference(recorded: &[&Message], again: &Compiled) -> Option<Difference> {
     let again: Vec<&Message> = again.messages().collect();
-    for (place, message) in recorded.iter().enumerate() {
-        let difference = |what, expected: String, found: String| Difference {
-            message: place + 1,
-            commit: Some(message.commit),
-            what,
-            expected,
-            found,
+    let nothing = || "nothing".to_owned();
+    (0..recorded.len().max(again.len())).find_map(|place| {
+        let (what, expected, found) = match (recorded.get(place), again.get(place)) {
+            (Some(message), Some(found)) => differ(message, found)?,
+            (Some(message), None) => ("message", describe(message), nothing()),
+            (None, more) => ("message", nothing(), more.map_or_else(nothing, |m| describe(m))),
         };
-        let Some(found) = again.get(place) else {
-            return Some(difference("message", describe(message), "nothing".to_owned()));
-        };
-        if let Some((what, expected, found)) = differ(message, found) {
-            return Some(difference(what, expected, found));
-        }
-    }
-    again.get(recorded.len()).map(|more| Difference {
-        message: recorded.len() + 1,
-        commit: None,
-        what: "message",
-        expected: "nothing".to_owned(),
-        found: describe(more),
+        let commit = recorded.get(place).map(|message| message.commit);
+        Some(Difference { message: place + 1, commit, what, expected, found })
     })
 }
 

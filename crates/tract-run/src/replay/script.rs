@@ -8,6 +8,7 @@ use tract_core::{
     ActiveTool, ChatModel, Content, DynTool, Message, ModelError, ModelRequest, RenderedValue,
     Reply, ToolContext, ToolError, ToolResult, ToolSpec, ToolTraits,
 };
+use tract_tools::dispatch::Recorded;
 use tract_tools::{NoSchema, Registry};
 
 use crate::error::Result;
@@ -16,28 +17,22 @@ use crate::error::Result;
 pub(super) struct Script {
     reply: Content,
     /// By the id of the call; ids may be used again.
-    results: Mutex<HashMap<String, VecDeque<RecordedResult>>>,
-}
-
-struct RecordedResult {
-    text: String,
-    is_error: bool,
+    results: Mutex<HashMap<String, VecDeque<Recorded>>>,
 }
 
 impl Script {
     pub(super) fn new(reply: Content, results: &[&Message]) -> Self {
-        let mut by_id: HashMap<String, VecDeque<RecordedResult>> = HashMap::new();
+        let mut by_id: HashMap<String, VecDeque<Recorded>> = HashMap::new();
         for result in results {
             if let Content::ToolResult(answer) = &result.content {
-                let given =
-                    RecordedResult { text: result.content.text(), is_error: answer.is_error };
+                let given = Recorded::new(result.content.text()).is_error(answer.is_error);
                 by_id.entry(answer.call_id.clone()).or_default().push_back(given);
             }
         }
         Self { reply, results: Mutex::new(by_id) }
     }
 
-    fn take(&self, call_id: &str) -> Option<RecordedResult> {
+    fn take(&self, call_id: &str) -> Option<Recorded> {
         let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
         results.get_mut(call_id)?.pop_front()
     }
@@ -55,13 +50,13 @@ impl ChatModel for Script {
 }
 
 /// A tool that gives what was recorded.
-struct Recorded {
+struct ReplayedTool {
     name: String,
     script: Arc<Script>,
 }
 
 #[async_trait]
-impl DynTool for Recorded {
+impl DynTool for ReplayedTool {
     fn spec(&self) -> ToolSpec {
         // Giving a recorded result changes nothing, so nothing has to be marked.
         ToolSpec::new(&self.name, "", "{}").traits(ToolTraits::new().read_only())
@@ -92,7 +87,7 @@ pub(super) fn registry_of(
     script: &Arc<Script>,
 ) -> Result<Registry> {
     let recorded = |name: &str| -> Arc<dyn DynTool> {
-        Arc::new(Recorded { name: name.to_owned(), script: Arc::clone(script) })
+        Arc::new(ReplayedTool { name: name.to_owned(), script: Arc::clone(script) })
     };
     let mut builder = Registry::builder();
     let mut seen = BTreeSet::new();

@@ -31,7 +31,8 @@ impl Agent {
         let (indices, to_run): (Vec<u32>, Vec<Call>) = calls.each.iter().filter_map(run).unzip();
         let rendered = self.rendered()?.map(Arc::new);
         let effects = Arc::clone(&calls.effects);
-        let journal = BranchJournal::new(Arc::clone(&effects), calls.elsewhere.clone(), indices);
+        let elsewhere = calls.elsewhere.clone();
+        let journal = BranchJournal { effects: Arc::clone(&effects), elsewhere, indices };
         let turn = self.dispatch_turn(&calls, rendered.as_ref(), journal);
         let policies = rendered.iter().flat_map(|rendered| rendered.policies()).cloned();
         let policies = self.pin_gate().into_iter().chain(policies);

@@ -124,14 +124,15 @@ impl Agent {
         txn.expect(&self.branch, Some(RefTarget::Commit(head))).await?;
         let commit = txn.add(&self.branch, &Request::Append(draft)).await?;
         let (message, lease) = (commit.id(), self.lease);
-        let effects = Effects::of_new_message(&self.repo, &self.branch, &mut txn, message, lease)?;
+        let (effects, marker) =
+            Effects::of_new_message(&self.repo, &self.branch, &mut txn, message, lease)?;
         match txn.apply("commit", &WriteOptions::new()).await? {
             Applied::Done | Applied::Already => {}
             Applied::Conflict(conflict) => {
                 return Err(tract_engine::Error::from(conflict).into());
             }
         }
-        effects.begun();
+        effects.begun(marker);
         Ok((commit, Arc::new(effects)))
     }
 

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tract_core::{
-    ChatModel, CommitId, Draft, DynTool, ModelError, ModelRequest, RefName, RenderedValue, Reply,
-    RequestMap, RequestTool, Store, ToolContext, ToolError, ToolOrigin, ToolResult, ToolSchema,
-    ToolSpec, ToolTraits, block_on,
+    ChatModel, CommitId, Draft, DynTool, ModelError, ModelRequest, RefName, Reply, RequestMap,
+    RequestTool, Store, ToolContext, ToolError, ToolOrigin, ToolResult, ToolSchema, ToolSpec,
+    ToolTraits, block_on,
 };
 use tract_engine::Repo;
 use tract_hooks::{BeforeDispatch, DispatchAction, Hooks};
 use tract_run::{Agent, OnResume, Stop};
+use tract_testkit::power::SeededRng;
 use tract_tools::policy::ApprovalRequired;
 use tract_tools::typed::ClosureTool;
 use tract_tools::{Registry, Repair, RepairRequest, tool};
@@ -29,6 +30,9 @@ use crate::support::{
 pub(crate) struct Payments {
     paid: Mutex<Vec<usize>>,
     slow: AtomicUsize,
+    /// How many late payments have begun, and whether they may be paid.
+    begun: AtomicUsize,
+    go: AtomicUsize,
 }
 
 impl Payments {
@@ -443,46 +447,30 @@ fn a_payment_approved_for_one_server_does_not_run_on_another() {
 }
 
 /// Pays once it is released, and signals when it has begun.
-#[derive(Default)]
-struct PayLater {
-    begun: AtomicUsize,
-    go: AtomicUsize,
-}
-
-#[async_trait]
-impl DynTool for PayLater {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec::new("pay_later", "Pays.", r#"{"type":"object"}"#)
+#[tool]
+async fn pay_later(context: &ToolContext) -> Result<String, ToolError> {
+    let payments = context.resource::<Payments>()?;
+    payments.begun.fetch_add(1, Ordering::SeqCst);
+    while payments.go.load(Ordering::SeqCst) == 0 {
+        pause(1).await;
     }
-
-    async fn run(
-        &self,
-        _: &str,
-        context: &ToolContext,
-    ) -> Result<ToolResult<RenderedValue>, ToolError> {
-        self.begun.fetch_add(1, Ordering::SeqCst);
-        while self.go.load(Ordering::SeqCst) == 0 {
-            pause(1).await;
-        }
-        context.resource::<Payments>()?.pay(9);
-        Ok(ToolResult::done("paid 9 at last"))
-    }
+    payments.pay(9);
+    Ok("paid 9 at last".to_owned())
 }
 
 #[test]
 fn a_true_answer_that_comes_late_takes_the_place_of_the_one_that_was_made_up() {
     block_on(async {
         let (store, payments) = (memory(), Arc::new(Payments::default()));
-        let later = Arc::new(PayLater::default());
         let agent = |repo: Repo, branch: RefName, says: Draft| {
-            let registry = Registry::builder().tool(Note).dyn_tool(Arc::<PayLater>::clone(&later));
-            agent_of(&repo, &branch, [says], registry.build().unwrap(), &payments)
+            let registry = Registry::builder().tool(Note).tool(PayLater).build().unwrap();
+            agent_of(&repo, &branch, [says], registry, &payments)
         };
         let says = Draft::assistant("").call("c1", "pay_later", "{}").call("c2", "note", "{}");
         let repo = repo_on(&store).await;
         let first = agent(repo_on(&store).await, main_branch(), says);
         let mut run = Box::pin(first.run(Some(Draft::user("go"))));
-        poll_until(run.as_mut(), || later.begun.load(Ordering::SeqCst) > 0).await;
+        poll_until(run.as_mut(), || payments.begun.load(Ordering::SeqCst) > 0).await;
         move_to_another_machine(&repo, true).await;
         // Another run, and one on a fork, find it dead.
         let call_message = messages(&repo).await[1].commit;
@@ -496,7 +484,7 @@ fn a_true_answer_that_comes_late_takes_the_place_of_the_one_that_was_made_up() {
             assert!(texts[3].contains("not executed"), "{texts:?}");
         }
         // And then it answers.
-        later.go.store(1, Ordering::SeqCst);
+        payments.go.store(1, Ordering::SeqCst);
         let error = run.await.unwrap_err();
         assert_eq!(error.code(), "held", "{error}");
         assert_eq!(payments.paid(), [9], "what another run has answered since is not begun");
@@ -518,18 +506,17 @@ fn a_true_answer_that_comes_late_takes_the_place_of_the_one_that_was_made_up() {
 fn a_run_that_waits_too_long_says_who_it_waits_for_and_answers_nothing() {
     block_on(async {
         let (store, payments) = (memory(), Arc::new(Payments::default()));
-        let later = Arc::new(PayLater::default());
         let agent = |repo: Repo, says: Draft| {
             let says = [says, Draft::assistant("done")];
-            let registry = Registry::builder().dyn_tool(Arc::<PayLater>::clone(&later));
-            agent_of(&repo, &main_branch(), says, registry.build().unwrap(), &payments)
+            let registry = Registry::builder().tool(PayLater).build().unwrap();
+            agent_of(&repo, &main_branch(), says, registry, &payments)
                 .wait_for_others(Duration::ZERO)
         };
         let says = Draft::assistant("").call("c1", "pay_later", "{}");
         let repo = repo_on(&store).await;
         let first = agent(repo.clone(), says);
         let mut run = Box::pin(first.run(Some(Draft::user("go"))));
-        poll_until(run.as_mut(), || later.begun.load(Ordering::SeqCst) > 0).await;
+        poll_until(run.as_mut(), || payments.begun.load(Ordering::SeqCst) > 0).await;
         let before = repo.head_of(&main_branch()).await.unwrap();
         let events = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&events);
@@ -544,7 +531,7 @@ fn a_run_that_waits_too_long_says_who_it_waits_for_and_answers_nothing() {
         assert!(error.to_string().starts_with(&process), "{error}");
         assert!(events.lock().unwrap()[0].starts_with(&process));
         assert_eq!(repo.head_of(&main_branch()).await.unwrap(), before, "nothing is written");
-        later.go.store(1, Ordering::SeqCst);
+        payments.go.store(1, Ordering::SeqCst);
         assert_eq!(run.await.unwrap().stop, Stop::Answered);
         assert_eq!(payments.paid(), [9]);
     });
@@ -620,7 +607,7 @@ impl Steps {
             .wait_for_others(Duration::ZERO)
     }
 
-    async fn step(&mut self, draws: &mut crate::recorded::kills::Draws) -> String {
+    async fn step(&mut self, draws: &mut SeededRng) -> String {
         let branch = self.branches[draws.below(self.branches.len())].clone();
         let repo = repo_on(&self.store).await;
         match draws.below(8) {
@@ -674,7 +661,7 @@ fn no_effect_happens_twice_after_kills_approvals_undos_redos_and_forks() {
     let (mut paid, mut steps_taken) = (0, 0);
     for seed in 0..60 {
         block_on(async {
-            let mut draws = crate::recorded::kills::Draws(seed);
+            let mut draws = SeededRng(seed);
             let mut steps = Steps {
                 store: memory(),
                 payments: Arc::default(),

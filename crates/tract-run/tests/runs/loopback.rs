@@ -10,10 +10,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tract_core::{ChatModel, ModelError, ModelRequest, Reply};
 use tract_providers::http::{HttpModel, RetryPolicy};
+use tract_testkit::power::SeededRng;
 
 use self::server::{KEY, Server};
 use self::wire::Wire;
-use crate::recorded::kills::{Draws, killed_at_random};
+use crate::recorded::kills::killed_at_random;
 use crate::recorded::points::{Death, ProcessLife};
 use crate::recorded::recording::{airline, check};
 use crate::recorded::simulated::{Setting, Tools};
@@ -80,7 +81,7 @@ fn killed_at_random_points_they_still_run_over_both_wires() {
     run(async {
         let recordings = airline(50);
         let server = Server::start(recordings.clone(), false);
-        let (mut draws, mut kills) = (Draws(6), 0);
+        let (mut draws, mut kills) = (SeededRng(6), 0);
         for (place, recording) in recordings.iter().enumerate() {
             let wire = Wire::ALL[place % 2];
             let model = client(wire, &server.url(place, wire), place % 4 > 1);

@@ -1,5 +1,6 @@
 //! The hashes of the original, computed again.
 
+use serde_json::json;
 use sha2::{Digest, Sha256};
 use tract_core::json::{self, Escapes};
 use tract_core::time::format_rfc3339;
@@ -40,26 +41,22 @@ pub(super) fn commit_is(commit: &Commit) -> bool {
 /// The canonical JSON that a commit's hash is of. All strings are plain but for a content type of
 /// the caller's own.
 fn text(commit: &Commit, time: &str, with_parents: bool, column: &str) -> String {
-    let mut members: Vec<(&str, String)> = vec![
-        ("content_hash", quoted(&commit.content_hash)),
-        ("content_type", quoted(&commit.content_type)),
-        ("operation", quoted(operation(commit.operation))),
-        ("parent_hash", commit.parent.as_deref().map_or_else(|| "null".to_owned(), quoted)),
-        ("timestamp_iso", quoted(time)),
-    ];
+    let mut members = json!({
+        "content_hash": commit.content_hash,
+        "content_type": commit.content_type,
+        "operation": operation(commit.operation),
+        "parent_hash": commit.parent,
+        "timestamp_iso": time,
+    });
     if let Some(target) = &commit.edit_target {
-        members.push((column, quoted(target)));
+        members[column] = json!(target);
     }
     if with_parents {
-        let mut parents: Vec<&str> = commit.parents.iter().map(String::as_str).collect();
+        let mut parents = commit.parents.clone();
         parents.sort_unstable();
-        let list: Vec<String> = parents.into_iter().map(quoted).collect();
-        members.push(("parent_hashes", format!("[{}]", list.join(","))));
+        members["parent_hashes"] = json!(parents);
     }
-    members.sort_unstable_by_key(|(name, _)| *name);
-    let members: Vec<String> =
-        members.into_iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
-    format!("{{{}}}", members.join(","))
+    json::canonical(&members.to_string(), Escapes::Raw).unwrap_or_default()
 }
 
 fn operation(operation: Operation) -> &'static str {
@@ -78,12 +75,6 @@ fn timestamp(at_us: i64) -> Option<String> {
         0 => format!("{seconds}+00:00"),
         fraction => format!("{seconds}.{fraction:06}+00:00"),
     })
-}
-
-fn quoted(text: &str) -> String {
-    let mut out = String::new();
-    json::write_string(&mut out, text, Escapes::Raw);
-    out
 }
 
 fn hex(bytes: &[u8]) -> String {

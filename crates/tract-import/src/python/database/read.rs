@@ -6,9 +6,9 @@ use std::path::Path;
 use rusqlite::{Connection, Row};
 use tract_core::time::parse_rfc3339;
 
-use super::open::open;
 use super::rows::{Annotation, Commit, Database, Event, Operation, RefRow, Spawn, Tag, Tool};
 use super::{NEWEST_VERSION, OLDEST_VERSION, PythonError, hash};
+use crate::sqlite::{self, OpenError};
 
 type Result<T> = std::result::Result<T, PythonError>;
 
@@ -25,7 +25,11 @@ type Result<T> = std::result::Result<T, PythonError>;
 /// [`PythonError`] when the file is none of the original's, of an unknown version, or not
 /// readable.
 pub fn read(path: &Path) -> Result<Database> {
-    let file = File { path, connection: open(path)? };
+    let connection = sqlite::open(path).map_err(|error| match error {
+        OpenError::File(source) => PythonError::File { path: path.to_owned(), source },
+        OpenError::Sqlite(source) => PythonError::Sqlite { path: path.to_owned(), source },
+    })?;
+    let file = File { path, connection };
     let version = file.version()?;
     let mut data = Database {
         schema_version: version,
@@ -303,10 +307,9 @@ fn json(text: Option<String>) -> Option<String> {
 
 /// Computes all hashes again.
 fn check(data: &mut Database) {
-    let mut known: HashMap<&str, Option<String>> = HashMap::new();
-    for (id, text) in &data.blobs {
-        known.insert(id, hash::blob_damage(id, text));
-    }
+    let blobs = data.blobs.iter();
+    let known: HashMap<&str, Option<String>> =
+        blobs.map(|(id, text)| (id.as_str(), hash::blob_damage(id, text))).collect();
     for commit in data.commits.values_mut() {
         commit.damage = match known.get(commit.content_hash.as_str()) {
             None => Some("its content is missing".to_owned()),

@@ -3,9 +3,8 @@
 use std::rc::Rc;
 
 use crate::python::database::Commit;
-use tract_core::{CommitId, JsonText, RefTarget};
-use tract_engine::plan::{ConflictKind, MergeConflict};
-use tract_engine::plan::{Details, NewContent, Request};
+use tract_core::{CommitId, JsonText};
+use tract_engine::plan::{ConflictKind, Details, MergeConflict, NewContent, Request};
 use tract_engine::{Error, MergeOptions, Merged, Refusal, Result};
 
 use super::{Walk, WalkState, short};
@@ -58,7 +57,7 @@ impl<'a> Walk<'a> {
     ) -> Result<()> {
         // What a merge brings in is read from the store.
         self.flush().await?;
-        self.txn.move_ref(&self.desk, state.head.map(RefTarget::Commit)).await?;
+        self.move_to(state.head).await?;
         let mut restore = Vec::new();
         let merged = match self.txn.merge(&self.desk, source, options).await {
             Err(Error::Refused(Refusal::Conflicts(conflicts))) => {
@@ -72,15 +71,11 @@ impl<'a> Walk<'a> {
         for request in &restore {
             self.txn.add(&self.desk, request).await?;
         }
-        if let Merged::Commit(ours) = &merged {
-            let toolset = if restore.iter().any(|r| matches!(r, Request::Note { .. })) {
-                None
-            } else {
-                ours.toolset
-            };
-            if let Some(tools) = toolset.and_then(|id| self.toolsets.get(&id)) {
-                state.tools = Rc::clone(tools);
-            }
+        if let Merged::Commit(ours) = &merged
+            && !restore.iter().any(|request| matches!(request, Request::Note { .. }))
+            && let Some(tools) = ours.toolset.and_then(|id| self.toolsets.get(&id))
+        {
+            state.tools = Rc::clone(tools);
         }
         for (target, edit) in &theirs.edits {
             let ours = state.edits.entry(target).or_insert(edit);

@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tract_testkit::data::RecordedConversation;
+use tract_testkit::power::SeededRng;
 
 use super::server::Server;
 use super::wire::Wire;
 use super::{client, run};
-use crate::recorded::kills::{Draws, LostCall, check_but, check_effects, points};
+use crate::recorded::kills::{LostCall, check_but, check_effects, points};
 use crate::recorded::points::{Death, ProcessLife};
 use crate::recorded::recording::{Recording, airline, check, scale};
 use crate::recorded::simulated::{Model, Setting, SideEffects, Tools};
@@ -37,12 +38,9 @@ impl OtherProcess {
     fn new(recording: &Arc<Recording>, place: usize, server: &Server, tools: Tools) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let wire = Wire::ALL[place % 2];
-        let raw =
-            |texts: &[String]| -> Vec<Value> { texts.iter().map(|text| json!(text)).collect() };
-        let conversation = &recording.conversation;
-        let (messages, known) = (raw(&conversation.messages), raw(&conversation.tools));
-        let written = json!({"id": conversation.id, "messages": messages, "tools": known});
-        std::fs::write(folder.path().join("recording.json"), written.to_string()).unwrap();
+        let RecordedConversation { id, messages, tools: known } = &recording.conversation;
+        let written = json!([id, messages, known]).to_string();
+        std::fs::write(folder.path().join("recording.json"), written).unwrap();
         Self {
             folder,
             recording: Arc::clone(recording),
@@ -113,14 +111,8 @@ fn a_life_in_a_process_of_its_own() {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let folder = PathBuf::from(text(&setup["folder"]));
     let read = std::fs::read_to_string(folder.join("recording.json")).unwrap();
-    let read: Value = serde_json::from_str(&read).unwrap();
-    let list = |name: &str| read[name].as_array().unwrap().iter().map(text).collect();
-    let conversation = RecordedConversation {
-        id: text(&read["id"]),
-        messages: list("messages"),
-        tools: list("tools"),
-    };
-    let recording = Arc::new(Recording::of(conversation));
+    let (id, messages, tools) = serde_json::from_str(&read).unwrap();
+    let recording = Arc::new(Recording::of(RecordedConversation { id, messages, tools }));
     let wire = Wire::ALL.into_iter().find(|wire| wire.word() == setup["wire"]).unwrap();
     let model = client(wire, &text(&setup["url"]), setup["streams"] == true);
     let mut setting = Setting::new(sqlite(&folder), model, &recording);
@@ -146,7 +138,7 @@ fn processes_that_abort_at_random_points_are_continued() {
     run(async {
         let recordings = airline(if scale() > 0 { 50 } else { 8 });
         let server = Server::start(recordings.clone(), false);
-        let (mut draws, mut kills) = (Draws(3), 0);
+        let (mut draws, mut kills) = (SeededRng(3), 0);
         for (place, recording) in recordings.iter().enumerate() {
             let most = points(recording, Tools::Idempotent).len();
             let at: Vec<usize> = (0..3).map(|_| draws.below(most)).collect();

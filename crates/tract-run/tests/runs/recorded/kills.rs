@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tract_core::{Message, block_on};
+use tract_testkit::power::SeededRng;
 
 use super::points::{Death, Point, ProcessLife};
 use super::recording::{RecordedMessage, Recording, airline, check, scale};
@@ -200,22 +201,11 @@ fn killed_at_any_point_what_may_run_again_is_as_it_was_recorded() {
     }
 }
 
-/// Draws new numbers for each life.
-pub(crate) struct Draws(pub(crate) u64);
-
-impl Draws {
-    pub(crate) fn below(&mut self, most: usize) -> usize {
-        // A linear congruential generator is random enough to choose a place.
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 33) as usize % most
-    }
-}
-
 /// Kills life after life at a random point until one comes to its end; returns how many it killed.
 pub(crate) async fn killed_at_random(
     setting: &Setting,
     recording: &Recording,
-    draws: &mut Draws,
+    draws: &mut SeededRng,
 ) -> usize {
     let most = points(recording, Tools::Idempotent).len();
     let mut kills = 0;
@@ -231,7 +221,7 @@ pub(crate) async fn killed_at_random(
 
 #[test]
 fn killed_again_and_again_they_still_come_to_what_was_recorded() {
-    let (mut draws, mut kills) = (Draws(20_251_122), 0);
+    let (mut draws, mut kills) = (SeededRng(20_251_122), 0);
     let recordings = airline(50);
     for recording in &recordings {
         block_on(async {
