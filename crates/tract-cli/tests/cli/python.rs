@@ -303,6 +303,23 @@ fn a_branch_that_was_continued_is_forwarded_and_damage_is_named() {
     place.is_clean();
 }
 
+#[test]
+fn commits_that_are_their_own_ancestors_are_refused_and_the_import_ends() {
+    let place = Workspace::new();
+    std::fs::copy(file("v8.db"), place.path("old.db")).expect("it is copied");
+    let connection = Connection::open(place.path("old.db")).expect("it opens");
+    let tip = "SELECT commit_hash FROM refs WHERE ref_name = 'refs/heads/main'";
+    let sql = format!("UPDATE commits SET parent_hash = ({tip}) WHERE parent_hash IS NULL");
+    assert!(connection.execute(&sql, []).expect("it is changed") > 0);
+    drop(connection);
+    let ran = place.run(&["import", "--json", "--format", "python-tract", "old.db"]).expect(1);
+    let lines = ran.lines();
+    let main = lines.iter().find(|line| line["id"] == "pilot-agent/main").expect("its line");
+    let message = main["error"]["message"].as_str().expect("it is refused");
+    assert!(message.contains("is its own ancestor"), "{message}");
+    place.is_clean();
+}
+
 /// A transaction that broke off leaves pages of both sides of it in the file, and what the file was
 /// before in a journal next to it.
 #[test]

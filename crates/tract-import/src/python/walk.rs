@@ -132,6 +132,7 @@ impl<'a> Walk<'a> {
     pub(super) async fn commit(&mut self, hash: &'a str) -> Result<Result<WalkState<'a>, String>> {
         // Each with whether its parents were opened.
         let mut open = vec![(hash, false)];
+        let mut entered = HashSet::new();
         while let Some((hash, after_parents)) = open.pop() {
             if self.states.contains_key(hash) {
                 continue;
@@ -139,6 +140,10 @@ impl<'a> Walk<'a> {
             let state = match self.data.commits.get(hash) {
                 None => Err(format!("commit {} is missing", short(hash))),
                 Some(commit) if after_parents => self.take(commit).await?,
+                // Of those that were entered, only what is on the way to this one has no state yet.
+                Some(_) if !entered.insert(hash) => {
+                    Err(format!("commit {} is its own ancestor", short(hash)))
+                }
                 Some(commit) => {
                     open.push((hash, true));
                     open.extend(parents(commit).map(|parent| (parent, false)));
