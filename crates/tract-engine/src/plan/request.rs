@@ -2,14 +2,14 @@
 
 use tract_core::commit::MAX_INLINE_CHANGES;
 use tract_core::{
-    AuthorKind, Blob, Change, Changes, Commit, CommitId, CommitRecord, Content, Draft, JsonText,
-    Op, Origin, Priority, Role, ToolEntry, ToolSchema, Toolset, ToolsetId,
+    Blob, Change, Changes, Commit, CommitId, CommitRecord, Content, Draft, JsonText, Op, Origin,
+    Priority, Role, ToolEntry, ToolSchema, Toolset, ToolsetId,
 };
 
 use super::Line;
 
 /// Fields that any commit may have in addition to its operation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Details {
     /// A line for the log; derived when absent.
     pub message: Option<String>,
@@ -26,20 +26,6 @@ pub struct Details {
     pub keeps: Vec<Blob>,
     /// The time in microseconds since 1970, UTC; the clock's when absent.
     pub created_at: Option<i64>,
-}
-
-impl Default for Details {
-    fn default() -> Self {
-        Self {
-            message: None,
-            metadata: None,
-            generation_config: None,
-            tools: None,
-            origin: AuthorKind::User.into(),
-            keeps: Vec::new(),
-            created_at: None,
-        }
-    }
 }
 
 impl Details {
