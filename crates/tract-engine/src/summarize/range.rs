@@ -134,11 +134,10 @@ impl Repo {
             role: None,
             details: Details {
                 origin: Origin {
-                    by: AuthorKind::Model,
                     id: summary.by,
                     triggered_by: Some("summarize_range".to_owned()),
-                    picked_from: None,
                     detail: record.to_json(),
+                    ..AuthorKind::Model.into()
                 },
                 ..Details::default()
             },
