@@ -69,15 +69,9 @@ const CHUNK: usize = 64;
 /// missing, [`Error::Erased`](crate::Error::Erased) when something of it was erased: a stream cannot
 /// say so yet, a [`copy`](crate::copy()) can.
 pub async fn export(repo: &Repo, options: &ExportOptions) -> Result<Export> {
-    let (store, name) = (repo.store().as_ref(), repo.name());
     let refs = chosen_refs(repo, options.refs.as_deref()).await?;
-    let mut reach = CommitGraph::default();
-    for (_, target) in &refs {
-        if let RefTarget::Commit(id) = target {
-            reach.add(store, name, *id).await?;
-        }
-    }
-    reach.is_whole()?;
+    let heads = refs.iter().filter_map(|(_, target)| target.commit());
+    let reach = CommitGraph::of(repo, heads).await?;
     Ok(Export::of(repo, reach.parents_first(), refs))
 }
 
