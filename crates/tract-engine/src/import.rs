@@ -267,9 +267,9 @@ impl Importer {
         let mut builder = Builder::new(repo.limits(), tools)?;
         while let Some(draft) = next()? {
             builder.add(draft)?;
-            if builder.size_bytes() >= self.options.group_bytes {
+            if builder.made.size_bytes >= self.options.group_bytes {
                 let links = builder.take_links();
-                builder.count_reused(self.store(links).await?);
+                builder.made.reused += self.store(links).await?;
             }
         }
         self.group.push(PlannedImport { names, id, meta, chain: builder.finish() });
@@ -352,14 +352,16 @@ impl Importer {
         for one in group {
             let brought = self.add_missing(&mut batch, &mut brought, &one.chain.links).await?;
             let reused = one.chain.reused + brought;
-            let head = one.chain.head();
+            let head = one.chain.ids.last().copied();
             let place = place(one, &targets, &owners);
             let at = targets.get(&place.branch);
             let status = match (at, head) {
                 (None, Some(_)) => ImportStatus::Created,
                 (None, None) => ImportStatus::Unchanged,
                 (Some(at), head) if at.commit() == head => ImportStatus::Unchanged,
-                (Some(RefTarget::Commit(at)), _) if one.chain.holds(*at) => ImportStatus::Forwarded,
+                (Some(RefTarget::Commit(at)), _) if one.chain.ids.contains(at) => {
+                    ImportStatus::Forwarded
+                }
                 (Some(_), _) => ImportStatus::Diverged,
             };
             if let (Some(head), ImportStatus::Created | ImportStatus::Forwarded) = (head, status) {

@@ -157,8 +157,7 @@ impl Repo {
         source: CommitId,
         options: &MergeOptions,
     ) -> Result<Merged> {
-        let mut txn = Txn::new(self)?;
-        txn.merge_asking(branch, source, options, &mut Some(None), &mut options.resolver()).await
+        Txn::new(self)?.merge_decided(branch, source, options).await
     }
 }
 

@@ -122,6 +122,11 @@ impl Stream {
         Ok(Some(commit.id()))
     }
 
+    /// Finds the commit that a revision names, marks included.
+    pub(super) async fn revision(&self, text: &str) -> Result<CommitId, LineError> {
+        Ok(Txn::new(&self.repo)?.resolve(text, &self.marks).await?)
+    }
+
     async fn revisions(&self, texts: &[String]) -> Result<Vec<CommitId>, LineError> {
         let mut ids = Vec::with_capacity(texts.len());
         for text in texts {
@@ -217,11 +222,4 @@ fn bad(field: &'static str, why: &str) -> LineError {
 /// An operation that a later version of the core knows and this engine does not.
 fn unknown(op: &StreamOpKind) -> LineError {
     LineError::Step(StreamOpError::UnknownOp { found: op.name().to_owned(), nearest: None })
-}
-
-impl Stream {
-    /// Finds the commit that a revision names, marks included.
-    pub(super) async fn revision(&self, text: &str) -> Result<CommitId, LineError> {
-        Ok(Txn::new(&self.repo)?.resolve(text, &self.marks).await?)
-    }
 }

@@ -89,14 +89,6 @@ impl Chain {
         }
         Ok(builder.finish())
     }
-
-    pub(super) fn head(&self) -> Option<CommitId> {
-        self.ids.last().copied()
-    }
-
-    pub(super) fn holds(&self, id: CommitId) -> bool {
-        self.ids.contains(&id)
-    }
 }
 
 /// The calls of one id, oldest first.
@@ -109,7 +101,7 @@ struct Calls {
 /// Makes commits of drafts, one after the other.
 pub(super) struct Builder<'a> {
     limits: &'a Limits,
-    made: Chain,
+    pub(super) made: Chain,
     /// The last commit.
     last: Option<Commit>,
     /// How many drafts came.
@@ -141,20 +133,10 @@ impl<'a> Builder<'a> {
         Ok(builder)
     }
 
-    /// About how much memory the links take.
-    pub(super) fn size_bytes(&self) -> usize {
-        self.made.size_bytes
-    }
-
     /// Hands over the links that were made so far, for them to be stored.
     pub(super) fn take_links(&mut self) -> Vec<ImportCommit> {
         self.made.size_bytes = 0;
         std::mem::take(&mut self.made.links)
-    }
-
-    /// Counts links that were handed over and were stored before.
-    pub(super) fn count_reused(&mut self, reused: usize) {
-        self.made.reused += reused;
     }
 
     fn record(&self, op: Op) -> CommitRecord {

@@ -41,7 +41,6 @@ impl Txn<'_> {
                 self.repo.heads().keep(&edit.name, tip);
             }
             self.recorded(&batch).await;
-            self.tell_of(&batch).await;
         }
         Ok(applied)
     }
@@ -80,7 +79,6 @@ impl Txn<'_> {
                 under_way.done();
             }
             self.recorded(&batch).await;
-            self.tell_of(&batch).await;
         }
         Ok(applied)
     }
@@ -123,7 +121,7 @@ impl Txn<'_> {
         Ok((batch, rows))
     }
 
-    /// Counts what the operation added to the ref log.
+    /// Counts what the operation added to the ref log, and tells of it.
     async fn recorded(&self, batch: &Batch) {
         let moves = |edit: &&RefEdit| match &edit.expect {
             Expect::Is(at) => edit.to.as_ref() != Some(at),
@@ -132,6 +130,9 @@ impl Txn<'_> {
         let moves = batch.refs.iter().filter(moves).count();
         let (store, name) = (self.repo.store().as_ref(), self.repo.name());
         self.operation.recorded(store, name, batch.id, moves).await;
+        if !batch.refs.is_empty() {
+            tell(self.repo, self.id).await;
+        }
     }
 
     /// Keeps what was stored at hand.
@@ -146,20 +147,9 @@ impl Txn<'_> {
         }
     }
 
-    async fn tell_of(&self, batch: &Batch) {
-        if !batch.refs.is_empty() {
-            tell(self.repo, self.id).await;
-        }
-    }
-
     /// What a write after this one has to know of a branch that this one moves.
     fn tip_after(&self, edit: &RefEdit, rows: &[NewRow]) -> Option<BranchTip> {
         let head = edit.to.as_ref().and_then(RefTarget::commit)?;
-        self.tip_at(head, rows)
-    }
-
-    /// What a write after this one has to know of a branch that this one leaves at `head`.
-    fn tip_at(&self, head: CommitId, rows: &[NewRow]) -> Option<BranchTip> {
         let run = self.tip.filter(|tip| tip.head == Some(head));
         let mut tip = self.lines.get(&head).map(BranchTip::from).or(run)?;
         tip.silence = match rows.iter().find(|row| row.at == head) {

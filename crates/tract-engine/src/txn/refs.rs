@@ -83,10 +83,7 @@ impl Txn<'_> {
 
     /// Moves a ref whose present value is known from elsewhere, and must still hold.
     pub fn move_from(&mut self, name: &RefName, from: Option<RefTarget>, to: Option<RefTarget>) {
-        self.found(name, from);
-        if let Some(moved) = self.refs.get_mut(name) {
-            moved.to = to;
-        }
+        self.found(name, from).to = to;
     }
 
     /// Refuses the write when this commit is not stored.
@@ -97,10 +94,7 @@ impl Txn<'_> {
     /// Refuses the write when this ref is not as it was read. It is not moved, unless something
     /// else of this write moves it.
     pub(crate) fn hold(&mut self, name: &RefName, at: Option<RefTarget>) {
-        self.found(name, at);
-        if let Some(moved) = self.refs.get_mut(name) {
-            moved.held = true;
-        }
+        self.found(name, at).held = true;
     }
 
     /// Takes a branch to be where this handle left it: the write is refused when it is not.
@@ -109,10 +103,10 @@ impl Txn<'_> {
         self.tip = Some(tip);
     }
 
-    pub(super) fn found(&mut self, name: &RefName, found: Option<RefTarget>) {
+    pub(super) fn found(&mut self, name: &RefName, found: Option<RefTarget>) -> &mut StagedRef {
         let expect = expect(found.as_ref());
         let moved = StagedRef { to: found.clone(), found, expect, held: false };
-        self.refs.entry(name.clone()).or_insert_with(|| Box::new(moved));
+        self.refs.entry(name.clone()).or_insert_with(|| Box::new(moved))
     }
 }
 
