@@ -94,14 +94,16 @@ impl Txn<'_> {
             && operation.id() != self.operation.id()
         {
             self.operation = operation.clone();
-            self.id = operation.adopt(self.id);
+            self.batch.id = operation.adopt(self.batch.id);
         }
-        let note = self.repo.log_note(self.operation.id(), what);
-        let note = LogNote { why: options.why.clone(), undoes, at: self.at_us, ..note };
         self.fold_heads().await?;
         self.date_tools().await?;
         let rows = self.add_turn_rows().await;
-        let mut batch = Batch::new(self.id, note);
+        let operation = self.operation.id();
+        let (what, why) = (what.to_owned(), options.why.clone());
+        let note = LogNote { operation, what, why, undoes, ..self.batch.note.clone() };
+        let rest = Batch::new(self.batch.id, note.clone());
+        let mut batch = Batch { note, ..std::mem::replace(&mut self.batch, rest) };
         let mut requires: Vec<CommitId> = self.requires.difference(&self.made).copied().collect();
         requires.sort_unstable();
         batch.requires = requires.into_iter().map(ObjectId::Commit).collect();
@@ -112,11 +114,6 @@ impl Txn<'_> {
                 .filter(|(_, moved)| moved.held || moved.to != moved.found)
                 .map(|(name, moved)| RefEdit { name, expect: moved.expect, to: moved.to }),
         );
-        batch.blobs = std::mem::take(&mut self.blobs);
-        batch.toolsets = std::mem::take(&mut self.toolsets);
-        batch.commits = std::mem::take(&mut self.commits);
-        batch.tools = std::mem::take(&mut self.tools);
-        batch.derived = std::mem::take(&mut self.derived);
         batch.require_targets();
         Ok((batch, rows))
     }
@@ -131,7 +128,7 @@ impl Txn<'_> {
         let (store, name) = (self.repo.store().as_ref(), self.repo.name());
         self.operation.recorded(store, name, batch.id, moves).await;
         if !batch.refs.is_empty() {
-            tell(self.repo, self.id).await;
+            tell(self.repo, batch.id).await;
         }
     }
 
