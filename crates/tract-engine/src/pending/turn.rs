@@ -97,8 +97,7 @@ pub struct TurnRecorded {
 
 /// How one result is written, once it was asked about.
 enum ResultWrite {
-    Request(Box<Request>),
-    Rejected(Box<Request>, Box<Rejected>, Document),
+    Request(Box<Request>, Option<(Box<Rejected>, Document)>),
     Deferred(DeferredOperation, Document),
 }
 
@@ -188,20 +187,17 @@ impl Repo {
                 ruling => ruling?,
             };
             *settled = Some(match ruling {
-                Ruling::AsAsked => ResultWrite::Request(Box::new(request)),
-                Ruling::Instead(request) => ResultWrite::Request(request),
+                Ruling::AsAsked => ResultWrite::Request(Box::new(request), None),
+                Ruling::Instead(request) => ResultWrite::Request(request, None),
                 Ruling::Rejected(rejected, document) => {
-                    let answer = answer_to(draft, &rejected, self.now_us())?;
-                    ResultWrite::Rejected(Box::new(Request::Append(answer)), rejected, document)
+                    let answer = Request::Append(answer_to(draft, &rejected, self.now_us())?);
+                    ResultWrite::Request(Box::new(answer), Some((rejected, document)))
                 }
                 Ruling::Deferred(deferred, document) => ResultWrite::Deferred(deferred, document),
             });
         }
         let (request, rejected) = match settled {
-            Some(ResultWrite::Request(request)) => (request, None),
-            Some(ResultWrite::Rejected(request, rejected, document)) => {
-                (request, Some((rejected, document)))
-            }
+            Some(ResultWrite::Request(request, rejected)) => (request, rejected),
             Some(ResultWrite::Deferred(deferred, document)) => {
                 document.add_to(txn)?;
                 return Ok(TurnAnswer::Deferred(deferred.clone()));
