@@ -128,11 +128,8 @@ impl Repo {
     /// [`Error::UnknownBranch`] when there is none, [`Error::CheckedOut`] when `HEAD` points to it,
     /// [`Error::Conflict`] when it moves meanwhile.
     pub async fn delete_branch(&self, name: &str) -> Result<CommitId> {
-        let deleted = self.delete_branches(&[name]).await?;
-        deleted
-            .first()
-            .copied()
-            .ok_or(Error::UnknownBranch { name: name.to_owned(), nearest: Vec::new() })
+        let heads = self.delete_branches(&[name]).await?;
+        Ok(heads.into_iter().next().expect("one branch has one head"))
     }
 
     /// Deletes several branches in one write, all or none. Returns their last heads, in order.

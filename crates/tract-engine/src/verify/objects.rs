@@ -74,11 +74,10 @@ impl<'a> Objects<'a> {
     /// Reads commits by their ids; what cannot be read is named and left out.
     pub(super) async fn commits(&mut self, ids: &[CommitId]) -> StoreResult<Vec<Commit>> {
         if let Ok(found) = self.store.commits(self.repo, ids).await
-            && found.len() == ids.len()
             && found
                 .iter()
-                .zip(ids)
-                .all(|(found, id)| found.as_ref().is_some_and(|c| c.id() == *id))
+                .map(|found| found.as_ref().map(Commit::id))
+                .eq(ids.iter().copied().map(Some))
         {
             return Ok(found.into_iter().flatten().collect());
         }
@@ -171,11 +170,10 @@ impl<'a> Objects<'a> {
     /// Reads blobs; what cannot be read is named.
     async fn blobs(&mut self, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
         if let Ok(found) = self.store.blobs(self.repo, keys).await
-            && found.len() == keys.len()
             && found
                 .iter()
-                .zip(keys)
-                .all(|(found, key)| found.as_ref().is_some_and(|b| b.id() == key.id))
+                .map(|found| found.as_ref().map(Blob::id))
+                .eq(keys.iter().map(|key| Some(key.id)))
         {
             return Ok(found);
         }
