@@ -259,13 +259,7 @@ impl<'a> Builder<'a> {
         let mut rows: Vec<ToolRow> = Vec::new();
         for (entry, tool) in entries.zip(tools) {
             if rows.iter().all(|row| row.schema != entry.schema) {
-                rows.push(ToolRow {
-                    id: entry.tool,
-                    name: tool.name().to_owned(),
-                    schema: entry.schema,
-                    commit: id,
-                    created_at: self.created_at,
-                });
+                rows.push(ToolRow::of(tool, entry.schema, id, self.created_at));
             }
         }
         let blob_bytes = blobs.iter().map(|blob| blob.bytes().len()).sum::<usize>();

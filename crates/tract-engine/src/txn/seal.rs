@@ -175,13 +175,7 @@ impl Txn<'_> {
         let created_at = commit.created_at.unwrap_or(0);
         for tool in tools {
             let blob = tool.blob();
-            let row = ToolRow {
-                id: tool.id(),
-                name: tool.name().to_owned(),
-                schema: blob.id(),
-                commit: commit.id(),
-                created_at,
-            };
+            let row = ToolRow::of(tool, blob.id(), commit.id(), created_at);
             if self.known_tools.insert((row.id, row.schema)) {
                 self.batch.tools.push(row);
                 self.batch.blobs.push(blob);
