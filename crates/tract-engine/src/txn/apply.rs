@@ -4,9 +4,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
-use tract_core::{
-    Applied, Batch, CommitId, Expect, LogNote, ObjectId, RefEdit, RefName, RefTarget,
-};
+use tract_core::{Applied, CommitId, Expect, ObjectId, RefEdit, RefName, RefTarget};
 
 use super::Txn;
 use crate::error::Result;
@@ -31,16 +29,16 @@ impl Txn<'_> {
         options: &WriteOptions,
         undoes: Option<u64>,
     ) -> Result<Applied> {
-        let (batch, rows) = self.batch(what, options, undoes).await?;
-        let applied = apply_once(self.repo, &batch).await?;
+        let rows = self.complete(what, options, undoes).await?;
+        let applied = apply_once(self.repo, &self.batch).await?;
         if !matches!(applied, Applied::Conflict(_)) {
-            self.remember(&batch);
-            for edit in batch.refs.iter().filter(|edit| edit.name.branch_name().is_some()) {
+            self.remember();
+            for edit in self.batch.refs.iter().filter(|edit| edit.name.branch_name().is_some()) {
                 // After `Already` others may have moved the branch since, so its tip is unknown.
                 let tip = self.tip_after(edit, &rows).filter(|_| applied == Applied::Done);
                 self.repo.heads().keep(&edit.name, tip);
             }
-            self.recorded(&batch).await;
+            self.recorded().await;
         }
         Ok(applied)
     }
@@ -55,10 +53,10 @@ impl Txn<'_> {
         turn: Option<Turn>,
     ) -> Result<Applied> {
         let Some(turn) = turn else { return self.apply_undoing(what, options, None).await };
-        let (batch, rows) = self.batch(what, options, None).await?;
-        let edit = batch.refs.iter().find(|edit| edit.name == *branch);
+        let rows = self.complete(what, options, None).await?;
+        let edit = self.batch.refs.iter().find(|edit| edit.name == *branch);
         let tip = edit.and_then(|edit| self.tip_after(edit, &rows));
-        let mut applying = pin!(apply_once(self.repo, &batch));
+        let mut applying = pin!(apply_once(self.repo, &self.batch));
         // A store takes a batch in when it is first polled, and writes in that order.
         let first = poll_fn(|context| Poll::Ready(applying.as_mut().poll(context))).await;
         let under_way = match &first {
@@ -74,22 +72,22 @@ impl Txn<'_> {
             Poll::Pending => applying.await?,
         };
         if !matches!(applied, Applied::Conflict(_)) {
-            self.remember(&batch);
+            self.remember();
             if let Some(under_way) = under_way {
                 under_way.done();
             }
-            self.recorded(&batch).await;
+            self.recorded().await;
         }
         Ok(applied)
     }
 
-    /// Makes the batch, and leaves nothing here to be stored.
-    async fn batch(
+    /// Completes the batch, once nothing more is added to the write.
+    async fn complete(
         &mut self,
         what: &str,
         options: &WriteOptions,
         undoes: Option<u64>,
-    ) -> Result<(Batch, Vec<NewRow>)> {
+    ) -> Result<Vec<NewRow>> {
         if let Some(operation) = &options.operation
             && operation.id() != self.operation.id()
         {
@@ -99,11 +97,9 @@ impl Txn<'_> {
         self.fold_heads().await?;
         self.date_tools().await?;
         let rows = self.add_turn_rows().await;
-        let operation = self.operation.id();
-        let (what, why) = (what.to_owned(), options.why.clone());
-        let note = LogNote { operation, what, why, undoes, ..self.batch.note.clone() };
-        let rest = Batch::new(self.batch.id, note.clone());
-        let mut batch = Batch { note, ..std::mem::replace(&mut self.batch, rest) };
+        let batch = &mut self.batch;
+        (batch.note.operation, batch.note.what) = (self.operation.id(), what.to_owned());
+        (batch.note.why, batch.note.undoes) = (options.why.clone(), undoes);
         let mut requires: Vec<CommitId> = self.requires.difference(&self.made).copied().collect();
         requires.sort_unstable();
         batch.requires = requires.into_iter().map(ObjectId::Commit).collect();
@@ -115,11 +111,12 @@ impl Txn<'_> {
                 .map(|(name, moved)| RefEdit { name, expect: moved.expect, to: moved.to }),
         );
         batch.require_targets();
-        Ok((batch, rows))
+        Ok(rows)
     }
 
     /// Counts what the operation added to the ref log, and tells of it.
-    async fn recorded(&self, batch: &Batch) {
+    async fn recorded(&self) {
+        let batch = &self.batch;
         let moves = |edit: &&RefEdit| match &edit.expect {
             Expect::Is(at) => edit.to.as_ref() != Some(at),
             Expect::Any | Expect::Absent => edit.to.is_some(),
@@ -133,7 +130,8 @@ impl Txn<'_> {
     }
 
     /// Keeps what was stored at hand.
-    fn remember(&self, batch: &Batch) {
+    fn remember(&self) {
+        let batch = &self.batch;
         let compiler = self.repo.compiler();
         compiler.remember_objects(&batch.commits, &batch.blobs, &batch.toolsets);
         for edit in &batch.refs {

@@ -65,7 +65,8 @@ impl Txn<'_> {
         if found == at {
             Ok(())
         } else {
-            Err(Error::Conflict { name: name.clone(), expected: expect(at.as_ref()), found })
+            let expected = at.map_or(Expect::Absent, Expect::Is);
+            Err(Error::Conflict { name: name.clone(), expected, found })
         }
     }
 
@@ -104,7 +105,7 @@ impl Txn<'_> {
     }
 
     pub(super) fn found(&mut self, name: &RefName, found: Option<RefTarget>) -> &mut StagedRef {
-        let expect = expect(found.as_ref());
+        let expect = found.clone().map_or(Expect::Absent, Expect::Is);
         let moved = StagedRef { to: found.clone(), found, expect, held: false };
         self.refs.entry(name.clone()).or_insert_with(|| Box::new(moved))
     }
@@ -113,9 +114,4 @@ impl Txn<'_> {
 /// Makes the edit that moves a ref from where it was found.
 pub(crate) fn ref_edit(name: RefName, found: Option<RefTarget>, to: Option<RefTarget>) -> RefEdit {
     RefEdit { name, expect: found.map_or(Expect::Absent, Expect::Is), to }
-}
-
-/// Returns what a ref must be, given what it was found to be.
-fn expect(found: Option<&RefTarget>) -> Expect {
-    found.map_or(Expect::Absent, |target| Expect::Is(target.clone()))
 }
