@@ -107,8 +107,8 @@ pub fn merge(
 struct Merged {
     add: Vec<Row>,
     remove: HashSet<CommitId>,
-    version: HashMap<CommitId, (CommitId, CommitId)>,
-    mark: HashMap<CommitId, (Option<CommitId>, Option<CommitId>)>,
+    version: HashMap<CommitId, CommitId>,
+    mark: HashMap<CommitId, Option<CommitId>>,
     conflicts: Vec<MergeConflict>,
 }
 
@@ -218,9 +218,7 @@ impl ThreeWayMerge<'_> {
                 let before = before.collect::<Plan<Vec<_>>>()?;
                 match pick(&before, &self.facts_of(Some(ours))?, &self.facts_of(Some(theirs))?) {
                     MergeChoice::Ours => {}
-                    MergeChoice::Theirs => {
-                        merged.version.insert(slot, (ours.version, theirs.version));
-                    }
+                    MergeChoice::Theirs => _ = merged.version.insert(slot, theirs.version),
                     MergeChoice::Neither => {
                         let (ours, theirs) = (Some(ours.version), Some(theirs.version));
                         merged.conflict(ConflictKind::Version, slot, ours, theirs);
@@ -230,9 +228,7 @@ impl ThreeWayMerge<'_> {
                 let before = before.collect::<Plan<Vec<_>>>()?;
                 match pick(&before, &self.marked(Some(ours))?, &self.marked(Some(theirs))?) {
                     MergeChoice::Ours => {}
-                    MergeChoice::Theirs => {
-                        merged.mark.insert(slot, (ours.mark, theirs.mark));
-                    }
+                    MergeChoice::Theirs => _ = merged.mark.insert(slot, theirs.mark),
                     MergeChoice::Neither => {
                         merged.conflict(ConflictKind::Mark, slot, ours.mark, theirs.mark);
                     }
@@ -240,9 +236,7 @@ impl ThreeWayMerge<'_> {
             }
             (Some(row), None) => match pick(&present, &true, &false) {
                 MergeChoice::Ours => {}
-                MergeChoice::Theirs if self.unchanged(row)? => {
-                    merged.remove.insert(slot);
-                }
+                MergeChoice::Theirs if self.unchanged(row)? => _ = merged.remove.insert(slot),
                 MergeChoice::Theirs | MergeChoice::Neither => {
                     merged.conflict(ConflictKind::Presence, slot, Some(row.version), None);
                 }
@@ -329,9 +323,7 @@ impl ThreeWayMerge<'_> {
         let own = (self.records.kind(ours.version)?.default_priority(), None);
         match pick(&[own], &self.records.marked(ours)?, &self.records.marked(theirs)?) {
             MergeChoice::Ours => {}
-            MergeChoice::Theirs => {
-                merged.mark.insert(slot, (ours.mark, theirs.mark));
-            }
+            MergeChoice::Theirs => _ = merged.mark.insert(slot, theirs.mark),
             MergeChoice::Neither => {
                 merged.conflict(ConflictKind::Mark, slot, ours.mark, theirs.mark);
             }
@@ -419,8 +411,8 @@ impl ThreeWayMerge<'_> {
         let mut work = WorkingView::new(view);
         let chosen = |slot: CommitId| {
             let row = self.ours.get(slot).filter(|_| !merged.remove.contains(&slot))?;
-            let version = merged.version.get(&slot).map_or(row.version, |(_, to)| *to);
-            let mark = merged.mark.get(&slot).map_or(row.mark, |(_, to)| *to);
+            let version = merged.version.get(&slot).copied().unwrap_or(row.version);
+            let mark = merged.mark.get(&slot).copied().unwrap_or(row.mark);
             Some(Row { version, mark, ..*row })
         };
         for row in view.rows() {

@@ -42,19 +42,17 @@ pub(super) fn revert(
 }
 
 /// Returns the commits that a change brings back into the view.
-pub(super) fn brings(change: &Change) -> Vec<CommitId> {
-    let id = |this: &CommitRef| match this {
-        CommitRef::Id(id) => Some(*id),
-        CommitRef::This => None,
+pub(super) fn brings(change: &Change) -> impl Iterator<Item = CommitId> {
+    let (version, mark) = match change {
+        Change::Add { row, .. } => (Some(row.version), row.mark),
+        Change::Version { to, .. } => (Some(*to), None),
+        Change::Mark { to, .. } => (None, *to),
+        Change::Remove { .. } => (None, None),
     };
-    match change {
-        Change::Add { row, .. } => {
-            [id(&row.version), row.mark.as_ref().and_then(id)].into_iter().flatten().collect()
-        }
-        Change::Remove { .. } => Vec::new(),
-        Change::Version { to, .. } => id(to).into_iter().collect(),
-        Change::Mark { to, .. } => to.as_ref().and_then(id).into_iter().collect(),
-    }
+    version.into_iter().chain(mark).filter_map(|this| match this {
+        CommitRef::Id(id) => Some(id),
+        CommitRef::This => None,
+    })
 }
 
 /// Reverted targets, and what that changes.
