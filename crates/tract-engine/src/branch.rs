@@ -106,13 +106,12 @@ impl Repo {
     }
 
     async fn create(&self, name: &RefName, at: CommitId, what: &str) -> Result<()> {
-        let to = RefTarget::Commit(at);
         self.require_commit(at).await?;
         let mut txn = Txn::new(self)?;
         if let Some(at) = txn.target(name).await? {
             return Err(Error::Exists { name: name.clone(), at });
         }
-        txn.move_ref(name, Some(to)).await?;
+        txn.move_ref(name, Some(RefTarget::Commit(at))).await?;
         match txn.apply(what, &WriteOptions::default()).await? {
             Applied::Done | Applied::Already => Ok(()),
             Applied::Conflict(conflict) => Err(match conflict.found {

@@ -302,8 +302,7 @@ impl Importer {
         loop {
             let (mut batch, answers) = self.plan(&group).await?;
             batch.require_targets();
-            let empty = batch.refs.is_empty() && batch.commits.is_empty();
-            if empty {
+            if batch.refs.is_empty() && batch.commits.is_empty() {
                 return Ok(answers);
             }
             let applied = match apply_and_tell(&self.repo, &self.operation, batch).await {

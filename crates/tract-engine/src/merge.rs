@@ -20,8 +20,7 @@ use crate::plan::{
 };
 use crate::rebase::Shared;
 use crate::repo::Repo;
-use crate::txn::Txn;
-use crate::txn::WriteOptions;
+use crate::txn::{Txn, WriteOptions};
 
 /// Options of a merge.
 #[derive(Clone, Debug, Default)]

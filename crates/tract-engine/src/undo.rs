@@ -16,8 +16,7 @@ use self::history::{History, RefMoves, Segment, refs_of};
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::repo::Repo;
-use crate::txn::Txn;
-use crate::txn::WriteOptions;
+use crate::txn::{Txn, WriteOptions};
 
 /// A ref that was moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,7 +183,7 @@ impl Repo {
             return Ok(None);
         }
         let head = present.get(&RefName::head()).cloned().flatten();
-        self.bring_head(verb, &what, &segments, head, &mut moves).await?;
+        self.bring_head(verb, &what, &segments, head.clone(), &mut moves).await?;
         moves.sort_by(|one, other| one.name.cmp(&other.name));
 
         let own = Operation::begin()?;
@@ -195,7 +194,6 @@ impl Repo {
         let deletes = |step: &RefMove| step.after.is_none() && step.name.branch_name().is_some();
         if moves.iter().any(deletes) {
             // The branch is not checked out while it goes.
-            let head = present.get(&RefName::head()).cloned().flatten();
             txn.hold(&RefName::head(), head);
         }
         let batch = txn.id();

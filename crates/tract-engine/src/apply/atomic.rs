@@ -43,8 +43,7 @@ impl Stream {
         answer: &mut impl FnMut(ApplyEvent),
     ) -> Result<()> {
         let before = self.state.clone();
-        let outcome = self.every(lines).await?;
-        match outcome {
+        match self.every(lines).await? {
             Ok(done) => {
                 for DoneLine { line, mark, commit } in done {
                     answer(ApplyEvent { line, mark: mark.map(String::from), result: Ok(commit) });

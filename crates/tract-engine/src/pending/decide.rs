@@ -18,8 +18,7 @@ use crate::merge::{MergeProgress, Merged};
 use crate::plan::{Line, Records, Refusal, Request, ResolveFn, Selection, plan, version_of};
 use crate::repo::Repo;
 use crate::summarize::summary_of;
-use crate::txn::Txn;
-use crate::txn::WriteOptions;
+use crate::txn::{Txn, WriteOptions};
 use crate::write::check_decided_edit;
 
 enum DecisionKind {

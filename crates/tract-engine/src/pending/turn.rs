@@ -16,8 +16,7 @@ use super::{DeferredOperation, Document, Pending, PendingRequest, Rejected, Ruli
 use crate::error::{Error, Result};
 use crate::plan::{Refusal, Request};
 use crate::repo::Repo;
-use crate::txn::Txn;
-use crate::txn::WriteOptions;
+use crate::txn::{Txn, WriteOptions};
 
 /// What became of one result of a turn.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,8 +12,7 @@ use super::conversation;
 use crate::error::Result;
 use crate::plan::{Details, Request, Selection, plan};
 use crate::repo::Repo;
-use crate::txn::Txn;
-use crate::txn::WriteOptions;
+use crate::txn::{Txn, WriteOptions};
 
 /// Options of a summary of a range.
 #[derive(Clone, Debug, PartialEq, Eq)]

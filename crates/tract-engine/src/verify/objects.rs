@@ -30,7 +30,7 @@ struct KnownTool {
 pub(super) struct Objects<'a> {
     store: &'a dyn Store,
     repo: &'a RepoName,
-    blobs: CheckedBlobs,
+    pub(super) blobs: CheckedBlobs,
     /// How many blobs are read together next.
     together: usize,
     toolsets: HashSet<ToolsetId>,
@@ -121,16 +121,6 @@ impl<'a> Objects<'a> {
             }
         }
         self.read(&wanted).await
-    }
-
-    /// Whether the content of a commit was read and is one text.
-    pub(super) fn has_text_only(&self, commit: &Commit) -> bool {
-        commit.content.is_some_and(|id| self.blobs.is_one_text(id))
-    }
-
-    /// Forgets which blobs were checked.
-    pub(super) fn forget_blobs(&mut self) {
-        self.blobs.forget();
     }
 
     /// Checks the blobs that refs point at.
