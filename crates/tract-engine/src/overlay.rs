@@ -29,8 +29,8 @@ struct Pending {
     order: Vec<CommitId>,
     tools: Vec<ToolRow>,
     derived: HashMap<(DerivedKind, CommitId), Bytes>,
-    /// What each ref was in the store below, and what it has become.
-    refs: BTreeMap<RefName, (Option<RefTarget>, Option<RefTarget>)>,
+    /// What each ref that was moved has become.
+    refs: BTreeMap<RefName, Option<RefTarget>>,
     /// What refs were in the store below when they were first read. Others may move them meanwhile:
     /// only the flush finds out.
     seen: HashMap<RefName, Option<RefTarget>>,
@@ -146,9 +146,10 @@ impl Overlay {
         let mut batch = Batch::new(id, note);
         pending.objects(&mut batch);
         batch.tools.clone_from(&pending.tools);
-        for (name, (before, after)) in &pending.refs {
-            if before != after {
-                batch.refs.push(ref_edit(name.clone(), before.clone(), after.clone()));
+        for (name, after) in &pending.refs {
+            let before = pending.seen.get(name).cloned().flatten();
+            if before != *after {
+                batch.refs.push(ref_edit(name.clone(), before, after.clone()));
             }
         }
         // What was written ahead was in no ref's reach until now.
@@ -332,10 +333,7 @@ impl RefRepository for Overlay {
             }
         }
         let pending = self.pending();
-        let current = |name| match pending.refs.get(name) {
-            Some((_, now)) => now.clone(),
-            None => pending.seen.get(name).cloned().flatten(),
-        };
+        let current = |name| pending.refs.get(name).or(pending.seen.get(name)).cloned().flatten();
         Ok(names.iter().map(current).collect())
     }
 
@@ -346,7 +344,7 @@ impl RefRepository for Overlay {
     ) -> StoreResult<Vec<(RefName, RefTarget)>> {
         let below = self.below.list_refs(repo, prefix).await?;
         let mut refs: BTreeMap<RefName, RefTarget> = below.into_iter().collect();
-        for (name, (_, now)) in &self.pending().refs {
+        for (name, now) in &self.pending().refs {
             match now {
                 Some(now) if name.as_str().starts_with(prefix) => {
                     refs.insert(name.clone(), now.clone());
@@ -419,10 +417,7 @@ impl Store for Overlay {
         pending.tools.extend(batch.tools);
         let rows = batch.derived.into_iter();
         pending.derived.extend(rows.map(|row| ((row.kind, row.commit), row.bytes)));
-        for edit in batch.refs {
-            let below = pending.seen.get(&edit.name).cloned().flatten();
-            pending.refs.entry(edit.name).or_insert((below, None)).1 = edit.to;
-        }
+        pending.refs.extend(batch.refs.into_iter().map(|edit| (edit.name, edit.to)));
         Ok(Applied::Done)
     }
 
