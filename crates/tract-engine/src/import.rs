@@ -229,7 +229,12 @@ impl Importer {
     /// then, and others may follow. When the store fails, nothing of the group was written.
     pub async fn add(&mut self, conversation: ImportConversation) -> Result<Vec<Imported>> {
         let ImportConversation { id, drafts, tools, meta } = conversation;
-        let chain = Chain::new(drafts, &tools, self.repo.limits())?;
+        let mut builder = Builder::new(self.repo.limits(), &tools)?;
+        for draft in drafts {
+            // Its text becomes what is stored of it: a large message is in memory once.
+            builder.add(draft)?;
+        }
+        let chain = builder.finish();
         let planned = PlannedImport { names: ImportRefs::of(&id)?, id, meta, chain };
         // Two of one name in a group would be two edits of one ref.
         let taken = self

@@ -79,18 +79,6 @@ pub(super) struct Chain {
 /// What a link takes in memory in addition to its blobs, until it is stored.
 const LINK_BYTES: usize = 1 << 10;
 
-impl Chain {
-    /// Makes commits of drafts. The text of a draft becomes what is stored of it: a large message is
-    /// in memory once.
-    pub(super) fn new(drafts: Vec<Draft>, tools: &[ToolSchema], limits: &Limits) -> Result<Self> {
-        let mut builder = Builder::new(limits, tools)?;
-        for draft in drafts {
-            builder.add(draft)?;
-        }
-        Ok(builder.finish())
-    }
-}
-
 /// The calls of one id, oldest first.
 #[derive(Default)]
 struct Calls {
