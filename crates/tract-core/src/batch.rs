@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 
 use crate::commit::Commit;
-use crate::id::{BatchId, CommitId, ToolId};
+use crate::id::{BatchId, BlobId, CommitId, ToolId};
 use crate::object::{Blob, ObjectId, Toolset};
 use crate::refs::{Conflict, LogNote, RefEdit, RefTarget};
+use crate::schema::ToolSchema;
 use crate::store::{StoreError, StoreErrorKind, StoreResult};
 
 /// A row of the tool index, written when a commit has a tool in force that its parent had not.
@@ -16,11 +17,18 @@ pub struct ToolRow {
     /// `function.name`, else `name`, else empty.
     pub name: String,
     /// The schema as given to this commit.
-    pub schema: crate::id::BlobId,
+    pub schema: BlobId,
     /// The commit.
     pub commit: CommitId,
     /// The time of that commit in microseconds since 1970, UTC.
     pub created_at: i64,
+}
+
+impl ToolRow {
+    /// Makes the row of a tool that a commit was given with this schema.
+    pub fn of(tool: &ToolSchema, schema: BlobId, commit: CommitId, created_at: i64) -> Self {
+        Self { id: tool.id(), name: tool.name().to_owned(), schema, commit, created_at }
+    }
 }
 
 /// The sorts of derived rows: rebuildable, never hashed, never exported.

@@ -124,9 +124,10 @@ impl Op {
 }
 
 /// The kind of author of a commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AuthorKind {
     /// A person, or a program that acts for one.
+    #[default]
     User,
     /// A model.
     Model,
@@ -159,7 +160,7 @@ impl AuthorKind {
 }
 
 /// The origin of a commit.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Origin {
     /// Who or what.
     pub by: AuthorKind,

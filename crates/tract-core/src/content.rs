@@ -382,6 +382,30 @@ impl Content {
         })
     }
 
+    /// Makes a content of a body; `None` for the kinds that say something else.
+    pub fn of_body(kind: Kind, body: Body) -> Option<Self> {
+        match kind {
+            Kind::System => Some(Self::System(body)),
+            Kind::User => Some(Self::User(body)),
+            Kind::Assistant => Some(Self::Assistant(body)),
+            Kind::Reasoning => Some(Self::Reasoning(body)),
+            Kind::Custom(kind) => Some(Self::Custom { kind, body }),
+            Kind::ToolResult | Kind::Artifact | Kind::Note => None,
+        }
+    }
+
+    /// Returns the body, for the kinds that say nothing else.
+    pub fn body(&self) -> Option<&Body> {
+        match self {
+            Self::System(body)
+            | Self::User(body)
+            | Self::Assistant(body)
+            | Self::Reasoning(body)
+            | Self::Custom { body, .. } => Some(body),
+            Self::ToolResult(_) | Self::Artifact(_) | Self::Note(_) => None,
+        }
+    }
+
     /// Returns the kind.
     pub fn kind(&self) -> Kind {
         match self {

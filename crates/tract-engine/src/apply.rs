@@ -13,7 +13,8 @@ use std::sync::Arc;
 use tract_compile::CompileError;
 use tract_core::step::StreamOp;
 use tract_core::{
-    Blob, BlobId, CommitId, LogNote, RefName, Store, StoreError, StoreErrorKind, Toolset, ToolsetId,
+    Applied, Blob, BlobId, CommitId, LogNote, RefName, Store, StoreError, StoreErrorKind, Toolset,
+    ToolsetId,
 };
 
 pub(crate) use self::line::MAX_LINE_BYTES;
@@ -24,6 +25,7 @@ use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::overlay::Overlay;
 use crate::repo::Repo;
+use crate::txn::tell;
 
 /// Options of [`apply_stream`].
 #[derive(Clone, Debug, Default)]
@@ -321,6 +323,19 @@ impl Stream {
             )) if !speaks_of_the_line(&error) => Err(Error::Store(error)),
             Err(refused) => Ok(Err(refused)),
         }
+    }
+
+    /// Writes what is held back; a group that is durable is settled.
+    async fn flush(&mut self) -> Result<Applied> {
+        let name = self.repo.name();
+        let (applied, written) = self.overlay.flush(name, self.note(), &self.operation).await?;
+        if !matches!(applied, Applied::Conflict(_)) {
+            if let Some(written) = written {
+                tell(&self.repo, written).await;
+            }
+            self.settle();
+        }
+        Ok(applied)
     }
 
     /// Forgets how to take the group back: it is durable.

@@ -106,13 +106,12 @@ impl Repo {
     }
 
     async fn create(&self, name: &RefName, at: CommitId, what: &str) -> Result<()> {
-        let to = RefTarget::Commit(at);
         self.require_commit(at).await?;
         let mut txn = Txn::new(self)?;
         if let Some(at) = txn.target(name).await? {
             return Err(Error::Exists { name: name.clone(), at });
         }
-        txn.move_ref(name, Some(to)).await?;
+        txn.move_ref(name, Some(RefTarget::Commit(at))).await?;
         match txn.apply(what, &WriteOptions::default()).await? {
             Applied::Done | Applied::Already => Ok(()),
             Applied::Conflict(conflict) => Err(match conflict.found {
@@ -128,11 +127,8 @@ impl Repo {
     /// [`Error::UnknownBranch`] when there is none, [`Error::CheckedOut`] when `HEAD` points to it,
     /// [`Error::Conflict`] when it moves meanwhile.
     pub async fn delete_branch(&self, name: &str) -> Result<CommitId> {
-        let deleted = self.delete_branches(&[name]).await?;
-        deleted
-            .first()
-            .copied()
-            .ok_or(Error::UnknownBranch { name: name.to_owned(), nearest: Vec::new() })
+        let heads = self.delete_branches(&[name]).await?;
+        Ok(heads.into_iter().next().expect("one branch has one head"))
     }
 
     /// Deletes several branches in one write, all or none. Returns their last heads, in order.

@@ -259,13 +259,7 @@ impl<'a> ObjectCopier<'a> {
                     let what = format!("it is no schema of tool {}", entry.tool);
                     return Err(damage(ObjectId::Blob(entry.schema), what).into());
                 };
-                rows.push(ToolRow {
-                    id: schema.id(),
-                    name: schema.name().to_owned(),
-                    schema: entry.schema,
-                    commit: commit.id(),
-                    created_at: at,
-                });
+                rows.push(ToolRow::of(&schema, entry.schema, commit.id(), at));
             }
         }
         Ok(rows)

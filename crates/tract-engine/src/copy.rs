@@ -149,18 +149,11 @@ pub(crate) const WRITE_REFS: usize = 512;
 /// that the refs lead to is damaged or missing; [`KeptMoving`](crate::Error::KeptMoving) when others keep moving refs
 /// of the target: copying again continues.
 pub async fn copy(from: &Repo, to: &Repo, options: &CopyOptions) -> Result<CopyReport> {
-    let (store, name) = (from.store().as_ref(), from.name());
     let mut refs = chosen_refs(from, options.refs.as_deref()).await?;
     // They go first, and all of them.
     refs.retain(|(name, _)| name.erased_blob().is_none());
-    let mut reach = CommitGraph::default();
-    for (_, target) in &refs {
-        if let RefTarget::Commit(id) = target {
-            reach.add(store, name, *id).await?;
-        }
-    }
-    reach.is_whole()?;
-    let order = reach.parents_first();
+    let heads = refs.iter().filter_map(|(_, target)| target.commit());
+    let order = CommitGraph::of(from, heads).await?.parents_first();
     let mut report = CopyReport { commits: order.len(), ..CopyReport::default() };
     let mut carrier = ObjectCopier::new(from, to, "copy")?;
     carrier.erasures().await?;

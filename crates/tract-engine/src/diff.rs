@@ -350,7 +350,7 @@ impl fmt::Display for Diff {
 #[cfg(test)]
 mod tests {
     use tract_compile::{Row, TokenCount, View};
-    use tract_core::{Priority, Role, ToolCall};
+    use tract_core::{Draft, Priority, Role};
 
     use super::*;
     use crate::tools::no_schema_diff;
@@ -400,17 +400,7 @@ mod tests {
 
     #[test]
     fn tool_calls_are_part_of_the_diff() {
-        let call = |arguments: &str| {
-            let mut content = Content::assistant("");
-            if let Content::Assistant(body) = &mut content {
-                body.parts.push(Part::ToolCall(ToolCall {
-                    id: "c1".into(),
-                    name: "grep".into(),
-                    arguments: arguments.into(),
-                }));
-            }
-            content
-        };
+        let call = |arguments: &str| Draft::assistant("").call("c1", "grep", arguments).content;
         check(
             vec![message(1, call(r#"{"p":"a"}"#))],
             vec![message(1, call(r#"{"p":"b"}"#))],

@@ -5,8 +5,8 @@ use std::collections::{HashSet, VecDeque};
 use tract_core::step::{CompressWhat, StreamOp, StreamOpFields, StreamOpKind};
 use tract_core::store::BlobKey;
 use tract_core::{
-    Blob, BlobId, Body, Commit, CommitId, Content, Op, Part, RefName, RefTarget, ToolSchema,
-    Toolset, ToolsetId,
+    Blob, BlobId, Commit, CommitId, Content, Op, Part, RefName, RefTarget, ToolSchema, Toolset,
+    ToolsetId,
 };
 
 use crate::error::Result;
@@ -69,15 +69,9 @@ const CHUNK: usize = 64;
 /// missing, [`Error::Erased`](crate::Error::Erased) when something of it was erased: a stream cannot
 /// say so yet, a [`copy`](crate::copy()) can.
 pub async fn export(repo: &Repo, options: &ExportOptions) -> Result<Export> {
-    let (store, name) = (repo.store().as_ref(), repo.name());
     let refs = chosen_refs(repo, options.refs.as_deref()).await?;
-    let mut reach = CommitGraph::default();
-    for (_, target) in &refs {
-        if let RefTarget::Commit(id) = target {
-            reach.add(store, name, *id).await?;
-        }
-    }
-    reach.is_whole()?;
+    let heads = refs.iter().filter_map(|(_, target)| target.commit());
+    let reach = CommitGraph::of(repo, heads).await?;
     Ok(Export::of(repo, reach.parents_first(), refs))
 }
 
@@ -263,20 +257,9 @@ fn stream_op_of(
 }
 
 /// Returns the parts of a content that has them and nothing else to say.
-fn parts(content: Content) -> Option<Vec<Part>> {
-    match content {
-        Content::System(Body { parts, name: None })
-        | Content::User(Body { parts, name: None })
-        | Content::Assistant(Body { parts, name: None })
-        | Content::Reasoning(Body { parts, name: None })
-        | Content::Custom { body: Body { parts, name: None }, .. } => Some(parts),
-        Content::ToolResult(answer) => Some(answer.parts),
-        Content::System(_)
-        | Content::User(_)
-        | Content::Assistant(_)
-        | Content::Reasoning(_)
-        | Content::Custom { .. }
-        | Content::Artifact(_)
-        | Content::Note(_) => None,
+fn parts(mut content: Content) -> Option<Vec<Part>> {
+    if content.body().is_some_and(|body| body.name.is_some()) {
+        return None;
     }
+    content.parts_mut().map(std::mem::take)
 }

@@ -229,7 +229,12 @@ impl Importer {
     /// then, and others may follow. When the store fails, nothing of the group was written.
     pub async fn add(&mut self, conversation: ImportConversation) -> Result<Vec<Imported>> {
         let ImportConversation { id, drafts, tools, meta } = conversation;
-        let chain = Chain::new(drafts, &tools, self.repo.limits())?;
+        let mut builder = Builder::new(self.repo.limits(), &tools)?;
+        for draft in drafts {
+            // Its text becomes what is stored of it: a large message is in memory once.
+            builder.add(draft)?;
+        }
+        let chain = builder.finish();
         let planned = PlannedImport { names: ImportRefs::of(&id)?, id, meta, chain };
         // Two of one name in a group would be two edits of one ref.
         let taken = self
@@ -267,9 +272,9 @@ impl Importer {
         let mut builder = Builder::new(repo.limits(), tools)?;
         while let Some(draft) = next()? {
             builder.add(draft)?;
-            if builder.size_bytes() >= self.options.group_bytes {
+            if builder.made.size_bytes >= self.options.group_bytes {
                 let links = builder.take_links();
-                builder.count_reused(self.store(links).await?);
+                builder.made.reused += self.store(links).await?;
             }
         }
         self.group.push(PlannedImport { names, id, meta, chain: builder.finish() });
@@ -302,8 +307,7 @@ impl Importer {
         loop {
             let (mut batch, answers) = self.plan(&group).await?;
             batch.require_targets();
-            let empty = batch.refs.is_empty() && batch.commits.is_empty();
-            if empty {
+            if batch.refs.is_empty() && batch.commits.is_empty() {
                 return Ok(answers);
             }
             let applied = match apply_and_tell(&self.repo, &self.operation, batch).await {
@@ -352,14 +356,16 @@ impl Importer {
         for one in group {
             let brought = self.add_missing(&mut batch, &mut brought, &one.chain.links).await?;
             let reused = one.chain.reused + brought;
-            let head = one.chain.head();
+            let head = one.chain.ids.last().copied();
             let place = place(one, &targets, &owners);
             let at = targets.get(&place.branch);
             let status = match (at, head) {
                 (None, Some(_)) => ImportStatus::Created,
                 (None, None) => ImportStatus::Unchanged,
                 (Some(at), head) if at.commit() == head => ImportStatus::Unchanged,
-                (Some(RefTarget::Commit(at)), _) if one.chain.holds(*at) => ImportStatus::Forwarded,
+                (Some(RefTarget::Commit(at)), _) if one.chain.ids.contains(at) => {
+                    ImportStatus::Forwarded
+                }
                 (Some(_), _) => ImportStatus::Diverged,
             };
             if let (Some(head), ImportStatus::Created | ImportStatus::Forwarded) = (head, status) {

@@ -128,7 +128,6 @@ pub use crate::summarize::{
 };
 pub use crate::tools::{SchemaDiff, ToolChange, ToolDiff, no_schema_diff, tool_diff};
 pub use crate::turns::{DroppedTurns, FoundCall, FoundResult, Pages, ToolQuery, ToolTurn};
-pub use crate::txn::Txn;
-pub use crate::txn::WriteOptions;
+pub use crate::txn::{Txn, WriteOptions};
 pub use crate::undo::{RefMove, UndoConflict, UndoReport};
 pub use crate::verify::{OnVerify, VerifyOptions, VerifyProgress, VerifyReport, verify};

@@ -20,8 +20,7 @@ use crate::plan::{
 };
 use crate::rebase::Shared;
 use crate::repo::Repo;
-use crate::txn::Txn;
-use crate::txn::WriteOptions;
+use crate::txn::{Txn, WriteOptions};
 
 /// Options of a merge.
 #[derive(Clone, Debug, Default)]
@@ -157,8 +156,7 @@ impl Repo {
         source: CommitId,
         options: &MergeOptions,
     ) -> Result<Merged> {
-        let mut txn = Txn::new(self)?;
-        txn.merge_asking(branch, source, options, &mut Some(None), &mut options.resolver()).await
+        Txn::new(self)?.merge_decided(branch, source, options).await
     }
 }
 

@@ -29,8 +29,8 @@ struct Pending {
     order: Vec<CommitId>,
     tools: Vec<ToolRow>,
     derived: HashMap<(DerivedKind, CommitId), Bytes>,
-    /// What each ref was in the store below, and what it has become.
-    refs: BTreeMap<RefName, (Option<RefTarget>, Option<RefTarget>)>,
+    /// What each ref that was moved has become.
+    refs: BTreeMap<RefName, Option<RefTarget>>,
     /// What refs were in the store below when they were first read. Others may move them meanwhile:
     /// only the flush finds out.
     seen: HashMap<RefName, Option<RefTarget>>,
@@ -128,13 +128,8 @@ impl Overlay {
         }
         let mut pending = self.pending();
         // The flush is a batch of its own, even if little is left for it.
-        pending.several = true;
-        pending.bytes = 0;
-        pending.blobs.clear();
-        pending.toolsets.clear();
-        pending.commits.clear();
-        pending.order.clear();
-        pending.derived.clear();
+        let Pending { tools, refs, seen, first, .. } = std::mem::take(&mut *pending);
+        *pending = Pending { tools, refs, seen, first, several: true, ..Pending::default() };
         Ok(())
     }
 
@@ -151,72 +146,44 @@ impl Overlay {
         let mut batch = Batch::new(id, note);
         pending.objects(&mut batch);
         batch.tools.clone_from(&pending.tools);
-        for (name, (before, after)) in &pending.refs {
-            if before != after {
-                batch.refs.push(ref_edit(name.clone(), before.clone(), after.clone()));
+        for (name, after) in &pending.refs {
+            let before = pending.seen.get(name).cloned().flatten();
+            if before != *after {
+                batch.refs.push(ref_edit(name.clone(), before, after.clone()));
             }
         }
         // What was written ahead was in no ref's reach until now.
         batch.require_targets();
         Ok(Some(batch))
     }
-
-    /// Reads refs with what is held back: each once from the store below, so that all who read
-    /// through here see one state.
-    async fn current(
-        &self,
-        repo: &RepoName,
-        names: &[RefName],
-    ) -> StoreResult<Vec<Option<RefTarget>>> {
-        let unseen: Vec<RefName> = {
-            let pending = self.pending();
-            names.iter().filter(|name| !pending.seen.contains_key(*name)).cloned().collect()
-        };
-        if !unseen.is_empty() {
-            let found = self.below.refs(repo, &unseen).await?;
-            let mut pending = self.pending();
-            for (name, found) in unseen.into_iter().zip(found) {
-                pending.seen.entry(name).or_insert(found);
-            }
-        }
-        let pending = self.pending();
-        let current = |name| match pending.refs.get(name) {
-            Some((_, now)) => now.clone(),
-            None => pending.seen.get(name).cloned().flatten(),
-        };
-        Ok(names.iter().map(current).collect())
-    }
 }
 
 /// Answers each id from what is held back, else from below.
-macro_rules! both {
-    ($ids:expr, $held:expr, $below:expr) => {{
-        let ids = $ids;
-        let mut found: Vec<Option<_>> = ids.iter().map($held).collect();
-        let rest: Vec<_> = ids
-            .iter()
-            .zip(&found)
-            .filter(|(_, found)| found.is_none())
-            .map(|(id, _)| *id)
-            .collect();
-        if !rest.is_empty() {
-            let mut below = $below(rest).await?.into_iter();
-            for found in found.iter_mut().filter(|found| found.is_none()) {
-                *found = below.next().flatten();
-            }
+async fn both<K: Copy, T, F>(
+    ids: &[K],
+    held: impl Fn(&K) -> Option<T>,
+    below: impl FnOnce(Vec<K>) -> F,
+) -> StoreResult<Vec<Option<T>>>
+where
+    F: Future<Output = StoreResult<Vec<Option<T>>>>,
+{
+    let mut found: Vec<Option<T>> = ids.iter().map(held).collect();
+    let rest = ids.iter().zip(&found).filter(|(_, found)| found.is_none());
+    let rest: Vec<K> = rest.map(|(id, _)| *id).collect();
+    if !rest.is_empty() {
+        let mut below = below(rest).await?.into_iter();
+        for found in found.iter_mut().filter(|found| found.is_none()) {
+            *found = below.next().flatten();
         }
-        Ok(found)
-    }};
+    }
+    Ok(found)
 }
 
 #[async_trait]
 impl ObjectRepository for Overlay {
     async fn blobs(&self, repo: &RepoName, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
-        both!(
-            keys,
-            |key: &BlobKey| self.pending().blobs.get(&key.id).cloned(),
-            async |rest: Vec<BlobKey>| self.below.blobs(repo, &rest).await
-        )
+        let held = |key: &BlobKey| self.pending().blobs.get(&key.id).cloned();
+        both(keys, held, |rest| async move { self.below.blobs(repo, &rest).await }).await
     }
 
     async fn toolsets(
@@ -224,12 +191,8 @@ impl ObjectRepository for Overlay {
         repo: &RepoName,
         ids: &[ToolsetId],
     ) -> StoreResult<Vec<Option<Toolset>>> {
-        both!(ids, |id: &ToolsetId| self.pending().toolsets.get(id).cloned(), async |rest: Vec<
-            ToolsetId,
-        >| self
-            .below
-            .toolsets(repo, &rest)
-            .await)
+        let held = |id: &ToolsetId| self.pending().toolsets.get(id).cloned();
+        both(ids, held, |rest| async move { self.below.toolsets(repo, &rest).await }).await
     }
 
     async fn resolve_prefix(
@@ -256,12 +219,8 @@ impl ObjectRepository for Overlay {
 #[async_trait]
 impl CommitRepository for Overlay {
     async fn commits(&self, repo: &RepoName, ids: &[CommitId]) -> StoreResult<Vec<Option<Commit>>> {
-        both!(ids, |id: &CommitId| self.pending().commits.get(id).cloned(), async |rest: Vec<
-            CommitId,
-        >| self
-            .below
-            .commits(repo, &rest)
-            .await)
+        let held = |id: &CommitId| self.pending().commits.get(id).cloned();
+        both(ids, held, |rest| async move { self.below.commits(repo, &rest).await }).await
     }
 
     async fn walk(&self, repo: &RepoName, walk: Walk) -> StoreResult<WalkPage> {
@@ -355,12 +314,27 @@ impl ToolRepository for Overlay {
 
 #[async_trait]
 impl RefRepository for Overlay {
+    /// Reads refs with what is held back: each once from the store below, so that all who read
+    /// through here see one state.
     async fn refs(
         &self,
         repo: &RepoName,
         names: &[RefName],
     ) -> StoreResult<Vec<Option<RefTarget>>> {
-        self.current(repo, names).await
+        let unseen: Vec<RefName> = {
+            let pending = self.pending();
+            names.iter().filter(|name| !pending.seen.contains_key(*name)).cloned().collect()
+        };
+        if !unseen.is_empty() {
+            let found = self.below.refs(repo, &unseen).await?;
+            let mut pending = self.pending();
+            for (name, found) in unseen.into_iter().zip(found) {
+                pending.seen.entry(name).or_insert(found);
+            }
+        }
+        let pending = self.pending();
+        let current = |name| pending.refs.get(name).or(pending.seen.get(name)).cloned().flatten();
+        Ok(names.iter().map(current).collect())
     }
 
     async fn list_refs(
@@ -370,7 +344,7 @@ impl RefRepository for Overlay {
     ) -> StoreResult<Vec<(RefName, RefTarget)>> {
         let below = self.below.list_refs(repo, prefix).await?;
         let mut refs: BTreeMap<RefName, RefTarget> = below.into_iter().collect();
-        for (name, (_, now)) in &self.pending().refs {
+        for (name, now) in &self.pending().refs {
             match now {
                 Some(now) if name.as_str().starts_with(prefix) => {
                     refs.insert(name.clone(), now.clone());
@@ -395,11 +369,8 @@ impl DerivedRepository for Overlay {
         kind: DerivedKind,
         commits: &[CommitId],
     ) -> StoreResult<Vec<Option<Bytes>>> {
-        both!(
-            commits,
-            |id: &CommitId| self.pending().derived.get(&(kind, *id)).cloned(),
-            async |rest: Vec<CommitId>| self.below.derived(repo, kind, &rest).await
-        )
+        let held = |id: &CommitId| self.pending().derived.get(&(kind, *id)).cloned();
+        both(commits, held, |rest| async move { self.below.derived(repo, kind, &rest).await }).await
     }
 
     async fn drop_derived(&self, repo: &RepoName) -> StoreResult<()> {
@@ -421,7 +392,7 @@ impl Store for Overlay {
     async fn apply(&self, repo: &RepoName, batch: Batch) -> StoreResult<Applied> {
         batch.check_refs("overlay")?;
         let names: Vec<RefName> = batch.refs.iter().map(|edit| edit.name.clone()).collect();
-        let found = self.current(repo, &names).await?;
+        let found = self.refs(repo, &names).await?;
         for (edit, found) in batch.refs.iter().zip(&found) {
             if let Some(conflict) = edit.conflict(found.as_ref()) {
                 return Ok(Applied::Conflict(conflict));
@@ -446,10 +417,7 @@ impl Store for Overlay {
         pending.tools.extend(batch.tools);
         let rows = batch.derived.into_iter();
         pending.derived.extend(rows.map(|row| ((row.kind, row.commit), row.bytes)));
-        for edit in batch.refs {
-            let below = pending.seen.get(&edit.name).cloned().flatten();
-            pending.refs.entry(edit.name).or_insert((below, None)).1 = edit.to;
-        }
+        pending.refs.extend(batch.refs.into_iter().map(|edit| (edit.name, edit.to)));
         Ok(Applied::Done)
     }
 

@@ -19,7 +19,7 @@ use self::doc::PendingRequestDoc;
 pub(crate) use self::rule::{Configured, MergeRuling, Ruling, WriteTarget, with_summary};
 pub use self::turn::{BatchAttachment, DeferredCall, TurnAnswer, TurnRecord, TurnRecorded};
 use crate::error::{Error, Result};
-use crate::merge::KeptConflict;
+use crate::merge::{KeptConflict, MergeOptions};
 use crate::plan::{Details, Selection, edited_slot};
 use crate::repo::Repo;
 use crate::txn::{Txn, require_done};
@@ -119,6 +119,15 @@ impl PendingRequest {
             Self::Merge { conflicts, .. } => conflicts.as_deref(),
             _ => None,
         }
+    }
+
+    /// Returns what a merge brings in, and how; `None` for what is no merge.
+    pub(crate) fn merge(&self) -> Option<(CommitId, MergeOptions)> {
+        let Self::Merge { source, no_fast_forward, details, .. } = self else { return None };
+        // Unrelated histories were refused before the merge was deferred, or kept.
+        let mut options = MergeOptions::new().allow_unrelated().details(details.clone());
+        options.no_fast_forward = *no_fast_forward;
+        Some((*source, options))
     }
 
     pub(crate) fn set_conflicts(&mut self, new: Vec<KeptConflict>) {

@@ -19,6 +19,7 @@ mod revert;
 mod work;
 
 pub use tract_compile::Line;
+use tract_core::Op;
 
 pub(crate) use self::append::{is_plain, plain};
 pub(crate) use self::edit::{current_version, unchanged_since, version_of, with_answer_of};
@@ -54,12 +55,13 @@ pub fn plan(request: &Request, line: &Line, records: &Records) -> Plan<PlannedCo
             edit::edit(line, records, *target, content, details)
         }
         Request::Annotate { targets, priority, reason, retention, details } => {
-            let mark = annotate::Mark {
+            let op = Op::Annotate {
+                targets: targets.clone(),
                 priority: *priority,
-                reason: reason.as_deref(),
-                retention: retention.as_ref(),
+                reason: reason.clone(),
+                retention: retention.clone(),
             };
-            annotate::annotate(line, records, targets, &mark, details)
+            annotate::annotate(line, records, targets, op, details)
         }
         Request::Compress { select, content, role, details } => {
             compress::compress(line, records, select, content, role.as_ref(), details)

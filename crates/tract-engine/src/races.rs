@@ -53,7 +53,7 @@ impl Races {
         }
         let left = self.limit.saturating_sub(first.elapsed());
         if left.is_zero() {
-            return Err(self.over());
+            return Err(Error::KeptMoving { attempts: self.lost });
         }
         let doublings = u32::try_from(self.lost - 2).unwrap_or(u32::MAX).min(16);
         let most = (PAUSE * 2u32.pow(doublings)).min(LONGEST_PAUSE).min(left);
@@ -73,10 +73,5 @@ impl Races {
             Applied::Done | Applied::Already => Ok(true),
             Applied::Conflict(_) => self.lose().await.map(|()| false),
         }
-    }
-
-    /// The error of a write whose time is up.
-    pub(crate) fn over(&self) -> Error {
-        Error::KeptMoving { attempts: self.lost }
     }
 }

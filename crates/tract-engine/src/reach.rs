@@ -167,7 +167,7 @@ const PAGES: [usize; 2] = [32, 4096];
 /// How many commits are read before a page is given, if there are so many.
 const FULL: usize = 1024;
 
-pub(crate) use self::order::{AncestorSet, BitSet, FoldOrder};
+pub(crate) use self::order::{BitSet, FoldOrder};
 
 /// A commit as it is reached, for the first and only time.
 #[derive(Debug)]
@@ -193,6 +193,19 @@ impl CommitGraph {
     /// Makes a graph that knows no links except those to first parents. It follows all the same.
     pub(crate) fn of_first_parents() -> Self {
         Self { first_parents_only: true, ..Self::default() }
+    }
+
+    /// Reads everything that commits lead to; refuses when something of it is damaged or missing.
+    pub(crate) async fn of(
+        repo: &Repo,
+        commits: impl IntoIterator<Item = CommitId>,
+    ) -> Result<Self, Error> {
+        let mut reach = Self::default();
+        for id in commits {
+            reach.add(repo.store().as_ref(), repo.name(), id).await?;
+        }
+        reach.is_whole()?;
+        Ok(reach)
     }
 
     /// Reads everything that `root` leads to and was not reached before.

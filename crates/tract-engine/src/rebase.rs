@@ -15,8 +15,7 @@ use crate::error::{Error, Result};
 use crate::merge::{MergeOptions, Merged};
 use crate::plan::{Details, Refusal, Replayed, Request, Resolution, check_hidden, replay};
 use crate::repo::Repo;
-use crate::txn::Txn;
-use crate::txn::WriteOptions;
+use crate::txn::{Txn, WriteOptions};
 
 /// One step of a rebase.
 #[derive(Clone, Debug, PartialEq, Eq)]

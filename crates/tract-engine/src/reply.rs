@@ -76,11 +76,8 @@ pub fn generation_config(
     if let Some(model) = model {
         members.insert("model".to_owned(), JsonText::of(model).map_err(json_error)?);
     }
-    if members.is_empty() {
-        Ok(None)
-    } else {
-        Ok(Some(JsonText::of(&members).map_err(json_error)?))
-    }
+    let config = (!members.is_empty()).then(|| JsonText::of(&members));
+    config.transpose().map_err(json_error)
 }
 
 /// What came of an answer that broke off, as a note has it.

@@ -15,8 +15,7 @@ pub use self::results::{CompressToolCalls, CompressedToolCalls};
 use crate::error::{Error, Result};
 use crate::pending::WriteTarget;
 use crate::repo::Repo;
-use crate::txn::Txn;
-use crate::txn::WriteOptions;
+use crate::txn::{Txn, WriteOptions};
 
 /// Where the configuration of automatic summaries is kept.
 const CONFIG: &str = "config/tool-summarization";

@@ -278,7 +278,7 @@ impl TurnMessages {
     async fn read(repo: &Repo, head: Option<CommitId>, query: &ToolQuery) -> Result<Self> {
         let entries = match (head, query.after) {
             (Some(head), None) => index::of_line(repo, head).await?,
-            (Some(head), Some(after)) => index::after(repo, head, after).await?,
+            (Some(head), after @ Some(_)) => index::after(repo, head, after).await?,
             (None, None) => Vec::new(),
             (None, Some(commit)) => return Err(Error::NotOnLine { commit, head: commit }),
         };

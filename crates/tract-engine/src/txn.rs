@@ -10,10 +10,7 @@ mod seal;
 use std::collections::{BTreeMap, HashSet};
 
 use tract_compile::{IdMap, IdSet};
-use tract_core::{
-    BatchId, Blob, BlobId, CallRef, Commit, CommitId, DerivedRow, Op, RefName, ToolId, ToolRow,
-    Toolset,
-};
+use tract_core::{Batch, BatchId, Blob, BlobId, CallRef, Commit, CommitId, Op, RefName, ToolId};
 
 pub(crate) use self::once::{
     apply_and_tell, apply_batch, apply_once, apply_to_store_once, require_done, store_derived, tell,
@@ -31,9 +28,9 @@ use crate::repo::Repo;
 /// earlier ones did.
 pub struct Txn<'a> {
     repo: &'a Repo,
-    id: BatchId,
     operation: Operation,
-    at_us: i64,
+    /// What is to be stored, without refs and what they require.
+    batch: Batch,
     imports: bool,
     lines: IdMap<CommitId, Line>,
     records: Records,
@@ -42,14 +39,9 @@ pub struct Txn<'a> {
     tip: Option<BranchTip>,
     /// In boxes: a node of the map has room for eleven.
     refs: BTreeMap<RefName, Box<StagedRef>>,
-    commits: Vec<Commit>,
     made: IdSet<CommitId>,
-    blobs: Vec<Blob>,
-    toolsets: Vec<Toolset>,
-    tools: Vec<ToolRow>,
-    /// The definitions and spellings among them.
+    /// The definitions and spellings among its tools.
     known_tools: HashSet<(ToolId, BlobId)>,
-    derived: Vec<DerivedRow>,
     requires: IdSet<CommitId>,
     /// Commits without a time of their own that tools were first given to.
     undated: Vec<CommitId>,
@@ -86,22 +78,16 @@ impl<'a> Txn<'a> {
         let operation = repo.operation_or_new(operation)?;
         Ok(Self {
             repo,
-            id: operation.next_batch()?,
+            batch: repo.batch(&operation, "")?,
             operation,
-            at_us: repo.now_us(),
             imports: false,
             lines: IdMap::default(),
             records: Records::default(),
             planned_on: None,
             tip: None,
             refs: BTreeMap::new(),
-            commits: Vec::new(),
             made: IdSet::default(),
-            blobs: Vec::new(),
-            toolsets: Vec::new(),
-            tools: Vec::new(),
             known_tools: HashSet::new(),
-            derived: Vec::new(),
             requires: IdSet::default(),
             undated: Vec::new(),
             summaries: Configured::default(),
@@ -110,8 +96,8 @@ impl<'a> Txn<'a> {
 
     /// Makes room for commits that each say something.
     pub(crate) fn reserve(&mut self, commits: usize) {
-        self.commits.reserve_exact(commits);
-        self.blobs.reserve_exact(commits);
+        self.batch.commits.reserve_exact(commits);
+        self.batch.blobs.reserve_exact(commits);
         self.made.reserve(commits);
         self.records.commits.reserve(commits);
         self.records.blobs.reserve(commits);
@@ -137,12 +123,12 @@ impl<'a> Txn<'a> {
 
     /// Returns the id that the ref log will know this write by.
     pub fn id(&self) -> BatchId {
-        self.id
+        self.batch.id
     }
 
     /// Returns the commits made so far, in order.
     pub fn commits(&self) -> &[Commit] {
-        &self.commits
+        &self.batch.commits
     }
 
     /// Returns a commit that this write makes.
@@ -163,7 +149,7 @@ impl<'a> Txn<'a> {
     pub fn blob(&mut self, blob: Blob) -> Result<()> {
         self.repo.limits().check_blob(blob.bytes().len())?;
         self.records.insert_blob(blob.clone());
-        self.blobs.push(blob);
+        self.batch.blobs.push(blob);
         Ok(())
     }
 

@@ -16,8 +16,7 @@ use self::history::{History, RefMoves, Segment, refs_of};
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::repo::Repo;
-use crate::txn::Txn;
-use crate::txn::WriteOptions;
+use crate::txn::{Txn, WriteOptions};
 
 /// A ref that was moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,7 +183,7 @@ impl Repo {
             return Ok(None);
         }
         let head = present.get(&RefName::head()).cloned().flatten();
-        self.bring_head(verb, &what, &segments, head, &mut moves).await?;
+        self.bring_head(verb, &what, &segments, head.clone(), &mut moves).await?;
         moves.sort_by(|one, other| one.name.cmp(&other.name));
 
         let own = Operation::begin()?;
@@ -195,7 +194,6 @@ impl Repo {
         let deletes = |step: &RefMove| step.after.is_none() && step.name.branch_name().is_some();
         if moves.iter().any(deletes) {
             // The branch is not checked out while it goes.
-            let head = present.get(&RefName::head()).cloned().flatten();
             txn.hold(&RefName::head(), head);
         }
         let batch = txn.id();
@@ -230,13 +228,8 @@ impl Repo {
         let (Some(first), Some(last)) = (segments.first(), segments.last()) else {
             return Ok(None);
         };
-        match UndoDirection::of(name) {
-            UndoDirection::Never => return Ok(None),
-            // What was decided since, or by this operation, stays decided.
-            UndoDirection::WhileItWaits if first.before.is_some() || now != last.after => {
-                return Ok(None);
-            }
-            UndoDirection::Always | UndoDirection::WhileItWaits => {}
+        if is_left(name, first.before.is_none() && now == last.after) {
+            return Ok(None);
         }
         let mut pairs = segments.iter().zip(segments.iter().skip(1));
         if let Some((_, later)) = pairs.find(|(earlier, later)| earlier.after != later.before) {
@@ -297,25 +290,19 @@ fn moved_since(verb: &'static str, what: &str, name: &RefName, by: Option<LogEnt
     Error::MovedSince(Box::new(UndoConflict { verb, what, name: name.clone(), by }))
 }
 
-/// Whether an undo moves a ref back.
-enum UndoDirection {
-    Always,
-    /// A pending approval goes with the operation that asked for it, as long as it waits.
-    WhileItWaits,
-    /// What happened outside of the store, and what people decided, is not undone.
-    Never,
-}
-
-impl UndoDirection {
-    fn of(name: &RefName) -> Self {
-        match name.as_str().split_once('/') {
-            _ if name.is_effect() => Self::Never,
-            // Of a merge, decisions are undone like the merge itself.
-            Some(("pending" | "decisions", id)) if id.starts_with("m-") => Self::Always,
-            // What was erased is gone.
-            Some(("decisions" | "erasures", _)) => Self::Never,
-            Some(("pending", _)) => Self::WhileItWaits,
-            _ => Self::Always,
-        }
+/// Whether an undo leaves a ref where it is; `is_new` says that the operation made it and nothing
+/// moved it since.
+fn is_left(name: &RefName, is_new: bool) -> bool {
+    match name.as_str().split_once('/') {
+        // What happened outside of the store is not undone.
+        _ if name.is_effect() => true,
+        // Of a merge, decisions are undone like the merge itself.
+        Some(("pending" | "decisions", id)) if id.starts_with("m-") => false,
+        // What people decided stays decided, and what was erased is gone.
+        Some(("decisions" | "erasures", _)) => true,
+        // A pending approval goes with the operation that asked for it, as long as it waits. What
+        // was decided since, or by this operation, stays decided.
+        Some(("pending", _)) => !is_new,
+        _ => false,
     }
 }

@@ -168,7 +168,7 @@ async fn once(repo: &Repo, options: &VerifyOptions) -> Result<VerifyReport> {
     report.damage.append(&mut reach.damage);
     report.commits = progress.hashed();
     (report.blobs, report.tools, report.toolsets) = objects.counts();
-    objects.forget_blobs();
+    objects.blobs.forget();
 
     // Then every line is folded from its root, mostly from what was noted.
     let mut lines = Lines::new(repo, &reach, &facts, &mut objects.damage).await?;
@@ -210,7 +210,8 @@ async fn hash(
         }
         objects.linked(&reached).await?;
         for ReachedCommit { number, commit, .. } in &reached {
-            facts.note(reach, *number, commit, objects.has_text_only(commit))?;
+            let has_text_only = commit.content.is_some_and(|id| objects.blobs.is_one_text(id));
+            facts.note(reach, *number, commit, has_text_only)?;
             // The others are read again when they are folded.
             if facts.is_append(*number)
                 && let Some(what) = own_fault(commit, &[])

@@ -139,13 +139,8 @@ pub fn push_with_tools(
     let commit = seal(record);
     batch.blobs.push(content);
     batch.blobs.extend(tools.iter().map(ToolSchema::blob));
-    batch.tools.extend(tools.iter().map(|tool| ToolRow {
-        id: tool.id(),
-        name: tool.name().to_owned(),
-        schema: tool.blob().id(),
-        commit: commit.id(),
-        created_at,
-    }));
+    let row = |tool: &ToolSchema| ToolRow::of(tool, tool.blob().id(), commit.id(), created_at);
+    batch.tools.extend(tools.iter().map(row));
     batch.toolsets.push(toolset);
     batch.commits.push(commit.clone());
     commit

@@ -180,17 +180,8 @@ fn commit(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {
             .map_err(|error| StreamOpError::bad_value("content", error))?,
         (Some(raw), None) => {
             let body = Body { parts: parts(raw, "parts")?, name: None };
-            match kind {
-                Kind::System => Content::System(body),
-                Kind::User => Content::User(body),
-                Kind::Assistant => Content::Assistant(body),
-                Kind::Reasoning => Content::Reasoning(body),
-                Kind::Custom(kind) => Content::Custom { kind, body },
-                Kind::ToolResult | Kind::Artifact | Kind::Note => {
-                    let why = format!("kind {kind} has none; use \"content\"");
-                    return Err(StreamOpError::bad_value("parts", why));
-                }
-            }
+            let why = format!("kind {kind} has none; use \"content\"");
+            Content::of_body(kind, body).ok_or_else(|| StreamOpError::bad_value("parts", why))?
         }
     };
     Ok(StreamOpKind::Commit { content, role })

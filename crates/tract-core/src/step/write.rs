@@ -4,7 +4,7 @@ use super::{
     AcceptedFields, CompressWhat, StreamOp, StreamOpError, StreamOpFields, StreamOpKind,
     accepted_fields, base64,
 };
-use crate::content::{Content, Part, ToolCall};
+use crate::content::{Body, Content, Part, ToolCall};
 use crate::json::{self, Escapes, MAX_DEPTH};
 use crate::refs::RefTarget;
 use crate::schema::ToolSchema;
@@ -218,29 +218,12 @@ fn write_call(out: &mut String, call: &ToolCall) {
 }
 
 fn write_content(out: &mut Fields, content: &Content) -> Result<(), StreamOpError> {
-    match content {
-        Content::System(body)
-        | Content::User(body)
-        | Content::Assistant(body)
-        | Content::Reasoning(body)
-        | Content::Custom { body, .. }
-            if body.name.is_none() =>
-        {
-            out.parts("parts", &body.parts)
-        }
-        Content::System(_)
-        | Content::User(_)
-        | Content::Assistant(_)
-        | Content::Reasoning(_)
-        | Content::Custom { .. }
-        | Content::ToolResult(_)
-        | Content::Artifact(_)
-        | Content::Note(_) => {
-            let blob = content.to_blob();
-            out.raw("content", &blob.map_err(|error| StreamOpError::bad_value("content", error))?);
-            Ok(())
-        }
+    if let Some(Body { parts, name: None }) = content.body() {
+        return out.parts("parts", parts);
     }
+    let blob = content.to_blob().map_err(|error| StreamOpError::bad_value("content", error))?;
+    out.raw("content", &blob);
+    Ok(())
 }
 
 /// Writes commits and names as they are, and says what else it is where that could be mistaken.

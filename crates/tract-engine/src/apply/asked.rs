@@ -122,6 +122,11 @@ impl Stream {
         Ok(Some(commit.id()))
     }
 
+    /// Finds the commit that a revision names, marks included.
+    pub(super) async fn revision(&self, text: &str) -> Result<CommitId, LineError> {
+        Ok(Txn::new(&self.repo)?.resolve(text, &self.marks).await?)
+    }
+
     async fn revisions(&self, texts: &[String]) -> Result<Vec<CommitId>, LineError> {
         let mut ids = Vec::with_capacity(texts.len());
         for text in texts {
@@ -153,23 +158,18 @@ impl Stream {
         let body = Body { parts: parts.to_vec(), name: None };
         let target = self.repo.require_commit(target).await?;
         let content = match target.kind.clone() {
-            Some(Kind::System) => Content::System(body),
-            Some(Kind::User) => Content::User(body),
-            Some(Kind::Assistant) => Content::Assistant(body),
-            Some(Kind::Reasoning) => Content::Reasoning(body),
-            Some(Kind::Custom(kind)) => Content::Custom { kind, body },
             // Which call it answers and whether that failed stays as it is.
-            Some(Kind::ToolResult) => Content::ToolResult(ToolAnswer {
+            Some(Kind::ToolResult) => Some(Content::ToolResult(ToolAnswer {
                 call_id: String::new(),
                 name: None,
                 is_error: false,
                 parts: body.parts,
-            }),
-            Some(Kind::Artifact | Kind::Note) | None => {
-                return Err(bad("content", "the message that it edits has no parts; use \"text\""));
-            }
+            })),
+            kind => kind.and_then(|kind| Content::of_body(kind, body)),
         };
-        Ok(NewContent::Content(content))
+        content
+            .map(NewContent::Content)
+            .ok_or_else(|| bad("content", "the message that it edits has no parts; use \"text\""))
     }
 }
 
@@ -198,16 +198,11 @@ fn note(text: &str, fields: &StreamOpFields) -> Result<Request, LineError> {
 }
 
 fn summary(text: &str, kind: Option<&Kind>) -> Result<Content, LineError> {
-    Ok(match kind {
-        None | Some(Kind::Assistant) => Content::assistant(text),
-        Some(Kind::System) => Content::system(text),
-        Some(Kind::User) => Content::user(text),
-        Some(Kind::Reasoning) => Content::Reasoning(Body::text(text)),
-        Some(Kind::Custom(kind)) => Content::Custom { kind: kind.clone(), body: Body::text(text) },
-        Some(Kind::ToolResult | Kind::Artifact | Kind::Note) => {
-            return Err(bad("kind", "a summary is a message of text"));
-        }
-    })
+    let content = match kind.filter(|kind| **kind != Kind::Assistant) {
+        Some(kind) => Content::of_body(kind.clone(), Body::text(text)),
+        None => Some(Content::assistant(text)),
+    };
+    content.ok_or_else(|| bad("kind", "a summary is a message of text"))
 }
 
 fn bad(field: &'static str, why: &str) -> LineError {
@@ -217,11 +212,4 @@ fn bad(field: &'static str, why: &str) -> LineError {
 /// An operation that a later version of the core knows and this engine does not.
 fn unknown(op: &StreamOpKind) -> LineError {
     LineError::Step(StreamOpError::UnknownOp { found: op.name().to_owned(), nearest: None })
-}
-
-impl Stream {
-    /// Finds the commit that a revision names, marks included.
-    pub(super) async fn revision(&self, text: &str) -> Result<CommitId, LineError> {
-        Ok(Txn::new(&self.repo)?.resolve(text, &self.marks).await?)
-    }
 }

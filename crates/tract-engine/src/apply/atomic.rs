@@ -7,7 +7,6 @@ use tract_core::{Applied, CommitId};
 
 use super::{ApplyEvent, LineError, Stream, StreamLine};
 use crate::error::{Error, Result};
-use crate::txn::tell;
 
 /// Bytes of lines, and of the objects made of them, that memory holds.
 const HELD_BYTES: usize = 8 << 20;
@@ -43,8 +42,7 @@ impl Stream {
         answer: &mut impl FnMut(ApplyEvent),
     ) -> Result<()> {
         let before = self.state.clone();
-        let outcome = self.every(lines).await?;
-        match outcome {
+        match self.every(lines).await? {
             Ok(done) => {
                 for DoneLine { line, mark, commit } in done {
                     answer(ApplyEvent { line, mark: mark.map(String::from), result: Ok(commit) });
@@ -96,17 +94,7 @@ impl Stream {
         }
         let mut races = self.repo.races();
         loop {
-            let flush = self.overlay.flush(self.repo.name(), self.note(), &self.operation).await?;
-            let conflict = match flush {
-                (Applied::Done | Applied::Already, written) => {
-                    if let Some(written) = written {
-                        tell(&self.repo, written).await;
-                    }
-                    self.settle();
-                    return Ok(Ok(done));
-                }
-                (Applied::Conflict(conflict), _) => conflict,
-            };
+            let Applied::Conflict(conflict) = self.flush().await? else { return Ok(Ok(done)) };
             let over =
                 if held.is_over { Some(Error::from(conflict)) } else { races.lose().await.err() };
             if let Some(over) = over {

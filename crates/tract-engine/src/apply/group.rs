@@ -10,7 +10,6 @@ use super::{
     ApplyEvent, ApplyOptions, LineError, Stream, StreamLine, ends_the_run, speaks_of_the_line,
 };
 use crate::error::{Error, Result};
-use crate::txn::tell;
 
 /// Lines in a group whose size the stream itself determines, at most. Their answers wait for each
 /// other, and all are planned again after a lost race.
@@ -77,12 +76,8 @@ impl Stream {
                     break;
                 }
             }
-            match self.overlay.flush(self.repo.name(), self.note(), &self.operation).await {
-                Ok((Applied::Done | Applied::Already, written)) => {
-                    if let Some(written) = written {
-                        tell(&self.repo, written).await;
-                    }
-                    self.settle();
+            match self.flush().await {
+                Ok(Applied::Done | Applied::Already) => {
                     let carried = lines.drain(..events.len());
                     for (event, line) in events.iter_mut().zip(carried) {
                         if let Err(error) = line.step {
@@ -91,7 +86,7 @@ impl Stream {
                     }
                     return Ok(events);
                 }
-                Ok((Applied::Conflict(_), _)) => {
+                Ok(Applied::Conflict(_)) => {
                     self.roll_back(&before);
                     if let Err(over) = races.lose().await {
                         return outrun(over, lines.drain(..most), options);
@@ -126,8 +121,7 @@ impl Stream {
         let result = if step.recorded.is_some() {
             let result = self.step(Cow::Owned(step)).await?;
             // It moves no ref, so there is no race to lose.
-            let flush = self.overlay.flush(self.repo.name(), self.note(), &self.operation).await?;
-            if let (Applied::Conflict(conflict), _) = flush {
+            if let Applied::Conflict(conflict) = self.flush().await? {
                 return Err(conflict.into());
             }
             result

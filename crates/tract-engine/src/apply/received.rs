@@ -42,7 +42,7 @@ impl Stream {
             self.known(commit).await?;
             return Ok(commit.id());
         }
-        let mut batch = self.batch()?;
+        let mut batch = self.repo.batch(&self.operation, "apply")?;
         for id in commit.linked_blobs() {
             self.link(id, &mut batch).await?;
         }
@@ -92,11 +92,6 @@ impl Stream {
             self.linked.extend(self.lists.get(&id).map(|(blob, _)| *blob));
         }
         Ok(())
-    }
-
-    fn batch(&self) -> Result<Batch, LineError> {
-        let id = self.operation.next_batch()?;
-        Ok(Batch::new(id, self.note()))
     }
 
     async fn store(&self, batch: Batch) -> Result<(), LineError> {
@@ -165,13 +160,8 @@ impl Stream {
                 let limits = self.repo.limits();
                 limits.check_schema(schema.text().len()).map_err(Error::from)?;
                 limits.check_tool_name(schema.name()).map_err(Error::from)?;
-                rows.push(ToolRow {
-                    id: schema.id(),
-                    name: schema.name().to_owned(),
-                    schema: entry.schema,
-                    commit: commit.id(),
-                    created_at: time_of(&self.repo, commit).await?,
-                });
+                let at = time_of(&self.repo, commit).await?;
+                rows.push(ToolRow::of(&schema, entry.schema, commit.id(), at));
             }
             self.repo.limits().check_toolset(toolset.entries().len()).map_err(Error::from)?;
             if commit.toolset == Some(id) {
@@ -223,7 +213,7 @@ impl Stream {
         if !name.is_history() && !self.trust {
             return Err(LineError::NeedsTrust { name: name.clone() });
         }
-        let mut batch = self.batch()?;
+        let mut batch = self.repo.batch(&self.operation, "apply")?;
         let free = match (&at, to) {
             (None, _) => true,
             // Where the command line begins is nobody's work.

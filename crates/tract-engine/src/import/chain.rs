@@ -79,26 +79,6 @@ pub(super) struct Chain {
 /// What a link takes in memory in addition to its blobs, until it is stored.
 const LINK_BYTES: usize = 1 << 10;
 
-impl Chain {
-    /// Makes commits of drafts. The text of a draft becomes what is stored of it: a large message is
-    /// in memory once.
-    pub(super) fn new(drafts: Vec<Draft>, tools: &[ToolSchema], limits: &Limits) -> Result<Self> {
-        let mut builder = Builder::new(limits, tools)?;
-        for draft in drafts {
-            builder.add(draft)?;
-        }
-        Ok(builder.finish())
-    }
-
-    pub(super) fn head(&self) -> Option<CommitId> {
-        self.ids.last().copied()
-    }
-
-    pub(super) fn holds(&self, id: CommitId) -> bool {
-        self.ids.contains(&id)
-    }
-}
-
 /// The calls of one id, oldest first.
 #[derive(Default)]
 struct Calls {
@@ -109,7 +89,7 @@ struct Calls {
 /// Makes commits of drafts, one after the other.
 pub(super) struct Builder<'a> {
     limits: &'a Limits,
-    made: Chain,
+    pub(super) made: Chain,
     /// The last commit.
     last: Option<Commit>,
     /// How many drafts came.
@@ -141,20 +121,10 @@ impl<'a> Builder<'a> {
         Ok(builder)
     }
 
-    /// About how much memory the links take.
-    pub(super) fn size_bytes(&self) -> usize {
-        self.made.size_bytes
-    }
-
     /// Hands over the links that were made so far, for them to be stored.
     pub(super) fn take_links(&mut self) -> Vec<ImportCommit> {
         self.made.size_bytes = 0;
         std::mem::take(&mut self.made.links)
-    }
-
-    /// Counts links that were handed over and were stored before.
-    pub(super) fn count_reused(&mut self, reused: usize) {
-        self.made.reused += reused;
     }
 
     fn record(&self, op: Op) -> CommitRecord {
@@ -277,13 +247,7 @@ impl<'a> Builder<'a> {
         let mut rows: Vec<ToolRow> = Vec::new();
         for (entry, tool) in entries.zip(tools) {
             if rows.iter().all(|row| row.schema != entry.schema) {
-                rows.push(ToolRow {
-                    id: entry.tool,
-                    name: tool.name().to_owned(),
-                    schema: entry.schema,
-                    commit: id,
-                    created_at: self.created_at,
-                });
+                rows.push(ToolRow::of(tool, entry.schema, id, self.created_at));
             }
         }
         let blob_bytes = blobs.iter().map(|blob| blob.bytes().len()).sum::<usize>();

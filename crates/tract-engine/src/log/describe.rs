@@ -49,7 +49,7 @@ pub async fn describe(repo: &Repo, commits: &[Commit]) -> Result<Vec<LogLine>> {
     let mut lines = Vec::with_capacity(commits.len());
     for commit in commits {
         let content = commit.content.and_then(|id| contents.get(&id)).cloned().flatten();
-        let call = calls.get(&commit.id());
+        let call = calls.get(&commit.id()).map(|call| call.name.as_str());
         let text = match (&commit.message, &commit.op) {
             (Some(message), _) => one_line(message, MAX_CHARS),
             (None, Op::Tools) => match tools(repo, commit).await {
@@ -66,9 +66,8 @@ pub async fn describe(repo: &Repo, commits: &[Commit]) -> Result<Vec<LogLine>> {
         };
         let message = match (&commit.message, &content) {
             (None, Some(Content::ToolResult(answer))) => {
-                let name = answer.name.as_deref().or(call.map(|call| call.name.as_str()));
-                let message = format!("tool result: {}", name.unwrap_or(&answer.call_id));
-                one_line(&message, MAX_CHARS)
+                let name = answer.name.as_deref().or(call).unwrap_or(&answer.call_id);
+                one_line(&format!("tool result: {name}"), MAX_CHARS)
             }
             (_, _) => text.clone(),
         };
@@ -84,11 +83,10 @@ pub async fn describe(repo: &Repo, commits: &[Commit]) -> Result<Vec<LogLine>> {
     Ok(lines)
 }
 
-fn tool_names(content: &Content, answered: Option<&ToolCall>) -> Vec<String> {
+fn tool_names(content: &Content, answered: Option<&str>) -> Vec<String> {
     match content {
         Content::ToolResult(answer) => {
-            let name = answer.name.as_deref().or(answered.map(|call| call.name.as_str()));
-            name.map(str::to_owned).into_iter().collect()
+            answer.name.as_deref().or(answered).map(str::to_owned).into_iter().collect()
         }
         _ => content.calls().map(|call| call.name.clone()).collect(),
     }
@@ -180,11 +178,7 @@ async fn calls(repo: &Repo, commits: &[Commit]) -> Result<HashMap<CommitId, Tool
     Ok(answered.into_iter().filter_map(call).collect())
 }
 
-fn describe_content(
-    commit: &Commit,
-    content: Option<&Content>,
-    answered: Option<&ToolCall>,
-) -> String {
+fn describe_content(commit: &Commit, content: Option<&Content>, answered: Option<&str>) -> String {
     let Some(content) = content else {
         return match commit.content {
             Some(id) => format!("(content {} cannot be read)", id.short()),
@@ -194,7 +188,7 @@ fn describe_content(
     let Content::ToolResult(answer) = content else { return text(content) };
     let failed = if answer.is_error { "error: " } else { "" };
     let text = content.text();
-    match answer.name.as_deref().or(answered.map(|call| call.name.as_str())) {
+    match answer.name.as_deref().or(answered) {
         Some(name) => format!("{name} → {failed}{text}"),
         None => format!("{} → {failed}{text}", answer.call_id),
     }

@@ -376,13 +376,7 @@ impl From<&ResolvableConflict> for KeptConflict {
 
 /// Returns what a pending merge brings in, and how.
 fn source_of(pending: &Pending) -> Result<(CommitId, MergeOptions)> {
-    let PendingRequest::Merge { source, no_fast_forward, details, .. } = &pending.request else {
-        return Err(Error::NotMerge { id: pending.id.clone() });
-    };
-    // Unrelated histories were refused before the merge was kept.
-    let mut options = MergeOptions::new().allow_unrelated().details(details.clone());
-    options.no_fast_forward = *no_fast_forward;
-    Ok((*source, options))
+    pending.request.merge().ok_or_else(|| Error::NotMerge { id: pending.id.clone() })
 }
 
 /// Returns the decisions that are stored of a pending merge.

@@ -14,12 +14,11 @@ use super::{
     RecordedDecision, damaged, fresh_id,
 };
 use crate::error::{Error, Result};
-use crate::merge::{MergeOptions, MergeProgress, Merged};
+use crate::merge::{MergeProgress, Merged};
 use crate::plan::{Line, Records, Refusal, Request, ResolveFn, Selection, plan, version_of};
 use crate::repo::Repo;
 use crate::summarize::summary_of;
-use crate::txn::Txn;
-use crate::txn::WriteOptions;
+use crate::txn::{Txn, WriteOptions};
 use crate::write::check_decided_edit;
 
 enum DecisionKind {
@@ -461,20 +460,10 @@ async fn carried_out(
         }
         return txn.add_decided(branch, &request).await.map(Some);
     }
-    match pending_request {
-        PendingRequest::Merge { source, no_fast_forward, details, conflicts: _ } => {
-            // Unrelated histories were refused before the question was put.
-            let mut options = MergeOptions::new().allow_unrelated().details(details.clone());
-            options.no_fast_forward = *no_fast_forward;
-            match txn.merge(branch, *source, &options).await? {
-                Merged::Commit(commit) => Ok(Some(commit)),
-                Merged::NothingToMerge | Merged::FastForward { .. } => Ok(None),
-            }
-        }
-        PendingRequest::Append(_)
-        | PendingRequest::Edit { .. }
-        | PendingRequest::Compress { .. }
-        | PendingRequest::Call { .. } => Ok(None),
+    let Some((source, options)) = pending_request.merge() else { return Ok(None) };
+    match txn.merge(branch, source, &options).await? {
+        Merged::Commit(commit) => Ok(Some(commit)),
+        Merged::NothingToMerge | Merged::FastForward { .. } => Ok(None),
     }
 }
 
@@ -525,11 +514,10 @@ pub(super) fn error_result(
         draft = draft.tool_name(name);
     }
     draft.origin = Origin {
-        by: AuthorKind::Hook,
         id: record.handler.clone(),
         triggered_by: record.pending.clone().or_else(|| Some(record.event.clone())),
-        picked_from: None,
         detail: record.to_json(),
+        ..AuthorKind::Hook.into()
     };
     draft.keeps.extend(original);
     draft

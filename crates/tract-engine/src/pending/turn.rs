@@ -16,8 +16,7 @@ use super::{DeferredOperation, Document, Pending, PendingRequest, Rejected, Ruli
 use crate::error::{Error, Result};
 use crate::plan::{Refusal, Request};
 use crate::repo::Repo;
-use crate::txn::Txn;
-use crate::txn::WriteOptions;
+use crate::txn::{Txn, WriteOptions};
 
 /// What became of one result of a turn.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,8 +96,7 @@ pub struct TurnRecorded {
 
 /// How one result is written, once it was asked about.
 enum ResultWrite {
-    Request(Box<Request>),
-    Rejected(Box<Request>, Box<Rejected>, Document),
+    Request(Box<Request>, Option<(Box<Rejected>, Document)>),
     Deferred(DeferredOperation, Document),
 }
 
@@ -188,20 +186,17 @@ impl Repo {
                 ruling => ruling?,
             };
             *settled = Some(match ruling {
-                Ruling::AsAsked => ResultWrite::Request(Box::new(request)),
-                Ruling::Instead(request) => ResultWrite::Request(request),
+                Ruling::AsAsked => ResultWrite::Request(Box::new(request), None),
+                Ruling::Instead(request) => ResultWrite::Request(request, None),
                 Ruling::Rejected(rejected, document) => {
-                    let answer = answer_to(draft, &rejected, self.now_us())?;
-                    ResultWrite::Rejected(Box::new(Request::Append(answer)), rejected, document)
+                    let answer = Request::Append(answer_to(draft, &rejected, self.now_us())?);
+                    ResultWrite::Request(Box::new(answer), Some((rejected, document)))
                 }
                 Ruling::Deferred(deferred, document) => ResultWrite::Deferred(deferred, document),
             });
         }
         let (request, rejected) = match settled {
-            Some(ResultWrite::Request(request)) => (request, None),
-            Some(ResultWrite::Rejected(request, rejected, document)) => {
-                (request, Some((rejected, document)))
-            }
+            Some(ResultWrite::Request(request, rejected)) => (request, rejected),
             Some(ResultWrite::Deferred(deferred, document)) => {
                 document.add_to(txn)?;
                 return Ok(TurnAnswer::Deferred(deferred.clone()));

@@ -2,24 +2,17 @@
 
 use std::collections::HashSet;
 
-use tract_core::{Change, CommitId, CommitRef, Content, JsonText, Op, Priority, ToolSchema};
+use tract_core::{Change, CommitId, CommitRef, Content, JsonText, Op, ToolSchema};
 
 use super::edit::visible;
 use super::{Details, Line, Plan, PlannedCommit, Records};
 
-/// What an annotation asks for, in addition to the messages.
-pub(super) struct Mark<'a> {
-    pub(super) priority: Priority,
-    pub(super) reason: Option<&'a str>,
-    pub(super) retention: Option<&'a JsonText>,
-}
-
-/// Plans to set the priority of messages; a message named twice is marked once.
+/// Plans to set the priority of messages, as `op` says; a message named twice is marked once.
 pub(super) fn annotate(
     line: &Line,
     records: &Records,
     targets: &[CommitId],
-    mark: &Mark<'_>,
+    op: Op,
     details: &Details,
 ) -> Plan<PlannedCommit> {
     records.ensure(targets.iter().copied())?;
@@ -38,12 +31,6 @@ pub(super) fn annotate(
     if changes.is_empty() {
         return Err(super::Refusal::NoTargets.into());
     }
-    let op = Op::Annotate {
-        targets: targets.to_vec(),
-        priority: mark.priority,
-        reason: mark.reason.map(str::to_owned),
-        retention: mark.retention.cloned(),
-    };
     let mut planned = PlannedCommit::on(line, op, details);
     planned.change(changes);
     Ok(planned)

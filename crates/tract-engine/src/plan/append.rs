@@ -82,13 +82,12 @@ fn bind(line: &Line, records: &Records, call_id: &str) -> Plan<CallRef> {
                 answered.entry(call).or_insert(row.slot);
                 continue;
             }
-            let mut here = Vec::new();
             for (index, (id, name)) in records.calls(row)?.into_iter().enumerate() {
                 let call = call_ref(row.slot, index);
                 match answered.get(&call) {
                     None if id == call_id => return Ok(call),
                     None => {
-                        here.push(OpenCall { call_id: id.to_owned(), name: name.to_owned(), call })
+                        open.push(OpenCall { call_id: id.to_owned(), name: name.to_owned(), call })
                     }
                     Some(by) if id == call_id => {
                         taken.get_or_insert(*by);
@@ -96,7 +95,6 @@ fn bind(line: &Line, records: &Records, call_id: &str) -> Plan<CallRef> {
                     Some(_) => {}
                 }
             }
-            open.extend(here);
         }
     }
     let call_id = call_id.to_owned();

@@ -112,12 +112,9 @@ impl Rows {
 
     /// Adds what belongs to the chosen rows; returns the units among them.
     fn widen(&self, records: &Records, chosen: &mut BTreeSet<usize>) -> Plan<Vec<CallGroup>> {
-        let around = |chosen: &BTreeSet<usize>| {
-            let near = chosen.iter().flat_map(|n| [n.saturating_sub(1), *n, n + 1]);
-            let places: BTreeSet<usize> = near.collect();
-            places.into_iter().filter_map(|n| self.rows.get(n)).collect::<Vec<_>>()
-        };
-        records.ensure_calls(around(chosen))?;
+        let near = chosen.iter().flat_map(|n| [n.saturating_sub(1), *n, n + 1]);
+        let near: BTreeSet<usize> = near.collect();
+        records.ensure_calls(near.into_iter().filter_map(|n| self.rows.get(n)))?;
         let mut heads = BTreeSet::new();
         // Where reasoning ends that was walked through already, and whose it is.
         let mut walked: Option<(usize, Option<usize>)> = None;

@@ -107,9 +107,22 @@ pub fn merge(
 struct Merged {
     add: Vec<Row>,
     remove: HashSet<CommitId>,
-    version: HashMap<CommitId, (CommitId, CommitId)>,
-    mark: HashMap<CommitId, (Option<CommitId>, Option<CommitId>)>,
+    version: HashMap<CommitId, CommitId>,
+    mark: HashMap<CommitId, Option<CommitId>>,
     conflicts: Vec<MergeConflict>,
+}
+
+impl Merged {
+    /// Adds a conflict of a message.
+    fn conflict(
+        &mut self,
+        kind: ConflictKind,
+        slot: CommitId,
+        ours: Option<CommitId>,
+        theirs: Option<CommitId>,
+    ) {
+        self.conflicts.push(MergeConflict { kind, slot: Some(slot), ours, theirs });
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -197,9 +210,6 @@ impl ThreeWayMerge<'_> {
 
     fn settle(&self, slot: CommitId, merged: &mut Merged) -> Plan<()> {
         let (ours, theirs) = (self.ours.get(slot), self.theirs.get(slot));
-        let mut conflict = |kind, ours: Option<CommitId>, theirs: Option<CommitId>| {
-            merged.conflicts.push(MergeConflict { kind, slot: Some(slot), ours, theirs });
-        };
         let bases: Vec<Option<&Row>> = self.bases.iter().map(|base| base.get(slot)).collect();
         let present: Vec<bool> = bases.iter().map(Option::is_some).collect();
         match (ours, theirs) {
@@ -208,37 +218,34 @@ impl ThreeWayMerge<'_> {
                 let before = before.collect::<Plan<Vec<_>>>()?;
                 match pick(&before, &self.facts_of(Some(ours))?, &self.facts_of(Some(theirs))?) {
                     MergeChoice::Ours => {}
-                    MergeChoice::Theirs => {
-                        merged.version.insert(slot, (ours.version, theirs.version));
-                    }
+                    MergeChoice::Theirs => _ = merged.version.insert(slot, theirs.version),
                     MergeChoice::Neither => {
-                        conflict(ConflictKind::Version, Some(ours.version), Some(theirs.version));
+                        let (ours, theirs) = (Some(ours.version), Some(theirs.version));
+                        merged.conflict(ConflictKind::Version, slot, ours, theirs);
                     }
                 }
                 let before = bases.iter().map(|base| self.marked(*base));
                 let before = before.collect::<Plan<Vec<_>>>()?;
                 match pick(&before, &self.marked(Some(ours))?, &self.marked(Some(theirs))?) {
                     MergeChoice::Ours => {}
-                    MergeChoice::Theirs => {
-                        merged.mark.insert(slot, (ours.mark, theirs.mark));
+                    MergeChoice::Theirs => _ = merged.mark.insert(slot, theirs.mark),
+                    MergeChoice::Neither => {
+                        merged.conflict(ConflictKind::Mark, slot, ours.mark, theirs.mark);
                     }
-                    MergeChoice::Neither => conflict(ConflictKind::Mark, ours.mark, theirs.mark),
                 }
             }
             (Some(row), None) => match pick(&present, &true, &false) {
                 MergeChoice::Ours => {}
-                MergeChoice::Theirs if self.unchanged(row)? => {
-                    merged.remove.insert(slot);
-                }
+                MergeChoice::Theirs if self.unchanged(row)? => _ = merged.remove.insert(slot),
                 MergeChoice::Theirs | MergeChoice::Neither => {
-                    conflict(ConflictKind::Presence, Some(row.version), None);
+                    merged.conflict(ConflictKind::Presence, slot, Some(row.version), None);
                 }
             },
             (None, Some(row)) => match pick(&present, &false, &true) {
                 MergeChoice::Theirs => merged.add.push(*row),
                 MergeChoice::Ours if self.unchanged(row)? => {}
                 MergeChoice::Ours | MergeChoice::Neither => {
-                    conflict(ConflictKind::Presence, None, Some(row.version));
+                    merged.conflict(ConflictKind::Presence, slot, None, Some(row.version));
                 }
             },
             (None, None) => {}
@@ -292,16 +299,10 @@ impl ThreeWayMerge<'_> {
                 let our_says = self.facts_of(self.ours.get(*our))?;
                 let alike =
                     covers == under && our_says == self.facts_of(self.theirs.get(*their))?;
-                if !alike {
-                    merged.conflicts.push(MergeConflict {
-                        kind: ConflictKind::Summary,
-                        slot: Some(*their),
-                        ours: Some(*our),
-                        theirs: Some(*their),
-                    });
-                }
                 if alike {
                     self.twin_mark(merged, *our, self.ours.get(*our), self.theirs.get(*their))?;
+                } else {
+                    merged.conflict(ConflictKind::Summary, *their, Some(*our), Some(*their));
                 }
                 settled.insert(*their);
             }
@@ -322,15 +323,10 @@ impl ThreeWayMerge<'_> {
         let own = (self.records.kind(ours.version)?.default_priority(), None);
         match pick(&[own], &self.records.marked(ours)?, &self.records.marked(theirs)?) {
             MergeChoice::Ours => {}
-            MergeChoice::Theirs => {
-                merged.mark.insert(slot, (ours.mark, theirs.mark));
+            MergeChoice::Theirs => _ = merged.mark.insert(slot, theirs.mark),
+            MergeChoice::Neither => {
+                merged.conflict(ConflictKind::Mark, slot, ours.mark, theirs.mark);
             }
-            MergeChoice::Neither => merged.conflicts.push(MergeConflict {
-                kind: ConflictKind::Mark,
-                slot: Some(slot),
-                ours: ours.mark,
-                theirs: theirs.mark,
-            }),
         }
         Ok(())
     }
@@ -339,27 +335,24 @@ impl ThreeWayMerge<'_> {
     /// gone.
     fn whole_summaries(&self, merged: &mut Merged) -> Plan<()> {
         ensure_covered(self.records, merged.add.iter().map(|row| row.slot))?;
-        let mut conflicts = Vec::new();
+        let mut shown = Vec::new();
         for summary in &merged.add {
             for slot in covered(self.records, summary.slot)? {
                 let stays = self.ours.get(slot).filter(|_| !merged.remove.contains(&slot));
                 if let Some(row) = stays {
-                    conflicts.push(MergeConflict {
-                        kind: ConflictKind::Summary,
-                        slot: Some(slot),
-                        ours: Some(row.version),
-                        theirs: Some(summary.slot),
-                    });
+                    shown.push((slot, row.version, summary.slot));
                 }
             }
         }
         // The same message is not reported twice.
-        let reported: HashSet<Option<CommitId>> = conflicts.iter().map(|one| one.slot).collect();
+        let reported: HashSet<_> = shown.iter().map(|(slot, ..)| Some(*slot)).collect();
         merged.conflicts.retain(|conflict| {
             super::visit(1);
             conflict.kind != ConflictKind::Presence || !reported.contains(&conflict.slot)
         });
-        merged.conflicts.extend(conflicts);
+        for (slot, ours, theirs) in shown {
+            merged.conflict(ConflictKind::Summary, slot, Some(ours), Some(theirs));
+        }
         Ok(())
     }
 
@@ -377,12 +370,7 @@ impl ThreeWayMerge<'_> {
             let Some(call) = row.answers else { continue };
             answered.insert(call, *row);
             if merged.remove.contains(&call.slot) {
-                conflicts.push(MergeConflict {
-                    kind: ConflictKind::Answer,
-                    slot: Some(call.slot),
-                    ours: Some(row.version),
-                    theirs: None,
-                });
+                conflicts.push((call.slot, Some(row.version), None));
             }
         }
         for row in &merged.add {
@@ -398,12 +386,7 @@ impl ThreeWayMerge<'_> {
                 None => {}
             }
             if !twins.contains(&row.slot) {
-                conflicts.push(MergeConflict {
-                    kind: ConflictKind::Answer,
-                    slot: Some(call.slot),
-                    ours: other.map(|row| row.version),
-                    theirs: Some(row.version),
-                });
+                conflicts.push((call.slot, other.map(|row| row.version), Some(row.version)));
             }
         }
         let theirs: Vec<Row> =
@@ -415,7 +398,9 @@ impl ThreeWayMerge<'_> {
             }
         }
         merged.add.retain(|row| !twins.contains(&row.slot));
-        merged.conflicts.extend(conflicts);
+        for (call, ours, theirs) in conflicts {
+            merged.conflict(ConflictKind::Answer, call, ours, theirs);
+        }
         Ok(())
     }
 
@@ -426,8 +411,8 @@ impl ThreeWayMerge<'_> {
         let mut work = WorkingView::new(view);
         let chosen = |slot: CommitId| {
             let row = self.ours.get(slot).filter(|_| !merged.remove.contains(&slot))?;
-            let version = merged.version.get(&slot).map_or(row.version, |(_, to)| *to);
-            let mark = merged.mark.get(&slot).map_or(row.mark, |(_, to)| *to);
+            let version = merged.version.get(&slot).copied().unwrap_or(row.version);
+            let mark = merged.mark.get(&slot).copied().unwrap_or(row.mark);
             Some(Row { version, mark, ..*row })
         };
         for row in view.rows() {
@@ -502,12 +487,9 @@ fn tools(
             MergeChoice::Theirs => of(theirs),
             MergeChoice::Neither => {
                 if !alike(records, of(ours), of(theirs))? {
-                    conflicts.push(MergeConflict {
-                        kind: ConflictKind::Tools,
-                        slot: None,
-                        ours: ours.head(),
-                        theirs: theirs.head(),
-                    });
+                    let (ours, theirs) = (ours.head(), theirs.head());
+                    let kind = ConflictKind::Tools;
+                    conflicts.push(MergeConflict { kind, slot: None, ours, theirs });
                 }
                 of(ours)
             }

@@ -130,12 +130,6 @@ impl Records {
         ask(MissingRecords { commits, ..MissingRecords::default() })
     }
 
-    /// Asks for the content of many commits at once.
-    pub(super) fn ensure_contents(&self, ids: impl IntoIterator<Item = CommitId>) -> Plan<()> {
-        let contents = unread(ids, &self.contents);
-        ask(MissingRecords { contents, ..MissingRecords::default() })
-    }
-
     /// Returns what a version says.
     pub(super) fn content(&self, version: CommitId) -> Plan<&Content> {
         match self.contents.get(&version) {
@@ -246,7 +240,8 @@ impl Records {
                 bearing.push(version);
             }
         }
-        self.ensure_contents(bearing)
+        let contents = unread(bearing, &self.contents);
+        ask(MissingRecords { contents, ..MissingRecords::default() })
     }
 
     /// Returns the priority of a row: its mark's, else its kind's own.
@@ -308,17 +303,13 @@ pub(crate) fn edited_slot(edit: CommitId, changes: &[Change]) -> Option<CommitId
 
 /// Returns the lasting name of the message that a commit adds, or is a new version of.
 pub(crate) fn own_slot(version: CommitId, changes: &[Change]) -> Option<CommitId> {
-    changes.iter().find_map(|change| match change {
-        Change::Add { slot, row } if row.version.resolve(version) == version => {
-            Some(slot.resolve(version))
-        }
-        Change::Version { slot, to, .. } if to.resolve(version) == version => {
-            Some(slot.resolve(version))
-        }
-        Change::Add { .. }
-        | Change::Version { .. }
-        | Change::Remove { .. }
-        | Change::Mark { .. } => None,
+    changes.iter().find_map(|change| {
+        let (slot, shown) = match change {
+            Change::Add { slot, row } => (slot, row.version),
+            Change::Version { slot, to, .. } => (slot, *to),
+            Change::Remove { .. } | Change::Mark { .. } => return None,
+        };
+        (shown.resolve(version) == version).then(|| slot.resolve(version))
     })
 }
 

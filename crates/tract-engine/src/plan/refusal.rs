@@ -47,9 +47,7 @@ impl ConflictKind {
             Self::Tools => "tools",
         }
     }
-}
 
-impl ConflictKind {
     /// Reads the stable word for it.
     pub fn parse(word: &str) -> Option<Self> {
         use ConflictKind::{Answer, Mark, Presence, Summary, Tools, Version};
@@ -86,10 +84,11 @@ impl fmt::Display for MergeConflict {
 }
 
 /// The reason why a request is refused. Nothing was written.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
     /// The message is not a row of the view.
+    #[error("message {} is not visible{}", .target.short(), hidden_text(.hidden_by))]
     NotVisible {
         /// The commit that was named.
         target: CommitId,
@@ -98,6 +97,7 @@ pub enum Refusal {
         hidden_by: Option<CommitId>,
     },
     /// The commit that was named is not a version of a message.
+    #[error("expected a message, found {} ({op})", .target.short())]
     NoMessage {
         /// The commit that was named.
         target: CommitId,
@@ -105,8 +105,10 @@ pub enum Refusal {
         op: String,
     },
     /// Nothing was named.
+    #[error("no commit was named")]
     NoTargets,
     /// Later commits have changed what the target changed.
+    #[error("cannot revert {}: {} changed the same since", .target.short(), short_ids(.by))]
     Superseded {
         /// The commit to revert.
         target: CommitId,
@@ -114,6 +116,10 @@ pub enum Refusal {
         by: Vec<CommitId>,
     },
     /// A message changed after an edit of it was deferred, or shown to a handler.
+    #[error(
+        "message {} has changed since this edit was asked for: {} replaced what it said",
+        .target.short(), .version.short()
+    )]
     ChangedSince {
         /// The message that was named.
         target: CommitId,
@@ -121,6 +127,7 @@ pub enum Refusal {
         version: CommitId,
     },
     /// A message would be shown next to its summary, or have two summaries.
+    #[error("message {} would show next to its summary {}", .target.short(), .by.short())]
     Hidden {
         /// The message.
         target: CommitId,
@@ -128,8 +135,10 @@ pub enum Refusal {
         by: CommitId,
     },
     /// The two sides of a merge disagree.
+    #[error("{} conflict{}", .0.len(), if .0.len() == 1 { "" } else { "s" })]
     Conflicts(Vec<MergeConflict>),
     /// A conflict of a merge cannot be resolved like this.
+    #[error("\"{resolution}\" does not resolve the conflict: {conflict}")]
     IllegalResolution {
         /// The conflict.
         conflict: Box<MergeConflict>,
@@ -139,9 +148,11 @@ pub enum Refusal {
         legal: Vec<ResolutionKind>,
     },
     /// Two histories have no commit in common.
+    #[error("the histories have no commit in common")]
     Unrelated,
     /// A commit cannot be repeated here: the message that it changed says something else, or has
     /// another priority.
+    #[error("{} cannot be repeated: {} changed the same", .target.short(), .by.short())]
     ChangedHere {
         /// The commit that should be repeated.
         target: CommitId,
@@ -149,6 +160,7 @@ pub enum Refusal {
         by: CommitId,
     },
     /// Commits of this operation cannot be repeated on another history.
+    #[error("{} ({op}) cannot be repeated on another history", .target.short())]
     CannotReplay {
         /// The commit.
         target: CommitId,
@@ -156,28 +168,35 @@ pub enum Refusal {
         op: String,
     },
     /// Commits could not be repeated, each for a reason of its own.
+    #[error("{} commit{} cannot be repeated", .0.len(), if .0.len() == 1 { "" } else { "s" })]
     Replay(Vec<(CommitId, Refusal)>),
     /// The context has all that should be picked.
+    #[error("nothing to pick")]
     NothingToPick,
     /// A commit is not one of those that can be rebased: it is not on the branch, or before the
     /// place from which it is rebased.
+    #[error("{} is not among the commits to rebase", .target.short())]
     NotInRange {
         /// The commit.
         target: CommitId,
     },
     /// A plan says nothing of a commit that it would leave out, or names one twice.
+    #[error("the plan must name {} once", .target.short())]
     IncompletePlan {
         /// The commit.
         target: CommitId,
     },
     /// A message would be inserted between a call and its result, or reasoning and its answer.
+    #[error("the place is inside the turn of {}", .call.short())]
     InsideTurn {
         /// The message with the call, or the reasoning.
         call: CommitId,
     },
     /// Nothing would be left of the branch.
+    #[error("nothing would be left of the branch")]
     EmptyBranch,
     /// A result names a call that is not open.
+    #[error("no open call \"{call_id}\"")]
     NoOpenCall {
         /// The id of the call.
         call_id: String,
@@ -185,6 +204,7 @@ pub enum Refusal {
         open: Vec<OpenCall>,
     },
     /// A result names a call that has its answer.
+    #[error("call \"{call_id}\" is answered already by {}", .by.short())]
     AlreadyAnswered {
         /// The id of the call.
         call_id: String,
@@ -192,6 +212,7 @@ pub enum Refusal {
         by: CommitId,
     },
     /// An edit would make another kind of message of it.
+    #[error("edit of {}: expected {expected}, found {found}", .target.short())]
     OtherKind {
         /// The message that was named.
         target: CommitId,
@@ -201,6 +222,7 @@ pub enum Refusal {
         found: String,
     },
     /// An edit would change the tool calls of a message.
+    #[error("edit of {} would change its tool calls", .target.short())]
     OtherCalls {
         /// The message that was named.
         target: CommitId,
@@ -208,6 +230,7 @@ pub enum Refusal {
         calls: Vec<String>,
     },
     /// Nothing is left to be summarized.
+    #[error("nothing is left to be summarized")]
     NothingLeft {
         /// How many of the messages asked for are pinned, or belong together with one that is.
         pinned: usize,
@@ -259,10 +282,9 @@ impl Refusal {
                 vec!["name the commit that added the message, or an edit of it".to_owned()]
             }
             Self::NoTargets => vec!["name at least one commit".to_owned()],
-            Self::Superseded { by, .. } => vec![format!(
-                "revert {} first, or revert with cascade",
-                list(by.iter().map(CommitId::short))
-            )],
+            Self::Superseded { by, .. } => {
+                vec![format!("revert {} first, or revert with cascade", short_ids(by))]
+            }
             Self::ChangedSince { version, .. } => vec![format!(
                 "it now says what {} says; reject this edit, and edit again if it is still needed",
                 version.short()
@@ -358,81 +380,10 @@ fn list(items: impl Iterator<Item = String>) -> String {
     items.collect::<Vec<_>>().join(", ")
 }
 
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotVisible { target, hidden_by: Some(by) } => {
-                write!(f, "message {} is not visible: hidden by {}", target.short(), by.short())
-            }
-            Self::NotVisible { target, hidden_by: None } => {
-                write!(f, "message {} is not visible here", target.short())
-            }
-            Self::NoMessage { target, op } => {
-                write!(f, "expected a message, found {} ({op})", target.short())
-            }
-            Self::NoTargets => f.write_str("no commit was named"),
-            Self::Superseded { target, by } => write!(
-                f,
-                "cannot revert {}: {} changed the same since",
-                target.short(),
-                list(by.iter().map(CommitId::short))
-            ),
-            Self::ChangedSince { target, version } => write!(
-                f,
-                "message {} has changed since this edit was asked for: {} replaced what it said",
-                target.short(),
-                version.short()
-            ),
-            Self::Hidden { target, by } => {
-                write!(
-                    f,
-                    "message {} would show next to its summary {}",
-                    target.short(),
-                    by.short()
-                )
-            }
-            Self::Conflicts(conflicts) => match conflicts.len() {
-                1 => f.write_str("1 conflict"),
-                n => write!(f, "{n} conflicts"),
-            },
-            Self::IllegalResolution { conflict, resolution, .. } => {
-                write!(f, "\"{resolution}\" does not resolve the conflict: {conflict}")
-            }
-            Self::Unrelated => f.write_str("the histories have no commit in common"),
-            Self::ChangedHere { target, by } => {
-                write!(f, "{} cannot be repeated: {} changed the same", target.short(), by.short())
-            }
-            Self::CannotReplay { target, op } => {
-                write!(f, "{} ({op}) cannot be repeated on another history", target.short())
-            }
-            Self::Replay(refused) => match refused.len() {
-                1 => f.write_str("1 commit cannot be repeated"),
-                n => write!(f, "{n} commits cannot be repeated"),
-            },
-            Self::NothingToPick => f.write_str("nothing to pick"),
-            Self::NotInRange { target } => {
-                write!(f, "{} is not among the commits to rebase", target.short())
-            }
-            Self::IncompletePlan { target } => {
-                write!(f, "the plan must name {} once", target.short())
-            }
-            Self::InsideTurn { call } => {
-                write!(f, "the place is inside the turn of {}", call.short())
-            }
-            Self::EmptyBranch => f.write_str("nothing would be left of the branch"),
-            Self::NoOpenCall { call_id, .. } => write!(f, "no open call \"{call_id}\""),
-            Self::AlreadyAnswered { call_id, by } => {
-                write!(f, "call \"{call_id}\" is answered already by {}", by.short())
-            }
-            Self::OtherKind { target, expected, found } => {
-                write!(f, "edit of {}: expected {expected}, found {found}", target.short())
-            }
-            Self::OtherCalls { target, .. } => {
-                write!(f, "edit of {} would change its tool calls", target.short())
-            }
-            Self::NothingLeft { .. } => f.write_str("nothing is left to be summarized"),
-        }
-    }
+fn short_ids(ids: &[CommitId]) -> String {
+    list(ids.iter().map(CommitId::short))
 }
 
-impl std::error::Error for Refusal {}
+fn hidden_text(hidden_by: &Option<CommitId>) -> String {
+    hidden_by.map_or_else(|| " here".to_owned(), |by| format!(": hidden by {}", by.short()))
+}

@@ -2,14 +2,14 @@
 
 use tract_core::commit::MAX_INLINE_CHANGES;
 use tract_core::{
-    AuthorKind, Blob, Change, Changes, Commit, CommitId, CommitRecord, Content, Draft, JsonText,
-    Op, Origin, Priority, Role, ToolEntry, ToolSchema, Toolset, ToolsetId,
+    Blob, Change, Changes, Commit, CommitId, CommitRecord, Content, Draft, JsonText, Op, Origin,
+    Priority, Role, ToolEntry, ToolSchema, Toolset, ToolsetId,
 };
 
 use super::Line;
 
 /// Fields that any commit may have in addition to its operation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Details {
     /// A line for the log; derived when absent.
     pub message: Option<String>,
@@ -26,20 +26,6 @@ pub struct Details {
     pub keeps: Vec<Blob>,
     /// The time in microseconds since 1970, UTC; the clock's when absent.
     pub created_at: Option<i64>,
-}
-
-impl Default for Details {
-    fn default() -> Self {
-        Self {
-            message: None,
-            metadata: None,
-            generation_config: None,
-            tools: None,
-            origin: AuthorKind::User.into(),
-            keeps: Vec::new(),
-            created_at: None,
-        }
-    }
 }
 
 impl Details {
@@ -216,15 +202,10 @@ impl Request {
 
     /// Returns the same summary for exactly these versions of messages; `None` for other requests.
     pub(crate) fn of_exactly(&self, versions: Vec<CommitId>) -> Option<Self> {
-        match self {
-            Self::Compress { content, role, details, .. } => Some(Self::Compress {
-                select: Selection::Exactly(versions),
-                content: content.clone(),
-                role: role.clone(),
-                details: details.clone(),
-            }),
-            _ => None,
-        }
+        let mut exactly = self.clone();
+        let Self::Compress { select, .. } = &mut exactly else { return None };
+        *select = Selection::Exactly(versions);
+        Some(exactly)
     }
 
     /// Returns the verb for the ref log.
@@ -314,7 +295,6 @@ impl PlannedCommit {
     /// Starts a record on a line: parents, tools and details.
     pub(super) fn on(tip: impl Into<BranchTip>, op: Op, details: &Details) -> Self {
         let tip = tip.into();
-        let given = details.tools.as_ref().map(|tools| (seal_tools(tools), tools.clone()));
         let mut record = Box::new(CommitRecord::new(op, details.origin.by));
         record.parents = tip.head.into_iter().collect();
         record.message = details.message.clone();
@@ -330,14 +310,13 @@ impl PlannedCommit {
             given: None,
             requires: Vec::new(),
         };
-        match given {
-            Some((toolset, tools)) => {
-                // Where nothing was ever set to stay, what is in force stays.
-                let active = if tip.tools_set { tip.active } else { None };
-                planned.set_tools(Some(toolset.id()), active);
-                planned.given = Some((toolset, tools));
-            }
-            None => planned.set_tools(tip.active, None),
+        if let Some(tools) = &details.tools {
+            let toolset = seal_tools(tools);
+            // Where nothing was ever set to stay, what is in force stays.
+            planned.set_tools(Some(toolset.id()), tip.active.filter(|_| tip.tools_set));
+            planned.given = Some((toolset, tools.clone()));
+        } else {
+            planned.set_tools(tip.active, None);
         }
         planned
     }

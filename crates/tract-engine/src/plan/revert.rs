@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use tract_compile::{Row, appended, inverse, resolved};
 use tract_core::{CallRef, Change, Commit, CommitId, CommitRef, Op, RowFields, ToolsetId};
 
-use super::work::{ChangeIndex, Field, LastKeys, SummaryCover, WorkingView};
+use super::work::{ChangeIndex, Field, LastKeys, SummaryCover, WorkingView, touched};
 use super::{Details, Line, Plan, PlannedCommit, Records, Refusal};
 
 /// Plans to revert commits, newest first in effect. A target that later commits depend on is
@@ -42,19 +42,17 @@ pub(super) fn revert(
 }
 
 /// Returns the commits that a change brings back into the view.
-pub(super) fn brings(change: &Change) -> Vec<CommitId> {
-    let id = |this: &CommitRef| match this {
-        CommitRef::Id(id) => Some(*id),
-        CommitRef::This => None,
+pub(super) fn brings(change: &Change) -> impl Iterator<Item = CommitId> {
+    let (version, mark) = match change {
+        Change::Add { row, .. } => (Some(row.version), row.mark),
+        Change::Version { to, .. } => (Some(*to), None),
+        Change::Mark { to, .. } => (None, *to),
+        Change::Remove { .. } => (None, None),
     };
-    match change {
-        Change::Add { row, .. } => {
-            [id(&row.version), row.mark.as_ref().and_then(id)].into_iter().flatten().collect()
-        }
-        Change::Remove { .. } => Vec::new(),
-        Change::Version { to, .. } => id(to).into_iter().collect(),
-        Change::Mark { to, .. } => to.as_ref().and_then(id).into_iter().collect(),
-    }
+    version.into_iter().chain(mark).filter_map(|this| match this {
+        CommitRef::Id(id) => Some(id),
+        CommitRef::This => None,
+    })
 }
 
 /// Reverted targets, and what that changes.
@@ -90,10 +88,7 @@ struct Undoing<'a> {
     all: ChangeIndex,
     wanted: Vec<CommitId>,
     known: HashSet<CommitId>,
-    /// The places of targets that are not reverted yet.
-    left: BTreeSet<usize>,
-    left_ids: HashSet<CommitId>,
-    /// Those of them that nothing is known to keep from it.
+    /// The places of targets that are not reverted yet, and that nothing is known to keep from it.
     ready: BTreeSet<usize>,
     /// What is blocked by a message stays so until that message changes.
     waiting: HashMap<CommitId, Vec<usize>>,
@@ -114,8 +109,6 @@ impl<'a> Undoing<'a> {
             all: ChangeIndex::default(),
             wanted: Vec::new(),
             known: HashSet::new(),
-            left: BTreeSet::new(),
-            left_ids: HashSet::new(),
             ready: BTreeSet::new(),
             waiting: HashMap::new(),
             unexplained: BTreeMap::new(),
@@ -135,8 +128,6 @@ impl<'a> Undoing<'a> {
         if is_new {
             let place = self.wanted.len();
             self.wanted.push(target);
-            self.left.insert(place);
-            self.left_ids.insert(target);
             self.ready.insert(place);
         }
         is_new
@@ -145,7 +136,7 @@ impl<'a> Undoing<'a> {
     fn run(mut self, cascade: bool) -> Plan<RevertedChanges> {
         loop {
             self.revert_ready()?;
-            if !self.left.is_empty() {
+            if self.done.len() < self.wanted.len() {
                 match if cascade { self.dependent()? } else { None } {
                     Some(by) => _ = self.want(by),
                     None => return Err(self.superseded()?.into()),
@@ -190,8 +181,6 @@ impl<'a> Undoing<'a> {
                     continue;
                 }
             };
-            self.left.remove(&place);
-            self.left_ids.remove(&target);
             self.unexplained.remove(&place);
             self.done.insert(target);
             for change in &changes {
@@ -213,7 +202,7 @@ impl<'a> Undoing<'a> {
                 self.later.newest(self.records, slot, field, |id| self.done.contains(&id))?;
             match touch {
                 // Once that one is reverted the message changes, and this one is tried again.
-                Some(by) if self.left_ids.contains(&by) => {}
+                Some(by) if self.known.contains(&by) => {}
                 Some(by) => return Ok(Some(by)),
                 None => {
                     let target = self.wanted.get(place).copied().unwrap_or(slot);
@@ -228,8 +217,7 @@ impl<'a> Undoing<'a> {
     /// are not reported.
     fn superseded(&mut self) -> Plan<Refusal> {
         let mut refusal = Refusal::NoTargets;
-        for place in self.left.clone() {
-            let Some(target) = self.wanted.get(place).copied() else { continue };
+        for &target in self.wanted.iter().filter(|target| !self.done.contains(*target)) {
             let taken = revert_target(self.records, &mut self.work, &mut self.keys, target)?;
             let Err(RevertBlocker { slot, field }) = taken else { continue };
             let touch =
@@ -239,7 +227,7 @@ impl<'a> Undoing<'a> {
                 // Nothing on this history ever touched it: the target is of another one.
                 None => Refusal::NotVisible { target, hidden_by: None },
             };
-            if touch.is_none_or(|by| !self.left_ids.contains(&by)) {
+            if touch.is_none_or(|by| !self.known.contains(&by)) {
                 break;
             }
         }
@@ -328,7 +316,9 @@ impl<'a> Undoing<'a> {
 /// Returns which of the targets brought a message in, or took it out.
 fn remover(records: &Records, wanted: &[CommitId], slot: CommitId) -> Plan<CommitId> {
     for target in wanted {
-        if super::work::touches(records, records.commit(*target)?, slot, Field::Presence)? {
+        let commit = records.commit(*target)?;
+        let mut touched = touched(commit, records.changes(commit)?);
+        if touched.any(|(one, fields)| one == slot && fields.contains(&Field::Presence)) {
             return Ok(*target);
         }
     }

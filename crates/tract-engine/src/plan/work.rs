@@ -117,33 +117,25 @@ pub(super) enum Field {
     Mark,
 }
 
-/// Returns whether a commit changed this field of this message.
-pub(super) fn touches(
-    records: &Records,
+/// Walks the messages that a commit touches, with the fields that it changes of each.
+pub(super) fn touched<'a>(
     commit: &Commit,
-    slot: CommitId,
-    field: Field,
-) -> Plan<bool> {
+    changes: &'a [Change],
+) -> impl Iterator<Item = (CommitId, &'static [Field])> + 'a {
+    const ALL: &[Field] = &[Field::Presence, Field::Version, Field::Mark];
+    let id = commit.id();
     let own = match &commit.op {
-        Op::Append { slot: named, .. } => named.unwrap_or(commit.id()) == slot,
-        Op::Edit { .. }
-        | Op::Annotate { .. }
-        | Op::Compress { .. }
-        | Op::Revert { .. }
-        | Op::Merge { .. }
-        | Op::Tools
-        | Op::Note
-        | Op::Unknown { .. } => false,
+        Op::Append { slot, .. } => Some((slot.unwrap_or(id), ALL)),
+        _ => None,
     };
-    let changed = records.changes(commit)?.iter().any(|change| {
-        let same = change.slot().resolve(commit.id()) == slot;
-        same && match change {
-            Change::Add { .. } | Change::Remove { .. } => true,
-            Change::Version { .. } => field == Field::Version,
-            Change::Mark { .. } => field == Field::Mark,
-        }
-    });
-    Ok(own || changed)
+    own.into_iter().chain(changes.iter().map(move |change| {
+        let fields = match change {
+            Change::Add { .. } | Change::Remove { .. } => ALL,
+            Change::Version { .. } => &[Field::Version],
+            Change::Mark { .. } => &[Field::Mark],
+        };
+        (change.slot().resolve(id), fields)
+    }))
 }
 
 /// Which commits of the history changed which messages. Each commit is read once, however many
@@ -183,26 +175,14 @@ impl ChangeIndex {
 
     /// Reads the next commit of the history; returns `false` beyond its root.
     fn read_next(&mut self, records: &Records) -> Plan<bool> {
-        const ALL: [Field; 3] = [Field::Presence, Field::Version, Field::Mark];
         let Some((commit, changes)) = records.chain_changes(self.read)? else { return Ok(false) };
         let id = commit.id();
-        let mut add = |slot: CommitId, fields: &[Field]| {
+        for (slot, fields) in touched(commit, changes) {
             for field in fields {
                 let commits = self.commits.entry((slot, *field)).or_default();
                 if commits.back() != Some(&id) {
                     commits.push_back(id);
                 }
-            }
-        };
-        if let Op::Append { slot, .. } = &commit.op {
-            add(slot.unwrap_or(id), &ALL);
-        }
-        for change in changes {
-            let slot = change.slot().resolve(id);
-            match change {
-                Change::Add { .. } | Change::Remove { .. } => add(slot, &ALL),
-                Change::Version { .. } => add(slot, &[Field::Version]),
-                Change::Mark { .. } => add(slot, &[Field::Mark]),
             }
         }
         self.read += 1;
@@ -341,15 +321,27 @@ pub(super) fn ensure_covered(
         }
         records.ensure_changes(summaries.iter().copied())?;
         for summary in summaries {
-            for change in records.changes(summary)? {
-                if let Change::Remove { slot, .. } = change {
-                    let slot = slot.resolve(summary.id());
-                    level.extend(Some(slot).filter(|slot| seen.insert(*slot)));
-                }
-            }
+            level.extend(hidden_directly(records, summary.id())?.filter(|slot| seen.insert(*slot)));
         }
     }
     Ok(())
+}
+
+/// Returns what a summary itself took out; nothing when the slot is not a summary.
+pub(super) fn hidden_directly(
+    records: &Records,
+    summary: CommitId,
+) -> Plan<impl Iterator<Item = CommitId>> {
+    // A slot is a name, not a link: its commit need not be stored.
+    let commit = records.commit_if_stored(summary)?;
+    let changes = match commit.filter(|commit| matches!(commit.op, Op::Compress { .. })) {
+        Some(commit) => records.changes(commit)?,
+        None => &[],
+    };
+    Ok(changes.iter().filter_map(move |change| match change {
+        Change::Remove { slot, .. } => Some(slot.resolve(summary)),
+        Change::Add { .. } | Change::Version { .. } | Change::Mark { .. } => None,
+    }))
 }
 
 /// Returns all that lies under a summary, through summaries of summaries; nothing when the slot
@@ -359,20 +351,8 @@ pub(super) fn covered(records: &Records, summary: CommitId) -> Plan<Vec<CommitId
     let mut seen = HashSet::from([summary]);
     let mut open = vec![summary];
     while let Some(slot) = open.pop() {
-        // A slot is a name, not a link: its commit need not be stored.
-        let Some(commit) = records.commit_if_stored(slot)? else { continue };
-        if !matches!(commit.op, Op::Compress { .. }) {
-            continue;
-        }
-        let removed: Vec<CommitId> = records
-            .changes(commit)?
-            .iter()
-            .filter_map(|change| match change {
-                Change::Remove { slot: removed, .. } => Some(removed.resolve(slot)),
-                Change::Add { .. } | Change::Version { .. } | Change::Mark { .. } => None,
-            })
-            .filter(|removed| seen.insert(*removed))
-            .collect();
+        let removed = hidden_directly(records, slot)?;
+        let removed: Vec<CommitId> = removed.filter(|removed| seen.insert(*removed)).collect();
         records.ensure(removed.iter().copied())?;
         out.extend(removed.iter().copied());
         open.extend(removed);

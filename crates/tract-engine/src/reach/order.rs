@@ -117,7 +117,7 @@ impl CommitGraph {
     }
 
     /// Returns which commits are one of some commits or lead to one of them.
-    pub(crate) fn leading_to(&self, commits: impl IntoIterator<Item = u32>) -> AncestorSet {
+    pub(crate) fn leading_to(&self, commits: impl IntoIterator<Item = u32>) -> BitSet {
         let mut leads = BitSet::new(self.ids.len());
         for number in commits {
             let mut next = Some(number);
@@ -125,7 +125,7 @@ impl CommitGraph {
                 next = self.parent(number);
             }
         }
-        AncestorSet(leads)
+        leads
     }
 }
 
@@ -141,16 +141,6 @@ impl FoldOrder {
     /// Returns how many commits that are still to come continue a commit.
     pub(crate) fn continuations(&self, number: u32) -> u32 {
         self.children.get(number as usize).copied().unwrap_or_default()
-    }
-}
-
-/// The commits that lead to some others.
-#[derive(Debug)]
-pub(crate) struct AncestorSet(BitSet);
-
-impl AncestorSet {
-    pub(crate) fn contains(&self, number: u32) -> bool {
-        self.0.contains(number)
     }
 }
 

@@ -326,12 +326,8 @@ impl Negotiation<'_> {
                     let closure = match closure {
                         Some(closure) => closure,
                         None => {
-                            let mut all = CommitGraph::default();
-                            for id in &self.given {
-                                all.add(self.from.store().as_ref(), self.from.name(), *id).await?;
-                            }
-                            all.is_whole()?;
-                            closure.insert(all)
+                            let given = self.given.iter().copied();
+                            closure.insert(CommitGraph::of(self.from, given).await?)
                         }
                     };
                     self.lacks.extend(ids.iter().filter(|id| !closure.holds(**id)));

@@ -12,8 +12,7 @@ use super::conversation;
 use crate::error::Result;
 use crate::plan::{Details, Request, Selection, plan};
 use crate::repo::Repo;
-use crate::txn::Txn;
-use crate::txn::WriteOptions;
+use crate::txn::{Txn, WriteOptions};
 
 /// Options of a summary of a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,11 +133,10 @@ impl Repo {
             role: None,
             details: Details {
                 origin: Origin {
-                    by: AuthorKind::Model,
                     id: summary.by,
                     triggered_by: Some("summarize_range".to_owned()),
-                    picked_from: None,
                     detail: record.to_json(),
+                    ..AuthorKind::Model.into()
                 },
                 ..Details::default()
             },

@@ -123,25 +123,22 @@ impl Repo {
         for (((result, content), request), summary) in
             wanted.into_iter().zip(&requests).zip(summaries)
         {
-            let checked = check_summary(request, &summary.text, self.counter());
-            let summary = match checked {
-                Ok(()) => summary,
+            let checked = match check_summary(request, &summary.text, self.counter()) {
                 // One that says too little may come out better by itself.
                 Err(SummaryError::Empty | SummaryError::Misses { .. }) => {
-                    match summarize_checked(port, request, self.counter(), limit).await {
-                        Ok(summary) => summary,
-                        Err(error) => {
-                            done.left.push((result.id, error.to_string()));
-                            continue;
-                        }
-                    }
+                    summarize_checked(port, request, self.counter(), limit).await
                 }
+                checked => checked.map(|()| summary),
+            };
+            let summary = match checked {
+                Ok(summary) => summary,
                 Err(error) => {
                     done.left.push((result.id, error.to_string()));
                     continue;
                 }
             };
-            let (before, after) = (self.count(&request.text), self.count(&summary.text));
+            let (tokens_before, tokens_after) =
+                (self.count(&request.text), self.count(&summary.text));
             let mut record = DecisionRecord::new("compress_tool_calls", "summarize", self.now_us());
             let Content::ToolResult(answer) = &content else { continue };
             let summarized = with_summary(answer, &summary.text);
@@ -150,27 +147,21 @@ impl Repo {
             record.model = summary.by.clone();
             record.before = Some(Blob::seal(content.to_blob()?).id().to_hex());
             record.after = Some(Blob::seal(summarized.to_blob()?).id().to_hex());
-            (record.tokens_before, record.tokens_after) = (Some(before), Some(after));
+            (record.tokens_before, record.tokens_after) = (Some(tokens_before), Some(tokens_after));
             let edit = Request::Edit {
                 target: result.version,
                 content: NewContent::Content(summarized),
                 details: Details {
                     origin: Origin {
-                        by: AuthorKind::Hook,
                         id: summary.by,
                         triggered_by: Some("compress_tool_calls".to_owned()),
-                        picked_from: None,
                         detail: record.to_json(),
+                        ..AuthorKind::Hook.into()
                     },
                     ..Details::default()
                 },
             };
-            shorter.push(ShorterResult {
-                result,
-                edit,
-                tokens_before: before,
-                tokens_after: after,
-            });
+            shorter.push(ShorterResult { result, edit, tokens_before, tokens_after });
         }
         self.write_shorter(branch, shorter, &mut done).await?;
         Ok(done)

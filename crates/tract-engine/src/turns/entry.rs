@@ -159,65 +159,52 @@ async fn collect_lookups(
 
 /// Says what a version is to tool turns; `None` when it is nothing to them.
 fn seen(repo: &Repo, look: &VersionLookup, hand: &LoadedObjects) -> Result<Option<TurnEntry>> {
-    let version = look.version;
+    let VersionLookup { slot, version, how, .. } = *look;
     let Some(commit) = hand.commits.get(&version) else {
         return Err(Error::Missing(ObjectId::Commit(version)));
     };
     let (Some(kind), Some(id)) = (&commit.kind, commit.content) else { return Ok(None) };
-    if !matches!(kind, Kind::ToolResult | Kind::Assistant | Kind::Custom(_)) {
+    let is_result = *kind == Kind::ToolResult;
+    if !is_result && !matches!(kind, Kind::Assistant | Kind::Custom(_)) {
         return Ok(None);
     }
-    if hand.erased.contains(&id) {
-        // A result without a name, or a message without known calls. A later version may have some.
-        let message = match kind {
-            Kind::ToolResult => VersionSays::Answer(ResultSummary { name: None, is_error: false }),
-            _ => VersionSays::Calls(Vec::new()),
-        };
-        return Ok(Some(entry(look, message, || 0)));
-    }
-    let blob = hand.blobs.get(&id).ok_or(Error::Missing(ObjectId::Blob(id)))?;
-    let text = blob.text().ok_or(tract_core::ContentError::NotText)?;
-    if *kind != Kind::ToolResult && is_one_text(text) {
-        return Ok(None);
-    }
-    let content = Content::from_blob(kind, text)?;
-    let message = match &content {
-        Content::ToolResult(answer) => {
-            let (name, is_error) = (answer.name.clone(), answer.is_error);
-            VersionSays::Answer(ResultSummary { name, is_error })
+    // Of what is erased, neither name nor calls are known. A later version may have some.
+    let content = if hand.erased.contains(&id) {
+        None
+    } else {
+        let blob = hand.blobs.get(&id).ok_or(Error::Missing(ObjectId::Blob(id)))?;
+        let text = blob.text().ok_or(tract_core::ContentError::NotText)?;
+        if !is_result && is_one_text(text) {
+            return Ok(None);
         }
-        content => VersionSays::Calls(content.calls().map(|call| call.name.clone()).collect()),
+        Some(Content::from_blob(kind, text)?)
     };
-    if matches!(&message, VersionSays::Calls(names) if names.is_empty()) {
+    let calls = content.iter().flat_map(Content::calls);
+    let names: Vec<String> = calls.map(|call| call.name.clone()).collect();
+    if !is_result && content.is_some() && names.is_empty() {
         return Ok(None);
     }
-    Ok(Some(entry(look, message, || count_content(&content, repo.counter()))))
-}
-
-enum VersionSays {
-    Answer(ResultSummary),
-    Calls(Vec<String>),
-}
-
-fn entry(look: &VersionLookup, message: VersionSays, tokens: impl FnOnce() -> u64) -> TurnEntry {
-    let VersionLookup { slot, version, how, .. } = *look;
-    match (message, how) {
-        (_, VersionChange::Removed) => TurnEntry::Gone(slot),
-        (VersionSays::Answer(what), how) => {
-            let message = MessageVersion { slot, version, tokens: tokens(), what };
-            match how {
-                VersionChange::Added(call) => TurnEntry::Answer(message, call),
-                VersionChange::Changed | VersionChange::Removed => TurnEntry::NewAnswer(message),
-            }
-        }
-        (VersionSays::Calls(what), how) => {
-            let message = MessageVersion { slot, version, tokens: tokens(), what };
-            match how {
-                VersionChange::Added(_) => TurnEntry::Calls(message),
-                VersionChange::Changed | VersionChange::Removed => TurnEntry::NewCalls(message),
-            }
-        }
+    if matches!(how, VersionChange::Removed) {
+        return Ok(Some(TurnEntry::Gone(slot)));
     }
+    let tokens = content.as_ref().map_or(0, |content| count_content(content, repo.counter()));
+    if !is_result {
+        let message = MessageVersion { slot, version, tokens, what: names };
+        return Ok(Some(match how {
+            VersionChange::Added(_) => TurnEntry::Calls(message),
+            VersionChange::Changed | VersionChange::Removed => TurnEntry::NewCalls(message),
+        }));
+    }
+    let (name, is_error) = match content {
+        Some(Content::ToolResult(answer)) => (answer.name, answer.is_error),
+        _ => (None, false),
+    };
+    let what = ResultSummary { name, is_error };
+    let message = MessageVersion { slot, version, tokens, what };
+    Ok(Some(match how {
+        VersionChange::Added(call) => TurnEntry::Answer(message, call),
+        VersionChange::Changed | VersionChange::Removed => TurnEntry::NewAnswer(message),
+    }))
 }
 
 async fn read_commits(

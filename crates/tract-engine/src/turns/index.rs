@@ -40,22 +40,29 @@ pub(crate) async fn of_line(repo: &Repo, head: CommitId) -> Result<Vec<TurnEntry
     Ok(parts.concat())
 }
 
-/// Reads what the commits of a line after `after` say of tool turns, oldest first.
+/// Reads what the commits of a line after `after`, or from its root on, say of tool turns, oldest
+/// first.
 ///
 /// # Errors
 /// [`Error::NotOnLine`] when `after` is not among them.
-pub(crate) async fn after(repo: &Repo, head: CommitId, after: CommitId) -> Result<Vec<TurnEntry>> {
-    let mut next = Some(head).filter(|head| *head != after);
+pub(crate) async fn after(
+    repo: &Repo,
+    head: CommitId,
+    after: Option<CommitId>,
+) -> Result<Vec<TurnEntry>> {
+    let mut next = Some(head).filter(|head| Some(*head) != after);
     let mut parts = Vec::new();
     while let Some(at) = next {
-        let walk = Walk { until: Some(after), ..Walk::from(at) };
+        let walk = Walk { until: after, ..Walk::from(at) };
         let page = repo.store().walk(repo.name(), walk).await?;
         let commits: Vec<Commit> = page.steps.into_iter().map(|step| step.commit).collect();
         next = page.next;
         let oldest = commits.last().map(|commit| commit.parent());
         parts.push(oldest_first(repo, commits).await?);
-        if next.is_none() && oldest != Some(Some(after)) {
-            return Err(Error::NotOnLine { commit: after, head });
+        if let (None, Some(commit)) = (next, after)
+            && oldest != Some(after)
+        {
+            return Err(Error::NotOnLine { commit, head });
         }
     }
     parts.reverse();
@@ -177,16 +184,6 @@ pub(crate) async fn due(
     made: Vec<Commit>,
     hand: &mut LoadedObjects,
 ) -> Result<NewRow> {
-    Ok(NewRow::new(head, &row_at(repo, head, made, hand).await?))
-}
-
-/// Makes the row of a head from what lies between it and the row before.
-async fn row_at(
-    repo: &Repo,
-    head: CommitId,
-    made: Vec<Commit>,
-    hand: &mut LoadedObjects,
-) -> Result<TurnRow> {
     let stored = match made.last() {
         Some(oldest) => oldest.parent(),
         None => Some(head),
@@ -200,30 +197,15 @@ async fn row_at(
     all.extend(new.concat());
     let before = row.and_then(|(at, row)| row.spoken(at));
     let counter = repo.counter().name().to_owned();
-    Ok(TurnRow { counter, before, entries: all })
+    Ok(NewRow::new(head, &TurnRow { counter, before, entries: all }))
 }
 
 /// Whether a row says what its commit's line says, read from the row before it or the root on.
 pub(super) async fn same(repo: &Repo, commit: CommitId, row: &TurnRow) -> Result<bool> {
-    let since = match row.before {
-        Some(before) => match after(repo, commit, before).await {
-            Err(Error::NotOnLine { .. }) => return Ok(false),
-            since => since?,
-        },
-        None => {
-            let mut parts = Vec::new();
-            let mut next = Some(commit);
-            while let Some(at) = next {
-                let page = repo.store().walk(repo.name(), Walk::from(at)).await?;
-                next = page.next;
-                let commits = page.steps.into_iter().map(|step| step.commit).collect();
-                parts.push(oldest_first(repo, commits).await?);
-            }
-            parts.reverse();
-            parts.concat()
-        }
-    };
-    Ok(since == row.entries)
+    match after(repo, commit, row.before).await {
+        Err(Error::NotOnLine { .. }) => Ok(false),
+        since => Ok(since? == row.entries),
+    }
 }
 
 /// Makes the rows of a stretch of a line, oldest first: one for every so many commits. `before`

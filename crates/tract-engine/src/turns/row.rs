@@ -121,10 +121,7 @@ fn checksum(commit: CommitId, bytes: &[u8]) -> [u8; 8] {
     let mut all = b"tract-turns-1\0".to_vec();
     all.extend_from_slice(commit.as_bytes());
     all.extend_from_slice(bytes);
-    let id = Blob::seal(all).id();
-    let mut short = [0; 8];
-    short.copy_from_slice(&id.as_bytes()[..8]);
-    short
+    *Blob::seal(all).id().as_bytes().first_chunk().expect("an id has 32 bytes")
 }
 
 fn write(out: &mut Vec<u8>, entry: &TurnEntry, names: &[&str], places: &HashMap<CommitId, u64>) {
@@ -256,47 +253,25 @@ mod tests {
         CommitId::from_bytes([n; 32])
     }
 
+    fn message<T>(slot: u8, version: u8, tokens: u64, what: T) -> MessageVersion<T> {
+        MessageVersion { slot: id(slot), version: id(version), tokens, what }
+    }
+
     fn row() -> TurnRow {
-        let message = |n: u8, what| MessageVersion {
-            slot: id(n),
-            version: id(n),
-            tokens: 300 + u64::from(n),
-            what,
-        };
         let names = vec!["grep".to_owned(), "ls".to_owned(), "grep".to_owned()];
         let what = ResultSummary { name: Some("ls".to_owned()), is_error: true };
         let bare = ResultSummary { name: None, is_error: false };
+        let call = |slot, index| Some(CallRef { slot: id(slot), index });
         TurnRow {
             counter: "approx".to_owned(),
             before: Some(id(9)),
             entries: vec![
-                TurnEntry::Calls(MessageVersion {
-                    slot: id(1),
-                    version: id(1),
-                    tokens: 7,
-                    what: names.clone(),
-                }),
-                TurnEntry::Answer(
-                    message(2, what.clone()),
-                    Some(CallRef { slot: id(1), index: 1 }),
-                ),
-                TurnEntry::Answer(
-                    message(3, bare.clone()),
-                    Some(CallRef { slot: id(8), index: 300 }),
-                ),
-                TurnEntry::Answer(message(4, bare), None),
-                TurnEntry::NewAnswer(MessageVersion {
-                    slot: id(2),
-                    version: id(5),
-                    tokens: 0,
-                    what,
-                }),
-                TurnEntry::NewCalls(MessageVersion {
-                    slot: id(1),
-                    version: id(6),
-                    tokens: 1,
-                    what: names,
-                }),
+                TurnEntry::Calls(message(1, 1, 7, names.clone())),
+                TurnEntry::Answer(message(2, 2, 302, what.clone()), call(1, 1)),
+                TurnEntry::Answer(message(3, 3, 303, bare.clone()), call(8, 300)),
+                TurnEntry::Answer(message(4, 4, 304, bare), None),
+                TurnEntry::NewAnswer(message(2, 5, 0, what)),
+                TurnEntry::NewCalls(message(1, 6, 1, names)),
                 TurnEntry::Gone(id(4)),
             ],
         }

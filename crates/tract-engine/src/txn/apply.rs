@@ -4,9 +4,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
-use tract_core::{
-    Applied, Batch, CommitId, Expect, LogNote, ObjectId, RefEdit, RefName, RefTarget,
-};
+use tract_core::{Applied, CommitId, Expect, ObjectId, RefEdit, RefName, RefTarget};
 
 use super::Txn;
 use crate::error::Result;
@@ -31,17 +29,16 @@ impl Txn<'_> {
         options: &WriteOptions,
         undoes: Option<u64>,
     ) -> Result<Applied> {
-        let (batch, rows) = self.batch(what, options, undoes).await?;
-        let applied = apply_once(self.repo, &batch).await?;
+        let rows = self.complete(what, options, undoes).await?;
+        let applied = apply_once(self.repo, &self.batch).await?;
         if !matches!(applied, Applied::Conflict(_)) {
-            self.remember(&batch);
-            for edit in batch.refs.iter().filter(|edit| edit.name.branch_name().is_some()) {
+            self.remember();
+            for edit in self.batch.refs.iter().filter(|edit| edit.name.branch_name().is_some()) {
                 // After `Already` others may have moved the branch since, so its tip is unknown.
                 let tip = self.tip_after(edit, &rows).filter(|_| applied == Applied::Done);
                 self.repo.heads().keep(&edit.name, tip);
             }
-            self.recorded(&batch).await;
-            self.tell_of(&batch).await;
+            self.recorded().await;
         }
         Ok(applied)
     }
@@ -56,10 +53,10 @@ impl Txn<'_> {
         turn: Option<Turn>,
     ) -> Result<Applied> {
         let Some(turn) = turn else { return self.apply_undoing(what, options, None).await };
-        let (batch, rows) = self.batch(what, options, None).await?;
-        let edit = batch.refs.iter().find(|edit| edit.name == *branch);
+        let rows = self.complete(what, options, None).await?;
+        let edit = self.batch.refs.iter().find(|edit| edit.name == *branch);
         let tip = edit.and_then(|edit| self.tip_after(edit, &rows));
-        let mut applying = pin!(apply_once(self.repo, &batch));
+        let mut applying = pin!(apply_once(self.repo, &self.batch));
         // A store takes a batch in when it is first polled, and writes in that order.
         let first = poll_fn(|context| Poll::Ready(applying.as_mut().poll(context))).await;
         let under_way = match &first {
@@ -75,35 +72,34 @@ impl Txn<'_> {
             Poll::Pending => applying.await?,
         };
         if !matches!(applied, Applied::Conflict(_)) {
-            self.remember(&batch);
+            self.remember();
             if let Some(under_way) = under_way {
                 under_way.done();
             }
-            self.recorded(&batch).await;
-            self.tell_of(&batch).await;
+            self.recorded().await;
         }
         Ok(applied)
     }
 
-    /// Makes the batch, and leaves nothing here to be stored.
-    async fn batch(
+    /// Completes the batch, once nothing more is added to the write.
+    async fn complete(
         &mut self,
         what: &str,
         options: &WriteOptions,
         undoes: Option<u64>,
-    ) -> Result<(Batch, Vec<NewRow>)> {
+    ) -> Result<Vec<NewRow>> {
         if let Some(operation) = &options.operation
             && operation.id() != self.operation.id()
         {
             self.operation = operation.clone();
-            self.id = operation.adopt(self.id);
+            self.batch.id = operation.adopt(self.batch.id);
         }
-        let note = self.repo.log_note(self.operation.id(), what);
-        let note = LogNote { why: options.why.clone(), undoes, at: self.at_us, ..note };
         self.fold_heads().await?;
         self.date_tools().await?;
         let rows = self.add_turn_rows().await;
-        let mut batch = Batch::new(self.id, note);
+        let batch = &mut self.batch;
+        (batch.note.operation, batch.note.what) = (self.operation.id(), what.to_owned());
+        (batch.note.why, batch.note.undoes) = (options.why.clone(), undoes);
         let mut requires: Vec<CommitId> = self.requires.difference(&self.made).copied().collect();
         requires.sort_unstable();
         batch.requires = requires.into_iter().map(ObjectId::Commit).collect();
@@ -114,17 +110,13 @@ impl Txn<'_> {
                 .filter(|(_, moved)| moved.held || moved.to != moved.found)
                 .map(|(name, moved)| RefEdit { name, expect: moved.expect, to: moved.to }),
         );
-        batch.blobs = std::mem::take(&mut self.blobs);
-        batch.toolsets = std::mem::take(&mut self.toolsets);
-        batch.commits = std::mem::take(&mut self.commits);
-        batch.tools = std::mem::take(&mut self.tools);
-        batch.derived = std::mem::take(&mut self.derived);
         batch.require_targets();
-        Ok((batch, rows))
+        Ok(rows)
     }
 
-    /// Counts what the operation added to the ref log.
-    async fn recorded(&self, batch: &Batch) {
+    /// Counts what the operation added to the ref log, and tells of it.
+    async fn recorded(&self) {
+        let batch = &self.batch;
         let moves = |edit: &&RefEdit| match &edit.expect {
             Expect::Is(at) => edit.to.as_ref() != Some(at),
             Expect::Any | Expect::Absent => edit.to.is_some(),
@@ -132,10 +124,14 @@ impl Txn<'_> {
         let moves = batch.refs.iter().filter(moves).count();
         let (store, name) = (self.repo.store().as_ref(), self.repo.name());
         self.operation.recorded(store, name, batch.id, moves).await;
+        if !batch.refs.is_empty() {
+            tell(self.repo, batch.id).await;
+        }
     }
 
     /// Keeps what was stored at hand.
-    fn remember(&self, batch: &Batch) {
+    fn remember(&self) {
+        let batch = &self.batch;
         let compiler = self.repo.compiler();
         compiler.remember_objects(&batch.commits, &batch.blobs, &batch.toolsets);
         for edit in &batch.refs {
@@ -146,20 +142,9 @@ impl Txn<'_> {
         }
     }
 
-    async fn tell_of(&self, batch: &Batch) {
-        if !batch.refs.is_empty() {
-            tell(self.repo, self.id).await;
-        }
-    }
-
     /// What a write after this one has to know of a branch that this one moves.
     fn tip_after(&self, edit: &RefEdit, rows: &[NewRow]) -> Option<BranchTip> {
         let head = edit.to.as_ref().and_then(RefTarget::commit)?;
-        self.tip_at(head, rows)
-    }
-
-    /// What a write after this one has to know of a branch that this one leaves at `head`.
-    fn tip_at(&self, head: CommitId, rows: &[NewRow]) -> Option<BranchTip> {
         let run = self.tip.filter(|tip| tip.head == Some(head));
         let mut tip = self.lines.get(&head).map(BranchTip::from).or(run)?;
         tip.silence = match rows.iter().find(|row| row.at == head) {

@@ -65,7 +65,8 @@ impl Txn<'_> {
         if found == at {
             Ok(())
         } else {
-            Err(Error::Conflict { name: name.clone(), expected: expect(at.as_ref()), found })
+            let expected = at.map_or(Expect::Absent, Expect::Is);
+            Err(Error::Conflict { name: name.clone(), expected, found })
         }
     }
 
@@ -83,10 +84,7 @@ impl Txn<'_> {
 
     /// Moves a ref whose present value is known from elsewhere, and must still hold.
     pub fn move_from(&mut self, name: &RefName, from: Option<RefTarget>, to: Option<RefTarget>) {
-        self.found(name, from);
-        if let Some(moved) = self.refs.get_mut(name) {
-            moved.to = to;
-        }
+        self.found(name, from).to = to;
     }
 
     /// Refuses the write when this commit is not stored.
@@ -97,10 +95,7 @@ impl Txn<'_> {
     /// Refuses the write when this ref is not as it was read. It is not moved, unless something
     /// else of this write moves it.
     pub(crate) fn hold(&mut self, name: &RefName, at: Option<RefTarget>) {
-        self.found(name, at);
-        if let Some(moved) = self.refs.get_mut(name) {
-            moved.held = true;
-        }
+        self.found(name, at).held = true;
     }
 
     /// Takes a branch to be where this handle left it: the write is refused when it is not.
@@ -109,19 +104,14 @@ impl Txn<'_> {
         self.tip = Some(tip);
     }
 
-    pub(super) fn found(&mut self, name: &RefName, found: Option<RefTarget>) {
-        let expect = expect(found.as_ref());
+    pub(super) fn found(&mut self, name: &RefName, found: Option<RefTarget>) -> &mut StagedRef {
+        let expect = found.clone().map_or(Expect::Absent, Expect::Is);
         let moved = StagedRef { to: found.clone(), found, expect, held: false };
-        self.refs.entry(name.clone()).or_insert_with(|| Box::new(moved));
+        self.refs.entry(name.clone()).or_insert_with(|| Box::new(moved))
     }
 }
 
 /// Makes the edit that moves a ref from where it was found.
 pub(crate) fn ref_edit(name: RefName, found: Option<RefTarget>, to: Option<RefTarget>) -> RefEdit {
     RefEdit { name, expect: found.map_or(Expect::Absent, Expect::Is), to }
-}
-
-/// Returns what a ref must be, given what it was found to be.
-fn expect(found: Option<&RefTarget>) -> Expect {
-    found.map_or(Expect::Absent, |target| Expect::Is(target.clone()))
 }

@@ -12,7 +12,7 @@ impl Txn<'_> {
     /// fits any line.
     pub(super) async fn fold_heads(&mut self) -> Result<()> {
         let moved = self.refs.values().filter_map(|moved| moved.to.as_ref()?.commit());
-        let (every, made) = (self.repo.turn_rows_every(), self.commits.len() as u64);
+        let (every, made) = (self.repo.turn_rows_every(), self.batch.commits.len() as u64);
         let roomy = |head: CommitId| {
             self.tip.is_some_and(|tip| {
                 let no_row = tip.silence.is_some() || tip.commits % every >= made;
@@ -25,7 +25,7 @@ impl Txn<'_> {
             .collect();
         for head in heads {
             let mut line = self.line(Some(head)).await?;
-            self.derived.extend(self.repo.compiler().snapshot_due(&mut line));
+            self.batch.derived.extend(self.repo.compiler().snapshot_due(&mut line));
             self.lines.insert(head, line);
         }
         Ok(())
@@ -44,7 +44,7 @@ impl Txn<'_> {
             else {
                 continue;
             };
-            if count % every >= self.commits.len() as u64 {
+            if count % every >= self.batch.commits.len() as u64 {
                 continue;
             }
             let made = self.made_down_from(head);
@@ -55,8 +55,8 @@ impl Txn<'_> {
                 rows.push(silent_row(self.repo, head, silence));
                 continue;
             }
-            let commits = self.commits.iter().map(|commit| (commit.id(), commit.clone()));
-            let blobs = self.blobs.iter().map(|blob| (blob.id(), blob.clone()));
+            let commits = self.batch.commits.iter().map(|commit| (commit.id(), commit.clone()));
+            let blobs = self.batch.blobs.iter().map(|blob| (blob.id(), blob.clone()));
             let mut hand = LoadedObjects {
                 commits: commits.collect(),
                 blobs: blobs.collect(),
@@ -66,7 +66,7 @@ impl Txn<'_> {
                 rows.push(row);
             }
         }
-        self.derived.extend(rows.iter().map(|row| row.row.clone()));
+        self.batch.derived.extend(rows.iter().map(|row| row.row.clone()));
         rows
     }
 

@@ -72,7 +72,7 @@ impl Txn<'_> {
         let (commit, rest) = self.seal(planned)?;
         let compiler = self.repo.compiler();
         let mut next = compiler.advance(line, std::slice::from_ref(&commit), &rest.blobs).await?;
-        self.derived.extend(compiler.snapshot_due(&mut next));
+        self.batch.derived.extend(compiler.snapshot_due(&mut next));
         self.take(branch, &commit, line.toolset(), rest);
         self.lines.insert(commit.id(), next);
         if let Some(before) = line.head().filter(|id| self.made.contains(id)) {
@@ -90,8 +90,8 @@ impl Txn<'_> {
         let PlannedCommit { mut record, changes, blobs, given, requires } = planned;
         self.check_limits(&blobs, given.as_ref())?;
         if record.created_at.is_none() && !self.imports {
-            record.created_at = Some(self.at_us);
-            record.batch = Some(self.id);
+            record.created_at = Some(self.batch.note.at);
+            record.batch = Some(self.batch.id);
         }
         let commit = Commit::seal(record)?;
         self.check(&commit, &changes)?;
@@ -114,14 +114,14 @@ impl Txn<'_> {
         }
         for blob in rest.blobs {
             self.records.insert_blob(blob.clone());
-            self.blobs.push(blob);
+            self.batch.blobs.push(blob);
         }
         self.records.insert(commit.clone());
         if matches!(commit.changes, tract_core::Changes::Blob(_)) {
             self.records.changes.insert(commit.id(), rest.changes.into());
         }
         if self.made.insert(commit.id()) {
-            self.commits.push(commit.clone());
+            self.batch.commits.push(commit.clone());
         }
         if let Some(moved) = self.refs.get_mut(branch) {
             moved.to = Some(RefTarget::Commit(commit.id()));
@@ -175,19 +175,13 @@ impl Txn<'_> {
         let created_at = commit.created_at.unwrap_or(0);
         for tool in tools {
             let blob = tool.blob();
-            let row = ToolRow {
-                id: tool.id(),
-                name: tool.name().to_owned(),
-                schema: blob.id(),
-                commit: commit.id(),
-                created_at,
-            };
+            let row = ToolRow::of(tool, blob.id(), commit.id(), created_at);
             if self.known_tools.insert((row.id, row.schema)) {
-                self.tools.push(row);
-                self.blobs.push(blob);
+                self.batch.tools.push(row);
+                self.batch.blobs.push(blob);
             }
         }
-        self.toolsets.push(toolset);
+        self.batch.toolsets.push(toolset);
     }
 
     /// Dates the rows of tools whose commit has no time: it counts as its parent's.
@@ -213,7 +207,7 @@ impl Txn<'_> {
             };
             known.extend(path.into_iter().map(|id| (id, at)));
         }
-        for row in &mut self.tools {
+        for row in &mut self.batch.tools {
             row.created_at = known.get(&row.commit).copied().unwrap_or(row.created_at);
         }
         Ok(())

@@ -12,7 +12,7 @@ use super::facts::Facts;
 use super::objects::Objects;
 use super::rows::LineRows;
 use super::{CHUNK, derived};
-use crate::reach::{AncestorSet, CommitGraph, FoldOrder, changes_of, damage, harm};
+use crate::reach::{BitSet, CommitGraph, FoldOrder, changes_of, damage, harm};
 use crate::repo::Repo;
 use crate::turns::{self, TurnEntry, TurnsSinceRow};
 
@@ -34,7 +34,7 @@ pub(super) struct Lines<'a> {
 }
 
 /// What is known of a line at its end; a part that damage keeps from being known is `None`.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct LineEnd {
     /// With what the rows show: only kept while a snapshot is still to come.
     folded: Option<FoldedLine>,
@@ -46,17 +46,13 @@ impl LineEnd {
     fn root() -> Self {
         Self { folded: Some(FoldedLine::default()), turns: Some(TurnsSinceRow::default()) }
     }
-
-    fn unknown() -> Self {
-        Self { folded: None, turns: None }
-    }
 }
 
 /// The derived rows of a kind: which commits have one, and which lead there.
 struct Stored {
     kind: DerivedKind,
     commits: HashSet<u32>,
-    leading: AncestorSet,
+    leading: BitSet,
 }
 
 impl Stored {
@@ -270,7 +266,7 @@ impl<'a> Lines<'a> {
             let over = self.order.numbers.get(self.begun..place).unwrap_or_default();
             self.rows.begin(parent.is_none(), over);
             self.begun = place;
-            return if parent.is_none() { LineEnd::root() } else { LineEnd::unknown() };
+            return if parent.is_none() { LineEnd::root() } else { LineEnd::default() };
         };
         let is_last = self.order.continued_once(read) == 0;
         self.rows.resume(read, is_last);
@@ -278,7 +274,7 @@ impl<'a> Lines<'a> {
             true => self.ends.remove(&read),
             false => self.ends.get(&read).cloned(),
         };
-        end.unwrap_or_else(LineEnd::unknown)
+        end.unwrap_or_default()
     }
 
     async fn fold_rows(

@@ -30,7 +30,7 @@ struct KnownTool {
 pub(super) struct Objects<'a> {
     store: &'a dyn Store,
     repo: &'a RepoName,
-    blobs: CheckedBlobs,
+    pub(super) blobs: CheckedBlobs,
     /// How many blobs are read together next.
     together: usize,
     toolsets: HashSet<ToolsetId>,
@@ -74,11 +74,10 @@ impl<'a> Objects<'a> {
     /// Reads commits by their ids; what cannot be read is named and left out.
     pub(super) async fn commits(&mut self, ids: &[CommitId]) -> StoreResult<Vec<Commit>> {
         if let Ok(found) = self.store.commits(self.repo, ids).await
-            && found.len() == ids.len()
             && found
                 .iter()
-                .zip(ids)
-                .all(|(found, id)| found.as_ref().is_some_and(|c| c.id() == *id))
+                .map(|found| found.as_ref().map(Commit::id))
+                .eq(ids.iter().copied().map(Some))
         {
             return Ok(found.into_iter().flatten().collect());
         }
@@ -124,16 +123,6 @@ impl<'a> Objects<'a> {
         self.read(&wanted).await
     }
 
-    /// Whether the content of a commit was read and is one text.
-    pub(super) fn has_text_only(&self, commit: &Commit) -> bool {
-        commit.content.is_some_and(|id| self.blobs.is_one_text(id))
-    }
-
-    /// Forgets which blobs were checked.
-    pub(super) fn forget_blobs(&mut self) {
-        self.blobs.forget();
-    }
-
     /// Checks the blobs that refs point at.
     pub(super) async fn documents(&mut self, ids: &[BlobId]) -> StoreResult<()> {
         let stored = ids.iter().filter(|id| !self.erased.contains(*id));
@@ -171,11 +160,10 @@ impl<'a> Objects<'a> {
     /// Reads blobs; what cannot be read is named.
     async fn blobs(&mut self, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
         if let Ok(found) = self.store.blobs(self.repo, keys).await
-            && found.len() == keys.len()
             && found
                 .iter()
-                .zip(keys)
-                .all(|(found, key)| found.as_ref().is_some_and(|b| b.id() == key.id))
+                .map(|found| found.as_ref().map(Blob::id))
+                .eq(keys.iter().map(|key| Some(key.id)))
         {
             return Ok(found);
         }

@@ -72,10 +72,8 @@ pub(super) async fn check_log(
     if readable(whole.await, report)?.is_some() {
         let moved_meanwhile = replay.newest > replay.settled;
         for (name, found) in replay.finish() {
-            let found = match (&name, moved_meanwhile) {
-                (name, true) => again(store, repo, name, found).await?,
-                (_, false) => found,
-            };
+            let found =
+                if moved_meanwhile { again(store, repo, &name, found).await? } else { found };
             report.damage.extend(found);
         }
     }

@@ -338,13 +338,7 @@ pub(super) async fn swept_tools_are_forgotten(harness: Harness) -> StoreResult<(
     done(store.apply(&repo, second).await)?;
     swept(&*store, &repo, vec![ObjectId::Commit(gone.id())]).await?;
     let created_at = kept.created_at.unwrap_or_default();
-    let row = ToolRow {
-        id: find.id(),
-        name: find.name().to_owned(),
-        schema: find.blob().id(),
-        commit: kept.id(),
-        created_at,
-    };
+    let row = ToolRow::of(find, find.blob().id(), kept.id(), created_at);
     let position = store.write_position(&repo).await?;
     let objects = vec![ObjectId::Tool(find.id()), ObjectId::Tool(read.id())];
     let sweep = Sweep { position, objects, tools: vec![row] };

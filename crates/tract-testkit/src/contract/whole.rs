@@ -1,7 +1,8 @@
 //! The store as a whole.
 
 use tract_core::{
-    AuthorKind, Blob, CommitRecord, DerivedKind, Op, RepoName, StoreExt, StoreResult, ToolSchema,
+    AuthorKind, Blob, CommitRecord, DerivedKind, Op, RepoName, StoreExt, StoreResult, ToolRow,
+    ToolSchema,
 };
 
 use crate::fixtures::{
@@ -118,13 +119,9 @@ pub(super) async fn real_conversations_come_back(harness: Harness) -> StoreResul
             let commit = seal(record);
             parent = Some(commit.id());
             if writing.tools.is_empty() {
-                writing.tools.extend(tools.iter().map(|tool| tract_core::ToolRow {
-                    id: tool.id(),
-                    name: tool.name().to_owned(),
-                    schema: tool.blob().id(),
-                    commit: commit.id(),
-                    created_at: 0,
-                }));
+                let tool_row =
+                    |tool: &ToolSchema| ToolRow::of(tool, tool.blob().id(), commit.id(), 0);
+                writing.tools.extend(tools.iter().map(tool_row));
             }
             writing.blobs.push(content);
             writing.commits.push(commit);

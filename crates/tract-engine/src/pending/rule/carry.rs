@@ -91,11 +91,10 @@ impl WriteTarget<'_> {
         more(&mut record);
         let mut changed = Draft { content, form: None, verbatim: None, ..draft.clone() };
         changed.origin = Origin {
-            by: AuthorKind::Hook,
             id: source.handler.clone(),
             triggered_by: Some(source.event.to_owned()),
-            picked_from: None,
             detail: record.after(draft.origin.detail.as_ref()).to_json(),
+            ..AuthorKind::Hook.into()
         };
         // What another handler changed before has its original first, and it stays first.
         match draft.origin.by {

@@ -33,39 +33,14 @@ impl WriteTarget<'_> {
             metadata: details.metadata.clone(),
             ..Draft::new(content.clone()).origin(details.origin.clone())
         };
-        let event = BeforeCommit::new(self.branch.clone(), draft.clone())
+        let event = BeforeCommit::new(self.branch.clone(), draft)
             .head(self.head)
             .op(planned.record.op.clone());
         let decision = self.repo.hooks().before_commit(&event).await;
-        let mut source = DecisionSource::of(&decision);
-        let pending_request =
-            || PendingRequest::Edit { target, content: content.clone(), details: details.clone() };
-        let request = || Request::Edit { target, content: new.clone(), details: details.clone() };
-        let why = match decision.into_action() {
-            CommitAction::Pass | CommitAction::Approve => {
-                return Ok(self.as_requested(&source, request()));
-            }
-            CommitAction::Edit(other) => match self.fitting(&content, other) {
-                Ok(other) => {
-                    let changed = self.instead(&draft, other, &source, "edit", |_| {})?;
-                    return Ok(Ruling::Instead(Box::new(Request::Edit {
-                        target,
-                        content: NewContent::Content(changed.content.clone()),
-                        details: with(details, changed),
-                    })));
-                }
-                Err(why) => why,
-            },
-            CommitAction::Reject(reason) => {
-                return self.rejected(pending_request(), source, reason);
-            }
-            CommitAction::Defer(reason) => return self.deferred(pending_request(), source, reason),
-            other => not_here(&other),
-        };
-        match source.invalid(self.repo, &why) {
-            None => Ok(self.as_requested(&source, request())),
-            Some(failure) => self.rejected(pending_request(), source, failure),
-        }
+        let source = DecisionSource::of(&decision);
+        let request = Request::Edit { target, content: new.clone(), details: details.clone() };
+        let pending_request = PendingRequest::Edit { target, content, details: details.clone() };
+        self.changed(source, Ok(decision.into_action()), request, pending_request)
     }
 
     pub(super) async fn compress(
@@ -95,8 +70,8 @@ impl WriteTarget<'_> {
                 }
             }
         }
-        let pending_request = || PendingRequest::Compress {
-            select: select.clone(),
+        let pending_request = PendingRequest::Compress {
+            select,
             content: content.clone(),
             role: role.clone(),
             details: details.clone(),
@@ -105,42 +80,64 @@ impl WriteTarget<'_> {
             .head(self.head)
             .tokens(before, self.repo.count(&content.text()));
         let decision = self.repo.hooks().before_compress(&event).await;
-        let mut source = DecisionSource::of(&decision);
-        let why = match decision.into_action() {
-            CompressAction::Pass | CompressAction::Approve => {
-                return Ok(self.as_requested(&source, request.clone()));
+        let source = DecisionSource::of(&decision);
+        let action = match decision.into_action() {
+            CompressAction::Pass | CompressAction::Approve => Ok(CommitAction::Approve),
+            CompressAction::Edit(text) => Ok(CommitAction::Edit(match content {
+                Content::User(_) => Content::user(text),
+                Content::System(_) => Content::system(text),
+                _ => Content::assistant(text),
+            })),
+            CompressAction::Reject(reason) => Ok(CommitAction::Reject(reason)),
+            CompressAction::Defer(reason) => Ok(CommitAction::Defer(reason)),
+            other => Err(not_here(&other)),
+        };
+        self.changed(source, action, request.clone(), pending_request)
+    }
+
+    /// Rules on an edit or a summary by a handler's answer, or by why that cannot be carried out.
+    fn changed(
+        self,
+        mut source: DecisionSource,
+        action: Result<CommitAction, String>,
+        request: Request,
+        mut pending_request: PendingRequest,
+    ) -> Result<Ruling> {
+        let why = match action {
+            Ok(CommitAction::Pass | CommitAction::Approve) => {
+                return Ok(self.as_requested(&source, request));
             }
-            CompressAction::Edit(text) => {
-                let other = match content {
-                    Content::User(_) => Content::user(text),
-                    Content::System(_) => Content::system(text),
-                    _ => Content::assistant(text),
+            Ok(CommitAction::Edit(other)) => {
+                let (PendingRequest::Edit { content, details, .. }
+                | PendingRequest::Compress { content, details, .. }) = &mut pending_request
+                else {
+                    return Ok(Ruling::AsAsked);
                 };
                 match self.fitting(content, other) {
                     Ok(other) => {
                         let draft = Draft::new(content.clone()).origin(details.origin.clone());
                         let changed = self.instead(&draft, other, &source, "edit", |_| {})?;
-                        return Ok(Ruling::Instead(Box::new(Request::Compress {
-                            select: select.clone(),
-                            content: changed.content.clone(),
-                            role: role.clone(),
-                            details: with(details, changed),
-                        })));
+                        *content = changed.content;
+                        details.origin = changed.origin;
+                        details.keeps.splice(0..0, changed.keeps);
+                        let instead = pending_request.request().unwrap_or(request);
+                        return Ok(Ruling::Instead(Box::new(instead)));
                     }
                     Err(why) => why,
                 }
             }
-            CompressAction::Reject(reason) => {
-                return self.rejected(pending_request(), source, reason);
+            Ok(CommitAction::Reject(reason)) => {
+                return self.rejected(pending_request, source, reason);
             }
-            CompressAction::Defer(reason) => {
-                return self.deferred(pending_request(), source, reason);
+            Ok(CommitAction::Defer(reason)) => {
+                return self.deferred(pending_request, source, reason);
             }
-            other => not_here(&other),
+            Ok(other) => not_here(&other),
+            Err(why) => why,
         };
         match source.invalid(self.repo, &why) {
-            None => Ok(self.as_requested(&source, request.clone())),
-            Some(failure) => self.rejected(pending_request(), source, failure),
+            None => Ok(self.as_requested(&source, request)),
+            Some(failure) => self.rejected(pending_request, source, failure),
         }
     }
 
@@ -175,14 +172,5 @@ impl WriteTarget<'_> {
         details.origin.detail = record.to_json();
         let document = self.decided(pending_request, record)?;
         Ok(MergeRuling::Go(Some(Box::new((details, document)))))
-    }
-}
-
-/// The details of a change, with the origin and the original of what is written instead.
-fn with(details: &Details, changed: Draft) -> Details {
-    Details {
-        origin: changed.origin,
-        keeps: changed.keeps.into_iter().chain(details.keeps.clone()).collect(),
-        ..details.clone()
     }
 }

@@ -7,10 +7,10 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tract_compile::{Row, View};
-use tract_core::{Change, CommitId, ContentError, JsonText, Kind, Op};
+use tract_core::{Change, CommitId, ContentError, JsonText, Kind};
 
 use super::MergeSides;
-use crate::plan::work::{LastKeys, ensure_covered};
+use crate::plan::work::{LastKeys, ensure_covered, hidden_directly};
 use crate::plan::{ConflictKind, MergeConflict, Plan, Records, Refusal, Stop};
 
 /// How a conflict of a merge is resolved. Which ones fit a conflict depends on its kind:
@@ -488,16 +488,9 @@ fn direct_summaries(records: &Records, view: &View) -> Plan<HashMap<CommitId, Co
     ensure_covered(records, open.iter().copied())?;
     let mut under = HashMap::new();
     while let Some(summary) = open.pop() {
-        let Some(commit) = records.commit_if_stored(summary)? else { continue };
-        if !matches!(commit.op, Op::Compress { .. }) {
-            continue;
-        }
-        for change in records.changes(commit)? {
-            if let Change::Remove { slot, .. } = change {
-                let slot = slot.resolve(summary);
-                if under.insert(slot, summary).is_none() {
-                    open.push(slot);
-                }
+        for slot in hidden_directly(records, summary)? {
+            if under.insert(slot, summary).is_none() {
+                open.push(slot);
             }
         }
     }
