@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use bytes::Bytes;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
-use tract_core::store::Damage;
+use tract_core::store::{Damage, ToolChanges};
 use tract_core::{
     Blob, BlobId, Commit, CommitId, ObjectId, RefName, RefTarget, RepoName, StoreResult, ToolId,
     Toolset, ToolsetId,
@@ -309,17 +309,14 @@ impl Check<'_> {
 
     /// Returns the tools in force, each with the commit that had it first.
     pub(crate) fn tools_in_force(&self) -> BTreeMap<(ToolId, BlobId), (i64, CommitId)> {
-        let mut in_force = BTreeMap::new();
-        let mut times = HashMap::new();
+        let (mut changes, mut times) = (ToolChanges::default(), HashMap::new());
         for (id, node) in &self.commits {
-            let toolset = node.toolset.and_then(|id| self.toolsets.get(&id));
-            for entry in toolset.iter().flat_map(|set| set.entries()) {
-                let at = (self.time_of(*id, &mut times), *id);
-                let first = in_force.entry((entry.tool, entry.schema)).or_insert(at);
-                *first = (*first).min(at);
-            }
+            let Some(toolset) = node.toolset else { continue };
+            let parent = node.parent.and_then(|parent| self.commits.get(&parent));
+            let at_parent = parent.and_then(|parent| parent.toolset);
+            changes.note(at_parent, toolset, (self.time_of(*id, &mut times), *id));
         }
-        in_force
+        changes.first(&self.toolsets)
     }
 
     async fn tools(&mut self) -> StoreResult<()> {
