@@ -38,7 +38,7 @@ fn disk_errors_child() {
     };
     let mut parent = None;
     for (n, text) in messages().take(MESSAGES).enumerate() {
-        let (batch, id) = appending(&branch("main"), parent, &text);
+        let (batch, id) = appending("main", parent, &text);
         say(format_args!("asks {id}"));
         match apply(&store, batch) {
             Ok(done) => assert_eq!(done, Applied::Done),
@@ -77,7 +77,7 @@ fn disk_errors_child() {
 
 /// What the same handle says of itself, and whether it writes.
 fn after_the_error(store: &ThreadedStore<SqliteStore>, parent: Option<CommitId>) {
-    let (batch, id) = appending(&branch("main"), parent, "after the error");
+    let (batch, id) = appending("main", parent, "after the error");
     say(format_args!("asks {id}"));
     match apply(store, batch) {
         Ok(done) => {
@@ -158,7 +158,7 @@ fn judge(folder: &Path, report: &ChildReport, what: &str) {
         more => panic!("{what}: {more:?} besides"),
     }
     assert_eq!(store.check(&repo(), false).expect("it checks itself"), [], "{what}");
-    let (batch, _) = appending(&branch("main"), found, "and on");
+    let (batch, _) = appending("main", found, "and on");
     let answers = store.apply_group(&[(repo(), batch)]);
     assert!(matches!(answers[..], [Ok(Applied::Done)]), "{what}: {answers:?}");
 }
