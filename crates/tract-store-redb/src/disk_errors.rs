@@ -5,13 +5,13 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redb::{Database, StorageBackend};
-use tract_core::store::BlockingStore;
+use tract_core::store::{BlockingStore, Walk};
 use tract_core::{Applied, CommitId, RepoName, StoreErrorKind};
-use tract_testkit::fixtures::appending;
+use tract_testkit::fixtures::{appending, branch};
 
 use crate::RedbStore;
 use crate::error::{contained, engine};
-use crate::power_loss::{self, read_and_continue, store_in};
+use crate::power_loss::{self, store_in};
 
 /// How the disk fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,16 +114,23 @@ fn append(
     (acknowledged, None)
 }
 
-/// Opens what is on the disk, which works again, and compares with what was acknowledged.
+/// Opens what is on the disk, which works again, compares with what was acknowledged, and appends.
 fn judge(disk: &Disk, acknowledged: &[CommitId], in_flight: Option<CommitId>, what: &str) {
-    let image = disk.disk.tape().image.clone();
-    let store =
-        open(power_loss::Disk::holding(image)).unwrap_or_else(|error| panic!("{what}: {error}"));
-    let line = read_and_continue(&store, what);
-    let (found, last) = (line.first().copied(), acknowledged.last().copied());
+    let store = open(disk.disk.clone()).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let repo = RepoName::default();
+    let found = store.refs(&repo, &[branch("main")]).expect("refs can be read").swap_remove(0);
+    let (found, last) = (found.and_then(|found| found.commit()), acknowledged.last().copied());
     let fits = found == last || (in_flight.is_some() && found == in_flight);
     assert!(fits, "{what}: {found:?}, {last:?} was acknowledged");
-    assert_eq!(line.len(), acknowledged.len() + usize::from(found != last), "{what}");
+    let Some(head) = found else { return };
+    let page = store.walk(&repo, Walk::from(head)).expect("all of it is there");
+    assert_eq!(page.steps.len(), acknowledged.len() + usize::from(found != last), "{what}");
+    let keys: Vec<_> =
+        page.steps.iter().filter_map(|step| Some(step.commit.content?.into())).collect();
+    let contents = store.blobs(&repo, &keys).expect("contents can be read");
+    assert!(contents.iter().all(Option::is_some), "{what}");
+    let (batch, _) = appending("main", Some(head), "and on");
+    assert!(matches!(store.apply_group(&[(repo, batch)])[..], [Ok(Applied::Done)]), "{what}");
 }
 
 const MESSAGES: usize = 8;
