@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bytes::Bytes;
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
 use tract_core::store::{Damage, ToolChanges};
 use tract_core::{
     Blob, BlobId, Commit, CommitId, ObjectId, RefName, RefTarget, RepoName, StoreResult, ToolId,
@@ -14,9 +13,8 @@ use tract_core::{
 
 use crate::args::Args;
 use crate::link::{Connector, Snapshot, column, first_column, id_column};
-use crate::portions::PORTION;
+use crate::portions::{self, PORTION};
 use crate::repair::DerivedTables;
-use crate::schema::MAX_BYTES;
 use crate::{log, tools};
 
 pub(crate) const OP: &str = "check";
@@ -126,7 +124,10 @@ impl Check<'_> {
         if whole == 0 {
             let id = id_column(OP, first, 0)?;
             let length = usize::try_from(column::<i32>(OP, first, 2)?).unwrap_or_default();
-            large = Some(self.large(content, table, &id, length).await?);
+            let portion = portions::portion_of(table, content);
+            let read = |args| self.snapshot.read(&portion, args);
+            let found = portions::read(read, OP, self.number, &id, length).await?;
+            large = Some(found.unwrap_or_default());
             whole = 1;
         }
         rows.truncate(whole);
@@ -134,33 +135,6 @@ impl Check<'_> {
             *after = id_column(OP, last, 0)?.to_vec();
         }
         Ok(Some(Page { rows, large }))
-    }
-
-    /// Reads a content that is larger than a page.
-    async fn large(
-        &self,
-        content: &str,
-        table: &str,
-        id: &[u8; 32],
-        length: usize,
-    ) -> StoreResult<Vec<u8>> {
-        let sql = format!(
-            "SELECT substring({content} FROM $3 FOR $4) FROM {{s}}.{table} \
-             WHERE repo = $1 AND hash = $2"
-        );
-        let mut bytes = Vec::with_capacity(length.min(MAX_BYTES));
-        while bytes.len() < length {
-            let at = i32::try_from(bytes.len() + 1).unwrap_or(i32::MAX);
-            let most = i32::try_from(PAGE_BYTES).unwrap_or(i32::MAX);
-            let args = Args::new().int(self.number).id(id).with(at, Type::INT4);
-            let rows = self.snapshot.read(&sql, args.with(most, Type::INT4)).await?;
-            let portion: Option<&[u8]> = first_column(OP, &rows)?;
-            match portion.filter(|portion| !portion.is_empty()) {
-                Some(portion) => bytes.extend_from_slice(portion),
-                None => break,
-            }
-        }
-        Ok(bytes)
     }
 
     async fn blobs(&mut self) -> StoreResult<()> {
