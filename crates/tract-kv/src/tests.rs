@@ -8,7 +8,7 @@ use super::*;
 use tract_core::batch::{Applied, Batch, DerivedKind, DerivedRow, ToolRow};
 use tract_core::commit::{AuthorKind, Commit, CommitRecord, Op};
 use tract_core::id::{BatchId, CommitId, OperationId, RepoName};
-use tract_core::object::{Blob, ObjectId, ToolEntry, Toolset};
+use tract_core::object::{Blob, ToolEntry, Toolset};
 use tract_core::refs::{Expect, LogNote, RefEdit, RefName, RefTarget};
 use tract_core::schema::ToolSchema;
 use tract_core::store::{
@@ -451,18 +451,6 @@ fn rival_handles_on_one_engine_lose_nothing() {
     let page = handles[0].walk(&repo, Walk::from(head)).unwrap();
     assert_eq!(page.steps.len(), 100);
     assert_eq!(handles[1].check(&repo, false).unwrap(), []);
-}
-
-#[test]
-fn a_missing_object_is_named() {
-    let store = KvStore::memory();
-    let mut orphan = batch(1);
-    append(&mut orphan, Some(CommitId::from_bytes([7; 32])), "text");
-    orphan.refs.clear();
-    let error = store.apply_group(&[(RepoName::default(), orphan)]).remove(0).unwrap_err();
-    let object = ObjectId::Commit(CommitId::from_bytes([7; 32]));
-    assert_eq!(error.kind, StoreErrorKind::Missing { object });
-    assert_eq!(store.repos().unwrap(), [], "not even the repository is made");
 }
 
 #[test]
