@@ -307,8 +307,7 @@ impl View<'_> {
         each(self.read, &self.repo.all(Space::Commits), |key, value| {
             let place = Repo::number(key).unwrap_or_default();
             if let Some(StoredCommit { commit, .. }) = any_commit(place, value) {
-                commit.parents.iter().for_each(|parent| link(ObjectId::Commit(*parent)));
-                commit.linked_blobs().for_each(|blob| link(ObjectId::Blob(blob)));
+                commit.links().for_each(&mut link);
             }
             Ok(())
         })?;

@@ -188,11 +188,7 @@ impl Check<'_> {
                     self.found(object, false, "its record does not hash to its id");
                     continue;
                 };
-                let blobs = commit.linked_blobs().map(ObjectId::Blob);
-                let parents = commit.parents.iter().copied().map(ObjectId::Commit);
-                let toolsets = [commit.toolset, commit.active].into_iter().flatten();
-                let toolsets = toolsets.map(ObjectId::Toolset);
-                self.links.extend(blobs.chain(parents).chain(toolsets).map(|link| (id, link)));
+                self.links.extend(commit.links().map(|link| (id, link)));
                 let node = Node {
                     parent: commit.parent(),
                     place: (column(OP, row, 3)?, column(OP, row, 4)?),
