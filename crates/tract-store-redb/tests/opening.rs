@@ -261,12 +261,12 @@ fn checking_changes_nothing() {
 fn a_batch_that_joins_a_group_sees_its_writes_and_is_durable_with_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("agent.redb");
-    let asked = tract_testkit::blocking::groups_are_whole(create(&path), |store| {
+    let is_joined = tract_testkit::blocking::groups_are_whole(create(&path), |store| {
         block_on(store.close()).unwrap();
         drop(store);
         create(&path)
     });
-    assert!(asked);
+    assert!(is_joined);
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn run(mut command: Command, folder: &Path, size: usize) -> DiskReport {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{text}");
     let report = DiskReport::read(&text);
-    let is_poisoned = report.said(&["writes", "reads"]).is_empty();
+    let is_poisoned = report.lines_of(&["writes", "reads"]).is_empty();
     assert!(is_poisoned, "sled's memory may hold half a batch after a write that failed: {text}");
     report
 }
@@ -145,12 +145,12 @@ fn a_full_disk_is_a_typed_error_and_loses_nothing_that_was_acknowledged() {
         let what = format!("messages of {size} bytes, files of {kib} KiB");
         let folder = folder.path().join(format!("{size}-{kib}"));
         let report = run(limited(kib), &folder, size);
-        let errors = report.said(&["error", "refused"]);
+        let errors = report.lines_of(&["error", "refused"]);
         let error = errors.first().unwrap_or_else(|| panic!("{what}: {report:?}"));
         assert!(error.starts_with("Full"), "{what}: {report:?}");
         assert!(error.contains("agent.sled"), "it names the place: {report:?}");
-        if report.said(&["refused"]).is_empty() {
-            let again = report.said(&["again", "unclosed"]);
+        if report.lines_of(&["refused"]).is_empty() {
+            let again = report.lines_of(&["again", "unclosed"]);
             assert!(again.len() >= 2, "{what}: {report:?}");
             assert!(again.iter().take(2).all(|e| e.starts_with("Poisoned")), "{what}: {report:?}");
         }
@@ -170,7 +170,7 @@ fn a_disk_that_is_full_while_a_killed_store_is_opened_does_not_shut_it_for_good(
     for blocks in [0, 1] {
         let refused = run(limited(blocks), folder.path(), 10_000);
         assert!(refused.acknowledged.is_empty(), "{refused:?}");
-        assert!(refused.said(&["refused"])[0].starts_with("Full"), "{refused:?}");
+        assert!(refused.lines_of(&["refused"])[0].starts_with("Full"), "{refused:?}");
     }
     judge(folder.path(), &report, "opened again when there is room");
 }
@@ -226,12 +226,12 @@ fn the_kth_error_of_the_disk_is_reported_and_loses_nothing() {
         // What is left is opened on a disk that fails as well.
         let second = run(failing(1 + n % 11), &scratch, size);
         for one in [&report, &second] {
-            for error in one.said(&["error", "refused", "again", "unclosed"]) {
+            for error in one.lines_of(&["error", "refused", "again", "unclosed"]) {
                 let typed = ["Engine", "Full", "Poisoned", "Unknown", "Unavailable"];
                 assert!(typed.iter().any(|kind| error.starts_with(kind)), "{what}: {one:?}");
             }
-            errors += one.said(&["error", "refused"]).len();
-            refused += one.said(&["refused"]).len();
+            errors += one.lines_of(&["error", "refused"]).len();
+            refused += one.lines_of(&["refused"]).len();
         }
         report.acknowledged.extend(&second.acknowledged);
         report.requested.extend(&second.requested);

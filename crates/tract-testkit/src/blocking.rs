@@ -9,7 +9,7 @@ use crate::fixtures::appending;
 
 /// Writes groups of batches to an empty store: one with batches that are refused, and one that others
 /// join where the store asks for them. `reopen` gives the store as it is when it is opened again, or
-/// the same. Returns whether the store asked.
+/// the same. Returns whether others joined.
 ///
 /// # Panics
 /// When answers or what is stored differ from those of batches that are written one after another.
@@ -55,7 +55,7 @@ pub fn groups_are_whole<S: BlockingStore>(
     let mut waves = waves.into_iter();
     let mut joining = || waves.next().unwrap_or_default();
     let mut answers = store.store().apply_joined(&[here(first)], &mut joining);
-    let asked = answers.len() > 1;
+    let is_joined = answers.len() > 1;
     answers.extend(waves.flat_map(|wave| store.store().apply_group(&wave)));
     assert!(matches!(answers.remove(1).expect("an answer"), Applied::Conflict(_)));
     let answers: StoreResult<Vec<Applied>> = answers.into_iter().collect();
@@ -70,7 +70,7 @@ pub fn groups_are_whole<S: BlockingStore>(
     for repo in [repo, other] {
         assert_eq!(store.store().check(&repo, false).expect("it is checked"), []);
     }
-    asked
+    is_joined
 }
 
 /// Moves a store away from its path and back. One that is no longer at its path would take writes

@@ -47,10 +47,10 @@ impl DiskReport {
         report
     }
 
-    /// Returns what follows these words in other lines.
-    pub fn said(&self, words: &[&str]) -> Vec<&str> {
-        let said = self.others.iter().filter(|(word, _)| words.contains(&word.as_str()));
-        said.map(|(_, rest)| rest.as_str()).collect()
+    /// Returns what follows these words in the other lines.
+    pub fn lines_of(&self, words: &[&str]) -> Vec<&str> {
+        let found = self.others.iter().filter(|(word, _)| words.contains(&word.as_str()));
+        found.map(|(_, rest)| rest.as_str()).collect()
     }
 
     /// Asserts that a store holds what was acknowledged and nothing that was not asked for, all of it

@@ -38,9 +38,9 @@ fn a_large_content_is_stored_once_and_comes_back() {
 #[test]
 fn a_batch_that_joins_a_group_sees_its_writes_and_is_durable_with_it() {
     let (_folder, path, store) = fresh();
-    let asked = tract_testkit::blocking::groups_are_whole(store, |store| {
+    let is_joined = tract_testkit::blocking::groups_are_whole(store, |store| {
         drop(store);
         create(&path)
     });
-    assert!(asked);
+    assert!(is_joined);
 }

@@ -99,7 +99,7 @@ fn run(library: &Path, folder: &Path, more: &[(&str, String)]) -> DiskReport {
 }
 
 fn errors_of(report: &DiskReport) -> Vec<&str> {
-    report.said(&["refused", "error", "again"])
+    report.lines_of(&["refused", "error", "again"])
 }
 
 /// Opens what is left, on a disk that works again.
@@ -162,8 +162,8 @@ fn the_kth_error_of_the_disk_is_reported_and_loses_nothing() {
         }
         let flush_of_a_write = how == "once"
             && matches!(accesses[at], Act::Flush)
-            && report.said(&["refused"]).is_empty()
-            && (report.acknowledged.len() < MESSAGES || report.said(&["repack"]) == ["failed"])
+            && report.lines_of(&["refused"]).is_empty()
+            && (report.acknowledged.len() < MESSAGES || report.lines_of(&["repack"]) == ["failed"])
             && !kinds.is_empty();
         if flush_of_a_write {
             // After a flush that failed the content of the disk is unknown.
