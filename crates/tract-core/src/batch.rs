@@ -1,6 +1,6 @@
 //! A write as a value: all of it happens, or none.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::commit::Commit;
 use crate::id::{BatchId, BlobId, CommitId, ToolId};
@@ -110,6 +110,33 @@ impl Batch {
         }
     }
 
+    /// Returns what the commits of the batch, its toolsets and its derived rows link to.
+    pub fn links(&self) -> impl Iterator<Item = ObjectId> + '_ {
+        let commits = self.commits.iter().flat_map(|commit| commit.links());
+        let entries = self.toolsets.iter().flat_map(Toolset::entries);
+        let schemas = entries.map(|entry| ObjectId::Blob(entry.schema));
+        let derived = self.derived.iter().map(|row| ObjectId::Commit(row.commit));
+        commits.chain(schemas).chain(derived)
+    }
+
+    /// Returns the commits with every one after its first parent, where that is among them.
+    pub fn parents_first(&self) -> Vec<&Commit> {
+        let mut waiting: HashMap<CommitId, &Commit> =
+            self.commits.iter().map(|commit| (commit.id(), commit)).collect();
+        let mut ordered = Vec::with_capacity(waiting.len());
+        for commit in &self.commits {
+            // Ids are hashes of their parents' ids, so that this chain has an end.
+            let mut chain = Vec::new();
+            let mut next = waiting.remove(&commit.id());
+            while let Some(commit) = next {
+                chain.push(commit);
+                next = commit.parent().and_then(|parent| waiting.remove(&parent));
+            }
+            ordered.extend(chain.into_iter().rev());
+        }
+        ordered
+    }
+
     /// Requires every object that a ref is to point at and that the batch does not bring: a garbage
     /// collection may have deleted it since it was read.
     pub fn require_targets(&mut self) {
@@ -161,4 +188,28 @@ pub enum Applied {
     Already,
     /// A ref was not as expected; nothing was written.
     Conflict(Conflict),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commit::{AuthorKind, CommitRecord, Op};
+    use crate::id::OperationId;
+
+    #[test]
+    fn children_come_after_their_parents_in_any_order() {
+        let mut chain: Vec<Commit> = Vec::new();
+        for number in 0..6 {
+            let mut record = CommitRecord::new(Op::Note, AuthorKind::User);
+            record.parents = chain.last().map(Commit::id).into_iter().collect();
+            record.created_at = Some(number);
+            chain.push(Commit::seal(record).unwrap());
+        }
+        let (what, who) = ("test".to_owned(), "test".to_owned());
+        let operation = OperationId::from_bytes([1; 16]);
+        let note = LogNote { operation, what, who, why: None, undoes: None, at: 0 };
+        let mut batch = Batch::new(BatchId::from_bytes([1; 16]), note);
+        batch.commits = [4, 1, 5, 0, 3, 2, 4].map(|n| chain[n].clone()).into();
+        assert!(batch.parents_first().into_iter().eq(&chain));
+    }
 }

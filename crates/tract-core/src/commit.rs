@@ -12,6 +12,7 @@ pub use self::change::{CallRef, Change, Changes, CommitRef, RowFields};
 pub use self::codec::RecordError;
 use crate::content::{Kind, Priority, Role};
 use crate::id::{BatchId, BlobId, CommitId, ToolsetId};
+use crate::object::ObjectId;
 use crate::text::JsonText;
 
 /// The version of the record that this build writes and reads.
@@ -276,6 +277,13 @@ impl CommitRecord {
             .into_iter()
             .flatten()
             .chain(self.keeps.iter().copied())
+    }
+
+    /// Returns what this record links to: parents, blobs, toolsets.
+    pub fn links(&self) -> impl Iterator<Item = ObjectId> + '_ {
+        let parents = self.parents.iter().copied().map(ObjectId::Commit);
+        let toolsets = [self.toolset, self.active].into_iter().flatten().map(ObjectId::Toolset);
+        parents.chain(self.linked_blobs().map(ObjectId::Blob)).chain(toolsets)
     }
 }
 

@@ -22,7 +22,7 @@ use bytes::Bytes;
 pub use self::blocking::{BlockingStore, JoinBatches};
 pub use self::erase::WipeReport;
 pub use self::error::{StoreError, StoreErrorKind, StoreResult};
-pub use self::in_force::ToolsInForce;
+pub use self::in_force::{SeenCommit, ToolChanges, ToolsInForce};
 pub use self::opened_file::OpenedFile;
 pub use self::repack::{RepackPage, RepackStep};
 pub use self::sweep::{

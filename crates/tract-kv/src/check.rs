@@ -150,7 +150,7 @@ impl View<'_> {
             }
         }
         let mut reported = HashSet::new();
-        for pair in survey.tools_in_force().keys() {
+        for pair in survey.tools.keys() {
             if !rows.contains_key(pair) && reported.insert(pair.0) {
                 let what = "it is in force at a commit and not in the tool index";
                 damage.push(derived(Some(ObjectId::Tool(pair.0)), what));

@@ -72,14 +72,8 @@ impl<'b, 'r> KnownObjects<'b, 'r> {
             if self.commits.get(&commit.id()).is_some_and(Option::is_some) {
                 continue;
             }
-            for parent in &commit.parents {
-                self.require(view, batch, ObjectId::Commit(*parent), true)?;
-            }
-            for blob in commit.linked_blobs() {
-                self.require(view, batch, ObjectId::Blob(blob), true)?;
-            }
-            for toolset in [commit.toolset, commit.active].into_iter().flatten() {
-                self.require(view, batch, ObjectId::Toolset(toolset), true)?;
+            for link in commit.links() {
+                self.require(view, batch, link, true)?;
             }
         }
         for toolset in &batch.toolsets {

@@ -46,10 +46,9 @@ fn repair(overlay: &mut Overlay<'_>, repo: Repo, backend: &'static str) -> Store
     let survey = view.survey(&mut Vec::new())?;
     let mut state = counters(&view, &survey)?;
     let misfits = view.misfits(&survey)?;
-    let tools = survey.tools_in_force();
-    let blob_places = survey.places_of(tools.keys().map(|(_, schema)| *schema));
+    let blob_places = survey.places_of(survey.tools.keys().map(|(_, schema)| *schema));
     let mut rows = Vec::new();
-    for ((id, schema), (created_at, commit)) in tools {
+    for (&(id, schema), &(created_at, commit)) in &survey.tools {
         let name = match view.blob(schema, blob_places.get(&schema).copied()) {
             Ok(Some((_, blob))) => tool_name(&blob),
             // A damaged schema has no name to give; the damage itself is reported.

@@ -16,7 +16,7 @@ use tract_core::object::{Blob, ObjectId, Toolset};
 use tract_core::parallel;
 use tract_core::refs::RefTarget;
 use tract_core::schema::ToolSchema;
-use tract_core::store::{Damage, StoreError, StoreResult, ToolsInForce};
+use tract_core::store::{Damage, SeenCommit, StoreError, StoreResult, ToolsInForce};
 
 /// How many objects are decoded and hashed before what they say is taken down.
 const BATCH: usize = 8192;
@@ -68,8 +68,8 @@ pub(super) struct Survey {
     pub(super) misplaced: Vec<(u64, CommitId)>,
     pub(super) contents: Vec<WrongContent>,
     pub(super) toolsets: HashMap<ToolsetId, Toolset>,
-    /// The first commit at which each toolset is in force, and when it was made.
-    first: HashMap<ToolsetId, (i64, CommitId)>,
+    /// Each tool as given, with the first commit that has it in force and its time.
+    pub(super) tools: BTreeMap<(ToolId, BlobId), (i64, CommitId)>,
     /// The commits that the tool index names and that are there, with their tools.
     pub(super) sighted: HashMap<CommitId, Option<ToolsetId>>,
 }
@@ -151,7 +151,6 @@ impl View<'_> {
                 before = Some(survey.take(place, content, commit, before.take(), &mut tools));
             },
         )?;
-        survey.first = tools.into_first();
         let skip = self.repo.toolsets(&[]).from.len();
         each(self.read, &self.repo.toolsets(&[]), |key, bytes| {
             let id = key.get(skip..).and_then(|id| id.try_into().ok()).map(ToolsetId::from_bytes);
@@ -165,6 +164,7 @@ impl View<'_> {
             }
             Ok(())
         })?;
+        survey.tools = tools.into_changes().first(&survey.toolsets);
         Ok(survey)
     }
 
@@ -307,8 +307,7 @@ impl View<'_> {
         each(self.read, &self.repo.all(Space::Commits), |key, value| {
             let place = Repo::number(key).unwrap_or_default();
             if let Some(StoredCommit { commit, .. }) = any_commit(place, value) {
-                commit.parents.iter().for_each(|parent| link(ObjectId::Commit(*parent)));
-                commit.linked_blobs().for_each(|blob| link(ObjectId::Blob(blob)));
+                commit.links().for_each(&mut link);
             }
             Ok(())
         })?;
@@ -398,32 +397,24 @@ impl IndexMismatch {
     }
 }
 
-/// What the commit before a place was.
-pub(super) struct CommitBefore {
-    place: u64,
-    id: CommitId,
-    /// When it was made, as far as that was worked out.
-    time: Option<i64>,
-}
-
 impl Survey {
-    /// Takes down a commit; `before` is the sound one before it.
+    /// Takes down a commit; `before` is the sound one before it, and its place.
     fn take(
         &mut self,
         place: u64,
         content: Option<u64>,
         commit: Commit,
-        before: Option<CommitBefore>,
+        before: Option<(u64, SeenCommit)>,
         tools: &mut ToolsInForce<'_>,
-    ) -> CommitBefore {
+    ) -> (u64, SeenCommit) {
         let id = commit.id();
-        let near = before.filter(|near| near.place + 1 == place);
+        let near = before.filter(|(at, _)| at + 1 == place).map(|(_, near)| near);
         let is_first = keys::position_of(place) == 0;
         if is_first && let Some(segment) = self.segments.last_mut() {
             segment.parent = commit.parent();
         }
         let follows_broken = self.broken.last().is_some_and(|broken| broken + 1 == place);
-        let follows = near.as_ref().is_some_and(|near| Some(near.id) == commit.parent());
+        let follows = near.is_some_and(|near| Some(near.id) == commit.parent());
         if !is_first && !follows_broken && !follows {
             self.misplaced.push((place, id));
         }
@@ -440,10 +431,8 @@ impl Survey {
             let content = commit.content;
             self.contents.push(WrongContent { place, commit: id, content, is_other });
         }
-        let of_parent = near.filter(|_| follows).and_then(|near| near.time);
-        let time = tools.see(&commit, commit.toolset, of_parent);
         self.commits.push(SurveyedObject { place, head: id_head(id.as_bytes()) });
-        CommitBefore { place, id, time }
+        (place, tools.see(&commit, near))
     }
 
     pub(super) fn has_commit(&self, place: u64) -> bool {
@@ -492,18 +481,6 @@ impl Survey {
             (segment.number, row, parent.is_none_or(|parent| parent.is_some()))
         };
         self.segments.iter().map(expected).collect()
-    }
-
-    /// Returns each tool as given, with the first commit that has it in force and its time.
-    pub(super) fn tools_in_force(&self) -> BTreeMap<(ToolId, BlobId), (i64, CommitId)> {
-        let mut tools: BTreeMap<(ToolId, BlobId), (i64, CommitId)> = BTreeMap::new();
-        for (toolset, sight) in &self.first {
-            for entry in self.toolsets.get(toolset).map(Toolset::entries).unwrap_or_default() {
-                let known = tools.entry((entry.tool, entry.schema)).or_insert(*sight);
-                *known = (*sight).min(*known);
-            }
-        }
-        tools
     }
 }
 

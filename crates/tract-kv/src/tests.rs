@@ -8,7 +8,7 @@ use super::*;
 use tract_core::batch::{Applied, Batch, DerivedKind, DerivedRow, ToolRow};
 use tract_core::commit::{AuthorKind, Commit, CommitRecord, Op};
 use tract_core::id::{BatchId, CommitId, OperationId, RepoName};
-use tract_core::object::{Blob, ObjectId, ToolEntry, Toolset};
+use tract_core::object::{Blob, ToolEntry, Toolset};
 use tract_core::refs::{Expect, LogNote, RefEdit, RefName, RefTarget};
 use tract_core::schema::ToolSchema;
 use tract_core::store::{
@@ -307,33 +307,6 @@ fn two_blobs_that_begin_alike_are_distinct() {
 }
 
 #[test]
-fn later_batches_of_a_group_see_earlier_ones_and_a_refused_one_leaves_no_trace() {
-    let store = KvStore::memory();
-    let repo = RepoName::default();
-    let mut first = batch(1);
-    let one = append(&mut first, None, "one");
-    let mut refused = batch(2);
-    append(&mut refused, None, "never");
-    let mut second = batch(3);
-    let two = append(&mut second, Some(one.id()), "two");
-    let group: Vec<_> = [first, refused, second.clone(), second]
-        .into_iter()
-        .map(|batch| (repo.clone(), batch))
-        .collect();
-    let answers = store.apply_group(&group);
-    assert!(matches!(
-        answers[..],
-        [Ok(Applied::Done), Ok(Applied::Conflict(_)), Ok(Applied::Done), Ok(Applied::Already)]
-    ));
-    let page = store.walk(&repo, Walk::from(two.id())).unwrap();
-    assert_eq!(page.steps.len(), 2);
-    let never = Blob::seal("never");
-    assert_eq!(store.blobs(&repo, &[never.id().into()]).unwrap(), [None]);
-    assert_eq!(store.stats(&repo).unwrap().blobs, 2);
-    assert_eq!(store.check(&repo, false).unwrap(), []);
-}
-
-#[test]
 fn blobs_of_the_first_format_that_begin_like_compressed_ones_are_read() {
     let (store, repo) = (KvStore::memory(), RepoName::default());
     let bytes = |first: u8| [&[first, 0xD8, 0, 0xFF, 0xE0], "plain".as_bytes()].concat();
@@ -478,18 +451,6 @@ fn rival_handles_on_one_engine_lose_nothing() {
     let page = handles[0].walk(&repo, Walk::from(head)).unwrap();
     assert_eq!(page.steps.len(), 100);
     assert_eq!(handles[1].check(&repo, false).unwrap(), []);
-}
-
-#[test]
-fn a_missing_object_is_named() {
-    let store = KvStore::memory();
-    let mut orphan = batch(1);
-    append(&mut orphan, Some(CommitId::from_bytes([7; 32])), "text");
-    orphan.refs.clear();
-    let error = store.apply_group(&[(RepoName::default(), orphan)]).remove(0).unwrap_err();
-    let object = ObjectId::Commit(CommitId::from_bytes([7; 32]));
-    assert_eq!(error.kind, StoreErrorKind::Missing { object });
-    assert_eq!(store.repos().unwrap(), [], "not even the repository is made");
 }
 
 #[test]

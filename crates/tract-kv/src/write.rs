@@ -12,8 +12,7 @@ use super::recent::{Recent, Stored};
 use super::value::{self, RefMove, Segment, State, ToolIndexEntry, WriteCounts};
 use super::{KvRead, Space};
 use tract_core::batch::{Applied, Batch, ToolRow};
-use tract_core::commit::Commit;
-use tract_core::id::{BlobId, CommitId, RepoName};
+use tract_core::id::{BlobId, RepoName};
 use tract_core::object::Blob;
 use tract_core::refs::{Conflict, RefTarget};
 use tract_core::store::{StoreError, StoreErrorKind, StoreResult};
@@ -144,24 +143,6 @@ pub(super) fn put_tool(overlay: &mut Overlay<'_>, repo: Repo, row: &ToolRow) {
     overlay.add(Space::Small, repo.tool_name(&row.name, row.id));
 }
 
-/// Returns the commits with every one after its first parent, where that is among them.
-fn parents_first(commits: &[Commit]) -> Vec<&Commit> {
-    let mut waiting: HashMap<CommitId, &Commit> =
-        commits.iter().map(|commit| (commit.id(), commit)).collect();
-    let mut ordered = Vec::with_capacity(waiting.len());
-    for commit in commits {
-        // Ids are hashes of their parents' ids, so that this chain has an end.
-        let mut chain = Vec::new();
-        let mut next = waiting.remove(&commit.id());
-        while let Some(commit) = next {
-            chain.push(commit);
-            next = commit.parent().and_then(|parent| waiting.remove(&parent));
-        }
-        ordered.extend(chain.into_iter().rev());
-    }
-    ordered
-}
-
 /// Stages what was checked.
 struct Writer<'w, 'a> {
     overlay: &'w mut Overlay<'a>,
@@ -187,7 +168,7 @@ impl Writer<'_, '_> {
     fn objects(&mut self, batch: &Batch, mut known: KnownObjects<'_, '_>) -> StoreResult<()> {
         let bytes: HashMap<BlobId, &Blob> =
             known.new_blobs.iter().map(|blob| (blob.id(), *blob)).collect();
-        for commit in parents_first(&batch.commits) {
+        for commit in batch.parents_first() {
             if known.commits.get(&commit.id()).is_some_and(Option::is_some) {
                 continue;
             }
@@ -318,25 +299,5 @@ impl Writer<'_, '_> {
             self.overlay.seal(Space::Small, self.repo.state(), self.state.encode());
         }
         self.wrote()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tract_core::commit::{AuthorKind, CommitRecord, Op};
-
-    #[test]
-    fn children_are_placed_after_their_parents_in_any_order() {
-        let mut chain: Vec<Commit> = Vec::new();
-        for number in 0..6 {
-            let mut record = CommitRecord::new(Op::Note, AuthorKind::User);
-            record.parents = chain.last().map(Commit::id).into_iter().collect();
-            record.created_at = Some(number);
-            chain.push(Commit::seal(record).unwrap());
-        }
-        let shuffled: Vec<Commit> = [4, 1, 5, 0, 3, 2, 4].map(|n| chain[n].clone()).into();
-        let ordered: Vec<Commit> = parents_first(&shuffled).into_iter().cloned().collect();
-        assert_eq!(ordered, chain);
     }
 }

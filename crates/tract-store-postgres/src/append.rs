@@ -80,7 +80,7 @@ impl Line {
         let [edit] = batch.refs.as_slice() else { return None };
         let (Expect::Is(is), Some(to)) = (&edit.expect, &edit.to) else { return None };
         let others = batch.toolsets.len() + batch.tools.len() + batch.derived.len();
-        let (lengths, commits) = runs(&batch.commits);
+        let (lengths, commits) = runs(batch);
         // A batch that erases holds the repository alone, which `apply` sees to.
         let erases = edit.name.erased_blob().is_some();
         if is == to || erases || others > 0 || lengths.len() != 1 {

@@ -1,6 +1,6 @@
 //! A batch as one statement.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -223,7 +223,7 @@ pub(crate) fn needs(batch: &Batch) -> [Vec<Raw>; 4] {
         blobs.chain(toolsets).chain(commits).chain(tools).collect();
     let mut needed: [Vec<Raw>; 4] = Default::default();
     // What a batch erases, or names as erased, it may link to.
-    let erased: HashSet<BlobId> = batch.erasures().collect();
+    let erased: HashSet<ObjectId> = batch.erasures().map(ObjectId::Blob).collect();
     let mut need = |object: ObjectId| {
         if settled.insert(object) {
             let [commits, blobs, toolsets, tools] = &mut needed;
@@ -237,18 +237,7 @@ pub(crate) fn needs(batch: &Batch) -> [Vec<Raw>; 4] {
         }
     };
     batch.requires.iter().for_each(|object| need(*object));
-    for commit in &batch.commits {
-        commit.parents.iter().for_each(|id| need(ObjectId::Commit(*id)));
-        let blobs = commit.linked_blobs().filter(|id| !erased.contains(id));
-        blobs.for_each(|id| need(ObjectId::Blob(id)));
-        let toolsets = [commit.toolset, commit.active].into_iter().flatten();
-        toolsets.for_each(|id| need(ObjectId::Toolset(id)));
-    }
-    for toolset in &batch.toolsets {
-        let schemas = toolset.entries().iter().map(|entry| entry.schema);
-        schemas.filter(|id| !erased.contains(id)).for_each(|id| need(ObjectId::Blob(id)));
-    }
-    batch.derived.iter().for_each(|row| need(ObjectId::Commit(row.commit)));
+    batch.links().filter(|object| !erased.contains(object)).for_each(&mut need);
     needed
 }
 
@@ -260,7 +249,7 @@ fn blobs(batch: &Batch) -> BTreeMap<BlobId, &Blob> {
 
 fn objects(args: Args, batch: &Batch, is_large: bool) -> StoreResult<Args> {
     let blobs = blobs(batch);
-    let (runs, commits) = runs(&batch.commits);
+    let (runs, commits) = runs(batch);
     let records: Vec<Vec<u8>> = commits.iter().map(|commit| commit.encode()).collect();
     let toolsets: BTreeMap<_, _> = batch.toolsets.iter().map(|set| (set.id(), set)).collect();
     let mut seen = HashSet::new();
@@ -301,28 +290,9 @@ fn objects(args: Args, batch: &Batch, is_large: bool) -> StoreResult<Args> {
 
 /// Orders commits into lines, each commit the first parent of the next, parents before children,
 /// and gives the lengths of the lines.
-pub(crate) fn runs(commits: &[Commit]) -> (Vec<i32>, Vec<&Commit>) {
-    let mut waiting: HashMap<CommitId, &Commit> =
-        commits.iter().map(|commit| (commit.id(), commit)).collect();
-    let (mut lengths, mut ordered) =
-        (Vec::<i32>::new(), Vec::<&Commit>::with_capacity(commits.len()));
-    for commit in commits {
-        // Ids are hashes of their parents' ids, so that this chain has an end.
-        let mut chain = Vec::new();
-        let mut next = waiting.remove(&commit.id());
-        while let Some(commit) = next {
-            chain.push(commit);
-            next = commit.parent().and_then(|parent| waiting.remove(&parent));
-        }
-        for commit in chain.into_iter().rev() {
-            let follows = commit.parent().is_some()
-                && ordered.last().map(|last| last.id()) == commit.parent();
-            match lengths.last_mut().filter(|_| follows) {
-                Some(length) => *length += 1,
-                None => lengths.push(1),
-            }
-            ordered.push(commit);
-        }
-    }
+pub(crate) fn runs(batch: &Batch) -> (Vec<i32>, Vec<&Commit>) {
+    let ordered = batch.parents_first();
+    let follows = |one: &&Commit, next: &&Commit| next.parent() == Some(one.id());
+    let lengths = ordered.chunk_by(follows).map(|line| line.len() as i32).collect();
     (lengths, ordered)
 }

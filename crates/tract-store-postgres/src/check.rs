@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bytes::Bytes;
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
-use tract_core::store::Damage;
+use tract_core::store::{Damage, ToolChanges};
 use tract_core::{
     Blob, BlobId, Commit, CommitId, ObjectId, RefName, RefTarget, RepoName, StoreResult, ToolId,
     Toolset, ToolsetId,
@@ -14,9 +13,8 @@ use tract_core::{
 
 use crate::args::Args;
 use crate::link::{Connector, Snapshot, column, first_column, id_column};
-use crate::portions::PORTION;
+use crate::portions::{self, PORTION};
 use crate::repair::DerivedTables;
-use crate::schema::MAX_BYTES;
 use crate::{log, tools};
 
 pub(crate) const OP: &str = "check";
@@ -126,7 +124,10 @@ impl Check<'_> {
         if whole == 0 {
             let id = id_column(OP, first, 0)?;
             let length = usize::try_from(column::<i32>(OP, first, 2)?).unwrap_or_default();
-            large = Some(self.large(content, table, &id, length).await?);
+            let portion = portions::portion_of(table, content);
+            let read = |args| self.snapshot.read(&portion, args);
+            let found = portions::read(read, OP, self.number, &id, length).await?;
+            large = Some(found.unwrap_or_default());
             whole = 1;
         }
         rows.truncate(whole);
@@ -134,33 +135,6 @@ impl Check<'_> {
             *after = id_column(OP, last, 0)?.to_vec();
         }
         Ok(Some(Page { rows, large }))
-    }
-
-    /// Reads a content that is larger than a page.
-    async fn large(
-        &self,
-        content: &str,
-        table: &str,
-        id: &[u8; 32],
-        length: usize,
-    ) -> StoreResult<Vec<u8>> {
-        let sql = format!(
-            "SELECT substring({content} FROM $3 FOR $4) FROM {{s}}.{table} \
-             WHERE repo = $1 AND hash = $2"
-        );
-        let mut bytes = Vec::with_capacity(length.min(MAX_BYTES));
-        while bytes.len() < length {
-            let at = i32::try_from(bytes.len() + 1).unwrap_or(i32::MAX);
-            let most = i32::try_from(PAGE_BYTES).unwrap_or(i32::MAX);
-            let args = Args::new().int(self.number).id(id).with(at, Type::INT4);
-            let rows = self.snapshot.read(&sql, args.with(most, Type::INT4)).await?;
-            let portion: Option<&[u8]> = first_column(OP, &rows)?;
-            match portion.filter(|portion| !portion.is_empty()) {
-                Some(portion) => bytes.extend_from_slice(portion),
-                None => break,
-            }
-        }
-        Ok(bytes)
     }
 
     async fn blobs(&mut self) -> StoreResult<()> {
@@ -214,11 +188,7 @@ impl Check<'_> {
                     self.found(object, false, "its record does not hash to its id");
                     continue;
                 };
-                let blobs = commit.linked_blobs().map(ObjectId::Blob);
-                let parents = commit.parents.iter().copied().map(ObjectId::Commit);
-                let toolsets = [commit.toolset, commit.active].into_iter().flatten();
-                let toolsets = toolsets.map(ObjectId::Toolset);
-                self.links.extend(blobs.chain(parents).chain(toolsets).map(|link| (id, link)));
+                self.links.extend(commit.links().map(|link| (id, link)));
                 let node = Node {
                     parent: commit.parent(),
                     place: (column(OP, row, 3)?, column(OP, row, 4)?),
@@ -309,17 +279,14 @@ impl Check<'_> {
 
     /// Returns the tools in force, each with the commit that had it first.
     pub(crate) fn tools_in_force(&self) -> BTreeMap<(ToolId, BlobId), (i64, CommitId)> {
-        let mut in_force = BTreeMap::new();
-        let mut times = HashMap::new();
+        let (mut changes, mut times) = (ToolChanges::default(), HashMap::new());
         for (id, node) in &self.commits {
-            let toolset = node.toolset.and_then(|id| self.toolsets.get(&id));
-            for entry in toolset.iter().flat_map(|set| set.entries()) {
-                let at = (self.time_of(*id, &mut times), *id);
-                let first = in_force.entry((entry.tool, entry.schema)).or_insert(at);
-                *first = (*first).min(at);
-            }
+            let Some(toolset) = node.toolset else { continue };
+            let parent = node.parent.and_then(|parent| self.commits.get(&parent));
+            let at_parent = parent.and_then(|parent| parent.toolset);
+            changes.note(at_parent, toolset, (self.time_of(*id, &mut times), *id));
         }
-        in_force
+        changes.first(&self.toolsets)
     }
 
     async fn tools(&mut self) -> StoreResult<()> {

@@ -10,7 +10,7 @@ use tract_core::{Batch, BlobId, RefName, StoreErrorKind, StoreResult};
 
 use crate::args::Args;
 use crate::check::{Check, OP};
-use crate::error::Failed;
+use crate::error::{Failed, Retry};
 use crate::functions;
 use crate::link::{Connector, column};
 
@@ -34,9 +34,9 @@ pub(crate) fn check_functions(link: &Connector, op: &'static str) -> StoreResult
 /// What a failed try of a batch that erases means for the next one. It waits for other writers for a
 /// short time only, because others wait behind it, and then tries again.
 pub(crate) fn waits_again(failed: Failed) -> Failed {
-    match failed {
-        Failed::Final(error) if error.kind == StoreErrorKind::Busy => Failed::Again(error),
-        failed => failed,
+    match (failed.retry, &failed.error.kind) {
+        (Retry::Never, StoreErrorKind::Busy) => Failed { retry: Retry::Again, ..failed },
+        _ => failed,
     }
 }
 

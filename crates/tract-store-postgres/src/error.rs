@@ -8,49 +8,42 @@ pub(crate) const BACKEND: &str = "postgres";
 const ERASED: &str = "TR001";
 
 /// What a failed try means for the next one.
-#[derive(Debug)]
-pub(crate) enum Failed {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Retry {
     /// It would fail again.
-    Final(StoreError),
+    Never,
     /// It was rolled back for what others did meanwhile: it may be tried again on any connection.
-    Again(StoreError),
+    Again,
     /// No connection could be had: nothing was sent.
-    Unreached(StoreError),
+    Unreached,
     /// The connection was lost with the statement under way: it may have happened or not.
-    Lost(StoreError),
+    Lost,
+}
+
+/// A failed try.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) retry: Retry,
+    pub(crate) error: StoreError,
 }
 
 impl Failed {
     /// Copies the failure for another caller of the same group.
     pub(crate) fn duplicate(&self) -> Self {
-        let made = |error: &StoreError| {
-            StoreError::new(error.kind.clone(), BACKEND, error.op, error.message.clone())
-        };
-        match self {
-            Self::Final(error) => Self::Final(made(error)),
-            Self::Again(error) => Self::Again(made(error)),
-            Self::Unreached(error) => Self::Unreached(made(error)),
-            Self::Lost(error) => Self::Lost(made(error)),
-        }
+        let StoreError { kind, op, message, .. } = &self.error;
+        Self { retry: self.retry, error: new(kind.clone(), op, message.clone()) }
     }
+}
 
-    /// Changes the error, not what it means for the next try.
-    pub(crate) fn map(self, change: impl FnOnce(StoreError) -> StoreError) -> Self {
-        match self {
-            Self::Final(error) => Self::Final(change(error)),
-            Self::Again(error) => Self::Again(change(error)),
-            Self::Unreached(error) => Self::Unreached(change(error)),
-            Self::Lost(error) => Self::Lost(change(error)),
-        }
+impl From<StoreError> for Failed {
+    fn from(error: StoreError) -> Self {
+        Self { retry: Retry::Never, error }
     }
+}
 
-    pub(crate) fn into_error(self) -> StoreError {
-        match self {
-            Self::Final(error)
-            | Self::Again(error)
-            | Self::Unreached(error)
-            | Self::Lost(error) => error,
-        }
+impl From<Failed> for StoreError {
+    fn from(failed: Failed) -> Self {
+        failed.error
     }
 }
 
@@ -77,30 +70,27 @@ pub(crate) fn corrupt(op: &'static str, object: ObjectId) -> StoreError {
 pub(crate) fn failed(op: &'static str, error: Error) -> Failed {
     let Some(state) = error.code().cloned() else {
         // What the driver cannot read or write does not come from a server of this store.
-        let kind = if error.is_closed() || is_io(&error) {
-            StoreErrorKind::Unavailable
+        let (kind, retry) = if error.is_closed() || is_io(&error) {
+            (StoreErrorKind::Unavailable, Retry::Lost)
         } else {
-            StoreErrorKind::Engine
+            (StoreErrorKind::Engine, Retry::Never)
         };
-        let broken = kind == StoreErrorKind::Unavailable;
-        let error = new(kind, op, error.to_string()).with_source(error);
-        return if broken { Failed::Lost(error) } else { Failed::Final(error) };
+        return Failed { retry, error: new(kind, op, error.to_string()).with_source(error) };
     };
     if let Some(blob) = erased_blob(&error) {
-        return Failed::Final(StoreError::erased(BACKEND, op, blob));
+        return StoreError::erased(BACKEND, op, blob).into();
     }
     let message =
         error.as_db_error().map_or_else(|| error.to_string(), |db| db.message().to_owned());
     let code = state.code();
-    let kind = kind(&state);
-    let made = new(kind.clone(), op, format!("{message} ({code})")).with_source(error);
-    match code {
-        "40001" | "40P01" | "23505" => Failed::Again(made),
-        "57P01" | "57P02" | "57P03" | "57P05" => Failed::Lost(made),
-        "53300" => Failed::Unreached(made),
-        _ if code.starts_with("08") => Failed::Lost(made),
-        _ => Failed::Final(made),
-    }
+    let retry = match code {
+        "40001" | "40P01" | "23505" => Retry::Again,
+        "57P01" | "57P02" | "57P03" | "57P05" => Retry::Lost,
+        "53300" => Retry::Unreached,
+        _ if code.starts_with("08") => Retry::Lost,
+        _ => Retry::Never,
+    };
+    Failed { retry, error: new(kind(&state), op, format!("{message} ({code})")).with_source(error) }
 }
 
 /// Returns the blob of which the functions say that it was erased.
@@ -112,10 +102,12 @@ fn erased_blob(error: &Error) -> Option<BlobId> {
 
 /// Judges a failure to connect: nothing was asked of the server yet.
 pub(crate) fn unreached(op: &'static str, error: Error) -> Failed {
-    match failed(op, error) {
-        Failed::Lost(error) | Failed::Again(error) => Failed::Unreached(error),
-        other => other,
-    }
+    let failed = failed(op, error);
+    let retry = match failed.retry {
+        Retry::Lost | Retry::Again => Retry::Unreached,
+        retry => retry,
+    };
+    Failed { retry, ..failed }
 }
 
 fn is_io(error: &Error) -> bool {

@@ -9,7 +9,7 @@ use tract_core::{Applied, Conflict, Expect, StoreErrorKind, StoreResult};
 use crate::append::{self, Line, RepoStatements};
 use crate::apply::{self, ServerAnswer};
 use crate::args::Args;
-use crate::error::Failed;
+use crate::error::{Failed, Retry};
 use crate::link::{Connector, Scope};
 use crate::queue::{Job, Slot, Target, Write};
 
@@ -46,12 +46,12 @@ pub(crate) async fn run(mut slot: Slot, job: Job) {
 
 /// What a failure of several says of each of them.
 fn doubtful(failed: &Failed) -> Option<Failed> {
-    (!matches!(failed, Failed::Final(_))).then(|| failed.duplicate())
+    (failed.retry != Retry::Never).then(|| failed.duplicate())
 }
 
 fn forget_where_unknown(target: &Target, failed: &Failed) {
     // The schema may have been made again, with other partitions.
-    if matches!(failed, Failed::Final(error) if error.kind == StoreErrorKind::Engine) {
+    if failed.retry == Retry::Never && failed.error.kind == StoreErrorKind::Engine {
         target.writers.set_place(None);
     }
 }
@@ -69,10 +69,8 @@ async fn one(target: &Target, place: Option<&RepoStatements>, write: Write) {
             Err(failed) => {
                 forget_where_unknown(target, &failed);
                 tried = doubtful(&failed);
-                if let Failed::Final(error) = failed
-                    && error.kind != StoreErrorKind::Engine
-                {
-                    return write.answer(Err(error));
+                if tried.is_none() && failed.error.kind != StoreErrorKind::Engine {
+                    return write.answer(Err(failed.error));
                 }
             }
         }
@@ -117,7 +115,7 @@ async fn answered<T>(
     read: fn(&Row) -> StoreResult<T>,
 ) -> Result<T, Failed> {
     let rows = link.once(OP, &Scope::Own, sql, args, deadline).await?;
-    rows.first().ok_or_else(apply::unanswered).and_then(read).map_err(Failed::Final)
+    Ok(rows.first().ok_or_else(apply::unanswered).and_then(read)?)
 }
 
 /// Writes one batch the short way. `Some` when it is not as it should be: what the long way said in

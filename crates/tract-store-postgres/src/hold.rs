@@ -14,7 +14,7 @@ use tokio_postgres::Row;
 use tract_core::{RepoName, StoreErrorKind, StoreResult};
 
 use crate::args::Args;
-use crate::error::{Failed, failed, new};
+use crate::error::{failed, new};
 use crate::link::{Connector, Scope};
 use crate::sweep::{OP, SweptRow, swept};
 
@@ -79,7 +79,7 @@ async fn run(
         };
         object.batch_execute(LIMIT).await.map_err(|error| failed(OP, error))?;
         let rows = sweep(&args).await?;
-        let row = SweptRow::read(&rows).map_err(Failed::Final)?;
+        let row = SweptRow::read(&rows)?;
         // What no ref leads to makes the collector start again.
         if row.done || row.unlogged != unlogged {
             return Ok(rows);
@@ -98,7 +98,7 @@ async fn run(
             _ => Ok(Vec::new()),
         }
     });
-    let ended = ended.await.map_err(Failed::into_error);
+    let ended = ended.await.map_err(|failed| failed.error);
     // After the end of the transaction: what is answered is durable.
     if let Some(answer) = waiting {
         let _ = answer.send(ended);

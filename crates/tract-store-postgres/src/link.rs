@@ -22,7 +22,7 @@ use tract_core::{Batch, RepoName, StoreErrorKind, StoreResult};
 use crate::PostgresOptions;
 use crate::args::Args;
 use crate::erase::ErasedCuts;
-use crate::error::{Failed, failed, new, unreached};
+use crate::error::{Failed, Retry, failed, new, unreached};
 use crate::options::Target;
 use crate::portions;
 use crate::queue::Writers;
@@ -182,12 +182,14 @@ impl Connector {
         op: &'static str,
         deadline: Option<Instant>,
     ) -> Result<Lease, Failed> {
+        let closed = || new(StoreErrorKind::Unavailable, op, "the store is closed").into();
         if self.closed.load(Ordering::Acquire) {
-            let error = new(StoreErrorKind::Unavailable, op, "the store is closed");
-            return Err(Failed::Final(error));
+            return Err(closed());
         }
-        let unavailable =
-            |message: String| Failed::Unreached(new(StoreErrorKind::Unavailable, op, message));
+        let unavailable = |message: String| {
+            let error = new(StoreErrorKind::Unavailable, op, message);
+            Failed { retry: Retry::Unreached, error }
+        };
         let limit = time_left(self.options.connect_timeout, deadline);
         let got = match tokio::time::timeout(limit, self.pool.get()).await {
             Ok(got) => got,
@@ -195,24 +197,18 @@ impl Connector {
         };
         match got {
             Ok(object) => Ok(Lease(Some(Arc::new(object)))),
-            Err(PoolError::Backend(error)) => Err(self.not_connected(unreached(op, error))),
+            Err(PoolError::Backend(error)) => {
+                let mut failed = unreached(op, error);
+                let message = &mut failed.error.message;
+                *message = format!("cannot connect to {}: {message}", self.server);
+                Err(failed)
+            }
             Err(PoolError::Timeout(_)) => {
                 Err(unavailable(self.no_connection(self.options.connect_timeout)))
             }
-            Err(PoolError::Closed) => {
-                let error = new(StoreErrorKind::Unavailable, op, "the store is closed");
-                Err(Failed::Final(error))
-            }
+            Err(PoolError::Closed) => Err(closed()),
             Err(error) => Err(unavailable(error.to_string())),
         }
-    }
-
-    /// Names the server in a failure to connect to it.
-    fn not_connected(&self, failed: Failed) -> Failed {
-        failed.map(|mut error| {
-            error.message = format!("cannot connect to {}: {}", self.server, error.message);
-            error
-        })
     }
 
     fn no_connection(&self, limit: Duration) -> String {
@@ -246,7 +242,7 @@ impl Connector {
                 Ok(rows)
             }
             Err(failed) => {
-                if !matches!(failed, Failed::Lost(_)) && matches!(scope, Scope::Own) {
+                if failed.retry != Retry::Lost && matches!(scope, Scope::Own) {
                     lease.give_back();
                 }
                 Err(failed)
@@ -270,7 +266,7 @@ impl Connector {
 
     fn unanswered(&self, op: &'static str, limit: Duration) -> Failed {
         let message = format!("expected an answer of {} within {limit:?}", self.server);
-        Failed::Lost(new(StoreErrorKind::Busy, op, message))
+        Failed { retry: Retry::Lost, error: new(StoreErrorKind::Busy, op, message) }
     }
 
     async fn send(&self, object: &Object, sql: &str, args: &Args) -> Result<Vec<Row>, Error> {
@@ -348,10 +344,9 @@ impl Connector {
                     Err(failed) => failed,
                 },
             };
-            in_doubt |= writes && matches!(failed, Failed::Lost(_));
-            let is_final = matches!(failed, Failed::Final(_));
-            if is_final || Instant::now() >= end {
-                let mut error = failed.into_error();
+            in_doubt |= writes && failed.retry == Retry::Lost;
+            if failed.retry == Retry::Never || Instant::now() >= end {
+                let mut error = failed.error;
                 if in_doubt {
                     error.kind = StoreErrorKind::Unknown;
                 }
@@ -402,7 +397,7 @@ impl Connector {
     where
         F: Future<Output = Result<T, Failed>>,
     {
-        self.steps(op, scope, None, steps).await.map_err(Failed::into_error)
+        Ok(self.steps(op, scope, None, steps).await?)
     }
 
     /// Runs steps like [`Self::transaction`], from its begin to its end before a deadline, and
@@ -480,9 +475,9 @@ impl Connector {
     /// Runs a command that takes care of tables: outside of a transaction, once, and as long as it
     /// takes.
     pub(crate) async fn maintain(&self, op: &'static str, command: &str) -> StoreResult<()> {
-        let lease = self.lease(op, None).await.map_err(Failed::into_error)?;
+        let lease = self.lease(op, None).await?;
         let done = lease.object().batch_execute(command).await;
-        done.map_err(|error| failed(op, error).into_error())?;
+        done.map_err(|error| failed(op, error))?;
         lease.give_back();
         Ok(())
     }
@@ -521,13 +516,13 @@ impl Snapshot<'_> {
         let sql = self.link.sql(sql);
         let params = args.as_params();
         let answer = self.lease.object().query_typed(&sql, &params);
-        self.link.in_time(self.op, None, answer).await.map_err(Failed::into_error)
+        Ok(self.link.in_time(self.op, None, answer).await?)
     }
 
     /// Gives its connection back.
     pub(crate) async fn end(self) -> StoreResult<()> {
         let ended = self.link.in_time(self.op, None, self.lease.object().batch_execute("COMMIT"));
-        ended.await.map_err(Failed::into_error)?;
+        ended.await?;
         self.lease.give_back();
         Ok(())
     }

@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
 
 use crate::args::Args;
-use crate::error::{Failed, damaged, failed, new};
+use crate::error::{damaged, failed, new};
 use crate::link::{Connector, Scope, column, first_column};
 use crate::schema::{CONTENTS, CUT, FORMAT, OLDEST_SERVER, WHOLE, in_schema};
 use crate::{functions, steps};
@@ -191,7 +191,7 @@ async fn make(link: &Connector) -> StoreResult<StoreInfo> {
                 // The second process waits here, and then finds the tables made.
                 link.lock_schema(OP, &object).await?;
                 let rows = object.query_typed(&look, &[]).await.map_err(fail)?;
-                if first_column(OP, &rows).map_err(Failed::Final)? != Some(true) {
+                if first_column(OP, &rows)? != Some(true) {
                     object.batch_execute(&script).await.map_err(fail)?;
                     let partitions = i32::from(partitions);
                     let edition = functions::EDITION;
@@ -199,7 +199,7 @@ async fn make(link: &Connector) -> StoreResult<StoreInfo> {
                 }
                 let rows = object.query_typed(&find, &[]).await.map_err(fail)?;
                 let found = rows.first().map(StoreInfo::read);
-                found.unwrap_or_else(|| Err(missing_format())).map_err(Failed::Final)
+                Ok(found.ok_or_else(missing_format)??)
             })
             .await;
         match made {

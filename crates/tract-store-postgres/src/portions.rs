@@ -6,11 +6,11 @@ use std::time::Instant;
 use bytes::Bytes;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
-use tract_core::{Batch, Blob, BlobId, ObjectId, RepoName, StoreResult};
+use tract_core::{Batch, Blob, StoreResult};
 
 use crate::args::{Args, Raw};
-use crate::error::{Failed, corrupt};
-use crate::link::{Connector, Scope, column};
+use crate::error::Failed;
+use crate::link::{Connector, Scope, first_column};
 use crate::schema::MAX_BYTES;
 
 /// The most bytes of content that one message carries. The sender of a message has it in memory
@@ -98,30 +98,33 @@ pub(crate) async fn once(
     .await
 }
 
-/// Reads a content of so many bytes; `None` when it is not there any more.
-pub(crate) async fn read(
-    link: &Connector,
+/// Returns the statement that [`read`] reads the contents of a table with.
+pub(crate) fn portion_of(table: &str, content: &str) -> String {
+    format!(
+        "SELECT substring({content} FROM $3 FOR $4) FROM {{s}}.{table} \
+         WHERE repo = $1 AND hash = $2"
+    )
+}
+
+/// Reads a content of so many bytes; fewer where it ends early, `None` when it is not there any more.
+pub(crate) async fn read<F: Future<Output = StoreResult<Vec<Row>>>>(
+    statement: impl Fn(Args) -> F,
     op: &'static str,
-    repo: (&RepoName, i64),
-    id: BlobId,
+    repo: i64,
+    id: &[u8; 32],
     length: usize,
-) -> StoreResult<Option<Bytes>> {
-    let sql = "SELECT substring(data FROM $3 FOR $4) FROM {s}.blobs WHERE repo = $1 AND hash = $2";
+) -> StoreResult<Option<Vec<u8>>> {
+    let most = i32::try_from(PORTION).unwrap_or(i32::MAX);
     let mut bytes = Vec::with_capacity(length.min(MAX_BYTES));
     while bytes.len() < length {
         let at = i32::try_from(bytes.len() + 1).unwrap_or(i32::MAX);
-        let args = Args::new()
-            .int(repo.1)
-            .id(id.as_bytes())
-            .with(at, Type::INT4)
-            .with(i32::try_from(PORTION).unwrap_or(i32::MAX), Type::INT4);
-        let rows = link.read(op, repo.0, sql, args).await?;
-        let Some(row) = rows.first() else { return Ok(None) };
-        let portion: &[u8] = column(op, row, 0)?;
+        let args = Args::new().int(repo).id(id).with(at, Type::INT4).with(most, Type::INT4);
+        let rows = statement(args).await?;
+        let Some(portion) = first_column::<&[u8]>(op, &rows)? else { return Ok(None) };
         if portion.is_empty() {
-            return Err(corrupt(op, ObjectId::Blob(id)));
+            break;
         }
         bytes.extend_from_slice(portion);
     }
-    Ok(Some(bytes.into()))
+    Ok(Some(bytes))
 }

@@ -49,6 +49,7 @@ pub(crate) async fn blobs(
     let Some(number) = link.repo(OP, repo).await? else { return Ok(vec![None; ids.len()]) };
     let sql = "SELECT hash, CASE WHEN octet_length(data) <= $3 THEN data END, octet_length(data) \
                FROM {s}.blobs WHERE repo = $1 AND hash = ANY ($2)";
+    let portion = portions::portion_of("blobs", "data");
     let most = i32::try_from(PORTION).unwrap_or(i32::MAX);
     let args = Args::new().int(number).ids(ids.iter().map(BlobId::as_bytes));
     let rows = link.read(OP, repo, sql, args.with(most, Type::INT4)).await?;
@@ -59,8 +60,9 @@ pub(crate) async fn blobs(
             Some(data) => Bytes::copy_from_slice(data),
             None => {
                 let length = usize::try_from(column::<i32>(OP, row, 2)?).unwrap_or_default();
-                match portions::read(link, OP, (repo, number), id, length).await? {
-                    Some(bytes) => bytes,
+                let read = |args| link.read(OP, repo, &portion, args);
+                match portions::read(read, OP, number, id.as_bytes(), length).await? {
+                    Some(bytes) => bytes.into(),
                     None => continue,
                 }
             }

@@ -67,7 +67,7 @@ impl DatabaseReader {
             let typed: Vec<_> =
                 parameters.iter().map(|list| (list as _, Type::TEXT_ARRAY)).collect();
             let answer = lease.object().query_typed(sql, &typed);
-            let rows = link.in_time("read", None, answer).await.map_err(Failed::into_error)?;
+            let rows = link.in_time("read", None, answer).await?;
             rows.iter().map(columns).collect()
         })
         .await
@@ -92,7 +92,7 @@ async fn begin(link: &Connector, schema: Option<&str>) -> Result<Lease, Failed> 
 fn columns(row: &tokio_postgres::Row) -> StoreResult<DatabaseRow> {
     let column = |n: usize| {
         let value: Option<Column> =
-            row.try_get(n).map_err(|error| match failed("read", error).into_error() {
+            row.try_get(n).map_err(|error| match failed("read", error).error {
                 error if error.kind == StoreErrorKind::Engine => {
                     damaged("read", format!("a column of an unexpected type: {}", error.message))
                 }

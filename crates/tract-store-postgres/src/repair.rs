@@ -7,7 +7,7 @@ use tract_core::{CommitId, RepoName, StoreErrorKind, StoreResult, ToolRow, ToolS
 
 use crate::args::Args;
 use crate::check::{Check, OP, schema_text};
-use crate::error::{Failed, failed, new};
+use crate::error::{failed, new};
 use crate::link::{Connector, Scope, column, first_column};
 use crate::tools;
 
@@ -108,10 +108,10 @@ impl DerivedTables {
                 run(&lock, &Args::new()).await?;
             }
             let rows = run("SELECT count(*) FROM {s}.commits WHERE repo = $1", &one()).await?;
-            let stored: Option<i64> = first_column(OP, &rows).map_err(Failed::Final)?;
+            let stored: Option<i64> = first_column(OP, &rows)?;
             if stored != i64::try_from(*records).ok() {
                 let message = "others wrote while the check read: run it again";
-                return Err(Failed::Final(new(StoreErrorKind::Busy, OP, message)));
+                return Err(new(StoreErrorKind::Busy, OP, message).into());
             }
             // Places below zero first, so that no two rows meet on one on the way.
             run("UPDATE {s}.commits SET seg = -1 - seg WHERE repo = $1", &one()).await?;
@@ -122,9 +122,8 @@ impl DerivedTables {
             }
             let sql = "SELECT nextval('{s}.number') FROM generate_series(1, $1)";
             let rows = run(sql, &count).await?;
-            let numbers =
-                rows.iter().map(|row| column::<i64>(OP, row, 0)).collect::<StoreResult<_>>();
-            let numbers: Vec<i64> = numbers.map_err(Failed::Final)?;
+            let numbers = rows.iter().map(|row| column(OP, row, 0));
+            let numbers = numbers.collect::<StoreResult<Vec<i64>>>()?;
             let (segments, places) = arguments(number, laid, &numbers);
             let sql = "INSERT INTO {s}.segments SELECT $1, u.n, u.f, u.p \
                        FROM unnest($2, $3, $4) AS u (n, f, p)";

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use tokio_postgres::types::Type;
 use tract_core::{StoreErrorKind, StoreResult};
 
-use crate::error::{Failed, failed, new};
+use crate::error::{failed, new};
 use crate::link::{Connector, Scope, first_column};
 use crate::schema::{CUT, WHOLE, in_schema};
 
@@ -58,13 +58,13 @@ pub(crate) async fn upgrade(
         object.batch_execute(&before).await.map_err(fail)?;
         // Another process may have been faster.
         let rows = object.query_typed(&look, &[]).await.map_err(fail)?;
-        let now: Option<i32> = first_column(OP, &rows).map_err(Failed::Final)?;
+        let now: Option<i32> = first_column(OP, &rows)?;
         if now.is_some_and(|now| now != from) {
             return Ok(());
         }
         let sql = "SELECT to_regnamespace(quote_ident($1)) IS NOT NULL";
         let rows = object.query_typed(sql, &[(&copy as _, Type::TEXT)]).await.map_err(fail)?;
-        let is_copied: Option<bool> = first_column(OP, &rows).map_err(Failed::Final)?;
+        let is_copied: Option<bool> = first_column(OP, &rows)?;
         object.batch_execute(&shown).await.map_err(fail)?;
         if is_copied != Some(true) {
             object.batch_execute(&copying).await.map_err(fail)?;

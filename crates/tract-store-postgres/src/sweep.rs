@@ -292,7 +292,7 @@ pub(crate) async fn release_space(link: &Connector) -> StoreResult<SpaceRelease>
         match link.once(OP, &Scope::Own, &sql, &Args::new(), None).await {
             Ok(_) => {}
             Err(failed) => {
-                let error = failed.into_error();
+                let error = failed.error;
                 let note = format!(
                     "{deleted}; `VACUUM {table}` ended early ({}): run `VACUUM {all}`",
                     error.message

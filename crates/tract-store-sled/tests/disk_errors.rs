@@ -5,14 +5,14 @@
 //! under the testkit's library that lets one access fail.
 
 use std::ffi::OsStr;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use tract_core::store::{BlockingStore, RefRepository, Walk};
+use tract_core::store::{BlockingStore, RefRepository};
 use tract_core::{Applied, Batch, CommitId, RefTarget, RepoName, Store, block_on};
 use tract_store_sled::{SledOptions, open};
+use tract_testkit::disk::{DiskReport, say};
 use tract_testkit::fixtures::{advance, batch, branch, push};
 
 const FOLDER: &str = "TRACT_TAPE_OF";
@@ -20,12 +20,6 @@ const CHILD: &str = "TRACT_SLED_DISK_ERRORS";
 const MESSAGES: usize = 6;
 /// When a process that does not end counts as one that waits for ever.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-fn say(line: std::fmt::Arguments<'_>) {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "\n{line}").expect("the parent reads");
-    out.flush().expect("the parent reads");
-}
 
 fn appending(parent: Option<CommitId>, size: usize) -> (Batch, CommitId) {
     let mut write = batch("commit");
@@ -90,18 +84,8 @@ fn child() {
     }
 }
 
-/// What a child reported.
-#[derive(Debug, Default)]
-struct Report {
-    acknowledged: Vec<CommitId>,
-    requested: Vec<CommitId>,
-    errors: Vec<String>,
-    again: Vec<String>,
-    refused: bool,
-}
-
 /// Runs the child to its end, and reads what it reported.
-fn run(mut command: Command, folder: &Path, size: usize) -> Report {
+fn run(mut command: Command, folder: &Path, size: usize) -> DiskReport {
     std::fs::create_dir_all(folder).expect("a folder");
     let mut child = command
         .args(["--exact", "child", "--nocapture", "--test-threads", "1"])
@@ -123,21 +107,9 @@ fn run(mut command: Command, folder: &Path, size: usize) -> Report {
     let output = child.wait_with_output().expect("the child is ours");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{text}");
-    let mut report = Report::default();
-    for line in text.lines() {
-        match line.split_once(' ') {
-            Some(("done", id)) => report.acknowledged.push(id.parse().expect("an id")),
-            Some(("asks", id)) => report.requested.push(id.parse().expect("an id")),
-            Some(("error", error)) => report.errors.push(error.to_owned()),
-            Some(("again" | "unclosed", error)) => report.again.push(error.to_owned()),
-            Some(("refused", error)) => {
-                report.refused = true;
-                report.errors.push(error.to_owned());
-            }
-            Some(("writes", _)) => panic!("a handle whose write failed writes: {text}"),
-            _ => assert_ne!(line, "reads", "sled's memory may hold half a batch: {text}"),
-        }
-    }
+    let report = DiskReport::read(&text);
+    let is_poisoned = report.lines_of(&["writes", "reads"]).is_empty();
+    assert!(is_poisoned, "sled's memory may hold half a batch after a write that failed: {text}");
     report
 }
 
@@ -147,25 +119,12 @@ fn this_program() -> PathBuf {
 
 /// Opens what is left, on a disk that works again: it holds what was acknowledged and nothing that
 /// was not asked for, and takes more.
-fn judge(folder: &Path, report: &Report, what: &str) {
-    let (path, repo) = (folder.join("agent.sled"), RepoName::default());
-    let store = open(&path, &SledOptions::new().create(true));
+fn judge(folder: &Path, report: &DiskReport, what: &str) {
+    let store = open(folder.join("agent.sled"), &SledOptions::new().create(true));
     let store = store.unwrap_or_else(|error| panic!("{what}: {error}"));
-    let store = store.store();
-    let found = store.refs(&repo, &[branch("main")]).expect("refs").swap_remove(0);
-    let found = found.as_ref().and_then(RefTarget::commit);
-    let mut history = Vec::new();
-    if let Some(head) = found {
-        let page = store.walk(&repo, Walk::from(head)).expect("a history");
-        history.extend(page.steps.iter().rev().map(|step| step.commit.id()));
-    }
-    let lost: Vec<_> = report.acknowledged.iter().filter(|id| !history.contains(id)).collect();
-    assert!(lost.is_empty(), "{what}: lost {lost:?} of {report:?}");
-    assert!(history.iter().all(|id| report.requested.contains(id)), "{what}: {history:?}");
-    assert_eq!(store.check(&repo, false).expect("it checks itself"), [], "{what}");
-    let (write, _) = appending(found, 100);
-    let answers = store.apply_group(&[(repo, write)]);
-    assert!(matches!(answers[..], [Ok(Applied::Done)]), "{what}: {answers:?}");
+    report.judge(store.store(), what);
+    let damage = store.store().check(&RepoName::default(), false);
+    assert_eq!(damage.expect("it checks itself"), [], "{what}");
 }
 
 /// This program under a limit of the size of its files, which makes writes fail as a full disk does.
@@ -186,13 +145,14 @@ fn a_full_disk_is_a_typed_error_and_loses_nothing_that_was_acknowledged() {
         let what = format!("messages of {size} bytes, files of {kib} KiB");
         let folder = folder.path().join(format!("{size}-{kib}"));
         let report = run(limited(kib), &folder, size);
-        let error = report.errors.first().unwrap_or_else(|| panic!("{what}: {report:?}"));
+        let errors = report.lines_of(&["error", "refused"]);
+        let error = errors.first().unwrap_or_else(|| panic!("{what}: {report:?}"));
         assert!(error.starts_with("Full"), "{what}: {report:?}");
         assert!(error.contains("agent.sled"), "it names the place: {report:?}");
-        if !report.refused {
-            assert!(report.again.len() >= 2, "{what}: {report:?}");
-            let poisoned = |error: &&String| error.starts_with("Poisoned");
-            assert!(report.again.iter().take(2).all(|e| poisoned(&e)), "{what}: {report:?}");
+        if report.lines_of(&["refused"]).is_empty() {
+            let again = report.lines_of(&["again", "unclosed"]);
+            assert!(again.len() >= 2, "{what}: {report:?}");
+            assert!(again.iter().take(2).all(|e| e.starts_with("Poisoned")), "{what}: {report:?}");
         }
         judge(&folder, &report, &what);
     }
@@ -209,8 +169,8 @@ fn a_disk_that_is_full_while_a_killed_store_is_opened_does_not_shut_it_for_good(
     // Opening writes: it marks the end of the log and takes a snapshot of where pages are.
     for blocks in [0, 1] {
         let refused = run(limited(blocks), folder.path(), 10_000);
-        assert!(refused.refused && refused.acknowledged.is_empty(), "{refused:?}");
-        assert!(refused.errors[0].starts_with("Full"), "{refused:?}");
+        assert!(refused.acknowledged.is_empty(), "{refused:?}");
+        assert!(refused.lines_of(&["refused"])[0].starts_with("Full"), "{refused:?}");
     }
     judge(folder.path(), &report, "opened again when there is room");
 }
@@ -232,7 +192,7 @@ fn a_folder_that_was_not_finished_is_no_store_yet() {
     std::fs::write(path.join("conf"), "segm").expect("a file");
     let kind = open(&path, &SledOptions::new()).expect_err("it holds nothing").kind;
     assert_eq!(kind, tract_core::StoreErrorKind::NoStore);
-    judge(folder.path(), &Report::default(), "half made");
+    judge(folder.path(), &DiskReport::default(), "half made");
 }
 
 #[test]
@@ -266,12 +226,12 @@ fn the_kth_error_of_the_disk_is_reported_and_loses_nothing() {
         // What is left is opened on a disk that fails as well.
         let second = run(failing(1 + n % 11), &scratch, size);
         for one in [&report, &second] {
-            for error in one.errors.iter().chain(&one.again) {
+            for error in one.lines_of(&["error", "refused", "again", "unclosed"]) {
                 let typed = ["Engine", "Full", "Poisoned", "Unknown", "Unavailable"];
                 assert!(typed.iter().any(|kind| error.starts_with(kind)), "{what}: {one:?}");
             }
-            errors += one.errors.len();
-            refused += usize::from(one.refused);
+            errors += one.lines_of(&["error", "refused"]).len();
+            refused += one.lines_of(&["refused"]).len();
         }
         report.acknowledged.extend(&second.acknowledged);
         report.requested.extend(&second.requested);

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use tract_core::store::CommitRepository as _;
-use tract_core::{Applied, RepoName, Store, StoreErrorKind, block_on};
+use tract_core::{RepoName, Store, StoreErrorKind, block_on};
 use tract_store_sled::{SledOptions, open};
-use tract_testkit::fixtures::appending;
 
 #[test]
 fn no_folder_is_no_store_and_none_is_made() {
@@ -50,25 +48,12 @@ fn one_process_at_a_time() {
     drop(open(&path, &hasty).unwrap());
 }
 
-/// A folder that is no longer at its path would take writes until it is closed, and lose them.
 #[test]
 #[cfg(unix)]
 fn a_folder_that_was_moved_takes_no_more_writes_until_it_is_back() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, away) = (folder.path().join("agent.sled"), folder.path().join("away"));
-    let store = open(&path, &SledOptions::new().create(true)).unwrap();
-    let repo = RepoName::default();
-    let (batch, first) = appending("main", None, "one");
-    assert_eq!(block_on(store.apply(&repo, batch)).unwrap(), Applied::Done);
-    std::fs::rename(&path, &away).unwrap();
-    let (batch, second) = appending("main", Some(first), "two");
-    let error = block_on(store.apply(&repo, batch.clone())).unwrap_err();
-    assert_eq!(error.kind, StoreErrorKind::ReadOnly, "{error}");
-    assert!(error.to_string().contains("was moved or deleted"), "{error}");
-    std::fs::rename(&away, &path).unwrap();
-    assert_eq!(block_on(store.apply(&repo, batch)).unwrap(), Applied::Done);
-    block_on(store.close()).unwrap();
-    let store = open(&path, &SledOptions::new()).unwrap();
-    let found = block_on(store.commits(&repo, &[first, second])).unwrap();
-    assert!(found.iter().all(Option::is_some));
+    let path = folder.path().join("agent.sled");
+    tract_testkit::blocking::a_moved_store_takes_no_writes(&path, |path| {
+        open(path, &SledOptions::new().create(true)).unwrap()
+    });
 }

@@ -1,19 +1,16 @@
 //! Checking what only this store can: the engine's file, places, the tool index, refs and log.
 
-mod in_force;
-
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Mutex;
 
 use rusqlite::{Connection, Row, params};
-use tract_core::store::{Damage, ToolsInForce};
+use tract_core::store::{Damage, SeenCommit, ToolChanges, ToolsInForce};
 use tract_core::{
-    Blob, BlobId, Commit, CommitId, ObjectId, StoreError, StoreErrorKind, StoreResult, ToolId,
-    ToolRow, ToolSchema, Toolset, ToolsetId,
+    Blob, BlobId, Commit, ObjectId, StoreError, StoreErrorKind, StoreResult, ToolRow, ToolSchema,
+    Toolset, ToolsetId,
 };
 
-use self::in_force::{CommitBefore, begun};
 use crate::compressed::plain;
 use crate::error::engine;
 use crate::log;
@@ -41,8 +38,7 @@ struct Check<'c> {
     commits: Vec<(i64, i64)>,
     /// Commits whose content does not lie where their row says.
     misplaced: Vec<(i64, BlobId)>,
-    /// Each toolset that is in force where it is not at the parent, with the first such commit.
-    in_force: HashMap<ToolsetId, (i64, CommitId)>,
+    tool_changes: ToolChanges,
     toolsets: HashMap<ToolsetId, Toolset>,
     /// Rows of the tool index.
     tools: Vec<ToolRow>,
@@ -103,7 +99,7 @@ pub(crate) fn check(
         blobs: Vec::new(),
         commits: Vec::new(),
         misplaced: Vec::new(),
-        in_force: HashMap::new(),
+        tool_changes: ToolChanges::default(),
         toolsets: HashMap::new(),
         tools: Vec::new(),
         broken: Vec::new(),
@@ -268,7 +264,7 @@ impl Check<'_> {
         let mut runs: Vec<(i64, i64)> = Vec::new();
         let mut blobs = std::mem::take(&mut self.blobs);
         let mut next_blob = 0;
-        let mut before: Option<(i64, CommitBefore)> = None;
+        let mut before: Option<(i64, SeenCommit)> = None;
         let (connection, repo) = (self.connection, self.repo);
         let read = |id| {
             let found = find_commit(connection, OP, repo, id).ok().flatten();
@@ -294,7 +290,7 @@ impl Check<'_> {
                 _ => runs.push((at, at)),
             }
             let object = Some(ObjectId::Commit(commit.id()));
-            let near = before.as_ref().filter(|(place, _)| place + 1 == at).map(|(_, near)| near);
+            let near = before.filter(|(place, _)| place + 1 == at).map(|(_, near)| near);
             if !self.pages_broken {
                 let mut wrong = |what: &str| bad.push((object, true, what.to_owned()));
                 let is_first = at == segment_start(at);
@@ -326,14 +322,11 @@ impl Check<'_> {
                 let is_own = commit.content.is_some_and(|id| head(id) == blob.head);
                 blob.beside = if is_own { CommitAtPlace::Own } else { CommitAtPlace::Other };
             }
-            let near = near.filter(|near| Some(near.id) == commit.parent());
-            let of_parent = near.and_then(|near| near.time);
-            let time = tools.see(&commit, begun(&commit, near, read), of_parent);
-            before = Some((at, CommitBefore { id: commit.id(), toolset: commit.toolset, time }));
+            before = Some((at, tools.see(&commit, near)));
             Ok(())
         })?;
         (self.blobs, self.commits) = (blobs, runs);
-        (self.misplaced, self.in_force) = (misplaced, tools.into_first());
+        (self.misplaced, self.tool_changes) = (misplaced, tools.into_changes());
         bad.into_iter().for_each(|(object, derived, what)| self.found(object, derived, what));
         Ok(())
     }
@@ -419,15 +412,7 @@ impl Check<'_> {
     /// Works out which rows the tool index must have: per tool and schema the first commit whose
     /// tools in force hold it.
     fn expected_tools(&self) -> Vec<ToolRow> {
-        let mut first: HashMap<(ToolId, BlobId), (i64, CommitId)> = HashMap::new();
-        for (id, seen) in &self.in_force {
-            for entry in self.toolsets.get(id).map(Toolset::entries).unwrap_or_default() {
-                first
-                    .entry((entry.tool, entry.schema))
-                    .and_modify(|first| *first = (*seen).min(*first))
-                    .or_insert(*seen);
-            }
-        }
+        let first = self.tool_changes.first(&self.toolsets);
         let mut expected: Vec<_> = first
             .into_iter()
             .filter_map(|((id, schema), (created_at, commit))| {

@@ -394,17 +394,7 @@ impl<'a> Tx<'a> {
             }
         };
         batch.requires.iter().try_for_each(|object| look_up(*object, false))?;
-        let mut need = |object| look_up(object, true);
-        for commit in &batch.commits {
-            commit.parents.iter().try_for_each(|id| need(ObjectId::Commit(*id)))?;
-            commit.linked_blobs().try_for_each(|id| need(ObjectId::Blob(id)))?;
-            let toolsets = [commit.toolset, commit.active].into_iter().flatten();
-            toolsets.map(ObjectId::Toolset).try_for_each(&mut need)?;
-        }
-        for toolset in &batch.toolsets {
-            toolset.entries().iter().try_for_each(|entry| need(ObjectId::Blob(entry.schema)))?;
-        }
-        batch.derived.iter().try_for_each(|row| need(ObjectId::Commit(row.commit)))
+        batch.links().try_for_each(|object| look_up(object, true))
     }
 }
 

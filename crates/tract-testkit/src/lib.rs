@@ -6,7 +6,8 @@
 //! several stores, and [`linear`] judges what concurrent callers saw of refs. [`crash`] compares
 //! what was acknowledged with what is there after a crash, and [`damage`] what can be read of
 //! damaged files with what was stored. [`power`] cuts the power at any moment of what a process did
-//! to its files. [`loopback`] is an HTTP server for tests of clients.
+//! to its files. [`blocking`] asks what only blocking stores can be asked, and [`disk`] judges what a disk that fails leaves. [`loopback`] is an HTTP
+//! server for tests of clients.
 //!
 //! The feature `proptest`, on by default, brings `strategies`, which make random objects and writes,
 //! and `machine`, a reference model for `proptest-state-machine`; both crates are exported again, since
@@ -23,11 +24,13 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod blocking;
 pub mod contract;
 pub mod crash;
 pub mod damage;
 pub mod data;
 pub mod differential;
+pub mod disk;
 mod faulty;
 pub mod fixtures;
 pub mod linear;

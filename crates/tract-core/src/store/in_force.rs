@@ -1,16 +1,64 @@
-//! Since which commit each toolset is in force.
+//! Since which commit each tool is in force.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 use crate::commit::Commit;
-use crate::id::{CommitId, ToolsetId};
+use crate::id::{BlobId, CommitId, ToolId, ToolsetId};
+use crate::object::{ToolEntry, Toolset};
 
-/// Notes the first commit at which each toolset is in force, for a store that checks or builds its
-/// tool index.
+/// Where toolsets follow others, for a store that checks or builds its tool index: of each pair the
+/// first commit that has the second and whose parent has the first, and when it was made.
+#[derive(Clone, Debug, Default)]
+pub struct ToolChanges(HashMap<(Option<ToolsetId>, ToolsetId), (i64, CommitId)>);
+
+impl ToolChanges {
+    /// Notes a commit that was made at a time, its toolset and that of its parent.
+    pub fn note(
+        &mut self,
+        at_parent: Option<ToolsetId>,
+        toolset: ToolsetId,
+        seen: (i64, CommitId),
+    ) {
+        if at_parent != Some(toolset) {
+            let first = self.0.entry((at_parent, toolset)).or_insert(seen);
+            *first = seen.min(*first);
+        }
+    }
+
+    /// Returns each tool as it was given, with the first commit that has it in force where its parent
+    /// had not, and when that was made: microseconds since 1970.
+    pub fn first(
+        &self,
+        toolsets: &HashMap<ToolsetId, Toolset>,
+    ) -> BTreeMap<(ToolId, BlobId), (i64, CommitId)> {
+        let entries = |id| toolsets.get(id).map(Toolset::entries).unwrap_or_default();
+        let mut tools = BTreeMap::new();
+        for ((at_parent, toolset), seen) in &self.0 {
+            let had: HashSet<&ToolEntry> = at_parent.iter().flat_map(entries).collect();
+            for entry in entries(toolset).iter().filter(|entry| !had.contains(entry)) {
+                let first = tools.entry((entry.tool, entry.schema)).or_insert(*seen);
+                *first = (*seen).min(*first);
+            }
+        }
+        tools
+    }
+}
+
+/// What was seen of a commit.
+#[derive(Clone, Copy, Debug)]
+pub struct SeenCommit {
+    /// Its id.
+    pub id: CommitId,
+    toolset: Option<ToolsetId>,
+    /// When it was made, as far as that is known without a search.
+    time: Option<i64>,
+}
+
+/// Finds [`ToolChanges`] in commits that come one by one.
 pub struct ToolsInForce<'a> {
     read: &'a dyn Fn(CommitId) -> Option<Commit>,
-    first: HashMap<ToolsetId, (i64, CommitId)>,
+    changes: ToolChanges,
     /// When commits were made that had to be looked for, so that no line is followed twice.
     known: HashMap<CommitId, i64>,
 }
@@ -18,24 +66,26 @@ pub struct ToolsInForce<'a> {
 impl<'a> ToolsInForce<'a> {
     /// Starts without a commit; `read` reads one by its id, `None` when it cannot be read.
     pub fn new(read: &'a dyn Fn(CommitId) -> Option<Commit>) -> Self {
-        Self { read, first: HashMap::new(), known: HashMap::new() }
+        Self { read, changes: ToolChanges::default(), known: HashMap::new() }
     }
 
-    /// Looks at a commit and the toolset that it puts in force, if any; `of_parent` is when its parent
-    /// was made, if that is known. Returns when it was made, if that is known without a search.
-    pub fn see(
-        &mut self,
-        commit: &Commit,
-        toolset: Option<ToolsetId>,
-        of_parent: Option<i64>,
-    ) -> Option<i64> {
+    /// Looks at a commit. `before` is one that was seen and may be its parent, which is then not read.
+    pub fn see(&mut self, commit: &Commit, before: Option<SeenCommit>) -> SeenCommit {
+        let parent = before.filter(|before| Some(before.id) == commit.parent());
         let root = commit.parent().is_none().then_some(0);
-        let time = commit.created_at.or(root).or(of_parent);
-        let Some(toolset) = toolset else { return time };
-        let time = time.unwrap_or_else(|| self.search(commit));
-        let seen = (time, commit.id());
-        self.first.entry(toolset).and_modify(|first| *first = seen.min(*first)).or_insert(seen);
-        Some(time)
+        let mut time = commit.created_at.or(root).or(parent.and_then(|parent| parent.time));
+        if let Some(toolset) = commit.toolset {
+            let at_parent = match parent {
+                Some(parent) => parent.toolset,
+                None => commit.parent().and_then(self.read).and_then(|parent| parent.toolset),
+            };
+            if at_parent != Some(toolset) {
+                let at = time.unwrap_or_else(|| self.search(commit));
+                self.changes.note(at_parent, toolset, (at, commit.id()));
+                time = Some(at);
+            }
+        }
+        SeenCommit { id: commit.id(), toolset: commit.toolset, time }
     }
 
     /// Works out when a commit was made: one without a time counts as its parent, a root as 0.
@@ -55,15 +105,14 @@ impl<'a> ToolsInForce<'a> {
         time
     }
 
-    /// Returns the first commit at which each toolset is in force, and when it was made:
-    /// microseconds since 1970.
-    pub fn into_first(self) -> HashMap<ToolsetId, (i64, CommitId)> {
-        self.first
+    /// Returns what was found.
+    pub fn into_changes(self) -> ToolChanges {
+        self.changes
     }
 }
 
 impl fmt::Debug for ToolsInForce<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ToolsInForce").field("first", &self.first).finish_non_exhaustive()
+        f.debug_struct("ToolsInForce").field("changes", &self.changes).finish_non_exhaustive()
     }
 }

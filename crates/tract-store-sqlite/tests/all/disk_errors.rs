@@ -3,13 +3,13 @@
 //!
 //! A process appends under the library of the losses of power, which lets one access fail.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tract_core::store::{BlockingStore, RepackStep, ThreadedStore, Walk};
-use tract_core::{Applied, CommitId, RefTarget, Store, block_on};
+use tract_core::store::{BlockingStore, RepackStep, ThreadedStore};
+use tract_core::{Applied, CommitId, Store, block_on};
 use tract_store_sqlite::{SqliteOptions, SqliteStore};
+use tract_testkit::disk::{DiskReport, say};
 use tract_testkit::power::{Act, FileOp, WriteTrace};
 
 use crate::common::*;
@@ -17,12 +17,6 @@ use crate::common::*;
 const FOLDER: &str = "TRACT_TAPE_OF";
 const CHILD: &str = "TRACT_DISK_ERRORS";
 const MESSAGES: usize = 8;
-
-fn say(line: std::fmt::Arguments<'_>) {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "\n{line}").expect("stdout is open");
-    out.flush().expect("stdout is open");
-}
 
 /// The process whose disk fails; by itself it has nothing to do.
 #[test]
@@ -38,7 +32,7 @@ fn disk_errors_child() {
     };
     let mut parent = None;
     for (n, text) in messages().take(MESSAGES).enumerate() {
-        let (batch, id) = appending(&branch("main"), parent, &text);
+        let (batch, id) = appending("main", parent, &text);
         say(format_args!("asks {id}"));
         match apply(&store, batch) {
             Ok(done) => assert_eq!(done, Applied::Done),
@@ -77,30 +71,18 @@ fn disk_errors_child() {
 
 /// What the same handle says of itself, and whether it writes.
 fn after_the_error(store: &ThreadedStore<SqliteStore>, parent: Option<CommitId>) {
-    let (batch, id) = appending(&branch("main"), parent, "after the error");
+    let (batch, id) = appending("main", parent, "after the error");
     say(format_args!("asks {id}"));
     match apply(store, batch) {
         Ok(done) => {
             assert_eq!(done, Applied::Done);
             say(format_args!("done {id}"));
-            say(format_args!("still writes"));
         }
         Err(error) => say(format_args!("again {:?}", error.kind)),
     }
 }
 
-/// What a child said.
-#[derive(Debug, Default)]
-struct ChildReport {
-    acknowledged: Vec<CommitId>,
-    requested: Vec<CommitId>,
-    errors: Vec<String>,
-    still_writes: bool,
-    repack_failed: bool,
-    refused: bool,
-}
-
-fn run(library: &Path, folder: &Path, more: &[(&str, String)]) -> ChildReport {
+fn run(library: &Path, folder: &Path, more: &[(&str, String)]) -> DiskReport {
     std::fs::create_dir_all(folder).expect("a folder");
     let output = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "disk_errors::disk_errors_child", "--nocapture", "--test-threads", "1"])
@@ -113,54 +95,24 @@ fn run(library: &Path, folder: &Path, more: &[(&str, String)]) -> ChildReport {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     // An error of the disk is an answer: never a panic, an abort or a signal.
     assert!(output.status.success(), "{more:?}: {text}");
-    let mut report = ChildReport::default();
-    for line in text.lines() {
-        match line.split_once(' ') {
-            Some(("done", id)) => report.acknowledged.push(id.parse().expect("an id")),
-            Some(("asks", id)) => report.requested.push(id.parse().expect("an id")),
-            Some(("error" | "again", kind)) => report.errors.push(kind.to_owned()),
-            Some(("refused", kind)) => {
-                report.refused = true;
-                report.errors.push(kind.to_owned());
-            }
-            Some(("still", "writes")) => report.still_writes = true,
-            Some(("repack", "failed")) => report.repack_failed = true,
-            _ => {}
-        }
-    }
-    report
+    DiskReport::read(&text)
+}
+
+fn errors_of(report: &DiskReport) -> Vec<&str> {
+    report.lines_of(&["refused", "error", "again"])
 }
 
 /// Opens what is left, on a disk that works again.
-fn judge(folder: &Path, report: &ChildReport, what: &str) {
+fn judge(folder: &Path, report: &DiskReport, what: &str) {
     let path = folder.join("agent.db");
     let store = SqliteStore::open(&path, &SqliteOptions::new().create(true));
     let store = store.unwrap_or_else(|error| panic!("{what}: {error}"));
-    let found = store.refs(&repo(), &[branch("main")]).expect("refs").swap_remove(0);
-    let found = found.as_ref().and_then(RefTarget::commit);
-    let line: Vec<CommitId> = match found {
-        Some(head) => {
-            let page = store.walk(&repo(), Walk::from(head)).expect("a line");
-            page.steps.iter().rev().map(|step| step.commit.id()).collect()
-        }
-        None => Vec::new(),
-    };
-    assert!(
-        line.starts_with(&report.acknowledged),
-        "{what}: acknowledged {:?}, found {line:?}",
-        report.acknowledged
-    );
+    let line = report.judge(&store, what);
     // One that failed may be there, whole: the caller got the answer that it is unknown. It is the
     // message that the disk failed, or the one that was asked for after it.
-    match &line[report.acknowledged.len()..] {
-        [] => {}
-        [more] => assert!(report.requested.contains(more), "{what}: {more} has no writer"),
-        more => panic!("{what}: {more:?} besides"),
-    }
+    assert!(line.starts_with(&report.acknowledged), "{what}: {line:?} of {report:?}");
+    assert!(line.len() <= report.acknowledged.len() + 1, "{what}: {line:?} of {report:?}");
     assert_eq!(store.check(&repo(), false).expect("it checks itself"), [], "{what}");
-    let (batch, _) = appending(&branch("main"), found, "and on");
-    let answers = store.apply_group(&[(repo(), batch)]);
-    assert!(matches!(answers[..], [Ok(Applied::Done)]), "{what}: {answers:?}");
 }
 
 #[test]
@@ -174,7 +126,7 @@ fn the_kth_error_of_the_disk_is_reported_and_loses_nothing() {
     let whole = folder.path().join("whole");
     let record = folder.path().join("tape");
     let report = run(&library, &whole, &[("TRACT_TAPE", record.display().to_string())]);
-    assert!(report.acknowledged.len() == MESSAGES && report.errors.is_empty(), "{report:?}");
+    assert_eq!((report.acknowledged.len(), errors_of(&report).len()), (MESSAGES, 0), "{report:?}");
     judge(&whole, &report, "nothing fails");
     // Its log, its file and what is made next to it; not the memory that processes share.
     let tape = std::fs::read(record).expect("it is written");
@@ -202,23 +154,24 @@ fn the_kth_error_of_the_disk_is_reported_and_loses_nothing() {
         ];
         let report = run(&library, &scratch, &more);
         // SQLite writes the rest of what was cut short.
-        assert!(how != "short" || report.errors.is_empty(), "{what}: {report:?}");
-        for kind in &report.errors {
+        let kinds = errors_of(&report);
+        assert!(how != "short" || kinds.is_empty(), "{what}: {report:?}");
+        for kind in &kinds {
             let typed = ["Engine", "Full", "Poisoned", "Unavailable", "Unknown", "Unsupported"];
-            assert!(typed.contains(&kind.as_str()), "{what}: {report:?}");
+            assert!(typed.contains(kind), "{what}: {report:?}");
         }
         let flush_of_a_write = how == "once"
             && matches!(accesses[at], Act::Flush)
-            && !report.refused
-            && (report.acknowledged.len() < MESSAGES || report.repack_failed)
-            && !report.errors.is_empty();
+            && report.lines_of(&["refused"]).is_empty()
+            && (report.acknowledged.len() < MESSAGES || report.lines_of(&["repack"]) == ["failed"])
+            && !kinds.is_empty();
         if flush_of_a_write {
             // After a flush that failed the content of the disk is unknown.
-            assert!(report.errors.iter().any(|kind| kind == "Poisoned"), "{what}: {report:?}");
+            assert!(kinds.contains(&"Poisoned"), "{what}: {report:?}");
         }
-        errors += report.errors.len();
-        poisoned += report.errors.iter().filter(|kind| *kind == "Poisoned").count();
-        unharmed += usize::from(report.errors.is_empty());
+        errors += kinds.len();
+        poisoned += kinds.iter().filter(|kind| **kind == "Poisoned").count();
+        unharmed += usize::from(kinds.is_empty());
         judge(&scratch, &report, &what);
         std::fs::remove_dir_all(&scratch).expect("it is ours");
     }

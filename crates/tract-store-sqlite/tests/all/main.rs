@@ -4,7 +4,7 @@
 
 mod common;
 
-/// What comes back is what went in: after reopening, over forks, pages and healed damage.
+/// Large contents, and batches that join a group.
 mod contents;
 /// Flipped bytes, checks and repair.
 mod damage;
@@ -14,6 +14,6 @@ mod disk_errors;
 mod opening;
 /// What a loss of power leaves.
 mod power_loss;
-/// Several handles and processes on one file, and processes that are killed.
+/// Several processes on one file.
 mod processes;
 mod shared_reads;

@@ -1,8 +1,9 @@
 use std::time::Duration;
 
-use tract_core::store::{BlockingStore, CommitRepository as _, WriteMode};
-use tract_core::{Applied, Batch, Blob, RepoName, Store, StoreErrorKind, StoreExt, block_on};
+use tract_core::store::{BlockingStore, WriteMode};
+use tract_core::{Applied, Blob, Store, StoreErrorKind, StoreExt, block_on};
 use tract_store_sqlite::SqliteOptions;
+use tract_testkit::fixtures::storing;
 
 use crate::common::*;
 
@@ -21,7 +22,8 @@ fn no_file_is_no_store_and_none_is_made() {
     assert!(!path.exists());
     std::fs::write(&path, "").unwrap();
     assert_eq!(refused(&path, &SqliteOptions::new()), StoreErrorKind::NoStore);
-    assert!(tract_store_sqlite::open(&path, &SqliteOptions::new().create(true)).is_ok());
+    drop(create(&path));
+    drop(create(&folder.path().join("new/folder/agent.db")));
 }
 
 #[test]
@@ -76,13 +78,13 @@ fn read_only_reads_and_refuses_writes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("agent.db");
     let writer = create(&path);
-    let line = append(&writer, &branch("main"), None, messages().take(3));
+    let line = append(&writer, "main", None, messages().take(3));
     let reader = tract_store_sqlite::open(&path, &SqliteOptions::new().read_only(true)).unwrap();
     assert!(reader.store().commits(&repo(), &line).unwrap().iter().all(Option::is_some));
-    let (batch, _) = appending(&branch("main"), line.last().copied(), "never");
+    let (batch, _) = appending("main", line.last().copied(), "never");
     assert_eq!(apply(&reader, batch).unwrap_err().kind, StoreErrorKind::ReadOnly);
     // It sees what is written after it was opened.
-    let more = append(&writer, &branch("main"), line.last().copied(), ["later".to_owned()]);
+    let more = append(&writer, "main", line.last().copied(), ["later".to_owned()]);
     assert!(reader.store().commits(&repo(), &more).unwrap().iter().all(Option::is_some));
 }
 
@@ -96,7 +98,7 @@ fn a_locked_database_is_busy_and_keeps_what_it_has() {
             .busy_timeout(Duration::from_millis(30))
             .write_mode(mode);
         let store = tract_store_sqlite::open(&path, &options).unwrap();
-        let name = branch(&format!("{mode:?}"));
+        let name = format!("{mode:?}");
         let line = append(&store, &name, None, messages().take(2));
         let other = rusqlite::Connection::open(&path).unwrap();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -112,16 +114,15 @@ fn a_locked_database_is_busy_and_keeps_what_it_has() {
 #[test]
 fn a_closed_store_refuses_everything() {
     let (folder, _, store) = fresh();
-    let line = append(&store, &branch("main"), None, messages().take(2));
+    append(&store, "main", None, messages().take(2));
     block_on(store.close()).unwrap();
     block_on(store.close()).unwrap();
     let closed = |error: tract_core::StoreError| {
         assert_eq!(error.kind, StoreErrorKind::Unavailable);
     };
-    closed(apply(&store, batch()).unwrap_err());
+    closed(apply(&store, batch("late")).unwrap_err());
     closed(store.store().repos().unwrap_err());
     closed(store.store().toolsets(&repo(), &[]).unwrap_err());
-    drop(line);
     // All of it is in the one file.
     let files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
     assert_eq!(files.len(), 1, "{files:?}");
@@ -143,10 +144,10 @@ fn closing_does_not_wait_for_readers() {
     let path = folder.path().join("agent.db");
     let options = SqliteOptions::new().create(true).busy_timeout(Duration::from_secs(3600));
     let store = tract_store_sqlite::open(&path, &options).unwrap();
-    append(&store, &branch("main"), None, messages().take(2));
+    append(&store, "main", None, messages().take(2));
     let reader = rusqlite::Connection::open(&path).unwrap();
     reader.execute_batch("BEGIN; SELECT count(*) FROM commits").unwrap();
-    append(&store, &branch("other"), None, messages().take(2));
+    append(&store, "other", None, messages().take(2));
     let (closed, wait) = std::sync::mpsc::channel();
     std::thread::spawn(move || closed.send(block_on(store.close())));
     // With all the time that a busy machine may need: it would wait for an hour.
@@ -164,7 +165,7 @@ fn a_flipped_bit_in_the_log_is_reported_once_and_the_log_is_kept() {
     let killed = folder.path().join("killed");
     std::fs::create_dir(&killed).unwrap();
     let store = create(&path);
-    let line = append(&store, &branch("main"), None, messages().take(12));
+    let line = append(&store, "main", None, messages().take(12));
     for name in ["agent.db", "agent.db-wal"] {
         std::fs::copy(folder.path().join(name), killed.join(name)).unwrap();
     }
@@ -192,12 +193,9 @@ fn a_flipped_bit_in_the_log_is_reported_once_and_the_log_is_kept() {
 #[test]
 fn blobs_of_the_first_format_that_begin_like_compressed_ones_are_read() {
     let (_folder, path, store) = fresh();
-    let repo = RepoName::default();
     let bytes = |first: u8| [&[first, 0xD8, 0, 0xFF, 0xE0], "plain".as_bytes()].concat();
     let blobs: Vec<Blob> = (0xFBu8..=0xFF).map(|first| Blob::seal(bytes(first))).collect();
-    let batch = Batch { blobs: blobs.clone(), ..batch() };
-    let applied = block_on(store.apply(&repo, batch)).unwrap();
-    assert_eq!(applied, Applied::Done);
+    assert_eq!(apply(&store, storing(blobs.clone())).unwrap(), Applied::Done);
     block_on(store.close()).unwrap();
     drop(store);
     // As format 1 has them.
@@ -211,9 +209,9 @@ fn blobs_of_the_first_format_that_begin_like_compressed_ones_are_read() {
     drop(connection);
     let store = tract_store_sqlite::open(&path, &SqliteOptions::new()).unwrap();
     for blob in &blobs {
-        assert_eq!(block_on(store.blob(&repo, blob.id())).unwrap().as_ref(), Some(blob));
+        assert_eq!(block_on(store.blob(&repo(), blob.id())).unwrap().as_ref(), Some(blob));
     }
-    assert_eq!(block_on(store.check(&repo, false)).unwrap(), []);
+    assert_sound(&store);
 }
 
 /// A file that is no longer at its path would take writes until it is closed, and lose them; and a
@@ -224,19 +222,19 @@ fn a_file_that_was_moved_takes_no_more_writes_until_it_is_back() {
     let folder = tempfile::tempdir().unwrap();
     let away = tempfile::tempdir().unwrap();
     let path = folder.path().join("agent.db");
-    let open = || tract_store_sqlite::open(&path, &SqliteOptions::new().create(true)).unwrap();
+    let open = || create(&path);
     let store = open();
-    let (batch, first) = appending(&branch("main"), None, "one");
-    assert_eq!(block_on(store.apply(&RepoName::default(), batch)).unwrap(), Applied::Done);
+    let (batch, first) = appending("main", None, "one");
+    assert_eq!(apply(&store, batch).unwrap(), Applied::Done);
     let carry = |from: &std::path::Path, to: &std::path::Path| {
         for name in ["agent.db", "agent.db-wal", "agent.db-shm"] {
             std::fs::rename(from.join(name), to.join(name)).unwrap();
         }
     };
     carry(folder.path(), away.path());
-    let (batch, second) = appending(&branch("main"), Some(first), "two");
+    let (batch, second) = appending("main", Some(first), "two");
     let refused = || {
-        let error = block_on(store.apply(&RepoName::default(), batch.clone())).unwrap_err();
+        let error = apply(&store, batch.clone()).unwrap_err();
         assert_eq!(error.kind, StoreErrorKind::ReadOnly, "{error}");
         assert!(error.to_string().contains("was moved or deleted"), "{error}");
     };
@@ -249,8 +247,8 @@ fn a_file_that_was_moved_takes_no_more_writes_until_it_is_back() {
         std::fs::remove_file(file.unwrap().path()).unwrap();
     });
     carry(away.path(), folder.path());
-    assert_eq!(block_on(store.apply(&RepoName::default(), batch.clone())).unwrap(), Applied::Done);
+    assert_eq!(apply(&store, batch.clone()).unwrap(), Applied::Done);
     drop(store);
-    let found = block_on(open().commits(&RepoName::default(), &[first, second])).unwrap();
+    let found = open().store().commits(&repo(), &[first, second]).unwrap();
     assert!(found.iter().all(Option::is_some));
 }

@@ -29,7 +29,7 @@ fn power_loss_child() {
     let mut acknowledged = power::AckReporter::create(&folder).expect("a file");
     let mut parent = None;
     for (n, text) in messages().take(MESSAGES).enumerate() {
-        let (batch, id) = appending(&branch("writer-0"), parent, &text);
+        let (batch, id) = appending("writer-0", parent, &text);
         assert_eq!(apply(&store, batch).expect("it is written"), tract_core::Applied::Done);
         acknowledged.add(0, id).expect("a line");
         parent = Some(id);

@@ -5,10 +5,7 @@ use std::thread;
 
 use rusqlite::Connection;
 use tract_core::store::{BlobKey, BlockingStore, Walk};
-use tract_core::{
-    BlobId, CommitId, Expect, ObjectId, RefEdit, RefTarget, Store, StoreErrorKind, StoreResult,
-    block_on,
-};
+use tract_core::{BlobId, CommitId, ObjectId, Store, StoreErrorKind, StoreResult, block_on};
 use tract_store_sqlite::{SqliteOptions, SqliteStore};
 
 use crate::common::*;
@@ -25,17 +22,12 @@ struct Line {
 
 fn stored() -> Line {
     let (folder, path, store) = fresh();
-    let mut batch = batch();
+    let (mut batch, mut commits) = (batch("import"), Vec::new());
     for text in messages().take(LONG) {
-        let parent = batch.commits.last().map(|commit| commit.id());
-        let (commit, blob) = message(parent, &text, batch.id);
-        batch.commits.push(commit);
-        batch.blobs.push(blob);
+        commits.push(push(&mut batch, commits.last().copied(), &text).id());
     }
-    let commits: Vec<CommitId> = batch.commits.iter().map(|commit| commit.id()).collect();
     let contents = batch.blobs.iter().map(|blob| blob.id()).collect();
-    let to = commits.last().copied().map(RefTarget::Commit);
-    batch.refs.push(RefEdit { name: branch("main"), expect: Expect::Absent, to });
+    batch.refs.push(advance("main", None, commits[LONG - 1]));
     let _ = apply(&store, batch).unwrap();
     block_on(store.close()).unwrap();
     Line { _folder: folder, path, commits, contents }

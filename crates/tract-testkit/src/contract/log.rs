@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use tract_core::store::LogQuery;
 use tract_core::{
-    Applied, Batch, BatchId, Commit, Expect, LogEntry, LogNote, OperationId, RefEdit, RefTarget,
-    RepoName, Store, StoreExt, StoreResult,
+    Applied, Batch, BatchId, Blob, Commit, Expect, LogEntry, LogNote, OperationId, RefEdit,
+    RefName, RefTarget, RepoName, Store, StoreExt, StoreResult,
 };
 
 use crate::Harness;
@@ -26,10 +26,16 @@ pub(super) async fn log_replays_to_the_refs(harness: Harness) -> StoreResult<()>
     done(store.apply(&repo, moving(edits)).await)?;
     let gone = RefEdit { name: branch("other"), expect: Expect::Any, to: None };
     let new = advance("third", None, commits[2].id());
-    done(store.apply(&repo, moving(vec![gone, new])).await)?;
+    let (name, document) = (RefName::new("config/x").expect("valid"), Blob::seal("a document"));
+    let to = Some(RefTarget::Blob(document.id()));
+    let config = RefEdit { name, expect: Expect::Any, to };
+    let to = Some(RefTarget::Ref(branch("main")));
+    let head = RefEdit { name: RefName::head(), expect: Expect::Absent, to };
+    let blobs = vec![document];
+    done(store.apply(&repo, Batch { blobs, ..moving(vec![gone, new, head, config]) }).await)?;
     let mut refs = BTreeMap::new();
     let entries = whole(&*store, &repo).await?;
-    assert_eq!(entries.len(), 7);
+    assert_eq!(entries.len(), 9);
     for entry in entries.into_iter().rev() {
         assert_eq!(refs.get(&entry.name), entry.before.as_ref(), "entry {}", entry.seq);
         match entry.after {
@@ -113,13 +119,16 @@ pub(super) async fn log_keeps_what_was_said(harness: Harness) -> StoreResult<()>
         undoes: Some(41),
         at: -12_345,
     };
-    let mut writing = Batch { note: note.clone(), ..batch("undo") };
-    let (id, one) = (writing.id, push(&mut writing, None, "one").id());
-    writing.refs.push(advance("main", None, one));
-    done(store.apply(&repo, writing).await)?;
-    let entry = whole(&*store, &repo).await?.remove(0);
-    assert_eq!((entry.note, entry.batch, entry.name), (note, id, branch("main")));
-    assert_eq!((entry.before, entry.after), (None, Some(RefTarget::Commit(one))));
+    // A write may have the id of its operation.
+    for (name, id) in [("main", BatchId::random()?), ("other", BatchId::from_bytes([7; 16]))] {
+        let mut writing = Batch::new(id, note.clone());
+        let one = push(&mut writing, None, "one").id();
+        writing.refs.push(advance(name, None, one));
+        done(store.apply(&repo, writing).await)?;
+        let entry = whole(&*store, &repo).await?.remove(0);
+        assert_eq!((entry.note, entry.batch, entry.name), (note.clone(), id, branch(name)));
+        assert_eq!((entry.before, entry.after), (None, Some(RefTarget::Commit(one))));
+    }
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use tract_core::{CommitId, ObjectId, StoreErrorKind, StoreExt, StoreResult, ToolId, ToolSchema};
 
 use crate::Harness;
-use crate::fixtures::{batch, done, push, push_with_tools, schemas};
+use crate::fixtures::{batch, done, push, push_with_tools, record, schemas, seal, toolset};
 
 const WEATHER: &str = r#"{"type":"function","function":{"name":"get_weather","description":"Says how the weather is","parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}}"#;
 const WEATHER_TWO: &str = r#"{"type":"function","function":{"name":"get_weather","description":"Says how the weather is","parameters":{"type":"object","properties":{"city":{"type":"string"},"unit":{"enum":["C","F"]}},"required":["city"]}}}"#;
@@ -40,6 +40,24 @@ pub(super) async fn test_store_idempotent(harness: Harness) -> StoreResult<()> {
     assert_eq!(found[0].first, line[2].id(), "the first commit stays the first");
     let stats = store.stats(&repo).await?;
     assert_eq!((stats.tools, stats.toolsets, stats.blobs), (1, 1, 4));
+    // Nor does a clock that runs backwards make another the first where the index is built again.
+    let (tools, mut writing) = (schemas(&[WEATHER, SEARCH]), batch("commit"));
+    let both = toolset(&tools);
+    for created_at in [-1, -2] {
+        let (mut record, content) = record(parent, "by a slow clock");
+        (record.toolset, record.created_at) = (Some(both.id()), Some(created_at));
+        let commit = seal(record);
+        parent = Some(commit.id());
+        writing.commits.push(commit);
+        writing.blobs.push(content);
+    }
+    let first = [line[2].id(), writing.commits[0].id()];
+    writing.blobs.extend(tools.iter().map(ToolSchema::blob));
+    writing.toolsets.push(both);
+    done(store.apply(&repo, writing).await)?;
+    store.check(&repo, true).await?;
+    let found = store.tools(&repo, &[tools[0].id(), tools[1].id()]).await?;
+    assert!(found.iter().flatten().map(|tool| tool.first).eq(first), "{found:?}");
     Ok(())
 }
 

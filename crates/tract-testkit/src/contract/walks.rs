@@ -176,8 +176,20 @@ pub(super) async fn walk_of_forks(harness: Harness) -> StoreResult<()> {
         done(store.apply(&repo, writing).await)?;
     }
     for head in commits.iter().step_by(7) {
-        let walked = store.walk(&repo, Walk { limit: 1000, ..Walk::from(*head) }).await?;
-        assert_eq!(ids(&walked), following(&*store, &repo, *head).await?);
+        let line = following(&*store, &repo, *head).await?;
+        for limit in [1, 7, 1000] {
+            let (mut walked, mut next) = (Vec::new(), Some(*head));
+            while let Some(head) = next {
+                let page = store.walk(&repo, Walk { limit, ..Walk::from(head) }).await?;
+                assert!(page.steps.len() <= limit);
+                walked.extend(ids(&page));
+                next = page.next;
+            }
+            assert_eq!(walked, line, "limit {limit}");
+        }
+        let (until, before) = line.split_last().expect("the head is on its line");
+        let page = store.walk(&repo, Walk { until: Some(*until), ..Walk::from(*head) }).await?;
+        assert_eq!((ids(&page).as_slice(), page.next), (before, None));
     }
     assert_eq!(store.check(&repo, false).await?, []);
     Ok(())

@@ -45,6 +45,9 @@ pub(super) async fn repositories_are_apart(harness: Harness) -> StoreResult<()> 
     let found = store.derived(&other, DerivedKind::Turn, &[commit]).await?;
     assert_eq!(found, [Some("row".into())]);
     assert_eq!(store.stats(&other).await?.commits, 2);
+    for repo in [&repo, &other] {
+        assert_eq!(store.check(repo, false).await?, []);
+    }
     Ok(())
 }
 
@@ -131,6 +134,13 @@ pub(super) async fn real_conversations_come_back(harness: Harness) -> StoreResul
         stored.extend(parent.map(|head| (head, conversation)));
     }
     assert!(!stored.is_empty());
+    let store = match harness.missing_capabilities().contains(&Capability::Persistent) {
+        true => store,
+        false => {
+            store.close().await?;
+            harness.open()?
+        }
+    };
     for (head, conversation) in &stored {
         let line = store.walk_all(&repo, *head).await?;
         let keys: Vec<_> =

@@ -43,7 +43,12 @@ impl Recorder {
 
     /// Returns the bytes of a file; empty where there is none.
     pub fn read(&self, file: impl AsRef<Path>) -> Vec<u8> {
-        self.inner().files.get(file.as_ref()).cloned().unwrap_or_default()
+        self.with(file, <[u8]>::to_vec)
+    }
+
+    /// Looks at the bytes of a file without copying them; empty where there is none.
+    pub fn with<T>(&self, file: impl AsRef<Path>, look: impl FnOnce(&[u8]) -> T) -> T {
+        look(self.inner().files.get(file.as_ref()).map_or(&[], Vec::as_slice))
     }
 
     /// Writes bytes at an offset of a file, which is made when it is missing.

@@ -1,0 +1,79 @@
+//! Errors of the disk: what a process reports whose disk fails, and what is there when it works again.
+
+use std::fmt;
+use std::io::Write;
+
+use tract_core::store::{BlockingStore, Walk};
+use tract_core::{Applied, CommitId, RefTarget, RepoName};
+
+use crate::fixtures::{appending, branch};
+
+/// Prints a line that [`DiskReport::read`] reads.
+///
+/// # Panics
+/// When the output is closed.
+pub fn say(line: fmt::Arguments<'_>) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "\n{line}").expect("the parent reads");
+    out.flush().expect("the parent reads");
+}
+
+/// The lines that a process printed: `asks ID` before it appends a commit to the main branch, `done ID`
+/// when that was acknowledged, and others.
+#[derive(Clone, Debug, Default)]
+pub struct DiskReport {
+    /// The commits that it asked for, in order.
+    pub requested: Vec<CommitId>,
+    /// Those that were acknowledged.
+    pub acknowledged: Vec<CommitId>,
+    /// The first word of all other lines, and the rest.
+    pub others: Vec<(String, String)>,
+}
+
+impl DiskReport {
+    /// Reads what a process printed.
+    ///
+    /// # Panics
+    /// When it names a commit that is none.
+    pub fn read(output: &str) -> Self {
+        let mut report = Self::default();
+        for line in output.lines() {
+            match line.split_once(' ').unwrap_or((line, "")) {
+                ("asks", id) => report.requested.push(id.parse().expect("an id")),
+                ("done", id) => report.acknowledged.push(id.parse().expect("an id")),
+                (word, rest) => report.others.push((word.to_owned(), rest.to_owned())),
+            }
+        }
+        report
+    }
+
+    /// Returns what follows these words in the other lines.
+    pub fn lines_of(&self, words: &[&str]) -> Vec<&str> {
+        let found = self.others.iter().filter(|(word, _)| words.contains(&word.as_str()));
+        found.map(|(_, rest)| rest.as_str()).collect()
+    }
+
+    /// Asserts that a store holds what was acknowledged and nothing that was not asked for, all of it
+    /// with its contents, and that it takes more. Returns the commits that it held, oldest first.
+    ///
+    /// # Panics
+    /// When something is otherwise; `what` is part of the message.
+    pub fn judge(&self, store: &impl BlockingStore, what: &str) -> Vec<CommitId> {
+        let repo = RepoName::default();
+        let found = store.refs(&repo, &[branch("main")]).expect("refs").swap_remove(0);
+        let head = found.as_ref().and_then(RefTarget::commit);
+        let page = head.map(|head| store.walk(&repo, Walk::from(head)).expect("a history"));
+        let page = page.unwrap_or_default();
+        let keys = page.steps.iter().filter_map(|step| Some(step.commit.content?.into()));
+        let contents = store.blobs(&repo, &keys.collect::<Vec<_>>()).expect("contents");
+        assert!(contents.iter().all(Option::is_some), "{what}");
+        let history: Vec<_> = page.steps.iter().rev().map(|step| step.commit.id()).collect();
+        let lost: Vec<_> = self.acknowledged.iter().filter(|id| !history.contains(id)).collect();
+        assert!(lost.is_empty(), "{what}: lost {lost:?} of {self:?}");
+        assert!(history.iter().all(|id| self.requested.contains(id)), "{what}: {history:?}");
+        let (write, _) = appending("main", head, "and on");
+        let answers = store.apply_group(&[(repo, write)]);
+        assert!(matches!(answers[..], [Ok(Applied::Done)]), "{what}: {answers:?}");
+        history
+    }
+}
