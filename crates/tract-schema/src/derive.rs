@@ -31,6 +31,7 @@ mod values;
 use tract_core::json::JsonError;
 
 pub use self::admit::Mismatch;
+pub(crate) use self::values::has_type;
 #[cfg(feature = "validate")]
 pub(crate) use self::values::unique;
 use crate::tree::Node;

@@ -32,7 +32,13 @@ pub struct RaisedArguments {
 pub fn raise(parameters: &str, arguments: &str) -> Result<RaisedArguments, JsonError> {
     let root = Node::parse(parameters)?;
     let value = Node::parse(arguments)?;
-    let mut work = RaiseState::new(&root);
+    let mut work = RaiseState {
+        root: &root,
+        steps: MOST_STEPS,
+        absent: HashMap::new(),
+        accepts: HashMap::new(),
+        rules: HashMap::new(),
+    };
     let absent = work.absent(&root, &value);
     let mut left_out = Vec::new();
     if absent.is_empty() || work.steps == 0 {
@@ -112,16 +118,6 @@ struct RaiseState<'a> {
 }
 
 impl<'a> RaiseState<'a> {
-    fn new(root: &'a Node) -> Self {
-        Self {
-            root,
-            steps: MOST_STEPS,
-            absent: HashMap::new(),
-            accepts: HashMap::new(),
-            rules: HashMap::new(),
-        }
-    }
-
     fn spend(&mut self, steps: usize) -> bool {
         self.steps = self.steps.saturating_sub(steps);
         self.steps > 0

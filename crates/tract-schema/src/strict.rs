@@ -108,7 +108,12 @@ pub enum Strict {
 pub fn to_strict(parameters: &str, dialect: Dialect) -> Result<Strict, JsonError> {
     let mut root = Node::parse(parameters)?;
     let mode = dialect.tools().strict;
-    let mut work = StrictState::of(mode);
+    let anthropic = mode == Some(StrictMode::Anthropic);
+    let mut work = StrictState {
+        null_for_absent: !anthropic,
+        dropped: if anthropic { DROPPED_ANTHROPIC } else { DROPPED_OPENAI },
+        ..StrictState::default()
+    };
     if mode.is_none() {
         work.fatal("/", &format!("{dialect} has no strict mode"));
     }
@@ -124,7 +129,7 @@ pub fn to_strict(parameters: &str, dialect: Dialect) -> Result<Strict, JsonError
         root.set("type", Node::text("object"));
         work.changed("/", "type: object was added");
     }
-    if mode == Some(StrictMode::Anthropic) && is_recursive(&root) {
+    if anthropic && is_recursive(&root) {
         work.fatal("/", "a schema that refers to itself");
     }
     work.schema(&mut root, "", 0);
@@ -134,9 +139,8 @@ pub fn to_strict(parameters: &str, dialect: Dialect) -> Result<Strict, JsonError
         ("enum values", MOST_ENUM_VALUES, work.enum_values),
         ("characters of names and values", MOST_CHARACTERS, work.characters),
     ];
-    let of_openai = work.null_for_absent;
     for (what, limit, found) in limits {
-        if of_openai && found > limit {
+        if !anthropic && found > limit {
             work.fatal("/", &format!("expected at most {limit} {what}, found {found}"));
         }
     }
@@ -204,15 +208,6 @@ struct StrictState {
 }
 
 impl StrictState {
-    fn of(mode: Option<StrictMode>) -> Self {
-        let anthropic = mode == Some(StrictMode::Anthropic);
-        Self {
-            null_for_absent: !anthropic,
-            dropped: if anthropic { DROPPED_ANTHROPIC } else { DROPPED_OPENAI },
-            ..Self::default()
-        }
-    }
-
     fn fatal(&mut self, path: &str, why: &str) {
         let path = if path.is_empty() { "/" } else { path };
         self.reasons.push(Loss::new(LossKind::NotExpressible, path, why));

@@ -23,7 +23,7 @@ pub(super) fn refuses(not: &Node, value: &Value) -> bool {
     }
 }
 
-pub(super) fn has_type(name: &str, value: &Value) -> bool {
+pub(crate) fn has_type(name: &str, value: &Value) -> bool {
     match (name, value) {
         ("null", Value::Null)
         | ("boolean", Value::Bool(_))
