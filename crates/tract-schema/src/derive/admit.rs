@@ -147,10 +147,10 @@ impl<'a> Checker<'a> {
                 settle_integer(value);
             }
         }
-        if let Some(words) = schema.get("enum").map(Node::items) {
-            if !words.iter().any(|word| equal(word, value)) {
-                return self.other_word(words, value);
-            }
+        if let Some(words) = schema.get("enum").map(Node::items)
+            && !words.iter().any(|word| equal(word, value))
+        {
+            return self.other_word(words, value);
         }
         if schema.get("not").is_some_and(|not| refuses(not, value)) {
             return self.fault("another value", shown(value));

@@ -17,8 +17,11 @@ pub(super) fn name_root(root: &mut Node, defs: &mut Members, title: String) {
         name.push('_');
     }
     let reference = format!("#/$defs/{name}");
-    let all = std::iter::once(&mut *root).chain(defs.iter_mut().map(|(_, def)| def));
-    if all.fold(false, |found, node| refer(node, &reference) || found) {
+    let mut found = false;
+    for node in std::iter::once(&mut *root).chain(defs.iter_mut().map(|(_, def)| def)) {
+        found |= refer(node, &reference);
+    }
+    if found {
         defs.push((name, root.clone()));
     }
 }
