@@ -170,19 +170,10 @@ pub struct NamedHandler<R> {
 /// A closure that answers at once, or says why it cannot.
 type Function<E> = dyn Fn(&E) -> Result<<E as Event>::Action, String> + Send + Sync;
 
+#[derive(Clone)]
 pub enum Run<E: Event> {
     Now(Arc<Function<E>>),
     Later(Arc<dyn Handler<E>>),
-}
-
-// Derived, it would want the event to be `Clone` for the sake of two `Arc`s.
-impl<E: Event> Clone for Run<E> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Now(run) => Self::Now(Arc::clone(run)),
-            Self::Later(run) => Self::Later(Arc::clone(run)),
-        }
-    }
 }
 
 /// A closure for all events that answers at once, or says why it cannot.
@@ -450,7 +441,7 @@ impl Hooks {
     /// Some nanoseconds when no handler listens to the event.
     pub async fn decide<E: Event>(&self, event: &E) -> Decision<E::Action> {
         let Some(chains) = self.chains.as_ref().filter(|_| !nested::is_nested()) else {
-            return Decision::passed_by_all(E::NAME, Vec::new());
+            return Decision::new(E::NAME, E::Action::pass(), None, Vec::new());
         };
         let (limit, mut own) = (chains.time_limit, None);
         let mut failures = Vec::new();
@@ -493,7 +484,7 @@ impl Hooks {
                 return decision;
             }
         }
-        Decision::passed_by_all(E::NAME, failures)
+        Decision::new(E::NAME, E::Action::pass(), None, failures)
     }
 
     /// Asks about a message that is about to be committed.
@@ -558,7 +549,7 @@ impl stored::Chains {
                 E::Action::refuse(reason)
             }
         };
-        Some(Decision::new(E::NAME, action, handler, std::mem::take(failures)))
+        Some(Decision::new(E::NAME, action, Some(handler), std::mem::take(failures)))
     }
 }
 

@@ -52,17 +52,13 @@ pub enum HandlerFailureKind {
 }
 
 impl<A: Action> Decision<A> {
-    pub(crate) fn passed_by_all(event: &'static str, failures: Vec<HandlerFailure>) -> Self {
-        Self { event, action: A::pass(), by: None, failures }
-    }
-
     pub(crate) fn new(
         event: &'static str,
         action: A,
-        by: &Arc<str>,
+        by: Option<&Arc<str>>,
         failures: Vec<HandlerFailure>,
     ) -> Self {
-        Self { event, action, by: Some(Arc::clone(by)), failures }
+        Self { event, action, by: by.cloned(), failures }
     }
 
     /// Returns the word for the event.

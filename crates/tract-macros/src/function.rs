@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{
     Error, Expr, GenericArgument, Ident, ItemFn, LitStr, PathArguments, PathSegment, Result,
-    ReturnType, Signature, Type,
+    ReturnType, Type,
 };
 
 use crate::attributes::{Options, ParameterDefault};
@@ -33,16 +33,29 @@ pub(crate) fn expand(options: &Options, mut function: ItemFn) -> Result<TokenStr
     let derives = types::derives(options, &[], true)?;
     let tool_doc = format!("The tool [`{plain}`].");
     let params_doc = format!("The arguments of the tool [`{tool}`].");
-    let implementation = implementation(
-        options,
-        &private,
-        &function.sig,
-        &places,
-        &tool,
-        &params,
-        &name,
-        &description,
-    );
+    // Names of ours that no parameter can have.
+    let (given, context) =
+        (Ident::new("given", Span::mixed_site()), Ident::new("context", Span::mixed_site()));
+    let handed = places.iter().map(|place| match place {
+        ParameterSource::Argument(name) => quote!(#given.0.#name),
+        ParameterSource::Context { by_value: false } => quote!(#context),
+        ParameterSource::Context { by_value: true } => {
+            quote!(::core::clone::Clone::clone(#context))
+        }
+    });
+    // A plain function is called on the thread that polls the call: one that blocks for long uses
+    // `blocking`, as an async one does.
+    let wait = function.sig.asyncness.map(|_| quote!(.await));
+    let (output, answer) =
+        answer(&private, &function.sig.output, quote!(#ident(#(#handed),*)#wait));
+    let traits = options.traits(&private);
+    let timeout = options.timeout().map(|timeout| {
+        quote! {
+            fn timeout(&self) -> ::core::option::Option<::core::time::Duration> {
+                ::core::option::Option::Some(#timeout)
+            }
+        }
+    });
     Ok(quote! {
         #function
 
@@ -62,7 +75,46 @@ pub(crate) fn expand(options: &Options, mut function: ItemFn) -> Result<TokenStr
             #(#defaults)*
         }
 
-        #implementation
+        #[automatically_derived]
+        #[#private::async_trait]
+        impl #private::Tool for #tool {
+            type Params = #private::Args<#params>;
+            type Output = #output;
+
+            fn name(&self) -> ::std::borrow::Cow<'_, str> {
+                ::std::borrow::Cow::Borrowed(#name)
+            }
+
+            fn description(&self) -> ::std::borrow::Cow<'_, str> {
+                ::std::borrow::Cow::Borrowed(#description)
+            }
+
+            fn traits(&self) -> #private::ToolTraits {
+                #traits
+            }
+
+            #timeout
+
+            fn render(&self, value: &Self::Output) -> ::core::option::Option<::std::string::String> {
+                #[allow(unused_imports)]
+                use #private::{RenderedAsJson as _, RenderedByItself as _};
+                (&&#private::ShownValue(value)).rendered()
+            }
+
+            fn output_schema(&self) -> ::core::option::Option<::std::string::String> {
+                use #private::FindSchema as _;
+                (&&#private::RunReturn::<Self::Output>::without_value()).schema()
+            }
+
+            #[allow(unused_variables)]
+            async fn call(
+                &self,
+                #given: #private::Args<#params>,
+                #context: &#private::ToolContext,
+            ) -> ::core::result::Result<#private::ToolResult<Self::Output>, #private::ToolError> {
+                #answer
+            }
+        }
     })
 }
 
@@ -162,84 +214,6 @@ fn default_function(argument: &Argument) -> Option<TokenStream> {
             #body
         }
     })
-}
-
-#[allow(clippy::too_many_arguments)]
-fn implementation(
-    options: &Options,
-    private: &TokenStream,
-    sig: &Signature,
-    places: &[ParameterSource],
-    tool: &Ident,
-    params: &Ident,
-    name: &str,
-    description: &str,
-) -> TokenStream {
-    let ident = &sig.ident;
-    // Names of ours that no parameter can have.
-    let (given, context) =
-        (Ident::new("given", Span::mixed_site()), Ident::new("context", Span::mixed_site()));
-    let handed = places.iter().map(|place| match place {
-        ParameterSource::Argument(name) => quote!(#given.0.#name),
-        ParameterSource::Context { by_value: false } => quote!(#context),
-        ParameterSource::Context { by_value: true } => {
-            quote!(::core::clone::Clone::clone(#context))
-        }
-    });
-    // A plain function is called on the thread that polls the call: one that blocks for long uses
-    // `blocking`, as an async one does.
-    let wait = sig.asyncness.map(|_| quote!(.await));
-    let (output, answer) = answer(private, &sig.output, quote!(#ident(#(#handed),*)#wait));
-    let traits = options.traits(private);
-    let timeout = options.timeout().map(|timeout| {
-        quote! {
-            fn timeout(&self) -> ::core::option::Option<::core::time::Duration> {
-                ::core::option::Option::Some(#timeout)
-            }
-        }
-    });
-    quote! {
-        #[automatically_derived]
-        #[#private::async_trait]
-        impl #private::Tool for #tool {
-            type Params = #private::Args<#params>;
-            type Output = #output;
-
-            fn name(&self) -> ::std::borrow::Cow<'_, str> {
-                ::std::borrow::Cow::Borrowed(#name)
-            }
-
-            fn description(&self) -> ::std::borrow::Cow<'_, str> {
-                ::std::borrow::Cow::Borrowed(#description)
-            }
-
-            fn traits(&self) -> #private::ToolTraits {
-                #traits
-            }
-
-            #timeout
-
-            fn render(&self, value: &Self::Output) -> ::core::option::Option<::std::string::String> {
-                #[allow(unused_imports)]
-                use #private::{RenderedAsJson as _, RenderedByItself as _};
-                (&&#private::ShownValue(value)).rendered()
-            }
-
-            fn output_schema(&self) -> ::core::option::Option<::std::string::String> {
-                use #private::FindSchema as _;
-                (&&#private::ReturnType::<Self::Output>::new()).schema()
-            }
-
-            #[allow(unused_variables)]
-            async fn call(
-                &self,
-                #given: #private::Args<#params>,
-                #context: &#private::ToolContext,
-            ) -> ::core::result::Result<#private::ToolResult<Self::Output>, #private::ToolError> {
-                #answer
-            }
-        }
-    }
 }
 
 /// Returns the type of the value, and the expression of the answer. Types are distinguished by

@@ -36,21 +36,15 @@ fn found() -> TokenStream {
     let manifest = std::fs::read_to_string(Path::new(&folder).join("Cargo.toml"));
     let own = manifest.unwrap_or_default();
     let shared = || workspace(Path::new(&folder));
-    match (local_name(&own, "tract", &shared), local_name(&own, "tract-tools", &shared)) {
-        (Some(name), _) => {
-            let name = ident(&name);
-            quote!(::#name::tools::typed::__private)
-        }
-        (None, Some(name)) => {
-            let name = ident(&name);
-            quote!(::#name::typed::__private)
-        }
+    let local = |package| {
+        let name = local_name(&own, package, &shared)?;
+        Some(Ident::new(&name.replace('-', "_"), Span::call_site()))
+    };
+    match (local("tract"), local("tract-tools")) {
+        (Some(name), _) => quote!(::#name::tools::typed::__private),
+        (None, Some(name)) => quote!(::#name::typed::__private),
         (None, None) => quote!(::tract::tools::typed::__private),
     }
-}
-
-fn ident(name: &str) -> Ident {
-    Ident::new(&name.replace('-', "_"), Span::call_site())
 }
 
 /// Returns the manifest of the workspace that a folder belongs to.

@@ -75,15 +75,17 @@ pub(crate) fn expand(options: &Options, structure: ItemStruct) -> Result<TokenSt
 
             fn output_schema() -> ::core::option::Option<::std::string::String> {
                 #[allow(unused_imports)]
-                use #private::{FindSchema as _, Run as _};
-                (&&&&&#returned).schema()
+                use #private::{FindSchema as _, IntoResult as _, Run as _};
+                (&&(&&&&#returned).value_type()).schema()
             }
 
             fn enter<'a>(self, #context: &'a #private::ToolContext) -> #private::Entry<'a> {
                 #[allow(unused_imports)]
-                use #private::{IntoAnswer as _, Run as _};
+                use #private::{IntoResult as _, RenderedAsJson as _, RenderedByItself as _, Run as _};
                 ::std::boxed::Box::pin(async move {
-                    (&&&&&&&&#private::RunReturn::new(#entered)).answer()
+                    (&&&&#private::RunReturn::new(#entered)).result()?.try_map(|value| {
+                        #private::rendered(&value, (&&#private::ShownValue(&value)).rendered())
+                    })
                 })
             }
         }

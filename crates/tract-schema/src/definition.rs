@@ -1,6 +1,5 @@
 //! A tool's definition: the schema as given, and what was read from it once.
 
-use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -54,7 +53,7 @@ pub enum ParametersForm {
 
 /// Why there is no definition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{kind}", ToolPrefix(.name))]
+#[error("{}{kind}", tool_prefix(.name))]
 #[non_exhaustive]
 pub struct DefinitionError {
     /// The tool's name, where it has one.
@@ -63,15 +62,8 @@ pub struct DefinitionError {
     pub kind: DefinitionErrorKind,
 }
 
-struct ToolPrefix<'a>(&'a str);
-
-impl fmt::Display for ToolPrefix<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            "" => Ok(()),
-            name => write!(f, "tool {name:?}: "),
-        }
-    }
+fn tool_prefix(name: &str) -> String {
+    if name.is_empty() { String::new() } else { format!("tool {name:?}: ") }
 }
 
 /// What is wrong with a definition.
@@ -117,23 +109,22 @@ impl DefinitionError {
 
     /// Returns the ways out.
     pub fn notes(&self) -> Vec<String> {
-        match &self.kind {
+        let note = match &self.kind {
             DefinitionErrorKind::Json(_) => {
-                vec!["a definition is one JSON object, in the shape of any provider".to_owned()]
+                "a definition is one JSON object, in the shape of any provider"
             }
             DefinitionErrorKind::NoName { nearest: Some(near) } => {
-                vec![format!("is {near:?} the name? the member is called \"name\"")]
+                return vec![format!("is {near:?} the name? the member is called \"name\"")];
             }
-            DefinitionErrorKind::NoName { nearest: None } => vec![
+            DefinitionErrorKind::NoName { nearest: None } => {
                 "a definition looks like {\"name\":\"…\",\"parameters\":{\"type\":\"object\",…}}"
-                    .to_owned(),
-            ],
-            DefinitionErrorKind::NotAnObject { .. } => vec![
+            }
+            DefinitionErrorKind::NotAnObject { .. } => {
                 "models send arguments by name: wrap the value as a property of an object"
-                    .to_owned(),
-            ],
-            DefinitionErrorKind::Limit(error) => error.notes(),
-        }
+            }
+            DefinitionErrorKind::Limit(error) => return error.notes(),
+        };
+        vec![note.to_owned()]
     }
 }
 

@@ -25,16 +25,16 @@
 mod admit;
 mod alternatives;
 mod definitions;
-mod node;
 mod normal;
 mod values;
 
 use tract_core::json::JsonError;
 
 pub use self::admit::Mismatch;
-use self::node::Node;
+pub(crate) use self::values::has_type;
 #[cfg(feature = "validate")]
 pub(crate) use self::values::unique;
+use crate::tree::Node;
 
 /// Why a derived schema cannot be advertised.
 #[derive(Debug, thiserror::Error)]
@@ -108,7 +108,9 @@ impl Derived {
     /// [`DeriveError`] when the text is no JSON, no object's schema, or refers outside itself.
     pub fn new(schema: &str) -> Result<Self, DeriveError> {
         let root = normal::normalize(Node::parse(schema)?)?;
-        Ok(Self { text: normal::advertised(root.clone())?.to_json(), root })
+        let mut advertised = root.clone();
+        normal::advertise(&mut advertised);
+        Ok(Self { text: advertised.write(), root })
     }
 
     /// Returns the schema as JSON text.

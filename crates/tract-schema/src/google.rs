@@ -42,7 +42,7 @@ fn rename(schema: &mut Node) {
     let Node::Object(members) = schema else { return };
     // An SDK that dumps all members of a schema writes null for those that are not set.
     members
-        .retain(|(key, value)| !value.is_null() || matches!(key.as_str(), "default" | "example"));
+        .retain(|(key, value)| !value.is("null") || matches!(key.as_str(), "default" | "example"));
     for (key, value) in members {
         if let Some(name) = plain(key) {
             name.clone_into(key);

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use tract_core::nearest;
 
 use crate::definition::{Definition, DefinitionError, ParametersForm};
+use crate::derive::has_type;
 use crate::dialect::Dialect;
 use crate::name;
 use crate::tree::escaped;
@@ -183,18 +184,17 @@ impl Lint {
     }
 
     fn name(&mut self, given: &str, options: &LintOptions) {
-        if !name::accepts(Dialect::OpenAi, given) {
+        let (code, message) = if !name::accepts(Dialect::OpenAi, given) {
+            let expected = "expected 1 to 64 letters, digits, _ and -";
             let alias = name::alias(Dialect::OpenAi, given).into_owned();
-            let message = format!(
-                "expected 1 to 64 letters, digits, _ and -, found {given:?}: it is sent as {alias:?}"
-            );
-            let suggestion = format!("{:?} would do", name::suggestion(given));
-            self.add(Level::Warning, "name", "/", message, Some(&suggestion));
+            ("name", format!("{expected}, found {given:?}: it is sent as {alias:?}"))
         } else if options.own && given.chars().any(|c| c.is_ascii_uppercase()) {
-            let suggestion = format!("{:?} would do", name::suggestion(given));
-            let message = format!("expected lower case with underscores, found {given:?}");
-            self.add(Level::Warning, "strict_names", "/", message, Some(&suggestion));
-        }
+            ("strict_names", format!("expected lower case with underscores, found {given:?}"))
+        } else {
+            return;
+        };
+        let suggestion = format!("{:?} would do", name::suggestion(given));
+        self.add(Level::Warning, code, "/", message, Some(&suggestion));
     }
 
     fn description(&mut self, given: Option<&str>, options: &LintOptions) {
@@ -377,26 +377,18 @@ impl Lint {
     }
 
     fn values(&mut self, members: &Map<String, Value>, path: &str) {
-        let type_name = members.get("type").and_then(Value::as_str);
-        let fits = |value: &Value| match type_name {
-            Some("string") => value.is_string(),
-            Some("integer") => value.as_f64().is_some_and(|number| number.fract() == 0.0),
-            Some("number") => value.is_number(),
-            Some("boolean") => value.is_boolean(),
-            Some("array") => value.is_array(),
-            Some("object") => value.is_object(),
-            Some("null") => value.is_null(),
-            _ => true,
-        };
-        if let Some(default) = members.get("default") {
-            if !default.is_null() && !fits(default) {
+        let name = members.get("type").and_then(Value::as_str).filter(|name| TYPES.contains(name));
+        let fits = |value: &Value| name.is_none_or(|name| has_type(name, value));
+        if let Some(default) = members.get("default").filter(|default| !default.is_null()) {
+            let place = format!("{path}/default");
+            if !fits(default) {
                 let message = format!("the default {default} is not of the type");
-                self.add(Level::Warning, "default_type", &format!("{path}/default"), message, None);
+                self.add(Level::Warning, "default_type", &place, message, None);
             }
             let listed = members.get("enum").and_then(Value::as_array);
-            if !default.is_null() && listed.is_some_and(|list| !list.contains(default)) {
+            if listed.is_some_and(|list| !list.contains(default)) {
                 let message = format!("the default {default} is not among the values");
-                self.add(Level::Warning, "default_enum", &format!("{path}/default"), message, None);
+                self.add(Level::Warning, "default_enum", &place, message, None);
             }
         }
         if let Some(Value::Array(list)) = members.get("enum") {

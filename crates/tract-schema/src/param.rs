@@ -1,5 +1,6 @@
 //! The parameters of a tool as a tree to look at: a view, never the authority.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::Serialize;
@@ -102,7 +103,7 @@ fn param(name: &str, schema: &Node, required: bool) -> Param {
         }
     }
     let kind = match (schema.get("$ref").and_then(Node::as_text), options.len()) {
-        (Some(target), _) => ParamKind::Reference { target },
+        (Some(target), _) => ParamKind::Reference { target: target.into_owned() },
         (None, 1) => options.remove(0).kind,
         (None, 2..) => ParamKind::Union { options },
         (None, 0) if types.len() > 1 => ParamKind::Union {
@@ -110,7 +111,7 @@ fn param(name: &str, schema: &Node, required: bool) -> Param {
         },
         (None, 0) => {
             let guessed = match types.first() {
-                Some(name) => name.as_str(),
+                Some(name) => name,
                 None if schema.get("properties").is_some() => "object",
                 None if schema.get("items").is_some() => "array",
                 None => "any",
@@ -126,7 +127,7 @@ fn param(name: &str, schema: &Node, required: bool) -> Param {
     Param {
         name: name.to_owned(),
         kind,
-        description: schema.get("description").and_then(Node::as_text),
+        description: schema.get("description").and_then(Node::as_text).map(Cow::into_owned),
         required,
         nullable,
         default: schema.get("default").map(Node::write),
@@ -151,13 +152,12 @@ fn kind_of(name: &str, schema: &Node) -> ParamKind {
         "object" => {
             let required = schema.texts("required");
             let properties = schema.get("properties").map(Node::members).unwrap_or_default();
-            let closed = schema.get("additionalProperties").map(Node::write);
             ParamKind::Object {
                 properties: properties
                     .iter()
                     .map(|(name, schema)| param(name, schema, required.contains(name)))
                     .collect(),
-                open: closed.as_deref() != Some("false"),
+                open: !schema.get("additionalProperties").is_some_and(|rest| rest.is("false")),
             }
         }
         "array" => {

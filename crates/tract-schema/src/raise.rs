@@ -1,5 +1,6 @@
 //! Arguments of a strict call, brought back to what the schema as given means.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
@@ -31,7 +32,13 @@ pub struct RaisedArguments {
 pub fn raise(parameters: &str, arguments: &str) -> Result<RaisedArguments, JsonError> {
     let root = Node::parse(parameters)?;
     let value = Node::parse(arguments)?;
-    let mut work = RaiseState::new(&root);
+    let mut work = RaiseState {
+        root: &root,
+        steps: MOST_STEPS,
+        absent: HashMap::new(),
+        accepts: HashMap::new(),
+        rules: HashMap::new(),
+    };
     let absent = work.absent(&root, &value);
     let mut left_out = Vec::new();
     if absent.is_empty() || work.steps == 0 {
@@ -98,7 +105,7 @@ enum View {
 /// What a schema says of objects.
 struct Rules<'a> {
     properties: HashMap<&'a str, &'a Node>,
-    required: HashSet<String>,
+    required: HashSet<Cow<'a, str>>,
     others: Option<&'a Node>,
 }
 
@@ -111,16 +118,6 @@ struct RaiseState<'a> {
 }
 
 impl<'a> RaiseState<'a> {
-    fn new(root: &'a Node) -> Self {
-        Self {
-            root,
-            steps: MOST_STEPS,
-            absent: HashMap::new(),
-            accepts: HashMap::new(),
-            rules: HashMap::new(),
-        }
-    }
-
     fn spend(&mut self, steps: usize) -> bool {
         self.steps = self.steps.saturating_sub(steps);
         self.steps > 0
@@ -138,7 +135,7 @@ impl<'a> RaiseState<'a> {
         let listed = |key| schema.get(key).map(Node::members).unwrap_or_default();
         let rules = Rc::new(Rules {
             properties: listed("properties").iter().map(|(name, part)| (&**name, part)).collect(),
-            required: schema.texts("required").into_iter().collect(),
+            required: schema.list("required").iter().filter_map(Node::as_text).collect(),
             others: schema.get("additionalProperties"),
         });
         self.steps = self.steps.saturating_sub(rules.properties.len());
@@ -193,9 +190,10 @@ impl<'a> RaiseState<'a> {
         let rules = self.rules(schema);
         for (name, value) in members {
             let Some(property) = rules.properties.get(name.as_str()) else { continue };
-            if !value.is_null() {
+            if !value.is("null") {
                 all.extend(self.absent(property, value).iter());
-            } else if !rules.required.contains(name) && !self.accepts(property, value, View::Loose)
+            } else if !rules.required.contains(name.as_str())
+                && !self.accepts(property, value, View::Loose)
             {
                 all.insert(place(value));
             }
@@ -233,10 +231,8 @@ impl<'a> RaiseState<'a> {
     /// Whether a value can be an answer to a schema; what it is held against already counts as
     /// fitting, for references may lead round.
     fn accepts(&mut self, schema: &'a Node, value: &Node, view: View) -> bool {
-        match schema {
-            Node::Scalar(raw) => return raw != "false",
-            Node::Array(_) => return true,
-            Node::Object(_) => {}
+        if !schema.is_object() {
+            return !schema.is("false");
         }
         let key = (place(schema), place(value), view);
         if let Some(known) = self.accepts.get(&key) {
@@ -290,8 +286,7 @@ impl<'a> RaiseState<'a> {
     fn fits_members(&mut self, schema: &'a Node, members: &[(String, Node)], view: View) -> bool {
         let rules = self.rules(schema);
         let closed = match rules.others {
-            Some(Node::Scalar(raw)) => raw == "false",
-            Some(_) => false,
+            Some(others) => others.is("false"),
             None => view == View::Strict && !rules.properties.is_empty(),
         };
         let mut present = 0;
@@ -299,7 +294,7 @@ impl<'a> RaiseState<'a> {
             let fits = match rules.properties.get(name.as_str()) {
                 Some(property) => {
                     present += 1;
-                    value.is_null() && !rules.required.contains(name)
+                    value.is("null") && !rules.required.contains(name.as_str())
                         || self.accepts(property, value, view)
                 }
                 None => {

@@ -1,6 +1,7 @@
 //! Strict modes: a copy of a schema in the subset that a provider knows, with a report of what was
 //! lost.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use tract_core::json::JsonError;
@@ -107,7 +108,12 @@ pub enum Strict {
 pub fn to_strict(parameters: &str, dialect: Dialect) -> Result<Strict, JsonError> {
     let mut root = Node::parse(parameters)?;
     let mode = dialect.tools().strict;
-    let mut work = StrictState::of(mode);
+    let anthropic = mode == Some(StrictMode::Anthropic);
+    let mut work = StrictState {
+        null_for_absent: !anthropic,
+        dropped: if anthropic { DROPPED_ANTHROPIC } else { DROPPED_OPENAI },
+        ..StrictState::default()
+    };
     if mode.is_none() {
         work.fatal("/", &format!("{dialect} has no strict mode"));
     }
@@ -123,7 +129,7 @@ pub fn to_strict(parameters: &str, dialect: Dialect) -> Result<Strict, JsonError
         root.set("type", Node::text("object"));
         work.changed("/", "type: object was added");
     }
-    if mode == Some(StrictMode::Anthropic) && is_recursive(&root) {
+    if anthropic && is_recursive(&root) {
         work.fatal("/", "a schema that refers to itself");
     }
     work.schema(&mut root, "", 0);
@@ -133,9 +139,8 @@ pub fn to_strict(parameters: &str, dialect: Dialect) -> Result<Strict, JsonError
         ("enum values", MOST_ENUM_VALUES, work.enum_values),
         ("characters of names and values", MOST_CHARACTERS, work.characters),
     ];
-    let of_openai = work.null_for_absent;
     for (what, limit, found) in limits {
-        if of_openai && found > limit {
+        if !anthropic && found > limit {
             work.fatal("/", &format!("expected at most {limit} {what}, found {found}"));
         }
     }
@@ -159,7 +164,8 @@ fn is_recursive(root: &Node) -> bool {
         seen: &mut BTreeMap<String, bool>,
         chain: usize,
     ) -> bool {
-        if let Some(reference) = node.get("$ref").and_then(Node::as_text) {
+        let reference = node.get("$ref").and_then(Node::as_text).map(Cow::into_owned);
+        if let Some(reference) = reference {
             match seen.get(&reference) {
                 Some(false) => return true,
                 Some(true) => {}
@@ -202,15 +208,6 @@ struct StrictState {
 }
 
 impl StrictState {
-    fn of(mode: Option<StrictMode>) -> Self {
-        let anthropic = mode == Some(StrictMode::Anthropic);
-        Self {
-            null_for_absent: !anthropic,
-            dropped: if anthropic { DROPPED_ANTHROPIC } else { DROPPED_OPENAI },
-            ..Self::default()
-        }
-    }
-
     fn fatal(&mut self, path: &str, why: &str) {
         let path = if path.is_empty() { "/" } else { path };
         self.reasons.push(Loss::new(LossKind::NotExpressible, path, why));
@@ -230,7 +227,7 @@ impl StrictState {
                 self.fatal(&here(key), "not known");
             }
         }
-        let few = |node: &Node| matches!(node, Node::Scalar(raw) if raw == "0" || raw == "1");
+        let few = |node: &Node| node.is("0") || node.is("1");
         let many = !self.null_for_absent && node.get("minItems").is_some_and(|n| !few(n));
         for key in DROPPED.iter().chain(self.dropped).chain(many.then_some(&"minItems")) {
             if node.remove(key).is_some() {
@@ -317,7 +314,7 @@ impl StrictState {
         }
         self.levels = self.levels.max(level + 1);
         match node.get("additionalProperties") {
-            Some(Node::Scalar(raw)) if raw == "false" => {}
+            Some(rest) if rest.is("false") => {}
             None if node.get("properties").is_some() => {
                 self.changed(&here("additionalProperties"), "closed");
             }
@@ -325,10 +322,7 @@ impl StrictState {
         }
         let required = node.texts("required");
         let mut all = Vec::new();
-        if let Node::Object(members) = node
-            && let Some((_, Node::Object(properties))) =
-                members.iter_mut().find(|(key, _)| key == "properties")
-        {
+        if let Some(Node::Object(properties)) = node.get_mut("properties") {
             for (name, schema) in properties {
                 let place = format!("{path}/properties/{name}");
                 self.properties += 1;
@@ -351,7 +345,7 @@ impl StrictState {
 
 fn accepts_null(schema: &Node) -> bool {
     if let Some(list) = schema.get("enum") {
-        return list.items().iter().any(Node::is_null);
+        return list.items().iter().any(|word| word.is("null"));
     }
     if let Some(branches) = schema.get("anyOf").or_else(|| schema.get("oneOf")) {
         return branches.items().iter().any(accepts_null);
@@ -383,20 +377,19 @@ fn types_of(words: &[Node]) -> Vec<&'static str> {
 
 fn make_nullable(schema: &mut Node) {
     let null = || Node::Object(vec![("type".to_owned(), Node::text("null"))]);
-    if let Some(Node::Array(branches)) = schema.get("anyOf").cloned() {
-        schema.set("anyOf", Node::Array(branches.into_iter().chain([null()]).collect()));
-        return;
+    if let Some(Node::Array(branches)) = schema.get_mut("anyOf") {
+        return branches.push(null());
     }
     if schema.get("$ref").is_some() || schema.get("type").is_none() {
         let inner = std::mem::replace(schema, Node::Object(Vec::new()));
         schema.set("anyOf", Node::Array(vec![inner, null()]));
         return;
     }
-    let names = schema.types().into_iter().chain(["null".to_owned()]);
-    schema.set("type", Node::Array(names.map(|name| Node::text(&name)).collect()));
-    if let Some(Node::Array(values)) = schema.get("enum").cloned() {
-        let null = Node::Scalar("null".to_owned());
-        schema.set("enum", Node::Array(values.into_iter().chain([null]).collect()));
+    let mut types: Vec<Node> = schema.types().iter().map(|name| Node::text(name)).collect();
+    types.push(Node::text("null"));
+    schema.set("type", Node::Array(types));
+    if let Some(Node::Array(values)) = schema.get_mut("enum") {
+        values.push(Node::Scalar("null".to_owned()));
     }
 }
 

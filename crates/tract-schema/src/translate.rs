@@ -96,6 +96,13 @@ pub struct Translation {
     pub losses: Vec<Loss>,
 }
 
+impl Translation {
+    fn new(text: Option<String>, name: String, losses: Vec<Loss>) -> Self {
+        let sent_name = name.clone();
+        Self { text, name, sent_name, strict: false, null_for_absent: false, losses }
+    }
+}
+
 /// Translates a definition, in any shape. The text as given stays what it is.
 ///
 /// With `strict`, a definition for OpenAI or Anthropic is written for strict mode where that is
@@ -181,21 +188,14 @@ fn translated(
     let view = ToolView::parse(text)?;
     let mut translation = match lower_as(text, dialect, sent_name)? {
         Lowered::Tool { text, name, strict, .. } => Translation {
-            text: Some(text),
-            name: view.name.clone(),
             sent_name: name,
             strict,
-            null_for_absent: false,
-            losses: Vec::new(),
+            ..Translation::new(Some(text), view.name.clone(), Vec::new())
         },
-        Lowered::LeftOut { name, reason } => Translation {
-            text: None,
-            name: name.clone(),
-            sent_name: name,
-            strict: false,
-            null_for_absent: false,
-            losses: vec![Loss::new(LossKind::NotExpressible, "type", reason)],
-        },
+        Lowered::LeftOut { name, reason } => {
+            let why = Loss::new(LossKind::NotExpressible, "type", reason);
+            Translation::new(None, name, vec![why])
+        }
     };
     compare(text, &view, &mut translation)?;
     let Some(sent) = translation.text.clone() else { return Ok(translation) };
@@ -256,14 +256,7 @@ fn compare(
 
 /// What MCP's shape takes: names as they are, and any other member.
 fn mcp<'a>(text: &str, view: &ToolView<'a>) -> Translation {
-    let done = |text: Option<String>, losses| Translation {
-        text,
-        name: view.name.clone(),
-        sent_name: view.name.clone(),
-        strict: false,
-        null_for_absent: false,
-        losses,
-    };
+    let done = |text, losses| Translation::new(text, view.name.clone(), losses);
     if view.shape == Shape::Mcp {
         return done(Some(text.to_owned()), Vec::new());
     }

@@ -1,13 +1,18 @@
 //! JSON in its own order, with every scalar as it was written: what copies are changed as.
 
+use std::borrow::Cow;
+
 use tract_core::json::{self, Escapes, JsonError};
+
+/// The members of an object, in order.
+pub(crate) type Members = Vec<(String, Node)>;
 
 /// A JSON value. Depth is bounded by the reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Node {
     Scalar(String),
     Array(Vec<Node>),
-    Object(Vec<(String, Node)>),
+    Object(Members),
 }
 
 /// The member of a name: of several the last, as readers of JSON take it.
@@ -15,40 +20,22 @@ pub(crate) fn get<'a, V>(members: &'a [(String, V)], key: &str) -> Option<&'a V>
     members.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value)
 }
 
+fn get_mut<'a>(members: &'a mut Members, key: &str) -> Option<&'a mut Node> {
+    members.iter_mut().rev().find(|(name, _)| name == key).map(|(_, value)| value)
+}
+
 /// Takes the member out that [`get`] gives.
-pub(crate) fn take<V>(members: &mut Vec<(String, V)>, key: &str) -> Option<V> {
+pub(crate) fn take(members: &mut Members, key: &str) -> Option<Node> {
     let place = members.iter().rposition(|(name, _)| name == key)?;
     Some(members.remove(place).1)
 }
 
-/// Writes a list, each item by `write`.
-pub(crate) fn write_list<V>(out: &mut String, items: &[V], write: fn(&V, &mut String)) {
-    out.push('[');
-    for (n, item) in items.iter().enumerate() {
-        if n > 0 {
-            out.push(',');
-        }
-        write(item, out);
+/// Sets the member that [`get`] gives, in its place when it is there already.
+pub(crate) fn set(members: &mut Members, key: &str, value: Node) {
+    match get_mut(members, key) {
+        Some(old) => *old = value,
+        None => members.push((key.to_owned(), value)),
     }
-    out.push(']');
-}
-
-/// Writes an object, each value by `write`.
-pub(crate) fn write_object<V>(
-    out: &mut String,
-    members: &[(String, V)],
-    write: fn(&V, &mut String),
-) {
-    out.push('{');
-    for (n, (key, value)) in members.iter().enumerate() {
-        if n > 0 {
-            out.push(',');
-        }
-        json::write_string(out, key, Escapes::Raw);
-        out.push(':');
-        write(value, out);
-    }
-    out.push('}');
 }
 
 /// A name as a step of a JSON pointer.
@@ -91,12 +78,14 @@ impl Node {
         get(self.members(), key)
     }
 
+    pub(crate) fn get_mut(&mut self, key: &str) -> Option<&mut Self> {
+        let Self::Object(members) = self else { return None };
+        get_mut(members, key)
+    }
+
     pub(crate) fn set(&mut self, key: &str, value: Self) {
         if let Self::Object(members) = self {
-            match members.iter_mut().rev().find(|(name, _)| name == key) {
-                Some((_, node)) => *node = value,
-                None => members.push((key.to_owned(), value)),
-            }
+            set(members, key, value);
         }
     }
 
@@ -119,13 +108,13 @@ impl Node {
 
     /// The texts in a member that is a list.
     pub(crate) fn texts(&self, key: &str) -> Vec<String> {
-        self.list(key).iter().filter_map(Self::as_text).collect()
+        self.list(key).iter().filter_map(Self::as_text).map(Cow::into_owned).collect()
     }
 
     /// The names in `type`, which is one name or a list of them.
-    pub(crate) fn types(&self) -> Vec<String> {
-        let one = self.get("type").and_then(Self::as_text);
-        one.map_or_else(|| self.texts("type"), |name| vec![name])
+    pub(crate) fn types(&self) -> Vec<Cow<'_, str>> {
+        let one = self.get("type").into_iter();
+        one.chain(self.list("type")).filter_map(Self::as_text).collect()
     }
 
     pub(crate) fn members(&self) -> &[(String, Self)] {
@@ -135,15 +124,18 @@ impl Node {
         }
     }
 
-    pub(crate) fn as_text(&self) -> Option<String> {
-        match self {
-            Self::Scalar(raw) if raw.starts_with('"') => crate::shape::string(raw),
-            Self::Scalar(_) | Self::Array(_) | Self::Object(_) => None,
+    /// The text that a string spells.
+    pub(crate) fn as_text(&self) -> Option<Cow<'_, str>> {
+        let Self::Scalar(raw) = self else { return None };
+        match raw.strip_prefix('"')?.strip_suffix('"')? {
+            spelled if spelled.contains('\\') => crate::shape::string(raw).map(Cow::Owned),
+            plain => Some(Cow::Borrowed(plain)),
         }
     }
 
-    pub(crate) fn is_null(&self) -> bool {
-        matches!(self, Self::Scalar(raw) if raw == "null")
+    /// Whether it is a scalar that is written so, such as `null`.
+    pub(crate) fn is(&self, raw: &str) -> bool {
+        matches!(self, Self::Scalar(own) if own == raw)
     }
 
     pub(crate) fn is_object(&self) -> bool {
@@ -166,9 +158,7 @@ impl Node {
 
     pub(crate) fn at_mut(&mut self, pointer: &str) -> Option<&mut Self> {
         steps(pointer).try_fold(self, |node, step| match node {
-            Self::Object(members) => {
-                members.iter_mut().rev().find(|(name, _)| *name == step).map(|(_, node)| node)
-            }
+            Self::Object(members) => get_mut(members, &step),
             Self::Array(items) => items.get_mut(step.parse::<usize>().ok()?),
             Self::Scalar(_) => None,
         })
@@ -183,8 +173,24 @@ impl Node {
     fn write_to(&self, out: &mut String) {
         match self {
             Self::Scalar(raw) => out.push_str(raw),
-            Self::Array(items) => write_list(out, items, Self::write_to),
-            Self::Object(members) => write_object(out, members, Self::write_to),
+            Self::Array(items) => {
+                out.push('[');
+                for (n, item) in items.iter().enumerate() {
+                    out.push_str(if n > 0 { "," } else { "" });
+                    item.write_to(out);
+                }
+                out.push(']');
+            }
+            Self::Object(members) => {
+                out.push('{');
+                for (n, (key, value)) in members.iter().enumerate() {
+                    out.push_str(if n > 0 { "," } else { "" });
+                    json::write_string(out, key, Escapes::Raw);
+                    out.push(':');
+                    value.write_to(out);
+                }
+                out.push('}');
+            }
         }
     }
 }

@@ -81,7 +81,7 @@ pub trait Validator: Send + Sync {
     ///
     /// # Errors
     /// All that is wrong, in the order of the schema; a few of them where there are very many, each
-    /// in a few words.
+    /// in a few words. An empty list refuses the value as well.
     fn validate(&self, value: &Value) -> Result<(), Vec<Invalid>>;
 
     /// Returns what was put right to read the schema, such as an unknown `$schema`.

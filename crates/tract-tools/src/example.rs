@@ -6,6 +6,8 @@ use std::marker::PhantomData;
 use serde::Serialize;
 use tract_core::{JsonText, RenderedValue, Tool, ToolError, ToolParams};
 
+use crate::typed::rendered;
+
 /// Characters of an example's description.
 pub const MOST_CHARACTERS: usize = 200;
 
@@ -81,7 +83,7 @@ impl<P: ToolParams, O: Serialize> ToolExample<P, O> {
         input: &impl Serialize,
         output: &O,
     ) -> Result<Self, ExampleError> {
-        let output = RenderedValue::of(output).map_err(ExampleError::Output)?;
+        let output = rendered(output, None).map_err(ExampleError::Output)?;
         Self::checked(description.into(), input, output)
     }
 
@@ -95,12 +97,8 @@ impl<P: ToolParams, O: Serialize> ToolExample<P, O> {
         input: &impl Serialize,
         output: &O,
     ) -> Result<Self, ExampleError> {
-        let rendered = RenderedValue::of(output).map_err(ExampleError::Output)?;
-        let rendered = match tool.render(output) {
-            Some(text) => rendered.shown_as(text),
-            None => rendered,
-        };
-        Self::checked(description.into(), input, rendered)
+        let output = rendered(output, tool.render(output)).map_err(ExampleError::Output)?;
+        Self::checked(description.into(), input, output)
     }
 
     fn checked(

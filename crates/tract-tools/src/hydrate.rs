@@ -419,6 +419,11 @@ impl HydrationState {
             checked = compiled.validator.validate(&value);
         }
         match checked {
+            // Without an error the call would count as one that went well.
+            Err(invalid) if invalid.is_empty() => {
+                let message = "the arguments do not fit the schema; its validator does not say why";
+                Err(vec![fail("schema", message.to_owned())])
+            }
             Err(invalid) => Err(invalid.iter().map(StageError::of_invalid).collect()),
             Ok(()) if value.is_object() => Ok((text, true)),
             Ok(()) => Err(vec![not_an_object(&value)]),

@@ -248,12 +248,10 @@ impl PinPolicy {
 
     /// Returns whether a tool of this status may run.
     pub fn allows(self, status: &ApprovalStatus) -> bool {
-        match (self, status) {
-            (_, ApprovalStatus::Approved) | (Self::TellOnly, _) => true,
-            (Self::RefuseChanged, ApprovalStatus::Unknown) => true,
-            (Self::ApprovedOnly, ApprovalStatus::Unknown) | (_, ApprovalStatus::Changed { .. }) => {
-                false
-            }
+        match status {
+            ApprovalStatus::Approved => true,
+            ApprovalStatus::Unknown => self != Self::ApprovedOnly,
+            ApprovalStatus::Changed { .. } => self == Self::TellOnly,
         }
     }
 }

@@ -15,6 +15,7 @@ mod return_type;
 #[doc(inline)]
 pub use tract_macros::{tool, tool_type};
 
+pub(crate) use self::answer::rendered;
 pub use self::answer::{Failure, RenderableResult};
 pub use self::args::{Args, derived, parse};
 pub use self::closure::ClosureTool;
@@ -31,10 +32,10 @@ pub mod __private {
     };
 
     pub use super::answer::{
-        Fallible, IntoAnswer, RenderedAsJson, RenderedByItself, RunReturn, ShownValue,
-        ToolResultParts, failed,
+        Fallible, IntoResult, RenderedAsJson, RenderedByItself, RunReturn, ShownValue,
+        ToolResultParts, failed, rendered,
     };
     pub use super::args::Args;
     pub use super::instance::{Entry, Instance, Run, ToolInstance, enter, returned};
-    pub use super::return_type::{FindSchema, ReturnType};
+    pub use super::return_type::FindSchema;
 }

@@ -6,12 +6,12 @@ use std::fmt;
 use serde_json::{Map, Number, Value};
 use tract_core::nearest;
 
-use super::node::{Node, get, list};
 use super::normal::def_name;
 use super::values::{
     article, compare, equal, has_type, is_integer_key, one_of, refuses, settle_integer, shown,
     unique,
 };
+use crate::tree::{Node, get};
 
 /// The most faults that are reported.
 const MOST_FAULTS: usize = 16;
@@ -134,49 +134,41 @@ impl<'a> Checker<'a> {
     }
 
     fn judge_now(&mut self, schema: &'a Node, value: &mut Value) -> bool {
-        let members = schema.members();
-        if let Some(reference) = get(members, "$ref").and_then(Node::as_text) {
-            return self.refer(reference, value);
+        if let Some(reference) = schema.get("$ref").and_then(Node::as_text) {
+            return self.refer(&reference, value);
         }
-        if let Some(kind) = get(members, "type") {
-            let names: Vec<&str> = match kind {
-                Node::Text(name) => vec![name],
-                other => other.as_list().iter().filter_map(Node::as_text).collect(),
-            };
+        if schema.get("type").is_some() {
+            let names = schema.types();
             if !names.iter().any(|name| has_type(name, value)) {
                 let names: Vec<String> = names.iter().map(|name| article(name)).collect();
                 return self.fault(names.join(" or "), shown(value));
             }
-            if self.tries == 0 && !names.contains(&"number") {
+            if self.tries == 0 && !names.iter().any(|name| name == "number") {
                 settle_integer(value);
             }
         }
-        if let Some(words) = get(members, "enum") {
-            let words = words.as_list();
-            if !words.iter().any(|word| equal(word, value)) {
-                return self.other_word(words, value);
-            }
+        if let Some(words) = schema.get("enum").map(Node::items)
+            && !words.iter().any(|word| equal(word, value))
+        {
+            return self.other_word(words, value);
         }
-        if get(members, "not").is_some_and(|not| refuses(not, value)) {
+        if schema.get("not").is_some_and(|not| refuses(not, value)) {
             return self.fault("another value", shown(value));
         }
         let mut fits = match value {
-            Value::Number(number) => self.number(members, number),
+            Value::Number(number) => self.number(schema, number),
             Value::String(text) => {
                 let length = text.chars().count();
-                self.size(members, ("minLength", "maxLength"), length, "characters")
+                self.size(schema, ("minLength", "maxLength"), length, "characters")
             }
-            Value::Array(items) => self.array(members, items),
-            Value::Object(object) => self.object(members, object),
+            Value::Array(items) => self.array(schema, items),
+            Value::Object(object) => self.object(schema, object),
             Value::Null | Value::Bool(_) => true,
         };
-        for part in list(members, "allOf") {
+        for part in schema.list("allOf") {
             fits &= self.judge(part, value);
         }
-        match get(members, "anyOf") {
-            Some(branches) => fits && self.any(branches.as_list(), value),
-            None => fits,
-        }
+        fits && schema.get("anyOf").is_none_or(|branches| self.any(branches.items(), value))
     }
 
     fn refer(&mut self, reference: &str, value: &mut Value) -> bool {
@@ -212,7 +204,7 @@ impl<'a> Checker<'a> {
 
     fn target(&self, branch: &'a Node) -> &'a Node {
         let reference = branch.get("$ref").and_then(Node::as_text);
-        reference.and_then(|reference| self.definition(reference)).unwrap_or(branch)
+        reference.and_then(|reference| self.definition(&reference)).unwrap_or(branch)
     }
 
     fn definition(&self, reference: &str) -> Option<&'a Node> {
@@ -223,10 +215,8 @@ impl<'a> Checker<'a> {
     fn is_meant(&self, branch: &'a Node, value: &Value) -> bool {
         let branch = self.target(branch);
         let Some(object) = value.as_object() else {
-            return branch
-                .get("type")
-                .and_then(Node::as_text)
-                .is_some_and(|name| has_type(name, value));
+            let name = branch.get("type").and_then(Node::as_text);
+            return name.is_some_and(|name| has_type(&name, value));
         };
         let properties = branch.get("properties").map(Node::members).unwrap_or_default();
         let mut tags = properties.iter().filter_map(|(name, part)| match part.list("enum") {
@@ -237,12 +227,9 @@ impl<'a> Checker<'a> {
             Some((name, word)) => object.get(name).is_some_and(|found| equal(word, found)),
             None => {
                 let required = branch.list("required");
-                branch.get("type").and_then(Node::as_text) == Some("object")
-                    && (required.is_empty()
-                        || required
-                            .iter()
-                            .filter_map(Node::as_text)
-                            .any(|name| object.contains_key(name)))
+                let mut names = required.iter().filter_map(Node::as_text);
+                branch.get("type").and_then(Node::as_text).as_deref() == Some("object")
+                    && (required.is_empty() || names.any(|name| object.contains_key(&*name)))
             }
         }
     }
@@ -250,35 +237,30 @@ impl<'a> Checker<'a> {
     fn form(&self, branch: &'a Node) -> String {
         let branch = self.target(branch);
         if let Some(words) = branch.get("enum") {
-            return one_of(words.as_list().iter().map(Node::to_json));
+            return one_of(words.items().iter().map(Node::write));
         }
-        let required: Vec<&str> =
-            branch.list("required").iter().filter_map(Node::as_text).collect();
-        match branch.get("type") {
-            Some(Node::Text(name)) if name == "object" && !required.is_empty() => {
-                let tag = branch.get("properties").and_then(|parts| {
-                    let word = parts.get(required[0])?.get("enum")?;
-                    let [word] = word.as_list() else { return None };
-                    Some(word.to_json())
-                });
-                match tag {
-                    Some(word) => format!("an object with `{}` {word}", required[0]),
-                    None => format!("an object with `{}`", required.join("`, `")),
+        let required = branch.texts("required");
+        match (branch.get("type").and_then(Node::as_text).as_deref(), required.first()) {
+            (Some("object"), Some(first)) => {
+                let tag = branch.get("properties").and_then(|parts| parts.get(first));
+                match tag.map(|part| part.list("enum")) {
+                    Some([word]) => format!("an object with `{first}` {}", word.write()),
+                    _ => format!("an object with `{}`", required.join("`, `")),
                 }
             }
-            Some(Node::Text(name)) => article(name),
-            _ => "another form".to_owned(),
+            (Some(name), _) => article(name),
+            (None, _) => "another form".to_owned(),
         }
     }
 
     fn other_word(&mut self, words: &[Node], value: &Value) -> bool {
-        let close =
-            value.as_str().and_then(|text| nearest(text, words.iter().filter_map(Node::as_text)));
+        let texts: Vec<_> = words.iter().filter_map(Node::as_text).collect();
+        let close = value.as_str().and_then(|text| nearest(text, texts.iter().map(|word| &**word)));
         let note = close.map(|word| format!("did you mean {word:?}?"));
-        self.noted(one_of(words.iter().map(Node::to_json)), shown(value), note)
+        self.noted(one_of(words.iter().map(Node::write)), shown(value), note)
     }
 
-    fn number(&mut self, members: &[(String, Node)], number: &Number) -> bool {
+    fn number(&mut self, schema: &Node, number: &Number) -> bool {
         let rules: [(&str, &str, BoundCheck); 4] = [
             ("minimum", "at least", std::cmp::Ordering::is_ge),
             ("maximum", "at most", std::cmp::Ordering::is_le),
@@ -286,13 +268,13 @@ impl<'a> Checker<'a> {
             ("exclusiveMaximum", "less than", std::cmp::Ordering::is_lt),
         ];
         for (key, words, holds) in rules {
-            if let Some(Node::Number(bound)) = get(members, key)
-                && !compare(&number.to_string(), bound).is_some_and(holds)
+            if let Some(Node::Scalar(bound)) = schema.get(key)
+                && compare(&number.to_string(), bound).is_some_and(|found| !holds(found))
             {
                 return self.fault(format!("{words} {bound}"), number.to_string());
             }
         }
-        if let Some(Node::Number(step)) = get(members, "multipleOf")
+        if let Some(Node::Scalar(step)) = schema.get("multipleOf")
             && let (Some(value), Ok(step)) = (number.as_f64(), step.parse::<f64>())
             && (value / step).fract() != 0.0
         {
@@ -301,15 +283,9 @@ impl<'a> Checker<'a> {
         true
     }
 
-    fn size(
-        &mut self,
-        members: &[(String, Node)],
-        keys: (&str, &str),
-        size: usize,
-        of: &str,
-    ) -> bool {
-        let bound = |key| match get(members, key) {
-            Some(Node::Number(raw)) => raw.parse::<usize>().ok(),
+    fn size(&mut self, schema: &Node, keys: (&str, &str), size: usize, of: &str) -> bool {
+        let bound = |key| match schema.get(key) {
+            Some(Node::Scalar(raw)) => raw.parse::<usize>().ok(),
             _ => None,
         };
         match (bound(keys.0), bound(keys.1)) {
@@ -323,50 +299,42 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn array(&mut self, members: &'a [(String, Node)], items: &mut [Value]) -> bool {
-        let mut fits = self.size(members, ("minItems", "maxItems"), items.len(), "items");
-        let first = list(members, "prefixItems");
-        let rest = get(members, "items");
+    fn array(&mut self, schema: &'a Node, items: &mut [Value]) -> bool {
+        let mut fits = self.size(schema, ("minItems", "maxItems"), items.len(), "items");
+        let first = schema.list("prefixItems");
+        let rest = schema.get("items");
         for (at, item) in items.iter_mut().enumerate() {
-            match (first.get(at), rest) {
-                (Some(schema), _) | (None, Some(schema)) => {
-                    fits &= self.within(&format!("[{at}]"), schema, item);
-                }
-                (None, None) => {}
+            if let Some(schema) = first.get(at).or(rest) {
+                fits &= self.within(&format!("[{at}]"), schema, item);
             }
         }
-        if fits && get(members, "uniqueItems") == Some(&Node::Bool(true)) {
+        if fits && schema.get("uniqueItems").is_some_and(|all| all.is("true")) {
             let mut seen = HashSet::new();
-            for item in items.iter() {
-                if !seen.insert(unique(item)) {
-                    return self.fault("items that all differ", format!("{} twice", shown(item)));
-                }
+            if let Some(twice) = items.iter().find(|item| !seen.insert(unique(item))) {
+                return self.fault("items that all differ", format!("{} twice", shown(twice)));
             }
         }
         fits
     }
 
-    fn object(&mut self, members: &'a [(String, Node)], object: &mut Map<String, Value>) -> bool {
-        let known = get(members, "properties").map(Node::members).unwrap_or_default();
+    fn object(&mut self, schema: &'a Node, object: &mut Map<String, Value>) -> bool {
+        let known = schema.get("properties").map(Node::members).unwrap_or_default();
         let size = object.len();
-        let mut fits = self.size(members, ("minProperties", "maxProperties"), size, "properties");
-        for name in list(members, "required") {
-            if let Some(name) = name.as_text()
-                && !object.contains_key(name)
-            {
+        let mut fits = self.size(schema, ("minProperties", "maxProperties"), size, "properties");
+        for name in schema.list("required").iter().filter_map(Node::as_text) {
+            if !object.contains_key(&*name) {
                 fits = self.fault(format!("a property `{name}`"), "none");
             }
         }
         // Keys of maps with integer keys have a pattern; that they are numbers is the parser's.
-        let pattern = get(members, "patternProperties")
+        let pattern = schema
+            .get("patternProperties")
             .and_then(|patterns| patterns.members().first())
             .map(|(_, schema)| schema);
+        let others = schema.get("additionalProperties");
         for (name, value) in object.iter_mut() {
-            let schema = get(known, name)
-                .or(pattern.filter(|_| is_integer_key(name)))
-                .or_else(|| get(members, "additionalProperties"));
-            match schema {
-                Some(Node::Bool(false)) => {
+            match get(known, name).or(pattern.filter(|_| is_integer_key(name))).or(others) {
+                Some(schema) if schema.is("false") => {
                     let names = known.iter().map(|(name, _)| name.as_str());
                     let note = nearest(name, names).map(|near| format!("did you mean `{near}`?"));
                     let expected = if known.is_empty() {

@@ -3,8 +3,8 @@
 //! and what is next to a reference is not read under draft-07.
 
 use super::DeriveError;
-use super::node::{Members, Node, get, set, take};
 use super::normal::Definitions;
+use crate::tree::{Members, Node, get, set, take};
 
 /// How many alternatives one object may have.
 const MOST: usize = 64;
@@ -18,8 +18,8 @@ pub(super) fn merge(
     mut members: Members,
 ) -> Result<Members, DeriveError> {
     if !in_parts(&members) {
-        if let Some(Node::Bool(open)) = take(&mut members, "unevaluatedProperties") {
-            set(&mut members, "additionalProperties", Node::Bool(open));
+        if let Some(open @ Node::Scalar(_)) = take(&mut members, "unevaluatedProperties") {
+            set(&mut members, "additionalProperties", open);
         }
         return Ok(members);
     }
@@ -45,7 +45,7 @@ pub(super) fn merge(
         return Ok(outer);
     }
     set(&mut outer, "type", Node::text("object"));
-    set(&mut outer, "anyOf", Node::List(found.into_iter().map(Node::Object).collect()));
+    set(&mut outer, "anyOf", Node::Array(found.into_iter().map(Node::Object).collect()));
     Ok(outer)
 }
 
@@ -65,26 +65,26 @@ fn expand(
         return Err(DeriveError::Depth { most: MOST_LEVELS });
     }
     let mut parts: Vec<Vec<Node>> = Vec::new();
-    if let Some(Node::Text(reference)) = take(&mut members, "$ref") {
+    if let Some(reference) = take(&mut members, "$ref").as_ref().and_then(Node::as_text) {
         parts.push(vec![definitions.resolve(&reference)?.clone()]);
     }
-    if let Some(Node::List(all)) = take(&mut members, "allOf") {
+    if let Some(Node::Array(all)) = take(&mut members, "allOf") {
         parts.extend(all.into_iter().map(|part| vec![part]));
     }
     for key in ["oneOf", "anyOf"] {
-        if let Some(Node::List(branches)) = take(&mut members, key) {
+        if let Some(Node::Array(branches)) = take(&mut members, key) {
             parts.push(branches);
         }
     }
-    match take(&mut members, "unevaluatedProperties") {
-        Some(Node::Bool(false)) | None => {}
-        Some(rest) => set(&mut members, "additionalProperties", rest),
+    if let Some(rest) = take(&mut members, "unevaluatedProperties").filter(|rest| !rest.is("false"))
+    {
+        set(&mut members, "additionalProperties", rest);
     }
     for key in ["title", "$schema", "$defs"] {
         take(&mut members, key);
     }
     let object = match get(&members, "type") {
-        Some(kind) => kind.as_text() == Some("object"),
+        Some(kind) => kind.as_text().as_deref() == Some("object"),
         None => get(&members, "enum").is_none() && get(&members, "const").is_none(),
     };
     if !object {
@@ -123,7 +123,7 @@ fn joined(have: &Members, more: &Members) -> Members {
                     }
                 }
             }
-            (Some((_, Node::List(old))), Node::List(new)) if key == "required" => {
+            (Some((_, Node::Array(old))), Node::Array(new)) if key == "required" => {
                 for name in new {
                     if !old.contains(name) {
                         old.push(name.clone());
@@ -132,7 +132,7 @@ fn joined(have: &Members, more: &Members) -> Members {
             }
             // An open part holds what the other does not name.
             (Some((_, old)), new) if key == "additionalProperties" => {
-                if *old == Node::Bool(false) {
+                if old.is("false") {
                     *old = new.clone();
                 }
             }

@@ -1,9 +1,11 @@
 //! The normal form.
 
+use std::borrow::Cow;
+
 use super::DeriveError;
 use super::alternatives;
 use super::definitions::{inline_scalars, name_root, used};
-use super::node::{Members, Node, get, list, set, take};
+use crate::tree::{Members, Node, get, set, take};
 
 /// How deep a schema may nest; JSON texts nest no deeper either.
 const MOST_LEVELS: usize = 128;
@@ -74,40 +76,52 @@ const BOUNDS: &[(&str, &str, &str)] = &[
     ("uint", "0", "18446744073709551615"),
 ];
 
-pub(super) fn normalize(root: Node) -> Result<Node, DeriveError> {
-    let no_object = || DeriveError::NoObject { found: "a schema that is no object".to_owned() };
-    let Node::Object(mut root) = root else { return Err(no_object()) };
-    let mut defs = match take(&mut root, "$defs") {
+pub(super) fn normalize(mut root: Node) -> Result<Node, DeriveError> {
+    if !root.is_object() {
+        return Err(DeriveError::NoObject { found: "a schema that is no object".to_owned() });
+    }
+    respell(&mut root);
+    let mut defs = match root.remove("$defs") {
         Some(Node::Object(defs)) => defs,
         _ => Vec::new(),
     };
-    let title = get(&root, "title").and_then(Node::as_text).unwrap_or("Root").to_owned();
-    let whole = Definitions { root: Node::Object(root.clone()), defs: defs.clone() };
-    let mut root = whole.node(Node::Object(root), 0)?;
+    let title = root.get("title").and_then(Node::as_text).unwrap_or("Root".into()).into_owned();
+    let whole = Definitions { root: root.clone(), defs: defs.clone() };
+    whole.node(&mut root, 0)?;
     for (_, def) in &mut defs {
-        *def = whole.node(std::mem::replace(def, Node::Null), 0)?;
+        whole.node(def, 0)?;
     }
-    name_root(&mut root, &mut defs, title)?;
+    name_root(&mut root, &mut defs, title);
     defs.sort_by(|(a, _), (b, _)| a.cmp(b));
-    let root = inline_scalars(root, &defs)?;
     let scalars = defs.clone();
-    for (_, def) in &mut defs {
-        *def = inline_scalars(std::mem::replace(def, Node::Null), &scalars)?;
-    }
+    inline_scalars(&mut root, &scalars);
+    defs.iter_mut().for_each(|(_, def)| inline_scalars(def, &scalars));
     check_root(&root)?;
     let used = used(&root, &defs)?;
     defs.retain(|(name, _)| used.contains(name));
-    let Node::Object(mut root) = root else { return Err(no_object()) };
     // The tool says what it does; what its arguments are, their own descriptions say.
-    take(&mut root, "description");
+    root.remove("description");
     if !defs.is_empty() {
-        root.push(("$defs".to_owned(), Node::Object(defs)));
+        root.set("$defs", Node::Object(defs));
     }
-    Ok(Node::Object(root))
+    Ok(root)
+}
+
+/// Gives every string its one spelling.
+fn respell(node: &mut Node) {
+    match node {
+        Node::Array(items) => items.iter_mut().for_each(respell),
+        Node::Object(members) => members.iter_mut().for_each(|(_, part)| respell(part)),
+        Node::Scalar(raw) if raw.contains('\\') => {
+            let text = node.as_text().map(|text| Node::text(&text));
+            text.into_iter().for_each(|text| *node = text);
+        }
+        Node::Scalar(_) => {}
+    }
 }
 
 fn check_root(root: &Node) -> Result<(), DeriveError> {
-    match root.get("type").and_then(Node::as_text) {
+    match root.get("type").and_then(Node::as_text).as_deref() {
         Some("object") => Ok(()),
         Some(other) => Err(DeriveError::NoObject { found: format!("type {other:?}") }),
         None => Err(DeriveError::NoObject { found: "no single type".to_owned() }),
@@ -130,62 +144,60 @@ impl Definitions {
         }
     }
 
-    fn node(&self, node: Node, depth: usize) -> Result<Node, DeriveError> {
+    fn node(&self, node: &mut Node, depth: usize) -> Result<(), DeriveError> {
         if depth > MOST_LEVELS {
             return Err(DeriveError::Depth { most: MOST_LEVELS });
         }
-        let mut members = match node {
-            // `true` and `{}` say the same; providers read only the second.
-            Node::Bool(true) => return Ok(Node::Object(Vec::new())),
-            Node::Bool(false) => {
-                return Ok(Node::Object(vec![("not".to_owned(), Node::Object(Vec::new()))]));
-            }
+        let members = match node {
             Node::Object(members) => members,
-            other => return Err(DeriveError::NoObject { found: other.to_json() }),
+            // `true` and `{}` say the same; providers read only the second.
+            node if node.is("true") || node.is("false") => {
+                let not = node.is("false").then(|| ("not".to_owned(), Node::Object(Vec::new())));
+                *node = Node::Object(not.into_iter().collect());
+                return Ok(());
+            }
+            other => return Err(DeriveError::NoObject { found: other.write() }),
         };
         members.retain(|(key, _)| !matches!(key.as_str(), "title" | "$schema" | "$comment"));
-        let mut members = alternatives::merge(self, members)?;
-        if let Some(branches) = take(&mut members, "oneOf") {
-            set(&mut members, "anyOf", branches);
+        *members = alternatives::merge(self, std::mem::take(members))?;
+        if let Some(branches) = take(members, "oneOf") {
+            set(members, "anyOf", branches);
         }
-        if let Some(value) = take(&mut members, "const") {
-            set(&mut members, "enum", Node::List(vec![value]));
+        if let Some(value) = take(members, "const") {
+            set(members, "enum", Node::Array(vec![value]));
         }
-        bound(&mut members);
-        unwrap_lines(&mut members);
-        fold_constants(&mut members);
-        close(&mut members);
-        for (key, value) in &mut members {
-            let old = std::mem::replace(value, Node::Null);
-            if let ("$ref", Node::Text(reference)) = (key.as_str(), &old) {
-                self.resolve(reference)?;
-            }
-            *value = parts(key, old, &mut |part| self.node(part, depth + 1))?;
+        bound(members);
+        unwrap_lines(members);
+        fold_constants(members);
+        close(members);
+        if let Some(reference) = node.get("$ref").and_then(Node::as_text) {
+            self.resolve(&reference)?;
         }
-        order(&mut members);
-        Ok(Node::Object(members))
+        for part in parts(node) {
+            self.node(part, depth + 1)?;
+        }
+        order(node);
+        Ok(())
     }
 }
 
-/// Rewrites the schemas under a keyword; what is not a schema (a property may be named
-/// like a keyword, a default may look like a schema) stays as it is.
-pub(super) fn parts(
-    key: &str,
-    value: Node,
-    rewrite: &mut dyn FnMut(Node) -> Result<Node, DeriveError>,
-) -> Result<Node, DeriveError> {
-    match (key, value) {
-        ("properties" | "patternProperties", Node::Object(members)) => {
-            let parts = members.into_iter().map(|(name, part)| Ok((name, rewrite(part)?)));
-            Ok(Node::Object(parts.collect::<Result<_, DeriveError>>()?))
+/// The schemas right within one; what is not a schema (a property may be named like a keyword, a
+/// default may look like a schema) is none of them.
+pub(super) fn parts(schema: &mut Node) -> Vec<&mut Node> {
+    let Node::Object(members) = schema else { return Vec::new() };
+    let mut parts = Vec::new();
+    for (key, value) in members {
+        match (key.as_str(), value) {
+            ("properties" | "patternProperties", Node::Object(named)) => {
+                parts.extend(named.iter_mut().map(|(_, part)| part));
+            }
+            ("anyOf" | "allOf" | "prefixItems", Node::Array(list)) => parts.extend(list),
+            ("items" | "not" | "contains" | "propertyNames", part) => parts.push(part),
+            ("additionalProperties", part @ Node::Object(_)) => parts.push(part),
+            _ => {}
         }
-        ("anyOf" | "allOf" | "prefixItems", Node::List(list)) => {
-            Ok(Node::List(list.into_iter().map(rewrite).collect::<Result<_, DeriveError>>()?))
-        }
-        ("items" | "not" | "contains" | "propertyNames", part) => rewrite(part),
-        ("additionalProperties", part @ Node::Object(_)) => rewrite(part),
-        (_, value) => Ok(value),
     }
+    parts
 }
 
 pub(super) fn def_name(reference: &str) -> Option<String> {
@@ -195,7 +207,7 @@ pub(super) fn def_name(reference: &str) -> Option<String> {
 
 /// Drops formats that no standard knows, and writes the bounds that they imply.
 fn bound(members: &mut Members) {
-    let Some(format) = get(members, "format").and_then(Node::as_text).map(str::to_owned) else {
+    let Some(format) = get(members, "format").and_then(Node::as_text).map(Cow::into_owned) else {
         return;
     };
     if !FORMATS.contains(&format.as_str()) {
@@ -206,7 +218,7 @@ fn bound(members: &mut Members) {
             [("minimum", "exclusiveMinimum", low), ("maximum", "exclusiveMaximum", high)]
         {
             if get(members, key).is_none() && get(members, open).is_none() {
-                set(members, key, Node::Number((*bound).to_owned()));
+                set(members, key, Node::Scalar((*bound).to_owned()));
             }
         }
     }
@@ -216,29 +228,22 @@ fn bound(members: &mut Members) {
 /// exactly, and some providers refuse schemas with such numbers.
 const UNSAID: &[&str] = &["-9223372036854775808", "9223372036854775807", "18446744073709551615"];
 
-/// A schema as it is advertised: without the bounds of 64 bits.
-pub(super) fn advertised(node: Node) -> Result<Node, DeriveError> {
-    let Node::Object(mut members) = node else { return Ok(node) };
+/// Makes of a schema what is advertised: takes out the bounds of 64 bits.
+pub(super) fn advertise(schema: &mut Node) {
+    let Node::Object(members) = schema else { return };
     members.retain(|(key, value)| {
-        let unsaid = matches!(value, Node::Number(raw) if UNSAID.contains(&raw.as_str()));
+        let unsaid = UNSAID.iter().any(|bound| value.is(bound));
         !(unsaid && matches!(key.as_str(), "minimum" | "maximum"))
     });
-    let rewritten = members.into_iter().map(|(key, value)| {
-        let value = match (key.as_str(), value) {
-            ("$defs", Node::Object(named)) => {
-                let defs = named.into_iter().map(|(name, def)| Ok((name, advertised(def)?)));
-                Node::Object(defs.collect::<Result<_, DeriveError>>()?)
-            }
-            (key, value) => parts(key, value, &mut advertised)?,
-        };
-        Ok((key, value))
-    });
-    Ok(Node::Object(rewritten.collect::<Result<_, DeriveError>>()?))
+    if let Some(Node::Object(defs)) = schema.get_mut("$defs") {
+        defs.iter_mut().for_each(|(_, def)| advertise(def));
+    }
+    parts(schema).into_iter().for_each(advertise);
 }
 
 /// Writes alternatives that are texts only as one `enum`, with what they say in the description.
 fn fold_constants(members: &mut Members) {
-    let branches = list(members, "anyOf");
+    let branches = get(members, "anyOf").map(Node::items).unwrap_or_default();
     let mut values = Vec::new();
     let mut lines = Vec::new();
     for branch in branches {
@@ -246,17 +251,17 @@ fn fold_constants(members: &mut Members) {
             |key: &str| matches!(key, "type" | "const" | "enum" | "description" | "title");
         let words: Vec<&Node> = match (branch.get("const"), branch.get("enum")) {
             (Some(word), None) => vec![word],
-            (None, Some(words)) => words.as_list().iter().collect(),
+            (None, Some(words)) => words.items().iter().collect(),
             _ => return,
         };
-        let plain = branch.get("type").and_then(Node::as_text) == Some("string")
+        let plain = branch.get("type").and_then(Node::as_text).as_deref() == Some("string")
             && branch.members().iter().all(|(key, _)| is_constant(key));
         if !plain || words.is_empty() {
             return;
         }
         if let Some(text) = branch.get("description").and_then(Node::as_text) {
-            let names: Vec<String> = words.iter().map(|word| word.to_json()).collect();
-            lines.push(format!("- {}: {}", names.join(", "), one_line(text)));
+            let names: Vec<String> = words.iter().map(|word| word.write()).collect();
+            lines.push(format!("- {}: {}", names.join(", "), one_line(&text)));
         }
         values.extend(words.into_iter().cloned());
     }
@@ -265,17 +270,17 @@ fn fold_constants(members: &mut Members) {
     }
     take(members, "anyOf");
     set(members, "type", Node::text("string"));
-    set(members, "enum", Node::List(values));
+    set(members, "enum", Node::Array(values));
     if !lines.is_empty() {
-        let text =
-            join_texts(get(members, "description").and_then(Node::as_text), &lines.join("\n"));
-        set(members, "description", Node::Text(text));
+        let own = get(members, "description").and_then(Node::as_text);
+        let text = join_texts(own.as_deref(), &lines.join("\n"));
+        set(members, "description", Node::text(&text));
     }
 }
 
 /// A line break within a paragraph of a doc comment is a space, as in Markdown.
 fn unwrap_lines(members: &mut Members) {
-    let Some(Node::Text(text)) = get(members, "description") else { return };
+    let Some(text) = get(members, "description").and_then(Node::as_text) else { return };
     if !text.contains('\n') || text.contains("```") {
         return;
     }
@@ -288,7 +293,7 @@ fn unwrap_lines(members: &mut Members) {
         }
         out.push_str(line);
     }
-    set(members, "description", Node::Text(out));
+    set(members, "description", Node::text(&out));
 }
 
 fn one_line(text: &str) -> String {
@@ -306,11 +311,9 @@ pub(super) fn join_texts(first: Option<&str>, second: &str) -> String {
 }
 
 fn is_object(members: &[(String, Node)]) -> bool {
-    match get(members, "type") {
-        Some(Node::Text(name)) => name == "object",
-        Some(Node::List(names)) => names.iter().any(|name| name.as_text() == Some("object")),
-        _ => get(members, "properties").is_some(),
-    }
+    let Some(kind) = get(members, "type") else { return get(members, "properties").is_some() };
+    let mut names = std::iter::once(kind).chain(kind.items()).filter_map(Node::as_text);
+    names.any(|name| name == "object")
 }
 
 /// Closes an object with named properties. A map says of what its values are, and stays open.
@@ -320,20 +323,21 @@ fn close(members: &mut Members) {
         return;
     }
     let rest = get(members, "additionalProperties");
-    let (open, is_map) = (rest.is_some(), rest.is_some_and(|rest| *rest != Node::Bool(false)));
+    let (open, is_map) = (rest.is_some(), rest.is_some_and(|rest| !rest.is("false")));
     let named = get(members, "properties").is_some() || get(members, "patternProperties").is_some();
     if !named && !is_map {
         set(members, "properties", Node::Object(Vec::new()));
     }
     if !open {
-        set(members, "additionalProperties", Node::Bool(false));
+        set(members, "additionalProperties", Node::Scalar("false".to_owned()));
     }
-    if get(members, "required").is_some_and(|list| list.as_list().is_empty()) {
+    if get(members, "required").is_some_and(|list| list.items().is_empty()) {
         take(members, "required");
     }
 }
 
-pub(super) fn order(members: &mut Members) {
+pub(super) fn order(schema: &mut Node) {
+    let Node::Object(members) = schema else { return };
     members
         .sort_by_key(|(key, _)| ORDER.iter().position(|name| name == key).unwrap_or(ORDER.len()));
 }

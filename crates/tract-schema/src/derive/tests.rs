@@ -64,6 +64,16 @@ fn documented_enums_are_enums() {
 }
 
 #[test]
+fn of_a_keyword_that_is_there_twice_the_last_one_is_replaced() {
+    let text = r#"{"type":"object","properties":{"x":{"enum":[2],"const":1,"enum":[3]}}}"#;
+    let derived = Derived::new(text).unwrap();
+    assert_eq!(derived.admit(&mut json!({"x": 1})), Ok(()));
+    assert!(derived.admit(&mut json!({"x": 3})).is_err());
+    let advertised: Value = serde_json::from_str(derived.text()).unwrap();
+    assert_eq!(advertised["properties"]["x"]["enum"], json!([1]), "as readers of JSON take it");
+}
+
+#[test]
 fn parts_are_merged_into_closed_alternatives() {
     let root = json!({
         "type": "object",

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::node::Node;
+use crate::tree::Node;
 
 /// How much of a value is shown.
 const MOST_SHOWN: usize = 60;
@@ -17,13 +17,13 @@ pub(super) fn is_integer_key(name: &str) -> bool {
 pub(super) fn refuses(not: &Node, value: &Value) -> bool {
     match (not.members(), not.get("const").or_else(|| not.get("enum"))) {
         ([], _) => true,
-        (_, Some(Node::List(words))) => words.iter().any(|word| equal(word, value)),
+        (_, Some(Node::Array(words))) => words.iter().any(|word| equal(word, value)),
         (_, Some(word)) => equal(word, value),
         (_, None) => false,
     }
 }
 
-pub(super) fn has_type(name: &str, value: &Value) -> bool {
+pub(crate) fn has_type(name: &str, value: &Value) -> bool {
     match (name, value) {
         ("null", Value::Null)
         | ("boolean", Value::Bool(_))
@@ -65,11 +65,11 @@ pub(super) fn compare(a: &str, b: &str) -> Option<Ordering> {
 
 pub(super) fn equal(word: &Node, value: &Value) -> bool {
     match (word, value) {
-        (Node::Null, Value::Null) => true,
-        (Node::Bool(a), Value::Bool(b)) => a == b,
-        (Node::Text(a), Value::String(b)) => a == b,
-        (Node::Number(a), Value::Number(b)) => compare(a, &b.to_string()) == Some(Ordering::Equal),
-        (Node::List(a), Value::Array(b)) => {
+        (Node::Scalar(_), Value::Null) => word.is("null"),
+        (Node::Scalar(_), Value::Bool(b)) => word.is(if *b { "true" } else { "false" }),
+        (Node::Scalar(_), Value::String(b)) => word.as_text().is_some_and(|a| a == *b),
+        (Node::Scalar(a), Value::Number(b)) => compare(a, &b.to_string()) == Some(Ordering::Equal),
+        (Node::Array(a), Value::Array(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
         }
         (Node::Object(a), Value::Object(b)) => {

@@ -14,9 +14,13 @@ const DEEPEST: usize = 128;
 const KNOWN: [&str; 3] =
     ["http://json-schema.org/", "https://json-schema.org/", "http://www.json-schema.org/"];
 
-/// The subschemas that one applies to values inside of its own.
+/// The subschemas that one applies.
 #[derive(Default)]
 struct SubschemaLinks {
+    /// To the same value; references last.
+    in_place: Vec<usize>,
+    /// Whether what is applied in place is looked at twice.
+    is_twice: bool,
     /// To one property each, by name.
     properties: Vec<usize>,
     /// To any property.
@@ -29,17 +33,12 @@ struct SubschemaLinks {
 
 pub(super) struct Graph<'a> {
     values: Vec<&'a Value>,
-    /// Applied to the same value; references last.
-    in_place: Vec<Vec<usize>>,
-    inside: Vec<SubschemaLinks>,
-    /// How often what is applied in place is looked at.
-    factor: Vec<u64>,
+    links: Vec<SubschemaLinks>,
 }
 
 impl<'a> Graph<'a> {
     pub(super) fn of(root: &'a Value, limits: &SchemaLimits) -> Result<Self, LimitError> {
-        let mut graph =
-            Self { values: Vec::new(), in_place: vec![], inside: vec![], factor: vec![] };
+        let mut graph = Self { values: Vec::new(), links: Vec::new() };
         let mut index = HashMap::new();
         let mut identified = Vec::new();
         let mut anchors: HashMap<&str, Vec<usize>> = HashMap::new();
@@ -75,23 +74,16 @@ impl<'a> Graph<'a> {
         // the square of the schema's size.
         let mut meant = 0;
         for node in 0..graph.values.len() {
+            let mut links = SubschemaLinks::default();
             if let Some(Value::Object(members)) = graph.values.get(node) {
                 meant += resolver.places_of_references(members);
                 if meant > limits.nodes {
-                    return Err(LimitError::too_large(
-                        "places that references may mean",
-                        limits.nodes,
-                        meant,
-                    ));
+                    let what = "places that references may mean";
+                    return Err(LimitError::too_large(what, limits.nodes, meant));
                 }
+                links = resolver.links(members, &graph.values)?;
             }
-            let (in_place, inside, factor) = match graph.values.get(node) {
-                Some(Value::Object(members)) => resolver.edges(members, &graph.values)?,
-                _ => (Vec::new(), SubschemaLinks::default(), 1),
-            };
-            graph.in_place.push(in_place);
-            graph.inside.push(inside);
-            graph.factor.push(factor);
+            graph.links.push(links);
         }
         Ok(graph)
     }
@@ -104,9 +96,9 @@ impl<'a> Graph<'a> {
     pub(super) fn in_place_order(&self) -> Result<Vec<usize>, LimitError> {
         let mut waiting = vec![0_usize; self.len()];
         let mut users: Vec<Vec<usize>> = vec![Vec::new(); self.len()];
-        for (node, targets) in self.in_place.iter().enumerate() {
-            waiting[node] = targets.len();
-            for target in targets {
+        for (node, links) in self.links.iter().enumerate() {
+            waiting[node] = links.in_place.len();
+            for target in &links.in_place {
                 users[*target].push(node);
             }
         }
@@ -134,10 +126,10 @@ impl<'a> Graph<'a> {
     /// How deep a walk goes that steps into each subschema once.
     pub(super) fn longest_path(&self) -> usize {
         let next = |node: usize| {
-            let inside = &self.inside[node];
-            [&self.in_place[node], &inside.properties, &inside.any_property]
+            let links = &self.links[node];
+            [&links.in_place, &links.properties, &links.any_property]
                 .into_iter()
-                .chain([&inside.places, &inside.any_item])
+                .chain([&links.places, &links.any_item])
                 .flatten()
                 .copied()
         };
@@ -165,8 +157,7 @@ impl<'a> Graph<'a> {
         // What a node costs at the value itself.
         let mut cost = vec![1_u64; self.len()];
         for node in order {
-            let inner = self.sum(&self.in_place[*node], &cost);
-            cost[*node] = inner.saturating_mul(self.factor[*node]).saturating_add(1);
+            cost[*node] = self.in_place(*node, &cost).saturating_add(1);
         }
         if cost[0] > work {
             return Err(LimitError::TooMuchWork { limit: work });
@@ -176,17 +167,14 @@ impl<'a> Graph<'a> {
             // A value is an object or an array, so what is applied to both kinds does not add up.
             let (mut object, mut array) = (vec![0_u64; self.len()], vec![0_u64; self.len()]);
             for node in order {
-                let SubschemaLinks { properties, any_property, places, any_item } =
-                    &self.inside[*node];
-                let (in_place, factor) = (&self.in_place[*node], self.factor[*node]);
+                let links = &self.links[*node];
                 let step = |one: &[usize], any: &[usize], own: &[u64]| {
-                    self.sum(in_place, own)
-                        .saturating_mul(factor)
+                    self.in_place(*node, own)
                         .saturating_add(self.most(one, &cost))
                         .saturating_add(self.sum(any, &cost))
                 };
-                object[*node] = step(properties, any_property, &object);
-                array[*node] = step(places, any_item, &array);
+                object[*node] = step(&links.properties, &links.any_property, &object);
+                array[*node] = step(&links.places, &links.any_item, &array);
             }
             let below: Vec<u64> = object.iter().zip(&array).map(|(o, a)| *o.max(a)).collect();
             if below[0] > work {
@@ -198,6 +186,12 @@ impl<'a> Graph<'a> {
             cost = below;
         }
         Ok(None)
+    }
+
+    /// What a node costs by what it applies to its own value.
+    fn in_place(&self, node: usize, cost: &[u64]) -> u64 {
+        let links = &self.links[node];
+        self.sum(&links.in_place, cost).saturating_mul(1 + u64::from(links.is_twice))
     }
 
     fn sum(&self, nodes: &[usize], cost: &[u64]) -> u64 {
@@ -226,45 +220,43 @@ impl<'a> Resolver<'a, '_> {
         count * (1 + self.identified.len().max(anchored))
     }
 
-    fn edges(
+    fn links(
         &self,
         members: &'a Map<String, Value>,
         values: &[&'a Value],
-    ) -> Result<(Vec<usize>, SubschemaLinks, u64), LimitError> {
-        let mut in_place = Vec::new();
-        let mut inside = SubschemaLinks::default();
+    ) -> Result<SubschemaLinks, LimitError> {
+        let mut links = SubschemaLinks::default();
         let node = |value: &Value| self.index[&std::ptr::from_ref(value)];
-        let mut factor = 1;
         for (key, value) in members {
             let listed = || value.as_array().into_iter().flatten().map(node);
             let named = || value.as_object().into_iter().flat_map(Map::values).map(node);
             match key.as_str() {
-                "allOf" | "anyOf" | "oneOf" => in_place.extend(listed()),
-                "not" | "if" | "then" | "else" => in_place.push(node(value)),
-                "dependentSchemas" | "dependencies" => in_place.extend(named()),
-                "properties" => inside.properties.extend(named()),
-                "patternProperties" => inside.any_property.extend(named()),
-                "additionalProperties" | "propertyNames" => inside.any_property.push(node(value)),
+                "allOf" | "anyOf" | "oneOf" => links.in_place.extend(listed()),
+                "not" | "if" | "then" | "else" => links.in_place.push(node(value)),
+                "dependentSchemas" | "dependencies" => links.in_place.extend(named()),
+                "properties" => links.properties.extend(named()),
+                "patternProperties" => links.any_property.extend(named()),
+                "additionalProperties" | "propertyNames" => links.any_property.push(node(value)),
                 "unevaluatedProperties" => {
-                    inside.any_property.push(node(value));
-                    factor = 2;
+                    links.any_property.push(node(value));
+                    links.is_twice = true;
                 }
-                "prefixItems" => inside.places.extend(listed()),
-                "items" if value.is_array() => inside.places.extend(listed()),
-                "items" | "additionalItems" | "contains" => inside.any_item.push(node(value)),
+                "prefixItems" => links.places.extend(listed()),
+                "items" if value.is_array() => links.places.extend(listed()),
+                "items" | "additionalItems" | "contains" => links.any_item.push(node(value)),
                 "unevaluatedItems" => {
-                    inside.any_item.push(node(value));
-                    factor = 2;
+                    links.any_item.push(node(value));
+                    links.is_twice = true;
                 }
                 "$ref" | "$dynamicRef" | "$recursiveRef" => {
                     if let Some(reference) = value.as_str() {
-                        in_place.extend(self.targets(reference, values)?);
+                        links.in_place.extend(self.targets(reference, values)?);
                     }
                 }
                 _ => {}
             }
         }
-        Ok((in_place, inside, factor))
+        Ok(links)
     }
 
     /// Every place that a reference can mean. Which base is in force is not worked out: where

@@ -116,6 +116,10 @@ impl<'a> FailureText<'a> {
         let mut nearest_name = None;
         // Where nothing else is set, it is the value itself.
         let mut found = None;
+        let mut sized = |bound: &str, limit: &dyn fmt::Display, of: &str| {
+            found = Some(size(instance));
+            format!("{bound} {limit} {of}")
+        };
         let expected = match kind {
             ValidationErrorKind::AnyOf { context }
             | ValidationErrorKind::OneOfNotValid { context } => {
@@ -140,7 +144,7 @@ impl<'a> FailureText<'a> {
                     None if keys.is_empty() => "no properties".to_owned(),
                     None => format!("only {}", quoted(&keys)),
                 });
-                format!("the property {:?}", cut(name))
+                format!("the property {:?}", capped(&name))
             }
             ValidationErrorKind::AdditionalProperties { unexpected }
             | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
@@ -172,22 +176,22 @@ impl<'a> FailureText<'a> {
             ValidationErrorKind::MultipleOf { multiple_of } => {
                 format!("a multiple of {multiple_of}")
             }
-            ValidationErrorKind::MaxItems { limit } => format!("at most {limit} items"),
-            ValidationErrorKind::MinItems { limit } => format!("at least {limit} items"),
-            ValidationErrorKind::MaxLength { limit } => format!("at most {limit} characters"),
-            ValidationErrorKind::MinLength { limit } => format!("at least {limit} characters"),
-            ValidationErrorKind::MaxProperties { limit } => format!("at most {limit} properties"),
-            ValidationErrorKind::MinProperties { limit } => format!("at least {limit} properties"),
+            ValidationErrorKind::MaxItems { limit } => sized("at most", limit, "items"),
+            ValidationErrorKind::MinItems { limit } => sized("at least", limit, "items"),
+            ValidationErrorKind::MaxLength { limit } => sized("at most", limit, "characters"),
+            ValidationErrorKind::MinLength { limit } => sized("at least", limit, "characters"),
+            ValidationErrorKind::MaxProperties { limit } => sized("at most", limit, "properties"),
+            ValidationErrorKind::MinProperties { limit } => sized("at least", limit, "properties"),
             ValidationErrorKind::Pattern { pattern } => {
-                format!("a string that matches {}", cut(pattern))
+                format!("a string that matches {}", capped(pattern))
             }
             ValidationErrorKind::Format { format } => {
-                format!("a string in the format {:?}", cut(format))
+                format!("a string in the format {:?}", capped(format))
             }
             ValidationErrorKind::UniqueItems => "items that differ".to_owned(),
-            ValidationErrorKind::AdditionalItems { limit } => format!("at most {limit} items"),
+            ValidationErrorKind::AdditionalItems { limit } => sized("at most", limit, "items"),
             ValidationErrorKind::UnevaluatedItems { unexpected } => {
-                found = Some(listed(unexpected.iter().map(|item| cut(item))));
+                found = Some(listed(unexpected.iter().map(|item| capped(item))));
                 "no more items".to_owned()
             }
             ValidationErrorKind::Contains => "an item that fits".to_owned(),
@@ -204,16 +208,7 @@ impl<'a> FailureText<'a> {
             }
             other => format!("a value that fits {:?}", other.keyword()),
         };
-        let found = found.unwrap_or_else(|| match kind {
-            ValidationErrorKind::MaxItems { .. }
-            | ValidationErrorKind::MinItems { .. }
-            | ValidationErrorKind::MaxLength { .. }
-            | ValidationErrorKind::MinLength { .. }
-            | ValidationErrorKind::MaxProperties { .. }
-            | ValidationErrorKind::MinProperties { .. }
-            | ValidationErrorKind::AdditionalItems { .. } => size(instance),
-            _ => shown(instance),
-        });
+        let found = found.unwrap_or_else(|| shown(instance));
         let mut invalid = Invalid::new(kind.keyword(), path, expected, found);
         if let ValidationErrorKind::Type { kind } = kind {
             invalid.types = match kind {
@@ -318,7 +313,7 @@ fn shown(value: &Value) -> String {
 fn plain(value: &Value) -> String {
     match value {
         // A long text is cut before it is written.
-        Value::String(text) => format!("{:?}", cut(text)),
+        Value::String(text) => format!("{:?}", capped(text)),
         value => capped(value),
     }
 }
@@ -354,15 +349,8 @@ fn size(value: &Value) -> String {
     }
 }
 
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or(text)),
-        None => text.to_owned(),
-    }
-}
-
 fn quoted(names: &[impl AsRef<str>]) -> String {
-    listed(names.iter().map(|name| format!("{:?}", cut(name.as_ref()))))
+    listed(names.iter().map(|name| format!("{:?}", capped(&name.as_ref()))))
 }
 
 fn listed(names: impl ExactSizeIterator<Item = String>) -> String {

@@ -94,33 +94,26 @@ pub(super) fn is_true(error: &jsonschema::ValidationError<'_>) -> bool {
 
 impl Meter {
     fn spend(&self, steps: u64) -> bool {
-        if self.stop.get().is_some() {
-            return false;
-        }
         let before = self.steps.get();
-        let Some(left) = before.checked_sub(steps) else {
-            self.stop.set(Some(Stop::Steps));
-            return false;
-        };
-        self.steps.set(left);
-        let look = before / STEPS_PER_LOOK != left / STEPS_PER_LOOK;
+        self.pay(&self.steps, steps, Stop::Steps);
+        let look = before / STEPS_PER_LOOK != self.steps.get() / STEPS_PER_LOOK;
         if look && self.until.get().is_some_and(|until| Instant::now() >= until) {
             self.stop.set(Some(Stop::Time));
-            return false;
         }
-        true
+        self.stop.get().is_none()
     }
 
     fn take(&self, bytes: u64) -> bool {
-        if self.stop.get().is_some() {
-            return false;
+        self.pay(&self.bytes, bytes, Stop::Bytes);
+        self.stop.get().is_none()
+    }
+
+    /// Takes from what is left, unless the check is stopped; without enough left, stops it.
+    fn pay(&self, from: &Cell<u64>, amount: u64, stop: Stop) {
+        match from.get().checked_sub(amount).filter(|_| self.stop.get().is_none()) {
+            Some(left) => from.set(left),
+            None => self.stop.set(self.stop.get().or(Some(stop))),
         }
-        let Some(left) = self.bytes.get().checked_sub(bytes) else {
-            self.stop.set(Some(Stop::Bytes));
-            return false;
-        };
-        self.bytes.set(left);
-        true
     }
 }
 

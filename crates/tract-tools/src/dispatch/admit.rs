@@ -20,11 +20,8 @@ impl CallOutcome {
     pub(super) fn of_spent_budget(call: &Call, exceeded: BudgetExceeded) -> Self {
         let text = format!("the call did not run: {exceeded}");
         let source = ToolError::evaluation(exceeded.to_string()).caused_by(exceeded);
-        Self::failed(Outcome::Failed, DispatchStage::Turn, text).ending(
-            call,
-            Cause::Budget(exceeded),
-            source,
-        )
+        let failed = Self::failed(Outcome::Failed, DispatchStage::Turn, text);
+        failed.ending(call, Cause::Budget(exceeded), source)
     }
 }
 

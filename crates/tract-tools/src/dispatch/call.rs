@@ -3,9 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tract_core::telemetry::{self, Span, ToolCallInfo, captures_content, names};
-use tract_core::{
-    BoundCall, JsonText, RenderedValue, ToolError, ToolFailure, ToolResult, ToolTraits,
-};
+use tract_core::{BoundCall, JsonText, RenderedValue, ToolError, ToolResult, ToolTraits};
 
 use super::answer::Deferral;
 use super::error::{Cause, TurnError};
@@ -276,11 +274,8 @@ impl CallOutcome {
         operator: String,
     ) -> Self {
         let source = ToolError::evaluation(text).operator(&*operator);
-        Self::failed(Outcome::Failed, stage, text).operator(operator).ending(
-            call,
-            Cause::Host,
-            source,
-        )
+        let failed = Self::failed(Outcome::Failed, stage, text).operator(operator);
+        failed.ending(call, Cause::Host, source)
     }
 
     pub(super) fn success(&self) -> bool {
@@ -310,10 +305,7 @@ pub(super) struct Bounds {
 
 impl Bounds {
     pub(super) fn limit(self) -> Option<Duration> {
-        match (self.own, self.of_turn) {
-            (Some(own), Some(turn)) => Some(own.min(turn)),
-            (own, turn) => own.or(turn),
-        }
+        [self.own, self.of_turn].into_iter().flatten().min()
     }
 
     /// Whether it is the tool's own time that is over, not the turn's.
@@ -363,10 +355,7 @@ fn of_result(name: &str, result: ToolResult<RenderedValue>) -> CallOutcome {
 fn of_error(call: &Call, error: ToolError, bounds: Bounds, turn: &Turn) -> CallOutcome {
     let (name, stage) = (call.name(), DispatchStage::Handler);
     let reason = error.model_text();
-    let is_bare = {
-        let ToolFailure { operator, source, .. } = error.failure();
-        operator.is_none() && source.is_none()
-    };
+    let is_bare = error.failure().operator.is_none() && error.failure().source.is_none();
     let operator = (!is_bare).then(|| error.operator_text());
     let retryable = error.is_retryable();
     let mut call_outcome = match error {
@@ -413,18 +402,12 @@ fn out_of_own_time(name: &str, bounds: Bounds) -> CallOutcome {
 
 fn out_of_time(call: &Call, error: ToolError) -> CallOutcome {
     let text = format!("tool {:?} did not end: {}", call.name(), error.model_text());
-    CallOutcome::failed(Outcome::TimedOut, DispatchStage::Handler, text).ending(
-        call,
-        Cause::Deadline,
-        error,
-    )
+    let failed = CallOutcome::failed(Outcome::TimedOut, DispatchStage::Handler, text);
+    failed.ending(call, Cause::Deadline, error)
 }
 
 fn cancelled(call: &Call, error: ToolError) -> CallOutcome {
     let text = format!("tool {:?} was cancelled", call.name());
-    CallOutcome::failed(Outcome::Cancelled, DispatchStage::Handler, text).ending(
-        call,
-        Cause::Cancelled,
-        error,
-    )
+    let failed = CallOutcome::failed(Outcome::Cancelled, DispatchStage::Handler, text);
+    failed.ending(call, Cause::Cancelled, error)
 }

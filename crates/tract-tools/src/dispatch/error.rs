@@ -1,37 +1,28 @@
 //! Why a turn ends before the model is asked again.
 
-use std::fmt;
-
 use tract_core::ToolError;
 
 use crate::budget::BudgetExceeded;
 
 /// What ended an evaluation.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Cause {
     /// Time was over before a call could start, or while it ran.
+    #[error("it ran out of time")]
     Deadline,
     /// It was cancelled.
+    #[error("it was cancelled")]
     Cancelled,
     /// More was spent than may be.
+    #[error(transparent)]
     Budget(BudgetExceeded),
     /// The tool said that the evaluation cannot continue.
+    #[error("the tool ended it")]
     Tool,
     /// The journal, or the state that is to be restored, is broken.
+    #[error("the journal or the saved state is broken")]
     Host,
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Deadline => f.write_str("it ran out of time"),
-            Self::Cancelled => f.write_str("it was cancelled"),
-            Self::Budget(exceeded) => exceeded.fmt(f),
-            Self::Tool => f.write_str("the tool ended it"),
-            Self::Host => f.write_str("the journal or the saved state is broken"),
-        }
-    }
 }
 
 /// Why a turn ended with one of its calls. That call has a failed answer.

@@ -82,10 +82,7 @@ fn shared_states(turn: &Turn) -> BTreeMap<usize, &str> {
 impl Turn {
     /// How long the turn waits for another one.
     fn patience(&self) -> Option<Duration> {
-        match (self.context.remaining(), self.patience) {
-            (Some(remaining), Some(patience)) => Some(remaining.min(patience)),
-            (remaining, patience) => remaining.or(patience),
-        }
+        [self.context.remaining(), self.patience].into_iter().flatten().min()
     }
 
     /// Waits for the session and all other state that is put back when a call fails, as long as

@@ -37,12 +37,17 @@ type AdmittedCall = (Call, Option<CallOutcome>);
 /// What running a call came to, before that is settled.
 struct RunOutcome {
     call_outcome: CallOutcome,
+    attempts: Attempts,
+}
+
+#[derive(Default)]
+struct Attempts {
+    count: u32,
     /// The events of all attempts.
     events: Vec<Event>,
     /// How many of them are of attempts that failed and were tried again.
     lost: usize,
     before: Guard,
-    attempts: u32,
 }
 
 /// Restores the snapshot on drop, unless that was taken out: also when the future of the turn is
@@ -193,7 +198,7 @@ impl<'a> Run<'a> {
         let span = call.span(self.turn);
         let executed = span.instrument(self.run_handler(call, alone)).await;
         if span.is_recording() {
-            executed.call_outcome.say(&span, executed.attempts);
+            executed.call_outcome.say(&span, executed.attempts.count);
         }
         executed
     }
@@ -201,61 +206,44 @@ impl<'a> Run<'a> {
     /// Runs the handler, again where that may help. A call that runs alone has a snapshot, and its
     /// events go to the session at once.
     async fn run_handler(&self, call: &Call, alone: bool) -> RunOutcome {
-        let turn = self.turn;
-        let mut executed = RunOutcome {
-            call_outcome: CallOutcome::succeeded(String::new(), None),
-            events: Vec::new(),
-            lost: 0,
-            before: Guard::default(),
-            attempts: 0,
-        };
+        let mut attempts = Attempts::default();
+        let ended = self.attempts(call, alone, &mut attempts).await;
+        RunOutcome { call_outcome: ended.unwrap_or_else(|kept| *kept), attempts }
+    }
+
+    /// Returns what the last attempt came to, or what kept it from being made.
+    async fn attempts(
+        &self,
+        call: &Call,
+        alone: bool,
+        attempts: &mut Attempts,
+    ) -> Result<CallOutcome, Box<CallOutcome>> {
+        let broken = |stage, text, error| CallOutcome::of_broken_host(call, stage, text, error);
         let most = if call.traits.idempotent { self.dispatcher.options.attempts.max(1) } else { 1 };
         let mut wait = self.dispatcher.options.backoff;
         loop {
             // What others change while it waits is not to be undone with what it changes.
-            let permit = match self.permit(call).await {
-                Ok(permit) => permit,
-                Err(over) => {
-                    executed.call_outcome = *over;
-                    return executed;
-                }
-            };
+            let permit = self.permit(call).await?;
             if alone {
-                match state::snapshot(turn) {
-                    Ok(before) => executed.before.before = Some(before),
-                    Err(error) => {
-                        executed.call_outcome = CallOutcome::of_broken_host(
-                            call,
-                            DispatchStage::Snapshot,
-                            "the call did not run: its effects could not be undone",
-                            error,
-                        );
-                        return executed;
-                    }
-                }
+                let text = "the call did not run: its effects could not be undone";
+                let before = state::snapshot(self.turn);
+                attempts.before.before =
+                    Some(before.map_err(|error| broken(DispatchStage::Snapshot, text, error))?);
             }
             if let Some(over) = self.turn_over(call) {
-                executed.call_outcome = over;
-                return executed;
+                return Err(over.into());
             }
-            executed.attempts += 1;
-            executed.call_outcome = self.attempt(call, alone, &mut executed).await;
+            attempts.count += 1;
+            let call_outcome = self.attempt(call, alone, attempts).await;
             drop(permit);
-            let again = executed.call_outcome.retryable && executed.attempts < most;
+            let again = call_outcome.retryable && attempts.count < most;
             if !again || self.turn_over(call).is_some() {
-                return executed;
+                return Ok(call_outcome);
             }
-            if let Err(error) = executed.before.restore() {
-                executed.call_outcome = CallOutcome::of_broken_host(
-                    call,
-                    DispatchStage::Restore,
-                    "the call failed, and its effects could not be undone",
-                    error,
-                );
-                return executed;
-            }
-            executed.lost = executed.events.len();
-            within(Some(wait), turn.context.cancellation().cancelled()).await;
+            let restored = attempts.before.restore();
+            restored.map_err(|error| broken(DispatchStage::Restore, NOT_UNDONE, error))?;
+            attempts.lost = attempts.events.len();
+            within(Some(wait), self.turn.context.cancellation().cancelled()).await;
             wait = wait.saturating_mul(2);
         }
     }
@@ -272,15 +260,15 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn attempt(&self, call: &Call, alone: bool, executed: &mut RunOutcome) -> CallOutcome {
+    async fn attempt(&self, call: &Call, alone: bool, attempts: &mut Attempts) -> CallOutcome {
         let turn = self.turn;
         let Some(bound) = &call.hydrated.bound else {
             let text = format!("nothing here runs the tool {:?}", call.name());
             return CallOutcome::failed(Outcome::Invalid, DispatchStage::Lookup, text);
         };
-        let (number, reads) = (executed.attempts, call.traits.read_only);
+        let (number, reads) = (attempts.count, call.traits.read_only);
         let scope = Arc::new(CallScope::new(turn, call.key, number, reads, alone));
-        executed.before.scope = Some(Arc::clone(&scope));
+        attempts.before.scope = Some(Arc::clone(&scope));
         let bounds = Bounds {
             own: call.timeout().or(self.dispatcher.options.timeout),
             of_turn: turn.context.remaining(),
@@ -301,8 +289,8 @@ impl<'a> Run<'a> {
         // Cancels what the handler left running.
         token.cancel();
         let (events, untaken) = scope.end();
-        executed.before.scope = None;
-        executed.events.extend(events);
+        attempts.before.scope = None;
+        attempts.events.extend(events);
         let mut call_outcome = judge(call, ran, bounds, turn);
         if let Some(error) = untaken {
             call_outcome.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error);
@@ -318,10 +306,11 @@ impl<'a> Run<'a> {
     /// Publishes the events of a call that ran, or restores the state before it.
     fn settle(&mut self, call: &Call, executed: RunOutcome, alone: bool) {
         let turn = self.turn;
-        let RunOutcome { mut call_outcome, events, lost, before: mut guard, attempts } = executed;
+        let RunOutcome { mut call_outcome, mut attempts } = executed;
         if !alone && turn.session.is_some() {
             // Only the log keeps the events of failed attempts.
-            let (failed, published) = events.split_at(lost.min(events.len()));
+            let lost = attempts.lost.min(attempts.events.len());
+            let (failed, published) = attempts.events.split_at(lost);
             if !failed.is_empty() {
                 let kept = state::snapshot(turn).and_then(|before| {
                     let taken = failed.iter().try_for_each(|event| state::publish(turn, event));
@@ -334,7 +323,7 @@ impl<'a> Run<'a> {
             // Published now, after the events of the calls before it, and with a snapshot as if it
             // had run alone.
             match state::snapshot(turn) {
-                Ok(before) => guard.before = Some(before),
+                Ok(before) => attempts.before.before = Some(before),
                 Err(error) => {
                     let text = "the call's result could not be taken in";
                     let stage = DispatchStage::Snapshot;
@@ -347,30 +336,24 @@ impl<'a> Run<'a> {
                 }
             }
         }
-        self.finish(call, call_outcome, events, attempts, guard);
+        self.finish(call, call_outcome, attempts);
     }
 
     /// Answers a call that did not run.
     fn answer(&mut self, call: &Call, call_outcome: CallOutcome) {
-        self.finish(call, call_outcome, Vec::new(), 0, Guard::default());
+        self.finish(call, call_outcome, Attempts::default());
     }
 
     /// Tells the session how the call ended, and keeps the answer.
-    fn finish(
-        &mut self,
-        call: &Call,
-        mut call_outcome: CallOutcome,
-        events: Vec<Event>,
-        attempts: u32,
-        mut guard: Guard,
-    ) {
+    fn finish(&mut self, call: &Call, mut call_outcome: CallOutcome, attempts: Attempts) {
+        let Attempts { count, events, before: mut guard, .. } = attempts;
         for note in &call.notes {
             call_outcome.tell(note.clone());
         }
         let mut invoked = None;
         if call_outcome.success() {
-            let invoked_event = Arc::new(call.invoked(&call_outcome, attempts));
-            match self.tell(&invoked_event) {
+            let invoked_event = Arc::new(call.invoked(&call_outcome, count));
+            match state::publish(self.turn, &Event::shared(Arc::clone(&invoked_event))) {
                 Ok(()) => {
                     // Done: the snapshot is not restored.
                     guard.before = None;
@@ -385,19 +368,18 @@ impl<'a> Run<'a> {
             None => {
                 if let Err(error) = guard.restore() {
                     let ends = call_outcome.ends.take();
-                    let text = "the call failed, and its effects could not be undone";
                     let notes = std::mem::take(&mut call_outcome.operator);
-                    call_outcome =
-                        CallOutcome::of_broken_host(call, DispatchStage::Restore, text, error);
+                    let stage = DispatchStage::Restore;
+                    call_outcome = CallOutcome::of_broken_host(call, stage, NOT_UNDONE, error);
                     notes.into_iter().for_each(|notes| call_outcome.tell(notes));
                     ends.into_iter().for_each(|ends| call_outcome.tell(ends.to_string()));
                 }
-                let invoked_event = Arc::new(call.invoked(&call_outcome, attempts));
-                match self.tell(&invoked_event) {
+                let invoked_event = Arc::new(call.invoked(&call_outcome, count));
+                match state::publish(self.turn, &Event::shared(Arc::clone(&invoked_event))) {
                     Ok(()) => invoked_event,
                     Err(error) => {
                         call_outcome.tell(format!("not in the session's log: {error}"));
-                        Arc::new(call.invoked(&call_outcome, attempts))
+                        Arc::new(call.invoked(&call_outcome, count))
                     }
                 }
             }
@@ -422,13 +404,6 @@ impl<'a> Run<'a> {
             self.ended = call_outcome.ends;
         }
         debug_assert!(guard.before.is_none(), "it is kept, or was undone");
-    }
-
-    fn tell(&self, invoked: &Arc<super::ToolInvoked>) -> Result<(), String> {
-        match self.turn.session {
-            Some(_) => state::publish(self.turn, &Event::shared(Arc::clone(invoked))),
-            None => Ok(()),
-        }
     }
 
     /// Adds the call to those that succeeded.
@@ -471,6 +446,8 @@ impl<'a> Run<'a> {
     }
 }
 
+/// What the model reads when a failure could not be rolled back.
+const NOT_UNDONE: &str = "the call failed, and its effects could not be undone";
 /// What the model reads when a success was not taken in.
 const NOT_TAKEN_IN: &str = "the tool's result could not be taken in, so what it did was undone";
 

@@ -144,19 +144,13 @@ impl DirectoryFs {
         if !status.is_file() {
             return Err(special(path, FileType::Unknown));
         }
-        if status.len() > self.limit {
-            return Err(FsError::TooLarge { path: shown, limit: self.limit, found: status.len() });
-        }
+        path.check_size(status.len(), self.limit)?;
         let mut bytes = Vec::new();
         // It may grow while it is read.
         let read = file.take(self.limit.saturating_add(1)).read_to_end(&mut bytes);
         read.map_err(|error| io(&shown, "read", error))?;
-        if bytes.len() as u64 > self.limit {
-            let found = bytes.len() as u64;
-            Err(FsError::TooLarge { path: shown, limit: self.limit, found })
-        } else {
-            Ok(bytes)
-        }
+        path.check_size(bytes.len() as u64, self.limit)?;
+        Ok(bytes)
     }
 
     /// Opens a new file in a directory, by a name that no other file has.
@@ -355,10 +349,7 @@ impl Filesystem for DirectoryFs {
 
     fn write(&self, path: &FsPath, bytes: &[u8]) -> Result<(), FsError> {
         let name = file_name(path)?;
-        let found = bytes.len() as u64;
-        if found > self.limit {
-            return Err(FsError::TooLarge { path: path.to_string(), limit: self.limit, found });
-        }
+        path.check_size(bytes.len() as u64, self.limit)?;
         let mut log = self.log();
         let at = self.made_parent(path, &mut log)?;
         let mode = match status(&at, path)? {

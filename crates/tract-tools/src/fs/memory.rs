@@ -130,17 +130,10 @@ fn below<'a>(
     files: &'a Files,
     directory: &FsPath,
 ) -> impl Iterator<Item = (&'a FsPath, &'a Arc<[u8]>)> + use<'a> {
-    let directory = directory.clone();
     // Between `a` and `a/b` there may be `a-b`: names sort by bytes, and `/` is not the first.
-    let first = directory.join("");
-    let start = if directory.is_root() { directory.clone() } else { first };
-    files
-        .range(start..)
-        .take_while({
-            let prefix = if directory.is_root() { String::new() } else { format!("{directory}/") };
-            move |(path, _)| path.as_str().starts_with(&prefix)
-        })
-        .filter(move |(path, _)| **path != directory)
+    let start = directory.join("");
+    let all = files.range(start.clone()..);
+    all.take_while(move |(path, _)| path.as_str().starts_with(start.as_str()))
 }
 
 impl Filesystem for MemoryFs {
@@ -157,9 +150,7 @@ impl Filesystem for MemoryFs {
 
     fn write(&self, path: &FsPath, bytes: &[u8]) -> Result<(), FsError> {
         let found = bytes.len() as u64;
-        if found > self.limit {
-            return Err(FsError::TooLarge { path: path.to_string(), limit: self.limit, found });
-        }
+        path.check_size(found, self.limit)?;
         let mut log = undo::lock(&self.log);
         let mut memory = self.memory();
         if is_directory(&memory.files, path) {

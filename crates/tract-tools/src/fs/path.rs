@@ -98,6 +98,14 @@ impl FsPath {
         }
     }
 
+    /// Checks how many bytes a file of this path has, or would have.
+    pub(super) fn check_size(&self, found: u64, limit: u64) -> Result<(), FsError> {
+        if found <= limit {
+            return Ok(());
+        }
+        Err(FsError::TooLarge { path: self.to_string(), limit, found })
+    }
+
     pub(super) fn join(&self, name: &str) -> Self {
         if self.is_root() { Self(name.to_owned()) } else { Self(format!("{}/{name}", self.0)) }
     }

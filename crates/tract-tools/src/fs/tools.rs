@@ -338,10 +338,7 @@ impl Tool for FsEdit {
         let (places_u64, of) = (places as u64, |text: &str| text.len() as u64);
         let kept = of(&text) - places_u64 * of(&wanted.find);
         let found = kept.saturating_add(places_u64.saturating_mul(of(&wanted.replace)));
-        let limit = files.max_file_bytes();
-        if found > limit {
-            return Err(FsError::TooLarge { path: path.to_string(), limit, found }.into());
-        }
+        path.check_size(found, files.max_file_bytes())?;
         files.write(&path, text.replace(&wanted.find, &wanted.replace).as_bytes())?;
         Ok(ToolResult::ok(EditReport { path: path.to_string(), places }))
     }

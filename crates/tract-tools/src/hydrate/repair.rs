@@ -58,55 +58,46 @@ pub async fn hydrate_repairing(
                 matches!(error.stage, Stage::Parse | Stage::Validate | Stage::Instantiate)
                     && error.is_of_arguments()
             });
-        if mendable {
-            mend(one, call, registry, options, repair).await;
+        if !mendable {
+            continue;
         }
+        let began = SystemClock.now_us();
+        let request = RepairRequest {
+            name: one.tool_name(),
+            schema: one.tool.as_ref().and_then(|tool| tool.arguments_schema()),
+            arguments: &call.arguments,
+            errors: &one.errors,
+        };
+        let given = repair.repair(&request).await;
+        let mut record = Repaired {
+            by: repair.name().to_owned(),
+            before: hash::blob(call.arguments.as_bytes()).to_string(),
+            after: None,
+            text: None,
+            errors: one.errors.clone(),
+            failure: None,
+        };
+        match given {
+            Ok(Some(text)) => {
+                record.after = Some(hash::blob(text.as_bytes()).to_string());
+                record.text = Some(text.clone());
+                let again = Call { arguments: text.into(), ..call.clone() };
+                let tried = super::one(again, registry, options, true);
+                if tried.errors.iter().all(|error| error.stage == Stage::Policy) {
+                    let duration_us = one.provenance.duration_us;
+                    *one = tried;
+                    one.provenance.raw_arguments = call.arguments.clone();
+                    one.provenance.duration_us += duration_us;
+                } else {
+                    record.failure = Some("what it gave does not fit either".to_owned());
+                }
+            }
+            Ok(None) => record.failure = Some("it knew no better arguments".to_owned()),
+            Err(error) => record.failure = Some(error.to_string()),
+        }
+        one.provenance.repair = Some(record);
+        let took = u64::try_from(SystemClock.now_us() - began).unwrap_or(0);
+        one.provenance.duration_us += took;
     }
     hydrated
-}
-
-async fn mend(
-    one: &mut Hydrated,
-    call: &Call,
-    registry: &Registry,
-    options: &HydrateOptions,
-    repair: &dyn Repair,
-) {
-    let began = SystemClock.now_us();
-    let request = RepairRequest {
-        name: one.tool_name(),
-        schema: one.tool.as_ref().and_then(|tool| tool.arguments_schema()),
-        arguments: &call.arguments,
-        errors: &one.errors,
-    };
-    let given = repair.repair(&request).await;
-    let mut record = Repaired {
-        by: repair.name().to_owned(),
-        before: hash::blob(call.arguments.as_bytes()).to_string(),
-        after: None,
-        text: None,
-        errors: one.errors.clone(),
-        failure: None,
-    };
-    match given {
-        Ok(Some(text)) => {
-            record.after = Some(hash::blob(text.as_bytes()).to_string());
-            record.text = Some(text.clone());
-            let again = Call { arguments: text.into(), ..call.clone() };
-            let tried = super::one(again, registry, options, true);
-            if tried.errors.is_empty() || tried.errors.iter().all(|e| e.stage == Stage::Policy) {
-                let duration_us = one.provenance.duration_us;
-                *one = tried;
-                one.provenance.raw_arguments = call.arguments.clone();
-                one.provenance.duration_us += duration_us;
-            } else {
-                record.failure = Some("what it gave does not fit either".to_owned());
-            }
-        }
-        Ok(None) => record.failure = Some("it knew no better arguments".to_owned()),
-        Err(error) => record.failure = Some(error.to_string()),
-    }
-    one.provenance.repair = Some(record);
-    let took = u64::try_from(SystemClock.now_us() - began).unwrap_or(0);
-    one.provenance.duration_us += took;
 }

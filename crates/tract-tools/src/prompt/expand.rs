@@ -91,12 +91,11 @@ impl Tool for OpenSections {
             let at = |error: ToolError| error.at(format!("sections[{place}]"));
             if !self.sections.contains(path) {
                 let text = format!("expected the path of a section, found {path:?}");
+                let error = ToolError::validation(text);
                 let known = self.sections.iter().map(String::as_str);
                 return Err(at(match nearest(path, known) {
-                    Some(near) => {
-                        ToolError::validation(text).note(format!("did you mean {near:?}?"))
-                    }
-                    None => ToolError::validation(text),
+                    Some(near) => error.note(format!("did you mean {near:?}?")),
+                    None => error,
                 }));
             }
             if !self.summarized.contains(path) || open.contains(path) {

@@ -19,7 +19,7 @@ use crate::registry::{Registry, RegistryBuilder};
 const HEADINGS: usize = 6;
 
 /// What a model gets: the instructions, and the tools of the sections that are shown.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct RenderedPrompt {
     text: String,
     tools: Vec<Arc<dyn DynTool>>,
@@ -93,26 +93,20 @@ impl Prompt {
         if let Some(path) = bindings.opened.iter().find(|path| self.find(path).is_none()) {
             return Err(RenderError::UnknownSection { path: path.clone() });
         }
-        let mut work = Work {
-            bindings,
-            opened: bindings.all_opened(),
-            out: String::new(),
-            tools: Vec::new(),
-            policies: Vec::new(),
-            collapsed: Vec::new(),
-        };
+        let opened = bindings.all_opened();
+        let mut work = Work { bindings, opened, rendered: RenderedPrompt::default() };
         for (place, section) in self.sections.iter().enumerate() {
             work.section(section, &format!("{}.", place + 1), 2)?;
         }
-        let Work { out, mut tools, policies, collapsed, .. } = work;
-        let shown: Vec<String> = tools.iter().map(|tool| tool.spec().name).collect();
+        let mut rendered = work.rendered;
+        let shown: Vec<String> = rendered.tools.iter().map(|tool| tool.spec().name).collect();
         let all = self.tools().into_iter().map(|tool| tool.spec().name);
-        let unavailable = all.filter(|name| !shown.contains(name)).collect();
-        if !collapsed.is_empty() {
-            tools.push(Arc::new(self.open_sections()));
+        rendered.unavailable = all.filter(|name| !shown.contains(name)).collect();
+        if !rendered.collapsed.is_empty() {
+            rendered.tools.push(Arc::new(self.open_sections()));
         }
-        let text = out.trim_end().to_owned();
-        Ok(RenderedPrompt { text, tools, policies, unavailable, collapsed })
+        rendered.text.truncate(rendered.text.trim_end().len());
+        Ok(rendered)
     }
 
     /// The tool that asks for all of a section.
@@ -139,10 +133,7 @@ impl Prompt {
 struct Work<'a> {
     bindings: &'a Bindings,
     opened: BTreeSet<String>,
-    out: String,
-    tools: Vec<Arc<dyn DynTool>>,
-    policies: Vec<Arc<dyn Policy>>,
-    collapsed: Vec<String>,
+    rendered: RenderedPrompt,
 }
 
 impl Work<'_> {
@@ -167,16 +158,16 @@ impl Work<'_> {
             self.paragraph(&format!(
                 "[This is a summary. Call `{OPEN_SECTIONS}` with [\"{path}\"] to read all of it.]"
             ));
-            self.collapsed.push(path.to_owned());
+            self.rendered.collapsed.push(path.to_owned());
             return Ok(());
         }
         let text = fill(&section.body)?;
         self.paragraph(&text);
         for tool in &section.tools {
             self.examples(tool);
-            self.tools.push(Arc::clone(&tool.tool));
+            self.rendered.tools.push(Arc::clone(&tool.tool));
         }
-        self.policies.extend(given.policies.iter().cloned());
+        self.rendered.policies.extend(given.policies.iter().cloned());
         for (place, child) in section.children.iter().enumerate() {
             self.section(child, &format!("{number}{}.", place + 1), level + 1)?;
         }
@@ -193,8 +184,8 @@ impl Work<'_> {
 
     fn paragraph(&mut self, text: &str) {
         if !text.is_empty() {
-            self.out.push_str(text);
-            self.out.push_str("\n\n");
+            self.rendered.text.push_str(text);
+            self.rendered.text.push_str("\n\n");
         }
     }
 

@@ -106,17 +106,20 @@ impl SectionTool {
     /// What is wrong with the tool and its examples.
     pub(crate) fn faults(&self, path: &str) -> Vec<PromptFault> {
         let spec = self.tool.spec();
-        let judged = ExampleSchema::of(&spec.parameters, !self.examples.is_empty());
-        let results = ResultSchema::of(&*self.tool, &spec, !self.examples.is_empty());
-        let name = spec.name;
+        let name = &spec.name;
         let mut faults = Vec::new();
-        if !tract_schema::accepts(tract_schema::Dialect::OpenAi, &name) {
+        if !tract_schema::accepts(tract_schema::Dialect::OpenAi, name) {
             faults.push(PromptFault::ToolName {
                 path: path.to_owned(),
-                suggestion: tract_schema::suggestion(&name),
+                suggestion: tract_schema::suggestion(name),
                 name: name.clone(),
             });
         }
+        if self.examples.is_empty() {
+            return faults;
+        }
+        let judged = ExampleSchema::of(&spec.parameters);
+        let results = ResultSchema::of(&*self.tool, &spec);
         for example in &self.examples {
             let mut bad = |why: String| {
                 let (path, tool) = (path.to_owned(), name.clone());
@@ -141,17 +144,13 @@ impl SectionTool {
 
 /// The schema that the inputs of examples are held against. Tools with a type of their own judge
 /// them too; those of servers have the schema alone.
-#[derive(Default)]
 struct ExampleSchema(Option<Registry>);
 
 /// The name under which a schema is held in a registry of one.
 const EXAMPLE: &str = "example";
 
 impl ExampleSchema {
-    fn of(parameters: &str, is_asked: bool) -> Self {
-        if !is_asked {
-            return Self::default();
-        }
+    fn of(parameters: &str) -> Self {
         let definition = ToolSpec::new(EXAMPLE, "", parameters).definition();
         // A tool that is none is refused by the registry that it goes into.
         let registry = Registry::builder().definition(&definition).build().ok();
@@ -168,17 +167,16 @@ impl ExampleSchema {
 
 /// The schema that the outputs of examples are checked against: that of the tool's result type, or
 /// the one that its server listed.
-#[derive(Default)]
 struct ResultSchema(Option<Arc<dyn Validator>>);
 
 impl ResultSchema {
-    fn of(tool: &dyn DynTool, spec: &ToolSpec, has_examples: bool) -> Self {
-        let Some(compiler) = built_in().filter(|_| has_examples) else { return Self::default() };
+    fn of(tool: &dyn DynTool, spec: &ToolSpec) -> Self {
         let schema = tool.result_schema().or_else(|| listed_schema(spec));
         // A server's schema that cannot be used says nothing about results.
-        let validator =
-            |schema: String| compiler.compile(&schema, &ValidateOptions::default()).ok();
-        Self(schema.and_then(validator))
+        let validator = built_in().zip(schema).and_then(|(compiler, schema)| {
+            compiler.compile(&schema, &ValidateOptions::default()).ok()
+        });
+        Self(validator)
     }
 
     /// Returns why an output does not fit.

@@ -95,13 +95,9 @@ impl RegistryBuilder {
     /// it reads schemas, and its rules for names. What is set after that counts.
     pub fn registry(mut self, registry: &Registry) -> Self {
         for tool in registry.iter() {
-            self.push(
-                Some(tool.id().to_owned()),
-                Ok(tool.definition().clone()),
-                tool.callable().cloned(),
-                false,
-            );
-            self = self.no_schema(tool.no_schema());
+            let (id, definition) = (tool.id().to_owned(), tool.definition().clone());
+            let imported = self.import(Some(id), definition, tool.callable().cloned());
+            self = imported.no_schema(tool.no_schema());
         }
         self.policies.extend(registry.policies.iter().cloned());
         self.compiler.clone_from(&registry.compiler);

@@ -104,8 +104,7 @@ impl ToolIndex {
 
     /// Returns the tool with this id.
     pub fn get(&self, id: &str) -> Option<&CatalogEntry> {
-        let place = *self.by_id.get(id)?;
-        self.docs.get(place)?.as_ref().map(|doc| &doc.entry)
+        self.at(*self.by_id.get(id)?)
     }
 
     /// Walks the tools in their order.
@@ -204,8 +203,7 @@ impl ToolIndex {
         if let Some(term) = self.stems.get(word) {
             return *term;
         }
-        let mut stem = word.to_owned();
-        words::stem(&mut stem);
+        let stem = words::stem(word);
         let term = match self.terms.get(stem.as_str()) {
             Some(term) => *term,
             None => {
@@ -235,8 +233,7 @@ impl ToolIndex {
         let mut query = QueryTerms::default();
         let mut before: Option<(String, String, Option<Term>)> = None;
         words::each_word(input, |word| {
-            let mut stem = word.to_owned();
-            words::stem(&mut stem);
+            let stem = words::stem(word);
             let term = self.terms.get(stem.as_str()).copied();
             if let Some(term) = term {
                 query.add(term, 1.0, word);

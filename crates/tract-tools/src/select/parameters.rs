@@ -134,10 +134,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
         Ok(())
     }
 
-    fn visit_f64<E>(self, number: f64) -> Result<(), E>
-    where
-        E: serde::de::Error,
-    {
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<(), E> {
         if number.is_finite() {
             Ok(())
         } else {

@@ -75,12 +75,13 @@ impl Class {
 
 /// Cuts a word down to what its forms share: plural, past, continuous, and the endings of nouns
 /// and adjectives that are made of verbs. Only words of ASCII letters are cut.
-pub(crate) fn stem(word: &mut String) {
+pub(crate) fn stem(word: &str) -> String {
+    let mut word = word.to_owned();
     if word.len() < 4 || !word.bytes().all(|byte| byte.is_ascii_lowercase()) {
-        return;
+        return word;
     }
-    plural(word);
-    inflection(word);
+    plural(&mut word);
+    inflection(&mut word);
     for ending in ENDINGS {
         if let Some(root) = word.strip_suffix(ending)
             && root.len() >= 4
@@ -98,7 +99,8 @@ pub(crate) fn stem(word: &mut String) {
         word.pop();
         word.push('i');
     }
-    undouble(word);
+    undouble(&mut word);
+    word
 }
 
 /// Longest first, so that the first that fits is the one to cut.
@@ -180,17 +182,11 @@ mod tests {
             ["boxes", "box"],
         ];
         for pair in same {
-            let [a, b] = pair.map(|word| {
-                let mut word = word.to_owned();
-                stem(&mut word);
-                word
-            });
+            let [a, b] = pair.map(stem);
             assert_eq!(a, b, "{pair:?}");
         }
         for word in ["class", "status", "analysis", "größen", "the", "is"] {
-            let mut stemmed = word.to_owned();
-            stem(&mut stemmed);
-            assert_eq!(stemmed, word);
+            assert_eq!(stem(word), word);
         }
     }
 }

@@ -60,27 +60,25 @@ impl<T, E> Fallible for Result<T, E> {
 pub trait ToolResultParts {
     /// What it holds.
     type Value;
-
-    /// Returns it as a plain tool result.
-    fn into_tool_result(self) -> ToolResult<Self::Value>;
 }
 
 impl<T> ToolResultParts for ToolResult<T> {
     type Value = T;
-
-    fn into_tool_result(self) -> Self {
-        self
-    }
 }
 
-/// What `run` gave, to be answered with by what it is: the method that is found first counts
-/// (`(&&&&&&&&Given::new(value)).answer()`).
+/// What a tool gave, or the type of that: what it is says what it comes to, by the method that is
+/// found first (`(&&&&RunReturn::new(value)).result()`).
 pub struct RunReturn<R>(Cell<Option<R>>);
 
 impl<R> RunReturn<R> {
-    /// Takes what `run` gave.
+    /// Takes what the tool gave.
     pub fn new(value: R) -> Self {
         Self(Cell::new(Some(value)))
+    }
+
+    /// Makes the marker of a type.
+    pub fn without_value() -> Self {
+        Self(Cell::new(None))
     }
 
     fn take(&self) -> Result<R, ToolError> {
@@ -88,16 +86,68 @@ impl<R> RunReturn<R> {
     }
 }
 
-/// An answer whose type is gone.
-type Answer = Result<ToolResult<RenderedValue>, ToolError>;
+/// What `run` gave, as a result of a tool.
+pub trait IntoResult {
+    /// What it holds.
+    type Value;
 
-/// Answers with what `run` gave.
-pub trait IntoAnswer {
-    /// Returns the answer.
+    /// Returns the result.
     ///
     /// # Errors
-    /// What `run` failed with, or that the value has no JSON form.
-    fn answer(&self) -> Answer;
+    /// What `run` failed with.
+    fn result(&self) -> Result<ToolResult<Self::Value>, ToolError>;
+
+    /// Returns the marker of the type of its value.
+    fn value_type(&self) -> RunReturn<Self::Value> {
+        RunReturn::without_value()
+    }
+}
+
+impl<T, E: Failure> IntoResult for &&&RunReturn<Result<ToolResult<T>, E>> {
+    type Value = T;
+
+    fn result(&self) -> Result<ToolResult<T>, ToolError> {
+        self.take()?.map_err(failed)
+    }
+}
+
+impl<T, E: Failure> IntoResult for &&RunReturn<Result<T, E>> {
+    type Value = T;
+
+    fn result(&self) -> Result<ToolResult<T>, ToolError> {
+        self.take()?.map(ToolResult::ok).map_err(failed)
+    }
+}
+
+impl<T> IntoResult for &RunReturn<ToolResult<T>> {
+    type Value = T;
+
+    fn result(&self) -> Result<ToolResult<T>, ToolError> {
+        self.take()
+    }
+}
+
+impl<T> IntoResult for RunReturn<T> {
+    type Value = T;
+
+    fn result(&self) -> Result<ToolResult<T>, ToolError> {
+        self.take().map(ToolResult::ok)
+    }
+}
+
+/// Renders a value, in the words that it has for a model, if any.
+///
+/// # Errors
+/// When it has no JSON form.
+pub fn rendered<T: Serialize>(
+    value: &T,
+    words: Option<String>,
+) -> Result<RenderedValue, ToolError> {
+    let rendered = RenderedValue::of(value)?;
+    Ok(match words {
+        Some(text) => rendered.shown_as(text),
+        None => rendered,
+    })
 }
 
 /// A value of a tool that says itself how a model reads it; others are shown as JSON. What `#[tool]`
@@ -148,63 +198,5 @@ impl<T: RenderableResult> RenderedByItself for &ShownValue<'_, T> {
 impl<T> RenderedAsJson for ShownValue<'_, T> {
     fn rendered(&self) -> Option<String> {
         None
-    }
-}
-
-fn shown<T: Serialize + RenderableResult>(result: ToolResult<T>) -> Answer {
-    result.try_map(|value| Ok(RenderedValue::of(&value)?.shown_as(value.render())))
-}
-
-impl<T: Serialize + RenderableResult, E: Failure> IntoAnswer
-    for &&&&&&&RunReturn<Result<ToolResult<T>, E>>
-{
-    fn answer(&self) -> Answer {
-        shown(self.take()?.map_err(failed)?)
-    }
-}
-
-impl<T: Serialize + RenderableResult, E: Failure> IntoAnswer for &&&&&&RunReturn<Result<T, E>> {
-    fn answer(&self) -> Answer {
-        shown(ToolResult::ok(self.take()?.map_err(failed)?))
-    }
-}
-
-impl<T: Serialize + RenderableResult> IntoAnswer for &&&&&RunReturn<ToolResult<T>> {
-    fn answer(&self) -> Answer {
-        shown(self.take()?)
-    }
-}
-
-impl<T: Serialize + RenderableResult> IntoAnswer for &&&&RunReturn<T> {
-    fn answer(&self) -> Answer {
-        shown(ToolResult::ok(self.take()?))
-    }
-}
-
-fn rendered<T: Serialize>(result: ToolResult<T>) -> Answer {
-    result.try_map(|value| RenderedValue::of(&value))
-}
-
-impl<T: Serialize, E: Failure> IntoAnswer for &&&RunReturn<Result<ToolResult<T>, E>> {
-    fn answer(&self) -> Answer {
-        rendered(self.take()?.map_err(failed)?)
-    }
-}
-
-impl<T: Serialize, E: Failure> IntoAnswer for &&RunReturn<Result<T, E>> {
-    fn answer(&self) -> Answer {
-        rendered(ToolResult::ok(self.take()?.map_err(failed)?))
-    }
-}
-
-impl<T: Serialize> IntoAnswer for &RunReturn<ToolResult<T>> {
-    fn answer(&self) -> Answer {
-        rendered(self.take()?)
-    }
-}
-
-impl<T: Serialize> IntoAnswer for RunReturn<T> {
-    fn answer(&self) -> Answer {
-        rendered(ToolResult::ok(self.take()?))
     }
 }

@@ -4,7 +4,7 @@ use std::any::TypeId;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Deref;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -124,17 +124,17 @@ pub fn parse<T: DeserializeOwned + JsonSchema + 'static>(arguments: &str) -> Res
 /// ```
 pub fn derived<T: JsonSchema + 'static>() -> Arc<Result<Derived, DeriveError>> {
     type Known = HashMap<TypeId, Arc<Result<Derived, DeriveError>>>;
-    static KNOWN: RwLock<Option<Known>> = RwLock::new(None);
+    static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(RwLock::default);
     let id = TypeId::of::<T>();
     // An entry is whole before it is put in, so a panic elsewhere leaves the map usable.
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
-    if let Some(found) = known.as_ref().and_then(|known| known.get(&id)) {
+    if let Some(found) = known.get(&id) {
         return Arc::clone(found);
     }
     drop(known);
     let made = Arc::new(derive::<T>());
     let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
-    Arc::clone(known.get_or_insert_default().entry(id).or_insert(made))
+    Arc::clone(known.entry(id).or_insert(made))
 }
 
 fn derive<T: JsonSchema>() -> Result<Derived, DeriveError> {

@@ -12,8 +12,8 @@ use tract_core::{
     DynTool, RenderedValue, ToolContext, ToolError, ToolParams, ToolResult, ToolSpec,
 };
 
+use super::answer::RunReturn;
 use super::args::{Args, parse};
-use super::return_type::ReturnType;
 
 /// What running an instance gives, as a future.
 pub type Entry<'a> =
@@ -98,15 +98,11 @@ impl<T: ToolInstance> DynTool for Instance<T> {
     note = "what its future holds across `.await` must be `Send`"
 )]
 pub trait RunFunction<'a, T, Takes> {
-    /// What it returns.
-    type Output;
+    /// The future that it returns.
+    type Future: Future + Send + 'a;
 
     /// Calls it.
-    fn call(
-        self,
-        instance: T,
-        context: &'a ToolContext,
-    ) -> impl Future<Output = Self::Output> + Send + 'a;
+    fn call(self, instance: T, context: &'a ToolContext) -> Self::Future;
 }
 
 impl<'a, F, T, R> RunFunction<'a, T, (T,)> for F
@@ -114,9 +110,9 @@ where
     F: FnOnce(T) -> R,
     R: Future + Send + 'a,
 {
-    type Output = R::Output;
+    type Future = R;
 
-    fn call(self, instance: T, _: &'a ToolContext) -> impl Future<Output = R::Output> + Send + 'a {
+    fn call(self, instance: T, _: &'a ToolContext) -> R {
         self(instance)
     }
 }
@@ -126,13 +122,9 @@ where
     F: FnOnce(T, &'a ToolContext) -> R,
     R: Future + Send + 'a,
 {
-    type Output = R::Output;
+    type Future = R;
 
-    fn call(
-        self,
-        instance: T,
-        context: &'a ToolContext,
-    ) -> impl Future<Output = R::Output> + Send + 'a {
+    fn call(self, instance: T, context: &'a ToolContext) -> R {
         self(instance, context)
     }
 }
@@ -142,38 +134,28 @@ where
     F: FnOnce(T, ToolContext) -> R,
     R: Future + Send + 'a,
 {
-    type Output = R::Output;
+    type Future = R;
 
-    fn call(
-        self,
-        instance: T,
-        context: &'a ToolContext,
-    ) -> impl Future<Output = R::Output> + Send + 'a {
+    fn call(self, instance: T, context: &'a ToolContext) -> R {
         self(instance, context.clone())
     }
 }
 
 /// Calls a struct's `run`.
-pub fn enter<'a, T, F, Takes>(
-    run: F,
-    instance: T,
-    context: &'a ToolContext,
-) -> impl Future<Output = F::Output> + Send + 'a
+pub fn enter<'a, T, F, Takes>(run: F, instance: T, context: &'a ToolContext) -> F::Future
 where
-    F: RunFunction<'a, T, Takes> + 'a,
-    T: 'a,
-    Takes: 'a,
+    F: RunFunction<'a, T, Takes>,
 {
     run.call(instance, context)
 }
 
 /// Returns the marker of the type that entering an instance gives, without entering one.
-pub fn returned<'a, T, F, R>(_: F) -> ReturnType<R::Output>
+pub fn returned<'a, T, F, R>(_: F) -> RunReturn<R::Output>
 where
     F: FnOnce(T, &'a ToolContext) -> R,
     R: Future + 'a,
 {
-    ReturnType::new()
+    RunReturn::without_value()
 }
 
 /// What is found when a struct has no `run` of its own: a function that is not an entry, so that the

@@ -19,13 +19,9 @@ fn peak() -> Option<usize> {
     line.trim().trim_end_matches(" kB").parse::<usize>().ok().map(|kib| kib * 1024)
 }
 
-struct Case {
-    name: &'static str,
-    /// The schema and the arguments, made for the case that is run alone.
-    made: fn() -> (Value, Value),
-    /// The code of the refusal.
-    code: &'static str,
-}
+/// A name, the code of the refusal, and what makes the schema and the arguments: only where the case
+/// is run alone.
+type Case = (&'static str, &'static str, fn() -> (Value, Value));
 
 fn list_of(items: Value) -> Value {
     json!({"type": "object", "properties": {"xs": {"type": "array", "items": items}}})
@@ -58,110 +54,63 @@ fn wide() -> Value {
 }
 
 const CASES: &[Case] = &[
-    Case {
-        name: "a thousand constants",
-        made: || (list_of(constants(1_000)), texts(3_000, "x")),
-        code: "const",
-    },
-    Case {
-        name: "forty thousand constants",
-        made: || (list_of(constants(40_000)), texts(3_000, "x")),
-        code: "schema",
-    },
-    Case {
-        name: "forms of which the last fits",
-        made: || {
-            let empty = json!({"type": "string", "maxLength": 0});
-            let mut forms = vec![empty; 2_000];
-            forms.push(json!({"type": "string"}));
-            (list_of(json!({"anyOf": forms})), texts(20_000, "x"))
-        },
-        code: "work",
-    },
-    Case {
-        name: "forms of an object with many properties",
-        made: || {
-            let closed = |n: usize| {
-                json!({"type": "object", "additionalProperties": false,
+    ("a thousand constants", "const", || (list_of(constants(1_000)), texts(3_000, "x"))),
+    ("forty thousand constants", "schema", || (list_of(constants(40_000)), texts(3_000, "x"))),
+    ("forms of which the last fits", "work", || {
+        let empty = json!({"type": "string", "maxLength": 0});
+        let mut forms = vec![empty; 2_000];
+        forms.push(json!({"type": "string"}));
+        (list_of(json!({"anyOf": forms})), texts(20_000, "x"))
+    }),
+    ("forms of an object with many properties", "schema", || {
+        let closed = |n: usize| {
+            json!({"type": "object", "additionalProperties": false,
                     "properties": {"k": {"const": n}}, "required": ["k"]})
-            };
-            let forms: Vec<Value> = (0..1_000).map(closed).collect();
-            (list_of(json!({"anyOf": forms})), json!({"xs": [wide(), wide(), wide()]}))
-        },
-        code: "schema",
-    },
-    Case {
-        name: "forms of a large value",
-        made: || {
-            let schema = json!({"type": "object", "properties": {"xs": constants(20_000)}});
-            (schema, texts(2_000, &"x".repeat(1_000)))
-        },
-        code: "const",
-    },
-    Case {
-        name: "names that are long",
-        made: || {
-            let name = "n".repeat(1 << 20);
-            (
-                list_of(json!({"additionalProperties": constants(2_000)})),
-                json!({"xs": [{name: "x"}]}),
-            )
-        },
-        code: "schema",
-    },
-    Case {
-        name: "many large patterns",
-        made: || {
-            let pattern = |n: usize| json!({"pattern": format!("\\pL{{500}}{n}")});
-            let patterns: Vec<Value> = (0..10_000).map(pattern).collect();
-            (list_of(json!({"allOf": patterns})), texts(10, "x"))
-        },
-        code: "bad_schema",
-    },
-    Case {
-        name: "a few patterns that compile to very much",
-        made: || {
-            let pattern = |n: usize| json!({"pattern": format!("(\\pL{{40}}){{5}}{n}")});
-            let patterns: Vec<Value> = (0..100).map(pattern).collect();
-            (list_of(json!({"allOf": patterns})), texts(10, "x"))
-        },
-        code: "bad_schema",
-    },
-    Case {
-        name: "a large pattern on a long text",
-        made: || (list_of(json!({"pattern": "^(x?){4000}y$"})), texts(1, &"x".repeat(200_000))),
-        code: "work",
-    },
-    Case {
-        name: "control characters in a pattern",
-        made: || (list_of(json!({"pattern": "\\cA".repeat(10_000)})), texts(1, "x")),
-        code: "bad_schema",
-    },
-    Case {
-        name: "references that may mean many places",
-        made: || {
-            let named = |n: usize| (format!("d{n}"), json!({"$id": format!("a{n}"), "$ref": "#"}));
-            let named: serde_json::Map<_, _> = (0..8_000).map(named).collect();
-            (json!({"type": "object", "$defs": named}), json!({}))
-        },
-        code: "refused",
-    },
-    Case {
-        name: "unique items that look alike",
-        made: || {
-            let schema = json!({"type": "object", "required": ["other"],
+        };
+        let forms: Vec<Value> = (0..1_000).map(closed).collect();
+        (list_of(json!({"anyOf": forms})), json!({"xs": [wide(), wide(), wide()]}))
+    }),
+    ("forms of a large value", "const", || {
+        let schema = json!({"type": "object", "properties": {"xs": constants(20_000)}});
+        (schema, texts(2_000, &"x".repeat(1_000)))
+    }),
+    ("names that are long", "schema", || {
+        let name = "n".repeat(1 << 20);
+        (list_of(json!({"additionalProperties": constants(2_000)})), json!({"xs": [{name: "x"}]}))
+    }),
+    ("many large patterns", "bad_schema", || {
+        let pattern = |n: usize| json!({"pattern": format!("\\pL{{500}}{n}")});
+        let patterns: Vec<Value> = (0..10_000).map(pattern).collect();
+        (list_of(json!({"allOf": patterns})), texts(10, "x"))
+    }),
+    ("a few patterns that compile to very much", "bad_schema", || {
+        let pattern = |n: usize| json!({"pattern": format!("(\\pL{{40}}){{5}}{n}")});
+        let patterns: Vec<Value> = (0..100).map(pattern).collect();
+        (list_of(json!({"allOf": patterns})), texts(10, "x"))
+    }),
+    ("a large pattern on a long text", "work", || {
+        (list_of(json!({"pattern": "^(x?){4000}y$"})), texts(1, &"x".repeat(200_000)))
+    }),
+    ("control characters in a pattern", "bad_schema", || {
+        (list_of(json!({"pattern": "\\cA".repeat(10_000)})), texts(1, "x"))
+    }),
+    ("references that may mean many places", "refused", || {
+        let named = |n: usize| (format!("d{n}"), json!({"$id": format!("a{n}"), "$ref": "#"}));
+        let named: serde_json::Map<_, _> = (0..8_000).map(named).collect();
+        (json!({"type": "object", "$defs": named}), json!({}))
+    }),
+    ("unique items that look alike", "required", || {
+        let schema = json!({"type": "object", "required": ["other"],
                 "properties": {"xs": {"type": "array", "uniqueItems": true}}});
-            (schema, json!({"xs": bracketings(50_000)}))
-        },
-        code: "required",
-    },
+        (schema, json!({"xs": bracketings(50_000)}))
+    }),
 ];
 
 #[test]
 fn the_child_runs_one_case() {
     let Ok(name) = std::env::var(CASE) else { return };
-    let case = CASES.iter().find(|case| case.name == name).unwrap();
-    let (schema, arguments) = (case.made)();
+    let (_, _, make) = CASES.iter().find(|(known, ..)| *known == name).unwrap();
+    let (schema, arguments) = make();
     let tool = json!({"name": "f", "parameters": schema}).to_string();
     let call = Call::new("c", "f", arguments.to_string());
     drop((schema, arguments));
@@ -181,10 +130,10 @@ fn the_child_runs_one_case() {
 #[test]
 fn an_excessive_request_is_refused_in_little_memory() {
     let mut wrong = Vec::new();
-    for case in CASES {
+    for (name, expected, _) in CASES {
         let output = Command::new(std::env::current_exe().unwrap())
             .args(["exhaustion::the_child_runs_one_case", "--exact", "--nocapture"])
-            .env(CASE, case.name)
+            .env(CASE, name)
             .output()
             .unwrap();
         let stdout = String::from_utf8_lossy(&output.stdout);
@@ -194,13 +143,13 @@ fn an_excessive_request_is_refused_in_little_memory() {
         let code = stdout.lines().find_map(|line| line.strip_prefix("code ")).unwrap_or("none");
         let (code, count) = code.split_once(" of ").unwrap_or((code, "0"));
         let (peak, longest) = (number("peak ").unwrap_or(usize::MAX), number("longest "));
-        println!("{}: {code}, {count} errors, {} MiB", case.name, peak >> 20);
-        if code != case.code
+        println!("{name}: {code}, {count} errors, {} MiB", peak >> 20);
+        if code != *expected
             || peak > MOST_BYTES
             || longest.is_none_or(|longest| longest > 4096)
             || count.parse::<usize>().is_ok_and(|count| count > 33)
         {
-            wrong.push(format!("{}: expected {}, found {stdout}", case.name, case.code));
+            wrong.push(format!("{name}: expected {expected}, found {stdout}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

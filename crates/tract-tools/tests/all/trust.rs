@@ -145,8 +145,8 @@ fn arguments_that_the_type_of_a_struct_tool_refuses_are_not_trusted() {
     assert!(one(r#"{"number":4}"#).is_trusted());
 }
 
-/// A validator that refuses all, and says whether it checks formats.
-struct Mine(bool);
+/// A validator that refuses all, and says whether it checks formats; `None` says nothing.
+struct Mine(Option<bool>);
 
 impl SchemaCompiler for Mine {
     fn name(&self) -> &str {
@@ -162,14 +162,25 @@ impl SchemaCompiler for Mine {
         _: &str,
         options: &ValidateOptions,
     ) -> Result<Arc<dyn SchemaValidator>, SchemaError> {
-        Ok(Arc::new(Self(options.formats)))
+        Ok(Arc::new(Self(self.0.map(|_| options.formats))))
     }
 }
 
 impl SchemaValidator for Mine {
     fn validate(&self, _: &Value) -> Result<(), Vec<Invalid>> {
-        Err(vec![Invalid::new("mine", "/", format!("formats {}", self.0), "nothing")])
+        let say = |formats| Invalid::new("mine", "/", format!("formats {formats}"), "nothing");
+        Err(self.0.map(say).into_iter().collect())
     }
+}
+
+#[test]
+fn a_validator_that_refuses_without_a_reason_has_refused() {
+    let registry = Registry::builder().definition(PAY).compiler(Arc::new(Mine(None)));
+    let call = Call::new("c", "pay", r#"{"sum":1}"#);
+    let one = hydrate(call, &registry.build().unwrap()).remove(0);
+    assert!(!one.success() && one.bound.is_none() && one.arguments.is_none());
+    assert_eq!((one.errors[0].stage, one.errors[0].code.as_str()), (Stage::Validate, "schema"));
+    assert!(one.error_text().contains("do not fit the schema"), "{}", one.error_text());
 }
 
 #[test]
@@ -179,7 +190,7 @@ fn a_registry_within_another_keeps_its_validator_its_options_and_its_names() {
         .import(Some("second".to_owned()), tract_schema::Definition::parse(PAY).unwrap(), None)
         .shared_names()
         .strict()
-        .compiler(Arc::new(Mine(false)))
+        .compiler(Arc::new(Mine(Some(false))))
         .options(ValidateOptions::default().formats())
         .build()
         .unwrap();
