@@ -82,7 +82,11 @@ fn a_revision_that_names_nothing_says_what_is_near() {
             "{text}: {error}"
         );
     }
-    assert!(matches!(unresolved(&desk, ":m1"), Error::UnknownRevision { .. }));
+    for text in [":m1", "abc", "0123456789abcdef"] {
+        assert!(matches!(unresolved(&desk, text), Error::UnknownRevision { .. }), "{text}");
+    }
+    let nowhere = CommitId::from_bytes([9; 32]);
+    assert!(block_on(desk.repo.compile(Some(nowhere))).is_err());
 }
 
 #[test]
@@ -95,9 +99,9 @@ fn an_ambiguous_prefix_lists_what_it_fits() {
     ids.sort();
     let four = |id: &CommitId| id.to_hex()[..4].to_owned();
     let twins = ids.windows(2).find(|pair| four(&pair[0]) == four(&pair[1])).unwrap();
-    let Error::Ambiguous { ids: found, .. } = unresolved(&desk, &four(&twins[0])) else {
-        panic!("ambiguous")
-    };
+    let error = unresolved(&desk, &four(&twins[0]));
+    assert!(error.notes()[0].starts_with("use more digits"), "{error:?}");
+    let Error::Ambiguous { ids: found, .. } = error else { panic!("{error:?}") };
     assert!(twins.iter().all(|twin| found.contains(twin)));
 }
 
@@ -116,7 +120,9 @@ fn branches_tags_and_head() {
     let moved = block_on(desk.repo.create_tag("t", b)).unwrap_err();
     assert_eq!(moved.notes(), ["tags never move; choose another name"]);
     assert!(matches!(block_on(desk.repo.create_branch("a b", a)), Err(Error::BadName(_))));
-    assert!(matches!(block_on(desk.repo.checkout("sied")), Err(Error::UnknownBranch { .. })));
+    let unknown = block_on(desk.repo.checkout("sied")).unwrap_err();
+    assert_eq!(unknown.code(), "unknown_branch");
+    assert_eq!(unknown.notes(), ["did you mean \"side\"?"]);
     block_on(desk.repo.checkout("side")).unwrap();
     assert_eq!(resolve(&desk, "HEAD"), a);
     assert!(matches!(block_on(desk.repo.delete_branch("side")), Err(Error::CheckedOut { .. })));
