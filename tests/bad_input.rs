@@ -12,7 +12,7 @@ use tract::{
 use tract_testkit::{figure, scaled};
 
 use crate::backends;
-use crate::walks::{memory, url};
+use crate::walks::memory;
 
 /// All that an error could have left behind.
 pub(crate) fn state(tract: &Tract) -> (Vec<(RefName, RefTarget)>, tract::store::StoreStats) {
@@ -268,8 +268,9 @@ fn a_missing_message_cannot_be_changed() {
 #[test]
 fn a_foreign_file_is_reported_and_left_unchanged() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("agent.db");
-    let open = |create: bool| block_on(OpenOptions::new().create(create).open(&url(folder.path())));
+    let sqlite = backends::named("sqlite");
+    let path = sqlite.path(folder.path(), "agent");
+    let open = |create: bool| sqlite.try_open(folder.path(), "agent", create);
     says(&open(false).unwrap_err(), "no_store", "init");
     assert!(!path.exists());
     std::fs::write(&path, "dear diary, today I wrote a text that is no database").unwrap();
