@@ -9,8 +9,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
-use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
 use tract::engine::{ApplyOptions, Repo, RepoOptions, apply_stream, read_lines};
 use tract::{CommitId, Tract, block_on};
 use tract_testkit::figure;
@@ -126,15 +124,6 @@ fn holds(acts: &[Act], kept: Option<(&Backend, &Path)>) -> Result<(), Broken> {
     Ok(())
 }
 
-/// Runs so many cases; `TRACT_CASES` asks for more.
-fn runner(cases: u32) -> TestRunner {
-    let requested = std::env::var("TRACT_CASES").ok().and_then(|requested| requested.parse().ok());
-    let cases = requested.unwrap_or(cases);
-    let config =
-        Config { cases, failure_persistence: None, max_shrink_iters: 400, ..Config::default() };
-    TestRunner::new(config)
-}
-
 /// Counts the operations that a history got done.
 fn counted(seen: &mut BTreeMap<String, usize>, acts: &[Act]) {
     let mut world = World::new(vec![memory()]);
@@ -147,13 +136,10 @@ fn counted(seen: &mut BTreeMap<String, usize>, acts: &[Act]) {
 #[test]
 fn laws_hold_on_random_histories() {
     let seen = std::cell::RefCell::new(BTreeMap::new());
-    let result = runner(40).run(&history(45), |acts| {
+    cases(200, 40, &history(45), |acts| {
         counted(&mut seen.borrow_mut(), &acts);
-        holds(&acts, None).map_err(TestCaseError::fail)
+        holds(&acts, None)
     });
-    if let Err(error) = result {
-        panic!("{error}");
-    }
     let seen = seen.into_inner();
     println!("{seen:?}");
     for op in ["append", "edit", "annotate", "compress", "revert", "merge", "tools", "note"] {
