@@ -12,14 +12,14 @@ use tract::{
 use tract_testkit::{figure, scaled};
 
 use crate::backends;
+use crate::support::refs;
 use crate::walks::memory;
 
 /// All that an error could have left behind.
 pub(crate) fn state(tract: &Tract) -> (Vec<(RefName, RefTarget)>, tract::store::StoreStats) {
-    let refs = block_on(tract.store().list_refs(tract.repo().name(), "")).unwrap();
     let mut stats = block_on(tract.store().stats(tract.repo().name())).unwrap();
     stats.disk_bytes = 0;
-    (refs, stats)
+    (refs(tract.repo()), stats)
 }
 
 /// An error of this kind, with a way out: a note, or words that say what was expected.

@@ -12,12 +12,13 @@ use async_trait::async_trait;
 use tempfile::TempDir;
 use tract::core::StoreResult;
 use tract::engine::CompressToolCalls;
-use tract::hooks::{Hooks, Summarize, ToolResultAction, ToolResultReceived};
+use tract::hooks::{Hooks, Summarize, ToolResultReceived};
 use tract::{Content, Draft, OpenOptions, Store, Tract, block_on};
 use tract_testkit::{Answer, Call, Watch, WatchedStore, data};
 
 use crate::backends::{self, Backend};
 use crate::child::{task, task_command};
+use crate::pending::defers;
 use crate::summaries::{FirstLine, LONG};
 use crate::walks::assert_clean;
 
@@ -31,7 +32,7 @@ const STEPS: [&str; 6] = ["summarize", "squeeze", "defer", "approve", "edit", "r
 
 /// When a call of the store is the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moment {
+enum Moment {
     Before,
     /// While it is under way: the killing process gets a signal, and the call continues.
     During,
@@ -42,13 +43,8 @@ pub(crate) enum Moment {
 impl Moment {
     const ALL: [Self; 4] = [Self::Before, Self::During, Self::After, Self::Never];
 
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Before => "before",
-            Self::During => "during",
-            Self::After => "after",
-            Self::Never => "never",
-        }
+    fn word(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 }
 
@@ -92,7 +88,7 @@ impl Watch for KillPoint {
 pub(crate) fn doomed(backend: &Backend, folder: &Path) -> Tract {
     let variable = |name| std::env::var(name).ok();
     let at = variable(AT).and_then(|at| at.parse().ok()).unwrap();
-    let when = Moment::ALL.into_iter().find(|when| variable(WHEN).as_deref() == Some(when.word()));
+    let when = Moment::ALL.into_iter().find(|when| variable(WHEN) == Some(when.word()));
     let store = Arc::clone(backend.open(folder, "agent").store());
     let watch = KillPoint { calls: AtomicUsize::new(0), at, when: when.unwrap() };
     block_on(OpenOptions::new().open_store(WatchedStore::new(store, watch))).unwrap()
@@ -195,9 +191,7 @@ pub(crate) fn wait() -> ! {
 fn hooks(step: &str) -> Hooks {
     let hooks = Hooks::new().summarizer(FirstLine);
     match step {
-        "defer" => hooks.on("ask-a-person", |_: &ToolResultReceived| {
-            ToolResultAction::Defer("needs a person".into())
-        }),
+        "defer" => defers(),
         "summarize" => hooks.on("short", |_: &ToolResultReceived| Summarize::new().into()),
         _ => hooks,
     }

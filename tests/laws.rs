@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
-use tract::engine::{ApplyOptions, Repo, RepoOptions, apply_stream, read_lines};
+use tract::engine::{ApplyOptions, Repo, RepoOptions};
 use tract::{CommitId, Tract, block_on};
 use tract_testkit::figure;
 
@@ -18,6 +18,7 @@ use self::checks::{
 };
 use self::world::{Act, World, history};
 use crate::backends::{self, Backend};
+use crate::support::{refs, run};
 use crate::together::cases;
 use crate::walks::{exported, memory};
 
@@ -27,29 +28,19 @@ fn cold(tract: &Tract) -> Repo {
 }
 
 /// Applies lines; says which was refused.
-pub(crate) fn applied(tract: &Tract, lines: &[String]) -> Result<(), Broken> {
-    let mut refused = None;
-    let text = lines.join("\n");
-    let report = block_on(apply_stream(
-        tract.repo(),
-        read_lines(text.as_bytes()),
-        &ApplyOptions::new().batch(512),
-        |event| {
-            if let Err(error) = event.result {
-                refused.get_or_insert(format!("line {}: {error}", event.line));
-            }
-        },
-    ));
-    report.map_err(|error| error.to_string())?;
-    refused.map_or(Ok(()), Err)
+fn applied(tract: &Tract, lines: &[String]) -> Result<(), Broken> {
+    let (_, events) = run(tract.repo(), &lines.join("\n"), &ApplyOptions::new().batch(512));
+    let mut refused =
+        events.into_iter().filter_map(|event| Some((event.line, event.result.err()?)));
+    refused.next().map_or(Ok(()), |(line, error)| Err(format!("line {line}: {error}")))
 }
 
 /// Law 14: the lines, applied elsewhere, give equal refs and equal bodies.
 fn portable(from: &Tract, to: &Tract, lines: &[String]) -> Result<(), Broken> {
     applied(to, lines)?;
-    let refs = |tract: &Tract| block_on(tract.store().list_refs(tract.repo().name(), "")).unwrap();
-    if refs(to) != refs(from) {
-        return Err(format!("refs {:?} for {:?}", refs(to), refs(from)));
+    let [found, expected] = [to, from].map(|tract| refs(tract.repo()));
+    if found != expected {
+        return Err(format!("refs {found:?} for {expected:?}"));
     }
     for branch in block_on(from.branches().list()).unwrap() {
         let [found, expected] = [to, from].map(|tract| print(&cold(tract), Some(branch.head)));

@@ -15,7 +15,7 @@ use tract::{Content, Draft, OpenOptions, Part, Tract, block_on};
 use crate::summaries::{FirstLine, LONG};
 use crate::walks::{assert_clean, last, memory, sqlite, texts};
 
-fn defers() -> Hooks {
+pub(crate) fn defers() -> Hooks {
     Hooks::new().summarizer(FirstLine).on("ask-a-person", |_: &ToolResultReceived| {
         ToolResultAction::Defer("needs a person".into())
     })

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use serde_json::Value;
-use tract::engine::{ExportOptions, Repo};
+use tract::engine::Repo;
 use tract::forms::{Form, FormOptions};
 use tract::import::{Dialect, ImportOptions, Imported, Importer};
 use tract::{Compiled, Params, Tract, block_on};
 
-use crate::backends;
+use crate::{backends, support};
 
 /// Opens a fresh repository in memory.
 pub(crate) fn memory() -> Tract {
@@ -65,14 +65,7 @@ pub(crate) fn last(tract: &Tract) -> String {
 
 /// Returns the lines of an export.
 pub(crate) fn exported(repo: &Repo) -> Vec<String> {
-    block_on(async {
-        let mut export = tract::engine::export(repo, &ExportOptions::new()).await.unwrap();
-        let mut lines = Vec::new();
-        while let Some(line) = export.next_line().await.unwrap() {
-            lines.push(line);
-        }
-        lines
-    })
+    support::exported(repo).lines().map(str::to_owned).collect()
 }
 
 #[track_caller]
