@@ -7,6 +7,7 @@ use tract_core::{CommitId, Priority, block_on};
 use tract_engine::{Repo, ToolQuery, ToolTurn};
 
 use super::{indexed, turns};
+use crate::fixture::histories;
 use crate::random::{Run, action};
 
 /// What the view says: each row with calls, and the rows that answer it.
@@ -33,7 +34,7 @@ fn found(repo: &Repo, head: CommitId, hidden: bool) -> Vec<ToolTurn> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(histories(60))]
 
     #[test]
     fn the_index_gives_what_the_walk_gives(
