@@ -4,20 +4,11 @@ use tract::hooks::{
     AnyAction, AnyEvent, AnyHandler, BeforeMerge, CommitAction, CompileAction, CompressAction,
     DispatchAction, Hooks, MergeAction, OnFailure, Summarize, ToolResultAction,
 };
-use tract::{Content, Draft, Tract, block_on};
+use tract::{Content, block_on};
 
-use crate::summaries::FirstLine;
+use crate::seed001::with_call;
+use crate::summaries::{FirstLine, LONG};
 use crate::walks::{last, memory};
-
-const LONG: &str = "src/main.rs:7: fn main() {\nand then much more that is read once";
-
-/// A repository that waits for the result of one call.
-fn called() -> Tract {
-    let tract = memory();
-    block_on(tract.user("Where is main?")).unwrap();
-    block_on(tract.commit(Draft::assistant("").call("c1", "grep", "{}"))).unwrap();
-    tract
-}
 
 /// A handler for all events that answers tool results, and passes on all else.
 fn answers(action: impl Into<AnyAction>) -> Hooks {
@@ -37,7 +28,7 @@ fn a_result_is_approved_edited_or_summarized_and_its_original_kept() {
         (ToolResultAction::edit("main.rs:7").into(), "edit", "main.rs:7"),
         (ToolResultAction::from(summarize).into(), "summarize", "src/main.rs:7: fn main() {"),
     ] {
-        let tract = called();
+        let tract = with_call();
         let made = block_on(tract.with_hooks(answers(action)).tool_result("c1", LONG)).unwrap();
         assert_eq!(last(&tract), shown, "{word}");
         let record = block_on(tract.decision_on(&made)).unwrap().unwrap();
@@ -57,7 +48,7 @@ fn a_result_is_rejected_or_deferred() {
         (AnyAction::Defer("later".into()), "deferred"),
         (ToolResultAction::Defer("later".into()).into(), "deferred"),
     ] {
-        let tract = called();
+        let tract = with_call();
         let before = block_on(tract.head()).unwrap();
         let error =
             block_on(tract.with_hooks(answers(action)).tool_result("c1", LONG)).unwrap_err();
@@ -110,7 +101,7 @@ fn approval_ends_the_questions_and_the_action_pass_does_not() {
 #[test]
 fn an_answer_to_another_event_is_refused_or_passed_over() {
     let foreign = |policy| answers(DispatchAction::Replace("{}".into())).on_failure(policy);
-    let tract = called();
+    let tract = with_call();
     let error =
         block_on(tract.with_hooks(foreign(OnFailure::Refuse)).tool_result("c1", LONG)).unwrap_err();
     assert!(error.to_string().contains("\"replace\" belongs to another event"), "{error}");
@@ -134,7 +125,7 @@ fn handlers_for_all_events_may_wait_and_may_fail() {
             }
         }
     }
-    let tract = called();
+    let tract = with_call();
     let waits = Hooks::new().any_handler("waits", WaitingHandler);
     assert_eq!(waits.names::<BeforeMerge>().join(" "), "waits");
     block_on(tract.with_hooks(waits).tool_result("c1", LONG)).unwrap();

@@ -12,14 +12,14 @@ use tract::{
 use tract_testkit::{figure, scaled};
 
 use crate::backends;
-use crate::walks::{memory, url};
+use crate::support::refs;
+use crate::walks::memory;
 
 /// All that an error could have left behind.
-fn state(tract: &Tract) -> (Vec<(RefName, RefTarget)>, tract::store::StoreStats) {
-    let refs = block_on(tract.store().list_refs(tract.repo().name(), "")).unwrap();
+pub(crate) fn state(tract: &Tract) -> (Vec<(RefName, RefTarget)>, tract::store::StoreStats) {
     let mut stats = block_on(tract.store().stats(tract.repo().name())).unwrap();
     stats.disk_bytes = 0;
-    (refs, stats)
+    (refs(tract.repo()), stats)
 }
 
 /// An error of this kind, with a way out: a note, or words that say what was expected.
@@ -248,28 +248,6 @@ fn nuls_are_text_and_no_names() {
 }
 
 #[test]
-fn unknown_and_ambiguous_revisions_say_what_there_is() {
-    let tract = memory();
-    let drafts = (0..1_500).map(|n| Draft::user(format!("message {n}")));
-    let commits = block_on(tract.commit_all(drafts)).unwrap();
-    refused(&tract, "unknown_revision", "did you mean \"main\"", tract.resolve("mian"));
-    refused(&tract, "unknown_branch", "did you mean \"main\"", tract.checkout("mian"));
-    for text in ["main~x", "main@{", "abc", "main#0", "main~99999", "main#99999", ":mark"] {
-        let before = state(&tract);
-        let error = block_on(tract.resolve(text)).expect_err(text);
-        let known = ["unknown_revision", "bad_revision"].contains(&error.code());
-        assert!(known && !error.to_string().is_empty(), "{text:?}: {error:?}");
-        assert_eq!(state(&tract), before);
-    }
-    let mut prefixes: Vec<String> =
-        commits.iter().map(|commit| commit.id().to_hex().chars().take(4).collect()).collect();
-    prefixes.sort();
-    let twice = prefixes.windows(2).find(|pair| pair[0] == pair[1]);
-    let twice = twice.expect("of 1,500 ids two begin alike");
-    refused(&tract, "ambiguous_revision", "more digits", tract.resolve(twice[0].as_str()));
-}
-
-#[test]
 fn a_missing_message_cannot_be_changed() {
     let tract = memory();
     let [one, two, _] = ["one", "two", "three"].map(|text| block_on(tract.user(text)).unwrap());
@@ -290,8 +268,9 @@ fn a_missing_message_cannot_be_changed() {
 #[test]
 fn a_foreign_file_is_reported_and_left_unchanged() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("agent.db");
-    let open = |create: bool| block_on(OpenOptions::new().create(create).open(&url(folder.path())));
+    let sqlite = backends::named("sqlite");
+    let path = sqlite.path(folder.path(), "agent");
+    let open = |create: bool| sqlite.try_open(folder.path(), "agent", create);
     says(&open(false).unwrap_err(), "no_store", "init");
     assert!(!path.exists());
     std::fs::write(&path, "dear diary, today I wrote a text that is no database").unwrap();

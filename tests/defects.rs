@@ -1,7 +1,7 @@
 //! What the Python original got wrong, each with a test named after it.
 //!
 //! Those of its compress, its edits, its branches and its clock are in
-//! `crates/tract-engine/tests/planning/defects.rs`:
+//! `crates/tract-engine/tests/planning/defects.rs`, or in the module that is named here:
 //!
 //! | section | defect | test |
 //! | --- | --- | --- |
@@ -13,16 +13,21 @@
 //! | 9 (f) | an edited system prompt stops compress | `an_edited_system_prompt_does_not_stop_compress` |
 //! | 9 (g) | the ratio counts pins on one side | `tokens_before_and_after_compress_count_the_same_things` |
 //! | 14.1 | a compile costs the whole history | `a_step_does_not_grow_with_history` |
-//! | 14.6 | edits without effect, lost calls, global priorities, time travel, merge text | `an_edit_without_effect_is_refused`, `an_edit_of_a_call_keeps_the_call`, `priorities_belong_to_their_branch`, `time_travel_gives_messages_priorities_and_tools_as_they_were`, `a_merge_puts_nothing_into_the_prompt`, `an_edit_and_an_append_do_not_conflict` |
+//! | 14.3 | linked tools cost a row each | `twenty_linked_tools_cost_under_a_hundred_bytes` in `tools` |
+//! | 14.6 | edits without effect, lost calls | `only_messages_can_be_edited`, `an_edit_keeps_kind_role_calls_and_answer` in `append_edit` |
+//! | 14.6 | global priorities, time travel | `priorities_belong_to_their_branch`, `time_travel_gives_messages_priorities_and_tools_as_they_were` |
+//! | 14.6 | merge text, an edit that conflicts with an append | `a_change_of_one_side_is_merged`, `edit_after_merge_is_judged_from_the_old_side_head` in `merge` |
 //! | 14.7 | the hash leaves out metadata, message, tools | `the_id_covers_message_metadata_and_tools`; hashes are never verified: `damage` here |
+//! | 14.9 | no compare-and-swap on refs | `writers` here |
 //! | 14.11 | active tools are not persisted | `another_handle_sees_the_same_context_and_tools`; after reopening: here |
-//! | 14.12 | an unknown revision is ignored | `an_unknown_revision_is_an_error`; limits that fail silently: here |
+//! | 14.12 | an unknown revision is ignored | `a_revision_that_names_nothing_says_what_is_near` in `refs`; limits that fail silently: here |
+//! | 14.15 | export loses hashes, branches, edits, tools, times | `portable` in `exchange`; `laws` here |
 //! | 14.17 | token counts differ warm and cold | `tokens_are_the_same_warm_and_cold` |
 
 use tract::engine::Request;
-use tract::{Draft, JsonText, Limits, Priority, RequestForms, ToolSchema, block_on};
+use tract::{Draft, Limits, Priority, RequestForms, block_on};
 
-use crate::walks::{body, exported, memory, sqlite, texts};
+use crate::walks::{body, memory, sqlite, texts};
 
 /// 14.2, 14.4: one row read per ancestor, one list of all hashes in a query. A long chain is read
 /// in pages, and its priorities travel with the rows.
@@ -40,34 +45,6 @@ fn a_long_chain_with_a_priority_on_every_message_compiles() {
     let compiled = block_on(again.compile()).unwrap();
     assert_eq!((compiled.message_count(), compiled.commit_count()), (3_000, 6_001));
     assert_eq!(texts(&again)[1_000], "message 2001");
-}
-
-/// 14.3: 20 linked tools are 20 inserts and a row each per commit.
-#[test]
-fn twenty_linked_tools_cost_under_a_hundred_bytes() {
-    let tools: Vec<ToolSchema> = (0..20)
-        .map(|n| ToolSchema::parse(&format!(r#"{{"name":"tool_{n}","description":"x"}}"#)).unwrap())
-        .collect();
-    let size = |with: bool| {
-        let tract = memory();
-        let draft = |n: usize| {
-            if with {
-                Draft::user(format!("message {n:03}")).tools(tools.clone())
-            } else {
-                Draft::user(format!("message {n:03}"))
-            }
-        };
-        block_on(tract.commit(draft(0))).unwrap();
-        let before = block_on(tract.store().stats(tract.repo().name())).unwrap();
-        for n in 1..=50 {
-            block_on(tract.commit(draft(n))).unwrap();
-        }
-        let after = block_on(tract.store().stats(tract.repo().name())).unwrap();
-        assert_eq!((after.tools, after.toolsets), (before.tools, before.toolsets));
-        after.commit_bytes + after.blob_bytes - before.commit_bytes - before.blob_bytes
-    };
-    let more = (size(true) - size(false)) / 50;
-    assert!(more < 100, "{more} bytes a commit");
 }
 
 /// 14.5, 14.11: what was cached is lost on restart; reopening shows an empty context, no tools.
@@ -105,34 +82,6 @@ fn absent_fields_are_not_in_the_hash() {
     }
 }
 
-/// 14.9: no compare-and-swap on refs. Two writers lose nothing and overwrite nothing.
-#[test]
-fn two_writers_lose_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    drop(sqlite(folder.path()));
-    std::thread::scope(|scope| {
-        for writer in 0..2 {
-            let folder = folder.path();
-            scope.spawn(move || {
-                let tract = sqlite(folder);
-                for n in 0..15 {
-                    block_on(tract.user(format!("writer {writer}, {n}"))).unwrap();
-                }
-            });
-        }
-    });
-    let tract = sqlite(folder.path());
-    let texts = texts(&tract);
-    for writer in 0..2 {
-        let own = texts.iter().filter(|text| text.starts_with(&format!("writer {writer}")));
-        let expected: Vec<String> = (0..15).map(|n| format!("writer {writer}, {n}")).collect();
-        assert!(own.eq(&expected), "{texts:?}");
-    }
-    assert!(block_on(tract.verify()).unwrap().clean);
-    let stale = block_on(tract.commit_on(None, Draft::user("late"))).unwrap_err();
-    assert_eq!(stale.code(), "conflict");
-}
-
 /// 14.12: limits that fail silently: 500 turns, 500 commits, a query's own.
 #[test]
 fn nothing_is_cut_off_silently() {
@@ -156,36 +105,6 @@ fn nothing_is_cut_off_silently() {
     let narrow = block_on(tract::OpenOptions::new().limits(narrow).open("memory:")).unwrap();
     let error = block_on(narrow.user("more than ten bytes")).unwrap_err();
     assert!(error.to_string().contains("(limit 10)"), "{error}");
-}
-
-/// 14.15: export loses hashes, branches, edits, tools, times.
-#[test]
-fn an_export_loses_nothing() {
-    let tract = memory();
-    block_on(async {
-        tract.set_tools([r#"{"name":"search"}"#]).await.unwrap();
-        let config = JsonText::new(r#"{"model":"m","temperature":0.5}"#).unwrap();
-        let draft = Draft::user("hello").message("greeting").metadata("n", 1).unwrap();
-        let draft = tract.commit(draft.generation_config(config)).await.unwrap();
-        tract.edit(&draft, "good day").await.unwrap();
-        tract.annotate(&draft, Priority::Important).await.unwrap();
-        tract.tags().create("v1", "HEAD").await.unwrap();
-        let fork = tract.fork("other", "HEAD").await.unwrap();
-        fork.set_tools::<&str>([]).await.unwrap();
-        fork.assistant("yes?").await.unwrap();
-        tract.merge("other").await.unwrap();
-
-        let copy = memory();
-        crate::laws::applied(&copy, &exported(tract.repo())).unwrap();
-        let refs =
-            |of: &tract::Tract| block_on(of.store().list_refs(of.repo().name(), "")).unwrap();
-        assert_eq!(refs(&copy), refs(&tract));
-        let head = tract.head().await.unwrap().unwrap();
-        assert_eq!(copy.show(head).await.unwrap(), tract.show(head).await.unwrap());
-        assert_eq!(copy.show(&draft).await.unwrap().created_at, draft.created_at);
-        let [there, here] = [&copy, &tract].map(|of| block_on(of.compile()).unwrap());
-        assert_eq!(there.to_messages().unwrap().to_json(), here.to_messages().unwrap().to_json());
-    });
 }
 
 /// 14.16: `is_error` is dropped for Anthropic, and orphans are passed on.

@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tract::block_on;
-use tract::engine::{ApplyOptions, Repo, apply_stream, read_lines};
+use tract::engine::{ApplyOptions, Repo};
 
 use crate::backends::{self, Backend};
-use crate::walks::{assert_clean, exported};
+use crate::support::{done, exported};
+use crate::walks::assert_clean;
 
 /// The formats that were released, and that every later build reads.
 fn formats(backend: &Backend) -> &'static [u32] {
@@ -29,7 +30,7 @@ fn folder() -> PathBuf {
 
 /// Fills a store as the format has it: the second has enough messages to train a dictionary on.
 fn filled(repo: &Repo, format: u32) {
-    let mut stream = std::fs::read(folder().join("stream.jsonl")).unwrap();
+    let mut stream = std::fs::read_to_string(folder().join("stream.jsonl")).unwrap();
     for number in 0..if format == 1 { 0 } else { 150u64 } {
         let topic = ["index", "retry loop", "lock", "test"][number as usize % 4];
         let text = format!(
@@ -38,23 +39,16 @@ fn filled(repo: &Repo, format: u32) {
             number * 7
         );
         let at = format!("2026-11-0{}T10:{:02}:00Z", 1 + number / 60 % 9, number % 60);
-        let line = serde_json::json!({"op": "user", "text": text, "at": at});
-        stream.extend(format!("{line}\n").bytes());
+        stream += &format!("{}\n", serde_json::json!({"op": "user", "text": text, "at": at}));
     }
-    let options = ApplyOptions::new().atomic(true);
-    let report = block_on(apply_stream(repo, read_lines(&stream[..]), &options, |event| {
-        if let Err(error) = event.result {
-            panic!("line {}: {error}", event.line);
-        }
-    }));
-    assert!(report.unwrap().done > 20);
+    assert!(done(repo, &stream, &ApplyOptions::new().atomic(true)).done > 20);
 }
 
 /// The hash of what format 2 holds, exported.
 const SECOND: &str = "0d1aaae649a0263aef2377b91e82d68000e96ac0e1f20bf49ed9002d3aef0226";
 
 fn assert_exported(repo: &Repo, format: u32, backend: &Backend) {
-    let found: String = exported(repo).iter().flat_map(|line| [line.as_str(), "\n"]).collect();
+    let found = exported(repo);
     if format == 1 {
         let expected = std::fs::read_to_string(folder().join("export.jsonl")).unwrap();
         assert_eq!(found, expected, "{} format {format}", backend.name);

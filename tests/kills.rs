@@ -12,12 +12,13 @@ use async_trait::async_trait;
 use tempfile::TempDir;
 use tract::core::StoreResult;
 use tract::engine::CompressToolCalls;
-use tract::hooks::{Hooks, Summarize, ToolResultAction, ToolResultReceived};
+use tract::hooks::{Hooks, Summarize, ToolResultReceived};
 use tract::{Content, Draft, OpenOptions, Store, Tract, block_on};
 use tract_testkit::{Answer, Call, Watch, WatchedStore, data};
 
 use crate::backends::{self, Backend};
 use crate::child::{task, task_command};
+use crate::pending::defers;
 use crate::summaries::{FirstLine, LONG};
 use crate::walks::assert_clean;
 
@@ -31,7 +32,7 @@ const STEPS: [&str; 6] = ["summarize", "squeeze", "defer", "approve", "edit", "r
 
 /// When a call of the store is the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moment {
+enum Moment {
     Before,
     /// While it is under way: the killing process gets a signal, and the call continues.
     During,
@@ -42,13 +43,8 @@ pub(crate) enum Moment {
 impl Moment {
     const ALL: [Self; 4] = [Self::Before, Self::During, Self::After, Self::Never];
 
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Before => "before",
-            Self::During => "during",
-            Self::After => "after",
-            Self::Never => "never",
-        }
+    fn word(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 }
 
@@ -92,27 +88,30 @@ impl Watch for KillPoint {
 pub(crate) fn doomed(backend: &Backend, folder: &Path) -> Tract {
     let variable = |name| std::env::var(name).ok();
     let at = variable(AT).and_then(|at| at.parse().ok()).unwrap();
-    let when = Moment::ALL.into_iter().find(|when| variable(WHEN).as_deref() == Some(when.word()));
+    let when = Moment::ALL.into_iter().find(|when| variable(WHEN) == Some(when.word()));
     let store = Arc::clone(backend.open(folder, "agent").store());
     let watch = KillPoint { calls: AtomicUsize::new(0), at, when: when.unwrap() };
     block_on(OpenOptions::new().open_store(WatchedStore::new(store, watch))).unwrap()
 }
 
 /// Starts a process that opens a [`doomed`] store, and kills it at a call, a pause after the call began
-/// if it is killed during it. Says which calls there were, and whether it was killed or done; `None` if it failed before.
+/// if it is killed during it. Says which calls there were, and how it ended.
 fn killed_after(
     mut command: Command,
     at: usize,
     when: Moment,
     pause: Duration,
 ) -> (Vec<String>, Option<&'static str>) {
-    let mut child = command
-        .env(AT, at.to_string())
-        .env(WHEN, when.word())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    killed_here(command.env(AT, at.to_string()).env(WHEN, when.word()), pause)
+}
+
+/// Starts a process and kills it a pause after it said [`here`](wait). Gives what else it said, and
+/// whether it was killed or done; `None` if it failed before.
+pub(crate) fn killed_here(
+    command: &mut Command,
+    pause: Duration,
+) -> (Vec<String>, Option<&'static str>) {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let (mut calls, mut end) = (Vec::new(), None);
     for line in lines.map_while(Result::ok) {
@@ -143,7 +142,8 @@ pub(crate) struct KilledCalls {
 
 /// Kills processes that open a [`doomed`] store: before each call of it, after it, and during it, so many
 /// milliseconds after it began. `begin` makes a folder and the command of a process; what is left in
-/// the folder is then checked. As many as there is time for, and at least `least` of them.
+/// the folder is then checked. As many as there is time for, and at least `least` of them; however few
+/// they are, they lie all over the calls.
 pub(crate) fn kill_at_calls(
     backend: &Backend,
     pauses: &[u64],
@@ -156,10 +156,15 @@ pub(crate) fn kill_at_calls(
     let calls = calls.len();
     assert!(end == Some("done") && calls > 5, "{}: {calls}", backend.name);
     let ways = pauses.len() + 2;
-    let mut kills = tract_testkit::rounds(ways * calls, least);
-    let step = (ways * calls / kills.planned_rounds().max(1)).max(1);
+    let places = ways * calls;
+    let mut kills = tract_testkit::rounds(places, least);
+    // Multiples of the golden section are spread evenly, whenever time ends; without a divisor in
+    // common they meet each place once.
+    let has_divisor = |n: usize| (2..=n).any(|d| n.is_multiple_of(d) && places.is_multiple_of(d));
+    let step = (places * 618 / 1000..).find(|step| !has_divisor(*step)).unwrap();
     for kill in kills.by_ref() {
-        let (call, way) = (kill * step / ways, kill * step % ways);
+        let place = kill * step % places;
+        let (call, way) = (place / ways, place % ways);
         let (when, pause) = match way {
             0 => (Moment::Before, 0),
             1 => (Moment::After, 0),
@@ -186,9 +191,7 @@ pub(crate) fn wait() -> ! {
 fn hooks(step: &str) -> Hooks {
     let hooks = Hooks::new().summarizer(FirstLine);
     match step {
-        "defer" => hooks.on("ask-a-person", |_: &ToolResultReceived| {
-            ToolResultAction::Defer("needs a person".into())
-        }),
+        "defer" => defers(),
         "summarize" => hooks.on("short", |_: &ToolResultReceived| Summarize::new().into()),
         _ => hooks,
     }

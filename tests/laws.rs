@@ -9,9 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
-use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
-use tract::engine::{ApplyOptions, Repo, RepoOptions, apply_stream, read_lines};
+use tract::engine::{ApplyOptions, Repo, RepoOptions};
 use tract::{CommitId, Tract, block_on};
 use tract_testkit::figure;
 
@@ -20,6 +18,7 @@ use self::checks::{
 };
 use self::world::{Act, World, history};
 use crate::backends::{self, Backend};
+use crate::support::{refs, run};
 use crate::together::cases;
 use crate::walks::{exported, memory};
 
@@ -29,29 +28,19 @@ fn cold(tract: &Tract) -> Repo {
 }
 
 /// Applies lines; says which was refused.
-pub(crate) fn applied(tract: &Tract, lines: &[String]) -> Result<(), Broken> {
-    let mut refused = None;
-    let text = lines.join("\n");
-    let report = block_on(apply_stream(
-        tract.repo(),
-        read_lines(text.as_bytes()),
-        &ApplyOptions::new().batch(512),
-        |event| {
-            if let Err(error) = event.result {
-                refused.get_or_insert(format!("line {}: {error}", event.line));
-            }
-        },
-    ));
-    report.map_err(|error| error.to_string())?;
-    refused.map_or(Ok(()), Err)
+fn applied(tract: &Tract, lines: &[String]) -> Result<(), Broken> {
+    let (_, events) = run(tract.repo(), &lines.join("\n"), &ApplyOptions::new().batch(512));
+    let mut refused =
+        events.into_iter().filter_map(|event| Some((event.line, event.result.err()?)));
+    refused.next().map_or(Ok(()), |(line, error)| Err(format!("line {line}: {error}")))
 }
 
 /// Law 14: the lines, applied elsewhere, give equal refs and equal bodies.
 fn portable(from: &Tract, to: &Tract, lines: &[String]) -> Result<(), Broken> {
     applied(to, lines)?;
-    let refs = |tract: &Tract| block_on(tract.store().list_refs(tract.repo().name(), "")).unwrap();
-    if refs(to) != refs(from) {
-        return Err(format!("refs {:?} for {:?}", refs(to), refs(from)));
+    let [found, expected] = [to, from].map(|tract| refs(tract.repo()));
+    if found != expected {
+        return Err(format!("refs {found:?} for {expected:?}"));
     }
     for branch in block_on(from.branches().list()).unwrap() {
         let [found, expected] = [to, from].map(|tract| print(&cold(tract), Some(branch.head)));
@@ -126,15 +115,6 @@ fn holds(acts: &[Act], kept: Option<(&Backend, &Path)>) -> Result<(), Broken> {
     Ok(())
 }
 
-/// Runs so many cases; `TRACT_CASES` asks for more.
-fn runner(cases: u32) -> TestRunner {
-    let requested = std::env::var("TRACT_CASES").ok().and_then(|requested| requested.parse().ok());
-    let cases = requested.unwrap_or(cases);
-    let config =
-        Config { cases, failure_persistence: None, max_shrink_iters: 400, ..Config::default() };
-    TestRunner::new(config)
-}
-
 /// Counts the operations that a history got done.
 fn counted(seen: &mut BTreeMap<String, usize>, acts: &[Act]) {
     let mut world = World::new(vec![memory()]);
@@ -147,13 +127,10 @@ fn counted(seen: &mut BTreeMap<String, usize>, acts: &[Act]) {
 #[test]
 fn laws_hold_on_random_histories() {
     let seen = std::cell::RefCell::new(BTreeMap::new());
-    let result = runner(40).run(&history(45), |acts| {
+    cases(200, 40, &history(45), |acts| {
         counted(&mut seen.borrow_mut(), &acts);
-        holds(&acts, None).map_err(TestCaseError::fail)
+        holds(&acts, None)
     });
-    if let Err(error) = result {
-        panic!("{error}");
-    }
     let seen = seen.into_inner();
     println!("{seen:?}");
     for op in ["append", "edit", "annotate", "compress", "revert", "merge", "tools", "note"] {

@@ -1,21 +1,17 @@
 //! T12: the memory that a huge result takes on its way into a store, and out of it again, of a
 //! process that does nothing else.
 
-use std::path::Path;
-
 use tract::import::{ImportOptions, Importer, LargeConversation};
 use tract::{Draft, Limits, OpenOptions, Part, Tract, block_on};
 use tract_testkit::{figure, scaled};
 
 use crate::backends::{self, Backend};
 use crate::child::test_command;
-use crate::walks::url;
 
-/// Tell the child where the result goes, which way, and how large it is.
+/// Tell the child where its store is, what to do with it, and how much of it.
 const URL: &str = "TRACT_TEST_PEAK_URL";
 const WAY: &str = "TRACT_TEST_PEAK_WAY";
-const BYTES: &str = "TRACT_TEST_PEAK_BYTES";
-const MESSAGES: &str = "TRACT_TEST_PEAK_MESSAGES";
+const SIZE: &str = "TRACT_TEST_PEAK_SIZE";
 
 /// The most memory that this process ever had, in bytes; only Linux tells.
 fn peak() -> Option<usize> {
@@ -24,55 +20,63 @@ fn peak() -> Option<usize> {
     line.trim().trim_end_matches(" kB").parse::<usize>().ok().map(|kib| kib * 1024)
 }
 
-/// Runs a child; gives the numbers that it says of its peak.
-fn measured(test: &str, variables: &[(&str, String)]) -> Vec<usize> {
-    let output = test_command(test).envs(variables.iter().cloned()).output().unwrap();
+/// Runs a child; gives the memory that it took, and the bytes of the text that it read. `None` where
+/// the system does not tell how much memory a process had, which is said.
+fn measured(url: &str, way: &str, size: usize) -> Option<[usize; 2]> {
+    if peak().is_none() {
+        println!("left out: this system does not tell how much memory a process had");
+        return None;
+    }
+    let mut command = test_command("peaks::the_child_tells_its_peak");
+    let output = command.env(URL, url).env(WAY, way).env(SIZE, size.to_string()).output().unwrap();
     let stdout = String::from_utf8_lossy(&output.stdout);
-    let line = stdout.lines().find_map(|line| line.strip_prefix("peak "));
-    let line = line.unwrap_or_else(|| {
-        panic!("{test} {variables:?}: {stdout}{}", String::from_utf8_lossy(&output.stderr))
+    let line = stdout.lines().find_map(|line| line.strip_prefix("peak ")?.split_once(' '));
+    let (taken, text) = line.unwrap_or_else(|| {
+        panic!("{way} {size} {url}: {stdout}{}", String::from_utf8_lossy(&output.stderr))
     });
-    line.split(' ').map(|number| number.parse().unwrap()).collect()
+    Some([taken, text].map(|number| number.parse().unwrap()))
 }
 
 #[test]
-fn the_child_takes_the_result() {
-    let (Ok(url), Ok(way), Ok(bytes)) =
-        (std::env::var(URL), std::env::var(WAY), std::env::var(BYTES))
-    else {
+fn the_child_tells_its_peak() {
+    let variable = |name| std::env::var(name).ok();
+    let (Some(url), Some(way), Some(size)) = (variable(URL), variable(WAY), variable(SIZE)) else {
         return;
     };
-    let bytes: usize = bytes.parse().unwrap();
+    let size: usize = size.parse().unwrap();
     let limits = Limits { blob_bytes: 256 << 20, ..Limits::default() };
     let tract = block_on(OpenOptions::new().limits(limits).open(&url)).unwrap();
-    let line = "a line of a log, with \"quotes\", of which there are very many\n";
-    match way.as_str() {
+    if way == "in" {
+        block_on(tract.commit(Draft::assistant("").call("c", "cat", "{}"))).unwrap();
+    }
+    let before = peak().unwrap();
+    let text = match way.as_str() {
         "in" => {
-            block_on(tract.commit(Draft::assistant("").call("c", "cat", "{}"))).unwrap();
-            let before = peak().unwrap();
-            let mut result = String::with_capacity(bytes + line.len());
-            while result.len() < bytes {
+            let line = "a line of a log, with \"quotes\", of which there are very many\n";
+            let mut result = String::with_capacity(size + line.len());
+            while result.len() < size {
                 result.push_str(line);
             }
             block_on(tract.tool_result("c", result)).unwrap();
-            println!("\npeak {}", peak().unwrap() - before);
+            size
         }
-        _ => {
-            let before = peak().unwrap();
+        "out" => {
             let compiled = block_on(tract.compile()).unwrap();
             let parts = compiled.messages().flat_map(|message| message.content.parts());
-            let large = |part: &Part| matches!(part, Part::Text { text } if text.len() >= bytes);
+            let large = |part: &Part| matches!(part, Part::Text { text } if text.len() >= size);
             assert_eq!(parts.filter(|part| large(part)).count(), 1);
-            println!("\npeak {}", peak().unwrap() - before);
+            size
         }
-    }
-}
-
-/// Runs the child; gives the memory that the result took, as a multiple of its size.
-fn times(backend: &Backend, folder: &Path, way: &str, bytes: usize) -> f64 {
-    let url = backend.url(folder, "agent");
-    let line = [(URL, url), (WAY, way.to_owned()), (BYTES, bytes.to_string())];
-    measured("peaks::the_child_takes_the_result", &line)[0] as f64 / bytes as f64
+        "verify" => {
+            let report = block_on(tract.verify()).unwrap();
+            assert!(report.clean, "{:?}", report.damage);
+            assert_eq!(report.commits, size);
+            0
+        }
+        "import" => import_large(&tract, &recording(size)),
+        shape => import_large(&tract, &large_text(shape, size)),
+    };
+    println!("\npeak {} {text}", peak().unwrap() - before);
 }
 
 /// What a result may take on its way in, and out: three times its size, the result as it was given
@@ -87,16 +91,13 @@ fn limits(backend: &Backend) -> [f64; 2] {
 
 #[test]
 fn a_huge_result_takes_a_few_times_its_size() {
-    if peak().is_none() {
-        println!("left out: this system does not tell how much memory a process had");
-        return;
-    }
     let megabytes = scaled(100, 0.3, 30);
     let mut too_much = Vec::new();
     for backend in backends::all() {
         let folder = tempfile::tempdir().unwrap();
-        let [taken_in, given_out] =
-            ["in", "out"].map(|way| times(backend, folder.path(), way, megabytes * 1_000_000));
+        let (url, bytes) = (backend.url(folder.path(), "agent"), megabytes * 1_000_000);
+        let times = |way| Some(measured(&url, way, bytes)?[0] as f64 / bytes as f64);
+        let (Some(taken_in), Some(given_out)) = (times("in"), times("out")) else { return };
         let [most_in, most_out] = limits(backend);
         figure(
             "T12 memory",
@@ -125,55 +126,25 @@ fn recording(messages: usize) -> String {
     text + "]}"
 }
 
-/// Imports one conversation, a message at a time.
-fn import_large(tract: &Tract, text: &str) {
+/// Imports one conversation, a message at a time; gives its bytes.
+fn import_large(tract: &Tract, text: &str) -> usize {
     let mut importer = Importer::new(tract.repo(), ImportOptions::new()).unwrap();
     let read = LargeConversation::open(text, None, "c").unwrap();
     let LargeConversation { id, tools, meta, mut messages, .. } = read;
     let next = || messages.next_draft().map_err(tract::Error::from);
     assert_eq!(block_on(importer.add_large(id, &tools, Some(meta), next)).unwrap().len(), 1);
-}
-
-#[test]
-fn the_child_imports_a_recording() {
-    let (Ok(url), Ok(messages)) = (std::env::var(URL), std::env::var(MESSAGES)) else {
-        return;
-    };
-    let tract = block_on(OpenOptions::new().open(&url)).unwrap();
-    let before = peak().unwrap();
-    let text = recording(messages.parse().unwrap());
-    import_large(&tract, &text);
-    println!("\npeak {} {}", peak().unwrap() - before, text.len());
+    text.len()
 }
 
 #[test]
 fn an_import_of_many_messages_takes_three_times_its_text() {
-    if peak().is_none() {
-        println!("left out: this system does not tell how much memory a process had");
-        return;
-    }
     let messages = scaled(1_000_000, 0.1, 100_000);
     let folder = tempfile::tempdir().unwrap();
-    let line = [(URL, url(folder.path())), (MESSAGES, messages.to_string())];
-    let numbers = measured("peaks::the_child_imports_a_recording", &line);
-    let (taken, text) = (numbers[0], numbers[1]);
+    let url = backends::named("sqlite").url(folder.path(), "agent");
+    let Some([taken, text]) = measured(&url, "import", messages) else { return };
     let line = format!("{messages} messages in {text} bytes take {taken} bytes");
     figure("T12 memory", "import", line.clone());
     assert!(taken < 3 * text + FLAT_BYTES, "{line}");
-}
-
-#[test]
-fn the_child_verifies() {
-    use tract::engine::{VerifyOptions, verify};
-
-    let (Ok(url), Ok(messages)) = (std::env::var(URL), std::env::var(MESSAGES)) else {
-        return;
-    };
-    let tract = block_on(OpenOptions::new().open(&url)).unwrap();
-    let report = block_on(verify(tract.repo(), &VerifyOptions::new())).unwrap();
-    assert!(report.clean, "{:?}", report.damage);
-    assert_eq!(report.commits.to_string(), messages);
-    println!("\npeak {}", peak().unwrap());
 }
 
 /// What a commit with a content of its own may take while it is verified. Its id, half of the id of
@@ -183,20 +154,16 @@ const VERIFIED_BYTES: usize = 180;
 
 #[test]
 fn verify_takes_few_bytes_for_each_commit() {
-    if peak().is_none() {
-        println!("left out: this system does not tell how much memory a process had");
-        return;
-    }
     let most = scaled(300_000, 0.4, 120_000);
     // The pages that redb keeps grow with the file up to its cache, and would hide the rest.
     let backend = backends::named("sqlite");
     let folder = tempfile::tempdir().unwrap();
-    let [less, more] = [most / 4, most].map(|messages| {
+    let verified = [most / 4, most].map(|messages| {
         let url = backend.url(folder.path(), &format!("of{messages}"));
-        let line = [(URL, url), (MESSAGES, messages.to_string())];
-        measured("peaks::the_child_imports_a_recording", &line);
-        measured("peaks::the_child_verifies", &line)[0]
+        measured(&url, "import", messages)?;
+        measured(&url, "verify", messages)
     });
+    let [Some([less, _]), Some([more, _])] = verified else { return };
     let each = more.saturating_sub(less) / (most - most / 4);
     let line = format!("verifying {most} messages takes {more} bytes, {each} for each");
     figure("T12 memory", backend.name, line.clone());
@@ -205,10 +172,6 @@ fn verify_takes_few_bytes_for_each_commit() {
 
 /// What a store with one large text takes in addition: its page cache and what opened it.
 const STORE_BYTES: usize = 24 << 20;
-
-/// Bytes of the one large text of a recording, and its place among [`SHAPES`].
-const ONE: &str = "TRACT_TEST_PEAK_ONE";
-const SHAPE: &str = "TRACT_TEST_PEAK_SHAPE";
 
 /// What is before and after one large text in a recording of each provider: in a message of
 /// the user, and in the result of a call.
@@ -253,17 +216,9 @@ const SHAPES: [[&str; 3]; 10] = [
     ],
 ];
 
-#[test]
-fn the_child_imports_one_large_text() {
-    let (Ok(url), Ok(bytes), Ok(shape)) =
-        (std::env::var(URL), std::env::var(ONE), std::env::var(SHAPE))
-    else {
-        return;
-    };
-    let tract = block_on(OpenOptions::new().open(&url)).unwrap();
-    let before_all = peak().unwrap();
-    let bytes: usize = bytes.parse().unwrap();
-    let [_, before, after] = SHAPES[shape.parse::<usize>().unwrap()];
+/// A recording of one text of so many bytes.
+fn large_text(shape: &str, bytes: usize) -> String {
+    let [_, before, after] = SHAPES.into_iter().find(|[name, ..]| *name == shape).unwrap();
     let mut text = String::with_capacity(bytes + 1000);
     text.push_str(before);
     while text.len() < bytes {
@@ -275,24 +230,17 @@ fn the_child_imports_one_large_text() {
     let mut checked = LargeConversation::open(&text, None, "c").unwrap();
     while checked.messages.next_draft().unwrap().is_some() {}
     drop(checked);
-    import_large(&tract, &text);
-    println!("\npeak {} {}", peak().unwrap() - before_all, text.len());
+    text
 }
 
 #[test]
 fn an_import_of_one_large_text_takes_three_times_its_line() {
-    if peak().is_none() {
-        println!("left out: this system does not tell how much memory a process had");
-        return;
-    }
     // Above 32 MiB, so that the allocator returns what is freed.
-    let megabytes = scaled(60, 0.5, 36);
-    for (place, [name, ..]) in SHAPES.iter().enumerate() {
+    let (sqlite, megabytes) = (backends::named("sqlite"), scaled(60, 0.5, 36));
+    for [name, ..] in SHAPES {
         let folder = tempfile::tempdir().unwrap();
-        let bytes = (megabytes * 1_000_000).to_string();
-        let line = [(URL, url(folder.path())), (ONE, bytes), (SHAPE, place.to_string())];
-        let numbers = measured("peaks::the_child_imports_one_large_text", &line);
-        let (taken, text) = (numbers[0], numbers[1]);
+        let (url, bytes) = (sqlite.url(folder.path(), "agent"), megabytes * 1_000_000);
+        let Some([taken, text]) = measured(&url, name, bytes) else { return };
         let times = taken as f64 / text as f64;
         let line = format!("{name}: one text in a line of {text} bytes takes {times:.2} × that");
         println!("{line}");

@@ -4,18 +4,30 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use tract::forms::Dialect;
 
 fn name_is_plain(name: &str, most: usize) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     !name.is_empty() && name.len() <= most && name.chars().all(plain)
 }
 
-fn list(value: &Value) -> &[Value] {
+pub(crate) fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
 fn string<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or("")
+}
+
+/// What a body of a dialect breaks.
+pub(crate) fn broken(dialect: Dialect, body: &Value) -> Vec<String> {
+    match dialect {
+        Dialect::Anthropic => anthropic(body),
+        Dialect::OpenAi => openai(body),
+        Dialect::Responses => responses(body),
+        Dialect::Ollama => ollama(body),
+        _ => Vec::new(),
+    }
 }
 
 /// Anthropic Messages.

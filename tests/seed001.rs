@@ -13,7 +13,7 @@ use crate::summaries::{FirstLine, LONG};
 use crate::walks::{last, memory};
 
 /// A branch with a call of grep that nothing has answered yet.
-fn with_call() -> Tract {
+pub(crate) fn with_call() -> Tract {
     let tract = memory();
     block_on(tract.user("Where is main?")).unwrap();
     call(&tract, "c1", "grep");

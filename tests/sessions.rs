@@ -80,8 +80,7 @@ fn fifty_sessions_at_once_do_not_disturb_each_other() {
                     (session, agent.run("go").await)
                 });
             }
-            while let Some(done) = sessions.join_next().await {
-                let (session, report) = done.unwrap();
+            for (session, report) in sessions.join_all().await {
                 let report = report.unwrap_or_else(|error| panic!("{}: {error}", place.name()));
                 let own: Vec<String> = (0..TURNS as u64)
                     .map(|turn| ((session * 100 + turn) * 2).to_string())

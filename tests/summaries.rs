@@ -1,13 +1,12 @@
 //! Summaries of recorded conversations, and summarizers that misbehave.
 
-use std::time::Duration;
-
 use tract::core::{ModelError, Summarizer, Summary, SummaryRequest};
 use tract::engine::{CompressToolCalls, Selection, SummarizeRange, ToolQuery};
 use tract::forms::{Dialect, Form};
 use tract::hooks::{Hooks, Summarize, ToolSummarization};
 use tract::{CommitId, Draft, Priority, Tract, block_on};
 
+use crate::model_summaries::{loses_nothing, with};
 use crate::walks::{self, memory, texts};
 
 /// A summarizer that needs no model: the first line, cut, and what must be kept.
@@ -71,13 +70,6 @@ impl Summarizer for Broken {
 pub(crate) const LONG: &str =
     "src/main.rs:7: fn main() {\nand then much that is of no use after the run";
 
-fn broken(bad: Bad) -> Tract {
-    let hooks = Hooks::new().summarizer(Broken(bad)).summary_limit(Duration::from_millis(50));
-    let tract = memory().with_hooks(hooks);
-    block_on(tract.commit(Draft::assistant("").call("c1", "grep", "{}"))).unwrap();
-    tract
-}
-
 #[test]
 fn a_summarizer_that_misbehaves_loses_nothing() {
     let all = [
@@ -89,24 +81,13 @@ fn a_summarizer_that_misbehaves_loses_nothing() {
         (Bad::Forgets, "lacks what it must keep: main.rs:7", "bad_summary"),
     ];
     for (bad, says, code) in all {
-        let tract = broken(bad);
-        let config = ToolSummarization::new().tool("grep", "").must_keep(r"\w+\.rs:\d+");
-        block_on(tract.repo().configure_tool_summarization(Some(&config))).unwrap();
-        let made = block_on(tract.tool_result("c1", LONG)).unwrap();
-        let summary_text = block_on(tract.repo().content(&made)).unwrap().unwrap().text();
-        assert_eq!(summary_text, LONG, "it falls back to the original");
-        let record = block_on(tract.decision_on(&made)).unwrap().unwrap();
-        let note = record.note.unwrap_or_default();
-        assert!(note.contains(says), "{note}");
-
+        let tract = with(Broken(bad));
+        loses_nothing(&tract, says, code);
         let head = block_on(tract.head()).unwrap();
         let how = Summarize::new().must_keep(r"\w+\.rs:\d+");
-        let range = SummarizeRange::new().how(how.clone());
-        let error = block_on(tract.summarize(&range)).unwrap_err();
-        assert_eq!(error.code(), code);
         let calls = CompressToolCalls::new().how(how);
         match block_on(tract.compress_tool_calls(&calls)) {
-            Ok(done) => assert_eq!((done.edits.len(), done.left.len()), (0, 1), "{says}"),
+            Ok(done) => assert_eq!((done.edits.len(), done.left.len()), (0, 2), "{says}"),
             Err(error) => assert_eq!(error.code(), code),
         }
         assert_eq!(block_on(tract.head()).unwrap(), head, "nothing was written");
@@ -115,8 +96,7 @@ fn a_summarizer_that_misbehaves_loses_nothing() {
 
 #[test]
 fn as_many_summaries_as_results_or_none() {
-    let tract = broken(Bad::WrongCount);
-    block_on(tract.tool_result("c1", LONG)).unwrap();
+    let tract = with(Broken(Bad::WrongCount));
     let error = block_on(tract.compress_tool_calls(&CompressToolCalls::new())).unwrap_err();
     assert_eq!(error.to_string(), "expected 1 summaries, found 2");
     let none = memory();

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use tract::Params;
 use tract::forms::Form;
 use tract::import::Dialect;
 
-use crate::rules;
+use crate::rules::{self, list};
 use crate::walks::{Recording, accepted, body, compiled, form, none, some, trajectories, value};
 
 /// What a conversation says, in no dialect: what the eyes of a model meet.
@@ -23,10 +22,6 @@ fn count(into: &mut BTreeMap<String, usize>, text: &str) {
     if !text.trim().is_empty() {
         *into.entry(text.to_owned()).or_default() += 1;
     }
-}
-
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
 }
 
 /// The texts of a string or of a list of parts.
@@ -98,44 +93,21 @@ fn anthropic_says(body: &Value) -> TextCounts {
     counts
 }
 
-/// A recorded request, and where its rules are broken when it is sent elsewhere.
-struct Report {
-    of: &'static str,
-    sent: usize,
-    repaired: usize,
-    repairs: BTreeMap<&'static str, usize>,
-    wrong: Vec<String>,
-}
-
-impl Report {
-    fn new(of: &'static str) -> Self {
-        Self { of, sent: 0, repaired: 0, repairs: BTreeMap::new(), wrong: Vec::new() }
-    }
-
-    fn take(&mut self, name: &str, params: &Params, broken: Vec<String>) {
-        self.sent += 1;
-        self.repaired += usize::from(!params.repairs.is_empty());
-        for repair in &params.repairs {
-            *self.repairs.entry(repair.kind.as_str()).or_default() += 1;
-        }
-        self.wrong.extend(broken.into_iter().map(|rule| format!("{name}: {rule}")));
-    }
-
-    #[track_caller]
-    fn end(self) {
-        println!("{}: {} sent, {} repaired {:?}", self.of, self.sent, self.repaired, self.repairs);
-        none(self.of, &self.wrong);
-        assert!(self.sent > 0, "{}: nothing was sent", self.of);
+fn says(dialect: Dialect, body: &Value) -> Option<TextCounts> {
+    match dialect {
+        Dialect::OpenAi => Some(openai_says(body)),
+        Dialect::Anthropic => Some(anthropic_says(body)),
+        _ => None,
     }
 }
 
-fn recorded_openai() -> Vec<Recording> {
-    trajectories().into_iter().chain(crate::data::cassettes("openai")).collect()
-}
-
-/// A request without messages says nothing that could be sent.
-fn says_something(request: &Value) -> bool {
-    some(request, "messages").is_some()
+/// What was recorded in a dialect.
+fn recorded(dialect: Dialect) -> Vec<Recording> {
+    let mut recorded = crate::data::cassettes(dialect.as_str());
+    if dialect == Dialect::OpenAi {
+        recorded.extend(trajectories());
+    }
+    recorded
 }
 
 fn request(text: &str) -> Value {
@@ -143,75 +115,57 @@ fn request(text: &str) -> Value {
     if line["request"].is_object() { line["request"].take() } else { line }
 }
 
+/// Sends recordings elsewhere: no rule is broken there, and without a repair they say the same.
+#[track_caller]
+fn accepts(to: Dialect, from: &[Dialect]) {
+    let mut repairs: BTreeMap<&str, usize> = BTreeMap::new();
+    let (mut sent, mut repaired, mut wrong) = (0, 0, Vec::new());
+    for &dialect in from {
+        for (name, text) in recorded(dialect) {
+            let request = request(&text);
+            // A request without messages says nothing that could be sent.
+            if some(&request, "messages").is_none() {
+                continue;
+            }
+            let params = form(&compiled(Some(dialect), &name, &text), Form::Params(to));
+            let body = body(&params);
+            sent += 1;
+            repaired += usize::from(!params.repairs.is_empty());
+            for repair in &params.repairs {
+                *repairs.entry(repair.kind.as_str()).or_default() += 1;
+            }
+            wrong.extend(rules::broken(to, &body).iter().map(|rule| format!("{name}: {rule}")));
+            if params.repairs.is_empty()
+                && let (Some(is), Some(was)) = (says(to, &body), says(dialect, &request))
+                && is != was
+            {
+                wrong.push(format!("{name}: it lists no repair and says {is:?} for {was:?}"));
+            }
+        }
+    }
+    println!("{from:?} to {to:?}: {sent} sent, {repaired} repaired {repairs:?}");
+    none(&format!("{from:?} to {to:?}"), &wrong);
+    assert!(sent > 0, "{from:?} to {to:?}: nothing was sent");
+}
+
 #[test]
 fn anthropic_accepts_what_openai_recorded() {
-    let mut report = Report::new("openai to anthropic");
-    for (name, text) in recorded_openai() {
-        let request = request(&text);
-        if !says_something(&request) {
-            continue;
-        }
-        let params =
-            form(&compiled(Some(Dialect::OpenAi), &name, &text), Form::Params(Dialect::Anthropic));
-        let sent = body(&params);
-        let mut broken = rules::anthropic(&sent);
-        if params.repairs.is_empty() && anthropic_says(&sent) != openai_says(&request) {
-            broken.push("says something else, and lists no repair".to_owned());
-        }
-        report.take(&name, &params, broken);
-    }
-    report.end();
+    accepts(Dialect::Anthropic, &[Dialect::OpenAi]);
 }
 
 #[test]
 fn openai_accepts_what_anthropic_recorded() {
-    let mut report = Report::new("anthropic to openai");
-    for (name, text) in crate::data::cassettes("anthropic") {
-        let request = request(&text);
-        if !says_something(&request) {
-            continue;
-        }
-        let params =
-            form(&compiled(Some(Dialect::Anthropic), &name, &text), Form::Params(Dialect::OpenAi));
-        let sent = body(&params);
-        let mut broken = rules::openai(&sent);
-        if params.repairs.is_empty() && openai_says(&sent) != anthropic_says(&request) {
-            broken.push(format!(
-                "says something else, and lists no repair: {:?} was {:?}",
-                openai_says(&sent),
-                anthropic_says(&request)
-            ));
-        }
-        report.take(&name, &params, broken);
-    }
-    report.end();
-}
-
-/// Any recording, and any rules.
-#[track_caller]
-fn accepted_as(of: &'static str, to: Form, rules: fn(&Value) -> Vec<String>) {
-    let mut report = Report::new(of);
-    let openai = recorded_openai().into_iter().map(|one| (Dialect::OpenAi, one));
-    let anthropic = crate::data::cassettes("anthropic");
-    let anthropic = anthropic.into_iter().map(|one| (Dialect::Anthropic, one));
-    for (dialect, (name, text)) in openai.chain(anthropic) {
-        if !says_something(&request(&text)) {
-            continue;
-        }
-        let params = form(&compiled(Some(dialect), &name, &text), to);
-        report.take(&name, &params, rules(&body(&params)));
-    }
-    report.end();
+    accepts(Dialect::OpenAi, &[Dialect::Anthropic]);
 }
 
 #[test]
 fn responses_accepts_what_others_recorded() {
-    accepted_as("all to responses", Form::Params(Dialect::Responses), rules::responses);
+    accepts(Dialect::Responses, &[Dialect::OpenAi, Dialect::Anthropic]);
 }
 
 #[test]
 fn ollama_accepts_what_others_recorded() {
-    accepted_as("all to ollama", Form::Params(Dialect::Ollama), rules::ollama);
+    accepts(Dialect::Ollama, &[Dialect::OpenAi, Dialect::Anthropic]);
 }
 
 /// A part that Mistral takes where OpenAI has `file`.
@@ -221,24 +175,13 @@ const VENDORS_OWN: &str = "\"document_url\"";
 /// touched the steps are listed.
 #[test]
 fn own_recordings_change_only_with_a_repair() {
-    for (provider, dialect, to, rules) in [
-        (
-            "openai",
-            Dialect::OpenAi,
-            Form::Params(Dialect::OpenAi),
-            rules::openai as fn(&Value) -> Vec<String>,
-        ),
-        ("anthropic", Dialect::Anthropic, Form::Params(Dialect::Anthropic), rules::anthropic),
-    ] {
+    for dialect in [Dialect::OpenAi, Dialect::Anthropic] {
+        let provider = dialect.as_str();
         let accepted: Vec<String> = accepted(provider).into_iter().map(|(name, _)| name).collect();
-        let mut texts = crate::data::cassettes(provider);
-        if provider == "openai" {
-            texts.extend(trajectories());
-        }
         let (mut wrong, mut repaired) = (Vec::new(), 0);
-        for (name, text) in texts {
+        for (name, text) in recorded(dialect) {
             let request = request(&text);
-            let params = form(&compiled(Some(dialect), &name, &text), to);
+            let params = form(&compiled(Some(dialect), &name, &text), Form::Params(dialect));
             let same = some(&body(&params), "messages") == some(&request, "messages");
             repaired += usize::from(!params.repairs.is_empty());
             if !same && params.repairs.is_empty() {
@@ -247,9 +190,8 @@ fn own_recordings_change_only_with_a_repair() {
             // What the provider took is the better judge of what it takes; and words that a
             // vendor behind the same API made up for itself are recorded as they are.
             if !accepted.contains(&name) && !text.contains(VENDORS_OWN) {
-                wrong.extend(
-                    rules(&body(&params)).into_iter().map(|rule| format!("{name}: {rule}")),
-                );
+                let broken = rules::broken(dialect, &body(&params));
+                wrong.extend(broken.into_iter().map(|rule| format!("{name}: {rule}")));
             }
         }
         println!("{provider}: {repaired} repaired");

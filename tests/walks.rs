@@ -3,25 +3,21 @@
 use std::path::Path;
 
 use serde_json::Value;
-use tract::engine::{ExportOptions, Repo};
+use tract::engine::Repo;
 use tract::forms::{Form, FormOptions};
 use tract::import::{Dialect, ImportOptions, Imported, Importer};
-use tract::{Compiled, OpenOptions, Params, Tract, block_on};
+use tract::{Compiled, Params, Tract, block_on};
+
+use crate::{backends, support};
 
 /// Opens a fresh repository in memory.
 pub(crate) fn memory() -> Tract {
     block_on(tract::open("memory:")).unwrap()
 }
 
-/// Returns the url of the store in a folder.
-pub(crate) fn url(folder: &Path) -> String {
-    format!("sqlite:{}", folder.join("agent.db").display())
-}
-
 /// Opens the SQLite store in a folder, and makes it when it is missing.
 pub(crate) fn sqlite(folder: &Path) -> Tract {
-    let in_place = OpenOptions::new().write_mode(tract::store::WriteMode::InPlace);
-    block_on(in_place.open(&url(folder))).unwrap()
+    backends::named("sqlite").open(folder, "agent")
 }
 
 /// A recording: its name, also where the text has none, and its text.
@@ -69,14 +65,7 @@ pub(crate) fn last(tract: &Tract) -> String {
 
 /// Returns the lines of an export.
 pub(crate) fn exported(repo: &Repo) -> Vec<String> {
-    block_on(async {
-        let mut export = tract::engine::export(repo, &ExportOptions::new()).await.unwrap();
-        let mut lines = Vec::new();
-        while let Some(line) = export.next_line().await.unwrap() {
-            lines.push(line);
-        }
-        lines
-    })
+    support::exported(repo).lines().map(str::to_owned).collect()
 }
 
 #[track_caller]

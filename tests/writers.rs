@@ -1,22 +1,29 @@
 //! Many writers of one branch, on every store: tasks of one handle, and handles like those of as many
 //! processes.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use tract::core::step::StreamOp;
 use tract::engine::{ApplyOptions, StreamLine, apply_stream};
 use tract::store::LogQuery;
-use tract::{OpenOptions, RefName, Tract, block_on};
+use tract::{Draft, OpenOptions, RefName, Tract, block_on};
 
 use crate::backends;
-use crate::walks::texts;
+use crate::walks::{assert_clean, texts};
 
 const TASKS: usize = 50;
 const EACH: usize = 4;
 
-/// Counts the texts of a branch: each is stored once, as one move of its ref.
+/// Counts the texts of a branch: each is stored once, as one move of its ref, and those of one writer
+/// are in order.
 fn count_texts(tract: &Tract) -> usize {
+    assert_clean(tract, "many writers");
     let texts = texts(tract);
+    let mut last: HashMap<&str, usize> = HashMap::new();
+    for (writer, n) in texts.iter().filter_map(|text| text.split_once(" says ")) {
+        let n = n.parse().unwrap();
+        assert!(last.insert(writer, n).is_none_or(|before| before < n), "{texts:?}");
+    }
     let distinct: HashSet<&String> = texts.iter().collect();
     assert_eq!(distinct.len(), texts.len());
     let name = RefName::branch(tract.branch_name()).unwrap();
@@ -86,5 +93,7 @@ fn streams_of_many_handles_to_one_branch_all_go_through() {
         });
         assert!(refused.is_empty(), "{}: {refused:?}", backend.name);
         assert_eq!(count_texts(&first), 1 + handles * lines, "{}", backend.name);
+        let stale = block_on(first.commit_on(None, Draft::user("late"))).unwrap_err();
+        assert_eq!(stale.code(), "conflict");
     }
 }

@@ -2,8 +2,8 @@
 
 use tract::{Draft, Limits, OpenOptions, Part, Tract, block_on};
 
-use crate::messages;
 use crate::size::{peak_of_child, print_peak};
+use crate::stores;
 use crate::table::Table;
 
 /// Bytes of the result, as a tool gives it.
@@ -17,7 +17,7 @@ fn open(url: &str) -> Tract {
 pub(crate) fn run(table: &mut Table, _quick: bool) {
     let folder = tempfile::tempdir().unwrap();
     for (what, way) in [("in", "--peak-of-large-in"), ("out", "--peak-of-large-out")] {
-        let Some(kib) = peak_of_child(way, &messages::url(folder.path())) else { return };
+        let Some(kib) = peak_of_child(way, &stores::url("sqlite", folder.path())) else { return };
         let times = kib * 1024.0 / BYTES as f64;
         table.limit(
             format!("peak memory of a process that takes a tool result of 100 MB {what}"),

@@ -58,7 +58,7 @@ const SECTIONS: &[(&str, Section)] = &[
 
 /// Those that run only when they are named.
 const ASKED: &[(&str, Section)] = &[
-    ("redb", stores::append),
+    ("redb", append::redb),
     ("group", stores::group),
     ("walk", stores::walk),
     ("million", stores::million),

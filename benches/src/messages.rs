@@ -4,7 +4,9 @@ use std::path::Path;
 
 use tempfile::TempDir;
 use tract::store::WriteMode;
-use tract::{Draft, OpenOptions, Tract, block_on};
+use tract::{Draft, Tract, block_on};
+
+use crate::stores;
 
 const WORDS: &[&str] = &[
     "agent",
@@ -44,10 +46,6 @@ pub(crate) fn text(n: u64) -> String {
     text
 }
 
-pub(crate) fn url(folder: &Path) -> String {
-    format!("sqlite:{}", folder.join("tract.db").display())
-}
-
 /// The bytes of the files of a folder.
 pub(crate) fn bytes(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).unwrap();
@@ -55,7 +53,7 @@ pub(crate) fn bytes(folder: &Path) -> u64 {
 }
 
 pub(crate) fn open(folder: &Path, mode: WriteMode) -> Tract {
-    block_on(OpenOptions::new().write_mode(mode).open(&url(folder))).unwrap()
+    stores::open("sqlite", folder, mode)
 }
 
 /// Appends messages, one commit each, a hundred in a durable write.

@@ -12,14 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use tract::block_on;
 use tract::store::{CommitRepository, Store, Walk};
-use tract::{OpenOptions, Tract, block_on};
 use tract_core::{Applied, Commit, CommitId, RefTarget, RepoName};
 use tract_store_postgres::{PostgresOptions, PostgresStore};
 
 use self::bare::{BARE_TABLES, Own, bare, sent};
-use crate::messages;
 use crate::sessions::batch;
+use crate::stores;
 use crate::table::{Figure, Table, median, timed};
 
 const CLIENTS: usize = 8;
@@ -227,45 +227,19 @@ fn walks(table: &mut Table, url: &str, quick: bool) {
 /// Opening, appending and compiling a context of 500 messages, in a small store and in a large one.
 fn size_does_not_matter(table: &mut Table, url: &str, quick: bool) {
     let large = if quick { 50_000 } else { 1_000_000 };
-    let mut figures: Vec<[f64; 3]> = Vec::new();
-    for size in [1_000, large] {
+    let figures = [1_000, large].map(|size| {
         let schema = server::schema();
         let url = server::with_schema(url, &schema);
         let store = block_on(tract_store_postgres::open(&url, &options())).unwrap();
         // Many conversations, and one of 500 messages among them.
-        let lines = (size / 500u64).max(1);
-        for line in 0..lines {
+        for line in 0..size / 500 {
             fill(&store, &format!("line-{line}"), 500);
         }
         drop(store);
-        let (mut opened, mut appended, mut compiled) = (Vec::new(), Vec::new(), Vec::new());
-        for round in 0..ROUNDS {
-            let (tract, took) = timed(|| -> Tract {
-                let store = block_on(tract_store_postgres::open(&url, &options())).unwrap();
-                let options = OpenOptions::new().branch(format!("line-{}", round % 2));
-                block_on(options.open_store(Arc::new(store))).unwrap()
-            });
-            opened.push(took.as_secs_f64() * 1e3);
-            let (context, took) = timed(|| block_on(tract.compile()).unwrap());
-            assert!(context.message_count() >= 500);
-            compiled.push(took.as_secs_f64() * 1e3);
-            for n in 0..20 {
-                let (_, took) = timed(|| block_on(tract.user(messages::text(n))).unwrap());
-                appended.push(took.as_secs_f64() * 1e3);
-            }
-        }
-        figures.push([median(opened), median(appended), median(compiled)]);
-    }
-    let [small, big] = figures.as_slice() else { return };
-    for (n, what) in ["opening", "an append", "compiling 500 messages, cold"].iter().enumerate() {
-        let (small, big) = (small[n], big[n]);
-        table.add(Figure {
-            what: format!("PostgreSQL: {what} in a store of {large} commits"),
-            ours: format!("{big:.1} ms"),
-            floor: format!("{small:.1} ms (in a store of 1,000)"),
-            ratio: Some(small / big),
-            wanted: "≤ 2 × as long",
-            met: Some(big <= small * 2.0),
-        });
-    }
+        stores::measure(ROUNDS, |branch| {
+            let store = block_on(tract_store_postgres::open(&url, &options())).unwrap();
+            block_on(branch.open_store(Arc::new(store))).unwrap()
+        })
+    });
+    stores::compare(table, "PostgreSQL:", large, figures);
 }

@@ -4,8 +4,8 @@ use tract::engine::{PushOptions, Remote};
 use tract::store::WriteMode;
 use tract::{Tract, block_on};
 
-use crate::messages;
 use crate::table::{Table, median, timed};
+use crate::{messages, stores};
 
 /// The commits that a push sends.
 const NEW: u64 = 10;
@@ -17,7 +17,8 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
     let other = tempfile::tempdir().unwrap();
     std::fs::copy(folder.path().join("tract.db"), other.path().join("tract.db")).unwrap();
     let tract = messages::open(folder.path(), WriteMode::InPlace);
-    block_on(tract.remotes().add(Remote::new("team", messages::url(other.path())))).unwrap();
+    block_on(tract.remotes().add(Remote::new("team", stores::url("sqlite", other.path()))))
+        .unwrap();
     let mut next = commits;
     let pushes = (0..9).map(|_| {
         messages::fill(&tract, next, NEW);

@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
 
+use tokio::runtime::Runtime;
 use tract::core::ModelRequest;
 use tract::run::Stop;
 use tract::store::WriteMode;
@@ -15,7 +15,7 @@ use tract_core::{Applied, Batch, CommitId};
 use tract_testkit::fixtures::appending;
 
 use crate::messages;
-use crate::table::{Figure, Table};
+use crate::table::{Figure, Table, at_once};
 
 /// Turns of a session that call the tool; one more says the end.
 const TURNS: usize = 4;
@@ -48,23 +48,20 @@ impl ChatModel for CallingModel {
 }
 
 /// Runs the sessions concurrently; gives how many seconds all of them took.
-fn sessions(runtime: &tokio::runtime::Runtime, tract: &Tract, count: usize) -> f64 {
+fn sessions(runtime: &Runtime, tract: &Tract, count: usize) -> f64 {
     let registry = Registry::builder().tool(Fare).build().unwrap();
     registry.compile_all().unwrap();
-    let start = Instant::now();
-    runtime.block_on(async {
-        let mut running = tokio::task::JoinSet::new();
-        for session in 0..count {
-            let tract = tract.on(&format!("session-{session}")).unwrap();
-            let agent = tract.agent(Arc::new(CallingModel(AtomicUsize::new(0))), registry.clone());
-            running.spawn(async move { agent.run("How much is it?").await });
-        }
-        while let Some(done) = running.join_next().await {
-            let report = done.unwrap().unwrap();
-            assert_eq!((report.stop, report.calls as usize), (Stop::Answered, TURNS));
-        }
+    let sessions = (0..count).map(|session| {
+        let tract = tract.on(&format!("session-{session}")).unwrap();
+        let agent = tract.agent(Arc::new(CallingModel(AtomicUsize::new(0))), registry.clone());
+        async move { agent.run("How much is it?").await }
     });
-    start.elapsed().as_secs_f64()
+    let (reports, took) = at_once(runtime, sessions);
+    for report in reports {
+        let report = report.unwrap();
+        assert_eq!((report.stop, report.calls as usize), (Stop::Answered, TURNS));
+    }
+    took.as_secs_f64()
 }
 
 /// Makes a batch that appends one message to a branch.
@@ -73,28 +70,21 @@ pub(crate) fn batch(head: Option<CommitId>, branch: &str, n: u64) -> (Batch, Com
 }
 
 /// As many tasks that write as often, and do nothing else.
-fn bare(runtime: &tokio::runtime::Runtime, store: &Arc<dyn Store>, count: usize) -> f64 {
-    let start = Instant::now();
-    runtime.block_on(async {
-        let mut running = tokio::task::JoinSet::new();
-        for task in 0..count {
-            let store = Arc::clone(store);
-            running.spawn(async move {
-                let branch = format!("bare-{task}");
-                let mut head = None;
-                for n in 0..WRITES {
-                    let (batch, id) = batch(head, &branch, (task * WRITES + n) as u64);
-                    let answer = store.apply(&RepoName::default(), batch).await.unwrap();
-                    assert_eq!(answer, Applied::Done);
-                    head = Some(id);
-                }
-            });
-        }
-        while let Some(done) = running.join_next().await {
-            done.unwrap();
+fn bare(runtime: &Runtime, store: &Arc<dyn Store>, count: usize) -> f64 {
+    let tasks = (0..count).map(|task| {
+        let store = Arc::clone(store);
+        async move {
+            let branch = format!("bare-{task}");
+            let mut head = None;
+            for n in 0..WRITES {
+                let (batch, id) = batch(head, &branch, (task * WRITES + n) as u64);
+                let answer = store.apply(&RepoName::default(), batch).await.unwrap();
+                assert_eq!(answer, Applied::Done);
+                head = Some(id);
+            }
         }
     });
-    start.elapsed().as_secs_f64()
+    at_once(runtime, tasks).1.as_secs_f64()
 }
 
 fn measure(table: &mut Table, name: &str, tract: &Tract, count: usize) {

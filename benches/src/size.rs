@@ -5,8 +5,8 @@ use std::process::Command;
 use tract::block_on;
 use tract::store::{Store, WriteMode};
 
-use crate::messages;
 use crate::table::{Figure, Table, median, micros, timed};
+use crate::{messages, stores};
 
 pub(crate) fn bytes(table: &mut Table, quick: bool) {
     let sizes: &[u64] = if quick { &[1_000, 5_000] } else { &[1_000, 5_000, 50_000] };
@@ -76,7 +76,8 @@ pub(crate) fn fork(table: &mut Table, _quick: bool) {
 
 pub(crate) fn memory(table: &mut Table, _quick: bool) {
     let folder = messages::filled(5_000);
-    let Some(kib) = peak_of_child("--peak-of-compile", &messages::url(folder.path())) else {
+    let Some(kib) = peak_of_child("--peak-of-compile", &stores::url("sqlite", folder.path()))
+    else {
         return;
     };
     table.limit(

@@ -1,7 +1,6 @@
 //! The engines compared with each other, and each with its own floor. These run when they are asked
 //! for by name.
 
-mod append;
 mod group;
 mod million;
 mod walk;
@@ -11,9 +10,8 @@ use std::path::Path;
 use tract::store::WriteMode;
 use tract::{OpenOptions, Tract, block_on};
 
-pub(crate) use self::append::run as append;
 pub(crate) use self::group::run as group;
-pub(crate) use self::million::run as million;
+pub(crate) use self::million::{compare, measure, run as million};
 pub(crate) use self::walk::run as walk;
 
 /// The engines that are compared.
@@ -23,6 +21,6 @@ pub(crate) fn url(engine: &str, folder: &Path) -> String {
     format!("{engine}:{}", folder.join("tract.store").display())
 }
 
-fn open(engine: &str, folder: &Path, mode: WriteMode) -> Tract {
+pub(crate) fn open(engine: &str, folder: &Path, mode: WriteMode) -> Tract {
     block_on(OpenOptions::new().write_mode(mode).open(&url(engine, folder))).unwrap()
 }

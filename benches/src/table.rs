@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+
 /// One line of the table.
 pub(crate) struct Figure {
     pub(crate) what: String,
@@ -59,6 +62,17 @@ pub(crate) fn timed<T>(run: impl FnOnce() -> T) -> (T, Duration) {
     let start = Instant::now();
     let value = run();
     (value, start.elapsed())
+}
+
+/// Runs tasks at once; gives what each of them gave, and how long all of them took.
+pub(crate) fn at_once<F>(
+    runtime: &Runtime,
+    tasks: impl Iterator<Item = F>,
+) -> (Vec<F::Output>, Duration)
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    timed(|| runtime.block_on(async { tasks.collect::<JoinSet<_>>().join_all().await }))
 }
 
 pub(crate) fn micros(duration: Duration) -> f64 {

@@ -2,12 +2,11 @@
 //! messages, the same store, the same run.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use tract::{OpenOptions, Store, Tract, block_on};
 
 use crate::stores::url;
-use crate::table::{Figure, Table, median};
+use crate::table::{Figure, Table, at_once, median};
 
 const TASKS: usize = 200;
 const ROUNDS: usize = 5;
@@ -19,21 +18,12 @@ fn rate(runtime: &tokio::runtime::Runtime, each: usize, branch_of: impl Fn(usize
     for branch in &branches {
         block_on(branch.user("it begins")).unwrap();
     }
-    let start = Instant::now();
-    runtime.block_on(async {
-        let mut running = tokio::task::JoinSet::new();
-        for (task, tract) in branches.into_iter().enumerate() {
-            running.spawn(async move {
-                for n in 0..each {
-                    tract.user(format!("task {task} says {n}")).await.unwrap();
-                }
-            });
-        }
-        while let Some(done) = running.join_next().await {
-            done.unwrap();
+    let tasks = branches.into_iter().enumerate().map(|(task, tract)| async move {
+        for n in 0..each {
+            tract.user(format!("task {task} says {n}")).await.unwrap();
         }
     });
-    (TASKS * each) as f64 / start.elapsed().as_secs_f64()
+    (TASKS * each) as f64 / at_once(runtime, tasks).1.as_secs_f64()
 }
 
 fn measure(table: &mut Table, quick: bool, name: &str, store: Arc<dyn Store>) {

@@ -217,7 +217,7 @@ pub(super) struct DeliveredAnswer {
 }
 
 /// What a branch contains.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct BranchContents {
     /// Who spoke, in order.
     pub(super) roles: Vec<String>,
@@ -230,13 +230,7 @@ pub(super) struct BranchContents {
 
 impl BranchContents {
     pub(super) fn of(tract: &Tract) -> Self {
-        let mut left = Self {
-            roles: Vec::new(),
-            answers: Vec::new(),
-            noted: Vec::new(),
-            delivered: Vec::new(),
-            ended: Vec::new(),
-        };
+        let mut left = Self::default();
         let Some(head) = block_on(tract.head()).unwrap() else { return left };
         for message in block_on(tract.compile()).unwrap().messages() {
             left.roles.push(message.role.as_str().to_owned());
@@ -249,12 +243,10 @@ impl BranchContents {
             }
         }
         let slices = block_on(tract::run::stored_slices(tract.repo(), Some(head))).unwrap();
-        let read = |name: &str| -> Vec<String> {
+        [left.noted, left.delivered, left.ended] = ["noted", "delivered", "ended"].map(|name| {
             let text = slices.get(name).map_or("[]", |items| items.as_str());
             serde_json::from_str(text).unwrap()
-        };
-        (left.noted, left.delivered) = (read("noted"), read("delivered"));
-        left.ended = read("ended");
+        });
         left
     }
 

@@ -1,10 +1,9 @@
 //! Processes that are killed at a stage of dispatch, or at a write of the store, and continue.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tract::core::StoreResult;
@@ -17,7 +16,7 @@ use super::places::StoreLocation;
 use super::resumed::{continued, fates};
 use super::trap::{Fault, Stage, arm, spring};
 use crate::child::test_command;
-use crate::kills::{say, wait};
+use crate::kills::{killed_here, say, wait};
 use crate::walks::assert_clean;
 
 const PLACE: &str = "TRACT_FAULT_PLACE";
@@ -79,7 +78,7 @@ impl Watch for KillAtWrite {
     async fn answer(&self, store: &dyn Store, call: Call<'_>) -> StoreResult<Answer> {
         let Call::Apply { batch, .. } = call else { return call.ask(store).await };
         let number = self.made.fetch_add(1, Ordering::SeqCst);
-        say(&format!("write {}", batch.note.what));
+        say(&format!("call {}", batch.note.what));
         if self.point == Point::Before(number) {
             wait();
         }
@@ -122,31 +121,11 @@ fn the_child_runs_into_its_end() {
 /// Runs the agent in a process of its own and kills that at the point; gives the writes that it
 /// began.
 fn killed(place: &StoreLocation, point: Point, traces: &Path) -> Vec<String> {
-    let mut child = test_command("faults::killed::the_child_runs_into_its_end")
-        .env(PLACE, place.word())
-        .env(POINT, point.word())
-        .env(TRACES, traces)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let (mut writes, mut end) = (Vec::new(), "nothing");
-    for line in lines.map_while(Result::ok) {
-        match line.as_str() {
-            "here" => {
-                // On Unix this is SIGKILL.
-                child.kill().unwrap();
-                end = "killed";
-                break;
-            }
-            "done" => end = "done",
-            other => writes.extend(other.strip_prefix("write ").map(str::to_owned)),
-        }
-    }
-    child.wait().unwrap();
+    let mut command = test_command("faults::killed::the_child_runs_into_its_end");
+    command.env(PLACE, place.word()).env(POINT, point.word()).env(TRACES, traces);
+    let (writes, end) = killed_here(&mut command, Duration::ZERO);
     let expected = if point == Point::Never { "done" } else { "killed" };
-    assert_eq!(end, expected, "{}: {point:?}", place.name());
+    assert_eq!(end, Some(expected), "{}: {point:?}", place.name());
     writes
 }
 

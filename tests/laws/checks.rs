@@ -7,7 +7,7 @@ use serde_json::Value;
 use tract::compile::{Row, View, resolved};
 use tract::core::{Change, CommitRef};
 use tract::engine::{Error, Repo, Request, Txn};
-use tract::forms::{Dialect, Form, FormOptions, compile_form};
+use tract::forms::{Form, FormOptions, compile_form};
 use tract::{Commit, CommitId, Op, RefName, block_on};
 
 use crate::rules;
@@ -70,10 +70,7 @@ pub(crate) fn accepted(print: &Print) -> Result<(), Broken> {
         let text = text.lines().next().unwrap_or_default();
         let body: Value = serde_json::from_str(text).map_err(|error| format!("{form}: {error}"))?;
         let broken = match form {
-            Form::Params(Dialect::OpenAi) => rules::openai(&body),
-            Form::Params(Dialect::Responses) => rules::responses(&body),
-            Form::Params(Dialect::Anthropic) => rules::anthropic(&body),
-            Form::Params(Dialect::Ollama) => rules::ollama(&body),
+            Form::Params(dialect) => rules::broken(*dialect, &body),
             _ => Vec::new(),
         };
         if let Some(rule) = broken.first() {

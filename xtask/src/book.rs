@@ -4,28 +4,31 @@ use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
-use crate::Outcome;
+use crate::{Outcome, tidy};
 
 const SUMMARY: &str = "docs/SUMMARY.md";
 
 pub(crate) fn run() -> Outcome {
     println!("--- book");
     let mut found = Vec::new();
-    let pages = pages(Path::new("docs"))?;
+    let tracked = tidy::tracked()?;
+    for manifest in tracked.iter().filter(|path| path.starts_with("crates")) {
+        let page = manifest.with_file_name("README.md");
+        if manifest.ends_with("Cargo.toml") && !page.exists() {
+            found.push(format!("{} is missing", page.display()));
+        }
+    }
     let listed: BTreeSet<PathBuf> = links(&read(Path::new(SUMMARY))?)
         .iter()
         .map(|(_, link)| Path::new("docs").join(link))
         .collect();
-    for page in &pages {
-        if page != Path::new(SUMMARY) && !listed.contains(page) {
+    for page in tracked.iter().filter(|path| is_page(path)) {
+        let in_book = page.starts_with("docs") && page != Path::new(SUMMARY);
+        if in_book && !listed.contains(page) {
             found.push(format!("{}: not in {SUMMARY}", page.display()));
         }
-    }
-    let others = ["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(PathBuf::from);
-    let crates = crate_pages(Path::new("crates"), &mut found)?;
-    for page in pages.iter().cloned().chain(others).chain(crates) {
-        for (line, link) in links(&read(&page)?) {
-            if let Err(why) = leads_somewhere(&page, &link) {
+        for (line, link) in links(&read(page)?) {
+            if let Err(why) = leads_somewhere(page, &link) {
                 found.push(format!("{}:{line}: {link}: {why}", page.display()));
             }
         }
@@ -34,21 +37,11 @@ pub(crate) fn run() -> Outcome {
     build()
 }
 
-/// Returns the page of the crates and that of each, and reports a crate without one.
-fn crate_pages(folder: &Path, found: &mut Vec<String>) -> Result<Vec<PathBuf>, String> {
-    let mut pages = vec![folder.join("README.md")];
-    for entry in std::fs::read_dir(folder).map_err(|error| error.to_string())? {
-        let path = entry.map_err(|error| error.to_string())?.path();
-        if path.join("Cargo.toml").exists() {
-            let page = path.join("README.md");
-            if page.exists() {
-                pages.push(page)
-            } else {
-                found.push(format!("{} is missing", page.display()))
-            }
-        }
-    }
-    Ok(pages)
+/// Whether a file is a page of the book, of a crate, or one at the root that leads to them.
+fn is_page(file: &Path) -> bool {
+    let root = ["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(Path::new);
+    let is_in_docs = file.starts_with("docs") && file.extension().is_some_and(|end| end == "md");
+    is_in_docs || root.contains(&file) || file.starts_with("crates") && file.ends_with("README.md")
 }
 
 /// Builds the book where mdbook is installed, and says so where it is not.
@@ -61,21 +54,6 @@ fn build() -> Outcome {
             Ok(())
         }
     }
-}
-
-fn pages(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let mut pages = Vec::new();
-    let entries = std::fs::read_dir(folder).map_err(|error| error.to_string())?;
-    for entry in entries {
-        let path = entry.map_err(|error| error.to_string())?.path();
-        if path.is_dir() {
-            pages.append(&mut self::pages(&path)?);
-        } else if path.extension().is_some_and(|extension| extension == "md") {
-            pages.push(path);
-        }
-    }
-    pages.sort();
-    Ok(pages)
 }
 
 fn read(path: &Path) -> Result<String, String> {

@@ -34,7 +34,8 @@ pub(crate) fn run() -> Outcome {
     crate::reported(&found)
 }
 
-fn tracked() -> Result<Vec<PathBuf>, String> {
+/// Returns the files that git knows.
+pub(crate) fn tracked() -> Result<Vec<PathBuf>, String> {
     let output = Command::new("git").args(["ls-files", "-z"]).output();
     match output {
         Ok(output) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout)

@@ -23,22 +23,31 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
             fill(engine, folder.path(), commits);
             folder
         });
-        let [small, big] = folders.each_ref().map(|folder| measure(engine, folder.path()));
-        let names = ["opening", "an append", "compiling 500 messages, cold"];
-        for (n, what) in names.into_iter().enumerate() {
-            let (small, big) = (small[n], big[n]);
-            table.add(Figure {
-                what: format!("{engine}, {what} in a store of {large} commits"),
-                ours: format!("{big:.0} µs"),
-                floor: format!("{small:.0} µs (in a store of 1,000)"),
-                ratio: Some(small / big),
-                wanted: "≤ 2 × as long",
-                met: Some(big <= 2.0 * small),
-            });
-        }
+        let figures = folders.each_ref().map(|folder| {
+            measure(ROUNDS, |options| {
+                let options = options.write_mode(WriteMode::InPlace);
+                block_on(options.open(&url(engine, folder.path()))).unwrap()
+            })
+        });
+        compare(table, &format!("{engine},"), large, figures);
         if engine == "redb" {
             quick_repair(table, folders[1].path(), large);
         }
+    }
+}
+
+/// Adds what [`measure`] gave for a store of a thousand commits, and for a large one.
+pub(crate) fn compare(table: &mut Table, on: &str, large: u64, [small, big]: [[f64; 3]; 2]) {
+    let names = ["opening", "an append", "compiling 500 messages, cold"];
+    for ((what, small), big) in names.into_iter().zip(small).zip(big) {
+        table.add(Figure {
+            what: format!("{on} {what} in a store of {large} commits"),
+            ours: format!("{big:.0} µs"),
+            floor: format!("{small:.0} µs (in a store of 1,000)"),
+            ratio: Some(small / big),
+            wanted: "≤ 2 × as long",
+            met: Some(big <= 2.0 * small),
+        });
     }
 }
 
@@ -84,14 +93,11 @@ fn fill(engine: &str, folder: &Path, commits: u64) {
 }
 
 /// Opens, compiles and appends; gives the medians in microseconds, in the order of the table.
-fn measure(engine: &str, folder: &Path) -> [f64; 3] {
+pub(crate) fn measure(rounds: usize, open: impl Fn(OpenOptions) -> Tract) -> [f64; 3] {
     let (mut opened, mut appended, mut compiled) = (Vec::new(), Vec::new(), Vec::new());
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         let branch = format!("line-{}", round % 2);
-        let (tract, took): (Tract, _) = timed(|| {
-            let options = OpenOptions::new().write_mode(WriteMode::InPlace).branch(branch);
-            block_on(options.open(&url(engine, folder))).unwrap()
-        });
+        let (tract, took) = timed(|| open(OpenOptions::new().branch(branch)));
         opened.push(micros(took));
         let (context, took) = timed(|| block_on(tract.compile()).unwrap());
         assert!(context.message_count() >= MESSAGES as usize);

@@ -1,18 +1,11 @@
 use tract_core::store::LogQuery;
 use tract_core::{Op, RefName, RefTarget, StoreExt, block_on};
-use tract_engine::{ApplyOptions, Repo};
+use tract_engine::ApplyOptions;
 
-use crate::support::{EVERYTHING, done, is_clean, refs, repo, run};
+use crate::support::{EVERYTHING, branch, done, is_clean, refs, repo, run, texts};
 
 fn plain() -> ApplyOptions {
     ApplyOptions::new()
-}
-
-fn texts(repo: &Repo, branch: &str) -> Vec<String> {
-    let branch = RefName::branch(branch).expect("a name");
-    let head = block_on(repo.head_of(&branch)).expect("it reads");
-    let compiled = block_on(repo.compile(head)).expect("it compiles");
-    compiled.messages().map(|message| message.content.text()).collect()
 }
 
 #[test]
@@ -129,12 +122,12 @@ fn a_lost_race_is_run_again() {
     // Another writer moves the branch between two lines; each line plans on what is there.
     let repo = repo();
     done(&repo, "{\"op\":\"user\",\"text\":\"first\"}", &plain());
-    let branch = RefName::branch("main").expect("a name");
+    let main = branch("main");
     let mut lines = vec!["mine", "also mine"].into_iter().enumerate();
     let stream = std::iter::from_fn(|| {
         let (n, text) = lines.next()?;
         // Another writer is faster while a line of the group is read.
-        block_on(repo.append(&branch, tract_core::Draft::user(format!("theirs {n}"))))
+        block_on(repo.append(&main, tract_core::Draft::user(format!("theirs {n}"))))
             .expect("it is written");
         let step =
             tract_core::step::StreamOp::parse(&format!(r#"{{"op":"user","text":"{text}"}}"#));
@@ -157,7 +150,7 @@ fn checkout_moves_head_and_fork_is_one_ref() {
     let report = done(&repo, lines, &plain());
     assert_eq!(report.branch.as_ref().map(RefName::as_str), Some("heads/b"));
     let head = block_on(repo.ref_target(&RefName::head())).expect("it reads");
-    assert_eq!(head, Some(RefTarget::Ref(RefName::branch("b").expect("a name"))));
+    assert_eq!(head, Some(RefTarget::Ref(branch("b"))));
     let log = block_on(repo.store().ref_log(repo.name(), &LogQuery::default())).expect("a log");
     assert_eq!(log.len(), 3);
 }

@@ -1,23 +1,15 @@
 use async_trait::async_trait;
 use tract_core::store::{StoreError, StoreResult};
-use tract_core::{BlobId, CommitId, ObjectId, RefName, RefTarget, Store, ToolsetId};
+use tract_core::{CommitId, ObjectId, RefName, RefTarget, Store};
 use tract_testkit::{Answer, Call, Watch};
 
 /// What is wrong with a store.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
-    /// The stored bytes of a commit are damaged: also the walks that meet it fail.
-    Commit(CommitId),
-    /// A commit is not there.
-    NoCommit(CommitId),
-    /// The stored bytes of a blob are damaged.
-    Blob(BlobId),
-    /// A blob is not there.
-    NoBlob(BlobId),
-    /// The stored bytes of a toolset are damaged.
-    Toolset(ToolsetId),
-    /// A toolset is not there.
-    NoToolset(ToolsetId),
+    /// The stored bytes of an object are damaged: also the walks that meet it fail.
+    Damaged(ObjectId),
+    /// An object is not there.
+    Missing(ObjectId),
     /// Range walks leave out one commit, as a flipped place would.
     Walk(CommitId),
     /// A ref has moved without a log entry.
@@ -36,15 +28,28 @@ impl Fault {
     /// The object that is damaged or gone.
     pub(crate) fn object(&self) -> ObjectId {
         match self {
-            Self::Commit(id) | Self::NoCommit(id) => ObjectId::Commit(*id),
-            Self::Blob(id) | Self::NoBlob(id) => ObjectId::Blob(*id),
-            Self::Toolset(id) | Self::NoToolset(id) => ObjectId::Toolset(*id),
+            Self::Damaged(id) | Self::Missing(id) => *id,
             other => panic!("{other:?} is about no single object"),
         }
     }
+}
 
-    fn corrupt<T>(&self) -> StoreResult<T> {
-        Err(StoreError::corrupt("broken", "read", self.object()))
+/// Whether an answer has an object.
+fn has(answer: &Answer, object: ObjectId) -> bool {
+    match answer {
+        Answer::Blobs(found) => {
+            found.iter().flatten().any(|one| object == ObjectId::Blob(one.id()))
+        }
+        Answer::Toolsets(found) => {
+            found.iter().flatten().any(|one| object == ObjectId::Toolset(one.id()))
+        }
+        Answer::Commits(found) => {
+            found.iter().flatten().any(|one| object == ObjectId::Commit(one.id()))
+        }
+        Answer::Walk(page) => {
+            page.steps.iter().any(|step| object == ObjectId::Commit(step.commit.id()))
+        }
+        _ => false,
     }
 }
 
@@ -58,37 +63,20 @@ impl Watch for Fault {
     async fn answer(&self, store: &dyn Store, call: Call<'_>) -> StoreResult<Answer> {
         let mut answer = call.ask(store).await?;
         match (self, &mut answer) {
-            (Self::Blob(id), Answer::Blobs(found))
-                if found.iter().flatten().any(|blob| blob.id() == *id) =>
-            {
-                return self.corrupt();
+            (Self::Damaged(id), answer) if has(answer, *id) => {
+                return Err(StoreError::corrupt("broken", "read", *id));
             }
-            (Self::NoBlob(id), Answer::Blobs(found)) => hide(found, |blob| blob.id() == *id),
-            (Self::Toolset(id), Answer::Toolsets(found))
-                if found.iter().flatten().any(|toolset| toolset.id() == *id) =>
-            {
-                return self.corrupt();
+            (Self::Missing(ObjectId::Blob(id)), Answer::Blobs(found)) => {
+                hide(found, |blob| blob.id() == *id);
             }
-            (Self::NoToolset(id), Answer::Toolsets(found)) => {
+            (Self::Missing(ObjectId::Toolset(id)), Answer::Toolsets(found)) => {
                 hide(found, |toolset| toolset.id() == *id);
             }
-            (Self::Commit(id), Answer::Commits(found))
-                if found.iter().flatten().any(|commit| commit.id() == *id) =>
-            {
-                return self.corrupt();
-            }
-            (Self::NoCommit(id), Answer::Commits(found)) => {
+            (Self::Missing(ObjectId::Commit(id)), Answer::Commits(found)) => {
                 hide(found, |commit| commit.id() == *id);
             }
-            (Self::Commit(id), Answer::Walk(page))
-                if page.steps.iter().any(|step| step.commit.id() == *id) =>
-            {
-                return self.corrupt();
-            }
-            (Self::NoCommit(id), Answer::Walk(page))
-                if page.steps.iter().any(|step| step.commit.id() == *id) =>
-            {
-                return Err(StoreError::missing("broken", "walk", ObjectId::Commit(*id)));
+            (Self::Missing(id), answer @ Answer::Walk(_)) if has(answer, *id) => {
+                return Err(StoreError::missing("broken", "walk", *id));
             }
             (Self::Walk(id), Answer::Walk(page)) => {
                 page.steps.retain(|step| step.commit.id() != *id);

@@ -6,12 +6,14 @@ use std::io::Read;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use tract_core::{Draft, RefName, Store, StoreError, StoreErrorKind, block_on};
+use tract_core::{Draft, Store, StoreError, StoreErrorKind, block_on};
 use tract_engine::{ApplyEvent, ApplyOptions, CopyOptions, Repo, apply_stream, copy, read_lines};
 use tract_kv::{KvStore, MemoryEngine, memory};
 use tract_testkit::{Call, WatchedStore};
 
-use crate::support::{done, is_clean, meanwhile, moves_main, refs, repo, repo_in, run};
+use crate::support::{
+    branch, done, is_clean, meanwhile, moves_main, refs, repo, repo_in, run, texts,
+};
 
 /// What a store was given in one batch.
 #[derive(Clone, Copy, Debug)]
@@ -53,16 +55,6 @@ fn given(batches: &Batches) -> Vec<ReceivedBatch> {
 
 fn line(text: &str) -> String {
     format!("{{\"op\":\"user\",\"text\":\"{text}\"}}\n")
-}
-
-fn main_branch() -> RefName {
-    RefName::branch("main").expect("a name")
-}
-
-/// How many messages `main` shows.
-fn messages(repo: &Repo) -> usize {
-    let head = block_on(repo.head_of(&main_branch())).expect("it reads");
-    block_on(repo.compile(head)).expect("it compiles").message_count()
 }
 
 /// A source that gives one piece at a time, and only once the lines of those before are answered.
@@ -144,7 +136,7 @@ fn a_line_that_the_store_refuses_does_not_undo_those_before_it() {
     let stream = apply_stream(&repo, read_lines(lines.as_bytes()), &options, events);
     assert!(block_on(stream).is_err(), "the store's own limit ends the stream");
     assert_eq!(answered, 20);
-    assert_eq!(messages(&repo), 20);
+    assert_eq!(texts(&repo, "main").len(), 20);
 }
 
 #[test]
@@ -153,12 +145,12 @@ fn a_group_gets_through_between_the_writes_of_another_handle() {
     let below: Arc<dyn Store> = Arc::new(KvStore::open(MemoryEngine::new()).expect("it opens"));
     let other = repo_in(below.clone());
     let repo = repo_in(meanwhile(below, 40, moves_main, move || {
-        block_on(other.append(&main_branch(), Draft::user("theirs"))).expect("it is written");
+        block_on(other.append(&branch("main"), Draft::user("theirs"))).expect("it is written");
     }));
     let lines: String = (0..300).map(|n| line(&format!("line {n}"))).collect();
     let (report, _) = run(&repo, &lines, &ApplyOptions::new());
     assert_eq!((report.done, report.refused), (300, 0));
-    assert_eq!(messages(&repo), 340);
+    assert_eq!(texts(&repo, "main").len(), 340);
 }
 
 /// Lines of a mebibyte each.
@@ -201,13 +193,13 @@ fn a_long_atomic_stream_is_refused_when_its_branch_moved_meanwhile() {
     let other = repo_in(below.clone());
     let writer = repo_in(below.clone());
     let repo = repo_in(meanwhile(below, 1, moves_main, move || {
-        block_on(writer.append(&main_branch(), Draft::user("theirs"))).expect("it is written");
+        block_on(writer.append(&branch("main"), Draft::user("theirs"))).expect("it is written");
     }));
     let (report, events) = run(&repo, &long_stream(20), &ApplyOptions::new().atomic(true));
     assert_eq!((report.done, report.refused), (0, 1));
     let code = events[0].result.as_ref().err().map(|error| error.code());
     assert_eq!(code, Some("conflict"));
-    assert_eq!(messages(&other), 1);
+    assert_eq!(texts(&other, "main").len(), 1);
     is_clean(&other);
 }
 

@@ -1,6 +1,3 @@
-use std::collections::HashSet;
-
-use tract_core::store::LogQuery;
 use tract_core::{
     AuthorKind, Commit, Content, Draft, JsonText, Limits, Op, Priority, RefName, StoreExt,
     ToolSchema, block_on,
@@ -26,28 +23,6 @@ fn commits(repo: &Repo, imported: &Imported) -> Vec<Commit> {
 
 fn tool(text: &str) -> ToolSchema {
     ToolSchema::parse(text).expect("a schema")
-}
-
-#[test]
-fn import_twice_logs_nothing() {
-    let (repo, conversations) = (repo(), recorded());
-    let first = import_all(&repo, &conversations);
-    assert_eq!(first.len(), conversations.len());
-    let log = |repo: &Repo| {
-        block_on(repo.store().ref_log(repo.name(), &LogQuery::default())).expect("a log")
-    };
-    let stats = |repo: &Repo| block_on(repo.store().stats(repo.name())).expect("stats");
-    let (logged, counted, stood) = (log(&repo), stats(&repo), refs(&repo));
-    let again = import_all(&repo, &conversations);
-    assert_eq!(log(&repo), logged);
-    assert_eq!(stats(&repo), counted);
-    assert_eq!(refs(&repo), stood);
-    for (first, again) in first.iter().zip(&again) {
-        assert_eq!(first.status, ImportStatus::Created, "{}", first.id);
-        assert_eq!(again.status, ImportStatus::Unchanged, "{}", again.id);
-        assert_eq!((again.head, again.commits), (first.head, first.commits));
-        assert_eq!(again.reused, again.commits);
-    }
 }
 
 #[test]
@@ -84,18 +59,6 @@ fn equal_prefix_equal_commits() {
     let (left, right) = (commits(&repo, &left), commits(&repo, &right));
     assert_eq!(left[..2], right[..2]);
     assert_ne!(left[2], right[2]);
-
-    // In the recordings too, and within one durable write.
-    let (repo, conversations) = (crate::support::repo(), recorded());
-    let imported = import_all(&repo, &conversations);
-    let heads = imported.iter().filter(|one| one.status == ImportStatus::Created);
-    let distinct: HashSet<_> =
-        heads.flat_map(|one| commits(&repo, one)).map(|commit| commit.id()).collect();
-    let total: usize = imported.iter().map(|one| one.commits).sum();
-    let reused: usize = imported.iter().map(|one| one.reused).sum();
-    assert_eq!(total - reused, distinct.len());
-    assert!(reused > 0, "some recordings begin alike");
-    println!("{total} commits, {reused} of them shared");
 }
 
 #[test]

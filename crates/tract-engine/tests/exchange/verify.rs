@@ -70,38 +70,37 @@ fn line(repo: &Repo) -> Vec<Commit> {
 }
 
 /// A content of the history.
-fn some_content(repo: &Repo) -> BlobId {
-    line(repo).iter().find_map(|commit| commit.content).expect("a commit with content")
+fn some_content(repo: &Repo) -> ObjectId {
+    let content = line(repo).iter().find_map(|commit| commit.content);
+    ObjectId::Blob(content.expect("a commit with content"))
 }
 
 #[test]
 fn verify_tells() {
+    /// Damages an object, and leaves it out.
     #[track_caller]
-    fn tells(fault: impl FnOnce(&Repo) -> Fault) {
-        let (report, fault) = seen(fault);
-        names(&report, fault.object());
+    fn tells(object: impl Fn(&Repo) -> ObjectId) {
+        for fault in [Fault::Damaged, Fault::Missing] {
+            let (report, fault) = seen(|repo| fault(object(repo)));
+            names(&report, fault.object());
+        }
     }
-    // Each object of one commit in the middle, damaged and then missing.
     for place in [0, 3, 8] {
-        tells(|repo| Fault::Commit(line(repo)[place].id()));
         // A head that is gone is no longer a root unless a ref names it.
-        tells(|repo| Fault::NoCommit(line(repo)[place].id()));
+        tells(|repo| ObjectId::Commit(line(repo)[place].id()));
     }
-    tells(|repo| Fault::Blob(some_content(repo)));
-    tells(|repo| Fault::NoBlob(some_content(repo)));
-    let toolset = |repo: &Repo| line(repo)[0].toolset.expect("tools are in force");
-    tells(|repo| Fault::Toolset(toolset(repo)));
-    tells(|repo| Fault::NoToolset(toolset(repo)));
-    // A damaged schema, which is the raw text of a tool.
+    tells(some_content);
+    tells(|repo| ObjectId::Toolset(line(repo)[0].toolset.expect("tools are in force")));
+    // A schema, which is the raw text of a tool.
     tells(|repo| {
         let tools = block_on(repo.store().tools_of(repo.name(), line(repo)[0].id()));
-        Fault::Blob(tools.expect("tools")[0].id())
+        ObjectId::Blob(tools.expect("tools")[0].id())
     });
 }
 
 #[test]
 fn only_what_is_damaged_is_named() {
-    let (report, fault) = seen(|repo| Fault::Blob(some_content(repo)));
+    let (report, fault) = seen(|repo| Fault::Damaged(some_content(repo)));
     assert_eq!(report.damage.len(), 1, "{:?}", report.damage);
     assert_eq!(report.damage[0].object, Some(fault.object()));
     assert!(!report.damage[0].derived);
@@ -425,12 +424,10 @@ fn contents_that_are_not_what_they_say_are_named() {
             record
         })
     };
-    let blob = |text: &str| ObjectId::Blob(Blob::seal(text.as_bytes().to_vec()).id());
-    let (report, _) = append("{\"neither\":1}", Some(Kind::User));
-    names(&report, blob("{\"neither\":1}"));
-    let (report, _) =
-        append("[{\"type\": \"text\", \"text\": \"not canonical\"}]", Some(Kind::User));
-    names(&report, blob("[{\"type\": \"text\", \"text\": \"not canonical\"}]"));
+    for text in ["{\"neither\":1}", "[{\"type\": \"text\", \"text\": \"not canonical\"}]"] {
+        let (report, _) = append(text, Some(Kind::User));
+        names(&report, ObjectId::Blob(Blob::seal(text.as_bytes().to_vec()).id()));
+    }
     let (report, id) = append("\"no kind\"", None);
     names(&report, ObjectId::Commit(id));
     is_named(|_, _| {

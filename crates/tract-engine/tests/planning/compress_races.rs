@@ -3,9 +3,7 @@
 use std::sync::Mutex;
 
 use tract_core::step::StreamOp;
-use tract_core::{
-    CommitId, Draft, ModelError, RefName, Summarizer, Summary, SummaryRequest, block_on,
-};
+use tract_core::{CommitId, Draft, ModelError, Summarizer, Summary, SummaryRequest, block_on};
 use tract_engine::plan::{Request, Selection};
 use tract_engine::{
     ApplyOptions, CompressToolCalls, CompressedToolCalls, Repo, StreamLine, apply_stream,
@@ -13,10 +11,7 @@ use tract_engine::{
 use tract_hooks::{BeforeCompress, CompressAction, Hooks};
 
 use crate::fixture::{Interruption, TwoHandles, all};
-
-fn main_branch() -> RefName {
-    RefName::branch("main").unwrap()
-}
+use crate::support::{branch, texts};
 
 impl TwoHandles {
     fn add(&self, draft: Draft) -> CommitId {
@@ -24,18 +19,12 @@ impl TwoHandles {
     }
 
     fn shown(&self) -> Vec<String> {
-        shown(&self.other)
+        texts(&self.other, "main")
     }
 }
 
 fn add(repo: &Repo, draft: Draft) -> CommitId {
-    block_on(repo.append(&main_branch(), draft)).unwrap().id()
-}
-
-fn shown(repo: &Repo) -> Vec<String> {
-    let head = block_on(repo.head_of(&main_branch())).unwrap();
-    let compiled = block_on(repo.compile(head)).unwrap();
-    compiled.messages().map(|message| message.content.text()).collect()
+    block_on(repo.append(&branch("main"), draft)).unwrap().id()
 }
 
 #[test]
@@ -46,7 +35,7 @@ fn a_message_of_another_handle_is_not_hidden_by_a_summary_that_lost_the_race_to_
         two.add(Draft::assistant("b"));
         let to_the_end = Selection::Range { from: Some(first), to: None };
         two.arm(|other| _ = add(other, Draft::user("late")));
-        block_on(two.repo.compress(&main_branch(), to_the_end, "s")).unwrap();
+        block_on(two.repo.compress(&branch("main"), to_the_end, "s")).unwrap();
         assert_eq!(two.shown(), ["s", "late"]);
     }
 }
@@ -61,8 +50,8 @@ fn a_message_of_another_task_is_not_hidden_by_a_summary_that_a_handler_was_asked
         CompressAction::Pass
     });
     let asking = plain.with_hooks(hooks);
-    block_on(asking.compress(&main_branch(), all(), "s")).unwrap();
-    assert_eq!(shown(&plain), ["s", "late"]);
+    block_on(asking.compress(&branch("main"), all(), "s")).unwrap();
+    assert_eq!(texts(&plain, "main"), ["s", "late"]);
 }
 
 #[test]
@@ -71,7 +60,7 @@ fn earlier_messages_of_another_handle_are_summarized() {
     two.add(Draft::user("a"));
     // The first handle does not know of it yet.
     add(&two.other, Draft::user("b"));
-    block_on(two.repo.compress(&main_branch(), all(), "s")).unwrap();
+    block_on(two.repo.compress(&branch("main"), all(), "s")).unwrap();
     assert_eq!(two.shown(), ["s"]);
 }
 
@@ -83,9 +72,9 @@ fn an_edit_that_came_between_stays_visible() {
         let b = two.add(Draft::user("b"));
         let select = if targets { Selection::Targets(vec![a, b]) } else { all() };
         two.arm(move |other| {
-            block_on(other.edit(&main_branch(), b, "b, corrected")).unwrap();
+            block_on(other.edit(&branch("main"), b, "b, corrected")).unwrap();
         });
-        block_on(two.repo.compress(&main_branch(), select, "s")).unwrap();
+        block_on(two.repo.compress(&branch("main"), select, "s")).unwrap();
         assert_eq!(two.shown(), ["s", "b, corrected"]);
     }
 }
@@ -99,9 +88,9 @@ fn a_call_that_came_between_is_not_drawn_in_by_the_reasoning_before_it() {
         add(other, Draft::assistant("").call("c", "grep", "{}"));
         add(other, Draft::tool_result("c", "found"));
     });
-    block_on(two.repo.compress(&main_branch(), all(), "s")).unwrap();
+    block_on(two.repo.compress(&branch("main"), all(), "s")).unwrap();
     let line = block_on(async {
-        let head = two.other.head_of(&main_branch()).await.unwrap();
+        let head = two.other.head_of(&branch("main")).await.unwrap();
         two.other.line(head).await.unwrap()
     });
     assert_eq!(two.shown(), ["s", "", "found"]);
@@ -113,9 +102,9 @@ fn of_two_summaries_of_the_same_messages_the_later_one_is_refused() {
     let two = TwoHandles::memory();
     two.add(Draft::user("a"));
     two.arm(|other| {
-        block_on(other.compress(&main_branch(), all(), "theirs")).unwrap();
+        block_on(other.compress(&branch("main"), all(), "theirs")).unwrap();
     });
-    let error = block_on(two.repo.compress(&main_branch(), all(), "ours")).unwrap_err();
+    let error = block_on(two.repo.compress(&branch("main"), all(), "ours")).unwrap_err();
     assert_eq!(error.code(), "not_visible", "{error}");
     assert_eq!(two.shown(), ["theirs"]);
 }
@@ -167,7 +156,7 @@ fn messages_of_the_same_write_are_summarized_after_a_lost_race_too() {
     two.arm(|other| _ = add(other, Draft::user("late")));
     let requests = vec![Request::from(Draft::user("b")), Request::compress(all(), "s")];
     let options = tract_engine::WriteOptions::new();
-    block_on(two.repo.write(&main_branch(), requests, &options)).unwrap();
+    block_on(two.repo.write(&branch("main"), requests, &options)).unwrap();
     assert_eq!(two.shown(), ["s", "late"]);
 }
 
@@ -181,7 +170,7 @@ fn a_deferred_summary_covers_the_messages_of_that_moment() {
         role: None,
         details: Default::default(),
     };
-    let pending = block_on(two.repo.defer(&main_branch(), request, "tester", "look")).unwrap();
+    let pending = block_on(two.repo.defer(&branch("main"), request, "tester", "look")).unwrap();
     two.add(Draft::user("late"));
     block_on(two.repo.approve(&pending.id)).unwrap();
     assert_eq!(two.shown(), ["s", "late"]);
@@ -193,9 +182,9 @@ fn a_revert_of_a_message_that_is_summarized_meanwhile_is_refused() {
     let two = TwoHandles::memory();
     let a = two.add(Draft::user("a"));
     two.arm(|other| {
-        block_on(other.compress(&main_branch(), all(), "s")).unwrap();
+        block_on(other.compress(&branch("main"), all(), "s")).unwrap();
     });
-    let error = block_on(two.repo.write_one(&main_branch(), Request::revert([a]))).unwrap_err();
+    let error = block_on(two.repo.write_one(&branch("main"), Request::revert([a]))).unwrap_err();
     assert_eq!(error.code(), "superseded", "{error}");
     assert_eq!(two.shown(), ["s"]);
 }
@@ -229,11 +218,11 @@ fn shorten(
 ) -> CompressedToolCalls {
     let port = Short(Mutex::new(Some(Box::new(meanwhile))), two.other.clone());
     let repo = two.repo.with_hooks(Hooks::new().summarizer(port));
-    block_on(repo.compress_tool_calls(&main_branch(), &CompressToolCalls::new())).unwrap()
+    block_on(repo.compress_tool_calls(&branch("main"), &CompressToolCalls::new())).unwrap()
 }
 
 fn edit(repo: &Repo, target: CommitId) {
-    block_on(repo.edit(&main_branch(), target, "corrected")).unwrap();
+    block_on(repo.edit(&branch("main"), target, "corrected")).unwrap();
 }
 
 #[track_caller]
@@ -290,7 +279,7 @@ fn a_result_that_is_hidden_while_it_is_summarized_is_left_as_it_is() {
     let two = TwoHandles::memory();
     two_results(&two);
     let done = shorten(&two, |other| {
-        block_on(other.compress(&main_branch(), all(), "all of it")).unwrap();
+        block_on(other.compress(&branch("main"), all(), "all of it")).unwrap();
     });
     assert_eq!((done.edits.len(), done.sources.len(), done.left.len()), (0, 0, 2));
     assert_eq!((done.tokens_before, done.tokens_after, done.turn_count), (0, 0, 0));

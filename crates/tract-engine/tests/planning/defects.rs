@@ -1,6 +1,6 @@
 //! What the program that this one follows gets wrong, by the letter or number of its list, and
-//! what is right here. Some items of that list are about stores, forms and exports; they are
-//! tested where those are.
+//! what is right here. Some items of that list are about edits, merges, stores, forms and exports;
+//! they are tested where those are.
 
 use std::time::{Duration, Instant};
 
@@ -100,25 +100,6 @@ fn tokens_before_and_after_compress_count_the_same_things() {
     assert_eq!(count(), before);
 }
 
-/// 4: an edit of a message with calls dropped the calls and left orphan results.
-#[test]
-fn an_edit_of_a_call_keeps_the_call() {
-    let desk = Fixture::new();
-    let call = desk.call("c1");
-    desk.result("c1", "found");
-    desk.edit(call, "let me look");
-    assert_eq!(desk.shown(), ["assistant: let me look[c1]", "tool: found"]);
-}
-
-/// 4: an edit was accepted although its target was not in the view.
-#[test]
-fn an_edit_without_effect_is_refused() {
-    let desk = Fixture::new();
-    let a = desk.user("a");
-    let other = desk.fork("side", a).user("there");
-    assert_eq!(desk.refused(Request::edit_text(other, "x")).code(), "not_visible");
-}
-
 /// 4: priorities were global across branches.
 #[test]
 fn priorities_belong_to_their_branch() {
@@ -146,26 +127,6 @@ fn time_travel_gives_messages_priorities_and_tools_as_they_were() {
     let older = block_on(desk.repo.compile(Some(a))).unwrap();
     assert_eq!(older.messages().next().unwrap().content.text(), "a");
     assert_eq!(desk.tool_names(), ["new"]);
-}
-
-/// 10: a merge put its own text into the prompt.
-#[test]
-fn a_merge_puts_nothing_into_the_prompt() {
-    let (desk, side, _) = sharing("a");
-    side.user("theirs");
-    desk.user("ours");
-    merge(&desk, &side);
-    assert_eq!(desk.shown(), ["user: a", "user: ours", "user: theirs"]);
-}
-
-/// 10: nearly every edit on a branch conflicted with any append on the other side.
-#[test]
-fn an_edit_and_an_append_do_not_conflict() {
-    let (desk, side, a) = sharing("a");
-    side.edit(a, "A");
-    desk.user("ours");
-    merge(&desk, &side);
-    assert_eq!(desk.shown(), ["user: A", "user: ours"]);
 }
 
 /// 14.1, 14.2: the cost of a step grew with history.
@@ -222,16 +183,6 @@ fn another_handle_sees_the_same_context_and_tools() {
     assert_eq!((cold.shown(), cold.tool_names()), (desk.shown(), desk.tool_names()));
     cold.user("b");
     assert_eq!(cold.tool_names(), ["grep"]);
-}
-
-/// 14.12: an unknown commit to look at was ignored, and all of history shown.
-#[test]
-fn an_unknown_revision_is_an_error() {
-    let desk = Fixture::new();
-    desk.user("a");
-    assert!(block_on(desk.repo.resolve("0123456789abcdef")).is_err());
-    let nowhere = tract_core::CommitId::from_bytes([9; 32]);
-    assert!(block_on(desk.repo.compile(Some(nowhere))).is_err());
 }
 
 /// 14.17: token counts differed between a cached and a fresh compile.

@@ -3,8 +3,8 @@ use std::sync::{Arc, Mutex};
 
 use proptest::prelude::ProptestConfig;
 use tract_core::{
-    Batch, Commit, CommitId, Draft, ManualClock, Priority, RefName, RefTarget, Store, ToolSchema,
-    ViewId, block_on,
+    Batch, Commit, CommitId, Draft, Expect, ManualClock, Priority, RefEdit, RefName, RefTarget,
+    Store, ToolSchema, ViewId, block_on,
 };
 use tract_engine::plan::{Line, Request, Selection};
 use tract_engine::{Error, MergeOptions, Merged, Refusal, Repo, RepoOptions, Result};
@@ -152,12 +152,8 @@ impl Fixture {
 
     /// Moves the branch where it should not be for free: as another process would.
     pub(crate) fn force(&self, to: CommitId) {
-        let mut txn = tract_engine::Txn::new(&self.repo).unwrap();
-        block_on(async {
-            txn.move_ref(&self.branch, Some(RefTarget::Commit(to))).await.unwrap();
-            let applied = txn.apply("force", &Default::default()).await.unwrap();
-            assert_eq!(applied, tract_core::Applied::Done);
-        });
+        let (name, to) = (self.branch.clone(), Some(RefTarget::Commit(to)));
+        plant(&self.repo, |batch| batch.refs.push(RefEdit { name, expect: Expect::Any, to }));
     }
 }
 

@@ -65,5 +65,8 @@ mod ranked;
 // Laws over random histories.
 mod random;
 
+// What finds the turns of tools, and the index of them.
+mod turns;
+
 // Many writers of one branch.
 mod writers;

@@ -13,12 +13,16 @@ use crate::search::{check_blame, check_grep};
 
 /// One thing to do; numbers choose among what there is then.
 #[derive(Clone, Debug)]
-enum Action {
+pub(crate) enum Action {
     User,
-    Call,
-    Result(usize),
+    /// A message with so many calls; ids come from a small stock, so they come again.
+    Call(usize, usize),
+    Result(usize, bool),
+    /// A result that an import found without a call of its own.
+    Orphan(usize),
     Edit(usize),
     Mark(usize, Priority),
+    /// A summary of so many rows more than one.
     Compress(usize, usize),
     Revert(usize, bool),
     Tools(usize),
@@ -28,17 +32,18 @@ enum Action {
     Undo,
 }
 
-fn action() -> impl Strategy<Value = Action> {
+pub(crate) fn action() -> impl Strategy<Value = Action> {
     let any = 0usize..1000;
     let priority =
         prop_oneof![Just(Priority::Skip), Just(Priority::Normal), Just(Priority::Pinned),];
     prop_oneof![
         6 => Just(Action::User),
-        3 => Just(Action::Call),
-        3 => any.clone().prop_map(Action::Result),
+        4 => (1usize..4, 0usize..4).prop_map(|(count, id)| Action::Call(count, id)),
+        5 => (0usize..6, prop::bool::ANY).prop_map(|(id, failed)| Action::Result(id, failed)),
+        1 => (0usize..6).prop_map(Action::Orphan),
         4 => any.clone().prop_map(Action::Edit),
         2 => (any.clone(), priority).prop_map(|(n, priority)| Action::Mark(n, priority)),
-        4 => (any.clone(), any.clone()).prop_map(|(from, to)| Action::Compress(from, to)),
+        4 => (any.clone(), 0usize..12).prop_map(|(from, more)| Action::Compress(from, more)),
         5 => (any.clone(), prop::bool::ANY).prop_map(|(n, cascade)| Action::Revert(n, cascade)),
         1 => any.clone().prop_map(Action::Tools),
         2 => any.clone().prop_map(Action::Fork),
@@ -49,10 +54,10 @@ fn action() -> impl Strategy<Value = Action> {
 }
 
 /// The state of a run: the branches, and all commits ever made.
-struct Run {
+pub(crate) struct Run {
     desks: Vec<Fixture>,
     at: usize,
-    commits: Vec<CommitId>,
+    pub(crate) commits: Vec<CommitId>,
     texts: usize,
 }
 
@@ -61,27 +66,33 @@ fn choose<T: Copy>(of: &[T], n: usize) -> Option<T> {
 }
 
 impl Run {
-    fn new() -> Self {
-        let desk = Fixture::new();
+    pub(crate) fn on(desk: Fixture) -> Self {
         let first = desk.user("first");
         Self { desks: vec![desk], at: 0, commits: vec![first], texts: 0 }
     }
 
-    fn desk(&self) -> &Fixture {
+    pub(crate) fn desk(&self) -> &Fixture {
         &self.desks[self.at]
     }
 
     /// Does it; says whether anything was written.
-    fn act(&mut self, action: &Action) -> bool {
+    pub(crate) fn act(&mut self, action: &Action) -> bool {
         self.texts += 1;
         let text = format!("text {}", self.texts);
         let rows: Vec<CommitId> = self.desk().line().view().rows().map(|row| row.version).collect();
         let request = match action {
             Action::User => Draft::user(text).into(),
-            Action::Call => {
-                Draft::assistant(text).call(format!("c{}", self.texts % 5), "f", "{}").into()
+            Action::Call(count, id) => {
+                let names = ["f", "g", "h"].into_iter().take(*count).enumerate();
+                let call = |draft: Draft, (n, name)| draft.call(format!("c{}", id + n), name, "{}");
+                names.fold(Draft::assistant(text), call).into()
             }
-            Action::Result(n) => Draft::tool_result(format!("c{}", n % 5), text).into(),
+            Action::Result(id, failed) => {
+                Draft::tool_result(format!("c{id}"), text).is_error(*failed).into()
+            }
+            Action::Orphan(id) => {
+                Request::Import(Draft::tool_result(format!("c{id}"), text).tool_name("odd"))
+            }
             Action::Edit(n) => match choose(&rows, *n) {
                 Some(target) => Request::edit_text(target, text),
                 None => return false,
@@ -90,9 +101,10 @@ impl Run {
                 Some(target) => Request::annotate([target], *priority),
                 None => return false,
             },
-            Action::Compress(from, to) => {
-                let (from, to) = (choose(&rows, *from), choose(&rows, *to));
-                Request::compress(Selection::Range { from, to }, text)
+            Action::Compress(from, more) => {
+                let from = from % rows.len().max(1);
+                let to = rows.get(from + more).or(rows.last()).copied();
+                Request::compress(Selection::Range { from: rows.get(from).copied(), to }, text)
             }
             Action::Revert(n, cascade) => Request::Revert {
                 targets: choose(&self.commits, *n).into_iter().collect(),
@@ -232,7 +244,7 @@ proptest! {
 
     #[test]
     fn cover_rule_after_any_sequence(actions in prop::collection::vec(action(), 1..60)) {
-        let mut run = Run::new();
+        let mut run = Run::on(Fixture::new());
         for action in &actions {
             if run.act(action) {
                 run.check();
@@ -249,7 +261,7 @@ proptest! {
         actions in prop::collection::vec(action(), 1..60),
         count in 1usize..6,
     ) {
-        let mut run = Run::new();
+        let mut run = Run::on(Fixture::new());
         for action in &actions {
             run.act(action);
         }
@@ -273,7 +285,7 @@ proptest! {
         store_after in prop_oneof![Just(1usize), Just(7), Just(512)],
         dropped in 0usize..200,
     ) {
-        let mut run = Run::new();
+        let mut run = Run::on(Fixture::new());
         for (number, (action, search, hours)) in actions.iter().enumerate() {
             run.act(action);
             run.desk().clock.advance(std::time::Duration::from_secs(3600 * *hours as u64));

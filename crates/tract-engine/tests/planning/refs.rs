@@ -11,10 +11,11 @@ use tract_engine::{
     WriteOptions, copy, import,
 };
 use tract_hooks::{BeforeCommit, CommitAction, Hooks, RefMoved, RefMovedAction};
+use tract_testkit::fixtures::{advance, push};
 use tract_testkit::{Call, WatchedStore};
 
-use crate::fixture::{Fixture, NOON, sharing};
-use crate::support::done;
+use crate::fixture::{Fixture, NOON, plant, sharing};
+use crate::support::{done, meanwhile, repo_in};
 
 #[track_caller]
 fn resolve(desk: &Fixture, text: &str) -> CommitId {
@@ -82,7 +83,11 @@ fn a_revision_that_names_nothing_says_what_is_near() {
             "{text}: {error}"
         );
     }
-    assert!(matches!(unresolved(&desk, ":m1"), Error::UnknownRevision { .. }));
+    for text in [":m1", "abc", "0123456789abcdef"] {
+        assert!(matches!(unresolved(&desk, text), Error::UnknownRevision { .. }), "{text}");
+    }
+    let nowhere = CommitId::from_bytes([9; 32]);
+    assert!(block_on(desk.repo.compile(Some(nowhere))).is_err());
 }
 
 #[test]
@@ -95,9 +100,9 @@ fn an_ambiguous_prefix_lists_what_it_fits() {
     ids.sort();
     let four = |id: &CommitId| id.to_hex()[..4].to_owned();
     let twins = ids.windows(2).find(|pair| four(&pair[0]) == four(&pair[1])).unwrap();
-    let Error::Ambiguous { ids: found, .. } = unresolved(&desk, &four(&twins[0])) else {
-        panic!("ambiguous")
-    };
+    let error = unresolved(&desk, &four(&twins[0]));
+    assert!(error.notes()[0].starts_with("use more digits"), "{error:?}");
+    let Error::Ambiguous { ids: found, .. } = error else { panic!("{error:?}") };
     assert!(twins.iter().all(|twin| found.contains(twin)));
 }
 
@@ -116,7 +121,9 @@ fn branches_tags_and_head() {
     let moved = block_on(desk.repo.create_tag("t", b)).unwrap_err();
     assert_eq!(moved.notes(), ["tags never move; choose another name"]);
     assert!(matches!(block_on(desk.repo.create_branch("a b", a)), Err(Error::BadName(_))));
-    assert!(matches!(block_on(desk.repo.checkout("sied")), Err(Error::UnknownBranch { .. })));
+    let unknown = block_on(desk.repo.checkout("sied")).unwrap_err();
+    assert_eq!(unknown.code(), "unknown_branch");
+    assert_eq!(unknown.notes(), ["did you mean \"side\"?"]);
     block_on(desk.repo.checkout("side")).unwrap();
     assert_eq!(resolve(&desk, "HEAD"), a);
     assert!(matches!(block_on(desk.repo.delete_branch("side")), Err(Error::CheckedOut { .. })));
@@ -424,31 +431,17 @@ fn several_branches_move_together_or_not_at_all() {
     assert_eq!(desk.head(), Some(stolen));
 }
 
-/// A store in which another process checks out another branch right before each checkout here.
-fn contested() -> (Fixture, Arc<AtomicUsize>) {
-    let (below, lost) = (Arc::new(tract_kv::memory()), Arc::new(AtomicUsize::new(0)));
-    let (other, count) = (Arc::clone(&below), Arc::clone(&lost));
-    let store = WatchedStore::new(below, move |call: Call<'_>| {
-        if let Call::Apply { batch, repo } = call
-            && batch.note.what == "checkout"
-        {
-            let n = count.fetch_add(1, Ordering::SeqCst);
-            let to = RefName::branch(if n % 2 == 0 { "one" } else { "two" }).unwrap();
-            let mut move_away = tract_testkit::fixtures::batch("checkout");
-            let (name, to) = (RefName::head(), Some(RefTarget::Ref(to)));
-            let expect = tract_core::Expect::Any;
-            move_away.refs.push(tract_core::RefEdit { name, expect, to });
-            let _ = block_on(other.apply(repo, move_away))?;
-        }
-        Ok(())
-    });
-    let options = RepoOptions::new().retry_for(Duration::from_millis(100));
-    (Fixture::of(Arc::new(store), options), lost)
-}
-
 #[test]
 fn a_checkout_that_loses_every_race_is_refused() {
-    let (desk, lost) = contested();
+    // Another process checks out another branch right before each checkout here.
+    let (below, lost) = (Arc::new(tract_kv::memory()), Arc::new(AtomicUsize::new(0)));
+    let (other, count) = (repo_in(below.clone()), Arc::clone(&lost));
+    let moves_head = |call: &Call<'_>| matches!(call, Call::Apply { batch, .. } if batch.note.what == "checkout");
+    let store = meanwhile(below, usize::MAX, moves_head, move || {
+        let n = count.fetch_add(1, Ordering::SeqCst);
+        block_on(other.checkout(["one", "two"][n % 2])).unwrap();
+    });
+    let desk = Fixture::of(store, RepoOptions::new().retry_for(Duration::from_millis(100)));
     let a = desk.user("a");
     for name in ["one", "two", "mine"] {
         block_on(desk.repo.create_branch(name, a)).unwrap();
@@ -472,13 +465,7 @@ fn head_and_full_names_are_no_names_of_branches() {
         assert_eq!(block_on(desk.repo.create_tag(name, a)).unwrap_err().code(), "bad_name");
     }
     // What an older version made can be read, and deleted.
-    let old = RefName::new("heads/heads/x").unwrap();
-    let mut txn = Txn::new(&desk.repo).unwrap();
-    block_on(txn.move_ref(&old, Some(RefTarget::Commit(a)))).unwrap();
-    assert_eq!(
-        block_on(txn.apply("old", &WriteOptions::new())).unwrap(),
-        tract_core::Applied::Done
-    );
+    Fixture { branch: RefName::new("heads/heads/x").unwrap(), ..desk.cold() }.force(a);
     assert_eq!(resolve(&desk, "heads/heads/x"), a);
     assert_eq!(block_on(desk.repo.delete_branch("heads/x")).unwrap(), a);
 }
@@ -549,18 +536,14 @@ fn an_operation_of_an_older_version_is_undone_whole() {
     let desk = Fixture::new();
     let a = desk.user("a");
     let operation = tract_core::OperationId::random().unwrap();
-    let mut at = RefTarget::Commit(a);
+    let mut at = a;
     for n in 0..300 {
-        let mut batch = tract_testkit::fixtures::batch("apply");
-        batch.note.operation = operation;
-        let parent = at.commit();
-        let to = tract_testkit::fixtures::push(&mut batch, parent, &format!("{n}")).id();
-        let expect = tract_core::Expect::Is(at);
-        at = RefTarget::Commit(to);
-        let name = desk.branch.clone();
-        batch.refs.push(tract_core::RefEdit { name, expect, to: Some(at.clone()) });
-        let applied = block_on(desk.repo.store().apply(desk.repo.name(), batch)).unwrap();
-        assert_eq!(applied, tract_core::Applied::Done);
+        plant(&desk.repo, |batch| {
+            batch.note.operation = operation;
+            let to = push(batch, Some(at), &format!("{n}")).id();
+            batch.refs.push(advance("main", Some(at), to));
+            at = to;
+        });
     }
     block_on(desk.repo.undo(&desk.branch)).unwrap();
     assert_eq!(desk.head(), Some(a));

@@ -215,22 +215,22 @@ fn the_bytes_of_a_tool_are_those_given_to_that_commit() {
 }
 
 #[test]
-fn linking_twenty_tools_again_costs_little() {
-    let desk = Fixture::new();
+fn twenty_linked_tools_cost_under_a_hundred_bytes() {
     let tools: Vec<_> = (0..20).map(|n| tool(&format!("t{n}"), "does much")).collect();
-    let bytes = |desk: &Fixture| {
-        let stats = block_on(desk.repo.store().stats(desk.repo.name())).unwrap();
-        stats.blob_bytes + stats.commit_bytes
+    let bytes_each = |draft: &dyn Fn(String) -> Draft| {
+        let desk = Fixture::new();
+        let stats = || block_on(desk.repo.store().stats(desk.repo.name())).unwrap();
+        desk.go(draft("message 000".to_owned()));
+        let before = stats();
+        for n in 1..=50 {
+            desk.go(draft(format!("message {n:03}")));
+        }
+        let after = stats();
+        assert_eq!((after.tools, after.toolsets), (before.tools, before.toolsets));
+        (after.blob_bytes + after.commit_bytes - before.blob_bytes - before.commit_bytes) / 50
     };
-    let plain = Fixture::new();
-    plain.user("first");
-    let before = bytes(&plain);
-    plain.user("again");
-    let without = bytes(&plain) - before;
-    desk.go(Draft::user("first").tools(tools.clone()));
-    let before = bytes(&desk);
-    desk.go(Draft::user("again").tools(tools));
-    let with = bytes(&desk) - before;
+    let with = bytes_each(&|text| Draft::user(text).tools(tools.clone()));
+    let without = bytes_each(&|text| Draft::user(text));
     assert!(with < without + 100, "{with} bytes against {without} without tools");
 }
 

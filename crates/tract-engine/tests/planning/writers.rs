@@ -171,11 +171,6 @@ fn a_write_that_is_dropped_gives_up_its_place() {
     assert!(counts(&repo, &branch).1 >= stored);
 }
 
-/// A store on which another handle writes right before each of the first `wins` batches for `main`.
-fn contested(wins: usize) -> Arc<dyn Store> {
-    others_write(wins, moves_main)
-}
-
 /// A store on which another handle writes right before each of the first calls of a kind.
 fn others_write(times: usize, before: fn(&Call<'_>) -> bool) -> Arc<dyn Store> {
     let below = threaded();
@@ -187,7 +182,7 @@ fn others_write(times: usize, before: fn(&Call<'_>) -> bool) -> Arc<dyn Store> {
 
 #[test]
 fn how_often_others_win_does_not_end_a_write() {
-    let (repo, branch) = repo_on(contested(80), RepoOptions::new());
+    let (repo, branch) = repo_on(others_write(80, moves_main), RepoOptions::new());
     block_on(repo.append(&branch, Draft::user("mine"))).unwrap();
     assert_eq!(counts(&repo, &branch).1, 81);
 }
@@ -195,7 +190,7 @@ fn how_often_others_win_does_not_end_a_write() {
 #[test]
 fn a_write_that_others_keep_from_its_branch_ends_when_its_time_is_up() {
     let options = RepoOptions::new().retry_for(Duration::from_millis(20));
-    let (repo, branch) = repo_on(contested(usize::MAX), options);
+    let (repo, branch) = repo_on(others_write(usize::MAX, moves_main), options);
     let error = block_on(repo.append(&branch, Draft::user("mine"))).unwrap_err();
     assert!(matches!(error, Error::KeptMoving { attempts } if attempts > 1), "{error}");
 }
@@ -210,7 +205,7 @@ fn lines(count: usize) -> Vec<StreamLine> {
 
 #[test]
 fn a_stream_goes_through_however_often_others_win() {
-    let (repo, _) = repo_on(contested(60), RepoOptions::new());
+    let (repo, _) = repo_on(others_write(60, moves_main), RepoOptions::new());
     let report = block_on(apply_stream(&repo, lines(3), &ApplyOptions::new(), |_| {})).unwrap();
     assert_eq!((report.done, report.refused), (3, 0));
 }
@@ -219,7 +214,7 @@ fn a_stream_goes_through_however_often_others_win() {
 fn a_line_whose_branch_kept_moving_is_refused_by_its_number() {
     let options = RepoOptions::new().retry_for(Duration::from_millis(5));
     for keep_going in [false, true] {
-        let (repo, _) = repo_on(contested(usize::MAX), options.clone());
+        let (repo, _) = repo_on(others_write(usize::MAX, moves_main), options.clone());
         let mut refused = Vec::new();
         let options = ApplyOptions::new().keep_going(keep_going);
         let on_event = |event: tract_engine::ApplyEvent| {

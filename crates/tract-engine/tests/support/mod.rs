@@ -78,6 +78,13 @@ pub(crate) async fn say(repo: &Repo, name: &str, text: &str) -> CommitId {
     repo.append(&branch(name), Draft::user(text)).await.expect("it is written").id()
 }
 
+/// The texts of the messages that a branch shows.
+pub(crate) fn texts(repo: &Repo, name: &str) -> Vec<String> {
+    let head = block_on(repo.head_of(&branch(name))).expect("it reads");
+    let compiled = block_on(repo.compile(head)).expect("it compiles");
+    compiled.messages().map(|message| message.content.text()).collect()
+}
+
 pub(crate) async fn assert_clean(repo: &Repo) {
     let report = verify(repo, &VerifyOptions::new()).await.expect("it is read");
     assert_eq!(report.damage, []);

@@ -7,8 +7,8 @@ use tract_engine::{
 };
 use tract_kv::memory;
 
-use super::support::{done, exported, import_all, is_clean, recorded};
-use super::{cold, repo, rows};
+use super::{indexed, rows};
+use crate::support::{done, exported, import_all, is_clean, recorded, repo_in};
 
 /// A conversation with a turn for every three messages; call ids repeat, and one is left open.
 fn conversation(id: &str, turns: usize) -> ImportConversation {
@@ -24,7 +24,7 @@ fn conversation(id: &str, turns: usize) -> ImportConversation {
 }
 
 fn turns(repo: &Repo, head: CommitId) -> Vec<ToolTurn> {
-    block_on(repo.find_tool_turns(Some(head), &ToolQuery::new())).unwrap().collect()
+    super::turns(repo, Some(head), &ToolQuery::new())
 }
 
 /// The index says what the walk says, and repair brings it back.
@@ -32,13 +32,14 @@ fn sound(repo: &Repo, heads: &[CommitId]) {
     is_clean(repo);
     let by_index: Vec<_> = heads.iter().map(|head| turns(repo, *head)).collect();
     block_on(repo.store().drop_derived(repo.name())).unwrap();
-    let walked: Vec<_> = heads.iter().map(|head| turns(&cold(repo), *head)).collect();
+    let cold = repo_in(repo.store().clone());
+    let walked: Vec<_> = heads.iter().map(|head| turns(&cold, *head)).collect();
     assert_eq!(by_index, walked);
 }
 
 #[test]
 fn imported_conversations_bring_rows_that_say_what_the_walk_says() {
-    let repo = repo(8);
+    let repo = indexed(8).repo;
     let (mut heads, mut rowed, mut found) = (Vec::new(), 0, 0);
     let mut conversations = recorded();
     conversations.truncate(60);
@@ -55,7 +56,7 @@ fn imported_conversations_bring_rows_that_say_what_the_walk_says() {
 
 #[test]
 fn commits_after_an_import_are_indexed() {
-    let repo = repo(10);
+    let repo = indexed(10).repo;
     let first = conversation("talk", 9);
     let done = block_on(import(&repo, first, &ImportOptions::new())).unwrap();
     assert_eq!((done.commits, rows(&repo, done.head)), (28, 2));
@@ -78,15 +79,15 @@ fn commits_after_an_import_are_indexed() {
 
 #[test]
 fn copies_and_streams_bring_rows_as_well() {
-    let from = repo(1000);
+    let from = indexed(1000).repo;
     let talk = block_on(import(&from, conversation("talk", 30), &ImportOptions::new())).unwrap();
     let head = talk.head.unwrap();
     assert_eq!(rows(&from, Some(head)), 0);
-    let to = repo(16);
+    let to = indexed(16).repo;
     block_on(copy(&from, &to, &CopyOptions::new())).unwrap();
     assert_eq!((rows(&to, Some(head)), turns(&to, head)), (5, turns(&from, head)));
     sound(&to, &[head]);
-    let to = repo(16);
+    let to = indexed(16).repo;
     let lines = exported(&from);
     for options in [ApplyOptions::new(), ApplyOptions::new().atomic(true)] {
         assert_eq!(done(&to, &lines, &options).refused, 0);
@@ -108,7 +109,7 @@ fn a_row_put_between_others_makes_none_of_them_wrong() {
     let narrow = handle(7);
     let start = block_on(import(&narrow, conversation("start", 8), &ImportOptions::new())).unwrap();
     assert_eq!((start.reused, rows(&narrow, Some(head))), (25, 5), "three below the others");
-    assert_eq!(turns(&cold(&wide), head), before);
+    assert_eq!(turns(&repo_in(wide.store().clone()), head), before);
     sound(&wide, &[head, start.head.unwrap()]);
     let repaired = block_on(verify(&wide, &VerifyOptions::new().repair(true))).unwrap();
     assert!(repaired.clean);

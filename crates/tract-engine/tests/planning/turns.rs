@@ -1,0 +1,36 @@
+//! Tool turns: what queries find, and whether the index says what the commits say.
+
+// The index against the walk and the view, on random histories.
+mod random;
+
+// What comes from elsewhere is indexed, too.
+mod imports;
+
+// What queries find where ids repeat, results come late, and edits come after.
+mod queries;
+
+use tract_core::{CommitId, DerivedKind, block_on};
+use tract_engine::{Repo, RepoOptions, ToolQuery, ToolTurn};
+
+use crate::fixture::Fixture;
+
+/// A repository with a row of the turn index after so many commits.
+fn indexed(every: u64) -> Fixture {
+    Fixture::with(RepoOptions::new().turn_rows_every(every))
+}
+
+/// The turns of a line, oldest first; also those under summaries where they are asked for.
+fn turns(repo: &Repo, head: Option<CommitId>, query: &ToolQuery) -> Vec<ToolTurn> {
+    block_on(repo.find_tool_turns(head, query)).unwrap().collect()
+}
+
+/// How many rows the turn index has on a line.
+fn rows(repo: &Repo, head: Option<CommitId>) -> usize {
+    let (mut ids, mut next) = (Vec::new(), head);
+    while let Some(id) = next {
+        ids.push(id);
+        next = block_on(repo.require_commit(id)).unwrap().parent();
+    }
+    let found = block_on(repo.store().derived(repo.name(), DerivedKind::Turn, &ids)).unwrap();
+    found.into_iter().flatten().count()
+}

@@ -1,0 +1,154 @@
+use tract_core::{DerivedKind, DerivedRow, Draft, Priority, block_on};
+use tract_engine::{Error, ToolQuery, ToolTurn};
+
+use super::{indexed, rows};
+use crate::fixture::{Fixture, plant};
+
+fn turns(desk: &Fixture, query: &ToolQuery) -> Vec<ToolTurn> {
+    super::turns(&desk.repo, desk.head(), query)
+}
+
+#[test]
+fn call_ids_may_repeat_and_results_come_in_any_order() {
+    let desk = indexed(2);
+    let first = desk.go(Draft::assistant("").call("c1", "grep", "{}").call("c2", "ls", "{}"));
+    let b = desk.result("c2", "b");
+    let a = desk.result("c1", "a");
+    let second = desk.go(Draft::assistant("").call("c1", "ls", "{}").call("c9", "rm", "{}"));
+    desk.user("and?");
+    let late = desk.result("c1", "late");
+    let found = turns(&desk, &ToolQuery::new());
+    assert_eq!(found.len(), 2);
+    assert_eq!(
+        (found[0].call, found[0].result_ids()),
+        (first, vec![a, b]),
+        "in the order of calls"
+    );
+    assert_eq!((found[1].call, found[1].result_ids()), (second, vec![late]));
+    assert_eq!(found[1].open_calls(), 1);
+    assert_eq!(found[1].results[0].name.as_deref(), Some("ls"), "the second c1, not the first");
+    let by_name = turns(&desk, &ToolQuery::new().name("rm"));
+    assert_eq!(by_name, found[1..], "a turn is found whole");
+    assert_eq!(turns(&desk.cold(), &ToolQuery::new()), found);
+    assert!(rows(&desk.repo, desk.head()) >= 3, "it was the index that answered");
+}
+
+#[test]
+fn edits_are_no_further_results_and_count_as_they_read_now() {
+    let desk = indexed(3);
+    desk.call("c1");
+    let result = desk.go(Draft::tool_result("c1", "x".repeat(4000)).is_error(true));
+    let before = turns(&desk, &ToolQuery::new());
+    let edit = desk.edit(result, "short");
+    desk.edit(edit, "shorter");
+    let found = turns(&desk, &ToolQuery::new());
+    assert_eq!(found[0].result_ids(), [result]);
+    assert!(found[0].total_tokens() + 900 < before[0].total_tokens());
+    assert!(found[0].results[0].is_error, "an edit does not mend a failure");
+    let results: Vec<_> =
+        block_on(desk.repo.find_tool_results(desk.head(), &ToolQuery::new())).unwrap().collect();
+    assert_eq!(results.len(), 1);
+    assert_ne!(results[0].version, result);
+    desk.revert(&[results[0].version]);
+    assert_eq!(turns(&desk, &ToolQuery::new())[0].results[0].version, edit);
+}
+
+#[test]
+fn after_is_exclusive_and_knows_the_line() {
+    let desk = indexed(2);
+    let call = desk.go(Draft::assistant("").call("c1", "grep", "{}").call("c2", "ls", "{}"));
+    let first = desk.result("c1", "1");
+    let second = desk.result("c2", "2");
+    let results = |after| {
+        let query = ToolQuery::new().after(after);
+        let found = block_on(desk.repo.find_tool_results(desk.head(), &query))?;
+        Ok::<Vec<_>, Error>(found.map(|result| (result.id, result.name)).collect())
+    };
+    let named = |id, name: &str| (id, Some(name.to_owned()));
+    assert_eq!(results(call).unwrap(), [named(first, "grep"), named(second, "ls")]);
+    assert_eq!(results(first).unwrap(), [named(second, "ls")]);
+    assert_eq!(results(second).unwrap(), []);
+    let unknown = tract_core::CommitId::from_bytes([7; 32]);
+    let error = results(unknown).unwrap_err();
+    assert_eq!(error.code(), "not_on_line");
+    assert!(!error.notes().is_empty());
+    assert!(turns(&desk, &ToolQuery::new().after(call)).is_empty(), "the turn began before");
+}
+
+#[test]
+fn summarized_turns_are_found_on_request() {
+    let desk = indexed(2);
+    let call = desk.call("c1");
+    desk.result("c1", "1");
+    let summary = desk.compress(&[call], "it was looked up");
+    assert_eq!(turns(&desk, &ToolQuery::new()), []);
+    assert_eq!(turns(&desk, &ToolQuery::new().hidden(true)).len(), 1);
+    desk.revert(&[summary]);
+    assert_eq!(turns(&desk, &ToolQuery::new()).len(), 1);
+}
+
+#[test]
+fn dropping_failed_turns_twice_finds_nothing_the_second_time() {
+    let desk = indexed(2);
+    for (id, failed) in [("c1", true), ("c2", false), ("c3", true)] {
+        desk.go(Draft::assistant("").call(id, "grep", "{}").call("k", "ls", "{}"));
+        desk.go(Draft::tool_result(id, "out").is_error(failed));
+        if id != "c3" {
+            desk.result("k", "fine");
+        }
+    }
+    let query = ToolQuery::new();
+    let drop = || block_on(desk.repo.drop_failed_tool_turns(&desk.branch, &query)).unwrap();
+    let first = drop();
+    assert_eq!((first.turns_dropped, first.commits_skipped), (1, 3), "an open turn stays");
+    assert!(first.tokens_freed > 0 && first.commit.is_some());
+    assert_eq!(first.tool_names.into_iter().collect::<Vec<_>>(), ["grep", "ls"]);
+    let second = drop();
+    assert_eq!((second.turns_dropped, second.commit), (0, None));
+    let compiled = block_on(desk.repo.compile(desk.head())).unwrap();
+    assert!(compiled.messages().all(|message| message.priority > Priority::Skip));
+    assert_eq!(compiled.message_count(), 5);
+}
+
+#[test]
+fn pages_reach_everything() {
+    let desk = indexed(16);
+    for n in 0..250 {
+        let id = format!("c{n}");
+        desk.call(&id);
+        desk.result(&id, "out");
+    }
+    let mut pages = block_on(desk.repo.find_tool_turns(desk.head(), &ToolQuery::new())).unwrap();
+    assert_eq!(pages.len(), 250, "no limit cuts in silence");
+    let mut seen = Vec::new();
+    loop {
+        let page = pages.next_page(64);
+        if page.is_empty() {
+            break;
+        }
+        seen.extend(page);
+    }
+    assert_eq!(seen, turns(&desk.cold(), &ToolQuery::new()));
+}
+
+#[test]
+fn verify_finds_a_wrong_row_and_rebuilds_the_index() {
+    let desk = indexed(2);
+    for n in 0..10 {
+        let id = format!("c{n}");
+        desk.call(&id);
+        desk.result(&id, "out");
+    }
+    let (count, expected) = (rows(&desk.repo, desk.head()), turns(&desk, &ToolQuery::new()));
+    let (kind, commit) = (DerivedKind::Turn, desk.head().unwrap());
+    let row = DerivedRow { kind, commit, bytes: b"not a row".as_slice().into() };
+    plant(&desk.repo, |batch| batch.derived.push(row));
+    assert_eq!(turns(&desk.cold(), &ToolQuery::new()), expected, "a damaged row costs time only");
+    let report = block_on(tract_engine::verify(&desk.repo, &Default::default())).unwrap();
+    assert!(report.damage.iter().any(|damage| damage.derived && damage.what.contains("turn")));
+    let options = tract_engine::VerifyOptions::new().repair(true);
+    let report = block_on(tract_engine::verify(&desk.repo, &options)).unwrap();
+    assert!(report.clean && !report.repaired.is_empty(), "{report:?}");
+    assert_eq!(rows(&desk.repo, desk.head()), count, "rebuilt");
+    assert_eq!(turns(&desk.cold(), &ToolQuery::new()), expected);
+}
