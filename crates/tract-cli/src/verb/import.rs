@@ -124,6 +124,9 @@ struct Line<'a> {
 /// Bytes of a line from which on its messages are read while they are stored.
 const LARGE_BYTES: usize = 1 << 20;
 
+/// Lines refused for one reason that are reported one by one; the rest is counted.
+const REPORTED: usize = 5;
+
 /// What is known of a conversation before it is stored.
 struct QueuedConversation {
     line: usize,
@@ -227,6 +230,13 @@ async fn conversations(
     let done = work.importer.finish().await?;
     work.report(&done)?;
     work.bar.finish_and_clear();
+    for (code, lines) in work.total.refused.iter().filter(|(_, lines)| **lines > REPORTED) {
+        if !work.context.out.is_json() {
+            let more = count(lines - REPORTED, "more line");
+            let reason = format_args!("… and {more} refused for the same reason: error[{code}]");
+            work.context.out.say(reason);
+        }
+    }
     summary(work.context.out, &work.total)?;
     work.total.outcome()
 }
@@ -405,8 +415,9 @@ impl ImportRun<'_, '_> {
     fn refuse(&mut self, line: usize, id: Option<&str>, failure: &Failure) -> Outcome<()> {
         self.bar.inc(1);
         let refused = RefusedLine { id, ..RefusedLine::new(line, failure) };
-        self.total.refuse(failure);
-        self.bar.suspend(|| self.context.out.refuse(&refused))?;
+        if self.total.refuse(failure) <= REPORTED || self.context.out.is_json() {
+            self.bar.suspend(|| self.context.out.refuse(&refused))?;
+        }
         self.context.out.flush()
     }
 

@@ -89,6 +89,22 @@ fn bad_lines_are_named_and_the_others_are_imported() {
 }
 
 #[test]
+fn lines_refused_for_one_reason_are_counted_after_the_first() {
+    let place = Workspace::new();
+    let mut noise = b"\xff\xfe\n".repeat(386);
+    noise.extend_from_slice(b"{\n{\n");
+    place.write("noise.bin", &noise);
+    let people = place.run(&["import", "noise.bin"]).expect(1);
+    assert_eq!(people.stderr.matches(": error[not_utf8]: ").count(), 5, "{people:?}");
+    assert_eq!(people.stderr.matches(": error[invalid_json]: ").count(), 2, "{people:?}");
+    let rest = "\n… and 381 more lines refused for the same reason: error[not_utf8]\n";
+    assert!(people.stderr.ends_with(rest), "{people:?}");
+    assert!(people.stdout.ends_with("\n388 lines refused\n"), "{people:?}");
+    let lines = place.run(&["import", "--json", "noise.bin"]).expect(1).lines();
+    assert_eq!(lines.len(), 388, "scripts read of each line");
+}
+
+#[test]
 fn sessions_and_chat_files_of_one_command_are_all_imported() {
     let chat = r#"{"id":"chat","messages":[{"role":"user","content":"Hi"}]}"#;
     let session = sessions("swe-agent/hull.traj");
