@@ -55,7 +55,9 @@ impl<'a> Context<'a> {
     pub(crate) fn url(&self) -> Outcome<String> {
         match &self.global.store {
             Some(url) => Ok(url.clone()),
-            None => found_upwards(&working_directory()?),
+            None => found_upwards(
+                &std::env::current_dir().map_err(|error| Failure::file(Path::new("."), &error))?,
+            ),
         }
     }
 
@@ -136,10 +138,6 @@ impl<'a> Context<'a> {
 /// Returns the url of an SQLite file.
 pub(crate) fn url_of(path: &Path) -> String {
     format!("sqlite:{}", path.display())
-}
-
-fn working_directory() -> Outcome<PathBuf> {
-    std::env::current_dir().map_err(|error| Failure::file(Path::new("."), &error))
 }
 
 pub(crate) fn found_upwards(from: &Path) -> Outcome<String> {

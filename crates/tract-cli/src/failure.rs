@@ -24,29 +24,41 @@ pub(crate) const STORE: u8 = 3;
 #[allow(dead_code, reason = "only commands of some features wait so long")]
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Why a command ends early.
-#[derive(Debug)]
+/// Why a command ends early. It serializes as the word, the sentence and the way out.
+#[derive(Debug, Serialize)]
 pub(crate) struct Failure {
+    #[serde(skip)]
     exit: u8,
     code: &'static str,
+    /// Empty when the command has said it already.
     message: String,
     notes: Vec<String>,
+    #[serde(skip)]
     causes: Vec<String>,
-    silent: bool,
 }
 
-/// What `--json` says of a failure, and a stream of a refused line.
+/// What `--json` says of a failure.
 #[derive(Serialize)]
 pub(crate) struct Document<'a> {
-    error: Problem<'a>,
+    error: &'a Failure,
 }
 
-/// The word, the sentence, the way out.
-#[derive(Clone, Serialize)]
-pub(crate) struct Problem<'a> {
-    code: &'a str,
-    message: &'a str,
-    notes: &'a [String],
+/// What `--json` says of a refused line of the input.
+#[derive(Serialize)]
+pub(crate) struct RefusedLine<'a> {
+    /// From 1.
+    pub(crate) line: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) mark: Option<&'a str>,
+    pub(crate) error: &'a Failure,
+}
+
+impl<'a> RefusedLine<'a> {
+    pub(crate) fn new(line: usize, error: &'a Failure) -> Self {
+        Self { line, id: None, mark: None, error }
+    }
 }
 
 impl Failure {
@@ -57,7 +69,6 @@ impl Failure {
             message: hide_passwords(&message.into()),
             notes: Vec::new(),
             causes: Vec::new(),
-            silent: false,
         }
     }
 
@@ -73,7 +84,7 @@ impl Failure {
 
     /// The command did its work, and has said already that the answer is no.
     pub(crate) fn reported_no() -> Self {
-        Self { silent: true, ..Self::new(NO, "no", "") }
+        Self::new(NO, "no", "")
     }
 
     /// Ends a command that has said already whether the answer is yes.
@@ -84,7 +95,7 @@ impl Failure {
     /// A program that was run has ended with this code, which is the command's own.
     #[cfg(feature = "record")]
     pub(crate) fn exited(code: u8) -> Self {
-        Self { silent: true, ..Self::new(code, "exited", "") }
+        Self::new(code, "exited", "")
     }
 
     /// There is no store to work on.
@@ -164,7 +175,6 @@ impl Failure {
     }
 
     /// Returns the stable word for it.
-    #[cfg(feature = "otel")]
     pub(crate) fn code(&self) -> &'static str {
         self.code
     }
@@ -180,15 +190,11 @@ impl Failure {
     }
 
     pub(crate) fn is_silent(&self) -> bool {
-        self.silent
-    }
-
-    pub(crate) fn problem(&self) -> Problem<'_> {
-        Problem { code: self.code, message: &self.message, notes: &self.notes }
+        self.message.is_empty()
     }
 
     pub(crate) fn document(&self) -> Document<'_> {
-        Document { error: self.problem() }
+        Document { error: self }
     }
 
     /// Returns what happened and a way out, for where there is one line.

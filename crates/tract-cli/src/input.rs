@@ -36,16 +36,13 @@ const MARK: &[u8] = "\u{feff}".as_bytes();
 
 fn reader(path: &Path) -> Outcome<Box<dyn BufRead>> {
     if is_stdin(path) {
-        Ok(Box::new(BufReader::with_capacity(1 << 16, io::stdin())))
-    } else {
-        let file = File::open(path).map_err(|error| Failure::file(path, &error))?;
-        let is_folder = file.metadata().is_ok_and(|metadata| metadata.is_dir());
-        if is_folder {
-            Err(Failure::file(path, &io::ErrorKind::IsADirectory.into()))
-        } else {
-            Ok(Box::new(BufReader::with_capacity(1 << 16, file)))
-        }
+        return Ok(Box::new(BufReader::with_capacity(1 << 16, io::stdin())));
     }
+    let file = File::open(path).map_err(|error| Failure::file(path, &error))?;
+    if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
+        return Err(Failure::file(path, &io::ErrorKind::IsADirectory.into()));
+    }
+    Ok(Box::new(BufReader::with_capacity(1 << 16, file)))
 }
 
 /// One JSON document of a file, and the line that it begins in.
@@ -166,26 +163,17 @@ pub(crate) fn replacement(text: Option<String>) -> Outcome<String> {
     Ok(text)
 }
 
-/// Reads a time as `--at` takes it.
-///
-/// # Errors
-/// What is wrong with it, for clap to say.
+/// Reads a time as `--at` takes it; clap says what is wrong with it.
 pub(crate) fn time(text: &str) -> Result<i64, String> {
     tract::time::parse_rfc3339(text).map_err(|error| error.to_string())
 }
 
-/// Reads the time from which on something is listed; a day is its first moment, UTC.
-///
-/// # Errors
-/// What is wrong with it, for clap to say.
+/// Reads the time from which on something is listed, as [`time`] does; a day is its first moment, UTC.
 pub(crate) fn since(text: &str) -> Result<i64, String> {
     day(text, "00:00:00").map_or_else(|| time(text), Ok)
 }
 
-/// Reads the time up to which something is listed; a day is its last moment, UTC.
-///
-/// # Errors
-/// What is wrong with it, for clap to say.
+/// Reads the time up to which something is listed, as [`time`] does; a day is its last moment, UTC.
 pub(crate) fn until(text: &str) -> Result<i64, String> {
     day(text, "23:59:59.999999").map_or_else(|| time(text), Ok)
 }
@@ -195,18 +183,13 @@ fn day(text: &str, time: &str) -> Option<i64> {
     is_day.then(|| tract::time::parse_rfc3339(&format!("{text}T{time}Z")).ok()).flatten()
 }
 
-/// Reads a JSON value as a flag takes it.
-///
-/// # Errors
-/// What is wrong with it, for clap to say.
+/// Reads a JSON value as a flag takes it; clap says what is wrong with it.
 pub(crate) fn json_value(text: &str) -> Result<tract::JsonText, String> {
     tract::JsonText::new(text).map_err(|error| error.to_string())
 }
 
 /// Reads `KEY=JSON`; a value that is no JSON is taken as text, so that `--set model=gpt-5` works.
-///
-/// # Errors
-/// What is wrong with it, for clap to say.
+/// Clap says what is wrong with it.
 pub(crate) fn key_value(text: &str) -> Result<(String, tract::JsonText), String> {
     let (key, value) = text.split_once('=').ok_or("expected KEY=JSON")?;
     let looks_like_json = value.starts_with(['{', '[', '"', '-'])

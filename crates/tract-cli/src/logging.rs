@@ -26,19 +26,13 @@ pub(crate) fn parse_filter(text: &str) -> Result<Targets, String> {
     let mut directives = text.split(',').map(str::trim).filter(|directive| !directive.is_empty());
     directives.try_fold(Targets::new(), |targets, directive| {
         let (target, level) = directive.split_once('=').unwrap_or((OWN, directive));
-        let level = match level.to_ascii_lowercase().as_str() {
-            "off" => LevelFilter::OFF,
-            "error" => LevelFilter::ERROR,
-            "warn" => LevelFilter::WARN,
-            "info" => LevelFilter::INFO,
-            "debug" => LevelFilter::DEBUG,
-            "trace" => LevelFilter::TRACE,
-            _ => {
-                let expected = "expected LEVEL or TARGET=LEVEL";
-                let levels = "off, error, warn, info, debug, trace";
-                return Err(format!("{directive:?}: {expected} (levels: {levels})"));
-            }
-        };
+        // A filter of its own knows numbers, too.
+        let word = Some(level).filter(|level| level.starts_with(|c: char| c.is_ascii_alphabetic()));
+        let level = word.and_then(|word| word.parse::<LevelFilter>().ok()).ok_or_else(|| {
+            let expected = "expected LEVEL or TARGET=LEVEL";
+            let levels = "off, error, warn, info, debug, trace";
+            format!("{directive:?}: {expected} (levels: {levels})")
+        })?;
         Ok(targets.with_target(target, level))
     })
 }

@@ -1,16 +1,16 @@
 //! Where output goes: answers to stdout, all else to stderr.
 
 use std::fmt;
-use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::process::Child;
 
 use anstream::{AutoStream, ColorChoice};
 use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::escape;
-use crate::failure::{Failure, Outcome};
-use crate::pager::Pager;
+use crate::failure::{Failure, Outcome, RefusedLine};
+use crate::pager;
 
 /// When to use colors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -24,16 +24,6 @@ pub(crate) enum Color {
     Never,
 }
 
-impl Color {
-    fn choice(self) -> ColorChoice {
-        match self {
-            Self::Auto => ColorChoice::Auto,
-            Self::Always => ColorChoice::AlwaysAnsi,
-            Self::Never => ColorChoice::Never,
-        }
-    }
-}
-
 /// The streams of a command, and how to write to them.
 ///
 /// A command does its work whether its output is read or not. When stdout takes no more (`head` has
@@ -41,9 +31,11 @@ impl Color {
 /// [`finish`](Self::finish) says what became of it. So no verb stops half way for the sake of a
 /// report. Only what does nothing but write may end early: it asks [`is_lost`](Self::is_lost).
 pub(crate) struct Output {
-    stdout: BufWriter<Sink>,
+    stdout: BufWriter<Box<dyn Write>>,
     /// Whether a verb whose answer may be long starts a pager.
     pages: bool,
+    /// The program that reads what is written to stdout and shows it page by page.
+    pager: Option<Child>,
     /// What is written to stderr when the pager has ended: until then the screen is the pager's.
     held: Vec<String>,
     /// Why stdout takes no more.
@@ -57,43 +49,20 @@ pub(crate) struct Output {
     columns: usize,
 }
 
-/// Where answers go.
-enum Sink {
-    Stdout(io::Stdout),
-    Pager(Pager),
-    File(File),
-}
-
-impl Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Stdout(stdout) => stdout.write(bytes),
-            Self::Pager(pager) => pager.write(bytes),
-            Self::File(file) => file.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Stdout(stdout) => stdout.flush(),
-            Self::Pager(pager) => pager.flush(),
-            Self::File(file) => file.flush(),
-        }
-    }
-}
-
 impl Output {
     pub(crate) fn new(json: bool, color: Color, pages: bool) -> Self {
-        let shows = |automatic: ColorChoice| match color.choice() {
-            ColorChoice::Auto => automatic != ColorChoice::Never,
-            chosen => chosen != ColorChoice::Never,
+        let shows = |automatic: ColorChoice| match color {
+            Color::Auto => automatic != ColorChoice::Never,
+            Color::Always => true,
+            Color::Never => false,
         };
         // A pipe has no width; people pipe into pagers, which fold what is too long for them.
         let terminal = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
         let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
         Self {
-            stdout: BufWriter::with_capacity(1 << 16, Sink::Stdout(io::stdout())),
+            stdout: BufWriter::with_capacity(1 << 16, Box::new(io::stdout())),
             pages: pages && !json && io::stdout().is_terminal(),
+            pager: None,
             held: Vec::new(),
             lost: None,
             colors_out: shows(AutoStream::choice(&io::stdout())),
@@ -125,9 +94,9 @@ impl Output {
         if !std::mem::take(&mut self.pages) {
             return;
         }
-        self.print(Write::flush);
-        if let Some(pager) = Pager::start() {
-            self.stdout = BufWriter::with_capacity(1 << 16, Sink::Pager(pager));
+        if let Some((pager, input)) = pager::start() {
+            self.redirect(input);
+            self.pager = Some(pager);
         }
     }
 
@@ -136,25 +105,20 @@ impl Output {
         self.pages = false;
     }
 
-    /// Writes answers into a file from here on.
-    pub(crate) fn redirect(&mut self, file: File) {
+    /// Writes answers somewhere else from here on.
+    pub(crate) fn redirect(&mut self, to: impl Write + 'static) {
         self.print(Write::flush);
-        self.stdout = BufWriter::new(Sink::File(file));
-    }
-
-    /// Writes answers to stdout again.
-    pub(crate) fn restore(&mut self) {
-        if let Sink::File(_) = self.stdout.get_ref() {
-            self.print(Write::flush);
-            self.stdout = BufWriter::with_capacity(1 << 16, Sink::Stdout(io::stdout()));
-        }
+        self.stdout = BufWriter::with_capacity(1 << 16, Box::new(to));
     }
 
     /// Waits until the pager has ended, and then says what was held back for it.
     fn close_pager(&mut self) {
         self.print(Write::flush);
-        if let Sink::Pager(pager) = self.stdout.get_mut() {
-            pager.close();
+        if let Some(mut pager) = self.pager.take() {
+            // Its input ends with the stream to it.
+            self.stdout = BufWriter::new(Box::new(io::stdout()));
+            // How a pager ends says nothing about the command.
+            let _ = pager.wait();
             for line in std::mem::take(&mut self.held) {
                 self.complain(line);
             }
@@ -162,7 +126,7 @@ impl Output {
     }
 
     /// Writes to stdout, unless that takes no more.
-    fn print(&mut self, write: impl FnOnce(&mut BufWriter<Sink>) -> io::Result<()>) {
+    fn print(&mut self, write: impl FnOnce(&mut BufWriter<Box<dyn Write>>) -> io::Result<()>) {
         if self.lost.is_none() {
             self.lost = write(&mut self.stdout).err();
         }
@@ -175,40 +139,43 @@ impl Output {
 
     /// Writes a line of the answer for people.
     pub(crate) fn line(&mut self, line: impl fmt::Display) -> Outcome<()> {
-        let line = line.to_string();
-        let line = escape::screen(&line);
-        if self.colors_out {
-            self.print(|out| writeln!(out, "{line}"))
-        } else {
-            self.print(|out| writeln!(out, "{}", anstream::adapter::strip_str(&line)))
-        }
-        Ok(())
+        let line = shown(line, self.colors_out);
+        self.raw(&line)
     }
 
     /// Writes a line to stderr, where nothing parses it.
     pub(crate) fn say(&mut self, line: impl fmt::Display) {
         // Lines of the answer that came before are before it on a terminal, too.
         self.print(Write::flush);
-        match self.stdout.get_ref() {
-            Sink::Stdout(_) | Sink::File(_) => self.complain(line),
-            Sink::Pager(_) => self.held.push(line.to_string()),
+        match self.pager {
+            None => self.complain(line),
+            Some(_) => self.held.push(line.to_string()),
         }
     }
 
     fn complain(&self, line: impl fmt::Display) {
-        let line = line.to_string();
-        let line = escape::screen(&line);
         // When stderr is gone there is nothing left to tell it to.
-        let _ = if self.colors_err {
-            writeln!(io::stderr(), "{line}")
-        } else {
-            writeln!(io::stderr(), "{}", anstream::adapter::strip_str(&line))
-        };
+        let _ = writeln!(io::stderr(), "{}", shown(line, self.colors_err));
     }
 
     /// Writes what was done: a line of the answer, which `--json` says in its own way.
     pub(crate) fn done(&mut self, line: impl fmt::Display) -> Outcome<()> {
         if self.json { Ok(()) } else { self.line(line) }
+    }
+
+    /// Writes one item of the answer: as a line, or as JSON.
+    pub(crate) fn item<T: Serialize>(&mut self, value: &T, line: impl fmt::Display) -> Outcome<()> {
+        if self.json { self.json(value) } else { self.line(line) }
+    }
+
+    /// Reports a refused line of the input.
+    pub(crate) fn refuse(&mut self, refused: &RefusedLine<'_>) -> Outcome<()> {
+        if self.json {
+            return self.json(refused);
+        }
+        let why = refused.error.for_people();
+        self.say(format_args!("line {}: {}", refused.line, why.trim_end()));
+        Ok(())
     }
 
     /// Writes a JSON value as one line.
@@ -269,4 +236,11 @@ impl Output {
             self.complain(output.for_people().trim_end());
         }
     }
+}
+
+/// Returns a line as a terminal shows it, with colors or without them.
+fn shown(line: impl fmt::Display, colors: bool) -> String {
+    let line = line.to_string();
+    let line = escape::screen(&line);
+    if colors { line.into_owned() } else { anstream::adapter::strip_str(&line).to_string() }
 }

@@ -23,6 +23,15 @@ pub(crate) async fn resolve_optional(
     }
 }
 
+/// Finds the commit that a revision names; `None` for `HEAD` on a branch without commits, which is
+/// not an unknown revision.
+pub(crate) async fn resolve_head(tract: &Tract, revision: &str) -> Result<Option<CommitId>> {
+    match tract.head().await? {
+        None if revision == "HEAD" => Ok(None),
+        _ => tract.resolve(revision).await.map(Some),
+    }
+}
+
 /// Returns the heads that revisions name, `HEAD` when there are none. A branch without commits has nothing to search.
 pub(crate) async fn named_heads(
     tract: &Tract,

@@ -1,13 +1,12 @@
 //! A summarizer that is a program of the user's: the text on its standard input, the summary on
 //! its standard output.
 
-use std::future::poll_fn;
+use std::fmt::Display;
 use std::io::{Read, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Poll, Waker};
 use std::thread;
 
+use tract::core::store::off_thread;
 use tract::core::{ModelError, Summarizer, Summary, SummaryRequest};
 
 /// Runs a command line in the shell for each summary.
@@ -19,9 +18,12 @@ impl CommandSummarizer {
     pub(crate) fn new(command: impl Into<String>) -> Self {
         Self { command: command.into() }
     }
+}
 
-    async fn run(&self, request: &SummaryRequest) -> Result<Summary, ModelError> {
-        let failed = |what: &str, error: std::io::Error| ModelError::Unavailable {
+#[async_trait::async_trait]
+impl Summarizer for CommandSummarizer {
+    async fn summarize(&self, request: &SummaryRequest) -> Result<Summary, ModelError> {
+        let failed = |what: &str, error: &(dyn Display + Sync)| ModelError::Unavailable {
             message: format!("{what} {:?}: {error}", self.command),
             source: None,
         };
@@ -34,40 +36,24 @@ impl CommandSummarizer {
         // A group of its own, so that what the shell starts ends with it.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut shell, 0);
-        let mut child = shell.spawn().map_err(|error| failed("cannot start", error))?;
+        let mut child = shell.spawn().map_err(|error| failed("cannot start", &error))?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         // Dropped when the caller gives up waiting, so that the program is not left running.
         let mut running = Running(Some(child));
-        let collected = Arc::new(Mutex::new(ProgramOutput::default()));
-        let done = Arc::clone(&collected);
         let text = request.text.clone();
         let spawned = thread::Builder::new().spawn(move || {
             // A program that has seen enough closes its end.
             input.map(|mut input| input.write_all(text.as_bytes()))
         });
-        spawned.map_err(|error| failed("no thread for", error))?;
-        let spawned = thread::Builder::new().spawn(move || {
+        spawned.map_err(|error| failed("no thread for", &error))?;
+        let read = off_thread("summarizer", "read", move || {
             let mut collected = Vec::new();
             let read = output.map(|mut output| output.read_to_end(&mut collected)).transpose();
-            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
-            done.all = Some(read.map(|_| collected));
-            if let Some(waker) = done.waker.take() {
-                waker.wake();
-            }
+            Ok(read.map(|_| collected))
         });
-        spawned.map_err(|error| failed("no thread for", error))?;
-        let collected = poll_fn(|context| {
-            let mut collected = collected.lock().unwrap_or_else(PoisonError::into_inner);
-            match collected.all.take() {
-                Some(all) => Poll::Ready(all),
-                None => {
-                    collected.waker = Some(context.waker().clone());
-                    Poll::Pending
-                }
-            }
-        });
-        let collected = collected.await.map_err(|error| failed("cannot read", error))?;
-        let status = running.end().map_err(|error| failed("cannot run", error))?;
+        let read = read.await.map_err(|error| failed("no thread for", &error))?;
+        let collected = read.map_err(|error| failed("cannot read", &error))?;
+        let status = running.end().map_err(|error| failed("cannot run", &error))?;
         if !status.success() {
             return Err(ModelError::other(format!("{:?} ended with {status}", self.command)));
         }
@@ -77,13 +63,6 @@ impl CommandSummarizer {
         })?;
         Ok(Summary::new(text.trim_end()).by(self.command.clone()))
     }
-}
-
-/// What a program has written, once it has ended, and who waits for that.
-#[derive(Default)]
-struct ProgramOutput {
-    all: Option<std::io::Result<Vec<u8>>>,
-    waker: Option<Waker>,
 }
 
 /// A program that ends at the latest when its caller stops waiting.
@@ -107,12 +86,5 @@ impl Drop for Running {
         // One that has ended already is waited for all the same.
         let _ = child.kill();
         let _ = child.wait();
-    }
-}
-
-#[async_trait::async_trait]
-impl Summarizer for CommandSummarizer {
-    async fn summarize(&self, request: &SummaryRequest) -> Result<Summary, ModelError> {
-        self.run(request).await
     }
 }

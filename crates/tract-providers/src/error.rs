@@ -44,14 +44,6 @@ pub enum ImportError {
         /// What it looks like.
         shown: Dialect,
     },
-    /// A tool that cannot be kept.
-    #[error("{path}: {what}")]
-    Tool {
-        /// Where.
-        path: String,
-        /// What is wrong with it.
-        what: String,
-    },
     /// The text is not a conversation in any known dialect.
     #[error("expected a conversation or a request, found {found}")]
     Unknown {
@@ -71,8 +63,7 @@ impl ImportError {
             Self::Json { path, .. }
             | Self::Expected { path, .. }
             | Self::Missing { path, .. }
-            | Self::OtherFormat { path, .. }
-            | Self::Tool { path, .. } => path,
+            | Self::OtherFormat { path, .. } => path,
             Self::Unknown { .. } => "",
         }
     }
@@ -88,10 +79,7 @@ impl ImportError {
             Self::OtherFormat { shown, .. } => {
                 vec![format!("--format {shown} reads it; without --format it is detected")]
             }
-            Self::Json { .. }
-            | Self::Expected { .. }
-            | Self::Missing { .. }
-            | Self::Tool { .. } => Vec::new(),
+            Self::Json { .. } | Self::Expected { .. } | Self::Missing { .. } => Vec::new(),
         }
     }
 }

@@ -18,17 +18,14 @@ use tract::tools::{Bindings, Planning, Prompt, Registry, Section, Session, Strat
 use tract::{ChatModel, ModelError, Reply};
 
 /// A model that reads from a script.
-struct Script(Mutex<Vec<Draft>>);
+struct Script(Mutex<std::vec::IntoIter<Draft>>);
 
 #[tract::tools::async_trait]
 impl ChatModel for Script {
     async fn chat(&self, _: &ModelRequest) -> Result<Reply, ModelError> {
         let mut left = self.0.lock().map_err(|_| ModelError::other("the script is torn"))?;
-        if left.is_empty() {
-            Err(ModelError::other("the script is at its end"))
-        } else {
-            Ok(Reply::new(left.remove(0).content))
-        }
+        let next = left.next().map(|draft| Reply::new(draft.content));
+        next.ok_or_else(|| ModelError::other("the script is at its end"))
     }
 }
 
@@ -37,20 +34,17 @@ fn call(id: &str, name: &str, arguments: &str) -> Draft {
 }
 
 fn script() -> Script {
-    Script(Mutex::new(vec![
-        call(
-            "c1",
-            "planning_setup_plan",
-            r#"{"objective":"Rename notes.txt","initial_steps":["read it","write it","remove it"]}"#,
-        ),
-        call("c2", "fs_read", r#"{"path":"notes.txt"}"#),
-        call("c3", "fs_write", r##"{"path":"notes.md","text":"# Notes\nbuy milk\n"}"##).call(
-            "c4",
-            "fs_remove",
-            r#"{"path":"notes.txt"}"#,
-        ),
+    let plan =
+        r#"{"objective":"Rename notes.txt","initial_steps":["read it","write it","remove it"]}"#;
+    let (old, new) =
+        (r#"{"path":"notes.txt"}"#, r##"{"path":"notes.md","text":"# Notes\nbuy milk\n"}"##);
+    let replies = vec![
+        call("c1", "planning_setup_plan", plan),
+        call("c2", "fs_read", old),
+        call("c3", "fs_write", new).call("c4", "fs_remove", old),
         Draft::assistant("notes.txt is notes.md now."),
-    ]))
+    ];
+    Script(Mutex::new(replies.into_iter()))
 }
 
 /// Runs the agent to its end; returns the lines that it reported.

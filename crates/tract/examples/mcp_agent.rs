@@ -17,17 +17,14 @@ use tract::tools::Registry;
 use tract::{ChatModel, ModelError, Reply};
 
 /// A model that reads from a script.
-struct Script(Mutex<Vec<Draft>>);
+struct Script(Mutex<std::vec::IntoIter<Draft>>);
 
 #[tract::tools::async_trait]
 impl ChatModel for Script {
     async fn chat(&self, _: &ModelRequest) -> Result<Reply, ModelError> {
         let mut left = self.0.lock().map_err(|_| ModelError::other("the script is torn"))?;
-        if left.is_empty() {
-            Err(ModelError::other("the script is at its end"))
-        } else {
-            Ok(Reply::new(left.remove(0).content))
-        }
+        let next = left.next().map(|draft| Reply::new(draft.content));
+        next.ok_or_else(|| ModelError::other("the script is at its end"))
     }
 }
 
@@ -38,11 +35,12 @@ fn model() -> Result<Arc<dyn ChatModel>, Box<dyn Error>> {
     }
     let call =
         |id: &str, name: &str, arguments: &str| Draft::assistant("").call(id, name, arguments);
-    Ok(Arc::new(Script(Mutex::new(vec![
+    let replies = vec![
         call("c1", "add_note", r#"{"text":"buy milk"}"#),
         call("c2", "add_note", "{}").call("c3", "list_notes", "{}"),
         Draft::assistant("There is one note: buy milk."),
-    ]))))
+    ];
+    Ok(Arc::new(Script(Mutex::new(replies.into_iter()))))
 }
 
 /// Runs the agent to its end; returns how its calls ended, and what it said last.

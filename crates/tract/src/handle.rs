@@ -1,6 +1,5 @@
 //! The handle: a repository and a branch.
 
-use std::fmt;
 use std::sync::Arc;
 
 use tract_core::{Commit, CommitId, RefName, Store};
@@ -19,16 +18,10 @@ use crate::revision::{NamedRevision, Revision};
 ///
 /// A handle keeps its branch as long as it lives; [`fork`](Self::fork) and [`on`](Self::on) return
 /// another handle. Cheap to clone; every verb takes `&self`, so a handle can be shared between tasks.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Tract {
     repo: Repo,
     branch: RefName,
-}
-
-impl fmt::Debug for Tract {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tract").field("repo", &self.repo).field("branch", &self.branch).finish()
-    }
 }
 
 impl Tract {

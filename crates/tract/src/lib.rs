@@ -64,27 +64,21 @@ mod tools_of;
 #[cfg(feature = "engine")]
 mod turns;
 
-#[cfg(feature = "engine")]
-pub use crate::branches::{Branches, Tags};
-#[cfg(feature = "engine")]
-pub use crate::drafts::IntoDraft;
 pub use crate::error::{Error, Result};
-#[cfg(feature = "engine")]
-pub use crate::handle::Tract;
-#[cfg(feature = "engine")]
-pub use crate::open::{OpenOptions, open};
-#[cfg(feature = "engine")]
-pub use crate::pending::PendingApprovals;
 #[cfg(all(feature = "engine", feature = "tools"))]
 pub use crate::pins::ToolPins;
 #[cfg(feature = "engine")]
-pub use crate::remotes::Remotes;
-#[cfg(feature = "engine")]
-pub use crate::revision::Revision;
-#[cfg(feature = "engine")]
-pub use crate::tools_of::ToolsOf;
-#[cfg(feature = "engine")]
-pub use crate::turns::ToolTurns;
+pub use crate::{
+    branches::{Branches, Tags},
+    drafts::IntoDraft,
+    handle::Tract,
+    open::{OpenOptions, open},
+    pending::PendingApprovals,
+    remotes::Remotes,
+    revision::Revision,
+    tools_of::ToolsOf,
+    turns::ToolTurns,
+};
 pub use tract_core::{
     Artifact, AuthorKind, Blob, Body, CancellationToken, ChatModel, Commit, CommitId, CommitRecord,
     Content, Draft, JsonText, Kind, Limits, Message, ModelError, Op, Origin, Part, Priority,

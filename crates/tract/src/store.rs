@@ -73,16 +73,6 @@ impl StoreOptions {
     }
 }
 
-/// What a url names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum StoreLocation {
-    Memory,
-    Redb(PathBuf),
-    Sled(PathBuf),
-    Postgres,
-    Sqlite(PathBuf),
-}
-
 /// Opens the store that a url names, making it when it is missing.
 ///
 /// Urls are `memory:`, and with the feature of that name `sqlite:PATH`, `redb:PATH` or `sled:PATH`,
@@ -107,13 +97,35 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
 ///
 /// # Errors
 /// As [`open`]; with `create(false)` also when there is no store.
+#[allow(unused_variables, reason = "a store in memory takes no options")]
 pub async fn open_with(url: &str, options: &StoreOptions) -> Result<Arc<dyn Store>> {
+    let &StoreOptions { create, write_mode } = options;
     match place(url)? {
-        StoreLocation::Memory => Ok(Arc::new(tract_kv::memory())),
-        StoreLocation::Redb(path) => redb(url, path, options).await,
-        StoreLocation::Sled(path) => sled(url, path, options).await,
-        StoreLocation::Postgres => postgres(url, options).await,
-        StoreLocation::Sqlite(path) => sqlite(url, path, options).await,
+        #[cfg(feature = "redb")]
+        ("redb", path) => {
+            let redb = tract_store_redb::RedbOptions::new().create(create).write_mode(write_mode);
+            let open = move || tract_store_redb::open(path, &redb);
+            Ok(Arc::new(off_thread("redb", "open", open).await?))
+        }
+        #[cfg(feature = "sled")]
+        ("sled", path) => {
+            let sled = tract_store_sled::SledOptions::new().create(create).write_mode(write_mode);
+            let open = move || tract_store_sled::open(path, &sled);
+            Ok(Arc::new(off_thread("sled", "open", open).await?))
+        }
+        #[cfg(feature = "postgres")]
+        ("postgres" | "postgresql", _) => {
+            let postgres = tract_store_postgres::PostgresOptions::new().create(create);
+            Ok(Arc::new(tract_store_postgres::open(url, &postgres).await?))
+        }
+        #[cfg(feature = "sqlite")]
+        ("sqlite", path) => {
+            let sqlite =
+                tract_store_sqlite::SqliteOptions::new().create(create).write_mode(write_mode);
+            let open = move || tract_store_sqlite::open(path, &sqlite);
+            Ok(Arc::new(off_thread("sqlite", "open", open).await?))
+        }
+        _ => Ok(Arc::new(tract_kv::memory())),
     }
 }
 
@@ -122,81 +134,21 @@ pub async fn open_with(url: &str, options: &StoreOptions) -> Result<Arc<dyn Stor
 /// # Errors
 /// [`Error::NoSuchStore`] when this build has no engine for the url.
 pub fn file_of(url: &str) -> Result<Option<PathBuf>> {
-    Ok(match place(url)? {
-        StoreLocation::Memory | StoreLocation::Postgres => None,
-        StoreLocation::Redb(path) | StoreLocation::Sled(path) | StoreLocation::Sqlite(path) => {
-            Some(path)
-        }
-    })
+    let (_, path) = place(url)?;
+    Ok(Some(path).filter(|path| !path.as_os_str().is_empty()))
 }
 
-#[cfg(feature = "redb")]
-async fn redb(_url: &str, path: PathBuf, options: &StoreOptions) -> Result<Arc<dyn Store>> {
-    let redb =
-        tract_store_redb::RedbOptions::new().create(options.create).write_mode(options.write_mode);
-    let open = move || tract_store_redb::open(path, &redb);
-    Ok(Arc::new(off_thread("redb", "open", open).await?))
-}
-
-#[cfg(not(feature = "redb"))]
-async fn redb(url: &str, _path: PathBuf, _options: &StoreOptions) -> Result<Arc<dyn Store>> {
-    Err(no_such_store(url, "redb"))
-}
-
-#[cfg(feature = "sled")]
-async fn sled(_url: &str, path: PathBuf, options: &StoreOptions) -> Result<Arc<dyn Store>> {
-    let sled =
-        tract_store_sled::SledOptions::new().create(options.create).write_mode(options.write_mode);
-    let open = move || tract_store_sled::open(path, &sled);
-    Ok(Arc::new(off_thread("sled", "open", open).await?))
-}
-
-#[cfg(not(feature = "sled"))]
-async fn sled(url: &str, _path: PathBuf, _options: &StoreOptions) -> Result<Arc<dyn Store>> {
-    Err(no_such_store(url, "sled"))
-}
-
-#[cfg(feature = "postgres")]
-async fn postgres(url: &str, options: &StoreOptions) -> Result<Arc<dyn Store>> {
-    let postgres = tract_store_postgres::PostgresOptions::new().create(options.create);
-    Ok(Arc::new(tract_store_postgres::open(url, &postgres).await?))
-}
-
-#[cfg(not(feature = "postgres"))]
-async fn postgres(url: &str, _options: &StoreOptions) -> Result<Arc<dyn Store>> {
-    Err(no_such_store(url, "postgres"))
-}
-
-#[cfg(feature = "sqlite")]
-async fn sqlite(_url: &str, path: PathBuf, options: &StoreOptions) -> Result<Arc<dyn Store>> {
-    let sqlite = tract_store_sqlite::SqliteOptions::new()
-        .create(options.create)
-        .write_mode(options.write_mode);
-    let open = move || tract_store_sqlite::open(path, &sqlite);
-    Ok(Arc::new(off_thread("sqlite", "open", open).await?))
-}
-
-#[cfg(not(feature = "sqlite"))]
-async fn sqlite(url: &str, _path: PathBuf, _options: &StoreOptions) -> Result<Arc<dyn Store>> {
-    Err(no_such_store(url, "sqlite"))
-}
-
-fn place(url: &str) -> Result<StoreLocation> {
+/// Returns the scheme of a url whose engine this build has, and the path that it names; the path is
+/// empty when its store is neither a file nor a folder.
+fn place(url: &str) -> Result<(&str, PathBuf)> {
     let (scheme, rest) = url.split_once(':').unwrap_or(("", url));
     let path = rest.strip_prefix("//").unwrap_or(rest);
+    let built = SCHEMES.iter().any(|known| known.name == scheme && known.built);
     match scheme {
-        "memory" if path.is_empty() => Ok(StoreLocation::Memory),
-        "redb" if cfg!(feature = "redb") && !path.is_empty() => {
-            Ok(StoreLocation::Redb(path.into()))
-        }
-        "sled" if cfg!(feature = "sled") && !path.is_empty() => {
-            Ok(StoreLocation::Sled(path.into()))
-        }
+        "memory" if path.is_empty() => Ok((scheme, PathBuf::new())),
+        "redb" | "sled" | "sqlite" if built && !path.is_empty() => Ok((scheme, path.into())),
         "postgres" | "postgresql" if cfg!(feature = "postgres") && rest.starts_with("//") => {
-            Ok(StoreLocation::Postgres)
-        }
-        "sqlite" if cfg!(feature = "sqlite") && !path.is_empty() => {
-            Ok(StoreLocation::Sqlite(path.into()))
+            Ok((scheme, PathBuf::new()))
         }
         _ => Err(no_such_store(url, scheme)),
     }

@@ -10,7 +10,7 @@ use tract::engine::{self, ApplyEvent, ApplyOptions};
 
 use crate::context::Context;
 use crate::escape;
-use crate::failure::{Failure, Outcome, Problem};
+use crate::failure::{Failure, Outcome, RefusedLine};
 use crate::input;
 use crate::out::Output;
 use crate::render::{self, count, number, short};
@@ -59,14 +59,6 @@ struct AppliedLine<'a> {
     mark: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     commit: Option<CommitId>,
-}
-
-#[derive(Serialize)]
-struct RefusedLine<'a> {
-    line: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mark: Option<&'a str>,
-    error: Problem<'a>,
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, apply: Apply) -> Outcome<()> {
@@ -122,26 +114,17 @@ pub(crate) async fn run(context: &mut Context<'_>, apply: Apply) -> Outcome<()> 
 /// Prints the outcome of a line. What `events` brings is durable, so it is printed at once.
 fn tell(out: &mut Output, event: &ApplyEvent) -> Outcome<()> {
     let (line, mark) = (event.line, event.mark.as_deref());
-    match (&event.result, out.is_json()) {
-        (Ok(commit), true) => out.json(&AppliedLine { line, mark, commit: *commit })?,
-        (Ok(commit), false) => {
-            let mark =
-                mark.map(|mark| format!("  {}", Styled(REF, format!(":{}", escape::line(mark)))));
-            if let Some(commit) = commit {
-                out.line(format_args!(
-                    "{line:>4}  {}{}",
-                    short(*commit),
-                    mark.unwrap_or_default()
-                ))?;
-            }
+    match &event.result {
+        Ok(commit) if out.is_json() => out.json(&AppliedLine { line, mark, commit: *commit })?,
+        Ok(None) => {}
+        Ok(Some(commit)) => {
+            let mark = mark.map(|mark| Styled(REF, format!(":{}", escape::line(mark))));
+            let mark = mark.map(|mark| format!("  {mark}")).unwrap_or_default();
+            out.line(format_args!("{line:>4}  {}{mark}", short(*commit)))?;
         }
-        (Err(error), true) => {
-            let failure = Failure::of_line(error);
-            out.json(&RefusedLine { line, mark, error: failure.problem() })?;
-        }
-        (Err(error), false) => {
-            let failure = Failure::of_line(error);
-            out.say(format_args!("line {line}: {}", failure.for_people().trim_end()));
+        Err(error) => {
+            let error = Failure::of_line(error);
+            out.refuse(&RefusedLine { mark, ..RefusedLine::new(line, &error) })?;
         }
     }
     out.flush()

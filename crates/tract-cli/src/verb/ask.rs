@@ -151,13 +151,7 @@ async fn ask(
     });
     let mut printed = PrintState::default();
     for piece in pieces {
-        if let Err(failure) = printed.piece(context.out, &piece) {
-            // It cannot be written as JSON: what came is recorded as broken off. A stdout that is
-            // closed is no error here.
-            cancellation.cancel();
-            let _ = work.await;
-            return Err(failure);
-        }
+        printed.piece(context.out, &piece)?;
     }
     let answered = work
         .await
@@ -343,21 +337,15 @@ impl PrintState {
         let tokens = |count: Option<u64>| count.map_or_else(|| "?".to_owned(), number);
         let usage = reply.usage.unwrap_or_default();
         let stop = reply.stop_reason.as_ref().map_or("no reason", |reason| reason.as_str());
-        out.say(format_args!(
-            "{} {}",
-            short(answer.commit.id()),
-            Styled(
-                DIM,
-                format!(
-                    "{} · {} · {} + {} tokens · {}",
-                    escape::line(tract.branch_name()),
-                    escape::line(reply.model.as_deref().unwrap_or("a model")),
-                    tokens(usage.input_tokens),
-                    tokens(usage.output_tokens),
-                    escape::line(stop),
-                )
-            )
-        ));
+        let summary = format!(
+            "{} · {} · {} + {} tokens · {}",
+            escape::line(tract.branch_name()),
+            escape::line(reply.model.as_deref().unwrap_or("a model")),
+            tokens(usage.input_tokens),
+            tokens(usage.output_tokens),
+            escape::line(stop),
+        );
+        out.say(format_args!("{} {}", short(answer.commit.id()), Styled(DIM, summary)));
         Ok(())
     }
 }

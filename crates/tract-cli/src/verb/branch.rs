@@ -12,6 +12,7 @@ use super::status::RemoteLine;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;
+use crate::out::Output;
 use crate::render;
 use crate::style::{DIM, ID, REF, Styled};
 
@@ -84,18 +85,18 @@ pub(crate) async fn run(context: &mut Context<'_>, branch: Branch) -> Outcome<()
     match (&branch.name, branch.rename.as_slice()) {
         (Some(name), _) => {
             let from = branch.from.as_deref().unwrap_or("HEAD");
-            make(context, &tract, name, from, branch.checkout).await
+            make(context.out, &tract, name, from, branch.checkout).await
         }
-        (None, [to]) => rename(context, &tract, tract.branch_name(), to).await,
-        (None, [name, to]) => rename(context, &tract, name, to).await,
-        (None, _) if !branch.delete.is_empty() => delete(context, &tract, &branch.delete).await,
-        (None, _) => list(context, &tract, &branch).await,
+        (None, [to]) => rename(context.out, &tract, tract.branch_name(), to).await,
+        (None, [name, to]) => rename(context.out, &tract, name, to).await,
+        (None, _) if !branch.delete.is_empty() => delete(context.out, &tract, &branch.delete).await,
+        (None, _) => list(context.out, &tract, &branch).await,
     }
 }
 
 /// Makes a branch, and switches to it where that is asked for.
 pub(super) async fn make(
-    context: &mut Context<'_>,
+    out: &mut Output,
     tract: &Tract,
     name: &str,
     from: &str,
@@ -105,58 +106,48 @@ pub(super) async fn make(
     if checkout {
         tract.checkout(name).await?;
     }
-    if context.out.is_json() {
-        return context.out.json(&BranchLine {
-            branch: name.to_owned(),
-            head: commit,
-            checked_out: checkout,
-            remotes: Vec::new(),
-        });
-    }
+    let json = BranchLine {
+        branch: name.to_owned(),
+        head: commit,
+        checked_out: checkout,
+        remotes: vec![],
+    };
     let at = render::short(commit);
     let switched = if checkout { ", checked out" } else { "" };
-    context.out.line(format_args!("{} at {at}{switched}", Styled(REF, escape::line(name))))
+    let name = Styled(REF, escape::line(name));
+    out.item(&json, format_args!("{name} at {at}{switched}"))
 }
 
-async fn rename(context: &mut Context<'_>, tract: &Tract, name: &str, to: &str) -> Outcome<()> {
+async fn rename(out: &mut Output, tract: &Tract, name: &str, to: &str) -> Outcome<()> {
     let head = tract.repo().rename_branch(name, to).await?;
-    if context.out.is_json() {
-        return context.out.json(&Renamed { branch: to, renamed: name, head });
-    }
-    let (name, to) = (escape::line(name), escape::line(to));
-    context.out.line(format_args!("{} is now {}", Styled(REF, name), Styled(REF, to)))
+    let json = Renamed { branch: to, renamed: name, head };
+    let (name, to) = (Styled(REF, escape::line(name)), Styled(REF, escape::line(to)));
+    out.item(&json, format_args!("{name} is now {to}"))
 }
 
-async fn delete(context: &mut Context<'_>, tract: &Tract, names: &[String]) -> Outcome<()> {
+async fn delete(out: &mut Output, tract: &Tract, names: &[String]) -> Outcome<()> {
     let commits = tract.repo().delete_branches(names).await?;
-    deleted(context, names, commits, |name| format!("tract branch {name} --from"))
+    deleted(out, names, commits, |name| format!("tract branch {name} --from"))
 }
 
 /// Says what was deleted, and which command with the commit restores it.
 pub(super) fn deleted(
-    context: &mut Context<'_>,
+    out: &mut Output,
     names: &[String],
     commits: Vec<CommitId>,
     restore: impl Fn(&str) -> String,
 ) -> Outcome<()> {
     for (name, commit) in names.iter().zip(commits) {
-        if context.out.is_json() {
-            context.out.json(&Deleted { deleted: name, commit })?;
-            continue;
-        }
-        let name = escape::line(name);
-        context.out.line(format_args!(
-            "deleted {}, which was at {}   restore it: {} {}",
-            Styled(REF, &name),
-            render::short(commit),
-            restore(&name),
-            commit.short()
-        ))?;
+        let (json, at) = (Deleted { deleted: name, commit }, render::short(commit));
+        let (name, short) = (escape::line(name), commit.short());
+        let (was, restore) = (Styled(REF, &name), restore(&name));
+        let line = format_args!("deleted {was}, which was at {at}   restore it: {restore} {short}");
+        out.item(&json, line)?;
     }
     Ok(())
 }
 
-async fn list(context: &mut Context<'_>, tract: &Tract, args: &Branch) -> Outcome<()> {
+async fn list(out: &mut Output, tract: &Tract, args: &Branch) -> Outcome<()> {
     let all = tract.branches().list().await?;
     let is_empty = all.is_empty();
     let listed = |branch: &BranchHead| {
@@ -164,7 +155,7 @@ async fn list(context: &mut Context<'_>, tract: &Tract, args: &Branch) -> Outcom
     };
     let branches: Vec<BranchHead> = all.into_iter().filter(listed).collect();
     let heads: Vec<CommitId> = branches.iter().map(|branch| branch.head).collect();
-    let commits = if context.out.is_json() && args.sort == Order::Name {
+    let commits = if out.is_json() && args.sort == Order::Name {
         Vec::new()
     } else {
         tract.store().commits(tract.repo().name(), &heads).await?
@@ -178,20 +169,20 @@ async fn list(context: &mut Context<'_>, tract: &Tract, args: &Branch) -> Outcom
         rows.sort_by_key(|row| Reverse(at(row)));
     }
     let seen = tract.repo().remote_branches().await?;
-    if context.out.is_json() {
+    if out.is_json() {
         for (branch, _) in rows {
             let remotes = distances(tract, &seen, &branch).await?;
             let (name, head, checked_out) = (branch.name, branch.head, branch.checked_out);
-            context.out.json(&BranchLine { branch: name, head, checked_out, remotes })?;
+            out.json(&BranchLine { branch: name, head, checked_out, remotes })?;
         }
         return Ok(());
     }
-    context.out.page();
+    out.page();
     if is_empty {
         let branch = escape::line(tract.branch_name()).into_owned();
-        context.out.say(format_args!("no commits yet; the first one makes branch {branch}"));
+        out.say(format_args!("no commits yet; the first one makes branch {branch}"));
     }
-    print(context, tract, rows, &seen).await
+    print(out, tract, rows, &seen).await
 }
 
 /// Where remotes have branches, by the branch: the remote and the commit.
@@ -206,8 +197,7 @@ async fn distances(
     let mut found = Vec::new();
     for (remote, head) in seen.get(&branch.name).into_iter().flatten() {
         let counts = tract.repo().ahead_behind(branch.head, *head).await?;
-        let (ahead, behind) = (counts.ahead, counts.behind);
-        found.push(RemoteLine { remote: remote.clone(), head: *head, ahead, behind });
+        found.push(RemoteLine::new(remote.clone(), *head, counts));
     }
     Ok(found)
 }
@@ -218,7 +208,7 @@ const FIXED: usize = "* ".len() + "  ".len() + 8 + "  ".len();
 const TEXT: usize = 24;
 
 async fn print(
-    context: &mut Context<'_>,
+    out: &mut Output,
     tract: &Tract,
     rows: Vec<(BranchHead, Option<Commit>)>,
     seen: &SeenBranches,
@@ -232,7 +222,7 @@ async fn print(
     }
     let lines = tract::engine::describe(tract.repo(), &commits).await?;
     let widths = rows.iter().map(|(branch, _)| escape::width(&escape::line(&branch.name)));
-    let columns = context.out.columns();
+    let columns = out.columns();
     // A long name takes the room of its own text, not that of all others.
     let width = widths.max().unwrap_or(0).min(columns.saturating_sub(FIXED + TEXT));
     for ((branch, commit), line) in rows.iter().zip(lines) {
@@ -256,7 +246,7 @@ async fn print(
             _ => (String::new(), room),
         };
         let text = if room > 1 { escape::cut(&text, room) } else { String::new() };
-        context.out.line(
+        out.line(
             format_args!(
                 "{mark} {}{pad}  {}  {at}{text}",
                 Styled(REF, &name),

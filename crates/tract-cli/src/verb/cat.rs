@@ -12,6 +12,7 @@ use crate::escape;
 use crate::failure::Outcome;
 use crate::out::Output;
 use crate::render::{self, count, number};
+use crate::revisions::resolve_head;
 use crate::style::{self, BAD, BOLD, DIM, ID, Styled};
 
 /// Print the conversation as plain text: the context at a revision, oldest message first.
@@ -82,10 +83,7 @@ struct ShownMessage<'a> {
 
 pub(crate) async fn run(context: &mut Context<'_>, cat: Cat) -> Outcome<()> {
     let tract = context.open().await?;
-    let head = match tract.head().await? {
-        None if cat.revision == "HEAD" => None,
-        _ => Some(tract.resolve(cat.revision.as_str()).await?),
-    };
+    let head = resolve_head(&tract, &cat.revision).await?;
     let (compiled, damage) = match tract.repo().compile(head).await {
         Ok(compiled) => (compiled, None),
         // The rest is shown, and then why it is not all.
@@ -94,16 +92,11 @@ pub(crate) async fn run(context: &mut Context<'_>, cat: Cat) -> Outcome<()> {
             Err(_) => return Err(error.into()),
         },
     };
-    print_all(context, &tract, &cat, &compiled).await?;
+    print_all(context.out, &tract, &cat, &compiled).await?;
     damage.map_or(Ok(()), |error| Err(error.into()))
 }
 
-async fn print_all(
-    context: &mut Context<'_>,
-    tract: &Tract,
-    cat: &Cat,
-    compiled: &Compiled,
-) -> Outcome<()> {
+async fn print_all(out: &mut Output, tract: &Tract, cat: &Cat, compiled: &Compiled) -> Outcome<()> {
     let messages: Vec<&Message> = compiled.messages().collect();
     let ids: Vec<CommitId> = messages.iter().map(|message| message.commit).collect();
     let commits = tract.store().commits(tract.repo().name(), &ids).await?;
@@ -122,16 +115,16 @@ async fn print_all(
         .collect();
     let left_out = cat.limit.map_or(0, |limit| entries.len().saturating_sub(limit));
     entries.drain(..left_out);
-    if context.out.is_json() {
-        return entries.iter().try_for_each(|entry| context.out.json(&document(entry)));
+    if out.is_json() {
+        return entries.iter().try_for_each(|entry| out.json(&document(entry)));
     }
-    context.out.page();
+    out.page();
     if messages.is_empty() {
         let head = compiled.head();
-        return render::none_yet(context.out, tract, head, "cat", "messages").await;
+        return render::none_yet(out, tract, head, "cat", "messages").await;
     }
     for entry in &entries {
-        print(context.out, entry)?;
+        print(out, entry)?;
     }
     let summary = format!(
         "{} of {}, all together {}",
@@ -139,7 +132,7 @@ async fn print_all(
         count(messages.len(), "message"),
         render::tokens(compiled)
     );
-    context.out.say(Styled(DIM, summary));
+    out.say(Styled(DIM, summary));
     Ok(())
 }
 

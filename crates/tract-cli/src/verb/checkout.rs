@@ -39,7 +39,7 @@ pub(crate) async fn run(context: &mut Context<'_>, checkout: Checkout) -> Outcom
     let tract = context.open().await?;
     if checkout.create {
         let from = checkout.from.as_deref().unwrap_or("HEAD");
-        return branch::make(context, &tract, &checkout.name, from, true).await;
+        return branch::make(context.out, &tract, &checkout.name, from, true).await;
     }
     let name = match checkout.name.as_str() {
         "-" => tract.repo().previous_branch().await?.ok_or_else(|| {
@@ -53,12 +53,10 @@ pub(crate) async fn run(context: &mut Context<'_>, checkout: Checkout) -> Outcom
         Err(error) => return Err(hint(&tract, &name, error).await),
     };
     let commit = tract.head().await?;
-    if context.out.is_json() {
-        return context.out.json(&CheckoutReport { branch: &name, head: commit });
-    }
+    let json = CheckoutReport { branch: &name, head: commit };
     let at = commit.map_or_else(|| "its beginning".to_owned(), |id| id.short());
-    let name = Styled(REF, escape::line(&name));
-    context.out.line(format_args!("on {name} at {}", Styled(ID, at)))
+    let shown = Styled(REF, escape::line(&name));
+    context.out.item(&json, format_args!("on {shown} at {}", Styled(ID, at)))
 }
 
 /// Says what to do where a tag or an id is named, which cannot be checked out itself.

@@ -72,17 +72,7 @@ struct SkippedTurn<'a> {
 
 pub(crate) async fn run(context: &mut Context<'_>, args: CompressToolCalls) -> Outcome<()> {
     let tract = context.open().await?;
-    let mut options = engine::CompressToolCalls::new();
-    options.query.names.clone_from(&args.name);
-    options.query.after = resolve_optional(&tract, args.after.as_deref()).await?;
-    if !args.targets.is_empty() {
-        options = options.commits(resolve_all(&tract, &args.targets).await?);
-    }
-    let mut how = Summarize::new();
-    how.instructions.clone_from(&args.instructions);
-    how.target_tokens = args.target;
-    how.must_keep.clone_from(&args.keep);
-    let done = summarized(context, tract, &args, options.how(how)).await?;
+    let done = summarized(context, tract, &args).await?;
     if context.out.is_json() {
         return context.out.json(&Document {
             edits: done.edits.iter().map(tract::Commit::id).collect(),
@@ -110,45 +100,38 @@ pub(crate) async fn run(context: &mut Context<'_>, args: CompressToolCalls) -> O
     Ok(())
 }
 
-#[cfg(feature = "http")]
+/// Lets the program or, without one, the model that is named write the summaries.
 async fn summarized(
     context: &Context<'_>,
     tract: Tract,
     args: &CompressToolCalls,
-    options: engine::CompressToolCalls,
 ) -> Outcome<engine::CompressedToolCalls> {
-    let (None, Some(model)) = (&context.global.summarizer, &args.model) else {
-        return by_program(context, &tract, &options).await;
-    };
-    let model = super::ask::client(model, args.base_url.as_deref())?;
-    let tract = context.summarized_by(tract, std::sync::Arc::new(model));
-    let runtime = super::ask::network()?;
-    let work = runtime.spawn(async move { tract.compress_tool_calls(&options).await });
-    let done = work
-        .await
-        .map_err(|error| Failure::no("runtime", format!("the request failed: {error}")))?;
-    Ok(done?)
-}
-
-#[cfg(not(feature = "http"))]
-async fn summarized(
-    context: &Context<'_>,
-    tract: Tract,
-    _: &CompressToolCalls,
-    options: engine::CompressToolCalls,
-) -> Outcome<engine::CompressedToolCalls> {
-    by_program(context, &tract, &options).await
-}
-
-async fn by_program(
-    context: &Context<'_>,
-    tract: &Tract,
-    options: &engine::CompressToolCalls,
-) -> Outcome<engine::CompressedToolCalls> {
+    let mut options = engine::CompressToolCalls::new();
+    options.query.names.clone_from(&args.name);
+    options.query.after = resolve_optional(&tract, args.after.as_deref()).await?;
+    if !args.targets.is_empty() {
+        options = options.commits(resolve_all(&tract, &args.targets).await?);
+    }
+    let mut how = Summarize::new();
+    how.instructions.clone_from(&args.instructions);
+    how.target_tokens = args.target;
+    how.must_keep.clone_from(&args.keep);
+    let options = options.how(how);
+    #[cfg(feature = "http")]
+    if let (None, Some(model)) = (&context.global.summarizer, &args.model) {
+        let model = super::ask::client(model, args.base_url.as_deref())?;
+        let tract = context.summarized_by(tract, std::sync::Arc::new(model));
+        let runtime = super::ask::network()?;
+        let work = runtime.spawn(async move { tract.compress_tool_calls(&options).await });
+        let done = work
+            .await
+            .map_err(|error| Failure::no("runtime", format!("the request failed: {error}")))?;
+        return Ok(done?);
+    }
     if context.global.summarizer.is_none() {
         return Err(Failure::usage("expected a program or a model that writes the summaries")
             .note("name a program with --summarizer or TRACT_SUMMARIZER")
             .note("or a model with --model or TRACT_MODEL"));
     }
-    Ok(tract.compress_tool_calls(options).await?)
+    Ok(tract.compress_tool_calls(&options).await?)
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use tract::engine::{CopiedRef, CopyOptions, CopyReport, CopyStatus, VerifyOptions, VerifyReport};
 use tract::{RefName, Tract};
 
-use super::transfer::{named, progress};
+use super::transfer::{RefLine, named, progress};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::render::{self, count};
@@ -49,13 +49,6 @@ struct Line<'a> {
     clean: bool,
     damage: usize,
     refs: Vec<RefLine>,
-}
-
-#[derive(Serialize)]
-struct RefLine {
-    name: String,
-    to: String,
-    status: &'static str,
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, copy: Copy) -> Outcome<()> {
@@ -107,7 +100,7 @@ fn print(context: &mut Context<'_>, report: &CopyReport, check: &VerifyReport) -
     if context.out.is_json() {
         let refs = report.refs.iter().map(|at| RefLine {
             name: at.name.to_string(),
-            to: render::target(&at.to),
+            to: Some(render::target(&at.to)),
             status: at.status.word(),
         });
         return context.out.json(&Line {

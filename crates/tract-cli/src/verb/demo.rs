@@ -1,6 +1,7 @@
 //! `tract demo`
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -10,6 +11,7 @@ use tract::forms::{Dialect, Form, FormOptions};
 use crate::context::{self, Context};
 use crate::escape;
 use crate::failure::{Failure, Outcome};
+use crate::out::Output;
 use crate::style::{BOLD, DIM, GOOD, Styled};
 use crate::verb;
 
@@ -101,12 +103,8 @@ pub(crate) async fn run(context: &mut Context<'_>, _demo: Demo) -> Outcome<()> {
             .note("the demo needs a new store: name another file, or remove this one"));
     }
     let folder = file.parent().map(Path::to_path_buf).unwrap_or_default();
-    let file_error = |path: &Path| {
-        let path = path.to_path_buf();
-        move |error| Failure::file(&path, &error)
-    };
     if folder != Path::new("") {
-        fs::create_dir_all(&folder).map_err(file_error(&folder))?;
+        fs::create_dir_all(&folder).map_err(|error| Failure::file(&folder, &error))?;
     }
     let inputs: [(&str, String); 3] = [
         ("conversations.jsonl", CONVERSATIONS.to_owned()),
@@ -115,7 +113,7 @@ pub(crate) async fn run(context: &mut Context<'_>, _demo: Demo) -> Outcome<()> {
     ];
     for (name, text) in &inputs {
         let path = folder.join(name);
-        fs::write(&path, text).map_err(file_error(&path))?;
+        fs::write(&path, text).map_err(|error| Failure::file(&path, &error))?;
     }
     context.global.store = Some(url.clone());
     context.out.never_page();
@@ -127,13 +125,13 @@ pub(crate) async fn run(context: &mut Context<'_>, _demo: Demo) -> Outcome<()> {
         .out
         .done(Styled(DIM, format!("$ export TRACT_STORE={}", quoted(&escape::line(&url)))))?;
     for chapter in CHAPTERS {
-        say(context, chapter.says)?;
+        say(context.out, chapter.says)?;
         for command in chapter.commands {
             type_in(context, &folder, command).await?;
         }
     }
     as_it_was(context).await?;
-    say(context, "Check every hash and every link.")?;
+    say(context.out, "Check every hash and every link.")?;
     type_in(context, &folder, "verify").await?;
     context.out.done(format_args!("\n{} tract log --graph --all", Styled(BOLD, "try:")))
 }
@@ -147,8 +145,8 @@ fn fresh_folder() -> PathBuf {
         .expect("numbers do not end before folders do")
 }
 
-fn say(context: &mut Context<'_>, text: &str) -> Outcome<()> {
-    context.out.done(format_args!("\n{}", Styled(BOLD, format!("# {text}"))))
+fn say(out: &mut Output, text: &str) -> Outcome<()> {
+    out.done(format_args!("\n{}", Styled(BOLD, format!("# {text}"))))
 }
 
 /// Runs a command as if it had been typed. What comes after `>` is a file that takes the answer.
@@ -171,7 +169,7 @@ async fn type_in(context: &mut Context<'_>, folder: &Path, command: &str) -> Out
     };
     context.out.done(Styled(DIM, format!("$ {program}{}", typed.join(" "))))?;
     if let ["head", "-c", count, path] = words {
-        return head(context, count.parse().unwrap_or(0), Path::new(path));
+        return head(context.out, count.parse().unwrap_or(0), Path::new(path));
     }
     let cli = crate::parse(std::iter::once("tract").chain(words.iter().copied()).map(Into::into))
         .map_err(|error| Failure::usage(error.to_string()))?;
@@ -180,7 +178,7 @@ async fn type_in(context: &mut Context<'_>, folder: &Path, command: &str) -> Out
         context.out.redirect(fs::File::create(path).map_err(file_error)?);
     }
     let done = Box::pin(verb::run(context, cli.0.command)).await;
-    context.out.restore();
+    context.out.redirect(io::stdout());
     done
 }
 
@@ -194,17 +192,17 @@ fn quoted(word: &str) -> String {
 }
 
 /// Prints the first bytes of a file, as `head -c` does.
-fn head(context: &mut Context<'_>, count: usize, path: &Path) -> Outcome<()> {
+fn head(out: &mut Output, count: usize, path: &Path) -> Outcome<()> {
     let bytes = fs::read(path).map_err(|error| Failure::file(path, &error))?;
     let first = bytes.get(..count).unwrap_or(&bytes);
-    context.out.done(escape::block(&String::from_utf8_lossy(first)))
+    out.done(escape::block(&String::from_utf8_lossy(first)))
 }
 
 /// Shows that a request comes back as it was.
 async fn as_it_was(context: &mut Context<'_>) -> Outcome<()> {
     let tract = context.open().await?;
     let options = FormOptions::new();
-    say(context, "Compile an imported request: it is what was sent.")?;
+    say(context.out, "Compile an imported request: it is what was sent.")?;
     let compiled = tract.compile_at(BOATS).await?;
     let params = tract::forms::compile_form(&compiled, Form::Params(Dialect::Anthropic), &options)?;
     let recorded = json::split_object(ANTHROPIC)?;

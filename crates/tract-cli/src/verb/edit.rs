@@ -11,6 +11,7 @@ use crate::context::Context;
 use crate::editor;
 use crate::failure::{Failure, Outcome};
 use crate::input;
+use crate::out::Output;
 use crate::render;
 
 /// Replace the text of a message; the original is kept.
@@ -37,7 +38,7 @@ pub(crate) async fn run(context: &mut Context<'_>, edit: Edit) -> Outcome<()> {
     let tract = context.open().await?;
     let target = tract.resolve(edit.target.as_str()).await?;
     let text = match edit.text {
-        None if io::stdin().is_terminal() => match in_editor(context, &tract, target).await? {
+        None if io::stdin().is_terminal() => match in_editor(context.out, &tract, target).await? {
             Some(text) => text,
             None => return Ok(()),
         },
@@ -50,17 +51,13 @@ pub(crate) async fn run(context: &mut Context<'_>, edit: Edit) -> Outcome<()> {
 }
 
 /// Opens the text of a message in an editor; `None` when it was left as it is.
-async fn in_editor(
-    context: &mut Context<'_>,
-    tract: &Tract,
-    target: CommitId,
-) -> Outcome<Option<String>> {
+async fn in_editor(out: &mut Output, tract: &Tract, target: CommitId) -> Outcome<Option<String>> {
     let commit = tract.repo().require_commit(target).await?;
     let before =
         tract.repo().content(&commit).await?.map(|content| content.text()).unwrap_or_default();
     let text = changed(&before)?;
     if text.is_none() {
-        context.out.say("the text is as it was; nothing was changed");
+        out.say("the text is as it was; nothing was changed");
     }
     Ok(text)
 }

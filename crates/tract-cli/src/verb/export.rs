@@ -64,7 +64,7 @@ pub(crate) async fn run(context: &mut Context<'_>, export: Export) -> Outcome<()
     #[cfg(feature = "view")]
     if let Some(path) = &export.html {
         let redact = !export.no_redact;
-        return html(context, &tract, path, (export.revisions, export.all), redact).await;
+        return html(context.out, &tract, path, (export.revisions, export.all), redact).await;
     }
     if let Some(format) = export.format {
         return session::run(context, &tract, format, &export.revisions, export.output).await;
@@ -132,7 +132,7 @@ fn new_file(target: &Path) -> std::io::Result<tempfile::NamedTempFile> {
 /// Writes conversations as one page.
 #[cfg(feature = "view")]
 async fn html(
-    context: &mut Context<'_>,
+    out: &mut crate::out::Output,
     tract: &tract::Tract,
     path: &Path,
     (mut revisions, all): (Vec<String>, bool),
@@ -146,16 +146,16 @@ async fn html(
     }
     let export = tract::view::export(tract.repo(), &revisions, redact).await?;
     if export.redacted > 0 {
-        context.out.say(format_args!("{} replaced", count(export.redacted, "secret")));
+        out.say(format_args!("{} replaced", count(export.redacted, "secret")));
     }
     if input::is_stdin(path) {
-        return context.out.raw(export.page.trim_end());
+        return out.raw(export.page.trim_end());
     }
     let mut page = Some(export.page.trim_end().to_owned());
     write_whole(path, async || Ok(page.take())).await?;
     let name = path.display().to_string();
     let what = count(revisions.len(), "conversation");
-    context.out.done(format_args!("{what} in {}", escape::line(&name)))
+    out.done(format_args!("{what} in {}", escape::line(&name)))
 }
 
 /// How a file is named until it is whole: `.NAME.…partial`, with the permissions of a new file.

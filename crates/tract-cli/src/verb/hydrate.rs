@@ -18,6 +18,7 @@ use crate::definitions;
 use crate::escape;
 use crate::failure::{Failure, Outcome, note_line};
 use crate::input::{self, Documents};
+use crate::out::Output;
 use crate::render::count;
 use crate::style::{BAD, BOLD, DIM, Styled};
 
@@ -109,7 +110,7 @@ pub(crate) async fn run(context: &mut Context<'_>, hydrate: &Hydrate) -> Outcome
             catalog.say_why(&mut one);
             all += 1;
             failed += usize::from(!one.success());
-            print(context, &one)?;
+            print(context.out, &one)?;
         }
     }
     if !context.out.is_json() {
@@ -119,10 +120,10 @@ pub(crate) async fn run(context: &mut Context<'_>, hydrate: &Hydrate) -> Outcome
     Failure::unless(failed == 0)
 }
 
-fn print(context: &mut Context<'_>, one: &Hydrated) -> Outcome<()> {
-    if context.out.is_json() {
+fn print(out: &mut Output, one: &Hydrated) -> Outcome<()> {
+    if out.is_json() {
         let arguments = one.arguments.as_ref().map(|text| JsonText::new(text.as_str()));
-        return context.out.json(&Line {
+        return out.json(&Line {
             id: &one.id,
             name: &one.name,
             success: one.success(),
@@ -131,31 +132,24 @@ fn print(context: &mut Context<'_>, one: &Hydrated) -> Outcome<()> {
             provenance: one.provenance.to_json().map_err(Failure::json)?,
         });
     }
-    let (id, name) = (escape::line(&one.id), escape::line(&one.name));
+    let (id, name) = (escape::line(&one.id), Styled(BOLD, escape::line(&one.name)));
     match &one.arguments {
         Some(arguments) => {
-            let arguments = escape::line(arguments.as_str()).into_owned();
-            context.out.line(format_args!("ok  {id}  {}({arguments})", Styled(BOLD, name)))?;
+            out.line(format_args!("ok  {id}  {name}({})", escape::line(arguments.as_str())))?;
         }
-        None => {
-            context.out.line(format_args!(
-                "{}  {id}  {}",
-                Styled(BAD, "no"),
-                Styled(BOLD, name)
-            ))?;
-        }
+        None => out.line(format_args!("{}  {id}  {name}", Styled(BAD, "no")))?,
     }
     for error in &one.errors {
         let stage = error.stage.as_str();
         let line = escape::line(&error.to_string()).into_owned();
-        context.out.line(format_args!("      {stage}: {line}"))?;
+        out.line(format_args!("      {stage}: {line}"))?;
         for note in &error.notes {
-            context.out.line(format_args!("      {}", note_line(note)))?;
+            out.line(format_args!("      {}", note_line(note)))?;
         }
     }
     for edit in &one.provenance.edits {
         let line = format!("{}: {} → {}", edit.kind, edit.before, edit.after);
-        context.out.line(Styled(DIM, format!("      {}", escape::line(&line))))?;
+        out.line(Styled(DIM, format!("      {}", escape::line(&line))))?;
     }
     Ok(())
 }

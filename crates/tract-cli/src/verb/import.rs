@@ -7,7 +7,7 @@ mod changes;
 mod follow;
 mod sessions;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -22,8 +22,9 @@ use tract::import::{
 pub(crate) use self::cache::forget as forget_cache;
 use crate::context::Context;
 use crate::escape;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, RefusedLine};
 use crate::input::{self, Documents};
+use crate::out::Output;
 use crate::render::{self, count};
 use crate::style::{BAD, DIM, REF, Styled, WARN};
 
@@ -120,16 +121,11 @@ struct Line<'a> {
     anomalies: &'a [String],
 }
 
-#[derive(Serialize)]
-struct RefusedLine<'a> {
-    line: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<&'a str>,
-    error: crate::failure::Problem<'a>,
-}
-
 /// Bytes of a line from which on its messages are read while they are stored.
 const LARGE_BYTES: usize = 1 << 20;
+
+/// Lines refused for one reason that are reported one by one; the rest is counted.
+const REPORTED: usize = 5;
 
 /// What is known of a conversation before it is stored.
 struct QueuedConversation {
@@ -145,7 +141,8 @@ struct ImportTotals {
     reused: usize,
     anomalies: usize,
     anomalous: usize,
-    refused: usize,
+    /// Refused lines, by the word for the reason.
+    refused: BTreeMap<&'static str, usize>,
     last_branch: Option<String>,
 }
 
@@ -153,16 +150,26 @@ impl ImportTotals {
     /// Fails with exit code 1 when a conversation has no branch in the end.
     fn outcome(&self) -> Outcome<()> {
         let diverged = self.by_status.contains_key(ImportStatus::Diverged.as_str());
-        Failure::unless(self.refused == 0 && !diverged)
+        Failure::unless(self.refused.is_empty() && !diverged)
     }
 
-    fn add(&mut self, status: ImportStatus, commits: usize, reused: usize, anomalies: &[String]) {
+    fn add(&mut self, done: &Line<'_>) {
         self.conversations += 1;
-        *self.by_status.entry(status.as_str()).or_default() += 1;
-        self.commits += commits;
-        self.reused += reused;
-        self.anomalies += anomalies.len();
-        self.anomalous += usize::from(!anomalies.is_empty());
+        *self.by_status.entry(done.status).or_default() += 1;
+        self.commits += done.commits;
+        self.reused += done.reused;
+        self.anomalies += done.anomalies.len();
+        self.anomalous += usize::from(!done.anomalies.is_empty());
+        if done.commits > 0 && done.status != ImportStatus::Diverged.as_str() {
+            self.last_branch.get_or_insert_with(|| done.branch.to_owned());
+        }
+    }
+
+    /// Counts a refused line, and returns how many were refused for the same reason so far.
+    fn refuse(&mut self, failure: &Failure) -> usize {
+        let refused = self.refused.entry(failure.code()).or_default();
+        *refused += 1;
+        *refused
     }
 }
 
@@ -223,7 +230,14 @@ async fn conversations(
     let done = work.importer.finish().await?;
     work.report(&done)?;
     work.bar.finish_and_clear();
-    summary(work.context, &work.total)?;
+    for (code, lines) in work.total.refused.iter().filter(|(_, lines)| **lines > REPORTED) {
+        if !work.context.out.is_json() {
+            let more = count(lines - REPORTED, "more line");
+            let reason = format_args!("… and {more} refused for the same reason: error[{code}]");
+            work.context.out.say(reason);
+        }
+    }
+    summary(work.context.out, &work.total)?;
     work.total.outcome()
 }
 
@@ -245,10 +259,6 @@ async fn databases(context: &mut Context<'_>, import: &Import) -> Outcome<()> {
             line += 1;
             match branch.done {
                 Ok(done) => {
-                    total.add(done.status, done.commits, done.reused, &done.anomalies);
-                    if done.status != ImportStatus::Diverged {
-                        total.last_branch.get_or_insert_with(|| done.branch.clone());
-                    }
                     let report = Line {
                         id: &branch.id,
                         branch: &done.branch,
@@ -257,18 +267,20 @@ async fn databases(context: &mut Context<'_>, import: &Import) -> Outcome<()> {
                         reused: done.reused,
                         anomalies: &done.anomalies,
                     };
-                    tell(context, line, &report, import.anomalies)?;
+                    total.add(&report);
+                    tell(context.out, line, &report, import.anomalies)?;
                 }
                 Err(why) => {
-                    total.refused += 1;
                     let failure = Failure::no("damaged", why)
                         .note("the other branches were imported; restore the file from a copy");
+                    total.refuse(&failure);
                     if context.out.is_json() {
-                        let error = failure.problem();
-                        context.out.json(&RefusedLine { line, id: Some(&branch.id), error })?;
+                        let id = Some(branch.id.as_str());
+                        context
+                            .out
+                            .json(&RefusedLine { id, ..RefusedLine::new(line, &failure) })?;
                     } else {
-                        let id = escape::line(&branch.id).into_owned();
-                        let why = failure.for_people();
+                        let (id, why) = (escape::line(&branch.id), failure.for_people());
                         context.out.say(format_args!("{id}: {}", why.trim_end()));
                     }
                 }
@@ -276,7 +288,7 @@ async fn databases(context: &mut Context<'_>, import: &Import) -> Outcome<()> {
         }
     }
     context.out.flush()?;
-    summary(context, &total)?;
+    summary(context.out, &total)?;
     total.outcome()
 }
 
@@ -295,18 +307,18 @@ fn database(path: &Path) -> Outcome<python::Database> {
 }
 
 /// Reports a branch.
-fn tell(context: &mut Context<'_>, line: usize, report: &Line<'_>, list: bool) -> Outcome<()> {
-    if context.out.is_json() {
-        return context.out.json(report);
+fn tell(out: &mut Output, line: usize, report: &Line<'_>, list: bool) -> Outcome<()> {
+    if out.is_json() {
+        return out.json(report);
     }
     let branch = Styled(REF, escape::line(report.branch));
     if report.status == ImportStatus::Diverged.as_str() {
-        context.out.say(format_args!(
+        out.say(format_args!(
             "line {line}: {branch} diverged: the branch holds other commits and was left alone"
         ));
     }
     for anomaly in report.anomalies.iter().filter(|_| list) {
-        context.out.line(format_args!("line {line}: {branch}: {}", escape::line(anomaly)))?;
+        out.line(format_args!("line {line}: {branch}: {}", escape::line(anomaly)))?;
     }
     Ok(())
 }
@@ -401,25 +413,17 @@ impl ImportRun<'_, '_> {
     }
 
     fn refuse(&mut self, line: usize, id: Option<&str>, failure: &Failure) -> Outcome<()> {
-        self.total.refused += 1;
         self.bar.inc(1);
-        if self.context.out.is_json() {
-            self.context.out.json(&RefusedLine { line, id, error: failure.problem() })?;
-            return self.context.out.flush();
+        let refused = RefusedLine { id, ..RefusedLine::new(line, failure) };
+        if self.total.refuse(failure) <= REPORTED || self.context.out.is_json() {
+            self.bar.suspend(|| self.context.out.refuse(&refused))?;
         }
-        let why = failure.for_people();
-        self.bar.suspend(|| self.context.out.say(format_args!("line {line}: {}", why.trim_end())));
-        Ok(())
+        self.context.out.flush()
     }
 
     /// Reports conversations that are durable.
     fn report(&mut self, done: &[Imported]) -> Outcome<()> {
         for (imported, waited) in done.iter().zip(self.waiting.drain(..done.len())) {
-            let total = &mut self.total;
-            total.add(imported.status, imported.commits, imported.reused, &waited.anomalies);
-            if imported.head.is_some() && imported.status != ImportStatus::Diverged {
-                total.last_branch.get_or_insert_with(|| imported.branch.clone());
-            }
             self.bar.inc(1);
             let report = Line {
                 id: &imported.id,
@@ -429,8 +433,9 @@ impl ImportRun<'_, '_> {
                 reused: imported.reused,
                 anomalies: &waited.anomalies,
             };
+            self.total.add(&report);
             let (context, list) = (&mut *self.context, self.list);
-            self.bar.suspend(|| tell(context, waited.line, &report, list))?;
+            self.bar.suspend(|| tell(context.out, waited.line, &report, list))?;
         }
         if self.context.out.is_json() && !done.is_empty() {
             self.context.out.flush()?;
@@ -439,7 +444,7 @@ impl ImportRun<'_, '_> {
     }
 }
 
-fn summary(context: &mut Context<'_>, total: &ImportTotals) -> Outcome<()> {
+fn summary(out: &mut Output, total: &ImportTotals) -> Outcome<()> {
     let of = |status: ImportStatus| total.by_status.get(status.as_str()).copied().unwrap_or(0);
     let new = total.commits - total.reused;
     let mut parts = vec![format!(
@@ -465,16 +470,17 @@ fn summary(context: &mut Context<'_>, total: &ImportTotals) -> Outcome<()> {
             count(total.anomalous, "conversation")
         ));
     }
-    if total.refused > 0 {
-        let refused = format!("{} refused", count(total.refused, "line"));
+    let refused: usize = total.refused.values().sum();
+    if refused > 0 {
+        let refused = format!("{} refused", count(refused, "line"));
         lines.push(Styled(BAD, refused).to_string());
     }
     for line in lines {
-        if context.out.is_json() { context.out.say(line) } else { context.out.line(line)? }
+        if out.is_json() { out.say(line) } else { out.line(line)? }
     }
-    if let (Some(branch), false) = (&total.last_branch, context.out.is_json()) {
+    if let (Some(branch), false) = (&total.last_branch, out.is_json()) {
         let next = format!("next: tract log {}", escape::line(branch));
-        context.out.say(Styled(DIM, next));
+        out.say(Styled(DIM, next));
     }
     Ok(())
 }

@@ -34,15 +34,10 @@ pub(crate) async fn run(context: &mut Context<'_>, _init: Init) -> Outcome<()> {
     let tract = context.open_repo(store, true).await?;
     let branch = tract.branch_name().to_owned();
     let shown = tract::store::hide_passwords(&url);
-    if context.out.is_json() {
-        let repo = &context.global.repo;
-        return context.out.json(&InitReport { store: &shown, repo, branch: &branch, created });
-    }
+    let repo = context.global.repo.as_str();
+    let json = InitReport { store: &shown, repo, branch: &branch, created };
     let what = if created { "created" } else { "already exists:" };
-    let branch = Styled(REF, branch);
-    context.out.line(format_args!("{what} {shown}, on branch {branch}"))?;
-    context.out.line(format_args!(
-        "{}",
-        Styled(DIM, "next: tract import FILE, or tract commit user \"Hello\"")
-    ))
+    let line = format_args!("{what} {shown}, on branch {}", Styled(REF, &branch));
+    context.out.item(&json, line)?;
+    context.out.done(Styled(DIM, "next: tract import FILE, or tract commit user \"Hello\""))
 }

@@ -11,8 +11,9 @@ use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;
 use crate::input;
+use crate::out::Output;
 use crate::render::{self, count};
-use crate::revisions::resolve_all;
+use crate::revisions::named_heads;
 use crate::style::{self, BOLD, DIM, ID, REF, Styled};
 
 /// List commits, newest first.
@@ -172,7 +173,7 @@ pub(crate) async fn run(context: &mut Context<'_>, log: Log) -> Outcome<()> {
                 context.out.json_text(&render::record_json(commit))?;
             }
         } else {
-            printer.page(context, &log, found).await?
+            printer.page(context.out, &log, found).await?
         }
         context.out.flush()?;
         if context.out.is_lost() {
@@ -232,15 +233,12 @@ async fn numbers(tract: &Tract, head: CommitId) -> Outcome<HashMap<CommitId, usi
 }
 
 async fn heads(tract: &Tract, log: &Log) -> Outcome<Vec<CommitId>> {
-    let mut heads = Vec::new();
-    if log.all {
-        heads.extend(tract.branches().list().await?.into_iter().map(|branch| branch.head));
-    } else if log.revisions == ["HEAD"] {
-        // A branch without commits is not an error: there is nothing to show yet.
-        heads.extend(tract.head().await?);
-    } else {
-        heads = resolve_all(tract, &log.revisions).await?;
-    }
+    let named = match log.revisions.as_slice() {
+        [revision] if revision == "HEAD" => &[],
+        named => named,
+    };
+    let heads = named_heads(tract, log.all, named).await?;
+    let mut heads: Vec<CommitId> = heads.into_iter().map(|(_, head)| head).collect();
     let mut seen = std::collections::HashSet::new();
     heads.retain(|head| seen.insert(*head));
     Ok(heads)
@@ -289,7 +287,7 @@ impl<'a> Printer<'a> {
 
     async fn page(
         &mut self,
-        context: &mut Context<'_>,
+        out: &mut Output,
         log: &Log,
         found: Vec<(Commit, LogLine)>,
     ) -> Outcome<()> {
@@ -308,8 +306,8 @@ impl<'a> Printer<'a> {
         for (place, row) in rows.iter().enumerate() {
             let mut printed = Ok(());
             let mut print = |drawn: GraphRow| {
-                if printed.is_ok() && !context.out.is_lost() {
-                    printed = self.line(context, &drawn, drawn.commit.map(|_| row));
+                if printed.is_ok() && !out.is_lost() {
+                    printed = self.line(out, &drawn, drawn.commit.map(|_| row));
                 }
             };
             match &mut layout {
@@ -321,9 +319,9 @@ impl<'a> Printer<'a> {
             printed?;
             if log.patch {
                 for line in super::show::changes(self.tract, &row.commit).await? {
-                    context.out.line(format_args!("    {line}"))?;
+                    out.line(format_args!("    {line}"))?;
                 }
-                context.out.line("")?;
+                out.line("")?;
             }
         }
         self.graph = layout;
@@ -358,7 +356,7 @@ impl<'a> Printer<'a> {
         widths.tokens = widths.tokens.max(widest(&|row| row.tokens.len()));
     }
 
-    fn line(&self, context: &mut Context<'_>, drawn: &GraphRow, row: Option<&Row>) -> Outcome<()> {
+    fn line(&self, out: &mut Output, drawn: &GraphRow, row: Option<&Row>) -> Outcome<()> {
         let mut line = String::new();
         for glyph in &drawn.glyphs {
             match glyph.symbol {
@@ -368,7 +366,7 @@ impl<'a> Printer<'a> {
                 }
             }
         }
-        let Some(row) = row else { return context.out.line(line) };
+        let Some(row) = row else { return out.line(line) };
         let widths = &self.widths;
         let mut used = drawn.glyphs.len();
         if widths.graph > 0 {
@@ -397,7 +395,7 @@ impl<'a> Printer<'a> {
             used += width + gap.len();
         }
         let tokens = if widths.tokens == 0 { 0 } else { widths.tokens + "   tok".len() };
-        let width = context.out.columns().saturating_sub(used + tokens).max(20);
+        let width = out.columns().saturating_sub(used + tokens).max(20);
         let text = escape::cut(&row.text, width);
         line.push_str(&text);
         if !row.tokens.is_empty() {
@@ -405,6 +403,6 @@ impl<'a> Printer<'a> {
             let tokens = format!("  {:>1$} tok", row.tokens, widths.tokens);
             line.push_str(&Styled(DIM, tokens).to_string());
         }
-        context.out.line(line)
+        out.line(line)
     }
 }

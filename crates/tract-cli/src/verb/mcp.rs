@@ -16,6 +16,7 @@ use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
 use crate::input;
+use crate::out::Output;
 use crate::render;
 use crate::style::{DIM, Styled};
 
@@ -95,12 +96,12 @@ impl Mcp {
 
 pub(crate) async fn run(context: &mut Context<'_>, mcp: Mcp) -> Outcome<()> {
     match mcp.verb {
-        McpVerb::Tools { server } => tools(context, &server),
+        McpVerb::Tools { server } => tools(context.out, &server),
         McpVerb::Import { only, commit_args, server } => {
             import(context, only, &commit_args, &server).await
         }
         McpVerb::Call { tool, arguments, timeout, server } => {
-            call(context, &tool, &arguments, timeout, &server)
+            call(context.out, &tool, &arguments, timeout, &server)
         }
         #[cfg(feature = "serve")]
         McpVerb::Serve { write, exclude } => serve(context, write, exclude).await,
@@ -131,7 +132,7 @@ pub(super) fn report_refused(server: &str, listing: &Listing) {
 }
 
 fn call(
-    context: &mut Context<'_>,
+    out: &mut Output,
     tool: &str,
     arguments: &str,
     timeout_s: u64,
@@ -151,9 +152,8 @@ fn call(
         );
         let interrupted = async {
             // Without signals there are no interrupts.
-            match tokio::signal::ctrl_c().await {
-                Ok(()) => cancellation.cancel(),
-                Err(_) => std::future::pending().await,
+            if tokio::signal::ctrl_c().await.is_ok() {
+                cancellation.cancel();
             }
             std::future::pending::<()>().await;
         };
@@ -162,20 +162,20 @@ fn call(
             () = interrupted => unreachable!("it waits for ever"),
         }
     })?;
-    if context.out.is_json() {
-        context.out.json_text(&one_line(result.raw())?)?
+    if out.is_json() {
+        out.json_text(&one_line(result.raw())?)?
     } else {
-        context.out.line(escape::block(&result.text()))?
+        out.line(escape::block(&result.text()))?
     }
     Failure::unless(!result.is_error())
 }
 
-fn tools(context: &mut Context<'_>, server: &ServerArgs) -> Outcome<()> {
+fn tools(out: &mut Output, server: &ServerArgs) -> Outcome<()> {
     let found = definitions("", server)?;
     let width = width(found.iter().map(ToolSchema::name));
     for tool in &found {
-        if context.out.is_json() {
-            context.out.json_text(&one_line(tool.text())?)?;
+        if out.is_json() {
+            out.json_text(&one_line(tool.text())?)?;
             continue;
         }
         let view = tract::schema::ToolView::parse(tool.text())?;
@@ -183,7 +183,7 @@ fn tools(context: &mut Context<'_>, server: &ServerArgs) -> Outcome<()> {
         let says = says.unwrap_or_default();
         let first = says.lines().next().unwrap_or_default();
         let first = Styled(DIM, escape::line(first));
-        context.out.line(row(tool.id(), tool.name(), width, first))?;
+        out.line(row(tool.id(), tool.name(), width, first))?;
     }
     Ok(())
 }

@@ -20,6 +20,7 @@ use super::CommitArgs;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
+use crate::out::Output;
 use crate::render::{self, short};
 use crate::style::{REF, Styled};
 
@@ -140,8 +141,8 @@ pub(crate) async fn run(context: &mut Context<'_>, mut merge: Merge) -> Outcome<
         };
     }
     match merged {
-        Ok(merged) => report(context, &tract, &merge, &merged).await,
-        Err(error) => refused(context, &tract, &merge, error.into()).await,
+        Ok(merged) => report(context.out, &tract, &merge, &merged).await,
+        Err(error) => refused(context.out, &tract, &merge, error).await,
     }
 }
 
@@ -169,13 +170,8 @@ async fn keep(
     kept::print(context, tract, kept).await
 }
 
-async fn report(
-    context: &mut Context<'_>,
-    tract: &Tract,
-    merge: &Merge,
-    merged: &Merged,
-) -> Outcome<()> {
-    if context.out.is_json() {
+async fn report(out: &mut Output, tract: &Tract, merge: &Merge, merged: &Merged) -> Outcome<()> {
+    if out.is_json() {
         let (merged, commit) = match &merged {
             Merged::NothingToMerge => ("nothing_to_merge", tract.head().await?),
             Merged::FastForward { head } => ("fast_forward", Some(*head)),
@@ -184,50 +180,45 @@ async fn report(
             _ => ("other", tract.head().await?),
         };
         let conflicts = merge.dry_run.then(Vec::new);
-        return context.out.json(&Document { merged, commit, conflicts });
+        return out.json(&Document { merged, commit, conflicts });
     }
     let branch = Styled(REF, escape::line(tract.branch_name()).into_owned());
     let source = escape::line(merge.source());
     match merged {
         Merged::Commit(_) if merge.dry_run => {
-            context.out.line(format_args!("would merge {source} into {branch} with a commit"))
+            out.line(format_args!("would merge {source} into {branch} with a commit"))
         }
-        Merged::Commit(commit) => render::committed(context.out, tract, commit).await,
+        Merged::Commit(commit) => render::committed(out, tract, commit).await,
         Merged::FastForward { head } => {
             let would = if merge.dry_run { "would be " } else { "" };
-            context.out.line(format_args!("{branch} {would}forwarded to {}", short(*head)))
+            out.line(format_args!("{branch} {would}forwarded to {}", short(*head)))
         }
-        _ => context.out.line(format_args!("nothing to merge: {branch} has all of {source}")),
+        _ => out.line(format_args!("nothing to merge: {branch} has all of {source}")),
     }
 }
 
 /// Lists the conflicts where that is why a merge was refused.
 async fn refused(
-    context: &mut Context<'_>,
+    out: &mut Output,
     tract: &Tract,
     merge: &Merge,
-    error: tract::Error,
+    error: EngineError,
 ) -> Outcome<()> {
-    let conflicts = match &error {
-        tract::Error::Engine(engine) => match engine.as_ref() {
-            EngineError::Refused(Refusal::Conflicts(conflicts)) => conflicts.clone(),
-            _ => return Err(error.into()),
-        },
-        _ => return Err(error.into()),
+    let EngineError::Refused(Refusal::Conflicts(conflicts)) = &error else {
+        return Err(error.into());
     };
     let (ours, theirs) = (tract.head().await?, tract.resolve(merge.source()).await?);
-    let described = tract.repo().describe_conflicts(ours, theirs, &conflicts).await?;
-    if context.out.is_json() {
+    let described = tract.repo().describe_conflicts(ours, theirs, conflicts).await?;
+    if out.is_json() {
         if !merge.dry_run {
             return Err(error.into());
         }
-        let conflicts = described.into_iter().map(ConflictDocument::from).collect();
-        let conflicts = Some(conflicts);
-        context.out.json(&Document { merged: "conflicts", commit: None, conflicts })?;
+        let conflicts = Some(described.into_iter().map(ConflictDocument::from).collect());
+        out.json(&Document { merged: "conflicts", commit: None, conflicts })?;
         return Err(Failure::reported_no());
     }
     for described in &described {
-        list(context.out, described);
+        list(out, described);
     }
     Err(error.into())
 }

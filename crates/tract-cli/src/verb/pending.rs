@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
 use crate::input;
+use crate::out::Output;
 use crate::render::{count, short};
 use crate::style::{DIM, Styled};
 use crate::summarize::CommandSummarizer;
@@ -118,8 +119,8 @@ struct DecisionLine<'a> {
 pub(crate) async fn run(context: &mut Context<'_>, pending: Pending) -> Outcome<()> {
     let tract = context.open().await?;
     let decided = match pending.command.unwrap_or(PendingVerb::List) {
-        PendingVerb::List => return list(context, &tract).await,
-        PendingVerb::Show { id } => return show(context, &tract, &id).await,
+        PendingVerb::List => return list(context.out, &tract).await,
+        PendingVerb::Show { id } => return show(context.out, &tract, &id).await,
         PendingVerb::Approve { id } => tract.pending().approve(&id).await?,
         PendingVerb::Reject { id, reason } => tract.pending().reject(&id, reason).await?,
         PendingVerb::Edit { id, text } => {
@@ -140,52 +141,42 @@ pub(crate) async fn run(context: &mut Context<'_>, pending: Pending) -> Outcome<
             tract.with_hooks(hooks).pending().summarize(&id, &how).await?
         }
     };
-    print_decision(context, &decided)?;
-    next_step(context, &tract, &decided).await
+    print_decision(context.out, &decided)?;
+    next_step(context.out, &tract, &decided).await
 }
 
 /// Says what is next once a call was decided.
-async fn next_step(
-    context: &mut Context<'_>,
-    tract: &Tract,
-    decided: &RecordedDecision,
-) -> Outcome<()> {
-    if context.out.is_json() || !matches!(decided.request, PendingRequest::Call { .. }) {
+async fn next_step(out: &mut Output, tract: &Tract, decided: &RecordedDecision) -> Outcome<()> {
+    if out.is_json() || !matches!(decided.request, PendingRequest::Call { .. }) {
         return Ok(());
     }
     let branch = decided.branch.branch_name().unwrap_or(decided.branch.as_str());
     let all = tract.pending().list().await?;
     let left = all.iter().filter(|waits| waits.branch == decided.branch).count();
-    if left > 0 {
+    let next = if left > 0 {
         let left = count(left, "pending approval");
-        let branch = escape::line(branch);
-        let next = format!("next: {left} on {branch}, see tract pending");
-        context.out.say(Styled(DIM, next));
-        return Ok(());
-    }
-    let on = if tract.branch_name() == branch {
-        String::new()
+        format!("next: {left} on {}, see tract pending", escape::line(branch))
     } else {
-        format!(" --on {}", escape::line(branch))
+        let on = if tract.branch_name() == branch {
+            String::new()
+        } else {
+            format!(" --on {}", escape::line(branch))
+        };
+        format!(
+            "next: tract run{on}, with the --model and the tools (--fs, --mcp) of the run that asked"
+        )
     };
-    let next = format!(
-        "next: tract run{on}, with the --model and the tools (--fs, --mcp) of the run that asked"
-    );
-    context.out.say(Styled(DIM, next));
+    out.say(Styled(DIM, next));
     Ok(())
 }
 
-async fn list(context: &mut Context<'_>, tract: &Tract) -> Outcome<()> {
+async fn list(out: &mut Output, tract: &Tract) -> Outcome<()> {
     let all = tract.pending().list().await?;
     for waits in &all {
-        if context.out.is_json() {
-            context.out.json(&document(waits, false))?
-        } else {
-            context.out.line(escape::line(&waits.to_string()))?
-        }
+        out.item(&document(waits, false), escape::line(&waits.to_string()))?;
     }
-    if !context.out.is_json() {
-        context.out.say(count(all.len(), "pending approval"));
+    if !out.is_json() {
+        out.say(count(all.len(), "pending approval"));
     }
     Ok(())
 }
@@ -214,7 +205,7 @@ fn bound(request: &PendingRequest) -> Option<&BoundCall> {
 }
 
 /// Shows what exactly would run: what a person approves.
-fn show_bound(context: &mut Context<'_>, request: &PendingRequest) -> Outcome<()> {
+fn show_bound(out: &mut Output, request: &PendingRequest) -> Outcome<()> {
     let Some(call) = bound(request) else { return Ok(()) };
     let mut lines = vec![
         format!("tool        {}", call.tool_name),
@@ -226,9 +217,9 @@ fn show_bound(context: &mut Context<'_>, request: &PendingRequest) -> Outcome<()
         lines.push("repaired    the model's arguments were repaired".to_owned());
     }
     lines.extend(call.changes.iter().map(|change| format!("changed     {}", change.as_str())));
-    context.out.line("")?;
+    out.line("")?;
     for line in lines {
-        context.out.line(escape::line(&line))?;
+        out.line(escape::line(&line))?;
     }
     Ok(())
 }
@@ -237,53 +228,51 @@ fn text_of(request: &PendingRequest) -> Option<String> {
     request.content().map(tract::Content::text)
 }
 
-async fn show(context: &mut Context<'_>, tract: &Tract, id: &str) -> Outcome<()> {
+async fn show(out: &mut Output, tract: &Tract, id: &str) -> Outcome<()> {
     if let Some(decided) = tract.repo().decision(id).await? {
-        print_decision(context, &decided)?;
-        if !context.out.is_json() {
-            show_text(context, &decided.request)?;
+        print_decision(out, &decided)?;
+        if !out.is_json() {
+            show_text(out, &decided.request)?;
         }
         return Ok(());
     }
     let waits = tract.repo().pending_operation(id).await?;
-    if context.out.is_json() {
-        return context.out.json(&document(&waits, true));
+    if out.is_json() {
+        return out.json(&document(&waits, true));
     }
-    context.out.line(escape::line(&waits.to_string()))?;
-    show_bound(context, &waits.request)?;
+    out.line(escape::line(&waits.to_string()))?;
+    show_bound(out, &waits.request)?;
     if waits.request.conflicts().is_some() {
         let next = format!("next: tract merge show {}", escape::line(&waits.id));
-        context.out.say(Styled(DIM, next));
+        out.say(Styled(DIM, next));
     }
-    show_text(context, &waits.request)
+    show_text(out, &waits.request)
 }
 
-fn show_text(context: &mut Context<'_>, request: &PendingRequest) -> Outcome<()> {
+fn show_text(out: &mut Output, request: &PendingRequest) -> Outcome<()> {
     if let Some(text) = text_of(request) {
-        context.out.line("")?;
-        context.out.line(escape::block(text.trim_end_matches('\n')))?;
+        out.line("")?;
+        out.line(escape::block(text.trim_end_matches('\n')))?;
     }
     Ok(())
 }
 
-pub(crate) fn print_decision(context: &mut Context<'_>, decided: &RecordedDecision) -> Outcome<()> {
+pub(crate) fn print_decision(out: &mut Output, decided: &RecordedDecision) -> Outcome<()> {
     let branch = decided.branch.branch_name().unwrap_or(decided.branch.as_str());
-    if context.out.is_json() {
-        return context.out.json(&DecisionLine {
-            id: &decided.id,
-            branch,
-            commit: decided.commit,
-            record: &decided.record,
-            what: decided.request.describe(),
-            content: text_of(&decided.request),
-        });
-    }
+    let json = DecisionLine {
+        id: &decided.id,
+        branch,
+        commit: decided.commit,
+        record: &decided.record,
+        what: decided.request.describe(),
+        content: text_of(&decided.request),
+    };
     let because = because(&decided.record);
     let mut line = format!("{} {}", escape::line(&decided.id), escape::line(&because));
     if let Some(commit) = decided.commit {
         let _ = write!(line, "  {}", short(commit));
     }
-    context.out.line(format_args!("{line}  {}", Styled(DIM, escape::line(branch))))
+    out.item(&json, format_args!("{line}  {}", Styled(DIM, escape::line(branch))))
 }
 
 /// Says in one line what was decided, by whom and why, and what had been decided before.

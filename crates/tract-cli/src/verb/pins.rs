@@ -13,6 +13,7 @@ use crate::context::Context;
 use crate::definitions;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
+use crate::out::Output;
 use crate::style::{BAD, BOLD, DIM, ID, Styled};
 
 /// Definitions of tools, from a file or from a server.
@@ -87,11 +88,11 @@ pub(crate) async fn run(
         } else if status != "approved" {
             refused += 1;
         }
-        tell(context, &source.server, definition, status, &approval)?;
+        tell(context.out, &source.server, definition, status, &approval)?;
     }
     tract.pins().approve(approved).await?;
     if action == PinAction::Check {
-        missing_pins(context, &source, &found, &pins)?;
+        missing_pins(context.out, &source, &found, &pins)?;
     }
     if refused > 0 && !context.out.is_json() {
         context.out.say("look at what changed, then: tract tools trust");
@@ -117,16 +118,15 @@ pub(crate) async fn policy(context: &mut Context<'_>, wanted: Option<PinPolicy>)
     }
     let stated = tract.pins().policy().await?;
     let policy = stated.unwrap_or_default();
-    if context.out.is_json() {
-        return context.out.json(&PolicyDocument { policy, stated: stated.is_some() });
-    }
-    let note = if stated.is_some() { "" } else { "  (default)" };
-    context.out.line(format_args!("{}{}", Styled(BOLD, policy.as_str()), Styled(DIM, note)))
+    let json = PolicyDocument { policy, stated: stated.is_some() };
+    let note = if json.stated { "" } else { "  (default)" };
+    let line = format_args!("{}{}", Styled(BOLD, policy.as_str()), Styled(DIM, note));
+    context.out.item(&json, line)
 }
 
 /// Reports approved tools that are gone; that is no reason to stop.
 fn missing_pins(
-    context: &mut Context<'_>,
+    out: &mut Output,
     source: &DefinitionArgs,
     found: &[ToolSchema],
     pins: &Pins,
@@ -136,14 +136,14 @@ fn missing_pins(
     for pin in pins.iter().filter(|pin| pin.server() == source.server) {
         let definition = pin.definition();
         if !names.contains(definition.name()) && wanted(definition.name()) {
-            tell(context, pin.server(), definition, "gone", &ApprovalStatus::Approved)?;
+            tell(out, pin.server(), definition, "gone", &ApprovalStatus::Approved)?;
         }
     }
     Ok(())
 }
 
 fn tell(
-    context: &mut Context<'_>,
+    out: &mut Output,
     server: &str,
     definition: &ToolSchema,
     status: &str,
@@ -157,9 +157,9 @@ fn tell(
         ApprovalStatus::Unknown => (None, Vec::new()),
     };
     let name = definition.name();
-    if context.out.is_json() {
+    if out.is_json() {
         let hash = definition.id();
-        return context.out.json(&Line { server, name, status, hash, approved, changes });
+        return out.json(&Line { server, name, status, hash, approved, changes });
     }
     let word = match status {
         "changed" | "unknown" => Styled(BAD, status),
@@ -167,9 +167,9 @@ fn tell(
         _ => Styled(DIM, status),
     };
     let id = definition.id().short();
-    context.out.line(format_args!("{}  {}  {word}", Styled(ID, id), escape::line(name)))?;
+    out.line(format_args!("{}  {}  {word}", Styled(ID, id), escape::line(name)))?;
     for change in changes {
-        context.out.line(format_args!("    {}", escape::line(&change)))?;
+        out.line(format_args!("    {}", escape::line(&change)))?;
     }
     Ok(())
 }
@@ -182,12 +182,9 @@ fn found(source: &DefinitionArgs) -> Outcome<Vec<ToolSchema>> {
     for name in &source.tools {
         if !found.iter().any(|definition| definition.name() == name) {
             let names = found.iter().map(ToolSchema::name);
-            let nearest = tract::core::nearest(name, names).map(str::to_owned);
-            let failure = Failure::no("unknown_tool", format!("no tool {name:?} there"));
-            return Err(match nearest {
-                Some(near) => failure.note(format!("did you mean {near:?}?")),
-                None => failure,
-            });
+            let nearest = tract::core::nearest(name, names);
+            return Err(Failure::no("unknown_tool", format!("no tool {name:?} there"))
+                .notes(nearest.map(|near| format!("did you mean {near:?}?"))));
         }
     }
     if !source.tools.is_empty() {

@@ -18,14 +18,10 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
     let store = context.open_named_store().await?;
     let current = RepoName::new(&context.global.repo).map_err(tract::Error::from)?;
     for repo in store.repos().await? {
-        let is_current = repo == current;
-        if context.out.is_json() {
-            context.out.json(&RepoLine { repo: repo.as_str(), current: is_current })?;
-            continue;
-        }
-        let mark = if is_current { '*' } else { ' ' };
-        let name = Styled(REF, escape::line(repo.as_str()));
-        context.out.line(format_args!("{mark} {name}"))?;
+        let json = RepoLine { repo: repo.as_str(), current: repo == current };
+        let mark = if json.current { '*' } else { ' ' };
+        let name = Styled(REF, escape::line(json.repo));
+        context.out.item(&json, format_args!("{mark} {name}"))?;
     }
     Ok(())
 }

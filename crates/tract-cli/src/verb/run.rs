@@ -164,13 +164,7 @@ pub(crate) async fn run(context: &mut Context<'_>, run: Run) -> Outcome<()> {
     });
     let mut printer = Printer::default();
     for event in events {
-        if let Err(failure) = printer.print_event(context.out, &event) {
-            // It cannot be written as JSON: what is done is recorded, and no more is begun. A
-            // stdout that is closed is no error here.
-            cancellation.cancel();
-            let _ = work.await;
-            return Err(failure);
-        }
+        printer.print_event(context.out, &event)?;
     }
     let report = work
         .await

@@ -12,8 +12,9 @@ use tract::tools::select::{
 
 use crate::context::Context;
 use crate::escape;
-use crate::failure::{Failure, Outcome, Problem};
+use crate::failure::{Failure, Outcome, RefusedLine};
 use crate::input::{self, Document, Documents};
+use crate::out::Output;
 use crate::render::count;
 use crate::style::{BOLD, DIM, Styled};
 
@@ -84,23 +85,6 @@ struct CandidateLine<'a> {
     reason: &'a str,
 }
 
-impl<'a> CandidateLine<'a> {
-    fn of(candidate: &'a Candidate) -> Self {
-        Self {
-            id: &candidate.id,
-            name: &candidate.name,
-            score: candidate.score,
-            reason: &candidate.reason,
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct RefusedLine<'a> {
-    line: usize,
-    error: Problem<'a>,
-}
-
 /// The tools, held as the scorer wants them.
 enum Catalog {
     List(Vec<CatalogEntry>),
@@ -142,7 +126,7 @@ pub(crate) async fn run(context: &mut Context<'_>, select: Select) -> Outcome<()
         let picked = catalog.pick(&query, &options);
         skipped = picked.skipped_unsafe;
         late += usize::from(picked.timed_out);
-        answer(context, &Query { id: None, query }, 1, &picked)?;
+        answer(context.out, &Query { id: None, query }, 1, &picked)?;
     } else if let Some(file) = &select.queries {
         let mut queries = Documents::new(input::open(file)?)?;
         while let Some(document) = queries.next()? {
@@ -152,11 +136,11 @@ pub(crate) async fn run(context: &mut Context<'_>, select: Select) -> Outcome<()
                     let picked = catalog.pick(&query.query, &options);
                     skipped = picked.skipped_unsafe;
                     late += usize::from(picked.timed_out);
-                    answer(context, &query, line, &picked)?;
+                    answer(context.out, &query, line, &picked)?;
                 }
                 Err(failure) => {
                     refused += 1;
-                    refuse(context, line, &failure)?;
+                    context.out.refuse(&RefusedLine::new(line, &failure))?;
                 }
             }
         }
@@ -218,37 +202,26 @@ fn read_query(document: Document) -> Outcome<Query> {
     })
 }
 
-fn answer(
-    context: &mut Context<'_>,
-    query: &Query,
-    line: usize,
-    picked: &PickReport,
-) -> Outcome<()> {
+fn answer(out: &mut Output, query: &Query, line: usize, picked: &PickReport) -> Outcome<()> {
     let number = serde_json::value::to_raw_value(&line).map_err(Failure::json)?;
     let id = query.id.as_deref().unwrap_or(&number);
-    if context.out.is_json() {
-        let candidates = picked.candidates.iter().map(CandidateLine::of).collect();
-        return context.out.json(&SelectionLine { id, candidates });
+    if out.is_json() {
+        let candidates =
+            picked.candidates.iter().map(|Candidate { id, name, score, reason, .. }| {
+                CandidateLine { id, name, score: *score, reason }
+            });
+        let candidates = candidates.collect();
+        return out.json(&SelectionLine { id, candidates });
     }
-    context.out.line(Styled(BOLD, escape::line(&query.query)))?;
+    out.line(Styled(BOLD, escape::line(&query.query)))?;
     for candidate in &picked.candidates {
         let name = escape::line(&candidate.name);
         let why = escape::line(&candidate.reason).into_owned();
         let score = candidate.score;
-        context.out.line(format_args!("  {score:.3}  {name}  {}", Styled(DIM, why)))?;
+        out.line(format_args!("  {score:.3}  {name}  {}", Styled(DIM, why)))?;
     }
     if picked.candidates.is_empty() {
-        context.out.line(Styled(DIM, "  no tool fits"))?;
+        out.line(Styled(DIM, "  no tool fits"))?;
     }
     Ok(())
-}
-
-fn refuse(context: &mut Context<'_>, line: usize, failure: &Failure) -> Outcome<()> {
-    if context.out.is_json() {
-        context.out.json(&RefusedLine { line, error: failure.problem() })
-    } else {
-        let why = failure.for_people();
-        context.out.say(format_args!("line {line}: {}", why.trim_end()));
-        Ok(())
-    }
 }

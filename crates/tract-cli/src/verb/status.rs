@@ -1,6 +1,7 @@
 //! `tract status`
 
 use serde::Serialize;
+use tract::engine::AheadBehind;
 use tract::{CommitId, Op};
 
 use crate::context::Context;
@@ -50,6 +51,10 @@ pub(super) struct RemoteLine {
 }
 
 impl RemoteLine {
+    pub(super) fn new(remote: String, head: CommitId, counts: AheadBehind) -> Self {
+        Self { remote, head, ahead: counts.ahead, behind: counts.behind }
+    }
+
     /// How far the branch here is from it, for people; `None` when it is the same.
     pub(super) fn distance(&self) -> Option<String> {
         match (self.ahead, self.behind) {
@@ -109,12 +114,7 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
         .tracking(tract.branch())
         .await?
         .into_iter()
-        .map(|at| RemoteLine {
-            remote: at.remote,
-            head: at.head,
-            ahead: at.counts.ahead,
-            behind: at.counts.behind,
-        })
+        .map(|at| RemoteLine::new(at.remote, at.head, at.counts))
         .collect();
     let rows = tract.repo().line(head).await?.view().len();
     let skipped = rows.saturating_sub(compiled.message_count());

@@ -10,6 +10,7 @@ use tract::{CommitId, Tract};
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;
+use crate::out::Output;
 use crate::ssh;
 use crate::style::{ID, REF, Styled};
 
@@ -51,7 +52,7 @@ struct Tagged<'a> {
 pub(crate) async fn run(context: &mut Context<'_>, tag: Tag) -> Outcome<()> {
     let tract = context.open().await?;
     if !tag.delete.is_empty() {
-        return delete(context, &tract, &tag.delete).await;
+        return delete(context.out, &tract, &tag.delete).await;
     }
     let tags = match tag.name {
         Some(name) if tag.sign => {
@@ -73,20 +74,14 @@ pub(crate) async fn run(context: &mut Context<'_>, tag: Tag) -> Outcome<()> {
         None => tract.tags().list().await?,
     };
     for (name, commit) in &tags {
-        if context.out.is_json() {
-            context.out.json(&Tagged { tag: name, commit: *commit })?
-        } else {
-            context.out.line(format_args!(
-                "{}  {}",
-                Styled(ID, commit.short()),
-                Styled(REF, escape::line(name))
-            ))?
-        }
+        let (at, shown) = (Styled(ID, commit.short()), Styled(REF, escape::line(name)));
+        let json = Tagged { tag: name, commit: *commit };
+        context.out.item(&json, format_args!("{at}  {shown}"))?;
     }
     Ok(())
 }
 
-async fn delete(context: &mut Context<'_>, tract: &Tract, names: &[String]) -> Outcome<()> {
+async fn delete(out: &mut Output, tract: &Tract, names: &[String]) -> Outcome<()> {
     let commits = tract.repo().delete_tags(names).await?;
-    super::branch::deleted(context, names, commits, |name| format!("tract tag {name}"))
+    super::branch::deleted(out, names, commits, |name| format!("tract tag {name}"))
 }

@@ -8,18 +8,17 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use tract::core::ToolDefinition;
 use tract::engine::Request;
+use tract::schema::{Dialect, Target};
+use tract::tools::pin::PinPolicy;
 use tract::{CommitId, ToolId, ToolSchema, Tract};
 
 use super::pins::{self, DefinitionArgs, PinAction};
 use super::{CommitArgs, diff};
-use tract::schema::{Dialect, Target};
-use tract::tools::pin::PinPolicy;
-
 use crate::context::Context;
-
 use crate::escape;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, RefusedLine};
 use crate::input;
+use crate::out::Output;
 use crate::render::{self, count};
 use crate::style::{BOLD, DIM, ID, Styled};
 
@@ -158,12 +157,6 @@ struct HashLine {
 }
 
 #[derive(Serialize)]
-struct BadLine<'a> {
-    line: usize,
-    error: crate::failure::Problem<'a>,
-}
-
-#[derive(Serialize)]
 struct Definition<'a> {
     hash: ToolId,
     name: &'a str,
@@ -180,10 +173,10 @@ struct DiffDocument<'a> {
 
 pub(crate) async fn run(context: &mut Context<'_>, tools: Tools) -> Outcome<()> {
     match tools.verb {
-        ToolsVerb::Hash { file } => hash(context, &file),
-        ToolsVerb::Lint { file, own } => definitions::lint(context, &file, own),
+        ToolsVerb::Hash { file } => hash(context.out, &file),
+        ToolsVerb::Lint { file, own } => definitions::lint(context.out, &file, own),
         ToolsVerb::Translate { file, to, strict } => {
-            definitions::translate(context, &file, to, strict)
+            definitions::translate(context.out, &file, to, strict)
         }
         ToolsVerb::List => list(context).await,
         ToolsVerb::Show { tool } => show(context, &tool).await,
@@ -198,32 +191,20 @@ pub(crate) async fn run(context: &mut Context<'_>, tools: Tools) -> Outcome<()> 
     }
 }
 
-fn hash(context: &mut Context<'_>, file: &std::path::Path) -> Outcome<()> {
+fn hash(out: &mut Output, file: &std::path::Path) -> Outcome<()> {
     let text = input::read_text(file)?;
     let mut refused = 0;
-    for (place, line) in text.lines().enumerate() {
-        let number = place + 1;
-        if line.trim().is_empty() {
-            continue;
-        }
-        match (ToolSchema::parse(line), context.out.is_json()) {
-            (Ok(schema), true) => {
-                context.out.json(&HashLine { line: number, hash: schema.id() })?;
+    for (text, line) in text.lines().zip(1..).filter(|(text, _)| !text.trim().is_empty()) {
+        match ToolSchema::parse(text) {
+            Ok(schema) => {
+                let name = escape::line(schema.name());
+                let shown = format_args!("{}  {name}", Styled(ID, schema.id()));
+                out.item(&HashLine { line, hash: schema.id() }, shown)?;
             }
-            (Ok(schema), false) => {
-                let name = escape::line(schema.name()).into_owned();
-                context.out.line(format_args!("{}  {name}", Styled(ID, schema.id())))?;
-            }
-            (Err(error), json) => {
+            Err(error) => {
                 refused += 1;
                 let failure = Failure::from(tract::Error::from(error));
-                if json {
-                    let line = BadLine { line: number, error: failure.problem() };
-                    context.out.json(&line)?;
-                } else {
-                    let why = failure.for_people();
-                    context.out.say(format_args!("line {number}: {}", why.trim_end()));
-                }
+                out.refuse(&RefusedLine::new(line, &failure))?;
             }
         }
     }
@@ -236,7 +217,7 @@ async fn list(context: &mut Context<'_>) -> Outcome<()> {
     for name in tract.store().tool_names(tract.repo().name()).await? {
         found.extend(tract.tools().history(&name).await?);
     }
-    definitions(context, &found)
+    definitions(context.out, &found)
 }
 
 async fn history(context: &mut Context<'_>, name: &str) -> Outcome<()> {
@@ -245,7 +226,7 @@ async fn history(context: &mut Context<'_>, name: &str) -> Outcome<()> {
     if found.is_empty() {
         return Err(unknown(&tract, name).await?);
     }
-    definitions(context, &found)
+    definitions(context.out, &found)
 }
 
 /// How wide the longest of these names is.
@@ -260,23 +241,16 @@ pub(super) fn row(id: ToolId, name: &str, width: usize, rest: impl std::fmt::Dis
     format!("{}  {}{pad}  {rest}", Styled(ID, id.short()), Styled(BOLD, name))
 }
 
-fn definitions(context: &mut Context<'_>, found: &[ToolDefinition]) -> Outcome<()> {
+fn definitions(out: &mut Output, found: &[ToolDefinition]) -> Outcome<()> {
     let width = width(found.iter().map(|definition| definition.name.as_str()));
     for definition in found {
-        if context.out.is_json() {
-            context.out.json(&Definition {
-                hash: definition.id,
-                name: &definition.name,
-                first: definition.first,
-                schemas: definition.schemas.len(),
-            })?;
-            continue;
-        }
-        let first = format!("first in {}", render::short(definition.first));
-        context.out.line(row(definition.id, &definition.name, width, first))?;
+        let ToolDefinition { id, name, first, schemas, .. } = definition;
+        let json = Definition { hash: *id, name, first: *first, schemas: schemas.len() };
+        let first = format!("first in {}", render::short(*first));
+        out.item(&json, row(*id, name, width, first))?;
     }
-    if found.is_empty() && !context.out.is_json() {
-        context.out.say("no tools yet; tract tools set FILE");
+    if found.is_empty() && !out.is_json() {
+        out.say("no tools yet; tract tools set FILE");
     }
     Ok(())
 }
@@ -285,10 +259,8 @@ async fn unknown(tract: &Tract, name: &str) -> Outcome<Failure> {
     let names = tract.store().tool_names(tract.repo().name()).await?;
     let failure = Failure::no("unknown_tool", format!("unknown tool {name:?}"));
     let nearest = tract::core::nearest(name, names.iter().map(String::as_str));
-    Ok(match nearest {
-        Some(near) => failure.note(format!("did you mean {near:?}?")),
-        None => failure.note("`tract tools list` lists all tools"),
-    })
+    let list = || "`tract tools list` lists all tools".to_owned();
+    Ok(failure.note(nearest.map_or_else(list, |near| format!("did you mean {near:?}?"))))
 }
 
 async fn show(context: &mut Context<'_>, tool: &str) -> Outcome<()> {
@@ -311,19 +283,19 @@ async fn show(context: &mut Context<'_>, tool: &str) -> Outcome<()> {
             let title = format!("{}  {}", definition.id.short(), escape::line(&definition.name));
             context.out.line(Styled(BOLD, title))?;
             context.out.line(escape::block(&text))?;
-            parameters(context, &text)?;
+            parameters(context.out, &text)?;
         }
     }
     Ok(())
 }
 
 /// The parameters as a tree, below the schema that is the authority.
-fn parameters(context: &mut Context<'_>, text: &str) -> Outcome<()> {
+fn parameters(out: &mut Output, text: &str) -> Outcome<()> {
     let schema =
         tract::schema::Definition::parse(text).ok().and_then(|found| found.arguments_schema());
     if let Some(params) = schema.and_then(|schema| tract::schema::params(&schema).ok()) {
         for line in params.to_string().lines() {
-            context.out.line(format_args!("  {}", escape::line(line)))?;
+            out.line(format_args!("  {}", escape::line(line)))?;
         }
     }
     Ok(())

@@ -93,9 +93,9 @@ struct Document<'a> {
 /// What became of a ref.
 #[derive(Serialize)]
 pub(super) struct RefLine {
-    name: String,
-    to: Option<String>,
-    status: &'static str,
+    pub(super) name: String,
+    pub(super) to: Option<String>,
+    pub(super) status: &'static str,
 }
 
 impl RefLine {

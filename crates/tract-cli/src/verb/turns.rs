@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;
 use crate::render::{count, number, short};
-use crate::revisions::resolve_optional;
+use crate::revisions::{resolve_head, resolve_optional};
 use crate::style::{DIM, Styled, WARN};
 
 /// List tool turns, oldest first: calls with their results.
@@ -47,27 +47,19 @@ pub(crate) async fn run(context: &mut Context<'_>, turns: Turns) -> Outcome<()> 
     let mut query = ToolQuery::new().hidden(turns.hidden);
     query.names = turns.name;
     query.after = resolve_optional(&tract, turns.after.as_deref()).await?;
-    // A branch without commits has no turns; it is not an unknown revision.
-    let found = if turns.revision == "HEAD" && tract.head().await?.is_none() {
-        tract.turns().find(&query).await?
-    } else {
-        let head = tract.resolve(turns.revision.as_str()).await?;
-        tract.repo().find_tool_turns(Some(head), &query).await?
-    };
+    let head = resolve_head(&tract, &turns.revision).await?;
+    let found = tract.repo().find_tool_turns(head, &query).await?;
     let (mut number_of, mut tokens) = (0, 0);
     for turn in found {
         number_of += 1;
         tokens += turn.total_tokens();
-        if context.out.is_json() {
-            context.out.json(&Document {
-                call: turn.call,
-                results: turn.result_ids(),
-                tool_names: &turn.tool_names,
-                total_tokens: turn.total_tokens(),
-            })?
-        } else {
-            context.out.line(line(&turn))?
-        }
+        let json = Document {
+            call: turn.call,
+            results: turn.result_ids(),
+            tool_names: &turn.tool_names,
+            total_tokens: turn.total_tokens(),
+        };
+        context.out.item(&json, line(&turn))?;
     }
     if !context.out.is_json() {
         context.out.say(format_args!("{}, {} tok", count(number_of, "turn"), number(tokens)));

@@ -10,6 +10,7 @@ use tract::engine::{VerifyOptions, VerifyReport};
 use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
+use crate::out::Output;
 use crate::render::{self, count};
 use crate::ssh::{self, SignatureCheck};
 use crate::style::{BAD, GOOD, REF, Styled, WARN};
@@ -107,8 +108,8 @@ async fn verified(context: &mut Context<'_>, verify: Verify) -> Outcome<()> {
     if context.out.is_json() {
         context.out.json(&document(&report, signatures))?
     } else {
-        print(context, &report)?;
-        signatures.iter().flatten().try_for_each(|line| print_signature(context, line))?;
+        print(context.out, &report)?;
+        signatures.iter().flatten().try_for_each(|line| print_signature(context.out, line))?;
     }
     Failure::unless(report.clean && !is_refused)
 }
@@ -124,7 +125,7 @@ async fn signatures(tract: &Tract, allowed: &Path) -> Outcome<Vec<SignatureLine>
     Ok(lines)
 }
 
-fn print_signature(context: &mut Context<'_>, line: &SignatureLine) -> Outcome<()> {
+fn print_signature(out: &mut Output, line: &SignatureLine) -> Outcome<()> {
     let tag = Styled(REF, escape::line(&line.tag));
     let (style, word) = match line.status {
         "good" => (GOOD, "signed"),
@@ -135,7 +136,7 @@ fn print_signature(context: &mut Context<'_>, line: &SignatureLine) -> Outcome<(
     let signer = line.signer.as_deref().map(|signer| format!(" by {}", escape::line(signer)));
     let why = line.why.as_deref().map(|why| format!(": {}", escape::line(why)));
     let more = signer.or(why).unwrap_or_default();
-    context.out.line(format_args!("tag {tag}: {}{more}", Styled(style, word)))
+    out.line(format_args!("tag {tag}: {}{more}", Styled(style, word)))
 }
 
 fn document(report: &VerifyReport, signatures: Option<Vec<SignatureLine>>) -> Report {
@@ -161,11 +162,11 @@ fn document(report: &VerifyReport, signatures: Option<Vec<SignatureLine>>) -> Re
     }
 }
 
-fn print(context: &mut Context<'_>, report: &VerifyReport) -> Outcome<()> {
+fn print(out: &mut Output, report: &VerifyReport) -> Outcome<()> {
     for damage in &report.damage {
         let object = damage.object.map(|object| object.to_string()).unwrap_or_default();
         let sort = if damage.derived { Styled(WARN, "derived") } else { Styled(BAD, "damaged") };
-        context.out.line(format_args!("{sort}  {object}  {}", escape::line(&damage.what)))?;
+        out.line(format_args!("{sort}  {object}  {}", escape::line(&damage.what)))?;
     }
     let checked = [
         count(report.commits, "commit"),
@@ -176,25 +177,20 @@ fn print(context: &mut Context<'_>, report: &VerifyReport) -> Outcome<()> {
     ]
     .join(", ");
     if report.clean {
-        context
-            .out
-            .line(format_args!("{}: {checked}, re-hashed and replayed", Styled(GOOD, "clean")))?;
+        let clean = Styled(GOOD, "clean");
+        out.line(format_args!("{clean}: {checked}, re-hashed and replayed"))?;
         if !report.erased.is_empty() {
             let erased = count(report.erased.len(), "blob");
-            context.out.line(format_args!("erased: {erased}; `tract erase --list` says why"))?;
+            out.line(format_args!("erased: {erased}; `tract erase --list` says why"))?;
         }
-        Ok(())
-    } else {
-        context.out.line(format_args!(
-            "{}: {} in {checked}",
-            Styled(BAD, "not clean"),
-            count(report.damage.len(), "damage")
-        ))?;
-        if report.damage.iter().all(|damage| damage.derived) {
-            context.out.say("  note: only derived data; tract verify --repair rebuilds it")
-        } else {
-            context.out.say("  note: restore what is damaged from a copy or an export")
-        }
-        Ok(())
+        return Ok(());
     }
+    let damage = count(report.damage.len(), "damage");
+    out.line(format_args!("{}: {damage} in {checked}", Styled(BAD, "not clean")))?;
+    out.say(if report.damage.iter().all(|damage| damage.derived) {
+        "  note: only derived data; tract verify --repair rebuilds it"
+    } else {
+        "  note: restore what is damaged from a copy or an export"
+    });
+    Ok(())
 }

@@ -87,37 +87,26 @@ pub(crate) async fn run(context: &mut Context<'_>, why_miss: WhyMiss) -> Outcome
     let miss = tract::forms::why_miss(&before, &after);
     let blocks = (before.prefix.len(), after.prefix.len());
     if context.out.is_json() {
-        let origin = |origin: Option<&tract::forms::PrefixSource>| origin.map(ToString::to_string);
-        return context.out.json(&match &miss {
-            None => Document {
-                miss: false,
-                same_blocks: blocks.0.min(blocks.1),
-                same_bytes: None,
-                blocks,
-                before: None,
-                after: None,
-            },
-            Some(miss) => Document {
-                miss: true,
-                same_blocks: miss.same_blocks,
-                same_bytes: Some(miss.same_bytes),
-                blocks,
-                before: origin(miss.first.as_ref()),
-                after: origin(miss.second.as_ref()),
-            },
+        let miss = miss.as_ref();
+        return context.out.json(&Document {
+            miss: miss.is_some(),
+            same_blocks: miss.map_or(blocks.0.min(blocks.1), |miss| miss.same_blocks),
+            same_bytes: miss.map(|miss| miss.same_bytes),
+            blocks,
+            before: miss.and_then(|miss| miss.first.as_ref()).map(ToString::to_string),
+            after: miss.and_then(|miss| miss.second.as_ref()).map(ToString::to_string),
         });
     }
     match miss {
-        None if blocks.1 <= blocks.0 => context.out.line(format_args!(
-            "{}: the second request ({}) is cached whole",
-            Styled(GOOD, "no miss"),
-            count(blocks.1, "block")
-        )),
-        None => context.out.line(format_args!(
-            "{}: the first request ({}) is the start of the second",
-            Styled(GOOD, "no miss"),
-            count(blocks.0, "block")
-        )),
+        None => {
+            let [first, second] = [blocks.0, blocks.1].map(|blocks| count(blocks, "block"));
+            let hit = if blocks.1 <= blocks.0 {
+                format!("the second request ({second}) is cached whole")
+            } else {
+                format!("the first request ({first}) is the start of the second")
+            };
+            context.out.line(format_args!("{}: {hit}", Styled(GOOD, "no miss")))
+        }
         Some(miss) => {
             let text = miss.to_string();
             context.out.line(format_args!("{}: {}", Styled(WARN, "miss"), escape::line(&text)))?;

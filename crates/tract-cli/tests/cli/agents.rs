@@ -78,19 +78,29 @@ fn a_wrong_command_line_asks_no_model() {
     place.run(&["replay"]).expect(1);
 }
 
-/// A server whose one tool is described by a file.
+/// A server whose one tool is described by a file, and what its shell does when the tool is called.
 #[cfg(all(unix, feature = "mcp"))]
-const MCP_SERVER: &str = r#"
+pub(crate) fn mcp_server(called: &str) -> String {
+    const SERVER: &str = r#"
 while read -r line; do
     id=$(printf '%s' "$line" | sed -n 's/.*"id": *\([0-9][0-9]*\).*/\1/p')
-    answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
+    answer() { printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$id" "$1"; }
     case "$line" in
-        *'"initialize"'*) answer '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}' ;;
-        *'"tools/list"'*) answer "{\"tools\":[$(cat tool.json)]}" ;;
-        *'"tools/call"'*) echo called >> calls.log; answer '{"content":[{"type":"text","text":"echoed"}]}' ;;
+        *'"initialize"'*) answer '"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}' ;;
+        *'"tools/list"'*) answer "\"result\":{\"tools\":[$(cat tool.json)]}" ;;
+        *'"tools/call"'*) CALLED ;;
     esac
 done
 "#;
+    SERVER.replace("CALLED", called)
+}
+
+/// A server that notes each call, does this, and says what it has done.
+#[cfg(all(unix, feature = "mcp"))]
+fn echoes_after(work: &str) -> String {
+    let text = r#"answer '"result":{"content":[{"type":"text","text":"echoed"}]}'"#;
+    mcp_server(&format!("echo called >> calls.log; {work}; {text}"))
+}
 
 #[test]
 fn the_commands_that_a_waiting_run_prints_work_as_typed() {
@@ -166,9 +176,7 @@ fn lines(place: &Workspace, name: &str) -> usize {
 #[cfg(all(unix, feature = "mcp"))]
 #[test]
 fn three_processes_at_once_after_one_approval_pay_once() {
-    let script =
-        MCP_SERVER.replace("echo called >> calls.log;", "echo called >> calls.log; sleep 1;");
-    let (place, server, id) = payment_waits(&script, 3);
+    let (place, server, id) = payment_waits(&echoes_after("sleep 1"), 3);
     place.ok(&["pending", "approve", &id]);
     let spawn = |_| pays(&place, &server, &[]).stderr(std::process::Stdio::piped()).spawn();
     let children: Vec<_> = (0..3).map(spawn).collect();
@@ -197,9 +205,7 @@ fn three_processes_at_once_after_one_approval_pay_once() {
 #[test]
 fn a_process_killed_while_a_silent_tool_runs_is_known_to_have_ended() {
     // It hears the call, and never answers.
-    let script =
-        MCP_SERVER.replace("echo called >> calls.log;", "echo called >> calls.log; sleep 600;");
-    let (place, server, id) = payment_waits(&script, 1);
+    let (place, server, id) = payment_waits(&echoes_after("sleep 600"), 1);
     place.ok(&["pending", "approve", &id]);
     let mut first = pays(&place, &server, &[]).spawn().expect("it starts");
     while lines(&place, "calls.log") == 0 {
@@ -219,7 +225,7 @@ fn a_process_killed_while_a_silent_tool_runs_is_known_to_have_ended() {
 #[test]
 fn a_run_checks_a_servers_tools_against_approvals_by_default() {
     let place = Workspace::new();
-    place.write("server.sh", MCP_SERVER);
+    place.write("server.sh", echoes_after(":"));
     let definition = r#"{"name":"echo","description":"Says it.","inputSchema":{"type":"object"}}"#;
     place.write("tool.json", definition);
     place.ok(&["tools", "pin", "--server", "echoes", "--", "sh", "server.sh"]);
@@ -247,7 +253,7 @@ fn a_run_checks_a_servers_tools_against_approvals_by_default() {
 #[test]
 fn a_servers_tools_are_kept_back_until_the_model_has_found_them() {
     let place = Workspace::new();
-    place.write("server.sh", MCP_SERVER);
+    place.write("server.sh", echoes_after(":"));
     let tool =
         r#"{"name":"echo","description":"Says a word again.","inputSchema":{"type":"object"}}"#;
     place.write("tool.json", tool);

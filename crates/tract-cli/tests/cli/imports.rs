@@ -89,6 +89,22 @@ fn bad_lines_are_named_and_the_others_are_imported() {
 }
 
 #[test]
+fn lines_refused_for_one_reason_are_counted_after_the_first() {
+    let place = Workspace::new();
+    let mut noise = b"\xff\xfe\n".repeat(386);
+    noise.extend_from_slice(b"{\n{\n");
+    place.write("noise.bin", &noise);
+    let people = place.run(&["import", "noise.bin"]).expect(1);
+    assert_eq!(people.stderr.matches(": error[not_utf8]: ").count(), 5, "{people:?}");
+    assert_eq!(people.stderr.matches(": error[invalid_json]: ").count(), 2, "{people:?}");
+    let rest = "\n… and 381 more lines refused for the same reason: error[not_utf8]\n";
+    assert!(people.stderr.ends_with(rest), "{people:?}");
+    assert!(people.stdout.ends_with("\n388 lines refused\n"), "{people:?}");
+    let lines = place.run(&["import", "--json", "noise.bin"]).expect(1).lines();
+    assert_eq!(lines.len(), 388, "scripts read of each line");
+}
+
+#[test]
 fn sessions_and_chat_files_of_one_command_are_all_imported() {
     let chat = r#"{"id":"chat","messages":[{"role":"user","content":"Hi"}]}"#;
     let session = sessions("swe-agent/hull.traj");
@@ -133,13 +149,9 @@ fn anomalies_are_listed_with_their_line() {
 #[test]
 fn a_diverged_branch_is_left_alone() {
     let place = Workspace::new();
-    let chat = |texts: &[&str]| {
-        let messages: Vec<String> =
-            texts.iter().map(|t| format!(r#"{{"role":"user","content":"{t}"}}"#)).collect();
-        format!(r#"{{"id":"chat","messages":[{}]}}"#, messages.join(","))
-    };
     let import = |texts: &[&str], exit: i32| {
-        let ran = place.feed(&["import", "--json", "-"], chat(texts).as_bytes()).expect(exit);
+        let ran =
+            place.feed(&["import", "--json", "-"], chat("chat", texts).as_bytes()).expect(exit);
         ran.lines()[0]["status"].as_str().expect("a status").to_owned()
     };
     assert_eq!(import(&["a"], 0), "created");
@@ -202,7 +214,13 @@ fn recorded_conversations_come_back_as_they_were() {
 
 /// A conversation of one question.
 fn asks(id: &str, question: &str) -> String {
-    serde_json::json!({"id": id, "messages": [{"role": "user", "content": question}]}).to_string()
+    chat(id, &[question])
+}
+
+/// A conversation in which the user says these texts.
+fn chat(id: &str, texts: &[&str]) -> String {
+    let messages = texts.iter().map(|text| serde_json::json!({"role": "user", "content": text}));
+    serde_json::json!({"id": id, "messages": messages.collect::<Vec<_>>()}).to_string()
 }
 
 #[test]
@@ -233,11 +251,6 @@ fn ids_that_read_alike_keep_branches_of_their_own() {
 #[test]
 fn a_branch_of_another_conversation_is_neither_forwarded_nor_taken() {
     let place = Workspace::new();
-    let chat = |id: &str, texts: &[&str]| {
-        let messages: Vec<_> =
-            texts.iter().map(|t| serde_json::json!({"role": "user", "content": t})).collect();
-        serde_json::json!({"id": id, "messages": messages}).to_string()
-    };
     let import = |chat: String| place.feed(&["import", "--json", "-"], chat.as_bytes()).expect(0);
     import(chat("first", &["Hi"]));
     // A branch that a person made where an imported conversation begins.

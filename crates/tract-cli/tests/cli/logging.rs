@@ -2,26 +2,17 @@
 
 use serde_json::json;
 
-use crate::agents::{calls, says};
+use crate::agents::{calls, mcp_server, says};
 use crate::chat::{KEY, Server, command};
 use crate::support::{RunOutput, Workspace};
 
-/// A server whose one tool fails with an error that contains a password and steers a terminal.
-const FAILING_SERVER: &str = r#"
-while read -r line; do
-    id=$(printf '%s' "$line" | sed -n 's/.*"id": *\([0-9][0-9]*\).*/\1/p')
-    answer() { printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$id" "$1"; }
-    case "$line" in
-        *'"initialize"'*) answer '"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}' ;;
-        *'"tools/list"'*) answer '"result":{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}' ;;
-        *'"tools/call"'*) answer '"error":{"code":-32000,"message":"cannot open postgres://me:hunter2@db/agents \\u001b[2Jdisk"}' ;;
-    esac
-done
-"#;
+/// What a server does whose tool fails with an error that contains a password and steers a terminal.
+const FAILS: &str = r#"answer '"error":{"code":-32000,"message":"cannot open postgres://me:hunter2@db/agents \\u001b[2Jdisk"}'"#;
 
 /// Lets a model call the failing tool and returns what ran and what the model read of it.
 fn fails(place: &Workspace, flags: &[&str], log: Option<&str>) -> (RunOutput, String) {
-    place.write("server.sh", FAILING_SERVER);
+    place.write("server.sh", mcp_server(FAILS));
+    place.write("tool.json", r#"{"name":"echo","inputSchema":{"type":"object"}}"#);
     let server = Server::start(vec![calls("call-7", "echo", &json!({})), says("Well.")]);
     let with = ["--model", "openai/some", "--base-url", &server.url, "--plan", "none"];
     let how = ["run", "Echo it.", "--approve", "none", "--mcp", "sh server.sh", "--json"];

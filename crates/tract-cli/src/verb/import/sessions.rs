@@ -212,7 +212,7 @@ impl<'a> BranchLine<'a> {
 #[derive(Serialize)]
 struct UnreadFile<'a> {
     file: &'a str,
-    error: crate::failure::Problem<'a>,
+    error: &'a Failure,
 }
 
 #[derive(Serialize)]
@@ -390,7 +390,7 @@ pub(super) fn tell_unread(
 ) -> Outcome<()> {
     let file = path.display().to_string();
     if context.out.is_json() {
-        return context.out.json(&UnreadFile { file: &file, error: failure.problem() });
+        return context.out.json(&UnreadFile { file: &file, error: failure });
     }
     context.out.say(failure.for_people().trim_end());
     Ok(())

@@ -123,7 +123,7 @@ pub(super) async fn run(context: &mut Context<'_>, verb: MergeVerb) -> Outcome<(
         MergeVerb::Resolve(resolve) => decide(context, &tract, *resolve).await,
         MergeVerb::Abort { id, reason } => {
             let decided = tract.repo().abort_merge(&id, reason).await?;
-            crate::verb::pending::print_decision(context, &decided)
+            crate::verb::pending::print_decision(context.out, &decided)
         }
     }
 }

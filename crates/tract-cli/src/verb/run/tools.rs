@@ -52,8 +52,8 @@ pub(super) struct Commands<'a> {
     pub(super) variables: &'a [String],
 }
 
-fn no(code: &'static str) -> impl Fn(String) -> Failure {
-    move |message| Failure::no(code, message)
+fn no<E: ToString>(code: &'static str) -> impl Fn(E) -> Failure {
+    move |error| Failure::no(code, error.to_string())
 }
 
 impl Tools {
@@ -69,8 +69,7 @@ impl Tools {
         let mut prompt =
             Prompt::builder("tract", "run").section(Section::new("role", "Role", role));
         if let Some(strategy) = strategy {
-            let section = Planning::section_of(session, strategy)
-                .map_err(|error| no("session")(error.to_string()))?;
+            let section = Planning::section_of(session, strategy).map_err(no("session"))?;
             prompt = prompt.section(section);
         }
         let mut files = None;
@@ -80,7 +79,7 @@ impl Tools {
             })?;
             files = Some(Arc::new(opened) as Arc<dyn Filesystem>);
             let tools = fs::add_fs_tools(Registry::builder()).build();
-            let tools = tools.map_err(|error| no("tools")(error.to_string()))?;
+            let tools = tools.map_err(no("tools"))?;
             let section = Section::new("files", "Files", FILES);
             let section = tools
                 .iter()
@@ -88,7 +87,7 @@ impl Tools {
                 .fold(section, Section::dyn_tool);
             prompt = prompt.section(section);
         }
-        let prompt = prompt.build().map_err(|error| no("prompt")(error.to_string()))?;
+        let prompt = prompt.build().map_err(no("prompt"))?;
         #[cfg(feature = "mcp")]
         let (servers, builder) = servers(commands, &prompt).await?;
         #[cfg(not(feature = "mcp"))]
@@ -120,20 +119,18 @@ impl Tools {
             .iter()
             .map(|tool| CatalogEntry::parse(tool.definition().schema().text()));
         let index: Result<ToolIndex, _> = entries.collect();
-        let index = index.map_err(|error| no("tools")(error.to_string()))?;
+        let index = index.map_err(no("tools"))?;
         let search = SearchTools::new(Arc::new(RwLock::new(index)))
             .options(PickOptions::new().allow_unsafe(true));
-        agent.search_tools(search).map_err(|error| no("tools")(error.to_string()))
+        agent.search_tools(search).map_err(no("tools"))
     }
 
     /// Lends everything to an agent.
     pub(super) fn equip(&self, agent: Agent) -> Outcome<Agent> {
-        let mut agent = agent
-            .prompt(self.prompt.clone(), Bindings::new())
-            .map_err(|error| no("tools")(error.to_string()))?;
+        let mut agent = agent.prompt(self.prompt.clone(), Bindings::new()).map_err(no("tools"))?;
         if let Some(files) = &self.files {
             let resources = Resources::builder().bind(fs::bind(Arc::clone(files))).build();
-            let resources = resources.map_err(|error| no("resources")(error.to_string()))?;
+            let resources = resources.map_err(no("resources"))?;
             agent = agent
                 .resources(Arc::new(resources))
                 .policy(ReadBeforeWrite::of_fs_tools(Arc::clone(files)));
@@ -151,7 +148,7 @@ impl Tools {
 }
 
 fn registry(builder: RegistryBuilder) -> Outcome<Registry> {
-    builder.build().map_err(|error| no("tools")(error.to_string()))
+    builder.build().map_err(no("tools"))
 }
 
 /// Starts servers and takes their tools; names that several have, or that the prompt's own tools

@@ -6,10 +6,10 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tract::schema::{Finding, Level, LintOptions, Loss, Target, ToolView};
 
-use crate::context::Context;
 use crate::definitions;
 use crate::escape;
 use crate::failure::{Failure, Outcome, note_line};
+use crate::out::Output;
 use crate::render::count;
 use crate::style::{BAD, BOLD, DIM, Styled};
 
@@ -30,7 +30,7 @@ struct TranslateLine<'a> {
     losses: &'a [Loss],
 }
 
-pub(super) fn lint(context: &mut Context<'_>, file: &Path, own: bool) -> Outcome<()> {
+pub(super) fn lint(out: &mut Output, file: &Path, own: bool) -> Outcome<()> {
     let mut options = LintOptions::default();
     if own {
         options = options.own();
@@ -43,51 +43,46 @@ pub(super) fn lint(context: &mut Context<'_>, file: &Path, own: bool) -> Outcome
         let bad = findings.iter().filter(|finding| finding.level == Level::Error).count();
         errors += bad;
         others += findings.len() - bad;
-        if context.out.is_json() {
-            context.out.json(&LintLine { line, name: &name, findings: &findings })?;
+        if out.is_json() {
+            out.json(&LintLine { line, name: &name, findings: &findings })?;
             continue;
         }
         if !findings.is_empty() {
             let name = escape::line(&name).into_owned();
-            context.out.line(format_args!("{}  (line {line})", Styled(BOLD, name)))?;
+            out.line(format_args!("{}  (line {line})", Styled(BOLD, name)))?;
         }
         for finding in &findings {
             let shown = escape::line(&finding.to_string()).into_owned();
             match finding.level {
-                Level::Error => context.out.line(format_args!("  {}", Styled(BAD, shown)))?,
-                Level::Warning | Level::Hint => context.out.line(format_args!("  {shown}"))?,
+                Level::Error => out.line(format_args!("  {}", Styled(BAD, shown)))?,
+                Level::Warning | Level::Hint => out.line(format_args!("  {shown}"))?,
             }
             if let Some(note) = &finding.note {
-                context.out.line(format_args!("    {}", note_line(note)))?;
+                out.line(format_args!("    {}", note_line(note)))?;
             }
         }
     }
-    if !context.out.is_json() {
+    if !out.is_json() {
         let shown = format!(
             "{}: {}, {}",
             count(tools, "tool"),
             count(errors, "error"),
             count(others, "other finding")
         );
-        context.out.say(Styled(DIM, shown));
+        out.say(Styled(DIM, shown));
     }
     Failure::unless(errors == 0)
 }
 
-pub(super) fn translate(
-    context: &mut Context<'_>,
-    file: &Path,
-    to: Target,
-    strict: bool,
-) -> Outcome<()> {
+pub(super) fn translate(out: &mut Output, file: &Path, to: Target, strict: bool) -> Outcome<()> {
     let mut refused = 0;
     for (line, text) in definitions::texts(file)? {
         let made = tract::schema::translate(&text, to, strict)?;
         refused += usize::from(made.text.is_none());
         let tool = made.text.as_deref();
-        if context.out.is_json() {
+        if out.is_json() {
             let tool = tool.map(super::one_line).transpose()?;
-            context.out.json(&TranslateLine {
+            out.json(&TranslateLine {
                 line,
                 name: &made.name,
                 sent_name: &made.sent_name,
@@ -101,11 +96,11 @@ pub(super) fn translate(
             continue;
         }
         if let Some(tool) = tool {
-            context.out.json_text(&super::one_line(tool)?)?;
+            out.json_text(&super::one_line(tool)?)?;
         }
         for loss in &made.losses {
             let shown = format!("line {line}: {}: {loss}", made.name);
-            context.out.say(Styled(DIM, escape::line(&shown)));
+            out.say(Styled(DIM, escape::line(&shown)));
         }
     }
     Failure::unless(refused == 0)
