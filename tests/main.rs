@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
+use tract::forms::Dialect;
+
 // Handlers for all events do all that a handler for one event does.
 mod any_handlers;
 

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::Dialect;
 use serde_json::Value;
-use tract::forms::Dialect;
 
 fn name_is_plain(name: &str, most: usize) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -26,6 +26,7 @@ pub(crate) fn broken(dialect: Dialect, body: &Value) -> Vec<String> {
         Dialect::OpenAi => openai(body),
         Dialect::Responses => responses(body),
         Dialect::Ollama => ollama(body),
+        // The rules of others are not written down apart from the compiler.
         _ => Vec::new(),
     }
 }

@@ -52,14 +52,7 @@ fn broken_rules(repo: &Repo, branch: &str) -> Vec<String> {
         let form = compile_form(&compiled, Form::Params(dialect), &FormOptions::default());
         let form = form.unwrap_or_else(|error| panic!("{branch} as {dialect}: {error}"));
         let body: Value = serde_json::from_str(&form.to_json()).expect("a request is JSON");
-        let rules = match dialect {
-            Dialect::Anthropic => rules::anthropic(&body),
-            Dialect::OpenAi => rules::openai(&body),
-            Dialect::Responses => rules::responses(&body),
-            Dialect::Ollama => rules::ollama(&body),
-            // Its rules are not written down apart from the compiler.
-            _ => Vec::new(),
-        };
+        let rules = rules::broken(dialect, &body);
         broken.extend(rules.into_iter().map(|rule| format!("{branch} as {dialect}: {rule}")));
     }
     broken

@@ -13,7 +13,7 @@ use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::crossterm::event::{Event, KeyEventKind};
 
 use self::app::App;
 use self::screen::Screen;
@@ -60,25 +60,23 @@ async fn drive(app: &mut App, screen: &mut Screen) -> Outcome<()> {
         app.load().await;
         screen.draw(app)?;
         let wait = next_look.saturating_duration_since(Instant::now());
-        if !event::poll(wait).map_err(screen::failed)? {
+        let mut next = screen.next_event(wait)?;
+        if next.is_none() {
             let begun = Instant::now();
             app.look().await;
             // A store that answers slowly is asked less often.
             next_look = Instant::now() + PAUSE.max(begun.elapsed() * 10);
-            continue;
         }
         // Keys that came meanwhile are handled before anything is loaded or drawn.
-        loop {
-            match event::read().map_err(screen::failed)? {
+        while let Some(event) = next {
+            match event {
                 Event::Key(key) if key.kind != KeyEventKind::Release => {
                     app.press(key, screen).await
                 }
                 Event::Paste(text) => app.paste(&text),
                 _ => {}
             }
-            if app.is_done() || !event::poll(Duration::ZERO).map_err(screen::failed)? {
-                break;
-            }
+            next = if app.is_done() { None } else { screen.next_event(Duration::ZERO)? };
         }
     }
     Ok(())

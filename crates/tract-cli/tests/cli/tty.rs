@@ -126,6 +126,18 @@ impl Terminal {
         (status.code(), is_as_before)
     }
 
+    /// Takes the terminal away from the program, and waits for its end.
+    #[track_caller]
+    pub(crate) fn hang_up(mut self) {
+        let program = format!("/proc/{}", self.program());
+        self.child.kill().expect("it runs");
+        let end = Instant::now() + PATIENCE;
+        while std::fs::exists(&program).expect("a path") {
+            assert!(Instant::now() < end, "it goes on without a terminal");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// The program on the terminal.
     pub(crate) fn program(&self) -> u32 {
         let id = self.child.id().to_string();

@@ -1,5 +1,8 @@
 //! `tract ui`, on a real terminal.
 
+use std::process::Command;
+use std::time::{Duration, Instant};
+
 use crate::pages;
 use crate::support::{COAT, RunOutput, Workspace, signal, user_says};
 use crate::tty::Terminal;
@@ -122,20 +125,38 @@ fn a_program_writes_the_summary_until_it_is_left() {
     let head = place.id("HEAD");
     let mut terminal = start(&place, &[], "--summarizer 'sleep 3599.25'");
     terminal.press_for("s", "writes a summary");
-    assert!(runs("sleep 3599.25"), "it is asked");
+    until_runs("sleep 3599.25", true);
     terminal.press_for("\u{1b}", "nothing was changed");
     quit(terminal);
-    assert!(!runs("sleep 3599.25"), "it ends with the question");
+    until_runs("sleep 3599.25", false);
     let mut terminal = start(&place, &[], "--summarizer false");
     terminal.press_for("s", "ended with exit status: 1");
     quit(terminal);
     assert_eq!(place.id("HEAD"), head);
 }
 
-/// Whether a program of this command line runs.
-fn runs(line: &str) -> bool {
-    let found = std::process::Command::new("pgrep").args(["-x", "-f", line]).output();
-    found.expect("`pgrep`").status.success()
+/// Waits until a program of this command line runs, or until none does.
+#[track_caller]
+fn until_runs(line: &str, wanted: bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    let runs = || Command::new("pgrep").args(["-x", "-f", line]).output().expect("`pgrep`");
+    while runs().status.success() != wanted {
+        assert!(Instant::now() < end, "{line}: runs should be {wanted}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn nothing_goes_on_without_a_terminal() {
+    let place = Workspace::of(COAT);
+    let terminal = start(&place, &[], "");
+    terminal.hang_up();
+    let mut terminal = start(&place, &[], "--summarizer 'sleep 3598.75'");
+    terminal.press_for("s", "writes a summary");
+    until_runs("sleep 3598.75", true);
+    terminal.hang_up();
+    until_runs("sleep 3598.75", false);
+    assert_eq!(messages(&place, "main").len(), 5);
 }
 
 #[test]
@@ -337,7 +358,7 @@ fn it_ends_in_order_when_it_is_told_to() {
     let mut terminal = start(&place, &[], "--summarizer 'sleep 3599.75'");
     terminal.press_for("s", "writes a summary");
     ended(terminal);
-    assert!(!runs("sleep 3599.75"), "it does not outlive the command");
+    until_runs("sleep 3599.75", false);
 }
 
 #[test]

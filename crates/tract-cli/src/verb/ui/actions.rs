@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Duration;
 
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
+use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use tract::core::{Summarizer as _, SummaryRequest};
 use tract::engine::{NewContent, Request, Selection};
 use tract::forms::{Form, FormOptions, compile_form};
@@ -13,7 +13,7 @@ use tract::{Body, CommitId, Content};
 
 use super::app::{App, Overlay};
 use super::keys::{self, Action, Pane};
-use super::screen::{self, Screen};
+use super::screen::Screen;
 use crate::failure::{Failure, Outcome};
 use crate::render::{bytes, count};
 use crate::summarize::CommandSummarizer;
@@ -230,10 +230,7 @@ fn until_left<T>(work: impl Future<Output = T>, screen: &Screen) -> Outcome<Opti
         if screen.is_ended() {
             return Ok(None);
         }
-        if !event::poll(Duration::from_millis(50)).map_err(screen::failed)? {
-            continue;
-        }
-        if let Event::Key(key) = event::read().map_err(screen::failed)? {
+        if let Some(Event::Key(key)) = screen.next_event(Duration::from_millis(50))? {
             let control_c =
                 key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
             if key.code == KeyCode::Esc || control_c {

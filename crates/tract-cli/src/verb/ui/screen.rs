@@ -3,16 +3,19 @@
 use std::io::{self, Stdout, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
-use ratatui::crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
+use ratatui::crossterm::event::{self, DisableBracketedPaste, EnableBracketedPaste, Event};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
+#[cfg(unix)]
+use signal_hook::consts::SIGHUP;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::app::App;
@@ -37,7 +40,13 @@ impl Screen {
     /// `terminal` when it cannot be set.
     pub(super) fn start(colors: bool) -> Outcome<Self> {
         let ended = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
+        // Whoever closes the window ends what was started in it too.
+        for signal in [
+            SIGINT,
+            SIGTERM,
+            #[cfg(unix)]
+            SIGHUP,
+        ] {
             signal_hook::flag::register(signal, Arc::clone(&ended)).map_err(failed)?;
         }
         let before = std::panic::take_hook();
@@ -56,6 +65,21 @@ impl Screen {
     /// Whether the process was told to end.
     pub(super) fn is_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
+    }
+
+    /// Waits for a key or another event, at most so long; `None` when none came.
+    ///
+    /// # Errors
+    /// `terminal` when it cannot be read, or is gone: a closed window, a lost connection.
+    pub(super) fn next_event(&self, wait: Duration) -> Outcome<Option<Event>> {
+        // What was read before is there at once.
+        for wait in [Duration::ZERO, wait] {
+            wait_for_input(wait).map_err(failed)?;
+            if event::poll(Duration::ZERO).map_err(failed)? {
+                return event::read().map(Some).map_err(failed);
+            }
+        }
+        Ok(None)
     }
 
     /// Shows what there is now.
@@ -115,6 +139,28 @@ fn leave() -> io::Result<()> {
     // The cursor is hidden while pages are drawn.
     execute!(io::stdout(), ratatui::crossterm::cursor::Show)?;
     disable_raw_mode()
+}
+
+/// Waits until the terminal has something to read, or the process a signal. It is asked here because
+/// the reader of events would read the end of a terminal that is gone without end.
+#[cfg(unix)]
+fn wait_for_input(wait: Duration) -> io::Result<()> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    let stdin = io::stdin();
+    let mut input = [PollFd::new(&stdin, PollFlags::IN)];
+    match poll(&mut input, Timespec::try_from(wait).ok().as_ref()) {
+        Ok(_) if input[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) => {
+            Err(io::Error::new(io::ErrorKind::BrokenPipe, "it is gone"))
+        }
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(not(unix))]
+fn wait_for_input(wait: Duration) -> io::Result<()> {
+    event::poll(wait).map(drop)
 }
 
 /// A terminal that fails.
