@@ -171,6 +171,31 @@ fn messages_summaries_and_merges_wait_as_well() {
 }
 
 #[test]
+fn an_edit_of_what_waits_is_like_any_edit() {
+    let tract = memory();
+    let asking = tract.with_hooks(
+        Hooks::new().on("later", |_: &BeforeCommit| CommitAction::Defer("later".into())),
+    );
+    let edited = |draft: Draft, text: &str| {
+        assert_eq!(block_on(asking.commit(draft)).unwrap_err().code(), "deferred");
+        let waiting = block_on(tract.pending().list()).unwrap();
+        block_on(tract.pending().edit(&waiting[0].id, text)).unwrap();
+        let made = block_on(tract.show("HEAD")).unwrap();
+        block_on(tract.repo().content(&made)).unwrap().unwrap()
+    };
+    // A note is JSON: other text becomes a string of it.
+    assert_eq!(edited(Draft::note(r#"{"a":1}"#).unwrap(), "no JSON").text(), r#""no JSON""#);
+    // What was signed was signed with the text as it was.
+    let signed =
+        Part::Reasoning { text: "hm".into(), signature: Some("s".into()), encrypted: None };
+    let mut thoughtful = Draft::assistant("a").call("c", "f", "{}");
+    thoughtful.content.parts_mut().unwrap().insert(0, signed);
+    let content = edited(thoughtful, "b");
+    assert_eq!((content.text(), content.calls().count()), ("b".into(), 1));
+    assert!(!content.parts().iter().any(|part| matches!(part, Part::Reasoning { .. })));
+}
+
+#[test]
 fn the_results_of_a_turn_are_each_decided() {
     let tract = memory();
     let calls =

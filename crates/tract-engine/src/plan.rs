@@ -22,7 +22,9 @@ pub use tract_compile::Line;
 use tract_core::Op;
 
 pub(crate) use self::append::{is_plain, plain};
-pub(crate) use self::edit::{current_version, unchanged_since, version_of, with_answer_of};
+pub(crate) use self::edit::{
+    current_version, unchanged_since, version_of, with_answer_of, with_text,
+};
 pub use self::merge::{
     MergeSides, PlannedMerge, Resolution, ResolutionKind, ResolvableConflict, ResolveFn,
     ResolvedConflict, Resolver, merge,

@@ -133,7 +133,7 @@ impl Terminal {
         self.child.kill().expect("it runs");
         let end = Instant::now() + PATIENCE;
         while std::fs::exists(&program).expect("a path") {
-            assert!(Instant::now() < end, "it goes on without a terminal");
+            assert!(Instant::now() < end, "it continues without a terminal");
             std::thread::sleep(Duration::from_millis(20));
         }
     }

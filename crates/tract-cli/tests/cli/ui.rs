@@ -147,7 +147,7 @@ fn until_runs(line: &str, wanted: bool) {
 }
 
 #[test]
-fn nothing_goes_on_without_a_terminal() {
+fn nothing_continues_without_a_terminal() {
     let place = Workspace::of(COAT);
     let terminal = start(&place, &[], "");
     terminal.hang_up();

@@ -8,14 +8,16 @@ use tract_core::{
 };
 use tract_hooks::{DecisionRecord, Hooks, Summarize};
 
-use super::rule::{WriteTarget, with_text};
+use super::rule::WriteTarget;
 use super::{
     DECISIONS, DecisionDoc, Document, PENDING, Pending, PendingDoc, PendingRequest,
     RecordedDecision, damaged, fresh_id,
 };
 use crate::error::{Error, Result};
 use crate::merge::{MergeProgress, Merged};
-use crate::plan::{Line, Records, Refusal, Request, ResolveFn, Selection, plan, version_of};
+use crate::plan::{
+    Line, Records, Refusal, Request, ResolveFn, Selection, plan, version_of, with_text,
+};
 use crate::repo::Repo;
 use crate::summarize::summary_of;
 use crate::txn::{Txn, WriteOptions};
@@ -269,7 +271,7 @@ impl Repo {
             }
         };
         let old = pending.request.content().ok_or(Error::NoText)?;
-        let new = with_new_text(old, &text);
+        let new = with_text(old, &text);
         record.before = Some(Blob::seal(old.to_blob()?).id().to_hex());
         record.after = Some(Blob::seal(new.to_blob()?).id().to_hex());
         record.tokens_before = Some(self.count(&old.text()));
@@ -353,23 +355,6 @@ fn deferral(pending: &Pending) -> DecisionRecord {
         record.reason = Some(pending.reason.clone()).filter(|reason| !reason.is_empty());
         record.after(written)
     })
-}
-
-/// Puts a text in the place of the texts of a content.
-fn with_new_text(old: &Content, text: &str) -> Content {
-    let mut new = old.clone();
-    if let Some(parts) = new.parts_mut() {
-        *parts = with_text(parts, text);
-    }
-    if let Content::Artifact(artifact) = &mut new {
-        text.clone_into(&mut artifact.text);
-    }
-    if let Content::Note(json) = &mut new
-        && let Ok(valid) = tract_core::JsonText::new(text)
-    {
-        *json = valid;
-    }
-    new
 }
 
 /// What is done, with what is written down of the decision; what is changed keeps its original.

@@ -268,12 +268,9 @@ fn not_here(action: &impl tract_hooks::Action) -> String {
 
 /// Puts a text in the place of the texts among parts; pictures and the rest stay.
 pub(crate) fn with_summary(answer: &ToolAnswer, text: &str) -> Content {
-    Content::ToolResult(ToolAnswer { parts: with_text(&answer.parts, text), ..answer.clone() })
-}
-
-pub(super) fn with_text(parts: &[Part], text: &str) -> Vec<Part> {
-    let others = parts.iter().filter(|part| !matches!(part, Part::Text { .. })).cloned();
-    std::iter::once(Part::text(text)).chain(others).collect()
+    let others = answer.parts.iter().filter(|part| !matches!(part, Part::Text { .. })).cloned();
+    let parts = std::iter::once(Part::text(text)).chain(others).collect();
+    Content::ToolResult(ToolAnswer { parts, ..answer.clone() })
 }
 
 /// Reads what a planned edit says.

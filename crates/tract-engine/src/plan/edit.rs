@@ -131,7 +131,7 @@ fn replace(
 
 /// Puts a text in place of the texts of a message. Reasoning that a provider signed is bound to
 /// the text as it was and goes.
-fn with_text(old: &Content, text: &str) -> Content {
+pub(crate) fn with_text(old: &Content, text: &str) -> Content {
     let mut new = old.clone();
     if let Some(parts) = new.parts_mut() {
         *parts = parts_with_text(parts, text);

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use tract_core::DynTool;
 use tract_core::json::{self, JsonError};
 use tract_schema::ToolView;
@@ -106,7 +105,7 @@ impl CatalogEntry {
     /// `{"id","name","description","parameters"}`.
     ///
     /// # Behavior
-    /// - `id` is the id, else `tool_id`, else the name.
+    /// - `id`, a text or a number, is the id, else `tool_id`, else the name.
     /// - `tags` are words about it; `unsafe: true` declares it unsafe.
     /// - `annotations` (what an MCP server says of its own tool) can only restrict:
     ///   `destructiveHint: true` makes it unsafe, no annotation makes it safe.
@@ -124,7 +123,9 @@ impl CatalogEntry {
                 .or_else(|| outer.iter().rev().find(|(name, _)| name == key).map(|(_, raw)| *raw))
         };
         let id = match member("id").or_else(|| member("tool_id")) {
-            Some(raw) => read::<Id>("id", raw)?.into_text(),
+            Some(raw) if raw.starts_with('"') => read("id", raw)?,
+            // A number is the id as it is written.
+            Some(raw) => read::<serde_json::Number>("id", raw).map(|_| raw.to_owned())?,
             None => view.name.clone(),
         };
         let description = match view.description {
@@ -229,22 +230,6 @@ impl CatalogEntry {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
-enum Id {
-    Text(String),
-    Number(Box<RawValue>),
-}
-
-impl Id {
-    fn into_text(self) -> String {
-        match self {
-            Self::Text(text) => text,
-            Self::Number(raw) => raw.get().to_owned(),
-        }
-    }
-}
-
-#[derive(Deserialize)]
 struct Hints {
     #[serde(default, rename = "destructiveHint")]
     destructive: bool,
@@ -279,6 +264,8 @@ mod tests {
         assert_eq!(entry.tags(), ["x"]);
         let by_tool_id = CatalogEntry::parse(r#"{"tool_id":"t","name":"a","parameters":{}}"#);
         assert_eq!(by_tool_id.expect("it is a tool").id(), "t");
+        let number = CatalogEntry::parse(r#"{"id": 7.0 ,"name":"a","parameters":{}}"#);
+        assert_eq!(number.expect("it is a tool").id(), "7.0");
     }
 
     #[test]
@@ -286,6 +273,7 @@ mod tests {
         let code = |text: &str| CatalogEntry::parse(text).expect_err(text).code();
         assert_eq!(code("[]"), "invalid_json");
         assert_eq!(code(r#"{"id":"a"}"#), "no_name");
+        assert_eq!(code(r#"{"name":"a","id":[]}"#), "bad_member");
         assert_eq!(code(r#"{"name":"a","parameters":[]}"#), "bad_member");
         assert_eq!(code(r#"{"name":"a","tags":"x"}"#), "bad_member");
         assert_eq!(code(r#"{"name":"a","description":7}"#), "bad_member");

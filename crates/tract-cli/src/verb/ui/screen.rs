@@ -40,7 +40,7 @@ impl Screen {
     /// `terminal` when it cannot be set.
     pub(super) fn start(colors: bool) -> Outcome<Self> {
         let ended = Arc::new(AtomicBool::new(false));
-        // Whoever closes the window ends what was started in it too.
+        // A window that is closed ends what was started in it too.
         for signal in [
             SIGINT,
             SIGTERM,
