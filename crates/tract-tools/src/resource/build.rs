@@ -129,16 +129,11 @@ impl ErasedBinding {
             lifetime,
             has_views,
             make: Box::new(move |scope| Ok(Arc::new(provider(scope)?) as Erased)),
-            close: close.map(|close| {
-                let close = move |erased: &Erased| match erased.downcast_ref::<Arc<T>>() {
-                    Some(shared) => close(shared),
-                    None => Ok(()),
-                };
-                Box::new(close) as Box<dyn Fn(&Erased) -> Result<(), BoxError> + Send + Sync>
+            close: close.map(|close| -> Box<CloseErased> {
+                Box::new(move |erased| erased.downcast_ref::<Arc<T>>().map_or(Ok(()), |t| close(t)))
             }),
-            snapshots: snapshots.map(|snapshots| {
-                let of = move |erased: &Erased| erased.downcast_ref::<Arc<T>>().map(&snapshots);
-                Box::new(of) as Box<dyn Fn(&Erased) -> Option<Arc<dyn Snapshot>> + Send + Sync>
+            snapshots: snapshots.map(|snapshots| -> Box<SnapshotsOfErased> {
+                Box::new(move |erased| erased.downcast_ref::<Arc<T>>().map(&snapshots))
             }),
         }
     }
