@@ -6,6 +6,9 @@ use std::error::Error;
 use serde::Serialize;
 use tract_core::{RenderedValue, ToolError, ToolResult};
 
+/// What a call of a tool comes to.
+pub(crate) type Answer<T> = Result<ToolResult<T>, ToolError>;
+
 /// What may be the error of a tool: a [`ToolError`], any error that can be sent between threads,
 /// or a text.
 #[diagnostic::on_unimplemented(
