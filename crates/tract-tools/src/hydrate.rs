@@ -358,7 +358,7 @@ impl HydrationState {
         registry: &Registry,
         tool: &Registered,
         mut value: Value,
-        text: Json,
+        mut text: Json,
         options: &HydrateOptions,
     ) -> StageResult<(Json, bool)> {
         let fail = |code, message: String| StageError::new(Stage::Validate, code, "/", message);
@@ -387,14 +387,7 @@ impl HydrationState {
             }
             Some(Ok(compiled)) => compiled,
         };
-        self.hydrated.provenance.validator = Some(ValidatorUsed {
-            name: Arc::clone(&compiled.name),
-            version: Arc::clone(&compiled.version),
-            compiled_at: Arc::clone(&compiled.at),
-            eager: compiled.eager,
-            notes: compiled.validator.notes().to_vec(),
-        });
-        let mut text = text;
+        self.hydrated.provenance.validator = Some(compiled.used.clone());
         let mut checked = compiled.validator.validate(&value);
         let mut coercion = coerce::Coercion::default();
         while let (Err(invalid), true) = (&checked, options.coercion) {
@@ -424,16 +417,12 @@ impl HydrationState {
         arguments: &Json,
         validated: bool,
     ) -> StageResult<()> {
+        let (id, definition) = (&self.call.id, tool.definition().id());
         let request = PolicyRequest {
             traits: tool.traits(),
             validated,
             repaired: self.hydrated.provenance.repaired,
-            ..PolicyRequest::new(
-                &self.call.id,
-                tool.name(),
-                tool.definition().id(),
-                arguments.as_str(),
-            )
+            ..PolicyRequest::new(id, tool.name(), definition, arguments.as_str())
         };
         let mut decision = Decision::Allow;
         let mut is_vouched = false;

@@ -146,11 +146,7 @@ pub fn rendered<T: Serialize>(
     value: &T,
     words: Option<String>,
 ) -> Result<RenderedValue, ToolError> {
-    let rendered = RenderedValue::of(value)?;
-    Ok(match words {
-        Some(text) => rendered.shown_as(text),
-        None => rendered,
-    })
+    Ok(words.into_iter().fold(RenderedValue::of(value)?, RenderedValue::shown_as))
 }
 
 /// A value of a tool that says itself how a model reads it; others are shown as JSON. What `#[tool]`
