@@ -50,7 +50,7 @@ pub trait AnyHandler: Send + Sync + 'static {
 ///   closure that never ends is left to its own thread.
 #[derive(Clone, Default)]
 pub struct Hooks {
-    chains: Option<Arc<stored::Chains>>,
+    chains: Option<Arc<Chains>>,
 }
 
 /// The treatment of an event when a handler fails.
@@ -79,87 +79,67 @@ const TIME_LIMIT: Duration = Duration::from_secs(30);
 /// How long a summary may take by default.
 const SUMMARY_LIMIT: Duration = Duration::from_secs(120);
 
-pub(crate) mod stored {
-    use std::sync::Arc;
-    use std::time::Duration;
+type Chain<E> = Vec<NamedHandler<Run<E>>>;
 
-    use tract_core::Summarizer;
+/// One chain for each event.
+#[derive(Clone, Default)]
+pub struct Chains {
+    limits: TimeLimits,
+    on_failure: OnFailure,
+    summarizer: Option<Arc<dyn Summarizer>>,
+    before_commit: Chain<BeforeCommit>,
+    tool_result_received: Chain<ToolResultReceived>,
+    before_dispatch: Chain<BeforeDispatch>,
+    before_compile: Chain<BeforeCompile>,
+    before_compress: Chain<BeforeCompress>,
+    before_merge: Chain<BeforeMerge>,
+    ref_moved: Chain<RefMoved>,
+    any: Vec<NamedHandler<AnyRun>>,
+}
 
-    use super::{AnyRun, Event, NamedHandler, OnFailure, Run};
-    use crate::event::{
-        BeforeCommit, BeforeCompile, BeforeCompress, BeforeDispatch, BeforeMerge, RefMoved,
-        ToolResultReceived,
-    };
+/// How long a handler may take, and how long a summary.
+#[derive(Clone)]
+struct TimeLimits {
+    handler: Option<Duration>,
+    summary: Option<Duration>,
+}
 
-    pub(crate) type Chain<E> = Vec<NamedHandler<Run<E>>>;
-
-    /// One chain for each event.
-    #[derive(Clone)]
-    pub struct Chains {
-        pub(crate) time_limit: Option<Duration>,
-        pub(crate) on_failure: OnFailure,
-        pub(crate) summarizer: Option<Arc<dyn Summarizer>>,
-        pub(crate) summary_limit: Option<Duration>,
-        pub(crate) before_commit: Chain<BeforeCommit>,
-        pub(crate) tool_result_received: Chain<ToolResultReceived>,
-        pub(crate) before_dispatch: Chain<BeforeDispatch>,
-        pub(crate) before_compile: Chain<BeforeCompile>,
-        pub(crate) before_compress: Chain<BeforeCompress>,
-        pub(crate) before_merge: Chain<BeforeMerge>,
-        pub(crate) ref_moved: Chain<RefMoved>,
-        pub(crate) any: Vec<NamedHandler<AnyRun>>,
+impl Default for TimeLimits {
+    fn default() -> Self {
+        Self { handler: Some(TIME_LIMIT), summary: Some(SUMMARY_LIMIT) }
     }
+}
 
-    impl Default for Chains {
-        fn default() -> Self {
-            Self {
-                time_limit: Some(super::TIME_LIMIT),
-                on_failure: OnFailure::default(),
-                summarizer: None,
-                summary_limit: Some(super::SUMMARY_LIMIT),
-                before_commit: Vec::new(),
-                tool_result_received: Vec::new(),
-                before_dispatch: Vec::new(),
-                before_compile: Vec::new(),
-                before_compress: Vec::new(),
-                before_merge: Vec::new(),
-                ref_moved: Vec::new(),
-                any: Vec::new(),
+/// Says where the chain of an event is. Only the events of this crate have one.
+pub trait Stored: Sized {
+    fn chain(chains: &Chains) -> &Chain<Self>
+    where
+        Self: Event;
+    fn chain_mut(chains: &mut Chains) -> &mut Chain<Self>
+    where
+        Self: Event;
+}
+
+macro_rules! stored {
+    ($event:ident, $field:ident) => {
+        impl Stored for $event {
+            fn chain(chains: &Chains) -> &Chain<Self> {
+                &chains.$field
+            }
+            fn chain_mut(chains: &mut Chains) -> &mut Chain<Self> {
+                &mut chains.$field
             }
         }
-    }
-
-    /// Says where the chain of an event is. Only the events of this crate have one.
-    pub trait Stored: Sized {
-        fn chain(chains: &Chains) -> &Chain<Self>
-        where
-            Self: Event;
-        fn chain_mut(chains: &mut Chains) -> &mut Chain<Self>
-        where
-            Self: Event;
-    }
-
-    macro_rules! stored {
-        ($event:ident, $field:ident) => {
-            impl Stored for $event {
-                fn chain(chains: &Chains) -> &Chain<Self> {
-                    &chains.$field
-                }
-                fn chain_mut(chains: &mut Chains) -> &mut Chain<Self> {
-                    &mut chains.$field
-                }
-            }
-        };
-    }
-
-    stored!(BeforeCommit, before_commit);
-    stored!(ToolResultReceived, tool_result_received);
-    stored!(BeforeDispatch, before_dispatch);
-    stored!(BeforeCompile, before_compile);
-    stored!(BeforeCompress, before_compress);
-    stored!(BeforeMerge, before_merge);
-    stored!(RefMoved, ref_moved);
+    };
 }
+
+stored!(BeforeCommit, before_commit);
+stored!(ToolResultReceived, tool_result_received);
+stored!(BeforeDispatch, before_dispatch);
+stored!(BeforeCompile, before_compile);
+stored!(BeforeCompress, before_compress);
+stored!(BeforeMerge, before_merge);
+stored!(RefMoved, ref_moved);
 
 #[derive(Clone)]
 pub struct NamedHandler<R> {
@@ -213,7 +193,7 @@ impl Hooks {
         Self { chains: None }
     }
 
-    fn chains_mut(&mut self) -> &mut stored::Chains {
+    fn chains_mut(&mut self) -> &mut Chains {
         Arc::make_mut(self.chains.get_or_insert_default())
     }
 
@@ -379,7 +359,7 @@ impl Hooks {
     /// caller's thread, without a limit.
     #[must_use]
     pub fn time_limit(mut self, limit: impl Into<Option<Duration>>) -> Self {
-        self.chains_mut().time_limit = limit.into();
+        self.chains_mut().limits.handler = limit.into();
         self
     }
 
@@ -401,7 +381,7 @@ impl Hooks {
     /// Sets how long one summary may take; 120 seconds by default, `None` is for ever.
     #[must_use]
     pub fn summary_limit(mut self, limit: impl Into<Option<Duration>>) -> Self {
-        self.chains_mut().summary_limit = limit.into();
+        self.chains_mut().limits.summary = limit.into();
         self
     }
 
@@ -412,7 +392,7 @@ impl Hooks {
 
     /// Returns how long one summary may take.
     pub fn summary_time(&self) -> Option<Duration> {
-        self.chains.as_ref().map_or(Some(SUMMARY_LIMIT), |chains| chains.summary_limit)
+        self.chains.as_ref().map_or(Some(SUMMARY_LIMIT), |chains| chains.limits.summary)
     }
 
     /// Returns what becomes of an event when a handler fails.
@@ -443,7 +423,7 @@ impl Hooks {
         let Some(chains) = self.chains.as_ref().filter(|_| !nested::is_nested()) else {
             return Decision::new(E::NAME, E::Action::pass(), None, Vec::new());
         };
-        let (limit, mut own) = (chains.time_limit, None);
+        let (limit, mut own) = (chains.limits.handler, None);
         let mut failures = Vec::new();
         for handler in E::chain(chains) {
             let answer = match &handler.run {
@@ -527,7 +507,7 @@ impl Hooks {
     }
 }
 
-impl stored::Chains {
+impl Chains {
     /// Returns the decision that a handler's answer, or its failure, makes; `None` when the next
     /// handler is asked.
     fn decided<E: Event>(

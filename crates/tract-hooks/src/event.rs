@@ -6,7 +6,7 @@ use crate::action::{
     Action, CommitAction, CompileAction, CompressAction, DispatchAction, MergeAction,
     RefMovedAction, ToolResultAction,
 };
-use crate::chain::stored::Stored;
+use crate::chain::Stored;
 
 /// Something that handlers are asked about or that is reported to them. The events are those of
 /// this crate.

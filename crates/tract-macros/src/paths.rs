@@ -102,10 +102,8 @@ fn dependencies(manifest: &str, of_workspace: bool) -> Vec<(String, DependencyEn
                 }
             }
             Some(None) => {
-                let (name, member) = match key.split_once('.') {
-                    Some((name, member)) => (name, Some(member)),
-                    None => (key, None),
-                };
+                let inner = key.split_once('.');
+                let (name, member) = inner.map_or((key, None), |(name, key)| (name, Some(key)));
                 let name = name.trim_matches('"').to_owned();
                 let mut entry = DependencyEntry::default();
                 match member {

@@ -377,17 +377,11 @@ fn wrapped(raw: &str) -> Option<String> {
 fn traits_of(view: &ToolView<'_>) -> ToolTraits {
     let annotations: Option<Value> =
         view.other("annotations").and_then(|raw| serde_json::from_str(raw).ok());
-    let hint = |key: &str| annotations.as_ref().and_then(|a| a.get(key)).and_then(Value::as_bool);
+    let hint = |key: &str| annotations.as_ref().is_some_and(|a| a.get(key) == Some(&true.into()));
     let mut traits = ToolTraits::new();
-    if hint("readOnlyHint") == Some(true) {
-        traits = traits.read_only();
-    }
-    if hint("idempotentHint") == Some(true) {
-        traits = traits.idempotent();
-    }
-    if hint("destructiveHint") == Some(true) {
-        traits = traits.destructive();
-    }
+    traits.read_only = hint("readOnlyHint");
+    traits.idempotent = traits.read_only || hint("idempotentHint");
+    traits.destructive = hint("destructiveHint");
     traits
 }
 

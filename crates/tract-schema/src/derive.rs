@@ -33,7 +33,7 @@ use tract_core::json::JsonError;
 pub use self::admit::Mismatch;
 pub(crate) use self::values::has_type;
 #[cfg(feature = "validate")]
-pub(crate) use self::values::unique;
+pub(crate) use self::values::{article, unique};
 use crate::tree::Node;
 
 /// Why a derived schema cannot be advertised.

@@ -168,6 +168,14 @@ mod tests {
         measure(schema, &SchemaLimits::default())
     }
 
+    /// Definitions that each refer to the next one, as `link` says.
+    fn chain(count: usize, link: fn(Value) -> Value) -> Value {
+        let next = |n: usize| json!({"$ref": format!("#/$defs/d{n}")});
+        let defs = (0..count).map(|n| (format!("d{n}"), link(next(n + 1))));
+        let defs = defs.chain([(format!("d{count}"), json!({}))]);
+        json!({"$defs": defs.collect::<serde_json::Map<_, _>>(), "$ref": "#/$defs/d0"})
+    }
+
     #[test]
     fn plain_and_recursive_schemas_pass() {
         let plain = json!({"type":"object","properties":{"a":{"type":"string"}}});
@@ -183,13 +191,7 @@ mod tests {
 
     #[test]
     fn doublings_are_refused() {
-        let mut defs = serde_json::Map::new();
-        for n in 0..40 {
-            let next = json!({"$ref": format!("#/$defs/d{}", n + 1)});
-            defs.insert(format!("d{n}"), json!({"allOf":[next, next]}));
-        }
-        defs.insert("d40".to_owned(), json!({"type":"object"}));
-        let schema = json!({"$defs": defs, "$ref": "#/$defs/d0"});
+        let schema = chain(40, |next| json!({"allOf":[next, next]}));
         assert!(matches!(measured(&schema), Err(LimitError::TooMuchWork { .. })));
     }
 
@@ -225,15 +227,7 @@ mod tests {
 
     #[test]
     fn long_chains_are_refused() {
-        let mut defs = serde_json::Map::new();
-        for n in 0..5000 {
-            defs.insert(
-                format!("d{n}"),
-                json!({"properties":{"x":{"$ref":format!("#/$defs/d{}", n + 1)}}}),
-            );
-        }
-        defs.insert("d5000".to_owned(), json!({}));
-        let schema = json!({"$defs": defs, "$ref": "#/$defs/d0"});
+        let schema = chain(5000, |next| json!({"properties":{"x":next}}));
         assert!(matches!(measured(&schema), Err(LimitError::TooLarge { .. })));
     }
 }

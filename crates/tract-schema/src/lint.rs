@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tract_core::nearest;
 
-use crate::definition::{Definition, DefinitionError, ParametersForm};
+use crate::definition::{Definition, ParametersForm};
 use crate::derive::has_type;
 use crate::dialect::Dialect;
 use crate::name;
@@ -93,17 +93,13 @@ pub fn lint(text: &str) -> Vec<Finding> {
 pub fn lint_with(text: &str, options: &LintOptions) -> Vec<Finding> {
     match Definition::parse(text) {
         Ok(definition) => lint_definition(&definition, options),
-        Err(error) => vec![refused(&error)],
-    }
-}
-
-fn refused(error: &DefinitionError) -> Finding {
-    Finding {
-        level: Level::Error,
-        code: error.code(),
-        path: "/".to_owned(),
-        message: error.kind.to_string(),
-        note: error.notes().into_iter().next(),
+        Err(error) => vec![Finding {
+            level: Level::Error,
+            code: error.code(),
+            path: "/".to_owned(),
+            message: error.kind.to_string(),
+            note: error.notes().into_iter().next(),
+        }],
     }
 }
 
@@ -247,7 +243,6 @@ impl Lint {
             self.add(Level::Error, "dangling_ref", path, message, Some(note));
         }
         for (key, value) in members {
-            let here = || format!("{path}/{}", escaped(key));
             match (key.as_str(), value) {
                 ("properties", Value::Object(properties)) => {
                     for (name, property) in properties {
@@ -272,7 +267,7 @@ impl Lint {
                     "items" | "additionalProperties" | "not" | "if" | "then" | "else" | "contains",
                     value,
                 ) => {
-                    self.schema(value, &here(), false);
+                    self.schema(value, &format!("{path}/{key}"), false);
                 }
                 _ => {}
             }

@@ -151,10 +151,9 @@ fn kind_of(name: &str, schema: &Node) -> ParamKind {
     match name {
         "object" => {
             let required = schema.texts("required");
-            let properties = schema.get("properties").map(Node::members).unwrap_or_default();
+            let properties = schema.get("properties").into_iter().flat_map(Node::members);
             ParamKind::Object {
                 properties: properties
-                    .iter()
                     .map(|(name, schema)| param(name, schema, required.contains(name)))
                     .collect(),
                 open: !schema.get("additionalProperties").is_some_and(|rest| rest.is("false")),
@@ -163,16 +162,10 @@ fn kind_of(name: &str, schema: &Node) -> ParamKind {
         "array" => {
             let items = schema.get("items");
             let listed = schema.get("prefixItems").or(items.filter(|node| !node.is_object()));
+            let part = |node: &Node| param("", node, true);
             ParamKind::Array {
-                items: items
-                    .filter(|node| node.is_object())
-                    .map(|node| Box::new(param("", node, true))),
-                places: listed
-                    .map(Node::items)
-                    .unwrap_or_default()
-                    .iter()
-                    .map(|node| param("", node, true))
-                    .collect(),
+                items: items.filter(|node| node.is_object()).map(|node| Box::new(part(node))),
+                places: listed.into_iter().flat_map(Node::items).map(part).collect(),
             }
         }
         other => ParamKind::Scalar { r#type: other.to_owned() },

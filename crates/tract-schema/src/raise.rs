@@ -319,16 +319,12 @@ fn has_type(name: &str, value: &Node) -> bool {
         Some(b'"') => name == "string",
         Some(b't' | b'f') => name == "boolean",
         Some(b'n') => name == "null",
-        _ => name == "number" || name == "integer" && number(raw).is_some_and(is_whole),
+        _ => name == "number" || name == "integer" && number(raw).is_some_and(|n| n.fract() == 0.0),
     }
 }
 
 fn number(raw: &str) -> Option<f64> {
     raw.parse().ok()
-}
-
-fn is_whole(number: f64) -> bool {
-    number.fract() == 0.0
 }
 
 fn same(a: &Node, b: &Node) -> bool {

@@ -235,13 +235,11 @@ impl StrictState {
                 self.losses.push(Loss::new(LossKind::LeftOut, &place, "not known"));
             }
         }
-        if self.null_for_absent
-            && let Some(only) = node.remove("const")
-        {
-            node.set("enum", Node::Array(vec![only]));
-            self.changed(&here("const"), "written as an enum of one");
-        }
         if self.null_for_absent {
+            if let Some(only) = node.remove("const") {
+                node.set("enum", Node::Array(vec![only]));
+                self.changed(&here("const"), "written as an enum of one");
+            }
             self.typed(node, path);
         }
         if let Some(branches) = node.remove("oneOf") {

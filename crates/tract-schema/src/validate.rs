@@ -155,14 +155,9 @@ impl Invalid {
         expected: impl Into<String>,
         found: impl Into<String>,
     ) -> Self {
-        Self {
-            keyword: keyword.into(),
-            path: path.into(),
-            expected: expected.into(),
-            found: found.into(),
-            types: Vec::new(),
-            nearest: None,
-        }
+        let (keyword, path) = (keyword.into(), path.into());
+        let (expected, found) = (expected.into(), found.into());
+        Self { keyword, path, expected, found, types: Vec::new(), nearest: None }
     }
 }
 

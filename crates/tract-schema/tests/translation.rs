@@ -13,23 +13,16 @@ fn member<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     split_object(text).unwrap().into_iter().find(|(name, _)| name == key).map(|(_, raw)| raw)
 }
 
-fn files(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => files(&path, found),
-            false if path.extension().is_some_and(|e| e == "json") => found.push(path),
-            false => {}
-        }
-    }
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let all = paths.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] });
+    all.filter(|path| path.extension().is_some_and(|extension| extension == "json")).collect()
 }
 
 /// The distinct definitions of all recorded requests.
 fn recorded() -> BTreeSet<String> {
-    let mut paths = Vec::new();
-    files(&data::find("cassettes").0, &mut paths);
     let mut tools = BTreeSet::new();
-    for path in paths {
+    for path in files(&data::find("cassettes").0) {
         let text = std::fs::read_to_string(path).unwrap();
         let request = member(&text, "request").unwrap();
         if let Some(list) = member(request, "tools").filter(|raw| raw.starts_with('[')) {
@@ -116,9 +109,7 @@ fn every_recorded_definition_goes_to_every_other_shape_and_back_or_the_report_sa
 #[test]
 fn all_mcp_tools_import_with_nothing_lost() {
     let mut count = 0;
-    let mut paths = Vec::new();
-    files(&data::find("mcp").0, &mut paths);
-    for path in paths {
+    for path in files(&data::find("mcp").0) {
         let text = std::fs::read_to_string(path).unwrap();
         for tool in split_array(member(member(&text, "result").unwrap(), "tools").unwrap()).unwrap()
         {

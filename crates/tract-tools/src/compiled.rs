@@ -5,16 +5,14 @@ use std::sync::Arc;
 use tract_core::{Clock, SystemClock};
 use tract_schema::{SchemaCompiler, SchemaError, ValidateOptions, Validator};
 
+use crate::hydrate::ValidatorUsed;
+
 /// A validator with what provenance says of it.
 #[derive(Clone)]
 pub(crate) struct Compiled {
     pub(crate) validator: Arc<dyn Validator>,
-    pub(crate) name: Arc<str>,
-    pub(crate) version: Arc<str>,
-    /// When, RFC 3339: written once, not for every call.
-    pub(crate) at: Arc<str>,
-    /// Whether it was made before any call asked for it.
-    pub(crate) eager: bool,
+    /// Written once, not for every call.
+    pub(crate) used: ValidatorUsed,
 }
 
 impl Compiled {
@@ -25,8 +23,10 @@ impl Compiled {
         eager: bool,
     ) -> Result<Self, SchemaError> {
         let validator = compiler.compile(schema, options)?;
-        let (name, version) = (compiler.name().into(), compiler.version().into());
         let at = tract_core::time::format_rfc3339(SystemClock.now_us()).unwrap_or_default();
-        Ok(Self { validator, name, version, at: at.into(), eager })
+        let (name, version) = (compiler.name().into(), compiler.version().into());
+        let notes = validator.notes().to_vec();
+        let used = ValidatorUsed { name, version, compiled_at: at.into(), eager, notes };
+        Ok(Self { validator, used })
     }
 }

@@ -160,11 +160,7 @@ impl From<FsError> for ToolError {
             FsError::Path { .. } => Self::validation(error.to_string()).at("path"),
             _ => Self::other(error.to_string()),
         };
-        let message = match error.note() {
-            Some(note) => message.note(note),
-            None => message,
-        };
-        message.caused_by(error)
+        error.note().into_iter().fold(message, Self::note).caused_by(error)
     }
 }
 
@@ -237,11 +233,8 @@ const FILE_LIMIT: u64 = 16 << 20;
 /// ```
 pub fn bind(filesystem: Arc<dyn Filesystem>) -> Binding<dyn Filesystem> {
     let has_views = filesystem.view().is_some();
-    let binding = Binding::value(filesystem).snapshots(|shared| {
-        let state: Arc<dyn Snapshot> = Arc::clone(shared) as Arc<dyn Snapshot>;
-        state
-    });
-    binding.with_views(has_views)
+    let binding = Binding::value(filesystem).with_views(has_views);
+    binding.snapshots(|shared| Arc::clone(shared) as Arc<dyn Snapshot>)
 }
 
 #[cfg(test)]

@@ -142,14 +142,7 @@ impl Hydrated {
 
     /// Returns what the model reads when the call failed: one line an error, with the way out.
     pub fn error_text(&self) -> String {
-        let mut out = String::new();
-        for error in &self.errors {
-            if !out.is_empty() {
-                out.push('\n');
-            }
-            out.push_str(&error.model_text());
-        }
-        out
+        self.errors.iter().map(StageError::model_text).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -231,18 +224,15 @@ impl HydrationState {
     }
 
     fn run(&mut self, registry: &Registry, options: &HydrateOptions) -> StageResult<()> {
-        match self.call.approved.take() {
-            Some(approved) => match approved_tool(registry, &approved) {
-                Some(tool) => self.run_approved(registry, tool, &approved),
-                None => {
-                    self.run_received(registry, options)?;
-                    self.hydrated.decision =
-                        self.hydrated.decision.clone().and(Decision::NeedsApproval);
-                    Ok(())
-                }
-            },
-            None => self.run_received(registry, options),
+        let Some(approved) = self.call.approved.take() else {
+            return self.run_received(registry, options);
+        };
+        if let Some(tool) = approved_tool(registry, &approved) {
+            return self.run_approved(registry, tool, &approved);
         }
+        self.run_received(registry, options)?;
+        self.hydrated.decision = self.hydrated.decision.clone().and(Decision::NeedsApproval);
+        Ok(())
     }
 
     /// Reads what a person approved: exactly that, by no profile.
@@ -368,7 +358,7 @@ impl HydrationState {
         registry: &Registry,
         tool: &Registered,
         mut value: Value,
-        text: Json,
+        mut text: Json,
         options: &HydrateOptions,
     ) -> StageResult<(Json, bool)> {
         let fail = |code, message: String| StageError::new(Stage::Validate, code, "/", message);
@@ -378,11 +368,8 @@ impl HydrationState {
                 let error = fail("no_schema", message);
                 return Err(vec![error.note("the operator can allow it by a no-schema mode")]);
             }
-            return if value.is_object() {
-                Ok((text, false))
-            } else {
-                Err(vec![not_an_object(&value)])
-            };
+            let fits = value.is_object();
+            return if fits { Ok((text, false)) } else { Err(vec![not_an_object(&value)]) };
         }
         let compiled = match registry.compiled(tool, false) {
             None => {
@@ -400,14 +387,7 @@ impl HydrationState {
             }
             Some(Ok(compiled)) => compiled,
         };
-        self.hydrated.provenance.validator = Some(ValidatorUsed {
-            name: Arc::clone(&compiled.name),
-            version: Arc::clone(&compiled.version),
-            compiled_at: Arc::clone(&compiled.at),
-            eager: compiled.eager,
-            notes: compiled.validator.notes().to_vec(),
-        });
-        let mut text = text;
+        self.hydrated.provenance.validator = Some(compiled.used.clone());
         let mut checked = compiled.validator.validate(&value);
         let mut coercion = coerce::Coercion::default();
         while let (Err(invalid), true) = (&checked, options.coercion) {
@@ -437,16 +417,12 @@ impl HydrationState {
         arguments: &Json,
         validated: bool,
     ) -> StageResult<()> {
+        let (id, definition) = (&self.call.id, tool.definition().id());
         let request = PolicyRequest {
             traits: tool.traits(),
             validated,
             repaired: self.hydrated.provenance.repaired,
-            ..PolicyRequest::new(
-                &self.call.id,
-                tool.name(),
-                tool.definition().id(),
-                arguments.as_str(),
-            )
+            ..PolicyRequest::new(id, tool.name(), definition, arguments.as_str())
         };
         let mut decision = Decision::Allow;
         let mut is_vouched = false;
@@ -540,10 +516,8 @@ fn found<'r>(
         Lookup::Unknown { nearest } => {
             let message = format!("expected the name of a tool, found {name:?}");
             let error = StageError::new(Stage::Lookup, "unknown_tool", "/", message);
-            Err(match nearest {
-                Some(near) => error.note(format!("did you mean {near:?}?")),
-                None => error,
-            })
+            let near = nearest.map(|near| format!("did you mean {near:?}?"));
+            Err(near.into_iter().fold(error, StageError::note))
         }
     }
 }

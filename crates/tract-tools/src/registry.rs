@@ -262,12 +262,9 @@ impl Registry {
     pub fn compile_all(&self) -> Result<(), RegistryError> {
         let refused: Vec<RegisterError> = self
             .iter()
-            .filter_map(|tool| match self.compiled(tool, true)? {
-                Ok(_) => None,
-                Err(source) => {
-                    let name = tool.name().to_owned();
-                    Some(RegisterError::Schema { name, source: source.clone() })
-                }
+            .filter_map(|tool| {
+                let source = self.compiled(tool, true)?.as_ref().err()?.clone();
+                Some(RegisterError::Schema { name: tool.name().to_owned(), source })
             })
             .collect();
         if refused.is_empty() { Ok(()) } else { Err(RegistryError(refused)) }

@@ -28,15 +28,16 @@ mod gate;
 use std::any::{TypeId, type_name};
 use std::collections::HashMap;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use self::build::{Binding, Lifetime, ResourcesBuilder};
 use self::build::{Erased, ErasedBinding};
 pub use self::error::ResourceError;
 use self::gate::Gate;
-use crate::panics::panic_text;
+use crate::panics::guarded;
 use crate::snapshot::{BoxError, SavedState, Snapshot};
+
+type Result<T, E = ResourceError> = std::result::Result<T, E>;
 
 /// What was made of a binding.
 struct Instance {
@@ -110,7 +111,7 @@ impl Resources {
     ///
     /// # Errors
     /// [`ResourceError`]; of a type that is made for each call, [`ResourceError::NoCall`].
-    pub fn get<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Arc<T>, ResourceError> {
+    pub fn get<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Arc<T>> {
         typed(self.find(None, TypeId::of::<T>(), type_name::<T>())?)
     }
 
@@ -118,9 +119,7 @@ impl Resources {
     ///
     /// # Errors
     /// As [`get`](Self::get), but for what is not bound.
-    pub fn get_optional<T: ?Sized + Send + Sync + 'static>(
-        &self,
-    ) -> Result<Option<Arc<T>>, ResourceError> {
+    pub fn get_optional<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Option<Arc<T>>> {
         optional(self.get::<T>())
     }
 
@@ -140,12 +139,7 @@ impl Resources {
         close(&self.bindings, &self.made)
     }
 
-    fn find(
-        &self,
-        call: Option<&CallResources>,
-        id: TypeId,
-        name: &'static str,
-    ) -> Result<Erased, ResourceError> {
+    fn find(&self, call: Option<&CallResources>, id: TypeId, name: &'static str) -> Result<Erased> {
         // Most are there already.
         if let Some(found) = self.ready(call, id)? {
             return Ok(found);
@@ -154,11 +148,7 @@ impl Resources {
         Scope { resources: self, call, path: None }.resolve(id, name)
     }
 
-    fn ready(
-        &self,
-        call: Option<&CallResources>,
-        id: TypeId,
-    ) -> Result<Option<Erased>, ResourceError> {
+    fn ready(&self, call: Option<&CallResources>, id: TypeId) -> Result<Option<Erased>> {
         let made = lock(&self.made);
         if made.closed {
             return Err(ResourceError::Closed);
@@ -181,14 +171,12 @@ impl Drop for Resources {
     }
 }
 
-fn typed<T: ?Sized + Send + Sync + 'static>(erased: Erased) -> Result<Arc<T>, ResourceError> {
+fn typed<T: ?Sized + Send + Sync + 'static>(erased: Erased) -> Result<Arc<T>> {
     let shared = erased.downcast_ref::<Arc<T>>().map(Arc::clone);
     shared.ok_or(ResourceError::Unbound { name: type_name::<T>() })
 }
 
-fn optional<T: ?Sized>(
-    found: Result<Arc<T>, ResourceError>,
-) -> Result<Option<Arc<T>>, ResourceError> {
+fn optional<T: ?Sized>(found: Result<Arc<T>>) -> Result<Option<Arc<T>>> {
     match found {
         Ok(found) => Ok(Some(found)),
         Err(ResourceError::Unbound { name }) if name == type_name::<T>() => Ok(None),
@@ -210,17 +198,12 @@ fn close(
     for (id, instance) in in_order.into_iter().rev() {
         let Some(bound) = bindings.get(&id) else { continue };
         let Instance { erased, state, born } = instance;
-        let closed = catch_unwind(AssertUnwindSafe(|| {
+        let closed = guarded(|| {
             let closed = bound.close.as_ref().map_or(Ok(()), |close| close(&erased));
             drop((born, state, erased));
             closed
-        }));
-        let failed = match closed {
-            Ok(Ok(())) => continue,
-            Ok(Err(source)) => source,
-            Err(panic) => format!("it panicked: {}", panic_text(&*panic)).into(),
-        };
-        errors.push(ResourceError::Close { name: bound.name, source: failed });
+        });
+        errors.extend(closed.err().map(|source| ResourceError::Close { name: bound.name, source }));
     }
     errors
 }
@@ -299,7 +282,7 @@ impl<'a> Scope<'a> {
     /// # Errors
     /// [`ResourceError`]; [`ResourceError::Cycle`] when it needs, directly or not, the one that is
     /// being made.
-    pub fn get<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Arc<T>, ResourceError> {
+    pub fn get<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Arc<T>> {
         typed(self.resolve(TypeId::of::<T>(), type_name::<T>())?)
     }
 
@@ -307,9 +290,7 @@ impl<'a> Scope<'a> {
     ///
     /// # Errors
     /// As [`get`](Self::get), but for what is not bound.
-    pub fn get_optional<T: ?Sized + Send + Sync + 'static>(
-        &self,
-    ) -> Result<Option<Arc<T>>, ResourceError> {
+    pub fn get_optional<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Option<Arc<T>>> {
         optional(self.get::<T>())
     }
 
@@ -323,7 +304,7 @@ impl<'a> Scope<'a> {
         names
     }
 
-    fn resolve(&self, id: TypeId, name: &'static str) -> Result<Erased, ResourceError> {
+    fn resolve(&self, id: TypeId, name: &'static str) -> Result<Erased> {
         let bound = self.resources.bindings.get(&id).ok_or(ResourceError::Unbound { name })?;
         if self.links().any(|link| link.id == id) {
             let mut path = self.names();
@@ -349,28 +330,19 @@ impl<'a> Scope<'a> {
         };
         let link = DependencyLink { id, name, lifetime: bound.lifetime, outer: self.path };
         let inner = Scope { path: Some(&link), ..*self };
-        let made = catch_unwind(AssertUnwindSafe(|| {
+        let made = guarded(|| {
             let mut instance = Instance::of(bound, (bound.make)(&inner)?);
             if let Some(state) = &instance.state {
                 instance.born = Some(state.snapshot()?);
             }
-            Ok::<_, BoxError>(instance)
-        }));
-        let instance = match made {
-            Ok(Ok(instance)) => instance,
-            Ok(Err(source)) => {
-                // What is wrong with the bindings is reported as such, not as a provider's failure.
-                return Err(match source.downcast::<ResourceError>() {
-                    Ok(own) if !matches!(*own, ResourceError::Provider { .. }) => *own,
-                    Ok(own) => ResourceError::Provider { name, source: own },
-                    Err(source) => ResourceError::Provider { name, source },
-                });
-            }
-            Err(panic) => {
-                let source = format!("it panicked: {}", panic_text(&*panic)).into();
-                return Err(ResourceError::Provider { name, source });
-            }
-        };
+            Ok(instance)
+        });
+        // What is wrong with the bindings is reported as such, not as a provider's failure.
+        let instance = made.map_err(|source| match source.downcast::<ResourceError>() {
+            Ok(own) if !matches!(*own, ResourceError::Provider { .. }) => *own,
+            Ok(own) => ResourceError::Provider { name, source: own },
+            Err(source) => ResourceError::Provider { name, source },
+        })?;
         let erased = Arc::clone(&instance.erased);
         let mut home = lock(home);
         match bound.lifetime {
@@ -405,7 +377,7 @@ impl CallResources {
     ///
     /// # Errors
     /// [`ResourceError`]; [`ResourceError::Closed`] when the call is over.
-    pub fn get<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Arc<T>, ResourceError> {
+    pub fn get<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Arc<T>> {
         let name = type_name::<T>();
         let resources = self.resources.as_ref().ok_or(ResourceError::Unbound { name })?;
         if lock(&self.made).closed {
@@ -418,9 +390,7 @@ impl CallResources {
     ///
     /// # Errors
     /// As [`get`](Self::get), but for what is not bound.
-    pub fn get_optional<T: ?Sized + Send + Sync + 'static>(
-        &self,
-    ) -> Result<Option<Arc<T>>, ResourceError> {
+    pub fn get_optional<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Option<Arc<T>>> {
         optional(self.get::<T>())
     }
 

@@ -49,7 +49,7 @@ use tract_core::{CommitId, JsonText};
 pub use self::error::SessionError;
 pub use self::hold::SessionHold;
 pub use self::reduce::{SliceOp, append, replace_latest, upsert_by};
-use self::slice::{Reducer, Slice, TypedReducer, UntypedItem};
+use self::slice::{Reducer, Slice, UntypedItem};
 pub use self::snapshot::{SessionSnapshot, SliceDocument};
 use crate::queue::TurnQueue;
 
@@ -99,7 +99,7 @@ pub struct Session {
 #[derive(Default)]
 struct State {
     slices: BTreeMap<&'static str, Slice>,
-    reducers: HashMap<TypeId, Vec<Arc<dyn Reducer>>>,
+    reducers: HashMap<TypeId, Vec<Reducer>>,
     /// Who has registered a reducer once, and for which event.
     owners: HashSet<(&'static str, TypeId)>,
     /// Slots of values: the tool's name, and what takes its value.
@@ -167,8 +167,7 @@ impl Session {
     ) -> Result<()> {
         let mut state = self.lock();
         state.slice::<T>()?;
-        let reducer = TypedReducer::new(reducer);
-        state.reducers.entry(TypeId::of::<E>()).or_default().push(Arc::new(reducer));
+        state.reducers.entry(TypeId::of::<E>()).or_default().push(Reducer::new(reducer));
         Ok(())
     }
 
@@ -185,8 +184,7 @@ impl Session {
         let mut state = self.lock();
         state.slice::<T>()?;
         if state.owners.insert((owner, TypeId::of::<E>())) {
-            let reducer = TypedReducer::new(reducer);
-            state.reducers.entry(TypeId::of::<E>()).or_default().push(Arc::new(reducer));
+            state.reducers.entry(TypeId::of::<E>()).or_default().push(Reducer::new(reducer));
         }
         Ok(())
     }
@@ -313,10 +311,10 @@ impl State {
         // A reducer that panics changes nothing: all is computed before anything is put in place.
         let mut changed: BTreeMap<&'static str, Slice> = BTreeMap::new();
         for reducer in reducers {
-            let name = reducer.slice();
+            let name = reducer.slice;
             let slice = changed.remove(name).or_else(|| self.slices.get(name).cloned());
             let mut slice = slice.ok_or(SessionError::NameTaken { name })?;
-            reducer.reduce(&mut slice, event)?;
+            (reducer.reduce)(&mut slice, event)?;
             changed.insert(name, slice);
         }
         self.slices.extend(changed);

@@ -23,14 +23,9 @@ impl SavedState {
     /// # Errors
     /// When it is of another type: another [`Snapshot`] made it.
     pub fn take<T: 'static>(self) -> Result<T, BoxError> {
-        match self.0.downcast::<T>() {
-            Ok(state) => Ok(*state),
-            Err(_) => Err(format!(
-                "expected a snapshot of {}, found that of something else",
-                std::any::type_name::<T>()
-            )
-            .into()),
-        }
+        let name = std::any::type_name::<T>();
+        let foreign = || format!("expected a snapshot of {name}, found that of something else");
+        self.0.downcast::<T>().map(|state| *state).map_err(|_| foreign().into())
     }
 }
 

@@ -15,7 +15,7 @@ mod return_type;
 #[doc(inline)]
 pub use tract_macros::{tool, tool_type};
 
-pub(crate) use self::answer::rendered;
+pub(crate) use self::answer::{Answer, rendered};
 pub use self::answer::{Failure, RenderableResult};
 pub use self::args::{Args, derived, parse};
 pub use self::closure::ClosureTool;

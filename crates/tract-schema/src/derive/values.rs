@@ -102,7 +102,7 @@ pub(crate) fn unique(value: &Value) -> String {
     }
 }
 
-pub(super) fn article(name: &str) -> String {
+pub(crate) fn article(name: &str) -> String {
     match name {
         "null" => "null".to_owned(),
         "integer" | "array" | "object" => format!("an {name}"),

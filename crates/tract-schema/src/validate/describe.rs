@@ -8,6 +8,8 @@ use serde_json::Value;
 use tract_core::nearest;
 
 use super::{Invalid, SchemaError};
+use crate::definition::kind as kind_of;
+use crate::derive::article;
 
 /// How many characters of a value are shown.
 const SHOWN: usize = 60;
@@ -134,7 +136,7 @@ impl<'a> FailureText<'a> {
                 }
                 "one of several forms".to_owned() + &branch_types(context)
             }
-            ValidationErrorKind::Type { kind } => types(kind),
+            ValidationErrorKind::Type { kind } => type_names(kind),
             ValidationErrorKind::Required { property } => {
                 let name = property.as_str().unwrap_or_default();
                 let keys = keys(instance);
@@ -211,10 +213,7 @@ impl<'a> FailureText<'a> {
         let found = found.unwrap_or_else(|| shown(instance));
         let mut invalid = Invalid::new(kind.keyword(), path, expected, found);
         if let ValidationErrorKind::Type { kind } = kind {
-            invalid.types = match kind {
-                TypeKind::Single(kind) => vec![bare(*kind)],
-                TypeKind::Multiple(kinds) => kinds.iter().map(bare).collect(),
-            };
+            invalid.types = types(kind);
         }
         invalid.nearest = nearest_name;
         self.out.push(invalid);
@@ -254,7 +253,7 @@ fn branch_types(branches: &[Vec<ValidationError<'static>>]) -> String {
     let mut names: Vec<String> = Vec::new();
     for error in branches.iter().flatten() {
         if let ValidationErrorKind::Type { kind } = error.kind() {
-            let name = types(kind);
+            let name = type_names(kind);
             if !names.contains(&name) {
                 names.push(name);
             }
@@ -274,40 +273,22 @@ fn keys(value: &Value) -> Vec<&str> {
     value.as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect()
 }
 
-fn types(kind: &TypeKind) -> String {
+fn types(kind: &TypeKind) -> Vec<&'static str> {
     match kind {
-        TypeKind::Single(kind) => type_name(*kind).to_owned(),
-        TypeKind::Multiple(kinds) => kinds.iter().map(type_name).collect::<Vec<_>>().join(" or "),
+        TypeKind::Single(kind) => vec![kind.as_str()],
+        TypeKind::Multiple(kinds) => kinds.iter().map(JsonType::as_str).collect(),
     }
 }
 
-fn type_name(kind: JsonType) -> &'static str {
-    match kind {
-        JsonType::Array => "an array",
-        JsonType::Boolean => "a boolean",
-        JsonType::Integer => "an integer",
-        JsonType::Null => "null",
-        JsonType::Number => "a number",
-        JsonType::Object => "an object",
-        JsonType::String => "a string",
-    }
-}
-
-fn bare(kind: JsonType) -> &'static str {
-    let name = type_name(kind);
-    name.split_once(' ').map_or(name, |(_, name)| name)
+fn type_names(kind: &TypeKind) -> String {
+    types(kind).into_iter().map(article).collect::<Vec<_>>().join(" or ")
 }
 
 fn shown(value: &Value) -> String {
-    let kind = match value {
-        Value::Null => return "null".to_owned(),
-        Value::Bool(_) => "the boolean",
-        Value::Number(_) => "the number",
-        Value::String(_) => "the string",
-        Value::Array(_) => "the array",
-        Value::Object(_) => "the object",
-    };
-    format!("{kind} {}", plain(value))
+    match kind_of(value).split_once(' ') {
+        Some((_, kind)) => format!("the {kind} {}", plain(value)),
+        None => "null".to_owned(),
+    }
 }
 
 fn plain(value: &Value) -> String {

@@ -136,13 +136,10 @@ impl Run<'_> {
     fn callable(&self, call: &mut Call) -> Result<(), Box<CallOutcome>> {
         let hydrated = &call.hydrated;
         if let Some(first) = hydrated.errors.first() {
-            let outcome = match first.stage {
-                Stage::Policy => Outcome::Denied,
-                _ => Outcome::Invalid,
-            };
-            let call_outcome =
-                CallOutcome::failed(outcome, first.stage.into(), hydrated.error_text());
-            return Err(call_outcome.into());
+            let is_denied = first.stage == Stage::Policy;
+            let outcome = if is_denied { Outcome::Denied } else { Outcome::Invalid };
+            let (stage, text) = (first.stage.into(), hydrated.error_text());
+            return Err(CallOutcome::failed(outcome, stage, text).into());
         }
         let missing = match (&self.turn.available, &hydrated.bound) {
             (Some(names), _) if !names.contains(call.name()) => "is not available now",
@@ -173,6 +170,8 @@ impl Run<'_> {
                 past: &past,
                 ..PolicyRequest::new(&hydrated.id, call.name(), tool, bound.arguments.as_str())
             };
+            let denied =
+                |text: &str| CallOutcome::failed(Outcome::Denied, DispatchStage::Policy, text);
             for policy in &self.dispatcher.policies {
                 let decided = guarded(|| Ok((policy.decide(&request), policy.name().to_owned())));
                 match decided {
@@ -181,19 +180,12 @@ impl Run<'_> {
                         wanted_by.get_or_insert(name);
                     }
                     Ok((Decision::Deny { reason }, name)) => {
-                        let text = format!("the call was denied: {reason}");
-                        let call_outcome =
-                            CallOutcome::failed(Outcome::Denied, DispatchStage::Policy, text);
                         call.decided_by = Some(name);
-                        return Err(call_outcome.into());
+                        return Err(denied(&format!("the call was denied: {reason}")).into());
                     }
                     Err(error) => {
-                        let text = "the call did not run: a policy could not be asked";
-                        let call_outcome =
-                            CallOutcome::failed(Outcome::Denied, DispatchStage::Policy, text);
-                        return Err(call_outcome
-                            .operator(format!("a policy failed: {error}"))
-                            .into());
+                        let failed = denied("the call did not run: a policy could not be asked");
+                        return Err(failed.operator(format!("a policy failed: {error}")).into());
                     }
                 }
             }
@@ -204,15 +196,12 @@ impl Run<'_> {
     /// Whether a person has approved exactly this call.
     fn approved(&self, call: &mut Call) -> bool {
         let now_us = self.turn.context.clock().now_us();
-        let Some(key) = call.approval_key() else { return false };
-        match self.turn.approvals.get(&key, now_us) {
-            Some(approval) => {
-                call.approved = true;
-                call.decided_by = approval.by.clone().or_else(|| Some("approval".to_owned()));
-                true
-            }
-            None => false,
-        }
+        let key = call.approval_key();
+        let approval = key.and_then(|key| self.turn.approvals.get(&key, now_us));
+        let Some(approval) = approval else { return false };
+        call.approved = true;
+        call.decided_by = approval.by.clone().or_else(|| Some("approval".to_owned()));
+        true
     }
 
     /// Counts the call and claims its effect, unless it was answered before.

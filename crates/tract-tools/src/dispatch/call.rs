@@ -169,10 +169,7 @@ impl Call {
 fn reliable(hydrated: &Hydrated) -> ToolTraits {
     let Some(tool) = &hydrated.tool else { return ToolTraits::new() };
     let mut traits = tool.traits();
-    traits.destructive |= tool.definition().traits().destructive;
-    if traits.destructive {
-        traits.read_only = false;
-    }
+    traits.read_only &= !traits.destructive;
     traits
 }
 

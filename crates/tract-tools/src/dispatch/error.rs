@@ -83,18 +83,13 @@ impl TurnError {
     /// Returns the ways out.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.failure().notes().to_vec();
-        match self {
-            Self::Evaluation { cause: Cause::Deadline, .. } => {
-                notes.push("give the turn more time".to_owned());
-            }
-            Self::Evaluation { cause: Cause::Budget(_), .. } => {
-                notes.push("continue with a larger budget".to_owned());
-            }
-            Self::VisibilityExpansion { .. } => {
-                notes.push("show the sections and ask the model again".to_owned());
-            }
-            Self::Evaluation { .. } => {}
-        }
+        let more = match self {
+            Self::Evaluation { cause: Cause::Deadline, .. } => "give the turn more time",
+            Self::Evaluation { cause: Cause::Budget(_), .. } => "continue with a larger budget",
+            Self::VisibilityExpansion { .. } => "show the sections and ask the model again",
+            Self::Evaluation { .. } => return notes,
+        };
+        notes.push(more.to_owned());
         notes
     }
 }

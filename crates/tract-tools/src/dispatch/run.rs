@@ -124,17 +124,15 @@ impl<'a> Run<'a> {
     ) -> Dispatched {
         for (place, hydrated) in calls.into_iter().enumerate() {
             let call = Call::new(hydrated, place, self.turn);
-            let call_outcome = match &self.ended {
-                Some(_) => {
-                    self.left_out(&call);
-                    continue;
-                }
-                None => self.turn_over(&call).unwrap_or_else(|| {
-                    let StateHolder { by, name } = held;
-                    let text = format!("not executed: {by} works on the same {name}, try again");
-                    CallOutcome::failed(Outcome::NotExecuted, DispatchStage::Turn, text)
-                }),
-            };
+            if self.ended.is_some() {
+                self.left_out(&call);
+                continue;
+            }
+            let call_outcome = self.turn_over(&call).unwrap_or_else(|| {
+                let StateHolder { by, name } = held;
+                let text = format!("not executed: {by} works on the same {name}, try again");
+                CallOutcome::failed(Outcome::NotExecuted, DispatchStage::Turn, text)
+            });
             self.answer(&call, call_outcome);
         }
         Dispatched { answers: self.answers, ended: self.ended }
@@ -196,22 +194,18 @@ impl<'a> Run<'a> {
     /// Runs the handler within a span.
     async fn execute(&self, call: &Call, alone: bool) -> RunOutcome {
         let span = call.span(self.turn);
-        let executed = span.instrument(self.run_handler(call, alone)).await;
-        if span.is_recording() {
-            executed.call_outcome.say(&span, executed.attempts.count);
-        }
-        executed
-    }
-
-    /// Runs the handler, again where that may help. A call that runs alone has a snapshot, and its
-    /// events go to the session at once.
-    async fn run_handler(&self, call: &Call, alone: bool) -> RunOutcome {
         let mut attempts = Attempts::default();
-        let ended = self.attempts(call, alone, &mut attempts).await;
-        RunOutcome { call_outcome: ended.unwrap_or_else(|kept| *kept), attempts }
+        let ended = span.instrument(self.attempts(call, alone, &mut attempts)).await;
+        let call_outcome = ended.unwrap_or_else(|kept| *kept);
+        if span.is_recording() {
+            call_outcome.say(&span, attempts.count);
+        }
+        RunOutcome { call_outcome, attempts }
     }
 
-    /// Returns what the last attempt came to, or what kept it from being made.
+    /// Runs the handler, again where that may help, and returns what the last attempt came to, or
+    /// what kept it from being made. A call that runs alone has a snapshot, and its events go to the
+    /// session at once.
     async fn attempts(
         &self,
         call: &Call,
@@ -350,14 +344,17 @@ impl<'a> Run<'a> {
         for note in &call.notes {
             call_outcome.tell(note.clone());
         }
+        let tell = |call_outcome: &CallOutcome| {
+            let invoked = Arc::new(call.invoked(call_outcome, count));
+            state::publish(self.turn, &Event::shared(Arc::clone(&invoked))).map(|()| invoked)
+        };
         let mut invoked = None;
         if call_outcome.success() {
-            let invoked_event = Arc::new(call.invoked(&call_outcome, count));
-            match state::publish(self.turn, &Event::shared(Arc::clone(&invoked_event))) {
-                Ok(()) => {
+            match tell(&call_outcome) {
+                Ok(event) => {
                     // Done: the snapshot is not restored.
                     guard.before = None;
-                    invoked = Some(invoked_event);
+                    invoked = Some(event);
                     self.remember(call);
                 }
                 Err(error) => call_outcome.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error),
@@ -374,14 +371,10 @@ impl<'a> Run<'a> {
                     notes.into_iter().for_each(|notes| call_outcome.tell(notes));
                     ends.into_iter().for_each(|ends| call_outcome.tell(ends.to_string()));
                 }
-                let invoked_event = Arc::new(call.invoked(&call_outcome, count));
-                match state::publish(self.turn, &Event::shared(Arc::clone(&invoked_event))) {
-                    Ok(()) => invoked_event,
-                    Err(error) => {
-                        call_outcome.tell(format!("not in the session's log: {error}"));
-                        Arc::new(call.invoked(&call_outcome, count))
-                    }
-                }
+                tell(&call_outcome).unwrap_or_else(|error| {
+                    call_outcome.tell(format!("not in the session's log: {error}"));
+                    Arc::new(call.invoked(&call_outcome, count))
+                })
             }
         };
         trace(call, &call_outcome);

@@ -405,13 +405,8 @@ impl Filesystem for DirectoryFs {
             Err(FsError::NotFound { .. } | FsError::NotADirectory { .. }) => return Ok(None),
             at => at?,
         };
-        match status(&at, path)? {
-            None => Ok(None),
-            Some(status) => match entry(path, status) {
-                Some(entry) => Ok(Some(entry)),
-                None => Err(special(path, status.kind)),
-            },
-        }
+        let Some(status) = status(&at, path)? else { return Ok(None) };
+        entry(path, status).map(Some).ok_or_else(|| special(path, status.kind))
     }
 
     fn list(&self, directory: &FsPath) -> Result<Vec<Entry>, FsError> {

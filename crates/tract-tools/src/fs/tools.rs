@@ -10,7 +10,7 @@ use tract_core::{Tool, ToolContext, ToolError, ToolResult, ToolTraits};
 use super::{Entry, FsError, FsPath};
 use crate::dispatch::CallContext;
 use crate::registry::RegistryBuilder;
-use crate::typed::Args;
+use crate::typed::{Answer, Args};
 
 /// Adds `fs_read`, `fs_list`, `fs_write`, `fs_edit` and `fs_remove`, which work with the filesystem
 /// that the turn's resources bind.
@@ -99,11 +99,7 @@ impl Tool for FsRead {
         })
     }
 
-    async fn call(
-        &self,
-        Args(wanted): Args<Reading>,
-        context: &ToolContext,
-    ) -> Result<ToolResult<FileText>, ToolError> {
+    async fn call(&self, Args(wanted): Args<Reading>, context: &ToolContext) -> Answer<FileText> {
         let path = FsPath::parse(&wanted.path)?;
         let whole = text_of(&path, context.filesystem()?.read(&path)?)?;
         let lines = whole.lines().count();
@@ -196,11 +192,7 @@ impl Tool for FsList {
         Some(if lines.is_empty() { "[empty]".to_owned() } else { lines.join("\n") })
     }
 
-    async fn call(
-        &self,
-        Args(wanted): Args<Listing>,
-        context: &ToolContext,
-    ) -> Result<ToolResult<Entries>, ToolError> {
+    async fn call(&self, Args(wanted): Args<Listing>, context: &ToolContext) -> Answer<Entries> {
         let path = FsPath::parse(wanted.path.as_deref().unwrap_or("."))?;
         let mut entries = context.filesystem()?.list(&path)?;
         let left_out = entries.len().saturating_sub(MOST_ENTRIES);
@@ -244,11 +236,7 @@ impl Tool for FsWrite {
         Some(format!("wrote {} bytes to {}", written.size_bytes, written.path))
     }
 
-    async fn call(
-        &self,
-        Args(wanted): Args<Writing>,
-        context: &ToolContext,
-    ) -> Result<ToolResult<Entry>, ToolError> {
+    async fn call(&self, Args(wanted): Args<Writing>, context: &ToolContext) -> Answer<Entry> {
         let path = FsPath::parse(&wanted.path)?;
         context.filesystem()?.write(&path, wanted.text.as_bytes())?;
         let size_bytes = wanted.text.len() as u64;
@@ -305,11 +293,7 @@ impl Tool for FsEdit {
         })
     }
 
-    async fn call(
-        &self,
-        Args(wanted): Args<Editing>,
-        context: &ToolContext,
-    ) -> Result<ToolResult<EditReport>, ToolError> {
+    async fn call(&self, Args(wanted): Args<Editing>, context: &ToolContext) -> Answer<EditReport> {
         let path = FsPath::parse(&wanted.path)?;
         let files = context.filesystem()?;
         let text = text_of(&path, files.read(&path)?)?;
@@ -376,11 +360,7 @@ impl Tool for FsRemove {
         Some(format!("removed {path}"))
     }
 
-    async fn call(
-        &self,
-        Args(wanted): Args<Removing>,
-        context: &ToolContext,
-    ) -> Result<ToolResult<String>, ToolError> {
+    async fn call(&self, Args(wanted): Args<Removing>, context: &ToolContext) -> Answer<String> {
         let path = FsPath::parse(&wanted.path)?;
         if path.is_root() {
             return Err(FsError::IsDirectory { path: path.to_string() }.into());

@@ -8,7 +8,7 @@ use tract_core::{DynTool, NoParams, Tool, ToolContext, ToolError, ToolResult, To
 
 use super::plan::{AddStep, Plan, PlanError, SetupPlan, UpdateStep};
 use crate::session::{Session, SessionError, SessionItem, SliceOp};
-use crate::typed::Args;
+use crate::typed::{Answer, Args};
 
 /// Who registers the reducers of a plan.
 const OWNER: &str = "planning";
@@ -83,7 +83,7 @@ impl Planning {
         event: &E,
         change: impl Fn(Option<&Plan>) -> Result<Plan, PlanError>,
         message: impl Fn(&Plan) -> String,
-    ) -> Result<ToolResult<Plan>, ToolError> {
+    ) -> Answer<Plan> {
         self.bound(context)?;
         match change(self.plan().as_ref()) {
             Ok(plan) => {
@@ -133,11 +133,7 @@ macro_rules! planning_tool {
                 Some(plan.to_string())
             }
 
-            async fn call(
-                &self,
-                $given: $params,
-                $context: &ToolContext,
-            ) -> Result<ToolResult<Plan>, ToolError> {
+            async fn call(&self, $given: $params, $context: &ToolContext) -> Answer<Plan> {
                 let $planning = &self.0;
                 $call
             }

@@ -39,14 +39,8 @@ impl PastCalls {
 
     /// Adds a call that succeeded.
     pub fn push(&mut self, name: &str, arguments: impl Into<Arc<str>>) {
-        let name = match self.names.get(name) {
-            Some(known) => Arc::clone(known),
-            None => {
-                let name: Arc<str> = name.into();
-                self.names.insert(Arc::clone(&name));
-                name
-            }
-        };
+        let name = self.names.get(name).cloned().unwrap_or_else(|| name.into());
+        self.names.insert(Arc::clone(&name));
         self.calls.push(PastCall { name, arguments: arguments.into() });
     }
 

@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tract_core::{Tool, ToolContext, ToolError, ToolResult, ToolTraits, nearest};
+use tract_core::{Tool, ToolContext, ToolError, ToolTraits, nearest};
 
 use crate::session::{Session, SessionError, SessionItem};
-use crate::typed::Args;
+use crate::typed::{Answer, Args};
 
 /// The name of the tool that asks for all of sections of which a summary is shown.
 pub const OPEN_SECTIONS: &str = "open_sections";
@@ -75,11 +75,7 @@ impl Tool for OpenSections {
         ToolTraits::new().read_only()
     }
 
-    async fn call(
-        &self,
-        Args(args): Self::Params,
-        context: &ToolContext,
-    ) -> Result<ToolResult<()>, ToolError> {
+    async fn call(&self, Args(args): Self::Params, context: &ToolContext) -> Answer<()> {
         if args.sections.is_empty() {
             return Err(
                 ToolError::validation("expected at least one section, found none").at("sections")
@@ -91,12 +87,11 @@ impl Tool for OpenSections {
             let at = |error: ToolError| error.at(format!("sections[{place}]"));
             if !self.sections.contains(path) {
                 let text = format!("expected the path of a section, found {path:?}");
-                let error = ToolError::validation(text);
-                let known = self.sections.iter().map(String::as_str);
-                return Err(at(match nearest(path, known) {
-                    Some(near) => error.note(format!("did you mean {near:?}?")),
-                    None => error,
-                }));
+                let near = nearest(path, self.sections.iter().map(String::as_str));
+                let note = near.map(|near| format!("did you mean {near:?}?"));
+                return Err(at(note
+                    .into_iter()
+                    .fold(ToolError::validation(text), ToolError::note)));
             }
             if !self.summarized.contains(path) || open.contains(path) {
                 let text = format!("expected a section that is collapsed, found {path:?}");

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tract_core::{Blob, DynTool, RenderedValue, ToolContext, ToolError, ToolResult, ToolSpec};
+use tract_core::{Blob, DynTool, RenderedValue, ToolContext, ToolError, ToolSpec};
 
 use super::section::{ExampleText, SectionTool};
 use super::template::Template;
 use super::{Checked, Prompt};
+use crate::typed::Answer;
 
 /// Other texts for a prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -238,11 +239,7 @@ impl DynTool for OverriddenTool {
         self.tool.result_schema()
     }
 
-    async fn run(
-        &self,
-        arguments: &str,
-        context: &ToolContext,
-    ) -> Result<ToolResult<RenderedValue>, ToolError> {
+    async fn run(&self, arguments: &str, context: &ToolContext) -> Answer<RenderedValue> {
         self.tool.run(arguments, context).await
     }
 }

@@ -377,11 +377,6 @@ impl Section {
 }
 
 fn field_names(schema: &str) -> BTreeSet<String> {
-    #[derive(Deserialize)]
-    struct Object {
-        #[serde(default)]
-        properties: std::collections::BTreeMap<String, serde::de::IgnoredAny>,
-    }
-    let read: Result<Object, _> = serde_json::from_str(schema);
-    read.map(|object| object.properties.into_keys().collect()).unwrap_or_default()
+    let schema: Value = serde_json::from_str(schema).unwrap_or_default();
+    schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect()
 }

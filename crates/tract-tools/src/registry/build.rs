@@ -176,13 +176,8 @@ impl RegistryBuilder {
         callable: Option<Arc<dyn DynTool>>,
         native: bool,
     ) {
-        self.given.push(ToolEntry {
-            id,
-            definition,
-            callable,
-            native,
-            no_schema: NoSchema::Refuse,
-        });
+        let no_schema = NoSchema::Refuse;
+        self.given.push(ToolEntry { id, definition, callable, native, no_schema });
     }
 
     /// Checks everything and makes the registry.
@@ -293,10 +288,8 @@ fn traits(definition: &Definition, spec: Option<&ToolSpec>) -> ToolTraits {
     let hints = definition.traits();
     let Some(spec) = spec else { return hints };
     let mut traits = spec.traits;
-    if hints.destructive {
-        traits.destructive = true;
-        traits.read_only = false;
-    }
+    traits.destructive |= hints.destructive;
+    traits.read_only &= !hints.destructive;
     traits
 }
 

@@ -19,18 +19,10 @@ pub enum Lifetime {
     Prototype,
 }
 
-type Provider<T> = Box<dyn Fn(&Scope<'_>) -> Result<Arc<T>, BoxError> + Send + Sync>;
-type Closer<T> = Box<dyn Fn(&T) -> Result<(), BoxError> + Send + Sync>;
-type Snapshots<T> = Box<dyn Fn(&Arc<T>) -> Arc<dyn Snapshot> + Send + Sync>;
-
 /// How resources of a type are made, closed, and put back.
 pub struct Binding<T: ?Sized> {
-    lifetime: Lifetime,
     value: Option<Arc<T>>,
-    provider: Provider<T>,
-    close: Option<Closer<T>>,
-    snapshots: Option<Snapshots<T>>,
-    has_views: bool,
+    erased: ErasedBinding,
 }
 
 impl<T: ?Sized + Send + Sync + 'static> Binding<T> {
@@ -38,8 +30,17 @@ impl<T: ?Sized + Send + Sync + 'static> Binding<T> {
         lifetime: Lifetime,
         provider: impl Fn(&Scope<'_>) -> Result<Arc<T>, E> + Send + Sync + 'static,
     ) -> Self {
-        let provider = Box::new(move |scope: &Scope<'_>| provider(scope).map_err(Into::into));
-        Self { lifetime, value: None, provider, close: None, snapshots: None, has_views: false }
+        let erased = ErasedBinding {
+            name: type_name::<T>(),
+            lifetime,
+            make: Box::new(move |scope| {
+                Ok(Arc::new(provider(scope).map_err(Into::<BoxError>::into)?))
+            }),
+            close: None,
+            snapshots: None,
+            has_views: false,
+        };
+        Self { value: None, erased }
     }
 
     /// Binds a value that is there already.
@@ -76,14 +77,16 @@ impl<T: ?Sized + Send + Sync + 'static> Binding<T> {
         mut self,
         close: impl Fn(&T) -> Result<(), BoxError> + Send + Sync + 'static,
     ) -> Self {
-        self.close = Some(Box::new(close));
+        self.erased.close = Some(Box::new(move |erased| {
+            erased.downcast_ref::<Arc<T>>().map_or(Ok(()), |shared| close(shared))
+        }));
         self
     }
 
     /// Lets several turns work on it at the same time, even though it is put back: each of them
     /// changes a view of its own.
     pub(crate) fn with_views(mut self, has_views: bool) -> Self {
-        self.has_views = has_views;
+        self.erased.has_views = has_views;
         self
     }
 
@@ -94,7 +97,8 @@ impl<T: ?Sized + Send + Sync + 'static> Binding<T> {
         mut self,
         snapshots: impl Fn(&Arc<T>) -> Arc<dyn Snapshot> + Send + Sync + 'static,
     ) -> Self {
-        self.snapshots = Some(Box::new(snapshots));
+        let of = move |erased: &Erased| erased.downcast_ref::<Arc<T>>().map(&snapshots);
+        self.erased.snapshots = Some(Box::new(of));
         self
     }
 }
@@ -121,27 +125,6 @@ impl ErasedBinding {
     pub(super) fn takes_turns(&self) -> bool {
         self.lifetime == Lifetime::Singleton && self.snapshots.is_some() && !self.has_views
     }
-
-    fn of<T: ?Sized + Send + Sync + 'static>(binding: Binding<T>) -> Self {
-        let Binding { lifetime, value: _, provider, close, snapshots, has_views } = binding;
-        Self {
-            name: type_name::<T>(),
-            lifetime,
-            has_views,
-            make: Box::new(move |scope| Ok(Arc::new(provider(scope)?) as Erased)),
-            close: close.map(|close| {
-                let close = move |erased: &Erased| match erased.downcast_ref::<Arc<T>>() {
-                    Some(shared) => close(shared),
-                    None => Ok(()),
-                };
-                Box::new(close) as Box<dyn Fn(&Erased) -> Result<(), BoxError> + Send + Sync>
-            }),
-            snapshots: snapshots.map(|snapshots| {
-                let of = move |erased: &Erased| erased.downcast_ref::<Arc<T>>().map(&snapshots);
-                Box::new(of) as Box<dyn Fn(&Erased) -> Option<Arc<dyn Snapshot>> + Send + Sync>
-            }),
-        }
-    }
 }
 
 /// Collects bindings.
@@ -157,10 +140,8 @@ impl ResourcesBuilder {
     /// Binds a type, which may be a trait object: `Binding::<dyn Clock>::value(..)`.
     pub fn bind<T: ?Sized + Send + Sync + 'static>(mut self, binding: Binding<T>) -> Self {
         let id = TypeId::of::<T>();
-        if let Some(value) = &binding.value {
-            self.values.push((id, Arc::new(Arc::clone(value))));
-        }
-        if self.bindings.insert(id, ErasedBinding::of(binding)).is_some() {
+        self.values.extend(binding.value.map(|value| (id, Arc::new(value) as Erased)));
+        if self.bindings.insert(id, binding.erased).is_some() {
             self.duplicate.get_or_insert(type_name::<T>());
         }
         self

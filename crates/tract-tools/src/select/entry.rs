@@ -29,8 +29,8 @@ pub struct CatalogEntry {
     description: String,
     parameters: Option<Arc<str>>,
     tags: Vec<String>,
-    declared_unsafe: bool,
-    remote_says_destructive: bool,
+    /// Declared unsafe, or destructive by what its server says.
+    is_unsafe: bool,
 }
 
 /// Why a text is not a tool of a catalog.
@@ -83,8 +83,7 @@ impl CatalogEntry {
             description: description.into(),
             parameters: None,
             tags: Vec::new(),
-            declared_unsafe: false,
-            remote_says_destructive: false,
+            is_unsafe: false,
         }
     }
 
@@ -97,7 +96,7 @@ impl CatalogEntry {
         let spec = tool.spec();
         let mut entry = Self::new(spec.name.clone(), spec.name, spec.description)
             .parameters(&spec.parameters)?;
-        entry.declared_unsafe = spec.traits.destructive;
+        entry.is_unsafe = spec.traits.destructive;
         Ok(entry)
     }
 
@@ -137,11 +136,11 @@ impl CatalogEntry {
             entry.tags = read("tags", raw)?;
         }
         if let Some(raw) = member("unsafe") {
-            entry.declared_unsafe = read("unsafe", raw)?;
+            entry.is_unsafe = read("unsafe", raw)?;
         }
         if let Some(raw) = member("annotations") {
-            entry.remote_says_destructive =
-                read::<Option<Hints>>("annotations", raw)?.is_some_and(|hints| hints.destructive);
+            let hints: Option<Hints> = read("annotations", raw)?;
+            entry.is_unsafe |= hints.is_some_and(|hints| hints.destructive);
         }
         match view.parameters {
             Some(raw) if raw != "null" => entry.parameters(raw),
@@ -175,7 +174,7 @@ impl CatalogEntry {
     /// Declares it unsafe: it is chosen only where that is allowed.
     #[must_use]
     pub fn declare_unsafe(mut self) -> Self {
-        self.declared_unsafe = true;
+        self.is_unsafe = true;
         self
     }
 
@@ -207,7 +206,7 @@ impl CatalogEntry {
     /// Returns whether it may be chosen without further leave: it has a schema, it was not declared
     /// unsafe, and the server that it comes from does not call it destructive.
     pub fn is_safe(&self) -> bool {
-        self.parameters.is_some() && !self.declared_unsafe && !self.remote_says_destructive
+        self.parameters.is_some() && !self.is_unsafe
     }
 
     /// Calls `each` with name, description and tags.

@@ -192,12 +192,6 @@ impl ToolIndex {
         Doc { entry, terms, name, description }
     }
 
-    fn new_term(&mut self) -> Term {
-        let term = self.postings.len() as Term;
-        self.postings.push(Vec::new());
-        term
-    }
-
     /// Returns the term of a word, made when it is new.
     fn term(&mut self, word: &str) -> Term {
         if let Some(term) = self.stems.get(word) {
@@ -207,7 +201,7 @@ impl ToolIndex {
         let term = match self.terms.get(stem.as_str()) {
             Some(term) => *term,
             None => {
-                let term = self.new_term();
+                let term = new_term(&mut self.postings);
                 if let Some(prefix) = prefix(&stem) {
                     self.by_prefix.entry(prefix.into()).or_default().push(term);
                 }
@@ -220,12 +214,7 @@ impl ToolIndex {
     }
 
     fn pair(&mut self, first: Term, second: Term) -> Term {
-        if let Some(term) = self.pairs.get(&(first, second)) {
-            return *term;
-        }
-        let term = self.new_term();
-        self.pairs.insert((first, second), term);
-        term
+        *self.pairs.entry((first, second)).or_insert_with(|| new_term(&mut self.postings))
     }
 
     /// Reads an input: the terms that it asks for, and those that come close.
@@ -262,12 +251,8 @@ impl ToolIndex {
     }
 
     fn rarity(&self, term: Term) -> f32 {
-        let (all, with) = (self.len() as f32, self.frequency(term) as f32);
-        (1.0 + (all - with + 0.5) / (with + 0.5)).ln()
-    }
-
-    fn frequency(&self, term: Term) -> usize {
-        self.postings.get(term as usize).map_or(0, Vec::len)
+        let with = self.postings.get(term as usize).map_or(0, Vec::len) as f32;
+        (1.0 + (self.len() as f32 - with + 0.5) / (with + 0.5)).ln()
     }
 
     /// Scores the tools that have anything in common with the input: place and score.
@@ -350,6 +335,11 @@ impl Extend<CatalogEntry> for ToolIndex {
             self.insert(entry);
         }
     }
+}
+
+fn new_term(postings: &mut Vec<Vec<Posting>>) -> Term {
+    postings.push(Vec::new());
+    (postings.len() - 1) as Term
 }
 
 /// Returns the letters by which words are near to each other; a shorter word has none.

@@ -158,11 +158,8 @@ pub fn pick(input: &str, tools: &[CatalogEntry], options: &PickOptions) -> PickR
         .map(|(place, tool)| (tool, place))
         .unzip();
     let skipped_unsafe = tools.len() - safe.len();
-    let scored = options.scorer.score(input, &safe, &until).and_then(|scores| {
-        until.check()?;
-        Ok(scores)
-    });
-    let Ok(scores) = scored else {
+    let scored = options.scorer.score(input, &safe, &until);
+    let Ok(scores) = scored.and_then(|scores| until.check().map(|()| scores)) else {
         let first = safe.iter().zip(&places).map(|(tool, place)| (*place, *tool));
         return timed_out(first, skipped_unsafe, options);
     };

@@ -12,6 +12,7 @@ use tract_core::{Tool, ToolContext, ToolError, ToolParams, ToolResult, ToolTrait
 use super::index::ToolIndex;
 use super::pick::PickOptions;
 use crate::session::{Session, SessionItem};
+use crate::typed::Answer;
 
 /// What a model asks of [`SearchTools`].
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -133,11 +134,7 @@ impl Tool for SearchTools {
         ToolTraits::new().idempotent()
     }
 
-    async fn call(
-        &self,
-        params: SearchQuery,
-        context: &ToolContext,
-    ) -> Result<ToolResult<Vec<FoundTool>>, ToolError> {
+    async fn call(&self, params: SearchQuery, context: &ToolContext) -> Answer<Vec<FoundTool>> {
         context.check()?;
         let limit = params.limit.unwrap_or(USUAL);
         if !(1..=MOST).contains(&limit) {

@@ -1,7 +1,6 @@
 //! A slice whose type is gone, and reducers that know it.
 
 use std::any::{Any, TypeId};
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -156,39 +155,23 @@ impl Slice {
 }
 
 /// A reducer whose types are gone.
-pub(super) trait Reducer: Send + Sync {
+pub(super) struct Reducer {
     /// The slice that it changes.
-    fn slice(&self) -> &'static str;
-
-    /// Changes the slice.
-    fn reduce(&self, slice: &mut Slice, event: &dyn Any) -> Result<()>;
+    pub(super) slice: &'static str,
+    pub(super) reduce: Box<Reduce>,
 }
 
-/// A reducer of one slice for one event.
-pub(super) struct TypedReducer<T, E, F> {
-    reducer: F,
-    of: PhantomData<fn(&T, &E)>,
-}
+type Reduce = dyn Fn(&mut Slice, &dyn Any) -> Result<()> + Send + Sync;
 
-impl<T: SessionItem, E: 'static, F: Fn(&[T], &E) -> SliceOp<T>> TypedReducer<T, E, F> {
-    pub(super) fn new(reducer: F) -> Self {
-        Self { reducer, of: PhantomData }
-    }
-}
-
-impl<T, E, F> Reducer for TypedReducer<T, E, F>
-where
-    T: SessionItem,
-    E: 'static,
-    F: Fn(&[T], &E) -> SliceOp<T> + Send + Sync,
-{
-    fn slice(&self) -> &'static str {
-        T::NAME
-    }
-
-    fn reduce(&self, slice: &mut Slice, event: &dyn Any) -> Result<()> {
-        let Some(event) = event.downcast_ref::<E>() else { return Ok(()) };
-        let op = (self.reducer)(&slice.typed::<T>()?, event);
-        slice.apply(op)
+impl Reducer {
+    pub(super) fn new<T: SessionItem, E: 'static>(
+        reducer: impl Fn(&[T], &E) -> SliceOp<T> + Send + Sync + 'static,
+    ) -> Self {
+        let reduce = move |slice: &mut Slice, event: &dyn Any| {
+            let Some(event) = event.downcast_ref::<E>() else { return Ok(()) };
+            let op = reducer(&slice.typed::<T>()?, event);
+            slice.apply(op)
+        };
+        Self { slice: T::NAME, reduce: Box::new(reduce) }
     }
 }

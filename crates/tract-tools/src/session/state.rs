@@ -42,9 +42,7 @@ impl EventSink for Session {
                 source
             })
         };
-        match self.publish_any(event.kind(), event.as_any(), json) {
-            Ok(()) => Ok(()),
-            Err(error) => Err(failed.unwrap_or_else(|| error.into())),
-        }
+        let published = self.publish_any(event.kind(), event.as_any(), json);
+        published.map_err(|error| failed.unwrap_or_else(|| error.into()))
     }
 }

@@ -6,6 +6,9 @@ use std::error::Error;
 use serde::Serialize;
 use tract_core::{RenderedValue, ToolError, ToolResult};
 
+/// What a call of a tool comes to.
+pub(crate) type Answer<T> = Result<ToolResult<T>, ToolError>;
+
 /// What may be the error of a tool: a [`ToolError`], any error that can be sent between threads,
 /// or a text.
 #[diagnostic::on_unimplemented(
@@ -143,11 +146,7 @@ pub fn rendered<T: Serialize>(
     value: &T,
     words: Option<String>,
 ) -> Result<RenderedValue, ToolError> {
-    let rendered = RenderedValue::of(value)?;
-    Ok(match words {
-        Some(text) => rendered.shown_as(text),
-        None => rendered,
-    })
+    Ok(words.into_iter().fold(RenderedValue::of(value)?, RenderedValue::shown_as))
 }
 
 /// A value of a tool that says itself how a model reads it; others are shown as JSON. What `#[tool]`

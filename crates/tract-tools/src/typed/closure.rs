@@ -9,8 +9,11 @@ use serde::Serialize;
 use serde_json::Value;
 use tract_core::{DynTool, RenderedValue, ToolContext, ToolError, ToolResult, ToolSpec};
 
-type Answer = Result<ToolResult<RenderedValue>, ToolError>;
-type Run = dyn Fn(Value, ToolContext) -> Pin<Box<dyn Future<Output = Answer> + Send>> + Send + Sync;
+use super::answer::Answer;
+
+type Run = dyn Fn(Value, ToolContext) -> Pin<Box<dyn Future<Output = Answer<RenderedValue>> + Send>>
+    + Send
+    + Sync;
 
 /// A tool made of a name, a schema and a function: for tools that are read from a file, or written
 /// on the spot.
@@ -46,7 +49,7 @@ impl ClosureTool {
         let run = move |arguments, context| {
             let answer = run(arguments, context);
             let rendered = async { answer.await?.try_map(|value| RenderedValue::of(&value)) };
-            Box::pin(rendered) as Pin<Box<dyn Future<Output = Answer> + Send>>
+            Box::pin(rendered) as Pin<Box<dyn Future<Output = Answer<RenderedValue>> + Send>>
         };
         Self { spec, run: Box::new(run) }
     }
@@ -80,7 +83,7 @@ impl DynTool for ClosureTool {
         read(arguments).map(drop)
     }
 
-    async fn run(&self, arguments: &str, context: &ToolContext) -> Answer {
+    async fn run(&self, arguments: &str, context: &ToolContext) -> Answer<RenderedValue> {
         (self.run)(read(arguments)?, context.clone()).await
     }
 }

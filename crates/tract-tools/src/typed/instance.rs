@@ -8,16 +8,13 @@ use std::pin::Pin;
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use tract_core::{
-    DynTool, RenderedValue, ToolContext, ToolError, ToolParams, ToolResult, ToolSpec,
-};
+use tract_core::{DynTool, RenderedValue, ToolContext, ToolError, ToolParams, ToolSpec};
 
-use super::answer::RunReturn;
+use super::answer::{Answer, RunReturn};
 use super::args::{Args, parse};
 
 /// What running an instance gives, as a future.
-pub type Entry<'a> =
-    Pin<Box<dyn Future<Output = Result<ToolResult<RenderedValue>, ToolError>> + Send + 'a>>;
+pub type Entry<'a> = Pin<Box<dyn Future<Output = Answer<RenderedValue>> + Send + 'a>>;
 
 /// A type whose values are calls: its fields are the arguments. Written by `#[tool]` on a struct.
 pub trait ToolInstance: DeserializeOwned + JsonSchema + Send + Sized + 'static {
@@ -81,11 +78,7 @@ impl<T: ToolInstance> DynTool for Instance<T> {
         T::output_schema()
     }
 
-    async fn run(
-        &self,
-        arguments: &str,
-        context: &ToolContext,
-    ) -> Result<ToolResult<RenderedValue>, ToolError> {
+    async fn run(&self, arguments: &str, context: &ToolContext) -> Answer<RenderedValue> {
         self.instantiate(arguments)?.enter(context).await
     }
 }

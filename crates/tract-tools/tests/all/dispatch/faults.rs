@@ -11,7 +11,7 @@ use tract_tools::policy::{Decision, PolicyRequest};
 use tract_tools::snapshot::BoxError;
 use tract_tools::{Dispatcher, Registry};
 
-use super::support::{Act, FAULTS, Fault, Host, Scripted, TestSession, Trap, call, outcomes};
+use super::support::{Act, FAULTS, Fault, Host, Scripted, TestSession, Trap, call, ids, outcomes};
 
 /// Where something of the second of three calls breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +58,8 @@ impl Journal for TrappedJournal {
     }
 }
 
-/// Runs three calls, of which the second runs into the fault.
-fn run(host: &Host, stage: Stage, fault: Fault) -> (Dispatched, Arc<TestSession>) {
+/// Runs three calls, of which the second runs into the fault; in parallel, they only read.
+fn run(host: &Host, stage: Stage, fault: Fault, parallel: bool) -> (Dispatched, Arc<TestSession>) {
     // Uses are counted from 0; the second call is the second use, but for what only it does.
     let at =
         |wanted: Stage, place: usize| Trap::new(host, (wanted == stage).then_some((fault, place)));
@@ -72,10 +72,11 @@ fn run(host: &Host, stage: Stage, fault: Fault) -> (Dispatched, Arc<TestSession>
     let hook = at(Stage::Hook, 1);
     let journal = TrappedJournal { recorded: at(Stage::Ledger, 1), started: at(Stage::Start, 0) };
     // With an idempotent call first, this tool's own first use is the second call.
-    let tool =
-        Scripted { trap: Some(at(Stage::Handler, 0)), ..host.tool("act", ToolTraits::new()) };
+    let act = Scripted { trap: Some(at(Stage::Handler, 0)), ..host.tool("act", ToolTraits::new()) };
+    let reading = ToolTraits::new().read_only();
+    let look = Scripted { trap: Some(at(Stage::Handler, 1)), ..host.tool("look", reading) };
     let put = host.tool("put", ToolTraits::new().idempotent());
-    let registry = Registry::builder().tool(tool).tool(put).build().unwrap();
+    let registry = Registry::builder().tool(act).tool(look).tool(put).build().unwrap();
     let dispatcher = Dispatcher::new(Arc::new(registry))
         .options(DispatchOptions::new().grace(Duration::ZERO))
         .policy(move |_: &PolicyRequest<'_>| match policy.spring() {
@@ -90,13 +91,20 @@ fn run(host: &Host, stage: Stage, fault: Fault) -> (Dispatched, Arc<TestSession>
         .resources(host.resources(at(Stage::CleanUp, 0), at(Stage::Provider, 0)))
         .journal(Arc::new(journal));
     // Starts are written down before the first call that is not idempotent: let it be the second.
-    let first = if stage == Stage::Start || stage == Stage::Handler { "put" } else { "act" };
+    let (first, others) = match stage {
+        _ if parallel => ("look", "look"),
+        Stage::Start | Stage::Handler => ("put", "act"),
+        _ => ("act", "act"),
+    };
     let second = match stage {
         Stage::Provider | Stage::CleanUp => Act::PerCall,
         _ => Act::Ok,
     };
-    let calls =
-        vec![call("c1", first, &Act::Ok), call("c2", "act", &second), call("c3", "act", &Act::Ok)];
+    let calls = vec![
+        call("c1", first, &Act::Ok),
+        call("c2", others, &second),
+        call("c3", others, &Act::Ok),
+    ];
     (block_on(dispatcher.run(calls, &turn)), session)
 }
 
@@ -117,15 +125,9 @@ fn every_stage_and_every_fault_leave_the_state_before_and_one_failed_answer() {
             combinations += 1;
             let what = format!("{stage:?} × {fault:?}");
             let host = Host::new();
-            let (done, session) = run(&host, stage, fault);
-            let ids: Vec<&str> = done.answers.iter().map(|answer| &*answer.call_id).collect();
-            assert_eq!(ids, ["c1", "c2", "c3"], "{what}");
-            let succeeded: Vec<String> = done
-                .answers
-                .iter()
-                .filter(|answer| answer.outcome() == Outcome::Succeeded)
-                .map(|answer| answer.call_id.clone())
-                .collect();
+            let (done, session) = run(&host, stage, fault, false);
+            assert_eq!(ids(&done, |_| true), ["c1", "c2", "c3"], "{what}");
+            let succeeded = ids(&done, |answer| answer.outcome() == Outcome::Succeeded);
             // State after is state before plus what the calls that succeeded did.
             assert_eq!(session.notes(), succeeded, "{what}");
             let files = host.all_files();
@@ -141,11 +143,9 @@ fn every_stage_and_every_fault_leave_the_state_before_and_one_failed_answer() {
                 (false, false) => vec!["c1", "c3"],
             };
             assert_eq!(succeeded, expected, "{what}");
-            let failed = done
-                .answers
-                .iter()
-                .filter(|answer| answer.is_error && answer.outcome() != Outcome::NotExecuted);
-            assert_eq!(failed.count(), 1, "{what}: exactly one failed answer");
+            let failed =
+                ids(&done, |answer| answer.is_error && answer.outcome() != Outcome::NotExecuted);
+            assert_eq!(failed.len(), 1, "{what}: exactly one failed answer");
             for answer in &done.answers {
                 assert!(!answer.text.contains("secret"), "{what}: {}", answer.text);
                 let deep = answer.operator.as_deref().unwrap_or_default();
@@ -165,29 +165,7 @@ fn the_same_faults_of_a_parallel_call_fail_it_alone() {
     for fault in [Fault::Error, Fault::Panic] {
         for stage in [Stage::Handler, Stage::Note, Stage::Invoked, Stage::CleanUp, Stage::Provider]
         {
-            let host = Host::new();
-            let at = |wanted: Stage, place: usize| {
-                Trap::new(&host, (wanted == stage).then_some((fault, place)))
-            };
-            let mut session = TestSession::new(&host);
-            session.on_note = at(Stage::Note, 1);
-            session.on_invoked = at(Stage::Invoked, 1);
-            let session = Arc::new(session);
-            let reading = ToolTraits::new().read_only();
-            let look = Scripted { trap: Some(at(Stage::Handler, 1)), ..host.tool("look", reading) };
-            let registry = Registry::builder().tool(look).build().unwrap();
-            let resources = host.resources(at(Stage::CleanUp, 0), at(Stage::Provider, 0));
-            let turn = host.turn(&session).resources(resources);
-            let second = match stage {
-                Stage::Provider | Stage::CleanUp => Act::PerCall,
-                _ => Act::Ok,
-            };
-            let calls = vec![
-                call("c1", "look", &Act::Ok),
-                call("c2", "look", &second),
-                call("c3", "look", &Act::Ok),
-            ];
-            let done = block_on(Dispatcher::new(Arc::new(registry)).run(calls, &turn));
+            let (done, session) = run(&Host::new(), stage, fault, true);
             let failed: Vec<bool> = done.answers.iter().map(|answer| answer.is_error).collect();
             assert_eq!(failed, [false, true, false], "{stage:?} × {fault:?}");
             assert_eq!(session.notes(), ["c1", "c3"], "{stage:?} × {fault:?}");

@@ -2,13 +2,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tract_core::block_on;
-use tract_tools::dispatch::{
-    Cause, DispatchOptions, DispatchStage, Dispatched, Outcome, TurnError,
-};
+use tract_tools::dispatch::{DispatchOptions, DispatchStage, Dispatched, Outcome, TurnError};
 use tract_tools::typed::ClosureTool;
 use tract_tools::{Call, Dispatcher, Registry, ToolResult, ToolSpec, Turn};
 
-use super::support::{Act, Host, TestSession, call, outcomes};
+use super::support::{Act, Host, TestSession, call, ids, outcomes};
 
 /// Runs a call between two good ones and checks what holds for every failure: state is what the
 /// good ones made it, all are answered, the log knows of all, and the model reads no secret.
@@ -17,14 +15,8 @@ fn between(host: &Host, middle: Call) -> Dispatched {
     let session = Arc::new(TestSession::new(host));
     let calls = vec![call("c1", "act", &Act::Ok), middle, call("c3", "act", &Act::Ok)];
     let turn = block_on(host.dispatcher().run(calls, &host.turn(&session)));
-    let ids: Vec<&str> = turn.answers.iter().map(|answer| &*answer.call_id).collect();
-    assert_eq!(ids, ["c1", "c2", "c3"]);
-    let good: Vec<String> = turn
-        .answers
-        .iter()
-        .filter(|answer| !answer.is_error)
-        .map(|answer| answer.call_id.clone())
-        .collect();
+    assert_eq!(ids(&turn, |_| true), ["c1", "c2", "c3"]);
+    let good = ids(&turn, |answer| !answer.is_error);
     assert_eq!(session.notes(), good, "the state is that of the calls that succeeded");
     let files: Vec<String> =
         host.all_files().into_keys().filter(|p| p.starts_with("calls")).collect();
@@ -61,61 +53,42 @@ fn row(name: &str, act: &Act, outcome: Outcome, text: &str) -> Dispatched {
 }
 
 #[test]
-fn a_validation_error_is_a_failed_result_and_rolls_back() {
-    let turn = row("act", &Act::Validation, Outcome::Invalid, "city: expected another city");
+fn an_error_of_a_tool_is_a_failed_result_that_rolls_back() {
+    let text = "city: expected another city";
+    let turn = row("act", &Act::Validation, Outcome::Invalid, text);
     assert!(turn.ended.is_none());
     assert_eq!(turn.answers[1].invoked.stage, Some(DispatchStage::Handler));
+    // A type error names the tool; the cause of any other, and what a panic said, is for the operator.
+    let promises =
+        "tool \"act\" gave something other than it promises: expected a number, found text";
+    let (other, panic) =
+        ("tool \"act\" failed: it did not work", "tool \"act\" failed: it broke down");
+    let cause = "other: it did not work; caused by: the secret reason";
+    for (act, outcome, text, operator) in [
+        (Act::Type, Outcome::Failed, promises, None),
+        (Act::Other, Outcome::Failed, other, Some(cause)),
+        (Act::Panic, Outcome::Panicked, panic, Some("panicked: the secret reason")),
+    ] {
+        let turn = row("act", &act, outcome, text);
+        assert_eq!((turn.ended.is_none(), turn.answers[1].operator.as_deref()), (true, operator));
+    }
 }
 
 #[test]
-fn a_wish_to_see_more_ends_the_turn_as_it_is() {
+fn an_error_that_ends_the_evaluation_ends_the_turn_as_it_is() {
     let turn = row("act", &Act::Expansion, Outcome::Failed, "show me the rules");
     let Some(TurnError::VisibilityExpansion { sections, source, .. }) = turn.ended else {
         panic!("it was not passed on")
     };
     assert_eq!((sections, source.code()), (vec!["rules".to_owned()], "visibility_expansion"));
-}
-
-#[test]
-fn an_evaluation_error_ends_the_turn_as_it_is() {
-    let turn = row("act", &Act::Evaluation, Outcome::Failed, "nothing can continue");
-    let Some(TurnError::Evaluation { cause: Cause::Tool, source, .. }) = turn.ended else {
-        panic!("it was not passed on")
-    };
-    assert_eq!(source.code(), "evaluation");
-}
-
-#[test]
-fn a_passed_deadline_becomes_an_evaluation_error() {
-    let text = "tool \"act\" did not end: no time left";
-    let turn = row("act", &Act::Deadline, Outcome::TimedOut, text);
-    let Some(TurnError::Evaluation { cause: Cause::Deadline, source, .. }) = turn.ended else {
-        panic!("it was not converted")
-    };
-    assert_eq!(source.code(), "deadline_exceeded");
-}
-
-#[test]
-fn a_type_error_is_a_failed_result_that_names_the_tool() {
-    let text = "tool \"act\" gave something other than it promises: expected a number, found text";
-    assert!(row("act", &Act::Type, Outcome::Failed, text).ended.is_none());
-}
-
-#[test]
-fn any_other_error_is_a_failed_result_and_its_cause_is_for_the_operator() {
-    let text = "tool \"act\" failed: it did not work";
-    let turn = row("act", &Act::Other, Outcome::Failed, text);
-    let operator = turn.answers[1].operator.as_deref().unwrap();
-    assert!(operator.contains("the secret reason"), "{operator}");
-    assert!(turn.ended.is_none());
-}
-
-#[test]
-fn a_panic_is_a_failed_result_and_what_it_said_is_for_the_operator() {
-    let text = "tool \"act\" failed: it broke down";
-    let turn = row("act", &Act::Panic, Outcome::Panicked, text);
-    assert_eq!(turn.answers[1].operator.as_deref(), Some("panicked: the secret reason"));
-    assert!(turn.ended.is_none());
+    let late = "tool \"act\" did not end: no time left";
+    for (act, outcome, text, code) in [
+        (Act::Evaluation, Outcome::Failed, "nothing can continue", "evaluation"),
+        (Act::Deadline, Outcome::TimedOut, late, "deadline_exceeded"),
+    ] {
+        let ended = row("act", &act, outcome, text).ended.unwrap();
+        assert_eq!((ended.code(), ended.failure().code()), (code, code));
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tract_core::{CancellationToken, ManualClock, block_on};
 use tract_tools::dispatch::{
-    CallContext, DispatchOptions, Dispatched, Dispatcher, Outcome, ToolInvoked, Turn,
+    CallAnswer, CallContext, DispatchOptions, Dispatched, Dispatcher, Outcome, ToolInvoked, Turn,
 };
 use tract_tools::event::{Event, EventSink, EventType};
 use tract_tools::fs::{Filesystem, FsPath, MemoryFs, bind};
@@ -426,5 +426,11 @@ pub(crate) fn call(id: &str, name: &str, act: &Act) -> tract_tools::Call {
 }
 
 pub(crate) fn outcomes(turn: &Dispatched) -> Vec<Outcome> {
-    turn.answers.iter().map(tract_tools::dispatch::CallAnswer::outcome).collect()
+    turn.answers.iter().map(CallAnswer::outcome).collect()
+}
+
+/// The ids of the calls whose answers are wanted.
+pub(crate) fn ids(turn: &Dispatched, wanted: fn(&CallAnswer) -> bool) -> Vec<String> {
+    let answers = turn.answers.iter().filter(|answer| wanted(answer));
+    answers.map(|answer| answer.call_id.clone()).collect()
 }
