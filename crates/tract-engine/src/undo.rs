@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use tract_core::time::format_rfc3339;
 use tract_core::{Applied, LogEntry, OperationId, RefName, RefTarget};
 
-use self::history::{History, RefMoves, Segment, refs_of};
+use self::history::{History, RefMoves, Segment, is_undo, refs_of};
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::repo::Repo;
@@ -153,9 +153,7 @@ impl Repo {
         for name in refs_of(name) {
             last = last.max(History(self).newest(&name, None).await?.map(|entry| entry.seq));
         }
-        Ok(undo.filter(|undo| {
-            undo.note.what == UNDO && undo.note.undoes.is_some() && last < Some(undo.seq)
-        }))
+        Ok(undo.filter(|undo| is_undo(undo) && last < Some(undo.seq)))
     }
 
     /// Reverts the operation of an entry; `None` when it left everything as it was.
@@ -205,13 +203,11 @@ impl Repo {
             // same operation was faster.
             Applied::Done | Applied::Already => {
                 let Some(RefMove { name, .. }) = moves.first() else { return Ok(None) };
-                let by = History(self).newest(name, None).await?;
-                Err(moved_since(verb, &what, name, by))
+                Err(self.moved_since(verb, &what, name, None).await?)
             }
             // The move that won the race is named. Another operation is not undone in its place.
             Applied::Conflict(conflict) => {
-                let by = History(self).newest(&conflict.name, None).await?;
-                Err(moved_since(verb, &what, &conflict.name, by))
+                Err(self.moved_since(verb, &what, &conflict.name, None).await?)
             }
         }
     }
@@ -233,12 +229,10 @@ impl Repo {
         }
         let mut pairs = segments.iter().zip(segments.iter().skip(1));
         if let Some((_, later)) = pairs.find(|(earlier, later)| earlier.after != later.before) {
-            let by = History(self).newest(name, Some(later.first)).await?;
-            return Err(moved_since(verb, what, name, by));
+            return Err(self.moved_since(verb, what, name, Some(later.first)).await?);
         }
         if now != last.after {
-            let by = History(self).newest(name, None).await?;
-            return Err(moved_since(verb, what, name, by));
+            return Err(self.moved_since(verb, what, name, None).await?);
         }
         let step = RefMove { name: name.clone(), before: now, after: first.before.clone() };
         // A document stays as it is where what it said before was erased.
@@ -267,7 +261,6 @@ impl Repo {
         }
         // Where it was before the operation: what moved it to the branch came later.
         let first = segments.values().flatten().map(|segment| segment.first).min();
-        let newest = History(self).newest(&RefName::head(), None).await?;
         let was = History(self).newest(&RefName::head(), first).await?.and_then(|one| one.after);
         if was == head {
             return Ok(());
@@ -281,13 +274,21 @@ impl Repo {
                 return Ok(());
             }
         }
-        Err(moved_since(verb, what, &RefName::head(), newest))
+        Err(self.moved_since(verb, what, &RefName::head(), None).await?)
     }
-}
 
-fn moved_since(verb: &'static str, what: &str, name: &RefName, by: Option<LogEntry>) -> Error {
-    let what = what.to_owned();
-    Error::MovedSince(Box::new(UndoConflict { verb, what, name: name.clone(), by }))
+    /// Refuses for the newest move of a ref, below a number where one is given.
+    async fn moved_since(
+        &self,
+        verb: &'static str,
+        what: &str,
+        name: &RefName,
+        before: Option<u64>,
+    ) -> Result<Error> {
+        let by = History(self).newest(name, before).await?;
+        let (what, name) = (what.to_owned(), name.clone());
+        Ok(Error::MovedSince(Box::new(UndoConflict { verb, what, name, by })))
+    }
 }
 
 /// Whether an undo leaves a ref where it is; `is_new` says that the operation made it and nothing
