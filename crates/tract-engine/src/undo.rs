@@ -203,11 +203,13 @@ impl Repo {
             // same operation was faster.
             Applied::Done | Applied::Already => {
                 let Some(RefMove { name, .. }) = moves.first() else { return Ok(None) };
-                Err(self.moved_since(verb, &what, name, None).await?)
+                let by = History(self).newest(name, None).await?;
+                Err(moved_since(verb, &what, name, by))
             }
             // The move that won the race is named. Another operation is not undone in its place.
             Applied::Conflict(conflict) => {
-                Err(self.moved_since(verb, &what, &conflict.name, None).await?)
+                let by = History(self).newest(&conflict.name, None).await?;
+                Err(moved_since(verb, &what, &conflict.name, by))
             }
         }
     }
@@ -229,10 +231,12 @@ impl Repo {
         }
         let mut pairs = segments.iter().zip(segments.iter().skip(1));
         if let Some((_, later)) = pairs.find(|(earlier, later)| earlier.after != later.before) {
-            return Err(self.moved_since(verb, what, name, Some(later.first)).await?);
+            let by = History(self).newest(name, Some(later.first)).await?;
+            return Err(moved_since(verb, what, name, by));
         }
         if now != last.after {
-            return Err(self.moved_since(verb, what, name, None).await?);
+            let by = History(self).newest(name, None).await?;
+            return Err(moved_since(verb, what, name, by));
         }
         let step = RefMove { name: name.clone(), before: now, after: first.before.clone() };
         // A document stays as it is where what it said before was erased.
@@ -261,6 +265,7 @@ impl Repo {
         }
         // Where it was before the operation: what moved it to the branch came later.
         let first = segments.values().flatten().map(|segment| segment.first).min();
+        let newest = History(self).newest(&RefName::head(), None).await?;
         let was = History(self).newest(&RefName::head(), first).await?.and_then(|one| one.after);
         if was == head {
             return Ok(());
@@ -274,21 +279,13 @@ impl Repo {
                 return Ok(());
             }
         }
-        Err(self.moved_since(verb, what, &RefName::head(), None).await?)
+        Err(moved_since(verb, what, &RefName::head(), newest))
     }
+}
 
-    /// Refuses for the newest move of a ref, below a number where one is given.
-    async fn moved_since(
-        &self,
-        verb: &'static str,
-        what: &str,
-        name: &RefName,
-        before: Option<u64>,
-    ) -> Result<Error> {
-        let by = History(self).newest(name, before).await?;
-        let (what, name) = (what.to_owned(), name.clone());
-        Ok(Error::MovedSince(Box::new(UndoConflict { verb, what, name, by })))
-    }
+fn moved_since(verb: &'static str, what: &str, name: &RefName, by: Option<LogEntry>) -> Error {
+    let what = what.to_owned();
+    Error::MovedSince(Box::new(UndoConflict { verb, what, name: name.clone(), by }))
 }
 
 /// Whether an undo leaves a ref where it is; `is_new` says that the operation made it and nothing
