@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tract_core::{Change, Changes, Commit, CommitId, CommitRef, Op};
 
-use crate::plan::Request;
+use crate::plan::{Request, Selection};
 
 /// The messages that summaries were first planned for. A summary that is planned again after a
 /// lost race is of the same ones, so it hides nothing that arrived since. Likewise the versions that
@@ -43,7 +43,10 @@ impl PlannedTargets {
     /// is to be planned as it is.
     pub(crate) fn again(&self, place: usize, request: &Request) -> Option<Request> {
         let messages = self.messages.get(&place)?;
-        request.of_exactly(messages.iter().map(|message| self.now(*message)).collect())
+        let mut exactly = request.clone();
+        let Request::Compress { select, .. } = &mut exactly else { return None };
+        *select = Selection::Exactly(messages.iter().map(|message| self.now(*message)).collect());
+        Some(exactly)
     }
 
     /// Returns the version that an edit was first planned to replace.

@@ -55,11 +55,6 @@ impl fmt::Display for DiffLine {
 
 /// Writes lines without a line break after the last one.
 pub(crate) fn write_lines(f: &mut fmt::Formatter<'_>, lines: &[DiffLine]) -> fmt::Result {
-    for (place, line) in lines.iter().enumerate() {
-        if place > 0 {
-            f.write_str("\n")?;
-        }
-        write!(f, "{line}")?;
-    }
-    Ok(())
+    let lines: Vec<String> = lines.iter().map(DiffLine::to_string).collect();
+    f.write_str(&lines.join("\n"))
 }

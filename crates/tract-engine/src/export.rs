@@ -104,7 +104,12 @@ impl Export {
                 return Ok(Some(line));
             }
             if self.read < self.order.len() {
-                self.commit_lines().await?;
+                let upto = (self.read + CHUNK).min(self.order.len());
+                let ids = self.order[self.read..upto].to_vec();
+                self.read = upto;
+                for commit in self.repo.require_commits(&ids).await? {
+                    self.commit_line(&commit).await?;
+                }
             } else if let Some((name, to)) = self.refs.pop_front() {
                 if let RefTarget::Blob(id) = &to {
                     self.export_blobs(&[*id]).await?;
@@ -129,16 +134,6 @@ impl Export {
         for (key, blob) in new.iter().zip(blobs) {
             let Some(blob) = blob else { return Err(self.repo.absent_blob(key.id).await) };
             self.push(StreamOpKind::Blob(blob))?;
-        }
-        Ok(())
-    }
-
-    async fn commit_lines(&mut self) -> Result<()> {
-        let upto = (self.read + CHUNK).min(self.order.len());
-        let ids = self.order[self.read..upto].to_vec();
-        self.read = upto;
-        for commit in self.repo.require_commits(&ids).await? {
-            self.commit_line(&commit).await?;
         }
         Ok(())
     }
@@ -210,7 +205,7 @@ fn list(toolset: &Toolset) -> Blob {
 fn stream_op_of(
     commit: &Commit,
     content: Option<Content>,
-    tools: Option<Vec<ToolSchema>>,
+    mut tools: Option<Vec<ToolSchema>>,
 ) -> Option<StreamOp> {
     let hex = |ids: &[CommitId]| ids.iter().map(CommitId::to_hex).collect::<Vec<_>>();
     let mut fields = StreamOpFields::default();
@@ -218,7 +213,6 @@ fn stream_op_of(
     fields.metadata.clone_from(&commit.metadata);
     fields.generation_config.clone_from(&commit.generation_config);
     fields.at = commit.created_at;
-    let mut own_tools = tools;
     let op = match &commit.op {
         Op::Append { priority, .. } => {
             fields.priority = *priority;
@@ -248,11 +242,11 @@ fn stream_op_of(
             [source] => StreamOpKind::Merge { from: source.to_hex() },
             _ => return None,
         },
-        Op::Tools => StreamOpKind::SetTools { tools: own_tools.take()? },
+        Op::Tools => StreamOpKind::SetTools { tools: tools.take()? },
         Op::Note => StreamOpKind::Note { text: fields.message.take()? },
         Op::Unknown { .. } => return None,
     };
-    fields.tools = own_tools;
+    fields.tools = tools;
     Some(StreamOp::from(op).fields(fields))
 }
 

@@ -6,6 +6,7 @@ use tract_core::store::{BlobKey, Walk};
 use tract_core::{Blob, BlobId, Changes, Commit, CommitId, Content, ObjectId};
 
 use crate::error::{Error, Result};
+use crate::overlay::both;
 use crate::plan::{MissingRecords, Plan, Records, Stop};
 use crate::repo::Repo;
 
@@ -42,7 +43,10 @@ impl Repo {
         let commits = needs.commits.iter().chain(&needs.contents).chain(&needs.changes);
         let commits: Vec<CommitId> =
             commits.filter(|id| !records.commits.contains_key(id)).copied().collect();
-        self.read_commits(commits, records).await?;
+        let (store, name) = (self.store(), self.name());
+        let cached = |id: &CommitId| self.compiler().cached_commit(*id);
+        let found = both(&commits, cached, |ids| async move { store.commits(name, &ids).await });
+        records.commits.extend(commits.iter().copied().zip(found.await?));
 
         let mut contents = Vec::new();
         for id in &needs.contents {
@@ -60,7 +64,12 @@ impl Repo {
         }
         let blobs = contents.iter().map(|(_, blob, _)| *blob);
         let blobs = blobs.chain(changes.iter().map(|(_, blob)| *blob));
-        self.read_blobs(blobs.chain(needs.blobs.iter().copied()).collect(), records).await?;
+        let blobs = blobs.chain(needs.blobs.iter().copied());
+        let keys: Vec<BlobKey> =
+            blobs.filter(|id| !records.blobs.contains_key(id)).map(BlobKey::from).collect();
+        let cached = |key: &BlobKey| self.compiler().cached_blob(key.id);
+        let found = both(&keys, cached, |keys| async move { store.blobs(name, &keys).await });
+        records.blobs.extend(keys.iter().map(|key| key.id).zip(found.await?));
         for (id, blob, kind) in contents {
             let text = blob_of(records, blob)?.text().ok_or(tract_core::ContentError::NotText)?;
             let content = Arc::new(Content::from_blob(&kind, text)?);
@@ -73,44 +82,11 @@ impl Repo {
 
         let toolsets: Vec<_> = needs.toolsets.iter().copied().collect();
         if !toolsets.is_empty() {
-            let found = self.store().toolsets(self.name(), &toolsets).await?;
+            let found = store.toolsets(name, &toolsets).await?;
             records.toolsets.extend(toolsets.into_iter().zip(found));
         }
         if needs.chain > records.chain.len() {
             self.read_chain(head, needs.chain, records).await?;
-        }
-        Ok(())
-    }
-
-    async fn read_commits(&self, ids: Vec<CommitId>, records: &mut Records) -> Result<()> {
-        let mut missing = Vec::new();
-        for id in ids {
-            match self.compiler().cached_commit(id) {
-                Some(commit) => records.insert(commit),
-                None => missing.push(id),
-            }
-        }
-        if !missing.is_empty() {
-            let found = self.store().commits(self.name(), &missing).await?;
-            records.commits.extend(missing.into_iter().zip(found));
-        }
-        Ok(())
-    }
-
-    async fn read_blobs(&self, ids: Vec<BlobId>, records: &mut Records) -> Result<()> {
-        let mut missing: Vec<BlobKey> = Vec::new();
-        for id in ids.into_iter() {
-            if records.blobs.contains_key(&id) {
-                continue;
-            }
-            match self.compiler().cached_blob(id) {
-                Some(blob) => records.insert_blob(blob),
-                None => missing.push(id.into()),
-            }
-        }
-        if !missing.is_empty() {
-            let found = self.store().blobs(self.name(), &missing).await?;
-            records.blobs.extend(missing.into_iter().map(|key| key.id).zip(found));
         }
         Ok(())
     }

@@ -15,6 +15,8 @@ pub struct Glyph {
     pub line: usize,
 }
 
+const SPACE: Glyph = Glyph { symbol: ' ', line: 0 };
+
 /// One row of the graph: a commit's own, or one that leads from a commit to the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphRow {
@@ -93,13 +95,17 @@ impl Layout {
         let coming: Vec<usize> = coming.map(|(lane, _)| lane).collect();
         let own = match coming.split_first() {
             Some((own, others)) => {
-                let own = *own;
                 for from in others {
-                    self.join(*from, own, each);
+                    let line = self.lanes[*from].take().map_or(0, |lane| lane.line);
+                    self.slant_left(*from, *own, line, each);
                 }
+                *own
+            }
+            None => {
+                let own = self.free(0);
+                self.lanes[own] = Some(Lane { next: id, line: self.line() });
                 own
             }
-            None => self.open(0, id),
         };
         let mut row = self.bars();
         if let Some(glyph) = row.get_mut(own * 2) {
@@ -115,11 +121,14 @@ impl Layout {
                 self.lanes.iter().position(|lane| lane.is_some_and(|lane| lane.next == *parent));
             match there {
                 Some(lane) if lane < own => self.slant_left(own, lane, line, each),
-                Some(lane) => self.edge_right(own, lane, None, each),
+                Some(lane) => {
+                    let line = self.lanes[lane].map_or(0, |lane| lane.line);
+                    self.edge_right(own, lane, line, each);
+                }
                 None => {
                     let lane = self.free(own + 1);
                     let line = self.line();
-                    self.edge_right(own, lane, Some(line), each);
+                    self.edge_right(own, lane, line, each);
                     self.lanes[lane] = Some(Lane { next: *parent, line });
                 }
             }
@@ -143,29 +152,10 @@ impl Layout {
         })
     }
 
-    fn open(&mut self, from: usize, next: CommitId) -> usize {
-        let lane = self.free(from);
-        let line = self.line();
-        self.lanes[lane] = Some(Lane { next, line });
-        lane
-    }
-
     /// Returns a row in which every lane goes straight on.
     fn bars(&self) -> Vec<Glyph> {
-        let mut row = vec![Glyph { symbol: ' ', line: 0 }; self.lanes.len() * 2];
-        for (lane, at) in self.lanes.iter().enumerate() {
-            if let Some(at) = at {
-                row[lane * 2] = Glyph { symbol: '|', line: at.line };
-            }
-        }
-        row
-    }
-
-    /// Ends lane `from` in lane `to`, which is left of it.
-    fn join(&mut self, from: usize, to: usize, each: &mut OnRow<'_>) {
-        let line = self.lanes[from].map_or(0, |lane| lane.line);
-        self.lanes[from] = None;
-        self.slant_left(from, to, line, each);
+        let bar = |at: &Option<Lane>| at.map_or(SPACE, |at| Glyph { symbol: '|', line: at.line });
+        self.lanes.iter().flat_map(|at| [bar(at), SPACE]).collect()
     }
 
     /// Leads from lane `from` to lane `to`, which is left of it: one row for neighbors, two for any
@@ -184,12 +174,8 @@ impl Layout {
         push(row, None, each);
     }
 
-    /// Leads from the commit in lane `from` to lane `to`, which is right of it; `line` is
-    /// that of a lane which begins with this edge.
-    fn edge_right(&self, from: usize, to: usize, line: Option<usize>, each: &mut OnRow<'_>) {
-        let line = line
-            .or_else(|| self.lanes.get(to).copied().flatten().map(|lane| lane.line))
-            .unwrap_or(0);
+    /// Leads from the commit in lane `from` to lane `to`, which is right of it.
+    fn edge_right(&self, from: usize, to: usize, line: usize, each: &mut OnRow<'_>) {
         let mut row = self.bars();
         set(&mut row, from * 2 + 1, '\\', line);
         if to - from > 1 {
@@ -213,7 +199,7 @@ fn push(mut glyphs: Vec<Glyph>, commit: Option<usize>, each: &mut OnRow<'_>) {
 
 fn set(row: &mut Vec<Glyph>, column: usize, symbol: char, line: usize) {
     if row.len() <= column {
-        row.resize(column + 1, Glyph { symbol: ' ', line: 0 });
+        row.resize(column + 1, SPACE);
     }
     row[column] = Glyph { symbol, line };
 }
@@ -239,13 +225,9 @@ pub fn order(heads: &[CommitId], commits: &HashMap<CommitId, Vec<CommitId>>) -> 
             open.push(*parent);
         }
     }
-    let mut ready: Vec<CommitId> = Vec::new();
     let mut given: HashSet<CommitId> = HashSet::new();
-    for head in heads.iter().rev() {
-        if !children.contains_key(head) && given.insert(*head) {
-            ready.push(*head);
-        }
-    }
+    let is_top = |head: &&CommitId| !children.contains_key(*head) && given.insert(**head);
+    let mut ready: Vec<CommitId> = heads.iter().rev().filter(is_top).copied().collect();
     let mut ordered = Vec::with_capacity(seen.len());
     while let Some(id) = ready.pop() {
         if commits.contains_key(&id) {

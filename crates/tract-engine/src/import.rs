@@ -328,10 +328,9 @@ impl Importer {
     /// Writes the rows of the turn index that long conversations call for.
     async fn index(&self, answers: &[Imported]) {
         let every = self.repo.turn_rows_every();
-        let long = answers.iter().filter(|answer| answer.commits as u64 >= every);
-        for answer in long {
-            if let (Some(head), ImportStatus::Created | ImportStatus::Forwarded) =
-                (answer.head, answer.status)
+        for Imported { head, status, commits, .. } in answers {
+            if let (Some(head), ImportStatus::Created | ImportStatus::Forwarded) = (*head, status)
+                && *commits as u64 >= every
             {
                 crate::turns::catch_up(&self.repo, head).await;
             }

@@ -301,29 +301,22 @@ enum Ancestry {
 
 /// Parents as far as they were read.
 #[derive(Default)]
-struct Graph {
-    parents: HashMap<CommitId, Vec<CommitId>>,
-}
+struct Graph(HashMap<CommitId, Vec<CommitId>>);
 
 impl Graph {
     /// Reads the parents of a commit, and with them those of its first-parent ancestors.
     async fn parents(&mut self, txn: &Txn<'_>, id: CommitId, limit: usize) -> Result<&[CommitId]> {
-        if !self.parents.contains_key(&id) {
-            match txn.made_here(id) {
-                Some(commit) => {
-                    self.parents.insert(id, commit.parents.clone());
-                }
-                None => {
-                    let repo = txn.repo();
-                    let walk = Walk { limit, ..Walk::from(id) };
-                    let page = repo.store().walk(repo.name(), walk).await?;
-                    for step in page.steps {
-                        self.parents.insert(step.commit.id(), step.commit.parents.clone());
-                    }
-                }
+        if !self.0.contains_key(&id) {
+            if let Some(commit) = txn.made_here(id) {
+                self.0.insert(id, commit.parents.clone());
+            } else {
+                let (repo, walk) = (txn.repo(), Walk { limit, ..Walk::from(id) });
+                let page = repo.store().walk(repo.name(), walk).await?;
+                let commits = page.steps.into_iter().map(|step| step.commit);
+                self.0.extend(commits.map(|commit| (commit.id(), commit.parents.clone())));
             }
         }
-        self.parents.get(&id).map(Vec::as_slice).ok_or(Error::Missing(ObjectId::Commit(id)))
+        self.0.get(&id).map(Vec::as_slice).ok_or(Error::Missing(ObjectId::Commit(id)))
     }
 }
 

@@ -159,7 +159,7 @@ impl Overlay {
 }
 
 /// Answers each id from what is held back, else from below.
-async fn both<K: Copy, T, F>(
+pub(crate) async fn both<K: Copy, T, F>(
     ids: &[K],
     held: impl Fn(&K) -> Option<T>,
     below: impl FnOnce(Vec<K>) -> F,

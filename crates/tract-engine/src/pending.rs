@@ -376,7 +376,7 @@ impl Pending {
     }
 }
 
-fn damaged(what: impl Into<String>) -> Error {
+pub(crate) fn damaged(what: impl Into<String>) -> Error {
     Error::Damaged { object: None, what: what.into() }
 }
 
@@ -399,21 +399,18 @@ impl Repo {
         use tract_core::{AuthorKind, Op};
         let commit = self.require_commit(id).await?;
         let Some(kind) = &commit.kind else { return Ok(None) };
-        let kept = |commit: &tract_core::Commit| {
-            commit.keeps.first().copied().filter(|_| commit.origin.by == AuthorKind::Hook)
-        };
         let first = match &commit.op {
             Op::Edit { .. } => {
-                match edited_slot(id, &self.changes(&commit).await?) {
-                    // A slot is a name: its commit need not be stored.
-                    Some(slot) => self.commit(slot).await?,
-                    None => None,
-                }
+                let slot = edited_slot(id, &self.changes(&commit).await?);
+                let Some(slot) = slot else { return Ok(None) };
+                // A slot is a name: its commit need not be stored.
+                let Some(first) = self.commit(slot).await? else { return Ok(None) };
+                first
             }
-            _ => Some(commit.clone()),
+            _ => commit.clone(),
         };
-        let Some(first) = first else { return Ok(None) };
-        match kept(&first) {
+        let original = first.keeps.first().copied();
+        match original.filter(|_| first.origin.by == AuthorKind::Hook) {
             Some(original) => {
                 let blob = self.require_blob(original).await?;
                 let text = blob.text().ok_or(tract_core::ContentError::NotText)?;

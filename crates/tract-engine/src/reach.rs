@@ -60,15 +60,11 @@ pub(crate) async fn chosen_refs(
     let Some(chosen) = chosen else { return Ok(refs) };
     refs.retain(|(name, _)| chosen.contains(name));
     let absent = chosen.iter().find(|name| refs.iter().all(|(found, _)| found != *name));
-    match absent {
-        None => Ok(refs),
-        Some(absent) => Err(match absent.branch_name() {
-            Some(branch) => repo.unknown_branch(branch).await?,
-            None => {
-                Error::UnknownRevision { text: absent.as_str().to_owned(), nearest: Vec::new() }
-            }
-        }),
-    }
+    let Some(absent) = absent else { return Ok(refs) };
+    Err(match absent.branch_name() {
+        Some(branch) => repo.unknown_branch(branch).await?,
+        None => Error::UnknownRevision { text: absent.as_str().to_owned(), nearest: Vec::new() },
+    })
 }
 
 /// Returns a commit's list of changes, wherever the record keeps it.
@@ -97,15 +93,27 @@ pub(crate) async fn blob(
     repo: &RepoName,
     id: BlobId,
 ) -> StoreResult<Result<Blob, Damage>> {
-    let object = ObjectId::Blob(id);
-    match store.blobs(repo, &[id.into()]).await {
-        Ok(found) => match found.into_iter().flatten().next() {
-            Some(blob) if blob.id() == id => Ok(Ok(blob)),
-            Some(blob) => Ok(Err(damage(object, format!("it reads as blob {}", blob.id())))),
-            None => Ok(Err(damage(object, "it is referenced but not stored"))),
-        },
-        Err(error) => harm(object, error).map(Err),
-    }
+    let read = store.blobs(repo, &[id.into()]).await;
+    let other = |blob: &Blob| (blob.id() != id).then(|| format!("it reads as blob {}", blob.id()));
+    one(ObjectId::Blob(id), read, other)
+}
+
+/// Takes an object that was read alone; the inner error says that it is damaged or not there, or
+/// what it is instead.
+pub(crate) fn one<T>(
+    object: ObjectId,
+    read: StoreResult<Vec<Option<T>>>,
+    other: impl Fn(&T) -> Option<String>,
+) -> StoreResult<Result<T, Damage>> {
+    let found = match read {
+        Ok(found) => found.into_iter().flatten().next(),
+        Err(error) => return harm(object, error).map(Err),
+    };
+    let found = found.ok_or_else(|| damage(object, "it is referenced but not stored"));
+    Ok(found.and_then(|found| match other(&found) {
+        None => Ok(found),
+        Some(what) => Err(damage(object, what)),
+    }))
 }
 
 pub(crate) fn commit_id(object: ObjectId) -> Option<CommitId> {
@@ -302,31 +310,29 @@ impl CommitGraph {
         open: &mut Vec<CommitId>,
         reached: &mut Vec<ReachedCommit>,
     ) -> StoreResult<Option<CommitId>> {
-        let object = ObjectId::Commit(id);
-        let lost = match store.commits(repo, &[id]).await {
-            Ok(found) => match found.into_iter().flatten().next() {
-                Some(commit) if commit.id() == id => {
-                    let entry = WalkEntry { commit, content: None };
-                    return self.take(store, repo, entry, open, reached).await;
-                }
-                Some(commit) => damage(object, format!("it reads as commit {}", commit.id())),
-                None => damage(object, "it is referenced but not stored"),
-            },
-            Err(error) => harm(object, error)?,
+        let read = store.commits(repo, &[id]).await;
+        let other = |commit: &Commit| {
+            (commit.id() != id).then(|| format!("it reads as commit {}", commit.id()))
         };
-        self.damage.push(lost);
-        let number = self.number(id)?;
-        self.set(number, KnownCommit::Lost);
-        Ok(None)
+        match one(ObjectId::Commit(id), read, other)? {
+            Ok(commit) => {
+                let entry = WalkEntry { commit, content: None };
+                self.take(store, repo, entry, open, reached).await
+            }
+            Err(lost) => {
+                self.damage.push(lost);
+                let number = self.number(id)?;
+                self.set(number, KnownCommit::Lost);
+                Ok(None)
+            }
+        }
     }
 
     /// Refuses when something was found wrong on the way. Places that are wrong cost time, not
     /// truth.
     pub(crate) fn is_whole(&self) -> Result<(), Error> {
-        match self.damage.iter().find(|damage| !damage.derived) {
-            Some(found) => Err(found.clone().into()),
-            None => Ok(()),
-        }
+        let found = self.damage.iter().find(|damage| !damage.derived);
+        found.map_or(Ok(()), |found| Err(found.clone().into()))
     }
 
     /// Begins the orders at a commit.
@@ -369,10 +375,7 @@ impl CommitGraph {
         others: &[CommitId],
     ) -> StoreResult<u32> {
         let number = self.number(id)?;
-        let first = match parent {
-            Some(parent) => self.number(parent)?,
-            None => NONE,
-        };
+        let first = parent.map_or(Ok(NONE), |parent| self.number(parent))?;
         if !self.first_parents_only {
             let others: Vec<u32> =
                 others.iter().map(|id| self.number(*id)).collect::<StoreResult<_>>()?;

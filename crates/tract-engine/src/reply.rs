@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::json;
-use tract_core::{AuthorKind, Draft, JsonText, ModelError, Origin, PartialReply, Reply, Usage};
+use tract_core::{
+    AuthorKind, Draft, JsonText, ModelError, Origin, PartialCall, PartialReply, Reply, ToolCall,
+    Usage,
+};
 
 use crate::error::{Error, Result};
 use crate::plan::{Details, Request};
@@ -80,32 +83,6 @@ pub fn generation_config(
     config.transpose().map_err(json_error)
 }
 
-/// What came of an answer that broke off, as a note has it.
-#[derive(Serialize)]
-struct BrokenReply<'a> {
-    broken_off: PartialReplyNote<'a>,
-}
-
-#[derive(Serialize)]
-struct PartialReplyNote<'a> {
-    why: &'a str,
-    message: String,
-    text: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    reasoning: &'a str,
-    calls: Vec<PartialCallNote<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    usage: Option<TokenCounts>,
-}
-
-#[derive(Serialize)]
-struct PartialCallNote<'a> {
-    id: &'a str,
-    name: &'a str,
-    arguments: &'a str,
-    whole: bool,
-}
-
 /// Makes the note that records what came of an answer that broke off: it is in the log, and in no
 /// context.
 ///
@@ -116,20 +93,22 @@ pub fn broken_off(
     partial: &PartialReply,
     parameters: Option<&JsonText>,
 ) -> Result<Request> {
-    let calls = partial.calls.iter().map(|call| PartialCallNote {
-        id: &call.call.id,
-        name: &call.call.name,
-        arguments: &call.call.arguments,
-        whole: call.whole,
+    let calls = partial.calls.iter().map(|PartialCall { call, whole, .. }| {
+        let ToolCall { id, name, arguments, .. } = call;
+        json!({ "id": id, "name": name, "arguments": arguments, "whole": whole })
     });
-    let came = PartialReplyNote {
-        why: cause.code(),
-        message: cause.to_string(),
-        text: &partial.text,
-        reasoning: &partial.reasoning,
-        calls: calls.collect(),
-        usage: partial.usage.as_ref().map(TokenCounts::of),
-    };
+    let mut came = serde_json::Map::from_iter([
+        ("why".to_owned(), json!(cause.code())),
+        ("message".to_owned(), json!(cause.to_string())),
+        ("text".to_owned(), json!(partial.text)),
+        ("calls".to_owned(), calls.collect()),
+    ]);
+    if !partial.reasoning.is_empty() {
+        came.insert("reasoning".to_owned(), json!(partial.reasoning));
+    }
+    if let Some(usage) = &partial.usage {
+        came.insert("usage".to_owned(), json!(TokenCounts::of(usage)));
+    }
     let details = Details {
         message: Some(format!("broken off: {cause}")),
         generation_config: generation_config(parameters, partial.model.as_deref())?,
@@ -137,6 +116,6 @@ pub fn broken_off(
         keeps: partial.raw.iter().cloned().collect(),
         ..Details::default()
     };
-    let content = Some(JsonText::of(&BrokenReply { broken_off: came }).map_err(json_error)?);
+    let content = Some(JsonText::of(&json!({ "broken_off": came })).map_err(json_error)?);
     Ok(Request::Note { content, details })
 }

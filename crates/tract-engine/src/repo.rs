@@ -197,10 +197,7 @@ impl Repo {
     /// Returns the operation that a write belongs to: the chosen one, else this handle's, else a new
     /// one.
     pub(crate) fn operation_or_new(&self, chosen: Option<&Operation>) -> Result<Operation> {
-        match chosen.or(self.operation()) {
-            Some(operation) => Ok(operation.clone()),
-            None => Operation::begin(),
-        }
+        chosen.or(self.operation()).cloned().map_or_else(Operation::begin, Ok)
     }
 
     /// Returns what the ref log says of a write.
@@ -355,8 +352,7 @@ impl Repo {
     /// # Errors
     /// [`Error::Missing`] when it is not.
     pub async fn require_blob(&self, id: BlobId) -> Result<Blob> {
-        let blob = self.store.blob(self.name(), id).await?;
-        match blob {
+        match self.store.blob(self.name(), id).await? {
             Some(blob) => Ok(blob),
             None => Err(self.absent_blob(id).await),
         }

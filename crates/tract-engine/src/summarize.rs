@@ -12,8 +12,8 @@ use tract_hooks::{Summarize, SummaryError, ToolSummarization, kept_texts, summar
 
 pub use self::range::{SummarizeRange, SummarizedRange};
 pub use self::results::{CompressToolCalls, CompressedToolCalls};
-use crate::error::{Error, Result};
-use crate::pending::WriteTarget;
+use crate::error::Result;
+use crate::pending::{WriteTarget, damaged};
 use crate::repo::Repo;
 use crate::txn::{Txn, WriteOptions};
 
@@ -31,8 +31,7 @@ impl Repo {
     pub async fn tool_summarization(&self) -> Result<Option<Arc<ToolSummarization>>> {
         let name = RefName::new(CONFIG)?;
         let Some(target) = self.ref_target(&name).await? else { return Ok(None) };
-        let config: ToolSummarization = self.document(&target).await?;
-        Ok(Some(Arc::new(config)))
+        Ok(Some(Arc::new(self.document(&target).await?)))
     }
 
     /// Says which tool results are summarized automatically, from now on and for all users of the
@@ -49,22 +48,13 @@ impl Repo {
         if let Some(config) = config {
             kept_texts("", &config.must_keep)?;
         }
+        let text = config.map(serde_json::to_string).transpose();
+        let blob = text.map_err(|error| damaged(error.to_string()))?.map(Blob::seal);
         let mut races = self.races();
         loop {
             let mut txn = Txn::new(self)?;
-            let to = match config {
-                Some(config) => {
-                    let text = serde_json::to_string(config).map_err(|error| Error::Damaged {
-                        object: None,
-                        what: error.to_string(),
-                    })?;
-                    let blob = Blob::seal(text);
-                    let id = blob.id();
-                    txn.blob(blob)?;
-                    Some(RefTarget::Blob(id))
-                }
-                None => None,
-            };
+            blob.iter().try_for_each(|blob| txn.blob(blob.clone()))?;
+            let to = blob.as_ref().map(|blob| RefTarget::Blob(blob.id()));
             txn.move_ref(&name, to).await?;
             if races.won(txn.apply("configure", &WriteOptions::default()).await?).await? {
                 return Ok(());
@@ -86,7 +76,9 @@ pub(crate) async fn summary_of(
     if how.with_context {
         // A head that this very write made is not stored yet; then there is no context to show.
         if let Ok(compiled) = place.repo.compiler().compile(place.head).await {
-            request.context = Some(tail(&conversation(compiled.messages()), CONTEXT_CHARS));
+            let text = conversation(compiled.messages());
+            let skipped = text.chars().count().saturating_sub(CONTEXT_CHARS);
+            request.context = Some(text.chars().skip(skipped).collect());
         }
     }
     summarize_checked(port, &request, place.repo.counter(), hooks.summary_time()).await
@@ -132,10 +124,4 @@ fn conversation<'a>(messages: impl Iterator<Item = &'a Message>) -> String {
         let _ = writeln!(out, "[{label}]: {}\n", message.content.text());
     }
     out
-}
-
-/// Returns the last so many characters.
-fn tail(text: &str, chars: usize) -> String {
-    let skipped = text.chars().count().saturating_sub(chars);
-    text.chars().skip(skipped).collect()
 }

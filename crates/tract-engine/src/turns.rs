@@ -237,12 +237,30 @@ impl Repo {
 }
 
 /// Calls and results as the entries of a line leave them, in order of first sight.
-#[derive(Default)]
 struct TurnMessages {
     calls: Vec<TurnMessage<Vec<String>>>,
     results: Vec<TurnMessage<ResultSummary>>,
     /// The names that calls give, by the slots of their messages.
     names: HashMap<CommitId, Vec<String>>,
+}
+
+/// Messages of one sort as they are read, with their places by slot.
+struct MessageList<T>(Vec<TurnMessage<T>>, HashMap<CommitId, usize>);
+
+impl<T> MessageList<T> {
+    fn add(&mut self, message: MessageVersion<T>, call: Option<CallRef>) {
+        let place = *self.1.entry(message.slot).or_insert(self.0.len());
+        let message = TurnMessage { message, call, is_row: true };
+        match self.0.get_mut(place) {
+            Some(was) => *was = message,
+            None => self.0.push(message),
+        }
+    }
+
+    fn change(&mut self, slot: CommitId, change: impl FnOnce(&mut TurnMessage<T>)) {
+        let place = self.1.get(&slot);
+        place.and_then(|place| self.0.get_mut(*place)).map(change);
+    }
 }
 
 struct TurnMessage<T> {
@@ -286,52 +304,25 @@ impl TurnMessages {
     }
 
     fn of(entries: Vec<TurnEntry>) -> Self {
-        let mut found = Self::default();
-        let mut calls: HashMap<CommitId, usize> = HashMap::new();
-        let mut results: HashMap<CommitId, usize> = HashMap::new();
+        let mut calls = MessageList(Vec::new(), HashMap::new());
+        let mut results = MessageList(Vec::new(), HashMap::new());
         for entry in entries {
             match entry {
-                TurnEntry::Calls(message) => {
-                    let place = *calls.entry(message.slot).or_insert(found.calls.len());
-                    put(&mut found.calls, place, TurnMessage { message, call: None, is_row: true });
-                }
-                TurnEntry::Answer(message, call) => {
-                    let place = *results.entry(message.slot).or_insert(found.results.len());
-                    put(&mut found.results, place, TurnMessage { message, call, is_row: true });
-                }
-                TurnEntry::NewCalls(message) => {
-                    if let Some(call) =
-                        calls.get(&message.slot).and_then(|place| found.calls.get_mut(*place))
-                    {
-                        call.message = message;
-                    }
-                }
-                TurnEntry::NewAnswer(message) => {
-                    if let Some(result) =
-                        results.get(&message.slot).and_then(|place| found.results.get_mut(*place))
-                    {
-                        result.message = message;
-                    }
-                }
+                TurnEntry::Calls(message) => calls.add(message, None),
+                TurnEntry::Answer(message, call) => results.add(message, call),
+                TurnEntry::NewCalls(new) => calls.change(new.slot, |call| call.message = new),
+                TurnEntry::NewAnswer(new) => results.change(new.slot, |one| one.message = new),
                 TurnEntry::Gone(slot) => {
-                    if let Some(call) =
-                        calls.get(&slot).and_then(|place| found.calls.get_mut(*place))
-                    {
-                        call.is_row = false;
-                    }
-                    if let Some(result) =
-                        results.get(&slot).and_then(|place| found.results.get_mut(*place))
-                    {
-                        result.is_row = false;
-                    }
+                    calls.change(slot, |call| call.is_row = false);
+                    results.change(slot, |result| result.is_row = false);
                 }
             }
         }
+        let (mut calls, results) = (calls.0, results.0);
         // An erased message that no later version gives calls.
-        found.calls.retain(|call| !call.message.what.is_empty());
-        let names = found.calls.iter().map(|call| (call.message.slot, call.message.what.clone()));
-        found.names = names.collect();
-        found
+        calls.retain(|call| !call.message.what.is_empty());
+        let names = calls.iter().map(|call| (call.message.slot, call.message.what.clone()));
+        Self { names: names.collect(), calls, results }
     }
 
     /// Reads the names of calls that came before [`ToolQuery::after`], where a result needs them.
@@ -374,12 +365,5 @@ impl TurnMessages {
             }
         };
         self.calls.iter().filter(|call| call.shows(query)).map(turn).collect()
-    }
-}
-
-fn put<T>(list: &mut Vec<T>, place: usize, value: T) {
-    match list.get_mut(place) {
-        Some(was) => *was = value,
-        None => list.push(value),
     }
 }

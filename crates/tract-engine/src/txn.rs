@@ -21,7 +21,9 @@ pub(crate) use self::refs::ref_edit;
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::pending::{Configured, Ruling, WriteTarget};
-use crate::plan::{BranchTip, Line, Plan, PlannedCommit, Records, Request, is_plain, plain, plan};
+use crate::plan::{
+    BranchTip, Line, Plan, PlannedCommit, Records, Request, is_plain, message, plan,
+};
 use crate::repo::Repo;
 
 /// A write in the making. Nothing is stored before [`apply`](Self::apply); later steps see what
@@ -258,7 +260,7 @@ impl<'a> Txn<'a> {
                 Some(tip) if tip.head == head => tip,
                 _ => BranchTip::from(&self.line(head).await?),
             };
-            let planned = self.plan_with(head, |_| plain(tip, draft)).await?;
+            let planned = self.plan_with(head, |_| message(tip, draft, None)).await?;
             return Ok(Box::new(PlannedRequest { head, on: PlanBase::Tip(tip), planned }));
         }
         let line = self.line(head).await?;

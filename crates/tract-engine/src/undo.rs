@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use tract_core::time::format_rfc3339;
 use tract_core::{Applied, LogEntry, OperationId, RefName, RefTarget};
 
-use self::history::{History, RefMoves, Segment, refs_of};
+use self::history::{History, RefMoves, Segment, is_undo, refs_of};
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::repo::Repo;
@@ -153,9 +153,7 @@ impl Repo {
         for name in refs_of(name) {
             last = last.max(History(self).newest(&name, None).await?.map(|entry| entry.seq));
         }
-        Ok(undo.filter(|undo| {
-            undo.note.what == UNDO && undo.note.undoes.is_some() && last < Some(undo.seq)
-        }))
+        Ok(undo.filter(|undo| is_undo(undo) && last < Some(undo.seq)))
     }
 
     /// Reverts the operation of an entry; `None` when it left everything as it was.

@@ -84,13 +84,12 @@ impl Repo {
                 Err(error @ (Error::Rejected(_) | Error::Deferred(_))) => return Err(error),
                 // What is refused on a head that was only believed in may be right on another.
                 Err(error) => {
-                    if !races.is_over() && self.has_moved(branch, guess).await? {
-                        drop(turn);
-                        races.lose().await?;
-                        continue;
-                    } else {
+                    if races.is_over() || !self.has_moved(branch, guess).await? {
                         return Err(error);
                     }
+                    drop(turn);
+                    races.lose().await?;
+                    continue;
                 }
             };
             if options.expect.is_none() && turn.is_none() {

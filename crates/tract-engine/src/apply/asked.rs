@@ -114,7 +114,11 @@ impl Stream {
             | StreamOpKind::ToolResult { .. }
             | StreamOpKind::Reasoning { .. }
             | StreamOpKind::Commit { .. } => return Ok(None),
-            other => return Err(unknown(other)),
+            // An operation that a later version of the core knows and this engine does not.
+            other => {
+                let (found, nearest) = (other.name().to_owned(), None);
+                return Err(LineError::Step(StreamOpError::UnknownOp { found, nearest }));
+            }
         };
         let request = self.chosen.again(self.place, &request).unwrap_or(request);
         let commit = self.repo.write_one(&branch, request).await?;
@@ -207,9 +211,4 @@ fn summary(text: &str, kind: Option<&Kind>) -> Result<Content, LineError> {
 
 fn bad(field: &'static str, why: &str) -> LineError {
     LineError::Step(StreamOpError::BadValue { field, why: why.to_owned() })
-}
-
-/// An operation that a later version of the core knows and this engine does not.
-fn unknown(op: &StreamOpKind) -> LineError {
-    LineError::Step(StreamOpError::UnknownOp { found: op.name().to_owned(), nearest: None })
 }

@@ -101,7 +101,11 @@ impl Stream {
                 if !matches!(over, Error::KeptMoving { .. } | Error::Conflict { .. }) {
                     return Err(over);
                 }
-                return Ok(Err(first_refused(done, over)));
+                // The first line is refused for all of them: no single one is at fault.
+                let first = done.into_iter().next();
+                let (line, mark) = first.map_or((1, None), |first| (first.line, first.mark));
+                let (mark, result) = (mark.map(String::from), Err(LineError::Engine(over)));
+                return Ok(Err(ApplyEvent { line, mark, result }));
             }
             self.roll_back(&before);
             done.clear();
@@ -126,11 +130,4 @@ impl Stream {
             Err(error) => Err(ApplyEvent { line, mark, result: Err(error) }),
         })
     }
-}
-
-/// Refuses the first line for all of them: no single one is at fault.
-fn first_refused(done: Vec<DoneLine>, error: Error) -> ApplyEvent {
-    let first = done.into_iter().next();
-    let (line, mark) = first.map_or((1, None), |first| (first.line, first.mark));
-    ApplyEvent { line, mark: mark.map(String::from), result: Err(LineError::Engine(error)) }
 }

@@ -109,10 +109,11 @@ impl Stream {
     /// Carries out a large line that is alone: what it says is in memory once, and is given away.
     async fn large(&mut self, lines: &mut VecDeque<StreamLine>) -> Result<Option<ApplyEvent>> {
         let has_content = |step: &StreamOp| step.op.adds_message() || step.recorded.is_some();
-        match lines.front() {
-            Some(StreamLine { step: Ok(step), bytes, .. })
-                if lines.len() == 1 && *bytes >= LARGE_BYTES && has_content(step) => {}
-            Some(_) | None => return Ok(None),
+        let is_large = |line: &StreamLine| {
+            line.bytes >= LARGE_BYTES && line.step.as_ref().is_ok_and(has_content)
+        };
+        if lines.len() != 1 || !lines.front().is_some_and(is_large) {
+            return Ok(None);
         }
         let Some(StreamLine { line, step: Ok(step), .. }) = lines.pop_front() else {
             return Ok(None);

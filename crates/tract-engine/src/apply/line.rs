@@ -91,26 +91,23 @@ impl LineError {
 
     /// Returns hints about what to do; empty when there are none.
     pub fn notes(&self) -> Vec<String> {
-        match self {
-            Self::Step(error) => error.notes(),
-            Self::Engine(error) => error.notes(),
+        let note = match self {
+            Self::Step(error) => return error.notes(),
+            Self::Engine(error) => return error.notes(),
+            Self::BadTarget(_) => return Vec::new(),
             Self::Disagrees { .. } | Self::NotBrought { .. } => {
-                vec!["the stream was changed or cut; export it again".to_owned()]
+                "the stream was changed or cut; export it again"
             }
             Self::Diverged { .. } => {
-                vec![
-                    "apply the stream to an empty repository, or move the ref away first"
-                        .to_owned(),
-                ]
+                "apply the stream to an empty repository, or move the ref away first"
             }
-            Self::BadTarget(_) => Vec::new(),
-            Self::NeedsTrust { .. } => vec![
+            Self::NeedsTrust { .. } => {
                 "if the stream is your own, `tract apply --trust` takes approvals, policies and \
                  decisions"
-                    .to_owned(),
-            ],
-            Self::Read(_) => vec!["each line is one JSON object in UTF-8".to_owned()],
-        }
+            }
+            Self::Read(_) => "each line is one JSON object in UTF-8",
+        };
+        vec![note.to_owned()]
     }
 }
 
@@ -136,13 +133,6 @@ struct Lines<R> {
 }
 
 impl<R: Read> Lines<R> {
-    fn without_mark<'a>(&self, text: &'a str) -> &'a str {
-        match self.line {
-            1 => text.strip_prefix('\u{feff}').unwrap_or(text),
-            _ => text,
-        }
-    }
-
     /// Whether a whole line that is not blank was read ahead. A blank one is passed over, and what
     /// comes after it may not be there yet.
     fn has_line(&self) -> bool {
@@ -174,10 +164,13 @@ impl<R: Read> Iterator for Lines<R> {
                     Err(LineError::Read(std::io::Error::new(ErrorKind::InvalidData, what)))
                 }
                 Ok(_) => match std::str::from_utf8(&bytes) {
-                    Ok(text) => match self.without_mark(text).trim() {
-                        "" => continue,
-                        text => StreamOp::parse(text).map_err(LineError::Step),
-                    },
+                    Ok(text) => {
+                        let marked = text.strip_prefix('\u{feff}').filter(|_| self.line == 1);
+                        match marked.unwrap_or(text).trim() {
+                            "" => continue,
+                            text => StreamOp::parse(text).map_err(LineError::Step),
+                        }
+                    }
                     Err(error) => {
                         let error = std::io::Error::new(ErrorKind::InvalidData, error);
                         Err(LineError::Read(error))

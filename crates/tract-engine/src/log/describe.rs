@@ -262,26 +262,19 @@ async fn tools(repo: &Repo, commit: &Commit) -> Result<String> {
         return Ok("none from here on".to_owned());
     }
     let diff = tool_diff(&before, &after, &no_schema_diff);
+    let sign = |change: &ToolChange| match change {
+        ToolChange::Added { .. } => '+',
+        ToolChange::Removed { .. } => '-',
+        ToolChange::Changed { .. } => '~',
+        ToolChange::Respelled { .. } => '=',
+    };
     if diff.changes.len() > MAX_TOOLS {
-        let count = |wanted: fn(&ToolChange) -> bool| {
-            diff.changes.iter().filter(|change| wanted(change)).count()
-        };
-        let added = count(|change| matches!(change, ToolChange::Added { .. }));
-        let removed = count(|change| matches!(change, ToolChange::Removed { .. }));
-        let changed = diff.changes.len() - added - removed;
-        let counts = [('+', added), ('-', removed), ('~', changed)];
+        let signs = diff.changes.iter().map(sign).collect::<String>().replace('=', "~");
+        let counts = ["+", "-", "~"].map(|sign| (sign, signs.matches(sign).count()));
         let counts = counts.iter().filter(|(_, n)| *n > 0).map(|(sign, n)| format!("{sign}{n}"));
         return Ok(format!("{} ({})", after.len(), counts.collect::<Vec<_>>().join(" ")));
     }
-    let change = |change: &ToolChange| {
-        let sign = match change {
-            ToolChange::Added { .. } => '+',
-            ToolChange::Removed { .. } => '-',
-            ToolChange::Changed { .. } => '~',
-            ToolChange::Respelled { .. } => '=',
-        };
-        format!("{sign} {}", one_line(change.name(), 80))
-    };
+    let change = |change: &ToolChange| format!("{} {}", sign(change), one_line(change.name(), 80));
     let changes: Vec<String> = diff.changes.iter().map(change).collect();
     Ok(match changes.is_empty() {
         true if diff.reordered => "in another order".to_owned(),

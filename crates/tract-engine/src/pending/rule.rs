@@ -169,11 +169,8 @@ impl WriteTarget<'_> {
         let hooks = self.repo.hooks();
         let tool = answer.name.clone().or(tool);
         if !hooks.has_handler::<ToolResultReceived>() {
-            let source = DecisionSource {
-                event: "tool_result_received",
-                handler: None,
-                failures: Vec::new(),
-            };
+            let (event, handler, failures) = ("tool_result_received", None, Vec::new());
+            let source = DecisionSource { event, handler, failures };
             return self.automatic(draft, tool.as_deref(), source).await;
         }
         let tokens = self.repo.count(&draft.content.text());

@@ -174,7 +174,9 @@ impl Repo {
         draft: &Draft,
         settled: &mut Option<ResultWrite>,
     ) -> Result<TurnAnswer> {
-        if settled.is_none() {
+        let known = if let Some(known) = settled.take() {
+            known
+        } else {
             let request = Request::Append(draft.clone());
             let ruling = match txn.rule(branch, &request).await {
                 Err(Error::Refused(Refusal::AlreadyAnswered { by, .. })) => {
@@ -185,7 +187,7 @@ impl Repo {
                 }
                 ruling => ruling?,
             };
-            *settled = Some(match ruling {
+            match ruling {
                 Ruling::AsAsked => ResultWrite::Request(Box::new(request), None),
                 Ruling::Instead(request) => ResultWrite::Request(request, None),
                 Ruling::Rejected(rejected, document) => {
@@ -193,15 +195,14 @@ impl Repo {
                     ResultWrite::Request(Box::new(answer), Some((rejected, document)))
                 }
                 Ruling::Deferred(deferred, document) => ResultWrite::Deferred(deferred, document),
-            });
-        }
-        let (request, rejected) = match settled {
-            Some(ResultWrite::Request(request, rejected)) => (request, rejected),
-            Some(ResultWrite::Deferred(deferred, document)) => {
+            }
+        };
+        let (request, rejected) = match settled.insert(known) {
+            ResultWrite::Request(request, rejected) => (request, rejected),
+            ResultWrite::Deferred(deferred, document) => {
                 document.add_to(txn)?;
                 return Ok(TurnAnswer::Deferred(deferred.clone()));
             }
-            None => return Err(super::damaged("a result that nothing was decided on")),
         };
         let commit = match txn.add_decided(branch, request).await {
             Err(Error::Refused(Refusal::AlreadyAnswered { by, .. })) => {
@@ -229,8 +230,7 @@ impl Repo {
         branch: &RefName,
         by: CommitId,
     ) -> Result<bool> {
-        let Some(answer) = self.commit(by).await? else { return Ok(false) };
-        if !is_made_up(&answer) {
+        if !self.commit(by).await?.is_some_and(|answer| is_made_up(&answer)) {
             return Ok(false);
         }
         match txn.add_decided(branch, &Request::revert([by])).await {

@@ -41,12 +41,12 @@ pub(crate) fn is_plain(draft: &Draft) -> bool {
     !draft.joins_previous && !matches!(draft.content, Content::ToolResult(_))
 }
 
-/// Plans to add a [plain](is_plain) message.
-pub(crate) fn plain(tip: BranchTip, draft: &Draft) -> Plan<PlannedCommit> {
-    message(tip, draft, None)
-}
-
-fn message(tip: BranchTip, draft: &Draft, answers: Option<CallRef>) -> Plan<PlannedCommit> {
+/// Plans to add a message; a [plain](is_plain) one answers nothing.
+pub(crate) fn message(
+    tip: BranchTip,
+    draft: &Draft,
+    answers: Option<CallRef>,
+) -> Plan<PlannedCommit> {
     let op = Op::Append {
         slot: None,
         answers,

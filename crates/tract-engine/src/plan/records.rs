@@ -31,28 +31,20 @@ pub struct MissingRecords {
 }
 
 /// The reason why a planner stopped.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Stop {
     /// It has to see more.
+    #[error("records have to be read first")]
     Needs(Box<MissingRecords>),
     /// It refuses.
-    Refused(Refusal),
+    #[error("{0}")]
+    Refused(#[from] Refusal),
     /// Something that a commit links to is not stored.
+    #[error("{0} is not stored")]
     Missing(ObjectId),
     /// A content has no canonical form, or is not what its kind requires.
-    Content(tract_core::ContentError),
-}
-
-impl From<Refusal> for Stop {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
-    }
-}
-
-impl From<tract_core::ContentError> for Stop {
-    fn from(error: tract_core::ContentError) -> Self {
-        Self::Content(error)
-    }
+    #[error("{0}")]
+    Content(#[from] tract_core::ContentError),
 }
 
 impl From<MissingRecords> for Stop {

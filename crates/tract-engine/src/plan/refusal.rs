@@ -270,67 +270,61 @@ impl Refusal {
 
     /// Returns hints about what to do.
     pub fn notes(&self) -> Vec<String> {
-        match self {
-            Self::NotVisible { hidden_by: Some(by), .. } => vec![format!(
+        let note = match self {
+            Self::NotVisible { hidden_by: Some(by), .. } => format!(
                 "commit {by} removed it from the context: revert that commit, or name another message",
                 by = by.short()
-            )],
+            ),
             Self::NotVisible { hidden_by: None, .. } => {
-                vec!["it is not on this branch; check out the branch that has it".to_owned()]
+                "it is not on this branch; check out the branch that has it".into()
             }
             Self::NoMessage { .. } => {
-                vec!["name the commit that added the message, or an edit of it".to_owned()]
+                "name the commit that added the message, or an edit of it".into()
             }
-            Self::NoTargets => vec!["name at least one commit".to_owned()],
+            Self::NoTargets => "name at least one commit".into(),
             Self::Superseded { by, .. } => {
-                vec![format!("revert {} first, or revert with cascade", short_ids(by))]
+                format!("revert {} first, or revert with cascade", short_ids(by))
             }
-            Self::ChangedSince { version, .. } => vec![format!(
+            Self::ChangedSince { version, .. } => format!(
                 "it now says what {} says; reject this edit, and edit again if it is still needed",
                 version.short()
-            )],
-            Self::Hidden { by, .. } => {
-                vec![format!("revert the summary {} first", by.short())]
-            }
-            Self::Conflicts(conflicts) => first_and(
-                conflicts.iter().map(MergeConflict::to_string),
-                "merge again with a resolution for each, such as --ours, --theirs or --both, or with \
-                 --keep to decide later",
             ),
+            Self::Hidden { by, .. } => format!("revert the summary {} first", by.short()),
+            Self::Conflicts(conflicts) => {
+                return first_and(
+                    conflicts.iter().map(MergeConflict::to_string),
+                    "merge again with a resolution for each, such as --ours, --theirs or --both, \
+                     or with --keep to decide later",
+                );
+            }
             Self::IllegalResolution { legal, .. } => {
-                vec![format!("use {}", list(legal.iter().map(ToString::to_string)))]
+                format!("use {}", list(legal.iter().map(ToString::to_string)))
             }
-            Self::Unrelated => {
-                vec!["merge them anyway with --allow-unrelated (allow_unrelated)".to_owned()]
-            }
-            Self::ChangedHere { by, .. } => vec![format!(
+            Self::Unrelated => "merge them anyway with --allow-unrelated (allow_unrelated)".into(),
+            Self::ChangedHere { by, .. } => format!(
                 "{} is in force here: edit the message by hand, or leave the commit out",
                 by.short()
-            )],
-            Self::CannotReplay { op, .. } if op == "merge" => {
-                vec!["pick the commits that it brought in, or merge again".to_owned()]
-            }
-            Self::CannotReplay { .. } => vec!["leave the commit out".to_owned()],
-            Self::Replay(refused) => first_and(
-                refused.iter().map(|(commit, refusal)| format!("{}: {refusal}", commit.short())),
-                "leave these commits out with a plan, or merge instead",
             ),
-            Self::NothingToPick => vec!["its messages and changes are here already".to_owned()],
-            Self::NotInRange { .. } => {
-                vec!["`tract log` lists the commits of the branch".to_owned()]
+            Self::CannotReplay { op, .. } if op == "merge" => {
+                "pick the commits that it brought in, or merge again".into()
             }
+            Self::CannotReplay { .. } => "leave the commit out".into(),
+            Self::Replay(refused) => {
+                return first_and(
+                    refused.iter().map(|(commit, why)| format!("{}: {why}", commit.short())),
+                    "leave these commits out with a plan, or merge instead",
+                );
+            }
+            Self::NothingToPick => "its messages and changes are here already".into(),
+            Self::NotInRange { .. } => "`tract log` lists the commits of the branch".into(),
             Self::IncompletePlan { .. } => {
-                vec!["name each commit once, with \"pick\" or \"drop\"".to_owned()]
+                "name each commit once, with \"pick\" or \"drop\"".into()
             }
             Self::InsideTurn { .. } => {
-                vec!["name the last message of the turn, or the one before it".to_owned()]
+                "name the last message of the turn, or the one before it".into()
             }
-            Self::EmptyBranch => {
-                vec!["delete the branch instead: tract branch --delete".to_owned()]
-            }
-            Self::NoOpenCall { open, .. } if open.is_empty() => {
-                vec!["no call is open".to_owned()]
-            }
+            Self::EmptyBranch => "delete the branch instead: tract branch --delete".into(),
+            Self::NoOpenCall { open, .. } if open.is_empty() => "no call is open".into(),
             Self::NoOpenCall { open, .. } => {
                 let calls = open.iter().take(10).map(|open| {
                     format!("\"{}\" {} ({})", open.call_id, open.name, open.call.slot.short())
@@ -339,29 +333,28 @@ impl Refusal {
                     0..=10 => String::new(),
                     n => format!(" and {} more", n - 10),
                 };
-                vec![format!("open calls: {}{more}", list(calls))]
+                format!("open calls: {}{more}", list(calls))
             }
             Self::AlreadyAnswered { by, .. } => {
-                vec![format!("edit the answer {by} instead, or revert it first", by = by.short())]
+                format!("edit the answer {by} instead, or revert it first", by = by.short())
             }
             Self::OtherKind { .. } => {
-                vec!["skip the message and commit a new one of the other kind".to_owned()]
+                "skip the message and commit a new one of the other kind".into()
             }
-            Self::OtherCalls { calls, .. } => vec![format!(
+            Self::OtherCalls { calls, .. } => format!(
                 "keep the calls as they are ({}), or revert the answers first",
                 list(calls.iter().map(|id| format!("\"{id}\"")))
-            )],
+            ),
             Self::NothingLeft { pinned, open } => {
-                let mut notes = Vec::new();
-                if *pinned > 0 {
-                    notes.push(format!("{pinned} pinned: annotate them as normal first"));
-                }
-                if *open > 0 {
-                    notes.push(format!("{open} belong to open calls: answer those first"));
-                }
-                notes
+                let left = [
+                    (pinned, "pinned: annotate them as normal first"),
+                    (open, "belong to open calls: answer those first"),
+                ];
+                let left = left.iter().filter(|(count, _)| **count > 0);
+                return left.map(|(count, what)| format!("{count} {what}")).collect();
             }
-        }
+        };
+        vec![note]
     }
 }
 

@@ -200,14 +200,6 @@ impl Request {
         Self::Note { content: None, details }
     }
 
-    /// Returns the same summary for exactly these versions of messages; `None` for other requests.
-    pub(crate) fn of_exactly(&self, versions: Vec<CommitId>) -> Option<Self> {
-        let mut exactly = self.clone();
-        let Self::Compress { select, .. } = &mut exactly else { return None };
-        *select = Selection::Exactly(versions);
-        Some(exactly)
-    }
-
     /// Returns the verb for the ref log.
     pub fn verb(&self) -> &'static str {
         match self {

@@ -1,6 +1,6 @@
 //! Which tools a commit was given, as opposed to those in force at it.
 
-use tract_core::{ActiveTool, Commit, CommitId, Op};
+use tract_core::{ActiveTool, CommitId, Op};
 
 use crate::error::Result;
 use crate::repo::Repo;
@@ -35,18 +35,12 @@ impl Repo {
         if commit.toolset.is_none() {
             return Ok(false);
         }
-        Ok(self.changes_tools(&commit).await? || self.line(Some(id)).await?.tools_set())
-    }
-
-    /// Returns whether a commit was given other tools than its first parent has in force.
-    async fn changes_tools(&self, commit: &Commit) -> Result<bool> {
-        if matches!(commit.op, Op::Revert { .. } | Op::Merge { .. }) {
-            return Ok(false);
-        }
-        let before = match commit.parent() {
-            Some(parent) => self.require_commit(parent).await?.toolset,
-            None => None,
+        // Whether it was given other tools than its first parent has in force.
+        let changes = match (&commit.op, commit.parent()) {
+            (Op::Revert { .. } | Op::Merge { .. }, _) => false,
+            (_, Some(parent)) => commit.toolset != self.require_commit(parent).await?.toolset,
+            (_, None) => true,
         };
-        Ok(commit.toolset != before)
+        Ok(changes || self.line(Some(id)).await?.tools_set())
     }
 }

@@ -46,10 +46,8 @@ pub(crate) async fn is_sound(
         // It reaches back beyond the row before, as one that was written by two at once may.
         Some(_) | None => same(repo, commit, &row).await?,
     };
-    if is_sound && !row.entries.is_empty() {
-        *since = Some(TurnsSinceRow { row: Some(commit), entries: Vec::new() });
-    } else if is_sound && since.is_none() {
-        *since = Some(TurnsSinceRow { row: row.before, entries: Vec::new() });
+    if is_sound && (since.is_none() || !row.entries.is_empty()) {
+        *since = Some(TurnsSinceRow { row: row.spoken(commit), entries: Vec::new() });
     }
     Ok(is_sound)
 }

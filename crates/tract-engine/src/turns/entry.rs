@@ -87,6 +87,9 @@ pub(crate) fn is_one_text(content: &str) -> bool {
     content.starts_with('"')
 }
 
+/// How many contents are read together, so that few large ones are in memory at once.
+const BLOBS: usize = 2048;
+
 /// Reads what each of these commits says of tool turns.
 pub(crate) async fn entries(
     repo: &Repo,
@@ -98,16 +101,31 @@ pub(crate) async fn entries(
         collect_lookups(repo, place, commit, &mut looks).await?;
         hand.commits.entry(commit.id()).or_insert_with(|| commit.clone());
     }
-    read_commits(repo, looks.iter().map(|look| look.version), hand).await?;
-    let mut contents = Vec::new();
+    let versions = looks.iter().map(|look| look.version);
+    let missing: BTreeSet<CommitId> =
+        versions.filter(|id| !hand.commits.contains_key(id)).collect();
+    if !missing.is_empty() {
+        let missing: Vec<CommitId> = missing.into_iter().collect();
+        let found = repo.store().commits(repo.name(), &missing).await?;
+        hand.commits.extend(found.into_iter().flatten().map(|commit| (commit.id(), commit)));
+    }
+    let mut contents = BTreeSet::new();
     for look in &looks {
         if let Some(commit) = hand.commits.get(&look.version)
             && matches!(commit.kind, Some(Kind::ToolResult | Kind::Assistant | Kind::Custom(_)))
         {
-            contents.extend(commit.content);
+            contents.extend(commit.content.filter(|id| !hand.blobs.contains_key(id)));
         }
     }
-    read_blobs(repo, contents, hand).await?;
+    let contents: Vec<BlobKey> = contents.into_iter().map(BlobKey::from).collect();
+    for keys in contents.chunks(BLOBS) {
+        for (key, blob) in keys.iter().zip(repo.blobs_or_erased(keys).await?) {
+            match blob {
+                Some(blob) => drop(hand.blobs.insert(key.id, blob)),
+                None => drop(hand.erased.insert(key.id)),
+            }
+        }
+    }
     let mut found: Vec<Vec<TurnEntry>> = commits.iter().map(|_| Vec::new()).collect();
     for look in &looks {
         if let (Some(entry), Some(out)) = (seen(repo, look, hand)?, found.get_mut(look.commit)) {
@@ -205,37 +223,4 @@ fn seen(repo: &Repo, look: &VersionLookup, hand: &LoadedObjects) -> Result<Optio
         VersionChange::Added(call) => TurnEntry::Answer(message, call),
         VersionChange::Changed | VersionChange::Removed => TurnEntry::NewAnswer(message),
     }))
-}
-
-async fn read_commits(
-    repo: &Repo,
-    ids: impl Iterator<Item = CommitId>,
-    hand: &mut LoadedObjects,
-) -> Result<()> {
-    let missing: BTreeSet<CommitId> = ids.filter(|id| !hand.commits.contains_key(id)).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let missing: Vec<CommitId> = missing.into_iter().collect();
-    let found = repo.store().commits(repo.name(), &missing).await?;
-    hand.commits.extend(found.into_iter().flatten().map(|commit| (commit.id(), commit)));
-    Ok(())
-}
-
-/// How many contents are read together, so that few large ones are in memory at once.
-const BLOBS: usize = 2048;
-
-async fn read_blobs(repo: &Repo, ids: Vec<BlobId>, hand: &mut LoadedObjects) -> Result<()> {
-    let missing: BTreeSet<BlobId> =
-        ids.into_iter().filter(|id| !hand.blobs.contains_key(id)).collect();
-    let missing: Vec<BlobKey> = missing.into_iter().map(BlobKey::from).collect();
-    for keys in missing.chunks(BLOBS) {
-        for (key, blob) in keys.iter().zip(repo.blobs_or_erased(keys).await?) {
-            match blob {
-                Some(blob) => drop(hand.blobs.insert(key.id, blob)),
-                None => drop(hand.erased.insert(key.id)),
-            }
-        }
-    }
-    Ok(())
 }

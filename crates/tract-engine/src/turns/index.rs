@@ -31,7 +31,9 @@ pub(crate) async fn of_line(repo: &Repo, head: CommitId) -> Result<Vec<TurnEntry
             let found = counted(repo, found).await?;
             parts.push(found.entries);
             let Some(before) = found.before else { break };
-            row = read(repo, before).await?.map(|row| (before, row));
+            let read = repo.store().derived(repo.name(), DerivedKind::Turn, &[before]).await?;
+            let bytes = read.into_iter().flatten().next();
+            row = bytes.and_then(|bytes| Some((before, TurnRow::decode(before, &bytes)?)));
             // A missing or damaged row only makes the query slower: the commits are read instead.
             next = row.is_none().then_some(before);
         }
@@ -119,12 +121,6 @@ async fn oldest_first(repo: &Repo, newest_first: Vec<Commit>) -> Result<Vec<Turn
     Ok(found.concat())
 }
 
-async fn read(repo: &Repo, commit: CommitId) -> Result<Option<TurnRow>> {
-    let found = repo.store().derived(repo.name(), DerivedKind::Turn, &[commit]).await?;
-    let bytes = found.into_iter().flatten().next();
-    Ok(bytes.and_then(|bytes| TurnRow::decode(commit, &bytes)))
-}
-
 /// Counts the tokens of a row again where another counter counted them.
 pub(super) async fn counted(repo: &Repo, mut row: TurnRow) -> Result<TurnRow> {
     if row.counter == repo.counter().name() {
@@ -184,10 +180,7 @@ pub(crate) async fn due(
     made: Vec<Commit>,
     hand: &mut LoadedObjects,
 ) -> Result<NewRow> {
-    let stored = match made.last() {
-        Some(oldest) => oldest.parent(),
-        None => Some(head),
-    };
+    let stored = made.last().map_or(Some(head), |oldest| oldest.parent());
     let mut new = entries(repo, &made, hand).await?;
     new.reverse();
     let (mut all, row) = match stored {
@@ -208,13 +201,19 @@ pub(super) async fn same(repo: &Repo, commit: CommitId, row: &TurnRow) -> Result
     }
 }
 
-/// Makes the rows of a stretch of a line, oldest first: one for every so many commits. `before`
-/// is the nearest earlier commit whose row has entries.
-async fn rows_of(
-    repo: &Repo,
-    ids: &[CommitId],
-    mut before: Option<CommitId>,
-) -> Result<Vec<DerivedRow>> {
+/// Writes the rows that a line lacks behind its last one: commits that came from elsewhere
+/// brought none. Where that fails, queries do without.
+pub(crate) async fn catch_up(repo: &Repo, head: CommitId) {
+    let _left_away = add_rows(repo, head).await;
+}
+
+async fn add_rows(repo: &Repo, head: CommitId) -> Result<()> {
+    let (mut ids, mut walk) = (Vec::new(), WalkToRow::new(head));
+    while let Some(commits) = walk.page(repo).await? {
+        ids.extend(commits.iter().map(Commit::id));
+    }
+    ids.reverse();
+    let mut before = walk.row.and_then(|(at, row)| row.spoken(at));
     let every = usize::try_from(repo.turn_rows_every()).unwrap_or(usize::MAX).max(1);
     let mut rows = Vec::with_capacity(ids.len() / every);
     for chunk in ids.chunks_exact(every) {
@@ -227,32 +226,7 @@ async fn rows_of(
         rows.push(row.encode(at));
         before = row.spoken(at);
     }
-    Ok(rows)
-}
-
-/// Reads the ids of a line's commits since the nearest row, oldest first, and that row.
-async fn ids_since_row(
-    repo: &Repo,
-    head: CommitId,
-) -> Result<(Vec<CommitId>, Option<(CommitId, TurnRow)>)> {
-    let (mut ids, mut walk) = (Vec::new(), WalkToRow::new(head));
-    while let Some(commits) = walk.page(repo).await? {
-        ids.extend(commits.iter().map(Commit::id));
-    }
-    ids.reverse();
-    Ok((ids, walk.row))
-}
-
-/// Writes the rows that a line lacks behind its last one: commits that came from elsewhere
-/// brought none. Where that fails, queries do without.
-pub(crate) async fn catch_up(repo: &Repo, head: CommitId) {
-    let _left_away = add_rows(repo, head).await;
-}
-
-async fn add_rows(repo: &Repo, head: CommitId) -> Result<()> {
-    let (ids, row) = ids_since_row(repo, head).await?;
-    let before = row.and_then(|(at, row)| row.spoken(at));
-    store_derived(repo, rows_of(repo, &ids, before).await?).await
+    store_derived(repo, rows).await
 }
 
 /// Builds the rows of all branches once they were dropped. What branches share is read for the first

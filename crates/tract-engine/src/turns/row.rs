@@ -141,13 +141,7 @@ fn write(out: &mut Vec<u8>, entry: &TurnEntry, names: &[&str], places: &HashMap<
             let near = call.and_then(|call| places.get(&call.slot).copied());
             let bound = if call.is_some() { tag::BOUND } else { 0 };
             let near_flag = if near.is_some() { tag::NEAR } else { 0 };
-            start(
-                out,
-                tag::ANSWER | flags(&message.what) | bound | near_flag,
-                message.slot,
-                message.version,
-            );
-            answered(out, message, name_place);
+            answered(out, tag::ANSWER | bound | near_flag, message, name_place);
             if let Some(call) = call {
                 match near {
                     Some(place) => put(out, place),
@@ -157,24 +151,21 @@ fn write(out: &mut Vec<u8>, entry: &TurnEntry, names: &[&str], places: &HashMap<
             }
         }
         TurnEntry::NewAnswer(message) => {
-            start(out, tag::NEW_ANSWER | flags(&message.what), message.slot, message.version);
-            answered(out, message, name_place);
+            answered(out, tag::NEW_ANSWER, message, name_place);
         }
         TurnEntry::Gone(slot) => start(out, tag::GONE, *slot, *slot),
     }
 }
 
-fn flags(what: &ResultSummary) -> u8 {
-    let error = if what.is_error { tag::IS_ERROR } else { 0 };
-    let named = if what.name.is_some() { tag::NAMED } else { 0 };
-    error | named
-}
-
 fn answered(
     out: &mut Vec<u8>,
+    kind: u8,
     message: &MessageVersion<ResultSummary>,
     name_place: impl Fn(&str) -> u64,
 ) {
+    let error = if message.what.is_error { tag::IS_ERROR } else { 0 };
+    let named = if message.what.name.is_some() { tag::NAMED } else { 0 };
+    start(out, kind | error | named, message.slot, message.version);
     put(out, message.tokens);
     if let Some(name) = &message.what.name {
         put(out, name_place(name));

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::heads::Turn;
 use crate::plan::BranchTip;
 use crate::turns::NewRow;
-use crate::txn::{WriteOptions, apply_once, tell};
+use crate::txn::{WriteOptions, apply_once, ref_edit, tell};
 
 impl Txn<'_> {
     /// Stores all of it, durably, or nothing.
@@ -108,7 +108,7 @@ impl Txn<'_> {
         batch.refs.extend(
             refs.into_iter()
                 .filter(|(_, moved)| moved.held || moved.to != moved.found)
-                .map(|(name, moved)| RefEdit { name, expect: moved.expect, to: moved.to }),
+                .map(|(name, moved)| ref_edit(name, moved.found, moved.to)),
         );
         batch.require_targets();
         Ok(rows)

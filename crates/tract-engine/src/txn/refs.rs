@@ -9,7 +9,6 @@ use crate::plan::BranchTip;
 /// A ref as it was found, and as it shall be.
 pub(super) struct StagedRef {
     pub(super) found: Option<RefTarget>,
-    pub(super) expect: Expect,
     pub(super) to: Option<RefTarget>,
     /// Whether it has to be as it was found even where it is not moved.
     pub(super) held: bool,
@@ -105,8 +104,7 @@ impl Txn<'_> {
     }
 
     pub(super) fn found(&mut self, name: &RefName, found: Option<RefTarget>) -> &mut StagedRef {
-        let expect = found.clone().map_or(Expect::Absent, Expect::Is);
-        let moved = StagedRef { to: found.clone(), found, expect, held: false };
+        let moved = StagedRef { to: found.clone(), found, held: false };
         self.refs.entry(name.clone()).or_insert_with(|| Box::new(moved))
     }
 }

@@ -1,13 +1,12 @@
 //! Commits of a write: made of what was planned, and taken up.
 
-use tract_compile::{Changed, IdMap};
+use tract_compile::{Changed, IdMap, stated_priority};
 use tract_core::{
     Blob, Change, Commit, CommitId, Kind, ObjectId, Op, Priority, RefName, RefTarget, ToolRow,
     ToolSchema, Toolset, ToolsetId,
 };
 
 use super::Txn;
-use super::refs::StagedRef;
 use crate::error::{Error, Result};
 use crate::plan::{BranchTip, Line, PlannedCommit};
 use crate::received::time_of;
@@ -24,11 +23,8 @@ struct CommitParts {
 /// How many commits may follow a message before a snapshot can be due: what is shown makes room for
 /// two and takes one.
 fn room_after(room: u64, message: &Commit) -> u64 {
-    let given = match message.op {
-        Op::Append { priority, .. } => priority,
-        _ => None,
-    };
-    let priority = given.or(message.kind.as_ref().map(Kind::default_priority));
+    let own = message.kind.as_ref().map(Kind::default_priority);
+    let priority = stated_priority(message).or(own);
     if priority.is_some_and(|priority| priority > Priority::Skip) {
         room.saturating_add(1)
     } else {
@@ -76,9 +72,8 @@ impl Txn<'_> {
         self.take(branch, &commit, line.toolset(), rest);
         self.lines.insert(commit.id(), next);
         if let Some(before) = line.head().filter(|id| self.made.contains(id)) {
-            let at =
-                |moved: &StagedRef| moved.to.as_ref().and_then(RefTarget::commit) == Some(before);
-            if !self.refs.values().any(|moved| at(moved)) {
+            let at = Some(RefTarget::Commit(before));
+            if self.refs.values().all(|moved| moved.to != at) {
                 self.lines.remove(&before);
             }
         }

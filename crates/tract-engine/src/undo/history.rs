@@ -48,19 +48,12 @@ impl History<'_> {
         Ok(!self.read(&query).await?.is_empty())
     }
 
-    /// Returns the entry with this number.
-    async fn entry(&self, seq: u64) -> Result<Option<LogEntry>> {
-        let query =
-            LogQuery { before: Some(seq.saturating_add(1)), limit: 1, ..LogQuery::default() };
-        Ok(self.read(&query).await?.into_iter().next().filter(|entry| entry.seq == seq))
-    }
-
     /// Returns an entry of the operation that an undo reverted, or of the undo that a redo did.
     pub(super) async fn undone_by(&self, of: &LogEntry) -> Result<Option<LogEntry>> {
-        match of.note.undoes {
-            Some(seq) => self.entry(seq).await,
-            None => Ok(None),
-        }
+        let Some(seq) = of.note.undoes else { return Ok(None) };
+        let before = Some(seq.saturating_add(1));
+        let query = LogQuery { before, limit: 1, ..LogQuery::default() };
+        Ok(self.read(&query).await?.into_iter().next().filter(|entry| entry.seq == seq))
     }
 
     /// Sums up what the operation of an entry moved, for each ref, oldest first.
@@ -206,34 +199,32 @@ impl<'a> RefMoves<'a> {
         }
     }
 
-    /// Passes over the operation that an undo or a redo reverted.
-    async fn pass_target(&mut self, of: &LogEntry) -> Result<()> {
-        let target = History(self.repo).undone_by(of).await?;
-        self.passed.extend(target.map(|target| target.note.operation));
-        Ok(())
+    /// Returns the newest entry of the last operation that was not reverted; what these verbs did is
+    /// passed over together with what they reverted.
+    async fn last(&mut self, reverting: &[&str]) -> Result<Option<LogEntry>> {
+        while let Some(entry) = self.next().await? {
+            if entry.note.undoes.is_none() || !reverting.contains(&entry.note.what.as_str()) {
+                return Ok(Some(entry));
+            }
+            let target = History(self.repo).undone_by(&entry).await?;
+            self.passed.extend(target.map(|target| target.note.operation));
+        }
+        Ok(None)
     }
 
     /// Returns the newest entry of the last operation that was not undone.
     pub(super) async fn last_done(&mut self) -> Result<Option<LogEntry>> {
-        while let Some(entry) = self.next().await? {
-            match (entry.note.what.as_str(), entry.note.undoes) {
-                (UNDO | REDO, Some(_)) => self.pass_target(&entry).await?,
-                _ => return Ok(Some(entry)),
-            }
-        }
-        Ok(None)
+        self.last(&[UNDO, REDO]).await
     }
 
     /// Returns the newest entry of the last undo that was not redone; `None` when something else
     /// was done since.
     pub(super) async fn last_undo(&mut self) -> Result<Option<LogEntry>> {
-        while let Some(entry) = self.next().await? {
-            match (entry.note.what.as_str(), entry.note.undoes) {
-                (UNDO, Some(_)) => return Ok(Some(entry)),
-                (REDO, Some(_)) => self.pass_target(&entry).await?,
-                _ => return Ok(None),
-            }
-        }
-        Ok(None)
+        Ok(self.last(&[REDO]).await?.filter(is_undo))
     }
+}
+
+/// Whether an entry is of an undo.
+pub(super) fn is_undo(entry: &LogEntry) -> bool {
+    entry.note.what == UNDO && entry.note.undoes.is_some()
 }

@@ -222,20 +222,16 @@ impl<'a> Lines<'a> {
         }
         let last = numbers.last().copied().unwrap_or(*first);
         let Some(id) = self.reach.id(last) else { return Ok(()) };
-        end.folded = match end.folded.filter(|_| self.snapshots.leading.contains(last)) {
-            Some(line) => {
-                let read = numbers.iter().filter_map(|number| commits.get(number).cloned());
-                let commits: Vec<Commit> = read.collect();
-                // One that cannot be read any more was named when that was tried.
-                if commits.len() < numbers.len() {
-                    None
-                } else {
-                    match self.compiler.fold_onto_line(&line, &commits).await {
-                        Ok(line) => Some(line),
-                        Err(error) => unfolded(id, error)?,
-                    }
-                }
-            }
+        let line = end.folded.filter(|_| self.snapshots.leading.contains(last));
+        // One that cannot be read any more was named when that was tried.
+        let read = || -> Option<Vec<Commit>> {
+            numbers.iter().map(|number| commits.get(number).cloned()).collect()
+        };
+        end.folded = match line.and_then(|line| Some((line, read()?))) {
+            Some((line, commits)) => match self.compiler.fold_onto_line(&line, &commits).await {
+                Ok(line) => Some(line),
+                Err(error) => unfolded(id, error)?,
+            },
             None => None,
         };
         if !self.turn_rows.leading.contains(last) {

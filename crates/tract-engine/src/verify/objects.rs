@@ -10,7 +10,7 @@ use tract_core::{
 
 use super::blobs::CheckedBlobs;
 use super::derived;
-use crate::reach::{ReachedCommit, blob, damage, harm};
+use crate::reach::{ReachedCommit, blob, damage, harm, one};
 use crate::turns;
 
 /// Blobs that are read together when nothing is known of their size.
@@ -169,29 +169,17 @@ impl<'a> Objects<'a> {
         }
         let mut blobs = Vec::with_capacity(keys.len());
         for key in keys {
-            match blob(self.store, self.repo, key.id).await? {
-                Ok(blob) => blobs.push(Some(blob)),
-                Err(found) => {
-                    self.damage.push(found);
-                    blobs.push(None);
-                }
-            }
+            let read = blob(self.store, self.repo, key.id).await?;
+            blobs.push(read.map_err(|found| self.damage.push(found)).ok());
         }
         Ok(blobs)
     }
 
     async fn toolset(&mut self, id: ToolsetId) -> StoreResult<Option<Toolset>> {
-        let object = ObjectId::Toolset(id);
-        let wrong = match self.store.toolsets(self.repo, &[id]).await {
-            Ok(found) => match found.into_iter().flatten().next() {
-                Some(toolset) if toolset.id() == id => return Ok(Some(toolset)),
-                Some(_) => damage(object, "it reads as another toolset"),
-                None => damage(object, "it is referenced but not stored"),
-            },
-            Err(error) => harm(object, error)?,
-        };
-        self.damage.push(wrong);
-        Ok(None)
+        let read = self.store.toolsets(self.repo, &[id]).await;
+        let other = |set: &Toolset| (set.id() != id).then(|| "it reads as another toolset".into());
+        let read = one(ObjectId::Toolset(id), read, other)?;
+        Ok(read.map_err(|wrong| self.damage.push(wrong)).ok())
     }
 
     /// Checks that the schemas of a toolset are stored and hash to the identities it states.

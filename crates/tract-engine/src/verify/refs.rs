@@ -218,13 +218,10 @@ impl Replay {
 
     /// Returns what is wrong, by ref: before its first entry, every ref was at nothing.
     fn finish(self) -> BTreeMap<RefName, Vec<Damage>> {
-        let mut found = BTreeMap::new();
-        for (name, mut trace) in self.traces {
+        let found = self.traces.into_iter().map(|(name, mut trace)| {
             trace.was_at(&name, None, true);
-            if !trace.damage.is_empty() {
-                found.insert(name, trace.damage);
-            }
-        }
-        found
+            (name, trace.damage)
+        });
+        found.filter(|(_, damage)| !damage.is_empty()).collect()
     }
 }
