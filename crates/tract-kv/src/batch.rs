@@ -106,7 +106,9 @@ impl KvBatch {
         let mut batches = Vec::new();
         let mut rest = journal;
         while let Some((header, after)) = rest.split_first_chunk::<HEADER>() {
-            let [length, length_sum, sum] = split_header(header);
+            let mut header = Reader(header);
+            let mut eight = || header.array().expect("a header is three times eight bytes");
+            let [length, length_sum, sum]: [[u8; 8]; 3] = [eight(), eight(), eight()];
             if value::checksum(b"length", &length) != length_sum {
                 if rest.iter().all(|byte| *byte == 0) {
                     break;
@@ -141,11 +143,6 @@ impl KvBatch {
         };
         HEADER + self.writes.iter().map(entry).sum::<usize>()
     }
-}
-
-fn split_header(header: &[u8; HEADER]) -> [[u8; 8]; 3] {
-    let (thirds, _) = header.as_chunks::<8>();
-    thirds.try_into().expect("a header is three times eight bytes")
 }
 
 fn damaged(offset: usize) -> StoreError {

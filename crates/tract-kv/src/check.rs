@@ -8,7 +8,8 @@ use super::keys::{self, Indexed, Repo};
 use super::read::{View, collect, each};
 use super::repair::{orphans, repo_count};
 use super::survey::{Survey, derived, lost, place_text, tool_name};
-use super::value::{self, Segment, ToolIndexEntry};
+use super::value::{self, Segment};
+use tract_core::batch::ToolRow;
 use tract_core::id::{BlobId, ToolId};
 use tract_core::object::ObjectId;
 use tract_core::refs::{RefName, RefTarget};
@@ -98,10 +99,9 @@ impl View<'_> {
     }
 
     fn check_tools(&self, survey: &Survey, damage: &mut Vec<Damage>) -> StoreResult<()> {
-        let mut rows: HashMap<(ToolId, BlobId), ToolIndexEntry> = HashMap::new();
+        let mut rows: HashMap<(ToolId, BlobId), ToolRow> = HashMap::new();
         each(self.read, &self.repo.tools(&[]), |key, sealed| {
-            let row = value::open(key, sealed).and_then(ToolIndexEntry::decode);
-            match (Repo::tool_parts(key), row) {
+            match (Repo::tool_parts(key), value::open_tool(key, sealed)) {
                 (Some(pair), Some(row)) => drop(rows.insert(pair, row)),
                 (Some((tool, _)), None) => damage
                     .push(derived(Some(ObjectId::Tool(tool)), "its tool index entry is damaged")),
@@ -202,7 +202,7 @@ impl View<'_> {
         batches.sort_unstable();
         batches.dedup();
         let (mut expected, mut fits) = (batches.iter(), true);
-        self.read.scan(&self.repo.whole_index(Indexed::Batch), &mut |key, _| {
+        self.read.scan(&self.repo.indexed(Indexed::Batch, &[]), &mut |key, _| {
             // In the order of its keys, which is that of the pairs.
             if let Some(pair) = Repo::index_parts(key) {
                 fits &= expected.next() == Some(&pair);

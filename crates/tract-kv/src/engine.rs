@@ -1,7 +1,6 @@
 //! What an engine of ordered keys has to offer.
 
-use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::ops::{ControlFlow, Deref};
 
 use bytes::Bytes;
 
@@ -116,7 +115,7 @@ pub trait KvRead {
     fn scan(&self, scan: &Scan, visit: &mut Visit<'_>) -> StoreResult<()>;
 }
 
-impl<R: KvRead + ?Sized> KvRead for Arc<R> {
+impl<P: Deref<Target: KvRead>> KvRead for P {
     fn get(&self, space: Space, key: &[u8]) -> StoreResult<Option<Bytes>> {
         (**self).get(space, key)
     }
@@ -238,8 +237,7 @@ pub trait KvEngine: Send + Sync + 'static {
     ///
     /// # Errors
     /// The engine's failure; then the store stays as it is.
-    fn keep_copy(&self, format: u32) -> StoreResult<()> {
-        let _ = format;
+    fn keep_copy(&self, _format: u32) -> StoreResult<()> {
         Ok(())
     }
 

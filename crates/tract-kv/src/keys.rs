@@ -39,22 +39,13 @@ pub(super) fn position_of(place: u64) -> u32 {
     place as u32
 }
 
-/// Which index.
+/// Which index, with its letter in keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
 pub(super) enum Indexed {
-    Commit,
-    Blob,
-    Batch,
-}
-
-impl Indexed {
-    fn tag(self) -> u8 {
-        match self {
-            Self::Commit => b'c',
-            Self::Blob => b'b',
-            Self::Batch => b'l',
-        }
-    }
+    Commit = b'c',
+    Blob = b'b',
+    Batch = b'l',
 }
 
 pub(super) const FORMAT: &[u8] = b"\0f";
@@ -125,22 +116,18 @@ impl Repo {
     }
 
     pub(super) fn index(self, kind: Indexed, head: [u8; 8], number: u64) -> Vec<u8> {
-        self.small(kind.tag(), &[&head, &number.to_be_bytes()])
+        self.small(kind as u8, &[&head, &number.to_be_bytes()])
     }
 
-    /// Reads what has this prefix.
-    pub(super) fn indexed(self, kind: Indexed, head: [u8; 8]) -> Scan {
-        Scan::prefix(Space::Index, self.small(kind.tag(), &[&head]))
-    }
-
-    pub(super) fn whole_index(self, kind: Indexed) -> Scan {
-        Scan::prefix(Space::Index, self.small(kind.tag(), &[]))
+    /// Reads what has this prefix, or a prefix that begins so.
+    pub(super) fn indexed(self, kind: Indexed, head: &[u8]) -> Scan {
+        Scan::prefix(Space::Index, self.small(kind as u8, &[head]))
     }
 
     /// Reads what has a prefix between two, both included.
     pub(super) fn index_range(self, kind: Indexed, from: u64, to: u64) -> Scan {
-        let from = self.small(kind.tag(), &[&from.to_be_bytes()]);
-        let to = Scan::prefix(Space::Index, self.small(kind.tag(), &[&to.to_be_bytes()])).to;
+        let from = self.small(kind as u8, &[&from.to_be_bytes()]);
+        let to = Scan::prefix(Space::Index, self.small(kind as u8, &[&to.to_be_bytes()])).to;
         Scan { space: Space::Index, from, to, reverse: false }
     }
 

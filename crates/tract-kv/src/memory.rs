@@ -1,27 +1,13 @@
 //! The store that forgets when it is dropped.
 
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{PoisonError, RwLock};
 
-use bytes::Bytes;
-
-use super::{Durability, KvBatch, KvEngine, KvMap, KvOutcome, KvRead, KvStore, Scan, Space, Visit};
+use super::{Durability, KvBatch, KvEngine, KvMap, KvOutcome, KvRead, KvStore};
 use tract_core::store::{Capabilities, StoreResult, ThreadedStore};
 
 /// An engine that keeps its keys in memory. A reader keeps writers waiting, not other readers.
 #[derive(Debug, Default)]
-pub struct MemoryEngine(RwLock<KvMap>);
-
-struct Guard<'a>(RwLockReadGuard<'a, KvMap>);
-
-impl KvRead for Guard<'_> {
-    fn get(&self, space: Space, key: &[u8]) -> StoreResult<Option<Bytes>> {
-        self.0.get(space, key)
-    }
-
-    fn scan(&self, scan: &Scan, visit: &mut Visit<'_>) -> StoreResult<()> {
-        self.0.scan(scan, visit)
-    }
-}
+pub struct MemoryEngine(pub(super) RwLock<KvMap>);
 
 impl MemoryEngine {
     /// Makes an engine without keys.
@@ -41,7 +27,7 @@ impl KvEngine for MemoryEngine {
 
     fn read(&self) -> StoreResult<Box<dyn KvRead + '_>> {
         // Putting keys into a map has no half-done state that a panic could leave behind.
-        Ok(Box::new(Guard(self.0.read().unwrap_or_else(PoisonError::into_inner))))
+        Ok(Box::new(self.0.read().unwrap_or_else(PoisonError::into_inner)))
     }
 
     fn write(&self, batch: &KvBatch, _durability: Durability) -> StoreResult<KvOutcome> {

@@ -116,19 +116,17 @@ pub fn migrate<E: KvEngine>(engine: &E, steps: &[KvStep], to: u32) -> StoreResul
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
+    use std::sync::atomic::Ordering;
 
     use bytes::Bytes;
 
     use super::*;
-    use crate::MemoryEngine;
+    use crate::tests::Failing;
 
     /// Remembers when it was asked for a copy, and what a key held then.
-    #[derive(Default)]
     struct Copying {
-        engine: MemoryEngine,
+        engine: Failing,
         copies: Mutex<Vec<(u32, Option<Bytes>)>>,
-        /// Refuses the write of this number, counted down.
-        fails_after: Mutex<Option<usize>>,
     }
 
     impl KvEngine for Copying {
@@ -139,15 +137,6 @@ mod tests {
         }
 
         fn write(&self, batch: &KvBatch, durability: Durability) -> StoreResult<KvOutcome> {
-            if let Some(left) = self.fails_after.lock().expect("no panic").as_mut() {
-                match left.checked_sub(1) {
-                    Some(less) => *left = less,
-                    None => {
-                        let kind = StoreErrorKind::Full;
-                        return Err(StoreError::new(kind, Self::NAME, "apply", "no room"));
-                    }
-                }
-            }
             self.engine.write(batch, durability)
         }
 
@@ -175,8 +164,14 @@ mod tests {
         KvStep { from: 1, writes: |_| Ok(vec![put(b"a", b"two")]) },
     ];
 
+    fn empty() -> Copying {
+        let (writes_left, kind) = (usize::MAX.into(), StoreErrorKind::Full);
+        let engine = Failing { engine: Default::default(), writes_left, kind };
+        Copying { engine, copies: Mutex::default() }
+    }
+
     fn old() -> Copying {
-        let copying = Copying::default();
+        let copying = empty();
         let batch = KvBatch { requires: vec![], writes: vec![format_entry(1), put(b"a", b"one")] };
         let done = copying.engine.write(&batch, Durability::Immediate).expect("it is written");
         assert_eq!(done, KvOutcome::Committed);
@@ -209,7 +204,7 @@ mod tests {
     fn a_step_that_fails_is_not_half_done_and_the_next_opening_continues() {
         for writes in 0..2 {
             let store = old();
-            *store.fails_after.lock().expect("no panic") = Some(writes);
+            store.engine.writes_left.store(writes, Ordering::SeqCst);
             let error = migrate(&store, &STEPS, 3).expect_err("no room");
             assert_eq!(error.kind, StoreErrorKind::Full);
             let expected = [vec![Bytes::from("one")], vec![Bytes::from("two")]];
@@ -217,7 +212,7 @@ mod tests {
                 (version(&store), values(&store)),
                 (writes as u32 + 1, expected[writes].clone())
             );
-            *store.fails_after.lock().expect("no panic") = None;
+            store.engine.writes_left.store(usize::MAX, Ordering::SeqCst);
             migrate(&store, &STEPS, 3).expect("there is room");
             assert_eq!((version(&store), values(&store)), (3, vec!["two".into(), "two".into()]));
         }
@@ -236,7 +231,7 @@ mod tests {
 
     #[test]
     fn an_empty_engine_takes_the_newest_format_without_a_copy() {
-        let store = Copying::default();
+        let store = empty();
         migrate(&store, &STEPS, 3).expect("it goes");
         assert_eq!((version(&store), store.copies.lock().expect("no panic").len()), (3, 0));
     }

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use bytes::Bytes;
 
 use super::keys::{self, Indexed, Repo};
-use super::value::{self, Reader, RefMove, State, ToolIndexEntry, WriteCounts};
+use super::value::{self, Reader, State, WriteCounts};
 use super::{KvRead, Scan, Space};
 use tract_core::batch::DerivedKind;
 use tract_core::commit::Commit;
@@ -113,13 +113,13 @@ impl View<'_> {
 
     /// Returns the numbers that an index has for a prefix.
     pub(super) fn hits(&self, kind: Indexed, head: [u8; 8]) -> StoreResult<Vec<u64>> {
-        collect(self.read, &self.repo.indexed(kind, head), |key, _| Repo::number(key))
+        collect(self.read, &self.repo.indexed(kind, &head), |key, _| Repo::number(key))
     }
 
-    /// Reads the commit at a place, if it is the one with this id.
-    pub(super) fn commit_at(&self, place: u64, id: CommitId) -> StoreResult<Option<StoredCommit>> {
+    /// Reads the commit at a place, whichever it is; `None` when it is damaged.
+    pub(super) fn commit_at(&self, place: u64) -> StoreResult<Option<StoredCommit>> {
         let value = self.read.get(Space::Commits, &self.repo.numbered(place))?;
-        Ok(value.and_then(|value| open_commit(place, id, &value)))
+        Ok(value.and_then(|value| any_commit(place, &value)))
     }
 
     /// Finds a commit by its id.
@@ -130,16 +130,13 @@ impl View<'_> {
         let head = keys::head(id.as_bytes());
         let mut suspect = false;
         for place in self.hits(Indexed::Commit, head)? {
-            let Some(value) = self.read.get(Space::Commits, &self.repo.numbered(place))? else {
-                suspect = true;
-                continue;
-            };
-            if let Some(found) = open_commit(place, id, &value) {
-                return Ok(Some(found));
+            let found = self.commit_at(place)?;
+            let found_id = found.as_ref().map(|found| found.commit.id());
+            if found_id == Some(id) {
+                return Ok(found);
             }
             // Two commits may begin alike; damage cannot look like the other one.
-            let other = any_commit(place, &value);
-            suspect |= other.is_none_or(|other| keys::head(other.commit.id().as_bytes()) != head);
+            suspect |= found_id.is_none_or(|other| keys::head(other.as_bytes()) != head);
         }
         if suspect { Err(self.corrupt(ObjectId::Commit(id))) } else { Ok(None) }
     }
@@ -208,18 +205,15 @@ impl View<'_> {
     pub(super) fn tool(&self, id: ToolId) -> StoreResult<Option<ToolDefinition>> {
         let mut rows = Vec::new();
         each(self.read, &self.repo.tools(id.as_bytes()), |key, sealed| {
-            let row = value::open(key, sealed).and_then(ToolIndexEntry::decode);
-            match (Repo::tool_parts(key), row) {
-                (Some((_, schema)), Some(row)) => rows.push((schema, row)),
-                _ => return Err(self.damaged(&format!("the index entry of tool {id}"))),
-            }
+            let row = value::open_tool(key, sealed);
+            rows.push(row.ok_or_else(|| self.damaged(&format!("the index entry of tool {id}")))?);
             Ok(())
         })?;
-        rows.sort_by_key(|(schema, row)| (row.created_at, row.commit, *schema));
-        Ok(rows.first().map(|(_, first)| ToolDefinition {
+        rows.sort_by_key(|row| (row.created_at, row.commit, row.schema));
+        Ok(rows.first().map(|first| ToolDefinition {
             id,
             name: first.name.clone(),
-            schemas: rows.iter().map(|(schema, _)| *schema).collect(),
+            schemas: rows.iter().map(|row| row.schema).collect(),
             first: first.commit,
             created_at: first.created_at,
         }))
@@ -269,17 +263,8 @@ impl View<'_> {
 
     pub(super) fn open_move(&self, key: &[u8], sealed: &[u8]) -> StoreResult<LogEntry> {
         let seq = Repo::number(key).unwrap_or_default();
-        let opened = value::open(key, sealed).and_then(RefMove::decode);
-        let RefMove { name, before, after, batch, note } =
-            opened.ok_or_else(|| self.damaged(&format!("entry {seq} of the ref log")))?;
-        Ok(LogEntry { seq, name, before, after, batch, note })
-    }
-
-    /// Returns the entries of a batch, oldest first.
-    pub(super) fn moves_of(&self, batch: BatchId) -> StoreResult<Vec<LogEntry>> {
-        let mut entries = self.moves_with(batch.prefix())?;
-        entries.retain(|entry| entry.batch == batch);
-        Ok(entries)
+        let opened = value::open(key, sealed).and_then(|value| value::decode_move(seq, value));
+        opened.ok_or_else(|| self.damaged(&format!("entry {seq} of the ref log")))
     }
 
     /// Returns the entries of the batches whose id begins with these bytes, oldest first.
@@ -365,9 +350,7 @@ impl View<'_> {
     pub(super) fn object_at(&self, kind: Indexed, place: u64) -> StoreResult<Option<ObjectId>> {
         Ok(match kind {
             Indexed::Commit => {
-                let value = self.read.get(Space::Commits, &self.repo.numbered(place))?;
-                let found = value.and_then(|value| any_commit(place, &value));
-                found.map(|found| ObjectId::Commit(found.commit.id()))
+                self.commit_at(place)?.map(|found| ObjectId::Commit(found.commit.id()))
             }
             Indexed::Blob => {
                 self.plain_at(place)?.map(|bytes| ObjectId::Blob(Blob::seal(bytes).id()))
@@ -392,12 +375,5 @@ impl View<'_> {
 pub(super) fn any_commit(place: u64, value: &[u8]) -> Option<StoredCommit> {
     let (content, record) = value::split_commit(place, value)?;
     let commit = Commit::decode_any(record).ok()?;
-    Some(StoredCommit { place, content, commit })
-}
-
-/// Opens a commit's value; `None` when it is not the commit with this id.
-pub(super) fn open_commit(place: u64, id: CommitId, value: &[u8]) -> Option<StoredCommit> {
-    let (content, record) = value::split_commit(place, value)?;
-    let commit = Commit::decode(id, record).ok()?;
     Some(StoredCommit { place, content, commit })
 }

@@ -158,7 +158,7 @@ impl View<'_> {
         })?;
         let stride = total.div_ceil(SAMPLE_BYTES).max(1);
         let (mut samples, mut taken) = (Vec::new(), 0u64);
-        self.read.scan(&self.repo.whole_index(Indexed::Blob), &mut |key, _| {
+        self.read.scan(&self.repo.indexed(Indexed::Blob, &[]), &mut |key, _| {
             let Some((head, place)) = Repo::index_parts(key) else {
                 return Ok(ControlFlow::Continue(()));
             };

@@ -56,20 +56,17 @@ fn repair(overlay: &mut Overlay<'_>, repo: Repo, backend: &'static str) -> Store
         };
         rows.push(ToolRow { id, name, schema, commit, created_at });
     }
-    let stale: Vec<Vec<u8>> = [repo.tools(&[]), repo.tool_names()]
-        .iter()
-        .map(|scan| scan_keys(overlay, scan))
-        .collect::<StoreResult<Vec<_>>>()?
-        .concat();
+    let mut stale = scan_keys(overlay, &repo.tools(&[]))?;
+    stale.extend(scan_keys(overlay, &repo.tool_names())?);
+    stale.extend(orphans(&view, &survey)?);
     let log = view.ref_log(&LogQuery::default()).unwrap_or_default();
     let stale_batches = if log.is_empty() {
         Vec::new()
     } else {
-        scan_keys(overlay, &repo.whole_index(Indexed::Batch))?
+        scan_keys(overlay, &repo.indexed(Indexed::Batch, &[]))?
     };
-    let orphans = orphans(&view, &survey)?;
 
-    for key in stale.into_iter().chain(orphans) {
+    for key in stale {
         overlay.delete(Space::Small, key);
     }
     for row in rows {
@@ -81,7 +78,7 @@ fn repair(overlay: &mut Overlay<'_>, repo: Repo, backend: &'static str) -> Store
     for LogEntry { seq, batch, .. } in log {
         overlay.add(Space::Index, repo.index(Indexed::Batch, keys::head(batch.as_bytes()), seq));
     }
-    for misfit in misfits.iter().filter(|misfit| misfit.is_derived()) {
+    for misfit in misfits.iter().filter(|misfit| !misfit.bytes) {
         if let Some(head) = misfit.found {
             overlay.delete(Space::Index, repo.index(misfit.kind, head, misfit.place));
         }
@@ -132,8 +129,10 @@ fn rebuild_segments(
     survey: &Survey,
     state: &mut State,
 ) -> StoreResult<()> {
-    let mut places = survey.places();
-    let blob_places = survey.blob_places();
+    let by_head = |objects: &[SurveyedObject]| -> HashMap<_, _> {
+        objects.iter().map(|object| (object.head, object.place)).collect()
+    };
+    let (mut places, blob_places) = (by_head(&survey.commits), by_head(&survey.blobs));
     let content_of = |commit: &Commit| {
         commit.content.and_then(|id| blob_places.get(&id_head(id.as_bytes())).copied())
     };

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::compressed::StoredValue;
 use super::keys::{self, Indexed, Repo};
 use super::read::{StoredCommit, View, any_commit, collect, each};
-use super::value::{self, Segment, ToolIndexEntry};
+use super::value::{self, Segment};
 use super::{Scan, Space};
 use tract_core::commit::Commit;
 use tract_core::id::{BlobId, CommitId, ToolId, ToolsetId};
@@ -83,8 +83,8 @@ pub(super) struct IndexMismatch {
     /// The entry that should be there.
     pub(super) expected: Option<[u8; 8]>,
     object: Option<ObjectId>,
-    /// The object is damaged, not the index.
-    bytes: bool,
+    /// The object is damaged, not the index, and repair may not change that.
+    pub(super) bytes: bool,
 }
 
 pub(super) fn derived(object: Option<ObjectId>, what: impl Into<String>) -> Damage {
@@ -125,7 +125,7 @@ impl View<'_> {
         )?;
         let sighted: HashSet<CommitId> =
             collect(self.read, &self.repo.tools(&[]), |key, sealed| {
-                Some(value::open(key, sealed).and_then(ToolIndexEntry::decode)?.commit)
+                Some(value::open_tool(key, sealed)?.commit)
             })?;
         let read = |id| self.commit(id).ok().flatten().map(|stored| stored.commit);
         let mut tools = ToolsInForce::new(&read);
@@ -241,7 +241,7 @@ impl View<'_> {
         survey: &Survey,
     ) -> StoreResult<Vec<IndexMismatch>> {
         let mut entries: Vec<(u64, [u8; 8])> = Vec::with_capacity(objects.len());
-        each(self.read, &self.repo.whole_index(kind), |key, _| {
+        each(self.read, &self.repo.indexed(kind, &[]), |key, _| {
             entries.extend(Repo::index_parts(key).map(|(head, place)| (place, head)));
             Ok(())
         })?;
@@ -376,11 +376,6 @@ pub(super) fn tool_name(schema: &Blob) -> String {
 }
 
 impl IndexMismatch {
-    /// Whether repair may change the index here.
-    pub(super) fn is_derived(&self) -> bool {
-        !self.bytes
-    }
-
     pub(super) fn damage(&self) -> Damage {
         let at = place_text(self.place);
         match (self.bytes, self.found, self.expected) {
@@ -437,15 +432,6 @@ impl Survey {
 
     pub(super) fn has_commit(&self, place: u64) -> bool {
         find(&self.commits, place).is_some()
-    }
-
-    /// Returns the places of the commits.
-    pub(super) fn places(&self) -> HashMap<IdHead, u64> {
-        self.commits.iter().map(|commit| (commit.head, commit.place)).collect()
-    }
-
-    pub(super) fn blob_places(&self) -> HashMap<IdHead, u64> {
-        self.blobs.iter().map(|blob| (blob.head, blob.place)).collect()
     }
 
     /// Returns where some blobs lie.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::keys::{self, Indexed, Repo};
 use super::overlay::Overlay;
 use super::read::{self, View};
-use super::value::{self, State, ToolIndexEntry, WriteCounts};
+use super::value::{self, State, WriteCounts};
 use super::{KvEngine, KvStore, Space, write};
 use tract_core::batch::DerivedKind;
 use tract_core::id::{RepoName, ToolsetId};
@@ -142,7 +142,7 @@ pub(super) fn delete(
         ObjectId::Tool(id) => {
             let names: Vec<String> =
                 read::collect(overlay, &repo.tools(id.as_bytes()), |key, sealed| {
-                    Some(value::open(key, sealed).and_then(ToolIndexEntry::decode)?.name)
+                    Some(value::open_tool(key, sealed)?.name)
                 })?;
             for key in read::scan_keys(overlay, &repo.tools(id.as_bytes()))? {
                 overlay.delete(Space::Small, key);

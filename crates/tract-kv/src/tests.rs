@@ -89,11 +89,7 @@ fn line<E: KvEngine>(store: &KvStore<E>, length: u8) -> Vec<Commit> {
 }
 
 fn snapshot(engine: &MemoryEngine) -> KvMap {
-    let mut map = KvMap::default();
-    for (space, key, value) in entries(&*engine.read().unwrap()) {
-        map.put(space, key, value);
-    }
-    map
+    engine.0.read().unwrap().clone()
 }
 
 fn entries(read: &dyn KvRead) -> Vec<(Space, Bytes, Bytes)> {
@@ -335,23 +331,22 @@ fn blobs_of_the_first_format_that_begin_like_compressed_ones_are_read() {
 
 #[test]
 fn newer_formats_and_foreign_keys_are_refused() {
-    let engine = MemoryEngine::new();
     let mut map = KvMap::default();
     let newer = value::seal(keys::FORMAT, (FORMAT + 1).to_be_bytes().to_vec());
     map.put(Space::Small, keys::FORMAT.into(), newer);
     let error = KvStore::new(MemoryEngine::from(map)).unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::TooNew { found: FORMAT + 1, known: FORMAT });
-    let mut map = snapshot(&engine);
+    let mut map = KvMap::default();
     map.put(Space::Log, "other".into(), "else".into());
     let error = KvStore::new(MemoryEngine::from(map)).unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::NotAStore);
 }
 
-/// An engine whose writes fail from a number on, and one that lets a rival in between.
-struct Failing {
-    engine: MemoryEngine,
-    writes_left: AtomicUsize,
-    kind: StoreErrorKind,
+/// One of the handles on an engine, whose writes fail from a number on.
+pub(super) struct Failing {
+    pub(super) engine: Arc<MemoryEngine>,
+    pub(super) writes_left: AtomicUsize,
+    pub(super) kind: StoreErrorKind,
 }
 
 impl KvEngine for Failing {
@@ -375,9 +370,8 @@ impl KvEngine for Failing {
 fn a_failed_write_poisons_unless_nothing_was_written() {
     use StoreErrorKind::{Busy, Engine, Full};
     for (kind, poisons) in [(Engine, true), (Full, true), (Busy, false)] {
-        let engine = MemoryEngine::new();
-        let store =
-            KvStore::new(Failing { engine, writes_left: 2.into(), kind: kind.clone() }).unwrap();
+        let (engine, writes_left) = (Arc::default(), 2.into());
+        let store = KvStore::new(Failing { engine, writes_left, kind: kind.clone() }).unwrap();
         let repo = RepoName::default();
         let one = line(&store, 1).remove(0);
         let mut second = batch(2);
@@ -402,28 +396,17 @@ fn a_failed_write_poisons_unless_nothing_was_written() {
     }
 }
 
-/// Two handles on one engine.
-struct Shared(Arc<MemoryEngine>);
-
-impl KvEngine for Shared {
-    const NAME: &'static str = "shared";
-
-    fn read(&self) -> StoreResult<Box<dyn KvRead + '_>> {
-        self.0.read()
-    }
-
-    fn write(&self, batch: &KvBatch, durability: Durability) -> StoreResult<KvOutcome> {
-        self.0.write(batch, durability)
-    }
-}
-
 #[test]
 fn rival_handles_on_one_engine_lose_nothing() {
-    let engine = Arc::new(MemoryEngine::new());
-    let handles: Vec<_> =
-        (0..4).map(|_| KvStore::new(Shared(Arc::clone(&engine))).unwrap()).collect();
+    let (engine, kind) = (Arc::default(), StoreErrorKind::Engine);
+    let handle = || Failing {
+        engine: Arc::clone(&engine),
+        writes_left: usize::MAX.into(),
+        kind: kind.clone(),
+    };
+    let handles: Vec<_> = (0..4).map(|_| KvStore::new(handle()).unwrap()).collect();
     let repo = RepoName::default();
-    let head = |store: &KvStore<Shared>| {
+    let head = |store: &KvStore<Failing>| {
         let main = RefName::branch("main").unwrap();
         store.refs(&repo, &[main]).unwrap().remove(0).and_then(|target| target.commit())
     };

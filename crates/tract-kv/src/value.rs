@@ -3,8 +3,10 @@
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
+use super::keys::Repo;
+use tract_core::batch::ToolRow;
 use tract_core::id::{BatchId, BlobId, CommitId, OperationId};
-use tract_core::refs::{LogNote, RefName, RefTarget};
+use tract_core::refs::{LogEntry, LogNote, RefName, RefTarget};
 
 /// Bytes of a checksum: enough to find accidents; tampering is found by the hashes of objects.
 pub(super) const CHECKSUM: usize = 8;
@@ -220,91 +222,75 @@ pub(super) fn target(reader: &mut Reader<'_>) -> Option<Option<RefTarget>> {
     })
 }
 
-/// A log entry without its number, which is its key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RefMove {
-    pub(super) name: RefName,
-    pub(super) before: Option<RefTarget>,
-    pub(super) after: Option<RefTarget>,
-    pub(super) batch: BatchId,
-    pub(super) note: LogNote,
-}
-
-impl RefMove {
-    pub(super) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(192);
-        put_bytes(&mut out, self.name.as_str().as_bytes());
-        put_target(&mut out, self.before.as_ref());
-        put_target(&mut out, self.after.as_ref());
-        out.extend_from_slice(self.batch.as_bytes());
-        out.extend_from_slice(self.note.operation.as_bytes());
-        put_bytes(&mut out, self.note.what.as_bytes());
-        put_bytes(&mut out, self.note.who.as_bytes());
-        match &self.note.why {
-            Some(why) => {
-                out.push(1);
-                put_bytes(&mut out, why.as_bytes());
-            }
-            None => out.push(0),
+/// Writes a log entry without its number, which is its key.
+pub(super) fn encode_move(entry: &LogEntry) -> Vec<u8> {
+    let LogEntry { name, before, after, batch, note, .. } = entry;
+    let mut out = Vec::with_capacity(192);
+    put_bytes(&mut out, name.as_str().as_bytes());
+    put_target(&mut out, before.as_ref());
+    put_target(&mut out, after.as_ref());
+    out.extend_from_slice(batch.as_bytes());
+    out.extend_from_slice(note.operation.as_bytes());
+    put_bytes(&mut out, note.what.as_bytes());
+    put_bytes(&mut out, note.who.as_bytes());
+    match &note.why {
+        Some(why) => {
+            out.push(1);
+            put_bytes(&mut out, why.as_bytes());
         }
-        match self.note.undoes {
-            Some(undoes) => {
-                out.push(1);
-                put_integer(&mut out, undoes);
-            }
-            None => out.push(0),
+        None => out.push(0),
+    }
+    match note.undoes {
+        Some(undoes) => {
+            out.push(1);
+            put_integer(&mut out, undoes);
         }
-        out.extend_from_slice(&self.note.at.to_be_bytes());
-        out
+        None => out.push(0),
     }
-
-    pub(super) fn decode(value: &[u8]) -> Option<Self> {
-        let mut reader = Reader(value);
-        let name = RefName::new(reader.text()?).ok()?;
-        let before = target(&mut reader)?;
-        let after = target(&mut reader)?;
-        let batch = BatchId::from_bytes(reader.array()?);
-        let operation = OperationId::from_bytes(reader.array()?);
-        let what = reader.text()?.to_owned();
-        let who = reader.text()?.to_owned();
-        let why = match reader.byte()? {
-            0 => None,
-            _ => Some(reader.text()?.to_owned()),
-        };
-        let undoes = match reader.byte()? {
-            0 => None,
-            _ => Some(reader.integer()?),
-        };
-        let at = i64::from_be_bytes(reader.array()?);
-        let note = LogNote { operation, what, who, why, undoes, at };
-        reader.end().map(|()| Self { name, before, after, batch, note })
-    }
+    out.extend_from_slice(&note.at.to_be_bytes());
+    out
 }
 
-/// What the tool index says of one schema text of one tool; both ids are its key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ToolIndexEntry {
-    pub(super) created_at: i64,
-    pub(super) commit: CommitId,
-    pub(super) name: String,
+/// Reads what [`encode_move`] wrote.
+pub(super) fn decode_move(seq: u64, value: &[u8]) -> Option<LogEntry> {
+    let mut reader = Reader(value);
+    let name = RefName::new(reader.text()?).ok()?;
+    let before = target(&mut reader)?;
+    let after = target(&mut reader)?;
+    let batch = BatchId::from_bytes(reader.array()?);
+    let operation = OperationId::from_bytes(reader.array()?);
+    let what = reader.text()?.to_owned();
+    let who = reader.text()?.to_owned();
+    let why = match reader.byte()? {
+        0 => None,
+        _ => Some(reader.text()?.to_owned()),
+    };
+    let undoes = match reader.byte()? {
+        0 => None,
+        _ => Some(reader.integer()?),
+    };
+    let at = i64::from_be_bytes(reader.array()?);
+    let note = LogNote { operation, what, who, why, undoes, at };
+    reader.end().map(|()| LogEntry { seq, name, before, after, batch, note })
 }
 
-impl ToolIndexEntry {
-    pub(super) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(40 + self.name.len() + CHECKSUM);
-        out.extend_from_slice(&self.created_at.to_be_bytes());
-        out.extend_from_slice(self.commit.as_bytes());
-        out.extend_from_slice(self.name.as_bytes());
-        out
-    }
+/// Writes a row of the tool index without its ids, which are its key.
+pub(super) fn encode_tool(row: &ToolRow) -> Vec<u8> {
+    let mut out = Vec::with_capacity(40 + row.name.len() + CHECKSUM);
+    out.extend_from_slice(&row.created_at.to_be_bytes());
+    out.extend_from_slice(row.commit.as_bytes());
+    out.extend_from_slice(row.name.as_bytes());
+    out
+}
 
-    pub(super) fn decode(value: &[u8]) -> Option<Self> {
-        let mut reader = Reader(value);
-        let created_at = i64::from_be_bytes(reader.array()?);
-        let commit = CommitId::from_bytes(reader.array()?);
-        let name = std::str::from_utf8(reader.0).ok()?.to_owned();
-        Some(Self { created_at, commit, name })
-    }
+/// Reads a row of the tool index; `None` when it is damaged.
+pub(super) fn open_tool(key: &[u8], sealed: &[u8]) -> Option<ToolRow> {
+    let (id, schema) = Repo::tool_parts(key)?;
+    let mut reader = Reader(open(key, sealed)?);
+    let created_at = i64::from_be_bytes(reader.array()?);
+    let commit = CommitId::from_bytes(reader.array()?);
+    let name = std::str::from_utf8(reader.0).ok()?.to_owned();
+    Some(ToolRow { id, name, schema, commit, created_at })
 }
 
 /// Puts the place of a commit's content before its record. Most contents are at the commit's own place.

@@ -39,7 +39,7 @@ impl View<'_> {
             // A wrong hint costs a look-up and cannot give a wrong commit: the record must hash to the
             // id.
             let at_hint = match hint {
-                Some(place) => self.commit_at(place, next)?,
+                Some(place) => self.commit_at(place)?.filter(|found| found.commit.id() == next),
                 None => None,
             };
             let found = match at_hint {

@@ -9,13 +9,13 @@ use super::known::KnownObjects;
 use super::overlay::{Mark, Overlay};
 use super::read::{self, View};
 use super::recent::{Recent, Stored};
-use super::value::{self, RefMove, Segment, State, ToolIndexEntry, WriteCounts};
+use super::value::{self, Segment, State, WriteCounts};
 use super::{KvRead, Space};
 use tract_core::batch::{Applied, Batch, ToolRow};
 use tract_core::id::{BlobId, RepoName};
 use tract_core::object::Blob;
-use tract_core::refs::{Conflict, RefTarget};
-use tract_core::store::{StoreError, StoreErrorKind, StoreResult};
+use tract_core::refs::{Conflict, LogEntry, RefTarget};
+use tract_core::store::{LogQuery, StoreError, StoreErrorKind, StoreResult};
 
 /// Stages one batch on top of what is staged already. A batch that is refused leaves nothing.
 /// `stored` takes the commits that are to be stored.
@@ -56,7 +56,8 @@ fn stage(
         Some(first) => known.commit(&view, first.id())?.is_none(),
         None => false,
     };
-    if !is_new && !view.moves_of(batch.id)?.is_empty() {
+    let of_batch = LogQuery { batch: Some(batch.id), limit: 1, ..LogQuery::default() };
+    if !is_new && !view.ref_log(&of_batch)?.is_empty() {
         return Ok((Applied::Already, false));
     }
     let moves = match check_refs(&view, batch)? {
@@ -137,9 +138,7 @@ fn check_refs(view: &View<'_>, batch: &Batch) -> StoreResult<Result<PreviousTarg
 
 /// Stages a row of the tool index, and the name under which it is found.
 pub(super) fn put_tool(overlay: &mut Overlay<'_>, repo: Repo, row: &ToolRow) {
-    let (created_at, commit, name) = (row.created_at, row.commit, row.name.clone());
-    let sighting = ToolIndexEntry { created_at, commit, name };
-    overlay.seal(Space::Small, repo.tool(row.id, row.schema), sighting.encode());
+    overlay.seal(Space::Small, repo.tool(row.id, row.schema), value::encode_tool(row));
     overlay.add(Space::Small, repo.tool_name(&row.name, row.id));
 }
 
@@ -279,14 +278,15 @@ impl Writer<'_, '_> {
             }
             let seq = self.state.next_seq;
             self.state.next_seq += 1;
-            let entry = RefMove {
+            let entry = LogEntry {
+                seq,
                 name: edit.name.clone(),
                 before,
                 after: edit.to.clone(),
                 batch: batch.id,
                 note: batch.note.clone(),
             };
-            self.overlay.seal(Space::Log, self.repo.numbered(seq), entry.encode());
+            self.overlay.seal(Space::Log, self.repo.numbered(seq), value::encode_move(&entry));
             let head = keys::head(batch.id.as_bytes());
             self.overlay.add(Space::Index, self.repo.index(Indexed::Batch, head, seq));
         }

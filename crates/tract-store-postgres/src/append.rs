@@ -59,6 +59,7 @@ pub(crate) fn partition(log: &str) -> Option<u16> {
 pub(crate) struct Line {
     batch: Raw,
     note: Raw,
+    /// The ref that moves.
     name: String,
     is: Raw,
     to: Raw,
@@ -66,12 +67,14 @@ pub(crate) struct Line {
     log_sum: i64,
     needed_blobs: Vec<Raw>,
     needed_toolsets: Vec<Raw>,
-    parent: Raw,
+    /// The commit that it continues.
+    pub(crate) parent: Raw,
     /// Ids and records, first parents first.
     commits: Vec<(Raw, Raw)>,
     /// Ids and bytes, in the order of ids.
     blobs: Vec<(Raw, Raw)>,
-    bytes: usize,
+    /// How many bytes of records and contents it brings.
+    pub(crate) bytes: usize,
 }
 
 impl Line {
@@ -124,25 +127,10 @@ impl Line {
         })
     }
 
-    /// The name of the ref that moves.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The id of the commit that it continues.
-    pub(crate) fn parent(&self) -> &Bytes {
-        &self.parent.0
-    }
-
     /// Whether it continues another one on the same ref.
     pub(crate) fn follows(&self, other: &Self) -> bool {
         let last = other.commits.last().map(|(id, _)| &id.0);
         self.name == other.name && self.is.0 == other.to.0 && last == Some(&self.parent.0)
-    }
-
-    /// How many bytes of records and contents it brings.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
     }
 
     /// Returns the arguments of `append`.
@@ -228,7 +216,7 @@ pub(crate) fn chain(link: &Connector, repo: &RepoName, number: i64, lines: &[&Li
         .int(number)
         .with(link.lock_ms(), Type::INT4)
         .with(link.options.unsafe_lose_on_power_loss, Type::BOOL)
-        .text(lines.first().map_or("", |line| line.name()))
+        .text(lines.first().map_or("", |line| &line.name))
         .int(lines.last().map_or(0, |line| line.ref_sum))
         .raws(each(|line| &line.batch))
         .raws(each(|line| &line.note))

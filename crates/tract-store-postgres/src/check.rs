@@ -18,10 +18,9 @@ use crate::repair::DerivedTables;
 use crate::{log, tools};
 
 pub(crate) const OP: &str = "check";
-/// How many rows are read at once, and how many bytes of their contents: rows beyond that come with
-/// the next page, and a larger content in portions.
+/// How many rows are read at once, with no more than a portion of their contents: rows beyond that
+/// come with the next page, and a larger content in portions.
 const PAGE: i64 = 2_000;
-const PAGE_BYTES: usize = PORTION;
 
 /// What a check keeps of a commit.
 pub(crate) struct Node {
@@ -104,7 +103,7 @@ impl Check<'_> {
     ) -> StoreResult<Option<Page>> {
         // The length of a content is known without reading it.
         let sql = format!(
-            "SELECT hash, CASE WHEN upto <= {PAGE_BYTES} THEN {content} END, length{more} FROM ( \
+            "SELECT hash, CASE WHEN upto <= {PORTION} THEN {content} END, length{more} FROM ( \
              SELECT *, sum(length) OVER (ORDER BY hash) AS upto FROM ( \
              SELECT *, octet_length({content}) AS length FROM {{s}}.{table} \
              WHERE repo = $1 AND hash > $2 ORDER BY hash LIMIT {PAGE}) AS page) AS summed \
@@ -241,10 +240,8 @@ impl Check<'_> {
                 pos => Some(by_place.get(&(seg, pos - 1)).copied()),
             };
             if before != Some(node.parent) {
-                wrong.push((
-                    *id,
-                    format!("place {seg}.{pos}: what lies before it is not its parent"),
-                ));
+                let what = format!("place {seg}.{pos}: what lies before it is not its parent");
+                wrong.push((*id, what));
             }
         }
         wrong.sort();
@@ -333,11 +330,8 @@ impl Check<'_> {
                 (name, None) => self.found(None, false, format!("the ref {name} is damaged")),
                 (_, Some((name, target))) => {
                     if let Some(object) = target.object().filter(|object| !self.has(*object)) {
-                        self.found(
-                            Some(object),
-                            false,
-                            format!("the ref {name} points at it: missing"),
-                        );
+                        let what = format!("the ref {name} points at it: missing");
+                        self.found(Some(object), false, what);
                     }
                     refs.insert(name, target);
                 }

@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 use tract_core::{Applied, Conflict, Expect, StoreErrorKind, StoreResult};
 
 use crate::append::{self, Line, RepoStatements};
-use crate::apply::{self, ServerAnswer};
+use crate::apply;
 use crate::args::Args;
 use crate::error::{Failed, Retry};
 use crate::link::{Connector, Scope};
@@ -17,12 +17,16 @@ const OP: &str = "apply";
 
 /// Sends a job, and answers all its batches.
 pub(crate) async fn run(mut slot: Slot, job: Job) {
-    let target = slot.target().clone();
+    let target = slot.target.clone();
     match (job, target.writers.place()) {
         (Job::One(write), place) => one(&target, place.as_deref(), *write).await,
         (Job::Chain(chain), Some(place)) => together(&target, &place, chain).await,
         (Job::Group(group), Some(place)) => {
-            let outcome = group_written(&target, &place, &group).await;
+            let Target { link, repo, .. } = &target;
+            let (args, deadline) =
+                (append::group(link, repo, place.number, &lines(&group)), earliest(&group));
+            let outcome = answered(link, &place.group, &args, deadline, append::written).await;
+            let outcome = outcome.inspect_err(|failed| forget_where_unknown(&target, failed));
             for (write, n) in group.into_iter().zip(1..) {
                 match &outcome {
                     Ok(written) if written.contains(&n) => write.answer(Ok(Applied::Done)),
@@ -32,7 +36,7 @@ pub(crate) async fn run(mut slot: Slot, job: Job) {
                         let name = write.batch.refs.first().map(|edit| edit.name.clone());
                         let slot = slot.split(name.as_ref().map_or("", |name| name.as_str()));
                         target.link.runtime.spawn(async move {
-                            let target = slot.target().clone();
+                            let target = slot.target.clone();
                             long(&target, write, tried).await;
                         });
                     }
@@ -60,8 +64,11 @@ fn forget_where_unknown(target: &Target, failed: &Failed) {
 async fn one(target: &Target, place: Option<&RepoStatements>, write: Write) {
     let mut tried = None;
     if let (Some(place), Some(line)) = (place, &write.line) {
-        match alone(target, place, line, write.deadline).await {
+        let args = line.alone(&target.link, &target.repo, place.number);
+        let deadline = Some(write.deadline);
+        match answered(&target.link, &place.alone, &args, deadline, append::answer).await {
             Ok(None) => return write.answer(Ok(Applied::Done)),
+            // It is not as it should be: what the long way said in the same statement.
             Ok(Some(answer)) => {
                 let applied = apply::applied(target, &write.batch, answer);
                 return write.answer(applied);
@@ -118,18 +125,6 @@ async fn answered<T>(
     Ok(rows.first().ok_or_else(apply::unanswered).and_then(read)?)
 }
 
-/// Writes one batch the short way. `Some` when it is not as it should be: what the long way said in
-/// the same statement.
-async fn alone(
-    target: &Target,
-    place: &RepoStatements,
-    line: &Line,
-    deadline: Instant,
-) -> Result<Option<ServerAnswer>, Failed> {
-    let args = line.alone(&target.link, &target.repo, place.number);
-    answered(&target.link, &place.alone, &args, Some(deadline), append::answer).await
-}
-
 fn lines(writes: &[Write]) -> Vec<&Line> {
     writes.iter().filter_map(|write| write.line.as_ref()).collect()
 }
@@ -137,18 +132,6 @@ fn lines(writes: &[Write]) -> Vec<&Line> {
 /// When the first of several has to be answered.
 fn earliest(writes: &[Write]) -> Option<Instant> {
     writes.iter().map(|write| write.deadline).min()
-}
-
-/// Writes a group; gives the numbers, from 1, of those that are written.
-async fn group_written(
-    target: &Target,
-    place: &Arc<RepoStatements>,
-    group: &[Write],
-) -> Result<Vec<i32>, Failed> {
-    let Target { link, repo, .. } = target;
-    let args = append::group(link, repo, place.number, &lines(group));
-    let written = answered(link, &place.group, &args, earliest(group), append::written).await;
-    written.inspect_err(|failed| forget_where_unknown(target, failed))
 }
 
 /// Writes a chain: all of it, or each batch by itself.

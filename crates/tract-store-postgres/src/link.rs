@@ -52,7 +52,7 @@ pub(crate) struct Connector {
     /// Where the server is, for messages.
     server: String,
     /// The store enforces the border between repositories by itself.
-    row_security: AtomicBool,
+    pub(crate) row_security: AtomicBool,
     closed: AtomicBool,
     /// Numbers of repositories; they never change.
     repos: Mutex<HashMap<RepoName, i64>>,
@@ -63,7 +63,7 @@ pub(crate) struct Connector {
     /// Where blobs were erased and not wiped.
     pub(crate) erased: Mutex<ErasedCuts>,
     /// The store has the functions of this build's edition.
-    appends: AtomicBool,
+    pub(crate) appends: AtomicBool,
     /// What drives the connections.
     pub(crate) runtime: Handle,
 }
@@ -136,14 +136,6 @@ impl Connector {
         self.row_security.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_row_security(&self, on: bool) {
-        self.row_security.store(on, Ordering::Relaxed);
-    }
-
-    pub(crate) fn set_appends(&self, there: bool) {
-        self.appends.store(there, Ordering::Relaxed);
-    }
-
     pub(crate) fn has_appends(&self) -> bool {
         self.appends.load(Ordering::Relaxed)
     }
@@ -191,9 +183,12 @@ impl Connector {
             Failed { retry: Retry::Unreached, error }
         };
         let limit = time_left(self.options.connect_timeout, deadline);
-        let got = match tokio::time::timeout(limit, self.pool.get()).await {
-            Ok(got) => got,
-            Err(_) => return Err(unavailable(self.no_connection(limit))),
+        let no_connection = |limit: Duration| {
+            let server = &self.server;
+            unavailable(format!("expected a connection to {server} within {limit:?}, found none"))
+        };
+        let Ok(got) = tokio::time::timeout(limit, self.pool.get()).await else {
+            return Err(no_connection(limit));
         };
         match got {
             Ok(object) => Ok(Lease(Some(Arc::new(object)))),
@@ -203,16 +198,10 @@ impl Connector {
                 *message = format!("cannot connect to {}: {message}", self.server);
                 Err(failed)
             }
-            Err(PoolError::Timeout(_)) => {
-                Err(unavailable(self.no_connection(self.options.connect_timeout)))
-            }
+            Err(PoolError::Timeout(_)) => Err(no_connection(self.options.connect_timeout)),
             Err(PoolError::Closed) => Err(closed()),
             Err(error) => Err(unavailable(error.to_string())),
         }
-    }
-
-    fn no_connection(&self, limit: Duration) -> String {
-        format!("expected a connection to {} within {limit:?}, found none", self.server)
     }
 
     /// Runs one statement in one round trip, once, and before a deadline.

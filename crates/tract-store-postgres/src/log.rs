@@ -21,12 +21,9 @@ pub(crate) fn ref_row(
     let name: String = column(op, row, 0)?;
     let target: &[u8] = column(op, row, 1)?;
     let sum: i64 = column(op, row, 2)?;
-    let read = if ref_sum(repo, &name, target) == sum {
-        RefName::new(name.as_str()).ok().zip(RefTarget::decode(target))
-    } else {
-        None
-    };
-    Ok((name, read))
+    let read = RefName::new(name.as_str()).ok().zip(RefTarget::decode(target));
+    let is_sound = ref_sum(repo, &name, target) == sum;
+    Ok((name, read.filter(|_| is_sound)))
 }
 
 pub(crate) async fn refs(

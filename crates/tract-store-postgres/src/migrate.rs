@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::atomic::Ordering;
 
 use tokio_postgres::Row;
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
@@ -54,38 +55,32 @@ async fn check_server(link: &Connector) -> StoreResult<bool> {
     let Some(row) = rows.first() else {
         return Err(new(StoreErrorKind::Engine, OP, "the server does not say what it is"));
     };
+    let unsupported = |message| Err(new(StoreErrorKind::Unsupported, OP, message));
     let version: i32 = column(OP, row, 0)?;
     if version < OLDEST_SERVER {
-        let message = format!(
-            "expected PostgreSQL {} or later, found {}",
-            OLDEST_SERVER / 10_000,
-            version / 10_000
-        );
-        return Err(new(StoreErrorKind::Unsupported, OP, message));
+        let (oldest, found) = (OLDEST_SERVER / 10_000, version / 10_000);
+        return unsupported(format!("expected PostgreSQL {oldest} or later, found {found}"));
     }
     let encoding: &str = column(OP, row, 1)?;
     if encoding != "UTF8" {
-        let message = format!("expected a database encoded in UTF8, found {encoding}");
-        return Err(new(StoreErrorKind::Unsupported, OP, message));
+        return unsupported(format!("expected a database encoded in UTF8, found {encoding}"));
     }
     for (index, name) in [(2, "fsync"), (3, "full_page_writes"), (4, "synchronous_commit")] {
         let value: &str = column(OP, row, index)?;
         if value == "off" && !link.options.unsafe_lose_on_power_loss {
-            let message = format!(
+            return unsupported(format!(
                 "expected {name} = on, found off: a loss of power would take acknowledged writes; \
                  the option unsafe_lose_on_power_loss opens it all the same"
-            );
-            return Err(new(StoreErrorKind::Unsupported, OP, message));
+            ));
         }
     }
     // A write sees what was deleted while it waited for a sweep.
     let isolation: &str = column(OP, row, 6)?;
     if isolation != "read committed" {
-        let message = format!(
+        return unsupported(format!(
             "expected default_transaction_isolation = read committed, found {isolation}: set it so \
              for this role"
-        );
-        return Err(new(StoreErrorKind::Unsupported, OP, message));
+        ));
     }
     let bypasses = column::<Option<bool>>(OP, row, 5)? != Some(false);
     if link.options.row_security && bypasses {
@@ -164,11 +159,11 @@ async fn accept(link: &Connector, found: StoreInfo) -> StoreResult<()> {
                        copy this one there";
         return Err(new(StoreErrorKind::Invalid, OP, message));
     }
-    link.set_row_security(found.row_security);
+    link.row_security.store(found.row_security, Ordering::Relaxed);
     let partitions = u16::try_from(found.partitions).unwrap_or_default();
     let renewed = found.edition >= functions::EDITION
         || functions::renew(link, partitions, found.row_security).await?;
-    link.set_appends(renewed);
+    link.appends.store(renewed, Ordering::Relaxed);
     Ok(())
 }
 

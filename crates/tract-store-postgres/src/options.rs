@@ -218,19 +218,13 @@ fn add_environment(config: &mut Config, read: impl Fn(&str) -> Option<String>) -
             })?);
         }
     }
-    if config.get_user().is_none()
-        && let Some(user) = read("PGUSER")
-    {
+    if let (None, Some(user)) = (config.get_user(), read("PGUSER")) {
         config.user(user);
     }
-    if config.get_password().is_none()
-        && let Some(password) = read("PGPASSWORD")
-    {
+    if let (None, Some(password)) = (config.get_password(), read("PGPASSWORD")) {
         config.password(password);
     }
-    if config.get_dbname().is_none()
-        && let Some(name) = read("PGDATABASE")
-    {
+    if let (None, Some(name)) = (config.get_dbname(), read("PGDATABASE")) {
         config.dbname(name);
     }
     Ok(())
@@ -276,16 +270,14 @@ pub(crate) fn target(url: &str, options: &PostgresOptions) -> StoreResult<Target
             Some(("partitions", value)) => options.partitions = number("partitions", value)?,
             Some(("pool_size", value)) => options = options.pool_size(number("pool_size", value)?),
             Some(("row_security", "on")) => options.row_security = true,
-            Some(("connect_timeout", value)) => {
-                options.connect_timeout = seconds("connect_timeout", value)?;
+            Some((name @ "connect_timeout", value)) => {
+                options.connect_timeout = seconds(name, value)?;
             }
-            Some(("statement_timeout", value)) => {
-                options.statement_timeout = seconds("statement_timeout", value)?;
+            Some((name @ "statement_timeout", value)) => {
+                options.statement_timeout = seconds(name, value)?;
             }
-            Some(("lock_timeout", value)) => {
-                options.lock_timeout = seconds("lock_timeout", value)?;
-            }
-            Some(("retry_for", value)) => options.retry_for = seconds("retry_for", value)?,
+            Some((name @ "lock_timeout", value)) => options.lock_timeout = seconds(name, value)?,
+            Some((name @ "retry_for", value)) => options.retry_for = seconds(name, value)?,
             Some(("sslrootcert", path)) => root_certificates = Some(path.replace("%2F", "/")),
             Some(("sslmode", "verify-full" | "verify-ca")) => verified = true,
             _ => rest.push(pair),

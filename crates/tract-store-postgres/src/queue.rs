@@ -44,7 +44,7 @@ impl Write {
     }
 
     fn bytes(&self) -> usize {
-        self.line.as_ref().map_or(0, Line::bytes)
+        self.line.as_ref().map_or(0, |line| line.bytes)
     }
 
     /// Whether it begins with what another one of the same ref ends with.
@@ -152,7 +152,7 @@ impl State {
         let write = queue.waiting.pop_front()?;
         let mut bytes = write.bytes();
         // One that continues each commit: the second begins a segment, which `apply` makes.
-        let mut parents: HashSet<_> = write.line.iter().map(|line| line.parent().clone()).collect();
+        let mut parents: HashSet<_> = write.line.iter().map(|line| line.parent.0.clone()).collect();
         let mut group = vec![(first, write)];
         let mut left = VecDeque::new();
         while group.len() < BATCHES
@@ -164,7 +164,7 @@ impl State {
             let Some(queue) = self.refs.get_mut(&name) else { continue };
             let line = queue.waiting.front().and_then(|write| write.line.as_ref());
             let fits = line.is_some_and(|line| {
-                bytes + line.bytes() <= BYTES && parents.insert(line.parent().clone())
+                bytes + line.bytes <= BYTES && parents.insert(line.parent.0.clone())
             });
             match fits.then(|| queue.waiting.pop_front()).flatten() {
                 Some(write) => {
@@ -248,10 +248,9 @@ enum Dispatch {
 
 impl Target {
     /// Sends what is ready. One connection is left to readers.
-    fn send(&self, mut state: MutexGuard<'_, State>, how: Dispatch) {
+    fn send(&self, mut state: MutexGuard<'_, State>, mut how: Dispatch) {
         let most = self.link.options.pool_size.saturating_sub(1).max(1);
         let grouped = self.writers.place().is_some();
-        let mut how = how;
         while state.statements < most && !state.ready.is_empty() {
             let waits = state.statements > 0 && state.ready.len() < BATCHES;
             if waits && how == Dispatch::Patiently {
@@ -279,16 +278,12 @@ impl Target {
 /// A place among the statements that are under way, and the refs that they move; what waits goes
 /// when it is dropped.
 pub(crate) struct Slot {
-    target: Target,
+    pub(crate) target: Target,
     names: Vec<String>,
     is_statement: bool,
 }
 
 impl Slot {
-    pub(crate) fn target(&self) -> &Target {
-        &self.target
-    }
-
     /// Splits off one ref, whose batch goes by itself.
     pub(crate) fn split(&mut self, name: &str) -> Self {
         self.names.retain(|known| known != name);

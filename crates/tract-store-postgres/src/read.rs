@@ -9,7 +9,7 @@ use tract_core::{
     Toolset, ToolsetId,
 };
 
-use crate::args::{Args, Raw};
+use crate::args::Args;
 use crate::error::corrupt;
 use crate::link::{Connector, Scope, column, id_column};
 use crate::portions::{self, PORTION};
@@ -159,20 +159,14 @@ pub(crate) async fn derived(
     kind: DerivedKind,
     ids: &[CommitId],
 ) -> StoreResult<Vec<Option<Bytes>>> {
-    const OP: &str = "derived";
-    let Some(number) = link.repo(OP, repo).await? else { return Ok(vec![None; ids.len()]) };
-    let sql = "SELECT c.hash, d.data FROM {s}.commits c \
-               JOIN {s}.derived d ON d.repo = $1 AND d.kind = $3 AND d.seg = c.seg AND d.pos = c.pos \
-               WHERE c.repo = $1 AND c.hash = ANY ($2)";
-    let hashes: Vec<Raw> = ids.iter().map(|id| Raw::id(id.as_bytes())).collect();
-    let args = Args::new().int(number).raws(hashes).with(i16::from(kind.number()), Type::INT2);
-    let rows = link.read(OP, repo, sql, args).await?;
-    let mut found = HashMap::with_capacity(rows.len());
-    for row in &rows {
-        let data: &[u8] = column(OP, row, 1)?;
-        found.insert(id_column(OP, row, 0)?, Bytes::copy_from_slice(data));
-    }
-    Ok(ids.iter().map(|id| found.get(id.as_bytes()).cloned()).collect())
+    let sql = format!(
+        "SELECT c.hash, d.data FROM {{s}}.commits c JOIN {{s}}.derived d \
+         ON d.repo = $1 AND d.kind = {} AND d.seg = c.seg AND d.pos = c.pos \
+         WHERE c.repo = $1 AND c.hash = ANY ($2)",
+        kind.number()
+    );
+    let ids: Vec<[u8; 32]> = ids.iter().map(|id| *id.as_bytes()).collect();
+    by_id(link, "derived", repo, &sql, &ids, |_, data| Ok(Bytes::copy_from_slice(data))).await
 }
 
 pub(crate) async fn drop_derived(link: &Connector, repo: &RepoName) -> StoreResult<()> {

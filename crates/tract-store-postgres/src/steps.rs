@@ -132,6 +132,7 @@ fn carried_out(link: &Connector, way: &[Migration], row_security: bool) -> Strin
 #[cfg(test)]
 mod tests {
     use std::sync::OnceLock;
+    use std::sync::atomic::Ordering;
 
     use tokio::runtime::{Builder, Runtime};
     use tokio_postgres::Row;
@@ -202,7 +203,7 @@ mod tests {
         within(upgrade(&link, &NEXT, way, row_security)).expect("there is nothing to do");
         let hidden = ask(&link, "SELECT count(*) FROM {s}.commits").expect("it is counted");
         assert_eq!(hidden[0].get::<_, i64>(0), if row_security { 0 } else { 4 });
-        link.set_row_security(row_security);
+        link.row_security.store(row_security, Ordering::Relaxed);
         let sql = link.sql("SELECT extra FROM {s}.repos");
         let rows = within(link.query(OP, &Scope::Names, &sql, &Args::new(), false));
         let rows = rows.expect("the new column");

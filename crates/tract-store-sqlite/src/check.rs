@@ -53,15 +53,6 @@ struct Check<'c> {
     erased: HashSet<BlobId>,
 }
 
-/// A table as it is read from end to end.
-struct Table {
-    name: &'static str,
-    /// The columns behind the row's number.
-    columns: &'static str,
-    /// Which rows belong to the repository.
-    repos: &'static str,
-}
-
 /// A sound blob. Half of its id says which it is: wrong places are found, not forgeries.
 struct StoredBlob {
     at: i64,
@@ -137,15 +128,12 @@ impl Check<'_> {
         let Some(path) = self.connection.path().map(Path::new) else { return };
         let kept = wal::damaged_log(path);
         if kept.exists() {
-            let shown = kept.display();
-            self.found(
-                None,
-                false,
-                format!(
-                    "{shown} is a damaged log with writes that are lost here; remove it once \
-                         it is of no more use"
-                ),
+            let what = format!(
+                "{} is a damaged log with writes that are lost here; remove it once it is of no \
+                 more use",
+                kept.display()
             );
+            self.found(None, false, what);
         }
     }
 
@@ -184,22 +172,19 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Reads the rows of a table in the order of the file. Where pages are damaged, those on others are read
-    /// all the same: a row that cannot be read is passed by in growing steps of its number.
+    /// Reads rows of a table (the columns behind their number, and what follows in the statement) in the
+    /// order of the file. Where pages are damaged, those on others are read all the same: a row that
+    /// cannot be read is passed by in growing steps of its number.
     fn rows(
         &self,
-        table: &Table,
+        columns_of: &str,
         mut take: impl FnMut(Columns<'_>) -> StoreResult<()>,
     ) -> StoreResult<()> {
-        let Table { name, columns, repos } = table;
         if !self.pages_broken {
-            let sql =
-                format!("SELECT id, {columns} FROM {name} NOT INDEXED WHERE {repos} ORDER BY id");
+            let sql = format!("SELECT id, {columns_of} ORDER BY id");
             return each_row(self.connection, OP, &sql, params![self.repo], take);
         }
-        let sql = format!(
-            "SELECT id, {columns} FROM {name} NOT INDEXED WHERE {repos} AND id > ?2 ORDER BY id"
-        );
+        let sql = format!("SELECT id, {columns_of} AND id > ?2 ORDER BY id");
         let mut select = self.connection.prepare(&sql).map_err(engine(OP))?;
         let (mut after, mut step) = (i64::MIN, 1i64);
         loop {
@@ -228,10 +213,9 @@ impl Check<'_> {
     }
 
     fn blobs(&mut self) -> StoreResult<()> {
-        let table = Table { name: "blobs", columns: "h, data", repos: "repo = ?1" };
         let (connection, repo) = (self.connection, self.repo);
         let (mut bad, mut blobs) = (Vec::new(), Vec::new());
-        self.rows(&table, |row| {
+        self.rows("h, data FROM blobs NOT INDEXED WHERE repo = ?1", |row| {
             let (at, h) = (row.number(0)?, row.number(1)?);
             let Some(bytes) = plain(connection, OP, repo, row.bytes(2)?)? else {
                 bad.push(format!("blob {:016x}… cannot be decompressed", h as u64));
@@ -259,7 +243,6 @@ impl Check<'_> {
     /// Checks commits and their places in one pass: a commit is right after its first parent, or
     /// begins a segment; its content lies where its row says.
     fn commits(&mut self) -> StoreResult<()> {
-        let table = Table { name: "commits", columns: "h, content, rec", repos: "repo = ?1" };
         let (mut bad, mut misplaced) = (Vec::new(), Vec::new());
         let mut runs: Vec<(i64, i64)> = Vec::new();
         let mut blobs = std::mem::take(&mut self.blobs);
@@ -271,7 +254,7 @@ impl Check<'_> {
             found.map(|(_, commit)| commit)
         };
         let mut tools = ToolsInForce::new(&read);
-        self.rows(&table, |row| {
+        self.rows("h, content, rec FROM commits NOT INDEXED WHERE repo = ?1", |row| {
             let (at, h, content) = (row.number(0)?, row.number(1)?, row.get(2)?);
             let commit = match Commit::decode_any(row.bytes(3)?) {
                 Ok(commit) if prefix(commit.id().as_bytes()) == h => commit,
@@ -355,11 +338,10 @@ impl Check<'_> {
 
     /// Reads all rows of `small` of this repository and the one that names it.
     fn small(&mut self) -> StoreResult<()> {
-        let columns = "repo, kind, key, data, sum";
-        let table = Table { name: "small", columns, repos: "repo IN (0, ?1)" };
+        let rows = "repo, kind, key, data, sum FROM small NOT INDEXED WHERE repo IN (0, ?1)";
         let (mut bad, mut broken) = (Vec::new(), Vec::new());
         let (mut toolsets, mut index) = (HashMap::new(), Vec::new());
-        self.rows(&table, |row| {
+        self.rows(rows, |row| {
             let (id, repo) = (row.number(0)?, row.number(1)?);
             let (kind, key) = (row.number(2)?, row.number(3)?);
             let (data, sum) = (row.bytes(4)?, row.number(5)?);
@@ -416,18 +398,13 @@ impl Check<'_> {
         let mut expected: Vec<_> = first
             .into_iter()
             .filter_map(|((id, schema), (created_at, commit))| {
-                let name = self.tool_name(schema)?;
+                let (_, blob) = self.find(schema)?;
+                let name = ToolSchema::parse(blob.text()?).ok()?.name().to_owned();
                 Some(ToolRow { id, name, schema, commit, created_at })
             })
             .collect();
         expected.sort_by_key(|row| (row.created_at, row.commit, row.id, row.schema));
         expected
-    }
-
-    /// Reads the name in a schema.
-    fn tool_name(&self, schema: BlobId) -> Option<String> {
-        let (_, blob) = self.find(schema)?;
-        Some(ToolSchema::parse(blob.text()?).ok()?.name().to_owned())
     }
 
     /// Finds a blob, also without the index, which may be what is damaged.

@@ -45,12 +45,10 @@ impl CommittedState {
     /// Tells the handle.
     pub(crate) fn remember(self, memory: &Mutex<Memory>) {
         let mut memory = lock(memory);
-        self.repos.into_iter().for_each(|(name, repo)| memory.repos.insert(name, repo, 1));
-        self.next_entry
-            .into_iter()
-            .for_each(|(repo, next)| memory.next_entry.insert(repo, next, 1));
-        self.places.into_iter().for_each(|(key, place)| memory.places.insert(key, place, 1));
-        self.texts.into_iter().for_each(|(key, row)| memory.texts.insert(key, row, 1));
+        self.repos.into_iter().for_each(|(name, repo)| memory.repos.insert(name, repo));
+        self.next_entry.into_iter().for_each(|(repo, next)| memory.next_entry.insert(repo, next));
+        self.places.into_iter().for_each(|(key, place)| memory.places.insert(key, place));
+        self.texts.into_iter().for_each(|(key, row)| memory.texts.insert(key, row));
     }
 }
 
@@ -81,7 +79,10 @@ impl Tx<'_> {
         for some in batch.blobs.chunks(WIDE) {
             let all_new = known.blob || self.surely_new(repo, some)?;
             for blob in some {
-                if all_new || self.stored_blob(repo, blob)?.is_none() {
+                let stored = if all_new { None } else { row_of(self.connection, OP, repo, blob)? };
+                if let Some(row) = stored {
+                    self.fresh.places.insert((repo, ObjectId::Blob(blob.id())), row);
+                } else {
                     blobs.insert(blob.id(), blob);
                 }
             }
@@ -140,7 +141,8 @@ impl Tx<'_> {
     ) -> StoreResult<i64> {
         let sum = small_sum(repo, kind, key, data);
         let sql = "INSERT INTO small (repo, kind, key, data, sum) VALUES (?1, ?2, ?3, ?4, ?5)";
-        self.insert(sql, &[&repo, &kind, &key, &data, &sum])
+        self.execute(sql, &[&repo, &kind, &key, &data, &sum])?;
+        Ok(self.connection.last_insert_rowid())
     }
 
     /// Writes other bytes into the rows of a kind and key; tells how many there are.
@@ -148,15 +150,6 @@ impl Tx<'_> {
         let sum = small_sum(repo, kind, key, data);
         let sql = "UPDATE small SET data = ?4, sum = ?5 WHERE repo = ?1 AND kind = ?2 AND key = ?3";
         self.execute(sql, &[&repo, &kind, &key, &data, &sum])
-    }
-
-    /// Finds a blob by its bytes: a damaged one counts as none, so that storing it again heals.
-    fn stored_blob(&mut self, repo: i64, blob: &Blob) -> StoreResult<Option<i64>> {
-        let row = row_of(self.connection, OP, repo, blob)?;
-        if let Some(row) = row {
-            self.fresh.places.insert((repo, ObjectId::Blob(blob.id())), row);
-        }
-        Ok(row)
     }
 
     fn blob(&mut self, repo: i64, row: i64, blob: &Blob) -> StoreResult<()> {
@@ -234,10 +227,7 @@ impl Tx<'_> {
             (None, Some(id)) => self.place(repo, ObjectId::Blob(id))?,
             (None, None) => None,
         };
-        let parent = match commit.parent() {
-            Some(parent) => self.known_place(repo, ObjectId::Commit(parent)),
-            None => None,
-        };
+        let parent = commit.parent().and_then(|id| self.known_place(repo, ObjectId::Commit(id)));
         // A sweep may leave a blob where the commit next to it is gone: that place is not free.
         let sql = if self.sweeps > 0 {
             "INSERT OR IGNORE INTO commits (id, repo, h, content, rec) \

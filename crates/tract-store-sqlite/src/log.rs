@@ -308,14 +308,10 @@ pub(crate) fn list(
             return Ok(Some(()));
         }
         let target = row.bytes(1)?;
-        let read = if ref_sum(repo, &name, target) == row.number(2)? {
-            RefName::new(name.as_str()).ok().zip(RefTarget::decode(target))
-        } else {
-            None
-        };
-        match read {
-            Some(read) => sound.push(read),
-            None => bad.push(name),
+        let is_sound = ref_sum(repo, &name, target) == row.number(2)?;
+        match RefName::new(name.as_str()).ok().zip(RefTarget::decode(target)) {
+            Some(read) if is_sound => sound.push(read),
+            _ => bad.push(name),
         }
         Ok(None)
     })?;

@@ -27,15 +27,7 @@ impl Hasher for IdHasher {
         self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
     }
 
-    fn write_i64(&mut self, word: i64) {
-        self.write_u64(word as u64);
-    }
-
     fn write_usize(&mut self, word: usize) {
-        self.write_u64(word as u64);
-    }
-
-    fn write_isize(&mut self, word: isize) {
         self.write_u64(word as u64);
     }
 
@@ -67,13 +59,12 @@ pub(crate) fn name_text(name: &mut Vec<u8>, repo: i64, text: &[u8]) {
 pub(crate) struct AgingMap<K, V> {
     young: IdMap<K, V>,
     old: IdMap<K, V>,
-    weight: usize,
     limit: usize,
 }
 
 impl<K: Eq + Hash, V> AgingMap<K, V> {
     fn new(limit: usize) -> Self {
-        Self { young: IdMap::default(), old: IdMap::default(), weight: 0, limit }
+        Self { young: IdMap::default(), old: IdMap::default(), limit }
     }
 
     pub(crate) fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>
@@ -83,12 +74,10 @@ impl<K: Eq + Hash, V> AgingMap<K, V> {
         self.young.get(key).or_else(|| self.old.get(key))
     }
 
-    pub(crate) fn insert(&mut self, key: K, value: V, weight: usize) {
-        if self.weight + weight > self.limit {
+    pub(crate) fn insert(&mut self, key: K, value: V) {
+        if self.young.len() >= self.limit {
             self.old = std::mem::take(&mut self.young);
-            self.weight = 0;
         }
-        self.weight += weight;
         self.young.insert(key, value);
     }
 }
@@ -143,8 +132,8 @@ mod tests {
     fn repositories_that_were_not_used_lately_are_forgotten() {
         let mut memory = Memory::new();
         for repo in 0..10 * REPOS as i64 {
-            memory.repos.insert(format!("tenant-{repo}"), repo, 1);
-            memory.next_entry.insert(repo, 7, 1);
+            memory.repos.insert(format!("tenant-{repo}"), repo);
+            memory.next_entry.insert(repo, 7);
         }
         let last = 10 * REPOS as i64 - 1;
         assert_eq!(memory.repos.get(format!("tenant-{last}").as_str()), Some(&last));

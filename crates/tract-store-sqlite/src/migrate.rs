@@ -29,6 +29,9 @@ const OLDEST_SQLITE: i32 = 3_051_003;
 /// Looks at the file before SQLite does, so that nothing foreign is touched.
 pub(crate) fn inspect_file(path: &Path, options: &SqliteOptions) -> StoreResult<()> {
     let refused = |kind, message: String| Err(new(kind, "open", message));
+    let unavailable = |error: std::io::Error, what: String| {
+        new(StoreErrorKind::Unavailable, "open", format!("{what}: {error}")).with_source(error)
+    };
     if rusqlite::version_number() < OLDEST_SQLITE {
         let found = rusqlite::version();
         return refused(
@@ -42,26 +45,19 @@ pub(crate) fn inspect_file(path: &Path, options: &SqliteOptions) -> StoreResult<
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             if options.create && !options.read_only {
                 let Some(folder) = path.parent() else { return Ok(()) };
-                return std::fs::create_dir_all(folder).map_err(|error| {
-                    let message =
-                        format!("the folder {} cannot be made: {error}", folder.display());
-                    new(StoreErrorKind::Unavailable, "open", message).with_source(error)
-                });
+                let what = format!("the folder {} cannot be made", folder.display());
+                return std::fs::create_dir_all(folder).map_err(|error| unavailable(error, what));
             }
             return refused(StoreErrorKind::NoStore, format!("there is no file {shown}"));
         }
-        Err(error) => {
-            let message = format!("{shown} cannot be opened: {error}");
-            return Err(new(StoreErrorKind::Unavailable, "open", message).with_source(error));
-        }
+        Err(error) => return Err(unavailable(error, format!("{shown} cannot be opened"))),
     };
     if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
         return refused(StoreErrorKind::NotAStore, format!("{shown} is a folder"));
     }
     let mut head = Vec::with_capacity(16);
     if let Err(error) = file.by_ref().take(16).read_to_end(&mut head) {
-        let message = format!("{shown} cannot be read: {error}");
-        return Err(new(StoreErrorKind::Unavailable, "open", message).with_source(error));
+        return Err(unavailable(error, format!("{shown} cannot be read")));
     }
     match head.as_slice() {
         b"SQLite format 3\0" => Ok(()),

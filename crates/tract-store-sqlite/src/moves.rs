@@ -89,25 +89,19 @@ impl Tx<'_> {
         }
         let (from_kind, from) = self.log_target(repo, before.as_ref())?;
         let (to_kind, to) = self.log_target(repo, edit.to.as_ref())?;
+        let is_step = (from_kind, to_kind) == (log::COMMIT, log::COMMIT);
         let (mut id, mut sure) = self.next_entry(repo)?;
         let mut raw = Raw {
             id,
             name: self.text(repo, name.as_bytes())?,
             kinds: from_kind << 2 | to_kind,
-            before: if (from_kind, to_kind) == (log::COMMIT, log::COMMIT) {
-                to - from
-            } else {
-                from
-            },
+            before: if is_step { to - from } else { from },
             after: to,
             batch: log::batch_numbers(batch),
             operation: Some(*note.operation.as_bytes()).filter(|bytes| bytes != batch.as_bytes()),
             what: self.text(repo, note.what.as_bytes())?,
             who: self.text(repo, note.who.as_bytes())?,
-            why: match &note.why {
-                Some(why) => Some(self.text(repo, why.as_bytes())?),
-                None => None,
-            },
+            why: note.why.as_ref().map(|why| self.text(repo, why.as_bytes())).transpose()?,
             undoes: note.undoes.map(|seq| seq as i64),
             at: note.at,
         };

@@ -165,19 +165,6 @@ pub(crate) fn find_blob(
     }
 }
 
-fn blob_at(
-    connection: &Connection,
-    repo: i64,
-    id: BlobId,
-    place: LocationHint,
-) -> StoreResult<Option<Blob>> {
-    let sql = "SELECT data FROM blobs WHERE id = ?1 AND repo = ?2";
-    find_row(connection, "blobs", sql, params![place.0 as i64, repo], |row| {
-        let bytes = plain(connection, "blobs", repo, row.bytes(0)?)?;
-        Ok(bytes.and_then(|bytes| Blob::check(id, bytes.into_owned())))
-    })
-}
-
 /// How many blobs must lie side by side for a range of rows to be cheaper than so many look-ups.
 const MANY: usize = 8;
 /// How many rows that were not asked for may lie between two that were.
@@ -244,10 +231,15 @@ fn read_run(
 
 /// Reads one blob: at the hint, else by its id.
 pub(crate) fn blob(connection: &Connection, repo: i64, key: &BlobKey) -> StoreResult<Option<Blob>> {
-    if let Some(place) = key.hint
-        && let Some(blob) = blob_at(connection, repo, key.id, place)?
-    {
-        return Ok(Some(blob));
+    if let Some(place) = key.hint {
+        let sql = "SELECT data FROM blobs WHERE id = ?1 AND repo = ?2";
+        let found = find_row(connection, "blobs", sql, params![place.0 as i64, repo], |row| {
+            let bytes = plain(connection, "blobs", repo, row.bytes(0)?)?;
+            Ok(bytes.and_then(|bytes| Blob::check(key.id, bytes.into_owned())))
+        })?;
+        if found.is_some() {
+            return Ok(found);
+        }
     }
     Ok(find_blob(connection, "blobs", repo, key.id)?.map(|(_, blob)| blob))
 }
@@ -306,12 +298,10 @@ pub(crate) fn find_toolset(
     id: ToolsetId,
 ) -> StoreResult<Option<(i64, Toolset)>> {
     let (rows, damaged) = small(connection, op, repo, TOOLSET, prefix(id.as_bytes()))?;
-    for row in rows {
-        if let Some(toolset) = Toolset::decode(id, &row.data) {
-            return Ok(Some((row.id, toolset)));
-        }
+    match rows.iter().find_map(|row| Some((row.id, Toolset::decode(id, &row.data)?))) {
+        None if damaged => Err(corrupt(op, ObjectId::Toolset(id))),
+        found => Ok(found),
     }
-    if damaged { Err(corrupt(op, ObjectId::Toolset(id))) } else { Ok(None) }
 }
 
 /// Finds where an object lies, by reading it.

@@ -134,11 +134,6 @@ pub(crate) fn log_sum(numbers: &[i64], operation: Option<&[u8]>) -> i64 {
     short_sum(digest)
 }
 
-/// Reads the bytes of an id.
-pub(crate) fn object(bytes: &[u8]) -> Option<[u8; 32]> {
-    bytes.try_into().ok()
-}
-
 /// Returns the bytes of a text or blob value; of anything else, which only damage can bring,
 /// none.
 pub(crate) fn bytes_of(value: ValueRef<'_>) -> &[u8] {

@@ -201,7 +201,7 @@ impl SqliteStore {
             };
             let Some(repo) = repo else { return Ok(None) };
             if known.is_none() {
-                lock(&self.memory).repos.insert(name.as_str().to_owned(), repo, 1);
+                lock(&self.memory).repos.insert(name.as_str().to_owned(), repo);
             }
             read(connection, repo).map(Some)
         })
@@ -240,9 +240,7 @@ impl SqliteStore {
             None => Err(self.closed(op)),
         }
     }
-}
 
-impl SqliteStore {
     /// Writes in transactions other than those of batches. After a failure of the operating system it is unknown
     /// what the disk holds, so nothing more is written.
     fn maintain<T>(

@@ -9,7 +9,7 @@ use tract_core::{
 
 use crate::error::{corrupt, damaged};
 use crate::read::{each_small, small};
-use crate::schema::{TOOL, TOOL_NAME, object, prefix, text_key};
+use crate::schema::{TOOL, TOOL_NAME, prefix, text_key};
 
 /// A row and its number.
 pub(crate) struct Stored {
@@ -41,13 +41,13 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<ToolRow> {
 
 /// Reads the entries of a toolset, whose id is not known.
 pub(crate) fn decode_entries(bytes: &[u8]) -> Option<Vec<ToolEntry>> {
-    let (pairs, rest) = bytes.as_chunks::<64>();
-    let entry = |pair: &[u8; 64]| {
-        let (tool, schema) = pair.split_first_chunk::<32>()?;
-        let (tool, schema) = (ToolId::from_bytes(*tool), BlobId::from_bytes(object(schema)?));
-        Some(ToolEntry { tool, schema })
+    let (ids, rest) = bytes.as_chunks::<32>();
+    let (pairs, odd) = ids.as_chunks::<2>();
+    let entry = |[tool, schema]: &[[u8; 32]; 2]| ToolEntry {
+        tool: ToolId::from_bytes(*tool),
+        schema: BlobId::from_bytes(*schema),
     };
-    rest.is_empty().then(|| pairs.iter().map(entry).collect()).flatten()
+    (rest.is_empty() && odd.is_empty()).then(|| pairs.iter().map(entry).collect())
 }
 
 /// Reads the rows of one tool, in the order of first sight.

@@ -18,12 +18,9 @@ pub(crate) fn sibling_path(path: &Path, ending: &str) -> PathBuf {
 /// Whether all of a database is in its file: there is no log and no journal with anything in it.
 /// A journal says that a transaction broke off, and that the file has pages of both sides of it.
 pub(crate) fn is_whole(path: &Path) -> bool {
-    SIDES.iter().all(|side| {
-        let length = std::fs::metadata(sibling_path(path, side)).map(|file| file.len());
-        match length {
-            Ok(length) => length == 0,
-            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
-        }
+    SIDES.iter().all(|side| match std::fs::metadata(sibling_path(path, side)) {
+        Ok(file) => file.len() == 0,
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
     })
 }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use tract_core::StoreResult;
 
-use crate::error::{damaged, new};
+use crate::error::damaged;
 use crate::uri::sibling_path;
 
 const HEADER: usize = 32;
@@ -125,14 +125,9 @@ pub(crate) fn damaged_log(path: &Path) -> PathBuf {
 /// Refuses a store once whose log has a gap with acknowledged writes behind it, and keeps a copy of
 /// that log: to open it again is to continue without them.
 pub(crate) fn check(path: &Path) -> StoreResult<()> {
-    const OP: &str = "open";
     let log = sibling_path(path, "-wal");
-    let gap = match gap(&log) {
-        Ok(Some(gap)) => gap,
-        Ok(None) => return Ok(()),
-        // SQLite says what is wrong with a log that cannot be read.
-        Err(_) => return Ok(()),
-    };
+    // SQLite says what is wrong with a log that cannot be read.
+    let Ok(Some(Gap { at, transactions })) = gap(&log) else { return Ok(()) };
     let copy = damaged_log(path);
     let same = |a: &Path, b: &Path| {
         let read = |path: &Path| Header::read(&mut File::open(path)?);
@@ -141,25 +136,16 @@ pub(crate) fn check(path: &Path) -> StoreResult<()> {
     if same(&log, &copy).unwrap_or_default() {
         return Ok(());
     }
-    let Gap { at, transactions } = gap;
-    let shown = log.display();
-    let message = format!(
-        "{shown} is damaged at byte {at}, with {transactions} acknowledged writes behind it"
-    );
+    let (shown, kept) = (log.display(), copy.display());
     let copied = std::fs::copy(&log, &copy).and_then(|_| File::open(&copy)?.sync_all());
-    match copied {
-        Ok(()) => {
-            let kept = copy.display();
-            Err(damaged(
-                OP,
-                format!("{message}; a copy is at {kept}, and opening again continues without them"),
-            ))
-        }
-        Err(error) => {
-            let kind = tract_core::StoreErrorKind::Corrupt { object: None };
-            Err(new(kind, OP, format!("{message}; it cannot be copied: {error}")))
-        }
-    }
+    let then = match copied {
+        Ok(()) => format!("a copy is at {kept}, and opening again continues without them"),
+        Err(error) => format!("it cannot be copied: {error}"),
+    };
+    let message = format!(
+        "{shown} is damaged at byte {at}, with {transactions} acknowledged writes behind it; {then}"
+    );
+    Err(damaged("open", message))
 }
 
 #[cfg(test)]

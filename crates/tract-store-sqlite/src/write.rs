@@ -100,11 +100,6 @@ pub(crate) struct RefMove<'b> {
     pub(crate) done: bool,
 }
 
-enum WriteCheck<'b> {
-    Write(Checked<'b>),
-    Answer(Applied),
-}
-
 /// One group's transaction.
 pub(crate) struct Tx<'a> {
     pub(crate) connection: &'a Connection,
@@ -217,15 +212,6 @@ impl<'a> Tx<'a> {
         self.statement(sql)?.execute(parameters).map_err(engine(OP))
     }
 
-    pub(crate) fn insert(
-        &mut self,
-        sql: &'static str,
-        parameters: &[&dyn ToSql],
-    ) -> StoreResult<i64> {
-        self.execute(sql, parameters)?;
-        Ok(self.connection.last_insert_rowid())
-    }
-
     pub(crate) fn number(
         &mut self,
         sql: &'static str,
@@ -245,11 +231,11 @@ impl<'a> Tx<'a> {
             self.more_follow = may_grow || n + 1 < batches.len();
             let prepared = self.repo(name).and_then(|repo| Ok((repo, self.check(repo, batch)?)));
             match prepared {
-                Ok((repo, WriteCheck::Write(checked))) => {
+                Ok((repo, Ok(checked))) => {
                     self.write(name, repo, checked).map_err(failed)?;
                     answers.push(Ok(Applied::Done));
                 }
-                Ok((_, WriteCheck::Answer(answer))) => answers.push(Ok(answer)),
+                Ok((_, Err(answer))) => answers.push(Ok(answer)),
                 // Nothing of this batch was written, unless the whole transaction is gone.
                 Err(error) if self.connection.is_autocommit() || crate::error::is_io(&error) => {
                     return Err(failed(error));
@@ -307,7 +293,12 @@ impl<'a> Tx<'a> {
         fresh.or_else(|| lock(self.memory).places.get(&(repo, object)).copied())
     }
 
-    fn check<'b>(&mut self, repo: Option<i64>, batch: &'b Batch) -> StoreResult<WriteCheck<'b>> {
+    /// Checks a batch; what is not to be written has its answer.
+    fn check<'b>(
+        &mut self,
+        repo: Option<i64>,
+        batch: &'b Batch,
+    ) -> StoreResult<Result<Checked<'b>, Applied>> {
         batch.check_refs(BACKEND)?;
         let records: Vec<_> = batch.commits.iter().map(tract_core::Commit::encode).collect();
         let new = match (repo, records.first()) {
@@ -320,10 +311,10 @@ impl<'a> Tx<'a> {
                 && let Some(moved) = self.swap(repo, batch, &records)?
             {
                 let moves = vec![moved];
-                return Ok(WriteCheck::Write(Checked { batch, records, new, moves }));
+                return Ok(Ok(Checked { batch, records, new, moves }));
             }
             if self.has_batch(repo, batch.id)? {
-                return Ok(WriteCheck::Answer(Applied::Already));
+                return Ok(Err(Applied::Already));
             }
         }
         let mut moves = Vec::with_capacity(batch.refs.len());
@@ -333,7 +324,7 @@ impl<'a> Tx<'a> {
                 None => None,
             };
             if let Some(conflict) = edit.conflict(found.as_ref()) {
-                return Ok(WriteCheck::Answer(Applied::Conflict(conflict)));
+                return Ok(Err(Applied::Conflict(conflict)));
             }
             if found != edit.to {
                 moves.push(RefMove { edit, before: found, done: false });
@@ -341,7 +332,7 @@ impl<'a> Tx<'a> {
         }
         self.check_links(repo, batch)?;
         check_sizes(batch, &records)?;
-        Ok(WriteCheck::Write(Checked { batch, records, new, moves }))
+        Ok(Ok(Checked { batch, records, new, moves }))
     }
 
     /// The usual write: one ref, from where it is expected to elsewhere. Where all else holds, one

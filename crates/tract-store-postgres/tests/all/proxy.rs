@@ -73,9 +73,7 @@ impl Proxy {
     pub(crate) fn lose_request(&self) {
         self.shared.lose_request.store(true, Ordering::SeqCst);
     }
-}
 
-impl Proxy {
     /// Passes on nothing from now on: the server neither answers nor goes away.
     pub(crate) fn fall_silent(&self) {
         self.shared.silent.store(true, Ordering::SeqCst);

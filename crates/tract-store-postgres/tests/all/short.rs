@@ -16,11 +16,7 @@ use crate::proxy::Proxy;
 use crate::server;
 use crate::support::{self, append, is_sound, length, repo, role, turn};
 
-fn opened(url: &str) -> PostgresStore {
-    opened_as(url, false)
-}
-
-fn opened_as(url: &str, row_security: bool) -> PostgresStore {
+fn opened(url: &str, row_security: bool) -> PostgresStore {
     support::opened(url, &support::options().row_security(row_security))
 }
 
@@ -49,7 +45,7 @@ fn a_line_of_commits_goes_the_short_way() {
 
 fn goes_the_short_way(url: &str, row_security: bool) {
     let schema = server::schema();
-    let store = opened_as(&server::with_schema(&role(url, row_security), &schema), row_security);
+    let store = opened(&server::with_schema(&role(url, row_security), &schema), row_security);
     let apply = |writing| block_on(store.apply(&repo(), writing));
     // The first write tells which way that is.
     let mut head = append(&store, "main", None, "the first");
@@ -176,7 +172,7 @@ fn alike(url: &str, row_security: bool) {
     let url = &role(url, row_security);
     let proxy = Proxy::before(url);
     let schema = server::schema();
-    let opened = |url: &str| opened_as(url, row_security);
+    let opened = |url: &str| opened(url, row_security);
     let store = opened(&server::with_schema(proxy.url(), &schema));
     let read = opened(&server::with_schema(url, &schema));
     let short = |writing| {
@@ -201,7 +197,7 @@ fn a_store_with_older_functions_is_given_the_newest_where_the_role_may() {
     let Some(url) = server::shared() else { return };
     let schema = server::schema();
     let with_schema = server::with_schema(url, &schema);
-    drop(opened(&with_schema));
+    drop(opened(&with_schema, false));
     support::execute(
         url,
         &format!("DROP FUNCTION {schema}.append_0; DROP FUNCTION {schema}.append_group_1"),
@@ -219,9 +215,9 @@ fn a_store_with_older_functions_is_given_the_newest_where_the_role_may() {
             head = Some(append(store, "main", head, text));
         }
     };
-    write(&opened(&server::with_schema(&support::tenant_url(url), &schema)));
+    write(&opened(&server::with_schema(&support::tenant_url(url), &schema), false));
     assert!(!there(), "a guest leaves the functions as they are");
-    let store = opened(&with_schema);
+    let store = opened(&with_schema, false);
     assert!(there());
     write(&store);
     without_apply(url, &schema, || write(&store));
@@ -233,7 +229,7 @@ fn a_schema_that_is_made_again_is_written_to_all_the_same() {
     let Some(url) = server::shared() else { return };
     let schema = server::schema();
     let with_schema = server::with_schema(url, &schema);
-    let store = opened(&with_schema);
+    let store = opened(&with_schema, false);
     let (writing, one) = appending("main", None, "one");
     done(block_on(store.apply(&repo(), writing.clone()))).expect("it is written");
     support::execute(url, &format!("DROP SCHEMA {schema} CASCADE"));
@@ -243,6 +239,6 @@ fn a_schema_that_is_made_again_is_written_to_all_the_same() {
     assert!(matches!(&answer, Applied::Conflict(conflict) if conflict.found.is_none()));
     done(block_on(store.apply(&repo(), writing))).expect("it is written again");
     done(block_on(store.apply(&repo(), late))).expect("and what follows");
-    let fresh = opened(&with_schema);
+    let fresh = opened(&with_schema, false);
     assert_eq!(length(&fresh, two), 2);
 }

@@ -34,7 +34,8 @@ fn a_server_is_checked_and_then_trusted() {
     certificates(folder.path());
     let path = |name: &str| folder.path().join(name).display().to_string();
     // The server insists that no other user can read its key.
-    run_chmod(&path("server.key"));
+    let closed = Command::new("chmod").args(["600", &path("server.key")]).status();
+    assert!(closed.is_ok_and(|status| status.success()));
     server::give(folder.path());
     let settings = [
         "ssl = on".to_owned(),
@@ -67,10 +68,4 @@ fn a_server_is_checked_and_then_trusted() {
     assert_eq!(error.kind, StoreErrorKind::Unavailable, "{error}");
     let error = block_on(open(&url("absent.pem"), &options)).expect_err("there is no such file");
     assert_eq!(error.kind, StoreErrorKind::Invalid, "{error}");
-}
-
-fn run_chmod(path: &str) {
-    assert!(
-        Command::new("chmod").args(["600", path]).status().is_ok_and(|status| status.success())
-    );
 }

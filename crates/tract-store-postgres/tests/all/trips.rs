@@ -9,11 +9,7 @@ use crate::proxy::Proxy;
 use crate::server;
 use crate::support::{self, append, is_sound, length, opened};
 
-fn through(url: &str) -> (Proxy, PostgresStore) {
-    through_with(url, false)
-}
-
-fn through_with(url: &str, row_security: bool) -> (Proxy, PostgresStore) {
+fn through(url: &str, row_security: bool) -> (Proxy, PostgresStore) {
     let proxy = Proxy::before(url);
     let url = server::with_schema(proxy.url(), &server::schema());
     let options = support::options().pool_size(1).row_security(row_security);
@@ -25,7 +21,7 @@ fn a_commit_is_one_round_trip() {
     let Some(url) = server::shared() else { return };
     for row_security in [false, true] {
         let url = support::role(url, row_security);
-        let (proxy, store) = through_with(&url, row_security);
+        let (proxy, store) = through(&url, row_security);
         let mut head = append(&store, "main", None, "the first");
         let before = proxy.trips();
         for n in 0..10 {
@@ -38,7 +34,7 @@ fn a_commit_is_one_round_trip() {
 #[test]
 fn a_batch_with_several_refs_is_one_round_trip() {
     let Some(url) = server::shared() else { return };
-    let (proxy, store) = through(url);
+    let (proxy, store) = through(url, false);
     let head = append(&store, "main", None, "the first");
     let before = proxy.trips();
     let mut writing = batch("branches");
@@ -50,7 +46,7 @@ fn a_batch_with_several_refs_is_one_round_trip() {
 #[test]
 fn reading_is_one_round_trip_with_row_security_too() {
     let Some(url) = server::shared() else { return };
-    let (proxy, store) = through_with(&support::tenant_url(url), true);
+    let (proxy, store) = through(&support::tenant_url(url), true);
     let head = append(&store, "main", None, "the first");
     let repo = RepoName::default();
     let main = [branch("main")];
@@ -66,7 +62,7 @@ fn reading_is_one_round_trip_with_row_security_too() {
 #[test]
 fn a_walk_of_10_000_is_one_round_trip() {
     let Some(url) = server::shared() else { return };
-    let (proxy, store) = through(url);
+    let (proxy, store) = through(url, false);
     let repo = RepoName::default();
     let mut head: Option<CommitId> = None;
     // Twenty batches on forks of forks, so that the line lies in several segments.
@@ -100,7 +96,7 @@ fn a_walk_of_10_000_is_one_round_trip() {
 #[test]
 fn a_lost_answer_is_resolved() {
     let Some(url) = server::shared() else { return };
-    let (proxy, store) = through(url);
+    let (proxy, store) = through(url, false);
     let repo = RepoName::default();
     let mut head = append(&store, "main", None, "the first");
     for n in 0..20 {

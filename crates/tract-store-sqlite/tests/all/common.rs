@@ -31,6 +31,11 @@ pub(crate) fn create(path: &Path) -> ThreadedStore<SqliteStore> {
     tract_store_sqlite::open(path, &SqliteOptions::new().create(true)).unwrap()
 }
 
+/// Opens a store for calls that block.
+pub(crate) fn reopen(path: &Path) -> SqliteStore {
+    SqliteStore::open(path, &SqliteOptions::new()).unwrap()
+}
+
 /// Makes a store in a folder of its own.
 pub(crate) fn fresh() -> (tempfile::TempDir, PathBuf, ThreadedStore<SqliteStore>) {
     let folder = tempfile::tempdir().unwrap();

@@ -6,7 +6,7 @@ use tract_core::{
     Applied, Commit, CommitId, DerivedKind, ObjectId, RefTarget, Store, StoreErrorKind,
     StoreResult, block_on,
 };
-use tract_store_sqlite::{SqliteOptions, SqliteStore};
+use tract_store_sqlite::SqliteStore;
 use tract_testkit::fixtures::{push_with_tools, record, row, schemas, storing};
 
 use crate::common::*;
@@ -34,10 +34,6 @@ fn stored() -> Stored {
     assert_sound(&store);
     block_on(store.close()).unwrap();
     Stored { _folder: folder, path, line }
-}
-
-fn open(path: &Path) -> SqliteStore {
-    SqliteStore::open(path, &SqliteOptions::new()).unwrap()
 }
 
 fn sql(path: &Path, statement: &str) {
@@ -90,16 +86,16 @@ fn ids(path: &Path, sql: &str) -> Vec<i64> {
 #[test]
 fn a_flipped_bit_in_any_small_row_is_an_error() {
     let stored = stored();
-    read_all(&open(&stored.path), &stored.line).unwrap();
+    read_all(&reopen(&stored.path), &stored.line).unwrap();
     let rows = ids(&stored.path, "SELECT id FROM small WHERE kind < 16");
     assert!(!rows.is_empty());
     let whole = std::fs::read(&stored.path).unwrap();
     for id in rows {
         flip(&stored.path, "small", "data", id);
-        let error = read_all(&open(&stored.path), &stored.line).unwrap_err();
+        let error = read_all(&reopen(&stored.path), &stored.line).unwrap_err();
         assert!(matches!(error.kind, StoreErrorKind::Corrupt { .. }), "{id}: {error}");
         // The name of a repository: without it there is nothing to check.
-        if let Ok(damage) = open(&stored.path).check(&repo(), false) {
+        if let Ok(damage) = reopen(&stored.path).check(&repo(), false) {
             assert!(!damage.is_empty(), "{id}");
         }
         std::fs::write(&stored.path, &whole).unwrap();
@@ -130,7 +126,7 @@ fn a_row_that_changed_hands_is_corrupt_and_not_walked_round_for_ever() {
     schema(&format!(
         "INSERT INTO sqlite_schema VALUES ('index', '{index}', 'commits', {root}, '{text}')"
     ));
-    let store = open(&stored.path);
+    let store = reopen(&stored.path);
     for head in [*stored.line.last().unwrap(), stored.line[0]] {
         let error = store.walk(&repo(), Walk::from(head)).unwrap_err();
         let object = Some(ObjectId::Commit(stored.line[0]));
@@ -148,7 +144,7 @@ fn a_moved_row_is_not_a_silent_walk() {
     sql(&stored.path, &format!("UPDATE commits SET id = 1 WHERE id = {one}"));
     sql(&stored.path, &format!("UPDATE commits SET id = {one} WHERE id = {two}"));
     sql(&stored.path, &format!("UPDATE commits SET id = {two} WHERE id = 1"));
-    let store = open(&stored.path);
+    let store = reopen(&stored.path);
     let page = store.walk(&repo(), Walk::from(*stored.line.last().unwrap())).unwrap();
     let walked: Vec<_> = page.steps.iter().rev().map(|step| step.commit.id()).collect();
     assert_eq!(walked, stored.line);
@@ -164,7 +160,7 @@ fn a_wrong_hint_costs_nothing_but_time() {
         &stored.path,
         "UPDATE commits SET content = 7 WHERE id = (SELECT max(id) - 2 FROM commits)",
     );
-    let store = open(&stored.path);
+    let store = reopen(&stored.path);
     read_all(&store, &stored.line).unwrap();
     let damage = store.check(&repo(), false).unwrap();
     assert!(damage.len() == 1 && damage[0].derived, "{damage:?}");
@@ -176,7 +172,7 @@ fn a_wrong_hint_costs_nothing_but_time() {
 fn repair_rebuilds_the_tool_index() {
     let stored = stored();
     let before = {
-        let store = open(&stored.path);
+        let store = reopen(&stored.path);
         let names = store.tool_names(&repo()).unwrap();
         names.iter().map(|name| store.tools_by_name(&repo(), name).unwrap()).collect::<Vec<_>>()
     };
@@ -188,7 +184,7 @@ fn repair_rebuilds_the_tool_index() {
         "UPDATE small SET key = key + 1 WHERE kind IN (4, 5)",
     ] {
         sql(&stored.path, planted);
-        let store = open(&stored.path);
+        let store = reopen(&stored.path);
         let damage = store.check(&repo(), false).unwrap();
         assert!(!damage.is_empty() && damage.iter().all(|damage| damage.derived), "{damage:?}");
         store.check(&repo(), true).unwrap();
@@ -221,10 +217,10 @@ fn planted_faults_are_found() {
     ] {
         let stored = stored();
         sql(&stored.path, planted);
-        let damage = open(&stored.path).check(&repo(), false).unwrap();
+        let damage = reopen(&stored.path).check(&repo(), false).unwrap();
         assert!(damage.iter().any(|damage| damage.derived == derived), "{planted}: {damage:?}");
-        open(&stored.path).check(&repo(), true).unwrap();
-        let left = open(&stored.path).check(&repo(), false).unwrap();
+        reopen(&stored.path).check(&repo(), true).unwrap();
+        let left = reopen(&stored.path).check(&repo(), false).unwrap();
         assert_eq!(left.is_empty(), derived, "{planted}: {left:?}");
     }
 }
@@ -239,7 +235,7 @@ fn storing_a_damaged_blob_again_heals_it() {
     assert!(store.store().blobs(&repo(), &[blob.id().into()]).is_err());
     assert_eq!(apply(&store, storing([blob])).unwrap(), Applied::Done);
     block_on(store.close()).unwrap();
-    read_all(&open(&stored.path), &stored.line).unwrap();
+    read_all(&reopen(&stored.path), &stored.line).unwrap();
 }
 
 #[test]
@@ -263,7 +259,7 @@ fn an_index_entry_above_the_last_commit_of_a_line_ends_a_walk_with_an_error() {
     define(" WHERE 0");
     sql(&stored.path, &format!("UPDATE commits SET id = id - 5 WHERE id = {last}"));
     define("");
-    let store = open(&stored.path);
+    let store = reopen(&stored.path);
     let heads = store.refs(&repo(), &[branch("main")]).unwrap();
     let [Some(RefTarget::Commit(head))] = heads[..] else {
         panic!("the branch has commits");

@@ -1,12 +1,12 @@
 //! Long lines, whose rows are read on several connections at once.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 
 use rusqlite::Connection;
 use tract_core::store::{BlobKey, BlockingStore, Walk};
 use tract_core::{BlobId, CommitId, ObjectId, Store, StoreErrorKind, StoreResult, block_on};
-use tract_store_sqlite::{SqliteOptions, SqliteStore};
+use tract_store_sqlite::SqliteStore;
 
 use crate::common::*;
 
@@ -31,10 +31,6 @@ fn stored() -> Line {
     let _ = apply(&store, batch).unwrap();
     block_on(store.close()).unwrap();
     Line { _folder: folder, path, commits, contents }
-}
-
-fn open(path: &Path) -> SqliteStore {
-    SqliteStore::open(path, &SqliteOptions::new()).unwrap()
 }
 
 /// Walks the line and reads its contents; gives both, oldest first.
@@ -64,7 +60,7 @@ fn damage(line: &Line, table: &str, column: &str, place: usize) {
 #[test]
 fn more_readers_than_connections_read_the_same_line() {
     let line = stored();
-    let store = open(&line.path);
+    let store = reopen(&line.path);
     thread::scope(|scope| {
         for _ in 0..12 {
             scope.spawn(|| {
@@ -82,7 +78,7 @@ fn more_readers_than_connections_read_the_same_line() {
 fn assert_reported(table: &str, column: &str, place: usize, object: impl Fn(&Line) -> ObjectId) {
     let line = stored();
     damage(&line, table, column, place);
-    let error = read(&open(&line.path), &line).unwrap_err();
+    let error = read(&reopen(&line.path), &line).unwrap_err();
     let object = Some(object(&line));
     assert_eq!(error.kind, StoreErrorKind::Corrupt { object }, "{table} {place}: {error}");
 }
@@ -115,6 +111,6 @@ fn a_line_with_gaps_is_walked_whole() {
         assert!(id > 100, "{id}");
         moved.execute("UPDATE commits SET id = ?2, content = ?1 WHERE id = ?1", [id, to]).unwrap();
     }
-    let (commits, contents) = read(&open(&line.path), &line).unwrap();
+    let (commits, contents) = read(&reopen(&line.path), &line).unwrap();
     assert!(commits == line.commits && contents == line.contents);
 }
