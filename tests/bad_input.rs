@@ -52,29 +52,22 @@ fn deep(levels: usize) -> String {
 
 #[test]
 fn wrong_types_name_the_place() {
-    #[track_caller]
-    fn check(text: &str, code: &str, way_out: &str) {
-        says(&tract::import::read(text, Some(Dialect::OpenAi), "x").unwrap_err(), code, way_out);
+    let read = |text: &str| tract::import::read(text, Some(Dialect::OpenAi), "x").unwrap_err();
+    for (text, way_out) in [
+        (r#"{"messages":5}"#, "messages: expected"),
+        (r#"{"messages":[5]}"#, "messages[0]: expected"),
+        (r#"{"messages":[{"role":5}]}"#, "messages[0].role: expected a string"),
+        (r#"{"messages":[{"content":"x"}]}"#, "role"),
+        (r#"{"messages":[{"role":"user","content":{}}]}"#, "messages[0].content: expected"),
+        (r#"{"messages":[{"role":"assistant","tool_calls":{}}]}"#, "tool_calls: expected"),
+        (r#"{"messages":[],"tools":7}"#, "tools: expected"),
+        (r#"{"messages":[],"tools":[7]}"#, "tools[0]: expected"),
+    ] {
+        says(&read(text), "bad_recording", way_out);
     }
-    check(r#"{"messages":5}"#, "bad_recording", "messages: expected");
-    check(r#"{"messages":[5]}"#, "bad_recording", "messages[0]: expected");
-    check(r#"{"messages":[{"role":5}]}"#, "bad_recording", "messages[0].role: expected a string");
-    check(r#"{"messages":[{"content":"x"}]}"#, "bad_recording", "role");
-    check(
-        r#"{"messages":[{"role":"user","content":{}}]}"#,
-        "bad_recording",
-        "messages[0].content: expected",
-    );
-    check(
-        r#"{"messages":[{"role":"assistant","tool_calls":{}}]}"#,
-        "bad_recording",
-        "tool_calls: expected",
-    );
-    check(r#"{"messages":[],"tools":7}"#, "bad_recording", "tools: expected");
-    check(r#"{"messages":[],"tools":[7]}"#, "bad_recording", "tools[0]: expected");
-    check("5", "unknown_format", "expected a conversation");
+    says(&read("5"), "unknown_format", "expected a conversation");
     for text in ["", "{", "{\"messages\":[}", "nul", "{\"messages\":[]} x"] {
-        let error = tract::import::read(text, Some(Dialect::OpenAi), "x").unwrap_err();
+        let error = read(text);
         assert_eq!(error.code(), "invalid_json", "{text:?}: {error:?}");
     }
     let error = tract::import::read(r#"{"hello":1}"#, None, "x").unwrap_err();

@@ -60,7 +60,7 @@ fn rows(path: &Path, sql: &str) -> Vec<i64> {
 #[test]
 fn one_flipped_bit_in_any_object_is_an_error_and_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    let sqlite = backends::ALL.iter().find(|backend| backend.name == "sqlite").unwrap();
+    let sqlite = backends::named("sqlite");
     let (whole, truth) = stored(sqlite, folder.path());
     let path = sqlite.path(folder.path(), "agent");
     let mut flipped = 0;

@@ -63,11 +63,9 @@ fn holds(acts: &[Act], kept: Option<(&Backend, &Path)>) -> Result<(), Broken> {
         let Some(head) = world.head() else { continue };
         let print = print(world.first().repo(), Some(head))?;
         accepted(&print).map_err(|broken| format!("after {act:?}: {broken}"))?;
-        match prints.entry(head) {
-            std::collections::hash_map::Entry::Occupied(before) => {
-                same("warm again", &print, before.get())?
-            }
-            std::collections::hash_map::Entry::Vacant(place) => drop(place.insert(print)),
+        match prints.get(&head) {
+            Some(before) => same("warm again", &print, before)?,
+            None => drop(prints.insert(head, print)),
         }
         reverted(world.first().repo(), world.branch())
             .map_err(|broken| format!("after {act:?}: {broken}"))?;

@@ -47,7 +47,8 @@ fn double(answers: impl IntoIterator<Item = ModelAnswer>) -> Double {
     Double { answers: Mutex::new(answers), requests: Arc::default() }
 }
 
-fn next(answers: &Mutex<Vec<ModelAnswer>>) -> ModelAnswer {
+/// Takes the last answer, and leaves it where it is the only one.
+fn next<T: Clone>(answers: &Mutex<Vec<T>>) -> T {
     let mut left = answers.lock().unwrap();
     match left.len() {
         1 => left[0].clone(),
@@ -287,9 +288,7 @@ fn several_summaries_are_matched_by_their_numbers_or_none_is_taken() {
 fn server(answers: Vec<(u16, Option<String>)>) -> String {
     let left = Mutex::new(answers.into_iter().rev().collect::<Vec<_>>());
     let answer = move |_: &HttpRequest| {
-        let mut left = left.lock().unwrap();
-        let answer = if left.len() > 1 { left.pop() } else { left.last().cloned() };
-        let (status, body) = answer.unwrap();
+        let (status, body) = next(&left);
         let end = if body.is_some() { HttpEnd::Whole } else { HttpEnd::Silent };
         HttpAnswer::new(status, "application/json", body.unwrap_or_default()).end(end)
     };

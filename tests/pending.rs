@@ -148,18 +148,14 @@ fn messages_summaries_and_merges_wait_as_well() {
     assert!(waits.iter().all(|error| error.code() == "deferred"), "{waits:?}");
     assert_eq!(block_on(tract.head()).unwrap(), before);
     let waiting = block_on(tract.pending().list()).unwrap();
-    let has_request = |fits: fn(&PendingRequest) -> bool| {
-        waiting.iter().find(|pending| fits(&pending.request)).unwrap().id.clone()
+    let approve = |fits: fn(&PendingRequest) -> bool| {
+        let fitting = waiting.iter().find(|pending| fits(&pending.request)).unwrap();
+        block_on(tract.pending().approve(&fitting.id)).unwrap();
     };
-    let [merge, edit, compress, message] = [
-        has_request(|has_request| matches!(has_request, PendingRequest::Merge { .. })),
-        has_request(|has_request| matches!(has_request, PendingRequest::Edit { .. })),
-        has_request(|has_request| matches!(has_request, PendingRequest::Compress { .. })),
-        has_request(|has_request| matches!(has_request, PendingRequest::Append(_))),
-    ];
-    for id in [&merge, &edit, &message, &compress] {
-        block_on(tract.pending().approve(id)).unwrap();
-    }
+    approve(|request| matches!(request, PendingRequest::Merge { .. }));
+    approve(|request| matches!(request, PendingRequest::Edit { .. }));
+    approve(|request| matches!(request, PendingRequest::Append(_)));
+    approve(|request| matches!(request, PendingRequest::Compress { .. }));
     // The summary never saw the edit that was approved before it, so that stays visible.
     let found = texts(&tract);
     assert_eq!(

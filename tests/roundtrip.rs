@@ -11,8 +11,7 @@ use tract::{CommitId, Tract, block_on};
 use crate::backends;
 use crate::bad_input::state;
 use crate::walks::{
-    Recording, accepted, assert_clean, body, compiled, form, import, memory, some, trajectories,
-    value,
+    accepted, assert_clean, body, compiled, form, import, memory, some, trajectories, value,
 };
 
 fn tools_in_force(tract: &Tract, head: CommitId) -> Vec<Value> {
@@ -129,29 +128,15 @@ fn the_dialect_is_detected() {
     }
 }
 
-fn everything() -> Vec<(Dialect, Recording)> {
-    let openai = trajectories().into_iter().chain(accepted("openai"));
-    let openai = openai.map(|one| (Dialect::OpenAi, one));
-    openai.chain(accepted("anthropic").into_iter().map(|one| (Dialect::Anthropic, one))).collect()
-}
-
 #[test]
 fn importing_again_changes_nothing_and_logs_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let kept = backends::all().map(|backend| backend.open(folder.path(), "agent"));
     for tract in std::iter::once(memory()).chain(kept) {
-        let all = everything();
-        let run = || -> Vec<_> {
-            let one = |dialect: Dialect| {
-                let texts: Vec<Recording> = all
-                    .iter()
-                    .filter(|(of, _)| *of == dialect)
-                    .map(|(_, recording)| recording.clone())
-                    .collect();
-                import(&tract, Some(dialect), &texts)
-            };
-            [one(Dialect::OpenAi), one(Dialect::Anthropic)].concat()
-        };
+        let openai = [trajectories(), accepted("openai")].concat();
+        let all = [(Dialect::OpenAi, openai), (Dialect::Anthropic, accepted("anthropic"))];
+        let one = |(dialect, texts): &(_, Vec<_>)| import(&tract, Some(*dialect), texts);
+        let run = || -> Vec<_> { all.iter().flat_map(one).collect() };
         let first = run();
         let before = state(&tract);
         let second = run();

@@ -2,6 +2,7 @@
 //! and lists every rule that it breaks.
 
 use std::collections::BTreeSet;
+use std::fmt::Arguments;
 
 use crate::Dialect;
 use serde_json::Value;
@@ -17,6 +18,19 @@ pub(crate) fn list(value: &Value) -> &[Value] {
 
 fn string<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or("")
+}
+
+/// Notes rules of one entry of a list, each where it is broken.
+fn noting<'a>(
+    broken: &'a mut Vec<String>,
+    list: &'a str,
+    n: usize,
+) -> impl FnMut(bool, Arguments<'_>) + 'a {
+    move |is_broken, rule| {
+        if is_broken {
+            broken.push(format!("{list}[{n}]: {rule}"));
+        }
+    }
 }
 
 /// What a body of a dialect breaks.
@@ -53,17 +67,16 @@ pub(crate) fn anthropic(body: &Value) -> Vec<String> {
         broken.push("no messages".to_owned());
     }
     for (n, message) in messages.iter().enumerate() {
+        let mut rule = noting(&mut broken, "messages", n);
         let role = string(message, "role");
-        if !matches!(role, "user" | "assistant") {
-            broken.push(format!("messages[{n}]: role {role:?}"));
-        }
+        rule(!matches!(role, "user" | "assistant"), format_args!("role {role:?}"));
         let blocks: Vec<Value> = match &message["content"] {
             Value::String(text) if !text.is_empty() => {
                 vec![serde_json::json!({"type": "text", "text": text})]
             }
             Value::Array(blocks) if !blocks.is_empty() => blocks.clone(),
             other => {
-                broken.push(format!("messages[{n}]: content is {other}"));
+                rule(true, format_args!("content is {other}"));
                 Vec::new()
             }
         };
@@ -73,51 +86,31 @@ pub(crate) fn anthropic(body: &Value) -> Vec<String> {
         for block in &blocks {
             match string(block, "type") {
                 "text" if string(block, "text").trim().is_empty() => {
-                    broken.push(format!("messages[{n}]: empty text block"));
+                    rule(true, format_args!("empty text block"));
                 }
-                "text" if !called.is_empty() => {
-                    broken.push(format!("messages[{n}]: text after tool_use"));
-                }
-                "text" => other_seen = true,
+                "text" if !called.is_empty() => rule(true, format_args!("text after tool_use")),
                 "tool_use" => {
-                    let id = string(block, "id");
-                    if role != "assistant" {
-                        broken.push(format!("messages[{n}]: tool_use by {role}"));
-                    }
-                    if !name_is_plain(id, 256) {
-                        broken.push(format!("messages[{n}]: call id {id:?}"));
-                    }
-                    if !name_is_plain(string(block, "name"), 128) {
-                        broken.push(format!("messages[{n}]: name {:?}", string(block, "name")));
-                    }
-                    if !block["input"].is_object() {
-                        broken.push(format!("messages[{n}]: input is {}", block["input"]));
-                    }
-                    if !ids.insert(id.to_owned()) {
-                        broken.push(format!("messages[{n}]: call id {id:?} again"));
-                    }
+                    let (id, name) = (string(block, "id"), string(block, "name"));
+                    rule(role != "assistant", format_args!("tool_use by {role}"));
+                    rule(!name_is_plain(id, 256), format_args!("call id {id:?}"));
+                    rule(!name_is_plain(name, 128), format_args!("name {name:?}"));
+                    rule(!block["input"].is_object(), format_args!("input is {}", block["input"]));
+                    rule(!ids.insert(id.to_owned()), format_args!("call id {id:?} again"));
                     called.insert(id.to_owned());
                 }
                 "tool_result" => {
                     let id = string(block, "tool_use_id");
-                    if role != "user" {
-                        broken.push(format!("messages[{n}]: tool_result by {role}"));
-                    }
-                    if other_seen {
-                        broken.push(format!("messages[{n}]: tool_result after other blocks"));
-                    }
-                    if !open.contains(id) {
-                        broken.push(format!("messages[{n}]: unexpected tool_result {id:?}"));
-                    }
-                    if !answered.insert(id.to_owned()) {
-                        broken.push(format!("messages[{n}]: second tool_result {id:?}"));
-                    }
+                    rule(role != "user", format_args!("tool_result by {role}"));
+                    rule(other_seen, format_args!("tool_result after other blocks"));
+                    rule(!open.contains(id), format_args!("unexpected tool_result {id:?}"));
+                    let again = !answered.insert(id.to_owned());
+                    rule(again, format_args!("second tool_result {id:?}"));
                 }
                 _ => other_seen = true,
             }
         }
         for id in open.difference(&answered) {
-            broken.push(format!("messages[{n}]: tool_use {id:?} without tool_result before it"));
+            rule(true, format_args!("tool_use {id:?} without tool_result before it"));
         }
         open = called;
     }
@@ -155,65 +148,46 @@ pub(crate) fn openai(body: &Value) -> Vec<String> {
     let mut ids = BTreeSet::new();
     let mut open: BTreeSet<String> = BTreeSet::new();
     for (n, message) in list(&body["messages"]).iter().enumerate() {
-        let role = string(message, "role");
+        let mut rule = noting(&mut broken, "messages", n);
+        let (role, content) = (string(message, "role"), &message["content"]);
+        let is_listed = content.is_string() || content.is_array();
         if role == "tool" {
             let id = string(message, "tool_call_id");
-            if !open.remove(id) {
-                broken.push(format!("messages[{n}]: tool message {id:?} answers no open call"));
-            }
-            if !(message["content"].is_string() || message["content"].is_array()) {
-                broken.push(format!("messages[{n}]: content is {}", message["content"]));
-            }
+            rule(!open.remove(id), format_args!("tool message {id:?} answers no open call"));
+            rule(!is_listed, format_args!("content is {content}"));
             continue;
         }
         for id in &open {
-            broken.push(format!("messages[{n}]: tool_call {id:?} without a tool message"));
+            rule(true, format_args!("tool_call {id:?} without a tool message"));
         }
         open.clear();
         match role {
             "system" | "developer" | "user" => {
-                let empty = match &message["content"] {
-                    Value::String(_) => false,
-                    Value::Array(parts) => parts.is_empty(),
-                    _ => true,
-                };
-                if empty {
-                    broken.push(format!("messages[{n}]: content is {}", message["content"]));
-                }
+                let empty = content.as_array().is_some_and(Vec::is_empty);
+                rule(empty || !is_listed, format_args!("content is {content}"));
             }
             "assistant" => {
                 let calls = list(&message["tool_calls"]);
-                if calls.is_empty()
-                    && message.get("tool_calls").is_some_and(|calls| !calls.is_null())
-                {
-                    broken.push(format!("messages[{n}]: tool_calls is empty"));
-                }
-                if calls.is_empty() && message["content"].is_null() && message["refusal"].is_null()
-                {
-                    broken.push(format!("messages[{n}]: neither content nor tool_calls"));
-                }
+                let lists_none = calls.is_empty() && !message["tool_calls"].is_null();
+                rule(lists_none, format_args!("tool_calls is empty"));
+                let nothing = content.is_null() && message["refusal"].is_null();
+                rule(calls.is_empty() && nothing, format_args!("neither content nor tool_calls"));
                 for call in calls {
-                    let id = string(call, "id");
-                    let function = &call["function"];
-                    if !function["arguments"].is_string() {
-                        broken.push(format!("messages[{n}]: arguments are no string"));
-                    }
-                    if !name_is_plain(string(function, "name"), 64) {
-                        broken.push(format!("messages[{n}]: name {:?}", string(function, "name")));
-                    }
-                    if id.is_empty() || !ids.insert(id.to_owned()) {
-                        broken.push(format!("messages[{n}]: call id {id:?} again"));
-                    }
+                    let (id, function) = (string(call, "id"), &call["function"]);
+                    let name = string(function, "name");
+                    let is_text = function["arguments"].is_string();
+                    rule(!is_text, format_args!("arguments are no string"));
+                    rule(!name_is_plain(name, 64), format_args!("name {name:?}"));
+                    let again = id.is_empty() || !ids.insert(id.to_owned());
+                    rule(again, format_args!("call id {id:?} again"));
                     open.insert(id.to_owned());
                 }
             }
-            other => broken.push(format!("messages[{n}]: role {other:?}")),
+            other => rule(true, format_args!("role {other:?}")),
         }
-        for part in list(&message["content"]) {
+        for kind in list(content).iter().map(|part| string(part, "type")) {
             let known = ["text", "image_url", "file", "input_audio", "refusal"];
-            if !known.contains(&string(part, "type")) {
-                broken.push(format!("messages[{n}]: part {:?}", string(part, "type")));
-            }
+            rule(!known.contains(&kind), format_args!("part {kind:?}"));
         }
     }
     for id in &open {
@@ -230,30 +204,24 @@ pub(crate) fn responses(body: &Value) -> Vec<String> {
     let mut ids = BTreeSet::new();
     let mut open: Vec<String> = Vec::new();
     for (n, item) in list(&body["input"]).iter().enumerate() {
-        let kind = string(item, "type");
-        let call_id = string(item, "call_id");
+        let mut rule = noting(&mut broken, "input", n);
+        let (kind, call_id, id) =
+            (string(item, "type"), string(item, "call_id"), string(item, "id"));
         match kind {
             "function_call" => {
-                if !ids.insert(call_id.to_owned()) {
-                    broken.push(format!("input[{n}]: call_id {call_id:?} again"));
-                }
-                if !item["arguments"].is_string() {
-                    broken.push(format!("input[{n}]: arguments are no string"));
-                }
-                if item.get("id").is_some() && !string(item, "id").starts_with("fc_") {
-                    broken.push(format!("input[{n}]: id {:?}", string(item, "id")));
-                }
+                let again = !ids.insert(call_id.to_owned());
+                rule(again, format_args!("call_id {call_id:?} again"));
+                rule(!item["arguments"].is_string(), format_args!("arguments are no string"));
+                let is_other = item.get("id").is_some() && !id.starts_with("fc_");
+                rule(is_other, format_args!("id {id:?}"));
                 open.push(call_id.to_owned());
             }
             "function_call_output" => match open.iter().position(|id| id == call_id) {
                 Some(at) => drop(open.remove(at)),
-                None => broken.push(format!("input[{n}]: output {call_id:?} without its call")),
+                None => rule(true, format_args!("output {call_id:?} without its call")),
             },
             "reasoning" => {}
-            _ if !open.is_empty() => {
-                broken.push(format!("input[{n}]: {kind:?} before the outputs of {open:?}"));
-            }
-            _ => {}
+            _ => rule(!open.is_empty(), format_args!("{kind:?} before the outputs of {open:?}")),
         }
     }
     if !open.is_empty() {
@@ -272,30 +240,22 @@ pub(crate) fn ollama(body: &Value) -> Vec<String> {
     let mut broken = Vec::new();
     let mut open = 0usize;
     for (n, message) in list(&body["messages"]).iter().enumerate() {
-        let role = string(message, "role");
+        let mut rule = noting(&mut broken, "messages", n);
+        let (role, content) = (string(message, "role"), &message["content"]);
         if role == "tool" {
-            if open == 0 {
-                broken.push(format!("messages[{n}]: a tool message without a call"));
-            }
+            rule(open == 0, format_args!("a tool message without a call"));
             open = open.saturating_sub(1);
             continue;
         }
-        if open > 0 {
-            broken.push(format!("messages[{n}]: {open} calls without an answer before it"));
+        rule(open > 0, format_args!("{open} calls without an answer before it"));
+        rule(!matches!(role, "system" | "user" | "assistant"), format_args!("role {role:?}"));
+        rule(!content.is_string(), format_args!("content is {content}"));
+        let calls = list(&message["tool_calls"]);
+        for call in calls {
+            let is_object = call["function"]["arguments"].is_object();
+            rule(!is_object, format_args!("arguments are no object"));
         }
-        open = 0;
-        if !matches!(role, "system" | "user" | "assistant") {
-            broken.push(format!("messages[{n}]: role {role:?}"));
-        }
-        if !message["content"].is_string() {
-            broken.push(format!("messages[{n}]: content is {}", message["content"]));
-        }
-        for call in list(&message["tool_calls"]) {
-            if !call["function"]["arguments"].is_object() {
-                broken.push(format!("messages[{n}]: arguments are no object"));
-            }
-            open += 1;
-        }
+        open = calls.len();
     }
     if open > 0 {
         broken.push(format!("the end: {open} calls without an answer"));
@@ -312,7 +272,7 @@ mod seen_to_fail {
         assert!(found.iter().any(|rule| rule.contains(wanted)), "{wanted:?} not in {found:?}");
     }
 
-    fn body(messages: Value) -> Value {
+    fn body(messages: impl serde::Serialize) -> Value {
         json!({ "messages": messages })
     }
 
@@ -321,45 +281,29 @@ mod seen_to_fail {
         let call = json!({"type": "tool_use", "id": "c1", "name": "f", "input": {}});
         let result = json!({"type": "tool_result", "tool_use_id": "c1", "content": "x"});
         let text = json!({"type": "text", "text": "hi"});
-        let assistant = |blocks: Value| json!({"role": "assistant", "content": blocks});
-        let user = |blocks: Value| json!({"role": "user", "content": blocks});
-        let check = |messages: Value| super::anthropic(&body(messages));
-        breaks(check(json!([assistant(json!([call]))])), "without tool_result");
-        breaks(
-            check(json!([assistant(json!([call])), user(json!([text]))])),
-            "without tool_result before it",
-        );
-        breaks(check(json!([user(json!([result]))])), "unexpected tool_result");
-        breaks(
-            check(json!([assistant(json!([call])), user(json!([text, result]))])),
-            "after other blocks",
-        );
-        breaks(
-            check(json!([assistant(json!([call, text])), user(json!([result]))])),
-            "text after tool_use",
-        );
-        breaks(
-            check(json!([assistant(json!([call])), user(json!([result, result]))])),
-            "second tool_result",
-        );
-        breaks(check(json!([user(json!([{"type": "text", "text": ""}]))])), "empty text");
-        breaks(check(json!([user(json!([]))])), "content is");
-        breaks(check(json!([{"role": "tool", "content": "x"}])), "role");
-        breaks(check(json!([assistant(json!([text]))])), "an assistant message");
-        let twice = json!([
-            assistant(json!([call])),
-            user(json!([result])),
-            assistant(json!([call])),
-            user(json!([result]))
-        ]);
-        breaks(check(twice), "again");
+        let assistant = |blocks: &[&Value]| json!({"role": "assistant", "content": blocks});
+        let user = |blocks: &[&Value]| json!({"role": "user", "content": blocks});
+        let check = |messages: &[Value], wanted| breaks(super::anthropic(&body(messages)), wanted);
+        check(&[assistant(&[&call])], "without tool_result");
+        check(&[assistant(&[&call]), user(&[&text])], "without tool_result before it");
+        check(&[user(&[&result])], "unexpected tool_result");
+        check(&[assistant(&[&call]), user(&[&text, &result])], "after other blocks");
+        check(&[assistant(&[&call, &text]), user(&[&result])], "text after tool_use");
+        check(&[assistant(&[&call]), user(&[&result, &result])], "second tool_result");
+        check(&[user(&[&json!({"type": "text", "text": ""})])], "empty text");
+        check(&[user(&[])], "content is");
+        check(&[json!({"role": "tool", "content": "x"})], "role");
+        check(&[assistant(&[&text])], "an assistant message");
+        let twice = [assistant(&[&call]), user(&[&result]), assistant(&[&call]), user(&[&result])];
+        check(&twice, "again");
         let odd = json!({"type": "tool_use", "id": "c:1", "name": "a.b", "input": "text"});
-        breaks(check(json!([assistant(json!([odd]))])), "call id");
-        breaks(check(json!([assistant(json!([odd]))])), "name");
-        breaks(check(json!([assistant(json!([odd]))])), "input is");
-        let tools = json!({"messages": [user(json!([text]))], "tools": [{"type": "function", "function": {"name": "f"}}]});
+        check(&[assistant(&[&odd])], "call id");
+        check(&[assistant(&[&odd])], "name");
+        check(&[assistant(&[&odd])], "input is");
+        let tools = json!({"messages": [user(&[&text])], "tools": [{"type": "function", "function": {"name": "f"}}]});
         breaks(super::anthropic(&tools), "another provider's shape");
-        let tools = json!({"messages": [user(json!([text]))], "tools": [{"name": "f", "input_schema": {}}]});
+        let tools =
+            json!({"messages": [user(&[&text])], "tools": [{"name": "f", "input_schema": {}}]});
         breaks(super::anthropic(&tools), "input_schema");
         breaks(super::anthropic(&json!({"system": "", "messages": []})), "system is");
     }

@@ -39,15 +39,6 @@ pub fn sqlite(folder: &Path, ours: &Tract) -> Outcome<BareSqlite> {
     BareSqlite::create(&folder.join("floor.db"), content, record)
 }
 
-/// Makes a file of redb alone in a folder.
-///
-/// # Errors
-/// What redb reports.
-pub fn redb(folder: &Path, ours: &Tract) -> Outcome<BareRedb> {
-    let (content, record) = sizes(ours)?;
-    BareRedb::create(&folder.join("floor.redb"), content, record)
-}
-
 /// The bare engine of a URL.
 #[derive(Debug)]
 pub enum BareEngine {
@@ -65,7 +56,10 @@ impl BareEngine {
     pub fn create(scheme: &str, folder: &Path, ours: &Tract) -> Outcome<Option<Self>> {
         Ok(match scheme {
             "sqlite" => Some(Self::Sqlite(sqlite(folder, ours)?)),
-            "redb" => Some(Self::Redb(redb(folder, ours)?)),
+            "redb" => {
+                let (content, record) = sizes(ours)?;
+                Some(Self::Redb(BareRedb::create(&folder.join("floor.redb"), content, record)?))
+            }
             _ => None,
         })
     }

@@ -88,7 +88,10 @@ pub async fn measure(url: &str, messages: u64) -> Outcome<EngineReport> {
 
     // What is only in memory is gone when its store is closed.
     let tract = if place.keeps() {
-        let (tract, took) = cold(&place).await?;
+        let start = Instant::now();
+        let tract = place.open("single", WriteMode::InPlace).await?;
+        std::hint::black_box(tract.compile().await?.message_count());
+        let took = micros(start.elapsed()) / 1000.0;
         let floor = bare.as_ref().map(|bare| reading(bare, n)).transpose()?;
         figures.push(Figure::time("open and compile, cold", "ms", took, floor));
         tract
@@ -171,14 +174,6 @@ async fn batches(place: &BenchTarget, n: u64, figures: &mut Vec<Figure>) -> Outc
     figures.push(Figure::with_floor("append, 100 a write", ours, floor));
     tract.store().close().await?;
     Ok(())
-}
-
-async fn cold(place: &BenchTarget) -> Outcome<(Tract, f64)> {
-    let start = Instant::now();
-    let tract = place.open("single", WriteMode::InPlace).await?;
-    let compiled = tract.compile().await?;
-    std::hint::black_box(compiled.message_count());
-    Ok((tract, micros(start.elapsed()) / 1000.0))
 }
 
 /// How long the bare engine reads as many rows, and hashes them, in milliseconds.
@@ -340,11 +335,7 @@ impl BenchTarget {
 
     /// The bytes of a store's files.
     fn bytes(&self, name: &str) -> Option<u64> {
-        if !self.in_files {
-            return None;
-        }
-        let path = self.folder.path().join(name);
-        Some(size_of(&path))
+        self.in_files.then(|| size_of(&self.folder.path().join(name)))
     }
 
     fn left(&self) -> Option<String> {
@@ -352,7 +343,8 @@ impl BenchTarget {
     }
 }
 
-fn size_of(path: &Path) -> u64 {
+/// The bytes of the files of a folder and of those in it.
+pub fn size_of(path: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(path) else { return 0 };
     entries
         .flatten()
@@ -386,7 +378,7 @@ impl std::fmt::Display for EngineReport {
 }
 
 /// The n-th message: 500 characters, no two alike.
-fn text(n: u64) -> String {
+pub fn text(n: u64) -> String {
     const WORDS: [&str; 8] =
         ["agent", "branch", "commit", "context", "model", "tool", "result", "answer"];
     let mut state = n.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
@@ -406,17 +398,19 @@ fn draft(n: u64) -> Draft {
     Draft::user(text(n))
 }
 
-fn micros(took: Duration) -> f64 {
+/// A time in microseconds.
+pub fn micros(took: Duration) -> f64 {
     took.as_secs_f64() * 1e6
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// The value in the middle; not a number where there is none.
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// The most memory that this process ever had, where the system tells.
-fn peak_bytes() -> Option<u64> {
+pub fn peak_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kib: u64 = peak.trim().trim_end_matches(" kB").trim().parse().ok()?;

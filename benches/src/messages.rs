@@ -5,52 +5,9 @@ use std::path::Path;
 use tempfile::TempDir;
 use tract::store::WriteMode;
 use tract::{Draft, Tract, block_on};
+pub(crate) use tract_benches::engine::{size_of as bytes, text};
 
 use crate::stores;
-
-const WORDS: &[&str] = &[
-    "agent",
-    "branch",
-    "commit",
-    "context",
-    "model",
-    "tool",
-    "result",
-    "answer",
-    "reservation",
-    "flight",
-    "the",
-    "a",
-    "of",
-    "and",
-    "to",
-    "with",
-    "was",
-    "is",
-    "for",
-    "payment",
-];
-
-/// The n-th message: 500 characters of words, no two messages alike.
-pub(crate) fn text(n: u64) -> String {
-    let mut state = n.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut text = format!("{n}");
-    while text.len() < 500 {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        text.push(' ');
-        text.push_str(WORDS[(state % WORDS.len() as u64) as usize]);
-    }
-    text.truncate(500);
-    text
-}
-
-/// The bytes of the files of a folder.
-pub(crate) fn bytes(folder: &Path) -> u64 {
-    let entries = std::fs::read_dir(folder).unwrap();
-    entries.map(|entry| entry.unwrap().metadata().unwrap().len()).sum()
-}
 
 pub(crate) fn open(folder: &Path, mode: WriteMode) -> Tract {
     stores::open("sqlite", folder, mode)

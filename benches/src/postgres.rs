@@ -93,8 +93,11 @@ pub(crate) fn own_store() -> Option<PostgresStore> {
 }
 
 fn open(url: &str, options: &PostgresOptions) -> PostgresStore {
-    let url = server::with_schema(url, &server::schema());
-    block_on(tract_store_postgres::open(&url, options)).unwrap()
+    open_schema(url, &server::schema(), options)
+}
+
+fn open_schema(url: &str, schema: &str, options: &PostgresOptions) -> PostgresStore {
+    block_on(tract_store_postgres::open(&server::with_schema(url, schema), options)).unwrap()
 }
 
 fn options() -> PostgresOptions {
@@ -128,10 +131,7 @@ fn rates(table: &mut Table, url: &str, quick: bool) {
     });
     for (what, named) in [("unnamed statements", false), ("named statements", true)] {
         let schema = server::schema();
-        let options = options().named_statements(named);
-        let store =
-            block_on(tract_store_postgres::open(&server::with_schema(url, &schema), &options))
-                .unwrap();
+        let store = open_schema(url, &schema, &options().named_statements(named));
         let own = Own { url, schema: &schema, store: &store, named };
         for clients in [1, CLIENTS, MANY] {
             let (mut mine, mut floor, mut same) = (Vec::new(), Vec::new(), Vec::new());
@@ -182,14 +182,10 @@ fn fill(store: &PostgresStore, branch: &str, count: u64) -> CommitId {
 fn walks(table: &mut Table, url: &str, quick: bool) {
     let proxy = proxy::Proxy::before(url);
     let schema = server::schema();
-    let through = |url: &str| {
-        block_on(tract_store_postgres::open(&server::with_schema(url, &schema), &options()))
-            .unwrap()
-    };
-    let store = through(url);
+    let store = open_schema(url, &schema, &options());
     let head = fill(&store, "main", 10_000);
     let walk = Walk { limit: 10_000, ..Walk::from(head) };
-    let counted = through(proxy.url());
+    let counted = open_schema(proxy.url(), &schema, &options());
     block_on(counted.repos()).unwrap();
     let before = proxy.trips();
     let page = block_on(counted.walk(&RepoName::default(), walk)).unwrap();
@@ -229,16 +225,14 @@ fn size_does_not_matter(table: &mut Table, url: &str, quick: bool) {
     let large = if quick { 50_000 } else { 1_000_000 };
     let figures = [1_000, large].map(|size| {
         let schema = server::schema();
-        let url = server::with_schema(url, &schema);
-        let store = block_on(tract_store_postgres::open(&url, &options())).unwrap();
+        let store = open_schema(url, &schema, &options());
         // Many conversations, and one of 500 messages among them.
         for line in 0..size / 500 {
             fill(&store, &format!("line-{line}"), 500);
         }
         drop(store);
         stores::measure(ROUNDS, |branch| {
-            let store = block_on(tract_store_postgres::open(&url, &options())).unwrap();
-            block_on(branch.open_store(Arc::new(store))).unwrap()
+            block_on(branch.open_store(Arc::new(open_schema(url, &schema, &options())))).unwrap()
         })
     });
     stores::compare(table, "PostgreSQL:", large, figures);

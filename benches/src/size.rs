@@ -4,6 +4,7 @@ use std::process::Command;
 
 use tract::block_on;
 use tract::store::{Store, WriteMode};
+use tract_benches::engine::peak_bytes;
 
 use crate::table::{Figure, Table, median, micros, timed};
 use crate::{messages, stores};
@@ -103,9 +104,8 @@ pub(crate) fn peak_of_child(way: &str, url: &str) -> Option<f64> {
 
 /// Prints the most memory that this process ever had, in KiB.
 pub(crate) fn print_peak() {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    println!("{}", peak.map_or("no VmHWM", |peak| peak.trim().trim_end_matches(" kB")));
+    let kib = peak_bytes().map(|bytes| bytes / 1024);
+    println!("{}", kib.map_or("no VmHWM".to_owned(), |kib| kib.to_string()));
 }
 
 /// Opens, compiles, and prints the most memory that this process ever had.

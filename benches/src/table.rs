@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
+pub(crate) use tract_benches::engine::{median, micros};
 
 /// One line of the table.
 pub(crate) struct Figure {
@@ -53,11 +54,6 @@ impl Table {
     }
 }
 
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
 pub(crate) fn timed<T>(run: impl FnOnce() -> T) -> (T, Duration) {
     let start = Instant::now();
     let value = run();
@@ -73,8 +69,4 @@ where
     F: Future<Output: Send> + Send + 'static,
 {
     timed(|| runtime.block_on(async { tasks.collect::<JoinSet<_>>().join_all().await }))
-}
-
-pub(crate) fn micros(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1e6
 }

@@ -17,7 +17,8 @@ use crate::walks::assert_clean;
 /// Fails one call, and lets all others through.
 #[derive(Clone, Debug, Default)]
 struct FailsOnce {
-    left: Arc<AtomicUsize>,
+    /// Which call fails, from 1; none before it is set.
+    failing: Arc<AtomicUsize>,
     made: Arc<AtomicUsize>,
     /// Only writes are counted.
     writes: Arc<AtomicBool>,
@@ -26,7 +27,7 @@ struct FailsOnce {
 impl FailsOnce {
     /// Fails the call that comes after so many.
     fn at(&self, call: usize) {
-        self.left.store(call + 1, Ordering::SeqCst);
+        self.failing.store(call + 1, Ordering::SeqCst);
         self.made.store(0, Ordering::SeqCst);
         self.writes.store(false, Ordering::SeqCst);
     }
@@ -47,17 +48,11 @@ impl FailsOnce {
         if self.writes.load(Ordering::SeqCst) && !matches!(call, Call::Apply { .. }) {
             return Ok(());
         }
-        self.made.fetch_add(1, Ordering::SeqCst);
-        let last = self
-            .left
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| (left > 0).then(|| left - 1));
-        match last {
-            Ok(1) => {
-                let kind = StoreErrorKind::Engine;
-                Err(StoreError::new(kind, "watched", call.name(), "the disk is full"))
-            }
-            _ => Ok(()),
+        let number = self.made.fetch_add(1, Ordering::SeqCst) + 1;
+        if number != self.failing.load(Ordering::SeqCst) {
+            return Ok(());
         }
+        Err(StoreError::new(StoreErrorKind::Engine, "watched", call.name(), "the disk is full"))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Processes that are killed at a stage of dispatch, or at a write of the store, and continue.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,20 +8,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tract::core::StoreResult;
 use tract::run::Stop;
-use tract::{OpenOptions, Store, Tract, block_on};
+use tract::{OpenOptions, Store, block_on};
 use tract_testkit::{Answer, Call, Watch, WatchedStore};
 
 use super::agent::Fixture;
-use super::places::StoreLocation;
 use super::resumed::{continued, fates};
 use super::trap::{Fault, Stage, arm, spring};
-use crate::child::test_command;
+use crate::backends::{self, Backend};
+use crate::child::{task, task_command};
 use crate::kills::{killed_here, say, wait};
 use crate::walks::assert_clean;
-
-const PLACE: &str = "TRACT_FAULT_PLACE";
-const POINT: &str = "TRACT_FAULT_POINT";
-const TRACES: &str = "TRACT_FAULT_TRACES";
 
 /// Where a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,14 +93,13 @@ impl Watch for KillAtWrite {
 /// The process that is killed. By itself it runs to the end.
 #[test]
 fn the_child_runs_into_its_end() {
-    let variable = |name| std::env::var(name).ok();
-    let (place, point, traces) = match (variable(PLACE), variable(POINT), variable(TRACES)) {
-        (Some(place), Some(point), Some(traces)) => {
-            (StoreLocation::of_word(&place), Point::of_word(&point), Some(traces.into()))
+    let (store, point, traces): (Arc<dyn Store>, _, _) = match task() {
+        Some((word, backend, folder)) => {
+            let (tract, point) = (backend.open(&folder, "agent"), Point::of_word(&word));
+            (Arc::clone(tract.store()), point, Some(traces(backend, &folder, point)))
         }
-        _ => (StoreLocation::Memory(Arc::new(tract::core::memory())), Point::Never, None),
+        None => (Arc::new(tract::core::memory()), Point::Never, None),
     };
-    let store = place.open().store().clone();
     let watch = KillAtWrite { point, made: AtomicUsize::new(0) };
     let tract = block_on(OpenOptions::new().open_store(WatchedStore::new(store, watch))).unwrap();
     let desk = Fixture::new(&tract.on(&point.word()).unwrap(), point.stage(), traces);
@@ -114,18 +109,23 @@ fn the_child_runs_into_its_end() {
     let report = block_on(desk.agent.run("go")).unwrap();
     assert_eq!((report.stop, report.calls), (Stop::Answered, 3));
     assert_eq!(desk.changed(), ["c1", "c2", "c3"]);
-    place.close(tract);
+    block_on(tract.store().close()).unwrap();
     say("done");
+}
+
+/// Where the calls of a run that is killed at the point leave their traces.
+fn traces(backend: &Backend, folder: &Path, point: Point) -> PathBuf {
+    folder.join(format!("{}-{}", backend.name, point.word()))
 }
 
 /// Runs the agent in a process of its own and kills that at the point; gives the writes that it
 /// began.
-fn killed(place: &StoreLocation, point: Point, traces: &Path) -> Vec<String> {
-    let mut command = test_command("faults::killed::the_child_runs_into_its_end");
-    command.env(PLACE, place.word()).env(POINT, point.word()).env(TRACES, traces);
+fn killed(backend: &Backend, folder: &Path, point: Point) -> Vec<String> {
+    let test = "faults::killed::the_child_runs_into_its_end";
+    let mut command = task_command(test, &point.word(), backend, folder);
     let (writes, end) = killed_here(&mut command, Duration::ZERO);
     let expected = if point == Point::Never { "done" } else { "killed" };
-    assert_eq!(end, Some(expected), "{}: {point:?}", place.name());
+    assert_eq!(end, Some(expected), "{}: {point:?}", backend.name);
     writes
 }
 
@@ -156,33 +156,27 @@ fn expected(point: Point, writes: &[String]) -> &'static str {
     }
 }
 
-/// Continues where the process was killed, and looks at what comes of it.
-fn resumed(tract: &Tract, point: Point, writes: &[String], traces: &Path) {
-    let what = format!("{point:?}");
-    let tract = tract.on(&point.word()).unwrap();
-    let left = continued(&tract, point.stage(), traces, &what);
-    assert_eq!(fates(&left), expected(point, writes), "{what}");
-}
-
 #[test]
 fn a_run_killed_at_a_stage_or_a_write_continues_and_repeats_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    for place in StoreLocation::lasting(folder.path()) {
-        let traces =
-            |point: Point| folder.path().join(format!("{}-{}", place.name(), point.word()));
-        let writes = killed(&place, Point::Never, &traces(Point::Never));
+    let folder = folder.path();
+    for backend in backends::all() {
+        let writes = killed(backend, folder, Point::Never);
         let at_writes = (0..writes.len()).flat_map(|n| [Point::Before(n), Point::After(n)]);
         let points: Vec<Point> =
             Stage::ALL.map(Point::Stage).into_iter().chain(at_writes).collect();
         for point in &points {
-            killed(&place, *point, &traces(*point));
+            killed(backend, folder, *point);
         }
-        let tract = place.open();
-        for point in &points {
-            resumed(&tract, *point, &writes, &traces(*point));
+        let tract = backend.open(folder, "agent");
+        for &point in &points {
+            let what = format!("{}: {point:?}", backend.name);
+            let on = tract.on(&point.word()).unwrap();
+            let left = continued(&on, point.stage(), &traces(backend, folder, point), &what);
+            assert_eq!(fates(&left), expected(point, &writes), "{what}");
         }
-        assert_clean(&tract, place.name());
-        println!("{}: killed at {} points, writes {writes:?}", place.name(), points.len());
-        place.close(tract);
+        assert_clean(&tract, backend.name);
+        println!("{}: killed at {} points, writes {writes:?}", backend.name, points.len());
+        block_on(tract.store().close()).unwrap();
     }
 }

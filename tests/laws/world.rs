@@ -127,13 +127,15 @@ impl World {
         answers.swap_remove(0)
     }
 
-    /// Writes in every store what is planned on it alike.
+    /// Writes in every store what is planned on it alike; refused, which all do alike, it changes
+    /// nothing.
     fn write<T: PartialEq + std::fmt::Debug>(
         &self,
         what: &str,
         plan: impl AsyncFn(&mut Txn<'_>) -> Result<T, Error>,
-    ) -> Result<T, String> {
-        self.alike(|tract| {
+    ) -> Option<T> {
+        let before = self.head();
+        let written = self.alike(|tract| {
             block_on(async {
                 let mut txn = Txn::new(tract.repo())?.importing();
                 let planned = plan(&mut txn).await?;
@@ -141,25 +143,20 @@ impl World {
                 Ok::<_, Error>(planned)
             })
             .map_err(|error| error.to_string())
-        })
+        });
+        if written.is_err() {
+            assert_eq!(self.head(), before, "a refused {what} writes nothing");
+        }
+        written.ok()
     }
 
-    /// Asks every store for the same; refused requests change nothing, and all refuse alike.
-    pub(crate) fn go(&mut self, request: &Request) -> Option<CommitId> {
+    /// Asks every store for the same.
+    pub(crate) fn go(&mut self, request: &Request) {
         let branch = self.branch().clone();
-        let before = self.head();
-        let made =
-            self.write(request.verb(), async |txn| Ok(txn.add(&branch, request).await?.id()));
-        match made {
-            Ok(id) => {
-                assert_eq!(self.head(), Some(id));
-                self.heads.push(id);
-                Some(id)
-            }
-            Err(_) => {
-                assert_eq!(self.head(), before, "a refusal writes nothing");
-                None
-            }
+        let plan = async |txn: &mut Txn<'_>| Ok(txn.add(&branch, request).await?.id());
+        if let Some(id) = self.write(request.verb(), plan) {
+            assert_eq!(self.head(), Some(id));
+            self.heads.push(id);
         }
     }
 
@@ -228,7 +225,7 @@ impl World {
                 }
                 self.go(&request);
             }
-            Act::Tools(count) => drop(self.go(&Request::tools(tools(*count)))),
+            Act::Tools(count) => self.go(&Request::tools(tools(*count))),
             Act::TurnTools(count) => {
                 let draft = Draft::user(format!("with tools {n}")).tools(tools(*count));
                 self.go(&Request::Append(draft));
@@ -261,18 +258,14 @@ impl World {
                 let source = theirs.filter(|_| other != *self.branch());
                 let source = source.unwrap_or_else(|| *at.get(&self.heads));
                 let branch = self.branch().clone();
-                let before = self.head();
                 let theirs = matches!(act, Act::MergeTheirs(_));
                 let options = match theirs {
                     true => MergeOptions::new().resolve(|_| Some(Resolution::Theirs)),
                     false => MergeOptions::new(),
                 };
                 let merge = async |txn: &mut Txn<'_>| txn.merge(&branch, source, &options).await;
-                let merged = self.write("merge", merge);
-                match merged {
-                    Ok(Merged::Commit(commit)) => self.heads.push(commit.id()),
-                    Ok(_) => {}
-                    Err(_) => assert_eq!(self.head(), before, "a refused merge writes nothing"),
+                if let Some(Merged::Commit(commit)) = self.write("merge", merge) {
+                    self.heads.push(commit.id());
                 }
             }
             Act::Rebase(at) => {
@@ -305,20 +298,16 @@ impl World {
 
     /// Repeats commits in every store. What was repeated has no form of a provider any more.
     fn rebase(&mut self, rebase: &Rebase) {
-        let (branch, before) = (self.branch().clone(), self.head());
-        let rebased = self.write(rebase.verb(), async |txn| txn.rebase(&branch, rebase).await);
-        match rebased {
-            Ok(rebased) => {
-                assert_eq!(self.head(), Some(rebased.head));
-                for (_, made) in &rebased.made {
-                    let commit = block_on(self.first().repo().require_commit(*made));
-                    let commit = commit.expect("a commit that was made");
-                    assert_eq!((&commit.form, commit.verbatim), (&None, None), "a stale signature");
-                }
-                self.heads.push(rebased.head);
-            }
-            Err(_) => assert_eq!(self.head(), before, "a refused rebase writes nothing"),
+        let branch = self.branch().clone();
+        let plan = async |txn: &mut Txn<'_>| txn.rebase(&branch, rebase).await;
+        let Some(rebased) = self.write(rebase.verb(), plan) else { return };
+        assert_eq!(self.head(), Some(rebased.head));
+        for (_, made) in &rebased.made {
+            let commit = block_on(self.first().repo().require_commit(*made));
+            let commit = commit.expect("a commit that was made");
+            assert_eq!((&commit.form, commit.verbatim), (&None, None), "a stale signature");
         }
+        self.heads.push(rebased.head);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The documentation as a book: every page is in the summary, every link leads somewhere.
 
 use std::collections::BTreeSet;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::{Outcome, tidy};
@@ -90,7 +90,7 @@ fn leads_somewhere(page: &Path, link: &str) -> Result<(), &'static str> {
     };
     let target = match file {
         "" => page.to_owned(),
-        _ => plain(&page.parent().unwrap_or(Path::new("")).join(file)),
+        _ => page.with_file_name(file),
     };
     if !target.exists() {
         return Err("no such file");
@@ -99,20 +99,6 @@ fn leads_somewhere(page: &Path, link: &str) -> Result<(), &'static str> {
     let text = std::fs::read_to_string(&target).map_err(|_| "not a page")?;
     let headings = text.lines().filter(|line| line.starts_with('#')).map(slug);
     if headings.into_iter().any(|found| found == heading) { Ok(()) } else { Err("no such heading") }
-}
-
-/// Resolves `..` in a path by its names alone.
-fn plain(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => {
-                out.pop();
-            }
-            part => out.push(part),
-        }
-    }
-    out
 }
 
 /// Returns the anchor of a heading.

@@ -94,21 +94,14 @@ fn clippy() -> Outcome {
 }
 
 fn docs() -> Outcome {
-    step("RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --all-features");
-    let status = cargo_command()
-        .args(["doc", "--quiet", "--workspace", "--no-deps", "--all-features"])
-        .env("RUSTDOCFLAGS", "-Dwarnings")
-        .status();
-    finished("cargo doc", status)
+    let arguments = ["doc", "--quiet", "--workspace", "--no-deps", "--all-features"];
+    cargo_with(&arguments, &[("RUSTDOCFLAGS", "-Dwarnings")])
 }
 
 /// Draws what the tests whose names begin like this compare.
 fn pictures() -> Outcome {
     let test = "test --package tract-cli --all-features --test cli -- the_picture_";
-    step(&format!("TRACT_DOCS=write cargo {test}"));
-    let mut command = cargo_command();
-    let status = command.args(test.split(' ')).env("TRACT_DOCS", "write").status();
-    finished("the tests that draw", status)
+    cargo_with(&test.split(' ').collect::<Vec<_>>(), &[("TRACT_DOCS", "write")])
 }
 
 fn deny() -> Outcome {
@@ -181,9 +174,14 @@ pub(crate) fn cargo_command() -> Command {
 }
 
 pub(crate) fn cargo(arguments: &[&str]) -> Outcome {
-    step(&format!("cargo {}", arguments.join(" ")));
-    let status = cargo_command().args(arguments).status();
-    finished(&format!("cargo {}", arguments.join(" ")), status)
+    cargo_with(arguments, &[])
+}
+
+fn cargo_with(arguments: &[&str], variables: &[(&str, &str)]) -> Outcome {
+    let set: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+    let what = format!("{set}cargo {}", arguments.join(" "));
+    step(&what);
+    finished(&what, cargo_command().args(arguments).envs(variables.iter().copied()).status())
 }
 
 fn step(what: &str) {

@@ -86,10 +86,7 @@ fn moved(tables: &mut Tables<'_>, n: u64, segment: u8, name: &[u8]) -> Outcome<(
 
 impl BareRedb {
     /// Makes a file for messages whose contents and records are so many bytes long.
-    ///
-    /// # Errors
-    /// What redb says.
-    pub fn create(path: &Path, content: usize, record: usize) -> Outcome<Self> {
+    pub(super) fn create(path: &Path, content: usize, record: usize) -> Outcome<Self> {
         let mut builder = Database::builder();
         builder.set_cache_size(CACHE_BYTES);
         let database = builder.create(path)?;
@@ -97,10 +94,7 @@ impl BareRedb {
     }
 
     /// Writes messages in one durable transaction.
-    ///
-    /// # Errors
-    /// What redb says.
-    pub fn write(&mut self, messages: u64) -> Outcome<()> {
+    pub(super) fn write(&mut self, messages: u64) -> Outcome<()> {
         let transaction = self.begin()?;
         {
             let mut tables = Tables::open(&transaction)?;
@@ -115,10 +109,7 @@ impl BareRedb {
 
     /// Writes a message on each of some branches in one durable transaction, as a group of writers
     /// does; the next call continues with the branches that follow, of so many `in_all`.
-    ///
-    /// # Errors
-    /// What redb says.
-    pub fn write_branches(&mut self, branches: u64, in_all: u32) -> Outcome<()> {
+    pub(super) fn write_branches(&mut self, branches: u64, in_all: u32) -> Outcome<()> {
         let transaction = self.begin()?;
         {
             let mut tables = Tables::open(&transaction)?;
@@ -153,10 +144,7 @@ impl BareRedb {
     }
 
     /// Reads and hashes the newest messages: records, then contents. Gives how many rows it read.
-    ///
-    /// # Errors
-    /// What redb says.
-    pub fn walk(&self, messages: u64) -> Outcome<u64> {
+    pub(super) fn walk(&self, messages: u64) -> Outcome<u64> {
         let transaction = self.database.begin_read()?;
         let mut read = 0;
         let (from, to) = (self.next.saturating_sub(messages), self.next);

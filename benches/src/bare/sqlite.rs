@@ -33,10 +33,7 @@ const fn place(segment: i64, position: i64) -> i64 {
 
 impl BareSqlite {
     /// Makes a file for messages whose contents and records are so many bytes long.
-    ///
-    /// # Errors
-    /// What SQLite says.
-    pub fn create(path: &Path, content: usize, record: usize) -> Outcome<Self> {
+    pub(super) fn create(path: &Path, content: usize, record: usize) -> Outcome<Self> {
         // The tables and indexes of a store, by making an empty one.
         drop(tract_store_sqlite::open(path, &SqliteOptions::new().create(true))?);
         let connection = Connection::open(path)?;
@@ -76,10 +73,7 @@ impl BareSqlite {
 
     /// Writes a message on each of some branches in one durable transaction, as a group of writers
     /// does; the next call continues with the branches that follow, of so many `in_all`.
-    ///
-    /// # Errors
-    /// What SQLite says.
-    pub fn write_branches(&mut self, branches: u64, in_all: u32) -> Outcome<()> {
+    pub(super) fn write_branches(&mut self, branches: u64, in_all: u32) -> Outcome<()> {
         Ok(self.group(branches, i64::from(in_all))?)
     }
 
@@ -99,10 +93,7 @@ impl BareSqlite {
     }
 
     /// Reads and hashes the newest messages: records, then contents. Gives how many rows it read.
-    ///
-    /// # Errors
-    /// What SQLite says.
-    pub fn walk(&self, messages: u64) -> Outcome<u64> {
+    pub(super) fn walk(&self, messages: u64) -> Outcome<u64> {
         let mut read = 0;
         let rows = [
             "SELECT rec FROM commits ORDER BY id DESC LIMIT ?1",

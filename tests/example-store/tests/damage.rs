@@ -12,10 +12,12 @@ fn repo() -> RepoName {
     RepoName::default()
 }
 
-fn document(name: &str, text: &str, expect: Expect) -> Batch {
+/// A batch that makes a document.
+fn document(name: &str, text: &str) -> Batch {
     let blob = tract_core::Blob::seal(text.to_owned());
     let to = Some(RefTarget::Blob(blob.id()));
-    let edit = RefEdit { name: RefName::new(name).expect("a name"), expect, to };
+    let name = RefName::new(name).expect("a name");
+    let edit = RefEdit { name, expect: Expect::Absent, to };
     Batch { blobs: vec![blob], ..moving(vec![edit]) }
 }
 
@@ -23,8 +25,7 @@ fn document(name: &str, text: &str, expect: Expect) -> Batch {
 fn stored(path: &Path) -> Vec<u8> {
     let store = tract_example_store::open(path).expect("a new store");
     for number in 0..5 {
-        let batch =
-            document(&format!("config/{number}"), &format!("text {number}"), Expect::Absent);
+        let batch = document(&format!("config/{number}"), &format!("text {number}"));
         assert_eq!(block_on(store.apply(&repo(), batch)).expect("it is written"), Applied::Done);
     }
     assert_eq!(store.store().check(&repo(), false).expect("it can be read"), []);
@@ -42,7 +43,7 @@ fn a_tail_that_was_cut_is_dropped_and_writing_continues() {
         let store = tract_example_store::open(&path).expect("what is whole is kept");
         let refs = store.store().list_refs(&repo(), "").expect("refs").len();
         assert!(refs < 5, "cut at {cut}");
-        let batch = document("config/after", "text", Expect::Absent);
+        let batch = document("config/after", "text");
         assert_eq!(block_on(store.apply(&repo(), batch)).expect("written"), Applied::Done);
         drop(store);
         let store = tract_example_store::open(&path).expect("it opens again");

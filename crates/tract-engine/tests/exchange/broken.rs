@@ -36,19 +36,12 @@ impl Fault {
 
 /// Whether an answer has an object.
 fn has(answer: &Answer, object: ObjectId) -> bool {
+    let is_it = |id: ObjectId| id == object;
     match answer {
-        Answer::Blobs(found) => {
-            found.iter().flatten().any(|one| object == ObjectId::Blob(one.id()))
-        }
-        Answer::Toolsets(found) => {
-            found.iter().flatten().any(|one| object == ObjectId::Toolset(one.id()))
-        }
-        Answer::Commits(found) => {
-            found.iter().flatten().any(|one| object == ObjectId::Commit(one.id()))
-        }
-        Answer::Walk(page) => {
-            page.steps.iter().any(|step| object == ObjectId::Commit(step.commit.id()))
-        }
+        Answer::Blobs(found) => found.iter().flatten().any(|one| is_it(ObjectId::Blob(one.id()))),
+        Answer::Toolsets(all) => all.iter().flatten().any(|one| is_it(ObjectId::Toolset(one.id()))),
+        Answer::Commits(all) => all.iter().flatten().any(|one| is_it(ObjectId::Commit(one.id()))),
+        Answer::Walk(page) => page.steps.iter().any(|s| is_it(ObjectId::Commit(s.commit.id()))),
         _ => false,
     }
 }

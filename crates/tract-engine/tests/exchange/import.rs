@@ -2,10 +2,9 @@ use tract_core::{
     AuthorKind, Commit, Content, Draft, JsonText, Limits, Op, Priority, RefName, StoreExt,
     ToolSchema, block_on,
 };
-use tract_engine::{
-    Error, ImportAnomalyKind, ImportConversation, ImportOptions, ImportStatus, Imported, Repo,
-    RepoOptions, import,
-};
+use tract_engine::ImportAnomalyKind::{NoCall, SecondAnswer, Unanswered};
+use tract_engine::ImportStatus::{Created, Diverged, Forwarded, Unchanged};
+use tract_engine::{Error, ImportConversation, ImportOptions, Imported, Repo, RepoOptions, import};
 
 use crate::support::{import_all, recorded, refs, repo};
 
@@ -119,15 +118,7 @@ fn results_are_bound_to_the_nearest_open_call() {
         .collect();
     assert_eq!(bound, [None, Some((1, 0)), None, Some((5, 1)), Some((4, 0)), None]);
     let anomalies: Vec<_> = imported.anomalies.iter().map(|a| (a.draft, a.kind)).collect();
-    assert_eq!(
-        anomalies,
-        [
-            (0, ImportAnomalyKind::NoCall),
-            (3, ImportAnomalyKind::SecondAnswer),
-            (5, ImportAnomalyKind::Unanswered),
-            (8, ImportAnomalyKind::NoCall),
-        ]
-    );
+    assert_eq!(anomalies, [(0, NoCall), (3, SecondAnswer), (5, Unanswered), (8, NoCall)]);
     assert_eq!(imported.anomalies[0].to_string(), "message 1 answers no call (\"c\")");
 }
 
@@ -166,12 +157,12 @@ fn branches_are_created_forwarded_or_left_alone() {
     let status = |imported: Imported| (imported.status, imported.commits, imported.reused);
     let created = one(&repo, says(&["a", "b"]));
     assert_eq!(created.branch, "tau-airline-2-f7b67c32");
-    assert_eq!(status(created), (ImportStatus::Created, 2, 0));
+    assert_eq!(status(created), (Created, 2, 0));
     let longer = one(&repo, says(&["a", "b", "c"]));
     let head = longer.head;
-    assert_eq!(status(longer), (ImportStatus::Forwarded, 3, 2));
-    assert_eq!(status(one(&repo, says(&["a", "x"]))), (ImportStatus::Diverged, 2, 1));
-    assert_eq!(status(one(&repo, says(&["a", "b"]))), (ImportStatus::Diverged, 2, 2));
+    assert_eq!(status(longer), (Forwarded, 3, 2));
+    assert_eq!(status(one(&repo, says(&["a", "x"]))), (Diverged, 2, 1));
+    assert_eq!(status(one(&repo, says(&["a", "b"]))), (Diverged, 2, 2));
     let branch = RefName::branch("tau-airline-2-f7b67c32").expect("a name");
     assert_eq!(block_on(repo.head_of(&branch)).expect("it reads"), head);
 }
@@ -195,7 +186,7 @@ fn conversation_metadata_is_a_document() {
     );
     // The same conversation from elsewhere: the document moves, the history does not.
     conversation.meta = None;
-    assert_eq!(one(&repo, conversation).status, ImportStatus::Unchanged);
+    assert_eq!(one(&repo, conversation).status, Unchanged);
     assert_eq!(document(), format!(r#"{{"head":"{head}","id":"a b"}}"#));
 }
 
@@ -231,15 +222,7 @@ fn two_of_one_name_follow_each_other() {
         ImportConversation::new("nothing", Vec::new()),
     ];
     let statuses: Vec<_> = import_all(&repo, &conversations).iter().map(|one| one.status).collect();
-    assert_eq!(
-        statuses,
-        [
-            ImportStatus::Created,
-            ImportStatus::Forwarded,
-            ImportStatus::Diverged,
-            ImportStatus::Unchanged
-        ]
-    );
+    assert_eq!(statuses, [Created, Forwarded, Diverged, Unchanged]);
 }
 
 #[test]

@@ -10,26 +10,17 @@ fn head(repo: &Repo, branch: &str) -> CommitId {
     block_on(repo.head_of(&branch)).expect("it reads").expect("a head")
 }
 
+/// The rows of a graph, with the places of commits instead of their short ids.
 fn drawn(repo: &Repo, commits: &[Commit]) -> Vec<String> {
     let shape: Vec<_> = commits.iter().map(|c| (c.id(), c.parents.clone())).collect();
     let lines = block_on(describe(repo, commits)).expect("it reads");
-    let rows = graph::layout(&shape);
-    let row = |row: &graph::GraphRow| match row.commit {
-        Some(place) => format!("{:5} {} {}", row.text(), lines[place].label, lines[place].text),
-        None => row.text(),
+    let row = |row: &graph::GraphRow| {
+        let Some(place) = row.commit else { return row.text() };
+        let text = format!("{:5} {} {}", row.text(), lines[place].label, lines[place].text);
+        let ids = commits.iter().map(|commit| commit.id().short()).enumerate();
+        ids.fold(text, |text, (n, id)| text.replace(&id, &format!("<{n}>")))
     };
-    rows.iter().map(row).collect()
-}
-
-/// Replaces short ids by the letter of their order of appearance.
-fn anonymous(rows: Vec<String>, commits: &[Commit]) -> Vec<String> {
-    let replace = |mut row: String| {
-        for (n, commit) in commits.iter().enumerate() {
-            row = row.replace(&commit.id().short(), &format!("<{n}>"));
-        }
-        row
-    };
-    rows.into_iter().map(replace).collect()
+    graph::layout(&shape).iter().map(row).collect()
 }
 
 #[test]
@@ -38,7 +29,7 @@ fn a_graph_shows_lines_forks_and_merges() {
     let heads = [head(&repo, "main"), head(&repo, "other")];
     let commits = block_on(log_all(&repo, &heads, 100)).expect("it reads");
     assert_eq!(
-        anonymous(drawn(&repo, &commits), &commits),
+        drawn(&repo, &commits),
         [
             "*     merge of <6>",
             "|\\",

@@ -173,27 +173,18 @@ fn moves_by_others_while_it_is_verified_are_no_damage() {
     assert!(report.damage.iter().any(|damage| damage.what.contains("heads/main points at")));
 }
 
-/// A handle that fails while it writes, and writes nothing more.
-#[derive(Default)]
-struct FailsOnce(AtomicUsize);
-
-#[async_trait::async_trait]
-impl Watch for FailsOnce {
-    async fn answer(&self, store: &dyn Store, call: Call<'_>) -> StoreResult<Answer> {
-        if !matches!(call, Call::Apply { .. }) {
-            return call.ask(store).await;
-        }
-        let (kind, message) = match self.0.fetch_add(1, Ordering::Relaxed) {
+#[test]
+fn a_write_whose_outcome_is_unknown_says_why_and_not_that_the_handle_is_spent() {
+    // A store that fails while it writes, and writes nothing more.
+    let writes = AtomicUsize::new(0);
+    let store = WatchedStore::new(Arc::new(tract_kv::memory()), move |call: Call<'_>| {
+        let Call::Apply { .. } = call else { return Ok(()) };
+        let (kind, message) = match writes.fetch_add(1, Ordering::Relaxed) {
             0 => (StoreErrorKind::Unknown, "the flush failed"),
             _ => (StoreErrorKind::Poisoned, "an earlier write failed"),
         };
         Err(StoreError::new(kind, "failing", "apply", message))
-    }
-}
-
-#[test]
-fn a_write_whose_outcome_is_unknown_says_why_and_not_that_the_handle_is_spent() {
-    let store = WatchedStore::new(Arc::new(tract_kv::memory()), FailsOnce::default());
+    });
     let repo = repo_in(Arc::new(store));
     let error = block_on(repo.append(&branch("main"), Draft::user("one"))).expect_err("it fails");
     assert_eq!(error.code(), "outcome_unknown", "{error}");

@@ -1,7 +1,7 @@
 use tract_core::{
     AuthorKind, Blob, CallRef, Content, Draft, JsonText, Op, Part, Priority, Role, block_on,
 };
-use tract_engine::plan::{NewContent, Request};
+use tract_engine::plan::Request;
 use tract_engine::{Error, Refusal};
 
 use crate::fixture::Fixture;
@@ -205,13 +205,7 @@ fn a_note_leaves_no_row() {
 fn a_session_slice_is_a_note_row_edited_in_place() {
     let desk = Fixture::new();
     let slice = desk.go(Draft::note(r#"{"n":1}"#).unwrap());
-    let new = Content::Note(JsonText::new(r#"{"n":2}"#).unwrap());
-    let edit = Request::Edit {
-        target: slice,
-        content: NewContent::Content(new),
-        details: Default::default(),
-    };
-    desk.go(edit);
+    desk.go(Request::edit(slice, &Draft::note(r#"{"n":2}"#).unwrap()));
     assert_eq!(desk.shown(), [""; 0], "no model sees it");
     assert_eq!(desk.line().view().len(), 1);
 }

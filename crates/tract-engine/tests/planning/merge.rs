@@ -154,20 +154,21 @@ fn a_summary_reverted_there_gives_its_sources_their_places() {
     assert_eq!(desk.shown(), ["user: a", "assistant: b", "user: c", "user: d"]);
 }
 
+/// Two branches that answered one call; the call, and both answers.
+fn answered(ours: &str, theirs: &str) -> (Fixture, Fixture, [CommitId; 3]) {
+    let desk = Fixture::new();
+    let call = desk.call("c1");
+    let side = desk.fork("side", call);
+    let ids = [call, desk.result("c1", ours), side.result("c1", theirs)];
+    (desk, side, ids)
+}
+
 #[test]
 fn both_answered_one_call() {
-    let desk = Fixture::new();
-    let call = desk.call("c1");
-    let side = desk.fork("side", call);
-    desk.result("c1", "ours");
-    side.result("c1", "theirs");
+    let (desk, side, [call, ..]) = answered("ours", "theirs");
     assert_eq!(conflicts(&desk, &side), [(ConflictKind::Answer, Some(call))]);
     // Alike on both is kept, once.
-    let desk = Fixture::new();
-    let call = desk.call("c1");
-    let side = desk.fork("side", call);
-    desk.result("c1", "same");
-    side.result("c1", "same");
+    let (desk, side, _) = answered("same", "same");
     side.user("continue");
     merge(&desk, &side);
     assert_eq!(desk.shown(), ["assistant: [c1]", "tool: same", "user: continue"]);
@@ -338,11 +339,7 @@ fn a_pin_on_one_of_two_equal_summaries_survives_their_merge() {
 
 #[test]
 fn a_pin_on_one_of_two_equal_results_survives_their_merge() {
-    let desk = Fixture::new();
-    let call = desk.call("c1");
-    let side = desk.fork("side", call);
-    let ours = desk.result("c1", "same");
-    let theirs = side.result("c1", "same");
+    let (desk, side, [call, ours, theirs]) = answered("same", "same");
     assert_ne!(ours, theirs);
     side.mark(theirs, Priority::Pinned);
     merge(&desk, &side);

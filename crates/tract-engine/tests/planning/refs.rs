@@ -112,10 +112,7 @@ fn branches_tags_and_head() {
     let a = desk.user("a");
     assert!(!block_on(desk.repo.init()).unwrap(), "there is a HEAD already");
     block_on(desk.repo.create_branch("side", a)).unwrap();
-    assert!(matches!(
-        block_on(desk.repo.create_branch("side", a)).unwrap_err(),
-        Error::Exists { .. }
-    ));
+    assert!(matches!(block_on(desk.repo.create_branch("side", a)), Err(Error::Exists { .. })));
     block_on(desk.repo.create_tag("t", a)).unwrap();
     let b = desk.user("b");
     let moved = block_on(desk.repo.create_tag("t", b)).unwrap_err();

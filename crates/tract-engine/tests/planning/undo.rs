@@ -308,15 +308,11 @@ impl Repository {
                 for (name, (place, _)) in &net {
                     let mut at = None;
                     let later = self.writes.iter().skip(*place);
-                    let moves = later.flat_map(|write| {
-                        let own = write.operation == next;
-                        write.moves.iter().filter(|one| one.0 == *name).map(move |one| (own, one))
-                    });
-                    for (own, (_, from, to)) in moves {
-                        if own {
-                            assert!(at.is_none_or(|at| at == from), "{name}: a move was lost");
-                            at = Some(to);
-                        }
+                    let own = later.filter(|write| write.operation == next);
+                    let moves = own.flat_map(|write| &write.moves);
+                    for (_, from, to) in moves.filter(|one| one.0 == *name) {
+                        assert!(at.is_none_or(|at| at == from), "{name}: a move was lost");
+                        at = Some(to);
                     }
                 }
                 let others = before.keys().chain(after.keys());

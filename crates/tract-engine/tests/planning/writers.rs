@@ -204,13 +204,6 @@ fn lines(count: usize) -> Vec<StreamLine> {
 }
 
 #[test]
-fn a_stream_goes_through_however_often_others_win() {
-    let (repo, _) = repo_on(others_write(60, moves_main), RepoOptions::new());
-    let report = block_on(apply_stream(&repo, lines(3), &ApplyOptions::new(), |_| {})).unwrap();
-    assert_eq!((report.done, report.refused), (3, 0));
-}
-
-#[test]
 fn a_line_whose_branch_kept_moving_is_refused_by_its_number() {
     let options = RepoOptions::new().retry_for(Duration::from_millis(5));
     for keep_going in [false, true] {
