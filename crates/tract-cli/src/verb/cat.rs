@@ -139,7 +139,7 @@ async fn print_all(out: &mut Output, tract: &Tract, cat: &Cat, compiled: &Compil
 impl Cat {
     fn takes(&self, entry: &ShownMessage<'_>) -> bool {
         let kind = entry.message.content.kind();
-        let role = self.role.is_empty() || self.role.iter().any(|role| role.fits(kind.as_str()));
+        let role = self.role.is_empty() || self.role.iter().any(|role| role.kind() == kind);
         let tool = self.tool.as_deref().is_none_or(|wanted| {
             entry.tool == Some(wanted) || entry.message.content.calls().any(|c| c.name == wanted)
         });

@@ -94,11 +94,6 @@ impl RoleWord {
             Self::Note => Kind::Note,
         }
     }
-
-    /// Whether a message of this kind has the role.
-    pub(crate) fn fits(self, kind: &str) -> bool {
-        kind == self.kind().as_str()
-    }
 }
 
 /// Commits that are listed where no limit is given.
@@ -118,8 +113,7 @@ impl Log {
         let at = commit.created_at;
         let since = self.since.is_none_or(|since| at.is_some_and(|at| at >= since));
         let until = self.until.is_none_or(|until| at.is_some_and(|at| at <= until));
-        let kind = commit.kind.as_ref().map(Kind::as_str);
-        let fits = |role: &RoleWord| kind.is_some_and(|kind| role.fits(kind));
+        let fits = |role: &RoleWord| commit.kind == Some(role.kind());
         since && until && (self.role.is_empty() || self.role.iter().any(fits))
     }
 }
