@@ -47,16 +47,13 @@ pub(crate) fn json(text: &str) -> Cow<'_, str> {
     }
     let mut out = String::with_capacity(text.len() + 64);
     for character in text.chars() {
-        match character {
-            // Between the members of a document.
-            '\n' | '\r' | '\t' => out.push(character),
-            character if is_format_control(character) => {
-                let mut units = [0; 2];
-                for unit in character.encode_utf16(&mut units) {
-                    let _ = write!(out, "\\u{unit:04x}");
-                }
-            }
-            character => out.push(character),
+        // White space is between the members of a document.
+        if !is_format_control(character) || matches!(character, '\n' | '\r' | '\t') {
+            out.push(character);
+            continue;
+        }
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            let _ = write!(out, "\\u{unit:04x}");
         }
     }
     Cow::Owned(out)

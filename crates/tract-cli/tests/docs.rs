@@ -78,7 +78,8 @@ struct Session {
 
 impl Session {
     fn begin(root: &Path, page: &Path) -> Self {
-        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+        let tmp = env!("CARGO_TARGET_TMPDIR");
+        let folder = tempfile::Builder::new().prefix("docs-").tempdir_in(tmp).expect("a folder");
         for file in ["conversations.jsonl", "anthropic.json"] {
             let from = root.join("crates/tract-cli/demo").join(file);
             std::fs::copy(from, folder.path().join(file)).expect("a file of the demo");
@@ -123,10 +124,8 @@ impl Session {
                 command.push('\n');
                 command.push_str(&self.ids.translated(&more[2..]));
             }
-            let mut expected = Vec::new();
-            while let Some(line) = lines.next_if(|line| !line.starts_with("$ ")) {
-                expected.push(line);
-            }
+            let answer = || lines.next_if(|line| !line.starts_with("$ "));
+            let expected: Vec<&str> = std::iter::from_fn(answer).collect();
             let (code, printed) = self.run(&command);
             let stated = command.rsplit_once("# exit code ").map_or("0", |(_, code)| code.trim());
             if code.to_string() != stated {
@@ -159,10 +158,8 @@ impl Session {
         self.commands += 1;
         let binary = Path::new(env!("CARGO_BIN_EXE_tract"));
         let mut path = binary.parent().expect("a folder").as_os_str().to_owned();
-        if let Some(rest) = std::env::var_os("PATH") {
-            path.push(":");
-            path.push(rest);
-        }
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap_or_default());
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("{{ {command}\n}} 2>&1")]).current_dir(self.folder.path());
         for name in ["TRACT_STORE", "TRACT_SUMMARIZER", "NO_COLOR", "CLICOLOR_FORCE"] {

@@ -97,13 +97,9 @@ pub(super) async fn write_whole(
         let mut file =
             BufWriter::new(File::options().write(true).open(&target).map_err(file_error)?);
         write(&mut next, &mut file, file_error).await?;
-        file.flush().map_err(file_error)?;
     } else {
         let mut file = new_file(&target).map_err(file_error)?;
-        let mut buffer = BufWriter::new(file.as_file_mut());
-        write(&mut next, &mut buffer, file_error).await?;
-        buffer.flush().map_err(file_error)?;
-        drop(buffer);
+        write(&mut next, &mut BufWriter::new(file.as_file_mut()), file_error).await?;
         file.as_file().sync_all().map_err(file_error)?;
         file.persist(&target).map_err(|error| file_error(error.error))?;
     }
@@ -118,7 +114,7 @@ async fn write(
     while let Some(line) = next().await? {
         writeln!(file, "{line}").map_err(&file_error)?;
     }
-    Ok(())
+    file.flush().map_err(file_error)
 }
 
 /// Makes the file that gets the name of the target when it is whole: half an export is no copy.

@@ -217,8 +217,13 @@ fn calls(text: &str, line: usize, from: Option<Dialect>) -> Outcome<Vec<Call>> {
         Failure::no("bad_call", format!("line {line}: {message}"))
             .note("a call is {\"id\",\"name\",\"arguments\"}; --from reads whole replies")
     };
+    if from.is_none() && text.trim_start().starts_with('[') {
+        let items = json::split_array(text).map_err(|error| bad(error.to_string()))?;
+        let each = items.into_iter().map(|item| calls(item, line, None));
+        return Ok(each.collect::<Outcome<Vec<_>>>()?.into_iter().flatten().collect());
+    }
+    let members = json::split_object(text).map_err(|error| bad(error.to_string()))?;
     if let Some(from) = from {
-        let members = json::split_object(text).map_err(|error| bad(error.to_string()))?;
         let dialect = match from {
             Dialect::OpenAi if members.iter().any(|(key, _)| key == "output") => Dialect::Responses,
             named => named,
@@ -226,12 +231,6 @@ fn calls(text: &str, line: usize, from: Option<Dialect>) -> Outcome<Vec<Call>> {
         let reply = read_reply(dialect, text).map_err(|error| bad(error.to_string()))?;
         return Ok(IntoCalls::into_calls(&reply));
     }
-    if text.trim_start().starts_with('[') {
-        let items = json::split_array(text).map_err(|error| bad(error.to_string()))?;
-        let each = items.into_iter().map(|item| calls(item, line, None));
-        return Ok(each.collect::<Outcome<Vec<_>>>()?.into_iter().flatten().collect());
-    }
-    let members = json::split_object(text).map_err(|error| bad(error.to_string()))?;
     let member = |key: &str| {
         let found = members.iter().rev().find(|(name, _)| name == key);
         found.map(|(_, raw)| *raw).filter(|raw| *raw != "null")

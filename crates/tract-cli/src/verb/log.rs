@@ -232,10 +232,8 @@ async fn heads(tract: &Tract, log: &Log) -> Outcome<Vec<CommitId>> {
         named => named,
     };
     let heads = named_heads(tract, log.all, named).await?;
-    let mut heads: Vec<CommitId> = heads.into_iter().map(|(_, head)| head).collect();
     let mut seen = std::collections::HashSet::new();
-    heads.retain(|head| seen.insert(*head));
-    Ok(heads)
+    Ok(heads.into_iter().map(|(_, head)| head).filter(|head| seen.insert(*head)).collect())
 }
 
 fn label(name: &RefName) -> Option<String> {

@@ -139,8 +139,7 @@ fn a_killed_import_on_redb_can_continue() {
 fn importing_killed(engine: &str, kills: usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Store { engine, folder: folder.path() };
-    let sample = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../tests/data/trajectories/conversations.jsonl");
+    let sample = tract_testkit::data::bundled("trajectories/conversations.jsonl");
     let sample = std::fs::read_to_string(sample).expect("the bundled recordings");
     // The same conversations under many ids, so that there is something to interrupt.
     let many = folder.path().join("many.jsonl");
