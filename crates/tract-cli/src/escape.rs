@@ -10,20 +10,6 @@ use std::fmt::Write as _;
 use tract::core::text::is_format_control;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-fn push_escaped(out: &mut String, character: char) {
-    match character {
-        '\n' => out.push_str("\\n"),
-        '\r' => out.push_str("\\r"),
-        '\t' => out.push_str("\\t"),
-        other => {
-            let _ = match u32::from(other) {
-                code @ ..=0xff => write!(out, "\\x{code:02x}"),
-                code => write!(out, "\\u{{{code:x}}}"),
-            };
-        }
-    }
-}
-
 fn escaped(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
     let shown = |character: char| !is_format_control(character) || keep(character);
     if text.chars().all(shown) {
@@ -31,7 +17,14 @@ fn escaped(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
     }
     let mut out = String::with_capacity(text.len() + 16);
     for character in text.chars() {
-        if shown(character) { out.push(character) } else { push_escaped(&mut out, character) }
+        let _ = match character {
+            _ if shown(character) => write!(out, "{character}"),
+            '\n' => write!(out, "\\n"),
+            '\r' => write!(out, "\\r"),
+            '\t' => write!(out, "\\t"),
+            '\0'..='\u{ff}' => write!(out, "\\x{:02x}", u32::from(character)),
+            _ => write!(out, "\\u{{{:x}}}", u32::from(character)),
+        };
     }
     Cow::Owned(out)
 }
@@ -54,16 +47,13 @@ pub(crate) fn json(text: &str) -> Cow<'_, str> {
     }
     let mut out = String::with_capacity(text.len() + 64);
     for character in text.chars() {
-        match character {
-            // Between the members of a document.
-            '\n' | '\r' | '\t' => out.push(character),
-            character if is_format_control(character) => {
-                let mut units = [0; 2];
-                for unit in character.encode_utf16(&mut units) {
-                    let _ = write!(out, "\\u{unit:04x}");
-                }
-            }
-            character => out.push(character),
+        // White space is between the members of a document.
+        if !is_format_control(character) || matches!(character, '\n' | '\r' | '\t') {
+            out.push(character);
+            continue;
+        }
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            let _ = write!(out, "\\u{unit:04x}");
         }
     }
     Cow::Owned(out)
@@ -79,19 +69,12 @@ pub(crate) fn screen(text: &str) -> Cow<'_, str> {
     }
     let mut out = String::with_capacity(text.len() + 16);
     let mut rest = text;
-    while let Some(character) = rest.chars().next() {
-        if let Some(length) = color(rest) {
-            let (sequence, after) = rest.split_at(length);
-            out.push_str(sequence);
-            rest = after;
-            continue;
-        }
-        if harmless(character) {
-            out.push(character)
-        } else {
-            push_escaped(&mut out, character)
-        }
-        rest = rest.get(character.len_utf8()..).unwrap_or_default();
+    while !rest.is_empty() {
+        let color = color(rest);
+        let next = || rest.char_indices().skip(1).find(|(_, c)| *c == '\u{1b}').map(|(at, _)| at);
+        let (part, after) = rest.split_at(color.or_else(next).unwrap_or(rest.len()));
+        out.push_str(&if color.is_some() { Cow::Borrowed(part) } else { block(part) });
+        rest = after;
     }
     Cow::Owned(out)
 }

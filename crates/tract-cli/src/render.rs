@@ -21,12 +21,7 @@ pub(crate) fn short(id: CommitId) -> Styled<String> {
 /// What a context costs, and who counted: `7 tokens (approx)`.
 pub(crate) fn tokens(context: &Compiled) -> String {
     let tokens = context.token_count();
-    format!("{} ({})", token_count(tokens.count), tokens.source)
-}
-
-/// A number of tokens.
-pub(crate) fn token_count(n: u64) -> String {
-    counted(n, "token")
+    format!("{} ({})", counted(tokens.count, "token"), tokens.source)
 }
 
 /// As [`count`], of what may be more than fits into memory.

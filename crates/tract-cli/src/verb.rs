@@ -94,23 +94,22 @@ pub(crate) struct CommitArgs {
 }
 
 impl CommitArgs {
-    fn metadata(&self) -> Outcome<Option<JsonText>> {
-        if self.metadata.is_empty() {
-            return Ok(None);
-        }
-        let members: BTreeMap<&str, &JsonText> =
-            self.metadata.iter().map(|(key, value)| (key.as_str(), value)).collect();
-        JsonText::of(&members).map(Some).map_err(Failure::json)
-    }
-
     fn details(&self) -> Outcome<Details> {
         Ok(Details {
             message: self.message.clone(),
-            metadata: self.metadata()?,
+            metadata: object(&self.metadata)?,
             created_at: self.at,
             ..Details::default()
         })
     }
+}
+
+/// Makes an object of keys and values; `None` when there are none.
+fn object(pairs: &[(String, JsonText)]) -> Outcome<Option<JsonText>> {
+    let members: BTreeMap<&String, &JsonText> =
+        pairs.iter().map(|(key, json)| (key, json)).collect();
+    let object = (!members.is_empty()).then(|| JsonText::of(&members));
+    object.transpose().map_err(Failure::json)
 }
 
 /// Runs one command.

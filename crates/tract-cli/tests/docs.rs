@@ -37,7 +37,6 @@ fn sessions_in_the_documentation_print_what_the_pages_show() {
         } else {
             wrong.append(&mut session.differs);
         }
-        std::fs::remove_dir_all(&session.folder).expect("the folder goes");
     }
     assert!(commands > 20, "{commands} commands are not all that the pages have");
     assert!(
@@ -67,7 +66,7 @@ fn pages(root: &Path) -> Vec<PathBuf> {
 
 struct Session {
     page: String,
-    folder: PathBuf,
+    folder: tempfile::TempDir,
     /// The ids of the page, and those of this run.
     ids: Ids,
     commands: usize,
@@ -79,21 +78,17 @@ struct Session {
 
 impl Session {
     fn begin(root: &Path, page: &Path) -> Self {
-        let name: Vec<_> = page.strip_prefix(root).unwrap_or(page).iter().collect();
-        let name = name.join(std::ffi::OsStr::new("-")).to_string_lossy().into_owned();
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
-            .join(format!("docs-{}-{name}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).expect("a folder");
+        let tmp = env!("CARGO_TARGET_TMPDIR");
+        let folder = tempfile::Builder::new().prefix("docs-").tempdir_in(tmp).expect("a folder");
         for file in ["conversations.jsonl", "anthropic.json"] {
             let from = root.join("crates/tract-cli/demo").join(file);
-            std::fs::copy(from, folder.join(file)).expect("a file of the demo");
+            std::fs::copy(from, folder.path().join(file)).expect("a file of the demo");
         }
         let mut copy = Command::new("cp");
-        copy.arg("-r").arg(root.join("tests/data/sessions")).arg(folder.join("sessions"));
+        copy.arg("-r").arg(root.join("tests/data/sessions")).arg(folder.path().join("sessions"));
         assert!(copy.status().expect("`cp`").success());
         Self {
-            page: name,
+            page: page.strip_prefix(root).unwrap_or(page).display().to_string(),
             folder,
             ids: Ids::default(),
             commands: 0,
@@ -129,10 +124,8 @@ impl Session {
                 command.push('\n');
                 command.push_str(&self.ids.translated(&more[2..]));
             }
-            let mut expected = Vec::new();
-            while let Some(line) = lines.next_if(|line| !line.starts_with("$ ")) {
-                expected.push(line);
-            }
+            let answer = || lines.next_if(|line| !line.starts_with("$ "));
+            let expected: Vec<&str> = std::iter::from_fn(answer).collect();
             let (code, printed) = self.run(&command);
             let stated = command.rsplit_once("# exit code ").map_or("0", |(_, code)| code.trim());
             if code.to_string() != stated {
@@ -165,12 +158,10 @@ impl Session {
         self.commands += 1;
         let binary = Path::new(env!("CARGO_BIN_EXE_tract"));
         let mut path = binary.parent().expect("a folder").as_os_str().to_owned();
-        if let Some(rest) = std::env::var_os("PATH") {
-            path.push(":");
-            path.push(rest);
-        }
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap_or_default());
         let mut shell = Command::new("sh");
-        shell.args(["-c", &format!("{{ {command}\n}} 2>&1")]).current_dir(&self.folder);
+        shell.args(["-c", &format!("{{ {command}\n}} 2>&1")]).current_dir(self.folder.path());
         for name in ["TRACT_STORE", "TRACT_SUMMARIZER", "NO_COLOR", "CLICOLOR_FORCE"] {
             shell.env_remove(name);
         }

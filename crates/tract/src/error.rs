@@ -249,8 +249,6 @@ impl Error {
             #[cfg(feature = "engine")]
             Self::Form(error) => error.notes(),
             #[cfg(feature = "engine")]
-            Self::Reply(_) => Vec::new(),
-            #[cfg(feature = "engine")]
             Self::Model(error) => error.notes(),
             #[cfg(feature = "engine")]
             Self::BrokenOff { error, recorded } => {
@@ -273,10 +271,10 @@ impl Error {
             #[cfg(feature = "engine")]
             Self::Line { error, .. } => error.notes(),
             Self::Step(error) => error.notes(),
-            Self::Json(_) | Self::Serialize(_) | Self::Content(_) | Self::BadName(_) => Vec::new(),
             Self::TooLarge(_) => {
                 vec!["record a part or a reference; a program may raise its `Limits`".to_owned()]
             }
+            _ => Vec::new(),
         }
     }
 

@@ -32,12 +32,15 @@ pub struct Read {
     pub anomalies: Vec<Anomaly>,
 }
 
-/// What is kept with a conversation, under `imports/<id>`.
-#[derive(Serialize)]
-struct ImportSidecar<'a> {
-    dialect: &'a str,
-    line: &'a JsonText,
-    parameters: &'a JsonText,
+/// Makes what is kept with a conversation, under `imports/<id>`.
+fn sidecar(dialect: Dialect, line: &JsonText, parameters: &JsonText) -> Result<JsonText> {
+    #[derive(Serialize)]
+    struct Sidecar<'a> {
+        dialect: &'a str,
+        line: &'a JsonText,
+        parameters: &'a JsonText,
+    }
+    Ok(JsonText::of(&Sidecar { dialect: dialect.as_str(), line, parameters })?)
 }
 
 /// Reads one conversation: a provider's request, an object with `messages` and `tools`, a list of
@@ -60,14 +63,9 @@ struct ImportSidecar<'a> {
 pub fn read(text: &str, dialect: Option<Dialect>, fallback_id: &str) -> Result<Read> {
     let found = tract_providers::ProviderConversation::read(text, dialect)?;
     let id = found.id.unwrap_or_else(|| fallback_id.to_owned());
-    let sidecar = JsonText::of(&ImportSidecar {
-        dialect: found.dialect.as_str(),
-        line: &found.meta,
-        parameters: &found.imported.parameters,
-    })?;
     let conversation = ImportConversation::new(id, found.imported.drafts)
         .tools(found.imported.tools.unwrap_or_default())
-        .meta(sidecar);
+        .meta(sidecar(found.dialect, &found.meta, &found.imported.parameters)?);
     Ok(Read { conversation, dialect: found.dialect, anomalies: found.imported.anomalies })
 }
 
@@ -94,11 +92,7 @@ impl<'a> LargeConversation<'a> {
     pub fn open(text: &'a str, dialect: Option<Dialect>, fallback_id: &str) -> Result<Self> {
         let mut messages = ConversationReader::new(text, dialect)?;
         let id = messages.id.clone().unwrap_or_else(|| fallback_id.to_owned());
-        let meta = JsonText::of(&ImportSidecar {
-            dialect: messages.dialect.as_str(),
-            line: &messages.meta,
-            parameters: &messages.parameters,
-        })?;
+        let meta = sidecar(messages.dialect, &messages.meta, &messages.parameters)?;
         let tools = messages.tools.take().unwrap_or_default();
         Ok(Self { id, tools, meta, messages })
     }

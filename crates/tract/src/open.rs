@@ -46,8 +46,7 @@ pub async fn open(url: &str) -> Result<Tract> {
 pub struct OpenOptions {
     repo: String,
     branch: Option<String>,
-    create: bool,
-    write_mode: WriteMode,
+    store: StoreOptions,
     options: RepoOptions,
 }
 
@@ -56,8 +55,7 @@ impl Default for OpenOptions {
         Self {
             repo: RepoName::DEFAULT.to_owned(),
             branch: None,
-            create: true,
-            write_mode: WriteMode::default(),
+            store: StoreOptions::default(),
             options: RepoOptions::default(),
         }
     }
@@ -68,7 +66,7 @@ impl fmt::Debug for OpenOptions {
         f.debug_struct("OpenOptions")
             .field("repo", &self.repo)
             .field("branch", &self.branch)
-            .field("create", &self.create)
+            .field("create", &self.store.creates())
             .finish_non_exhaustive()
     }
 }
@@ -97,14 +95,14 @@ impl OpenOptions {
     /// Sets whether a missing store or repository is made; it is by default.
     #[must_use]
     pub fn create(mut self, create: bool) -> Self {
-        self.create = create;
+        self.store = self.store.create(create);
         self
     }
 
     /// Sets how writes reach an embedded store.
     #[must_use]
     pub fn write_mode(mut self, mode: WriteMode) -> Self {
-        self.write_mode = mode;
+        self.store = self.store.write_mode(mode);
         self
     }
 
@@ -149,8 +147,7 @@ impl OpenOptions {
     /// # Errors
     /// As [`open`]; with `create(false)` also when there is no store, or no such repository.
     pub async fn open(&self, url: &str) -> Result<Tract> {
-        let options = StoreOptions::new().create(self.create).write_mode(self.write_mode);
-        self.open_shared(store::open_with(url, &options).await?).await
+        self.open_shared(store::open_with(url, &self.store).await?).await
     }
 
     /// Opens a repository in any store.
@@ -167,7 +164,7 @@ impl OpenOptions {
         let branch = self.branch.as_deref().map(RefName::branch).transpose()?;
         let repo = Repo::new(store, self.options.clone().name(name));
         let exists = repo.ref_target(&RefName::head()).await?.is_some();
-        if !exists && !self.create {
+        if !exists && !self.store.creates() {
             return Err(Error::NoRepo { name: self.repo.clone() });
         }
         if !exists {

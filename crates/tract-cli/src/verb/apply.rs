@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
 use clap::Args;
+use indicatif::ProgressBar;
 use serde::Serialize;
 use tract::CommitId;
 use tract::engine::{self, ApplyEvent, ApplyOptions};
@@ -72,26 +73,21 @@ pub(crate) async fn run(context: &mut Context<'_>, apply: Apply) -> Outcome<()> 
     let out = &mut *context.out;
     let mut printed = Ok(());
     // On a terminal the answers themselves are the progress.
-    let bar = (!io::stdout().is_terminal() && !input::is_stdin(&apply.file))
-        .then(|| render::progress("applying", "lines"));
+    let bar = match io::stdout().is_terminal() || input::is_stdin(&apply.file) {
+        true => ProgressBar::hidden(),
+        false => render::progress("applying", "lines"),
+    };
     let report = engine::apply_stream(tract.repo(), lines, &options, |event| {
         // Without a reader of the answers the lines are carried out all the same.
-        if let Some(bar) = &bar {
-            bar.inc_length(1);
-            bar.inc(1);
-        }
-        let answer = match &bar {
-            Some(bar) => bar.suspend(|| tell(out, &event)),
-            None => tell(out, &event),
-        };
+        bar.inc_length(1);
+        bar.inc(1);
+        let answer = bar.suspend(|| tell(out, &event));
         if printed.is_ok() {
             printed = answer;
         }
     })
     .await;
-    if let Some(bar) = &bar {
-        bar.finish_and_clear();
-    }
+    bar.finish_and_clear();
     let report = report?;
     printed?;
     let refused = match report.refused {

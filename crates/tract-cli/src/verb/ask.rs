@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc;
 
 use clap::Args;
 use serde::Serialize;
@@ -73,16 +73,13 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// Returns the flags that name it.
-    pub(super) fn flags(&self) -> Vec<String> {
-        let mut flags = vec!["--model".to_owned(), self.model.clone()];
-        if let Some(url) = &self.base_url {
-            flags.extend(["--base-url".to_owned(), url.clone()]);
-        }
+    /// Hands over the flags that name it, each with its value.
+    pub(super) fn flags(&self, mut add: impl FnMut(&str, &str)) {
+        add("--model", &self.model);
+        self.base_url.iter().for_each(|url| add("--base-url", url));
         for (key, value) in &self.set {
-            flags.extend(["--set".to_owned(), format!("{key}={}", value.as_str())]);
+            add("--set", &format!("{key}={}", value.as_str()));
         }
-        flags
     }
 
     /// Makes its client.
@@ -136,7 +133,23 @@ async fn ask(
 ) -> Outcome<()> {
     let runtime = network()?;
     let model = Arc::new(model_args.model.client()?);
-    let (cancellation, pieces, options) = options(&model_args, &runtime)?;
+    let cancellation = CancellationToken::new();
+    let (sender, pieces) = mpsc::channel();
+    let mut options =
+        ChatOptions::new().cancellation(cancellation.clone()).keep_raw(!model_args.no_raw);
+    if !model_args.no_stream {
+        options = options.on_piece(move |piece| {
+            // A printer that is gone has cancelled already.
+            let _ = sender.send(piece.clone());
+        });
+    }
+    for (key, value) in &model_args.model.set {
+        options = options.parameter(key, value).map_err(tract::Error::from)?;
+    }
+    if let Some(path) = &model_args.tools {
+        options = options.tools(definitions::read_to_send(path)?)?;
+    }
+    stop_on_interrupt(&runtime, &cancellation);
     let tract = context.open().await?;
     let tract = context.summarized_by(tract, Arc::clone(&model) as Arc<dyn ChatModel>);
     let work = runtime.spawn({
@@ -179,29 +192,6 @@ pub(super) fn network() -> Outcome<tokio::runtime::Runtime> {
         .enable_all()
         .build()
         .map_err(|error| Failure::no("runtime", format!("no thread for the network: {error}")))
-}
-
-type Set = (CancellationToken, Receiver<ReplyDelta>, ChatOptions);
-
-fn options(model_args: &ModelArgs, runtime: &tokio::runtime::Runtime) -> Outcome<Set> {
-    let cancellation = CancellationToken::new();
-    let (sender, pieces) = mpsc::channel();
-    let mut options =
-        ChatOptions::new().cancellation(cancellation.clone()).keep_raw(!model_args.no_raw);
-    if !model_args.no_stream {
-        options = options.on_piece(move |piece| {
-            // A printer that is gone has cancelled already.
-            let _ = sender.send(piece.clone());
-        });
-    }
-    for (key, value) in &model_args.model.set {
-        options = options.parameter(key, value).map_err(tract::Error::from)?;
-    }
-    if let Some(path) = &model_args.tools {
-        options = options.tools(definitions::read_to_send(path)?)?;
-    }
-    stop_on_interrupt(runtime, &cancellation);
-    Ok((cancellation, pieces, options))
 }
 
 /// Cancels on an interrupt; a second one ends the process at once.

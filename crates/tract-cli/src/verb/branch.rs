@@ -89,7 +89,11 @@ pub(crate) async fn run(context: &mut Context<'_>, branch: Branch) -> Outcome<()
         }
         (None, [to]) => rename(context.out, &tract, tract.branch_name(), to).await,
         (None, [name, to]) => rename(context.out, &tract, name, to).await,
-        (None, _) if !branch.delete.is_empty() => delete(context.out, &tract, &branch.delete).await,
+        (None, _) if !branch.delete.is_empty() => {
+            let commits = tract.repo().delete_branches(&branch.delete).await?;
+            let restore = |name: &str| format!("tract branch {name} --from");
+            deleted(context.out, &branch.delete, commits, restore)
+        }
         (None, _) => list(context.out, &tract, &branch).await,
     }
 }
@@ -123,11 +127,6 @@ async fn rename(out: &mut Output, tract: &Tract, name: &str, to: &str) -> Outcom
     let json = Renamed { branch: to, renamed: name, head };
     let (name, to) = (Styled(REF, escape::line(name)), Styled(REF, escape::line(to)));
     out.item(&json, format_args!("{name} is now {to}"))
-}
-
-async fn delete(out: &mut Output, tract: &Tract, names: &[String]) -> Outcome<()> {
-    let commits = tract.repo().delete_branches(names).await?;
-    deleted(out, names, commits, |name| format!("tract branch {name} --from"))
 }
 
 /// Says what was deleted, and which command with the commit restores it.

@@ -4,7 +4,7 @@ use anstyle::Style;
 use clap::Args;
 use serde::Serialize;
 use tract::core::CallRef;
-use tract::{Commit, CommitId, Compiled, Content, Message, Part, ToolCall, Tract};
+use tract::{CommitId, Compiled, Content, Message, Part, ToolCall, Tract};
 
 use super::log::RoleWord;
 use crate::context::Context;
@@ -100,7 +100,6 @@ async fn print_all(out: &mut Output, tract: &Tract, cat: &Cat, compiled: &Compil
     let messages: Vec<&Message> = compiled.messages().collect();
     let ids: Vec<CommitId> = messages.iter().map(|message| message.commit).collect();
     let commits = tract.store().commits(tract.repo().name(), &ids).await?;
-    let created_at = |commit: Option<Commit>| commit.and_then(|commit| commit.created_at);
     let mut entries: Vec<ShownMessage<'_>> = messages
         .iter()
         .zip(commits)
@@ -109,7 +108,7 @@ async fn print_all(out: &mut Output, tract: &Tract, cat: &Cat, compiled: &Compil
             number: place + 1,
             message,
             tool: tool_of(message, compiled),
-            created_at: created_at(commit),
+            created_at: commit.and_then(|commit| commit.created_at),
         })
         .filter(|entry| cat.takes(entry))
         .collect();
@@ -139,7 +138,7 @@ async fn print_all(out: &mut Output, tract: &Tract, cat: &Cat, compiled: &Compil
 impl Cat {
     fn takes(&self, entry: &ShownMessage<'_>) -> bool {
         let kind = entry.message.content.kind();
-        let role = self.role.is_empty() || self.role.iter().any(|role| role.fits(kind.as_str()));
+        let role = self.role.is_empty() || self.role.iter().any(|role| role.kind() == kind);
         let tool = self.tool.as_deref().is_none_or(|wanted| {
             entry.tool == Some(wanted) || entry.message.content.calls().any(|c| c.name == wanted)
         });

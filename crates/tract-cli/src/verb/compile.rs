@@ -61,16 +61,6 @@ enum PairingWord {
     Strict,
 }
 
-impl From<PairingWord> for Pairing {
-    fn from(word: PairingWord) -> Self {
-        match word {
-            PairingWord::Keep => Self::Keep,
-            PairingWord::Repair => Self::Repair,
-            PairingWord::Strict => Self::Strict,
-        }
-    }
-}
-
 pub(crate) async fn run(context: &mut Context<'_>, compile: Compile) -> Outcome<()> {
     let tract = context.open().await?;
     let revision = compile.revision.as_str();
@@ -80,7 +70,11 @@ pub(crate) async fn run(context: &mut Context<'_>, compile: Compile) -> Outcome<
     };
     let mut options = FormOptions::new();
     if let Some(pairing) = compile.pairing {
-        options = options.pairing(pairing.into());
+        options = options.pairing(match pairing {
+            PairingWord::Keep => Pairing::Keep,
+            PairingWord::Repair => Pairing::Repair,
+            PairingWord::Strict => Pairing::Strict,
+        });
     }
     let mut params: Params = tract::forms::compile_form(&compiled, compile.to, &options)?;
     for (key, value) in compile.set {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde::Serialize;
+use tract::RefName;
 use tract::engine::{CopiedRef, CopyOptions, CopyReport, CopyStatus, VerifyOptions, VerifyReport};
-use tract::{RefName, Tract};
 
 use super::transfer::{RefLine, named, progress};
 use crate::context::Context;
@@ -70,19 +70,16 @@ pub(crate) async fn run(context: &mut Context<'_>, copy: Copy) -> Outcome<()> {
         } else {
             CopyOptions::new().refs(refs.clone())
         };
-        let report = copied(&source, &target, options).await?;
+        let (bar, progress) = progress("copying");
+        let options = options.progress(progress);
+        let report = tract::engine::copy(source.repo(), target.repo(), &options).await;
+        bar.finish_and_clear();
+        let report = report?;
         let check = render::verify(&target, VerifyOptions::new()).await?;
         well &= check.clean && !report.diverged();
         print(context, &report, &check)?;
     }
     Failure::unless(well)
-}
-
-async fn copied(from: &Tract, to: &Tract, options: CopyOptions) -> Outcome<CopyReport> {
-    let (bar, progress) = progress("copying");
-    let report = tract::engine::copy(from.repo(), to.repo(), &options.progress(progress)).await;
-    bar.finish_and_clear();
-    Ok(report?)
 }
 
 /// Whether a ref has a line of its own: people name branches and tags, the others are counted

@@ -97,13 +97,9 @@ pub(super) async fn write_whole(
         let mut file =
             BufWriter::new(File::options().write(true).open(&target).map_err(file_error)?);
         write(&mut next, &mut file, file_error).await?;
-        file.flush().map_err(file_error)?;
     } else {
         let mut file = new_file(&target).map_err(file_error)?;
-        let mut buffer = BufWriter::new(file.as_file_mut());
-        write(&mut next, &mut buffer, file_error).await?;
-        buffer.flush().map_err(file_error)?;
-        drop(buffer);
+        write(&mut next, &mut BufWriter::new(file.as_file_mut()), file_error).await?;
         file.as_file().sync_all().map_err(file_error)?;
         file.persist(&target).map_err(|error| file_error(error.error))?;
     }
@@ -118,15 +114,24 @@ async fn write(
     while let Some(line) = next().await? {
         writeln!(file, "{line}").map_err(&file_error)?;
     }
-    Ok(())
+    file.flush().map_err(file_error)
 }
 
 /// Makes the file that gets the name of the target when it is whole: half an export is no copy.
 /// Until then its own name is new, so that it meets no other export, and it is removed when this
 /// one fails.
+/// It is named `.NAME.…partial`, and has the permissions of a new file.
 fn new_file(target: &Path) -> std::io::Result<tempfile::NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.suffix(".partial");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let kept = target.metadata().map(|metadata| metadata.permissions());
+        builder.permissions(kept.unwrap_or_else(|_| std::fs::Permissions::from_mode(0o666)));
+    }
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
-    partial(target).tempfile_in(folder.unwrap_or_else(|| Path::new(".")))
+    builder.tempfile_in(folder.unwrap_or_else(|| Path::new(".")))
 }
 
 /// Writes conversations as one page.
@@ -156,17 +161,4 @@ async fn html(
     let name = path.display().to_string();
     let what = count(revisions.len(), "conversation");
     out.done(format_args!("{what} in {}", escape::line(&name)))
-}
-
-/// How a file is named until it is whole: `.NAME.…partial`, with the permissions of a new file.
-fn partial(target: &Path) -> tempfile::Builder<'static, 'static> {
-    let mut builder = tempfile::Builder::new();
-    builder.suffix(".partial");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        let kept = target.metadata().map(|metadata| metadata.permissions());
-        builder.permissions(kept.unwrap_or_else(|_| std::fs::Permissions::from_mode(0o666)));
-    }
-    builder
 }

@@ -77,16 +77,10 @@ struct Line<'a> {
     provenance: JsonText,
 }
 
-/// The tools of a file, and those that are none.
-struct Catalog {
-    registry: Registry,
-    refused: HashMap<String, String>,
-}
-
 pub(crate) async fn run(context: &mut Context<'_>, hydrate: &Hydrate) -> Outcome<()> {
-    let catalog = catalog(context, hydrate).await?;
+    let (registry, bad) = catalog(context, hydrate).await?;
     let sent = match hydrate.strict {
-        Some(to) => sent_strictly(&catalog.registry, to)?,
+        Some(to) => sent_strictly(&registry, to)?,
         None => RequestMap::default(),
     };
     let mut options = HydrateOptions::new();
@@ -106,8 +100,12 @@ pub(crate) async fn run(context: &mut Context<'_>, hydrate: &Hydrate) -> Outcome
                 return Err(Failure::no("not_utf8", message));
             }
         };
-        for mut one in hydrate_with(sent_in(calls, &sent), &catalog.registry, &options) {
-            catalog.say_why(&mut one);
+        for mut one in hydrate_with(sent_in(calls, &sent), &registry, &options) {
+            // A call of a tool that the file has, but as no definition, is refused for that reason.
+            if let (None, Some(why)) = (&one.tool, bad.get(&one.name)) {
+                one.errors.retain(|error| error.stage != Stage::Lookup);
+                one.errors.push(StageError::new(Stage::Lookup, "bad_definition", "/", why.clone()));
+            }
             all += 1;
             failed += usize::from(!one.success());
             print(context.out, &one)?;
@@ -154,17 +152,6 @@ fn print(out: &mut Output, one: &Hydrated) -> Outcome<()> {
     Ok(())
 }
 
-impl Catalog {
-    /// A call of a tool that the file has, but as no definition, is refused for that reason.
-    fn say_why(&self, one: &mut Hydrated) {
-        let why = self.refused.get(&one.name);
-        if let (Some(why), true) = (why, one.tool.is_none()) {
-            one.errors.retain(|error| error.stage != Stage::Lookup);
-            one.errors.push(StageError::new(Stage::Lookup, "bad_definition", "/", why.clone()));
-        }
-    }
-}
-
 fn text_member(text: &str, keys: &[&str]) -> Option<String> {
     let members = json::split_object(text).ok()?;
     keys.iter().find_map(|key| {
@@ -184,7 +171,11 @@ fn sent_strictly(registry: &Registry, to: Dialect) -> Outcome<RequestMap> {
     sent.collect()
 }
 
-async fn catalog(context: &mut Context<'_>, args: &Hydrate) -> Outcome<Catalog> {
+/// Returns the tools of a file, and why others in it are none, by their names.
+async fn catalog(
+    context: &mut Context<'_>,
+    args: &Hydrate,
+) -> Outcome<(Registry, HashMap<String, String>)> {
     let mut options = ValidateOptions::default();
     if args.formats {
         options = options.formats();
@@ -218,7 +209,7 @@ async fn catalog(context: &mut Context<'_>, args: &Hydrate) -> Outcome<Catalog> 
     }
     let registry =
         builder.build().map_err(|error| Failure::usage(error.to_string()).notes(error.notes()))?;
-    Ok(Catalog { registry, refused })
+    Ok((registry, refused))
 }
 
 fn calls(text: &str, line: usize, from: Option<Dialect>) -> Outcome<Vec<Call>> {
@@ -226,8 +217,13 @@ fn calls(text: &str, line: usize, from: Option<Dialect>) -> Outcome<Vec<Call>> {
         Failure::no("bad_call", format!("line {line}: {message}"))
             .note("a call is {\"id\",\"name\",\"arguments\"}; --from reads whole replies")
     };
+    if from.is_none() && text.trim_start().starts_with('[') {
+        let items = json::split_array(text).map_err(|error| bad(error.to_string()))?;
+        let each = items.into_iter().map(|item| calls(item, line, None));
+        return Ok(each.collect::<Outcome<Vec<_>>>()?.into_iter().flatten().collect());
+    }
+    let members = json::split_object(text).map_err(|error| bad(error.to_string()))?;
     if let Some(from) = from {
-        let members = json::split_object(text).map_err(|error| bad(error.to_string()))?;
         let dialect = match from {
             Dialect::OpenAi if members.iter().any(|(key, _)| key == "output") => Dialect::Responses,
             named => named,
@@ -235,12 +231,6 @@ fn calls(text: &str, line: usize, from: Option<Dialect>) -> Outcome<Vec<Call>> {
         let reply = read_reply(dialect, text).map_err(|error| bad(error.to_string()))?;
         return Ok(IntoCalls::into_calls(&reply));
     }
-    if text.trim_start().starts_with('[') {
-        let items = json::split_array(text).map_err(|error| bad(error.to_string()))?;
-        let each = items.into_iter().map(|item| calls(item, line, None));
-        return Ok(each.collect::<Outcome<Vec<_>>>()?.into_iter().flatten().collect());
-    }
-    let members = json::split_object(text).map_err(|error| bad(error.to_string()))?;
     let member = |key: &str| {
         let found = members.iter().rev().find(|(name, _)| name == key);
         found.map(|(_, raw)| *raw).filter(|raw| *raw != "null")

@@ -365,16 +365,12 @@ impl ImportRun<'_, '_> {
                     match self.importer.add(read.conversation).await {
                         Ok(done) => self.report(&done)?,
                         Err(error) => {
-                            let failure = Failure::from(tract::Error::from(error));
-                            if failure.is_of_store() {
-                                return Err(failure);
-                            }
                             self.waiting.pop();
-                            self.refuse(line, Some(&id), &failure)?;
+                            self.refuse(line, Some(&id), error.into())?;
                         }
                     }
                 }
-                Err(failure) => self.refuse(line, None, &failure)?,
+                Err(failure) => self.refuse(line, None, failure)?,
             }
         }
         Ok(())
@@ -388,7 +384,7 @@ impl ImportRun<'_, '_> {
             Ok(())
         });
         if let Err(error) = checked {
-            return self.refuse(line, None, &Failure::from(error));
+            return self.refuse(line, None, error.into());
         }
         let done = self.importer.finish().await?;
         self.report(&done)?;
@@ -401,21 +397,18 @@ impl ImportRun<'_, '_> {
                 self.waiting.push(QueuedConversation { line, anomalies });
                 self.report(&done)
             }
-            Err(error) => {
-                let failure = Failure::from(error);
-                if failure.is_of_store() {
-                    Err(failure)
-                } else {
-                    self.refuse(line, Some(&id), &failure)
-                }
-            }
+            Err(error) => self.refuse(line, Some(&id), error.into()),
         }
     }
 
-    fn refuse(&mut self, line: usize, id: Option<&str>, failure: &Failure) -> Outcome<()> {
+    /// Reports a refused line; a failure of the store is no refusal, and ends the import.
+    fn refuse(&mut self, line: usize, id: Option<&str>, failure: Failure) -> Outcome<()> {
+        if failure.is_of_store() {
+            return Err(failure);
+        }
         self.bar.inc(1);
-        let refused = RefusedLine { id, ..RefusedLine::new(line, failure) };
-        if self.total.refuse(failure) <= REPORTED || self.context.out.is_json() {
+        let refused = RefusedLine { id, ..RefusedLine::new(line, &failure) };
+        if self.total.refuse(&failure) <= REPORTED || self.context.out.is_json() {
             self.bar.suspend(|| self.context.out.refuse(&refused))?;
         }
         self.context.out.flush()

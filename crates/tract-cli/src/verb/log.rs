@@ -94,11 +94,6 @@ impl RoleWord {
             Self::Note => Kind::Note,
         }
     }
-
-    /// Whether a message of this kind has the role.
-    pub(crate) fn fits(self, kind: &str) -> bool {
-        kind == self.kind().as_str()
-    }
 }
 
 /// Commits that are listed where no limit is given.
@@ -118,8 +113,7 @@ impl Log {
         let at = commit.created_at;
         let since = self.since.is_none_or(|since| at.is_some_and(|at| at >= since));
         let until = self.until.is_none_or(|until| at.is_some_and(|at| at <= until));
-        let kind = commit.kind.as_ref().map(Kind::as_str);
-        let fits = |role: &RoleWord| kind.is_some_and(|kind| role.fits(kind));
+        let fits = |role: &RoleWord| commit.kind == Some(role.kind());
         since && until && (self.role.is_empty() || self.role.iter().any(fits))
     }
 }
@@ -238,10 +232,8 @@ async fn heads(tract: &Tract, log: &Log) -> Outcome<Vec<CommitId>> {
         named => named,
     };
     let heads = named_heads(tract, log.all, named).await?;
-    let mut heads: Vec<CommitId> = heads.into_iter().map(|(_, head)| head).collect();
     let mut seen = std::collections::HashSet::new();
-    heads.retain(|head| seen.insert(*head));
-    Ok(heads)
+    Ok(heads.into_iter().map(|(_, head)| head).filter(|head| seen.insert(*head)).collect())
 }
 
 fn label(name: &RefName) -> Option<String> {

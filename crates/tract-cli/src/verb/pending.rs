@@ -157,11 +157,8 @@ async fn next_step(out: &mut Output, tract: &Tract, decided: &RecordedDecision) 
         let left = count(left, "pending approval");
         format!("next: {left} on {}, see tract pending", escape::line(branch))
     } else {
-        let on = if tract.branch_name() == branch {
-            String::new()
-        } else {
-            format!(" --on {}", escape::line(branch))
-        };
+        let on = (tract.branch_name() != branch).then(|| format!(" --on {}", escape::line(branch)));
+        let on = on.unwrap_or_default();
         format!(
             "next: tract run{on}, with the --model and the tools (--fs, --mcp) of the run that asked"
         )

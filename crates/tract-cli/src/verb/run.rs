@@ -12,7 +12,7 @@ use tract::run::{OnResume, Report, Stop};
 use tract::tools::budget::{Budget, BudgetTracker};
 use tract::tools::policy::ApprovalRequired;
 use tract::tools::{Session, Strategy};
-use tract::{CancellationToken, ChatModel, Draft, JsonText, Tract};
+use tract::{CancellationToken, ChatModel, Draft, Tract};
 
 use self::printed::{Printer, RunEvent};
 use self::tools::{Commands, Tools};
@@ -208,10 +208,8 @@ async fn worked(
                 let _ = sender.send(event);
             }
         });
-    if !run.model.set.is_empty() {
-        let members: std::collections::BTreeMap<&str, &JsonText> =
-            run.model.set.iter().map(|(key, value)| (key.as_str(), value)).collect();
-        agent = agent.parameters(JsonText::of(&members).map_err(Failure::json)?);
+    if let Some(parameters) = super::object(&run.model.set)? {
+        agent = agent.parameters(parameters);
     }
     if let Some(tokens) = run.max_tokens {
         let budget = BudgetTracker::new(Budget::new().total_tokens(tokens))

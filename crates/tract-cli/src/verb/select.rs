@@ -122,22 +122,20 @@ pub(crate) async fn run(context: &mut Context<'_>, select: Select) -> Outcome<()
         None => options,
     };
     let (mut skipped, mut refused, mut late) = (0, 0, 0);
-    if let Some(query) = select.query {
-        let picked = catalog.pick(&query, &options);
+    let mut ask = |out: &mut Output, query: &Query, line| {
+        let picked = catalog.pick(&query.query, &options);
         skipped = picked.skipped_unsafe;
         late += usize::from(picked.timed_out);
-        answer(context.out, &Query { id: None, query }, 1, &picked)?;
+        answer(out, query, line, &picked)
+    };
+    if let Some(query) = select.query {
+        ask(context.out, &Query { id: None, query }, 1)?;
     } else if let Some(file) = &select.queries {
         let mut queries = Documents::new(input::open(file)?)?;
         while let Some(document) = queries.next()? {
             let line = document.line;
             match read_query(document) {
-                Ok(query) => {
-                    let picked = catalog.pick(&query.query, &options);
-                    skipped = picked.skipped_unsafe;
-                    late += usize::from(picked.timed_out);
-                    answer(context.out, &query, line, &picked)?;
-                }
+                Ok(query) => ask(context.out, &query, line)?,
                 Err(failure) => {
                     refused += 1;
                     context.out.refuse(&RefusedLine::new(line, &failure))?;

@@ -124,7 +124,7 @@ async fn head(out: &mut Output, tract: &Tract, commit: &Commit) -> Outcome<()> {
     let own = tract.tools().own(commit.id()).await?;
     if !own.is_empty() {
         let names: Vec<&str> = own.iter().map(|tool| &*tool.name).collect();
-        fact("tools", listed(&names))?;
+        fact("tools", first_of(&names, |name| escape::line(name).into_owned()))?;
     }
     if let Some(record) = commit.origin.detail.as_ref().and_then(DecisionRecord::from_json) {
         let because = super::pending::because(&record);
@@ -144,10 +144,6 @@ async fn head(out: &mut Output, tract: &Tract, commit: &Commit) -> Outcome<()> {
 
 fn ids(ids: &[CommitId]) -> String {
     first_of(ids, |id| short(*id).to_string())
-}
-
-fn listed(names: &[&str]) -> String {
-    first_of(names, |name| escape::line(name).into_owned())
 }
 
 /// Shows the first of many, and how many more there are.

@@ -102,12 +102,12 @@ pub(crate) async fn run(context: &mut Context<'_>, args: Summarization) -> Outco
             let text = escape::line(text);
             context
                 .out
-                .line(format_args!("others: above {}; {text}", render::token_count(tokens)))?;
+                .line(format_args!("others: above {}; {text}", render::counted(tokens, "token")))?;
         }
         None => context.out.line("others: never")?,
     }
     if let Some(tokens) = config.target_tokens {
-        context.out.line(format_args!("about {} each", render::token_count(tokens)))?;
+        context.out.line(format_args!("about {} each", render::counted(tokens, "token")))?;
     }
     for pattern in &config.must_keep {
         context.out.line(format_args!("must keep: {}", escape::line(pattern)))?;

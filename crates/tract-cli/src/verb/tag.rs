@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
+use tract::CommitId;
 use tract::engine::SignedTag;
-use tract::{CommitId, Tract};
 
+use super::branch::deleted;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;
-use crate::out::Output;
 use crate::ssh;
 use crate::style::{ID, REF, Styled};
 
@@ -52,7 +52,8 @@ struct Tagged<'a> {
 pub(crate) async fn run(context: &mut Context<'_>, tag: Tag) -> Outcome<()> {
     let tract = context.open().await?;
     if !tag.delete.is_empty() {
-        return delete(context.out, &tract, &tag.delete).await;
+        let commits = tract.repo().delete_tags(&tag.delete).await?;
+        return deleted(context.out, &tag.delete, commits, |name| format!("tract tag {name}"));
     }
     let tags = match tag.name {
         Some(name) if tag.sign => {
@@ -79,9 +80,4 @@ pub(crate) async fn run(context: &mut Context<'_>, tag: Tag) -> Outcome<()> {
         context.out.item(&json, format_args!("{at}  {shown}"))?;
     }
     Ok(())
-}
-
-async fn delete(out: &mut Output, tract: &Tract, names: &[String]) -> Outcome<()> {
-    let commits = tract.repo().delete_tags(names).await?;
-    super::branch::deleted(out, names, commits, |name| format!("tract tag {name}"))
 }

@@ -94,10 +94,8 @@ pub(crate) async fn run(context: &mut Context<'_>, verify: Verify) -> Outcome<()
 }
 
 async fn verified(context: &mut Context<'_>, verify: Verify) -> Outcome<()> {
-    let allowed = match verify.signatures {
-        true => Some(ssh::allowed_signers(verify.allowed_signers.as_deref())?),
-        false => None,
-    };
+    let allowed = || ssh::allowed_signers(verify.allowed_signers.as_deref());
+    let allowed = verify.signatures.then(allowed).transpose()?;
     let tract = context.open().await?;
     let report = render::verify(&tract, VerifyOptions::new().repair(verify.repair)).await?;
     let signatures = match &allowed {

@@ -121,12 +121,8 @@ fn the_commands_that_a_waiting_run_prints_work_as_typed() {
         let line = printed.lines().find_map(|line| line.split_once(behind));
         let command = line.unwrap_or_else(|| panic!("{behind:?} in {printed}")).1;
         let words = command.trim().strip_prefix("tract ").expect("a command of ours");
-        // As a shell reads it: quotes hold blanks together.
-        let words = words.split('\'').enumerate().flat_map(|(place, part)| match place % 2 {
-            0 => part.split_whitespace().collect(),
-            _ => vec![part],
-        });
-        run(&place, &words.collect::<Vec<&str>>())
+        let words = shlex::split(words).expect("words of a shell");
+        run(&place, &words.iter().map(String::as_str).collect::<Vec<&str>>())
     };
     let waits = place.ok(&["status"]);
     assert!(waits.contains("on tidy") && waits.contains("fs_remove({"), "{waits}");

@@ -13,7 +13,7 @@ const STREAM: &str = r#"
 {"op":"checkout","name":"main"}
 "#;
 
-fn names(place: &Workspace, arguments: &[&str]) -> Vec<String> {
+pub(crate) fn names(place: &Workspace, arguments: &[&str]) -> Vec<String> {
     let lines = place.json(&[&["branch", "--json"], arguments].concat());
     each(&lines, "branch").into_iter().map(str::to_owned).collect()
 }
@@ -125,7 +125,6 @@ fn checkout_goes_back_makes_branches_and_hints() {
     place.refused(&["branch", "again"], 1, "exists", &at);
     place.refused(&["tag", "first"], 1, "exists", "tag \"first\" already exists at ");
     place.refused(&["show", "first~9"], 1, "bad_revision", "the history has ");
-    place.refused(&["checkout", "mian"], 1, "unknown_branch", "did you mean \"main\"?");
     let ran = place.run(&["checkout", "x", "main"]).expect(2);
     assert!(ran.stderr.contains("--create"), "{ran:?}");
     Workspace::new().refused(&["checkout", "-"], 1, "no_previous_branch", "no other branch");

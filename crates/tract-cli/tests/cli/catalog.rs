@@ -111,17 +111,24 @@ fn approved_tools_are_bound_to_their_definitions() {
 fn tools_are_set_from_every_shape_that_lists_them() {
     let place = Workspace::new();
     let tool = r#"{"name":"a","inputSchema":{"type":"object"},"x":1.50}"#;
-    for listing in [
-        format!(r#"{{"tools":[{tool}],"nextCursor":null}}"#),
-        format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"tools":[{tool}]}}}}"#),
-        format!("[{tool}]"),
-        tool.to_owned(),
-        format!("{{\"tools\":\n[{tool}]\n}}"),
+    let other = "{ \"name\": \"c\" }";
+    for (listing, listed) in [
+        (format!(r#"{{"tools":[{tool}],"nextCursor":null}}"#), tool.to_owned()),
+        (format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"tools":[{tool}]}}}}"#), tool.to_owned()),
+        (format!("[{tool}]"), tool.to_owned()),
+        (tool.to_owned(), tool.to_owned()),
+        (format!("{{\"tools\":\n[{tool}]\n}}"), tool.to_owned()),
+        (format!("[{tool},{other}]"), format!("{tool},{other}")),
+        (format!("{tool}\n\n{other}\n"), format!("{tool},{other}")),
+        (other.replace(' ', "\n"), other.to_owned()),
     ] {
         place.write("tools.json", &listing);
         place.ok(&["tools", "set", "tools.json"]);
-        assert_eq!(place.ok(&["tools", "of", "--json"]).trim(), format!("[{tool}]"), "{listing}");
+        assert_eq!(place.ok(&["tools", "of", "--json"]).trim(), format!("[{listed}]"), "{listing}");
+        place.ok(&["tools", "set", "--none"]);
     }
+    place.write("tools.json", "{\"name\":\"a\"}\n{\"name\":\n");
+    place.refused(&["tools", "set", "tools.json"], 1, "invalid_json", "at byte 8");
     // A tool that a provider runs itself needs no name.
     place.write("tools.json", r#"[{"type":"web_search"}]"#);
     place.ok(&["tools", "set", "tools.json"]);

@@ -1,25 +1,14 @@
 use crate::support::Workspace;
 
-/// Escape sequences as one can read them.
-fn readable(text: &str) -> String {
-    text.replace('\u{1b}', "␛")
-}
-
 #[track_caller]
 fn colored(stream: &str, arguments: &[&str]) -> String {
     let place = Workspace::of(stream);
     let plain = [&["log", "--graph"], arguments].concat();
     let colored = place.ok(&[&["--color", "always"], &plain[..]].concat());
     // Without colors the text is the same.
-    let mut stripped = String::new();
-    let mut rest = colored.as_str();
-    while let Some((before, after)) = rest.split_once('\u{1b}') {
-        stripped.push_str(before);
-        rest = after.split_once('m').expect("a color ends with m").1;
-    }
-    stripped.push_str(rest);
-    assert_eq!(place.ok(&plain), stripped);
-    readable(&colored)
+    assert_eq!(place.ok(&plain), anstream::adapter::strip_str(&colored).to_string());
+    // Escape sequences as one can read them.
+    colored.replace('\u{1b}', "␛")
 }
 
 /// Two lines that part, as after a fork.

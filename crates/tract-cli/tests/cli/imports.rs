@@ -13,14 +13,7 @@ fn importing_again_changes_nothing() {
     }
     // Both conversations of the workshop begin with the same instructions and tools.
     assert_eq!(first[1]["reused"], 2);
-    let stats = place.json(&["stats", "--json"]);
-    for line in place.json(&arguments) {
-        assert_eq!(line["status"], "unchanged", "{line}");
-        assert_eq!(line["reused"], line["commits"], "{line}");
-    }
-    let again = place.json(&["stats", "--json"]);
-    assert_eq!(stats[0]["ref_moves"], again[0]["ref_moves"]);
-    assert_eq!(stats[0]["commits"], again[0]["commits"]);
+    place.imports_nothing_new(&arguments);
     place.is_clean();
 }
 
@@ -321,7 +314,7 @@ fn a_format_that_would_lose_calls_is_refused() {
     // The message says where, and what it looks like.
     let place = Workspace::new();
     let arguments = ["import", "--format", "anthropic", "-"];
-    place.refused_line(&arguments, openai.as_bytes(), "other_format", "messages[1].tool_calls");
+    place.complains(&arguments, openai.as_bytes(), 1, "other_format", "messages[1].tool_calls");
     for (text, format) in [
         (openai, "openai"),
         (openai, "ollama"),

@@ -132,22 +132,6 @@ fn tools_of_a_commit_are_distinct_from_tools_in_force() {
 }
 
 #[test]
-fn tools_are_set_from_a_list_or_from_one_a_line() {
-    let place = Workspace::of(STREAM);
-    for text in [r#"[{"name":"a"},{"name":"b"}]"#, "{\"name\":\"a\"}\n\n{\"name\":\"b\"}\n"] {
-        place.write("tools", text);
-        place.ok(&["tools", "set", "tools"]);
-        assert_eq!(place.ok(&["tools", "of", "--json"]).trim(), r#"[{"name":"a"},{"name":"b"}]"#);
-        place.ok(&["tools", "set", "--none"]);
-    }
-    place.write("tools", "{\n  \"name\": \"c\"\n}\n");
-    place.ok(&["tools", "set", "tools"]);
-    assert_eq!(place.json(&["tools", "of", "--json"])[0][0]["name"], "c");
-    place.write("tools", "{\"name\":\"a\"}\n{\"name\":\n");
-    place.refused(&["tools", "set", "tools"], 1, "invalid_json", "at byte 8");
-}
-
-#[test]
 fn every_verb_answers_in_json() {
     let place = Workspace::of(STREAM);
     place.write("tools.json", "[]");

@@ -8,6 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use tract_testkit::power::SeededRng;
+
 use crate::support::{RunOutput, each, text, user_says};
 
 /// A store of some engine in a folder.
@@ -44,15 +46,9 @@ fn kill(child: &mut Child) {
     child.wait().expect("the child is gone");
 }
 
-/// Pseudo-random pauses from a fixed seed: the same every time, as far as a scheduler allows.
-struct Pauses(u64);
-
-impl Pauses {
-    fn next(&mut self, most_ms: u64) -> Duration {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        Duration::from_micros((self.0 >> 33) % (most_ms * 1000))
-    }
+/// Waits for a pseudo-random time: the same every time, as far as a scheduler allows.
+fn pause(rng: &mut SeededRng, most_ms: usize) {
+    std::thread::sleep(Duration::from_micros(rng.below(most_ms * 1000) as u64));
 }
 
 /// Reads the JSON lines that a process writes until it is killed; a line cut by the kill
@@ -91,7 +87,7 @@ fn appending_killed(engine: &str, kills: usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Store { engine, folder: folder.path() };
     store.run(&["init"]).expect(0);
-    let mut pauses = Pauses(7);
+    let mut rng = SeededRng(7);
     let mut seen = Vec::new();
     let mut rounds = tract_testkit::rounds(kills, 20);
     for round in rounds.by_ref() {
@@ -112,7 +108,7 @@ fn appending_killed(engine: &str, kills: usize) {
             }
         });
         let reader = acknowledged(&mut child, "commit");
-        std::thread::sleep(pauses.next(60));
+        pause(&mut rng, 60);
         kill(&mut child);
         feeder.join().expect("the feeder ends");
         seen.extend(reader.join().expect("the reader ends"));
@@ -143,8 +139,7 @@ fn a_killed_import_on_redb_can_continue() {
 fn importing_killed(engine: &str, kills: usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Store { engine, folder: folder.path() };
-    let sample = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../tests/data/trajectories/conversations.jsonl");
+    let sample = tract_testkit::data::bundled("trajectories/conversations.jsonl");
     let sample = std::fs::read_to_string(sample).expect("the bundled recordings");
     // The same conversations under many ids, so that there is something to interrupt.
     let many = folder.path().join("many.jsonl");
@@ -158,7 +153,7 @@ fn importing_killed(engine: &str, kills: usize) {
         }
     }
     drop(file);
-    let mut pauses = Pauses(11);
+    let mut rng = SeededRng(11);
     let mut seen = BTreeSet::new();
     let mut rounds = tract_testkit::rounds(kills, 10);
     for round in rounds.by_ref() {
@@ -170,7 +165,7 @@ fn importing_killed(engine: &str, kills: usize) {
             .spawn()
             .expect("import starts");
         let reader = acknowledged(&mut child, "branch");
-        std::thread::sleep(pauses.next(120));
+        pause(&mut rng, 120);
         kill(&mut child);
         seen.extend(reader.join().expect("the reader ends"));
         if round % 5 == 4 && store.path().exists() {
@@ -232,7 +227,7 @@ fn push_killed(engine: &str, kills: usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let source = Store { engine: "sqlite", folder: folder.path() };
     source.run(&["init"]).expect(0);
-    let mut pauses = Pauses(11);
+    let mut rng = SeededRng(11);
     let (mut killed, mut brought) = (0, 0);
     let mut rounds = tract_testkit::rounds(kills, 10);
     for round in rounds.by_ref() {
@@ -252,7 +247,7 @@ fn push_killed(engine: &str, kills: usize) {
         let mut push = source.tract();
         let mut child =
             push.args(["push", &name]).stdout(Stdio::null()).spawn().expect("push starts");
-        std::thread::sleep(pauses.next(400));
+        pause(&mut rng, 400);
         let running = child.try_wait().expect("it is ours").is_none();
         killed += usize::from(running);
         kill(&mut child);

@@ -148,7 +148,7 @@ fn passwords_of_remotes_are_never_printed_and_leave_with_no_copy() {
         json!({"op": "blob", "id": id, "text": document.text().expect("a text")}),
         json!({"op": "ref", "name": "config/remotes", "to": format!("blob {id}")}),
     ]);
-    place.refused_line(&["apply", "-"], stream.as_bytes(), "needs_trust", "");
+    place.complains(&["apply", "-"], stream.as_bytes(), 1, "needs_trust", "");
     let applied = place.feed(&["apply", "--trust", "-"], stream.as_bytes()).expect(0);
     let added = place.run(&["remote", "add", "other", url]);
     if cfg!(feature = "postgres") {

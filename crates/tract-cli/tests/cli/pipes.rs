@@ -7,7 +7,7 @@ use crate::support::user_says;
 use crate::support::{RunOutput, Workspace, stream};
 
 /// Runs a command whose reader closes its end at once, as `head` does when it has enough.
-fn without_reader(place: &Workspace, arguments: &[&str]) -> RunOutput {
+pub(crate) fn without_reader(place: &Workspace, arguments: &[&str]) -> RunOutput {
     let mut command = place.command(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("it starts");

@@ -182,15 +182,7 @@ fn imports(path: &Path, expected: &Value) -> usize {
         }
     }
     place.is_clean();
-    // Again it is the same, and nothing is written.
-    let before = place.json(&["stats", "--json"]);
-    for line in place.json(&arguments) {
-        assert_eq!(line["status"], "unchanged", "{line}");
-        assert_eq!(line["reused"], line["commits"], "{line}");
-    }
-    let after = place.json(&["stats", "--json"]);
-    assert_eq!(before[0]["ref_moves"], after[0]["ref_moves"]);
-    assert_eq!(before[0]["commits"], after[0]["commits"]);
+    place.imports_nothing_new(&arguments);
     branches
 }
 

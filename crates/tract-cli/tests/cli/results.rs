@@ -3,7 +3,7 @@
 use tract::hooks::{BeforeCommit, CommitAction, Hooks, ToolResultAction, ToolResultReceived};
 use tract::{Commit, OpenOptions, Tract, block_on};
 
-use crate::support::{Workspace, list};
+use crate::support::{Workspace, keys, list};
 
 pub(crate) const STREAM: &str = r#"
 {"op":"user","text":"Where is main?"}
@@ -50,8 +50,7 @@ fn turns_are_one_a_line_oldest_first() {
     let place = Workspace::of(STREAM);
     let lines = place.json(&["turns", "--json"]);
     assert_eq!(lines.len(), 2);
-    let keys: Vec<&String> = lines[0].as_object().expect("an object").keys().collect();
-    assert_eq!(keys, ["call", "results", "tool_names", "total_tokens"]);
+    assert_eq!(keys(&lines[0]), "call results tool_names total_tokens");
     assert_eq!(lines[0]["tool_names"], serde_json::json!(["grep", "ls"]));
     assert_eq!(lines[0]["results"].as_array().map(Vec::len), Some(2));
     assert!(lines[0]["total_tokens"].as_u64() > Some(0));
@@ -122,9 +121,7 @@ fn a_summarizer_that_fails_leaves_it_waiting() {
         ("true", "bad_summary"),
         ("printf '\\377'", "invalid_reply"),
     ] {
-        let arguments = ["pending", "summarize", id.as_str(), "--command", command];
-        let ran = place.run(&arguments).expect(1);
-        assert!(ran.stderr.contains(&format!("error[{code}]")), "{command}: {ran:?}");
+        place.complains(&["pending", "summarize", &id, "--command", command], b"", 1, code, "");
     }
     let never = ["pending", "summarize", &id, "--command", "sleep 600", "--timeout", "1"];
     place.refused(&never, 1, "summarizer_timeout", "did not answer within 1s");

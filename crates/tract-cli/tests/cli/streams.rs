@@ -1,7 +1,8 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
-use crate::support::{RunOutput, Workspace, bundled, text};
+use crate::pipes::without_reader;
+use crate::support::{Workspace, bundled, text};
 
 pub(crate) const MORNING: &str = r#"
 {"op":"system","text":"You are a travel agent.","at":"2026-01-31T09:00:00Z"}
@@ -312,10 +313,6 @@ fn interrupting_leaves_what_was_acknowledged() {
 fn a_reader_that_has_enough_is_no_failure() {
     let place = Workspace::of(MORNING);
     place.ok(&["import", text(&bundled("conversations.jsonl"))]);
-    let mut command = place.command(&["export"]);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("it starts");
-    drop(child.stdout.take());
-    let ran = RunOutput::of(child.wait_with_output().expect("it ends")).expect(0);
+    let ran = without_reader(&place, &["export"]).expect(0);
     assert!(ran.stderr.is_empty(), "{ran:?}");
 }

@@ -172,14 +172,16 @@ impl Workspace {
         assert!(error["message"].is_string() && error["notes"].is_array(), "{lines:?}");
     }
 
-    /// Runs what refuses a line of its input, and checks the line's code and a part of what it says.
+    /// As [`refused_with`](Self::refused_with), for people alone.
     #[track_caller]
-    pub(crate) fn refused_line(&self, arguments: &[&str], stdin: &[u8], code: &str, says: &str) {
-        self.complains(arguments, stdin, 1, code, says);
-    }
-
-    #[track_caller]
-    fn complains(&self, arguments: &[&str], stdin: &[u8], exit: i32, code: &str, says: &str) {
+    pub(crate) fn complains(
+        &self,
+        arguments: &[&str],
+        stdin: &[u8],
+        exit: i32,
+        code: &str,
+        says: &str,
+    ) {
         let ran = self.feed(arguments, stdin);
         assert_eq!(ran.code, Some(exit), "{arguments:?}: {ran:?}");
         assert!(ran.stderr.contains(&format!("error[{code}]")), "{arguments:?}: {ran:?}");
@@ -211,6 +213,21 @@ impl Workspace {
     pub(crate) fn messages(&self, revision: &str, form: &str) -> Vec<Value> {
         let body = self.json(&["compile", revision, "--to", form, "--json"]).remove(0);
         list(body.get("messages").unwrap_or(&body)).to_vec()
+    }
+
+    /// Imports what was imported before: all is known, and nothing is written.
+    #[track_caller]
+    pub(crate) fn imports_nothing_new(&self, arguments: &[&str]) {
+        let counts = || {
+            let stats = self.json(&["stats", "--json"]).remove(0);
+            (stats["ref_moves"].clone(), stats["commits"].clone())
+        };
+        let before = counts();
+        for line in self.json(arguments) {
+            assert_eq!(line["status"], "unchanged", "{line}");
+            assert_eq!(line["reused"], line["commits"], "{line}");
+        }
+        assert_eq!(counts(), before);
     }
 
     #[track_caller]

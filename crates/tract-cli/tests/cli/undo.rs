@@ -3,12 +3,9 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
+use crate::branches::names;
 use crate::pipes::conversations;
-use crate::support::{Workspace, each, list};
-
-fn branches(place: &Workspace) -> Vec<String> {
-    each(&place.json(&["branch", "--json"]), "branch").into_iter().map(str::to_owned).collect()
-}
+use crate::support::{Workspace, list};
 
 fn head(place: &Workspace) -> String {
     place.json(&["status", "--json"])[0]["branch"].as_str().expect("a branch").to_owned()
@@ -19,7 +16,7 @@ fn a_branch_that_was_made_and_checked_out_is_undone_with_head() {
     let place = Workspace::of("{\"op\":\"user\",\"text\":\"one\"}\n");
     place.ok(&["branch", "q", "--checkout"]);
     place.ok(&["undo"]);
-    assert_eq!((branches(&place), head(&place)), (vec!["main".to_owned()], "main".to_owned()));
+    assert_eq!((names(&place, &[]), head(&place)), (vec!["main".to_owned()], "main".to_owned()));
     place.ok(&["undo", "--redo"]);
     assert_eq!(head(&place), "q");
     // In two commands: HEAD does not stay on a branch that is gone.
@@ -28,7 +25,7 @@ fn a_branch_that_was_made_and_checked_out_is_undone_with_head() {
     place.ok(&["checkout", "r"]);
     place.ok(&["undo"]);
     assert_eq!(head(&place), "main");
-    assert!(!branches(&place).contains(&"r".to_owned()));
+    assert!(!names(&place, &[]).contains(&"r".to_owned()));
     place.is_clean();
 }
 
@@ -37,12 +34,12 @@ fn an_import_of_many_conversations_is_one_undo() {
     let place = Workspace::of("{\"op\":\"user\",\"text\":\"one\"}\n");
     place.write("many.jsonl", conversations(700));
     place.ok(&["import", "many.jsonl"]);
-    assert_eq!(branches(&place).len(), 701);
+    assert_eq!(names(&place, &[]).len(), 701);
     place.ok(&["checkout", "c350"]);
     let lines = place.json(&["undo", "--json"]);
     let moves = list(&lines[0]["moves"]).len();
     assert_eq!(moves, 1401, "a branch and a document each, and HEAD");
-    assert_eq!((branches(&place), head(&place)), (vec!["main".to_owned()], "main".to_owned()));
+    assert_eq!((names(&place, &[]), head(&place)), (vec!["main".to_owned()], "main".to_owned()));
     place.is_clean();
 }
 
@@ -58,7 +55,7 @@ fn a_stream_over_two_branches_is_one_undo() {
     stream += "{\"op\":\"checkout\",\"name\":\"main\"}\n";
     place.feed(&["apply", "-"], stream.as_bytes()).expect(0);
     place.ok(&["undo"]);
-    assert_eq!(branches(&place), ["main"]);
+    assert_eq!(names(&place, &[]), ["main"]);
     assert_eq!(place.json(&["log", "--json"]).len(), 1);
     place.is_clean();
 }

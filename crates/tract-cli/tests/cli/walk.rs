@@ -37,18 +37,6 @@ fn a_day_with_one_conversation() {
 }
 
 #[test]
-fn both_sides_changed_the_same() {
-    let place = Workspace::of(
-        "{\"op\":\"user\",\"text\":\"Hi\",\"mark\":\"q\"}\n{\"op\":\"branch\",\"name\":\"b\"}\n\
-         {\"op\":\"edit\",\"target\":\":q\",\"text\":\"Hello\"}\n{\"op\":\"checkout\",\"name\":\"b\"}\n\
-         {\"op\":\"edit\",\"target\":\":q\",\"text\":\"Good day\"}\n",
-    );
-    let head = place.id("b");
-    place.refused(&["merge", "main"], 1, "merge_conflicts", "version");
-    assert_eq!(place.id("b"), head);
-}
-
-#[test]
 fn skipped_messages_are_left_out_and_come_back() {
     let place =
         Workspace::of("{\"op\":\"user\",\"text\":\"a\"}\n{\"op\":\"user\",\"text\":\"b\"}\n");
@@ -140,7 +128,8 @@ fn the_commands_of_the_demo_are_typed_and_answer_the_same() {
     std::fs::remove_file(place.path("tract-demo/tract.db")).expect("the store is there");
     let mut script = String::new();
     for (command, _) in &shown {
-        script += &format!("printf '$ %s\\n' {}\n{command}\nprintf '\\n'\n", quoted(command));
+        let quoted = shlex::try_quote(command).expect("no NUL");
+        script += &format!("printf '$ %s\\n' {quoted}\n{command}\nprintf '\\n'\n");
     }
     let binary = std::path::Path::new(env!("CARGO_BIN_EXE_tract"));
     let mut path = binary.parent().expect("a folder").as_os_str().to_owned();
@@ -153,10 +142,6 @@ fn the_commands_of_the_demo_are_typed_and_answer_the_same() {
     for (shown, typed) in shown.iter().zip(transcript(&ran.stdout)) {
         assert_eq!(*shown, typed, "{}", ran.stderr);
     }
-}
-
-fn quoted(command: &str) -> String {
-    format!("'{}'", command.replace('\'', "'\\''"))
 }
 
 /// The chapters of the demo that the picture in the README shows; all of them are too long for a

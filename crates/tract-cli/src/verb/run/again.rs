@@ -10,30 +10,28 @@ use crate::args::Global;
 /// without a task. It names the branch unless HEAD is on it.
 pub(super) fn command(run: &Run, global: &Global, on: &Tract, head: &str) -> String {
     let mut words = vec!["tract".to_owned(), "run".to_owned()];
+    let mut add = |flag: &str, value: &str| words.extend([flag.to_owned(), value.to_owned()]);
     if on.branch_name() != head {
-        words.extend(["--on".to_owned(), on.branch_name().to_owned()]);
+        add("--on", on.branch_name());
     }
-    if let Some(url) = global.store.as_ref().filter(|url| !from_environment(url)) {
+    let environment = std::env::var("TRACT_STORE").ok();
+    if let Some(url) = global.store.as_ref().filter(|url| Some(*url) != environment.as_ref()) {
         // A url may hold a password, which belongs on no terminal.
-        let url = if url.contains('@') { "URL" } else { url };
-        words.extend(["--store".to_owned(), url.to_owned()]);
+        add("--store", if url.contains('@') { "URL" } else { url });
     }
     if global.repo != "default" {
-        words.extend(["--repo".to_owned(), global.repo.clone()]);
+        add("--repo", &global.repo);
     }
-    words.extend(run.model.flags());
+    run.model.flags(&mut add);
     if let Some(folder) = &run.fs {
-        words.extend(["--fs".to_owned(), folder.display().to_string()]);
+        add("--fs", &folder.display().to_string());
     }
     #[cfg(feature = "mcp")]
     {
-        for server in &run.mcp {
-            words.extend(["--mcp".to_owned(), server.clone()]);
-        }
+        run.mcp.iter().for_each(|server| add("--mcp", server));
         for variable in &run.mcp_env {
             // A value may be a secret: without it the variable is taken from the environment.
-            let name = variable.split_once('=').map_or(variable.as_str(), |(name, _)| name);
-            words.extend(["--mcp-env".to_owned(), name.to_owned()]);
+            add("--mcp-env", variable.split_once('=').map_or(variable, |(name, _)| name));
         }
         words.extend(run.search.then(|| "--search".to_owned()));
         words.extend(run.ignore_pins.then(|| "--ignore-pins".to_owned()));
@@ -54,10 +52,6 @@ pub(super) fn command(run: &Run, global: &Global, on: &Tract, head: &str) -> Str
 fn unless_default<T: ValueEnum + PartialEq>(value: T, default: T) -> Option<String> {
     let spelled = value.to_possible_value().filter(|_| value != default)?;
     Some(spelled.get_name().to_owned())
-}
-
-fn from_environment(url: &str) -> bool {
-    std::env::var("TRACT_STORE").is_ok_and(|named| named == url)
 }
 
 /// Quotes a word as a shell reads it.

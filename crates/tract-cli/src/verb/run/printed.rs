@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 
+use anstyle::Style;
 use serde::Serialize;
 use tract::run::{Progress, Report, Stop};
 use tract::{ReplyDelta, Tract};
@@ -117,11 +118,8 @@ impl Printer {
                 self.text.end_line(out)?;
                 let first = answer.text.lines().next().unwrap_or_default();
                 let first: String = first.chars().take(100).collect();
-                let outcome = if answer.is_error {
-                    Styled(BAD, escape::line(&answer.outcome)).to_string()
-                } else {
-                    escape::line(&answer.outcome).to_string()
-                };
+                let style = if answer.is_error { BAD } else { Style::new() };
+                let outcome = Styled(style, escape::line(&answer.outcome));
                 out.say(format_args!(
                     "  {} {outcome} {}",
                     Styled(BOLD, escape::line(&answer.tool)),

@@ -116,7 +116,7 @@ fn head(conversation: &Conversation, message: &Message) -> String {
     {
         head += &format!(", answers #{}", place + 1);
     }
-    head += &format!(", {}", render::token_count(message.token_count));
+    head += &format!(", {}", render::counted(message.token_count, "token"));
     head
 }
 
