@@ -16,7 +16,7 @@ mod tools;
 mod walks;
 mod whole;
 
-use crate::suite::{Capability, ContractCase};
+use crate::suite::{Capability, CaseInput, ContractCase};
 
 /// The table of all cases: module, name, the capability it needs, promise.
 #[doc(hidden)]
@@ -197,7 +197,9 @@ macro_rules! table {
                 name: stringify!($name),
                 promise: $promise,
                 needs: needs!($($needs)?),
-                test: |harness| Box::pin($module::$name(harness)),
+                test: |harness| {
+                    Box::pin(async move { $module::$name(CaseInput::of(&harness)?).await })
+                },
             },
         )*)*]
     };
