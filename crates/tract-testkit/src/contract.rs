@@ -181,22 +181,13 @@ macro_rules! __contract {
     };
 }
 
-macro_rules! needs {
-    () => {
-        None
-    };
-    ($needs:ident) => {
-        Some(Capability::$needs)
-    };
-}
-
 macro_rules! table {
     ($($module:ident { $($name:ident $([$needs:ident])? $promise:literal)* })*) => {
         &[$($(
             ContractCase {
                 name: stringify!($name),
                 promise: $promise,
-                needs: needs!($($needs)?),
+                needs: <[Capability]>::first(&[$(Capability::$needs)?]).copied(),
                 test: |harness| {
                     Box::pin(async move { $module::$name(CaseInput::of(&harness)?).await })
                 },

@@ -191,11 +191,7 @@ impl<'a> Reader<'a> {
         let has = |bit: u64| flags & bit != 0;
         let marked = match self.byte()? {
             0 => None,
-            1 => Some(Priority::Skip),
-            2 => Some(Priority::Normal),
-            3 => Some(Priority::Important),
-            4 => Some(Priority::Pinned),
-            _ => return None,
+            number => Some(Priority::from_number(number - 1)?),
         };
         let kind = match self.integer()? {
             0 => None,
