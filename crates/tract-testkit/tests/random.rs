@@ -52,7 +52,7 @@ fn appending() -> BoxedStrategy<StreamOpKind> {
     .boxed()
 }
 
-/// Steps that change what is there. The last three take a text of their own, the others none.
+/// Steps that change what is there.
 fn changing() -> BoxedStrategy<StreamOpKind> {
     let names = || vec(name(), 1..4);
     let priority = prop_oneof![Just(Priority::Skip), Just(Priority::Pinned)];

@@ -37,12 +37,8 @@ pub(crate) fn decode(commit: CommitId, bytes: &[u8]) -> Option<State> {
     if view.next() != header.next {
         return None;
     }
-    let since = SnapshotDelta {
-        snapshot: Some(commit),
-        commits: 0,
-        apart: header.apart,
-        gone: imbl::OrdSet::new(),
-    };
+    let since =
+        SnapshotDelta { snapshot: Some(commit), apart: header.apart, ..SnapshotDelta::default() };
     let mut state = State {
         head: Some(commit),
         view,
