@@ -32,7 +32,7 @@ impl Priority {
         self as u8
     }
 
-    /// Returns the priority that a number stands for.
+    /// Returns the priority that has a number.
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
     }
