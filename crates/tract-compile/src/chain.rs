@@ -8,10 +8,13 @@ use tract_core::{Commit, CommitId, DerivedKind};
 
 use crate::error::Result;
 use crate::fetch::ObjectReader;
-use crate::ids::IdSet;
+use crate::ids::{IdSet, SharedIdMap};
 use crate::snapshot;
 use crate::state::State;
 use crate::view::Row;
+
+/// The rows that a snapshot and those before it hold apart, the newest word on each slot.
+pub(crate) type SeparateRows = SharedIdMap<CommitId, Option<Row>>;
 
 /// A known state and the commits that follow it, oldest first.
 #[derive(Debug, Default)]
@@ -110,24 +113,41 @@ impl ObjectReader {
         if !(whole && state.is_partial()) {
             return Ok(Some(state));
         }
-        let mut seen: IdSet<CommitId> = state.view.rows().map(|row| row.slot).collect();
-        let mut rows: Vec<Row> = Vec::new();
-        let (mut at, mut bytes) = (commit, bytes.clone());
-        loop {
-            let Some(apart) = snapshot::separate_rows(at, &bytes) else { return Ok(None) };
-            for (slot, row) in apart.rows {
-                if seen.insert(slot) {
-                    rows.extend(row);
-                }
-            }
-            let Some(previous) = apart.previous else { break };
-            let kind = DerivedKind::Snapshot;
-            let found = self.store.derived(&self.repo, kind, &[previous]).await?;
-            let Some(found) = found.into_iter().flatten().next() else { return Ok(None) };
-            (at, bytes) = (previous, found);
-        }
+        let apart = self.separate_rows(commit, Some(bytes.clone())).await?;
+        let Some(mut apart) = apart else { return Ok(None) };
+        apart.retain(|slot, _| !state.view.contains(*slot));
         let next = state.view.next();
-        state.complete(rows);
+        state.complete(apart.into_iter().filter_map(|(_, row)| row));
         Ok((state.view.next() == next).then_some(state))
+    }
+
+    /// Reads what a snapshot, whose bytes may be given, and those before it hold apart; `None` when
+    /// one of them is damaged.
+    pub(crate) async fn separate_rows(
+        &self,
+        commit: CommitId,
+        mut given: Option<Bytes>,
+    ) -> Result<Option<SeparateRows>> {
+        let (mut rows, mut seen) = (SeparateRows::default(), IdSet::default());
+        let mut next = Some(commit);
+        while let Some(at) = next {
+            let bytes = match given.take() {
+                Some(bytes) => Some(bytes),
+                None => self.snapshot(at).await?,
+            };
+            let apart = bytes.and_then(|bytes| snapshot::separate_rows(at, &bytes));
+            let Some(apart) = apart.filter(|_| seen.insert(at)) else { return Ok(None) };
+            for (slot, row) in apart.rows {
+                rows.entry(slot).or_insert(row);
+            }
+            next = apart.previous;
+        }
+        Ok(Some(rows))
+    }
+
+    /// Reads the bytes of a commit's snapshot.
+    pub(crate) async fn snapshot(&self, commit: CommitId) -> Result<Option<Bytes>> {
+        let found = self.store.derived(&self.repo, DerivedKind::Snapshot, &[commit]).await?;
+        Ok(found.into_iter().flatten().next())
     }
 }

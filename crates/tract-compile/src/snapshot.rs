@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use tract_core::{CommitId, DerivedKind, DerivedRow};
 
 pub(crate) use self::decode::{decode, separate_rows};
-use crate::state::State;
+use crate::state::{SnapshotDelta, State};
 
 /// The version of the format and of the fold that made it.
 const VERSION: u8 = 1;
@@ -58,10 +58,8 @@ pub(crate) fn take(state: &State) -> Option<(DerivedRow, State)> {
     bytes.extend_from_slice(&sum);
     let row = DerivedRow { kind: DerivedKind::Snapshot, commit, bytes: bytes.into() };
     let mut after = state.clone();
-    after.since.snapshot = Some(commit);
-    after.since.commits = 0;
-    after.since.apart += apart;
-    after.since.gone = imbl::OrdSet::new();
+    let apart = state.since.apart + apart;
+    after.since = SnapshotDelta { snapshot: Some(commit), apart, ..SnapshotDelta::default() };
     Some((row, after))
 }
 

@@ -1,18 +1,17 @@
 //! Whether a snapshot says what its commit's line says.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tract_core::{Commit, CommitId, DerivedKind};
+use tract_core::{Commit, CommitId};
 
-use crate::chain::Chain;
+use crate::chain::{Chain, SeparateRows};
 use crate::compiler::Compiler;
 use crate::error::Result;
-use crate::ids::{IdMap, SharedIdMap};
+use crate::ids::IdMap;
 use crate::snapshot;
 use crate::state::State;
-use crate::view::{Row, View};
+use crate::view::View;
 
 /// What became of a snapshot that was looked into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,9 +58,6 @@ struct ReadSnapshot {
     main: View,
     apart: SeparateRows,
 }
-
-/// The rows that a snapshot and those before it hold apart, the newest word on each slot.
-type SeparateRows = SharedIdMap<CommitId, Option<Row>>;
 
 impl FoldedLine {
     /// Returns the newest commit; `None` at the root.
@@ -131,7 +127,7 @@ impl Compiler {
             let mut apart = match (&known, own.previous) {
                 (Some(last), _) => last.apart.clone(),
                 (None, None) => SeparateRows::default(),
-                (None, Some(previous)) => match self.separate_rows(previous).await? {
+                (None, Some(previous)) => match self.inner.separate_rows(previous, None).await? {
                     Some(rows) => rows,
                     None => return Ok(unreadable),
                 },
@@ -162,26 +158,6 @@ impl Compiler {
         Ok((LastSnapshot::Read(Arc::new(read)), check))
     }
 
-    /// Reads what a snapshot and those before it hold apart; `None` when one of them is damaged.
-    async fn separate_rows(&self, commit: CommitId) -> Result<Option<SeparateRows>> {
-        let mut rows = SeparateRows::default();
-        let mut next = Some(commit);
-        let mut seen = HashSet::new();
-        while let Some(at) = next {
-            let found = self.store().derived(self.repo(), DerivedKind::Snapshot, &[at]).await?;
-            let Some(bytes) = found.into_iter().flatten().next() else { return Ok(None) };
-            let Some(apart) = snapshot::separate_rows(at, &bytes).filter(|_| seen.insert(at))
-            else {
-                return Ok(None);
-            };
-            for (slot, row) in apart.rows {
-                rows.entry(slot).or_insert(row);
-            }
-            next = apart.previous;
-        }
-        Ok(Some(rows))
-    }
-
     /// Folds a commit's line from its root and compares it with the snapshot there, rows held
     /// apart included. Linear in the history; to check many snapshots of one line, fold it once
     /// with [`fold_onto_line`](Self::fold_onto_line).
@@ -189,9 +165,7 @@ impl Compiler {
     /// # Errors
     /// As [`line`](Self::line): a line that does not fold is not the snapshot's fault.
     pub async fn verify_snapshot(&self, commit: CommitId) -> Result<SnapshotCheck> {
-        let kind = DerivedKind::Snapshot;
-        let found = self.store().derived(self.repo(), kind, &[commit]).await?;
-        let Some(bytes) = found.into_iter().flatten().next() else {
+        let Some(bytes) = self.inner.snapshot(commit).await? else {
             return Ok(SnapshotCheck::Absent);
         };
         let chain = self.inner.chain_from_root(commit).await?;
@@ -237,7 +211,7 @@ mod cost;
 mod tests {
     use std::sync::Arc;
 
-    use tract_core::{ApproxCounter, Op, Priority, RepoName, Store, block_on};
+    use tract_core::{ApproxCounter, DerivedKind, Op, Priority, RepoName, Store, block_on};
     use tract_kv::memory;
     use tract_testkit::fixtures::{batch, push, record, seal};
 

@@ -9,11 +9,11 @@ use common::counting::Counts;
 use common::{History, Snap, calling, compiler, facts, snapshots, toolset};
 use tract_compile::{CompileError, SnapshotCheck};
 use tract_core::{
-    Blob, CallRef, Change, Changes, Commit, CommitId, CommitRecord, CommitRef, Content,
-    DerivedKind, DerivedRow, JsonText, Op, Part, Priority, RepoName, RowFields, Store, block_on,
+    Batch, Blob, CallRef, Change, Changes, Commit, CommitId, CommitRecord, CommitRef, Content,
+    DerivedKind, JsonText, Op, Part, Priority, RepoName, RowFields, Store, block_on,
 };
 use tract_testkit::WatchedStore;
-use tract_testkit::fixtures::batch;
+use tract_testkit::fixtures::{batch, deriving, row};
 
 #[test]
 fn revert_head_restores() {
@@ -344,10 +344,8 @@ fn a_commit_that_does_not_fit_is_an_error_and_no_partial_view() {
     let line = history.line();
     let refused = block_on(history.compiler.advance(&line, std::slice::from_ref(&commit), &blobs));
     assert!(matches!(refused, Err(CompileError::Change(_))), "{refused:?}");
-    let mut batch = batch("test");
-    batch.blobs = blobs;
-    batch.commits = vec![commit.clone()];
-    let _ = block_on(history.store.apply(&RepoName::default(), batch)).unwrap();
+    let write = Batch { blobs, commits: vec![commit.clone()], ..batch("test") };
+    let _ = block_on(history.store.apply(&RepoName::default(), write)).unwrap();
     let refused = block_on(history.compiler.compile(Some(commit.id()))).unwrap_err();
     assert!(matches!(&refused, CompileError::Change(change) if change.commit == commit.id()));
     assert_eq!(facts(&history.cold(good)), facts(&history.compile()));
@@ -370,9 +368,8 @@ fn a_damaged_snapshot_is_passed_by_and_named() {
     let good = block_on(history.store.derived(&repo, kind, &[id])).unwrap().remove(0).unwrap();
     let expected = facts(&history.cold(history.head));
     let put = |commit: CommitId, bytes: Vec<u8>| {
-        let mut batch = batch("test");
-        batch.derived = vec![DerivedRow { kind, commit, bytes: bytes.into() }];
-        let _ = block_on(history.store.apply(&repo, batch)).unwrap();
+        let write = deriving([row(kind, commit, bytes)]);
+        let _ = block_on(history.store.apply(&repo, write)).unwrap();
     };
     let check = |expect: SnapshotCheck| {
         let fresh = compiler(&history.store);

@@ -9,10 +9,10 @@ use common::{History, Snap, calling, compiler, facts, snapshots};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use std::sync::Arc;
-use tract_compile::{Compiled, Compiler, FoldedLine, SnapshotCheck, View, fold, inverse, resolved};
+use tract_compile::{Compiled, Compiler, FoldedLine, SnapshotCheck, View, fold};
 use tract_core::{
-    ApproxCounter, Blob, CallRef, Change, Changes, CommitId, CommitRef, Content, DerivedKind,
-    JsonText, Op, Part, Priority, RepoName, RowFields, StoreExt, block_on,
+    ApproxCounter, Blob, CallRef, Change, CommitId, CommitRef, Content, DerivedKind, JsonText, Op,
+    Part, Priority, RepoName, RowFields, StoreExt, block_on,
 };
 
 #[derive(Clone, Debug)]
@@ -260,15 +260,9 @@ proptest! {
         }
         for id in &order {
             let commit = &history.commits[id];
-            let Changes::List(list) = &commit.changes else { continue };
+            let Some(undo) = history.undoing(*id) else { continue };
             let before = &history.views[&commit.parent()];
             let after = &history.views[&Some(*id)];
-            let mut undo: Vec<Change> = tract_compile::appended(before, commit)
-                .iter()
-                .chain(list)
-                .map(|change| inverse(&resolved(change, *id)))
-                .collect();
-            undo.reverse();
             let mut record = history.record(Op::Revert { targets: vec![*id], cascade: false });
             record.parents = vec![*id];
             let revert = tract_core::Commit::seal(record).unwrap();

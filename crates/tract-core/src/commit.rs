@@ -141,6 +141,9 @@ pub enum AuthorKind {
 }
 
 impl AuthorKind {
+    /// In the order of the numbers that stores write.
+    const ALL: [Self; 5] = [Self::User, Self::Model, Self::Tool, Self::Hook, Self::Import];
+
     /// Returns the word used in records.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -154,9 +157,7 @@ impl AuthorKind {
 
     /// Returns the origin that a word names.
     pub fn parse(word: &str) -> Option<Self> {
-        [Self::User, Self::Model, Self::Tool, Self::Hook, Self::Import]
-            .into_iter()
-            .find(|by| by.as_str() == word)
+        Self::ALL.into_iter().find(|by| by.as_str() == word)
     }
 }
 

@@ -24,6 +24,19 @@ pub enum Priority {
 }
 
 impl Priority {
+    /// In the order of the numbers that stores write.
+    const ALL: [Self; 4] = [Self::Skip, Self::Normal, Self::Important, Self::Pinned];
+
+    /// Returns the number that stores write.
+    pub const fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// Returns the priority that has a number.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+
     /// Returns the word used in records and streams.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -36,9 +49,7 @@ impl Priority {
 
     /// Returns the priority that a word names.
     pub fn parse(word: &str) -> Option<Self> {
-        [Self::Skip, Self::Normal, Self::Important, Self::Pinned]
-            .into_iter()
-            .find(|priority| priority.as_str() == word)
+        Self::ALL.into_iter().find(|priority| priority.as_str() == word)
     }
 }
 

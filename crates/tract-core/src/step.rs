@@ -363,14 +363,10 @@ impl StreamOpKind {
     /// Returns the operation that adds this content: the shortest that loses nothing of it.
     pub fn adding(content: Content, role: Option<Role>) -> Self {
         let short = match (&content, &role) {
-            (Content::System(body), None) => {
-                only_text(body).map(|text| Self::System { text: text.to_owned() })
-            }
-            (Content::User(body), None) => {
-                only_text(body).map(|text| Self::User { text: text.to_owned() })
-            }
+            (Content::System(body), None) => only_text(body).map(|text| Self::System { text }),
+            (Content::User(body), None) => only_text(body).map(|text| Self::User { text }),
             (Content::Reasoning(body), None) => {
-                only_text(body).map(|text| Self::Reasoning { text: text.to_owned() })
+                only_text(body).map(|text| Self::Reasoning { text })
             }
             (Content::Assistant(body), None) => short_assistant(body),
             (Content::ToolResult(answer), None) => Some(Self::ToolResult {
@@ -431,14 +427,10 @@ impl StreamOpKind {
         })
     }
 
-    /// Returns the message that it adds, as a draft; `None` when it adds none.
+    /// Turns it into the draft of the message that it adds; `None` when it adds none.
     ///
     /// The origin follows the kind: what an assistant says comes from the model, a result from
     /// the tool, all else from the user.
-    pub fn to_draft(&self) -> Option<Draft> {
-        self.adds_message().then(|| self.clone()).and_then(Self::into_draft)
-    }
-
     fn into_draft(mut self) -> Option<Draft> {
         let role = match &mut self {
             Self::Commit { role, .. } => role.take(),
@@ -458,9 +450,9 @@ impl StreamOpKind {
     }
 }
 
-fn only_text(body: &Body) -> Option<&str> {
+fn only_text(body: &Body) -> Option<String> {
     match (body.parts.as_slice(), &body.name) {
-        ([Part::Text { text }], None) => Some(text),
+        ([Part::Text { text }], None) => Some(text.clone()),
         _ => None,
     }
 }

@@ -16,7 +16,7 @@ mod tools;
 mod walks;
 mod whole;
 
-use crate::suite::{Capability, ContractCase};
+use crate::suite::{Capability, CaseInput, ContractCase};
 
 /// The table of all cases: module, name, the capability it needs, promise.
 #[doc(hidden)]
@@ -181,23 +181,16 @@ macro_rules! __contract {
     };
 }
 
-macro_rules! needs {
-    () => {
-        None
-    };
-    ($needs:ident) => {
-        Some(Capability::$needs)
-    };
-}
-
 macro_rules! table {
     ($($module:ident { $($name:ident $([$needs:ident])? $promise:literal)* })*) => {
         &[$($(
             ContractCase {
                 name: stringify!($name),
                 promise: $promise,
-                needs: needs!($($needs)?),
-                test: |harness| Box::pin($module::$name(harness)),
+                needs: <[Capability]>::first(&[$(Capability::$needs)?]).copied(),
+                test: |harness| {
+                    Box::pin(async move { $module::$name(CaseInput::of(&harness)?).await })
+                },
             },
         )*)*]
     };

@@ -90,39 +90,35 @@ impl ReachableObjects {
                 _ => None,
             });
         };
-        let missing = |id| StoreError::missing("test", "damage", id);
-        let wrong = |what: &dyn fmt::Display| Err(WrongRead(format!("another {what}")));
-        for commit in &self.commits {
-            let id = ObjectId::Commit(commit.id());
-            match block_on(store.commits(repo, &[commit.id()])).map(|mut found| found.pop()) {
-                Ok(Some(Some(found))) if found != *commit => return wrong(&id),
-                Ok(Some(Some(_))) => {}
-                Ok(_) => fail(missing(id)),
+        let wrong = |what: &dyn fmt::Display| WrongRead(format!("another {what}"));
+        let mut judge = |id: ObjectId, is_same: StoreResult<Option<bool>>| {
+            match is_same {
+                Ok(Some(true)) => {}
+                Ok(Some(false)) => return Err(wrong(&id)),
+                Ok(None) => fail(StoreError::missing("test", "damage", id)),
                 Err(error) => fail(error),
             }
+            Ok(())
+        };
+        for commit in &self.commits {
+            let found = block_on(store.commit(repo, commit.id()));
+            let is_same = found.map(|found| found.map(|found| found == *commit));
+            judge(ObjectId::Commit(commit.id()), is_same)?;
         }
         for blob in &self.blobs {
-            let id = ObjectId::Blob(blob.id());
-            match block_on(store.blobs(repo, &[blob.id().into()])).map(|mut found| found.pop()) {
-                Ok(Some(Some(found))) if found.bytes() != blob.bytes() => return wrong(&id),
-                Ok(Some(Some(_))) => {}
-                Ok(_) => fail(missing(id)),
-                Err(error) => fail(error),
-            }
+            let found = block_on(store.blob(repo, blob.id()));
+            let is_same = found.map(|found| found.map(|found| found.bytes() == blob.bytes()));
+            judge(ObjectId::Blob(blob.id()), is_same)?;
         }
         for (key, toolset) in &self.toolsets {
-            let id = ObjectId::Toolset(*key);
-            match block_on(store.toolsets(repo, &[*key])).map(|mut found| found.pop()) {
-                Ok(Some(Some(found))) if found != *toolset => return wrong(&id),
-                Ok(Some(Some(_))) => {}
-                Ok(_) => fail(missing(id)),
-                Err(error) => fail(error),
-            }
+            let found = block_on(store.toolsets(repo, &[*key])).map(|mut found| found.pop());
+            let is_same = found.map(|found| Some(found?? == *toolset));
+            judge(ObjectId::Toolset(*key), is_same)?;
         }
         match block_on(store.list_refs(repo, "")) {
             Ok(found) => {
                 if let Some((name, _)) = found.iter().find(|one| !self.refs.contains(one)) {
-                    return wrong(&format!("ref {name}"));
+                    return Err(wrong(&format!("ref {name}")));
                 }
             }
             Err(error) => fail(error),
@@ -130,7 +126,7 @@ impl ReachableObjects {
         match block_on(store.ref_log(repo, &LogQuery::default())) {
             Ok(found) => {
                 if let Some(entry) = found.iter().find(|one| !self.log.contains(one)) {
-                    return wrong(&format!("entry {} of the log", entry.seq));
+                    return Err(wrong(&format!("entry {} of the log", entry.seq)));
                 }
             }
             Err(error) => fail(error),

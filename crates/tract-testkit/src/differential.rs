@@ -133,23 +133,17 @@ fn same(
     query: &str,
     question: &dyn Fn(&dyn Store) -> String,
 ) -> Result<(), Box<Difference>> {
-    let mut first: Option<(&NamedStore, String)> = None;
-    for named in stores {
-        let answer = question(named.store.as_ref());
-        match &first {
-            None => first = Some((named, answer)),
-            Some((_, expected)) if *expected == answer => {}
-            Some((one, expected)) => {
-                return Err(Box::new(Difference {
-                    after,
-                    query: query.to_owned(),
-                    one: (one.name.clone(), cut(expected)),
-                    other: (named.name.clone(), cut(&answer)),
-                }));
-            }
-        }
+    let mut answers = stores.iter().map(|named| (&named.name, question(named.store.as_ref())));
+    let Some((one, expected)) = answers.next() else { return Ok(()) };
+    match answers.find(|(_, answer)| *answer != expected) {
+        None => Ok(()),
+        Some((other, answer)) => Err(Box::new(Difference {
+            after,
+            query: query.to_owned(),
+            one: (one.clone(), cut(&expected)),
+            other: (other.clone(), cut(&answer)),
+        })),
     }
-    Ok(())
 }
 
 /// What is longer than a screen says no more than its beginning.

@@ -17,6 +17,7 @@ pub fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => "[a-z ,.]{0,60}",
         2 => "\\PC{0,40}",
+        1 => vec(any::<char>(), 0..8).prop_map(String::from_iter),
         1 => select(vec!["", "\n\n", "\"quoted\\", "語と絵文字 🙂", "a\u{0}b", "</tool_call>", "\u{202e}back"])
             .prop_map(str::to_owned),
     ]
@@ -43,34 +44,39 @@ fn object(fields: Vec<(String, String)>) -> String {
 }
 
 fn call() -> impl Strategy<Value = ToolCall> {
-    let arguments = prop_oneof![4 => json(), 1 => select(vec!["", "{\"broken\":", "[1,2]"]).prop_map(str::to_owned)];
-    ("c[0-9]{1,2}", "[a-z_]{1,12}", arguments).prop_map(|(id, name, arguments)| ToolCall {
-        id,
-        name,
-        arguments,
-    })
+    let odd = select(vec!["{\"broken\":", "[1,2]", "{ \"a\" : 1e5 }", "{\r\n}"]);
+    let arguments = prop_oneof![4 => json(), 1 => odd.prop_map(str::to_owned), 1 => text()];
+    (text(), text(), arguments).prop_map(|(id, name, arguments)| ToolCall { id, name, arguments })
 }
 
 /// Parts of a message.
 pub fn part() -> impl Strategy<Value = Part> {
+    let source = prop_oneof![
+        text().prop_map(ImageSource::Url),
+        text().prop_map(ImageSource::Base64),
+        text().prop_map(ImageSource::File),
+    ];
+    // Boxed: nested in one another, strategies take more stack than a test has.
     prop_oneof![
         5 => text().prop_map(|text| Part::Text { text }),
         3 => call().prop_map(Part::ToolCall),
-        1 => (option::of(Just("image/png".to_owned())), text())
-            .prop_map(|(media_type, url)| Part::Image { media_type, source: ImageSource::Url(url) }),
-        1 => (text(), option::of(text()))
-            .prop_map(|(text, signature)| Part::Reasoning { text, signature, encrypted: None }),
-        1 => json().prop_map(|json| Part::Opaque { dialect: "anthropic".to_owned(), json }),
+        1 => (option::of(text()), source)
+            .prop_map(|(media_type, source)| Part::Image { media_type, source }),
+        1 => (text(), option::of(text()), option::of(text()))
+            .prop_map(|(text, signature, encrypted)| Part::Reasoning { text, signature, encrypted }),
+        1 => (text(), prop_oneof![json().boxed(), text().boxed()])
+            .prop_map(|(dialect, json)| Part::Opaque { dialect, json }),
     ]
+    .boxed()
 }
 
 fn body() -> impl Strategy<Value = Body> {
-    (vec(part(), 0..4), option::of("[a-z]{1,8}")).prop_map(|(parts, name)| Body { parts, name })
+    (vec(part(), 0..4), option::of(text())).prop_map(|(parts, name)| Body { parts, name })
 }
 
 /// Contents of every kind.
 pub fn content() -> impl Strategy<Value = Content> {
-    let answer = ("c[0-9]{1,2}", option::of("[a-z_]{1,12}"), any::<bool>(), vec(part(), 0..3));
+    let answer = (text(), option::of(text()), any::<bool>(), vec(part(), 0..3));
     prop_oneof![
         1 => body().prop_map(Content::System),
         3 => body().prop_map(Content::User),
@@ -79,12 +85,13 @@ pub fn content() -> impl Strategy<Value = Content> {
             Content::ToolResult(ToolAnswer { call_id, name, is_error, parts })
         }),
         1 => body().prop_map(Content::Reasoning),
-        1 => (text(), option::of(Just("rust".to_owned()))).prop_map(|(text, language)| {
-            Content::Artifact(Artifact { artifact_type: "code".to_owned(), language, text })
+        1 => (text(), option::of(text()), text()).prop_map(|(artifact_type, language, text)| {
+            Content::Artifact(Artifact { artifact_type, language, text })
         }),
         1 => json().prop_map(|json| Content::Note(JsonText::new(&json).expect("made as valid JSON"))),
-        1 => body().prop_map(|body| Content::Custom { kind: "observation".to_owned(), body }),
+        1 => ("my-[a-z]{1,5}", body()).prop_map(|(kind, body)| Content::Custom { kind, body }),
     ]
+    .boxed()
 }
 
 /// Tool schemas in the shapes of several providers, in varying spelling.
@@ -92,12 +99,13 @@ pub fn tool_schema() -> impl Strategy<Value = ToolSchema> {
     let parameters = json().prop_map(|json| {
         format!(r#"{{"type":"object","properties":{{"value":{{"type":"string"}}}},"x":{json}}}"#)
     });
-    ("[a-z_]{1,20}", text(), parameters, 0..4).prop_map(|(name, about, parameters, shape)| {
+    ("[a-z_]{1,20}", text(), parameters, 0..5).prop_map(|(name, about, parameters, shape)| {
         let about = JsonText::of(&about).expect("text has a canonical form");
         let text = match shape {
             0 => format!(r#"{{"type":"function","function":{{"name":"{name}","description":{about},"parameters":{parameters}}}}}"#),
             1 => format!(r#"{{"name":"{name}","description":{about},"input_schema":{parameters}}}"#),
             2 => format!(r#"{{ "input_schema" : {parameters}, "name" : "{name}" }}"#),
+            3 => format!("{{\n\t\"name\": \"{name}\"\n}}"),
             _ => format!(r#"{{"type":"function","name":"{name}","parameters":{parameters}}}"#),
         };
         ToolSchema::parse(&text).expect("made as a valid schema")

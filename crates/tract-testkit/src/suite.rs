@@ -121,9 +121,9 @@ impl Suite {
 }
 
 /// A folder of its own for one case, and the way to open a store there.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Harness {
-    dir: tempfile::TempDir,
+    dir: Arc<tempfile::TempDir>,
     suite: Suite,
 }
 
@@ -133,7 +133,7 @@ impl Harness {
             Some(folder) => tempfile::tempdir_in(folder)?,
             None => tempfile::tempdir()?,
         };
-        Ok(Self { dir, suite: suite.clone() })
+        Ok(Self { dir: Arc::new(dir), suite: suite.clone() })
     }
 
     /// Opens the store, or opens it again.
@@ -173,6 +173,26 @@ impl Harness {
     /// Returns the repository that most cases use.
     pub fn repo(&self) -> RepoName {
         RepoName::default()
+    }
+}
+
+/// A new store, and the repository in it that most cases use.
+pub(crate) type Repo = (Arc<dyn Store>, RepoName);
+
+/// What a case takes: a store that is open, or the harness to open it as often as it needs.
+pub(crate) trait CaseInput: Sized {
+    fn of(harness: &Harness) -> StoreResult<Self>;
+}
+
+impl CaseInput for Repo {
+    fn of(harness: &Harness) -> StoreResult<Self> {
+        Ok((harness.open()?, harness.repo()))
+    }
+}
+
+impl CaseInput for Harness {
+    fn of(harness: &Harness) -> StoreResult<Self> {
+        Ok(harness.clone())
     }
 }
 

@@ -1,11 +1,148 @@
 //! Random objects and writes are what they claim to be.
 
+use proptest::collection::vec;
+use proptest::option::of;
 use proptest::prelude::*;
-use tract_core::{Applied, Commit, CommitId, Content, RepoName, StoreExt, StreamOp, block_on};
-use tract_core::{Store, StoreResult};
+use tract_core::step::CompressWhat;
+use tract_core::{
+    Applied, AuthorKind, Blob, Change, Changes, Commit, CommitId, CommitRecord, CommitRef, Content,
+    JsonText, Kind, Op, Part, Priority, RefName, RefTarget, RepoName, Role, Store, StoreExt,
+    StoreResult, StreamOp, StreamOpKind, block_on,
+};
 use tract_kv::memory;
 use tract_testkit::machine::{Machine, Model, OpenStore};
-use tract_testkit::strategies;
+use tract_testkit::strategies::{self, text, tool_schema};
+
+fn name() -> BoxedStrategy<String> {
+    text().prop_filter("a name is not empty", |text| !text.is_empty()).boxed()
+}
+
+fn parts() -> BoxedStrategy<Vec<Part>> {
+    vec(strategies::part(), 0..4).boxed()
+}
+
+fn json() -> BoxedStrategy<JsonText> {
+    strategies::json().prop_map(|json| JsonText::new(&json).expect("made as valid JSON")).boxed()
+}
+
+fn role() -> BoxedStrategy<Role> {
+    name().prop_map(|word| Role::parse(&word)).boxed()
+}
+
+/// Steps that add a message.
+fn appending() -> BoxedStrategy<StreamOpKind> {
+    let call = strategies::part().prop_filter_map("a call", |part| match part {
+        Part::ToolCall(call) => Some(call),
+        _ => None,
+    });
+    let answer = (text(), of(text()), parts(), any::<bool>());
+    prop_oneof![
+        text().prop_map(|text| StreamOpKind::System { text }),
+        text().prop_map(|text| StreamOpKind::User { text }),
+        text().prop_map(|text| StreamOpKind::Reasoning { text }),
+        (text(), of(text()), vec(call, 0..3)).prop_map(|(text, reasoning, tool_calls)| {
+            StreamOpKind::Assistant { text, reasoning, tool_calls }
+        }),
+        answer.prop_map(|(call_id, name, content, is_error)| {
+            StreamOpKind::ToolResult { call_id, name, content, is_error }
+        }),
+        (strategies::content(), of(role()))
+            .prop_map(|(content, role)| StreamOpKind::Commit { content, role }),
+    ]
+    .boxed()
+}
+
+/// Steps that change what is there.
+fn changing() -> BoxedStrategy<StreamOpKind> {
+    let names = || vec(name(), 1..4);
+    let priority = prop_oneof![Just(Priority::Skip), Just(Priority::Pinned)];
+    let range = (name(), name()).prop_map(|(from, to)| CompressWhat::Range { from, to });
+    let what = prop_oneof![range, names().prop_map(CompressWhat::Targets)];
+    let marks = (names(), priority, of(text()), of(json()));
+    prop_oneof![
+        marks.prop_map(|(targets, priority, reason, retention)| {
+            StreamOpKind::Annotate { targets, priority, reason, retention }
+        }),
+        (names(), any::<bool>())
+            .prop_map(|(targets, cascade)| StreamOpKind::Revert { targets, cascade }),
+        name().prop_map(|from| StreamOpKind::Merge { from }),
+        vec(tool_schema(), 0..3).prop_map(|tools| StreamOpKind::SetTools { tools }),
+        (name(), parts()).prop_map(|(target, content)| StreamOpKind::Edit { target, content }),
+        (what, text(), of(Just(Kind::User)))
+            .prop_map(|(what, content, kind)| StreamOpKind::Compress { what, content, kind }),
+        text().prop_map(|text| StreamOpKind::Note { text }),
+    ]
+    .boxed()
+}
+
+/// Steps that make no commit.
+fn moving() -> BoxedStrategy<StreamOpKind> {
+    let id = any::<[u8; 32]>().prop_map(CommitId::from_bytes);
+    prop_oneof![
+        (name(), of(name())).prop_map(|(name, from)| StreamOpKind::Branch { name, from }),
+        name().prop_map(|name| StreamOpKind::Checkout { name }),
+        (name(), of(name())).prop_map(|(name, target)| StreamOpKind::Tag { name, target }),
+        any::<Vec<u8>>().prop_map(|bytes| StreamOpKind::Blob(Blob::seal(bytes))),
+        id.prop_map(|id| StreamOpKind::Ref { name: RefName::head(), to: RefTarget::Commit(id) }),
+    ]
+    .boxed()
+}
+
+/// Steps with all shared fields that they take.
+fn steps() -> BoxedStrategy<StreamOp> {
+    let schemas = vec(tool_schema(), 0..2);
+    let priority = Just(Priority::Important);
+    let fields = (of(text()), of(json()), of(json()), of(schemas), of(priority), of(any::<i64>()));
+    let commit = of(json()).prop_map(|metadata| {
+        let slot = CommitRef::Id(CommitId::from_bytes([7; 32]));
+        let mut record = CommitRecord::new(Op::Note, AuthorKind::Import);
+        record.metadata = metadata;
+        let to = Some(CommitRef::This);
+        record.changes = Changes::List(vec![Change::Mark { slot, from: None, to }]);
+        Commit::seal(record).expect("it is valid")
+    });
+    let op = prop_oneof![4 => appending(), 3 => changing(), 2 => moving()];
+    (of("[a-z0-9]{1,6}"), op, fields, of(commit))
+        .prop_map(|(mark, op, (message, metadata, config, tools, priority, at), recorded)| {
+            use StreamOpKind::{Annotate, Compress, Edit, Merge, Note, Revert, SetTools};
+            let adds = op.adds_message();
+            let speaks = adds || matches!(op, Edit { .. } | Compress { .. } | Note { .. });
+            let commits = speaks
+                || matches!(op, Annotate { .. } | Revert { .. } | Merge { .. } | SetTools { .. });
+            let mut step = StreamOp::from(op);
+            step.mark = mark;
+            step.fields.message = message.filter(|_| commits);
+            step.fields.metadata = metadata.filter(|_| commits);
+            step.fields.generation_config = config.filter(|_| speaks);
+            step.fields.tools = tools.filter(|_| speaks);
+            step.fields.priority = priority.filter(|_| adds);
+            step.fields.at = at.filter(|_| commits);
+            step.recorded = recorded.filter(|_| commits);
+            step
+        })
+        .boxed()
+}
+
+proptest! {
+    #[test]
+    fn written_values_read_back(step in steps()) {
+        let line = step.to_line().expect("it has a line");
+        prop_assert!(!line.contains(['\n', '\r']), "{}", line);
+        let read = StreamOp::parse(&line);
+        prop_assert!(read.is_ok(), "{}: {:?}", line, read);
+        let read = read.expect("just checked");
+        prop_assert_eq!(&read, &step, "{}", line);
+        prop_assert_eq!(read.to_line().expect("as before"), line);
+    }
+
+    #[test]
+    fn the_shortest_operation_loses_nothing(content in strategies::content(), role in of(role())) {
+        let op = StreamOpKind::adding(content.clone(), role.clone());
+        let draft = StreamOp::from(op).to_draft().expect("it adds a message");
+        prop_assert_eq!(draft.content, content);
+        prop_assert_eq!(draft.role, role);
+    }
+}
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]

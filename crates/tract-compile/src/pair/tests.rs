@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use tract_core::{CallRef, CommitId, Content, Kind, Message, Part, Priority, Role, ToolAnswer};
+use tract_core::{CallRef, CommitId, Content, Kind, Message, Part, Priority, Role};
 
 use super::*;
 use crate::compiled::TokenCount;
@@ -42,11 +42,6 @@ fn message(place: usize, content: Content, role: Role, own: bool) -> Message {
     }
 }
 
-fn result(call_id: &str) -> Content {
-    let parts = vec![Part::text("r")];
-    Content::ToolResult(ToolAnswer { call_id: call_id.into(), name: None, is_error: false, parts })
-}
-
 fn compiled(plans: &[Plan]) -> Compiled {
     let (mut rows, mut messages, mut calls) = (Vec::new(), Vec::new(), Vec::new());
     for (place, plan) in plans.iter().enumerate() {
@@ -54,12 +49,7 @@ fn compiled(plans: &[Plan]) -> Compiled {
         let message = match &plan.what {
             Entry::Say(kind, role) => {
                 let body = tract_core::Body::text("t");
-                let content = match kind {
-                    Kind::System => Content::System(body),
-                    Kind::User => Content::User(body),
-                    Kind::Reasoning => Content::Reasoning(body),
-                    _ => Content::Assistant(body),
-                };
+                let content = Content::of_body(kind.clone(), body).expect("a kind with parts");
                 message(place, content, role.clone(), plan.own)
             }
             Entry::Call(count) => {
@@ -75,7 +65,7 @@ fn compiled(plans: &[Plan]) -> Compiled {
                 answers = call.and_then(|call| calls.get(call % calls.len().max(1)).copied());
                 let id = call
                     .map_or("none".to_owned(), |call| format!("c{}", call % calls.len().max(1)));
-                message(place, result(&id), Role::Tool, plan.own)
+                message(place, Content::tool_result(id, "r"), Role::Tool, plan.own)
             }
         };
         let id = slot(place);
@@ -111,7 +101,8 @@ fn again(items: &[Item<'_>]) -> Compiled {
                 let own = messages.iter().any(|message: &Message| {
                     moved.get(&answer.answers.slot) == Some(&message.slot) && message.form.is_some()
                 });
-                (message(place, result(&answer.call_id), Role::Tool, own), Some(answer.answers))
+                let content = Content::tool_result(answer.call_id.clone(), "r");
+                (message(place, content, Role::Tool, own), Some(answer.answers))
             }
         };
         let answers = answers.map(|of| CallRef { slot: moved[&of.slot], index: of.index });

@@ -37,12 +37,8 @@ pub(crate) fn decode(commit: CommitId, bytes: &[u8]) -> Option<State> {
     if view.next() != header.next {
         return None;
     }
-    let since = SnapshotDelta {
-        snapshot: Some(commit),
-        commits: 0,
-        apart: header.apart,
-        gone: imbl::OrdSet::new(),
-    };
+    let since =
+        SnapshotDelta { snapshot: Some(commit), apart: header.apart, ..SnapshotDelta::default() };
     let mut state = State {
         head: Some(commit),
         view,
@@ -191,11 +187,7 @@ impl<'a> Reader<'a> {
         let has = |bit: u64| flags & bit != 0;
         let marked = match self.byte()? {
             0 => None,
-            1 => Some(Priority::Skip),
-            2 => Some(Priority::Normal),
-            3 => Some(Priority::Important),
-            4 => Some(Priority::Pinned),
-            _ => return None,
+            number => Some(Priority::from_number(number - 1)?),
         };
         let kind = match self.integer()? {
             0 => None,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tract_core::{CallRef, CommitId, Kind, Priority};
+use tract_core::{CallRef, CommitId, Kind};
 
 use super::{VERSION, flag};
 use crate::fact::RowFact;
@@ -120,7 +120,8 @@ fn main_row<'a>(
     out.extend_from_slice(row.slot.as_bytes());
     row_ids(out, row, places);
     let Some(fact) = fact else { return };
-    out.push(fact.marked.map_or(0, priority_number));
+    // 0 is not a mark.
+    out.push(fact.marked.map_or(0, |priority| priority.number() + 1));
     // Number 0 is not a kind; the others are words.
     integer(out, fact.kind.as_ref().map_or(0, |kind| words.number(Kind::as_str(kind)) + 1));
     out.extend(fact.content.iter().flat_map(|id| *id.as_bytes()));
@@ -139,16 +140,6 @@ fn main_row<'a>(
     }
     if let Some(hint) = fact.hint {
         integer(out, hint.0);
-    }
-}
-
-/// 0 is not a mark.
-fn priority_number(priority: Priority) -> u8 {
-    match priority {
-        Priority::Skip => 1,
-        Priority::Normal => 2,
-        Priority::Important => 3,
-        Priority::Pinned => 4,
     }
 }
 

@@ -182,15 +182,19 @@ impl History {
         self.write(record, &blobs, &[], Snap::WhenDue)
     }
 
+    /// Returns the inverses of what a commit changed; `None` where its changes are in a blob.
+    pub fn undoing(&self, target: CommitId) -> Option<Vec<Change>> {
+        let commit = &self.commits[&target];
+        let Changes::List(list) = &commit.changes else { return None };
+        let added = tract_compile::appended(&self.views[&commit.parent()], commit);
+        let changes = list.iter().rev().chain(&added);
+        Some(changes.map(|change| inverse(&resolved(change, target))).collect())
+    }
+
     /// Takes a commit back with the inverses of what it changed, where they fit.
     pub fn revert(&mut self, target: CommitId) -> Option<CommitId> {
         let commit = self.commits[&target].clone();
-        let Changes::List(list) = &commit.changes else { return None };
-        let before = &self.views[&commit.parent()];
-        let added = tract_compile::appended(before, &commit);
-        let mut changes: Vec<Change> =
-            added.iter().chain(list).map(|change| inverse(&resolved(change, target))).collect();
-        changes.reverse();
+        let changes = self.undoing(target)?;
         let mut record = self.record(Op::Revert { targets: vec![target], cascade: false });
         let mut blobs = Vec::new();
         record.changes = listed(changes.clone(), &mut blobs);

@@ -37,27 +37,15 @@ fn same(a: &str, b: &str, levels: usize) -> Result<bool, JsonError> {
             // Of equal keys the last counts.
             let a: BTreeMap<String, &str> = split_object(a)?.into_iter().collect();
             let b: BTreeMap<String, &str> = split_object(b)?.into_iter().collect();
-            if a.len() != b.len() {
-                return Ok(false);
-            }
-            for ((one, a), (other, b)) in a.iter().zip(&b) {
-                if one != other || !same(a, b, levels - 1)? {
-                    return Ok(false);
-                }
-            }
-            Ok(true)
+            a.iter().zip(&b).try_fold(a.len() == b.len(), |equal, ((one, a), (other, b))| {
+                Ok(equal && one == other && same(a, b, levels - 1)?)
+            })
         }
         (Some(b'['), Some(b'[')) if is_large && levels > 0 => {
             let (a, b) = (split_array(a)?, split_array(b)?);
-            if a.len() != b.len() {
-                return Ok(false);
-            }
-            for (a, b) in a.iter().zip(&b) {
-                if !same(a, b, levels - 1)? {
-                    return Ok(false);
-                }
-            }
-            Ok(true)
+            a.iter()
+                .zip(&b)
+                .try_fold(a.len() == b.len(), |equal, (a, b)| Ok(equal && same(a, b, levels - 1)?))
         }
         // Different kinds of values have no form in common, however large they are.
         (Some(one), Some(other)) if one != other && opens(one, other) => Ok(false),

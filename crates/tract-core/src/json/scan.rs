@@ -116,21 +116,16 @@ impl<'a> Scanner<'a> {
         &mut self,
         mut each: impl FnMut(&mut Self) -> Result<(), JsonError>,
     ) -> Result<(), JsonError> {
-        if self.next_token() != Some(b']') {
-            loop {
-                each(self)?;
-                match self.next_token() {
-                    Some(b',') => self.at += 1,
-                    Some(b']') => break,
-                    _ => return Err(self.unexpected("`,` or `]`")),
-                }
-            }
+        let mut is_first = true;
+        while self.next_element(is_first)? {
+            is_first = false;
+            each(self)?;
         }
-        self.leave();
         Ok(())
     }
 
     /// Goes to the next element of an array and says whether there is one; the caller reads it.
+    #[inline]
     pub(super) fn next_element(&mut self, is_first: bool) -> Result<bool, JsonError> {
         match (self.next_token(), is_first) {
             (Some(b']'), _) => {

@@ -133,19 +133,14 @@ impl<'a> Line<'a> {
         }
     }
 
-    fn list(raw: &'a str, field: &'static str) -> Result<Vec<&'a str>, StreamOpError> {
-        if raw.starts_with('[') {
-            Ok(json::split_array(raw)?)
-        } else {
-            Err(Self::wrong(field, "a list", raw))
-        }
-    }
-
     pub(super) fn optional_list(
         &mut self,
         field: &'static str,
     ) -> Result<Option<Vec<&'a str>>, StreamOpError> {
-        self.raw(field).map(|raw| Self::list(raw, field)).transpose()
+        match self.raw(field) {
+            Some(raw) if !raw.starts_with('[') => Err(Self::wrong(field, "a list", raw)),
+            raw => Ok(raw.map(json::split_array).transpose()?),
+        }
     }
 
     /// Takes `one` revision or a list of `many`.

@@ -5,14 +5,13 @@ use tract_core::{
     RefTarget, StoreErrorKind, StoreExt, StoreResult, Toolset,
 };
 
-use crate::Harness;
 use crate::fixtures::{
     advance, appending, batch, branch, done, line, moving, push, push_with_tools, record, row,
     schemas, seal,
 };
+use crate::suite::Repo;
 
-pub(super) async fn same_batch_again_is_already(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn same_batch_again_is_already((store, repo): Repo) -> StoreResult<()> {
     let (writing, _) = appending("main", None, "one");
     done(store.apply(&repo, writing.clone()).await)?;
     for _ in 0..2 {
@@ -23,9 +22,8 @@ pub(super) async fn same_batch_again_is_already(harness: Harness) -> StoreResult
 }
 
 pub(super) async fn lost_ack_then_undo_then_retry_stays_undone(
-    harness: Harness,
+    (store, repo): Repo,
 ) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
     let one = line(&*store, &repo, "main", None, &["one"]).await?.remove(0).id();
     let (writing, two) = appending("main", Some(one), "two");
     done(store.apply(&repo, writing.clone()).await)?;
@@ -38,8 +36,7 @@ pub(super) async fn lost_ack_then_undo_then_retry_stays_undone(
     Ok(())
 }
 
-pub(super) async fn already_comes_before_expectations(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn already_comes_before_expectations((store, repo): Repo) -> StoreResult<()> {
     let (mut writing, one) = appending("main", None, "one");
     done(store.apply(&repo, writing.clone()).await)?;
     let two = line(&*store, &repo, "other", Some(one), &["two"]).await?.remove(0).id();
@@ -50,8 +47,7 @@ pub(super) async fn already_comes_before_expectations(harness: Harness) -> Store
     Ok(())
 }
 
-pub(super) async fn conflict_comes_before_missing(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn conflict_comes_before_missing((store, repo): Repo) -> StoreResult<()> {
     line(&*store, &repo, "main", None, &["one"]).await?;
     let mut writing = batch("commit");
     let orphan = push(&mut writing, Some(CommitId::from_bytes([1; 32])), "two").id();
@@ -61,8 +57,7 @@ pub(super) async fn conflict_comes_before_missing(harness: Harness) -> StoreResu
     Ok(())
 }
 
-pub(super) async fn two_refs_one_stale_moves_none(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn two_refs_one_stale_moves_none((store, repo): Repo) -> StoreResult<()> {
     let commits = line(&*store, &repo, "main", None, &["one", "two"]).await?;
     let (one, two) = (commits[0].id(), commits[1].id());
     done(store.apply(&repo, moving(vec![advance("other", None, one)])).await)?;
@@ -82,8 +77,7 @@ pub(super) async fn two_refs_one_stale_moves_none(harness: Harness) -> StoreResu
     Ok(())
 }
 
-pub(super) async fn refused_batch_leaves_no_trace(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn refused_batch_leaves_no_trace((store, repo): Repo) -> StoreResult<()> {
     let refused = |parent: Option<CommitId>, fault: &str| {
         let mut writing = batch("commit");
         let tools = schemas(&[r#"{"name":"never","input_schema":{}}"#]);
@@ -121,8 +115,7 @@ pub(super) async fn refused_batch_leaves_no_trace(harness: Harness) -> StoreResu
     Ok(())
 }
 
-pub(super) async fn two_edits_of_one_ref_are_invalid(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn two_edits_of_one_ref_are_invalid((store, repo): Repo) -> StoreResult<()> {
     let one = line(&*store, &repo, "main", None, &["one"]).await?.remove(0).id();
     let edit = advance("other", None, one);
     let error = store.apply(&repo, moving(vec![edit.clone(), edit])).await.expect_err("two edits");
@@ -131,8 +124,7 @@ pub(super) async fn two_edits_of_one_ref_are_invalid(harness: Harness) -> StoreR
     Ok(())
 }
 
-pub(super) async fn refs_point_only_where_they_may(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn refs_point_only_where_they_may((store, repo): Repo) -> StoreResult<()> {
     let one = line(&*store, &repo, "main", None, &["one"]).await?.remove(0).id();
     let name = |text: &str| RefName::new(text).expect("a valid name");
     let named = |text: &str| RefTarget::Ref(name(text));
@@ -157,8 +149,7 @@ pub(super) async fn refs_point_only_where_they_may(harness: Harness) -> StoreRes
     Ok(())
 }
 
-pub(super) async fn writing_again_changes_nothing(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn writing_again_changes_nothing((store, repo): Repo) -> StoreResult<()> {
     let tools = schemas(&[r#"{"name":"t","input_schema":{}}"#]);
     let mut writing = batch("commit");
     let one = push_with_tools(&mut writing, None, "one", &tools).id();
@@ -176,8 +167,7 @@ pub(super) async fn writing_again_changes_nothing(harness: Harness) -> StoreResu
     Ok(())
 }
 
-pub(super) async fn new_commits_on_stored_ones(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn new_commits_on_stored_ones((store, repo): Repo) -> StoreResult<()> {
     let mut writing = batch("commit");
     let one = push(&mut writing, None, "one").id();
     let two = push(&mut writing, Some(one), "two").id();
@@ -194,9 +184,8 @@ pub(super) async fn new_commits_on_stored_ones(harness: Harness) -> StoreResult<
 }
 
 pub(super) async fn same_text_same_microsecond_two_writers_two_commits(
-    harness: Harness,
+    (store, repo): Repo,
 ) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
     let (text, content) = record(None, "yes");
     let mut answers = Vec::new();
     for _ in 0..2 {
@@ -216,8 +205,7 @@ pub(super) async fn same_text_same_microsecond_two_writers_two_commits(
     Ok(())
 }
 
-pub(super) async fn empty_batch_is_done(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn empty_batch_is_done((store, repo): Repo) -> StoreResult<()> {
     done(store.apply(&repo, batch("nothing")).await)?;
     let edit = RefEdit { name: branch("main"), expect: Expect::Absent, to: None };
     done(store.apply(&repo, moving(vec![edit])).await)?;

@@ -5,11 +5,10 @@ use tract_core::{
     Origin, Priority, Role, StoreExt, StoreResult,
 };
 
-use crate::Harness;
 use crate::fixtures::{batch, done, push, record, schemas, seal, toolset};
+use crate::suite::Repo;
 
-pub(super) async fn commits_answer_each_id_in_order(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn commits_answer_each_id_in_order((store, repo): Repo) -> StoreResult<()> {
     let mut writing = batch("commit");
     let one = push(&mut writing, None, "one");
     let two = push(&mut writing, Some(one.id()), "two");
@@ -21,8 +20,7 @@ pub(super) async fn commits_answer_each_id_in_order(harness: Harness) -> StoreRe
     Ok(())
 }
 
-pub(super) async fn commit_is_complete(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn commit_is_complete((store, repo): Repo) -> StoreResult<()> {
     let tools = schemas(&[r#"{"name":"t","input_schema":{}}"#]);
     let json = |text| JsonText::new(text).expect("valid JSON");
     let mut writing = batch("commit");
@@ -70,8 +68,7 @@ pub(super) async fn commit_is_complete(harness: Harness) -> StoreResult<()> {
     Ok(())
 }
 
-pub(super) async fn merge_keeps_all_parents(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn merge_keeps_all_parents((store, repo): Repo) -> StoreResult<()> {
     let mut writing = batch("commit");
     let root = push(&mut writing, None, "root").id();
     let sides: Vec<CommitId> =
@@ -87,8 +84,7 @@ pub(super) async fn merge_keeps_all_parents(harness: Harness) -> StoreResult<()>
     Ok(())
 }
 
-pub(super) async fn any_number_of_commits_in_one_call(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn any_number_of_commits_in_one_call((store, repo): Repo) -> StoreResult<()> {
     let mut writing = batch("import");
     let mut commits: Vec<Commit> = Vec::new();
     for n in 0..3000 {

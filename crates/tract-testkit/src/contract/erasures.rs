@@ -12,6 +12,7 @@ use crate::fixtures::{
     toolset,
 };
 use crate::suite::Capability;
+use crate::suite::Repo;
 
 fn content(commit: &Commit) -> BlobId {
     commit.content.expect("a message has content")
@@ -37,8 +38,7 @@ async fn assert_gone(store: &dyn Store, repo: &RepoName, blob: BlobId) -> StoreR
     Ok(())
 }
 
-pub(super) async fn erased_blob_is_gone_with_the_write(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn erased_blob_is_gone_with_the_write((store, repo): Repo) -> StoreResult<()> {
     let commits = line(&*store, &repo, "main", None, &["one", "secret", "three"]).await?;
     let (secret, last) = (content(&commits[1]), &commits[2]);
     let mut erase = erasing(secret);
@@ -58,8 +58,7 @@ pub(super) async fn erased_blob_is_gone_with_the_write(harness: Harness) -> Stor
     assert_gone(&*store, &repo, secret).await
 }
 
-pub(super) async fn erased_blob_is_refused(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn erased_blob_is_refused((store, repo): Repo) -> StoreResult<()> {
     let tool = schemas(&[r#"{"name":"find","description":"secret"}"#]);
     let commits = line(&*store, &repo, "main", None, &["secret"]).await?;
     let (secret, head) = (content(&commits[0]), commits[0].id());
@@ -103,9 +102,8 @@ pub(super) async fn erased_blob_is_refused(harness: Harness) -> StoreResult<()> 
 }
 
 pub(super) async fn links_to_what_is_erased_come_with_the_erasure(
-    harness: Harness,
+    (store, repo): Repo,
 ) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
     // As a copy brings them: the bytes were never here.
     let (first, secret) = record(None, "secret");
     let first = seal(first);
@@ -125,8 +123,9 @@ pub(super) async fn links_to_what_is_erased_come_with_the_erasure(
     assert_gone(&*store, &repo, secret.id()).await
 }
 
-pub(super) async fn erasure_that_ends_lets_the_blob_be_stored(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn erasure_that_ends_lets_the_blob_be_stored(
+    (store, repo): Repo,
+) -> StoreResult<()> {
     let commits = line(&*store, &repo, "main", None, &["not so secret"]).await?;
     let (blob, name) = (content(&commits[0]), RefName::erasure(content(&commits[0])));
     done(store.apply(&repo, erasing(blob)).await)?;
@@ -143,8 +142,7 @@ pub(super) async fn erasure_that_ends_lets_the_blob_be_stored(harness: Harness) 
     assert_gone(&*store, &repo, blob).await
 }
 
-pub(super) async fn refused_erasure_deletes_nothing(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn refused_erasure_deletes_nothing((store, repo): Repo) -> StoreResult<()> {
     let commits = line(&*store, &repo, "main", None, &["one", "two"]).await?;
     let blob = content(&commits[0]);
     // Planned on a head that has moved since.
@@ -163,8 +161,7 @@ pub(super) async fn refused_erasure_deletes_nothing(harness: Harness) -> StoreRe
     assert_gone(&*store, &repo, blob).await
 }
 
-pub(super) async fn erasures_leave_other_repositories(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn erasures_leave_other_repositories((store, repo): Repo) -> StoreResult<()> {
     let other = RepoName::new("other").expect("a valid name");
     let commits = line(&*store, &repo, "main", None, &["shared"]).await?;
     line(&*store, &other, "main", None, &["shared"]).await?;

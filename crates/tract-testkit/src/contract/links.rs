@@ -5,11 +5,10 @@ use tract_core::{
     StoreErrorKind, StoreExt, StoreResult, ToolEntry, ToolId, Toolset,
 };
 
-use crate::Harness;
 use crate::fixtures::{batch, done, line, push, record, schemas, seal, storing};
+use crate::suite::Repo;
 
-async fn is_refused(harness: Harness, writing: Batch, missing: ObjectId) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+async fn is_refused((store, repo): Repo, writing: Batch, missing: ObjectId) -> StoreResult<()> {
     let error = store.apply(&repo, writing.clone()).await.expect_err("something is missing");
     assert_eq!(error.kind, StoreErrorKind::Missing { object: missing });
     for commit in &writing.commits {
@@ -32,7 +31,7 @@ fn absent() -> BlobId {
 }
 
 async fn commit_is_refused(
-    harness: Harness,
+    repo: Repo,
     missing: ObjectId,
     change: impl FnOnce(&mut CommitRecord),
 ) -> StoreResult<()> {
@@ -41,17 +40,16 @@ async fn commit_is_refused(
     writing.blobs.push(content);
     change(&mut record);
     writing.commits.push(seal(record));
-    is_refused(harness, writing, missing).await
+    is_refused(repo, writing, missing).await
 }
 
-pub(super) async fn missing_required_is_refused(harness: Harness) -> StoreResult<()> {
+pub(super) async fn missing_required_is_refused(repo: Repo) -> StoreResult<()> {
     let object = ObjectId::Blob(absent());
     let writing = Batch { requires: vec![object], ..batch("put") };
-    is_refused(harness, writing, object).await
+    is_refused(repo, writing, object).await
 }
 
-pub(super) async fn required_in_the_batch_is_enough(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn required_in_the_batch_is_enough((store, repo): Repo) -> StoreResult<()> {
     let mut writing = batch("commit");
     let commit = push(&mut writing, None, "one").id();
     let toolset = Toolset::seal(Vec::new());
@@ -74,14 +72,12 @@ pub(super) async fn required_in_the_batch_is_enough(harness: Harness) -> StoreRe
     Ok(())
 }
 
-pub(super) async fn missing_parent_is_refused(harness: Harness) -> StoreResult<()> {
+pub(super) async fn missing_parent_is_refused(repo: Repo) -> StoreResult<()> {
     let absent = CommitId::from_bytes([1; 32]);
-    commit_is_refused(harness, ObjectId::Commit(absent), |record| record.parents = vec![absent])
-        .await
+    commit_is_refused(repo, ObjectId::Commit(absent), |record| record.parents = vec![absent]).await
 }
 
-pub(super) async fn missing_second_parent_is_refused(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn missing_second_parent_is_refused((store, repo): Repo) -> StoreResult<()> {
     let there = line(&*store, &repo, "main", None, &["one", "two"]).await?;
     let stored: Vec<CommitId> = there.iter().map(Commit::id).collect();
     for absent_at in [1, 2] {
@@ -100,36 +96,36 @@ pub(super) async fn missing_second_parent_is_refused(harness: Harness) -> StoreR
     Ok(())
 }
 
-pub(super) async fn missing_content_is_refused(harness: Harness) -> StoreResult<()> {
+pub(super) async fn missing_content_is_refused(repo: Repo) -> StoreResult<()> {
     let change = |record: &mut CommitRecord| record.content = Some(absent());
-    commit_is_refused(harness, ObjectId::Blob(absent()), change).await
+    commit_is_refused(repo, ObjectId::Blob(absent()), change).await
 }
 
-pub(super) async fn missing_verbatim_is_refused(harness: Harness) -> StoreResult<()> {
+pub(super) async fn missing_verbatim_is_refused(repo: Repo) -> StoreResult<()> {
     let change = |record: &mut CommitRecord| record.verbatim = Some(absent());
-    commit_is_refused(harness, ObjectId::Blob(absent()), change).await
+    commit_is_refused(repo, ObjectId::Blob(absent()), change).await
 }
 
-pub(super) async fn missing_changes_are_refused(harness: Harness) -> StoreResult<()> {
+pub(super) async fn missing_changes_are_refused(repo: Repo) -> StoreResult<()> {
     let change = |record: &mut CommitRecord| record.changes = Changes::Blob(absent());
-    commit_is_refused(harness, ObjectId::Blob(absent()), change).await
+    commit_is_refused(repo, ObjectId::Blob(absent()), change).await
 }
 
-pub(super) async fn missing_kept_blob_is_refused(harness: Harness) -> StoreResult<()> {
+pub(super) async fn missing_kept_blob_is_refused(repo: Repo) -> StoreResult<()> {
     let change = |record: &mut CommitRecord| record.keeps = vec![absent()];
-    commit_is_refused(harness, ObjectId::Blob(absent()), change).await
+    commit_is_refused(repo, ObjectId::Blob(absent()), change).await
 }
 
-pub(super) async fn missing_toolset_is_refused(harness: Harness) -> StoreResult<()> {
+pub(super) async fn missing_toolset_is_refused(repo: Repo) -> StoreResult<()> {
     let toolset = Toolset::seal(Vec::new()).id();
     let change = |record: &mut CommitRecord| record.toolset = Some(toolset);
-    commit_is_refused(harness, ObjectId::Toolset(toolset), change).await
+    commit_is_refused(repo, ObjectId::Toolset(toolset), change).await
 }
 
-pub(super) async fn missing_schema_is_refused(harness: Harness) -> StoreResult<()> {
+pub(super) async fn missing_schema_is_refused(repo: Repo) -> StoreResult<()> {
     let tool = schemas(&[r#"{"name":"t"}"#]).remove(0);
     let entry = |schema| ToolEntry { tool: tool.id(), schema };
     let toolset = Toolset::seal(vec![entry(tool.blob().id()), entry(absent())]);
     let writing = Batch { blobs: vec![tool.blob()], toolsets: vec![toolset], ..batch("put") };
-    is_refused(harness, writing, ObjectId::Blob(absent())).await
+    is_refused(repo, writing, ObjectId::Blob(absent())).await
 }

@@ -8,15 +8,14 @@ use tract_core::{
     RefName, RefTarget, RepoName, Store, StoreExt, StoreResult,
 };
 
-use crate::Harness;
 use crate::fixtures::{advance, batch, branch, done, line, moving, push};
+use crate::suite::Repo;
 
 async fn whole(store: &dyn Store, repo: &RepoName) -> StoreResult<Vec<LogEntry>> {
     store.ref_log(repo, &LogQuery::default()).await
 }
 
-pub(super) async fn log_replays_to_the_refs(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn log_replays_to_the_refs((store, repo): Repo) -> StoreResult<()> {
     let commits = line(&*store, &repo, "main", None, &["one", "two", "three"]).await?;
     let first = RefTarget::Commit(commits[0].id());
     let edits = vec![
@@ -47,8 +46,7 @@ pub(super) async fn log_replays_to_the_refs(harness: Harness) -> StoreResult<()>
     Ok(())
 }
 
-pub(super) async fn log_is_newest_first(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn log_is_newest_first((store, repo): Repo) -> StoreResult<()> {
     let commits = line(&*store, &repo, "main", None, &["one", "two", "three"]).await?;
     let entries = whole(&*store, &repo).await?;
     let after: Vec<_> = entries.iter().filter_map(|entry| entry.after.as_ref()?.commit()).collect();
@@ -57,8 +55,9 @@ pub(super) async fn log_is_newest_first(harness: Harness) -> StoreResult<()> {
     Ok(())
 }
 
-pub(super) async fn log_can_be_asked_by_name_batch_and_number(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn log_can_be_asked_by_name_batch_and_number(
+    (store, repo): Repo,
+) -> StoreResult<()> {
     let mut writing = batch("commit");
     let id = writing.id;
     let one = push(&mut writing, None, "one").id();
@@ -109,8 +108,7 @@ pub(super) async fn log_can_be_asked_by_name_batch_and_number(harness: Harness) 
     Ok(())
 }
 
-pub(super) async fn log_keeps_what_was_said(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn log_keeps_what_was_said((store, repo): Repo) -> StoreResult<()> {
     let note = LogNote {
         operation: OperationId::from_bytes([7; 16]),
         what: "undo".to_owned(),
@@ -132,10 +130,9 @@ pub(super) async fn log_keeps_what_was_said(harness: Harness) -> StoreResult<()>
     Ok(())
 }
 
-pub(super) async fn log_of_thousands_of_moves_is_whole(harness: Harness) -> StoreResult<()> {
+pub(super) async fn log_of_thousands_of_moves_is_whole((store, repo): Repo) -> StoreResult<()> {
     const BRANCHES: usize = 250;
     const ROUNDS: usize = 20;
-    let (store, repo) = (harness.open()?, harness.repo());
     let mut import = batch("import");
     let (mut parent, mut commits) = (None, Vec::new());
     for round in 0..ROUNDS {
@@ -170,8 +167,7 @@ pub(super) async fn log_of_thousands_of_moves_is_whole(harness: Harness) -> Stor
     Ok(())
 }
 
-pub(super) async fn write_that_moves_nothing_logs_nothing(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn write_that_moves_nothing_logs_nothing((store, repo): Repo) -> StoreResult<()> {
     let mut writing = batch("put");
     push(&mut writing, None, "one");
     done(store.apply(&repo, writing).await)?;
@@ -180,9 +176,8 @@ pub(super) async fn write_that_moves_nothing_logs_nothing(harness: Harness) -> S
 }
 
 pub(super) async fn edit_already_there_succeeds_and_logs_nothing(
-    harness: Harness,
+    (store, repo): Repo,
 ) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
     let commits = line(&*store, &repo, "main", None, &["one", "two"]).await?;
     let before = whole(&*store, &repo).await?;
     let there = Some(RefTarget::Commit(commits[1].id()));
@@ -198,8 +193,7 @@ pub(super) async fn edit_already_there_succeeds_and_logs_nothing(
     Ok(())
 }
 
-pub(super) async fn import_twice_logs_nothing(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn import_twice_logs_nothing((store, repo): Repo) -> StoreResult<()> {
     let mut import = batch("import");
     let mut parent = None;
     for text in ["one", "two", "three"] {

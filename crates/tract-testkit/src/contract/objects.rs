@@ -4,11 +4,10 @@ use bytes::Bytes;
 use tract_core::store::{BlobKey, LocationHint, Walk};
 use tract_core::{Blob, DerivedKind, StoreExt, StoreResult, ToolEntry, Toolset, ToolsetId};
 
-use crate::Harness;
 use crate::fixtures::{batch, deriving, done, push, push_with_tools, row, schemas, storing};
+use crate::suite::Repo;
 
-pub(super) async fn blobs_answer_each_key_in_order(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn blobs_answer_each_key_in_order((store, repo): Repo) -> StoreResult<()> {
     let blobs = ["one", "two", "three"].map(Blob::seal);
     done(store.apply(&repo, storing(blobs.clone())).await)?;
     let [one, two, three] = blobs;
@@ -19,8 +18,7 @@ pub(super) async fn blobs_answer_each_key_in_order(harness: Harness) -> StoreRes
     Ok(())
 }
 
-pub(super) async fn same_blob_twice_is_answered_twice(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn same_blob_twice_is_answered_twice((store, repo): Repo) -> StoreResult<()> {
     let blob = Blob::seal("again");
     done(store.apply(&repo, storing([blob.clone(), blob.clone()])).await)?;
     let keys = [blob.id(), blob.id()].map(BlobKey::from);
@@ -29,8 +27,7 @@ pub(super) async fn same_blob_twice_is_answered_twice(harness: Harness) -> Store
     Ok(())
 }
 
-pub(super) async fn any_number_of_blobs_in_one_call(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn any_number_of_blobs_in_one_call((store, repo): Repo) -> StoreResult<()> {
     let blobs: Vec<Blob> = (0..5000).map(|n| Blob::seal(format!("blob {n}"))).collect();
     done(store.apply(&repo, storing(blobs.clone())).await)?;
     let keys: Vec<BlobKey> = blobs.iter().rev().map(|blob| blob.id().into()).collect();
@@ -39,30 +36,28 @@ pub(super) async fn any_number_of_blobs_in_one_call(harness: Harness) -> StoreRe
     Ok(())
 }
 
-async fn comes_back(harness: Harness, bytes: Bytes) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+async fn comes_back((store, repo): Repo, bytes: Bytes) -> StoreResult<()> {
     let blob = Blob::seal(bytes);
     done(store.apply(&repo, storing([blob.clone()])).await)?;
     assert!(store.require_blob(&repo, blob.id()).await? == blob);
     Ok(())
 }
 
-pub(super) async fn blob_of_0_bytes(harness: Harness) -> StoreResult<()> {
-    comes_back(harness, Bytes::new()).await
+pub(super) async fn blob_of_0_bytes(repo: Repo) -> StoreResult<()> {
+    comes_back(repo, Bytes::new()).await
 }
 
-pub(super) async fn blob_of_16_mib(harness: Harness) -> StoreResult<()> {
+pub(super) async fn blob_of_16_mib(repo: Repo) -> StoreResult<()> {
     let bytes: Vec<u8> =
         (0u32..4 << 20).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
-    comes_back(harness, bytes.into()).await
+    comes_back(repo, bytes.into()).await
 }
 
-pub(super) async fn blob_of_any_bytes(harness: Harness) -> StoreResult<()> {
-    comes_back(harness, (0..=255).chain([0, 0, 255, 254]).collect::<Vec<u8>>().into()).await
+pub(super) async fn blob_of_any_bytes(repo: Repo) -> StoreResult<()> {
+    comes_back(repo, (0..=255).chain([0, 0, 255, 254]).collect::<Vec<u8>>().into()).await
 }
 
-pub(super) async fn wrong_hint_costs_no_truth(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn wrong_hint_costs_no_truth((store, repo): Repo) -> StoreResult<()> {
     let mut first = batch("commit");
     let one = push(&mut first, None, "one");
     push(&mut first, Some(one.id()), "two");
@@ -84,8 +79,7 @@ const TOOLS: [&str; 2] = [
     r#"{"name":"write_file","input_schema":{"type":"object"}}"#,
 ];
 
-pub(super) async fn toolsets_answer_each_id_in_order(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn toolsets_answer_each_id_in_order((store, repo): Repo) -> StoreResult<()> {
     let tools = schemas(&TOOLS);
     let mut writing = batch("commit");
     let one = push_with_tools(&mut writing, None, "one", &tools[..1]);
@@ -98,8 +92,7 @@ pub(super) async fn toolsets_answer_each_id_in_order(harness: Harness) -> StoreR
     Ok(())
 }
 
-pub(super) async fn toolset_keeps_order_and_repeats(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn toolset_keeps_order_and_repeats((store, repo): Repo) -> StoreResult<()> {
     let tools = schemas(&TOOLS);
     let entry = |n: usize| ToolEntry { tool: tools[n].id(), schema: tools[n].blob().id() };
     let entries = vec![entry(1), entry(0), entry(1), entry(1)];
@@ -112,8 +105,7 @@ pub(super) async fn toolset_keeps_order_and_repeats(harness: Harness) -> StoreRe
     Ok(())
 }
 
-pub(super) async fn empty_toolset_is_a_toolset(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn empty_toolset_is_a_toolset((store, repo): Repo) -> StoreResult<()> {
     let empty = Toolset::seal(Vec::new());
     assert_eq!(store.toolsets(&repo, &[empty.id()]).await?, [None]);
     let mut writing = batch("commit");
@@ -125,8 +117,7 @@ pub(super) async fn empty_toolset_is_a_toolset(harness: Harness) -> StoreResult<
     Ok(())
 }
 
-pub(super) async fn derived_answer_each_commit_in_order(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn derived_answer_each_commit_in_order((store, repo): Repo) -> StoreResult<()> {
     let mut writing = batch("commit");
     let one = push(&mut writing, None, "one").id();
     let two = push(&mut writing, Some(one), "two").id();
@@ -140,8 +131,7 @@ pub(super) async fn derived_answer_each_commit_in_order(harness: Harness) -> Sto
     Ok(())
 }
 
-pub(super) async fn derived_row_is_replaced(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn derived_row_is_replaced((store, repo): Repo) -> StoreResult<()> {
     let mut writing = batch("commit");
     let commit = push(&mut writing, None, "one").id();
     writing.derived.push(row(DerivedKind::Snapshot, commit, "older"));
@@ -153,8 +143,7 @@ pub(super) async fn derived_row_is_replaced(harness: Harness) -> StoreResult<()>
     Ok(())
 }
 
-pub(super) async fn derived_kinds_are_apart(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn derived_kinds_are_apart((store, repo): Repo) -> StoreResult<()> {
     let mut writing = batch("commit");
     let commit = push(&mut writing, None, "one").id();
     writing.derived.push(row(DerivedKind::Turn, commit, "turn"));
@@ -164,8 +153,7 @@ pub(super) async fn derived_kinds_are_apart(harness: Harness) -> StoreResult<()>
     Ok(())
 }
 
-pub(super) async fn drop_derived_leaves_the_rest(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn drop_derived_leaves_the_rest((store, repo): Repo) -> StoreResult<()> {
     let tools = schemas(&TOOLS);
     let mut writing = batch("commit");
     let commit = push_with_tools(&mut writing, None, "one", &tools).id();

@@ -2,16 +2,15 @@
 
 use tract_core::{Blob, CommitId, IdPrefix, ObjectId, RepoName, StoreResult};
 
-use crate::Harness;
 use crate::fixtures::{batch, done, push, push_with_tools, schemas, storing};
+use crate::suite::Repo;
 
 fn prefix(object: ObjectId, digits: usize) -> IdPrefix {
     let hex = CommitId::from_bytes(*object.as_bytes()).to_hex();
     IdPrefix::new(&hex[..digits]).expect("ids are hex")
 }
 
-pub(super) async fn prefix_finds_every_kind_of_object(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn prefix_finds_every_kind_of_object((store, repo): Repo) -> StoreResult<()> {
     let tools = schemas(&[r#"{"name":"t","input_schema":{}}"#]);
     let mut writing = batch("commit");
     let commit = push_with_tools(&mut writing, None, "one", &tools);
@@ -32,8 +31,7 @@ pub(super) async fn prefix_finds_every_kind_of_object(harness: Harness) -> Store
     Ok(())
 }
 
-pub(super) async fn prefix_gives_at_most_limit_sorted(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn prefix_gives_at_most_limit_sorted((store, repo): Repo) -> StoreResult<()> {
     // Among so many hashes several begin alike in four digits.
     let mut writing = batch("put");
     let mut heads = std::collections::BTreeMap::<String, Vec<ObjectId>>::new();
@@ -63,8 +61,7 @@ pub(super) async fn prefix_gives_at_most_limit_sorted(harness: Harness) -> Store
     Ok(())
 }
 
-pub(super) async fn prefix_of_all_digits_finds_one(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn prefix_of_all_digits_finds_one((store, repo): Repo) -> StoreResult<()> {
     let blob = Blob::seal("one");
     done(store.apply(&repo, storing([blob.clone()])).await)?;
     let object = ObjectId::Blob(blob.id());
@@ -80,8 +77,7 @@ pub(super) async fn prefix_of_all_digits_finds_one(harness: Harness) -> StoreRes
     Ok(())
 }
 
-pub(super) async fn repository_prefix_lookup_apart(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn repository_prefix_lookup_apart((store, repo): Repo) -> StoreResult<()> {
     let other = RepoName::new("another").expect("a valid name");
     let mut writing = batch("commit");
     let tools = schemas(&[r#"{"name":"t","input_schema":{}}"#]);

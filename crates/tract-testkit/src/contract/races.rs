@@ -8,8 +8,8 @@ use tract_core::{
     Applied, CommitId, RefTarget, RepoName, Store, StoreErrorKind, StoreExt, StoreResult, block_on,
 };
 
-use crate::Harness;
 use crate::fixtures::{advance, appending, batch, branch, done, line, push};
+use crate::suite::Repo;
 
 /// Appends to a branch from several handles at the same moment; gives what each wrote, and its answer.
 pub(super) fn race(
@@ -33,8 +33,7 @@ pub(super) fn race(
     })
 }
 
-pub(super) async fn racing_writers_have_one_winner(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn racing_writers_have_one_winner((store, repo): Repo) -> StoreResult<()> {
     for round in 0..20 {
         let name = format!("round-{round}");
         let answers = race(&vec![Arc::clone(&store); 4], &repo, &name, None);
@@ -60,8 +59,7 @@ pub(super) async fn racing_writers_have_one_winner(harness: Harness) -> StoreRes
     Ok(())
 }
 
-pub(super) async fn racing_appends_lose_nothing(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn racing_appends_lose_nothing((store, repo): Repo) -> StoreResult<()> {
     const WRITERS: usize = 4;
     const EACH: usize = 25;
     line(&*store, &repo, "main", None, &["root"]).await?;
@@ -92,8 +90,7 @@ pub(super) async fn racing_appends_lose_nothing(harness: Harness) -> StoreResult
     Ok(())
 }
 
-pub(super) async fn branches_do_not_conflict(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn branches_do_not_conflict((store, repo): Repo) -> StoreResult<()> {
     let root = line(&*store, &repo, "main", None, &["root"]).await?.remove(0).id();
     let heads: Vec<_> = thread::scope(|scope| {
         let writers: Vec<_> = (0..4)
@@ -121,8 +118,7 @@ pub(super) async fn branches_do_not_conflict(harness: Harness) -> StoreResult<()
     Ok(())
 }
 
-pub(super) async fn readers_see_whole_batches(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn readers_see_whole_batches((store, repo): Repo) -> StoreResult<()> {
     let finished = AtomicBool::new(false);
     thread::scope(|scope| {
         let reader = scope.spawn(|| -> StoreResult<usize> {

@@ -4,15 +4,14 @@ use tract_core::{
     Applied, Batch, Blob, Conflict, Expect, RefEdit, RefName, RefTarget, StoreExt, StoreResult,
 };
 
-use crate::Harness;
 use crate::fixtures::{advance, batch, branch, done, line, moving};
+use crate::suite::Repo;
 
 fn edit(name: &RefName, expect: Expect, to: Option<RefTarget>) -> RefEdit {
     RefEdit { name: name.clone(), expect, to }
 }
 
-pub(super) async fn refs_answer_each_name_in_order(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn refs_answer_each_name_in_order((store, repo): Repo) -> StoreResult<()> {
     assert_eq!(store.refs(&repo, &[branch("main")]).await?, [None]);
     let commits = line(&*store, &repo, "main", None, &["one", "two"]).await?;
     let ids: Vec<_> = commits.iter().map(|commit| RefTarget::Commit(commit.id())).collect();
@@ -23,8 +22,7 @@ pub(super) async fn refs_answer_each_name_in_order(harness: Harness) -> StoreRes
     Ok(())
 }
 
-pub(super) async fn symbolic_ref_is_not_followed(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn symbolic_ref_is_not_followed((store, repo): Repo) -> StoreResult<()> {
     line(&*store, &repo, "main", None, &["one"]).await?;
     let to = RefTarget::Ref(branch("main"));
     let head = edit(&RefName::head(), Expect::Absent, Some(to.clone()));
@@ -38,8 +36,7 @@ pub(super) async fn symbolic_ref_is_not_followed(harness: Harness) -> StoreResul
     Ok(())
 }
 
-pub(super) async fn refs_are_listed_by_prefix_sorted(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn refs_are_listed_by_prefix_sorted((store, repo): Repo) -> StoreResult<()> {
     let commit = line(&*store, &repo, "main", None, &["one"]).await?.remove(0).id();
     let names = ["heads/b", "heads/a/b", "tags/a", "heads/a", "heads/a-b", "heads/_%", "heads/ä"];
     let name = |name: &str| RefName::new(name).expect("valid names");
@@ -60,8 +57,7 @@ pub(super) async fn refs_are_listed_by_prefix_sorted(harness: Harness) -> StoreR
     Ok(())
 }
 
-pub(super) async fn ref_can_point_at_a_blob(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn ref_can_point_at_a_blob((store, repo): Repo) -> StoreResult<()> {
     let document = Blob::seal("{}");
     let name = RefName::new("config/default").expect("a valid name");
     let to = RefTarget::Blob(document.id());
@@ -72,8 +68,7 @@ pub(super) async fn ref_can_point_at_a_blob(harness: Harness) -> StoreResult<()>
     Ok(())
 }
 
-pub(super) async fn ref_can_be_deleted(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn ref_can_be_deleted((store, repo): Repo) -> StoreResult<()> {
     let commit = line(&*store, &repo, "main", None, &["one"]).await?.remove(0);
     let is = Expect::Is(RefTarget::Commit(commit.id()));
     done(store.apply(&repo, moving(vec![edit(&branch("main"), is, None)])).await)?;
@@ -85,8 +80,7 @@ pub(super) async fn ref_can_be_deleted(harness: Harness) -> StoreResult<()> {
     Ok(())
 }
 
-pub(super) async fn expectations_are_compared(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn expectations_are_compared((store, repo): Repo) -> StoreResult<()> {
     let commits = line(&*store, &repo, "line", None, &["one", "two", "three"]).await?;
     let at: Vec<_> = commits.iter().map(|commit| RefTarget::Commit(commit.id())).collect();
     let absent = Expect::Absent;
@@ -121,8 +115,7 @@ pub(super) async fn expectations_are_compared(harness: Harness) -> StoreResult<(
     Ok(())
 }
 
-pub(super) async fn conflict_says_what_was_found(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn conflict_says_what_was_found((store, repo): Repo) -> StoreResult<()> {
     let commits = line(&*store, &repo, "main", None, &["one", "two"]).await?;
     let stale = advance("main", Some(commits[0].id()), commits[0].id());
     let stale = RefEdit { to: None, ..stale };

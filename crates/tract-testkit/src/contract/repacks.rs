@@ -8,6 +8,7 @@ use tract_core::{
 use crate::Harness;
 use crate::fixtures::{advance, batch, branch, done, erasing, push, request};
 use crate::suite::Capability;
+use crate::suite::Repo;
 
 /// Enough messages to train a dictionary on.
 const MESSAGES: usize = 600;
@@ -135,8 +136,7 @@ pub(super) async fn repacked_blobs_read_the_same(harness: Harness) -> StoreResul
     Ok(())
 }
 
-pub(super) async fn repack_leaves_other_repositories(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn repack_leaves_other_repositories((store, repo): Repo) -> StoreResult<()> {
     let other = RepoName::new("other").expect("a valid name");
     let commits = talk(&*store, &repo, "main", 0..MESSAGES).await?;
     let others = talk(&*store, &other, "main", 300..900).await?;
@@ -182,8 +182,7 @@ pub(super) async fn others_write_between_the_steps_of_a_repack(
     Ok(())
 }
 
-pub(super) async fn repack_that_was_cut_short_begins_again(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn repack_that_was_cut_short_begins_again((store, repo): Repo) -> StoreResult<()> {
     let commits = talk(&*store, &repo, "main", 0..MESSAGES).await?;
     for cut in 1..4 {
         let mut step = RepackStep::Train;
@@ -233,8 +232,7 @@ pub(super) async fn wiped_store_reads_what_was_packed_with_what_is_erased(
     Ok(())
 }
 
-pub(super) async fn repack_of_nothing_is_done_at_once(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn repack_of_nothing_is_done_at_once((store, repo): Repo) -> StoreResult<()> {
     let sum = repack(&*store, &repo).await?;
     assert_eq!((sum.blobs, sum.written), (0, 0));
     Ok(())

@@ -17,6 +17,7 @@ use crate::fixtures::{
     seal, storing, toolset,
 };
 use crate::suite::Capability;
+use crate::suite::Repo;
 
 async fn listed(
     store: &dyn Store,
@@ -72,8 +73,7 @@ async fn assert_sound(store: &dyn Store, repo: &RepoName) -> StoreResult<()> {
     Ok(())
 }
 
-pub(super) async fn listing_gives_every_object_once(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn listing_gives_every_object_once((store, repo): Repo) -> StoreResult<()> {
     let tools = schemas(&[r#"{"name":"find"}"#, r#"{"name":"read"}"#]);
     let commits = line(&*store, &repo, "main", None, &["one", "two", "three"]).await?;
     let mut writing = batch("commit");
@@ -108,8 +108,7 @@ pub(super) async fn listing_gives_every_object_once(harness: Harness) -> StoreRe
     Ok(())
 }
 
-pub(super) async fn position_counts_every_write(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn position_counts_every_write((store, repo): Repo) -> StoreResult<()> {
     assert_eq!(store.write_position(&repo).await?, WritePosition::default());
     let head = line(&*store, &repo, "main", None, &["one"]).await?;
     let logged = store.write_position(&repo).await?;
@@ -125,8 +124,7 @@ pub(super) async fn position_counts_every_write(harness: Harness) -> StoreResult
     Ok(())
 }
 
-pub(super) async fn swept_objects_are_gone(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn swept_objects_are_gone((store, repo): Repo) -> StoreResult<()> {
     let kept = line(&*store, &repo, "main", None, &["one", "two"]).await?;
     let gone = abandoned(&*store, &repo, kept.first().map(Commit::id), &["three", "four"]).await?;
     let of = |commit: &Commit| row(DerivedKind::Turn, commit.id(), commit.id().to_hex());
@@ -165,8 +163,7 @@ pub(super) async fn swept_objects_are_gone(harness: Harness) -> StoreResult<()> 
     assert_sound(&*store, &repo).await
 }
 
-pub(super) async fn sweep_after_a_write_is_refused(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn sweep_after_a_write_is_refused((store, repo): Repo) -> StoreResult<()> {
     line(&*store, &repo, "main", None, &["one"]).await?;
     let gone = abandoned(&*store, &repo, None, &["two"]).await?;
     let old = store.write_position(&repo).await?;
@@ -208,9 +205,8 @@ async fn is_missing(store: &dyn Store, repo: &RepoName, gone: &[Commit]) -> Stor
 }
 
 pub(super) async fn batch_that_needs_what_was_swept_is_refused(
-    harness: Harness,
+    (store, repo): Repo,
 ) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
     line(&*store, &repo, "main", None, &["one"]).await?;
     let gone = abandoned(&*store, &repo, None, &["two", "three"]).await?;
     swept(&*store, &repo, with_contents(&gone)).await?;
@@ -242,8 +238,7 @@ pub(super) async fn sweeps_are_seen_by_every_handle(harness: Harness) -> StoreRe
     assert_sound(&*one, &repo).await
 }
 
-pub(super) async fn log_names_what_was_swept(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn log_names_what_was_swept((store, repo): Repo) -> StoreResult<()> {
     let kept = line(&*store, &repo, "main", None, &["one"]).await?;
     let gone = abandoned(&*store, &repo, Some(kept[0].id()), &["two", "three"]).await?;
     // A branch that stepped from what goes to what stays, and back.
@@ -277,8 +272,7 @@ pub(super) async fn log_names_what_was_swept(harness: Harness) -> StoreResult<()
     assert_sound(&*store, &repo).await
 }
 
-pub(super) async fn shared_content_outlives_a_sweep(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn shared_content_outlives_a_sweep((store, repo): Repo) -> StoreResult<()> {
     let kept = line(&*store, &repo, "main", None, &["one"]).await?;
     // The content is stored with the commit that goes, and needed by one that stays.
     let gone = abandoned(&*store, &repo, Some(kept[0].id()), &["said twice"]).await?;
@@ -302,8 +296,7 @@ pub(super) async fn shared_content_outlives_a_sweep(harness: Harness) -> StoreRe
     assert_sound(&*store, &repo).await
 }
 
-pub(super) async fn sweeps_leave_other_repositories(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn sweeps_leave_other_repositories((store, repo): Repo) -> StoreResult<()> {
     let other = RepoName::new("other").expect("a valid name");
     let gone = abandoned(&*store, &repo, None, &["one", "two"]).await?;
     let mut writing = batch("commit");
@@ -325,8 +318,7 @@ pub(super) async fn sweeps_leave_other_repositories(harness: Harness) -> StoreRe
     assert_sound(&*store, &repo).await
 }
 
-pub(super) async fn swept_tools_are_forgotten(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn swept_tools_are_forgotten((store, repo): Repo) -> StoreResult<()> {
     let both = schemas(&[r#"{"name":"find"}"#, r#"{"name":"read"}"#]);
     let (find, read) = (&both[0], &both[1]);
     let mut first = batch("commit");

@@ -2,16 +2,15 @@
 
 use tract_core::{CommitId, ObjectId, StoreErrorKind, StoreExt, StoreResult, ToolId, ToolSchema};
 
-use crate::Harness;
 use crate::fixtures::{batch, done, push, push_with_tools, record, schemas, seal, toolset};
+use crate::suite::Repo;
 
 const WEATHER: &str = r#"{"type":"function","function":{"name":"get_weather","description":"Says how the weather is","parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}}"#;
 const WEATHER_TWO: &str = r#"{"type":"function","function":{"name":"get_weather","description":"Says how the weather is","parameters":{"type":"object","properties":{"city":{"type":"string"},"unit":{"enum":["C","F"]}},"required":["city"]}}}"#;
 const SEARCH: &str =
     r#"{"name":"search","description":"Finds pages","input_schema":{"type":"object"}}"#;
 
-pub(super) async fn test_store_and_get(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn test_store_and_get((store, repo): Repo) -> StoreResult<()> {
     let tools = schemas(&[WEATHER]);
     let mut writing = batch("commit");
     let commit = push_with_tools(&mut writing, None, "one", &tools);
@@ -24,8 +23,7 @@ pub(super) async fn test_store_and_get(harness: Harness) -> StoreResult<()> {
     Ok(())
 }
 
-pub(super) async fn test_store_idempotent(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn test_store_idempotent((store, repo): Repo) -> StoreResult<()> {
     let tools = schemas(&[WEATHER]);
     let mut parent = None;
     for text in ["one", "two", "three"] {
@@ -61,8 +59,7 @@ pub(super) async fn test_store_idempotent(harness: Harness) -> StoreResult<()> {
     Ok(())
 }
 
-pub(super) async fn test_get_by_name(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn test_get_by_name((store, repo): Repo) -> StoreResult<()> {
     let mut parent = None;
     for tools in [&[WEATHER_TWO, SEARCH], &[WEATHER, SEARCH]] {
         let mut writing = batch("commit");
@@ -82,8 +79,7 @@ pub(super) async fn test_get_by_name(harness: Harness) -> StoreResult<()> {
     Ok(())
 }
 
-pub(super) async fn test_get_for_commit(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn test_get_for_commit((store, repo): Repo) -> StoreResult<()> {
     let mut writing = batch("commit");
     let both = push_with_tools(&mut writing, None, "one", &schemas(&[SEARCH, WEATHER])).id();
     let one = push_with_tools(&mut writing, Some(both), "two", &schemas(&[WEATHER_TWO])).id();
@@ -97,8 +93,7 @@ pub(super) async fn test_get_for_commit(harness: Harness) -> StoreResult<()> {
     Ok(())
 }
 
-pub(super) async fn test_link_to_commit(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn test_link_to_commit((store, repo): Repo) -> StoreResult<()> {
     let tools = schemas(&[WEATHER, SEARCH]);
     let mut writing = batch("commit");
     let linked = push_with_tools(&mut writing, None, "one", &tools).id();
@@ -111,8 +106,7 @@ pub(super) async fn test_link_to_commit(harness: Harness) -> StoreResult<()> {
     Ok(())
 }
 
-pub(super) async fn tools_answer_each_id_in_order(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn tools_answer_each_id_in_order((store, repo): Repo) -> StoreResult<()> {
     let tools = schemas(&[WEATHER, SEARCH]);
     let mut writing = batch("commit");
     push_with_tools(&mut writing, None, "one", &tools);
@@ -125,8 +119,7 @@ pub(super) async fn tools_answer_each_id_in_order(harness: Harness) -> StoreResu
     Ok(())
 }
 
-pub(super) async fn tool_names_sorted_each_once(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn tool_names_sorted_each_once((store, repo): Repo) -> StoreResult<()> {
     assert_eq!(store.tool_names(&repo).await?, Vec::<String>::new());
     let mut writing = batch("commit");
     let named = |name: &str| format!(r#"{{"name":"{name}","input_schema":{{}}}}"#);
@@ -140,8 +133,7 @@ pub(super) async fn tool_names_sorted_each_once(harness: Harness) -> StoreResult
     Ok(())
 }
 
-pub(super) async fn tools_of_keeps_order_and_repeats(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn tools_of_keeps_order_and_repeats((store, repo): Repo) -> StoreResult<()> {
     let tools = schemas(&[SEARCH, WEATHER, SEARCH]);
     let mut writing = batch("commit");
     let commit = push_with_tools(&mut writing, None, "one", &tools).id();
@@ -153,8 +145,7 @@ pub(super) async fn tools_of_keeps_order_and_repeats(harness: Harness) -> StoreR
     Ok(())
 }
 
-pub(super) async fn tools_of_unknown_commit_is_missing(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn tools_of_unknown_commit_is_missing((store, repo): Repo) -> StoreResult<()> {
     let absent = CommitId::from_bytes([1; 32]);
     let missing = StoreErrorKind::Missing { object: ObjectId::Commit(absent) };
     let error = store.tools_of(&repo, absent).await.expect_err("it is not stored");
@@ -164,8 +155,7 @@ pub(super) async fn tools_of_unknown_commit_is_missing(harness: Harness) -> Stor
     Ok(())
 }
 
-pub(super) async fn key_order_of_tools_per_commit(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn key_order_of_tools_per_commit((store, repo): Repo) -> StoreResult<()> {
     let spellings = [
         r#"{"name":"t","input_schema":{"type":"object"}}"#,
         "{\"input_schema\": {\"type\":\"object\"},\n \"name\": \"t\"}",
@@ -190,8 +180,7 @@ pub(super) async fn key_order_of_tools_per_commit(harness: Harness) -> StoreResu
     Ok(())
 }
 
-pub(super) async fn names_of_any_kind(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn names_of_any_kind((store, repo): Repo) -> StoreResult<()> {
     let texts = [
         r#"{"type":"web_search_20250305"}"#.to_owned(),
         r#"{"name":"a%b_c","x":1}"#.to_owned(),

@@ -5,10 +5,10 @@ use tract_core::{
     Batch, Commit, CommitId, DerivedKind, RepoName, Store, StoreErrorKind, StoreExt, StoreResult,
 };
 
-use crate::Harness;
 use crate::fixtures::{
     advance, appending, batch, deriving, done, line, moving, push, record, row, seal,
 };
+use crate::suite::Repo;
 
 fn ids(page: &WalkPage) -> Vec<CommitId> {
     page.steps.iter().map(|step| step.commit.id()).collect()
@@ -35,8 +35,7 @@ async fn ten(store: &dyn Store, repo: &RepoName) -> StoreResult<Vec<CommitId>> {
     Ok(commits.iter().map(Commit::id).collect())
 }
 
-pub(super) async fn walk_equals_following_parents(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn walk_equals_following_parents((store, repo): Repo) -> StoreResult<()> {
     let line = ten(&*store, &repo).await?;
     for head in &line {
         let page = store.walk(&repo, Walk::from(*head)).await?;
@@ -48,8 +47,7 @@ pub(super) async fn walk_equals_following_parents(harness: Harness) -> StoreResu
     Ok(())
 }
 
-pub(super) async fn walk_ends_at_the_root(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn walk_ends_at_the_root((store, repo): Repo) -> StoreResult<()> {
     let line = ten(&*store, &repo).await?;
     let page = store.walk(&repo, Walk::from(line[9])).await?;
     assert_eq!(page.steps.len(), 10);
@@ -59,8 +57,7 @@ pub(super) async fn walk_ends_at_the_root(harness: Harness) -> StoreResult<()> {
     Ok(())
 }
 
-pub(super) async fn walk_ends_before_until(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn walk_ends_before_until((store, repo): Repo) -> StoreResult<()> {
     let line = ten(&*store, &repo).await?;
     let until = |until: CommitId| Walk { until: Some(until), ..Walk::from(line[9]) };
     let page = store.walk(&repo, until(line[6])).await?;
@@ -74,8 +71,7 @@ pub(super) async fn walk_ends_before_until(harness: Harness) -> StoreResult<()> 
     Ok(())
 }
 
-pub(super) async fn walk_ends_before_a_row(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn walk_ends_before_a_row((store, repo): Repo) -> StoreResult<()> {
     let line = ten(&*store, &repo).await?;
     let rows = [
         row(DerivedKind::Snapshot, line[2], "two"),
@@ -106,8 +102,7 @@ pub(super) async fn walk_ends_before_a_row(harness: Harness) -> StoreResult<()> 
     Ok(())
 }
 
-pub(super) async fn walk_ends_after_limit(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn walk_ends_after_limit((store, repo): Repo) -> StoreResult<()> {
     let line = ten(&*store, &repo).await?;
     for limit in 1..12 {
         let (mut walked, mut next) = (Vec::new(), Some(line[9]));
@@ -123,8 +118,7 @@ pub(super) async fn walk_ends_after_limit(harness: Harness) -> StoreResult<()> {
     Ok(())
 }
 
-pub(super) async fn walk_pages_join_while_others_write(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn walk_pages_join_while_others_write((store, repo): Repo) -> StoreResult<()> {
     let line = ten(&*store, &repo).await?;
     let (mut walked, mut next, mut tip) = (Vec::new(), Some(line[9]), line[9]);
     while let Some(head) = next {
@@ -143,8 +137,7 @@ pub(super) async fn walk_pages_join_while_others_write(harness: Harness) -> Stor
     Ok(())
 }
 
-pub(super) async fn walk_of_unknown_head_is_missing(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn walk_of_unknown_head_is_missing((store, repo): Repo) -> StoreResult<()> {
     let absent = CommitId::from_bytes([1; 32]);
     for is_empty in [true, false] {
         if !is_empty {
@@ -157,8 +150,7 @@ pub(super) async fn walk_of_unknown_head_is_missing(harness: Harness) -> StoreRe
     Ok(())
 }
 
-pub(super) async fn walk_of_forks(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn walk_of_forks((store, repo): Repo) -> StoreResult<()> {
     // A tree in which every commit may continue any earlier one; a fixed sequence picks which.
     let mut commits: Vec<CommitId> = Vec::new();
     let mut random = 7u64;
@@ -195,8 +187,7 @@ pub(super) async fn walk_of_forks(harness: Harness) -> StoreResult<()> {
     Ok(())
 }
 
-pub(super) async fn walk_20000_deep(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn walk_20000_deep((store, repo): Repo) -> StoreResult<()> {
     let mut writing = batch("import");
     let mut commits: Vec<Commit> = Vec::new();
     for n in 0..20_000 {
@@ -213,8 +204,7 @@ pub(super) async fn walk_20000_deep(harness: Harness) -> StoreResult<()> {
     Ok(())
 }
 
-pub(super) async fn walk_hints_lead_to_content(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn walk_hints_lead_to_content((store, repo): Repo) -> StoreResult<()> {
     let line = ten(&*store, &repo).await?;
     let page = store.walk(&repo, Walk::from(line[9])).await?;
     let keys: Vec<BlobKey> = page
@@ -231,8 +221,7 @@ pub(super) async fn walk_hints_lead_to_content(harness: Harness) -> StoreResult<
     Ok(())
 }
 
-pub(super) async fn two_branches_one_tip(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn two_branches_one_tip((store, repo): Repo) -> StoreResult<()> {
     let line = ten(&*store, &repo).await?;
     done(store.apply(&repo, moving(vec![advance("other", None, line[9])])).await)?;
     let mut heads = Vec::new();
@@ -253,8 +242,7 @@ pub(super) async fn two_branches_one_tip(harness: Harness) -> StoreResult<()> {
     Ok(())
 }
 
-pub(super) async fn undo_then_append(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn undo_then_append((store, repo): Repo) -> StoreResult<()> {
     let line = ten(&*store, &repo).await?;
     done(store.apply(&repo, moving(vec![advance("main", Some(line[9]), line[5])])).await)?;
     let (writing, commit) = appending("main", Some(line[5]), "instead");
@@ -266,8 +254,9 @@ pub(super) async fn undo_then_append(harness: Harness) -> StoreResult<()> {
     Ok(())
 }
 
-pub(super) async fn time_and_order_of_writing_do_not_matter(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn time_and_order_of_writing_do_not_matter(
+    (store, repo): Repo,
+) -> StoreResult<()> {
     let mut chain: Vec<(Commit, tract_core::Blob)> = Vec::new();
     for n in 0..12i64 {
         let parent = chain.last().map(|(commit, _)| commit.id());

@@ -8,12 +8,12 @@ use tract_core::{
 use crate::fixtures::{
     advance, batch, branch, done, line, push, push_with_tools, row, schemas, seal, storing, toolset,
 };
+use crate::suite::Repo;
 use crate::{Capability, Harness};
 
 const TOOL: &str = r#"{"name":"t","input_schema":{}}"#;
 
-pub(super) async fn repositories_are_apart(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn repositories_are_apart((store, repo): Repo) -> StoreResult<()> {
     let other = RepoName::new("other").expect("a valid name");
     let tools = schemas(&[TOOL]);
     let mut writing = batch("commit");
@@ -64,8 +64,7 @@ pub(super) async fn repositories_are_listed_sorted(harness: Harness) -> StoreRes
     Ok(())
 }
 
-pub(super) async fn stats_count_what_is_there(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn stats_count_what_is_there((store, repo): Repo) -> StoreResult<()> {
     let empty = store.stats(&repo).await?;
     assert_eq!((empty.commits, empty.blobs, empty.refs, empty.log_entries), (0, 0, 0, 0));
     let mut writing = batch("commit");
@@ -83,8 +82,7 @@ pub(super) async fn stats_count_what_is_there(harness: Harness) -> StoreResult<(
     Ok(())
 }
 
-pub(super) async fn check_finds_nothing_wrong(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn check_finds_nothing_wrong((store, repo): Repo) -> StoreResult<()> {
     assert_eq!(store.check(&repo, false).await?, []);
     let commits = line(&*store, &repo, "main", None, &["one", "two", "three"]).await?;
     line(&*store, &repo, "fork", Some(commits[1].id()), &["four"]).await?;
@@ -169,8 +167,7 @@ pub(super) async fn capabilities_are_as_claimed(harness: Harness) -> StoreResult
     Ok(())
 }
 
-pub(super) async fn closed_store_refuses(harness: Harness) -> StoreResult<()> {
-    let (store, repo) = (harness.open()?, harness.repo());
+pub(super) async fn closed_store_refuses((store, repo): Repo) -> StoreResult<()> {
     line(&*store, &repo, "main", None, &["one"]).await?;
     store.close().await?;
     let writing = storing([Blob::seal("late")]);

@@ -219,15 +219,8 @@ fn read(bytes: &[u8]) -> Result<Arc<CommitRecord>, Fault> {
     let generation_config = has(CONFIG).then(|| r.json()).transpose()?;
     let toolset = has(TOOLSET).then(|| r.array().map(ToolsetId::from_bytes)).transpose()?;
     let active = has(ACTIVE).then(|| r.array().map(ToolsetId::from_bytes)).transpose()?;
-    let by = match r.byte()? {
-        0 => AuthorKind::User,
-        1 => AuthorKind::Model,
-        2 => AuthorKind::Tool,
-        3 => AuthorKind::Hook,
-        4 => AuthorKind::Import,
-        _ => return Err(malformed("an unknown origin")),
-    };
-    let mut origin = Origin::from(by);
+    let by = AuthorKind::ALL.get(usize::from(r.byte()?));
+    let mut origin = Origin::from(*by.ok_or_else(|| malformed("an unknown origin"))?);
     if has(ORIGIN) {
         origin.id = r.option(Reader::text)?;
         origin.triggered_by = r.option(Reader::text)?;
@@ -326,13 +319,7 @@ fn decode_op(r: &mut Reader<'_>) -> Result<Op, Fault> {
 }
 
 fn decode_priority(r: &mut Reader<'_>) -> Result<Priority, Fault> {
-    Ok(match r.byte()? {
-        0 => Priority::Skip,
-        1 => Priority::Normal,
-        2 => Priority::Important,
-        3 => Priority::Pinned,
-        _ => return Err(malformed("an unknown priority")),
-    })
+    Priority::from_number(r.byte()?).ok_or_else(|| malformed("an unknown priority"))
 }
 
 fn decode_change(r: &mut Reader<'_>) -> Result<Change, Fault> {

@@ -2,10 +2,10 @@
 
 use super::flags::*;
 use crate::commit::{
-    AuthorKind, CallRef, Change, Changes, CommitRecord, CommitRef, Op, Origin, RECORD_VERSION,
-    RowFields, canonical,
+    CallRef, Change, Changes, CommitRecord, CommitRef, Op, Origin, RECORD_VERSION, RowFields,
+    canonical,
 };
-use crate::content::{Kind, Priority};
+use crate::content::Kind;
 use crate::id::CommitId;
 
 struct Writer(Vec<u8>);
@@ -132,13 +132,7 @@ pub(in crate::commit) fn encode(record: &CommitRecord, size: usize) -> Vec<u8> {
     for id in [record.toolset, record.active].into_iter().flatten() {
         w.bytes(id.as_bytes());
     }
-    w.byte(match record.origin.by {
-        AuthorKind::User => 0,
-        AuthorKind::Model => 1,
-        AuthorKind::Tool => 2,
-        AuthorKind::Hook => 3,
-        AuthorKind::Import => 4,
-    });
+    w.byte(record.origin.by as u8);
     if !plain {
         w.option(record.origin.id.as_deref(), Writer::text);
         w.option(record.origin.triggered_by.as_deref(), Writer::text);
@@ -185,7 +179,7 @@ fn encode_op(w: &mut Writer, op: &Op) {
             w.byte(1);
             w.option(*slot, |w, id| w.bytes(id.as_bytes()));
             w.option(*answers, Writer::call);
-            w.option(*priority, encode_priority);
+            w.option(*priority, |w, priority| w.byte(priority.number()));
             w.option(retention.as_ref(), |w, json| w.text(json.as_str()));
         }
         Op::Edit { target } => {
@@ -195,7 +189,7 @@ fn encode_op(w: &mut Writer, op: &Op) {
         Op::Annotate { targets, priority, reason, retention } => {
             w.byte(3);
             w.ids(targets);
-            encode_priority(w, *priority);
+            w.byte(priority.number());
             w.option(reason.as_deref(), Writer::text);
             w.option(retention.as_ref(), |w, json| w.text(json.as_str()));
         }
@@ -221,15 +215,6 @@ fn encode_op(w: &mut Writer, op: &Op) {
             w.bytes(&text);
         }
     }
-}
-
-fn encode_priority(w: &mut Writer, priority: Priority) {
-    w.byte(match priority {
-        Priority::Skip => 0,
-        Priority::Normal => 1,
-        Priority::Important => 2,
-        Priority::Pinned => 3,
-    });
 }
 
 fn encode_change(w: &mut Writer, change: &Change) {

@@ -179,28 +179,20 @@ fn queued(store: &ThreadedStore<Gate>, count: usize) {
     }
 }
 
-#[track_caller]
-fn batches_that_arrive_during_a_write_are_one_group(mode: WriteMode) {
-    let HeldWrite { store, first, entered: _entered, leave } = HeldWrite::new(mode, false);
-    let others: Vec<_> = (0..5).map(|_| apply(&store)).collect();
-    queued(&store, 5);
-    leave.send(()).unwrap();
-    leave.send(()).unwrap();
-    assert_eq!(first.join().unwrap().unwrap(), Applied::Done);
-    for other in others {
-        assert_eq!(other.join().unwrap().unwrap(), Applied::Done);
+#[test]
+fn batches_that_arrive_during_a_write_are_one_group() {
+    for mode in [WriteMode::Thread, WriteMode::InPlace] {
+        let HeldWrite { store, first, entered: _entered, leave } = HeldWrite::new(mode, false);
+        let others: Vec<_> = (0..5).map(|_| apply(&store)).collect();
+        queued(&store, 5);
+        leave.send(()).unwrap();
+        leave.send(()).unwrap();
+        assert_eq!(first.join().unwrap().unwrap(), Applied::Done);
+        for other in others {
+            assert_eq!(other.join().unwrap().unwrap(), Applied::Done);
+        }
+        assert_eq!(*store.store().groups.lock().unwrap(), [1, 5], "{mode:?}");
     }
-    assert_eq!(*store.store().groups.lock().unwrap(), [1, 5]);
-}
-
-#[test]
-fn the_thread_groups_what_is_queued() {
-    batches_that_arrive_during_a_write_are_one_group(WriteMode::Thread);
-}
-
-#[test]
-fn in_place_groups_what_is_queued() {
-    batches_that_arrive_during_a_write_are_one_group(WriteMode::InPlace);
 }
 
 #[test]
@@ -278,20 +270,15 @@ fn a_full_queue_makes_callers_wait_and_loses_none() {
 fn loser_of(winner: &str, mode: WriteMode) -> StoreResult<Applied> {
     let HeldWrite { store, first, entered, leave } = HeldWrite::new(mode, false);
     let repo = RepoName::default();
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    let mut won = Box::pin(store.apply(&repo, batch(winner)));
-    let mut lost = Box::pin(store.apply(&repo, batch("lose")));
-    assert!(won.as_mut().poll(&mut context).is_pending());
-    assert!(lost.as_mut().poll(&mut context).is_pending());
+    let both = in_queue([winner, "lose"].map(|what| Box::pin(store.apply(&repo, batch(what)))));
     leave.send(()).unwrap();
     assert_eq!(first.join().unwrap().unwrap(), Applied::Done);
     // The group of both is in the store's hands, its flush is held: neither has an answer.
     entered.recv().unwrap();
-    assert!(won.as_mut().poll(&mut context).is_pending());
-    assert!(lost.as_mut().poll(&mut context).is_pending());
+    let mut both = in_queue(both);
     leave.send(()).unwrap();
-    let error = crate::block_on(lost);
-    assert_eq!(crate::block_on(won).is_ok(), winner == "win");
+    let error = crate::block_on(both.pop().unwrap());
+    assert_eq!(crate::block_on(both.pop().unwrap()).is_ok(), winner == "win");
     assert_eq!(*store.store().groups.lock().unwrap(), [1, 2]);
     error
 }
@@ -305,7 +292,7 @@ fn conflict_waits_for_flush() {
     }
 }
 
-/// Puts writes into the queue and has them wait there.
+/// Puts writes into the queue, or finds them waiting.
 fn in_queue<F: Future + Unpin>(writes: impl IntoIterator<Item = F>) -> Vec<F> {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     let mut writes: Vec<F> = writes.into_iter().collect();
