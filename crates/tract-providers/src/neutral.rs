@@ -154,8 +154,9 @@ impl<'a> OutgoingMessage<'a> {
         }
     }
 
-    /// Says in the text that a tool failed, for providers that have no flag for it.
-    pub(crate) fn failing(&self, parts: Cow<'a, [Part]>) -> Cow<'a, [Part]> {
+    /// The parts; that a tool failed is said in the text, for providers that have no flag for it.
+    pub(crate) fn parts_with_failure(&self) -> Cow<'a, [Part]> {
+        let parts = self.parts();
         let Content::ToolResult(answer) = self.content else { return parts };
         if !answer.is_error || self.own {
             return parts;

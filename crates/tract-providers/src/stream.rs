@@ -155,7 +155,7 @@ pub(crate) trait Accumulate: Send {
 pub struct Assembler {
     decoder: Decoder,
     answer: Box<dyn Accumulate>,
-    aliases: Option<Aliases>,
+    pub(crate) aliases: Option<Aliases>,
     read: u64,
     limit: u64,
 }
@@ -187,11 +187,6 @@ impl Assembler {
     #[must_use]
     pub fn limit(mut self, bytes: u64) -> Self {
         self.limit = bytes;
-        self
-    }
-
-    pub(crate) fn aliases(mut self, aliases: Option<Aliases>) -> Self {
-        self.aliases = aliases;
         self
     }
 

@@ -333,7 +333,7 @@ mod tests {
             let request = tract_core::ModelRequest::default();
             let params = crate::params_of(&request, dialect, &crate::FormOptions::new())
                 .map_err(|error| ModelError::other(error.to_string()))?;
-            let (path, _) = dialect.adapter().wire(params.with("model", "m"), false, true);
+            let (path, _) = (dialect.profile().wire)(params.with("model", "m"), false, true);
             Ok(crate::http::send::url_of(&base, &path))
         });
         let found = url.map(|url| url.to_string());
