@@ -122,7 +122,7 @@ impl FormOptions {
 /// The forms of a compiled context.
 ///
 /// # Errors
-/// All of them are [`FormError::Damaged`] when a stored text is not what it was.
+/// Each form is [`FormError::Damaged`] when a stored text is not what it was.
 pub trait RequestForms {
     /// Makes any form, with the defaults.
     fn to_form(&self, form: Form) -> Result<Params, FormError>;

@@ -99,10 +99,7 @@ pub(crate) fn of_kind(kind: Option<&str>, message: String) -> ModelError {
         | "INVALID_ARGUMENT"
         | "NOT_FOUND"
         | "FAILED_PRECONDITION" => ModelError::InvalidRequest { message },
-        _ => ModelError::Other {
-            message: format!("the provider answered with an error: {message}"),
-            source: None,
-        },
+        _ => ModelError::other(format!("the provider answered with an error: {message}")),
     }
 }
 

@@ -211,9 +211,8 @@ impl HttpModelBuilder {
 
 /// Splits `provider/model`; the model's own name may hold slashes.
 pub(super) fn split(name: &str) -> Result<(Dialect, &str), ModelError> {
-    let refused = |why: String| ModelError::Other { message: why, source: None };
     let Some((word, model)) = name.split_once('/').filter(|(_, model)| !model.is_empty()) else {
-        return Err(refused(format!(
+        return Err(ModelError::other(format!(
             "expected provider/model such as openai/gpt-5.5, found {name:?}"
         )));
     };
@@ -221,7 +220,7 @@ pub(super) fn split(name: &str) -> Result<(Dialect, &str), ModelError> {
         let like = nearest(word, Dialect::ALL.map(Dialect::as_str));
         let hint = like.map(|like| format!("; did you mean {like:?}?")).unwrap_or_default();
         let words = Dialect::words();
-        refused(format!("expected one of {words}, found provider {word:?}{hint}"))
+        ModelError::other(format!("expected one of {words}, found provider {word:?}{hint}"))
     })?;
     Ok((dialect, model))
 }

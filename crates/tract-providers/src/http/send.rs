@@ -201,10 +201,7 @@ impl Inner {
         let read =
             self.read_chunks(&mut response, &mut assembler, &mut raw, cancellation, on_piece).await;
         self.check_for_key(&raw)?;
-        let ended = match read {
-            Ok(()) => assembler.end().map_err(Into::into),
-            Err(cause) => Err(cause),
-        };
+        let ended = read.and_then(|()| assembler.end().map_err(ModelError::from));
         match ended {
             Ok(whole) => {
                 let mut reply = params.reply(&whole).map_err(|error| self.unreadable(error))?;
