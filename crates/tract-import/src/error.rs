@@ -2,8 +2,7 @@
 
 use std::fmt::Display;
 
-use tract_core::json::JsonError;
-use tract_core::{BadName, StoreError};
+use tract_core::StoreError;
 
 /// The result of an import.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -25,18 +24,6 @@ pub enum Error {
 
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
-        Self::Engine(error.into())
-    }
-}
-
-impl From<JsonError> for Error {
-    fn from(error: JsonError) -> Self {
-        Self::Engine(error.into())
-    }
-}
-
-impl From<BadName> for Error {
-    fn from(error: BadName) -> Self {
         Self::Engine(error.into())
     }
 }

@@ -8,13 +8,12 @@ mod tags;
 mod text;
 mod walk;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 
 use serde::Serialize;
 use serde_json::json;
 use tract_core::json::{Escapes, canonical};
-use tract_core::{Applied, Blob};
-use tract_core::{CommitId, RefName, RefTarget};
+use tract_core::{Applied, Blob, CommitId, RefName, RefTarget};
 use tract_engine::{ImportStatus, Repo, Result, WriteOptions};
 
 pub use self::database::{
@@ -222,14 +221,10 @@ fn unreferenced(data: &Database) -> Vec<&str> {
             open.extend(walk::parents(commit));
         }
     }
-    let rest: HashMap<&str, _> = data
-        .commits
-        .iter()
-        .filter(|(hash, _)| !reached.contains(hash.as_str()))
-        .map(|(hash, commit)| (hash.as_str(), commit))
-        .collect();
-    let inner: HashSet<&str> = rest.values().flat_map(|commit| walk::parents(commit)).collect();
-    let mut ends: Vec<&str> = rest.keys().copied().filter(|hash| !inner.contains(hash)).collect();
+    let rest = || data.commits.values().filter(|commit| !reached.contains(&*commit.hash));
+    let inner: HashSet<&str> = rest().flat_map(walk::parents).collect();
+    let ends = rest().map(|commit| &*commit.hash).filter(|hash| !inner.contains(hash));
+    let mut ends: Vec<&str> = ends.collect();
     ends.sort_unstable();
     ends
 }
@@ -261,7 +256,7 @@ struct TractMeta<'a> {
     schema_version: u32,
     refs: Vec<(&'a str, Option<&'a str>, Option<&'a str>)>,
     events: Vec<EventMeta<'a>>,
-    spawned: Vec<SpawnMeta<'a>>,
+    spawned: Vec<serde_json::Value>,
 }
 
 #[derive(Serialize)]
@@ -274,14 +269,6 @@ struct EventMeta<'a> {
     at: i64,
     sources: &'a [String],
     results: &'a [String],
-}
-
-#[derive(Serialize)]
-struct SpawnMeta<'a> {
-    child: &'a str,
-    commit: Option<&'a str>,
-    purpose: &'a str,
-    inheritance: &'a str,
 }
 
 /// What the original knew of a conversation besides its commits: how it was rewritten, and what was
@@ -312,11 +299,10 @@ fn tract_document(data: &Database, tract: &str) -> serde_json::Result<String> {
             .spawns
             .iter()
             .filter(|row| row.parent_tract_id == tract)
-            .map(|row| SpawnMeta {
-                child: &row.child_tract_id,
-                commit: row.parent_commit.as_deref(),
-                purpose: &row.purpose,
-                inheritance: &row.inheritance_mode,
+            .map(|row| {
+                let (child, commit) = (&row.child_tract_id, &row.parent_commit);
+                json!({ "child": child, "commit": commit, "purpose": row.purpose,
+                    "inheritance": row.inheritance_mode })
             })
             .collect(),
     };

@@ -44,8 +44,7 @@ fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {
     let mut uri = String::from("file:");
     for byte in path.as_os_str().as_encoded_bytes() {
         match byte {
-            b'%' | b'?' | b'#' => uri.push_str(&format!("%{byte:02x}")),
-            byte if byte.is_ascii() => uri.push(char::from(*byte)),
+            byte if byte.is_ascii() && !b"%?#".contains(byte) => uri.push(char::from(*byte)),
             byte => uri.push_str(&format!("%{byte:02x}")),
         }
     }

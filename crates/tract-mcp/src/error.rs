@@ -237,10 +237,7 @@ impl McpError {
             }
             _ => ToolError::other(message),
         };
-        if operator.is_empty() {
-            error.caused_by(self)
-        } else {
-            error.operator(operator).caused_by(self)
-        }
+        let error = if operator.is_empty() { error } else { error.operator(operator) };
+        error.caused_by(self)
     }
 }

@@ -1,11 +1,11 @@
-//! What tract knows of a provider: one [`Adapter`] each, in a folder of its own with the same files.
-//! A new provider is a folder, a row of [`Dialect`], and one line of [`DialectAdapter::adapter`].
+//! What tract knows of a provider: one [`Profile`] each, in a folder of its own with the same files.
+//! A new provider is a folder, a row of [`Dialect`], and one line of [`DialectAdapter::profile`].
 
 use tract_compile::Rules;
 use tract_core::{Draft, Part, Reply};
 use tract_schema::Dialect;
 
-use crate::error::{FormError, ImportError, ReplyError};
+use crate::error::{ImportError, ReplyError};
 use crate::import::Watch;
 use crate::params::Params;
 use crate::raw::{self, Fields, Node};
@@ -15,19 +15,8 @@ use crate::stream::Accumulate;
 /// Members of a request's body in their order: name and text.
 pub(crate) type Members = Vec<(String, String)>;
 
-/// One provider's requests, replies and streams.
+/// How a provider reads and writes requests, where not all do it alike.
 pub(crate) trait Adapter: Sync {
-    /// What is the same for every request.
-    fn profile(&self) -> &'static Profile;
-
-    /// What the provider asks of calls and results.
-    fn rules(&self, rules: Rules) -> Rules {
-        rules
-    }
-
-    /// Writes the members that hold the conversation.
-    fn conversation(&self, sheet: &mut RequestWriter<'_>) -> Result<Members, FormError>;
-
     /// Writes the list of tools.
     fn tools(&self, tools: &[String]) -> String {
         raw::array(tools)
@@ -54,8 +43,7 @@ pub(crate) trait Adapter: Sync {
     }
 
     /// Returns the members of a request that are neither messages nor tools, as an object.
-    fn parameters(&self, request: &Fields<'_>) -> String {
-        let profile = self.profile();
+    fn parameters(&self, profile: &Profile, request: &Fields<'_>) -> String {
         let own = [Some(profile.list), Some("tools"), profile.system];
         let own: Vec<&str> = own.into_iter().flatten().collect();
         request.without(&own)
@@ -68,15 +56,6 @@ pub(crate) trait Adapter: Sync {
     fn tools_of<'a>(&self, element: Node<'a>) -> Result<Vec<Node<'a>>, ImportError> {
         Ok(vec![element])
     }
-
-    /// Reads an answer that was received whole. Where a place is given, calls without ids have those
-    /// of a message that has so many before it.
-    fn reply(&self, fields: &Fields<'_>, place: Option<usize>) -> Result<Reply, ReplyError>;
-
-    /// The path of a request behind the base url, with its query, and the body as it goes out.
-    /// `counts` asks a stream to say how many tokens it took.
-    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "the client alone sends"))]
-    fn wire(&self, params: Params, streaming: bool, counts: bool) -> (String, Params);
 }
 
 /// Reads the messages of one request, one after the other.
@@ -92,6 +71,7 @@ pub(crate) trait Reader<'a> {
 
 /// What is the same for every request to a provider.
 pub(crate) struct Profile {
+    pub(crate) adapter: &'static dyn Adapter,
     /// The name, for people.
     pub(crate) title: &'static str,
     /// The word of the form that is a whole request.
@@ -117,9 +97,20 @@ pub(crate) struct Profile {
     pub(crate) parameters: &'static [&'static str],
     /// The members of the member in which sampling parameters are, where there is one.
     pub(crate) options: &'static [&'static str],
+    /// Adds what the provider asks of calls and results.
+    pub(crate) rules: fn(Rules) -> Rules,
+    /// Writes the members that hold the conversation.
+    pub(crate) conversation: fn(&mut RequestWriter<'_>) -> Members,
     /// Sets a parameter that the provider has under another name or in another shape than Chat
     /// Completions. Returns whether it is dealt with.
     pub(crate) set: fn(&mut Params, &str, &str) -> bool,
+    /// The path of a request behind the base url, with its query, and the body as it goes out:
+    /// whether it asks for a stream, and that to say how many tokens it took.
+    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "the client alone sends"))]
+    pub(crate) wire: fn(Params, streaming: bool, counts: bool) -> (String, Params),
+    /// Reads an answer that was received whole. Where a place is given, calls without ids have those
+    /// of a message that has so many before it.
+    pub(crate) reply: fn(&Fields<'_>, place: Option<usize>) -> Result<Reply, ReplyError>,
     /// Makes what puts a streamed answer together.
     pub(crate) stream: fn() -> Box<dyn Accumulate>,
     /// Whether servers of other vendors have the same API, and take what it does not have.
@@ -180,10 +171,10 @@ pub(crate) struct Server {
 /// What a dialect is by its adapter.
 pub(crate) trait DialectAdapter: Copy {
     /// The one list of providers.
-    fn adapter(self) -> &'static dyn Adapter;
+    fn profile(self) -> &'static Profile;
 
-    fn profile(self) -> &'static Profile {
-        self.adapter().profile()
+    fn adapter(self) -> &'static dyn Adapter {
+        self.profile().adapter
     }
 
     /// Returns the form that messages of this dialect come in.
@@ -201,18 +192,18 @@ pub(crate) trait DialectAdapter: Copy {
     fn rules(self) -> Rules {
         let profile = self.profile();
         let forms = [Some(profile.form), profile.system_form];
-        self.adapter().rules(Rules::new(forms.into_iter().flatten()))
+        (profile.rules)(Rules::new(forms.into_iter().flatten()))
     }
 }
 
 impl DialectAdapter for Dialect {
-    fn adapter(self) -> &'static dyn Adapter {
+    fn profile(self) -> &'static Profile {
         match self {
-            Self::OpenAi => &crate::openai::OpenAi,
-            Self::Responses => &crate::responses::Responses,
-            Self::Anthropic => &crate::anthropic::Anthropic,
-            Self::Ollama => &crate::ollama::Ollama,
-            Self::Gemini => &crate::gemini::Gemini,
+            Self::OpenAi => &crate::openai::PROFILE,
+            Self::Responses => &crate::responses::PROFILE,
+            Self::Anthropic => &crate::anthropic::PROFILE,
+            Self::Ollama => &crate::ollama::PROFILE,
+            Self::Gemini => &crate::gemini::PROFILE,
         }
     }
 }

@@ -8,23 +8,22 @@ mod request;
 mod stream;
 
 use tract_compile::Rules;
-use tract_core::{Draft, Reply};
+use tract_core::Draft;
 use tract_schema::Dialect;
 
-use crate::adapter::{Adapter, Foreign, Members, Profile, Reader, Server};
-use crate::error::{FormError, ImportError, ReplyError};
-use crate::params::Params;
+use crate::adapter::{Adapter, Foreign, Profile, Reader, Server};
+use crate::error::ImportError;
 use crate::raw::Fields;
-use crate::sheet::RequestWriter;
 use crate::turns;
 
 /// The adapter.
-pub(crate) struct Anthropic;
+struct Anthropic;
 
 /// How long an answer may be when the caller does not say; Anthropic demands a limit.
 const MAX_TOKENS: u64 = 4096;
 
-static PROFILE: Profile = Profile {
+pub(crate) static PROFILE: Profile = Profile {
+    adapter: &Anthropic,
     title: "Anthropic",
     params: "anthropic-params",
     has_conversation: true,
@@ -37,7 +36,11 @@ static PROFILE: Profile = Profile {
     limit: &["max_tokens"],
     parameters: parameters::PARAMETERS,
     options: &[],
+    rules: Rules::turns,
+    conversation: |sheet| turns::members(sheet, &request::WORDING),
     set: parameters::set,
+    wire: |params, streaming, _| ("v1/messages".to_owned(), params.with("stream", streaming)),
+    reply: reply::reply,
     stream: || Box::<stream::Stream>::default(),
     is_shared: false,
     longest_id: Some(64),
@@ -67,31 +70,11 @@ static PROFILE: Profile = Profile {
 };
 
 impl Adapter for Anthropic {
-    fn profile(&self) -> &'static Profile {
-        &PROFILE
-    }
-
-    fn rules(&self, rules: Rules) -> Rules {
-        rules.turns()
-    }
-
-    fn conversation(&self, sheet: &mut RequestWriter<'_>) -> Result<Members, FormError> {
-        Ok(turns::members(sheet, &request::WORDING))
-    }
-
     fn instructions(&self, request: &Fields<'_>) -> Result<Option<Draft>, ImportError> {
         request.some("system").map(|system| import::instructions(&system)).transpose()
     }
 
     fn reader<'a>(&self) -> Box<dyn Reader<'a> + Send + 'a> {
         Box::new(import::Messages)
-    }
-
-    fn reply(&self, fields: &Fields<'_>, _place: Option<usize>) -> Result<Reply, ReplyError> {
-        reply::reply(fields)
-    }
-
-    fn wire(&self, params: Params, streaming: bool, _counts: bool) -> (String, Params) {
-        ("v1/messages".to_owned(), params.with("stream", streaming))
     }
 }

@@ -120,73 +120,49 @@ impl FormOptions {
 }
 
 /// The forms of a compiled context.
+///
+/// # Errors
+/// Each form is [`FormError::Damaged`] when a stored text is not what it was.
 pub trait RequestForms {
     /// Makes any form, with the defaults.
-    ///
-    /// # Errors
-    /// [`FormError::Damaged`] when a stored text is not what it was.
     fn to_form(&self, form: Form) -> Result<Params, FormError>;
 
     /// Makes a request to a provider.
-    ///
-    /// # Errors
-    /// As [`to_form`](Self::to_form).
     fn to_params(&self, dialect: Dialect) -> Result<Params, FormError> {
         self.to_form(Form::Params(dialect))
     }
 
     /// Makes the list of messages in OpenAI's shape, as recorded; never repaired.
-    ///
-    /// # Errors
-    /// As [`to_form`](Self::to_form).
     fn to_openai(&self) -> Result<Params, FormError> {
         self.to_form(Form::Conversation(Dialect::OpenAi))
     }
 
     /// Makes a request to OpenAI's Chat Completions.
-    ///
-    /// # Errors
-    /// As [`to_form`](Self::to_form).
     fn to_openai_params(&self) -> Result<Params, FormError> {
         self.to_form(Form::Params(Dialect::OpenAi))
     }
 
     /// Makes a request to OpenAI's Responses.
-    ///
-    /// # Errors
-    /// As [`to_form`](Self::to_form).
     fn to_responses_params(&self) -> Result<Params, FormError> {
         self.to_form(Form::Params(Dialect::Responses))
     }
 
     /// Makes `{system, messages}` in Anthropic's shape.
-    ///
-    /// # Errors
-    /// As [`to_form`](Self::to_form).
     fn to_anthropic(&self) -> Result<Params, FormError> {
         self.to_form(Form::Conversation(Dialect::Anthropic))
     }
 
     /// Makes a request to Anthropic's Messages.
-    ///
-    /// # Errors
-    /// As [`to_form`](Self::to_form).
     fn to_anthropic_params(&self) -> Result<Params, FormError> {
         self.to_form(Form::Params(Dialect::Anthropic))
     }
 
     /// Makes a request to Ollama's own chat API.
-    ///
-    /// # Errors
-    /// As [`to_form`](Self::to_form).
     fn to_ollama_params(&self) -> Result<Params, FormError> {
         self.to_form(Form::Params(Dialect::Ollama))
     }
 
     /// Makes the neutral messages with the ids of their commits.
-    ///
-    /// # Errors
-    /// As [`to_form`](Self::to_form).
     fn to_messages(&self) -> Result<Params, FormError> {
         self.to_form(Form::Messages)
     }
@@ -243,7 +219,7 @@ pub fn compile_form(
     let body = match form {
         Form::Messages => Body::Object(neutral(&mut sheet)?),
         Form::Params(_) | Form::Conversation(_) => {
-            let mut members = dialect.adapter().conversation(&mut sheet)?;
+            let mut members = (dialect.profile().conversation)(&mut sheet);
             if form.is_plain() {
                 Body::Array(members.pop().map(|(_, list)| list).unwrap_or_default())
             } else {
@@ -365,7 +341,8 @@ fn parameters(compiled: &Compiled, dialect: Dialect, params: &mut Params) {
             (value != "null").then(|| value.to_owned())
         })
     };
-    let rest = params.take_members();
+    let Body::Object(members) = &mut params.body else { return };
+    let rest = std::mem::take(members);
     for key in ["model", "max_tokens"] {
         if let Some(value) = last(key) {
             crate::parameters::set(params, dialect, key, &value);

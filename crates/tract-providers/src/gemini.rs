@@ -9,22 +9,22 @@ mod request;
 mod stream;
 
 use tract_compile::Rules;
+use tract_core::Draft;
 use tract_core::text::percent_encoded;
-use tract_core::{Draft, Reply};
 
-use crate::adapter::{Adapter, Foreign, Members, Profile, Reader, Server};
-use crate::error::{FormError, ImportError, ReplyError};
+use crate::adapter::{Adapter, Foreign, Profile, Reader, Server};
+use crate::error::ImportError;
 use crate::params::Params;
 use crate::raw::{self, Fields, Node, Object};
-use crate::sheet::RequestWriter;
 use crate::turns;
 
 pub(crate) use import::is_content;
 
 /// The adapter.
-pub(crate) struct Gemini;
+struct Gemini;
 
-static PROFILE: Profile = Profile {
+pub(crate) static PROFILE: Profile = Profile {
+    adapter: &Gemini,
     title: "Gemini",
     params: "gemini-params",
     has_conversation: false,
@@ -37,7 +37,11 @@ static PROFILE: Profile = Profile {
     limit: &["generationConfig", "maxOutputTokens"],
     parameters: parameters::PARAMETERS,
     options: parameters::OPTIONS,
+    rules: Rules::turns,
+    conversation: |sheet| turns::members(sheet, &request::WORDING),
     set: parameters::set,
+    wire,
+    reply: reply::reply,
     stream: || Box::<stream::Stream>::default(),
     is_shared: false,
     longest_id: None,
@@ -62,18 +66,6 @@ static PROFILE: Profile = Profile {
 };
 
 impl Adapter for Gemini {
-    fn profile(&self) -> &'static Profile {
-        &PROFILE
-    }
-
-    fn rules(&self, rules: Rules) -> Rules {
-        rules.turns()
-    }
-
-    fn conversation(&self, sheet: &mut RequestWriter<'_>) -> Result<Members, FormError> {
-        Ok(turns::members(sheet, &request::WORDING))
-    }
-
     /// Declarations of functions share one element; a tool of Google's own is one itself.
     fn tools(&self, tools: &[String]) -> String {
         let is_declared = |tool: &&String| Node::root(tool).object().is_ok_and(|t| t.has("name"));
@@ -99,8 +91,8 @@ impl Adapter for Gemini {
         system.map(|system| import::instructions(&system)).transpose()
     }
 
-    fn parameters(&self, request: &Fields<'_>) -> String {
-        names::parameters(request, &[PROFILE.list, "tools", "systemInstruction"])
+    fn parameters(&self, profile: &Profile, request: &Fields<'_>) -> String {
+        names::parameters(request, &[profile.list, "tools", "systemInstruction"])
     }
 
     fn reader<'a>(&self) -> Box<dyn Reader<'a> + Send + 'a> {
@@ -116,18 +108,14 @@ impl Adapter for Gemini {
             _ => Ok(vec![element]),
         }
     }
+}
 
-    fn reply(&self, fields: &Fields<'_>, place: Option<usize>) -> Result<Reply, ReplyError> {
-        reply::reply(fields, place)
-    }
-
-    fn wire(&self, params: Params, streaming: bool, _counts: bool) -> (String, Params) {
-        let model = params.get("model").and_then(raw::string).unwrap_or_default();
-        let folder = if model.contains('/') { "" } else { "models/" };
-        let verb = match streaming {
-            true => "streamGenerateContent?alt=sse",
-            false => "generateContent",
-        };
-        (format!("v1beta/{folder}{}:{verb}", percent_encoded(&model, "-_./")), params)
-    }
+fn wire(params: Params, streaming: bool, _counts: bool) -> (String, Params) {
+    let model = params.get("model").and_then(raw::string).unwrap_or_default();
+    let folder = if model.contains('/') { "" } else { "models/" };
+    let verb = match streaming {
+        true => "streamGenerateContent?alt=sse",
+        false => "generateContent",
+    };
+    (format!("v1beta/{folder}{}:{verb}", percent_encoded(&model, "-_./")), params)
 }

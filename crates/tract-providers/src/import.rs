@@ -292,7 +292,7 @@ impl<'a> Messages<'a> {
             let list = fields.require(profile.list)?;
             messages.elements = Some(Box::new(list.each()?));
         }
-        let parameters = object(&adapter.parameters(&fields), "")?;
+        let parameters = object(&adapter.parameters(profile, &fields), "")?;
         Ok((tools(&fields, dialect)?, parameters, messages))
     }
 

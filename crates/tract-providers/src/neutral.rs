@@ -132,30 +132,21 @@ impl<'a> OutgoingMessage<'a> {
         match self.content {
             Content::Artifact(Artifact { text, .. }) => Cow::Owned(vec![Part::text(text.clone())]),
             Content::Note(json) => Cow::Owned(vec![Part::text(json.as_str())]),
-            Content::System(body)
-            | Content::User(body)
-            | Content::Assistant(body)
-            | Content::Reasoning(body)
-            | Content::Custom { body, .. } => Cow::Borrowed(&body.parts),
-            Content::ToolResult(answer) => Cow::Borrowed(&answer.parts),
+            content => Cow::Borrowed(content.parts()),
         }
     }
 
     /// The speaker's name, where it has one.
     pub(crate) fn name(&self) -> Option<&'a str> {
         match self.content {
-            Content::System(body)
-            | Content::User(body)
-            | Content::Assistant(body)
-            | Content::Reasoning(body)
-            | Content::Custom { body, .. } => body.name.as_deref(),
             Content::ToolResult(answer) => answer.name.as_deref(),
-            Content::Artifact(_) | Content::Note(_) => None,
+            content => content.body()?.name.as_deref(),
         }
     }
 
-    /// Says in the text that a tool failed, for providers that have no flag for it.
-    pub(crate) fn failing(&self, parts: Cow<'a, [Part]>) -> Cow<'a, [Part]> {
+    /// The parts; that a tool failed is said in the text, for providers that have no flag for it.
+    pub(crate) fn parts_with_failure(&self) -> Cow<'a, [Part]> {
+        let parts = self.parts();
         let Content::ToolResult(answer) = self.content else { return parts };
         if !answer.is_error || self.own {
             return parts;

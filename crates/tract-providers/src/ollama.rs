@@ -6,19 +6,15 @@ mod parameters;
 mod reply;
 mod stream;
 
-use tract_core::Reply;
 use tract_schema::Dialect;
 
-use crate::adapter::{Adapter, Foreign, Members, Profile, Reader, Server};
-use crate::error::{FormError, ReplyError};
-use crate::params::Params;
-use crate::raw::Fields;
-use crate::sheet::RequestWriter;
+use crate::adapter::{Adapter, Foreign, Profile, Reader, Server};
 
 /// The adapter.
-pub(crate) struct Ollama;
+struct Ollama;
 
-static PROFILE: Profile = Profile {
+pub(crate) static PROFILE: Profile = Profile {
+    adapter: &Ollama,
     title: "Ollama",
     params: "ollama-params",
     has_conversation: false,
@@ -31,7 +27,11 @@ static PROFILE: Profile = Profile {
     limit: &["options", "num_predict"],
     parameters: parameters::PARAMETERS,
     options: parameters::OPTIONS,
+    rules: |rules| rules,
+    conversation: |sheet| sheet.messages(lower::message, lower::placeholder_result),
     set: parameters::set,
+    wire: |params, streaming, _| ("api/chat".to_owned(), params.with("stream", streaming)),
+    reply: reply::reply,
     stream: || Box::<stream::Stream>::default(),
     is_shared: false,
     longest_id: None,
@@ -57,23 +57,7 @@ static PROFILE: Profile = Profile {
 };
 
 impl Adapter for Ollama {
-    fn profile(&self) -> &'static Profile {
-        &PROFILE
-    }
-
-    fn conversation(&self, sheet: &mut RequestWriter<'_>) -> Result<Members, FormError> {
-        Ok(sheet.messages(lower::message, lower::placeholder_result))
-    }
-
     fn reader<'a>(&self) -> Box<dyn Reader<'a> + Send + 'a> {
         Box::<import::Messages>::default()
-    }
-
-    fn reply(&self, fields: &Fields<'_>, place: Option<usize>) -> Result<Reply, ReplyError> {
-        reply::reply(fields, place)
-    }
-
-    fn wire(&self, params: Params, streaming: bool, _counts: bool) -> (String, Params) {
-        ("api/chat".to_owned(), params.with("stream", streaming))
     }
 }

@@ -6,23 +6,20 @@ mod parameters;
 mod reply;
 mod stream;
 
-use tract_core::Reply;
 use tract_schema::Dialect;
 
-use crate::adapter::{Adapter, Foreign, Members, Profile, Reader, Server};
-use crate::error::{FormError, ReplyError};
+use crate::adapter::{Adapter, Foreign, Profile, Reader, Server};
 use crate::params::Params;
-use crate::raw::Fields;
-use crate::sheet::RequestWriter;
 
 pub(crate) use import::image_at;
 pub(crate) use lower::image_url;
 pub(crate) use stream::provider_error;
 
 /// The adapter.
-pub(crate) struct OpenAi;
+struct OpenAi;
 
-static PROFILE: Profile = Profile {
+pub(crate) static PROFILE: Profile = Profile {
+    adapter: &OpenAi,
     title: "Chat Completions",
     params: "openai-params",
     has_conversation: true,
@@ -35,7 +32,11 @@ static PROFILE: Profile = Profile {
     limit: &["max_tokens"],
     parameters: parameters::PARAMETERS,
     options: &[],
+    rules: |rules| rules,
+    conversation: |sheet| sheet.messages(lower::message, lower::placeholder_result),
     set: parameters::set,
+    wire,
+    reply: reply::reply,
     stream: || Box::<stream::Stream>::default(),
     is_shared: true,
     longest_id: Some(40),
@@ -63,14 +64,6 @@ pub(crate) const SERVER: Server = Server {
 };
 
 impl Adapter for OpenAi {
-    fn profile(&self) -> &'static Profile {
-        &PROFILE
-    }
-
-    fn conversation(&self, sheet: &mut RequestWriter<'_>) -> Result<Members, FormError> {
-        Ok(sheet.messages(lower::message, lower::placeholder_result))
-    }
-
     fn settle(&self, params: &mut Params) {
         parameters::settle(params);
     }
@@ -78,19 +71,13 @@ impl Adapter for OpenAi {
     fn reader<'a>(&self) -> Box<dyn Reader<'a> + Send + 'a> {
         Box::new(import::Messages)
     }
+}
 
-    fn reply(&self, fields: &Fields<'_>, _place: Option<usize>) -> Result<Reply, ReplyError> {
-        reply::reply(fields)
+fn wire(params: Params, streaming: bool, counts: bool) -> (String, Params) {
+    let asks = streaming && counts && params.get("stream_options").is_none();
+    let mut params = params.with("stream", streaming);
+    if asks {
+        params = params.with("stream_options", serde_json::json!({"include_usage": true}));
     }
-
-    fn wire(&self, params: Params, streaming: bool, counts: bool) -> (String, Params) {
-        let asks = streaming && counts && params.get("stream_options").is_none();
-        let params = params.with("stream", streaming);
-        let params = if asks {
-            params.with("stream_options", serde_json::json!({"include_usage": true}))
-        } else {
-            params
-        };
-        ("chat/completions".to_owned(), params)
-    }
+    ("chat/completions".to_owned(), params)
 }

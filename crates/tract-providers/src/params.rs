@@ -75,14 +75,6 @@ impl Params {
         }
     }
 
-    /// Takes all members out of the body, in their order.
-    pub(crate) fn take_members(&mut self) -> Members {
-        match &mut self.body {
-            Body::Object(members) => std::mem::take(members),
-            Body::Array(_) => Vec::new(),
-        }
-    }
-
     /// Gives a member another name; where that one is there already, it stays as it is.
     pub(crate) fn rename(&mut self, from: &str, to: &str) {
         let Body::Object(members) = &mut self.body else { return };
@@ -159,7 +151,9 @@ impl Params {
     /// # Errors
     /// [`ReplyError::NoRequest`] when the form is not a request.
     pub fn assembler(&self) -> Result<Assembler, ReplyError> {
-        Ok(Assembler::new(self.dialect()?).aliases(self.aliases.clone()))
+        let mut assembler = Assembler::new(self.dialect()?);
+        assembler.aliases.clone_from(&self.aliases);
+        Ok(assembler)
     }
 
     fn dialect(&self) -> Result<Dialect, ReplyError> {

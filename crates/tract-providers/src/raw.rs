@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+pub(crate) use tract_core::json::read_string as string;
 use tract_core::json::{self, Escapes, JsonError};
 
 use crate::error::ImportError;
@@ -89,10 +90,7 @@ impl<'a> Node<'a> {
     }
 
     pub(crate) fn string(&self) -> Result<String, ImportError> {
-        match string(self.raw) {
-            Some(text) => Ok(text),
-            None => Err(self.expected("a string")),
-        }
+        string(self.raw).ok_or_else(|| self.expected("a string"))
     }
 }
 
@@ -151,11 +149,6 @@ impl<'a> Fields<'a> {
         }
         out.end()
     }
-}
-
-/// Reads a string literal.
-pub(crate) fn string(raw: &str) -> Option<String> {
-    json::read_string(raw)
 }
 
 /// Writes a string literal.

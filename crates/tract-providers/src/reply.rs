@@ -50,7 +50,7 @@ pub(crate) fn read(
     if let Some(error) = fields.some("error") {
         return Err(ReplyError::Provider { message: message_of(&error) });
     }
-    let mut reply = dialect.adapter().reply(&fields, place)?;
+    let mut reply = (dialect.profile().reply)(&fields, place)?;
     reply.form = Some(dialect.form().to_owned());
     if let (Some(aliases), Content::Assistant(Body { parts, .. })) = (aliases, &mut reply.content) {
         for part in parts {
@@ -111,17 +111,15 @@ pub(crate) fn usage(counts: &Fields<'_>, input: &str, output: &str) -> Usage {
     let [input, output] = [input, output].map(|side| format!("{side}_tokens"));
     read.input_tokens = count(counts, &input);
     read.output_tokens = count(counts, &output);
-    read.cached_tokens = inner_count(counts, &format!("{input}_details"), "cached_tokens");
-    read.reasoning_tokens = inner_count(counts, &format!("{output}_details"), "reasoning_tokens");
+    let detail = |side: &str, key: &str| {
+        count(&counts.some(&format!("{side}_details"))?.object().ok()?, key)
+    };
+    read.cached_tokens = detail(&input, "cached_tokens");
+    read.reasoning_tokens = detail(&output, "reasoning_tokens");
     read
 }
 
 /// Reads a count of tokens, when it is one.
 pub(crate) fn count(fields: &Fields<'_>, key: &str) -> Option<u64> {
     fields.raw(key)?.parse().ok()
-}
-
-/// Reads a count within an object of details.
-pub(crate) fn inner_count(fields: &Fields<'_>, key: &str, inner: &str) -> Option<u64> {
-    count(&fields.some(key)?.object().ok()?, inner)
 }

@@ -8,20 +8,18 @@ mod request;
 mod stream;
 
 use tract_compile::Rules;
-use tract_core::Reply;
 use tract_schema::Dialect;
 
-use crate::adapter::{Adapter, Foreign, Members, Profile, Reader};
-use crate::error::{FormError, ImportError, ReplyError};
+use crate::adapter::{Adapter, Foreign, Profile, Reader};
+use crate::error::ImportError;
 use crate::import::Watch;
-use crate::params::Params;
 use crate::raw::Fields;
-use crate::sheet::RequestWriter;
 
 /// The adapter.
-pub(crate) struct Responses;
+struct Responses;
 
-static PROFILE: Profile = Profile {
+pub(crate) static PROFILE: Profile = Profile {
+    adapter: &Responses,
     title: "Responses",
     params: "responses-params",
     has_conversation: false,
@@ -34,7 +32,11 @@ static PROFILE: Profile = Profile {
     limit: &["max_output_tokens"],
     parameters: parameters::PARAMETERS,
     options: &[],
+    rules: Rules::anywhere,
+    conversation: request::members,
     set: parameters::set,
+    wire: |params, streaming, _| ("responses".to_owned(), params.with("stream", streaming)),
+    reply: reply::reply,
     stream: || Box::<stream::Stream>::default(),
     is_shared: false,
     longest_id: Some(64),
@@ -50,18 +52,6 @@ static PROFILE: Profile = Profile {
 };
 
 impl Adapter for Responses {
-    fn profile(&self) -> &'static Profile {
-        &PROFILE
-    }
-
-    fn rules(&self, rules: Rules) -> Rules {
-        rules.anywhere()
-    }
-
-    fn conversation(&self, sheet: &mut RequestWriter<'_>) -> Result<Members, FormError> {
-        Ok(request::members(sheet))
-    }
-
     fn recognizes(&self, request: &Fields<'_>) -> bool {
         ["input", "instructions", "previous_response_id"].iter().any(|key| request.has(key))
     }
@@ -72,13 +62,5 @@ impl Adapter for Responses {
 
     fn reader<'a>(&self) -> Box<dyn Reader<'a> + Send + 'a> {
         Box::<import::ModelItems<'a>>::default()
-    }
-
-    fn reply(&self, fields: &Fields<'_>, _place: Option<usize>) -> Result<Reply, ReplyError> {
-        reply::reply(fields)
-    }
-
-    fn wire(&self, params: Params, streaming: bool, _counts: bool) -> (String, Params) {
-        ("responses".to_owned(), params.with("stream", streaming))
     }
 }

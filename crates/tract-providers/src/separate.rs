@@ -63,7 +63,7 @@ pub fn compile_separately(
             repairs: std::mem::take(&mut repairs),
             blocks: Blocks::default(),
         };
-        let members = dialect.adapter().conversation(&mut sheet)?;
+        let members = (dialect.profile().conversation)(&mut sheet);
         repairs = sheet.repairs;
         messages.push(SeparateMessage { item: item.clone(), members });
     }

@@ -99,10 +99,7 @@ pub(crate) fn of_kind(kind: Option<&str>, message: String) -> ModelError {
         | "INVALID_ARGUMENT"
         | "NOT_FOUND"
         | "FAILED_PRECONDITION" => ModelError::InvalidRequest { message },
-        _ => ModelError::Other {
-            message: format!("the provider answered with an error: {message}"),
-            source: None,
-        },
+        _ => ModelError::other(format!("the provider answered with an error: {message}")),
     }
 }
 
@@ -155,7 +152,7 @@ pub(crate) trait Accumulate: Send {
 pub struct Assembler {
     decoder: Decoder,
     answer: Box<dyn Accumulate>,
-    aliases: Option<Aliases>,
+    pub(crate) aliases: Option<Aliases>,
     read: u64,
     limit: u64,
 }
@@ -187,11 +184,6 @@ impl Assembler {
     #[must_use]
     pub fn limit(mut self, bytes: u64) -> Self {
         self.limit = bytes;
-        self
-    }
-
-    pub(crate) fn aliases(mut self, aliases: Option<Aliases>) -> Self {
-        self.aliases = aliases;
         self
     }
 

@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::streams::{StreamedReply, params};
+use support::streams::{assemble, params};
 use support::{compiled, compiled_but, fixture, member, of, same};
 use tract_core::{Content, Draft, JsonText, ModelRequest, Part, StopReason};
 use tract_providers::stream::{Assembler, StreamError};
@@ -118,14 +118,8 @@ fn an_edited_or_skipped_message_takes_its_signature_along() {
 fn a_stream_becomes_the_reply_however_it_is_cut() {
     let stream = fixture("gemini-stream.txt");
     for cut in (1..stream.len()).step_by(37).chain([stream.len()]) {
-        let mut assembler = Assembler::new(Dialect::Gemini);
-        let mut streamed = StreamedReply::default();
-        let (first, second) = stream.as_bytes().split_at(cut);
-        for bytes in [first, second] {
-            assembler.push(bytes, &mut |piece| streamed.hear(piece)).unwrap();
-        }
-        let whole = assembler.end().unwrap();
-        let reply = params(Dialect::Gemini).reply(&whole).unwrap();
+        let (streamed, reply, _) = assemble(&params(Dialect::Gemini), stream.as_bytes(), [cut]);
+        let reply = reply.unwrap();
         streamed.check(&reply, "gemini-stream.txt");
         assert_eq!(
             (streamed.text.as_str(), streamed.reasoning.as_str()),
@@ -149,9 +143,8 @@ fn a_stream_becomes_the_reply_however_it_is_cut() {
 fn a_stream_that_ends_too_early_is_cut_and_keeps_what_came() {
     let stream = fixture("gemini-stream.txt");
     let early: String = stream.split_inclusive("\n\n").take(4).collect();
-    let mut assembler = Assembler::new(Dialect::Gemini);
-    assembler.push(early.as_bytes(), &mut |_| {}).unwrap();
-    assert!(matches!(assembler.end(), Err(StreamError::Cut)));
+    let (_, reply, assembler) = assemble(&params(Dialect::Gemini), early.as_bytes(), []);
+    assert!(matches!(reply, Err(StreamError::Cut)));
     let partial = assembler.partial();
     assert_eq!((partial.text.as_str(), partial.reasoning.as_str()), ("Looking.", "Two cities."));
 

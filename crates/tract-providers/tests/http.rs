@@ -45,24 +45,22 @@ fn answer(exchange: &Exchange) -> HttpAnswer {
     HttpAnswer::new(200, exchange.content_type(), exchange.body())
 }
 
-async fn stream(model: &HttpModel) -> (StreamedReply, Result<Reply, ModelError>) {
-    let streamed = Mutex::new(StreamedReply::default());
-    let mut hear = |piece: ReplyDelta| streamed.lock().unwrap().hear(piece);
-    let request = ModelRequest::default();
-    let reply = model.stream(&request, &CancellationToken::new(), &mut hear).await;
-    (streamed.into_inner().unwrap(), reply)
+async fn ask(
+    model: &HttpModel,
+    request: &ModelRequest,
+    streams: bool,
+) -> (StreamedReply, Result<Reply, ModelError>) {
+    let mut streamed = StreamedReply::default();
+    let mut hear = |piece: ReplyDelta| streamed.hear(piece);
+    let reply = match streams {
+        true => model.stream(request, &CancellationToken::new(), &mut hear).await,
+        false => model.chat(request).await,
+    };
+    (streamed, reply)
 }
 
-async fn ask(
-    exchange: &Exchange,
-    model: &HttpModel,
-) -> (Option<StreamedReply>, Result<Reply, ModelError>) {
-    if exchange.is_stream() {
-        let (streamed, reply) = stream(model).await;
-        (Some(streamed), reply)
-    } else {
-        (None, model.chat(&ModelRequest::default()).await)
-    }
+async fn stream(model: &HttpModel) -> (StreamedReply, Result<Reply, ModelError>) {
+    ask(model, &ModelRequest::default(), true).await
 }
 
 /// Asks with a recording as the answer, cut and paused by a seed.
@@ -77,10 +75,11 @@ async fn seeded(server: &Loopback, exchange: &Exchange, golden: &Golden, seed: u
     cuts.sort_unstable();
     let pauses = (0..5).map(|_| Duration::from_micros(random.below(600) as u64 / 500 * 900));
     server.will_answer(answer(exchange).cut(&cuts).pauses(pauses.collect()));
-    let (streamed, reply) = ask(exchange, &model(server, exchange.dialect())).await;
+    let model = model(server, exchange.dialect());
+    let (streamed, reply) = ask(&model, &ModelRequest::default(), exchange.is_stream()).await;
     match reply {
         Ok(reply) => {
-            if let Some(streamed) = streamed {
+            if exchange.is_stream() {
                 streamed.check(&reply, &exchange.file);
             }
             let raw = reply.raw.as_ref().expect("the bytes are kept");
@@ -206,11 +205,7 @@ fn requests_are_sent_as_each_provider_wants_them() {
             let model = builder(&server, dialect).header("X-Beta", "b").build().unwrap();
             for streaming in [false, true] {
                 server.will_answer(json(400, "{}"));
-                let _ = if streaming {
-                    model.stream(&request, &CancellationToken::new(), &mut |_| {}).await
-                } else {
-                    model.chat(&request).await
-                };
+                let _ = ask(&model, &request, streaming).await;
                 let sent = server.take_requests().remove(0);
                 assert_eq!(sent.path, path);
                 let body: serde_json::Value = serde_json::from_str(&sent.body).unwrap();
@@ -259,11 +254,7 @@ fn temporary_errors_are_retried() {
             );
             server.will_answer(json(200, "{\"id\"").end(HttpEnd::Dropped));
             server.will_answer(json(200, CHAT));
-            let reply = if streaming {
-                stream(&model).await.1
-            } else {
-                model.chat(&ModelRequest::default()).await
-            };
+            let (_, reply) = ask(&model, &ModelRequest::default(), streaming).await;
             assert_eq!(reply.unwrap().text(), "Hi");
             let requests = server.take_requests();
             assert_eq!(requests.len(), 4);

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 use serde_json::Value;
 use support::{cassettes, compiled_but, rules, trajectories};
-use tract_core::{Content, Draft, Part};
+use tract_core::{Draft, Part};
 use tract_providers::{
     Dialect, Form, FormOptions, Pairing, ProviderConversation, RequestForms, compile_form,
 };
@@ -83,14 +83,8 @@ proptest! {
                 draft.form = None;
             }
             // Its own blocks go back to it by design; here everything is to be a stranger's.
-            match &mut draft.content {
-                Content::User(body) | Content::Assistant(body) | Content::System(body) => {
-                    body.parts.retain(|part| !matches!(part, Part::Opaque { .. }));
-                }
-                Content::ToolResult(answer) => {
-                    answer.parts.retain(|part| !matches!(part, Part::Opaque { .. }));
-                }
-                _ => {}
+            if let Some(parts) = draft.content.parts_mut() {
+                parts.retain(|part| !matches!(part, Part::Opaque { .. }));
             }
         }
         let context = compiled_but(&drafts, None, |place| skipped.get(place) == Some(&true));

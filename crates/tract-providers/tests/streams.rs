@@ -4,30 +4,11 @@
 
 mod support;
 
-use support::streams::{Exchange, StreamedReply, exchanges, goldens, params};
+use support::streams::{Exchange, assemble, exchanges, goldens, params};
 use tract_core::Reply;
+use tract_providers::Dialect;
 use tract_providers::stream::{Assembler, StreamError};
-use tract_providers::{Dialect, Params};
 use tract_testkit::power::SeededRng;
-
-/// Reads a stream in chunks that end at these places.
-fn assemble(
-    params: &Params,
-    body: &[u8],
-    cuts: impl IntoIterator<Item = usize>,
-) -> (StreamedReply, Result<Reply, StreamError>, Assembler) {
-    let mut assembler = params.assembler().unwrap();
-    let mut streamed = StreamedReply::default();
-    let mut from = 0;
-    for to in cuts.into_iter().chain([body.len()]) {
-        if let Err(error) = assembler.push(&body[from..to], &mut |piece| streamed.hear(piece)) {
-            return (streamed, Err(error), assembler);
-        }
-        from = to;
-    }
-    let reply = assembler.end().map(|whole| params.reply(&whole).unwrap());
-    (streamed, reply, assembler)
-}
 
 #[test]
 fn every_recorded_answer_is_what_the_sdk_makes_of_it() {

@@ -23,7 +23,7 @@ use tract_engine::{BatchAttachment, Repo, Txn, WriteOptions};
 use tract_tools::dispatch::{CallStart, Recorded, Start};
 
 use self::beat::Heartbeat;
-use self::doc::{CallDoc, CallState, TurnDoc, blob, call_ref, parse, prefix, turn_ref};
+use self::doc::{CallDoc, CallState, TurnDoc, call_ref, parse, prefix, put, turn_ref};
 use self::holder::Holder;
 use crate::error::Result;
 
@@ -101,10 +101,8 @@ impl Effects {
         lease: Duration,
     ) -> Result<(Self, BlobId)> {
         let effects = Self::new(repo, branch, message, lease)?;
-        let marker = effects.marker()?;
-        txn.blob(marker.clone())?;
-        txn.move_from(&turn_ref(message)?, None, Some(RefTarget::Blob(marker.id())));
-        Ok((effects, marker.id()))
+        let marker = put(txn, &turn_ref(message)?, None, &effects.marker())?;
+        Ok((effects, marker))
     }
 
     /// Says that the document is stored by which this run works on the calls.
@@ -123,9 +121,8 @@ impl Effects {
     }
 
     /// Says that this run works on the calls, now.
-    fn marker(&self) -> Result<tract_core::Blob> {
-        let at_us = self.repo.now_us();
-        blob(&TurnDoc::new(self.holder.name(), &self.branch, at_us, self.lease))
+    fn marker(&self) -> TurnDoc {
+        TurnDoc::new(self.holder.name(), &self.branch, self.repo.now_us(), self.lease)
     }
 
     /// Lets calls be started again that were started before: the same twice is the same once.
@@ -211,16 +208,13 @@ impl Effects {
             }
             let mut txn = Txn::new(&self.repo)?;
             txn.add(&self.branch, note).await?;
-            let marker = self.marker()?;
+            let marker = put(&mut txn, turn, at_turn, &self.marker())?;
             let (holder, at_us) = (self.holder.name(), self.repo.now_us());
-            let doc = blob(&CallDoc::started(call, holder, &self.branch, at_us))?;
-            for (name, from, to) in [(turn, at_turn, &marker), (claim, at_claim, &doc)] {
-                txn.blob(to.clone())?;
-                txn.move_from(name, from, Some(RefTarget::Blob(to.id())));
-            }
+            let doc = CallDoc::started(call, holder, &self.branch, at_us);
+            put(&mut txn, claim, at_claim, &doc)?;
             match txn.apply("start", &WriteOptions::new()).await? {
                 Applied::Done | Applied::Already => {
-                    self.begun(marker.id());
+                    self.begun(marker);
                     return Ok(Start::Begin);
                 }
                 Applied::Conflict(_) => races.lose().await?,
@@ -286,9 +280,7 @@ impl Effects {
                     CallState::Unknown { branches }
                 }
             };
-            let doc = blob(&doc)?;
-            txn.blob(doc.clone())?;
-            txn.move_from(&name, Some(target), Some(RefTarget::Blob(doc.id())));
+            put(txn, &name, Some(target), &doc)?;
         }
         Ok(())
     }
@@ -299,17 +291,14 @@ impl Effects {
         loop {
             let mut txn = Txn::new(&self.repo)?;
             self.add_to(&mut txn).await?;
-            if !txn.moves_refs() {
-                self.done();
-                return Ok(());
+            if txn.moves_refs()
+                && let Applied::Conflict(_) = txn.apply("effects", &WriteOptions::new()).await?
+            {
+                races.lose().await?;
+                continue;
             }
-            match txn.apply("effects", &WriteOptions::new()).await? {
-                Applied::Done | Applied::Already => {
-                    self.done();
-                    return Ok(());
-                }
-                Applied::Conflict(_) => races.lose().await?,
-            }
+            self.done();
+            return Ok(());
         }
     }
 

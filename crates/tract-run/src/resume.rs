@@ -137,10 +137,11 @@ impl Agent {
         known: &EffectStatus,
         effects: &Effects,
     ) -> CallStep {
+        let traits = self.traits(call);
         match known {
             EffectStatus::Answered(answer) => CallStep::Recorded(answer.clone()),
             EffectStatus::Unknown { approved: false, .. }
-                if self.on_resume == OnResume::Run && self.is_idempotent(call) =>
+                if self.on_resume == OnResume::Run && (traits.idempotent || traits.read_only) =>
             {
                 effects.allow_again(index);
                 CallStep::Run(self.resumed(call))
@@ -171,11 +172,6 @@ impl Agent {
             Lookup::Found(tool) => tool.traits(),
             _ => ToolTraits::new(),
         }
-    }
-
-    fn is_idempotent(&self, call: &ToolCall) -> bool {
-        let traits = self.traits(call);
-        traits.idempotent || traits.read_only
     }
 
     /// Makes the call that is run. How its tool was sent is not known any more: where the arguments

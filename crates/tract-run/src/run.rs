@@ -229,8 +229,7 @@ impl Agent {
         if let Some(message) = message {
             let mut compiled = self.compile_head().await?;
             if let Some(done) = self.settle_open(stored, &compiled).await? {
-                let stop = self.after(&done, report);
-                match stop {
+                match self.after(&done, report) {
                     Some(Stop::Waiting) => {
                         return Err(RunError::CallsWait { pending: report.pending.clone() });
                     }

@@ -99,14 +99,11 @@ pub(super) fn read(
     tool_text: ToolText,
 ) -> Result<PythonContent, Unreadable> {
     let fields = Fields::of(payload)?;
-    let metadata = match &commit.metadata {
-        Some(metadata) => Fields::of(metadata)?,
-        None => Fields(HashMap::new()),
-    };
+    let metadata = Fields::of(commit.metadata.as_deref().unwrap_or("{}"))?;
     let whole = || JsonText::new(payload).map(Some);
-    let custom = |kind: &str, text: String, name: Option<String>| Content::Custom {
+    let custom = |kind: &str, text: String| Content::Custom {
         kind: kind.to_owned(),
-        body: Body { parts: vec![Part::text(text)], name },
+        body: Body::text(text),
     };
     let mut message = Message {
         content: Content::Assistant(Body::default()),
@@ -138,20 +135,20 @@ pub(super) fn read(
             });
         }
         "output" => {
-            message.content = custom("output", fields.needed("text")?, None);
+            message.content = custom("output", fields.needed("text")?);
             message.detail = whole()?;
         }
         "freeform" => {
             let text = text::indented(fields.raw("payload").unwrap_or("{}"))?;
-            message.content = custom("freeform", text, None);
+            message.content = custom("freeform", text);
             message.detail = whole()?;
         }
         "session" => {
-            message.content = custom("session", text::spaced(payload)?, None);
+            message.content = custom("session", text::spaced(payload)?);
             message.role = Some(Role::System);
         }
         "tool_io" => {
-            message.content = custom("tool_io", tool_io(&fields, tool_text)?, None);
+            message.content = custom("tool_io", tool_io(&fields, tool_text)?);
             message.role = Some(Role::Tool);
             message.detail = whole()?;
         }
@@ -162,7 +159,7 @@ pub(super) fn read(
                 _ => fields.text("content").ok().flatten(),
             };
             let plain = plain.map_or_else(|| text::spaced(payload), Ok)?;
-            message.content = custom(other, plain, None);
+            message.content = custom(other, plain);
             message.detail = whole()?;
         }
     }
@@ -174,26 +171,24 @@ fn dialogue(
     metadata: &Fields<'_>,
     message: &mut Message,
 ) -> Result<(), Unreadable> {
-    let text = fields.needed("text")?;
-    let name = fields.text("name")?;
-    let body = |text: String, name| Body { parts: vec![Part::text(text)], name };
+    let mut body = Body::text(fields.needed("text")?);
+    body.name = fields.text("name")?;
     let call_id = metadata.raw("tool_call_id").and_then(|raw| string("tool_call_id", raw).ok());
     let role = fields.needed("role")?;
     message.content = match (role.as_str(), call_id) {
         ("tool", Some(call_id)) => Content::ToolResult(ToolAnswer {
             call_id,
-            name: metadata.raw("name").and_then(|raw| string("name", raw).ok()).or(name),
+            name: metadata.raw("name").and_then(|raw| string("name", raw).ok()).or(body.name),
             is_error: metadata.raw("is_error") == Some("true"),
-            parts: vec![Part::text(text)],
+            parts: body.parts,
         }),
-        ("user", _) => Content::User(body(text, name)),
+        ("user", _) => Content::User(body),
         ("system", _) => {
             // Unlike an instruction, it is nothing special to the original.
             message.priority = Some(Priority::Normal);
-            Content::System(body(text, name))
+            Content::System(body)
         }
         ("assistant", _) => {
-            let mut body = body(text, name);
             let calls = metadata.raw("tool_calls").unwrap_or("[]");
             let calls = serde_json::from_str::<Vec<Call>>(calls).unwrap_or_default();
             for call in calls {
@@ -203,7 +198,7 @@ fn dialogue(
         }
         (other, _) => {
             message.role = Some(Role::parse(other));
-            Content::Custom { kind: "dialogue".to_owned(), body: body(text, name) }
+            Content::Custom { kind: "dialogue".to_owned(), body }
         }
     };
     Ok(())

@@ -74,21 +74,19 @@ pub enum PythonError {
 impl PythonError {
     /// Returns what can be done about it.
     pub fn notes(&self) -> Vec<String> {
-        match self {
-            Self::File { .. } | Self::Value { .. } => Vec::new(),
-            Self::Sqlite { .. } => vec![
+        let note = match self {
+            Self::File { .. } | Self::Value { .. } => return Vec::new(),
+            Self::Sqlite { .. } => {
                 "copy the file together with its -wal or -journal file to a folder that can be written to, \
                  and open the copy there once with SQLite"
-                    .to_owned(),
-            ],
+            }
             Self::NotTract { .. } => {
-                vec!["`tract copy` reads stores of this tract; import reads recordings".to_owned()]
+                "`tract copy` reads stores of this tract; import reads recordings"
             }
             Self::Version { .. } => {
-                vec![
-                    "open the file once with the newest Python tract, which migrates it".to_owned(),
-                ]
+                "open the file once with the newest Python tract, which migrates it"
             }
-        }
+        };
+        vec![note.to_owned()]
     }
 }

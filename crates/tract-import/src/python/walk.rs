@@ -6,10 +6,9 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::database::{Commit, Database, Operation};
-use tract_core::ToolsetId;
 use tract_core::{
     AuthorKind, Commit as Ours, CommitId, Content, Draft, JsonText, Origin, Priority, RefName,
-    RefTarget, ToolSchema,
+    RefTarget, ToolSchema, ToolsetId,
 };
 use tract_engine::plan::{Details, NewContent, Request};
 use tract_engine::{Error, Refusal, Repo, Result, Txn};
@@ -372,9 +371,7 @@ impl<'a> Walk<'a> {
             content: NewContent::Content(content.clone()),
             details: details.clone(),
         };
-        let done = self.add(&request, state).await;
-        match done {
-            Ok(_) => {}
+        match self.add(&request, state).await {
             Err(Error::Refused(Refusal::OtherKind { .. } | Refusal::OtherCalls { .. })) => {
                 state.note(format!(
                     "edit {} changes the role or the calls of a message: its text alone is taken",
@@ -383,7 +380,7 @@ impl<'a> Walk<'a> {
                 let content = NewContent::Text(content.text());
                 self.add(&Request::Edit { target: slot, content, details }, state).await?;
             }
-            Err(error) => return Err(error),
+            done => drop(done?),
         }
         if keeps_calls {
             state.note(format!(
@@ -465,14 +462,9 @@ impl<'a> Walk<'a> {
     }
 
     fn schemas(&self, tools: &[String]) -> Result<Vec<ToolSchema>> {
-        let mut schemas = Vec::with_capacity(tools.len());
-        for id in tools {
-            // A link to a tool that is not there cannot be kept; its foreign key forbids it.
-            if let Some(tool) = self.data.tools.get(id) {
-                schemas.push(ToolSchema::parse(&tool.schema)?);
-            }
-        }
-        Ok(schemas)
+        // A link to a tool that is not there cannot be kept; its foreign key forbids it.
+        let known = tools.iter().filter_map(|id| self.data.tools.get(id));
+        known.map(|tool| Ok(ToolSchema::parse(&tool.schema)?)).collect()
     }
 
     /// Says what was said of priorities before a time and has not been said yet.
@@ -515,14 +507,10 @@ impl<'a> Walk<'a> {
     /// Finds the tools that compressions and rebases of the original lose.
     fn find_lost_tools(&mut self) {
         for event in &self.data.events {
-            let found: Vec<(&'a String, &'a str)> = match event.event_type.as_str() {
-                "compress" => match (event.results.first(), event.sources.last()) {
-                    (Some(result), Some(source)) => vec![(result, source.as_str())],
-                    _ => Vec::new(),
-                },
-                "reorganize" => {
-                    event.results.iter().zip(event.sources.iter().map(String::as_str)).collect()
-                }
+            let (results, sources) = (&event.results, &event.sources);
+            let found: Vec<(&'a String, &'a String)> = match event.event_type.as_str() {
+                "compress" => results.first().zip(sources.last()).into_iter().collect(),
+                "reorganize" => results.iter().zip(sources).collect(),
                 _ => Vec::new(),
             };
             for (result, source) in found {

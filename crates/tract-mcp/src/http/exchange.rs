@@ -116,7 +116,7 @@ impl Exchange {
             .header(ACCEPT, "application/json, text/event-stream")
             .headers(out.headers())
             .body(out.body.clone());
-        let response = self.send(request, out.version()).await?;
+        let response = self.send(request, out.version.as_deref()).await?;
         if out.method == "initialize"
             && let Some(id) = response.headers().get(SESSION)
         {

@@ -25,8 +25,9 @@ pub(super) struct OutgoingMessage {
     pub(super) method: String,
     /// The request that this message gives up.
     pub(super) cancels: Option<Box<str>>,
+    /// The version that the body says it is of.
+    pub(super) version: Option<String>,
     name: Option<String>,
-    version: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -71,15 +72,10 @@ impl OutgoingMessage {
         Ok(Self { id, method, cancels, name, version, body })
     }
 
-    /// The version that the body says it is of.
-    pub(super) fn version(&self) -> Option<&str> {
-        self.version.as_deref()
-    }
-
     /// What newer servers want to read without opening the body.
     pub(super) fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        if self.version().is_none_or(|version| version < STATELESS) {
+        if self.version.as_deref().is_none_or(|version| version < STATELESS) {
             return headers;
         }
         let mut set = |name: &'static str, text: &str| {

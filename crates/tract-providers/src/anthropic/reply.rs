@@ -8,7 +8,7 @@ use crate::error::ReplyError;
 use crate::raw::{Fields, Node};
 use crate::reply::{count, reply_of};
 
-pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
+pub(crate) fn reply(fields: &Fields<'_>, _place: Option<usize>) -> Result<Reply, ReplyError> {
     // Of what is answered, role and content go back as a message.
     let role = fields.require("role")?.string()?;
     let message = lower::message(&role, fields.require("content")?.raw);

@@ -41,11 +41,7 @@ impl Block {
         if !self.input.trim().is_empty() {
             return self.input.clone();
         }
-        let mut out = String::new();
-        if let Some(input) = self.block.get("input") {
-            input.write(&mut out);
-        }
-        out
+        self.block.get("input").map(Tree::to_json).unwrap_or_default()
     }
 }
 

@@ -156,11 +156,7 @@ fn function(part: &Members) -> Option<&Members> {
 }
 
 fn call_of(call: &Members, index: usize) -> ToolCall {
-    let mut arguments = String::new();
-    match call.get("args") {
-        Some(value) => value.write(&mut arguments),
-        None => arguments.push_str("{}"),
-    }
+    let arguments = call.get("args").map_or_else(|| "{}".to_owned(), Tree::to_json);
     let id = call.text("id").map_or_else(|| format!("{UNNAMED}{index}"), str::to_owned);
     ToolCall { id, name: call.text("name").unwrap_or_default().to_owned(), arguments }
 }

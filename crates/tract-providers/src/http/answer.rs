@@ -103,9 +103,7 @@ impl Inner {
     /// What a body that is not a reply means.
     pub(super) fn unreadable(&self, error: ReplyError) -> ModelError {
         match error {
-            ReplyError::Provider { message } => {
-                ModelError::Other { message: self.redacted(&message), source: None }
-            }
+            ReplyError::Provider { message } => ModelError::other(self.redacted(&message)),
             error => ModelError::InvalidReply {
                 message: error.to_string(),
                 source: Some(Box::new(error)),

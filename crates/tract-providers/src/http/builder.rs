@@ -211,9 +211,8 @@ impl HttpModelBuilder {
 
 /// Splits `provider/model`; the model's own name may hold slashes.
 pub(super) fn split(name: &str) -> Result<(Dialect, &str), ModelError> {
-    let refused = |why: String| ModelError::Other { message: why, source: None };
     let Some((word, model)) = name.split_once('/').filter(|(_, model)| !model.is_empty()) else {
-        return Err(refused(format!(
+        return Err(ModelError::other(format!(
             "expected provider/model such as openai/gpt-5.5, found {name:?}"
         )));
     };
@@ -221,7 +220,7 @@ pub(super) fn split(name: &str) -> Result<(Dialect, &str), ModelError> {
         let like = nearest(word, Dialect::ALL.map(Dialect::as_str));
         let hint = like.map(|like| format!("; did you mean {like:?}?")).unwrap_or_default();
         let words = Dialect::words();
-        refused(format!("expected one of {words}, found provider {word:?}{hint}"))
+        ModelError::other(format!("expected one of {words}, found provider {word:?}{hint}"))
     })?;
     Ok((dialect, model))
 }
@@ -333,7 +332,7 @@ mod tests {
             let request = tract_core::ModelRequest::default();
             let params = crate::params_of(&request, dialect, &crate::FormOptions::new())
                 .map_err(|error| ModelError::other(error.to_string()))?;
-            let (path, _) = dialect.adapter().wire(params.with("model", "m"), false, true);
+            let (path, _) = (dialect.profile().wire)(params.with("model", "m"), false, true);
             Ok(crate::http::send::url_of(&base, &path))
         });
         let found = url.map(|url| url.to_string());

@@ -46,7 +46,9 @@ impl Inner {
         cancellation: &CancellationToken,
         mut on_piece: Option<&mut (dyn FnMut(ReplyDelta) + Send)>,
     ) -> Result<Reply, ModelError> {
-        let sent = self.wire(params, on_piece.is_some());
+        let wire = self.settings.dialect.profile().wire;
+        let (path, body) = wire(params.clone(), on_piece.is_some(), self.settings.stream_usage);
+        let sent = Wire { url: url_of(&self.base, &path), body: body.to_json() };
         let mut attempt = 0;
         loop {
             let tried = match &mut on_piece {
@@ -64,13 +66,6 @@ impl Inner {
             attempt += 1;
             self.wait(attempt, failed, cancellation).await?;
         }
-    }
-
-    /// Url and body as they go out.
-    fn wire(&self, params: &Params, streaming: bool) -> Wire {
-        let adapter = self.settings.dialect.adapter();
-        let (path, params) = adapter.wire(params.clone(), streaming, self.settings.stream_usage);
-        Wire { url: url_of(&self.base, &path), body: params.to_json() }
     }
 
     /// Waits before the next try, or gives the error back when there is none.
@@ -206,10 +201,7 @@ impl Inner {
         let read =
             self.read_chunks(&mut response, &mut assembler, &mut raw, cancellation, on_piece).await;
         self.check_for_key(&raw)?;
-        let ended = match read {
-            Ok(()) => assembler.end().map_err(Into::into),
-            Err(cause) => Err(cause),
-        };
+        let ended = read.and_then(|()| assembler.end().map_err(ModelError::from));
         match ended {
             Ok(whole) => {
                 let mut reply = params.reply(&whole).map_err(|error| self.unreadable(error))?;

@@ -10,11 +10,7 @@ use crate::raw::{self, Object};
 /// Writes a message; `None` when it has nothing to say.
 pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
     let speaker = out.speaker();
-    let parts = out.parts();
-    let parts = match speaker {
-        Speaker::Tool => out.failing(parts),
-        Speaker::System | Speaker::User | Speaker::Assistant => parts,
-    };
+    let parts = out.parts_with_failure();
     let (mut texts, mut thinking) = (Vec::new(), Vec::new());
     let (mut images, mut calls) = (Vec::new(), Vec::new());
     let mut recorded = out.content.calls().zip(0u32..);

@@ -105,11 +105,9 @@ impl Stream {
 fn function(call: &Members) -> (String, String) {
     let function = call.get("function").and_then(Tree::members);
     let name = function.and_then(|function| function.text("name")).unwrap_or_default();
-    let mut arguments = String::new();
-    match function.and_then(|function| function.get("arguments")) {
-        Some(Tree::Text(text)) => arguments.push_str(text),
-        Some(value) => value.write(&mut arguments),
-        None => {}
-    }
+    let arguments = match function.and_then(|function| function.get("arguments")) {
+        Some(Tree::Text(text)) => text.clone(),
+        arguments => arguments.map(Tree::to_json).unwrap_or_default(),
+    };
     (name.to_owned(), arguments)
 }

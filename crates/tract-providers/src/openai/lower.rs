@@ -13,11 +13,7 @@ use crate::raw::{self, Object};
 /// Writes a message; `None` when it has nothing to say that the provider would accept.
 pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
     let speaker = out.speaker();
-    let parts = out.parts();
-    let parts = match speaker {
-        Speaker::Tool => out.failing(parts),
-        Speaker::System | Speaker::User | Speaker::Assistant => parts,
-    };
+    let parts = out.parts_with_failure();
     let mut elements = Vec::new();
     let mut calls = Vec::new();
     let mut recorded = out.content.calls().zip(0u32..);

@@ -7,7 +7,7 @@ use crate::error::ReplyError;
 use crate::raw::Fields;
 use crate::reply::{reply_of, usage};
 
-pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
+pub(crate) fn reply(fields: &Fields<'_>, _place: Option<usize>) -> Result<Reply, ReplyError> {
     let choices = fields.require("choices")?;
     let choice = match choices.array()?.first() {
         Some(choice) => choice.object()?,

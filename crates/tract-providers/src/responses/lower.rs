@@ -16,7 +16,7 @@ pub(crate) fn items(out: &mut OutgoingMessage<'_>) -> Vec<String> {
     let items = match speaker {
         Speaker::Assistant => assistant_items(out, &parts),
         Speaker::Tool => {
-            let parts = out.failing(parts);
+            let parts = out.parts_with_failure();
             let content = content(out, &parts, speaker).unwrap_or_else(|| r#""""#.to_owned());
             let Content::ToolResult(answer) = out.content else { return Vec::new() };
             vec![output(out.call_id(&answer.call_id), content)]

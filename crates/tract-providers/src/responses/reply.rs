@@ -7,7 +7,7 @@ use crate::error::ReplyError;
 use crate::raw::Fields;
 use crate::reply::{drafts_of, usage};
 
-pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
+pub(crate) fn reply(fields: &Fields<'_>, _place: Option<usize>) -> Result<Reply, ReplyError> {
     let output = fields.require("output")?;
     let mut reply = Reply::new(Content::Assistant(Body::default()));
     let mut drafts = drafts_of(ModelItems::default(), &output.array()?, 0)?;

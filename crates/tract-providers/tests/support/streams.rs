@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tract_core::{Part, Reply, ReplyDelta};
+use tract_providers::stream::{Assembler, StreamError};
 use tract_providers::{Dialect, Params, RequestForms};
 use tract_testkit::data;
 
@@ -169,6 +170,25 @@ fn summary(reply: &Reply, dialect: Dialect) -> Value {
 pub(crate) fn params(dialect: Dialect) -> Params {
     let empty = super::compiled(&[], None);
     empty.to_params(dialect).unwrap()
+}
+
+/// Reads a stream in chunks that end at these places.
+pub(crate) fn assemble(
+    params: &Params,
+    body: &[u8],
+    cuts: impl IntoIterator<Item = usize>,
+) -> (StreamedReply, Result<Reply, StreamError>, Assembler) {
+    let mut assembler = params.assembler().unwrap();
+    let mut streamed = StreamedReply::default();
+    let mut from = 0;
+    for to in cuts.into_iter().chain([body.len()]) {
+        if let Err(error) = assembler.push(&body[from..to], &mut |piece| streamed.hear(piece)) {
+            return (streamed, Err(error), assembler);
+        }
+        from = to;
+    }
+    let reply = assembler.end().map(|whole| params.reply(&whole).unwrap());
+    (streamed, reply, assembler)
 }
 
 /// Puts pieces together: text, reasoning, and the calls' names and arguments.

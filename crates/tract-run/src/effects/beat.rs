@@ -3,10 +3,10 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use tract_core::{CommitId, RefName, RefTarget, block_on};
+use tract_core::{CommitId, RefName, block_on};
 use tract_engine::{Repo, Txn, WriteOptions};
 
-use super::doc::{TurnDoc, blob, parse, turn_ref};
+use super::doc::{TurnDoc, parse, put, turn_ref};
 use super::holder::HolderName;
 use crate::error::Result;
 
@@ -78,10 +78,8 @@ async fn renew(
     if found.holder.id != holder.id {
         return Ok(false);
     }
-    let marker = blob(&TurnDoc::new(holder, branch, repo.now_us(), lease))?;
     let mut txn = Txn::new(repo)?;
-    txn.blob(marker.clone())?;
-    txn.move_from(&name, Some(target), Some(RefTarget::Blob(marker.id())));
+    put(&mut txn, &name, Some(target), &TurnDoc::new(holder, branch, repo.now_us(), lease))?;
     // On a conflict the run itself wrote: the next time tells.
     let _ = txn.apply("heartbeat", &WriteOptions::new()).await?;
     Ok(true)

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tract_core::{BadName, Blob, CommitId, JsonText, RefName};
+use tract_core::{BadName, Blob, BlobId, CommitId, JsonText, RefName, RefTarget};
+use tract_engine::Txn;
 use tract_tools::dispatch::{CallKey, CallStart, Recorded};
 
 use super::holder::HolderName;
@@ -134,9 +135,18 @@ impl CallState {
     }
 }
 
-/// Makes the blob of a document.
-pub(super) fn blob<T: Serialize>(doc: &T) -> Result<Blob> {
-    Ok(Blob::seal(serde_json::to_string(doc)?))
+/// Adds a document to a write, in the place of what is there.
+pub(super) fn put(
+    txn: &mut Txn<'_>,
+    name: &RefName,
+    from: Option<RefTarget>,
+    doc: &impl Serialize,
+) -> Result<BlobId> {
+    let blob = Blob::seal(serde_json::to_string(doc)?);
+    let id = blob.id();
+    txn.blob(blob)?;
+    txn.move_from(name, from, Some(RefTarget::Blob(id)));
+    Ok(id)
 }
 
 /// Reads a document; one that was written by something else is damage.

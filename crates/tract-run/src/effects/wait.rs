@@ -7,7 +7,7 @@ use tract_engine::{Txn, WriteOptions};
 use tract_hooks::wait::within;
 
 use super::Effects;
-use super::doc::{TurnDoc, turn_ref};
+use super::doc::{TurnDoc, put, turn_ref};
 use crate::error::{Result, RunError};
 
 /// How much later than its holder's clock says a lease counts as run out. Clocks of two machines
@@ -60,13 +60,11 @@ impl Effects {
                 pause = (pause * 2).min(LONGEST_PAUSE);
                 continue;
             }
-            let marker = self.marker()?;
             let mut txn = Txn::new(&self.repo)?;
-            txn.blob(marker.clone())?;
-            txn.move_from(&turn, found, Some(RefTarget::Blob(marker.id())));
+            let marker = put(&mut txn, &turn, found, &self.marker())?;
             match txn.apply("take", &WriteOptions::new()).await? {
                 Applied::Done | Applied::Already => {
-                    self.begun(marker.id());
+                    self.begun(marker);
                     return Ok(true);
                 }
                 Applied::Conflict(_) => races.lose().await?,

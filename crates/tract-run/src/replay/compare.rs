@@ -50,22 +50,16 @@ fn differ(recorded: &Message, found: &Message) -> Option<Comparer> {
 }
 
 fn calls(recorded: &Message, found: &Message) -> Option<Comparer> {
-    let list = |message: &Message| -> Vec<ToolCall> { message.content.calls().cloned().collect() };
-    let (old, new) = (list(recorded), list(found));
-    let alike = |old: &ToolCall, new: &ToolCall| {
-        let canonical =
-            |text: &str| JsonText::new(text).map_or(text.to_owned(), |json| json.to_string());
-        old.id == new.id
-            && old.name == new.name
-            && canonical(&old.arguments) == canonical(&new.arguments)
+    fn key(call: &ToolCall) -> (&str, &str, String) {
+        let text = &call.arguments;
+        let canonical = JsonText::new(text).map_or(text.clone(), |json| json.to_string());
+        (&call.id, &call.name, canonical)
+    }
+    let same = recorded.content.calls().map(key).eq(found.content.calls().map(key));
+    let describe = |message: &Message| {
+        let calls = message.content.calls();
+        let calls = calls.map(|call| format!("{}({}) as {}", call.name, call.arguments, call.id));
+        calls.collect::<Vec<_>>().join(", ")
     };
-    let same = old.len() == new.len() && old.iter().zip(&new).all(|(old, new)| alike(old, new));
-    let describe = |calls: &[ToolCall]| {
-        let describe: Vec<String> = calls
-            .iter()
-            .map(|call| format!("{}({}) as {}", call.name, call.arguments, call.id))
-            .collect();
-        describe.join(", ")
-    };
-    (!same).then(|| ("calls", describe(&old), describe(&new)))
+    (!same).then(|| ("calls", describe(recorded), describe(found)))
 }

@@ -213,20 +213,14 @@ fn an_effect_is_not_repeated_after_any_number_of_undos() {
 fn a_second_run_waits_for_the_call_that_the_first_one_runs() {
     let (store, payments) = (memory(), Payments::slow());
     let repo = block_on(approved(&store, &payments, pays(5).call("c2", "note", "{}")));
+    let run =
+        || block_on(async { agent_on(&store, &main_branch(), &payments).await.run(None).await });
     std::thread::scope(|scope| {
-        let first = scope.spawn(|| {
-            block_on(async {
-                let agent = agent_on(&store, &main_branch(), &payments).await;
-                agent.run(None).await
-            })
-        });
+        let first = scope.spawn(run);
         while payments.paid() != [0, 5] {
             std::thread::yield_now();
         }
-        let second = block_on(async {
-            let agent = agent_on(&store, &main_branch(), &payments).await;
-            agent.run(None).await
-        });
+        let second = run();
         let first = first.join().unwrap();
         assert!(first.is_ok() || second.is_ok(), "{first:?} {second:?}");
     });

@@ -41,10 +41,14 @@ pub(super) fn commit_is(commit: &Commit) -> bool {
 /// The canonical JSON that a commit's hash is of. All strings are plain but for a content type of
 /// the caller's own.
 fn text(commit: &Commit, time: &str, with_parents: bool, column: &str) -> String {
+    let operation = match commit.operation {
+        Operation::Append => "append",
+        Operation::Edit => "edit",
+    };
     let mut members = json!({
         "content_hash": commit.content_hash,
         "content_type": commit.content_type,
-        "operation": operation(commit.operation),
+        "operation": operation,
         "parent_hash": commit.parent,
         "timestamp_iso": time,
     });
@@ -57,13 +61,6 @@ fn text(commit: &Commit, time: &str, with_parents: bool, column: &str) -> String
         members["parent_hashes"] = json!(parents);
     }
     json::canonical(&members.to_string(), Escapes::Raw).unwrap_or_default()
-}
-
-fn operation(operation: Operation) -> &'static str {
-    match operation {
-        Operation::Append => "append",
-        Operation::Edit => "edit",
-    }
 }
 
 /// A time as Python's `isoformat` writes it: without a fraction at a whole second.

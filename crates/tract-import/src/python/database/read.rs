@@ -210,20 +210,15 @@ impl File<'_> {
             }
             commits.insert(commit.hash.clone(), commit);
         }
-        let parents: Vec<(String, String)> = self.all(
-            "commit_parents",
-            "SELECT commit_hash, parent_hash FROM commit_parents ORDER BY commit_hash, position",
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )?;
-        let tools: Vec<(String, String)> = self.all(
-            "commit_tools",
-            "SELECT commit_hash, tool_hash FROM commit_tools ORDER BY commit_hash, position",
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )?;
-        for (commit, parent) in parents {
+        let links = |table: &str, to: &str| -> Result<Vec<(String, String)>> {
+            let sql =
+                format!("SELECT commit_hash, {to} FROM {table} ORDER BY commit_hash, position");
+            self.all(table, &sql, |row| Ok((row.get(0)?, row.get(1)?)))
+        };
+        for (commit, parent) in links("commit_parents", "parent_hash")? {
             commits.entry(commit).and_modify(|commit: &mut Commit| commit.parents.push(parent));
         }
-        for (commit, tool) in tools {
+        for (commit, tool) in links("commit_tools", "tool_hash")? {
             commits.entry(commit).and_modify(|commit: &mut Commit| commit.tools.push(tool));
         }
         Ok(commits)
@@ -250,13 +245,12 @@ impl File<'_> {
             };
             Ok((annotation, row.get(4)?))
         })?;
-        rows.into_iter()
-            .map(|(mut annotation, created_at)| {
-                annotation.created_at = self
-                    .time(&created_at, || format!("annotation of commit {}", annotation.target))?;
-                Ok(annotation)
-            })
-            .collect()
+        let timed = |(mut annotation, created_at): (Annotation, String)| {
+            let what = || format!("annotation of commit {}", annotation.target);
+            annotation.created_at = self.time(&created_at, what)?;
+            Ok(annotation)
+        };
+        rows.into_iter().map(timed).collect()
     }
 
     fn events(&self) -> Result<Vec<Event>> {
