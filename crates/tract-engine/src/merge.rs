@@ -307,13 +307,14 @@ impl Graph {
     /// Reads the parents of a commit, and with them those of its first-parent ancestors.
     async fn parents(&mut self, txn: &Txn<'_>, id: CommitId, limit: usize) -> Result<&[CommitId]> {
         if !self.0.contains_key(&id) {
-            if let Some(commit) = txn.made_here(id) {
-                self.0.insert(id, commit.parents.clone());
-            } else {
-                let (repo, walk) = (txn.repo(), Walk { limit, ..Walk::from(id) });
-                let page = repo.store().walk(repo.name(), walk).await?;
-                let commits = page.steps.into_iter().map(|step| step.commit);
-                self.0.extend(commits.map(|commit| (commit.id(), commit.parents.clone())));
+            match txn.made_here(id) {
+                Some(commit) => self.0.extend([(id, commit.parents.clone())]),
+                None => {
+                    let (repo, walk) = (txn.repo(), Walk { limit, ..Walk::from(id) });
+                    let page = repo.store().walk(repo.name(), walk).await?;
+                    let commits = page.steps.into_iter().map(|step| step.commit);
+                    self.0.extend(commits.map(|commit| (commit.id(), commit.parents.clone())));
+                }
             }
         }
         self.0.get(&id).map(Vec::as_slice).ok_or(Error::Missing(ObjectId::Commit(id)))
