@@ -11,7 +11,9 @@ use tract::store::WriteMode;
 use tract::{OpenOptions, Tract, block_on};
 
 pub(crate) use self::group::run as group;
-pub(crate) use self::million::{compare, measure, run as million};
+pub(crate) use self::million::run as million;
+#[cfg(feature = "postgres")]
+pub(crate) use self::million::{compare, measure};
 pub(crate) use self::walk::run as walk;
 
 /// The engines that are compared.

@@ -142,6 +142,9 @@ async fn ask(
             // A printer that is gone has cancelled already.
             let _ = sender.send(piece.clone());
         });
+    } else {
+        // The printer ends with the last sender.
+        drop(sender);
     }
     for (key, value) in &model_args.model.set {
         options = options.parameter(key, value).map_err(tract::Error::from)?;

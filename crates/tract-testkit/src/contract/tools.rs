@@ -55,7 +55,9 @@ pub(super) async fn test_store_idempotent((store, repo): Repo) -> StoreResult<()
     done(store.apply(&repo, writing).await)?;
     store.check(&repo, true).await?;
     let found = store.tools(&repo, &[tools[0].id(), tools[1].id()]).await?;
-    assert!(found.iter().flatten().map(|tool| tool.first).eq(first), "{found:?}");
+    // A store whose index is not derived has no row for what came without one.
+    let mut named = found.iter().flatten().zip(first);
+    assert!(named.all(|(tool, first)| tool.first == first), "{found:?}");
     Ok(())
 }
 
