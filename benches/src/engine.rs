@@ -379,8 +379,8 @@ impl std::fmt::Display for EngineReport {
 
 /// The n-th message: 500 characters, no two alike.
 pub fn text(n: u64) -> String {
-    const WORDS: [&str; 8] =
-        ["agent", "branch", "commit", "context", "model", "tool", "result", "answer"];
+    const WORDS: &str = "agent branch commit context model tool result answer reservation flight \
+                         the a of and to with was is for payment";
     let mut state = n.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut text = n.to_string();
     while text.len() < 500 {
@@ -388,7 +388,7 @@ pub fn text(n: u64) -> String {
         state ^= state >> 7;
         state ^= state << 17;
         text.push(' ');
-        text.push_str(WORDS.get((state % 8) as usize).unwrap_or(&"agent"));
+        text.push_str(WORDS.split(' ').nth((state % 20) as usize).unwrap_or("agent"));
     }
     text.truncate(500);
     text

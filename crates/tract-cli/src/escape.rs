@@ -17,8 +17,11 @@ fn escaped(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
     }
     let mut out = String::with_capacity(text.len() + 16);
     for character in text.chars() {
+        if shown(character) {
+            out.push(character);
+            continue;
+        }
         let _ = match character {
-            _ if shown(character) => write!(out, "{character}"),
             '\n' => write!(out, "\\n"),
             '\r' => write!(out, "\\r"),
             '\t' => write!(out, "\\t"),

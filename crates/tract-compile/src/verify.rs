@@ -220,6 +220,25 @@ mod tests {
 
     /// Anyone who can write the store can make a checksum: only folding again finds the damage.
     #[test]
+    fn a_snapshot_that_names_itself_as_the_one_before_is_passed_by() {
+        let store: Arc<dyn Store> = Arc::new(memory());
+        let repo = RepoName::default();
+        let fresh = || Compiler::new(store.clone(), repo.clone(), Arc::new(ApproxCounter));
+        let mut write = batch("append");
+        let id = push(&mut write, None, "one").id();
+        let _ = block_on(store.apply(&repo, write)).unwrap();
+        let line = block_on(fresh().line(Some(id))).unwrap();
+        let mut forged = State::clone(&line.state);
+        (forged.since.snapshot, forged.since.apart) = (Some(id), 1);
+        let (row, _) = snapshot::take(&forged).unwrap();
+        let mut write = batch("forge");
+        write.derived = vec![row];
+        let _ = block_on(store.apply(&repo, write)).unwrap();
+        assert_eq!(block_on(fresh().line(Some(id))).unwrap().view(), line.view());
+        assert_ne!(block_on(fresh().verify_snapshot(id)).unwrap(), SnapshotCheck::Sound);
+    }
+
+    #[test]
     fn a_whole_snapshot_that_lies_is_named_wrong() {
         let store: Arc<dyn Store> = Arc::new(memory());
         let repo = RepoName::default();

@@ -55,6 +55,11 @@ impl fmt::Display for DiffLine {
 
 /// Writes lines without a line break after the last one.
 pub(crate) fn write_lines(f: &mut fmt::Formatter<'_>, lines: &[DiffLine]) -> fmt::Result {
-    let lines: Vec<String> = lines.iter().map(DiffLine::to_string).collect();
-    f.write_str(&lines.join("\n"))
+    for (place, line) in lines.iter().enumerate() {
+        if place > 0 {
+            f.write_str("\n")?;
+        }
+        write!(f, "{line}")?;
+    }
+    Ok(())
 }

@@ -249,6 +249,8 @@ impl Error {
             #[cfg(feature = "engine")]
             Self::Form(error) => error.notes(),
             #[cfg(feature = "engine")]
+            Self::Reply(_) => Vec::new(),
+            #[cfg(feature = "engine")]
             Self::Model(error) => error.notes(),
             #[cfg(feature = "engine")]
             Self::BrokenOff { error, recorded } => {
@@ -274,7 +276,7 @@ impl Error {
             Self::TooLarge(_) => {
                 vec!["record a part or a reference; a program may raise its `Limits`".to_owned()]
             }
-            _ => Vec::new(),
+            Self::Json(_) | Self::Serialize(_) | Self::Content(_) | Self::BadName(_) => Vec::new(),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver};
 
 use clap::Args;
 use serde::Serialize;
@@ -133,26 +133,7 @@ async fn ask(
 ) -> Outcome<()> {
     let runtime = network()?;
     let model = Arc::new(model_args.model.client()?);
-    let cancellation = CancellationToken::new();
-    let (sender, pieces) = mpsc::channel();
-    let mut options =
-        ChatOptions::new().cancellation(cancellation.clone()).keep_raw(!model_args.no_raw);
-    if !model_args.no_stream {
-        options = options.on_piece(move |piece| {
-            // A printer that is gone has cancelled already.
-            let _ = sender.send(piece.clone());
-        });
-    } else {
-        // The printer ends with the last sender.
-        drop(sender);
-    }
-    for (key, value) in &model_args.model.set {
-        options = options.parameter(key, value).map_err(tract::Error::from)?;
-    }
-    if let Some(path) = &model_args.tools {
-        options = options.tools(definitions::read_to_send(path)?)?;
-    }
-    stop_on_interrupt(&runtime, &cancellation);
+    let (cancellation, pieces, options) = options(&model_args, &runtime)?;
     let tract = context.open().await?;
     let tract = context.summarized_by(tract, Arc::clone(&model) as Arc<dyn ChatModel>);
     let work = runtime.spawn({
@@ -195,6 +176,29 @@ pub(super) fn network() -> Outcome<tokio::runtime::Runtime> {
         .enable_all()
         .build()
         .map_err(|error| Failure::no("runtime", format!("no thread for the network: {error}")))
+}
+
+type Set = (CancellationToken, Receiver<ReplyDelta>, ChatOptions);
+
+fn options(model_args: &ModelArgs, runtime: &tokio::runtime::Runtime) -> Outcome<Set> {
+    let cancellation = CancellationToken::new();
+    let (sender, pieces) = mpsc::channel();
+    let mut options =
+        ChatOptions::new().cancellation(cancellation.clone()).keep_raw(!model_args.no_raw);
+    if !model_args.no_stream {
+        options = options.on_piece(move |piece| {
+            // A printer that is gone has cancelled already.
+            let _ = sender.send(piece.clone());
+        });
+    }
+    for (key, value) in &model_args.model.set {
+        options = options.parameter(key, value).map_err(tract::Error::from)?;
+    }
+    if let Some(path) = &model_args.tools {
+        options = options.tools(definitions::read_to_send(path)?)?;
+    }
+    stop_on_interrupt(runtime, &cancellation);
+    Ok((cancellation, pieces, options))
 }
 
 /// Cancels on an interrupt; a second one ends the process at once.

@@ -269,8 +269,8 @@ async fn tools(repo: &Repo, commit: &Commit) -> Result<String> {
         ToolChange::Respelled { .. } => '=',
     };
     if diff.changes.len() > MAX_TOOLS {
-        let signs = diff.changes.iter().map(sign).collect::<String>().replace('=', "~");
-        let counts = ["+", "-", "~"].map(|sign| (sign, signs.matches(sign).count()));
+        let count = |signs: &str| diff.changes.iter().filter(|c| signs.contains(sign(c))).count();
+        let counts = [('+', count("+")), ('-', count("-")), ('~', count("~="))];
         let counts = counts.iter().filter(|(_, n)| *n > 0).map(|(sign, n)| format!("{sign}{n}"));
         return Ok(format!("{} ({})", after.len(), counts.collect::<Vec<_>>().join(" ")));
     }

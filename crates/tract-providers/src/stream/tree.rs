@@ -1,7 +1,9 @@
 //! JSON that grows: objects keep their order, numbers their digits, strings can be added to.
 
+use tract_core::json::{self, Escapes};
+
 use crate::error::ImportError;
-use crate::raw::{self, Fields, Node, Object};
+use crate::raw::{Fields, Node};
 
 /// A value that is put together from pieces.
 #[derive(Clone, Debug)]
@@ -67,11 +69,26 @@ impl Tree {
     }
 
     pub(crate) fn to_json(&self) -> String {
+        let mut out = String::new();
+        self.write(&mut out);
+        out
+    }
+
+    fn write(&self, out: &mut String) {
         match self {
-            Self::Raw(raw) => raw.clone(),
-            Self::Text(text) => raw::literal(text),
-            Self::List(list) => raw::array(list.iter().map(Self::to_json)),
-            Self::Object(members) => members.to_json(),
+            Self::Raw(raw) => out.push_str(raw),
+            Self::Text(text) => json::write_string(out, text, Escapes::Raw),
+            Self::List(list) => {
+                out.push('[');
+                for (n, element) in list.iter().enumerate() {
+                    if n > 0 {
+                        out.push(',');
+                    }
+                    element.write(out);
+                }
+                out.push(']');
+            }
+            Self::Object(members) => members.write(out),
         }
     }
 }
@@ -141,12 +158,23 @@ impl Members {
         }
     }
 
-    pub(crate) fn to_json(&self) -> String {
-        let mut out = Object::new();
-        for (key, value) in &self.0 {
-            out.nest(key, value.to_json());
+    fn write(&self, out: &mut String) {
+        out.push('{');
+        for (n, (key, value)) in self.0.iter().enumerate() {
+            if n > 0 {
+                out.push(',');
+            }
+            json::write_string(out, key, Escapes::Raw);
+            out.push(':');
+            value.write(out);
         }
-        out.end()
+        out.push('}');
+    }
+
+    pub(crate) fn to_json(&self) -> String {
+        let mut out = String::new();
+        self.write(&mut out);
+        out
     }
 }
 
