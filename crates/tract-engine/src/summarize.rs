@@ -39,7 +39,8 @@ impl Repo {
     /// [`Hooks::summarizer`](tract_hooks::Hooks::summarizer), unless a handler decides first.
     ///
     /// # Errors
-    /// [`Error::Summary`] when a pattern is not a regular expression; when the store fails.
+    /// [`Error::Summary`](crate::Error::Summary) when a pattern is not a regular expression; when the
+    /// store fails.
     pub async fn configure_tool_summarization(
         &self,
         config: Option<&ToolSummarization>,
