@@ -110,13 +110,16 @@ impl Batch {
         }
     }
 
-    /// Returns what the commits of the batch, its toolsets and its derived rows link to.
+    /// Returns what the commits of the batch, its toolsets, its tool rows and its derived rows link to.
     pub fn links(&self) -> impl Iterator<Item = ObjectId> + '_ {
         let commits = self.commits.iter().flat_map(|commit| commit.links());
         let entries = self.toolsets.iter().flat_map(Toolset::entries);
         let schemas = entries.map(|entry| ObjectId::Blob(entry.schema));
+        let tools = self.tools.iter();
+        let tools =
+            tools.flat_map(|row| [ObjectId::Commit(row.commit), ObjectId::Blob(row.schema)]);
         let derived = self.derived.iter().map(|row| ObjectId::Commit(row.commit));
-        commits.chain(schemas).chain(derived)
+        commits.chain(schemas).chain(tools).chain(derived)
     }
 
     /// Returns the commits with every one after its first parent, where that is among them.

@@ -262,7 +262,7 @@ pub trait CommitRepository: Send + Sync {
     /// - Equals following `parents[0]` one by one, regardless of the places that the store
     ///   assigned.
     /// - Ends at the root, before `until`, before a commit with a `stop_at` row, or after `limit`
-    ///   commits, and then says where to continue.
+    ///   commits, and then says where to continue. Of a head that is `until`, none is read.
     /// - Pages join without gap or repeat while others write.
     ///
     /// # Errors
@@ -431,10 +431,10 @@ pub trait Store:
     ///   the ref may bring it.
     ///
     /// # Errors
-    /// `Missing` when something required, a commit's parent, content, verbatim, changes, keeps or
-    /// toolset, or a toolset's schema is neither stored nor in the batch; `Invalid` for two edits
-    /// of one ref, and for a ref that would point where its kind may not: a store calls
-    /// [`Batch::check_refs`] before anything else.
+    /// `Missing` when something required or linked to ([`Batch::links`]) is neither stored nor in the
+    /// batch: a commit's parent, content, verbatim, changes, keeps or toolset, a toolset's schema, the
+    /// commit of a tool row or a derived row; `Invalid` for two edits of one ref, and for a ref that
+    /// would point where its kind may not: a store calls [`Batch::check_refs`] before anything else.
     async fn apply(&self, repo: &RepoName, batch: Batch) -> StoreResult<Applied>;
 
     /// Lists the repositories, sorted by name.

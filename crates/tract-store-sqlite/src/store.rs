@@ -341,13 +341,17 @@ impl BlockingStore for SqliteStore {
     }
 
     fn walk(&self, repo: &RepoName, walk: Walk) -> StoreResult<WalkPage> {
-        self.read_repo("walk", repo, |connection, repo| {
+        let page = self.read_repo("walk", repo, |connection, repo| {
             let head = (repo, ObjectId::Commit(walk.head));
             let place = sweep::known(connection, "walk", &self.memory, head)?;
             let others = |help: &mut dyn FnMut(&Connection)| self.read_on_free_reader("walk", help);
             walk::walk(connection, &others, repo, &walk, place)
-        })?
-        .ok_or_else(|| StoreError::missing(BACKEND, "walk", ObjectId::Commit(walk.head)))
+        })?;
+        match page {
+            Some(page) => Ok(page),
+            None if walk.until == Some(walk.head) => Ok(WalkPage::default()),
+            None => Err(StoreError::missing(BACKEND, "walk", ObjectId::Commit(walk.head))),
+        }
     }
 
     fn tools(&self, repo: &RepoName, ids: &[ToolId]) -> StoreResult<Vec<Option<ToolDefinition>>> {

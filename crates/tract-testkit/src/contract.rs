@@ -124,6 +124,7 @@ macro_rules! __contract {
                 missing_kept_blob_is_refused "`Missing` for a kept blob"
                 missing_toolset_is_refused "`Missing` for a toolset"
                 missing_schema_is_refused "`Missing` for a toolset's schema"
+                tool_row_of_what_is_missing_is_refused "`Missing` for the commit and the schema of a tool row"
             }
             races {
                 racing_writers_have_one_winner "of racing batches with one expectation exactly one is `Done`"

@@ -160,7 +160,8 @@ faults! {
     AcknowledgesMissing breaks [
         missing_parent_is_refused missing_content_is_refused missing_verbatim_is_refused
         missing_changes_are_refused missing_kept_blob_is_refused missing_toolset_is_refused
-        missing_schema_is_refused batch_that_needs_what_was_swept_is_refused
+        missing_schema_is_refused tool_row_of_what_is_missing_is_refused
+        batch_that_needs_what_was_swept_is_refused
     ]
     /// Acknowledges a merge with a parent that is not there.
     ForgetsOtherParents breaks [missing_second_parent_is_refused]

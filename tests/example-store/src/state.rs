@@ -74,7 +74,7 @@ impl Repository {
                 return Ok(Applied::Conflict(conflict));
             }
         }
-        for object in needed_objects(batch) {
+        for object in batch.requires.iter().copied().chain(batch.links()) {
             if !self.holds(object) && !brings(batch, object) {
                 return Err(StoreError::missing(backend, "apply", object));
             }
@@ -241,25 +241,6 @@ impl Repository {
         let what = "the refs differ from a replay of the ref log".to_owned();
         vec![Damage { object: None, what, derived: false }]
     }
-}
-
-/// The objects that a batch builds on; each must be stored or part of the batch.
-fn needed_objects(batch: &Batch) -> Vec<ObjectId> {
-    let mut needed = batch.requires.clone();
-    for commit in &batch.commits {
-        needed.extend(commit.parents.iter().map(|id| ObjectId::Commit(*id)));
-        needed.extend(commit.linked_blobs().map(ObjectId::Blob));
-        let toolsets = [commit.toolset, commit.active].into_iter().flatten();
-        needed.extend(toolsets.map(ObjectId::Toolset));
-    }
-    for toolset in &batch.toolsets {
-        needed.extend(toolset.entries().iter().map(|entry| ObjectId::Blob(entry.schema)));
-    }
-    for row in &batch.tools {
-        needed.extend([ObjectId::Commit(row.commit), ObjectId::Blob(row.schema)]);
-    }
-    needed.extend(batch.derived.iter().map(|row| ObjectId::Commit(row.commit)));
-    needed
 }
 
 /// Whether a batch contains an object.

@@ -213,14 +213,14 @@ fn a_collector_that_fails_is_reported_once_and_changes_nothing_else() {
     let refuses = Receiver::refusing(503, "over\u{1b}[2Jloaded");
     let hangs = Receiver::ending(HttpEnd::Silent);
     let vanishes = Receiver::ending(HttpEnd::Dropped);
-    for (url, says) in [
-        ("http://127.0.0.1:9".to_owned(), "127.0.0.1:9: "),
-        (refuses.url(), "status 503: over[2Jloaded"),
-        (hangs.url(), "no answer within 300ms"),
-        (vanishes.url(), "telemetry was not exported to http://127.0.0.1:"),
+    for (url, timeout, says) in [
+        ("http://127.0.0.1:9".to_owned(), "5000", "127.0.0.1:9: "),
+        (refuses.url(), "5000", "status 503: over[2Jloaded"),
+        (hangs.url(), "300", "no answer within 300ms"),
+        (vanishes.url(), "5000", "telemetry was not exported to http://127.0.0.1:"),
     ] {
         let mut command = place.command(&["commit", "user", "Hello", "--json"]);
-        command.env("OTEL_EXPORTER_OTLP_ENDPOINT", url).env("OTEL_EXPORTER_OTLP_TIMEOUT", "300");
+        command.env("OTEL_EXPORTER_OTLP_ENDPOINT", url).env("OTEL_EXPORTER_OTLP_TIMEOUT", timeout);
         let began = Instant::now();
         let ran = RunOutput::after(&mut command);
         assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());

@@ -2,7 +2,7 @@
 
 use tract_core::{
     AuthorKind, Batch, Blob, BlobId, Changes, Commit, CommitId, CommitRecord, ObjectId, Op,
-    StoreErrorKind, StoreExt, StoreResult, ToolEntry, ToolId, Toolset,
+    StoreErrorKind, StoreExt, StoreResult, ToolEntry, ToolId, ToolRow, Toolset,
 };
 
 use crate::fixtures::{batch, done, line, push, record, schemas, seal, storing};
@@ -127,5 +127,17 @@ pub(super) async fn missing_schema_is_refused(repo: Repo) -> StoreResult<()> {
     let entry = |schema| ToolEntry { tool: tool.id(), schema };
     let toolset = Toolset::seal(vec![entry(tool.blob().id()), entry(absent())]);
     let writing = Batch { blobs: vec![tool.blob()], toolsets: vec![toolset], ..batch("put") };
+    is_refused(repo, writing, ObjectId::Blob(absent())).await
+}
+
+pub(super) async fn tool_row_of_what_is_missing_is_refused(repo: Repo) -> StoreResult<()> {
+    let tool = schemas(&[r#"{"name":"t"}"#]).remove(0);
+    let mut writing = batch("commit");
+    let commit = push(&mut writing, None, "text").id();
+    let absent_commit = CommitId::from_bytes([1; 32]);
+    writing.tools = vec![ToolRow::of(&tool, tool.blob().id(), absent_commit, 0)];
+    writing.blobs.push(tool.blob());
+    is_refused(repo.clone(), writing.clone(), ObjectId::Commit(absent_commit)).await?;
+    writing.tools = vec![ToolRow::of(&tool, absent(), commit, 0)];
     is_refused(repo, writing, ObjectId::Blob(absent())).await
 }

@@ -146,6 +146,8 @@ pub(super) async fn walk_of_unknown_head_is_missing((store, repo): Repo) -> Stor
         let error = store.walk(&repo, Walk::from(absent)).await.expect_err("it is not stored");
         let object = tract_core::ObjectId::Commit(absent);
         assert_eq!(error.kind, StoreErrorKind::Missing { object });
+        let nothing = Walk { until: Some(absent), ..Walk::from(absent) };
+        assert!(store.walk(&repo, nothing).await?.steps.is_empty(), "nothing is read");
     }
     Ok(())
 }
