@@ -17,7 +17,7 @@ use tract_kv::{
 use crate::copy;
 use crate::error::{BACKEND, contained, engine, io, new};
 use crate::leftovers;
-use crate::options::{CACHE_BYTES, RedbOptions};
+use crate::open::{CACHE_BYTES, RedbOptions};
 use crate::scratch::Scratch;
 use crate::snapshot::{self, Snapshot};
 
