@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tract::block_on;
 use tract::store::WriteMode;
+use tract_benches::bare::{self, BareEngine as _};
 
 use crate::messages;
 use crate::table::{Figure, Table, median, timed};
@@ -33,7 +34,7 @@ pub(crate) fn run(table: &mut Table, _quick: bool) {
     let tract = messages::open(folder.path(), WriteMode::InPlace);
     messages::fill(&tract, 0, 5_000);
     let raw = tempfile::tempdir().unwrap();
-    let mut floor = tract_benches::bare::sqlite(raw.path(), &tract).unwrap();
+    let mut floor = bare::sqlite(raw.path(), &tract).unwrap();
     (0..50).for_each(|_| floor.write(100).unwrap());
     messages::close(tract);
     let ours = cold(folder.path(), 5_000);

@@ -13,7 +13,7 @@ use serde::Serialize;
 use tract::store::{StoreOptions, WriteMode};
 use tract::{Draft, OpenOptions, Tract, block_on};
 
-use crate::bare::{BareEngine, Outcome};
+use crate::bare::{self, BareEngine, Outcome};
 
 const WRITERS: u64 = 16;
 const BATCH: u64 = 100;
@@ -92,7 +92,7 @@ pub async fn measure(url: &str, messages: u64) -> Outcome<EngineReport> {
         let tract = place.open("single", WriteMode::InPlace).await?;
         std::hint::black_box(tract.compile().await?.message_count());
         let took = micros(start.elapsed()) / 1000.0;
-        let floor = bare.as_ref().map(|bare| reading(bare, n)).transpose()?;
+        let floor = bare.as_deref().map(|bare| reading(bare, n)).transpose()?;
         figures.push(Figure::time("open and compile, cold", "ms", took, floor));
         tract
     } else {
@@ -122,7 +122,7 @@ pub async fn measure(url: &str, messages: u64) -> Outcome<EngineReport> {
 /// One durable write for each message, in turns with the bare engine.
 async fn append(
     tract: &Tract,
-    mut bare: Option<&mut BareEngine>,
+    mut bare: Option<&mut Box<dyn BareEngine>>,
     n: u64,
     figures: &mut Vec<Figure>,
 ) -> Outcome<()> {
@@ -177,7 +177,7 @@ async fn batches(place: &BenchTarget, n: u64, figures: &mut Vec<Figure>) -> Outc
 }
 
 /// How long the bare engine reads as many rows, and hashes them, in milliseconds.
-fn reading(bare: &BareEngine, n: u64) -> Outcome<f64> {
+fn reading(bare: &dyn BareEngine, n: u64) -> Outcome<f64> {
     let start = Instant::now();
     bare.walk(n)?;
     Ok(micros(start.elapsed()) / 1000.0)
@@ -185,7 +185,7 @@ fn reading(bare: &BareEngine, n: u64) -> Outcome<f64> {
 
 async fn warm(
     tract: &Tract,
-    mut bare: Option<&mut BareEngine>,
+    mut bare: Option<&mut Box<dyn BareEngine>>,
     n: u64,
     figures: &mut Vec<Figure>,
 ) -> Outcome<()> {
@@ -252,7 +252,7 @@ async fn writers(place: &BenchTarget, n: u64, figures: &mut Vec<Figure>) -> Outc
 }
 
 /// How many messages a second the bare engine writes, sixteen in each transaction.
-fn together(mut bare: BareEngine, each: u64) -> Outcome<f64> {
+fn together(mut bare: Box<dyn BareEngine>, each: u64) -> Outcome<f64> {
     let start = Instant::now();
     for _ in 0..each {
         bare.write_branches(WRITERS, WRITERS as u32)?;
@@ -317,7 +317,7 @@ impl BenchTarget {
     }
 
     /// The bare engine, for messages as large as those of a store.
-    async fn bare(&self, name: &str, tract: &Tract) -> Outcome<Option<BareEngine>> {
+    async fn bare(&self, name: &str, tract: &Tract) -> Outcome<Option<Box<dyn BareEngine>>> {
         if !self.in_files {
             return Ok(None);
         }
@@ -325,7 +325,7 @@ impl BenchTarget {
         std::fs::create_dir_all(&folder)?;
         // The first message is not measured; it says how large the others will be.
         tract.user(text(u64::MAX)).await?;
-        BareEngine::create(&self.scheme, &folder, tract)
+        bare::create(&self.scheme, &folder, tract)
     }
 
     /// Whether what is stored is there when it is opened again.

@@ -4,6 +4,7 @@ use std::process::Command;
 
 use tract::block_on;
 use tract::store::{Store, WriteMode};
+use tract_benches::bare;
 use tract_benches::engine::peak_bytes;
 
 use crate::table::{Figure, Table, median, micros, timed};
@@ -49,7 +50,7 @@ pub(crate) fn fork(table: &mut Table, _quick: bool) {
     messages::fill(&tract, 0, 5_000);
     let head = block_on(tract.head()).unwrap().unwrap();
     let raw = tempfile::tempdir().unwrap();
-    let mut floor = tract_benches::bare::sqlite(raw.path(), &tract).unwrap();
+    let mut floor = bare::create("sqlite", raw.path(), &tract).unwrap().unwrap();
     let before = block_on(tract.store().stats(tract.repo().name())).unwrap();
     let (mut ours, mut floors) = (Vec::new(), Vec::new());
     for n in 0..50 {

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use tract::store::WriteMode;
 use tract::{Tract, block_on};
-use tract_benches::bare::BareEngine;
+use tract_benches::bare;
 
 use super::{ENGINES, open};
 use crate::messages;
@@ -37,7 +37,7 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
         }
         let (grouped, alone) = (median(grouped), median(alone));
         let bare = tempfile::tempdir().unwrap();
-        let mut floor = BareEngine::create(engine, bare.path(), &tract).unwrap().unwrap();
+        let mut floor = bare::create(engine, bare.path(), &tract).unwrap().unwrap();
         let (bare_grouped, bare_alone) =
             floors(each, |branches| floor.write_branches(branches, WRITERS as u32).unwrap());
         table.add(Figure {

@@ -3,7 +3,7 @@
 
 use tract::store::{BlobKey, Walk, WriteMode};
 use tract::{Tract, block_on};
-use tract_benches::bare::BareEngine;
+use tract_benches::bare;
 
 use super::{ENGINES, open};
 use crate::messages;
@@ -19,7 +19,7 @@ pub(crate) fn run(table: &mut Table, _quick: bool) {
         let raw = tempfile::tempdir().unwrap();
         messages::close(tract);
         let tract = open(engine, folder.path(), WriteMode::InPlace);
-        let mut floor = BareEngine::create(engine, raw.path(), &tract).unwrap().unwrap();
+        let mut floor = bare::create(engine, raw.path(), &tract).unwrap().unwrap();
         (0..=COMMITS / 100).for_each(|_| floor.write(100).unwrap());
         let (mut ours, mut floors) = (Vec::new(), Vec::new());
         for _ in 0..9 {
