@@ -46,7 +46,7 @@ pub struct EngineReport {
 }
 
 impl Figure {
-    /// A time, of which the bare engine takes another.
+    /// A time or a size, of which the bare engine takes another.
     fn time(what: &'static str, unit: &'static str, value: f64, floor: Option<f64>) -> Self {
         Self { what, unit, value, floor, of_floor: floor.map(|floor| floor / value) }
     }
@@ -61,10 +61,6 @@ impl Figure {
     fn rate(what: &'static str, value: f64, floor: Option<f64>) -> Self {
         let of_floor = floor.map(|floor| value / floor);
         Self { what, unit: "a second", value, floor, of_floor }
-    }
-
-    fn alone(what: &'static str, unit: &'static str, value: f64) -> Self {
-        Self { what, unit, value, floor: None, of_floor: None }
     }
 }
 
@@ -114,7 +110,7 @@ pub async fn measure(url: &str, messages: u64) -> Outcome<EngineReport> {
     drop(tract);
     writers(&place, n, &mut figures).await?;
     if let Some(peak) = peak_bytes() {
-        figures.push(Figure::alone("peak memory of this run", "B", peak as f64));
+        figures.push(Figure::time("peak memory of this run", "B", peak as f64, None));
     }
     Ok(EngineReport { engine, messages, figures, left: place.left() })
 }
@@ -197,7 +193,7 @@ async fn warm(
         std::hint::black_box(tract.compile().await?.message_count());
         took.push(micros(start.elapsed()));
     }
-    figures.push(Figure::alone("compile after one append", "µs", median(took)));
+    figures.push(Figure::time("compile after one append", "µs", median(took), None));
     let head = tract.head().await?;
     let (mut took, mut floor) = (Vec::new(), Vec::new());
     for fork in 0..20 {

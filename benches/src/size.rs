@@ -7,7 +7,7 @@ use tract::store::{Store, WriteMode};
 use tract_benches::bare;
 use tract_benches::engine::peak_bytes;
 
-use crate::table::{Figure, Table, median, micros, timed};
+use crate::table::{Table, median, micros, timed};
 use crate::{messages, stores};
 
 pub(crate) fn bytes(table: &mut Table, quick: bool) {
@@ -66,14 +66,9 @@ pub(crate) fn fork(table: &mut Table, _quick: bool) {
         "a fork copies nothing"
     );
     let (ours, floor) = (median(ours), median(floors));
-    table.add(Figure {
-        what: "fork of 5,000 messages (0 message bytes copied)".to_owned(),
-        ours: format!("{ours:.0} µs"),
-        floor: format!("{floor:.0} µs (one durable ref write)"),
-        ratio: Some(floor / ours),
-        wanted: "< 500 µs plus one sync",
-        met: Some(ours - floor < 500.0),
-    });
+    let (what, note) = ("fork of 5,000 messages (0 message bytes copied)", "one durable ref write");
+    let (wanted, met) = ("< 500 µs plus one sync", ours - floor < 500.0);
+    table.compare(what, "µs", [ours, floor], note, wanted, met);
 }
 
 pub(crate) fn memory(table: &mut Table, _quick: bool) {
