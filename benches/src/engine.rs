@@ -223,7 +223,7 @@ async fn writers(place: &BenchTarget, n: u64, figures: &mut Vec<Figure>) -> Outc
     }
     let each = (n / WRITERS).max(1);
     let start = Instant::now();
-    let failed: Vec<tract::Error> = std::thread::scope(|scope| {
+    let written: tract::Result<()> = std::thread::scope(|scope| {
         let threads: Vec<_> = handles
             .iter()
             .zip(0..)
@@ -234,13 +234,10 @@ async fn writers(place: &BenchTarget, n: u64, figures: &mut Vec<Figure>) -> Outc
                 })
             })
             .collect();
-        let joined = threads.into_iter().map(|thread| thread.join());
-        joined.filter_map(|done| done.ok().and_then(Result::err)).collect()
+        threads.into_iter().try_for_each(|thread| thread.join().unwrap_or(Ok(())))
     });
     let rate = (each * WRITERS) as f64 / start.elapsed().as_secs_f64();
-    if let Some(error) = failed.into_iter().next() {
-        return Err(error.into());
-    }
+    written?;
     let floor = bare.map(|bare| together(bare, each)).transpose()?;
     figures.push(Figure::rate("append, 16 writers", rate, floor));
     tract.store().close().await?;
