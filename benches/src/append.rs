@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tract::store::WriteMode;
 use tract::{Tract, block_on};
-use tract_benches::bare::BareEngine;
+use tract_benches::bare;
 
 use crate::table::{Figure, Table, median, micros, timed};
 use crate::{messages, stores};
@@ -34,7 +34,7 @@ fn durable(table: &mut Table, quick: bool, engine: &str, each: u64) {
         for tract in [&direct, &thread] {
             messages::fill(tract, 0, filled.max(1));
         }
-        let mut floor = BareEngine::create(engine, folders[2].path(), &direct).unwrap().unwrap();
+        let mut floor = bare::create(engine, folders[2].path(), &direct).unwrap().unwrap();
         (0..filled / 100).for_each(|_| floor.write(100).unwrap());
         let mut next = filled + 10;
         let (mut direct_us, mut thread_us, mut floor_us) = (vec![], vec![], vec![]);
@@ -111,7 +111,7 @@ fn computed(table: &mut Table, quick: bool) {
     let folders: Vec<_> = (0..2).map(|_| tempfile::tempdir_in(memory).unwrap()).collect();
     let tract = messages::open(folders[0].path(), WriteMode::InPlace);
     messages::fill(&tract, 0, 1);
-    let mut floor = tract_benches::bare::sqlite(folders[1].path(), &tract).unwrap();
+    let mut floor = bare::create("sqlite", folders[1].path(), &tract).unwrap().unwrap();
     let each = if quick { 25 } else { 100 };
     let mut caches = vec![0_u64; CACHES / 8];
     let mut next = 10;

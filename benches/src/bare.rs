@@ -8,7 +8,7 @@ use std::path::Path;
 
 use tract::{Tract, block_on};
 
-pub use self::redb::BareRedb;
+use self::redb::BareRedb;
 pub use self::sqlite::BareSqlite;
 
 /// What a bare engine gives, or why it failed.
@@ -39,61 +39,30 @@ pub fn sqlite(folder: &Path, ours: &Tract) -> Outcome<BareSqlite> {
     BareSqlite::create(&folder.join("floor.db"), content, record)
 }
 
-/// The bare engine of a URL.
-#[derive(Debug)]
-pub enum BareEngine {
-    /// SQLite alone.
-    Sqlite(BareSqlite),
-    /// redb alone.
-    Redb(BareRedb),
-}
-
-impl BareEngine {
-    /// Makes a new file of a scheme's engine in a folder; `None` for engines without a baseline.
-    ///
-    /// # Errors
-    /// What the engine reports.
-    pub fn create(scheme: &str, folder: &Path, ours: &Tract) -> Outcome<Option<Self>> {
-        Ok(match scheme {
-            "sqlite" => Some(Self::Sqlite(sqlite(folder, ours)?)),
-            "redb" => {
-                let (content, record) = sizes(ours)?;
-                Some(Self::Redb(BareRedb::create(&folder.join("floor.redb"), content, record)?))
-            }
-            _ => None,
-        })
-    }
-
+/// A bare engine; errors are its own.
+pub trait BareEngine {
     /// Writes messages in one durable transaction.
-    ///
-    /// # Errors
-    /// What the engine reports.
-    pub fn write(&mut self, messages: u64) -> Outcome<()> {
-        match self {
-            Self::Sqlite(bare) => bare.write(messages),
-            Self::Redb(bare) => bare.write(messages),
-        }
-    }
+    fn write(&mut self, messages: u64) -> Outcome<()>;
 
-    /// Writes a message on each of some branches, of so many `in_all`, in one durable transaction.
-    ///
-    /// # Errors
-    /// What the engine reports.
-    pub fn write_branches(&mut self, branches: u64, in_all: u32) -> Outcome<()> {
-        match self {
-            Self::Sqlite(bare) => bare.write_branches(branches, in_all),
-            Self::Redb(bare) => bare.write_branches(branches, in_all),
-        }
-    }
+    /// Writes a message on each of some branches in one durable transaction, as a group of writers
+    /// does; the next call continues with the branches that follow, of so many `in_all`.
+    fn write_branches(&mut self, branches: u64, in_all: u32) -> Outcome<()>;
 
     /// Reads and hashes the newest messages: records, then contents. Gives how many rows it read.
-    ///
-    /// # Errors
-    /// What the engine reports.
-    pub fn walk(&self, messages: u64) -> Outcome<u64> {
-        match self {
-            Self::Sqlite(bare) => bare.walk(messages),
-            Self::Redb(bare) => bare.walk(messages),
+    fn walk(&self, messages: u64) -> Outcome<u64>;
+}
+
+/// Makes a new file of a scheme's engine in a folder; `None` for engines without a baseline.
+///
+/// # Errors
+/// What the engine reports.
+pub fn create(scheme: &str, folder: &Path, ours: &Tract) -> Outcome<Option<Box<dyn BareEngine>>> {
+    Ok(match scheme {
+        "sqlite" => Some(Box::new(sqlite(folder, ours)?)),
+        "redb" => {
+            let (content, record) = sizes(ours)?;
+            Some(Box::new(BareRedb::create(&folder.join("floor.redb"), content, record)?))
         }
-    }
+        _ => None,
+    })
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use tract::block_on;
 use tract::store::WriteMode;
+use tract_benches::bare::{self, BareEngine as _};
 
 use crate::messages;
-use crate::table::{Figure, Table, median, timed};
+use crate::table::{Table, median, timed};
 
 fn millis(took: Duration) -> f64 {
     took.as_secs_f64() * 1e3
@@ -33,19 +34,13 @@ pub(crate) fn run(table: &mut Table, _quick: bool) {
     let tract = messages::open(folder.path(), WriteMode::InPlace);
     messages::fill(&tract, 0, 5_000);
     let raw = tempfile::tempdir().unwrap();
-    let mut floor = tract_benches::bare::sqlite(raw.path(), &tract).unwrap();
+    let mut floor = bare::sqlite(raw.path(), &tract).unwrap();
     (0..50).for_each(|_| floor.write(100).unwrap());
     messages::close(tract);
     let ours = cold(folder.path(), 5_000);
     let floor = median((0..9).map(|_| millis(timed(|| floor.read().unwrap()).1)).collect());
-    table.add(Figure {
-        what: "open and cold compile, 5,000 messages".to_owned(),
-        ours: format!("{ours:.1} ms"),
-        floor: format!("{floor:.1} ms (reading the bytes)"),
-        ratio: Some(floor / ours),
-        wanted: "< 20 ms",
-        met: Some(ours < 20.0),
-    });
+    let what = "open and cold compile, 5,000 messages";
+    table.compare(what, "ms", [ours, floor], "reading the bytes", "< 20 ms", ours < 20.0);
 }
 
 /// A long history whose context is short, against a short history with the same context.
@@ -72,12 +67,7 @@ pub(crate) fn history(table: &mut Table, quick: bool) {
     let shown = block_on(tract.compile()).unwrap().message_count();
     messages::close(tract);
     let (ours, base) = (cold(long.path(), shown), cold(short.path(), 500));
-    table.add(Figure {
-        what: format!("cold compile, {made} commits of which {shown} messages are shown"),
-        ours: format!("{ours:.1} ms"),
-        floor: format!("{base:.1} ms (a history of 500 messages)"),
-        ratio: Some(base / ours),
-        wanted: "≤ 3 × that history",
-        met: Some(ours <= 3.0 * base),
-    });
+    let what = format!("cold compile, {made} commits of which {shown} messages are shown");
+    let (note, wanted) = ("a history of 500 messages", "≤ 3 × that history");
+    table.compare(what, "ms", [ours, base], note, wanted, ours <= 3.0 * base);
 }

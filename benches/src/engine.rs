@@ -13,7 +13,7 @@ use serde::Serialize;
 use tract::store::{StoreOptions, WriteMode};
 use tract::{Draft, OpenOptions, Tract, block_on};
 
-use crate::bare::{BareEngine, Outcome};
+use crate::bare::{self, BareEngine, Outcome};
 
 const WRITERS: u64 = 16;
 const BATCH: u64 = 100;
@@ -46,7 +46,7 @@ pub struct EngineReport {
 }
 
 impl Figure {
-    /// A time, of which the bare engine takes another.
+    /// A time or a size, of which the bare engine takes another.
     fn time(what: &'static str, unit: &'static str, value: f64, floor: Option<f64>) -> Self {
         Self { what, unit, value, floor, of_floor: floor.map(|floor| floor / value) }
     }
@@ -61,10 +61,6 @@ impl Figure {
     fn rate(what: &'static str, value: f64, floor: Option<f64>) -> Self {
         let of_floor = floor.map(|floor| value / floor);
         Self { what, unit: "a second", value, floor, of_floor }
-    }
-
-    fn alone(what: &'static str, unit: &'static str, value: f64) -> Self {
-        Self { what, unit, value, floor: None, of_floor: None }
     }
 }
 
@@ -92,7 +88,7 @@ pub async fn measure(url: &str, messages: u64) -> Outcome<EngineReport> {
         let tract = place.open("single", WriteMode::InPlace).await?;
         std::hint::black_box(tract.compile().await?.message_count());
         let took = micros(start.elapsed()) / 1000.0;
-        let floor = bare.as_ref().map(|bare| reading(bare, n)).transpose()?;
+        let floor = bare.as_deref().map(|bare| reading(bare, n)).transpose()?;
         figures.push(Figure::time("open and compile, cold", "ms", took, floor));
         tract
     } else {
@@ -114,7 +110,7 @@ pub async fn measure(url: &str, messages: u64) -> Outcome<EngineReport> {
     drop(tract);
     writers(&place, n, &mut figures).await?;
     if let Some(peak) = peak_bytes() {
-        figures.push(Figure::alone("peak memory of this run", "B", peak as f64));
+        figures.push(Figure::time("peak memory of this run", "B", peak as f64, None));
     }
     Ok(EngineReport { engine, messages, figures, left: place.left() })
 }
@@ -122,7 +118,7 @@ pub async fn measure(url: &str, messages: u64) -> Outcome<EngineReport> {
 /// One durable write for each message, in turns with the bare engine.
 async fn append(
     tract: &Tract,
-    mut bare: Option<&mut BareEngine>,
+    mut bare: Option<&mut Box<dyn BareEngine>>,
     n: u64,
     figures: &mut Vec<Figure>,
 ) -> Outcome<()> {
@@ -177,7 +173,7 @@ async fn batches(place: &BenchTarget, n: u64, figures: &mut Vec<Figure>) -> Outc
 }
 
 /// How long the bare engine reads as many rows, and hashes them, in milliseconds.
-fn reading(bare: &BareEngine, n: u64) -> Outcome<f64> {
+fn reading(bare: &dyn BareEngine, n: u64) -> Outcome<f64> {
     let start = Instant::now();
     bare.walk(n)?;
     Ok(micros(start.elapsed()) / 1000.0)
@@ -185,7 +181,7 @@ fn reading(bare: &BareEngine, n: u64) -> Outcome<f64> {
 
 async fn warm(
     tract: &Tract,
-    mut bare: Option<&mut BareEngine>,
+    mut bare: Option<&mut Box<dyn BareEngine>>,
     n: u64,
     figures: &mut Vec<Figure>,
 ) -> Outcome<()> {
@@ -197,7 +193,7 @@ async fn warm(
         std::hint::black_box(tract.compile().await?.message_count());
         took.push(micros(start.elapsed()));
     }
-    figures.push(Figure::alone("compile after one append", "µs", median(took)));
+    figures.push(Figure::time("compile after one append", "µs", median(took), None));
     let head = tract.head().await?;
     let (mut took, mut floor) = (Vec::new(), Vec::new());
     for fork in 0..20 {
@@ -227,7 +223,7 @@ async fn writers(place: &BenchTarget, n: u64, figures: &mut Vec<Figure>) -> Outc
     }
     let each = (n / WRITERS).max(1);
     let start = Instant::now();
-    let failed: Vec<tract::Error> = std::thread::scope(|scope| {
+    let written: tract::Result<()> = std::thread::scope(|scope| {
         let threads: Vec<_> = handles
             .iter()
             .zip(0..)
@@ -238,13 +234,10 @@ async fn writers(place: &BenchTarget, n: u64, figures: &mut Vec<Figure>) -> Outc
                 })
             })
             .collect();
-        let joined = threads.into_iter().map(|thread| thread.join());
-        joined.filter_map(|done| done.ok().and_then(Result::err)).collect()
+        threads.into_iter().try_for_each(|thread| thread.join().unwrap_or(Ok(())))
     });
     let rate = (each * WRITERS) as f64 / start.elapsed().as_secs_f64();
-    if let Some(error) = failed.into_iter().next() {
-        return Err(error.into());
-    }
+    written?;
     let floor = bare.map(|bare| together(bare, each)).transpose()?;
     figures.push(Figure::rate("append, 16 writers", rate, floor));
     tract.store().close().await?;
@@ -252,7 +245,7 @@ async fn writers(place: &BenchTarget, n: u64, figures: &mut Vec<Figure>) -> Outc
 }
 
 /// How many messages a second the bare engine writes, sixteen in each transaction.
-fn together(mut bare: BareEngine, each: u64) -> Outcome<f64> {
+fn together(mut bare: Box<dyn BareEngine>, each: u64) -> Outcome<f64> {
     let start = Instant::now();
     for _ in 0..each {
         bare.write_branches(WRITERS, WRITERS as u32)?;
@@ -317,7 +310,7 @@ impl BenchTarget {
     }
 
     /// The bare engine, for messages as large as those of a store.
-    async fn bare(&self, name: &str, tract: &Tract) -> Outcome<Option<BareEngine>> {
+    async fn bare(&self, name: &str, tract: &Tract) -> Outcome<Option<Box<dyn BareEngine>>> {
         if !self.in_files {
             return Ok(None);
         }
@@ -325,7 +318,7 @@ impl BenchTarget {
         std::fs::create_dir_all(&folder)?;
         // The first message is not measured; it says how large the others will be.
         tract.user(text(u64::MAX)).await?;
-        BareEngine::create(&self.scheme, &folder, tract)
+        bare::create(&self.scheme, &folder, tract)
     }
 
     /// Whether what is stored is there when it is opened again.

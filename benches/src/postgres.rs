@@ -20,7 +20,7 @@ use tract_store_postgres::{PostgresOptions, PostgresStore};
 use self::bare::{BARE_TABLES, Own, bare, sent};
 use crate::sessions::batch;
 use crate::stores;
-use crate::table::{Figure, Table, median, timed};
+use crate::table::{Table, median, timed};
 
 const CLIENTS: usize = 8;
 const MANY: usize = 64;
@@ -146,14 +146,10 @@ fn rates(table: &mut Table, url: &str, quick: bool) {
                 (median(floor), "a smaller bare statement, prepared"),
                 (median(same), "the store's own statement, sent bare, its arguments made before"),
             ] {
-                table.add(Figure {
-                    what: format!("PostgreSQL: durable commits at {clients} clients, {what}"),
-                    ours: format!("{mine:.0} a second"),
-                    floor: format!("{floor:.0} a second ({which})"),
-                    ratio: Some(mine / floor),
-                    wanted: if wanted { "≥ 0.8" } else { "–" },
-                    met: wanted.then_some(mine / floor >= 0.8),
-                });
+                let what = format!("PostgreSQL: durable commits at {clients} clients, {what}");
+                let met = wanted.then_some(mine / floor >= 0.8);
+                let wanted = if wanted { "≥ 0.8" } else { "–" };
+                table.compare(what, "a second", [mine, floor], which, wanted, met);
             }
         }
     }
@@ -210,14 +206,9 @@ fn walks(table: &mut Table, url: &str, quick: bool) {
         floor.push(took.as_secs_f64() * 1e3);
     }
     let (mine, floor) = (median(mine), median(floor));
-    table.add(Figure {
-        what: format!("PostgreSQL: walk of 10,000 commits in {trips} round trip"),
-        ours: format!("{mine:.1} ms"),
-        floor: format!("{floor:.1} ms (the same rows, decoded and hashed)"),
-        ratio: Some(floor / mine),
-        wanted: "one round trip",
-        met: Some(trips == 1),
-    });
+    let what = format!("PostgreSQL: walk of 10,000 commits in {trips} round trip");
+    let note = "the same rows, decoded and hashed";
+    table.compare(what, "ms", [mine, floor], note, "one round trip", trips == 1);
 }
 
 /// Opening, appending and compiling a context of 500 messages, in a small store and in a large one.

@@ -4,9 +4,10 @@ use std::process::Command;
 
 use tract::block_on;
 use tract::store::{Store, WriteMode};
+use tract_benches::bare;
 use tract_benches::engine::peak_bytes;
 
-use crate::table::{Figure, Table, median, micros, timed};
+use crate::table::{Table, median, micros, timed};
 use crate::{messages, stores};
 
 pub(crate) fn bytes(table: &mut Table, quick: bool) {
@@ -49,7 +50,7 @@ pub(crate) fn fork(table: &mut Table, _quick: bool) {
     messages::fill(&tract, 0, 5_000);
     let head = block_on(tract.head()).unwrap().unwrap();
     let raw = tempfile::tempdir().unwrap();
-    let mut floor = tract_benches::bare::sqlite(raw.path(), &tract).unwrap();
+    let mut floor = bare::create("sqlite", raw.path(), &tract).unwrap().unwrap();
     let before = block_on(tract.store().stats(tract.repo().name())).unwrap();
     let (mut ours, mut floors) = (Vec::new(), Vec::new());
     for n in 0..50 {
@@ -65,14 +66,9 @@ pub(crate) fn fork(table: &mut Table, _quick: bool) {
         "a fork copies nothing"
     );
     let (ours, floor) = (median(ours), median(floors));
-    table.add(Figure {
-        what: "fork of 5,000 messages (0 message bytes copied)".to_owned(),
-        ours: format!("{ours:.0} µs"),
-        floor: format!("{floor:.0} µs (one durable ref write)"),
-        ratio: Some(floor / ours),
-        wanted: "< 500 µs plus one sync",
-        met: Some(ours - floor < 500.0),
-    });
+    let (what, note) = ("fork of 5,000 messages (0 message bytes copied)", "one durable ref write");
+    let (wanted, met) = ("< 500 µs plus one sync", ours - floor < 500.0);
+    table.compare(what, "µs", [ours, floor], note, wanted, met);
 }
 
 pub(crate) fn memory(table: &mut Table, _quick: bool) {

@@ -43,6 +43,32 @@ impl Table {
         });
     }
 
+    /// Adds a median and that of the floor, of which the note says what it is: times in `ms` or `µs`,
+    /// or rates.
+    pub(crate) fn compare(
+        &mut self,
+        what: impl Into<String>,
+        unit: &str,
+        [ours, floor]: [f64; 2],
+        note: &str,
+        wanted: &'static str,
+        met: impl Into<Option<bool>>,
+    ) {
+        let (ratio, digits) = match unit {
+            "ms" => (floor / ours, 1),
+            "µs" => (floor / ours, 0),
+            _ => (ours / floor, 0),
+        };
+        self.add(Figure {
+            what: what.into(),
+            ours: format!("{ours:.digits$} {unit}"),
+            floor: format!("{floor:.digits$} {unit} ({note})"),
+            ratio: Some(ratio),
+            wanted,
+            met: met.into(),
+        });
+    }
+
     pub(crate) fn print(&self) {
         println!("| figure | measured | floor of the same run | ratio | wanted | met |");
         println!("| --- | --- | --- | --- | --- | --- |");

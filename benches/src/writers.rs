@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tract::{OpenOptions, Store, Tract, block_on};
 
 use crate::stores::url;
-use crate::table::{Figure, Table, at_once, median};
+use crate::table::{Table, at_once, median};
 
 const TASKS: usize = 200;
 const ROUNDS: usize = 5;
@@ -37,14 +37,9 @@ fn measure(table: &mut Table, quick: bool, name: &str, store: Arc<dyn Store>) {
         separate.push(rate(&runtime, each, |task| on(format!("own-{round}-{task}"))));
     }
     let (one, separate) = (median(one), median(separate));
-    table.add(Figure {
-        what: format!("{name}: durable commits of {TASKS} tasks on one branch, all stored"),
-        ours: format!("{one:.0} a second"),
-        floor: format!("{separate:.0} a second (a branch for each task)"),
-        ratio: Some(one / separate),
-        wanted: "≥ 0.7",
-        met: Some(one / separate >= 0.7),
-    });
+    let what = format!("{name}: durable commits of {TASKS} tasks on one branch, all stored");
+    let note = "a branch for each task";
+    table.compare(what, "a second", [one, separate], note, "≥ 0.7", one / separate >= 0.7);
 }
 
 pub(crate) fn run(table: &mut Table, quick: bool) {

@@ -2,14 +2,13 @@
 
 use std::path::Path;
 
-use super::Outcome;
+use super::{BareEngine, Outcome};
 use redb::{Database, ReadableDatabase, ReadableTable, Table, TableDefinition, WriteTransaction};
 
 /// redb writing as many bytes into the tables of a store, in one transaction of two phases, with as
 /// much to be repaired from. Nothing is hashed, planned or checked: what it takes is what no store
 /// on redb can be faster than.
-#[derive(Debug)]
-pub struct BareRedb {
+pub(super) struct BareRedb {
     database: Database,
     content: Vec<u8>,
     record: Vec<u8>,
@@ -93,8 +92,23 @@ impl BareRedb {
         Ok(Self { database, content: vec![b'x'; content], record: vec![b'y'; record], next: 0 })
     }
 
-    /// Writes messages in one durable transaction.
-    pub(super) fn write(&mut self, messages: u64) -> Outcome<()> {
+    fn begin(&self) -> Outcome<WriteTransaction> {
+        let mut transaction = self.database.begin_write()?;
+        transaction.set_two_phase_commit(true);
+        transaction.set_quick_repair(true);
+        Ok(transaction)
+    }
+
+    fn message(&self, tables: &mut Tables<'_>, n: u64, place: [u8; 8]) -> Outcome<()> {
+        put(&mut tables.commits, &key(&[&place]), &self.record)?;
+        put(&mut tables.blobs, &key(&[&place]), &self.content)?;
+        put(&mut tables.index, &key(&[b"c", &scatter(n), &place]), b"")?;
+        put(&mut tables.index, &key(&[b"b", &scatter(!n), &place]), b"")
+    }
+}
+
+impl BareEngine for BareRedb {
+    fn write(&mut self, messages: u64) -> Outcome<()> {
         let transaction = self.begin()?;
         {
             let mut tables = Tables::open(&transaction)?;
@@ -107,9 +121,7 @@ impl BareRedb {
         Ok(transaction.commit()?)
     }
 
-    /// Writes a message on each of some branches in one durable transaction, as a group of writers
-    /// does; the next call continues with the branches that follow, of so many `in_all`.
-    pub(super) fn write_branches(&mut self, branches: u64, in_all: u32) -> Outcome<()> {
+    fn write_branches(&mut self, branches: u64, in_all: u32) -> Outcome<()> {
         let transaction = self.begin()?;
         {
             let mut tables = Tables::open(&transaction)?;
@@ -129,22 +141,7 @@ impl BareRedb {
         Ok(transaction.commit()?)
     }
 
-    fn begin(&self) -> Outcome<WriteTransaction> {
-        let mut transaction = self.database.begin_write()?;
-        transaction.set_two_phase_commit(true);
-        transaction.set_quick_repair(true);
-        Ok(transaction)
-    }
-
-    fn message(&self, tables: &mut Tables<'_>, n: u64, place: [u8; 8]) -> Outcome<()> {
-        put(&mut tables.commits, &key(&[&place]), &self.record)?;
-        put(&mut tables.blobs, &key(&[&place]), &self.content)?;
-        put(&mut tables.index, &key(&[b"c", &scatter(n), &place]), b"")?;
-        put(&mut tables.index, &key(&[b"b", &scatter(!n), &place]), b"")
-    }
-
-    /// Reads and hashes the newest messages: records, then contents. Gives how many rows it read.
-    pub(super) fn walk(&self, messages: u64) -> Outcome<u64> {
+    fn walk(&self, messages: u64) -> Outcome<u64> {
         let transaction = self.database.begin_read()?;
         let mut read = 0;
         let (from, to) = (self.next.saturating_sub(messages), self.next);

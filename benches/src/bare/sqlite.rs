@@ -6,7 +6,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, TransactionBehavior, params};
 use tract_store_sqlite::SqliteOptions;
 
-use super::Outcome;
+use super::{BareEngine, Outcome};
 
 /// SQLite writing as many bytes into the tables and indexes of a store, with prepared statements,
 /// one transaction and the store's own durability. Nothing is hashed, planned or checked: what it
@@ -50,64 +50,6 @@ impl BareSqlite {
         Ok(Self { connection, content, record, next: 1 })
     }
 
-    /// Writes messages in one durable transaction.
-    ///
-    /// # Errors
-    /// What SQLite says.
-    pub fn write(&mut self, messages: u64) -> Outcome<()> {
-        Ok(self.transaction(messages)?)
-    }
-
-    fn transaction(&mut self, messages: u64) -> rusqlite::Result<()> {
-        let writing = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let bare = Bare { writing: &writing, content: &self.content, record: &self.record };
-        let mut at = 0;
-        for _ in 0..messages {
-            at = place(1, self.next);
-            bare.message(self.next, at)?;
-            self.next += 1;
-        }
-        bare.moved("heads/main", self.next, at + 1)?;
-        writing.commit()
-    }
-
-    /// Writes a message on each of some branches in one durable transaction, as a group of writers
-    /// does; the next call continues with the branches that follow, of so many `in_all`.
-    pub(super) fn write_branches(&mut self, branches: u64, in_all: u32) -> Outcome<()> {
-        Ok(self.group(branches, i64::from(in_all))?)
-    }
-
-    fn group(&mut self, branches: u64, in_all: i64) -> rusqlite::Result<()> {
-        let writing = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let bare = Bare { writing: &writing, content: &self.content, record: &self.record };
-        for _ in 0..branches {
-            let n = self.next;
-            let (branch, position) = (n % in_all, n / in_all);
-            let (name, at) = (format!("heads/writer-{branch}"), place(2 * branch + 2, position));
-            bare.run("INSERT OR IGNORE INTO refs VALUES (1, ?1, x'00', 0)", params![name])?;
-            bare.message(n, at)?;
-            bare.moved(&name, n, at)?;
-            self.next += 1;
-        }
-        writing.commit()
-    }
-
-    /// Reads and hashes the newest messages: records, then contents. Gives how many rows it read.
-    pub(super) fn walk(&self, messages: u64) -> Outcome<u64> {
-        let mut read = 0;
-        let rows = [
-            "SELECT rec FROM commits ORDER BY id DESC LIMIT ?1",
-            "SELECT data FROM blobs ORDER BY id DESC LIMIT ?1",
-        ];
-        for sql in rows {
-            self.each(sql, messages, |bytes| {
-                std::hint::black_box(tract_core::hash::blob(bytes));
-                read += 1;
-            })?;
-        }
-        Ok(read)
-    }
-
     /// Reads all messages, as a compile must: records, newest first, then contents. Gives how many
     /// bytes it read.
     ///
@@ -132,6 +74,51 @@ impl BareSqlite {
             visit(row.get_ref(0)?.as_blob()?);
         }
         Ok(())
+    }
+}
+
+impl BareEngine for BareSqlite {
+    fn write(&mut self, messages: u64) -> Outcome<()> {
+        let writing = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let bare = Bare { writing: &writing, content: &self.content, record: &self.record };
+        let mut at = 0;
+        for _ in 0..messages {
+            at = place(1, self.next);
+            bare.message(self.next, at)?;
+            self.next += 1;
+        }
+        bare.moved("heads/main", self.next, at + 1)?;
+        Ok(writing.commit()?)
+    }
+
+    fn write_branches(&mut self, branches: u64, in_all: u32) -> Outcome<()> {
+        let writing = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let bare = Bare { writing: &writing, content: &self.content, record: &self.record };
+        for _ in 0..branches {
+            let n = self.next;
+            let (branch, position) = (n % i64::from(in_all), n / i64::from(in_all));
+            let (name, at) = (format!("heads/writer-{branch}"), place(2 * branch + 2, position));
+            bare.run("INSERT OR IGNORE INTO refs VALUES (1, ?1, x'00', 0)", params![name])?;
+            bare.message(n, at)?;
+            bare.moved(&name, n, at)?;
+            self.next += 1;
+        }
+        Ok(writing.commit()?)
+    }
+
+    fn walk(&self, messages: u64) -> Outcome<u64> {
+        let mut read = 0;
+        let rows = [
+            "SELECT rec FROM commits ORDER BY id DESC LIMIT ?1",
+            "SELECT data FROM blobs ORDER BY id DESC LIMIT ?1",
+        ];
+        for sql in rows {
+            self.each(sql, messages, |bytes| {
+                std::hint::black_box(tract_core::hash::blob(bytes));
+                read += 1;
+            })?;
+        }
+        Ok(read)
     }
 }
 

@@ -5,11 +5,11 @@ use std::sync::Mutex;
 
 use tract::store::WriteMode;
 use tract::{Tract, block_on};
-use tract_benches::bare::BareEngine;
+use tract_benches::bare;
 
 use super::{ENGINES, open};
 use crate::messages;
-use crate::table::{Figure, Table, median, timed};
+use crate::table::{Table, median, timed};
 
 const WRITERS: u64 = 16;
 const ROUNDS: u64 = 5;
@@ -37,27 +37,17 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
         }
         let (grouped, alone) = (median(grouped), median(alone));
         let bare = tempfile::tempdir().unwrap();
-        let mut floor = BareEngine::create(engine, bare.path(), &tract).unwrap().unwrap();
+        let mut floor = bare::create(engine, bare.path(), &tract).unwrap().unwrap();
         let (bare_grouped, bare_alone) =
             floors(each, |branches| floor.write_branches(branches, WRITERS as u32).unwrap());
-        table.add(Figure {
-            what: format!("{engine}, {WRITERS} writers, what is queued in one transaction"),
-            ours: format!("{grouped:.0} commits/s"),
-            floor: format!("{alone:.0} commits/s one by one"),
-            ratio: Some(grouped / alone),
-            wanted,
-            met: Some(grouped >= least * alone),
-        });
-        table.add(Figure {
-            what: format!(
-                "{engine} by itself, {TOGETHER} of {WRITERS} branches in one transaction"
-            ),
-            ours: format!("{bare_grouped:.0} commits/s"),
-            floor: format!("{bare_alone:.0} commits/s one by one"),
-            ratio: Some(bare_grouped / bare_alone),
-            wanted: "–",
-            met: None,
-        });
+        let mut add = |what: String, rates, wanted, met: Option<bool>| {
+            table.compare(what, "commits/s", rates, "one by one", wanted, met);
+        };
+        let what = format!("{engine}, {WRITERS} writers, what is queued in one transaction");
+        add(what, [grouped, alone], wanted, Some(grouped >= least * alone));
+        let what =
+            format!("{engine} by itself, {TOGETHER} of {WRITERS} branches in one transaction");
+        add(what, [bare_grouped, bare_alone], "–", None);
         messages::close(tract);
     }
 }

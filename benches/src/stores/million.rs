@@ -10,7 +10,7 @@ use tract_store_redb::RedbOptions;
 
 use super::{ENGINES, open, url};
 use crate::messages;
-use crate::table::{Figure, Table, median, micros, timed};
+use crate::table::{Table, median, micros, timed};
 
 const MESSAGES: u64 = 500;
 const ROUNDS: usize = 9;
@@ -40,14 +40,9 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
 pub(crate) fn compare(table: &mut Table, on: &str, large: u64, [small, big]: [[f64; 3]; 2]) {
     let names = ["opening", "an append", "compiling 500 messages, cold"];
     for ((what, small), big) in names.into_iter().zip(small).zip(big) {
-        table.add(Figure {
-            what: format!("{on} {what} in a store of {large} commits"),
-            ours: format!("{big:.0} µs"),
-            floor: format!("{small:.0} µs (in a store of 1,000)"),
-            ratio: Some(small / big),
-            wanted: "≤ 2 × as long",
-            met: Some(big <= 2.0 * small),
-        });
+        let what = format!("{on} {what} in a store of {large} commits");
+        let note = "in a store of 1,000";
+        table.compare(what, "µs", [big, small], note, "≤ 2 × as long", big <= 2.0 * small);
     }
 }
 
@@ -72,14 +67,8 @@ fn quick_repair(table: &mut Table, folder: &Path, commits: u64) {
         [appended, micros(took)]
     });
     for (n, what) in ["an append", "opening after a kill"].into_iter().enumerate() {
-        table.add(Figure {
-            what: format!("redb, {what} without quick repair, {commits} commits"),
-            ours: format!("{:.0} µs", without[n]),
-            floor: format!("{:.0} µs (with it, the default)", with[n]),
-            ratio: Some(with[n] / without[n]),
-            wanted: "–",
-            met: None,
-        });
+        let what = format!("redb, {what} without quick repair, {commits} commits");
+        table.compare(what, "µs", [without[n], with[n]], "with it, the default", "–", None);
     }
 }
 

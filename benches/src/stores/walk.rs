@@ -3,11 +3,11 @@
 
 use tract::store::{BlobKey, Walk, WriteMode};
 use tract::{Tract, block_on};
-use tract_benches::bare::BareEngine;
+use tract_benches::bare;
 
 use super::{ENGINES, open};
 use crate::messages;
-use crate::table::{Figure, Table, median, timed};
+use crate::table::{Table, median, timed};
 
 const COMMITS: u64 = 10_000;
 
@@ -19,7 +19,7 @@ pub(crate) fn run(table: &mut Table, _quick: bool) {
         let raw = tempfile::tempdir().unwrap();
         messages::close(tract);
         let tract = open(engine, folder.path(), WriteMode::InPlace);
-        let mut floor = BareEngine::create(engine, raw.path(), &tract).unwrap().unwrap();
+        let mut floor = bare::create(engine, raw.path(), &tract).unwrap().unwrap();
         (0..=COMMITS / 100).for_each(|_| floor.write(100).unwrap());
         let (mut ours, mut floors) = (Vec::new(), Vec::new());
         for _ in 0..9 {
@@ -31,14 +31,9 @@ pub(crate) fn run(table: &mut Table, _quick: bool) {
             ours.push(took.as_secs_f64() * 1e3);
         }
         let (ours, floor) = (median(ours), median(floors));
-        table.add(Figure {
-            what: format!("{engine}, walk of 10,000 commits with content"),
-            ours: format!("{ours:.1} ms"),
-            floor: format!("{floor:.1} ms (by number, hashing)"),
-            ratio: Some(floor / ours),
-            wanted: "≤ 2 ×",
-            met: Some(ours <= 2.0 * floor),
-        });
+        let what = format!("{engine}, walk of 10,000 commits with content");
+        let note = "by number, hashing";
+        table.compare(what, "ms", [ours, floor], note, "≤ 2 ×", ours <= 2.0 * floor);
     }
 }
 

@@ -25,7 +25,7 @@ pub const MAX_INLINE_CHANGES: usize = 64;
 pub const MAX_PARENTS: usize = 16;
 
 /// The operation of a commit. [`CommitRecord::changes`] has its changes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Op {
     /// Adds a message.
     Append {
@@ -74,6 +74,7 @@ pub enum Op {
     /// Sets the tools in force.
     Tools,
     /// Leaves a line in the log; changes nothing a model sees.
+    #[default]
     Note,
     /// An operation of a later version: its changes fold, its meaning is unknown.
     Unknown {
@@ -178,12 +179,12 @@ pub struct Origin {
 
 impl From<AuthorKind> for Origin {
     fn from(by: AuthorKind) -> Self {
-        Self { by, id: None, triggered_by: None, picked_from: None, detail: None }
+        Self { by, ..Self::default() }
     }
 }
 
 /// All that a commit says. Its canonical text is what the id is the hash of.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CommitRecord {
     /// The commits that it follows; the first is the line it continues.
     pub parents: Vec<CommitId>,
@@ -226,26 +227,7 @@ pub struct CommitRecord {
 impl CommitRecord {
     /// Makes a record of an operation and nothing else.
     pub fn new(op: Op, by: AuthorKind) -> Self {
-        Self {
-            parents: Vec::new(),
-            op,
-            changes: Changes::default(),
-            content: None,
-            verbatim: None,
-            form: None,
-            joins: None,
-            kind: None,
-            role: None,
-            message: None,
-            metadata: None,
-            generation_config: None,
-            toolset: None,
-            active: None,
-            origin: by.into(),
-            keeps: Vec::new(),
-            created_at: None,
-            batch: None,
-        }
+        Self { op, origin: by.into(), ..Self::default() }
     }
 
     /// Returns the commit whose line this one continues.

@@ -80,6 +80,17 @@ pub enum Kind {
     Custom(String),
 }
 
+/// The kinds with names of their own, in the order of the numbers that stores write, from 1.
+pub(crate) static NAMED_KINDS: [Kind; 7] = [
+    Kind::System,
+    Kind::User,
+    Kind::Assistant,
+    Kind::ToolResult,
+    Kind::Reasoning,
+    Kind::Artifact,
+    Kind::Note,
+];
+
 impl Kind {
     /// Returns the word used in records.
     pub fn as_str(&self) -> &str {
@@ -97,16 +108,8 @@ impl Kind {
 
     /// Returns the kind that a word names; an unknown word is a custom kind.
     pub fn parse(word: &str) -> Self {
-        match word {
-            "system" => Self::System,
-            "user" => Self::User,
-            "assistant" => Self::Assistant,
-            "tool_result" => Self::ToolResult,
-            "reasoning" => Self::Reasoning,
-            "artifact" => Self::Artifact,
-            "note" => Self::Note,
-            other => Self::Custom(other.to_owned()),
-        }
+        let named = NAMED_KINDS.iter().find(|kind| kind.as_str() == word);
+        named.cloned().unwrap_or_else(|| Self::Custom(word.to_owned()))
     }
 
     /// Returns the role that a commit of this kind has when it states none.
@@ -169,14 +172,9 @@ impl Role {
 
     /// Returns the role that a word names.
     pub fn parse(word: &str) -> Self {
-        match word {
-            "system" => Self::System,
-            "developer" => Self::Developer,
-            "user" => Self::User,
-            "assistant" => Self::Assistant,
-            "tool" => Self::Tool,
-            other => Self::Other(other.to_owned()),
-        }
+        let known = [Self::System, Self::Developer, Self::User, Self::Assistant, Self::Tool];
+        let known = known.into_iter().find(|role| role.as_str() == word);
+        known.unwrap_or_else(|| Self::Other(word.to_owned()))
     }
 }
 

@@ -28,7 +28,6 @@
 //! the pair of `commit` and `record` that export writes. Those with text take `generation_config` and
 //! `tools` as well, those that add a message also `priority`.
 
-mod base64;
 mod error;
 mod line;
 mod parse;

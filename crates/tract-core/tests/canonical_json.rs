@@ -4,6 +4,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use proptest::prelude::*;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -40,24 +41,10 @@ impl Golden {
     fn document(&self) -> Vec<u8> {
         match (&self.text, &self.base64) {
             (Some(text), None) => text.clone().into_bytes(),
-            (None, Some(text)) => decode_base64(text),
+            (None, Some(text)) => BASE64_STANDARD.decode(text).expect("base64"),
             _ => panic!("{}: expected either text or base64", self.name),
         }
     }
-}
-
-fn decode_base64(text: &str) -> Vec<u8> {
-    const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
-    for digit in text.trim_end_matches('=').chars() {
-        bits = bits << 6 | DIGITS.find(digit).expect("a base64 digit") as u32;
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push((bits >> count) as u8);
-        }
-    }
-    bytes
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -79,13 +79,7 @@ impl KvBatch {
         for KvEntry { space, key, value } in &self.writes {
             body.push(space.number());
             value::put_bytes(&mut body, key);
-            match value {
-                Some(value) => {
-                    body.push(1);
-                    value::put_bytes(&mut body, value);
-                }
-                None => body.push(0),
-            }
+            value::put_option(&mut body, value.as_deref(), value::put_bytes);
         }
         let mut out = Vec::with_capacity(HEADER + body.len());
         let length = (body.len() as u64).to_be_bytes();
@@ -160,11 +154,7 @@ fn decode(body: &[u8]) -> Option<KvBatch> {
     while !reader.0.is_empty() {
         let space = Space::from_number(reader.byte()?)?;
         let key = Bytes::copy_from_slice(reader.bytes()?);
-        let value = match reader.byte()? {
-            0 => None,
-            1 => Some(Bytes::copy_from_slice(reader.bytes()?)),
-            _ => return None,
-        };
+        let value = reader.option(|reader| reader.bytes().map(Bytes::copy_from_slice))?;
         batch.writes.push(KvEntry { space, key, value });
     }
     Some(batch)

@@ -21,7 +21,7 @@ const LOG_PAGE: usize = 4096;
 impl View<'_> {
     pub(super) fn check(&self) -> StoreResult<Vec<Damage>> {
         let mut damage = Vec::new();
-        if let (_, Some(next)) = repo_count(self.read)? {
+        if let Some(next) = repo_count(self.read)? {
             damage.push(derived(None, format!("expected {next} as the next repository's number")));
         }
         if let Err(error) = self.state() {

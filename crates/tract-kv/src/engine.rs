@@ -103,9 +103,6 @@ pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> StoreResult<ControlFlow<()>> + '
 /// One consistent state of an engine: what other writers do after it was made does not show.
 pub trait KvRead {
     /// Reads one value.
-    ///
-    /// # Errors
-    /// The engine's failure.
     fn get(&self, space: Space, key: &[u8]) -> StoreResult<Option<Bytes>>;
 
     /// Calls `visit` for each key in the range, in order, until it says to break.
@@ -157,15 +154,12 @@ pub enum KvOutcome {
 ///
 /// [`KvStore`](super::KvStore) does the rest: layout, walks, compare-and-swap of refs, group
 /// commit, checks. [`KvMap`](super::KvMap) and [`KvBatch`] help engines that keep their keys in
-/// memory.
+/// memory. Whatever a method does, its error is the engine's failure where nothing else is said.
 pub trait KvEngine: Send + Sync + 'static {
     /// The engine's name, such as `redb`.
     const NAME: &'static str;
 
     /// Takes a snapshot.
-    ///
-    /// # Errors
-    /// The engine's failure.
     fn read(&self) -> StoreResult<Box<dyn KvRead + '_>>;
 
     /// Writes a batch, all of it or nothing, if every key holds what the batch requires; no other
@@ -198,35 +192,23 @@ pub trait KvEngine: Send + Sync + 'static {
     }
 
     /// Returns how many bytes it takes on disk; 0 in memory.
-    ///
-    /// # Errors
-    /// The engine's failure.
     fn disk_bytes(&self) -> StoreResult<u64> {
         Ok(0)
     }
 
     /// Gives space that nothing uses back to the file system, as far as the engine can while it is
     /// open, and says what else helps. By default it does nothing and has nothing to say.
-    ///
-    /// # Errors
-    /// The failure of the engine.
     fn release_space(&self) -> StoreResult<Option<String>> {
         Ok(None)
     }
 
     /// Makes what was deleted unrecoverable in the engine's files, and says where it may remain. By
     /// default an engine has no files, and nothing remains.
-    ///
-    /// # Errors
-    /// The failure of the engine.
     fn wipe(&self) -> StoreResult<Vec<String>> {
         Ok(Vec::new())
     }
 
     /// Checks the engine's own files.
-    ///
-    /// # Errors
-    /// The engine's failure.
     fn check(&self) -> StoreResult<Vec<Damage>> {
         Ok(Vec::new())
     }
@@ -242,9 +224,6 @@ pub trait KvEngine: Send + Sync + 'static {
     }
 
     /// Writes out what is held back and releases files and locks. The store calls nothing after it.
-    ///
-    /// # Errors
-    /// The engine's failure.
     fn close(&self) -> StoreResult<()> {
         Ok(())
     }

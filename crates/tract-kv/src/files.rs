@@ -4,7 +4,79 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use tract_core::store::WriteMode;
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
+
+/// How a store in files is opened.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the method of the same name says what each is")]
+pub struct FileOptions {
+    pub create: bool,
+    pub read_only: bool,
+    pub busy_timeout: Duration,
+    pub write_mode: WriteMode,
+    pub quick_repair: bool,
+}
+
+impl Default for FileOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl FileOptions {
+    /// Opens an existing store for reading and writing, with five seconds of patience.
+    pub const fn new() -> Self {
+        Self {
+            create: false,
+            read_only: false,
+            busy_timeout: Duration::from_secs(5),
+            write_mode: WriteMode::Thread,
+            quick_repair: true,
+        }
+    }
+
+    /// Makes the store, and its folder, when there is none; off by default.
+    #[must_use]
+    pub const fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// Opens for reading only, together with other readers; off by default. No process may have the
+    /// store open for writing, and the last writer must have closed it. An engine that cannot refuses
+    /// with `Unsupported`.
+    #[must_use]
+    pub const fn read_only(mut self, read_only: bool) -> Self {
+        self.read_only = read_only;
+        self
+    }
+
+    /// How long opening waits for another process that has the store open, before giving up with
+    /// `Busy`.
+    #[must_use]
+    pub const fn busy_timeout(mut self, timeout: Duration) -> Self {
+        self.busy_timeout = timeout;
+        self
+    }
+
+    /// How writes reach the store.
+    #[must_use]
+    pub const fn write_mode(mut self, mode: WriteMode) -> Self {
+        self.write_mode = mode;
+        self
+    }
+
+    /// Stores with every write what opening after a kill would else have to gather from the whole
+    /// file; on by default. Off, writes are some microseconds faster, and opening after a kill
+    /// takes time in proportion to the size of the file. An engine without that choice passes over it.
+    #[must_use]
+    pub const fn quick_repair(mut self, quick: bool) -> Self {
+        self.quick_repair = quick;
+        self
+    }
+}
 
 /// Makes a path absolute, so that it names the same place when the current folder changes.
 ///

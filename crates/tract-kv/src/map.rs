@@ -1,7 +1,7 @@
 //! Keys in memory: one ordered map per space.
 
 use std::collections::BTreeMap;
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
 
 use bytes::Bytes;
 
@@ -48,20 +48,13 @@ impl KvRead for KvMap {
             return Ok(());
         }
         let to = scan.to.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        let range = self.spaces[scan.space as usize]
+        let mut range = self.spaces[scan.space as usize]
             .range::<[u8], _>((Bound::Included(scan.from.as_slice()), to));
-        if scan.reverse { each(range.rev(), visit) } else { each(range, visit) }
-    }
-}
-
-fn each<'a>(
-    range: impl Iterator<Item = (&'a Bytes, &'a Bytes)>,
-    visit: &mut Visit<'_>,
-) -> StoreResult<()> {
-    for (key, value) in range {
-        if let ControlFlow::Break(()) = visit(key, value)? {
-            break;
+        while let Some((key, value)) = if scan.reverse { range.next_back() } else { range.next() } {
+            if visit(key, value)?.is_break() {
+                break;
+            }
         }
+        Ok(())
     }
-    Ok(())
 }

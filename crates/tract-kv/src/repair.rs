@@ -20,7 +20,7 @@ impl<E: KvEngine> KvStore<E> {
         self.write("repair", |overlay| {
             let Some(repo) = read::repo_number(overlay, E::NAME, repo)? else { return Ok(()) };
             overlay.require(Space::Small, repo.state())?;
-            if let (_, Some(next)) = repo_count(overlay)? {
+            if let Some(next) = repo_count(overlay)? {
                 overlay.require(Space::Small, keys::NEXT_REPO.to_vec())?;
                 let key = keys::NEXT_REPO.to_vec();
                 overlay.seal(Space::Small, key, next.to_be_bytes().to_vec());
@@ -30,14 +30,13 @@ impl<E: KvEngine> KvStore<E> {
     }
 }
 
-/// Returns the number of the next repository as it is stored, and what it should be, where
-/// that is something else.
-pub(super) fn repo_count(read: &dyn KvRead) -> StoreResult<(Option<u32>, Option<u32>)> {
+/// Returns what the number of the next repository should be, where something else is stored.
+pub(super) fn repo_count(read: &dyn KvRead) -> StoreResult<Option<u32>> {
     let numbers: Vec<u32> = read::collect(read, &keys::repos(), value::open_number)?;
     let next = numbers.into_iter().max().unwrap_or_default().saturating_add(1);
     let sealed = read.get(Space::Small, keys::NEXT_REPO)?;
     let found = sealed.and_then(|sealed| value::open_number(keys::NEXT_REPO, &sealed));
-    Ok((found, (found.unwrap_or_default() < next).then_some(next)))
+    Ok((found.unwrap_or_default() < next).then_some(next))
 }
 
 fn repair(overlay: &mut Overlay<'_>, repo: Repo, backend: &'static str) -> StoreResult<()> {

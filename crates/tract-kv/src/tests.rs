@@ -68,13 +68,8 @@ fn line<E: KvEngine>(store: &KvStore<E>, length: u8) -> Vec<Commit> {
             batch.refs[0].to = Some(RefTarget::Commit(commit.id()));
             batch.blobs.push(schema.blob());
             batch.toolsets.push(toolset);
-            batch.tools.push(ToolRow {
-                id: schema.id(),
-                name: schema.name().to_owned(),
-                schema: schema.blob().id(),
-                commit: commit.id(),
-                created_at: batch.note.at,
-            });
+            let row = ToolRow::of(&schema, schema.blob().id(), commit.id(), batch.note.at);
+            batch.tools.push(row);
             batch.derived.push(DerivedRow {
                 kind: DerivedKind::Snapshot,
                 commit: commit.id(),

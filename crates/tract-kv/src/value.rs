@@ -54,6 +54,14 @@ pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
+/// Writes whether there is a value, and the value.
+pub(super) fn put_option<T>(out: &mut Vec<u8>, value: Option<T>, put: fn(&mut Vec<u8>, T)) {
+    out.push(u8::from(value.is_some()));
+    if let Some(value) = value {
+        put(out, value);
+    }
+}
+
 /// Returns how many bytes `put_bytes` makes of so many.
 pub(super) fn bytes_len(length: usize) -> usize {
     let bits = (u64::BITS - (length as u64).leading_zeros()).max(1);
@@ -91,6 +99,17 @@ impl<'a> Reader<'a> {
         let (head, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
         Some(head)
+    }
+
+    pub(super) fn option<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Option<T>,
+    ) -> Option<Option<T>> {
+        match self.byte()? {
+            0 => Some(None),
+            1 => read(self).map(Some),
+            _ => None,
+        }
     }
 
     fn text(&mut self) -> Option<&'a str> {
@@ -233,20 +252,8 @@ pub(super) fn encode_move(entry: &LogEntry) -> Vec<u8> {
     out.extend_from_slice(note.operation.as_bytes());
     put_bytes(&mut out, note.what.as_bytes());
     put_bytes(&mut out, note.who.as_bytes());
-    match &note.why {
-        Some(why) => {
-            out.push(1);
-            put_bytes(&mut out, why.as_bytes());
-        }
-        None => out.push(0),
-    }
-    match note.undoes {
-        Some(undoes) => {
-            out.push(1);
-            put_integer(&mut out, undoes);
-        }
-        None => out.push(0),
-    }
+    put_option(&mut out, note.why.as_deref().map(str::as_bytes), put_bytes);
+    put_option(&mut out, note.undoes, put_integer);
     out.extend_from_slice(&note.at.to_be_bytes());
     out
 }
@@ -261,14 +268,8 @@ pub(super) fn decode_move(seq: u64, value: &[u8]) -> Option<LogEntry> {
     let operation = OperationId::from_bytes(reader.array()?);
     let what = reader.text()?.to_owned();
     let who = reader.text()?.to_owned();
-    let why = match reader.byte()? {
-        0 => None,
-        _ => Some(reader.text()?.to_owned()),
-    };
-    let undoes = match reader.byte()? {
-        0 => None,
-        _ => Some(reader.integer()?),
-    };
+    let why = reader.option(|reader| reader.text().map(str::to_owned))?;
+    let undoes = reader.option(Reader::integer)?;
     let at = i64::from_be_bytes(reader.array()?);
     let note = LogNote { operation, what, who, why, undoes, at };
     reader.end().map(|()| LogEntry { seq, name, before, after, batch, note })

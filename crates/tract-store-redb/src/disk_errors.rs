@@ -4,15 +4,14 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use redb::{Database, StorageBackend};
+use redb::StorageBackend;
 use tract_core::store::BlockingStore;
 use tract_core::{Applied, CommitId, RepoName, StoreErrorKind};
 use tract_testkit::disk::DiskReport;
 use tract_testkit::fixtures::appending;
 
 use crate::RedbStore;
-use crate::error::{contained, engine};
-use crate::power_loss::{self, store_in};
+use crate::power_loss::{self, open};
 
 /// How the disk fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,15 +83,6 @@ impl StorageBackend for Disk {
     }
 }
 
-fn open(disk: impl StorageBackend) -> tract_core::StoreResult<RedbStore> {
-    let database = contained("open", || {
-        let mut builder = Database::builder();
-        builder.set_cache_size(4 << 20);
-        builder.create_with_backend(disk).map_err(engine("open"))
-    })?;
-    store_in(database, true)
-}
-
 /// Appends until the disk fails or so many are there; gives the commits that were acknowledged,
 /// and the one that was not, and why.
 fn append(
@@ -117,7 +107,7 @@ fn append(
 
 /// Opens what is on the disk, which works again, and compares with what was acknowledged.
 fn judge(disk: &Disk, acknowledged: Vec<CommitId>, in_flight: Option<CommitId>, what: &str) {
-    let store = open(disk.disk.clone()).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let store = open(disk.disk.clone(), true).unwrap_or_else(|error| panic!("{what}: {error}"));
     let requested = acknowledged.iter().copied().chain(in_flight).collect();
     DiskReport { acknowledged, requested, ..DiskReport::default() }.judge(&store, what);
 }
@@ -129,7 +119,7 @@ const DISKS_FULL: [usize; 3] = [40, 90, 160];
 #[test]
 fn the_kth_error_of_the_disk_is_reported_and_loses_nothing() {
     let disk = Disk::default();
-    let (acknowledged, _) = append(&open(disk.clone()).expect("it opens"), MESSAGES, 300);
+    let (acknowledged, _) = append(&open(disk.clone(), true).expect("it opens"), MESSAGES, 300);
     assert_eq!(acknowledged.len(), MESSAGES);
     let accesses = disk.accesses().done;
     let wanted = tract_testkit::scaled(accesses, 0.2, 30).clamp(1, accesses);
@@ -139,7 +129,7 @@ fn the_kth_error_of_the_disk_is_reported_and_loses_nothing() {
             let what = format!("access {k} fails {how:?}");
             let disk = Disk::default();
             disk.accesses().fails = Some((k, how));
-            let opened = open(disk.clone());
+            let opened = open(disk.clone(), true);
             let Ok(store) = opened else {
                 refused += 1;
                 disk.accesses().fails = None;
@@ -173,7 +163,7 @@ fn a_full_disk_refuses_and_continues_when_there_is_room() {
     for k in DISKS_FULL {
         let disk = Disk::default();
         disk.accesses().fails = Some((k, Failing::Full));
-        let store = open(disk.clone()).expect("there is room for an empty file");
+        let store = open(disk.clone(), true).expect("there is room for an empty file");
         let (acknowledged, in_flight) = append(&store, 400, 20_000);
         let (refused, kind) = in_flight.expect("400 messages of 20 kB do not fit");
         assert_eq!(kind, StoreErrorKind::Full, "the cause has its name");

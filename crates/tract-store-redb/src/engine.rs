@@ -17,7 +17,7 @@ use tract_kv::{
 use crate::copy;
 use crate::error::{BACKEND, contained, engine, io, new};
 use crate::leftovers;
-use crate::options::{CACHE_BYTES, RedbOptions};
+use crate::open::{CACHE_BYTES, RedbOptions};
 use crate::scratch::Scratch;
 use crate::snapshot::{self, Snapshot};
 
@@ -56,10 +56,6 @@ impl fmt::Debug for RedbEngine {
     }
 }
 
-fn closed(op: &'static str) -> StoreError {
-    files::closed(BACKEND, op)
-}
-
 /// Returns the database where it may be written.
 fn writable<'f>(file: &'f Option<File>, op: &'static str) -> StoreResult<&'f Database> {
     match file {
@@ -67,7 +63,7 @@ fn writable<'f>(file: &'f Option<File>, op: &'static str) -> StoreResult<&'f Dat
         Some(File::ReadOnly(_)) => {
             Err(new(StoreErrorKind::ReadOnly, op, "the store is open for reading only"))
         }
-        None => Err(closed(op)),
+        None => Err(files::closed(BACKEND, op)),
     }
 }
 
@@ -154,7 +150,7 @@ impl KvEngine for RedbEngine {
         let transaction = contained("read", || match &*file {
             Some(File::Writable(database)) => database.begin_read().map_err(engine("read")),
             Some(File::ReadOnly(database)) => database.begin_read().map_err(engine("read")),
-            None => Err(closed("read")),
+            None => Err(files::closed(BACKEND, "read")),
         })?;
         Ok(Box::new(Snapshot::new(transaction, file)))
     }
@@ -254,7 +250,7 @@ impl KvEngine for RedbEngine {
                     Some(database.begin_write().map_err(engine("check"))?)
                 }
                 Some(File::ReadOnly(_)) => None,
-                None => return Err(closed("check")),
+                None => return Err(files::closed(BACKEND, "check")),
             };
             let scratch = Scratch::open(&self.path).map_err(io("check"))?;
             let mut builder = Database::builder();
@@ -287,7 +283,7 @@ impl KvEngine for RedbEngine {
                 );
                 Err(new(StoreErrorKind::ReadOnly, "migrate", message))
             }
-            None => Err(closed("migrate")),
+            None => Err(files::closed(BACKEND, "migrate")),
         })
     }
 

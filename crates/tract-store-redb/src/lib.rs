@@ -9,12 +9,10 @@ mod error;
 mod header;
 mod leftovers;
 mod open;
-mod options;
 #[cfg(test)]
 mod power_loss;
 mod scratch;
 mod snapshot;
 
 pub use crate::engine::RedbEngine;
-pub use crate::open::{RedbStore, open};
-pub use crate::options::RedbOptions;
+pub use crate::open::{RedbOptions, RedbStore, open};

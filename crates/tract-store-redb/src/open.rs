@@ -9,11 +9,16 @@ use tract_kv::{KvStore, Space, files};
 
 use crate::engine::{File, RedbEngine, table};
 use crate::error::{BACKEND, contained, engine, io, new};
-use crate::options::{CACHE_BYTES, RedbOptions};
 use crate::{header, leftovers};
 
 /// A store in one redb file.
 pub type RedbStore = KvStore<RedbEngine>;
+
+/// How a store is opened; its engine keeps up to 64 MiB in memory.
+pub type RedbOptions = files::FileOptions;
+
+/// How many bytes of the file are kept in memory at most.
+pub(crate) const CACHE_BYTES: usize = 64 << 20;
 
 /// Opens a store, or makes one where the options say so.
 ///

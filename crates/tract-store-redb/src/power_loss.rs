@@ -14,6 +14,7 @@ use tract_testkit::fixtures::{appending, branch};
 use tract_testkit::power::{self, Act, Image, Recorder};
 
 use crate::engine::{File, RedbEngine};
+use crate::error::{contained, engine};
 use crate::{RedbOptions, RedbStore};
 
 const FILE: &str = "agent.redb";
@@ -52,22 +53,21 @@ impl StorageBackend for Disk {
 }
 
 /// Opens the store in a database that no file holds.
-pub(crate) fn store_in(database: Database, quick_repair: bool) -> StoreResult<RedbStore> {
+fn store_in(database: Database, quick_repair: bool) -> StoreResult<RedbStore> {
     let options = RedbOptions::new().quick_repair(quick_repair);
     KvStore::new(RedbEngine::new(PathBuf::new(), &options, File::Writable(database)))
 }
 
-fn open(disk: Disk, quick_repair: bool) -> RedbStore {
-    let database = Database::builder()
-        .set_cache_size(4 << 20)
-        .create_with_backend(disk)
-        .expect("redb makes a file");
-    store_in(database, quick_repair).expect("the store takes an empty file")
+pub(crate) fn open(disk: impl StorageBackend, quick_repair: bool) -> StoreResult<RedbStore> {
+    let mut builder = Database::builder();
+    builder.set_cache_size(4 << 20);
+    let made = contained("open", || builder.create_with_backend(disk).map_err(engine("open")));
+    store_in(made?, quick_repair)
 }
 
 fn nothing_acknowledged_is_lost(quick_repair: bool) {
     let disk = Disk::default();
-    let store = open(disk.clone(), quick_repair);
+    let store = open(disk.clone(), quick_repair).expect("it opens");
     let (repo, mut parent) = (RepoName::default(), None);
     let texts = tract_testkit::data::recorded().swap_remove(0).messages;
     for (n, text) in texts.iter().cycle().take(60).enumerate() {
@@ -118,7 +118,7 @@ fn a_loss_of_power_loses_nothing_acknowledged_without_quick_repair() {
 fn opening_after_a_kill_needs_no_walk_with_quick_repair() {
     for quick_repair in [true, false] {
         let disk = Disk::default();
-        let store = open(disk.clone(), quick_repair);
+        let store = open(disk.clone(), quick_repair).expect("it opens");
         let mut parent = None;
         for n in 0..16 {
             let (mut batch, id) = appending("main", parent, &format!("head {n}"));

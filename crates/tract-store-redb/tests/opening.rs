@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use redb::{Database, ReadableDatabase, TableDefinition};
 use tract_core::store::{BlockingStore, ThreadedStore, WriteMode};
-use tract_core::{Applied, CommitId, RepoName, Store, StoreErrorKind, block_on};
+use tract_core::{Applied, Commit, CommitId, RepoName, Store, StoreErrorKind, block_on};
 use tract_store_redb::{RedbOptions, RedbStore};
 use tract_testkit::damage::ReachableObjects;
-use tract_testkit::fixtures::appending;
+use tract_testkit::fixtures::{appending, line};
 
 fn repo() -> RepoName {
     RepoName::default()
@@ -22,14 +22,10 @@ fn create(path: &Path) -> ThreadedStore<RedbStore> {
 
 /// Appends every recorded message of one conversation, one write each.
 fn append(store: &dyn Store) -> Vec<CommitId> {
-    let conversation = tract_testkit::data::recorded().swap_remove(0);
-    let mut commits = Vec::new();
-    for text in &conversation.messages {
-        let (batch, id) = appending("main", commits.last().copied(), text);
-        assert_eq!(block_on(store.apply(&repo(), batch)).unwrap(), Applied::Done);
-        commits.push(id);
-    }
-    commits
+    let texts = tract_testkit::data::recorded().swap_remove(0).messages;
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let commits = block_on(line(store, &repo(), "main", None, &texts)).unwrap();
+    commits.iter().map(Commit::id).collect()
 }
 
 #[track_caller]

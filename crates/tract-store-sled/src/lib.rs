@@ -6,8 +6,6 @@ mod engine;
 mod error;
 mod flush;
 mod open;
-mod options;
 
 pub use crate::engine::SledEngine;
-pub use crate::open::{SledStore, open};
-pub use crate::options::SledOptions;
+pub use crate::open::{SledOptions, SledStore, open};

@@ -10,10 +10,15 @@ use tract_kv::{KvStore, files};
 use crate::engine::{Folder, SledEngine};
 use crate::error::{BACKEND, contained, engine, io, new};
 use crate::flush::Flush;
-use crate::options::{CACHE_BYTES, SledOptions};
 
 /// A store in one sled folder.
 pub type SledStore = KvStore<SledEngine>;
+
+/// How a store is opened; its engine keeps up to 64 MiB in memory.
+pub type SledOptions = files::FileOptions;
+
+/// How many bytes of pages sled keeps in memory, about.
+const CACHE_BYTES: u64 = 64 << 20;
 
 /// The tree that holds everything. The name belongs to the format.
 pub(crate) const TREE: &[u8] = b"tract-1";
@@ -36,6 +41,10 @@ pub fn open(
 }
 
 pub(crate) fn open_engine(path: &Path, options: &SledOptions) -> StoreResult<SledEngine> {
+    if options.read_only {
+        let message = "sled opens a folder for reading and writing only";
+        return Err(new(StoreErrorKind::Unsupported, "open", message));
+    }
     let path = files::absolute(BACKEND, path)?;
     if !inspect(&path).map_err(files::at(&path))? {
         if !options.create {

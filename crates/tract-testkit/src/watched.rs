@@ -1,7 +1,6 @@
 //! A store whose calls a watcher sees first, and may answer instead.
 
 mod call;
-mod store;
 
 use std::fmt;
 use std::sync::Arc;

@@ -17,11 +17,7 @@ pub(super) struct Literal<'a> {
 impl Literal<'_> {
     /// The text that the literal represents.
     pub(super) fn text(&self) -> String {
-        if self.raw.contains('\\') {
-            Unescaped::of(self.raw).collect()
-        } else {
-            self.raw.trim_matches('"').to_owned()
-        }
+        read_string(self.raw).expect("a literal that was read")
     }
 
     pub(super) fn write(&self, out: &mut String, escapes: Escapes) {

@@ -3,10 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+
 use super::line::{Line, cut, parts};
 use super::{
     AcceptedFields, CompressWhat, StreamOp, StreamOpError, StreamOpFields, StreamOpKind,
-    accepted_fields, base64,
+    accepted_fields,
 };
 use crate::commit::Commit;
 use crate::content::{Body, Content, Kind, Part, Priority, Role, ToolCall};
@@ -223,7 +225,8 @@ fn blob(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {
     let bytes = match (line.optional_text("text")?, line.optional_text("base64")?) {
         (Some(_), Some(_)) => return Err(line.both("text", "base64")),
         (Some(text), None) => text.into_bytes(),
-        (None, Some(text)) => base64::decode(&text).ok_or_else(|| {
+        // Strict: there is one text for each sequence of bytes.
+        (None, Some(text)) => BASE64_STANDARD.decode(&text).map_err(|_| {
             StreamOpError::bad_value("base64", "expected standard base64 with padding")
         })?,
         (None, None) => return Err(line.missing("text")),

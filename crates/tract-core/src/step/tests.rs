@@ -1,5 +1,6 @@
 //! Lines in, lines out.
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use proptest::prelude::*;
 
 use super::*;
@@ -304,6 +305,21 @@ fn exported_objects_must_come_out_as_they_are_named() {
 }
 
 #[test]
+fn bytes_have_one_text() {
+    let line = |bytes: &[u8], text: &str| {
+        let id = Blob::seal(bytes.to_vec()).id();
+        StreamOp::parse(&format!(r#"{{"op":"blob","id":"{id}","base64":"{text}"}}"#))
+    };
+    let vectors = ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"];
+    for (length, text) in vectors.into_iter().enumerate() {
+        line(&b"foobar"[..length], text).unwrap();
+    }
+    for text in ["Zg", "Zg=", "Zh==", "Zm9=", "Zg==Zg==", "Z===", "====", "Zm 9", "Zm9v\\n"] {
+        assert_eq!(line(b"f", text).unwrap_err().code(), "bad_value", "{text}");
+    }
+}
+
+#[test]
 fn refs_say_what_they_point_at() {
     let (commit, blob) = (CommitId::from_bytes([1; 32]), Blob::seal("x").id());
     for (to, text) in [
@@ -332,5 +348,15 @@ proptest! {
     #[test]
     fn no_line_makes_it_panic(line in "\\PC{0,40}|\\{\"op\":\"[a-z_]{2,12}\",\"[a-z]{2,9}\":(\"\"|\\[\\]|\\{\\}|1|null|true)\\}") {
         let _ = StreamOp::parse(&line);
+    }
+
+    #[test]
+    fn bytes_of_any_base64_are_written_as_they_came(text in "[A-Za-z0-9+/=]{0,12}") {
+        let bytes = BASE64_STANDARD.decode(&text);
+        if let Some(bytes) = bytes.ok().filter(|bytes| std::str::from_utf8(bytes).is_err()) {
+            let step = StreamOp::from(StreamOpKind::Blob(Blob::seal(bytes)));
+            let written = format!(r#""base64":"{text}"}}"#);
+            prop_assert!(step.to_line().unwrap().ends_with(&written), "{}", text);
+        }
     }
 }

@@ -1,8 +1,10 @@
 //! From a step to its line: `op`, `mark`, the operation's fields, the shared ones, the record.
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+
 use super::{
     AcceptedFields, CompressWhat, StreamOp, StreamOpError, StreamOpFields, StreamOpKind,
-    accepted_fields, base64,
+    accepted_fields,
 };
 use crate::content::{Body, Content, Part, ToolCall};
 use crate::json::{self, Escapes, MAX_DEPTH};
@@ -195,7 +197,7 @@ fn write_op(out: &mut Fields, op: &StreamOpKind) -> Result<(), StreamOpError> {
             out.text("id", &blob.id().to_hex());
             match blob.text() {
                 Some(text) => out.text("text", text),
-                None => out.text("base64", &base64::encode(blob.bytes())),
+                None => out.text("base64", &BASE64_STANDARD.encode(blob.bytes())),
             }
         }
         StreamOpKind::Ref { name, to } => {

@@ -9,11 +9,7 @@ use bytes::Bytes;
 use super::*;
 
 #[async_trait]
-impl<P, S> ObjectRepository for P
-where
-    P: Deref<Target = S> + fmt::Debug + Send + Sync + 'static,
-    S: Store + ?Sized,
-{
+impl<P: Deref<Target: Store> + fmt::Debug + Send + Sync + 'static> ObjectRepository for P {
     async fn blobs(&self, repo: &RepoName, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
         self.deref().blobs(repo, keys).await
     }
@@ -34,11 +30,7 @@ where
     }
 }
 #[async_trait]
-impl<P, S> CommitRepository for P
-where
-    P: Deref<Target = S> + fmt::Debug + Send + Sync + 'static,
-    S: Store + ?Sized,
-{
+impl<P: Deref<Target: Store> + fmt::Debug + Send + Sync + 'static> CommitRepository for P {
     async fn commits(&self, repo: &RepoName, ids: &[CommitId]) -> StoreResult<Vec<Option<Commit>>> {
         self.deref().commits(repo, ids).await
     }
@@ -47,11 +39,7 @@ where
     }
 }
 #[async_trait]
-impl<P, S> ToolRepository for P
-where
-    P: Deref<Target = S> + fmt::Debug + Send + Sync + 'static,
-    S: Store + ?Sized,
-{
+impl<P: Deref<Target: Store> + fmt::Debug + Send + Sync + 'static> ToolRepository for P {
     async fn tools(
         &self,
         repo: &RepoName,
@@ -73,11 +61,7 @@ where
     }
 }
 #[async_trait]
-impl<P, S> RefRepository for P
-where
-    P: Deref<Target = S> + fmt::Debug + Send + Sync + 'static,
-    S: Store + ?Sized,
-{
+impl<P: Deref<Target: Store> + fmt::Debug + Send + Sync + 'static> RefRepository for P {
     async fn refs(
         &self,
         repo: &RepoName,
@@ -97,11 +81,7 @@ where
     }
 }
 #[async_trait]
-impl<P, S> DerivedRepository for P
-where
-    P: Deref<Target = S> + fmt::Debug + Send + Sync + 'static,
-    S: Store + ?Sized,
-{
+impl<P: Deref<Target: Store> + fmt::Debug + Send + Sync + 'static> DerivedRepository for P {
     async fn derived(
         &self,
         repo: &RepoName,
@@ -122,11 +102,7 @@ where
     }
 }
 #[async_trait]
-impl<P, S> Store for P
-where
-    P: Deref<Target = S> + fmt::Debug + Send + Sync + 'static,
-    S: Store + ?Sized,
-{
+impl<P: Deref<Target: Store> + fmt::Debug + Send + Sync + 'static> Store for P {
     fn backend(&self) -> &'static str {
         self.deref().backend()
     }

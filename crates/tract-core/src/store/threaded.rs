@@ -146,7 +146,9 @@ impl<S: BlockingStore> ThreadedStore<S> {
         // What waits arrived earlier, so it goes first.
         let mut group = shared.queue.drain(1, weigh(&write.1));
         if group.is_empty() {
-            let answer = shared.apply(std::slice::from_ref(&*write)).pop();
+            let alone = std::slice::from_ref(&*write);
+            let answers = shared.guarded(|store| store.apply_group(alone));
+            let answer = shared.all(answers, 1).pop();
             return InPlace::Answered(answer.unwrap_or_else(|| Err(shared.error(UNANSWERED))));
         }
         let (job, receiver) = Job::new(write);
@@ -223,11 +225,6 @@ impl<S: BlockingStore> Shared<S> {
         for sender in senders {
             sender.send(answers.next().unwrap_or_else(|| Err(self.error(UNANSWERED))));
         }
-    }
-
-    /// Has the store write a group, while no other writer is active.
-    fn apply(&self, group: &[Write]) -> Vec<StoreResult<Applied>> {
-        self.all(self.guarded(|store| store.apply_group(group)), group.len())
     }
 
     /// Has the store write, unless it panicked before; an error when it panics now.

@@ -1,9 +1,11 @@
 //! What is asked of a store, and what it answers, as values.
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use tract_core::store::{
-    BlobKey, Damage, LogQuery, ObjectListing, ObjectPage, RepackPage, RepackStep, SpaceRelease,
-    StoreStats, Sweep, SweepAnswer, Walk, WalkPage, WipeReport, WritePosition,
+    BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery, ObjectListing,
+    ObjectPage, ObjectRepository, RefRepository, RepackPage, RepackStep, SpaceRelease, StoreStats,
+    Sweep, SweepAnswer, ToolRepository, Walk, WalkPage, WipeReport, WritePosition,
 };
 use tract_core::{
     Applied, Batch, Blob, Commit, CommitId, DerivedKind, IdPrefix, LogEntry, ObjectId, RefName,
@@ -11,21 +13,33 @@ use tract_core::{
     Toolset, ToolsetId,
 };
 
+use super::{Watch, WatchedStore};
+
+/// Each method of the traits once: as a call, as what is asked of a store, and as a method of a
+/// [`WatchedStore`]. What a method gets by value is marked by `=`; those that lend what they get by
+/// value, and those that are no calls, are written out.
 macro_rules! calls {
-    ($($call:ident $method:ident($($name:ident: $type:ty),*) $given:tt)*) => {
+    (
+        lending { $($other:ident $asked:ident($($own_name:ident: &$own_type:ty),*) $given:tt;)* }
+        $($repository:ident [$($own:tt)*] {
+            $($call:ident $method:ident($($name:ident: $(&$lent:ty)? $(=$value:ty)?),*) -> $answer:ty;)*
+        })*
+    ) => {
         /// A call of a store: a method of its traits, and what it is given.
         #[derive(Clone, Copy, Debug)]
         #[non_exhaustive]
         #[allow(missing_docs, reason = "they are the methods and parameters of the traits")]
         pub enum Call<'a> {
-            $($call { $($name: $type),* },)*
+            $($($call { $($name: $(&'a $lent)? $($value)?),* },)*)*
+            $($other { $($own_name: &'a $own_type),* },)*
         }
 
         impl Call<'_> {
             /// Returns the name of the method.
             pub fn name(self) -> &'static str {
                 match self {
-                    $(Self::$call { .. } => stringify!($method),)*
+                    $($(Self::$call { .. } => stringify!($method),)*)*
+                    $(Self::$other { .. } => stringify!($asked),)*
                 }
             }
 
@@ -35,41 +49,90 @@ macro_rules! calls {
             /// Those of the method.
             pub async fn ask(self, store: &dyn Store) -> StoreResult<Answer> {
                 match self {
-                    $(Self::$call { $($name),* } => store.$method $given.await.map(Answer::from),)*
+                    $($(Self::$call { $($name),* } => {
+                        store.$method($($name),*).await.map(Answer::from)
+                    })*)*
+                    $(Self::$other { $($own_name),* } => {
+                        store.$asked $given.await.map(Answer::from)
+                    })*
                 }
             }
         }
+
+        $(
+            #[async_trait]
+            impl<W: Watch> $repository for WatchedStore<W> {
+                $($own)*
+
+                $(async fn $method(
+                    &self,
+                    $($name: $(&$lent)? $($value)?),*
+                ) -> StoreResult<$answer> {
+                    self.call(Call::$call { $($name),* }).await
+                })*
+            }
+        )*
     };
 }
 
 calls! {
-    Blobs blobs(repo: &'a RepoName, keys: &'a [BlobKey]) (repo, keys)
-    Toolsets toolsets(repo: &'a RepoName, ids: &'a [ToolsetId]) (repo, ids)
-    ResolvePrefix resolve_prefix(repo: &'a RepoName, prefix: &'a IdPrefix, limit: usize)
-        (repo, prefix, limit)
-    Commits commits(repo: &'a RepoName, ids: &'a [CommitId]) (repo, ids)
-    Walk walk(repo: &'a RepoName, walk: Walk) (repo, walk)
-    Tools tools(repo: &'a RepoName, ids: &'a [ToolId]) (repo, ids)
-    ToolsByName tools_by_name(repo: &'a RepoName, name: &'a str) (repo, name)
-    ToolNames tool_names(repo: &'a RepoName) (repo)
-    Refs refs(repo: &'a RepoName, names: &'a [RefName]) (repo, names)
-    ListRefs list_refs(repo: &'a RepoName, prefix: &'a str) (repo, prefix)
-    RefLog ref_log(repo: &'a RepoName, query: &'a LogQuery) (repo, query)
-    Derived derived(repo: &'a RepoName, kind: DerivedKind, commits: &'a [CommitId])
-        (repo, kind, commits)
-    DerivedCommits derived_commits(repo: &'a RepoName, kind: DerivedKind) (repo, kind)
-    DropDerived drop_derived(repo: &'a RepoName) (repo)
-    Apply apply(repo: &'a RepoName, batch: &'a Batch) (repo, batch.clone())
-    Repos repos() ()
-    Stats stats(repo: &'a RepoName) (repo)
-    Check check(repo: &'a RepoName, repair: bool) (repo, repair)
-    ListObjects list_objects(repo: &'a RepoName, listing: ObjectListing) (repo, listing)
-    WritePosition write_position(repo: &'a RepoName) (repo)
-    Sweep sweep(repo: &'a RepoName, sweep: &'a Sweep) (repo, sweep.clone())
-    ReleaseSpace release_space() ()
-    Wipe wipe() ()
-    Repack repack(repo: &'a RepoName, step: RepackStep) (repo, step)
-    Close close() ()
+    lending {
+        Apply apply(repo: &RepoName, batch: &Batch) (repo, batch.clone());
+        Sweep sweep(repo: &RepoName, sweep: &Sweep) (repo, sweep.clone());
+    }
+    ObjectRepository [] {
+        Blobs blobs(repo: &RepoName, keys: &[BlobKey]) -> Vec<Option<Blob>>;
+        Toolsets toolsets(repo: &RepoName, ids: &[ToolsetId]) -> Vec<Option<Toolset>>;
+        ResolvePrefix resolve_prefix(repo: &RepoName, prefix: &IdPrefix, limit: =usize)
+            -> Vec<ObjectId>;
+    }
+    CommitRepository [] {
+        Commits commits(repo: &RepoName, ids: &[CommitId]) -> Vec<Option<Commit>>;
+        Walk walk(repo: &RepoName, walk: =Walk) -> WalkPage;
+    }
+    ToolRepository [] {
+        Tools tools(repo: &RepoName, ids: &[ToolId]) -> Vec<Option<ToolDefinition>>;
+        ToolsByName tools_by_name(repo: &RepoName, name: &str) -> Vec<ToolDefinition>;
+        ToolNames tool_names(repo: &RepoName) -> Vec<String>;
+    }
+    RefRepository [] {
+        Refs refs(repo: &RepoName, names: &[RefName]) -> Vec<Option<RefTarget>>;
+        ListRefs list_refs(repo: &RepoName, prefix: &str) -> Vec<(RefName, RefTarget)>;
+        RefLog ref_log(repo: &RepoName, query: &LogQuery) -> Vec<LogEntry>;
+    }
+    DerivedRepository [] {
+        Derived derived(repo: &RepoName, kind: =DerivedKind, commits: &[CommitId])
+            -> Vec<Option<Bytes>>;
+        DerivedCommits derived_commits(repo: &RepoName, kind: =DerivedKind) -> Option<Vec<CommitId>>;
+        DropDerived drop_derived(repo: &RepoName) -> ();
+    }
+    Store [
+        fn backend(&self) -> &'static str {
+            self.store.backend()
+        }
+
+        fn capabilities(&self) -> Capabilities {
+            self.watch.capabilities(&*self.store)
+        }
+
+        async fn apply(&self, repo: &RepoName, batch: Batch) -> StoreResult<Applied> {
+            self.call(Call::Apply { repo, batch: &batch }).await
+        }
+
+        async fn sweep(&self, repo: &RepoName, sweep: Sweep) -> StoreResult<SweepAnswer> {
+            self.call(Call::Sweep { repo, sweep: &sweep }).await
+        }
+    ] {
+        Repos repos() -> Vec<RepoName>;
+        Stats stats(repo: &RepoName) -> StoreStats;
+        Check check(repo: &RepoName, repair: =bool) -> Vec<Damage>;
+        ListObjects list_objects(repo: &RepoName, listing: =ObjectListing) -> ObjectPage;
+        WritePosition write_position(repo: &RepoName) -> WritePosition;
+        ReleaseSpace release_space() -> SpaceRelease;
+        Wipe wipe() -> WipeReport;
+        Repack repack(repo: &RepoName, step: =RepackStep) -> RepackPage;
+        Close close() -> ();
+    }
 }
 
 macro_rules! answers {

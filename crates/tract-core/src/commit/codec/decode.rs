@@ -8,7 +8,7 @@ use crate::commit::{
     AuthorKind, CallRef, Change, Changes, CommitRecord, CommitRef, MAX_INLINE_CHANGES, Op, Origin,
     RECORD_VERSION, RowFields, canonical,
 };
-use crate::content::{Kind, Priority, Role};
+use crate::content::{Kind, NAMED_KINDS, Priority, Role};
 use crate::id::{BatchId, BlobId, CommitId, ToolsetId};
 use crate::text::JsonText;
 
@@ -266,20 +266,12 @@ fn read(bytes: &[u8]) -> Result<Arc<CommitRecord>, Fault> {
 }
 
 fn decode_kind(r: &mut Reader<'_>) -> Result<Kind, Fault> {
-    Ok(match r.byte()? {
-        0 => {
-            r.as_written = false;
-            Kind::parse(&r.text()?)
-        }
-        1 => Kind::System,
-        2 => Kind::User,
-        3 => Kind::Assistant,
-        4 => Kind::ToolResult,
-        5 => Kind::Reasoning,
-        6 => Kind::Artifact,
-        7 => Kind::Note,
-        _ => return Err(malformed("an unknown kind")),
-    })
+    let Some(place) = r.byte()?.checked_sub(1) else {
+        r.as_written = false;
+        return Ok(Kind::parse(&r.text()?));
+    };
+    let named = NAMED_KINDS.get(usize::from(place)).cloned();
+    named.ok_or_else(|| malformed("an unknown kind"))
 }
 
 fn decode_op(r: &mut Reader<'_>) -> Result<Op, Fault> {

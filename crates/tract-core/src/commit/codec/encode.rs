@@ -5,7 +5,7 @@ use crate::commit::{
     CallRef, Change, Changes, CommitRecord, CommitRef, Op, Origin, RECORD_VERSION, RowFields,
     canonical,
 };
-use crate::content::Kind;
+use crate::content::{Kind, NAMED_KINDS};
 use crate::id::CommitId;
 
 struct Writer(Vec<u8>);
@@ -153,20 +153,13 @@ pub(in crate::commit) fn encode(record: &CommitRecord, size: usize) -> Vec<u8> {
 }
 
 fn encode_kind(w: &mut Writer, kind: &Kind) {
-    let number = match kind {
-        Kind::System => 1,
-        Kind::User => 2,
-        Kind::Assistant => 3,
-        Kind::ToolResult => 4,
-        Kind::Reasoning => 5,
-        Kind::Artifact => 6,
-        Kind::Note => 7,
-        Kind::Custom(name) => {
+    match NAMED_KINDS.iter().position(|named| named == kind) {
+        Some(place) => w.byte(place as u8 + 1),
+        None => {
             w.byte(0);
-            return w.text(name);
+            w.text(kind.as_str());
         }
-    };
-    w.byte(number);
+    }
 }
 
 fn encode_op(w: &mut Writer, op: &Op) {

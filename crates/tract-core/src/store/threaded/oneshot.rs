@@ -69,18 +69,15 @@ mod tests {
     use crate::block_on;
 
     #[test]
-    fn an_answer_crosses_threads() {
-        let (sender, receiver) = channel();
-        let thread = std::thread::spawn(move || sender.send(7));
-        assert_eq!(block_on(receiver), Some(7));
-        thread.join().unwrap();
-    }
-
-    #[test]
-    fn a_dropped_sender_is_noticed() {
-        let (sender, receiver) = channel::<u8>();
-        let thread = std::thread::spawn(move || drop(sender));
-        assert_eq!(block_on(receiver), None);
-        thread.join().unwrap();
+    fn an_answer_crosses_threads_and_a_dropped_sender_is_noticed() {
+        for answer in [Some(7), None] {
+            let (sender, receiver) = channel();
+            let thread = std::thread::spawn(move || match answer {
+                Some(answer) => sender.send(answer),
+                None => drop(sender),
+            });
+            assert_eq!(block_on(receiver), answer);
+            thread.join().unwrap();
+        }
     }
 }
