@@ -4,20 +4,16 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Mutex;
 
-use rusqlite::{Connection, Row, params};
-use tract_core::store::{Damage, SeenCommit, ToolChanges, ToolsInForce};
+use rusqlite::{Row, params};
+use tract_core::store::{Damage, ListKind, SeenCommit, ToolChanges, ToolsInForce};
 use tract_core::{
     Blob, BlobId, Commit, ObjectId, StoreError, StoreErrorKind, StoreResult, ToolRow, ToolSchema,
     Toolset, ToolsetId,
 };
 
-use crate::compressed::plain;
 use crate::error::engine;
-use crate::log;
 use crate::memory::Memory;
-use crate::read::{
-    Columns, blob_id_at, content_place, each_row, find_blob, find_commit, statement,
-};
+use crate::read::{Columns, RepoReader, content_place, statement};
 use crate::schema::{
     DERIVED, DERIVED_LAST, DICTIONARY, REPO, SWEEPS, TEXT, TOOL, TOOL_NAME, TOOLSET, UNLOGGED,
     blob_segment, bytes_of, place, prefix, segment_start, small_sum,
@@ -29,8 +25,7 @@ const OP: &str = "check";
 
 /// What the check of one repository knows and found.
 struct Check<'c> {
-    connection: &'c Connection,
-    repo: i64,
+    reader: RepoReader<'c>,
     damage: Vec<Damage>,
     /// Sound blobs, in the order of their rows.
     blobs: Vec<StoredBlob>,
@@ -77,15 +72,13 @@ fn head(id: BlobId) -> [u8; 16] {
 
 /// Checks a repository; with `repair`, rebuilds what is derived.
 pub(crate) fn check(
-    connection: &Connection,
+    reader: RepoReader<'_>,
     memory: &Mutex<Memory>,
-    repo: i64,
     repair: bool,
 ) -> StoreResult<Vec<Damage>> {
-    let writing = if repair { Some(WriteTransaction::begin(connection, OP)?) } else { None };
+    let writing = if repair { Some(WriteTransaction::begin(reader.connection, OP)?) } else { None };
     let mut check = Check {
-        connection,
-        repo,
+        reader,
         damage: Vec::new(),
         blobs: Vec::new(),
         commits: Vec::new(),
@@ -97,8 +90,8 @@ pub(crate) fn check(
         index_broken: false,
         pages_broken: false,
         // A damaged count is reported as a row.
-        was_swept: sweep::count(connection, OP, 0, SWEEPS).is_ok_and(|sweeps| sweeps > 0),
-        erased: crate::erase::erased(connection, repo),
+        was_swept: sweep::sweeps(reader).is_ok_and(|sweeps| sweeps > 0),
+        erased: crate::erase::erased(reader),
     };
     check.kept_log();
     check.engine()?;
@@ -125,7 +118,7 @@ impl Check<'_> {
 
     /// Names a log that was set aside because it is damaged.
     fn kept_log(&mut self) {
-        let Some(path) = self.connection.path().map(Path::new) else { return };
+        let Some(path) = self.reader.connection.path().map(Path::new) else { return };
         let kept = wal::damaged_log(path);
         if kept.exists() {
             let what = format!(
@@ -149,6 +142,7 @@ impl Check<'_> {
     /// Lets SQLite check its file: pages, tables against indexes.
     fn engine(&mut self) -> StoreResult<()> {
         let lines = self
+            .reader
             .connection
             .prepare("PRAGMA integrity_check(100)")
             .and_then(|mut check| {
@@ -182,13 +176,13 @@ impl Check<'_> {
     ) -> StoreResult<()> {
         if !self.pages_broken {
             let sql = format!("SELECT id, {columns_of} ORDER BY id");
-            return each_row(self.connection, OP, &sql, params![self.repo], take);
+            return self.reader.each_row(&sql, params![self.reader.repo], take);
         }
         let sql = format!("SELECT id, {columns_of} AND id > ?2 ORDER BY id");
-        let mut select = self.connection.prepare(&sql).map_err(engine(OP))?;
+        let mut select = self.reader.connection.prepare(&sql).map_err(engine(OP))?;
         let (mut after, mut step) = (i64::MIN, 1i64);
         loop {
-            let mut rows = select.query(params![self.repo, after]).map_err(engine(OP))?;
+            let mut rows = select.query(params![self.reader.repo, after]).map_err(engine(OP))?;
             loop {
                 match rows.next() {
                     Ok(None) => return Ok(()),
@@ -213,11 +207,11 @@ impl Check<'_> {
     }
 
     fn blobs(&mut self) -> StoreResult<()> {
-        let (connection, repo) = (self.connection, self.repo);
+        let reader = self.reader;
         let (mut bad, mut blobs) = (Vec::new(), Vec::new());
         self.rows("h, data FROM blobs NOT INDEXED WHERE repo = ?1", |row| {
             let (at, h) = (row.number(0)?, row.number(1)?);
-            let Some(bytes) = plain(connection, OP, repo, row.bytes(2)?)? else {
+            let Some(bytes) = reader.plain(row.bytes(2)?)? else {
                 bad.push(format!("blob {:016x}… cannot be decompressed", h as u64));
                 return Ok(());
             };
@@ -248,9 +242,9 @@ impl Check<'_> {
         let mut blobs = std::mem::take(&mut self.blobs);
         let mut next_blob = 0;
         let mut before: Option<(i64, SeenCommit)> = None;
-        let (connection, repo) = (self.connection, self.repo);
+        let reader = self.reader;
         let read = |id| {
-            let found = find_commit(connection, OP, repo, id).ok().flatten();
+            let found = reader.find_commit(id).ok().flatten();
             found.map(|(_, commit)| commit)
         };
         let mut tools = ToolsInForce::new(&read);
@@ -323,7 +317,7 @@ impl Check<'_> {
 
     /// Checks that blobs of no commit lie in their segment.
     fn loose_blobs(&mut self) {
-        let own = blob_segment(self.repo);
+        let own = blob_segment(self.reader.repo);
         let astray = |blob: &&StoredBlob| {
             // A sweep leaves a blob that others need where the commit next to it is gone.
             let is_left = self.was_swept && blob.beside == CommitAtPlace::Nothing;
@@ -331,8 +325,9 @@ impl Check<'_> {
         };
         let places: Vec<i64> = self.blobs.iter().filter(astray).map(|blob| blob.at).collect();
         for at in places {
-            let id = blob_id_at(self.connection, OP, self.repo, at).ok().flatten();
-            self.found(id.map(ObjectId::Blob), true, "it lies at the place of another commit");
+            let id = self.reader.id_at(ListKind::Blobs, at).ok().flatten();
+            let object = id.map(|id| ObjectId::Blob(BlobId::from_bytes(id)));
+            self.found(object, true, "it lies at the place of another commit");
         }
     }
 
@@ -409,15 +404,15 @@ impl Check<'_> {
 
     /// Finds a blob, also without the index, which may be what is damaged.
     fn find(&self, id: BlobId) -> Option<(i64, Blob)> {
-        if let Ok(Some(found)) = find_blob(self.connection, OP, self.repo, id) {
+        if let Ok(Some(found)) = self.reader.find_blob(id) {
             return Some(found);
         }
         let at = self.blobs.iter().find(|blob| blob.head == head(id))?.at;
         let sql = "SELECT data FROM blobs WHERE id = ?1";
-        let mut select = self.connection.prepare_cached(sql).ok()?;
+        let mut select = self.reader.connection.prepare_cached(sql).ok()?;
         let read = |row: &Row<'_>| Ok(bytes_of(row.get_ref(0)?).to_vec());
         let data: Vec<u8> = select.query_row([at], read).ok()?;
-        let bytes = plain(self.connection, OP, self.repo, &data).ok()??;
+        let bytes = self.reader.plain(&data).ok()??;
         Some((at, Blob::check(id, bytes.into_owned())?))
     }
 
@@ -438,7 +433,7 @@ impl Check<'_> {
             names.insert((row.id, row.name));
         }
         for (id, name) in names {
-            let listed = tools::by_name(self.connection, self.repo, &name).unwrap_or_default();
+            let listed = self.reader.tools_by_name(&name).unwrap_or_default();
             if !listed.iter().any(|definition| definition.id == id) {
                 bad.push((Some(ObjectId::Tool(id)), "the tool index does not find it by name"));
             }
@@ -448,13 +443,13 @@ impl Check<'_> {
     }
 
     fn refs(&mut self) -> StoreResult<()> {
-        let (refs, bad) = log::list(self.connection, OP, self.repo, "")?;
+        let (refs, bad) = self.reader.list_refs("")?;
         bad.into_iter()
             .for_each(|name| self.found(None, false, format!("the ref {name} is damaged")));
         let mut replayed = BTreeMap::new();
         let mut found = Vec::new();
         let mut last = 0;
-        log::replay(self.connection, OP, self.repo, |seq, entry| {
+        self.reader.replay(|seq, entry| {
             if seq != last + 1 {
                 found.push(format!("the ref log jumps from entry {last} to {seq}"));
             }
@@ -481,11 +476,12 @@ impl Check<'_> {
         if self.damage.iter().all(|damage| !damage.derived) {
             return Ok(());
         }
+        let RepoReader { connection, repo, .. } = self.reader;
         if self.index_broken {
-            self.connection.execute_batch("REINDEX").map_err(engine(OP))?;
+            connection.execute_batch("REINDEX").map_err(engine(OP))?;
         }
         let run = |sql: &str, parameters: &[&dyn rusqlite::ToSql]| {
-            statement(self.connection, OP, sql)?.execute(parameters).map_err(engine(OP))
+            statement(connection, OP, sql)?.execute(parameters).map_err(engine(OP))
         };
         for id in &self.broken {
             run("DELETE FROM small WHERE id = ?1", &[id])?;
@@ -496,10 +492,10 @@ impl Check<'_> {
             }
         }
         let sql = "DELETE FROM small WHERE repo = ?1 AND kind IN (?2, ?3)";
-        run(sql, &[&self.repo, &TOOL, &TOOL_NAME])?;
-        let mut tx = Tx::new(self.connection, memory);
+        run(sql, &[&repo, &TOOL, &TOOL_NAME])?;
+        let mut tx = Tx::new(connection, memory);
         for row in self.expected_tools() {
-            tx.tool(self.repo, &row)?;
+            tx.tool(repo, &row)?;
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use crate::error::{BACKEND, again, engine, new};
 use crate::insert::CommittedState;
 use crate::log;
 use crate::memory::{Memory, lock};
-use crate::read::{find_place, statement};
+use crate::read::{RepoReader, statement};
 use crate::schema::{MAX_BYTES, log_base};
 use crate::sweep;
 
@@ -156,7 +156,7 @@ fn try_group(
     let mut tx = Tx::new(connection, memory);
     // Under the lock for writing: another process could sweep between this look and our writes, and
     // a place that is remembered here would then point to nothing.
-    tx.sweeps = sweep::forget(connection, OP, memory).map_err(failed)?;
+    tx.sweeps = sweep::forget(tx.reader(0), memory).map_err(failed)?;
     let mut answers = Vec::with_capacity(group.len());
     tx.write_all(group, joining.is_some(), &mut answers)?;
     while let Some(joining) = &mut joining {
@@ -189,6 +189,10 @@ impl<'a> Tx<'a> {
         let fresh = CommittedState::default();
         let (sweeps, more_follow, text_name) = (0, true, Vec::new());
         Self { connection, memory, fresh, sweeps, more_follow, statements, text_name }
+    }
+
+    pub(crate) fn reader(&self, repo: i64) -> RepoReader<'a> {
+        RepoReader::new(self.connection, OP, repo)
     }
 
     pub(crate) fn statement(&mut self, sql: &'static str) -> StoreResult<&mut CachedStatement<'a>> {
@@ -258,7 +262,7 @@ impl<'a> Tx<'a> {
         if let Some(target) = self.fresh.refs.get(&repo).and_then(|refs| refs.get(name)) {
             return Ok(target.clone());
         }
-        log::target(self.connection, OP, repo, name)
+        self.reader(repo).target(name)
     }
 
     /// Finds the number of a repository that has something in it.
@@ -268,7 +272,7 @@ impl<'a> Tx<'a> {
         if let Some(number) = known.or_else(remembered) {
             return Ok(Some(number));
         }
-        let found = log::repo_number(self.connection, OP, name)?;
+        let found = self.reader(0).named(name)?.map(|reader| reader.repo);
         if let Some(number) = found {
             self.fresh.repos.insert(name.as_str().to_owned(), number);
         }
@@ -280,7 +284,7 @@ impl<'a> Tx<'a> {
         if let Some(place) = self.known_place(repo, object) {
             return Ok(Some(place));
         }
-        let found = find_place(self.connection, OP, repo, object)?;
+        let found = self.reader(repo).find_place(object)?;
         if let Some(place) = found {
             self.fresh.places.insert((repo, object), place);
         }
