@@ -59,13 +59,7 @@ impl Tx<'_> {
         checked: Checked<'_>,
     ) -> StoreResult<()> {
         let Checked { batch, records, new: known, moves } = checked;
-        let empty = batch.blobs.is_empty()
-            && batch.toolsets.is_empty()
-            && batch.commits.is_empty()
-            && batch.tools.is_empty()
-            && batch.derived.is_empty()
-            && moves.is_empty();
-        if empty {
+        if batch.objects().next().is_none() && batch.derived.is_empty() && moves.is_empty() {
             return Ok(());
         }
         let repo = match repo {
