@@ -240,8 +240,8 @@ impl SqliteStore {
         }
     }
 
-    /// Writes in transactions other than those of batches. After a failure of the operating system it is unknown
-    /// what the disk holds, so nothing more is written.
+    /// Writes. After a failure of the operating system it is unknown what the disk holds, so nothing
+    /// more is written.
     fn maintain<T>(
         &self,
         op: &'static str,
@@ -261,20 +261,15 @@ impl SqliteStore {
         group: &[(RepoName, Batch)],
         joining: Option<&mut JoinBatches<'_>>,
     ) -> Vec<StoreResult<Applied>> {
-        let written = self.write(write::OP, |connection| {
+        let mut callers = group.len();
+        let written = self.maintain(write::OP, |connection| {
             let patience = self.options.busy_timeout;
-            let (answers, in_doubt) =
-                write::group(connection, &self.memory, patience, group, joining);
-            if let Some(cause) = in_doubt {
-                let _ = self.poisoned.set(cause);
-            }
-            Ok(answers)
+            write::group(connection, &self.memory, patience, group, joining, &mut callers)
         });
-        match written {
-            Ok(answers) => answers,
-            // The transaction did not begin, so no write joined it.
-            Err(error) => group.iter().map(|_| Err(crate::error::again(&error))).collect(),
-        }
+        // When the transaction fails, each caller gets the error.
+        written.unwrap_or_else(|error| {
+            (0..callers).map(|_| Err(crate::error::again(&error))).collect()
+        })
     }
 }
 
