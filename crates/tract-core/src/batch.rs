@@ -110,6 +110,15 @@ impl Batch {
         }
     }
 
+    /// Returns the objects that the batch brings.
+    pub fn objects(&self) -> impl Iterator<Item = ObjectId> + '_ {
+        let blobs = self.blobs.iter().map(|blob| ObjectId::Blob(blob.id()));
+        let toolsets = self.toolsets.iter().map(|toolset| ObjectId::Toolset(toolset.id()));
+        let commits = self.commits.iter().map(|commit| ObjectId::Commit(commit.id()));
+        let tools = self.tools.iter().map(|tool| ObjectId::Tool(tool.id));
+        blobs.chain(toolsets).chain(commits).chain(tools)
+    }
+
     /// Returns what the commits of the batch, its toolsets, its tool rows and its derived rows link to.
     pub fn links(&self) -> impl Iterator<Item = ObjectId> + '_ {
         let commits = self.commits.iter().flat_map(|commit| commit.links());

@@ -28,7 +28,7 @@ pub use self::repack::{RepackPage, RepackStep};
 pub use self::sweep::{
     ListKind, ObjectListing, ObjectPage, SpaceRelease, Sweep, SweepAnswer, WritePosition,
 };
-pub use self::threaded::{ThreadedStore, WriteMode, off_thread};
+pub use self::threaded::{ThreadedStore, WriteMode, off_thread, oneshot};
 use crate::batch::{Applied, Batch, DerivedKind};
 use crate::commit::Commit;
 use crate::id::{BatchId, BlobId, CommitId, RepoName, ToolId, ToolsetId};

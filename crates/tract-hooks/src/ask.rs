@@ -23,7 +23,7 @@ pub(crate) async fn run_separately<A: Send + 'static>(
     limit: Duration,
     ask: impl FnOnce() -> Result<A, String> + Send + 'static,
 ) -> Result<A, HandlerFailureKind> {
-    match timer::within(Some(limit), worker::run(move || nested::run(ask))).await {
+    match timer::within(Some(limit), worker::run_on_worker(move || nested::run(ask))).await {
         Some(Ok(answer)) => answer.map_err(HandlerFailureKind::Failed),
         Some(Err(panic)) => Err(HandlerFailureKind::Panicked(panic)),
         None => Err(HandlerFailureKind::TimedOut(limit)),

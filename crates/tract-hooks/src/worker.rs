@@ -2,12 +2,11 @@
 //! not its caller.
 
 use std::any::Any;
-use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::{Mutex, PoisonError};
+
+use tract_core::store::oneshot;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -17,75 +16,48 @@ static IDLE: Mutex<Vec<Sender<Job>>> = Mutex::new(Vec::new());
 /// How many threads are kept for the next job.
 const KEPT: usize = 8;
 
-/// What a job came to: `Err` is the message of its panic.
-pub(crate) type Outcome<T> = Result<T, String>;
-
-struct Slot<T> {
-    outcome: Option<Outcome<T>>,
-    waker: Option<Waker>,
-}
-
-/// The outcome of a job, some time.
-pub(crate) struct JobOutcome<T>(Arc<Mutex<Slot<T>>>);
-
-impl<T> Future for JobOutcome<T> {
-    type Output = Outcome<T>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match slot.outcome.take() {
-            Some(outcome) => Poll::Ready(outcome),
-            None => {
-                slot.waker = Some(context.waker().clone());
-                Poll::Pending
-            }
-        }
-    }
-}
-
-/// Runs a job on another thread.
-pub(crate) fn run<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> JobOutcome<T> {
-    let slot = Arc::new(Mutex::new(Slot { outcome: None, waker: None }));
-    let theirs = Arc::clone(&slot);
+/// Runs what blocks on a thread of its own, so that the caller may stop waiting for it. It
+/// continues then, and its result is dropped.
+///
+/// # Errors
+/// What it said when it panicked.
+pub async fn run_on_worker<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
+    let (answer, answered) = oneshot::channel();
     let job: Job = Box::new(move || {
-        let outcome = catch_unwind(AssertUnwindSafe(job)).map_err(|panic| panic_text(&*panic));
-        let mut slot = theirs.lock().unwrap_or_else(PoisonError::into_inner);
-        slot.outcome = Some(outcome);
-        let waker = slot.waker.take();
-        drop(slot);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        let outcome = catch_unwind(AssertUnwindSafe(work));
+        answer.send(outcome.map_err(|panic| panic_text(&*panic)));
     });
     let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
-    let job = match idle {
-        Some(worker) => match worker.send(job) {
-            Ok(()) => return JobOutcome(slot),
-            Err(unsent) => unsent.0,
-        },
-        None => job,
+    let unsent = match idle {
+        Some(worker) => worker.send(job).err().map(|unsent| unsent.0),
+        None => Some(job),
     };
-    let (sender, jobs) = channel::<Job>();
-    let own = sender.clone();
-    let spawned = std::thread::Builder::new().name("tract-hook".to_owned()).spawn(move || {
-        for job in jobs {
+    if let Some(job) = unsent {
+        start(job).map_err(|error| format!("no thread to run on: {error}"))?;
+    }
+    answered.await.unwrap_or_else(|| Err("its thread has ended".to_owned()))
+}
+
+/// Starts a thread with its first job.
+fn start(job: Job) -> std::io::Result<()> {
+    let (own, jobs) = channel::<Job>();
+    let thread = std::thread::Builder::new().name("tract-hook".to_owned());
+    thread.spawn(move || {
+        let mut next = Some(job);
+        while let Some(job) = next {
             job();
             let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
             if idle.len() >= KEPT {
                 break;
             }
             idle.push(own.clone());
+            drop(idle);
+            next = jobs.recv().ok();
         }
-    });
-    match spawned {
-        // The thread waits for its first job.
-        Ok(_) => drop(sender.send(job)),
-        Err(error) => {
-            let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-            slot.outcome = Some(Err(format!("no thread to run on: {error}")));
-        }
-    }
-    JobOutcome(slot)
+    })?;
+    Ok(())
 }
 
 /// What a panic said.

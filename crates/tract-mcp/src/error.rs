@@ -213,11 +213,8 @@ impl McpError {
                 changes.iter().cloned().chain(then).collect()
             }
             Self::ToolGone { .. } => one("list the tools again"),
-            Self::Cancelled
-            | Self::Refused { .. }
-            | Self::Protocol { .. }
-            | Self::Status { .. } => Vec::new(),
             Self::Arguments(_) => one("send one JSON object"),
+            _ => Vec::new(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, RequestId};
+use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest};
 use rmcp::service::{PeerRequestOptions, ServiceError};
 use tokio::time::Instant;
 use tract_core::json::{self, Escapes};
@@ -119,8 +119,8 @@ impl McpServer {
                 return Err(error);
             }
         };
-        let id = handle.id.clone();
-        let key = key_of(&id);
+        // As its answer is expected.
+        let key = serde_json::to_string(&handle.id).unwrap_or_default();
         let token = handle.progress_token.0.clone();
         let mut progress = reach.board.listen(token.clone());
         let mut cancelled = context.cancellation().cancelled();
@@ -207,14 +207,3 @@ impl McpServer {
 
 /// How long telling a server to stop may take.
 const TELLING: Duration = Duration::from_millis(200);
-
-fn key_of(id: &RequestId) -> String {
-    match id {
-        RequestId::Number(number) => number.to_string(),
-        RequestId::String(text) => {
-            let mut key = String::new();
-            json::write_string(&mut key, text, Escapes::Raw);
-            key
-        }
-    }
-}

@@ -215,12 +215,7 @@ fn refs(args: Args, repo: &RepoName, batch: &Batch, note: &[u8]) -> Args {
 
 /// Lists what the batch leans on and does not bring: commits, blobs, toolsets and tools.
 pub(crate) fn needs(batch: &Batch) -> [Vec<Raw>; 4] {
-    let blobs = batch.blobs.iter().map(|blob| ObjectId::Blob(blob.id()));
-    let toolsets = batch.toolsets.iter().map(|set| ObjectId::Toolset(set.id()));
-    let commits = batch.commits.iter().map(|commit| ObjectId::Commit(commit.id()));
-    let tools = batch.tools.iter().map(|tool| ObjectId::Tool(tool.id));
-    let mut settled: HashSet<ObjectId> =
-        blobs.chain(toolsets).chain(commits).chain(tools).collect();
+    let mut settled: HashSet<ObjectId> = batch.objects().collect();
     let mut needed: [Vec<Raw>; 4] = Default::default();
     // What a batch erases, or names as erased, it may link to.
     let erased: HashSet<ObjectId> = batch.erasures().map(ObjectId::Blob).collect();

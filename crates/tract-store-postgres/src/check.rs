@@ -12,8 +12,9 @@ use tract_core::{
 };
 
 use crate::args::Args;
-use crate::link::{Connector, Snapshot, column, first_column, id_column};
+use crate::link::{Snapshot, column, first_column, id_column};
 use crate::portions::{self, PORTION};
+use crate::read::RepoReader;
 use crate::repair::DerivedTables;
 use crate::{log, tools};
 
@@ -49,17 +50,15 @@ pub(crate) struct Check<'l> {
 }
 
 /// Checks a repository; with `repair`, rebuilds what is derived.
-pub(crate) async fn check(
-    link: &Connector,
-    repo: &RepoName,
-    repair: bool,
-) -> StoreResult<Vec<Damage>> {
-    let Some(number) = link.repo(OP, repo).await? else { return Ok(Vec::new()) };
+pub(crate) async fn check(reader: RepoReader, repair: bool) -> StoreResult<Vec<Damage>> {
+    let RepoReader { link, repo, number: Some(number), .. } = &reader else {
+        return Ok(Vec::new());
+    };
     let snapshot = link.snapshot(OP, repo).await?;
     let mut check = Check {
         snapshot: &snapshot,
         repo,
-        number,
+        number: *number,
         damage: Vec::new(),
         blobs: HashSet::new(),
         erased: HashSet::new(),
@@ -82,7 +81,7 @@ pub(crate) async fn check(
     // Its connection may be the only one that the pool has.
     snapshot.end().await?;
     if let Some(derived) = derived {
-        derived.store(link, repo, number).await?;
+        derived.store(&reader).await?;
     }
     Ok(damage)
 }

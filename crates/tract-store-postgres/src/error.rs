@@ -111,14 +111,8 @@ pub(crate) fn unreached(op: &'static str, error: Error) -> Failed {
 }
 
 fn is_io(error: &Error) -> bool {
-    let mut source = std::error::Error::source(error);
-    while let Some(inner) = source {
-        if inner.is::<std::io::Error>() {
-            return true;
-        }
-        source = inner.source();
-    }
-    false
+    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+    causes.into_iter().any(|cause| cause.is::<std::io::Error>())
 }
 
 fn kind(state: &SqlState) -> StoreErrorKind {

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 
 use tokio_postgres::types::Type;
-use tract_core::{CommitId, RepoName, StoreErrorKind, StoreResult, ToolRow, ToolSchema};
+use tract_core::{CommitId, StoreErrorKind, StoreResult, ToolRow, ToolSchema};
 
 use crate::args::Args;
 use crate::check::{Check, OP, schema_text};
 use crate::error::{failed, new};
-use crate::link::{Connector, Scope, column, first_column};
+use crate::link::{Scope, column, first_column};
+use crate::read::RepoReader;
 use crate::tools;
 
 /// A commit and where it is to lie: segment (counted from 0) and position.
@@ -86,17 +87,13 @@ impl DerivedTables {
     }
 
     /// Puts it in the place of what is stored.
-    pub(crate) async fn store(
-        &self,
-        link: &Connector,
-        repo: &RepoName,
-        number: i64,
-    ) -> StoreResult<()> {
+    pub(crate) async fn store(&self, reader: &RepoReader) -> StoreResult<()> {
         let DerivedTables { tools: rows, laid, records } = self;
-        let one = || Args::new().int(number);
+        let (link, number) = (&reader.link, reader.number.unwrap_or_default());
+        let one = || reader.args();
         let index = tools::arguments(one(), rows);
         let count = Args::new().int(i64::try_from(laid.segments.len()).unwrap_or(i64::MAX));
-        link.transaction(OP, &Scope::Repo(repo.clone()), async |object| {
+        link.transaction(OP, &Scope::Repo(reader.repo.clone()), async |object| {
             let run = async |sql: &str, args: &Args| {
                 let answer = object.query_typed(&link.sql(sql), &args.as_params()).await;
                 answer.map_err(|error| failed(OP, error))

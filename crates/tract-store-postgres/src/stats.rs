@@ -6,6 +6,7 @@ use tract_core::{RepoName, StoreResult};
 use crate::args::Args;
 use crate::error::damaged;
 use crate::link::{Connector, Scope, column, first_column};
+use crate::read::RepoReader;
 
 /// Returns how many bytes the schema's tables and indexes take on the server's disk.
 pub(crate) async fn disk_bytes(link: &Connector, op: &'static str) -> StoreResult<u64> {
@@ -17,42 +18,41 @@ pub(crate) async fn disk_bytes(link: &Connector, op: &'static str) -> StoreResul
     Ok(first_column::<i64>(op, &rows)?.unwrap_or_default().unsigned_abs())
 }
 
-/// Counts rows and bytes. Reads every row's head, and of large content its size alone.
-pub(crate) async fn stats(link: &Connector, repo: &RepoName) -> StoreResult<StoreStats> {
-    const OP: &str = "stats";
-    let mut stats = StoreStats::default();
-    stats.disk_bytes = disk_bytes(link, OP).await?;
-    let Some(number) = link.repo(OP, repo).await? else { return Ok(stats) };
-    let part = |n: u8, what: &str, bytes: &str, table: &str| {
-        format!(
-            "SELECT {n}::int2, {what}::bigint, coalesce(sum({bytes}), 0)::bigint \
-             FROM {{s}}.{table} WHERE repo = $1"
-        )
-    };
-    let sql = [
-        part(0, "count(*)", "length(rec)", "commits"),
-        part(1, "count(*)", "length(data)", "blobs"),
-        part(2, "count(*)", "0", "toolsets"),
-        part(3, "count(DISTINCT hash)", "0", "tools"),
-        part(4, "count(*)", "0", "refs"),
-        part(5, "count(*)", "0", "ref_log"),
-        part(6, "count(*)", "length(data)", "derived"),
-    ]
-    .join(" UNION ALL ");
-    for row in &link.read(OP, repo, &sql, Args::new().int(number)).await? {
-        let rows = column::<i64>(OP, row, 1)?.unsigned_abs();
-        let bytes = column::<i64>(OP, row, 2)?.unsigned_abs();
-        match column::<i16>(OP, row, 0)? {
-            0 => (stats.commits, stats.commit_bytes) = (rows, bytes),
-            1 => (stats.blobs, stats.blob_bytes) = (rows, bytes),
-            2 => stats.toolsets = rows,
-            3 => stats.tools = rows,
-            4 => stats.refs = rows,
-            5 => stats.log_entries = rows,
-            _ => (stats.derived, stats.derived_bytes) = (rows, bytes),
+impl RepoReader {
+    /// Counts rows and bytes. Reads every row's head, and of large content its size alone.
+    pub(crate) async fn stats(self) -> StoreResult<StoreStats> {
+        let mut stats = StoreStats::default();
+        let part = |n: u8, what: &str, bytes: &str, table: &str| {
+            format!(
+                "SELECT {n}::int2, {what}::bigint, coalesce(sum({bytes}), 0)::bigint \
+                 FROM {{s}}.{table} WHERE repo = $1"
+            )
+        };
+        let sql = [
+            part(0, "count(*)", "length(rec)", "commits"),
+            part(1, "count(*)", "length(data)", "blobs"),
+            part(2, "count(*)", "0", "toolsets"),
+            part(3, "count(DISTINCT hash)", "0", "tools"),
+            part(4, "count(*)", "0", "refs"),
+            part(5, "count(*)", "0", "ref_log"),
+            part(6, "count(*)", "length(data)", "derived"),
+        ]
+        .join(" UNION ALL ");
+        for row in &self.read(&sql, self.args()).await? {
+            let rows = column::<i64>(self.op, row, 1)?.unsigned_abs();
+            let bytes = column::<i64>(self.op, row, 2)?.unsigned_abs();
+            match column::<i16>(self.op, row, 0)? {
+                0 => (stats.commits, stats.commit_bytes) = (rows, bytes),
+                1 => (stats.blobs, stats.blob_bytes) = (rows, bytes),
+                2 => stats.toolsets = rows,
+                3 => stats.tools = rows,
+                4 => stats.refs = rows,
+                5 => stats.log_entries = rows,
+                _ => (stats.derived, stats.derived_bytes) = (rows, bytes),
+            }
         }
+        Ok(stats)
     }
-    Ok(stats)
 }
 
 /// Lists the repositories, sorted by name.

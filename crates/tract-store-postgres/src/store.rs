@@ -20,9 +20,8 @@ use tract_core::{
 
 use crate::error::{BACKEND, new};
 use crate::link::Connector;
-use crate::{
-    PostgresOptions, apply, check, log, migrate, options, read, stats, sweep, tools, walk, wipe,
-};
+use crate::read::RepoReader;
+use crate::{PostgresOptions, apply, check, migrate, options, stats, sweep, walk, wipe};
 
 /// Opens the store that a url names, or makes it where the options say so.
 ///
@@ -119,13 +118,28 @@ impl PostgresStore {
     {
         run_on(&self.runtime, op, work(Arc::clone(&self.link))).await
     }
+
+    /// Reads from a repository.
+    async fn read<T: Send + 'static, F: Future<Output = StoreResult<T>> + Send>(
+        &self,
+        op: &'static str,
+        repo: &RepoName,
+        read: impl FnOnce(RepoReader) -> F + Send + 'static,
+    ) -> StoreResult<T> {
+        let repo = repo.clone();
+        self.run(op, |link| async move {
+            let number = link.repo(op, &repo).await?;
+            read(RepoReader { link, op, repo, number }).await
+        })
+        .await
+    }
 }
 
 #[async_trait]
 impl ObjectRepository for PostgresStore {
     async fn blobs(&self, repo: &RepoName, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
-        let (repo, ids) = (repo.clone(), keys.iter().map(|key| key.id).collect::<Vec<_>>());
-        self.run("blobs", |link| async move { read::blobs(&link, &repo, &ids).await }).await
+        let keys = keys.to_vec();
+        self.read("blobs", repo, |reader| reader.blobs(keys)).await
     }
 
     async fn toolsets(
@@ -133,8 +147,8 @@ impl ObjectRepository for PostgresStore {
         repo: &RepoName,
         ids: &[ToolsetId],
     ) -> StoreResult<Vec<Option<Toolset>>> {
-        let (repo, ids) = (repo.clone(), ids.to_vec());
-        self.run("toolsets", |link| async move { read::toolsets(&link, &repo, &ids).await }).await
+        let ids = ids.to_vec();
+        self.read("toolsets", repo, |reader| reader.toolsets(ids)).await
     }
 
     async fn resolve_prefix(
@@ -143,19 +157,16 @@ impl ObjectRepository for PostgresStore {
         prefix: &IdPrefix,
         limit: usize,
     ) -> StoreResult<Vec<ObjectId>> {
-        let (repo, prefix) = (repo.clone(), prefix.clone());
-        self.run("resolve_prefix", |link| async move {
-            read::resolve_prefix(&link, &repo, &prefix, limit).await
-        })
-        .await
+        let prefix = prefix.clone();
+        self.read("resolve_prefix", repo, move |reader| reader.resolve_prefix(prefix, limit)).await
     }
 }
 
 #[async_trait]
 impl CommitRepository for PostgresStore {
     async fn commits(&self, repo: &RepoName, ids: &[CommitId]) -> StoreResult<Vec<Option<Commit>>> {
-        let (repo, ids) = (repo.clone(), ids.to_vec());
-        self.run("commits", |link| async move { read::commits(&link, &repo, &ids).await }).await
+        let ids = ids.to_vec();
+        self.read("commits", repo, |reader| reader.commits(ids)).await
     }
 
     async fn walk(&self, repo: &RepoName, walk: Walk) -> StoreResult<WalkPage> {
@@ -171,19 +182,17 @@ impl ToolRepository for PostgresStore {
         repo: &RepoName,
         ids: &[ToolId],
     ) -> StoreResult<Vec<Option<ToolDefinition>>> {
-        let (repo, ids) = (repo.clone(), ids.to_vec());
-        self.run("tools", |link| async move { tools::definitions(&link, &repo, &ids).await }).await
+        let ids = ids.to_vec();
+        self.read("tools", repo, |reader| reader.tools(ids)).await
     }
 
     async fn tools_by_name(&self, repo: &RepoName, name: &str) -> StoreResult<Vec<ToolDefinition>> {
-        let (repo, name) = (repo.clone(), name.to_owned());
-        self.run("tools_by_name", |link| async move { tools::by_name(&link, &repo, &name).await })
-            .await
+        let name = name.to_owned();
+        self.read("tools_by_name", repo, |reader| reader.tools_by_name(name)).await
     }
 
     async fn tool_names(&self, repo: &RepoName) -> StoreResult<Vec<String>> {
-        let repo = repo.clone();
-        self.run("tool_names", |link| async move { tools::names(&link, &repo).await }).await
+        self.read("tool_names", repo, RepoReader::tool_names).await
     }
 }
 
@@ -194,8 +203,8 @@ impl RefRepository for PostgresStore {
         repo: &RepoName,
         names: &[RefName],
     ) -> StoreResult<Vec<Option<RefTarget>>> {
-        let (repo, names) = (repo.clone(), names.to_vec());
-        self.run("refs", |link| async move { log::refs(&link, &repo, &names).await }).await
+        let names = names.to_vec();
+        self.read("refs", repo, |reader| reader.refs(names)).await
     }
 
     async fn list_refs(
@@ -203,13 +212,13 @@ impl RefRepository for PostgresStore {
         repo: &RepoName,
         prefix: &str,
     ) -> StoreResult<Vec<(RefName, RefTarget)>> {
-        let (repo, prefix) = (repo.clone(), prefix.to_owned());
-        self.run("list_refs", |link| async move { log::list(&link, &repo, &prefix).await }).await
+        let prefix = prefix.to_owned();
+        self.read("list_refs", repo, |reader| reader.list_refs(prefix)).await
     }
 
     async fn ref_log(&self, repo: &RepoName, query: &LogQuery) -> StoreResult<Vec<LogEntry>> {
-        let (repo, query) = (repo.clone(), query.clone());
-        self.run("ref_log", |link| async move { log::read(&link, &repo, &query).await }).await
+        let query = query.clone();
+        self.read("ref_log", repo, |reader| reader.ref_log(query)).await
     }
 }
 
@@ -221,14 +230,12 @@ impl DerivedRepository for PostgresStore {
         kind: DerivedKind,
         commits: &[CommitId],
     ) -> StoreResult<Vec<Option<Bytes>>> {
-        let (repo, ids) = (repo.clone(), commits.to_vec());
-        self.run("derived", |link| async move { read::derived(&link, &repo, kind, &ids).await })
-            .await
+        let ids = commits.to_vec();
+        self.read("derived", repo, move |reader| reader.derived(kind, ids)).await
     }
 
     async fn drop_derived(&self, repo: &RepoName) -> StoreResult<()> {
-        let repo = repo.clone();
-        self.run("drop_derived", |link| async move { read::drop_derived(&link, &repo).await }).await
+        self.read("drop_derived", repo, RepoReader::drop_derived).await
     }
 }
 
@@ -262,13 +269,14 @@ impl Store for PostgresStore {
     }
 
     async fn stats(&self, repo: &RepoName) -> StoreResult<StoreStats> {
-        let repo = repo.clone();
-        self.run("stats", |link| async move { stats::stats(&link, &repo).await }).await
+        let mut counted = self.read("stats", repo, RepoReader::stats).await?;
+        let taken = |link: Arc<_>| async move { stats::disk_bytes(&link, "stats").await };
+        counted.disk_bytes = self.run("stats", taken).await?;
+        Ok(counted)
     }
 
     async fn check(&self, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>> {
-        let repo = repo.clone();
-        self.run("check", |link| async move { check::check(&link, &repo, repair).await }).await
+        self.read("check", repo, move |reader| check::check(reader, repair)).await
     }
 
     async fn list_objects(
@@ -276,9 +284,7 @@ impl Store for PostgresStore {
         repo: &RepoName,
         listing: ObjectListing,
     ) -> StoreResult<ObjectPage> {
-        let repo = repo.clone();
-        self.run("list_objects", |link| async move { sweep::list(&link, &repo, &listing).await })
-            .await
+        self.read("list_objects", repo, move |reader| sweep::list(reader, listing)).await
     }
 
     async fn write_position(&self, repo: &RepoName) -> StoreResult<WritePosition> {

@@ -18,6 +18,7 @@ use crate::args::{Args, Raw};
 use crate::error::damaged;
 use crate::hold::{self, HeldSweep};
 use crate::link::{Connector, Scope, column, first_column, id_column};
+use crate::read::RepoReader;
 use crate::schema::{SWEPT_CUT, SWEPT_WHOLE};
 use crate::{functions, stats, tools};
 
@@ -54,13 +55,8 @@ pub(crate) fn lock_ms(link: &Connector) -> i32 {
 
 /// Lists objects in the order of their ids. A page starts at the first eight bytes of an id, so it
 /// ends after all ids that begin alike.
-pub(crate) async fn list(
-    link: &Connector,
-    repo: &RepoName,
-    listing: &ObjectListing,
-) -> StoreResult<ObjectPage> {
-    const OP: &str = "list_objects";
-    let Some(number) = link.repo(OP, repo).await? else { return Ok(ObjectPage::default()) };
+pub(crate) async fn list(reader: RepoReader, listing: ObjectListing) -> StoreResult<ObjectPage> {
+    let op = reader.op;
     let (table, content) = match listing.kind {
         ListKind::Commits => ("commits", "rec"),
         ListKind::Toolsets => ("toolsets", "data"),
@@ -77,13 +73,13 @@ pub(crate) async fn list(
          WHERE repo = $1 AND hash > (SELECT hash FROM last) \
          AND hash <= (SELECT substring(hash FOR 8) || decode(repeat('ff', 24), 'hex') FROM last)"
     );
-    let args = Args::new().int(number).id(&listing.after.to_be_bytes()).int(limit);
-    let rows = link.read(OP, repo, &sql, args).await?;
+    let args = reader.args().id(&listing.after.to_be_bytes()).int(limit);
+    let rows = reader.read(&sql, args).await?;
     let mut page = ObjectPage::default();
     let mut last = 0;
     for row in &rows {
-        let id = id_column(OP, row, 0)?;
-        let size = u64::from(column::<i32>(OP, row, 1)?.unsigned_abs());
+        let id = id_column(op, row, 0)?;
+        let size = u64::from(column::<i32>(op, row, 1)?.unsigned_abs());
         let (first, _) = id.split_first_chunk::<8>().expect("an id has 32 bytes");
         last = last.max(u64::from_be_bytes(*first));
         let object = match listing.kind {

@@ -1,16 +1,15 @@
 //! The tool index: one row per tool and schema text, in the order of first sight.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
-use tract_core::{
-    BlobId, CommitId, ObjectId, RepoName, StoreResult, ToolDefinition, ToolId, ToolRow,
-};
+use tract_core::{BlobId, CommitId, ObjectId, StoreResult, ToolDefinition, ToolId, ToolRow};
 
 use crate::args::{Args, Raw};
 use crate::error::{corrupt, damaged};
-use crate::link::{Connector, column, id_column};
+use crate::link::{column, id_column};
+use crate::read::RepoReader;
 use crate::schema::{name_key, tool_sum};
 
 /// Writes what a row says besides its keys: a checksum over all of it, the commit, its time, the
@@ -57,79 +56,61 @@ pub(crate) fn decode(op: &'static str, row: &Row) -> StoreResult<(ToolId, Option
 
 const COLUMNS: &str = "hash, schema, data, name_key";
 
-/// Reads rows in the order of first sight, and makes one definition of those of one tool.
-async fn read(
-    link: &Connector,
-    op: &'static str,
-    repo: &RepoName,
-    condition: &str,
-    args: Args,
-) -> StoreResult<Vec<ToolDefinition>> {
-    let sql =
-        format!("SELECT {COLUMNS} FROM {{s}}.tools WHERE repo = $1 AND {condition} ORDER BY ord");
-    let mut found: Vec<ToolDefinition> = Vec::new();
-    let mut places = HashMap::new();
-    for row in &link.read(op, repo, &sql, args).await? {
-        let (id, row) = decode(op, row)?;
-        let row = row.ok_or_else(|| corrupt(op, ObjectId::Tool(id)))?;
-        match places.get(&id).and_then(|place: &usize| found.get_mut(*place)) {
-            Some(definition) => definition.schemas.push(row.schema),
-            None => {
-                places.insert(id, found.len());
-                found.push(ToolDefinition {
-                    id,
-                    name: row.name,
-                    schemas: vec![row.schema],
-                    first: row.commit,
-                    created_at: row.created_at,
-                });
+impl RepoReader {
+    /// Reads rows in the order of first sight, and makes one definition of those of one tool.
+    async fn definitions(&self, condition: &str, args: Args) -> StoreResult<Vec<ToolDefinition>> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM {{s}}.tools WHERE repo = $1 AND {condition} ORDER BY ord"
+        );
+        let mut found: Vec<ToolDefinition> = Vec::new();
+        let mut places = HashMap::new();
+        for row in &self.read(&sql, args).await? {
+            let (id, row) = decode(self.op, row)?;
+            let row = row.ok_or_else(|| corrupt(self.op, ObjectId::Tool(id)))?;
+            match places.get(&id).and_then(|place: &usize| found.get_mut(*place)) {
+                Some(definition) => definition.schemas.push(row.schema),
+                None => {
+                    places.insert(id, found.len());
+                    found.push(ToolDefinition {
+                        id,
+                        name: row.name,
+                        schemas: vec![row.schema],
+                        first: row.commit,
+                        created_at: row.created_at,
+                    });
+                }
             }
         }
+        Ok(found)
     }
-    Ok(found)
-}
 
-pub(crate) async fn definitions(
-    link: &Connector,
-    repo: &RepoName,
-    ids: &[ToolId],
-) -> StoreResult<Vec<Option<ToolDefinition>>> {
-    const OP: &str = "tools";
-    let Some(number) = link.repo(OP, repo).await? else { return Ok(vec![None; ids.len()]) };
-    let args = Args::new().int(number).ids(ids.iter().map(ToolId::as_bytes));
-    let found = read(link, OP, repo, "hash = ANY ($2)", args).await?;
-    let found: HashMap<ToolId, ToolDefinition> =
-        found.into_iter().map(|definition| (definition.id, definition)).collect();
-    Ok(ids.iter().map(|id| found.get(id).cloned()).collect())
-}
+    pub(crate) async fn tools(self, ids: Vec<ToolId>) -> StoreResult<Vec<Option<ToolDefinition>>> {
+        let args = self.args().ids(ids.iter().map(ToolId::as_bytes));
+        let found = self.definitions("hash = ANY ($2)", args).await?;
+        let found: HashMap<ToolId, ToolDefinition> =
+            found.into_iter().map(|definition| (definition.id, definition)).collect();
+        Ok(ids.iter().map(|id| found.get(id).cloned()).collect())
+    }
 
-pub(crate) async fn by_name(
-    link: &Connector,
-    repo: &RepoName,
-    name: &str,
-) -> StoreResult<Vec<ToolDefinition>> {
-    const OP: &str = "tools_by_name";
-    let Some(number) = link.repo(OP, repo).await? else { return Ok(Vec::new()) };
-    // All schema texts of a tool, whose name is that of the first.
-    let condition = "hash IN (SELECT hash FROM {s}.tools WHERE repo = $1 AND name_key = $2)";
-    let args = Args::new().int(number).int(name_key(name));
-    let mut found = read(link, OP, repo, condition, args).await?;
-    found.retain(|definition| definition.name == name);
-    found.sort_by_key(|definition| (definition.created_at, definition.first));
-    Ok(found)
-}
+    pub(crate) async fn tools_by_name(self, name: String) -> StoreResult<Vec<ToolDefinition>> {
+        // All schema texts of a tool, whose name is that of the first.
+        let condition = "hash IN (SELECT hash FROM {s}.tools WHERE repo = $1 AND name_key = $2)";
+        let mut found = self.definitions(condition, self.args().int(name_key(&name))).await?;
+        found.retain(|definition| definition.name == name);
+        found.sort_by_key(|definition| (definition.created_at, definition.first));
+        Ok(found)
+    }
 
-pub(crate) async fn names(link: &Connector, repo: &RepoName) -> StoreResult<Vec<String>> {
-    const OP: &str = "tool_names";
-    let Some(number) = link.repo(OP, repo).await? else { return Ok(Vec::new()) };
-    let sql = format!("SELECT {COLUMNS} FROM {{s}}.tools WHERE repo = $1 ORDER BY ord");
-    let (mut names, mut seen) = (BTreeSet::new(), std::collections::HashSet::new());
-    for row in &link.read(OP, repo, &sql, Args::new().int(number)).await? {
-        let (id, row) = decode(OP, row)?;
-        let row = row.ok_or_else(|| damaged(OP, "a name in the tool index is damaged"))?;
-        if seen.insert(id) {
-            names.insert(row.name);
+    pub(crate) async fn tool_names(self) -> StoreResult<Vec<String>> {
+        let sql = format!("SELECT {COLUMNS} FROM {{s}}.tools WHERE repo = $1 ORDER BY ord");
+        let (mut names, mut seen) = (BTreeSet::new(), HashSet::new());
+        for row in &self.read(&sql, self.args()).await? {
+            let (id, row) = decode(self.op, row)?;
+            let row = row.ok_or_else(|| damaged(self.op, "a name in the tool index is damaged"))?;
+            if seen.insert(id) {
+                names.insert(row.name);
+            }
         }
+        Ok(names.into_iter().collect())
     }
-    Ok(names.into_iter().collect())
 }

@@ -4,20 +4,16 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Mutex;
 
-use rusqlite::{Connection, Row, params};
-use tract_core::store::{Damage, SeenCommit, ToolChanges, ToolsInForce};
+use rusqlite::{Row, params};
+use tract_core::store::{Damage, ListKind, SeenCommit, ToolChanges, ToolsInForce};
 use tract_core::{
     Blob, BlobId, Commit, ObjectId, StoreError, StoreErrorKind, StoreResult, ToolRow, ToolSchema,
     Toolset, ToolsetId,
 };
 
-use crate::compressed::plain;
 use crate::error::engine;
-use crate::log;
 use crate::memory::Memory;
-use crate::read::{
-    Columns, blob_id_at, content_place, each_row, find_blob, find_commit, statement,
-};
+use crate::read::{Columns, RepoReader, content_place, statement};
 use crate::schema::{
     DERIVED, DERIVED_LAST, DICTIONARY, REPO, SWEEPS, TEXT, TOOL, TOOL_NAME, TOOLSET, UNLOGGED,
     blob_segment, bytes_of, place, prefix, segment_start, small_sum,
@@ -29,8 +25,7 @@ const OP: &str = "check";
 
 /// What the check of one repository knows and found.
 struct Check<'c> {
-    connection: &'c Connection,
-    repo: i64,
+    reader: RepoReader<'c>,
     damage: Vec<Damage>,
     /// Sound blobs, in the order of their rows.
     blobs: Vec<StoredBlob>,
@@ -77,15 +72,13 @@ fn head(id: BlobId) -> [u8; 16] {
 
 /// Checks a repository; with `repair`, rebuilds what is derived.
 pub(crate) fn check(
-    connection: &Connection,
+    reader: RepoReader<'_>,
     memory: &Mutex<Memory>,
-    repo: i64,
     repair: bool,
 ) -> StoreResult<Vec<Damage>> {
-    let writing = if repair { Some(WriteTransaction::begin(connection, OP)?) } else { None };
+    let writing = if repair { Some(WriteTransaction::begin(reader.connection, OP)?) } else { None };
     let mut check = Check {
-        connection,
-        repo,
+        reader,
         damage: Vec::new(),
         blobs: Vec::new(),
         commits: Vec::new(),
@@ -97,8 +90,8 @@ pub(crate) fn check(
         index_broken: false,
         pages_broken: false,
         // A damaged count is reported as a row.
-        was_swept: sweep::count(connection, OP, 0, SWEEPS).is_ok_and(|sweeps| sweeps > 0),
-        erased: crate::erase::erased(connection, repo),
+        was_swept: sweep::sweeps(reader).is_ok_and(|sweeps| sweeps > 0),
+        erased: crate::erase::erased(reader),
     };
     check.kept_log();
     check.engine()?;
@@ -118,6 +111,47 @@ pub(crate) fn check(
     Ok(check.damage)
 }
 
+/// Reads rows of a table (the columns behind their number, and what follows in the statement) in the
+/// order of the file. Where pages are damaged, those on others are read all the same: a row that
+/// cannot be read is passed by in growing steps of its number.
+fn rows(
+    reader: RepoReader<'_>,
+    pages_broken: bool,
+    columns_of: &str,
+    mut take: impl FnMut(Columns<'_>) -> StoreResult<()>,
+) -> StoreResult<()> {
+    if !pages_broken {
+        let sql = format!("SELECT id, {columns_of} ORDER BY id");
+        return reader.each_row(&sql, params![reader.repo], take);
+    }
+    let sql = format!("SELECT id, {columns_of} AND id > ?2 ORDER BY id");
+    let mut select = reader.connection.prepare(&sql).map_err(engine(OP))?;
+    let (mut after, mut step) = (i64::MIN, 1i64);
+    loop {
+        let mut rows = select.query(params![reader.repo, after]).map_err(engine(OP))?;
+        loop {
+            match rows.next() {
+                Ok(None) => return Ok(()),
+                Ok(Some(row)) => {
+                    after = row.get(0).map_err(engine(OP))?;
+                    step = 1;
+                    take(Columns { row, op: OP })?;
+                }
+                Err(error) => {
+                    let error = engine(OP)(error);
+                    if !matches!(error.kind, StoreErrorKind::Corrupt { .. }) {
+                        return Err(error);
+                    }
+                    break;
+                }
+            }
+        }
+        // What is passed by is read by its id elsewhere, and named when that fails.
+        let Some(next) = after.checked_add(step) else { return Ok(()) };
+        (after, step) = (next, step.saturating_mul(2));
+    }
+}
+
 impl Check<'_> {
     fn found(&mut self, object: Option<ObjectId>, derived: bool, what: impl Into<String>) {
         self.damage.push(Damage { object, what: what.into(), derived });
@@ -125,7 +159,7 @@ impl Check<'_> {
 
     /// Names a log that was set aside because it is damaged.
     fn kept_log(&mut self) {
-        let Some(path) = self.connection.path().map(Path::new) else { return };
+        let Some(path) = self.reader.connection.path().map(Path::new) else { return };
         let kept = wal::damaged_log(path);
         if kept.exists() {
             let what = format!(
@@ -149,6 +183,7 @@ impl Check<'_> {
     /// Lets SQLite check its file: pages, tables against indexes.
     fn engine(&mut self) -> StoreResult<()> {
         let lines = self
+            .reader
             .connection
             .prepare("PRAGMA integrity_check(100)")
             .and_then(|mut check| {
@@ -172,145 +207,96 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Reads rows of a table (the columns behind their number, and what follows in the statement) in the
-    /// order of the file. Where pages are damaged, those on others are read all the same: a row that
-    /// cannot be read is passed by in growing steps of its number.
-    fn rows(
-        &self,
-        columns_of: &str,
-        mut take: impl FnMut(Columns<'_>) -> StoreResult<()>,
-    ) -> StoreResult<()> {
-        if !self.pages_broken {
-            let sql = format!("SELECT id, {columns_of} ORDER BY id");
-            return each_row(self.connection, OP, &sql, params![self.repo], take);
-        }
-        let sql = format!("SELECT id, {columns_of} AND id > ?2 ORDER BY id");
-        let mut select = self.connection.prepare(&sql).map_err(engine(OP))?;
-        let (mut after, mut step) = (i64::MIN, 1i64);
-        loop {
-            let mut rows = select.query(params![self.repo, after]).map_err(engine(OP))?;
-            loop {
-                match rows.next() {
-                    Ok(None) => return Ok(()),
-                    Ok(Some(row)) => {
-                        after = row.get(0).map_err(engine(OP))?;
-                        step = 1;
-                        take(Columns { row, op: OP })?;
-                    }
-                    Err(error) => {
-                        let error = engine(OP)(error);
-                        if !matches!(error.kind, StoreErrorKind::Corrupt { .. }) {
-                            return Err(error);
-                        }
-                        break;
-                    }
-                }
-            }
-            // What is passed by is read by its id elsewhere, and named when that fails.
-            let Some(next) = after.checked_add(step) else { return Ok(()) };
-            (after, step) = (next, step.saturating_mul(2));
-        }
-    }
-
     fn blobs(&mut self) -> StoreResult<()> {
-        let (connection, repo) = (self.connection, self.repo);
-        let (mut bad, mut blobs) = (Vec::new(), Vec::new());
-        self.rows("h, data FROM blobs NOT INDEXED WHERE repo = ?1", |row| {
+        let reader = self.reader;
+        let columns_of = "h, data FROM blobs NOT INDEXED WHERE repo = ?1";
+        rows(reader, self.pages_broken, columns_of, |row| {
             let (at, h) = (row.number(0)?, row.number(1)?);
-            let Some(bytes) = plain(connection, OP, repo, row.bytes(2)?)? else {
-                bad.push(format!("blob {:016x}… cannot be decompressed", h as u64));
+            let Some(bytes) = reader.plain(row.bytes(2)?)? else {
+                self.found(None, false, format!("blob {:016x}… cannot be decompressed", h as u64));
                 return Ok(());
             };
             let id = tract_core::hash::blob(&bytes);
             if prefix(id.as_bytes()) == h {
-                blobs.push(StoredBlob { at, head: head(id), beside: CommitAtPlace::Nothing });
+                self.blobs.push(StoredBlob { at, head: head(id), beside: CommitAtPlace::Nothing });
             } else {
-                bad.push(format!("blob {:016x}… reads as {id}", h as u64));
+                self.found(None, false, format!("blob {:016x}… reads as {id}", h as u64));
             }
             Ok(())
-        })?;
-        self.blobs = blobs;
-        bad.into_iter().for_each(|what| self.found(None, false, what));
-        Ok(())
+        })
     }
 
     /// Whether a blob lies in a row.
-    fn has_blob(blobs: &[StoredBlob], at: i64, id: BlobId) -> bool {
-        let found = blobs.binary_search_by_key(&at, |blob| blob.at).ok();
-        found.and_then(|place| blobs.get(place)).is_some_and(|blob| blob.head == head(id))
+    fn has_blob(&self, at: i64, id: BlobId) -> bool {
+        let found = self.blobs.binary_search_by_key(&at, |blob| blob.at).ok();
+        found.and_then(|place| self.blobs.get(place)).is_some_and(|blob| blob.head == head(id))
     }
 
     /// Checks commits and their places in one pass: a commit is right after its first parent, or
     /// begins a segment; its content lies where its row says.
     fn commits(&mut self) -> StoreResult<()> {
-        let (mut bad, mut misplaced) = (Vec::new(), Vec::new());
-        let mut runs: Vec<(i64, i64)> = Vec::new();
-        let mut blobs = std::mem::take(&mut self.blobs);
         let mut next_blob = 0;
         let mut before: Option<(i64, SeenCommit)> = None;
-        let (connection, repo) = (self.connection, self.repo);
+        let reader = self.reader;
         let read = |id| {
-            let found = find_commit(connection, OP, repo, id).ok().flatten();
+            let found = reader.find_commit(id).ok().flatten();
             found.map(|(_, commit)| commit)
         };
         let mut tools = ToolsInForce::new(&read);
-        self.rows("h, content, rec FROM commits NOT INDEXED WHERE repo = ?1", |row| {
+        let columns_of = "h, content, rec FROM commits NOT INDEXED WHERE repo = ?1";
+        rows(reader, self.pages_broken, columns_of, |row| {
             let (at, h, content) = (row.number(0)?, row.number(1)?, row.get(2)?);
             let commit = match Commit::decode_any(row.bytes(3)?) {
                 Ok(commit) if prefix(commit.id().as_bytes()) == h => commit,
                 Ok(commit) => {
                     let what = format!("commit {:016x}… reads as {}", h as u64, commit.id());
-                    bad.push((None, false, what));
+                    self.found(None, false, what);
                     return Ok(());
                 }
                 Err(error) => {
-                    bad.push((None, false, format!("commit {:016x}…: {error}", h as u64)));
+                    self.found(None, false, format!("commit {:016x}…: {error}", h as u64));
                     return Ok(());
                 }
             };
-            match runs.last_mut() {
+            match self.commits.last_mut() {
                 Some((_, last)) if *last + 1 == at => *last = at,
-                _ => runs.push((at, at)),
+                _ => self.commits.push((at, at)),
             }
             let object = Some(ObjectId::Commit(commit.id()));
             let near = before.filter(|(place, _)| place + 1 == at).map(|(_, near)| near);
             if !self.pages_broken {
-                let mut wrong = |what: &str| bad.push((object, true, what.to_owned()));
                 let is_first = at == segment_start(at);
                 let parent = commit.parent();
                 let follows = parent.is_some() && near.map(|near| near.id) == parent;
                 if !is_first && !follows {
-                    wrong("it is not right after its first parent");
+                    self.found(object, true, "it is not right after its first parent");
                 }
                 if (at >> 32) % 2 != 0 || at < place(2, 0) {
-                    wrong("it lies where no commit may lie");
+                    self.found(object, true, "it lies where no commit may lie");
                 }
             }
             if let Some(id) = commit.content {
                 let lies = content_place(at, content);
-                let is_stored = lies.is_some_and(|lies| Self::has_blob(&blobs, lies, id));
+                let is_stored = lies.is_some_and(|lies| self.has_blob(lies, id));
                 // A commit still names its content when that was erased.
                 if !is_stored && !self.erased.contains(&id) {
                     if !self.pages_broken {
-                        let what = "its content does not lie where its row says".to_owned();
-                        bad.push((object, true, what));
+                        self.found(object, true, "its content does not lie where its row says");
                     }
-                    misplaced.push((at, id));
+                    self.misplaced.push((at, id));
                 }
             }
-            while blobs.get(next_blob).is_some_and(|blob| blob.at < at) {
+            while self.blobs.get(next_blob).is_some_and(|blob| blob.at < at) {
                 next_blob += 1;
             }
-            if let Some(blob) = blobs.get_mut(next_blob).filter(|blob| blob.at == at) {
+            if let Some(blob) = self.blobs.get_mut(next_blob).filter(|blob| blob.at == at) {
                 let is_own = commit.content.is_some_and(|id| head(id) == blob.head);
                 blob.beside = if is_own { CommitAtPlace::Own } else { CommitAtPlace::Other };
             }
             before = Some((at, tools.see(&commit, near)));
             Ok(())
         })?;
-        (self.blobs, self.commits) = (blobs, runs);
-        (self.misplaced, self.tool_changes) = (misplaced, tools.into_changes());
-        bad.into_iter().for_each(|(object, derived, what)| self.found(object, derived, what));
+        self.tool_changes = tools.into_changes();
         Ok(())
     }
 
@@ -323,7 +309,7 @@ impl Check<'_> {
 
     /// Checks that blobs of no commit lie in their segment.
     fn loose_blobs(&mut self) {
-        let own = blob_segment(self.repo);
+        let own = blob_segment(self.reader.repo);
         let astray = |blob: &&StoredBlob| {
             // A sweep leaves a blob that others need where the commit next to it is gone.
             let is_left = self.was_swept && blob.beside == CommitAtPlace::Nothing;
@@ -331,17 +317,16 @@ impl Check<'_> {
         };
         let places: Vec<i64> = self.blobs.iter().filter(astray).map(|blob| blob.at).collect();
         for at in places {
-            let id = blob_id_at(self.connection, OP, self.repo, at).ok().flatten();
-            self.found(id.map(ObjectId::Blob), true, "it lies at the place of another commit");
+            let id = self.reader.id_at(ListKind::Blobs, at).ok().flatten();
+            let object = id.map(|id| ObjectId::Blob(BlobId::from_bytes(id)));
+            self.found(object, true, "it lies at the place of another commit");
         }
     }
 
     /// Reads all rows of `small` of this repository and the one that names it.
     fn small(&mut self) -> StoreResult<()> {
-        let rows = "repo, kind, key, data, sum FROM small NOT INDEXED WHERE repo IN (0, ?1)";
-        let (mut bad, mut broken) = (Vec::new(), Vec::new());
-        let (mut toolsets, mut index) = (HashMap::new(), Vec::new());
-        self.rows(rows, |row| {
+        let columns_of = "repo, kind, key, data, sum FROM small NOT INDEXED WHERE repo IN (0, ?1)";
+        rows(self.reader, self.pages_broken, columns_of, |row| {
             let (id, repo) = (row.number(0)?, row.number(1)?);
             let (kind, key) = (row.number(2)?, row.number(3)?);
             let (data, sum) = (row.bytes(4)?, row.number(5)?);
@@ -356,39 +341,34 @@ impl Check<'_> {
             };
             let rebuilt =
                 kind == TOOL || kind == TOOL_NAME || (DERIVED..=DERIVED_LAST).contains(&kind);
+            let damaged = || format!("{named} (row {id}) is damaged");
             if small_sum(repo, kind, key, data) != sum {
-                if rebuilt {
-                    broken.push(id);
-                }
-                bad.push((rebuilt, format!("{named} (row {id}) is damaged")));
+                self.broken.extend(rebuilt.then_some(id));
+                self.found(None, rebuilt, damaged());
                 return Ok(());
             }
             match kind {
                 TOOLSET => match tools::decode_entries(data).map(Toolset::seal) {
                     Some(toolset) if prefix(toolset.id().as_bytes()) == key => {
-                        toolsets.insert(toolset.id(), toolset);
+                        self.toolsets.insert(toolset.id(), toolset);
                     }
-                    _ => bad.push((false, format!("{named} (row {id}) is damaged"))),
+                    _ => self.found(None, false, damaged()),
                 },
                 TOOL => match tools::decode(data) {
-                    Some(tool) => index.push(tool),
+                    Some(tool) => self.tools.push(tool),
                     None => {
-                        broken.push(id);
-                        bad.push((true, format!("{named} (row {id}) is damaged")));
+                        self.broken.push(id);
+                        self.found(None, true, damaged());
                     }
                 },
                 DERIVED..=DERIVED_LAST if !self.pages_broken && !self.has_commit(key) => {
-                    broken.push(id);
-                    bad.push((true, format!("{named} (row {id}) is of no commit")));
+                    self.broken.push(id);
+                    self.found(None, true, format!("{named} (row {id}) is of no commit"));
                 }
                 _ => {}
             }
             Ok(())
-        })?;
-        (self.toolsets, self.tools) = (toolsets, index);
-        self.broken.extend(broken);
-        bad.into_iter().for_each(|(rebuilt, what)| self.found(None, rebuilt, what));
-        Ok(())
+        })
     }
 
     /// Works out which rows the tool index must have: per tool and schema the first commit whose
@@ -409,15 +389,15 @@ impl Check<'_> {
 
     /// Finds a blob, also without the index, which may be what is damaged.
     fn find(&self, id: BlobId) -> Option<(i64, Blob)> {
-        if let Ok(Some(found)) = find_blob(self.connection, OP, self.repo, id) {
+        if let Ok(Some(found)) = self.reader.find_blob(id) {
             return Some(found);
         }
         let at = self.blobs.iter().find(|blob| blob.head == head(id))?.at;
         let sql = "SELECT data FROM blobs WHERE id = ?1";
-        let mut select = self.connection.prepare_cached(sql).ok()?;
+        let mut select = self.reader.connection.prepare_cached(sql).ok()?;
         let read = |row: &Row<'_>| Ok(bytes_of(row.get_ref(0)?).to_vec());
         let data: Vec<u8> = select.query_row([at], read).ok()?;
-        let bytes = plain(self.connection, OP, self.repo, &data).ok()??;
+        let bytes = self.reader.plain(&data).ok()??;
         Some((at, Blob::check(id, bytes.into_owned())?))
     }
 
@@ -425,55 +405,58 @@ impl Check<'_> {
         let have: HashMap<_, _> =
             self.tools.iter().map(|row| ((row.id, row.schema), row.name.clone())).collect();
         let mut names = HashSet::new();
-        let mut bad = Vec::new();
         for row in self.expected_tools() {
             let object = Some(ObjectId::Tool(row.id));
             match have.get(&(row.id, row.schema)) {
-                None => bad.push((object, "it is in force at a commit, but not in the tool index")),
+                None => self.found(
+                    object,
+                    true,
+                    "it is in force at a commit, but not in the tool index",
+                ),
                 Some(name) if *name != row.name => {
-                    bad.push((object, "the tool index has it under another name"));
+                    self.found(object, true, "the tool index has it under another name");
                 }
                 Some(_) => {}
             }
             names.insert((row.id, row.name));
         }
         for (id, name) in names {
-            let listed = tools::by_name(self.connection, self.repo, &name).unwrap_or_default();
+            let listed = self.reader.tools_by_name(&name).unwrap_or_default();
             if !listed.iter().any(|definition| definition.id == id) {
-                bad.push((Some(ObjectId::Tool(id)), "the tool index does not find it by name"));
+                let object = Some(ObjectId::Tool(id));
+                self.found(object, true, "the tool index does not find it by name");
             }
         }
-        bad.into_iter().for_each(|(object, what)| self.found(object, true, what));
         Ok(())
     }
 
     fn refs(&mut self) -> StoreResult<()> {
-        let (refs, bad) = log::list(self.connection, OP, self.repo, "")?;
+        let (refs, bad) = self.reader.list_refs("")?;
         bad.into_iter()
             .for_each(|name| self.found(None, false, format!("the ref {name} is damaged")));
         let mut replayed = BTreeMap::new();
-        let mut found = Vec::new();
         let mut last = 0;
-        log::replay(self.connection, OP, self.repo, |seq, entry| {
+        self.reader.replay(|seq, entry| {
             if seq != last + 1 {
-                found.push(format!("the ref log jumps from entry {last} to {seq}"));
+                self.found(None, false, format!("the ref log jumps from entry {last} to {seq}"));
             }
             last = seq;
             let Some(entry) = entry else {
-                return found.push(format!("entry {seq} of the ref log is damaged"));
+                let what = format!("entry {seq} of the ref log is damaged");
+                return self.found(None, false, what);
             };
             let before = match &entry.after {
                 Some(after) => replayed.insert(entry.name.clone(), after.clone()),
                 None => replayed.remove(&entry.name),
             };
             if before != entry.before {
-                found.push(format!("entry {seq} of the ref log does not follow from those before"));
+                let what = format!("entry {seq} of the ref log does not follow from those before");
+                self.found(None, false, what);
             }
         })?;
         if replayed != refs.into_iter().collect() {
-            found.push("replaying the ref log does not give the refs".to_owned());
+            self.found(None, false, "replaying the ref log does not give the refs");
         }
-        found.into_iter().for_each(|what| self.found(None, false, what));
         Ok(())
     }
 
@@ -481,11 +464,12 @@ impl Check<'_> {
         if self.damage.iter().all(|damage| !damage.derived) {
             return Ok(());
         }
+        let RepoReader { connection, repo, .. } = self.reader;
         if self.index_broken {
-            self.connection.execute_batch("REINDEX").map_err(engine(OP))?;
+            connection.execute_batch("REINDEX").map_err(engine(OP))?;
         }
         let run = |sql: &str, parameters: &[&dyn rusqlite::ToSql]| {
-            statement(self.connection, OP, sql)?.execute(parameters).map_err(engine(OP))
+            statement(connection, OP, sql)?.execute(parameters).map_err(engine(OP))
         };
         for id in &self.broken {
             run("DELETE FROM small WHERE id = ?1", &[id])?;
@@ -496,10 +480,10 @@ impl Check<'_> {
             }
         }
         let sql = "DELETE FROM small WHERE repo = ?1 AND kind IN (?2, ?3)";
-        run(sql, &[&self.repo, &TOOL, &TOOL_NAME])?;
-        let mut tx = Tx::new(self.connection, memory);
+        run(sql, &[&repo, &TOOL, &TOOL_NAME])?;
+        let mut tx = Tx::new(connection, memory);
         for row in self.expected_tools() {
-            tx.tool(self.repo, &row)?;
+            tx.tool(repo, &row)?;
         }
         Ok(())
     }

@@ -2,53 +2,65 @@
 
 use std::borrow::Cow;
 
-use rusqlite::{Connection, params};
+use rusqlite::params;
 use tract_compression::{DICTIONARY_COPIES, DecodeError, Dictionary, DictionaryId, DictionaryRow};
 use tract_core::{Blob, StoreErrorKind, StoreResult};
 
 use crate::error::new;
-use crate::read::{each_small, find_row, small};
+use crate::read::RepoReader;
 use crate::schema::{DICTIONARY, prefix, small_sum};
-use crate::write::{OP, Tx};
+use crate::write::Tx;
 
 fn key(id: DictionaryId) -> i64 {
     i64::from(u32::from_be_bytes(*id.as_bytes()))
 }
 
-/// Returns the plain bytes of a row; `None` when they are damaged, or their dictionary is.
-pub(crate) fn plain<'r>(
-    connection: &Connection,
-    op: &'static str,
-    repo: i64,
-    stored: &'r [u8],
-) -> StoreResult<Option<Cow<'r, [u8]>>> {
-    let load = |id| -> StoreResult<_> {
-        let (rows, _) = small(connection, op, repo, DICTIONARY, key(id))?;
-        let row = rows.first().and_then(|row| DictionaryRow::decode(&row.data));
-        Ok(row.map(|row| row.stored.to_vec()))
-    };
-    match tract_compression::decode(stored, load)? {
-        Ok(plain) => Ok(Some(plain)),
-        Err(error @ DecodeError::Unavailable) => {
-            Err(new(StoreErrorKind::Unsupported, op, error.to_string()).with_source(error))
+impl RepoReader<'_> {
+    /// Returns the plain bytes of a row; `None` when they are damaged, or their dictionary is.
+    pub(crate) fn plain<'r>(self, stored: &'r [u8]) -> StoreResult<Option<Cow<'r, [u8]>>> {
+        let load = |id| -> StoreResult<_> {
+            let (rows, _) = self.small(DICTIONARY, key(id))?;
+            let row = rows.first().and_then(|row| DictionaryRow::decode(&row.data));
+            Ok(row.map(|row| row.stored.to_vec()))
+        };
+        match tract_compression::decode(stored, load)? {
+            Ok(plain) => Ok(Some(plain)),
+            Err(error @ DecodeError::Unavailable) => {
+                Err(new(StoreErrorKind::Unsupported, self.op, error.to_string()).with_source(error))
+            }
+            Err(_) => Ok(None),
         }
-        Err(_) => Ok(None),
     }
-}
 
-/// Finds the row of a blob by its bytes: a damaged one counts as none, so that storing it again heals.
-pub(crate) fn row_of(
-    connection: &Connection,
-    op: &'static str,
-    repo: i64,
-    blob: &Blob,
-) -> StoreResult<Option<i64>> {
-    let sql = "SELECT id, data FROM blobs WHERE repo = ?1 AND h = ?2";
-    find_row(connection, op, sql, params![repo, prefix(blob.id().as_bytes())], |row| {
-        let bytes = plain(connection, op, repo, row.bytes(1)?)?;
-        let is_it = bytes.as_deref() == Some(blob.bytes());
-        is_it.then(|| row.number(0)).transpose()
-    })
+    /// Finds the row of a blob by its bytes: a damaged one counts as none, so that storing it again
+    /// heals.
+    pub(crate) fn row_of(self, blob: &Blob) -> StoreResult<Option<i64>> {
+        let sql = "SELECT id, data FROM blobs WHERE repo = ?1 AND h = ?2";
+        self.find_row(sql, params![self.repo, prefix(blob.id().as_bytes())], |row| {
+            let bytes = self.plain(row.bytes(1)?)?;
+            let is_it = bytes.as_deref() == Some(blob.bytes());
+            is_it.then(|| row.number(0)).transpose()
+        })
+    }
+
+    /// Lists the dictionaries of a repository, each as often as it has rows, the newest last. A
+    /// damaged row is passed over: `check` names it.
+    pub(crate) fn dictionaries(self) -> StoreResult<Vec<StoredDictionary>> {
+        let mut found = Vec::new();
+        self.each_small(DICTIONARY, |row, key, data| {
+            let read = data.and_then(DictionaryRow::decode);
+            found.extend(read.map(|DictionaryRow { number, is_stale, stored }| StoredDictionary {
+                row,
+                key,
+                number,
+                is_stale,
+                stored: stored.into(),
+            }));
+            Ok(())
+        })?;
+        found.sort_by_key(|dictionary| dictionary.number);
+        Ok(found)
+    }
 }
 
 /// A dictionary of a repository, as one of its rows says.
@@ -73,33 +85,10 @@ impl StoredDictionary {
     }
 }
 
-/// Lists the dictionaries of a repository, each as often as it has rows, the newest last. A damaged row is
-/// passed over: `check` names it.
-pub(crate) fn dictionaries(
-    connection: &Connection,
-    op: &'static str,
-    repo: i64,
-) -> StoreResult<Vec<StoredDictionary>> {
-    let mut found = Vec::new();
-    each_small(connection, op, repo, DICTIONARY, |row, key, data| {
-        let read = data.and_then(DictionaryRow::decode);
-        found.extend(read.map(|DictionaryRow { number, is_stale, stored }| StoredDictionary {
-            row,
-            key,
-            number,
-            is_stale,
-            stored: stored.into(),
-        }));
-        Ok(())
-    })?;
-    found.sort_by_key(|dictionary| dictionary.number);
-    Ok(found)
-}
-
 impl Tx<'_> {
     /// Stores a dictionary as the newest, and returns its number.
     pub(crate) fn dictionary(&mut self, repo: i64, dictionary: &Dictionary) -> StoreResult<u64> {
-        let known = dictionaries(self.connection, OP, repo)?;
+        let known = self.reader(repo).dictionaries()?;
         let number = known.last().map_or(1, |newest| newest.number + 1);
         let key = key(dictionary.id());
         for same in known.iter().filter(|known| known.key == key) {
@@ -116,7 +105,7 @@ impl Tx<'_> {
 
     /// Marks all dictionaries of a repository: they were trained on what is erased now.
     pub(crate) fn distrust_dictionaries(&mut self, repo: i64) -> StoreResult<()> {
-        for known in dictionaries(self.connection, OP, repo)? {
+        for known in self.reader(repo).dictionaries()? {
             let (number, stored) = (known.number, known.stored.as_slice());
             let data = DictionaryRow { number, is_stale: true, stored }.encode();
             let sum = small_sum(repo, DICTIONARY, known.key, &data);

@@ -9,10 +9,10 @@ use tract_core::store::WipeReport;
 use tract_core::{Batch, BlobId, ObjectId, RefName, StoreError, StoreErrorKind, StoreResult};
 
 use crate::error::{BACKEND, engine, new};
-use crate::log;
 use crate::memory::{Memory, lock};
+use crate::read::RepoReader;
 use crate::schema::SWEEPS;
-use crate::sweep::LogRows;
+use crate::sweep::{self, LogRows};
 use crate::write::{OP, Tx};
 use crate::{repack, stats};
 
@@ -58,7 +58,7 @@ impl Tx<'_> {
     /// Deletes blobs, and forgets where they lay.
     pub(crate) fn erase(&mut self, repo: i64, blobs: &[BlobId]) -> StoreResult<()> {
         let mut log_rows = LogRows::default();
-        log_rows.extend(self.connection, repo)?;
+        log_rows.extend(RepoReader::new(self.connection, sweep::OP, repo))?;
         for blob in blobs {
             self.delete(repo, ObjectId::Blob(*blob), &log_rows)?;
             self.fresh.places.remove(&(repo, ObjectId::Blob(*blob)));
@@ -71,8 +71,8 @@ impl Tx<'_> {
 }
 
 /// Lists the erased blobs of a repository; those whose ref is damaged are reported with it.
-pub(crate) fn erased(connection: &Connection, repo: i64) -> HashSet<BlobId> {
-    let listed = log::list(connection, "check", repo, RefName::erasures());
+pub(crate) fn erased(reader: RepoReader<'_>) -> HashSet<BlobId> {
+    let listed = reader.list_refs(RefName::erasures());
     let refs = listed.map(|(refs, _)| refs).unwrap_or_default();
     refs.iter().filter_map(|(name, _)| name.erased_blob()).collect()
 }
@@ -81,8 +81,8 @@ pub(crate) fn erased(connection: &Connection, repo: i64) -> HashSet<BlobId> {
 pub(crate) fn wipe(connection: &Connection, memory: &Mutex<Memory>) -> StoreResult<WipeReport> {
     const OP: &str = "wipe";
     for name in stats::repos(connection)? {
-        if let Some(repo) = log::repo_number(connection, OP, &name)? {
-            repack::remove_stale(connection, memory, repo)?;
+        if let Some(reader) = RepoReader::new(connection, OP, 0).named(&name)? {
+            repack::remove_stale(connection, memory, reader.repo)?;
         }
     }
     rewrite(connection, OP)?;

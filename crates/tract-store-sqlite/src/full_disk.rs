@@ -27,15 +27,17 @@ fn a_full_disk_refuses_whole_writes_and_continues_when_there_is_room() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("agent.db");
     let repo = RepoName::default();
+    let head = |store: &SqliteStore| {
+        let found = store.refs(&repo, &[branch("main")]).expect("refs").swap_remove(0);
+        found.as_ref().and_then(RefTarget::commit)
+    };
     let mut rounds = tract_testkit::rounds(10, 3);
     for round in rounds.by_ref() {
         let store = open(&path);
-        let found = store.refs(&repo, &[branch("main")]).expect("refs").swap_remove(0);
-        let begun = found.as_ref().and_then(RefTarget::commit);
         let pages: u32 = store.ask("PRAGMA page_count");
         let room: u32 = store.ask(&format!("PRAGMA max_page_count = {}", pages + 40));
         assert_eq!(room, pages + 40);
-        let mut acknowledged: Vec<CommitId> = begun.into_iter().collect();
+        let mut acknowledged: Vec<CommitId> = head(&store).into_iter().collect();
         let text = "x".repeat(9_000);
         let error = loop {
             let n = acknowledged.len();
@@ -50,8 +52,7 @@ fn a_full_disk_refuses_whole_writes_and_continues_when_there_is_room() {
         };
         assert_eq!(error.kind, StoreErrorKind::Full, "{error}");
         // What was acknowledged is there, and nothing of what was refused.
-        let found = store.refs(&repo, &[branch("main")]).expect("refs").swap_remove(0);
-        assert_eq!(found.as_ref().and_then(RefTarget::commit), acknowledged.last().copied());
+        assert_eq!(head(&store), acknowledged.last().copied());
         assert_eq!(store.check(&repo, false).expect("it checks itself"), []);
         // With room again the same handle continues.
         let _: u32 = store.ask("PRAGMA max_page_count = 1000000");

@@ -9,11 +9,9 @@ use tract_core::{
     StoreErrorKind, StoreResult, ToolRow, Toolset,
 };
 
-use crate::compressed::row_of;
 use crate::error::{BACKEND, engine, new};
 use crate::known::WIDE;
 use crate::memory::{IdMap, Memory, TextName, lock};
-use crate::read::{find_row, small};
 use crate::schema::{
     DERIVED, REPO, TOOL, TOOL_NAME, TOOLSET, UNLOGGED, blob_segment, place, prefix, small_sum,
     text_key,
@@ -61,13 +59,7 @@ impl Tx<'_> {
         checked: Checked<'_>,
     ) -> StoreResult<()> {
         let Checked { batch, records, new: known, moves } = checked;
-        let empty = batch.blobs.is_empty()
-            && batch.toolsets.is_empty()
-            && batch.commits.is_empty()
-            && batch.tools.is_empty()
-            && batch.derived.is_empty()
-            && moves.is_empty();
-        if empty {
+        if batch.objects().next().is_none() && batch.derived.is_empty() && moves.is_empty() {
             return Ok(());
         }
         let repo = match repo {
@@ -79,7 +71,7 @@ impl Tx<'_> {
         for some in batch.blobs.chunks(WIDE) {
             let all_new = known.blob || self.surely_new(repo, some)?;
             for blob in some {
-                let stored = if all_new { None } else { row_of(self.connection, OP, repo, blob)? };
+                let stored = if all_new { None } else { self.reader(repo).row_of(blob)? };
                 if let Some(row) = stored {
                     self.fresh.places.insert((repo, ObjectId::Blob(blob.id())), row);
                 } else {
@@ -178,7 +170,7 @@ impl Tx<'_> {
                 let sql = "SELECT max(id) FROM blobs WHERE id >= ?1 AND id < ?2";
                 let (low, high) = (place(segment, 0), place(segment + 1, 0));
                 let last: Option<i64> =
-                    find_row(self.connection, OP, sql, [low, high], |row| row.get(0))?;
+                    self.reader(repo).find_row(sql, [low, high], |row| row.get(0))?;
                 last.map_or(low, |last| last + 1)
             }
         };
@@ -281,7 +273,7 @@ impl Tx<'_> {
 
     /// Adds one to a count of a repository.
     pub(crate) fn count(&mut self, repo: i64, kind: i64) -> StoreResult<i64> {
-        let counted = sweep::count(self.connection, OP, repo, kind)?;
+        let counted = sweep::count(self.reader(repo), kind)?;
         let data = (counted + 1).to_le_bytes();
         if counted == 0 {
             self.small(repo, kind, 0, &data)?;
@@ -297,7 +289,7 @@ impl Tx<'_> {
             return Ok(());
         }
         let (key, data) = (prefix(toolset.id().as_bytes()), toolset.encode());
-        let (rows, _) = small(self.connection, OP, repo, TOOLSET, key)?;
+        let (rows, _) = self.reader(repo).small(TOOLSET, key)?;
         let row = match rows.into_iter().find(|row| row.data == data) {
             Some(row) => row.id,
             None => self.small(repo, TOOLSET, key, &data)?,
@@ -308,7 +300,7 @@ impl Tx<'_> {
 
     pub(crate) fn tool(&mut self, repo: i64, tool: &ToolRow) -> StoreResult<()> {
         let key = prefix(tool.id.as_bytes());
-        let (rows, _) = small(self.connection, OP, repo, TOOL, key)?;
+        let (rows, _) = self.reader(repo).small(TOOL, key)?;
         let known: Vec<_> = rows
             .iter()
             .filter_map(|row| tools::decode(&row.data))

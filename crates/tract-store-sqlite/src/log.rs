@@ -5,15 +5,16 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, params};
-use tract_core::store::LogQuery;
+use rusqlite::params;
+use tract_core::store::{ListKind, LogQuery};
 use tract_core::{
-    BatchId, LogEntry, LogNote, OperationId, RefName, RefTarget, RepoName, StoreResult,
+    BatchId, BlobId, CommitId, LogEntry, LogNote, OperationId, RefName, RefTarget, RepoName,
+    StoreResult,
 };
 
 use crate::error::damaged;
-use crate::read::{Columns, blob_id_at, commit_at, each_row, find_row};
-use crate::schema::{TEXT, log_base, log_sum, ref_sum, small_sum, text_key};
+use crate::read::{Columns, RepoReader};
+use crate::schema::{REPO, TEXT, log_base, log_sum, ref_sum, small_sum, text_key};
 
 /// What `before` and `after` of an entry are.
 pub(crate) const NONE: i64 = 0;
@@ -99,29 +100,16 @@ fn batch_id(numbers: (i64, i64)) -> BatchId {
     BatchId::from_bytes((u128::from(high as u64) << 64 | u128::from(low as u64)).to_be_bytes())
 }
 
-/// Finds the row of a text.
-pub(crate) fn text_row(
-    connection: &Connection,
-    op: &'static str,
-    repo: i64,
-    text: &[u8],
-) -> StoreResult<Option<i64>> {
-    let (rows, _) = crate::read::small(connection, op, repo, TEXT, text_key(text))?;
-    Ok(rows.into_iter().find(|row| row.data == text).map(|row| row.id))
-}
-
 /// Gives entries their texts and objects back.
-pub(crate) struct Reader<'c> {
-    connection: &'c Connection,
-    op: &'static str,
-    repo: i64,
+struct LogReader<'c> {
+    reader: RepoReader<'c>,
     texts: HashMap<i64, Option<Vec<u8>>>,
     targets: HashMap<(i64, i64), Option<RefTarget>>,
 }
 
-impl<'c> Reader<'c> {
-    pub(crate) fn new(connection: &'c Connection, op: &'static str, repo: i64) -> Self {
-        Self { connection, op, repo, texts: HashMap::new(), targets: HashMap::new() }
+impl<'c> LogReader<'c> {
+    fn new(reader: RepoReader<'c>) -> Self {
+        Self { reader, texts: HashMap::new(), targets: HashMap::new() }
     }
 
     fn bytes(&mut self, id: i64) -> StoreResult<Option<Vec<u8>>> {
@@ -129,8 +117,8 @@ impl<'c> Reader<'c> {
             return Ok(text.clone());
         }
         let sql = "SELECT key, data, sum FROM small WHERE id = ?1 AND repo = ?2 AND kind = ?3";
-        let repo = self.repo;
-        let text = find_row(self.connection, self.op, sql, params![id, repo, TEXT], |row| {
+        let repo = self.reader.repo;
+        let text = self.reader.find_row(sql, params![id, repo, TEXT], |row| {
             let (key, data) = (row.number(0)?, row.bytes(1)?);
             let is_sound = small_sum(repo, TEXT, key, data) == row.number(2)?;
             Ok(is_sound.then(|| data.to_vec()))
@@ -153,8 +141,14 @@ impl<'c> Reader<'c> {
             return Ok(target.clone());
         }
         let target = match kind {
-            COMMIT => commit_at(self.connection, self.op, self.repo, value)?.map(RefTarget::Commit),
-            BLOB => blob_id_at(self.connection, self.op, self.repo, value)?.map(RefTarget::Blob),
+            COMMIT => {
+                let id = self.reader.id_at(ListKind::Commits, value)?;
+                id.map(|id| RefTarget::Commit(CommitId::from_bytes(id)))
+            }
+            BLOB => {
+                let id = self.reader.id_at(ListKind::Blobs, value)?;
+                id.map(|id| RefTarget::Blob(BlobId::from_bytes(id)))
+            }
             _ => self.bytes(value)?.as_deref().and_then(RefTarget::decode),
         };
         self.targets.insert((kind, value), target.clone());
@@ -163,7 +157,7 @@ impl<'c> Reader<'c> {
 
     /// Reads the entry of a row, and its number.
     fn entry_of(&mut self, row: &Columns<'_>) -> StoreResult<(u64, Option<LogEntry>)> {
-        let seq = (row.number(0)? - log_base(self.repo)) as u64;
+        let seq = (row.number(0)? - log_base(self.reader.repo)) as u64;
         let entry = match Raw::read(row)? {
             None => None,
             Some(raw) => self.entry(&raw)?,
@@ -194,7 +188,7 @@ impl<'c> Reader<'c> {
         };
         let batch = batch_id(raw.batch);
         Ok(Some(LogEntry {
-            seq: (raw.id - log_base(self.repo)) as u64,
+            seq: (raw.id - log_base(self.reader.repo)) as u64,
             name,
             before,
             after,
@@ -214,124 +208,111 @@ impl<'c> Reader<'c> {
 pub(crate) const COLUMNS: &str =
     "id, ref, kinds, before, after, b1, b2, operation, what, who, why, undoes, at, sum";
 
-/// Reads the log, newest first.
-pub(crate) fn read(
-    connection: &Connection,
-    repo: i64,
-    query: &LogQuery,
-) -> StoreResult<Vec<LogEntry>> {
-    const OP: &str = "ref_log";
-    let name = match &query.name {
-        None => None,
-        Some(name) => match text_row(connection, OP, repo, name.as_str().as_bytes())? {
-            None => return Ok(Vec::new()),
-            row => row,
-        },
-    };
-    let below = query.before.and_then(|seq| i64::try_from(seq).ok()).unwrap_or(1 << 40);
-    let (low, high) = (log_base(repo), log_base(repo).saturating_add(below.min((1 << 40) + 1)));
-    let (b1, b2) = query.batch.map(batch_numbers).unzip();
-    let prefix = query.batch_prefix.map(i64::from_be_bytes);
-    if b1.is_some_and(|b1| prefix.is_some_and(|prefix| prefix != b1)) {
-        return Ok(Vec::new());
-    }
-    let b1 = b1.or(prefix);
-    let by = match (b1, b2) {
-        (Some(_), Some(_)) => "b1 = ?4 AND b2 = ?5 AND ",
-        (Some(_), None) => "b1 = ?4 AND ?5 IS NULL AND ",
-        (None, _) => "?4 IS NULL AND ?5 IS NULL AND ",
-    };
-    let sql = format!(
-        "SELECT {COLUMNS} FROM ref_log WHERE {by}id > ?1 AND id < ?2 \
-         AND (?3 IS NULL OR ref = ?3) ORDER BY id DESC"
-    );
-    let mut reader = Reader::new(connection, OP, repo);
-    let mut entries = Vec::new();
-    find_row(connection, OP, &sql, params![low, high, name, b1, b2], |row| {
-        let (seq, entry) = reader.entry_of(&row)?;
-        entries.push(entry.ok_or_else(|| damaged(OP, format!("entry {seq} is damaged")))?);
-        Ok((entries.len() == query.limit).then_some(()))
-    })?;
-    Ok(entries)
-}
-
-/// Reads all entries, oldest first, giving `None` for those that are damaged.
-pub(crate) fn replay(
-    connection: &Connection,
-    op: &'static str,
-    repo: i64,
-    mut each: impl FnMut(u64, Option<LogEntry>),
-) -> StoreResult<()> {
-    let (low, high) = (log_base(repo), log_base(repo + 1));
-    let sql = format!("SELECT {COLUMNS} FROM ref_log WHERE id > ?1 AND id <= ?2 ORDER BY id");
-    let mut reader = Reader::new(connection, op, repo);
-    each_row(connection, op, &sql, params![low, high], |row| {
-        let (seq, entry) = reader.entry_of(&row)?;
-        each(seq, entry);
-        Ok(())
-    })
-}
-
-/// Reads one ref.
-pub(crate) fn target(
-    connection: &Connection,
-    op: &'static str,
-    repo: i64,
-    name: &RefName,
-) -> StoreResult<Option<RefTarget>> {
-    let sql = "SELECT target, sum FROM refs WHERE repo = ?1 AND name = ?2";
-    find_row(connection, op, sql, params![repo, name.as_str()], |row| {
-        let target = row.bytes(0)?;
-        let is_sound = ref_sum(repo, name.as_str(), target) == row.number(1)?;
-        match RefTarget::decode(target).filter(|_| is_sound) {
-            Some(target) => Ok(Some(target)),
-            None => Err(damaged(op, format!("the ref {name} is damaged"))),
-        }
-    })
-}
-
 /// What a listing of refs gives: those that are sound, and the names of those that are damaged.
 pub(crate) type RefListing = (Vec<(RefName, RefTarget)>, Vec<String>);
 
-/// Lists the refs whose names begin with `prefix`.
-pub(crate) fn list(
-    connection: &Connection,
-    op: &'static str,
-    repo: i64,
-    prefix: &str,
-) -> StoreResult<RefListing> {
-    let sql = "SELECT name, target, sum FROM refs WHERE repo = ?1 AND name >= ?2 ORDER BY name";
-    let (mut sound, mut bad) = (Vec::new(), Vec::new());
-    find_row(connection, op, sql, params![repo, prefix], |row| {
-        let name = String::from_utf8_lossy(row.bytes(0)?).into_owned();
-        if !name.starts_with(prefix) {
-            return Ok(Some(()));
-        }
-        let target = row.bytes(1)?;
-        let is_sound = ref_sum(repo, &name, target) == row.number(2)?;
-        match RefName::new(name.as_str()).ok().zip(RefTarget::decode(target)) {
-            Some(read) if is_sound => sound.push(read),
-            _ => bad.push(name),
-        }
-        Ok(None)
-    })?;
-    Ok((sound, bad))
-}
+impl RepoReader<'_> {
+    /// Finds the row of a text.
+    pub(crate) fn text_row(self, text: &[u8]) -> StoreResult<Option<i64>> {
+        let (rows, _) = self.small(TEXT, text_key(text))?;
+        Ok(rows.into_iter().find(|row| row.data == text).map(|row| row.id))
+    }
 
-/// Finds the number of a repository.
-pub(crate) fn repo_number(
-    connection: &Connection,
-    op: &'static str,
-    name: &RepoName,
-) -> StoreResult<Option<i64>> {
-    let bytes = name.as_str().as_bytes();
-    let (rows, bad) = crate::read::small(connection, op, 0, crate::schema::REPO, text_key(bytes))?;
-    let found = rows.iter().find_map(|row| {
-        let (number, stored) = row.data.split_first_chunk::<8>()?;
-        (stored == bytes).then(|| i64::from_le_bytes(*number))
-    });
-    match (found, bad) {
-        (None, true) => Err(damaged(op, format!("the row of repository {name} is damaged"))),
-        (found, _) => Ok(found),
+    /// Reads the log, newest first.
+    pub(crate) fn ref_log(self, query: &LogQuery) -> StoreResult<Vec<LogEntry>> {
+        let name = match &query.name {
+            None => None,
+            Some(name) => match self.text_row(name.as_str().as_bytes())? {
+                None => return Ok(Vec::new()),
+                row => row,
+            },
+        };
+        let below = query.before.and_then(|seq| i64::try_from(seq).ok()).unwrap_or(1 << 40);
+        let low = log_base(self.repo);
+        let high = low.saturating_add(below.min((1 << 40) + 1));
+        let (b1, b2) = query.batch.map(batch_numbers).unzip();
+        let prefix = query.batch_prefix.map(i64::from_be_bytes);
+        if b1.is_some_and(|b1| prefix.is_some_and(|prefix| prefix != b1)) {
+            return Ok(Vec::new());
+        }
+        let b1 = b1.or(prefix);
+        let by = match (b1, b2) {
+            (Some(_), Some(_)) => "b1 = ?4 AND b2 = ?5 AND ",
+            (Some(_), None) => "b1 = ?4 AND ?5 IS NULL AND ",
+            (None, _) => "?4 IS NULL AND ?5 IS NULL AND ",
+        };
+        let sql = format!(
+            "SELECT {COLUMNS} FROM ref_log WHERE {by}id > ?1 AND id < ?2 \
+             AND (?3 IS NULL OR ref = ?3) ORDER BY id DESC"
+        );
+        let mut reader = LogReader::new(self);
+        let mut entries = Vec::new();
+        self.find_row(&sql, params![low, high, name, b1, b2], |row| {
+            let (seq, entry) = reader.entry_of(&row)?;
+            entries.push(entry.ok_or_else(|| damaged(self.op, format!("entry {seq} is damaged")))?);
+            Ok((entries.len() == query.limit).then_some(()))
+        })?;
+        Ok(entries)
+    }
+
+    /// Reads all entries, oldest first, giving `None` for those that are damaged.
+    pub(crate) fn replay(self, mut each: impl FnMut(u64, Option<LogEntry>)) -> StoreResult<()> {
+        let (low, high) = (log_base(self.repo), log_base(self.repo + 1));
+        let sql = format!("SELECT {COLUMNS} FROM ref_log WHERE id > ?1 AND id <= ?2 ORDER BY id");
+        let mut reader = LogReader::new(self);
+        self.each_row(&sql, params![low, high], |row| {
+            let (seq, entry) = reader.entry_of(&row)?;
+            each(seq, entry);
+            Ok(())
+        })
+    }
+
+    /// Reads one ref.
+    pub(crate) fn target(self, name: &RefName) -> StoreResult<Option<RefTarget>> {
+        let sql = "SELECT target, sum FROM refs WHERE repo = ?1 AND name = ?2";
+        self.find_row(sql, params![self.repo, name.as_str()], |row| {
+            let target = row.bytes(0)?;
+            let is_sound = ref_sum(self.repo, name.as_str(), target) == row.number(1)?;
+            match RefTarget::decode(target).filter(|_| is_sound) {
+                Some(target) => Ok(Some(target)),
+                None => Err(damaged(self.op, format!("the ref {name} is damaged"))),
+            }
+        })
+    }
+
+    /// Lists the refs whose names begin with `prefix`.
+    pub(crate) fn list_refs(self, prefix: &str) -> StoreResult<RefListing> {
+        let sql = "SELECT name, target, sum FROM refs WHERE repo = ?1 AND name >= ?2 ORDER BY name";
+        let (mut sound, mut bad) = (Vec::new(), Vec::new());
+        self.find_row(sql, params![self.repo, prefix], |row| {
+            let name = String::from_utf8_lossy(row.bytes(0)?).into_owned();
+            if !name.starts_with(prefix) {
+                return Ok(Some(()));
+            }
+            let target = row.bytes(1)?;
+            let is_sound = ref_sum(self.repo, &name, target) == row.number(2)?;
+            match RefName::new(name.as_str()).ok().zip(RefTarget::decode(target)) {
+                Some(read) if is_sound => sound.push(read),
+                _ => bad.push(name),
+            }
+            Ok(None)
+        })?;
+        Ok((sound, bad))
+    }
+
+    /// Finds a repository by its name.
+    pub(crate) fn named(self, name: &RepoName) -> StoreResult<Option<Self>> {
+        let bytes = name.as_str().as_bytes();
+        let (rows, bad) = Self { repo: 0, ..self }.small(REPO, text_key(bytes))?;
+        let found = rows.iter().find_map(|row| {
+            let (number, stored) = row.data.split_first_chunk::<8>()?;
+            (stored == bytes).then(|| Self { repo: i64::from_le_bytes(*number), ..self })
+        });
+        match found {
+            None if bad => {
+                Err(damaged(self.op, format!("the row of repository {name} is damaged")))
+            }
+            found => Ok(found),
+        }
     }
 }

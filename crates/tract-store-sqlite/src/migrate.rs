@@ -111,16 +111,14 @@ pub(crate) fn connect(
     options: &SqliteOptions,
 ) -> StoreResult<Connection> {
     let open = || {
+        let flags = match access {
+            Access::Write => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+            Access::Read | Access::Immutable => OpenFlags::SQLITE_OPEN_READ_ONLY,
+        };
+        let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = match access {
-            Access::Immutable => uri::open_immutable(path)?,
-            Access::Read => {
-                let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-                Connection::open_with_flags(path, flags)?
-            }
-            Access::Write => {
-                let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
-                Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?
-            }
+            Access::Immutable => uri::open_immutable(path, flags)?,
+            Access::Read | Access::Write => Connection::open_with_flags(path, flags)?,
         };
         connection.busy_timeout(options.busy_timeout)?;
         connection.set_prepared_statement_cache_capacity(64);

@@ -17,7 +17,7 @@ impl Tx<'_> {
         if let Some(row) = fresh.or_else(remembered) {
             return Ok(row);
         }
-        let row = match log::text_row(self.connection, OP, repo, text)? {
+        let row = match self.reader(repo).text_row(text)? {
             Some(row) => row,
             None => self.small(repo, TEXT, text_key(text), text)?,
         };

@@ -7,12 +7,11 @@ use tract_compression::{Dictionary, MAX_SAMPLE_BYTES, SAMPLE_BYTES, replacement}
 use tract_core::store::{RepackPage, RepackStep};
 use tract_core::{StoreErrorKind, StoreResult};
 
-use crate::compressed::{StoredDictionary, dictionaries, plain};
+use crate::compressed::StoredDictionary;
 use crate::erase;
 use crate::error::engine;
 use crate::memory::Memory;
-use crate::read::{find_row, statement};
-use crate::schema::SWEEPS;
+use crate::read::{RepoReader, statement};
 use crate::sweep;
 use crate::write::{Tx, WriteTransaction};
 
@@ -30,7 +29,7 @@ pub(crate) fn blobs(
     unreadable: bool,
 ) -> StoreResult<RepackPage> {
     let writing = WriteTransaction::begin(connection, OP)?;
-    let newest = dictionaries(connection, OP, repo)?;
+    let newest = RepoReader::new(connection, OP, repo).dictionaries()?;
     let newest = newest.iter().rfind(|known| !known.is_stale);
     let newest = newest.and_then(StoredDictionary::open);
     let (mut page, last) = write_again(connection, repo, after as i64, newest.as_ref(), |_| true)?;
@@ -53,7 +52,7 @@ pub(crate) fn finish(
 ) -> StoreResult<()> {
     let writing = WriteTransaction::begin(connection, OP)?;
     let mut tx = Tx::new(connection, memory);
-    for older in dictionaries(connection, OP, repo)? {
+    for older in RepoReader::new(connection, OP, repo).dictionaries()? {
         if older.number < trained {
             tx.delete_dictionary(&older)?;
         }
@@ -88,7 +87,7 @@ pub(crate) fn trained(
     let trained = match trained {
         Some(TrainedDictionary { sweeps, dictionary }) => {
             let writing = WriteTransaction::begin(connection, OP)?;
-            if sweep::count(connection, OP, 0, SWEEPS)? != *sweeps {
+            if sweep::sweeps(RepoReader::new(connection, OP, 0))? != *sweeps {
                 return Ok(RepackStep::Train);
             }
             let number = Tx::new(connection, memory).dictionary(repo, dictionary)?;
@@ -101,21 +100,21 @@ pub(crate) fn trained(
 }
 
 /// Trains a dictionary on some blobs, chosen by their hashes, so that no kind of blob is preferred.
-pub(crate) fn train(connection: &Connection, repo: i64) -> StoreResult<Option<TrainedDictionary>> {
-    let sweeps = sweep::count(connection, OP, 0, SWEEPS)?;
+pub(crate) fn train(reader: RepoReader<'_>) -> StoreResult<Option<TrainedDictionary>> {
+    let (repo, sweeps) = (reader.repo, sweep::sweeps(reader)?);
     if !tract_compression::IS_AVAILABLE {
         return Ok(None);
     }
     let sql = "SELECT coalesce(sum(length(data)), 0) FROM blobs \
                WHERE +repo = ?1 AND length(data) <= ?2";
     let limit = MAX_SAMPLE_BYTES as i64;
-    let total: Option<i64> = find_row(connection, OP, sql, [repo, limit], |row| row.get(0))?;
+    let total: Option<i64> = reader.find_row(sql, [repo, limit], |row| row.get(0))?;
     let stride = (total.unwrap_or_default() as u64).div_ceil(SAMPLE_BYTES).max(1);
     let sql = "SELECT data FROM blobs WHERE repo = ?1 AND length(data) <= ?2 AND h % ?3 = 0 \
                ORDER BY h";
     let (mut samples, mut taken) = (Vec::new(), 0);
-    find_row(connection, OP, sql, params![repo, limit, stride as i64], |row| {
-        let sample = plain(connection, OP, repo, row.bytes(0)?)?;
+    reader.find_row(sql, params![repo, limit, stride as i64], |row| {
+        let sample = reader.plain(row.bytes(0)?)?;
         // What is compressed already holds more than its row says.
         let Some(sample) = sample.filter(|sample| sample.len() <= MAX_SAMPLE_BYTES) else {
             return Ok(None);
@@ -144,7 +143,8 @@ pub(crate) fn write_again(
     let mut changed = Vec::new();
     // The sign keeps it from going by the index of repositories.
     let sql = "SELECT id, data FROM blobs WHERE +repo = ?1 AND id > ?2 ORDER BY id";
-    let cut = find_row(connection, OP, sql, params![repo, after], |row| {
+    let reader = RepoReader::new(connection, OP, repo);
+    let cut = reader.find_row(sql, params![repo, after], |row| {
         if read >= STEP_BYTES || page.blobs as usize >= STEP_BLOBS {
             return Ok(Some(()));
         }
@@ -157,7 +157,7 @@ pub(crate) fn write_again(
             read += stored.len() / 64;
             return Ok(None);
         }
-        let Some(bytes) = plain(connection, OP, repo, stored)? else {
+        let Some(bytes) = reader.plain(stored)? else {
             page.unreadable += 1;
             return Ok(None);
         };
@@ -183,7 +183,7 @@ pub(crate) fn remove_stale(
     memory: &Mutex<Memory>,
     repo: i64,
 ) -> StoreResult<()> {
-    let known = dictionaries(connection, OP, repo)?;
+    let known = RepoReader::new(connection, OP, repo).dictionaries()?;
     let stale: Vec<_> = known.into_iter().filter(|known| known.is_stale).collect();
     if stale.is_empty() {
         return Ok(());
@@ -281,13 +281,14 @@ mod tests {
         let (store, repo, secret) = filled(folder.path(), "race");
         let path = store.path().to_owned();
         let connection = Connection::open(path).unwrap();
-        let early = train(&connection, 1).unwrap();
+        let reader = RepoReader::new(&connection, OP, 1);
+        let early = train(reader).unwrap();
         assert!(early.is_some());
         erase(&store, &repo, secret);
         let memory = Mutex::new(Memory::new());
         let next = trained(&connection, &memory, 1, early.as_ref()).unwrap();
         assert_eq!((next, count(&store)), (RepackStep::Train, 0));
-        let again = train(&connection, 1).unwrap();
+        let again = train(reader).unwrap();
         let next = trained(&connection, &memory, 1, again.as_ref()).unwrap();
         assert_eq!(next, RepackStep::Blobs { after: 0, trained: 1, unreadable: false });
         assert_eq!(count(&store), 1);

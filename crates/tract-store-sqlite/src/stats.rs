@@ -7,18 +7,18 @@ use tract_core::store::StoreStats;
 use tract_core::{RepoName, StoreResult};
 
 use crate::error::{damaged, engine};
-use crate::read::{each_small, statement};
+use crate::read::{RepoReader, statement};
 use crate::schema::{DERIVED, DERIVED_LAST, REPO, TOOL_NAME, TOOLSET, log_base};
 use crate::uri::sibling_path;
 
 /// Counts rows and bytes; looks at every row, but at no large content.
-pub(crate) fn stats(connection: &Connection, repo: i64) -> StoreResult<StoreStats> {
-    const OP: &str = "stats";
+pub(crate) fn stats(reader: RepoReader<'_>) -> StoreResult<StoreStats> {
+    let RepoReader { connection, op, repo } = reader;
     let count = |sql: &str, low: i64, high: i64| -> StoreResult<(u64, u64)> {
-        statement(connection, OP, sql)?
+        statement(connection, op, sql)?
             .query_row(params![repo, low, high], |row| Ok((row.get(0)?, row.get(1)?)))
             .map(|(rows, bytes): (i64, i64)| (rows.unsigned_abs(), bytes.unsigned_abs()))
-            .map_err(engine(OP))
+            .map_err(engine(op))
     };
     let small = "SELECT count(*), coalesce(sum(length(data)), 0) FROM small \
                  WHERE repo = ?1 AND kind BETWEEN ?2 AND ?3";
@@ -55,7 +55,7 @@ pub(crate) fn disk_bytes(path: &Path) -> u64 {
 pub(crate) fn repos(connection: &Connection) -> StoreResult<Vec<RepoName>> {
     const OP: &str = "repos";
     let mut names = Vec::new();
-    each_small(connection, OP, 0, REPO, |_, _, data| {
+    RepoReader::new(connection, OP, 0).each_small(REPO, |_, _, data| {
         let name = data
             .and_then(|data| std::str::from_utf8(data.get(8..)?).ok())
             .and_then(|name| RepoName::new(name).ok());

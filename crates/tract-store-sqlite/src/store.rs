@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use rusqlite::{Connection, params};
 use tract_core::store::{
-    BlobKey, BlockingStore, Capabilities, Damage, JoinBatches, LogQuery, ObjectListing, ObjectPage,
-    OpenedFile, RepackPage, RepackStep, SpaceRelease, StoreStats, Sweep, SweepAnswer,
+    BlobKey, BlockingStore, Capabilities, Damage, JoinBatches, ListKind, LogQuery, ObjectListing,
+    ObjectPage, OpenedFile, RepackPage, RepackStep, SpaceRelease, StoreStats, Sweep, SweepAnswer,
     ThreadedStore, Walk, WalkPage, WipeReport, WritePosition,
 };
 use tract_core::{
@@ -22,10 +22,10 @@ use tract_core::{
 use crate::error::{BACKEND, engine, new};
 use crate::memory::{Memory, lock};
 use crate::migrate::{Access, CHECKER_KIB, READER_KIB};
-use crate::read::{self, Snapshot, statement};
+use crate::read::{RepoReader, Snapshot, statement};
 use crate::schema::{DERIVED, DERIVED_LAST};
 use crate::write::WriteTransaction;
-use crate::{SqliteOptions, check, erase, log, migrate, repack, stats, sweep, tools, walk, write};
+use crate::{SqliteOptions, check, erase, migrate, repack, stats, sweep, walk, write};
 
 /// How many connections read at once: a reader of many rows takes as many as there are processors.
 const READERS: usize = 8;
@@ -183,27 +183,25 @@ impl SqliteStore {
         let writer = self.writer.try_lock().ok()?;
         let connection = writer.as_ref().filter(|writer| writer.is_autocommit())?;
         let fit = !self.closed.load(Ordering::Acquire) && self.poisoned.get().is_none();
-        fit.then(|| log::target(connection, "refs", repo, name))
+        fit.then(|| RepoReader::new(connection, "refs", repo).target(name))
     }
 
-    /// Reads from a repository; `None` when it has nothing in it.
-    fn read_repo<T>(
+    /// Reads from a repository; gives the default of one that has nothing in it.
+    fn read_repo<T: Default>(
         &self,
         op: &'static str,
         name: &RepoName,
-        read: impl FnOnce(&Connection, i64) -> StoreResult<T>,
-    ) -> StoreResult<Option<T>> {
+        read: impl FnOnce(RepoReader<'_>) -> StoreResult<T>,
+    ) -> StoreResult<T> {
         let known = lock(&self.memory).repos.get(name.as_str()).copied();
         self.read(op, |connection| {
-            let repo = match known {
-                Some(repo) => Some(repo),
-                None => log::repo_number(connection, op, name)?,
-            };
-            let Some(repo) = repo else { return Ok(None) };
+            let store = RepoReader::new(connection, op, known.unwrap_or_default());
+            let found = if known.is_some() { Some(store) } else { store.named(name)? };
+            let Some(reader) = found else { return Ok(T::default()) };
             if known.is_none() {
-                lock(&self.memory).repos.insert(name.as_str().to_owned(), repo);
+                lock(&self.memory).repos.insert(name.as_str().to_owned(), reader.repo);
             }
-            read(connection, repo).map(Some)
+            read(reader)
         })
     }
 
@@ -213,12 +211,13 @@ impl SqliteStore {
         op: &'static str,
         name: &RepoName,
         keys: &[K],
-        read: impl Fn(&Connection, i64, &K) -> StoreResult<Option<T>>,
+        read: impl Fn(RepoReader<'_>, &K) -> StoreResult<Option<T>>,
     ) -> StoreResult<Vec<Option<T>>> {
-        let found = self.read_repo(op, name, |connection, repo| {
-            keys.iter().map(|key| read(connection, repo, key)).collect()
-        })?;
-        Ok(found.unwrap_or_else(|| vec![None; keys.len()]))
+        let mut found: Vec<Option<T>> =
+            self.read_repo(op, name, |reader| keys.iter().map(|key| read(reader, key)).collect())?;
+        // A repository that has nothing in it gives none at all.
+        found.resize(keys.len(), None);
+        Ok(found)
     }
 
     fn write<T>(
@@ -241,8 +240,8 @@ impl SqliteStore {
         }
     }
 
-    /// Writes in transactions other than those of batches. After a failure of the operating system it is unknown
-    /// what the disk holds, so nothing more is written.
+    /// Writes. After a failure of the operating system it is unknown what the disk holds, so nothing
+    /// more is written.
     fn maintain<T>(
         &self,
         op: &'static str,
@@ -262,20 +261,15 @@ impl SqliteStore {
         group: &[(RepoName, Batch)],
         joining: Option<&mut JoinBatches<'_>>,
     ) -> Vec<StoreResult<Applied>> {
-        let written = self.write(write::OP, |connection| {
+        let mut callers = group.len();
+        let written = self.maintain(write::OP, |connection| {
             let patience = self.options.busy_timeout;
-            let (answers, in_doubt) =
-                write::group(connection, &self.memory, patience, group, joining);
-            if let Some(cause) = in_doubt {
-                let _ = self.poisoned.set(cause);
-            }
-            Ok(answers)
+            write::group(connection, &self.memory, patience, group, joining, &mut callers)
         });
-        match written {
-            Ok(answers) => answers,
-            // The transaction did not begin, so no write joined it.
-            Err(error) => group.iter().map(|_| Err(crate::error::again(&error))).collect(),
-        }
+        // When the transaction fails, each caller gets the error.
+        written.unwrap_or_else(|error| {
+            (0..callers).map(|_| Err(crate::error::again(&error))).collect()
+        })
     }
 }
 
@@ -301,13 +295,13 @@ impl BlockingStore for SqliteStore {
 
     fn blobs(&self, repo: &RepoName, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
         let mut blobs: Vec<Option<Blob>> = vec![None; keys.len()];
-        self.read_repo("blobs", repo, |connection, repo| {
+        self.read_repo("blobs", repo, |reader| {
             let others =
                 |help: &mut dyn FnMut(&Connection)| self.read_on_free_reader("blobs", help);
-            read::neighbors(connection, &others, repo, keys, &mut blobs)?;
+            reader.neighbors(&others, keys, &mut blobs)?;
             let missing = blobs.iter_mut().zip(keys).filter(|(blob, _)| blob.is_none());
             for (blob, key) in missing {
-                *blob = read::blob(connection, repo, key)?;
+                *blob = reader.blob(key)?;
             }
             Ok(())
         })?;
@@ -315,9 +309,8 @@ impl BlockingStore for SqliteStore {
     }
 
     fn toolsets(&self, repo: &RepoName, ids: &[ToolsetId]) -> StoreResult<Vec<Option<Toolset>>> {
-        self.read_each("toolsets", repo, ids, |connection, repo, id| {
-            let found = read::find_toolset(connection, "toolsets", repo, *id)?;
-            Ok(found.map(|(_, toolset)| toolset))
+        self.read_each("toolsets", repo, ids, |reader, id| {
+            Ok(reader.find_toolset(*id)?.map(|(_, toolset)| toolset))
         })
     }
 
@@ -327,25 +320,20 @@ impl BlockingStore for SqliteStore {
         prefix: &IdPrefix,
         limit: usize,
     ) -> StoreResult<Vec<ObjectId>> {
-        self.read_repo("resolve_prefix", repo, |connection, repo| {
-            read::resolve_prefix(connection, repo, prefix, limit)
-        })
-        .map(Option::unwrap_or_default)
+        self.read_repo("resolve_prefix", repo, |reader| reader.resolve_prefix(prefix, limit))
     }
 
     fn commits(&self, repo: &RepoName, ids: &[CommitId]) -> StoreResult<Vec<Option<Commit>>> {
-        self.read_each("commits", repo, ids, |connection, repo, id| {
-            let found = read::find_commit(connection, "commits", repo, *id)?;
-            Ok(found.map(|(_, commit)| commit))
+        self.read_each("commits", repo, ids, |reader, id| {
+            Ok(reader.find_commit(*id)?.map(|(_, commit)| commit))
         })
     }
 
     fn walk(&self, repo: &RepoName, walk: Walk) -> StoreResult<WalkPage> {
-        let page = self.read_repo("walk", repo, |connection, repo| {
-            let head = (repo, ObjectId::Commit(walk.head));
-            let place = sweep::known(connection, "walk", &self.memory, head)?;
+        let page = self.read_repo("walk", repo, |reader| {
+            let place = sweep::known(reader, &self.memory, ObjectId::Commit(walk.head))?;
             let others = |help: &mut dyn FnMut(&Connection)| self.read_on_free_reader("walk", help);
-            walk::walk(connection, &others, repo, &walk, place)
+            walk::walk(reader, &others, &walk, place).map(Some)
         })?;
         match page {
             Some(page) => Ok(page),
@@ -355,20 +343,15 @@ impl BlockingStore for SqliteStore {
     }
 
     fn tools(&self, repo: &RepoName, ids: &[ToolId]) -> StoreResult<Vec<Option<ToolDefinition>>> {
-        self.read_each("tools", repo, ids, |connection, repo, id| {
-            tools::definition(connection, "tools", repo, *id)
-        })
+        self.read_each("tools", repo, ids, |reader, id| reader.tool(*id))
     }
 
     fn tools_by_name(&self, repo: &RepoName, name: &str) -> StoreResult<Vec<ToolDefinition>> {
-        self.read_repo("tools_by_name", repo, |connection, repo| {
-            tools::by_name(connection, repo, name)
-        })
-        .map(Option::unwrap_or_default)
+        self.read_repo("tools_by_name", repo, |reader| reader.tools_by_name(name))
     }
 
     fn tool_names(&self, repo: &RepoName) -> StoreResult<Vec<String>> {
-        self.read_repo("tool_names", repo, tools::names).map(Option::unwrap_or_default)
+        self.read_repo("tool_names", repo, |reader| reader.tool_names())
     }
 
     fn refs(&self, repo: &RepoName, names: &[RefName]) -> StoreResult<Vec<Option<RefTarget>>> {
@@ -377,28 +360,20 @@ impl BlockingStore for SqliteStore {
         {
             return Ok(vec![found?]);
         }
-        self.read_each("refs", repo, names, |connection, repo, name| {
-            log::target(connection, "refs", repo, name)
-        })
+        self.read_each("refs", repo, names, |reader, name| reader.target(name))
     }
 
     fn list_refs(&self, repo: &RepoName, prefix: &str) -> StoreResult<Vec<(RefName, RefTarget)>> {
-        let listed = self.read_repo("list_refs", repo, |connection, repo| {
-            log::list(connection, "list_refs", repo, prefix)
-        })?;
-        match listed {
-            Some((_, bad)) if !bad.is_empty() => {
-                let message = format!("the ref {} is damaged", bad.join(", "));
-                Err(crate::error::damaged("list_refs", message))
-            }
-            Some((refs, _)) => Ok(refs),
-            None => Ok(Vec::new()),
+        let (refs, bad) = self.read_repo("list_refs", repo, |reader| reader.list_refs(prefix))?;
+        if bad.is_empty() {
+            return Ok(refs);
         }
+        let message = format!("the ref {} is damaged", bad.join(", "));
+        Err(crate::error::damaged("list_refs", message))
     }
 
     fn ref_log(&self, repo: &RepoName, query: &LogQuery) -> StoreResult<Vec<LogEntry>> {
-        self.read_repo("ref_log", repo, |connection, repo| log::read(connection, repo, query))
-            .map(Option::unwrap_or_default)
+        self.read_repo("ref_log", repo, |reader| reader.ref_log(query))
     }
 
     fn derived(
@@ -407,18 +382,16 @@ impl BlockingStore for SqliteStore {
         kind: DerivedKind,
         commits: &[CommitId],
     ) -> StoreResult<Vec<Option<Bytes>>> {
-        const OP: &str = "derived";
         let kind = DERIVED + i64::from(kind.number());
-        self.read_each(OP, repo, commits, |connection, repo, id| {
+        self.read_each("derived", repo, commits, |reader, id| {
             let object = ObjectId::Commit(*id);
-            let known = sweep::known(connection, OP, &self.memory, (repo, object))?;
-            let place = match known {
+            let place = match sweep::known(reader, &self.memory, object)? {
                 Some(place) => Some(place),
-                None => read::find_place(connection, OP, repo, object)?,
+                None => reader.find_place(object)?,
             };
             let Some(place) = place else { return Ok(None) };
             // A damaged row counts as none: what it says can be computed again.
-            let (rows, _) = read::small(connection, OP, repo, kind, place)?;
+            let (rows, _) = reader.small(kind, place)?;
             Ok(rows.into_iter().next().map(|row| Bytes::from(row.data)))
         })
     }
@@ -428,28 +401,28 @@ impl BlockingStore for SqliteStore {
         repo: &RepoName,
         kind: DerivedKind,
     ) -> StoreResult<Option<Vec<CommitId>>> {
-        const OP: &str = "derived_commits";
         let kind = DERIVED + i64::from(kind.number());
-        let listed = self.read_repo(OP, repo, |connection, repo| {
+        self.read_repo("derived_commits", repo, |reader| {
             let sql = "SELECT DISTINCT key FROM small WHERE repo = ?1 AND kind = ?2";
             let mut found = Vec::new();
-            read::each_row(connection, OP, sql, params![repo, kind], |row| {
-                found.extend(read::commit_at(connection, OP, repo, row.number(0)?)?);
+            reader.each_row(sql, params![reader.repo, kind], |row| {
+                let id = reader.id_at(ListKind::Commits, row.number(0)?)?;
+                found.extend(id.map(CommitId::from_bytes));
                 Ok(())
             })?;
             Ok(found)
-        })?;
-        Ok(Some(listed.unwrap_or_default()))
+        })
+        .map(Some)
     }
 
     fn drop_derived(&self, repo: &RepoName) -> StoreResult<()> {
         const OP: &str = "drop_derived";
         self.write(OP, |connection| {
             let writing = WriteTransaction::begin(connection, OP)?;
-            if let Some(repo) = log::repo_number(connection, OP, repo)? {
+            if let Some(reader) = RepoReader::new(connection, OP, 0).named(repo)? {
                 let sql = "DELETE FROM small WHERE repo = ?1 AND kind BETWEEN ?2 AND ?3";
                 statement(connection, OP, sql)?
-                    .execute(params![repo, DERIVED, DERIVED_LAST])
+                    .execute(params![reader.repo, DERIVED, DERIVED_LAST])
                     .map_err(engine(OP))?;
             }
             writing.commit(OP)
@@ -461,17 +434,18 @@ impl BlockingStore for SqliteStore {
     }
 
     fn stats(&self, repo: &RepoName) -> StoreResult<StoreStats> {
-        let mut counted = self.read_repo("stats", repo, stats::stats)?.unwrap_or_default();
+        let mut counted = self.read_repo("stats", repo, stats::stats)?;
         counted.disk_bytes = stats::disk_bytes(self.path());
         Ok(counted)
     }
 
     fn check(&self, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>> {
         const OP: &str = "check";
-        let checked = |connection: &Connection| match log::repo_number(connection, OP, repo)? {
-            Some(repo) => check::check(connection, &self.memory, repo, repair),
-            None => Ok(Vec::new()),
-        };
+        let checked =
+            |connection: &Connection| match RepoReader::new(connection, OP, 0).named(repo)? {
+                Some(reader) => check::check(reader, &self.memory, repair),
+                None => Ok(Vec::new()),
+            };
         if repair {
             self.write(OP, checked)
         } else {
@@ -485,14 +459,11 @@ impl BlockingStore for SqliteStore {
     }
 
     fn list_objects(&self, repo: &RepoName, listing: ObjectListing) -> StoreResult<ObjectPage> {
-        self.read_repo("list_objects", repo, |connection, repo| {
-            sweep::list(connection, repo, &listing)
-        })
-        .map(Option::unwrap_or_default)
+        self.read_repo("list_objects", repo, |reader| sweep::list(reader, &listing))
     }
 
     fn write_position(&self, repo: &RepoName) -> StoreResult<WritePosition> {
-        self.read_repo("write_position", repo, sweep::position).map(Option::unwrap_or_default)
+        self.read_repo("write_position", repo, sweep::position)
     }
 
     fn sweep(&self, repo: &RepoName, sweep: &Sweep) -> StoreResult<SweepAnswer> {
@@ -526,13 +497,16 @@ impl BlockingStore for SqliteStore {
 
     fn repack(&self, repo: &RepoName, step: RepackStep) -> StoreResult<RepackPage> {
         const OP: &str = "repack";
-        let Some(number) = self.read_repo(OP, repo, |_, number| Ok(number))? else {
+        let Some(number) = self.read_repo(OP, repo, |reader| Ok(Some(reader.repo)))? else {
             return Ok(RepackPage::default());
         };
         match step {
             RepackStep::Train => {
                 // Training takes a while, so it reads like others and keeps no writer waiting.
-                let trained = self.read(OP, |connection| repack::train(connection, number))?;
+                let train = |connection: &Connection| {
+                    repack::train(RepoReader::new(connection, OP, number))
+                };
+                let trained = self.read(OP, train)?;
                 let next = self.maintain(OP, |connection| {
                     repack::trained(connection, &self.memory, number, trained.as_ref())
                 })?;

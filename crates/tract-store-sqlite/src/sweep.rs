@@ -4,72 +4,61 @@ use std::sync::Mutex;
 
 use rusqlite::{Connection, params};
 use tract_core::store::{ListKind, ObjectListing, ObjectPage, Sweep, SweepAnswer, WritePosition};
-use tract_core::{Commit, DerivedKind, ObjectId, RefTarget, RepoName, StoreResult, Toolset};
+use tract_core::{DerivedKind, ObjectId, RefTarget, RepoName, StoreResult};
 
 use crate::error::{damaged, engine};
-use crate::log::{self, BLOB, COLUMNS, COMMIT, Raw, TARGET};
+use crate::log::{BLOB, COLUMNS, COMMIT, Raw, TARGET};
 use crate::memory::{Memory, lock};
-use crate::read::{each_row, find_place, find_row, small};
+use crate::read::RepoReader;
 use crate::schema::{DERIVED, SWEEPS, TOOL_NAME, UNLOGGED, log_base, text_key};
-use crate::tools;
 use crate::write::{Tx, WriteTransaction};
 
-const OP: &str = "sweep";
+pub(crate) const OP: &str = "sweep";
 /// Pages that are given back in one transaction: a writer waits for one at most.
 const STEP_PAGES: i64 = 256;
 
 /// Reads a count of a repository; 0 while there is none.
-pub(crate) fn count(
-    connection: &Connection,
-    op: &'static str,
-    repo: i64,
-    kind: i64,
-) -> StoreResult<i64> {
-    let (rows, bad) = small(connection, op, repo, kind, 0)?;
+pub(crate) fn count(reader: RepoReader<'_>, kind: i64) -> StoreResult<i64> {
+    let (rows, bad) = reader.small(kind, 0)?;
     let counted = rows.first().and_then(|row| row.data.as_slice().try_into().ok());
     match counted {
         Some(bytes) => Ok(i64::from_le_bytes(bytes)),
-        None if bad => Err(damaged(op, "a count of writes is damaged")),
+        None if bad => Err(damaged(reader.op, "a count of writes is damaged")),
         None => Ok(0),
     }
 }
 
+/// Reads how many sweeps the store has seen.
+pub(crate) fn sweeps(reader: RepoReader<'_>) -> StoreResult<i64> {
+    count(RepoReader { repo: 0, ..reader }, SWEEPS)
+}
+
 /// Forgets places that others may have swept since. Within a transaction that writes, what is
 /// remembered after it is true until its end.
-pub(crate) fn forget(
-    connection: &Connection,
-    op: &'static str,
-    memory: &Mutex<Memory>,
-) -> StoreResult<i64> {
-    let sweeps = count(connection, op, 0, SWEEPS)?;
+pub(crate) fn forget(reader: RepoReader<'_>, memory: &Mutex<Memory>) -> StoreResult<i64> {
+    let sweeps = sweeps(reader)?;
     lock(memory).forget_swept(sweeps);
     Ok(sweeps)
 }
 
 /// Returns where an object lies in this snapshot, where that is remembered.
 pub(crate) fn known(
-    connection: &Connection,
-    op: &'static str,
+    reader: RepoReader<'_>,
     memory: &Mutex<Memory>,
-    key: (i64, ObjectId),
+    object: ObjectId,
 ) -> StoreResult<Option<i64>> {
-    let (place, sweeps) = {
+    let (place, seen) = {
         let memory = lock(memory);
-        (memory.places.get(&key).copied(), memory.sweeps)
+        (memory.places.get(&(reader.repo, object)).copied(), memory.sweeps)
     };
     match place {
-        Some(place) if count(connection, op, 0, SWEEPS)? == sweeps => Ok(Some(place)),
+        Some(place) if sweeps(reader)? == seen => Ok(Some(place)),
         _ => Ok(None),
     }
 }
 
 /// Lists objects.
-pub(crate) fn list(
-    connection: &Connection,
-    repo: i64,
-    listing: &ObjectListing,
-) -> StoreResult<ObjectPage> {
-    const OP: &str = "list_objects";
+pub(crate) fn list(reader: RepoReader<'_>, listing: &ObjectListing) -> StoreResult<ObjectPage> {
     let sql = match listing.kind {
         // The sign keeps it from going by the index of repositories.
         ListKind::Commits => {
@@ -85,20 +74,10 @@ pub(crate) fn list(
     };
     let (limit, after) = (listing.limit.max(1), listing.after as i64);
     let (mut page, mut read, mut last) = (ObjectPage::default(), 0, after);
-    each_row(connection, OP, sql, params![repo, after, limit as i64], |row| {
+    reader.each_row(sql, params![reader.repo, after, limit as i64], |row| {
         last = row.number(0)?;
         let data = row.bytes(1)?;
-        let object = match listing.kind {
-            ListKind::Commits => {
-                Commit::decode_any(data).ok().map(|commit| ObjectId::Commit(commit.id()))
-            }
-            ListKind::Blobs => {
-                let bytes = crate::compressed::plain(connection, OP, repo, data)?;
-                bytes.map(|bytes| ObjectId::Blob(tract_core::hash::blob(&bytes)))
-            }
-            ListKind::Toolsets => tools::decode_entries(data)
-                .map(|entries| ObjectId::Toolset(Toolset::seal(entries).id())),
-        };
+        let object = reader.object_of(listing.kind, data)?;
         page.objects.extend(object.map(|object| (object, data.len() as u64)));
         read += 1;
         Ok(())
@@ -108,12 +87,13 @@ pub(crate) fn list(
 }
 
 /// Reads how far writes have come.
-pub(crate) fn position(connection: &Connection, repo: i64) -> StoreResult<WritePosition> {
+pub(crate) fn position(reader: RepoReader<'_>) -> StoreResult<WritePosition> {
+    let repo = reader.repo;
     let sql = "SELECT max(id) FROM ref_log WHERE id > ?1 AND id <= ?2";
     let range = [log_base(repo), log_base(repo + 1)];
-    let last: Option<i64> = find_row(connection, OP, sql, range, |row| row.get(0))?;
+    let last: Option<i64> = reader.find_row(sql, range, |row| row.get(0))?;
     let log = last.map_or(0, |last| (last - log_base(repo)) as u64);
-    let unlogged = count(connection, OP, repo, UNLOGGED)? as u64;
+    let unlogged = count(reader, UNLOGGED)? as u64;
     Ok(WritePosition { log, unlogged })
 }
 
@@ -130,15 +110,15 @@ pub(crate) struct LogRows {
 
 impl LogRows {
     /// Reads the entries that are new, or all of them after another handle's sweep.
-    pub(crate) fn extend(&mut self, connection: &Connection, repo: i64) -> StoreResult<()> {
-        let sweeps = count(connection, OP, 0, SWEEPS)?;
+    pub(crate) fn extend(&mut self, reader: RepoReader<'_>) -> StoreResult<()> {
+        let (repo, sweeps) = (reader.repo, sweeps(reader)?);
         if (self.repo, self.sweeps) != (repo, sweeps) || self.last == 0 {
             *self = Self { repo, sweeps, last: log_base(repo), named: Vec::new() };
         }
         let sql = "SELECT id, kinds, before, after FROM ref_log WHERE id > ?1 AND id <= ?2";
         let known = self.named.len();
         let last = self.last;
-        each_row(connection, OP, sql, params![last, log_base(repo + 1)], |row| {
+        reader.each_row(sql, params![last, log_base(repo + 1)], |row| {
             let (id, kinds) = (row.number(0)?, row.number(1)?);
             let (before, after) = (row.number(2)?, row.number(3)?);
             let (from, to) = (kinds >> 2, kinds & 3);
@@ -171,18 +151,19 @@ pub(crate) fn sweep(
     name: &RepoName,
     sweep: &Sweep,
 ) -> StoreResult<SweepAnswer> {
-    let Some(repo) = log::repo_number(connection, OP, name)? else {
+    let Some(reader) = RepoReader::new(connection, OP, 0).named(name)? else {
         return Ok(SweepAnswer::Done);
     };
+    let repo = reader.repo;
     // Most of the log is read before writers have to wait.
-    log_rows.extend(connection, repo)?;
+    log_rows.extend(reader)?;
     let writing = WriteTransaction::begin(connection, OP)?;
-    let found = position(connection, repo)?;
+    let found = position(reader)?;
     if found != sweep.position {
         return Ok(SweepAnswer::Moved(found));
     }
-    log_rows.extend(connection, repo)?;
-    forget(connection, OP, memory)?;
+    log_rows.extend(reader)?;
+    forget(reader, memory)?;
     let mut tx = Tx::new(connection, memory);
     for object in &sweep.objects {
         tx.delete(repo, *object, log_rows)?;
@@ -208,8 +189,9 @@ impl Tx<'_> {
         object: ObjectId,
         log_rows: &LogRows,
     ) -> StoreResult<()> {
+        let reader = RepoReader::new(self.connection, OP, repo);
         if let ObjectId::Tool(id) = object {
-            for stored in tools::rows(self.connection, OP, repo, id)? {
+            for stored in reader.tool_rows(id)? {
                 self.execute("DELETE FROM small WHERE id = ?1", &[&stored.place])?;
                 let name = stored.row.name.as_bytes();
                 let data = [id.as_bytes(), name].concat();
@@ -219,7 +201,7 @@ impl Tx<'_> {
             }
             return Ok(());
         }
-        let Some(place) = find_place(self.connection, OP, repo, object)? else { return Ok(()) };
+        let Some(place) = reader.find_place(object)? else { return Ok(()) };
         match object {
             ObjectId::Commit(id) => {
                 self.write_out(repo, COMMIT, place, &RefTarget::Commit(id), log_rows)?;
@@ -252,7 +234,8 @@ impl Tx<'_> {
     ) -> StoreResult<()> {
         for entry in log_rows.entries(kind, place) {
             let sql = format!("SELECT {COLUMNS} FROM ref_log WHERE id = ?1");
-            let raw = find_row(self.connection, OP, &sql, [entry], |row| Raw::read(&row))?;
+            let reader = RepoReader::new(self.connection, OP, repo);
+            let raw = reader.find_row(&sql, [entry], |row| Raw::read(&row))?;
             let Some(mut raw) = raw else {
                 let seq = entry - log_base(repo);
                 return Err(damaged(OP, format!("entry {seq} of the ref log is damaged")));

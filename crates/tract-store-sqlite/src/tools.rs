@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::Connection;
 use tract_core::{
     BlobId, CommitId, ObjectId, StoreResult, ToolDefinition, ToolEntry, ToolId, ToolRow,
 };
 
 use crate::error::{corrupt, damaged};
-use crate::read::{each_small, small};
+use crate::read::RepoReader;
 use crate::schema::{TOOL, TOOL_NAME, prefix, text_key};
 
 /// A row and its number.
@@ -50,73 +49,61 @@ pub(crate) fn decode_entries(bytes: &[u8]) -> Option<Vec<ToolEntry>> {
     (rest.is_empty() && odd.is_empty()).then(|| pairs.iter().map(entry).collect())
 }
 
-/// Reads the rows of one tool, in the order of first sight.
-pub(crate) fn rows(
-    connection: &Connection,
-    op: &'static str,
-    repo: i64,
-    id: ToolId,
-) -> StoreResult<Vec<Stored>> {
-    let (rows, bad) = small(connection, op, repo, TOOL, prefix(id.as_bytes()))?;
-    if bad {
-        return Err(corrupt(op, ObjectId::Tool(id)));
-    }
-    let rows = rows.into_iter().filter_map(|small| {
-        decode(&small.data).filter(|row| row.id == id).map(|row| Stored { place: small.id, row })
-    });
-    Ok(rows.collect())
-}
-
-/// Reads one definition.
-pub(crate) fn definition(
-    connection: &Connection,
-    op: &'static str,
-    repo: i64,
-    id: ToolId,
-) -> StoreResult<Option<ToolDefinition>> {
-    let rows = rows(connection, op, repo, id)?;
-    let schemas = rows.iter().map(|stored| stored.row.schema).collect();
-    Ok(rows.into_iter().next().map(|Stored { row, .. }| ToolDefinition {
-        id,
-        name: row.name,
-        schemas,
-        first: row.commit,
-        created_at: row.created_at,
-    }))
-}
-
-/// Reads all versions of a name, the first seen first.
-pub(crate) fn by_name(
-    connection: &Connection,
-    repo: i64,
-    name: &str,
-) -> StoreResult<Vec<ToolDefinition>> {
-    const OP: &str = "tools_by_name";
-    let (rows, bad) = small(connection, OP, repo, TOOL_NAME, text_key(name.as_bytes()))?;
-    if bad {
-        return Err(damaged(OP, format!("the tool index is damaged at the name {name:?}")));
-    }
-    let mut found = Vec::new();
-    for row in rows {
-        if let Some((id, stored)) = row.data.split_first_chunk::<32>()
-            && stored == name.as_bytes()
-        {
-            found.extend(definition(connection, OP, repo, ToolId::from_bytes(*id))?);
+impl RepoReader<'_> {
+    /// Reads the rows of one tool, in the order of first sight.
+    pub(crate) fn tool_rows(self, id: ToolId) -> StoreResult<Vec<Stored>> {
+        let (rows, bad) = self.small(TOOL, prefix(id.as_bytes()))?;
+        if bad {
+            return Err(corrupt(self.op, ObjectId::Tool(id)));
         }
+        let stored = |place, data: &[u8]| {
+            decode(data).filter(|row| row.id == id).map(|row| Stored { place, row })
+        };
+        Ok(rows.iter().filter_map(|small| stored(small.id, &small.data)).collect())
     }
-    found.sort_by_key(|definition| (definition.created_at, definition.first));
-    Ok(found)
-}
 
-/// Lists the names in the index.
-pub(crate) fn names(connection: &Connection, repo: i64) -> StoreResult<Vec<String>> {
-    const OP: &str = "tool_names";
-    let mut names = BTreeSet::new();
-    each_small(connection, OP, repo, TOOL_NAME, |_, _, data| {
-        let name = data.and_then(|data| std::str::from_utf8(data.get(32..)?).ok());
-        let name = name.ok_or_else(|| damaged(OP, "a name in the tool index is damaged"))?;
-        names.insert(name.to_owned());
-        Ok(())
-    })?;
-    Ok(names.into_iter().collect())
+    /// Reads one definition.
+    pub(crate) fn tool(self, id: ToolId) -> StoreResult<Option<ToolDefinition>> {
+        let rows = self.tool_rows(id)?;
+        let schemas = rows.iter().map(|stored| stored.row.schema).collect();
+        Ok(rows.into_iter().next().map(|Stored { row, .. }| ToolDefinition {
+            id,
+            name: row.name,
+            schemas,
+            first: row.commit,
+            created_at: row.created_at,
+        }))
+    }
+
+    /// Reads all versions of a name, the first seen first.
+    pub(crate) fn tools_by_name(self, name: &str) -> StoreResult<Vec<ToolDefinition>> {
+        let (rows, bad) = self.small(TOOL_NAME, text_key(name.as_bytes()))?;
+        if bad {
+            let what = format!("the tool index is damaged at the name {name:?}");
+            return Err(damaged(self.op, what));
+        }
+        let mut found = Vec::new();
+        for row in rows {
+            if let Some((id, stored)) = row.data.split_first_chunk::<32>()
+                && stored == name.as_bytes()
+            {
+                found.extend(self.tool(ToolId::from_bytes(*id))?);
+            }
+        }
+        found.sort_by_key(|definition| (definition.created_at, definition.first));
+        Ok(found)
+    }
+
+    /// Lists the names in the index.
+    pub(crate) fn tool_names(self) -> StoreResult<Vec<String>> {
+        let mut names = BTreeSet::new();
+        self.each_small(TOOL_NAME, |_, _, data| {
+            let name = data.and_then(|data| std::str::from_utf8(data.get(32..)?).ok());
+            let name =
+                name.ok_or_else(|| damaged(self.op, "a name in the tool index is damaged"))?;
+            names.insert(name.to_owned());
+            Ok(())
+        })?;
+        Ok(names.into_iter().collect())
+    }
 }

@@ -25,7 +25,7 @@ pub(crate) fn is_whole(path: &Path) -> bool {
 }
 
 /// Opens a file that no process writes, for reading as it is.
-pub(crate) fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {
+pub(crate) fn open_immutable(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
     let mut uri = String::from("file:");
     for byte in path.as_os_str().as_encoded_bytes() {
         match byte {
@@ -35,6 +35,5 @@ pub(crate) fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {
         }
     }
     uri.push_str("?mode=ro&immutable=1");
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)
 }

@@ -9,7 +9,7 @@ use tract_core::store::{Walk, WalkEntry, WalkPage};
 use tract_core::{Commit, CommitId, DerivedKind, ObjectId, StoreError, StoreResult, parallel};
 
 use crate::error::{BACKEND, corrupt};
-use crate::read::{ReaderPool, each_row, find_commit, find_row, hint};
+use crate::read::{ReaderPool, RepoReader, hint};
 use crate::schema::{DERIVED, prefix, segment_start, small_sum};
 
 const OP: &str = "walk";
@@ -20,36 +20,40 @@ const OP: &str = "walk";
 /// checks that each is the first parent of the one before it. Where it is not (another segment
 /// begins, or a place is wrong), it looks the parent up by id and continues from there.
 pub(crate) fn walk(
-    connection: &Connection,
+    reader: RepoReader<'_>,
     others: &ReaderPool<'_>,
-    repo: i64,
     walk: &Walk,
     place: Option<i64>,
 ) -> StoreResult<WalkPage> {
     let limit = walk.limit.max(1);
-    let mut page = WalkPage::default();
+    let mut walker = Walker { reader, others, walk, limit, page: WalkPage::default() };
     let mut at = WalkPosition { id: walk.head, place, sure: false };
     loop {
         if walk.until == Some(at.id) {
-            return Ok(page);
+            return Ok(walker.page);
         }
-        if page.steps.len() >= limit {
-            page.next = Some(at.id);
-            return Ok(page);
+        if walker.page.steps.len() >= limit {
+            walker.page.next = Some(at.id);
+            return Ok(walker.page);
         }
         let place = match at.place {
             Some(place) => place,
-            None => locate(connection, repo, &mut at)?,
+            None => walker.locate(&mut at)?,
         };
-        let stop = match walk.stop_at {
-            Some(kind) => newest_derived(connection, repo, kind, place)?,
-            None => None,
-        };
-        match range(connection, others, repo, walk, limit, place, stop, at, &mut page)? {
+        match walker.range(place, at)? {
             Some(next) => at = next,
-            None => return Ok(page),
+            None => return Ok(walker.page),
         }
     }
+}
+
+/// A walk, and what it found so far.
+struct Walker<'a> {
+    reader: RepoReader<'a>,
+    others: &'a ReaderPool<'a>,
+    walk: &'a Walk,
+    limit: usize,
+    page: WalkPage,
 }
 
 /// The commit to be read next.
@@ -61,28 +65,6 @@ struct WalkPosition {
     /// The place was found by reading the commit there.
     sure: bool,
 }
-
-/// Finds a commit by id: the only row with these first eight bytes, else by reading all of them.
-fn locate(connection: &Connection, repo: i64, at: &mut WalkPosition) -> StoreResult<i64> {
-    if !at.sure {
-        let sql = "SELECT id FROM commits WHERE repo = ?1 AND h = ?2 LIMIT 2";
-        let mut places = Vec::new();
-        each_row(connection, OP, sql, params![repo, prefix(at.id.as_bytes())], |row| {
-            places.push(row.number(0)?);
-            Ok(())
-        })?;
-        if let [place] = places.as_slice() {
-            return Ok(*place);
-        }
-    }
-    at.sure = true;
-    match find_commit(connection, OP, repo, at.id)? {
-        Some((place, _)) => Ok(place),
-        None => Err(StoreError::missing(BACKEND, OP, ObjectId::Commit(at.id))),
-    }
-}
-
-type Stop = Option<(i64, Bytes)>;
 
 /// How many rows are read and decoded before they are looked at; few at first where a walk ends at
 /// a commit that it may soon come to.
@@ -96,110 +78,125 @@ struct FoundRow {
     commit: Option<Commit>,
 }
 
-/// Reads the rows of so many places from `top` down.
-fn rows_down(
-    connection: &Connection,
-    others: &ReaderPool<'_>,
-    repo: i64,
-    top: i64,
-    count: usize,
-) -> StoreResult<VecDeque<FoundRow>> {
-    // The sign keeps it from going by the index of repositories.
-    let sql = "SELECT id, content, rec FROM commits WHERE id BETWEEN ?1 AND ?2 AND +repo = ?3 \
-               ORDER BY id DESC";
-    let read = |connection: &Connection, range: Range<usize>| {
-        let mut found = Vec::with_capacity(range.len());
-        let [low, high] = [range.end - 1, range.start].map(|below| top - below as i64);
-        each_row(connection, OP, sql, params![low, high, repo], |row| {
-            let commit = Commit::decode_any(row.bytes(2)?).ok();
-            found.push(FoundRow { place: row.number(0)?, content: row.get(1)?, commit });
-            Ok(())
-        })?;
-        Ok(found)
-    };
-    parallel::map_ranges(count, parallel::OBJECTS, connection, others, read).map(VecDeque::from)
-}
-
-/// Reads down from `place` to the begin of its segment; gives the commit to continue with, or
-/// `None` at the end of the walk.
-#[allow(clippy::too_many_arguments, reason = "one loop, cut in two to be readable")]
-fn range(
-    connection: &Connection,
-    others: &ReaderPool<'_>,
-    repo: i64,
-    walk: &Walk,
-    limit: usize,
-    place: i64,
-    stop: Stop,
-    mut at: WalkPosition,
-    page: &mut WalkPage,
-) -> StoreResult<Option<WalkPosition>> {
-    // Nothing below the row that the walk stops at is of use.
-    let lowest = stop.as_ref().map_or_else(|| segment_start(place), |(stop, _)| *stop);
-    let mut expected = place;
-    let mut portion = match walk.until {
-        Some(_) => FIRST_PORTION,
-        None => LARGEST_PORTION,
-    };
-    let mut read: VecDeque<FoundRow> = VecDeque::new();
-    loop {
-        if walk.until == Some(at.id) || page.steps.len() >= limit {
-            break;
-        }
-        if read.is_empty() {
-            let left_here = usize::try_from(expected - lowest + 1).unwrap_or_default();
-            let count = portion.min(limit - page.steps.len()).min(left_here);
-            read = rows_down(connection, others, repo, expected, count)?;
-            portion = (portion * 2).min(LARGEST_PORTION);
-        }
-        let Some(FoundRow { place: found, content, commit }) = read.pop_front() else { break };
-        let here = commit.filter(|commit| commit.id() == at.id && found == expected);
-        let Some(commit) = here else {
-            // Either the parent lies elsewhere, or this row is damaged: the index knows.
-            if at.sure {
-                return Err(corrupt(OP, ObjectId::Commit(at.id)));
+impl Walker<'_> {
+    /// Finds a commit by id: the only row with these first eight bytes, else by reading all of them.
+    fn locate(&self, at: &mut WalkPosition) -> StoreResult<i64> {
+        if !at.sure {
+            let sql = "SELECT id FROM commits WHERE repo = ?1 AND h = ?2 LIMIT 2";
+            let mut places = Vec::new();
+            self.reader.each_row(
+                sql,
+                params![self.reader.repo, prefix(at.id.as_bytes())],
+                |row| {
+                    places.push(row.number(0)?);
+                    Ok(())
+                },
+            )?;
+            if let [place] = places.as_slice() {
+                return Ok(*place);
             }
-            // The very place that the index gave: read all rows that it could mean.
-            at.sure = expected == place;
-            return Ok(Some(WalkPosition { place: None, ..at }));
-        };
-        if let Some((stop, bytes)) = &stop
-            && *stop == found
-        {
-            page.stopped = Some((at.id, bytes.clone()));
-            return Ok(None);
         }
-        let parent = commit.parent();
-        page.steps.push(WalkEntry { commit, content: hint(found, content) });
-        match parent {
-            Some(parent) => at = WalkPosition { id: parent, place: None, sure: false },
-            None => return Ok(None),
+        at.sure = true;
+        match self.reader.find_commit(at.id)? {
+            Some((place, _)) => Ok(place),
+            None => Err(StoreError::missing(BACKEND, OP, ObjectId::Commit(at.id))),
         }
-        expected -= 1;
     }
-    match expected == place && page.steps.len() < limit && walk.until != Some(at.id) {
-        // The index gave this place, and the row there says that it is another repository's.
-        true if at.sure => Err(corrupt(OP, ObjectId::Commit(at.id))),
-        // Nothing was read at this place, so it cannot be trusted.
-        true => Ok(Some(WalkPosition { place: None, sure: true, ..at })),
-        false => Ok(Some(at)),
-    }
-}
 
-/// Finds the newest derived row of a kind at or before a place of the same segment. A damaged
-/// one counts as none: what it says can be had from further back.
-fn newest_derived(
-    connection: &Connection,
-    repo: i64,
-    kind: DerivedKind,
-    place: i64,
-) -> StoreResult<Stop> {
-    let sql = "SELECT key, data, sum FROM small WHERE repo = ?1 AND kind = ?2 \
-               AND key BETWEEN ?3 AND ?4 ORDER BY key DESC LIMIT 1";
-    let kind = DERIVED + i64::from(kind.number());
-    find_row(connection, OP, sql, params![repo, kind, segment_start(place), place], |row| {
-        let (key, data) = (row.number(0)?, row.bytes(1)?);
-        let is_sound = small_sum(repo, kind, key, data) == row.number(2)?;
-        Ok(is_sound.then(|| (key, Bytes::copy_from_slice(data))))
-    })
+    /// Reads the rows of so many places from `top` down.
+    fn rows_down(&self, top: i64, count: usize) -> StoreResult<VecDeque<FoundRow>> {
+        // The sign keeps it from going by the index of repositories.
+        let sql = "SELECT id, content, rec FROM commits WHERE id BETWEEN ?1 AND ?2 AND +repo = ?3 \
+                   ORDER BY id DESC";
+        let repo = self.reader.repo;
+        let read = |connection: &Connection, range: Range<usize>| {
+            let mut found = Vec::with_capacity(range.len());
+            let [low, high] = [range.end - 1, range.start].map(|below| top - below as i64);
+            RepoReader::new(connection, OP, repo).each_row(
+                sql,
+                params![low, high, repo],
+                |row| {
+                    let commit = Commit::decode_any(row.bytes(2)?).ok();
+                    found.push(FoundRow { place: row.number(0)?, content: row.get(1)?, commit });
+                    Ok(())
+                },
+            )?;
+            Ok(found)
+        };
+        let own = self.reader.connection;
+        parallel::map_ranges(count, parallel::OBJECTS, own, self.others, read).map(VecDeque::from)
+    }
+
+    /// Reads down from `place` to the begin of its segment; gives the commit to continue with, or
+    /// `None` at the end of the walk.
+    fn range(&mut self, place: i64, mut at: WalkPosition) -> StoreResult<Option<WalkPosition>> {
+        let (walk, limit) = (self.walk, self.limit);
+        let stop = match walk.stop_at {
+            Some(kind) => self.newest_derived(kind, place)?,
+            None => None,
+        };
+        // Nothing below the row that the walk stops at is of use.
+        let lowest = stop.as_ref().map_or_else(|| segment_start(place), |(stop, _)| *stop);
+        let mut expected = place;
+        let mut portion = match walk.until {
+            Some(_) => FIRST_PORTION,
+            None => LARGEST_PORTION,
+        };
+        let mut read: VecDeque<FoundRow> = VecDeque::new();
+        loop {
+            if walk.until == Some(at.id) || self.page.steps.len() >= limit {
+                break;
+            }
+            if read.is_empty() {
+                let left_here = usize::try_from(expected - lowest + 1).unwrap_or_default();
+                let count = portion.min(limit - self.page.steps.len()).min(left_here);
+                read = self.rows_down(expected, count)?;
+                portion = (portion * 2).min(LARGEST_PORTION);
+            }
+            let Some(FoundRow { place: found, content, commit }) = read.pop_front() else { break };
+            let here = commit.filter(|commit| commit.id() == at.id && found == expected);
+            let Some(commit) = here else {
+                // Either the parent lies elsewhere, or this row is damaged: the index knows.
+                if at.sure {
+                    return Err(corrupt(OP, ObjectId::Commit(at.id)));
+                }
+                // The very place that the index gave: read all rows that it could mean.
+                at.sure = expected == place;
+                return Ok(Some(WalkPosition { place: None, ..at }));
+            };
+            if let Some((stop, bytes)) = &stop
+                && *stop == found
+            {
+                self.page.stopped = Some((at.id, bytes.clone()));
+                return Ok(None);
+            }
+            let parent = commit.parent();
+            self.page.steps.push(WalkEntry { commit, content: hint(found, content) });
+            match parent {
+                Some(parent) => at = WalkPosition { id: parent, place: None, sure: false },
+                None => return Ok(None),
+            }
+            expected -= 1;
+        }
+        match expected == place && self.page.steps.len() < limit && walk.until != Some(at.id) {
+            // The index gave this place, and the row there says that it is another repository's.
+            true if at.sure => Err(corrupt(OP, ObjectId::Commit(at.id))),
+            // Nothing was read at this place, so it cannot be trusted.
+            true => Ok(Some(WalkPosition { place: None, sure: true, ..at })),
+            false => Ok(Some(at)),
+        }
+    }
+
+    /// Finds the newest derived row of a kind at or before a place of the same segment. A damaged
+    /// one counts as none: what it says can be had from further back.
+    fn newest_derived(&self, kind: DerivedKind, place: i64) -> StoreResult<Option<(i64, Bytes)>> {
+        let sql = "SELECT key, data, sum FROM small WHERE repo = ?1 AND kind = ?2 \
+                   AND key BETWEEN ?3 AND ?4 ORDER BY key DESC LIMIT 1";
+        let (repo, kind) = (self.reader.repo, DERIVED + i64::from(kind.number()));
+        self.reader.find_row(sql, params![repo, kind, segment_start(place), place], |row| {
+            let (key, data) = (row.number(0)?, row.bytes(1)?);
+            let is_sound = small_sum(repo, kind, key, data) == row.number(2)?;
+            Ok(is_sound.then(|| (key, Bytes::copy_from_slice(data))))
+        })
+    }
 }

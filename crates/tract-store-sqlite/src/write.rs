@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, ToSql, params};
 use tract_core::store::JoinBatches;
 use tract_core::{
-    Applied, Batch, BatchId, Expect, ObjectId, RefEdit, RefName, RefTarget, RepoName, StoreError,
+    Applied, Batch, BatchId, Expect, ObjectId, RefEdit, RefName, RefTarget, RepoName,
     StoreErrorKind, StoreResult,
 };
 
-use crate::error::{BACKEND, again, engine, new};
+use crate::error::{BACKEND, engine, new};
 use crate::insert::CommittedState;
 use crate::log;
 use crate::memory::{Memory, lock};
-use crate::read::{find_place, statement};
+use crate::read::{RepoReader, statement};
 use crate::schema::{MAX_BYTES, log_base};
 use crate::sweep;
 
@@ -117,46 +117,23 @@ pub(crate) struct Tx<'a> {
     pub(crate) text_name: Vec<u8>,
 }
 
-/// Writes a group and those who join it; the second value says why its durability is in doubt.
-pub(crate) fn group(
-    connection: &Connection,
-    memory: &Mutex<Memory>,
-    patience: Duration,
-    group: &[(RepoName, Batch)],
-    joining: Option<&mut JoinBatches<'_>>,
-) -> (Vec<StoreResult<Applied>>, Option<String>) {
-    let mut callers = group.len();
-    match try_group(connection, memory, patience, group, joining, &mut callers) {
-        Ok(answers) => (answers, None),
-        Err((error, in_doubt)) => {
-            let cause = in_doubt.then(|| error.message.clone());
-            ((0..callers).map(|_| Err(again(&error))).collect(), cause)
-        }
-    }
-}
-
 type Answers = Vec<StoreResult<Applied>>;
-/// An error of a whole group, and whether its durability is in doubt.
-type GroupError = (StoreError, bool);
 
-fn failed(error: StoreError) -> GroupError {
-    let in_doubt = crate::error::is_io(&error);
-    (error, in_doubt)
-}
-
-fn try_group(
+/// Writes a group and those who join it; `callers` counts both. After an error of the operating system
+/// it is in doubt what of them is durable.
+pub(crate) fn group(
     connection: &Connection,
     memory: &Mutex<Memory>,
     patience: Duration,
     group: &[(RepoName, Batch)],
     mut joining: Option<&mut JoinBatches<'_>>,
     callers: &mut usize,
-) -> Result<Answers, GroupError> {
-    let writing = WriteTransaction::begin_within(connection, patience, OP).map_err(failed)?;
+) -> StoreResult<Answers> {
+    let writing = WriteTransaction::begin_within(connection, patience, OP)?;
     let mut tx = Tx::new(connection, memory);
     // Under the lock for writing: another process could sweep between this look and our writes, and
     // a place that is remembered here would then point to nothing.
-    tx.sweeps = sweep::forget(connection, OP, memory).map_err(failed)?;
+    tx.sweeps = sweep::forget(tx.reader(0), memory)?;
     let mut answers = Vec::with_capacity(group.len());
     tx.write_all(group, joining.is_some(), &mut answers)?;
     while let Some(joining) = &mut joining {
@@ -170,13 +147,12 @@ fn try_group(
     }
     let fresh = tx.fresh;
     writing.commit(OP).map_err(|mut error| {
-        let in_doubt = crate::error::is_io(&error);
-        if in_doubt {
+        if crate::error::is_io(&error) {
             // The log may have been written and not flushed. Whether a later flush would succeed
             // says nothing about these pages, so the store stops instead of trying again.
             error.kind = StoreErrorKind::Unknown;
         }
-        (error, in_doubt)
+        error
     })?;
     // Only now: places of a transaction that was rolled back are given out again.
     fresh.remember(memory);
@@ -189,6 +165,10 @@ impl<'a> Tx<'a> {
         let fresh = CommittedState::default();
         let (sweeps, more_follow, text_name) = (0, true, Vec::new());
         Self { connection, memory, fresh, sweeps, more_follow, statements, text_name }
+    }
+
+    pub(crate) fn reader(&self, repo: i64) -> RepoReader<'a> {
+        RepoReader::new(self.connection, OP, repo)
     }
 
     pub(crate) fn statement(&mut self, sql: &'static str) -> StoreResult<&mut CachedStatement<'a>> {
@@ -226,19 +206,19 @@ impl<'a> Tx<'a> {
         batches: &[(RepoName, Batch)],
         may_grow: bool,
         answers: &mut Answers,
-    ) -> Result<(), GroupError> {
+    ) -> StoreResult<()> {
         for (n, (name, batch)) in batches.iter().enumerate() {
             self.more_follow = may_grow || n + 1 < batches.len();
             let prepared = self.repo(name).and_then(|repo| Ok((repo, self.check(repo, batch)?)));
             match prepared {
                 Ok((repo, Ok(checked))) => {
-                    self.write(name, repo, checked).map_err(failed)?;
+                    self.write(name, repo, checked)?;
                     answers.push(Ok(Applied::Done));
                 }
                 Ok((_, Err(answer))) => answers.push(Ok(answer)),
                 // Nothing of this batch was written, unless the whole transaction is gone.
                 Err(error) if self.connection.is_autocommit() || crate::error::is_io(&error) => {
-                    return Err(failed(error));
+                    return Err(error);
                 }
                 Err(error) => answers.push(Err(error)),
             }
@@ -258,7 +238,7 @@ impl<'a> Tx<'a> {
         if let Some(target) = self.fresh.refs.get(&repo).and_then(|refs| refs.get(name)) {
             return Ok(target.clone());
         }
-        log::target(self.connection, OP, repo, name)
+        self.reader(repo).target(name)
     }
 
     /// Finds the number of a repository that has something in it.
@@ -268,7 +248,7 @@ impl<'a> Tx<'a> {
         if let Some(number) = known.or_else(remembered) {
             return Ok(Some(number));
         }
-        let found = log::repo_number(self.connection, OP, name)?;
+        let found = self.reader(0).named(name)?.map(|reader| reader.repo);
         if let Some(number) = found {
             self.fresh.repos.insert(name.as_str().to_owned(), number);
         }
@@ -280,7 +260,7 @@ impl<'a> Tx<'a> {
         if let Some(place) = self.known_place(repo, object) {
             return Ok(Some(place));
         }
-        let found = find_place(self.connection, OP, repo, object)?;
+        let found = self.reader(repo).find_place(object)?;
         if let Some(place) = found {
             self.fresh.places.insert((repo, object), place);
         }
@@ -365,11 +345,7 @@ impl<'a> Tx<'a> {
         if let Some(repo) = repo {
             self.check_brought(repo, batch)?;
         }
-        let blobs = batch.blobs.iter().map(|blob| ObjectId::Blob(blob.id()));
-        let toolsets = batch.toolsets.iter().map(|set| ObjectId::Toolset(set.id()));
-        let commits = batch.commits.iter().map(|commit| ObjectId::Commit(commit.id()));
-        let tools = batch.tools.iter().map(|tool| ObjectId::Tool(tool.id));
-        let mut inside: Vec<_> = blobs.chain(toolsets).chain(commits).chain(tools).collect();
+        let mut inside: Vec<ObjectId> = batch.objects().collect();
         inside.sort_unstable();
         let mut look_up = |object: ObjectId, is_link: bool| -> StoreResult<()> {
             if inside.binary_search(&object).is_ok() {

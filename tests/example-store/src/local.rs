@@ -12,7 +12,7 @@ use tract_core::{
     RefTarget, RepoName, StoreResult, ToolDefinition, ToolId, Toolset, ToolsetId,
 };
 
-use crate::state::State;
+use crate::state::{State, found};
 
 const NAME: &str = "local";
 
@@ -56,23 +56,19 @@ impl BlockingStore for LocalStore {
     }
 
     fn blobs(&self, repo: &RepoName, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
-        let state = self.read();
-        Ok(keys.iter().map(|key| state.repo(repo).blobs.get(&key.id).cloned()).collect())
+        Ok(found(&self.read().repo(repo).blobs, keys.iter().map(|key| &key.id)))
     }
 
     fn toolsets(&self, repo: &RepoName, ids: &[ToolsetId]) -> StoreResult<Vec<Option<Toolset>>> {
-        let state = self.read();
-        Ok(ids.iter().map(|id| state.repo(repo).toolsets.get(id).cloned()).collect())
+        Ok(found(&self.read().repo(repo).toolsets, ids))
     }
 
     fn commits(&self, repo: &RepoName, ids: &[CommitId]) -> StoreResult<Vec<Option<Commit>>> {
-        let state = self.read();
-        Ok(ids.iter().map(|id| state.repo(repo).commits.get(id).cloned()).collect())
+        Ok(found(&self.read().repo(repo).commits, ids))
     }
 
     fn refs(&self, repo: &RepoName, names: &[RefName]) -> StoreResult<Vec<Option<RefTarget>>> {
-        let state = self.read();
-        Ok(names.iter().map(|name| state.repo(repo).refs.get(name).cloned()).collect())
+        Ok(found(&self.read().repo(repo).refs, names))
     }
 
     fn derived(

@@ -19,7 +19,7 @@ use tract_core::{
     Toolset, ToolsetId,
 };
 
-use crate::state::State;
+use crate::state::{Repository, State, found};
 
 const NAME: &str = "remote";
 
@@ -76,17 +76,25 @@ impl RemoteStore {
         // learn that: it tries the same batch again, and `Already` settles it.
         answered.await.map_err(|_| lost(StoreErrorKind::Unknown, "the connection was lost"))
     }
+
+    /// Sends a call that reads from one repository.
+    async fn read<T: Send + 'static>(
+        &self,
+        op: &'static str,
+        repo: &RepoName,
+        read: impl FnOnce(&Repository) -> T + Send + 'static,
+    ) -> StoreResult<T> {
+        let repo = repo.clone();
+        self.call(op, move |state| read(state.repo(&repo))).await
+    }
 }
 
 #[async_trait]
 impl ObjectRepository for RemoteStore {
     async fn blobs(&self, repo: &RepoName, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
-        let (repo, keys) = (repo.clone(), keys.to_vec());
-        self.call("blobs", move |state| {
-            let blobs = &state.repo(&repo).blobs;
-            keys.iter().map(|key| blobs.get(&key.id).cloned()).collect()
-        })
-        .await
+        let keys = keys.to_vec();
+        self.read("blobs", repo, move |repo| found(&repo.blobs, keys.iter().map(|key| &key.id)))
+            .await
     }
 
     async fn toolsets(
@@ -94,12 +102,8 @@ impl ObjectRepository for RemoteStore {
         repo: &RepoName,
         ids: &[ToolsetId],
     ) -> StoreResult<Vec<Option<Toolset>>> {
-        let (repo, ids) = (repo.clone(), ids.to_vec());
-        self.call("toolsets", move |state| {
-            let toolsets = &state.repo(&repo).toolsets;
-            ids.iter().map(|id| toolsets.get(id).cloned()).collect()
-        })
-        .await
+        let ids = ids.to_vec();
+        self.read("toolsets", repo, move |repo| found(&repo.toolsets, &ids)).await
     }
 
     async fn resolve_prefix(
@@ -108,26 +112,21 @@ impl ObjectRepository for RemoteStore {
         prefix: &IdPrefix,
         limit: usize,
     ) -> StoreResult<Vec<ObjectId>> {
-        let (repo, prefix) = (repo.clone(), prefix.clone());
-        self.call("resolve_prefix", move |state| state.repo(&repo).resolve(&prefix, limit)).await
+        let prefix = prefix.clone();
+        self.read("resolve_prefix", repo, move |repo| repo.resolve(&prefix, limit)).await
     }
 }
 
 #[async_trait]
 impl CommitRepository for RemoteStore {
     async fn commits(&self, repo: &RepoName, ids: &[CommitId]) -> StoreResult<Vec<Option<Commit>>> {
-        let (repo, ids) = (repo.clone(), ids.to_vec());
-        self.call("commits", move |state| {
-            let commits = &state.repo(&repo).commits;
-            ids.iter().map(|id| commits.get(id).cloned()).collect()
-        })
-        .await
+        let ids = ids.to_vec();
+        self.read("commits", repo, move |repo| found(&repo.commits, &ids)).await
     }
 
     /// The server walks: a page is one round trip, however many commits it has.
     async fn walk(&self, repo: &RepoName, walk: Walk) -> StoreResult<WalkPage> {
-        let repo = repo.clone();
-        self.call("walk", move |state| state.repo(&repo).walk(NAME, &walk)).await?
+        self.read("walk", repo, move |repo| repo.walk(NAME, &walk)).await?
     }
 }
 
@@ -139,19 +138,17 @@ impl ToolRepository for RemoteStore {
         repo: &RepoName,
         ids: &[ToolId],
     ) -> StoreResult<Vec<Option<ToolDefinition>>> {
-        let (repo, ids) = (repo.clone(), ids.to_vec());
-        self.call("tools", move |state| ids.iter().map(|id| state.repo(&repo).tool(*id)).collect())
-            .await
+        let ids = ids.to_vec();
+        self.read("tools", repo, move |repo| ids.iter().map(|id| repo.tool(*id)).collect()).await
     }
 
     async fn tools_by_name(&self, repo: &RepoName, name: &str) -> StoreResult<Vec<ToolDefinition>> {
-        let (repo, name) = (repo.clone(), name.to_owned());
-        self.call("tools_by_name", move |state| state.repo(&repo).tools_by_name(&name)).await
+        let name = name.to_owned();
+        self.read("tools_by_name", repo, move |repo| repo.tools_by_name(&name)).await
     }
 
     async fn tool_names(&self, repo: &RepoName) -> StoreResult<Vec<String>> {
-        let repo = repo.clone();
-        self.call("tool_names", move |state| state.repo(&repo).tool_names()).await
+        self.read("tool_names", repo, Repository::tool_names).await
     }
 }
 
@@ -162,12 +159,8 @@ impl RefRepository for RemoteStore {
         repo: &RepoName,
         names: &[RefName],
     ) -> StoreResult<Vec<Option<RefTarget>>> {
-        let (repo, names) = (repo.clone(), names.to_vec());
-        self.call("refs", move |state| {
-            let refs = &state.repo(&repo).refs;
-            names.iter().map(|name| refs.get(name).cloned()).collect()
-        })
-        .await
+        let names = names.to_vec();
+        self.read("refs", repo, move |repo| found(&repo.refs, &names)).await
     }
 
     async fn list_refs(
@@ -175,13 +168,13 @@ impl RefRepository for RemoteStore {
         repo: &RepoName,
         prefix: &str,
     ) -> StoreResult<Vec<(RefName, RefTarget)>> {
-        let (repo, prefix) = (repo.clone(), prefix.to_owned());
-        self.call("list_refs", move |state| state.repo(&repo).list_refs(&prefix)).await
+        let prefix = prefix.to_owned();
+        self.read("list_refs", repo, move |repo| repo.list_refs(&prefix)).await
     }
 
     async fn ref_log(&self, repo: &RepoName, query: &LogQuery) -> StoreResult<Vec<LogEntry>> {
-        let (repo, query) = (repo.clone(), query.clone());
-        self.call("ref_log", move |state| state.repo(&repo).ref_log(&query)).await
+        let query = query.clone();
+        self.read("ref_log", repo, move |repo| repo.ref_log(&query)).await
     }
 }
 
@@ -193,12 +186,10 @@ impl DerivedRepository for RemoteStore {
         kind: DerivedKind,
         commits: &[CommitId],
     ) -> StoreResult<Vec<Option<Bytes>>> {
-        let (repo, commits) = (repo.clone(), commits.to_vec());
-        self.call("derived", move |state| {
-            let derived = &state.repo(&repo).derived;
-            commits.iter().map(|id| derived.get(&(kind, *id)).cloned()).collect()
-        })
-        .await
+        let commits = commits.to_vec();
+        let find = move |repo: &Repository, id| repo.derived.get(&(kind, id)).cloned();
+        let read = move |repo: &Repository| commits.iter().map(|id| find(repo, *id)).collect();
+        self.read("derived", repo, read).await
     }
 
     async fn drop_derived(&self, repo: &RepoName) -> StoreResult<()> {
@@ -232,13 +223,11 @@ impl Store for RemoteStore {
     }
 
     async fn stats(&self, repo: &RepoName) -> StoreResult<StoreStats> {
-        let repo = repo.clone();
-        self.call("stats", move |state| state.repo(&repo).stats()).await
+        self.read("stats", repo, Repository::stats).await
     }
 
     async fn check(&self, repo: &RepoName, _repair: bool) -> StoreResult<Vec<Damage>> {
-        let repo = repo.clone();
-        self.call("check", move |state| state.repo(&repo).damage()).await
+        self.read("check", repo, Repository::damage).await
     }
 
     /// Ends this client; others stay connected.

@@ -1,7 +1,7 @@
 //! What a store must remember, and the rules of a write, without any engine: the two other levels
 //! share it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tract_core::store::{Damage, LogQuery, StoreStats, Walk, WalkEntry, WalkPage};
 use tract_core::{
@@ -51,12 +51,11 @@ impl State {
         name: &RepoName,
         batch: &Batch,
     ) -> StoreResult<Applied> {
-        match self.repo(name).check(backend, batch)? {
-            Applied::Done => {}
-            refused => return Ok(refused),
+        let answer = self.repo(name).check(backend, batch)?;
+        if answer == Applied::Done {
+            self.repos.entry(name.clone()).or_default().write(batch);
         }
-        self.repos.entry(name.clone()).or_default().write(batch);
-        Ok(Applied::Done)
+        Ok(answer)
     }
 }
 
@@ -75,31 +74,24 @@ impl Repository {
             }
         }
         for object in batch.requires.iter().copied().chain(batch.links()) {
-            if !self.holds(object) && !brings(batch, object) {
+            if !self.holds(object) && !batch.objects().any(|brought| brought == object) {
                 return Err(StoreError::missing(backend, "apply", object));
             }
         }
         Ok(Applied::Done)
     }
 
-    /// Carries out a batch that was checked. What is stored already stays as it is, except derived
-    /// rows, which are replaced.
+    /// Carries out a batch that was checked. An object that is stored already is the same one, a row
+    /// of the tool index stays as it is, and a derived row is replaced.
     fn write(&mut self, batch: &Batch) {
-        for blob in &batch.blobs {
-            self.blobs.entry(blob.id()).or_insert_with(|| blob.clone());
-        }
-        for toolset in &batch.toolsets {
-            self.toolsets.entry(toolset.id()).or_insert_with(|| toolset.clone());
-        }
-        for commit in &batch.commits {
-            self.commits.entry(commit.id()).or_insert_with(|| commit.clone());
-        }
+        self.blobs.extend(batch.blobs.iter().map(|blob| (blob.id(), blob.clone())));
+        self.toolsets.extend(batch.toolsets.iter().map(|set| (set.id(), set.clone())));
+        self.commits.extend(batch.commits.iter().map(|commit| (commit.id(), commit.clone())));
         for row in &batch.tools {
             self.tools.entry((row.id, row.schema)).or_insert_with(|| row.clone());
         }
-        for row in &batch.derived {
-            self.derived.insert((row.kind, row.commit), row.bytes.clone());
-        }
+        let derived = batch.derived.iter();
+        self.derived.extend(derived.map(|row| ((row.kind, row.commit), row.bytes.clone())));
         for edit in &batch.refs {
             let before = match &edit.to {
                 Some(target) => self.refs.insert(edit.name.clone(), target.clone()),
@@ -186,10 +178,8 @@ impl Repository {
     }
 
     pub(crate) fn tool_names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.tools.values().map(|row| row.name.clone()).collect();
-        names.sort();
-        names.dedup();
-        names
+        let names: BTreeSet<&String> = self.tools.values().map(|row| &row.name).collect();
+        names.into_iter().cloned().collect()
     }
 
     pub(crate) fn list_refs(&self, prefix: &str) -> Vec<(RefName, RefTarget)> {
@@ -215,8 +205,7 @@ impl Repository {
         stats.blobs = self.blobs.len() as u64;
         stats.blob_bytes = self.blobs.values().map(|blob| blob.bytes().len() as u64).sum();
         stats.toolsets = self.toolsets.len() as u64;
-        let mut tools: Vec<ToolId> = self.tools.keys().map(|(id, _)| *id).collect();
-        tools.dedup();
+        let tools: BTreeSet<&ToolId> = self.tools.keys().map(|(id, _)| id).collect();
         stats.tools = tools.len() as u64;
         stats.refs = self.refs.len() as u64;
         stats.log_entries = self.log.len() as u64;
@@ -243,12 +232,10 @@ impl Repository {
     }
 }
 
-/// Whether a batch contains an object.
-fn brings(batch: &Batch, object: ObjectId) -> bool {
-    match object {
-        ObjectId::Commit(id) => batch.commits.iter().any(|commit| commit.id() == id),
-        ObjectId::Blob(id) => batch.blobs.iter().any(|blob| blob.id() == id),
-        ObjectId::Toolset(id) => batch.toolsets.iter().any(|toolset| toolset.id() == id),
-        ObjectId::Tool(id) => batch.tools.iter().any(|row| row.id == id),
-    }
+/// Looks values up, one answer for each key.
+pub(crate) fn found<'k, K: Ord + 'k, V: Clone>(
+    values: &BTreeMap<K, V>,
+    keys: impl IntoIterator<Item = &'k K>,
+) -> Vec<Option<V>> {
+    keys.into_iter().map(|key| values.get(key).cloned()).collect()
 }

@@ -1,7 +1,7 @@
 //! Runs a blocking store under async, without a runtime.
 
 mod forward;
-mod oneshot;
+pub mod oneshot;
 mod queue;
 #[cfg(test)]
 mod tests;

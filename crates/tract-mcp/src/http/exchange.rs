@@ -202,12 +202,9 @@ impl Exchange {
     fn unreachable(&self, error: reqwest::Error) -> McpError {
         let error = error.without_url();
         // The last cause says what went wrong; those before say where.
-        let mut reason = error.to_string();
-        let mut cause = std::error::Error::source(&error);
-        while let Some(inner) = cause {
-            reason = inner.to_string();
-            cause = inner.source();
-        }
+        let first: &dyn std::error::Error = &error;
+        let last = std::iter::successors(Some(first), |cause| cause.source()).last();
+        let reason = last.map(ToString::to_string).unwrap_or_default();
         McpError::Unreachable { server: self.label.clone(), reason }
     }
 

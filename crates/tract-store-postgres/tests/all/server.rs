@@ -56,17 +56,17 @@ fn newest_bin() -> Option<PathBuf> {
         .find(|bin| bin.join("initdb").is_file() && bin.join("postgres").is_file())
 }
 
-fn is_root() -> bool {
-    let output = Command::new("id").arg("-u").output();
-    output.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+/// Asks for a number of a user; `None` where there is no such user.
+fn id(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("id").args(arguments).output().ok()?;
+    let number = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    output.status.success().then_some(number)
 }
 
 /// The server refuses to run as root: then it runs as a user that systems have for such things.
 fn user() -> Option<&'static str> {
-    let exists = |user: &&str| {
-        Command::new("id").arg(user).output().is_ok_and(|output| output.status.success())
-    };
-    ["postgres", "nobody"].into_iter().find(|user| is_root() && exists(user))
+    let is_root = id(&["-u"]).as_deref() == Some("0");
+    ["postgres", "nobody"].into_iter().find(|user| is_root && id(&["-u", user]).is_some())
 }
 
 fn command(program: &Path) -> Command {
@@ -74,7 +74,7 @@ fn command(program: &Path) -> Command {
         None => Command::new(program),
         Some(user) => {
             let mut command = Command::new("setpriv");
-            let group = format!("--regid={}", group_of(user));
+            let group = format!("--regid={}", id(&["-g", user]).expect("it is a user"));
             command.args([format!("--reuid={user}"), group]);
             command.args(["--clear-groups", "--"]).arg(program);
             command
@@ -87,11 +87,6 @@ pub(crate) fn give(path: &Path) {
     if let Some(user) = user() {
         run(Command::new("chown").arg("-R").arg(user).arg(path));
     }
-}
-
-fn group_of(user: &str) -> String {
-    let output = Command::new("id").args(["-g", user]).output().expect("id is there");
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
 #[track_caller]

@@ -39,7 +39,8 @@ impl Tenant<'_> {
         text.is_some_and(|text| text.contains(self.repo.as_str()))
     }
 
-    fn write(&mut self, n: usize) {
+    /// Writes a message; gives what that brought.
+    fn write(&mut self, n: usize) -> Vec<ObjectId> {
         let name = self.repo.as_str().to_owned();
         let tool =
             format!(r#"{{"name":"tool-{name}","description":"{}","input_schema":{{}}}}"#, n % 7);
@@ -51,19 +52,18 @@ impl Tenant<'_> {
         let bytes = format!("derived of {name}").into();
         writing.derived.push(DerivedRow { kind: DerivedKind::Turn, commit, bytes });
         writing.refs.push(advance("main", parent, commit));
+        let brought = writing.objects().collect();
         let answer = block_on(self.store.apply(&self.repo, writing)).expect("it is written");
         assert_eq!(answer, Applied::Done, "no other writer moves this branch");
         self.commits.push(commit);
+        brought
     }
 
     fn act(&mut self, n: usize) {
         let (store, repo) = (self.store, self.repo.clone());
-        if self.commits.is_empty() {
-            return self.write(n);
-        }
         let own = self.commits[self.random.below(self.commits.len())];
         match self.random.below(9) {
-            0 | 1 => self.write(n),
+            0 | 1 => drop(self.write(n)),
             2 => {
                 let page = block_on(store.walk(&repo, Walk { limit: 5, ..Walk::from(own) }));
                 let ids = page.expect("it is walked").steps;
@@ -128,35 +128,22 @@ fn two_repositories_through_one_pool_leak_nothing() {
         let store = opened(&url, &options);
         let leaks = AtomicUsize::new(0);
         let repos = ["alpha", "omega"].map(|name| RepoName::new(name).expect("a valid name"));
-        // What each must never see is there before the other begins.
-        let foreign = repos.clone().map(|repo| {
-            let mut writing = batch(repo.as_str());
-            let tools = schemas(&[&format!(r#"{{"name":"tool-{repo}","input_schema":{{}}}}"#)]);
-            let commit =
-                push_with_tools(&mut writing, None, &format!("{repo} begins"), &tools).id();
-            writing.refs.push(advance("main", None, commit));
-            let blobs: Vec<ObjectId> =
-                writing.blobs.iter().map(|blob| ObjectId::Blob(blob.id())).collect();
-            let bytes = format!("derived of {repo}").into();
-            writing.derived.push(DerivedRow { kind: DerivedKind::Turn, commit, bytes });
-            let answer = block_on(store.apply(&repo, writing)).expect("it is written");
-            assert_eq!(answer, Applied::Done);
-            (commit, [vec![ObjectId::Commit(commit)], blobs].concat())
+        let mut random = (1..).map(SeededRng);
+        let mut tenants = repos.clone().map(|repo| Tenant {
+            store: &store,
+            repo,
+            commits: Vec::new(),
+            foreign: Vec::new(),
+            random: random.next().expect("numbers do not end"),
+            leaks: &leaks,
         });
+        // What each must never see is there before the other begins.
+        let mut brought = tenants.each_mut().map(|tenant| tenant.write(0));
+        brought.reverse();
         std::thread::scope(|scope| {
-            for (n, repo) in repos.iter().enumerate() {
-                let (store, leaks, foreign) = (&store, &leaks, &foreign);
-                scope.spawn(move || {
-                    let mut tenant = Tenant {
-                        store,
-                        repo: repo.clone(),
-                        commits: vec![foreign[n].0],
-                        foreign: foreign[1 - n].1.clone(),
-                        random: SeededRng(n as u64 + 1),
-                        leaks,
-                    };
-                    (0..operations).for_each(|n| tenant.act(n));
-                });
+            for (mut tenant, foreign) in tenants.into_iter().zip(brought) {
+                tenant.foreign = foreign;
+                scope.spawn(move || (0..operations).for_each(|n| tenant.act(n)));
             }
         });
         let leaks = leaks.into_inner();

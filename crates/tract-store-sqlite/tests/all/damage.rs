@@ -171,11 +171,11 @@ fn a_wrong_hint_costs_nothing_but_time() {
 #[test]
 fn repair_rebuilds_the_tool_index() {
     let stored = stored();
-    let before = {
-        let store = reopen(&stored.path);
+    let index = |store: &SqliteStore| {
         let names = store.tool_names(&repo()).unwrap();
         names.iter().map(|name| store.tools_by_name(&repo(), name).unwrap()).collect::<Vec<_>>()
     };
+    let before = index(&reopen(&stored.path));
     assert!(!before.is_empty());
     for planted in [
         "DELETE FROM small WHERE kind = 4",
@@ -189,10 +189,7 @@ fn repair_rebuilds_the_tool_index() {
         assert!(!damage.is_empty() && damage.iter().all(|damage| damage.derived), "{damage:?}");
         store.check(&repo(), true).unwrap();
         assert_eq!(store.check(&repo(), false).unwrap(), [], "{planted}");
-        let names = store.tool_names(&repo()).unwrap();
-        let after: Vec<_> =
-            names.iter().map(|name| store.tools_by_name(&repo(), name).unwrap()).collect();
-        assert_eq!(after, before, "{planted}");
+        assert_eq!(index(&store), before, "{planted}");
     }
 }
 

@@ -75,9 +75,7 @@ fn other_tables_are_damage() {
 
 #[test]
 fn read_only_reads_and_refuses_writes() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("agent.db");
-    let writer = create(&path);
+    let (_folder, path, writer) = fresh();
     let line = append(&writer, "main", None, messages().take(3));
     let reader = tract_store_sqlite::open(&path, &SqliteOptions::new().read_only(true)).unwrap();
     assert!(reader.store().commits(&repo(), &line).unwrap().iter().all(Option::is_some));
@@ -160,11 +158,9 @@ fn closing_does_not_wait_for_readers() {
 /// SQLite alone would drop acknowledged writes behind a flipped bit of its log in silence.
 #[test]
 fn a_flipped_bit_in_the_log_is_reported_once_and_the_log_is_kept() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("agent.db");
+    let (folder, _, store) = fresh();
     let killed = folder.path().join("killed");
     std::fs::create_dir(&killed).unwrap();
-    let store = create(&path);
     let line = append(&store, "main", None, messages().take(12));
     for name in ["agent.db", "agent.db-wal"] {
         std::fs::copy(folder.path().join(name), killed.join(name)).unwrap();
@@ -219,11 +215,8 @@ fn blobs_of_the_first_format_that_begin_like_compressed_ones_are_read() {
 #[test]
 #[cfg(unix)]
 fn a_file_that_was_moved_takes_no_more_writes_until_it_is_back() {
-    let folder = tempfile::tempdir().unwrap();
+    let (folder, path, store) = fresh();
     let away = tempfile::tempdir().unwrap();
-    let path = folder.path().join("agent.db");
-    let open = || create(&path);
-    let store = open();
     let (batch, first) = appending("main", None, "one");
     assert_eq!(apply(&store, batch).unwrap(), Applied::Done);
     let carry = |from: &std::path::Path, to: &std::path::Path| {
@@ -241,7 +234,7 @@ fn a_file_that_was_moved_takes_no_more_writes_until_it_is_back() {
     refused();
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "no file is made");
     // Another process makes a store there.
-    drop(open());
+    drop(create(&path));
     refused();
     std::fs::read_dir(folder.path()).unwrap().for_each(|file| {
         std::fs::remove_file(file.unwrap().path()).unwrap();
@@ -249,6 +242,6 @@ fn a_file_that_was_moved_takes_no_more_writes_until_it_is_back() {
     carry(away.path(), folder.path());
     assert_eq!(apply(&store, batch.clone()).unwrap(), Applied::Done);
     drop(store);
-    let found = open().store().commits(&repo(), &[first, second]).unwrap();
+    let found = create(&path).store().commits(&repo(), &[first, second]).unwrap();
     assert!(found.iter().all(Option::is_some));
 }

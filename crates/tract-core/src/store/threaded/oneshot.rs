@@ -15,19 +15,21 @@ struct Slot<T> {
 
 /// Gives the answer. Dropped without one, it lets the receiver know.
 #[derive(Debug)]
-pub(super) struct Sender<T>(Arc<Mutex<Slot<T>>>);
+pub struct Sender<T>(Arc<Mutex<Slot<T>>>);
 
 /// Waits for the answer: `None` when the sender was dropped without one.
 #[derive(Debug)]
-pub(super) struct Receiver<T>(Arc<Mutex<Slot<T>>>);
+pub struct Receiver<T>(Arc<Mutex<Slot<T>>>);
 
-pub(super) fn channel<T>() -> (Sender<T>, Receiver<T>) {
+/// Makes a channel.
+pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     let slot = Arc::new(Mutex::new(Slot { value: None, done: false, waker: None }));
     (Sender(Arc::clone(&slot)), Receiver(slot))
 }
 
 impl<T> Sender<T> {
-    pub(super) fn send(self, value: T) {
+    /// Gives the answer.
+    pub fn send(self, value: T) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).value = Some(value);
         // Dropping `self` wakes the receiver.
     }
