@@ -6,7 +6,7 @@ use serde_json::Value;
 use tract::forms::Form;
 use tract::import::Dialect;
 
-use crate::rules::{self, list};
+use crate::rules::{self, Own, list};
 use crate::walks::{Recording, accepted, body, compiled, form, none, some, trajectories, value};
 
 /// What a conversation says, in no dialect: what the eyes of a model meet.
@@ -134,7 +134,9 @@ fn accepts(to: Dialect, from: &[Dialect]) {
             for repair in &params.repairs {
                 *repairs.entry(repair.kind.as_str()).or_default() += 1;
             }
-            wrong.extend(rules::broken(to, &body).iter().map(|rule| format!("{name}: {rule}")));
+            wrong.extend(
+                rules::broken(to, Own::Nothing, &body).iter().map(|rule| format!("{name}: {rule}")),
+            );
             if params.repairs.is_empty()
                 && let (Some(is), Some(was)) = (says(to, &body), says(dialect, &request))
                 && is != was
@@ -168,9 +170,6 @@ fn ollama_accepts_what_others_recorded() {
     accepts(Dialect::Ollama, &[Dialect::OpenAi, Dialect::Anthropic]);
 }
 
-/// A part that Mistral takes where OpenAI has `file`.
-const VENDORS_OWN: &str = "\"document_url\"";
-
 /// A provider's own recording is not touched where the provider accepted it, and where it is
 /// touched the steps are listed.
 #[test]
@@ -187,10 +186,9 @@ fn own_recordings_change_only_with_a_repair() {
             if !same && params.repairs.is_empty() {
                 wrong.push(format!("{name}: other messages, and no repair is listed"));
             }
-            // What the provider took is the better judge of what it takes; and words that a
-            // vendor behind the same API made up for itself are recorded as they are.
-            if !accepted.contains(&name) && !text.contains(VENDORS_OWN) {
-                let broken = rules::broken(dialect, &body(&params));
+            // What the provider took is the better judge of what it takes.
+            if !accepted.contains(&name) {
+                let broken = rules::broken(dialect, Own::Blocks, &body(&params));
                 wrong.extend(broken.into_iter().map(|rule| format!("{name}: {rule}")));
             }
         }

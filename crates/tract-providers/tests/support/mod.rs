@@ -2,7 +2,6 @@
 
 #![allow(dead_code, clippy::unwrap_used)] // shared by test binaries that each need a part of it
 
-pub(crate) mod rules;
 pub(crate) mod streams;
 
 use std::fs;
