@@ -166,6 +166,11 @@ fn responses_accepts_what_others_recorded() {
 }
 
 #[test]
+fn gemini_accepts_what_others_recorded() {
+    accepts(Dialect::Gemini, &[Dialect::OpenAi, Dialect::Anthropic]);
+}
+
+#[test]
 fn ollama_accepts_what_others_recorded() {
     accepts(Dialect::Ollama, &[Dialect::OpenAi, Dialect::Anthropic]);
 }

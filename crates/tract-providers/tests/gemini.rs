@@ -4,7 +4,7 @@ mod support;
 
 use serde_json::{Value, json};
 use support::streams::{assemble, params};
-use support::{compiled, compiled_but, fixture, member, of, same};
+use support::{compiled, compiled_but, fixture, of, read_back};
 use tract_core::{Content, Draft, JsonText, ModelRequest, Part, StopReason};
 use tract_providers::stream::{Assembler, StreamError};
 use tract_providers::{
@@ -14,17 +14,11 @@ use tract_providers::{
 
 #[test]
 fn a_request_comes_back_with_its_signatures() {
-    let text = fixture("gemini.json");
-    assert_eq!(detect(&text), Some(Dialect::Gemini));
-    let conversation = ProviderConversation::read(&text, None).unwrap();
-    let imported = &conversation.imported;
+    assert_eq!(detect(&fixture("gemini.json")), Some(Dialect::Gemini));
+    let keys = ["systemInstruction", "contents", "tools"];
+    let imported = read_back("gemini.json", Dialect::Gemini, &keys);
     assert_eq!(imported.anomalies, []);
     assert_eq!(imported.drafts.len(), 7, "each response is a draft of its own");
-    let params = of(imported).to_params(Dialect::Gemini).unwrap();
-    for key in ["systemInstruction", "contents", "tools"] {
-        assert!(same(member(&text, key), params.get(key)), "{key}: {}", params.to_json());
-    }
-    assert_eq!(params.repairs, []);
     let members = tract_core::json::split_object(imported.parameters.as_str()).unwrap();
     assert_eq!(members[0].0, "generationConfig");
 

@@ -1,18 +1,15 @@
-//! What came in from one provider satisfies the rules of every other.
+//! What a broken history becomes for each provider; recordings are translated by the whole walks.
 
 #[allow(dead_code, reason = "the whole walks use the rest")]
 #[path = "../../../tests/rules.rs"]
 mod rules;
 mod support;
 
-use std::collections::BTreeMap;
-
 use rules::Own;
 use serde_json::{Value, json};
-use support::{cassettes, compiled, of, trajectories};
-use tract_compile::Compiled;
+use support::compiled;
 use tract_core::{Draft, Part, Priority, ToolSchema};
-use tract_providers::{Dialect, Params, ProviderConversation, RepairKind, RequestForms};
+use tract_providers::{Dialect, Params, RepairKind, RequestForms};
 
 fn body(params: &Params) -> Value {
     params.to().expect("a body is JSON")
@@ -22,47 +19,6 @@ fn body(params: &Params) -> Value {
 fn check(name: &str, dialect: Dialect, params: &Params) {
     let broken = rules::broken(dialect, Own::Nothing, &body(params));
     assert!(broken.is_empty(), "{name} for {dialect}: {broken:#?}\n{}", params.to_json());
-}
-
-/// Checks the forms of the dialects that the context is not in; counts the repairs.
-fn others(name: &str, context: &Compiled, own: Dialect, steps: &mut BTreeMap<String, usize>) {
-    for dialect in Dialect::ALL {
-        let params = context.to_params(dialect);
-        let params = params.expect("repair refuses nothing");
-        if dialect == own {
-            continue;
-        }
-        check(name, dialect, &params);
-        for repair in &params.repairs {
-            *steps.entry(format!("{own} to {dialect}: {}", repair.kind.as_str())).or_default() += 1;
-        }
-    }
-}
-
-#[test]
-fn trajectories_satisfy_every_provider() {
-    let mut steps = BTreeMap::new();
-    for (name, line) in &trajectories().0 {
-        let conversation = ProviderConversation::read(line, None).unwrap();
-        let context = of(&conversation.imported);
-        others(name, &context, Dialect::OpenAi, &mut steps);
-        let params = context.to_openai_params().unwrap();
-        check(name, Dialect::OpenAi, &params);
-    }
-    println!("{steps:#?}");
-}
-
-#[test]
-fn exchanges_satisfy_every_other_provider() {
-    let mut steps = BTreeMap::new();
-    for (provider, dialect) in [("openai", Dialect::OpenAi), ("anthropic", Dialect::Anthropic)] {
-        for (name, text) in &cassettes(provider).0 {
-            let conversation = ProviderConversation::read(text, None).unwrap();
-            assert_eq!(conversation.dialect, dialect);
-            others(name, &of(&conversation.imported), dialect, &mut steps);
-        }
-    }
-    println!("{steps:#?}");
 }
 
 fn drafts() -> Vec<Draft> {
