@@ -134,6 +134,16 @@ fn bad_input_is_refused_by_its_place() {
     refused(r#"{"input":3}"#, Dialect::Responses, "input");
     refused(r#"{"input":[{"type":"function_call"}]}"#, Dialect::Responses, "input[0]");
     refused(r#"[{"role":"user","images":[1]}]"#, Dialect::Ollama, "messages[0].images[0]");
+    refused(r#"{"contents":{}}"#, Dialect::Gemini, "contents");
+    let parts = |parts: &str| format!(r#"{{"contents":[{{"role":"user","parts":[{parts}]}}]}}"#);
+    refused(&parts("7"), Dialect::Gemini, "contents[0].parts[0]");
+    refused(&parts(r#"{"text":7}"#), Dialect::Gemini, "contents[0].parts[0].text");
+    let instructions = r#"{"contents":[],"systemInstruction":"x"}"#;
+    refused(instructions, Dialect::Gemini, "systemInstruction");
+    // What another dialect would pass over is refused.
+    let foreign = r#"{"messages":[{"role":"user","parts":[{"text":"Hi"}]}]}"#;
+    let error = ProviderConversation::read(foreign, Some(Dialect::OpenAi)).unwrap_err();
+    assert!(error.to_string().contains("gemini"));
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
     assert!(matches!(read_request(&deep, Dialect::OpenAi), Err(ImportError::Json { .. })));
     assert!(ProviderConversation::read(&deep, None).is_err());
