@@ -13,7 +13,7 @@ use tract_testkit::{Call, WatchedStore, figure, power};
 
 use crate::backends::{self, Backend};
 use crate::child::{task, task_command};
-use crate::kills::{self, kill_at_calls, lose_power, say};
+use crate::kills::{self, kill_at_calls, say};
 use crate::server;
 use crate::walks::assert_clean;
 
@@ -225,6 +225,39 @@ fn recorded(backend: &Backend, folder: &Path) {
         assert!(collect(&tract).unwrap().deleted().objects >= 20);
     }
     block_on(tract.store().close()).unwrap();
+}
+
+/// Cuts the power at any moment of the task `recorded` of a test, on the stores that are written to as
+/// files. What was acknowledged must be there; what else holds of an image is checked.
+pub(crate) fn lose_power(
+    test: &str,
+    (name, of): (&str, &str),
+    (full, least): (usize, usize),
+    check: impl Fn(&Tract, &str),
+) {
+    for backend in [backends::named("sqlite"), backends::named("redb")] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = task_command(test, "recorded", backend, folder.path());
+        let Some(tape) = power::record(&mut child, folder.path()).unwrap() else {
+            println!("left out: the loss of power in {of}, which needs LD_PRELOAD");
+            return;
+        };
+        let images = tempfile::tempdir().unwrap();
+        let open = |image: &power::Image| {
+            let place = images.path().join(image.number().to_string());
+            image.write_to(&place).unwrap();
+            let tract = backend.open(&place, "agent");
+            check(&tract, &format!("{}, image {}", backend.name, image.number()));
+            Ok(Arc::clone(tract.store()))
+        };
+        let mut rounds = tract_testkit::rounds(full, least);
+        let losses = power::losses(&tape, &mut rounds, open).expect(backend.name);
+        let finding = format!(
+            "{} images of {of}: 0 acknowledged lost, {} times the write in flight was there",
+            losses.images, losses.in_flight
+        );
+        figure(name, backend.name, finding);
+    }
 }
 
 /// The power goes at any moment of appends and collections: what was acknowledged is there, and

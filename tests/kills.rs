@@ -14,7 +14,7 @@ use tract::core::StoreResult;
 use tract::engine::CompressToolCalls;
 use tract::hooks::{Hooks, Summarize, ToolResultReceived};
 use tract::{Content, Draft, OpenOptions, Store, Tract, block_on};
-use tract_testkit::{Answer, Call, Watch, WatchedStore, data, figure, power};
+use tract_testkit::{Answer, Call, Watch, WatchedStore, data};
 
 use crate::backends::{self, Backend};
 use crate::child::{task, task_command};
@@ -182,39 +182,6 @@ pub(crate) fn kill_at_calls(
         check(folder.path(), &what);
     }
     KilledCalls { kills: kills.done(), calls, whole }
-}
-
-/// Cuts the power at any moment of the task `recorded` of a test, on the stores that are written to as
-/// files. What was acknowledged must be there; what else holds of an image is checked.
-pub(crate) fn lose_power(
-    test: &str,
-    (name, of): (&str, &str),
-    (full, least): (usize, usize),
-    check: impl Fn(&Tract, &str),
-) {
-    for backend in [backends::named("sqlite"), backends::named("redb")] {
-        let folder = tempfile::tempdir().unwrap();
-        let mut child = task_command(test, "recorded", backend, folder.path());
-        let Some(tape) = power::record(&mut child, folder.path()).unwrap() else {
-            println!("left out: the loss of power in {of}, which needs LD_PRELOAD");
-            return;
-        };
-        let images = tempfile::tempdir().unwrap();
-        let open = |image: &power::Image| {
-            let place = images.path().join(image.number().to_string());
-            image.write_to(&place).unwrap();
-            let tract = backend.open(&place, "agent");
-            check(&tract, &format!("{}, image {}", backend.name, image.number()));
-            Ok(Arc::clone(tract.store()))
-        };
-        let mut rounds = tract_testkit::rounds(full, least);
-        let losses = power::losses(&tape, &mut rounds, open).expect(backend.name);
-        let finding = format!(
-            "{} images of {of}: 0 acknowledged lost, {} times the write in flight was there",
-            losses.images, losses.in_flight
-        );
-        figure(name, backend.name, finding);
-    }
 }
 
 /// Says that the end has come, and waits for it.

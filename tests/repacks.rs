@@ -12,7 +12,8 @@ use tract_testkit::{data, figure, power};
 
 use crate::backends::{self, Backend};
 use crate::child::{task, task_command};
-use crate::kills::{self, kill_at_calls, lose_power, say};
+use crate::collect::lose_power;
+use crate::kills::{self, kill_at_calls, say};
 use crate::walks::{assert_clean, texts};
 
 const CHILD: &str = "repacks::the_child_repacks";

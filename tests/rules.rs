@@ -63,7 +63,7 @@ pub(crate) fn broken(dialect: Dialect, own: Own, body: &Value) -> Vec<String> {
 }
 
 /// The blocks of a content; a text is one.
-fn blocks(content: &Value) -> Vec<Value> {
+pub(crate) fn blocks(content: &Value) -> Vec<Value> {
     match content {
         Value::String(_) => vec![json!({"type": "text", "text": content})],
         content => list(content).to_vec(),

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tract::forms::Form;
 use tract::import::Dialect;
 
-use crate::rules::{self, Own, list};
+use crate::rules::{self, Own, blocks, list};
 use crate::walks::{Recording, accepted, body, compiled, form, none, some, trajectories, value};
 
 /// What a conversation says, in no dialect: what the eyes of a model meet.
@@ -26,13 +26,8 @@ fn count(into: &mut BTreeMap<String, usize>, text: &str) {
 
 /// The texts of a string or of a list of parts.
 fn texts(content: &Value) -> Vec<String> {
-    match content {
-        Value::String(text) => vec![text.clone()],
-        parts => {
-            let texts = list(parts).iter().filter_map(|part| part["text"].as_str());
-            texts.map(str::to_owned).collect()
-        }
-    }
+    let parts = blocks(content);
+    parts.iter().filter_map(|part| part["text"].as_str()).map(str::to_owned).collect()
 }
 
 fn arguments(text: &str) -> String {
@@ -64,10 +59,7 @@ fn anthropic_says(body: &Value) -> TextCounts {
     let mut counts = TextCounts::default();
     texts(&body["system"]).iter().for_each(|text| count(&mut counts.texts, text));
     for message in list(&body["messages"]) {
-        if message["content"].is_string() {
-            texts(&message["content"]).iter().for_each(|text| count(&mut counts.texts, text));
-        }
-        for block in list(&message["content"]) {
+        for block in blocks(&message["content"]) {
             match block["type"].as_str() {
                 Some("text") => {
                     count(&mut counts.texts, block["text"].as_str().unwrap_or_default())
