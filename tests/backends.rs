@@ -93,7 +93,17 @@ impl Backend {
         }
     }
 
-    /// The same without a handle, which would write of itself.
+    /// Opens another handle of a store that was opened [`fast`](Self::fast): one of its own where the
+    /// store may have several, and then as fast, as a store that is opened unsafely is opened so by
+    /// all.
+    pub(crate) fn again(&self, folder: &Path, shared: &Tract) -> Tract {
+        match shared.store().capabilities().multi_process {
+            true => self.fast(folder, "agent"),
+            false => block_on(OpenOptions::new().open_store(Arc::clone(shared.store()))).unwrap(),
+        }
+    }
+
+    /// The same as [`fast`](Self::fast) without a handle, which would write of itself.
     pub(crate) fn bare(&self, folder: &Path, name: &str) -> Arc<dyn Store> {
         if let Some(store) = self.fast_sqlite(folder, name) {
             return Arc::new(store);

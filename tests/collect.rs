@@ -31,14 +31,6 @@ fn collect(tract: &Tract) -> tract::Result<GcReport> {
     block_on(tract.gc(&now()))
 }
 
-/// A handle of its own where the store may have several.
-fn opened(backend: &Backend, folder: &Path, shared: &Tract) -> Tract {
-    match shared.store().capabilities().multi_process {
-        true => backend.open(folder, "agent"),
-        false => block_on(OpenOptions::new().open_store(Arc::clone(shared.store()))).unwrap(),
-    }
-}
-
 fn line(tract: &Tract, branch: &str) -> Vec<CommitId> {
     let log = block_on(tract.on(branch).unwrap().log("HEAD", usize::MAX)).unwrap_or_default();
     let mut ids: Vec<CommitId> = log.iter().map(|commit| commit.id()).collect();
@@ -53,12 +45,7 @@ fn racing_writers_lose_nothing_on_any_store() {
     for backend in backends::all() {
         let folder = tempfile::tempdir().unwrap();
         let tract = backend.fast(folder.path(), "agent");
-        // A store that is opened unsafely is opened so by all.
-        let handle = || match backend.name {
-            "postgres" => backend.open(folder.path(), "agent"),
-            "sqlite" => backend.fast(folder.path(), "agent"),
-            _ => opened(backend, folder.path(), &tract),
-        };
+        let handle = || backend.again(folder.path(), &tract);
         let each = tract_testkit::scaled(2_500, 0.008, 15);
         let writing = AtomicUsize::new(4);
         let (lines, rounds, deleted) = std::thread::scope(|scope| {
@@ -240,38 +227,50 @@ fn recorded(backend: &Backend, folder: &Path) {
     block_on(tract.store().close()).unwrap();
 }
 
-/// The power goes at any moment of appends and collections: what was acknowledged is there, and
-/// what was half deleted is collected by the next collection.
-#[test]
-fn a_loss_of_power_in_a_collection_loses_nothing() {
+/// Cuts the power at any moment of the task `recorded` of a test, on the stores that are written to as
+/// files. What was acknowledged must be there; what else holds of an image is checked.
+pub(crate) fn lose_power(
+    test: &str,
+    (name, of): (&str, &str),
+    (full, least): (usize, usize),
+    check: impl Fn(&Tract, &str),
+) {
     for backend in [backends::named("sqlite"), backends::named("redb")] {
         let folder = tempfile::tempdir().unwrap();
-        let mut child = task_command(CHILD, "recorded", backend, folder.path());
+        let mut child = task_command(test, "recorded", backend, folder.path());
         let Some(tape) = power::record(&mut child, folder.path()).unwrap() else {
-            println!("left out: the loss of power in a collection, which needs LD_PRELOAD");
+            println!("left out: the loss of power in {of}, which needs LD_PRELOAD");
             return;
         };
         let images = tempfile::tempdir().unwrap();
-        let mut rounds = tract_testkit::rounds(1_000, 40);
         let open = |image: &power::Image| {
             let place = images.path().join(image.number().to_string());
             image.write_to(&place).unwrap();
             let tract = backend.open(&place, "agent");
-            let what = format!("{}, image {}", backend.name, image.number());
-            assert_clean(&tract, &what);
-            collect(&tract).unwrap();
-            assert_clean(&tract, &what);
-            assert_eq!(collect(&tract).unwrap().deleted().objects, 0, "{what}");
+            check(&tract, &format!("{}, image {}", backend.name, image.number()));
             Ok(Arc::clone(tract.store()))
         };
+        let mut rounds = tract_testkit::rounds(full, least);
         let losses = power::losses(&tape, &mut rounds, open).expect(backend.name);
         let finding = format!(
-            "{} images of appends and collections: 0 acknowledged lost, {} times the write in \
-             flight was there",
+            "{} images of {of}: 0 acknowledged lost, {} times the write in flight was there",
             losses.images, losses.in_flight
         );
-        figure("T14 gc and power", backend.name, finding);
+        figure(name, backend.name, finding);
     }
+}
+
+/// The power goes at any moment of appends and collections: what was acknowledged is there, and
+/// what was half deleted is collected by the next collection.
+#[test]
+fn a_loss_of_power_in_a_collection_loses_nothing() {
+    let name = ("T14 gc and power", "appends and collections");
+    lose_power(CHILD, name, (1_000, 40), |tract, what| {
+        assert_clean(tract, what);
+        collect(tract).unwrap();
+        assert_clean(tract, what);
+        assert_eq!(collect(tract).unwrap().deleted().objects, 0, "{what}");
+    });
 }
 
 /// What is deleted is given back to the file system, or the report says what gives it back.
@@ -319,11 +318,11 @@ fn a_store_shrinks_when_what_it_held_is_deleted() {
 fn repositories_of_one_store_are_collected_apart() {
     for backend in backends::all() {
         let folder = tempfile::tempdir().unwrap();
-        let first = backend.open(folder.path(), "agent");
+        let first = backend.fast(folder.path(), "agent");
         let each = tract_testkit::scaled(200, 0.1, 12);
         std::thread::scope(|scope| {
             for name in ["one", "two"] {
-                let own = opened(backend, folder.path(), &first);
+                let own = backend.again(folder.path(), &first);
                 scope.spawn(move || {
                     let options = OpenOptions::new().repo(name);
                     let store = Arc::clone(own.store());
@@ -350,17 +349,11 @@ fn repositories_of_one_store_are_collected_apart() {
 fn row_level_security_lets_each_repository_collect_its_own() {
     let Some(url) = server::shared() else { return };
     let schema = server::schema();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let (client, connection) =
-            tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
-        tokio::spawn(connection);
-        let role = "DO $$ BEGIN CREATE ROLE tract_collects LOGIN PASSWORD 'tenant'; \
-                    EXCEPTION WHEN duplicate_object THEN NULL; END $$; \
-                    DO $$ BEGIN EXECUTE format('GRANT CREATE ON DATABASE %I TO tract_collects', \
-                    current_database()); END $$";
-        client.batch_execute(role).await.unwrap();
-    });
+    let role = "DO $$ BEGIN CREATE ROLE tract_collects LOGIN PASSWORD 'tenant'; \
+                EXCEPTION WHEN duplicate_object THEN NULL; END $$; \
+                DO $$ BEGIN EXECUTE format('GRANT CREATE ON DATABASE %I TO tract_collects', \
+                current_database()); END $$";
+    crate::golden::execute(role);
     let (scheme, rest) = url.split_once("://").unwrap();
     let (_, place) = rest.split_once('@').unwrap();
     let tenant = format!("{scheme}://tract_collects:tenant@{place}");

@@ -165,14 +165,18 @@ fn dumped(schema: &str) -> String {
 fn restored(dump: &str, folder: &Path) {
     let schema = crate::server::schema();
     std::fs::write(folder.join("golden.postgres"), &schema).unwrap();
-    let sql = dump.replace(SCHEMA, &schema);
+    execute(&dump.replace(SCHEMA, &schema));
+}
+
+/// Runs statements on the PostgreSQL server.
+pub(crate) fn execute(sql: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let url = crate::server::shared().unwrap();
         let (client, connection) =
             tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
         tokio::spawn(connection);
-        client.batch_execute(&sql).await.unwrap();
+        client.batch_execute(sql).await.unwrap();
     });
 }
 

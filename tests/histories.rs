@@ -50,10 +50,8 @@ fn of_two_deciders_of_a_kept_merge_exactly_one_wins_in_every_store() {
     for backend in backends::all() {
         for _ in 0..6 {
             let folder = tempfile::tempdir().expect("a folder");
-            // Stores that one process may open share a handle; others are opened again.
-            let first = backend.open(folder.path(), "agent");
-            let several = matches!(backend.name, "sqlite" | "postgres");
-            let second = if several { backend.open(folder.path(), "agent") } else { first.clone() };
+            let first = backend.fast(folder.path(), "agent");
+            let second = backend.again(folder.path(), &first);
             let id = kept(&first);
             let start = Barrier::new(2);
             let decide = |tract: &Tract, how: Resolution| {

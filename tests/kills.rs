@@ -32,7 +32,7 @@ const STEPS: [&str; 6] = ["summarize", "squeeze", "defer", "approve", "edit", "r
 
 /// When a call of the store is the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Moment {
+pub(crate) enum Moment {
     Before,
     /// While it is under way: the killing process gets a signal, and the call continues.
     During,
@@ -43,7 +43,7 @@ enum Moment {
 impl Moment {
     const ALL: [Self; 4] = [Self::Before, Self::During, Self::After, Self::Never];
 
-    fn word(self) -> String {
+    pub(crate) fn word(self) -> String {
         format!("{self:?}").to_lowercase()
     }
 }
@@ -54,6 +54,8 @@ struct KillPoint {
     calls: AtomicUsize,
     at: usize,
     when: Moment,
+    /// Whether other calls than writes count; writes alone are said by what they do.
+    counts_all: bool,
 }
 
 pub(crate) fn say(word: &str) {
@@ -65,9 +67,14 @@ pub(crate) fn say(word: &str) {
 #[async_trait]
 impl Watch for KillPoint {
     async fn answer(&self, store: &dyn Store, call: Call<'_>) -> StoreResult<Answer> {
+        let what = match &call {
+            Call::Apply { batch, .. } if !self.counts_all => &batch.note.what,
+            _ if !self.counts_all => return call.ask(store).await,
+            call => call.name(),
+        };
         let number = self.calls.fetch_add(1, Ordering::SeqCst);
         if self.when == Moment::Never {
-            say(&format!("call {}", call.name()));
+            say(&format!("call {what}"));
         }
         if number == self.at {
             match self.when {
@@ -84,33 +91,31 @@ impl Watch for KillPoint {
     }
 }
 
-/// Opens a store in the process that is killed at the call which [`killed`] named.
+/// Opens a store in the process that is killed at the call which [`killed_after`] named.
 pub(crate) fn doomed(backend: &Backend, folder: &Path) -> Tract {
+    watched(Arc::clone(backend.open(folder, "agent").store()), true)
+}
+
+/// The same of any store, whose writes alone count where not all calls do.
+pub(crate) fn watched(store: Arc<dyn Store>, counts_all: bool) -> Tract {
     let variable = |name| std::env::var(name).ok();
-    let at = variable(AT).and_then(|at| at.parse().ok()).unwrap();
+    let at = variable(AT).and_then(|at| at.parse().ok()).unwrap_or(usize::MAX);
     let when = Moment::ALL.into_iter().find(|when| variable(WHEN) == Some(when.word()));
-    let store = Arc::clone(backend.open(folder, "agent").store());
-    let watch = KillPoint { calls: AtomicUsize::new(0), at, when: when.unwrap() };
+    let when = when.unwrap_or(Moment::Never);
+    let watch = KillPoint { calls: AtomicUsize::new(0), at, when, counts_all };
     block_on(OpenOptions::new().open_store(WatchedStore::new(store, watch))).unwrap()
 }
 
-/// Starts a process that opens a [`doomed`] store, and kills it at a call, a pause after the call began
-/// if it is killed during it. Says which calls there were, and how it ended.
-fn killed_after(
+/// Starts a process that opens a [`watched`] store, and kills it a pause after it said
+/// [`here`](wait). Says which calls there were, and whether it was killed or done; `None` if it failed
+/// before.
+pub(crate) fn killed_after(
     mut command: Command,
     at: usize,
     when: Moment,
     pause: Duration,
 ) -> (Vec<String>, Option<&'static str>) {
-    killed_here(command.env(AT, at.to_string()).env(WHEN, when.word()), pause)
-}
-
-/// Starts a process and kills it a pause after it said [`here`](wait). Gives what else it said, and
-/// whether it was killed or done; `None` if it failed before.
-pub(crate) fn killed_here(
-    command: &mut Command,
-    pause: Duration,
-) -> (Vec<String>, Option<&'static str>) {
+    command.env(AT, at.to_string()).env(WHEN, when.word());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let (mut calls, mut end) = (Vec::new(), None);

@@ -21,7 +21,7 @@ const SHORT: &str = "fn main is at main.rs:7";
 
 /// What a model answers to every request.
 #[derive(Clone)]
-enum ModelAnswer {
+pub(crate) enum ModelAnswer {
     Text(String),
     /// What it was asked, twice.
     Echo,
@@ -31,7 +31,21 @@ enum ModelAnswer {
     Fails,
 }
 
-fn text(text: &str) -> ModelAnswer {
+impl ModelAnswer {
+    /// Returns what it says when it is asked this.
+    pub(crate) async fn text(self, asked: &str) -> Result<String, ModelError> {
+        match self {
+            Self::Text(text) => Ok(text),
+            Self::Echo => Ok(asked.repeat(2)),
+            Self::Calls => Ok(String::new()),
+            Self::Never => std::future::pending().await,
+            Self::Panics => panic!("out of tokens"),
+            Self::Fails => Err(ModelError::other("out of order")),
+        }
+    }
+}
+
+pub(crate) fn text(text: &str) -> ModelAnswer {
     ModelAnswer::Text(text.to_owned())
 }
 
@@ -62,14 +76,9 @@ impl ChatModel for Double {
         let texts: Vec<String> =
             request.messages.iter().map(|message| message.content.text()).collect();
         self.requests.lock().unwrap().push(texts.join("\n---\n"));
-        let says = next(&self.answers);
-        let content = match says {
-            ModelAnswer::Text(text) => Content::assistant(text),
-            ModelAnswer::Echo => Content::assistant(texts[1].repeat(2)),
+        let content = match next(&self.answers) {
             ModelAnswer::Calls => Draft::assistant("").call("c9", "grep", "{}").content,
-            ModelAnswer::Never => std::future::pending().await,
-            ModelAnswer::Panics => panic!("out of tokens"),
-            ModelAnswer::Fails => return Err(ModelError::other("out of order")),
+            answer => Content::assistant(answer.text(&texts[1]).await?),
         };
         Ok(Reply::new(content).model("m-1"))
     }

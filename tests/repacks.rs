@@ -2,17 +2,17 @@
 //! collections, erasures and each other. Every message reads the same afterwards.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tract::engine::{EraseRequest, EraseTarget, GcOptions};
-use tract::{Draft, OpenOptions, Tract, block_on};
+use tract::{Draft, Tract, block_on};
 use tract_testkit::fixtures::request;
 use tract_testkit::{data, figure, power};
 
 use crate::backends::{self, Backend};
 use crate::child::{task, task_command};
+use crate::collect::lose_power;
 use crate::kills::{self, kill_at_calls, say};
 use crate::walks::{assert_clean, texts};
 
@@ -110,33 +110,12 @@ fn recorded(backend: &Backend, folder: &Path) {
 /// same, and the next repack ends.
 #[test]
 fn a_loss_of_power_in_a_repack_loses_nothing() {
-    for backend in [backends::named("sqlite"), backends::named("redb")] {
-        let folder = tempfile::tempdir().unwrap();
-        let mut child = task_command(CHILD, "recorded", backend, folder.path());
-        let Some(tape) = power::record(&mut child, folder.path()).unwrap() else {
-            println!("left out: the loss of power in a repack, which needs LD_PRELOAD");
-            return;
-        };
-        let images = tempfile::tempdir().unwrap();
-        let mut rounds = tract_testkit::rounds(400, 12);
-        let open = |image: &power::Image| {
-            let place = images.path().join(image.number().to_string());
-            image.write_to(&place).unwrap();
-            let tract = backend.open(&place, "agent");
-            let what = format!("{}, image {}", backend.name, image.number());
-            assert_reads(&tract, MESSAGES, &what);
-            block_on(tract.repack(None)).unwrap();
-            assert_reads(&tract, MESSAGES, &what);
-            Ok(Arc::clone(tract.store()))
-        };
-        let losses = power::losses(&tape, &mut rounds, open).expect(backend.name);
-        let finding = format!(
-            "{} images of appends and repacks: 0 acknowledged lost, {} times the write in flight \
-             was there",
-            losses.images, losses.in_flight
-        );
-        figure("T14 repack and power", backend.name, finding);
-    }
+    let name = ("T14 repack and power", "appends and repacks");
+    lose_power(CHILD, name, (400, 12), |tract, what| {
+        assert_reads(tract, MESSAGES, what);
+        block_on(tract.repack(None)).unwrap();
+        assert_reads(tract, MESSAGES, what);
+    });
 }
 
 /// Does it until others let it.
@@ -160,14 +139,7 @@ fn repacks_at_the_same_time_as_all_others_lose_nothing() {
     for backend in backends::ALL {
         let folder = tempfile::tempdir().unwrap();
         let tract = prepared(backend, folder.path());
-        let several = tract.store().capabilities().multi_process;
-        let handle = || match (several, backend.name) {
-            (true, "sqlite") => backend.fast(folder.path(), "agent"),
-            (true, _) => backend.open(folder.path(), "agent"),
-            (false, _) => {
-                block_on(OpenOptions::new().open_store(Arc::clone(tract.store()))).unwrap()
-            }
-        };
+        let handle = || backend.again(folder.path(), &tract);
         let rounds = tract_testkit::scaled(20, 0.1, 2);
         let (repacking, erased) = (AtomicUsize::new(2), AtomicUsize::new(0));
         let is_on = || repacking.load(Ordering::Acquire) > 0;

@@ -4,12 +4,24 @@
 use std::collections::BTreeSet;
 use std::fmt::Arguments;
 
-use crate::Dialect;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-fn name_is_plain(name: &str, most: usize) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    !name.is_empty() && name.len() <= most && name.chars().all(plain)
+use crate::Dialect;
+
+/// What of a body came from its provider, which accepted it before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Own {
+    Nothing,
+    /// Blocks that only the provider knows, and neighbors of one role.
+    Blocks,
+    /// Whole messages: Anthropic accepted text next to results, instructions in place, and ids that
+    /// came back in later turns.
+    Messages,
+}
+
+fn is_plain(name: &str, most: usize) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+    (1..=most).contains(&name.len()) && name.bytes().all(plain)
 }
 
 pub(crate) fn list(value: &Value) -> &[Value] {
@@ -33,232 +45,251 @@ fn noting<'a>(
     }
 }
 
+/// Takes out the call that a result answers; returns whether there was one.
+fn answers(open: &mut Vec<String>, id: &str) -> bool {
+    let at = open.iter().position(|open| open == id);
+    at.map(|at| open.remove(at)).is_some()
+}
+
 /// What a body of a dialect breaks.
-pub(crate) fn broken(dialect: Dialect, body: &Value) -> Vec<String> {
+pub(crate) fn broken(dialect: Dialect, own: Own, body: &Value) -> Vec<String> {
     match dialect {
-        Dialect::Anthropic => anthropic(body),
-        Dialect::OpenAi => openai(body),
-        Dialect::Responses => responses(body),
-        Dialect::Ollama => ollama(body),
-        // The rules of others are not written down apart from the compiler.
-        _ => Vec::new(),
+        Dialect::Anthropic => anthropic(own, body),
+        Dialect::OpenAi => chat(true, body),
+        Dialect::Responses => responses(own, body),
+        Dialect::Ollama => chat(false, body),
+        Dialect::Gemini => gemini(body),
     }
+}
+
+/// The blocks of a content; a text is one.
+pub(crate) fn blocks(content: &Value) -> Vec<Value> {
+    match content {
+        Value::String(_) => vec![json!({"type": "text", "text": content})],
+        content => list(content).to_vec(),
+    }
+}
+
+fn is_blank(block: &Value) -> bool {
+    string(block, "type") == "text" && string(block, "text").trim().is_empty()
 }
 
 /// Anthropic Messages.
-pub(crate) fn anthropic(body: &Value) -> Vec<String> {
+fn anthropic(own: Own, body: &Value) -> Vec<String> {
     let mut broken = Vec::new();
-    match &body["system"] {
-        Value::Null => {}
-        Value::String(text) if !text.is_empty() => {}
-        Value::Array(blocks) if !blocks.is_empty() => {
-            for block in blocks {
-                if string(block, "type") != "text" || string(block, "text").is_empty() {
-                    broken.push(format!("system block {block}"));
-                }
-            }
-        }
-        other => broken.push(format!("system is {other}")),
+    let system = blocks(&body["system"]);
+    let refused = |block: &Value| string(block, "type") != "text" || is_blank(block);
+    if !body["system"].is_null() && (system.is_empty() || system.iter().any(refused)) {
+        broken.push(format!("system is {}", body["system"]));
     }
-    let mut ids = BTreeSet::new();
-    let mut open: BTreeSet<String> = BTreeSet::new();
-    let messages = list(&body["messages"]);
-    if messages.is_empty() {
+    let (mut ids, mut open) = (BTreeSet::new(), Vec::new());
+    let in_place = |message: &&Value| own == Own::Messages && string(message, "role") == "system";
+    let messages = list(&body["messages"]).iter().filter(|message| !in_place(message));
+    let roles: Vec<&str> = messages.clone().map(|message| string(message, "role")).collect();
+    if roles.is_empty() {
         broken.push("no messages".to_owned());
     }
-    for (n, message) in messages.iter().enumerate() {
+    for (n, message) in messages.enumerate() {
         let mut rule = noting(&mut broken, "messages", n);
-        let role = string(message, "role");
+        let (role, next) = (roles[n], roles.get(n + 1).copied());
         rule(!matches!(role, "user" | "assistant"), format_args!("role {role:?}"));
-        let blocks: Vec<Value> = match &message["content"] {
-            Value::String(text) if !text.is_empty() => {
-                vec![serde_json::json!({"type": "text", "text": text})]
-            }
-            Value::Array(blocks) if !blocks.is_empty() => blocks.clone(),
-            other => {
-                rule(true, format_args!("content is {other}"));
-                Vec::new()
-            }
-        };
-        let mut answered = BTreeSet::new();
-        let mut other_seen = false;
-        let mut called = BTreeSet::new();
+        rule(own == Own::Nothing && next == Some(role), format_args!("two messages by {role}"));
+        let blocks = blocks(&message["content"]);
+        rule(blocks.is_empty(), format_args!("content is {}", message["content"]));
+        let (mut spoken, mut called) = (false, Vec::new());
         for block in &blocks {
-            match string(block, "type") {
-                "text" if string(block, "text").trim().is_empty() => {
-                    rule(true, format_args!("empty text block"));
+            rule(is_blank(block), format_args!("blank text"));
+            match (role, string(block, "type")) {
+                (_, "text") => {
+                    spoken = true;
+                    let is_late = own < Own::Messages && !called.is_empty();
+                    rule(is_late, format_args!("text after tool_use"));
                 }
-                "text" if !called.is_empty() => rule(true, format_args!("text after tool_use")),
-                "tool_use" => {
+                ("assistant", "tool_use") => {
                     let (id, name) = (string(block, "id"), string(block, "name"));
-                    rule(role != "assistant", format_args!("tool_use by {role}"));
-                    rule(!name_is_plain(id, 256), format_args!("call id {id:?}"));
-                    rule(!name_is_plain(name, 128), format_args!("name {name:?}"));
+                    rule(!is_plain(id, 256), format_args!("call id {id:?}"));
+                    rule(!is_plain(name, 64), format_args!("name {name:?}"));
                     rule(!block["input"].is_object(), format_args!("input is {}", block["input"]));
                     rule(!ids.insert(id.to_owned()), format_args!("call id {id:?} again"));
-                    called.insert(id.to_owned());
+                    called.push(id.to_owned());
                 }
-                "tool_result" => {
+                ("user", "tool_result") => {
                     let id = string(block, "tool_use_id");
-                    rule(role != "user", format_args!("tool_result by {role}"));
-                    rule(other_seen, format_args!("tool_result after other blocks"));
-                    rule(!open.contains(id), format_args!("unexpected tool_result {id:?}"));
-                    let again = !answered.insert(id.to_owned());
-                    rule(again, format_args!("second tool_result {id:?}"));
+                    let is_late = own < Own::Messages && spoken;
+                    rule(is_late, format_args!("tool_result after other blocks"));
+                    rule(!answers(&mut open, id), format_args!("unexpected tool_result {id:?}"));
+                    let blank = list(&block["content"]).iter().any(is_blank);
+                    rule(blank, format_args!("blank text in a result"));
                 }
-                _ => other_seen = true,
+                ("user", "image") => spoken = true,
+                (_, kind) => {
+                    spoken = true;
+                    let known = matches!(kind, "tool_use" | "tool_result");
+                    rule(known || own == Own::Nothing, format_args!("{kind} by {role}"));
+                }
             }
         }
-        for id in open.difference(&answered) {
-            rule(true, format_args!("tool_use {id:?} without tool_result before it"));
+        if own < Own::Messages || (role == "user" && next == Some("assistant")) {
+            rule(!open.is_empty(), format_args!("no tool_result for {open:?}"));
+            open.clear();
         }
-        open = called;
+        if own == Own::Messages && role == "user" {
+            ids.clear();
+        }
+        open.append(&mut called);
     }
-    for id in &open {
-        broken.push(format!("the end: tool_use {id:?} without tool_result"));
+    if !open.is_empty() {
+        broken.push(format!("the end: no tool_result for {open:?}"));
     }
-    if messages.last().is_some_and(|last| string(last, "role") == "assistant") {
+    if roles.last() == Some(&"assistant") {
         broken.push("the end: an assistant message".to_owned());
     }
-    tools(list(&body["tools"]), |tool| string(tool, "name").to_owned(), 128, &mut broken);
     for tool in list(&body["tools"]) {
+        let name = string(tool, "name");
         let typed = tool.get("type").is_some_and(|kind| kind != "custom");
+        if !is_plain(name, 64) {
+            broken.push(format!("tool name {name:?}"));
+        }
         if !typed && tool["input_schema"]["type"] != "object" {
-            broken.push(format!("tool {:?}: input_schema is no object", string(tool, "name")));
+            broken.push(format!("tool {name:?}: input_schema is no object"));
         }
         if tool.get("function").is_some() || tool.get("parameters").is_some() {
-            broken.push(format!("tool {:?} is in another provider's shape", string(tool, "name")));
+            broken.push(format!("tool {name:?} is in another provider's shape"));
         }
     }
     broken
 }
 
-fn tools(tools: &[Value], name: impl Fn(&Value) -> String, most: usize, broken: &mut Vec<String>) {
-    for tool in tools {
-        let name = name(tool);
-        if !name_is_plain(&name, most) {
-            broken.push(format!("tool name {name:?}"));
-        }
-    }
-}
+/// The kinds of parts of Chat Completions, and one that Mistral takes where OpenAI has `file`.
+const PARTS: [&str; 6] = ["text", "image_url", "file", "input_audio", "refusal", "document_url"];
 
-/// OpenAI Chat Completions.
-pub(crate) fn openai(body: &Value) -> Vec<String> {
+/// OpenAI Chat Completions; without ids Ollama's native chat, where a result names its tool.
+fn chat(with_ids: bool, body: &Value) -> Vec<String> {
     let mut broken = Vec::new();
-    let mut ids = BTreeSet::new();
-    let mut open: BTreeSet<String> = BTreeSet::new();
+    let (mut ids, mut open) = (BTreeSet::new(), Vec::new());
     for (n, message) in list(&body["messages"]).iter().enumerate() {
         let mut rule = noting(&mut broken, "messages", n);
         let (role, content) = (string(message, "role"), &message["content"]);
-        let is_listed = content.is_string() || content.is_array();
+        let is_listed = content.is_string() || (with_ids && content.is_array());
         if role == "tool" {
-            let id = string(message, "tool_call_id");
-            rule(!open.remove(id), format_args!("tool message {id:?} answers no open call"));
+            let id = string(message, if with_ids { "tool_call_id" } else { "tool_name" });
+            rule(!answers(&mut open, id), format_args!("tool message {id:?} answers no open call"));
             rule(!is_listed, format_args!("content is {content}"));
             continue;
         }
-        for id in &open {
-            rule(true, format_args!("tool_call {id:?} without a tool message"));
-        }
+        rule(!open.is_empty(), format_args!("{open:?} without a tool message"));
         open.clear();
+        let calls = list(&message["tool_calls"]);
+        let lists_none = calls.is_empty() && !message["tool_calls"].is_null();
         match role {
-            "system" | "developer" | "user" => {
-                let empty = content.as_array().is_some_and(Vec::is_empty);
-                rule(empty || !is_listed, format_args!("content is {content}"));
-            }
-            "assistant" => {
-                let calls = list(&message["tool_calls"]);
-                let lists_none = calls.is_empty() && !message["tool_calls"].is_null();
+            "assistant" if with_ids => {
                 rule(lists_none, format_args!("tool_calls is empty"));
                 let nothing = content.is_null() && message["refusal"].is_null();
                 rule(calls.is_empty() && nothing, format_args!("neither content nor tool_calls"));
-                for call in calls {
-                    let (id, function) = (string(call, "id"), &call["function"]);
-                    let name = string(function, "name");
-                    let is_text = function["arguments"].is_string();
-                    rule(!is_text, format_args!("arguments are no string"));
-                    rule(!name_is_plain(name, 64), format_args!("name {name:?}"));
-                    let again = id.is_empty() || !ids.insert(id.to_owned());
-                    rule(again, format_args!("call id {id:?} again"));
-                    open.insert(id.to_owned());
-                }
+            }
+            "system" | "user" | "assistant" | "developer" if with_ids || role != "developer" => {
+                let empty = content.as_array().is_some_and(Vec::is_empty);
+                rule(empty || !is_listed, format_args!("content is {content}"));
             }
             other => rule(true, format_args!("role {other:?}")),
         }
+        for call in calls {
+            let (id, function) = (string(call, "id"), &call["function"]);
+            let (name, arguments) = (string(function, "name"), &function["arguments"]);
+            let fits = if with_ids { arguments.is_string() } else { arguments.is_object() };
+            rule(!fits, format_args!("arguments are {arguments}"));
+            rule(with_ids && !is_plain(name, 64), format_args!("name {name:?}"));
+            let refused = !(1..=64).contains(&id.len()) || !ids.insert(id);
+            rule(with_ids && refused, format_args!("call id {id:?} empty, long or again"));
+            open.push(if with_ids { id } else { name }.to_owned());
+        }
         for kind in list(content).iter().map(|part| string(part, "type")) {
-            let known = ["text", "image_url", "file", "input_audio", "refusal"];
-            rule(!known.contains(&kind), format_args!("part {kind:?}"));
+            rule(!PARTS.contains(&kind), format_args!("part {kind:?}"));
         }
     }
-    for id in &open {
-        broken.push(format!("the end: tool_call {id:?} without a tool message"));
+    if !open.is_empty() {
+        broken.push(format!("the end: {open:?} without a tool message"));
     }
-    let name = |tool: &Value| string(&tool["function"], "name").to_owned();
-    tools(list(&body["tools"]), name, 64, &mut broken);
+    for tool in list(&body["tools"]) {
+        let typed = tool.get("type").is_none_or(|kind| kind == "function");
+        if !typed || (with_ids && !is_plain(string(&tool["function"], "name"), 64)) {
+            broken.push(format!("tool {tool}"));
+        }
+    }
     broken
 }
 
-/// OpenAI Responses.
-pub(crate) fn responses(body: &Value) -> Vec<String> {
+/// OpenAI Responses: outputs right after their calls, as clones want it.
+fn responses(own: Own, body: &Value) -> Vec<String> {
     let mut broken = Vec::new();
-    let mut ids = BTreeSet::new();
-    let mut open: Vec<String> = Vec::new();
+    let (mut ids, mut open) = (BTreeSet::new(), Vec::new());
     for (n, item) in list(&body["input"]).iter().enumerate() {
         let mut rule = noting(&mut broken, "input", n);
-        let (kind, call_id, id) =
-            (string(item, "type"), string(item, "call_id"), string(item, "id"));
-        match kind {
+        let (call_id, id) = (string(item, "call_id"), string(item, "id"));
+        match string(item, "type") {
             "function_call" => {
-                let again = !ids.insert(call_id.to_owned());
-                rule(again, format_args!("call_id {call_id:?} again"));
+                let refused = call_id.is_empty() || !ids.insert(call_id);
+                rule(refused, format_args!("call_id {call_id:?} empty or again"));
                 rule(!item["arguments"].is_string(), format_args!("arguments are no string"));
                 let is_other = item.get("id").is_some() && !id.starts_with("fc_");
                 rule(is_other, format_args!("id {id:?}"));
                 open.push(call_id.to_owned());
             }
-            "function_call_output" => match open.iter().position(|id| id == call_id) {
-                Some(at) => drop(open.remove(at)),
-                None => rule(true, format_args!("output {call_id:?} without its call")),
-            },
-            "reasoning" => {}
-            _ => rule(!open.is_empty(), format_args!("{kind:?} before the outputs of {open:?}")),
+            "function_call_output" => {
+                rule(
+                    !answers(&mut open, call_id),
+                    format_args!("output {call_id:?} without its call"),
+                );
+            }
+            "reasoning" if own > Own::Nothing => {}
+            kind => {
+                rule(!open.is_empty(), format_args!("{kind:?} before the outputs of {open:?}"));
+                let roles = ["user", "system", "developer", "assistant"];
+                let known = own > Own::Nothing || roles.contains(&string(item, "role"));
+                rule(!known, format_args!("{item}"));
+            }
         }
     }
     if !open.is_empty() {
         broken.push(format!("the end: no output for {open:?}"));
     }
     for tool in list(&body["tools"]) {
-        if string(tool, "type") == "function" && !tool["strict"].is_boolean() {
-            broken.push(format!("tool {:?}: strict is not said", string(tool, "name")));
+        let is_function = own == Own::Nothing || string(tool, "type") == "function";
+        if is_function && !(is_plain(string(tool, "name"), 64) && tool["strict"].is_boolean()) {
+            broken.push(format!("no plain name, or strict is not said: {tool}"));
         }
     }
     broken
 }
 
-/// Ollama's native chat.
-pub(crate) fn ollama(body: &Value) -> Vec<String> {
+/// Gemini: a user begins and ends, roles alternate, and a content with calls is followed by one with
+/// exactly their responses, in order.
+fn gemini(body: &Value) -> Vec<String> {
     let mut broken = Vec::new();
-    let mut open = 0usize;
-    for (n, message) in list(&body["messages"]).iter().enumerate() {
-        let mut rule = noting(&mut broken, "messages", n);
-        let (role, content) = (string(message, "role"), &message["content"]);
-        if role == "tool" {
-            rule(open == 0, format_args!("a tool message without a call"));
-            open = open.saturating_sub(1);
-            continue;
-        }
-        rule(open > 0, format_args!("{open} calls without an answer before it"));
-        rule(!matches!(role, "system" | "user" | "assistant"), format_args!("role {role:?}"));
-        rule(!content.is_string(), format_args!("content is {content}"));
-        let calls = list(&message["tool_calls"]);
-        for call in calls {
-            let is_object = call["function"]["arguments"].is_object();
-            rule(!is_object, format_args!("arguments are no object"));
-        }
-        open = calls.len();
+    let contents = list(&body["contents"]);
+    let ends = [contents.first(), contents.last()];
+    if ends.into_iter().flatten().any(|content| string(content, "role") != "user") {
+        broken.push("a user does not begin and end".to_owned());
     }
-    if open > 0 {
-        broken.push(format!("the end: {open} calls without an answer"));
+    let names = |parts: &[Value], kind: &str| -> Vec<String> {
+        let of_kind = parts.iter().filter_map(|part| part.get(kind));
+        of_kind.map(|part| string(part, "name").to_owned()).collect()
+    };
+    let (mut called, mut before) = (Vec::new(), "");
+    for (n, content) in contents.iter().enumerate() {
+        let mut rule = noting(&mut broken, "contents", n);
+        let (role, parts) = (string(content, "role"), list(&content["parts"]));
+        rule(parts.is_empty(), format_args!("no parts"));
+        rule(role == before, format_args!("the role of the one before"));
+        before = role;
+        for part in parts {
+            let lacks = |kind, inner| part.get(kind).is_some_and(|of| !of[inner].is_object());
+            let odd = lacks("functionCall", "args") || lacks("functionResponse", "response");
+            rule(odd, format_args!("no object in {part}"));
+            rule(part.get("text").is_some_and(|text| text == ""), format_args!("an empty text"));
+        }
+        rule(names(parts, "functionResponse") != called, format_args!("no answers to {called:?}"));
+        called = names(parts, "functionCall");
     }
     broken
 }
@@ -266,6 +297,8 @@ pub(crate) fn ollama(body: &Value) -> Vec<String> {
 /// Each rule is seen to be broken by something: a check that cannot fail checks nothing.
 mod seen_to_fail {
     use serde_json::{Value, json};
+
+    use super::Own;
 
     #[track_caller]
     fn breaks(found: Vec<String>, wanted: &str) {
@@ -283,14 +316,16 @@ mod seen_to_fail {
         let text = json!({"type": "text", "text": "hi"});
         let assistant = |blocks: &[&Value]| json!({"role": "assistant", "content": blocks});
         let user = |blocks: &[&Value]| json!({"role": "user", "content": blocks});
-        let check = |messages: &[Value], wanted| breaks(super::anthropic(&body(messages)), wanted);
-        check(&[assistant(&[&call])], "without tool_result");
-        check(&[assistant(&[&call]), user(&[&text])], "without tool_result before it");
+        let broken = |body: &Value| super::anthropic(Own::Nothing, body);
+        let check = |messages: &[Value], wanted| breaks(broken(&body(messages)), wanted);
+        check(&[assistant(&[&call])], "the end: no tool_result");
+        check(&[assistant(&[&call]), user(&[&text])], "[1]: no tool_result");
+        check(&[user(&[&text]), user(&[&text])], "two messages");
         check(&[user(&[&result])], "unexpected tool_result");
         check(&[assistant(&[&call]), user(&[&text, &result])], "after other blocks");
         check(&[assistant(&[&call, &text]), user(&[&result])], "text after tool_use");
-        check(&[assistant(&[&call]), user(&[&result, &result])], "second tool_result");
-        check(&[user(&[&json!({"type": "text", "text": ""})])], "empty text");
+        check(&[assistant(&[&call]), user(&[&result, &result])], "unexpected tool_result");
+        check(&[user(&[&json!({"type": "text", "text": ""})])], "blank text");
         check(&[user(&[])], "content is");
         check(&[json!({"role": "tool", "content": "x"})], "role");
         check(&[assistant(&[&text])], "an assistant message");
@@ -300,12 +335,13 @@ mod seen_to_fail {
         check(&[assistant(&[&odd])], "call id");
         check(&[assistant(&[&odd])], "name");
         check(&[assistant(&[&odd])], "input is");
+        assert_eq!(broken(&body([assistant(&[&odd])])).len(), 5, "and what the end breaks");
         let tools = json!({"messages": [user(&[&text])], "tools": [{"type": "function", "function": {"name": "f"}}]});
-        breaks(super::anthropic(&tools), "another provider's shape");
+        breaks(broken(&tools), "another provider's shape");
         let tools =
             json!({"messages": [user(&[&text])], "tools": [{"name": "f", "input_schema": {}}]});
-        breaks(super::anthropic(&tools), "input_schema");
-        breaks(super::anthropic(&json!({"system": "", "messages": []})), "system is");
+        breaks(broken(&tools), "input_schema");
+        breaks(broken(&json!({"system": "", "messages": []})), "system is");
     }
 
     #[test]
@@ -315,10 +351,11 @@ mod seen_to_fail {
         let assistant = json!({"role": "assistant", "content": null, "tool_calls": [call]});
         let tool = json!({"role": "tool", "tool_call_id": "c1", "content": "x"});
         let user = json!({"role": "user", "content": "x"});
-        let check = |messages: Value| super::openai(&body(messages));
+        let check = |messages: Value| super::chat(true, &body(messages));
         assert_eq!(check(json!([user, assistant, tool])), Vec::<String>::new());
         breaks(check(json!([assistant])), "without a tool message");
         breaks(check(json!([assistant, user, tool])), "answers no open call");
+        assert_eq!(check(json!([assistant, user, tool])).len(), 2);
         breaks(check(json!([assistant, tool, tool])), "answers no open call");
         breaks(check(json!([assistant, tool, assistant, tool])), "again");
         breaks(check(json!([{"role": "assistant", "content": null}])), "neither");
@@ -332,16 +369,19 @@ mod seen_to_fail {
         let call =
             json!({"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"});
         let output = json!({"type": "function_call_output", "call_id": "c1", "output": "x"});
-        let check = |items: Value| super::responses(&json!({ "input": items }));
+        let check = |items: Value| super::responses(Own::Nothing, &json!({ "input": items }));
         assert_eq!(check(json!([call, output])), Vec::<String>::new());
         breaks(check(json!([call])), "no output");
         breaks(check(json!([output])), "without its call");
         breaks(check(json!([call, output, call, output])), "again");
         breaks(check(json!([call, {"role": "user", "content": "x"}])), "before the outputs");
-        breaks(super::responses(&json!({"tools": [{"type": "function", "name": "f"}]})), "strict");
+        breaks(
+            super::responses(Own::Nothing, &json!({"tools": [{"type": "function", "name": "f"}]})),
+            "strict",
+        );
         let call = json!({"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]});
-        breaks(super::ollama(&body(json!([call]))), "no object");
-        breaks(super::ollama(&body(json!([call]))), "without an answer");
-        breaks(super::ollama(&body(json!([{"role": "tool", "content": "x"}]))), "without a call");
+        breaks(super::chat(false, &body(json!([call]))), "arguments are");
+        breaks(super::chat(false, &body(json!([call]))), "without a tool message");
+        breaks(super::chat(false, &body(json!([{"role": "tool", "content": "x"}]))), "answers no");
     }
 }

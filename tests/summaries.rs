@@ -6,7 +6,7 @@ use tract::forms::{Dialect, Form};
 use tract::hooks::{Hooks, Summarize, ToolSummarization};
 use tract::{CommitId, Draft, Priority, Tract, block_on};
 
-use crate::model_summaries::{loses_nothing, with};
+use crate::model_summaries::{ModelAnswer, loses_nothing, text, with};
 use crate::walks::{self, memory, texts};
 
 /// A summarizer that needs no model: the first line, cut, and what must be kept.
@@ -26,44 +26,27 @@ impl Summarizer for FirstLine {
     }
 }
 
-/// What a summarizer may do that is not a summary.
-#[derive(Clone, Copy)]
-enum Bad {
-    Empty,
-    Longer,
-    Never,
-    Panics,
-    Fails,
-    Forgets,
-    WrongCount,
-}
-
-struct Broken(Bad);
+/// A summarizer that answers as a model may.
+struct Broken(ModelAnswer);
 
 #[async_trait::async_trait]
 impl Summarizer for Broken {
     async fn summarize(&self, request: &SummaryRequest) -> Result<Summary, ModelError> {
-        match self.0 {
-            Bad::Empty => Ok(Summary::new(" \n")),
-            Bad::Longer => Ok(Summary::new(request.text.repeat(2))),
-            Bad::Never => std::future::pending().await,
-            Bad::Panics => panic!("no summary"),
-            Bad::Fails => Err(ModelError::other("out of order")),
-            Bad::Forgets | Bad::WrongCount => Ok(Summary::new("short")),
-        }
+        self.0.clone().text(&request.text).await.map(Summary::new)
+    }
+}
+
+/// A summarizer that gives one summary too many.
+struct Miscounting;
+
+#[async_trait::async_trait]
+impl Summarizer for Miscounting {
+    async fn summarize(&self, _: &SummaryRequest) -> Result<Summary, ModelError> {
+        Ok(Summary::new("one"))
     }
 
     async fn summarize_all(&self, requests: &[SummaryRequest]) -> Result<Vec<Summary>, ModelError> {
-        match self.0 {
-            Bad::WrongCount => Ok(vec![Summary::new("one"); requests.len() + 1]),
-            _ => {
-                let mut all = Vec::new();
-                for request in requests {
-                    all.push(self.summarize(request).await?);
-                }
-                Ok(all)
-            }
-        }
+        Ok(vec![Summary::new("one"); requests.len() + 1])
     }
 }
 
@@ -73,12 +56,12 @@ pub(crate) const LONG: &str =
 #[test]
 fn a_summarizer_that_misbehaves_loses_nothing() {
     let all = [
-        (Bad::Empty, "is empty", "bad_summary"),
-        (Bad::Longer, "tokens where the text takes", "bad_summary"),
-        (Bad::Never, "did not answer within", "summarizer_timeout"),
-        (Bad::Panics, "panicked: no summary", "summarizer_panicked"),
-        (Bad::Fails, "out of order", "model_error"),
-        (Bad::Forgets, "lacks what it must keep: main.rs:7", "bad_summary"),
+        (text(" \n"), "is empty", "bad_summary"),
+        (ModelAnswer::Echo, "tokens where the text takes", "bad_summary"),
+        (ModelAnswer::Never, "did not answer within", "summarizer_timeout"),
+        (ModelAnswer::Panics, "panicked: out of tokens", "summarizer_panicked"),
+        (ModelAnswer::Fails, "out of order", "model_error"),
+        (text("short"), "lacks what it must keep: main.rs:7", "bad_summary"),
     ];
     for (bad, says, code) in all {
         let tract = with(Broken(bad));
@@ -96,7 +79,7 @@ fn a_summarizer_that_misbehaves_loses_nothing() {
 
 #[test]
 fn as_many_summaries_as_results_or_none() {
-    let tract = with(Broken(Bad::WrongCount));
+    let tract = with(Miscounting);
     let error = block_on(tract.compress_tool_calls(&CompressToolCalls::new())).unwrap_err();
     assert_eq!(error.to_string(), "expected 1 summaries, found 2");
     let none = memory();
@@ -161,7 +144,7 @@ fn a_summary_keeps_what_important_messages_ask_for() {
     block_on(tract.revert(&done.commit)).unwrap();
     assert_eq!(block_on(tract.compile()).unwrap().view_id(), before);
     let select = Selection::Targets(vec![important.id()]);
-    let forgets = tract.with_hooks(Hooks::new().summarizer(Broken(Bad::Forgets)));
+    let forgets = tract.with_hooks(Hooks::new().summarizer(Broken(text("short"))));
     let error = block_on(forgets.summarize(&SummarizeRange::new().select(select))).unwrap_err();
     assert!(error.to_string().contains("4242"), "{error}");
 }

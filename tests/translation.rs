@@ -6,7 +6,7 @@ use serde_json::Value;
 use tract::forms::Form;
 use tract::import::Dialect;
 
-use crate::rules::{self, list};
+use crate::rules::{self, Own, blocks, list};
 use crate::walks::{Recording, accepted, body, compiled, form, none, some, trajectories, value};
 
 /// What a conversation says, in no dialect: what the eyes of a model meet.
@@ -26,13 +26,8 @@ fn count(into: &mut BTreeMap<String, usize>, text: &str) {
 
 /// The texts of a string or of a list of parts.
 fn texts(content: &Value) -> Vec<String> {
-    match content {
-        Value::String(text) => vec![text.clone()],
-        parts => {
-            let texts = list(parts).iter().filter_map(|part| part["text"].as_str());
-            texts.map(str::to_owned).collect()
-        }
-    }
+    let parts = blocks(content);
+    parts.iter().filter_map(|part| part["text"].as_str()).map(str::to_owned).collect()
 }
 
 fn arguments(text: &str) -> String {
@@ -64,10 +59,7 @@ fn anthropic_says(body: &Value) -> TextCounts {
     let mut counts = TextCounts::default();
     texts(&body["system"]).iter().for_each(|text| count(&mut counts.texts, text));
     for message in list(&body["messages"]) {
-        if message["content"].is_string() {
-            texts(&message["content"]).iter().for_each(|text| count(&mut counts.texts, text));
-        }
-        for block in list(&message["content"]) {
+        for block in blocks(&message["content"]) {
             match block["type"].as_str() {
                 Some("text") => {
                     count(&mut counts.texts, block["text"].as_str().unwrap_or_default())
@@ -134,7 +126,9 @@ fn accepts(to: Dialect, from: &[Dialect]) {
             for repair in &params.repairs {
                 *repairs.entry(repair.kind.as_str()).or_default() += 1;
             }
-            wrong.extend(rules::broken(to, &body).iter().map(|rule| format!("{name}: {rule}")));
+            wrong.extend(
+                rules::broken(to, Own::Nothing, &body).iter().map(|rule| format!("{name}: {rule}")),
+            );
             if params.repairs.is_empty()
                 && let (Some(is), Some(was)) = (says(to, &body), says(dialect, &request))
                 && is != was
@@ -164,12 +158,14 @@ fn responses_accepts_what_others_recorded() {
 }
 
 #[test]
+fn gemini_accepts_what_others_recorded() {
+    accepts(Dialect::Gemini, &[Dialect::OpenAi, Dialect::Anthropic]);
+}
+
+#[test]
 fn ollama_accepts_what_others_recorded() {
     accepts(Dialect::Ollama, &[Dialect::OpenAi, Dialect::Anthropic]);
 }
-
-/// A part that Mistral takes where OpenAI has `file`.
-const VENDORS_OWN: &str = "\"document_url\"";
 
 /// A provider's own recording is not touched where the provider accepted it, and where it is
 /// touched the steps are listed.
@@ -187,10 +183,9 @@ fn own_recordings_change_only_with_a_repair() {
             if !same && params.repairs.is_empty() {
                 wrong.push(format!("{name}: other messages, and no repair is listed"));
             }
-            // What the provider took is the better judge of what it takes; and words that a
-            // vendor behind the same API made up for itself are recorded as they are.
-            if !accepted.contains(&name) && !text.contains(VENDORS_OWN) {
-                let broken = rules::broken(dialect, &body(&params));
+            // What the provider took is the better judge of what it takes.
+            if !accepted.contains(&name) {
+                let broken = rules::broken(dialect, Own::Blocks, &body(&params));
                 wrong.extend(broken.into_iter().map(|rule| format!("{name}: {rule}")));
             }
         }

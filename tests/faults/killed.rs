@@ -2,21 +2,19 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use tract::core::StoreResult;
 use tract::run::Stop;
-use tract::{OpenOptions, Store, block_on};
-use tract_testkit::{Answer, Call, Watch, WatchedStore};
+use tract::{Store, block_on};
+use tract_testkit::WatchedStore;
 
 use super::agent::Fixture;
+use super::matrix::at_starts;
 use super::resumed::{continued, fates};
-use super::trap::{Fault, Stage, arm, spring};
+use super::trap::{Fault, Stage, arm};
 use crate::backends::{self, Backend};
 use crate::child::{task, task_command};
-use crate::kills::{killed_here, say, wait};
+use crate::kills::{Moment, killed_after, say, watched};
 use crate::walks::assert_clean;
 
 /// Where a process ends.
@@ -24,32 +22,18 @@ use crate::walks::assert_clean;
 enum Point {
     /// In this stage of the second call.
     Stage(Stage),
-    /// Before this write of the store, from 0.
-    Before(usize),
-    /// After it, when it is durable and not yet reported.
-    After(usize),
-    /// Nowhere.
-    Never,
+    /// At this write of the store, from 0.
+    Write(usize, Moment),
 }
+
+/// Nowhere.
+const NEVER: Point = Point::Write(usize::MAX, Moment::Never);
 
 impl Point {
     fn word(self) -> String {
         match self {
             Self::Stage(stage) => stage.word(),
-            Self::Before(write) => format!("before-{write}"),
-            Self::After(write) => format!("after-{write}"),
-            Self::Never => "never".to_owned(),
-        }
-    }
-
-    fn of_word(word: &str) -> Self {
-        if let Some(stage) = Stage::ALL.into_iter().find(|stage| stage.word() == word) {
-            return Self::Stage(stage);
-        }
-        match word.split_once('-') {
-            Some(("before", write)) => Self::Before(write.parse().unwrap()),
-            Some(("after", write)) => Self::After(write.parse().unwrap()),
-            _ => Self::Never,
+            Self::Write(write, when) => format!("{}-{write}", when.word()),
         }
     }
 
@@ -57,53 +41,27 @@ impl Point {
         match self {
             Self::Stage(stage) => stage,
             // With a first call that is idempotent: starts are written down after it has run.
-            _ => Stage::Start,
+            Self::Write(..) => Stage::Start,
         }
-    }
-}
-
-/// Ends the process at a write, and tells which writes there were.
-#[derive(Debug)]
-struct KillAtWrite {
-    point: Point,
-    made: AtomicUsize,
-}
-
-#[async_trait]
-impl Watch for KillAtWrite {
-    async fn answer(&self, store: &dyn Store, call: Call<'_>) -> StoreResult<Answer> {
-        let Call::Apply { batch, .. } = call else { return call.ask(store).await };
-        let number = self.made.fetch_add(1, Ordering::SeqCst);
-        say(&format!("call {}", batch.note.what));
-        if self.point == Point::Before(number) {
-            wait();
-        }
-        if batch.note.what == "start" {
-            // A kill has no other way out.
-            spring(Stage::Start, "c2").unwrap();
-        }
-        let applied = call.ask(store).await;
-        if self.point == Point::After(number) {
-            wait();
-        }
-        applied
     }
 }
 
 /// The process that is killed. By itself it runs to the end.
 #[test]
 fn the_child_runs_into_its_end() {
-    let (store, point, traces): (Arc<dyn Store>, _, _) = match task() {
+    let (store, word, traces): (Arc<dyn Store>, _, _) = match task() {
         Some((word, backend, folder)) => {
-            let (tract, point) = (backend.open(&folder, "agent"), Point::of_word(&word));
-            (Arc::clone(tract.store()), point, Some(traces(backend, &folder, point)))
+            let store = Arc::clone(backend.open(&folder, "agent").store());
+            let traces = traces(backend, &folder, &word);
+            (store, word, Some(traces))
         }
-        None => (Arc::new(tract::core::memory()), Point::Never, None),
+        None => (Arc::new(tract::core::memory()), NEVER.word(), None),
     };
-    let watch = KillAtWrite { point, made: AtomicUsize::new(0) };
-    let tract = block_on(OpenOptions::new().open_store(WatchedStore::new(store, watch))).unwrap();
-    let desk = Fixture::new(&tract.on(&point.word()).unwrap(), point.stage(), traces);
-    if let Point::Stage(stage) = point {
+    let stage = Stage::ALL.into_iter().find(|stage| stage.word() == word);
+    let tract = watched(Arc::new(WatchedStore::new(store, at_starts)), false);
+    let on = tract.on(&word).unwrap();
+    let desk = Fixture::new(&on, stage.map_or(NEVER, Point::Stage).stage(), traces);
+    if let Some(stage) = stage {
         arm(stage, Fault::Kill, &desk.clock, &desk.token);
     }
     let report = block_on(desk.agent.run("go")).unwrap();
@@ -113,18 +71,22 @@ fn the_child_runs_into_its_end() {
     say("done");
 }
 
-/// Where the calls of a run that is killed at the point leave their traces.
-fn traces(backend: &Backend, folder: &Path, point: Point) -> PathBuf {
-    folder.join(format!("{}-{}", backend.name, point.word()))
+/// Where the calls of a run that is killed at the point of the word leave their traces.
+fn traces(backend: &Backend, folder: &Path, word: &str) -> PathBuf {
+    folder.join(format!("{}-{word}", backend.name))
 }
 
 /// Runs the agent in a process of its own and kills that at the point; gives the writes that it
 /// began.
 fn killed(backend: &Backend, folder: &Path, point: Point) -> Vec<String> {
     let test = "faults::killed::the_child_runs_into_its_end";
-    let mut command = task_command(test, &point.word(), backend, folder);
-    let (writes, end) = killed_here(&mut command, Duration::ZERO);
-    let expected = if point == Point::Never { "done" } else { "killed" };
+    let command = task_command(test, &point.word(), backend, folder);
+    let (at, when) = match point {
+        Point::Stage(_) => (usize::MAX, Moment::Never),
+        Point::Write(at, when) => (at, when),
+    };
+    let (writes, end) = killed_after(command, at, when, Duration::ZERO);
+    let expected = if point == NEVER { "done" } else { "killed" };
     assert_eq!(end, Some(expected), "{}: {point:?}", backend.name);
     writes
 }
@@ -135,24 +97,22 @@ fn killed(backend: &Backend, folder: &Path, point: Point) -> Vec<String> {
 fn expected(point: Point, writes: &[String]) -> &'static str {
     let nth = |what: &str| writes.iter().position(|write| write == what);
     let (start, record) = (nth("start").unwrap(), writes.len() - 2);
-    match point {
-        // Nothing was asked for yet: it is asked for, and runs.
-        Point::Before(write) if write < start => "ddd",
-        Point::After(write) if write + 1 < start => "ddd",
-        // The reply is stored, and no claim.
-        Point::Before(write) if write == start => "inn",
-        Point::After(write) if write + 1 == start => "inn",
-        Point::Stage(Stage::Start) => "inn",
-        // The second call is claimed, and then the third.
-        Point::Before(write) if write == start + 1 => "iin",
-        Point::After(write) if write == start => "iin",
-        Point::Before(write) if write <= record => "iii",
-        Point::After(write) if write < record => "iii",
-        // The answers are kept.
-        Point::Before(_) | Point::After(_) | Point::Never => "ddd",
+    let durable = match point {
         // Three calls that change something: the second is claimed once it may run.
-        Point::Stage(Stage::Policy | Stage::Hook) => "inn",
-        Point::Stage(_) => "iin",
+        Point::Stage(Stage::Policy | Stage::Hook | Stage::Start) => return "inn",
+        Point::Stage(_) => return "iin",
+        Point::Write(write, when) => write + usize::from(when == Moment::After),
+    };
+    match durable {
+        // Nothing was asked for yet: it is asked for, and runs.
+        durable if durable < start => "ddd",
+        // The reply is stored, and no claim.
+        durable if durable == start => "inn",
+        // The second call is claimed, and then the third.
+        durable if durable == start + 1 => "iin",
+        durable if durable <= record => "iii",
+        // The answers are kept.
+        _ => "ddd",
     }
 }
 
@@ -161,8 +121,9 @@ fn a_run_killed_at_a_stage_or_a_write_continues_and_repeats_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     for backend in backends::all() {
-        let writes = killed(backend, folder, Point::Never);
-        let at_writes = (0..writes.len()).flat_map(|n| [Point::Before(n), Point::After(n)]);
+        let writes = killed(backend, folder, NEVER);
+        let moments = |n| [Moment::Before, Moment::After].map(|when| Point::Write(n, when));
+        let at_writes = (0..writes.len()).flat_map(moments);
         let points: Vec<Point> =
             Stage::ALL.map(Point::Stage).into_iter().chain(at_writes).collect();
         for point in &points {
@@ -172,7 +133,8 @@ fn a_run_killed_at_a_stage_or_a_write_continues_and_repeats_nothing() {
         for &point in &points {
             let what = format!("{}: {point:?}", backend.name);
             let on = tract.on(&point.word()).unwrap();
-            let left = continued(&on, point.stage(), &traces(backend, folder, point), &what);
+            let left =
+                continued(&on, point.stage(), &traces(backend, folder, &point.word()), &what);
             assert_eq!(fates(&left), expected(point, &writes), "{what}");
         }
         assert_clean(&tract, backend.name);

@@ -12,7 +12,7 @@ use super::trap::{Fault, Stage, arm, disarm, spring};
 use crate::walks::assert_clean;
 
 /// Runs into a fault where starts are written down.
-fn at_starts(call: Call<'_>) -> StoreResult<()> {
+pub(super) fn at_starts(call: Call<'_>) -> StoreResult<()> {
     let refused = |error: BoxError| {
         StoreError::new(StoreErrorKind::Engine, "watched", "apply", error.to_string())
     };

@@ -61,26 +61,6 @@ fn append_only_history_writes_no_snapshot() {
     assert_eq!(history.line().since_snapshot(), 3000);
 }
 
-#[test]
-fn snapshot_start_equals_root() {
-    let mut history = History::new();
-    let mut slots = Vec::new();
-    for n in 0..200 {
-        slots.push(history.user(&format!("message {n}")));
-    }
-    for n in 0..500 {
-        history.edit(slots[n % 150], Content::user(format!("edit {n}")));
-    }
-    let summary: Vec<CommitId> = slots[..100].to_vec();
-    history.compress(&summary, "the first hundred");
-    let found = snapshots(&history);
-    assert!(!found.is_empty(), "700 commits over 200 rows are due");
-    let cold = facts(&history.cold(history.head));
-    block_on(history.store.drop_derived(&RepoName::default())).unwrap();
-    assert_eq!(facts(&history.cold(history.head)), cold);
-    assert_eq!(facts(&history.compile()), cold);
-}
-
 /// A window of 50 messages over 4,000: what a cold compile reads and what snapshots take stays
 /// bounded, and the rows of old are there when asked for.
 #[test]

@@ -7,7 +7,9 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use support::{cassettes, compiled, compiled_but, fixture, member, of, same, trajectories};
+use support::{
+    cassettes, compiled, compiled_but, fixture, member, of, read_back, same, trajectories,
+};
 use tract_core::{Content, Draft, Part, StopReason, ToolSchema};
 use tract_providers::{
     Dialect, Form, FormOptions, ImportError, Pairing, PrefixSource, ProviderConversation,
@@ -16,7 +18,7 @@ use tract_providers::{
 
 #[test]
 fn recordings_show_their_dialect_without_their_envelope() {
-    for (name, line) in &trajectories().0 {
+    for (name, line) in &trajectories() {
         assert_eq!(detect(line), Some(Dialect::OpenAi), "{name}");
     }
     for (provider, dialect) in [
@@ -24,7 +26,7 @@ fn recordings_show_their_dialect_without_their_envelope() {
         ("anthropic", Dialect::Anthropic),
         ("ollama", Dialect::Ollama),
     ] {
-        for (name, text) in &cassettes(provider).0 {
+        for (name, text) in &cassettes(provider) {
             assert_eq!(detect(text), Some(dialect), "{name}");
             let request = member(text, "request").unwrap();
             let found = detect(request);
@@ -42,16 +44,6 @@ fn recordings_show_their_dialect_without_their_envelope() {
 
 #[test]
 fn fixtures_of_our_own_come_back() {
-    let read_back = |file: &str, dialect: Dialect, keys: &[&str]| {
-        let text = fixture(file);
-        let imported = read_request(&text, dialect).unwrap();
-        let params = of(&imported).to_params(dialect).unwrap();
-        for key in keys {
-            assert!(same(member(&text, key), params.get(key)), "{key}: {}", params.to_json());
-        }
-        assert_eq!(params.repairs, [], "{file}");
-        imported
-    };
     let keys = ["instructions", "input", "tools"];
     let imported = read_back("responses.json", Dialect::Responses, &keys);
     let parts = imported.drafts.iter().flat_map(|draft| draft.content.parts());
@@ -142,6 +134,16 @@ fn bad_input_is_refused_by_its_place() {
     refused(r#"{"input":3}"#, Dialect::Responses, "input");
     refused(r#"{"input":[{"type":"function_call"}]}"#, Dialect::Responses, "input[0]");
     refused(r#"[{"role":"user","images":[1]}]"#, Dialect::Ollama, "messages[0].images[0]");
+    refused(r#"{"contents":{}}"#, Dialect::Gemini, "contents");
+    let parts = |parts: &str| format!(r#"{{"contents":[{{"role":"user","parts":[{parts}]}}]}}"#);
+    refused(&parts("7"), Dialect::Gemini, "contents[0].parts[0]");
+    refused(&parts(r#"{"text":7}"#), Dialect::Gemini, "contents[0].parts[0].text");
+    let instructions = r#"{"contents":[],"systemInstruction":"x"}"#;
+    refused(instructions, Dialect::Gemini, "systemInstruction");
+    // What another dialect would pass over is refused.
+    let foreign = r#"{"messages":[{"role":"user","parts":[{"text":"Hi"}]}]}"#;
+    let error = ProviderConversation::read(foreign, Some(Dialect::OpenAi)).unwrap_err();
+    assert!(error.to_string().contains("gemini"));
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
     assert!(matches!(read_request(&deep, Dialect::OpenAi), Err(ImportError::Json { .. })));
     assert!(ProviderConversation::read(&deep, None).is_err());
@@ -176,7 +178,7 @@ fn anomalies_are_reported() {
         ]
     );
     // The recordings' own lists: reused ids and unanswered calls.
-    for (name, line) in &trajectories().0 {
+    for (name, line) in &trajectories() {
         let line_says: Vec<String> =
             serde_json::from_str(member(line, "anomalies").unwrap()).unwrap();
         let found = ProviderConversation::read(line, None).unwrap().imported.anomalies;
@@ -191,8 +193,7 @@ fn anomalies_are_reported() {
 
 #[test]
 fn an_append_extends_the_blocks_of_its_parent() {
-    let (lines, _) = trajectories();
-    for (name, line) in lines.iter().step_by(7) {
+    for (name, line) in trajectories().iter().step_by(7) {
         let imported = ProviderConversation::read(line, None).unwrap().imported;
         let tools = imported.tools.as_deref();
         for form in [
@@ -280,7 +281,7 @@ fn edit_drops_verbatim() {
 fn recorded_replies_are_read_and_go_back() {
     let mut read = 0;
     for (provider, dialect) in [("openai", Dialect::OpenAi), ("anthropic", Dialect::Anthropic)] {
-        for (name, text) in &cassettes(provider).0 {
+        for (name, text) in &cassettes(provider) {
             let conversation = ProviderConversation::read(text, None).unwrap();
             let response = member(text, "response").unwrap();
             if !response.starts_with('{') {

@@ -90,8 +90,8 @@ fn complete(params: Params, dialect: Dialect) -> String {
 /// All conversations that there are: where they come from, and their text.
 fn conversations() -> Vec<(String, String)> {
     let recorded = ["openai", "openai_compat", "anthropic", "anthropic_compat", "ollama"];
-    let exchanges = recorded.into_iter().flat_map(|provider| cassettes(provider).0);
-    trajectories().0.into_iter().chain(exchanges).collect()
+    let exchanges = recorded.into_iter().flat_map(cassettes);
+    trajectories().into_iter().chain(exchanges).collect()
 }
 
 /// What the vendors' types do not allow, but for what was in the recording that goes back to its

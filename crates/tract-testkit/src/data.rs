@@ -66,14 +66,25 @@ pub fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     paths
 }
 
+/// Returns the [`files`] of a folder as texts, each with its name without the extension.
+///
+/// # Panics
+/// When one cannot be read.
+pub fn texts(folder: &Path, extension: &str) -> Vec<(String, String)> {
+    let read = |path: &PathBuf| {
+        let name = path.file_stem().expect("a file has a name").to_string_lossy().into_owned();
+        (name, std::fs::read_to_string(path).expect("recordings are text"))
+    };
+    files(folder, extension).iter().map(read).collect()
+}
+
 /// Returns the lines of the JSONL files of a folder.
 ///
 /// # Panics
 /// When they cannot be read.
 pub fn lines(folder: &Path) -> Vec<String> {
-    let read = |path| std::fs::read_to_string(path).expect("recordings are text");
-    let texts = files(folder, "jsonl").into_iter().map(read);
-    texts.flat_map(|text: String| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
+    let texts = texts(folder, "jsonl");
+    texts.iter().flat_map(|(_, text)| text.lines().map(str::to_owned)).collect()
 }
 
 /// Copies what is in a folder into another, which is made.

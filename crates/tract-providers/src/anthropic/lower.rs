@@ -26,16 +26,20 @@ pub(crate) fn blocks(out: &mut OutgoingMessage<'_>) -> Vec<Block> {
     if let Content::ToolResult(answer) = out.content {
         let inner = parts.iter().filter_map(|part| simple(out, part, Speaker::Tool));
         let inner: Vec<String> = inner.collect();
-        let mut block = Object::new();
-        block.text("type", "tool_result");
-        block.text("tool_use_id", out.call_id(&answer.call_id));
-        if !inner.is_empty() {
-            block.nest("content", raw::array(inner));
-        }
-        block.raw("is_error", if answer.is_error { "true" } else { "false" });
-        return vec![Block { sort: BlockKind::Result, text: block.end() }];
+        return vec![result(out.call_id(&answer.call_id), inner, answer.is_error)];
     }
     turns::blocks(out, &parts, call, simple)
+}
+
+fn result(call_id: &str, content: Vec<String>, is_error: bool) -> Block {
+    let mut block = Object::new();
+    block.text("type", "tool_result");
+    block.text("tool_use_id", call_id);
+    if !content.is_empty() {
+        block.nest("content", raw::array(content));
+    }
+    block.raw("is_error", if is_error { "true" } else { "false" });
+    Block { sort: BlockKind::Result, text: block.end() }
 }
 
 fn call(id: &str, name: &str, input: &str) -> String {
@@ -103,12 +107,7 @@ fn simple(out: &mut OutgoingMessage<'_>, part: &Part, speaker: Speaker) -> Optio
 
 /// Writes the placeholder of a missing result.
 pub(crate) fn placeholder_result(answer: &PlaceholderResult, call_id: &str, _name: &str) -> Block {
-    let mut block = Object::new();
-    block.text("type", "tool_result");
-    block.text("tool_use_id", call_id);
-    block.raw("content", &raw::array([text(answer.text())]));
-    block.raw("is_error", if answer.is_error() { "true" } else { "false" });
-    Block { sort: BlockKind::Result, text: block.end() }
+    result(call_id, vec![text(answer.text())], answer.is_error())
 }
 
 /// Writes a block of text.

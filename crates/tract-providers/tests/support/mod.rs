@@ -2,15 +2,14 @@
 
 #![allow(dead_code, clippy::unwrap_used)] // shared by test binaries that each need a part of it
 
-pub(crate) mod rules;
 pub(crate) mod streams;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tract_compile::{Compiled, Row, TokenCount, View};
 use tract_core::{ActiveTool, CallRef, CommitId, Content, Draft, Message, Priority, ToolSchema};
-use tract_providers::Imported;
+use tract_providers::{Dialect, Imported, RequestForms, read_request};
 use tract_testkit::data;
 
 /// Puts drafts together as the engine would: a row each, results bound to the nearest open call.
@@ -90,29 +89,34 @@ pub(crate) fn fixture(name: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The lines of all trajectories, with their names.
-pub(crate) fn trajectories() -> (Vec<(String, String)>, bool) {
-    let (folder, all) = data::find("trajectories");
-    let mut lines = Vec::new();
-    for path in data::files(&folder, "jsonl") {
-        let text = fs::read_to_string(&path).unwrap();
-        for (n, line) in text.lines().enumerate() {
-            let name = path.file_stem().unwrap().to_string_lossy();
-            lines.push((format!("{name}:{}", n + 1), line.to_owned()));
-        }
+/// Reads a fixture, whose members of these keys come back as they are.
+pub(crate) fn read_back(file: &str, dialect: Dialect, keys: &[&str]) -> Imported {
+    let text = fixture(file);
+    let imported = read_request(&text, dialect).unwrap();
+    let params = of(&imported).to_params(dialect).unwrap();
+    for key in keys {
+        assert!(same(member(&text, key), params.get(key)), "{key}: {}", params.to_json());
     }
-    (lines, all)
+    assert_eq!(params.repairs, [], "{file}");
+    imported
+}
+
+/// The lines of all trajectories, with their names.
+pub(crate) fn trajectories() -> Vec<(String, String)> {
+    let mut lines = Vec::new();
+    for (name, text) in data::texts(&data::find("trajectories").0, "jsonl") {
+        let named =
+            (1..).zip(text.lines()).map(|(n, line)| (format!("{name}:{n}"), line.to_owned()));
+        lines.extend(named);
+    }
+    lines
 }
 
 /// The exchanges of a provider with status 200, with their names.
-pub(crate) fn cassettes(provider: &str) -> (Vec<(String, String)>, bool) {
-    let (folder, all) = data::find(&format!("cassettes/{provider}"));
-    let ok = |path: &PathBuf| {
-        let text = fs::read_to_string(path).unwrap();
-        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        (member(&text, "status") == Some("200")).then(|| (name, text.clone()))
-    };
-    (data::files(&folder, "json").iter().filter_map(ok).collect(), all)
+pub(crate) fn cassettes(provider: &str) -> Vec<(String, String)> {
+    let mut exchanges = data::texts(&data::find("cassettes").0.join(provider), "json");
+    exchanges.retain(|(_, text)| member(text, "status") == Some("200"));
+    exchanges
 }
 
 /// A member of an object, as written.

@@ -70,11 +70,9 @@ pub(crate) fn exchanges() -> Vec<Exchange> {
     let mut found = Vec::new();
     for folder in all.then_some(folder).into_iter().chain([data::bundled("cassettes")]) {
         for provider in folders(&folder) {
-            for path in data::files(&provider, "json") {
-                let mut exchange: Exchange =
-                    serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+            for (stem, text) in data::texts(&provider, "json") {
+                let mut exchange: Exchange = serde_json::from_str(&text).unwrap();
                 exchange.provider = provider.file_name().unwrap().to_string_lossy().into_owned();
-                let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
                 exchange.file = format!("{}/{stem}", exchange.provider);
                 if exchange.status == 200 {
                     found.push(exchange);
