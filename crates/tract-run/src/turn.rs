@@ -3,13 +3,10 @@
 mod answer;
 mod ask;
 
-use std::sync::Arc;
-
 use tract_core::{CommitId, StopReason, ToolCall, ToolsetId, Usage, ViewId};
 use tract_tools::Call;
 use tract_tools::dispatch::{Approval, CallAnswer, Recorded, ReplySource, TurnError};
 
-use crate::effects::Effects;
 use crate::journal::OtherBranches;
 
 /// A call that was answered.
@@ -85,9 +82,8 @@ impl TurnDone {
 }
 
 /// Calls that are to be answered together.
+#[derive(Default)]
 pub(crate) struct Calls {
-    /// The message that asks for them.
-    pub(crate) commit: CommitId,
     /// The view that the model saw, where telemetry asked for it.
     pub(crate) view: Option<ViewId>,
     /// The tools in force.
@@ -102,8 +98,6 @@ pub(crate) struct Calls {
     pub(crate) pending: Vec<String>,
     /// What became of them on other branches, when an earlier process asked for them.
     pub(crate) elsewhere: OtherBranches,
-    /// The claims on their effects.
-    pub(crate) effects: Arc<Effects>,
 }
 
 /// What becomes of a call.
