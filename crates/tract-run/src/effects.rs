@@ -82,11 +82,6 @@ struct Inner {
 }
 
 impl Claimant {
-    /// Says that this run works on the calls, now.
-    fn marker(&self) -> TurnDoc {
-        TurnDoc::new(&self.name, &self.branch, self.repo.now_us(), self.lease)
-    }
-
     async fn read<T: serde::de::DeserializeOwned>(
         &self,
         name: &RefName,
@@ -119,7 +114,7 @@ impl Effects {
     /// same write. Once that is stored, they have [`begun`](Self::begun) with the document whose id
     /// is returned.
     pub(crate) fn put_in(&self, txn: &mut Txn<'_>) -> Result<BlobId> {
-        put(txn, &turn_ref(self.run.slot)?, None, &self.run.marker())
+        put(txn, &turn_ref(self.run.slot)?, None, &TurnDoc::of(&self.run))
     }
 
     /// Says that the document is stored by which this run works on the calls.
@@ -204,10 +199,8 @@ impl Effects {
             }
             let mut txn = Txn::new(&self.run.repo)?;
             txn.add(&self.run.branch, note).await?;
-            let marker = put(&mut txn, turn, at_turn, &self.run.marker())?;
-            let at_us = self.run.repo.now_us();
-            let doc = CallDoc::started(call, &self.run.name, &self.run.branch, at_us);
-            put(&mut txn, claim, at_claim, &doc)?;
+            let marker = put(&mut txn, turn, at_turn, &TurnDoc::of(&self.run))?;
+            put(&mut txn, claim, at_claim, &CallDoc::started(call, &self.run))?;
             match txn.apply("start", &WriteOptions::new()).await? {
                 Applied::Done | Applied::Already => {
                     self.begun(marker);

@@ -26,11 +26,12 @@ struct Marks {
     calls: Vec<Mark>,
 }
 
+/// A call, and what names its effect.
 #[derive(Serialize, Deserialize)]
-struct Mark {
-    call_id: String,
-    tool: String,
-    key: CallKey,
+pub(crate) struct Mark {
+    pub(crate) call_id: String,
+    pub(crate) tool: String,
+    pub(crate) key: CallKey,
 }
 
 fn note(origin: &str, message: &str, calls: Vec<Mark>) -> serde_json::Result<Request> {
@@ -45,11 +46,8 @@ fn note(origin: &str, message: &str, calls: Vec<Mark>) -> serde_json::Result<Req
 }
 
 /// Makes the note that says which calls wait.
-pub(crate) fn deferred(
-    calls: impl IntoIterator<Item = (String, String, CallKey)>,
-) -> serde_json::Result<Request> {
-    let mark = |(call_id, tool, key)| Mark { call_id, tool, key };
-    note(DEFERRED, "waiting for approval of", calls.into_iter().map(mark).collect())
+pub(crate) fn deferred(calls: Vec<Mark>) -> serde_json::Result<Request> {
+    note(DEFERRED, "waiting for approval of", calls)
 }
 
 /// What became, on other branches, of the calls of a message that they have too.

@@ -7,7 +7,7 @@ use tract_core::block_on;
 use tract_engine::{Txn, WriteOptions};
 
 use super::Claimant;
-use super::doc::{put, turn_ref};
+use super::doc::{TurnDoc, put, turn_ref};
 use crate::error::Result;
 
 #[derive(Debug, Default)]
@@ -64,7 +64,7 @@ async fn renew(run: &Claimant) -> Result<bool> {
         return Ok(false);
     }
     let mut txn = Txn::new(&run.repo)?;
-    put(&mut txn, &name, Some(target), &run.marker())?;
+    put(&mut txn, &name, Some(target), &TurnDoc::of(run))?;
     // On a conflict the run itself wrote: the next time tells.
     let _ = txn.apply("heartbeat", &WriteOptions::new()).await?;
     Ok(true)

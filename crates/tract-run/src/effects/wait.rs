@@ -59,7 +59,7 @@ impl Effects {
                 continue;
             }
             let mut txn = Txn::new(&self.run.repo)?;
-            let marker = put(&mut txn, &turn, found, &self.run.marker())?;
+            let marker = put(&mut txn, &turn, found, &TurnDoc::of(&self.run))?;
             match txn.apply("take", &WriteOptions::new()).await? {
                 Applied::Done | Applied::Already => {
                     self.begun(marker);

@@ -15,7 +15,7 @@ use crate::agent::Agent;
 use crate::answers::{self, given_up};
 use crate::effects::Effects;
 use crate::error::{Result, RunError};
-use crate::journal::{BranchJournal, deferred};
+use crate::journal::{BranchJournal, Mark, deferred};
 use crate::progress::Progress;
 use crate::session::Stored;
 
@@ -79,7 +79,8 @@ impl Agent {
                             answered.push(AnsweredCall::of(&answer));
                         }
                         (None, Some(deferral)) => {
-                            waiting.push((answer.call_id.clone(), answer.tool_name, deferral.key));
+                            let (call_id, tool) = (answer.call_id.clone(), answer.tool_name);
+                            waiting.push(Mark { call_id, tool, key: deferral.key });
                             record.deferred.push(DeferredCall {
                                 call,
                                 commit: message,

@@ -12,9 +12,9 @@ use tract_testkit::power::SeededRng;
 use super::server::Server;
 use super::wire::Wire;
 use super::{client, run};
-use crate::recorded::kills::{LostCall, check_but, check_effects, points};
+use crate::recorded::kills::{LostCall, check, check_but, check_effects, points};
 use crate::recorded::points::{Death, ProcessLife};
-use crate::recorded::recording::{Recording, airline, check, scale};
+use crate::recorded::recording::{Recording, airline, scale};
 use crate::recorded::simulated::{Model, Setting, SideEffects, Tools};
 use crate::support::{messages, repo_on, sqlite};
 

@@ -77,8 +77,6 @@ impl RecordedMessage {
 pub(crate) struct Recording {
     pub(crate) id: String,
     pub(crate) messages: Vec<RecordedMessage>,
-    /// The tools' schemas, as they were recorded.
-    pub(crate) tools: Vec<String>,
     pub(crate) conversation: RecordedConversation,
 }
 
@@ -88,9 +86,7 @@ impl Recording {
             let message: Value = serde_json::from_str(message).unwrap();
             RecordedMessage::of_chat(&message)
         });
-        let messages = messages.collect();
-        let (id, tools) = (conversation.id.clone(), conversation.tools.clone());
-        Self { id, messages, tools, conversation }
+        Self { id: conversation.id.clone(), messages: messages.collect(), conversation }
     }
 
     /// What the model says when it has said that much.
@@ -180,17 +176,4 @@ pub(crate) fn airline(most: usize) -> Vec<Arc<Recording>> {
     assert!(drivable.len() >= 4 && (recorded < 50 || drivable.len() >= 50), "{}", drivable.len());
     drivable.truncate(most);
     drivable
-}
-
-pub(crate) fn check(recording: &Recording, messages: &[Message]) {
-    for (place, wanted) in recording.messages.iter().enumerate() {
-        let found = messages.get(place).map(RecordedMessage::of_message);
-        assert!(
-            found.as_ref().is_some_and(|found| found.says(wanted)),
-            "{} message {}: expected {wanted:?}, found {found:?}",
-            recording.id,
-            place + 1
-        );
-    }
-    assert_eq!(messages.len(), recording.messages.len(), "{}", recording.id);
 }

@@ -171,7 +171,7 @@ impl Setting {
         };
         let mut builder = Registry::builder();
         let mut known = BTreeSet::new();
-        for tool in &self.recording.tools {
+        for tool in &self.recording.conversation.tools {
             let schema = ToolSchema::parse(tool).unwrap();
             known.insert(schema.name().to_owned());
             let tool = builder.definition_with(tool, simulated(schema.name()));
