@@ -66,9 +66,8 @@ pub(crate) struct Effects {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Whether this run said that it works on the calls.
-    taken: bool,
-    /// The last document that said so, as far as known here: the heartbeat writes others.
+    /// The last document by which this run said that it works on the calls, as far as known here:
+    /// the heartbeat writes others.
     last: Option<BlobId>,
     beat: Option<Heartbeat>,
     /// Answers that are not written yet.
@@ -120,8 +119,7 @@ impl Effects {
     /// Says that the document is stored by which this run works on the calls.
     pub(crate) fn begun(&self, marker: BlobId) {
         let mut inner = self.inner();
-        inner.last = Some(marker);
-        if !std::mem::replace(&mut inner.taken, true) {
+        if inner.last.replace(marker).is_none() {
             inner.beat = Heartbeat::start(&self.run);
         }
     }
@@ -217,7 +215,7 @@ impl Effects {
         turn: &RefName,
         at: Option<&RefTarget>,
     ) -> Result<Option<Start>> {
-        let taken = self.inner().taken;
+        let taken = self.inner().last.is_some();
         let Some(target) = at else {
             // Another run took them over, and has released them since.
             return Ok(taken.then(|| Start::Held("another run".to_owned())));
@@ -295,7 +293,6 @@ impl Effects {
     pub(crate) fn done(&self) {
         let mut inner = self.inner();
         inner.beat = None;
-        inner.taken = false;
         inner.last = None;
         inner.finished.clear();
         inner.unknown.clear();

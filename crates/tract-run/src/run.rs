@@ -15,7 +15,7 @@ use crate::error::{Result, RunError};
 use crate::message::IntoMessage;
 use crate::position::Position;
 use crate::progress::Progress;
-use crate::session::Stored;
+use crate::session::{ELSEWHERE, Stored};
 use crate::telemetry::say_end;
 use crate::turn::{TurnDone, TurnEnd};
 
@@ -215,11 +215,7 @@ impl Agent {
         let (stored, mut slices) = Stored::at(&self.repo, head).await?;
         if is_foreign || !slices.is_empty() {
             // What calls came to is not stored with the session: what is known of it stays.
-            for (name, items) in self.session.to_json()? {
-                if crate::session::ELSEWHERE.contains(&name.as_str()) {
-                    slices.insert(name, items);
-                }
-            }
+            slices.extend(self.session.to_json()?.remove_entry(ELSEWHERE));
             self.session.from_json(&slices)?;
         }
         Ok(stored)

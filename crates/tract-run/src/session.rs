@@ -20,8 +20,8 @@ use crate::error::{Result, RunError};
 /// What the origin of a slice's notes begins with; its name follows.
 const SLICE: &str = "session/";
 
-/// Slices that are not kept: the answers of calls contain their outcome.
-pub(crate) const ELSEWHERE: [&str; 1] = ["tool_invoked"];
+/// The slice that is not kept: the answers of calls contain their outcome.
+pub(crate) const ELSEWHERE: &str = "tool_invoked";
 
 #[derive(Serialize, Deserialize)]
 struct SliceNote {
@@ -81,7 +81,7 @@ impl Stored {
             SessionWrites { requests: Vec::new(), states: Vec::new(), logs: Vec::new() };
         for document in session.documents(from)? {
             let name = document.name;
-            if ELSEWHERE.contains(&name.as_str()) {
+            if name == ELSEWHERE {
                 continue;
             }
             let details = |message: String| {

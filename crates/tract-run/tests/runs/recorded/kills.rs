@@ -128,9 +128,7 @@ async fn killed_at(
 /// Each effect happened once, but for the one that was lost.
 pub(crate) fn check_effects(recording: &Recording, world: &SideEffects, lost: LostCall) {
     let mut acted = 0;
-    for (reply, entry) in
-        recording.messages.iter().filter(|entry| entry.role == "assistant").enumerate()
-    {
+    for (reply, (_, entry)) in recording.spoken().enumerate() {
         for call in entry.calls.iter().filter(|call| !looks(&call.name)) {
             let times = world.times(reply + 1, &call.id);
             acted += times;
