@@ -7,11 +7,7 @@ use tract_engine::ImportStatus::{Created, Diverged, Forwarded, Unchanged};
 use tract_engine::{Error, ImportConversation, ImportOptions, Imported, Repo, RepoOptions, import};
 use tract_testkit::fixtures::schemas;
 
-use crate::support::{import_all, recorded, refs, repo};
-
-fn one(repo: &Repo, conversation: ImportConversation) -> Imported {
-    block_on(import(repo, conversation, &ImportOptions::new())).expect("it imports")
-}
+use crate::support::{import_all, import_one as one, recorded, refs, repo};
 
 /// The commits of a branch, oldest first.
 fn commits(repo: &Repo, imported: &Imported) -> Vec<Commit> {

@@ -199,8 +199,7 @@ pub(crate) fn merge(desk: &Fixture, side: &Fixture) -> Commit {
 pub(crate) fn plant(repo: &Repo, fill: impl FnOnce(&mut Batch)) {
     let mut batch = tract_testkit::fixtures::batch("plant");
     fill(&mut batch);
-    let applied = block_on(repo.store().apply(repo.name(), batch)).unwrap();
-    assert_eq!(applied, tract_core::Applied::Done);
+    tract_testkit::fixtures::done(block_on(repo.store().apply(repo.name(), batch))).unwrap();
 }
 
 /// So many histories, or as many as `PROPTEST_CASES` says.

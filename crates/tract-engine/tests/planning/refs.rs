@@ -7,15 +7,15 @@ use tract_core::time::format_rfc3339;
 use tract_core::{Commit, CommitId, Draft, Priority, RefName, RefTarget, Store as _, block_on};
 use tract_engine::plan::Request;
 use tract_engine::{
-    ApplyOptions, CopyOptions, Error, ImportConversation, ImportOptions, Marks, RepoOptions,
-    Result, Txn, WriteOptions, copy, import,
+    ApplyOptions, CopyOptions, Error, ImportConversation, Marks, RepoOptions, Result, Txn,
+    WriteOptions, copy,
 };
 use tract_hooks::{BeforeCommit, CommitAction, Hooks, RefMoved, RefMovedAction};
 use tract_testkit::fixtures::{advance, push};
 use tract_testkit::{Call, WatchedStore};
 
 use crate::fixture::{Fixture, NOON, plant, sharing};
-use crate::support::{done, meanwhile, repo_in};
+use crate::support::{done, import_one, meanwhile, repo_in};
 
 #[track_caller]
 fn resolve(desk: &Fixture, text: &str) -> CommitId {
@@ -381,9 +381,9 @@ fn moves_by_all_that_writes_are_reported_once_they_are_durable() {
     block_on(repo.append(&desk.branch, Draft::user("a"))).unwrap();
     assert_eq!(take_events(), [moved("heads/main", "commit")]);
     let talk = ImportConversation::new("talk", vec![Draft::user("a")]);
-    block_on(import(&repo, talk.clone(), &ImportOptions::new())).unwrap();
+    import_one(&repo, talk.clone());
     assert_eq!(take_events(), [moved("heads/talk", "import"), moved("imports/talk", "import")]);
-    block_on(import(&repo, talk, &ImportOptions::new())).unwrap();
+    import_one(&repo, talk);
     assert_eq!(take_events(), [], "nothing moved");
     let lines =
         "{\"op\":\"user\",\"text\":\"b\"}\n{\"op\":\"tag\",\"name\":\"t\",\"target\":\"HEAD\"}";

@@ -12,7 +12,8 @@ use tract_core::{
 };
 use tract_engine::{
     ApplyEvent, ApplyOptions, ApplyReport, ExportOptions, ImportConversation, ImportOptions,
-    Imported, Importer, Repo, RepoOptions, VerifyOptions, apply_stream, export, read_lines, verify,
+    Imported, Importer, Repo, RepoOptions, VerifyOptions, apply_stream, export, import, read_lines,
+    verify,
 };
 use tract_kv::{KvStore, MemoryEngine, memory};
 use tract_store_sqlite::SqliteOptions;
@@ -205,6 +206,10 @@ pub(crate) fn recorded() -> Vec<ImportConversation> {
         ImportConversation::new(recorded.id, drafts).tools(tools.collect())
     };
     recorded.into_iter().map(conversation).collect()
+}
+
+pub(crate) fn import_one(repo: &Repo, conversation: ImportConversation) -> Imported {
+    block_on(import(repo, conversation, &ImportOptions::new())).expect("it imports")
 }
 
 pub(crate) fn import_all(repo: &Repo, conversations: &[ImportConversation]) -> Vec<Imported> {
