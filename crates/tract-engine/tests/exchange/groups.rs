@@ -173,7 +173,7 @@ fn an_atomic_stream_that_is_refused_late_moves_no_ref() {
 #[test]
 fn a_long_atomic_stream_is_refused_when_its_branch_moved_meanwhile() {
     let repo = repo_in(others_write(1, moves_main));
-    let (report, events) = run(&repo, &long_stream(20), &ApplyOptions::new().atomic(true));
+    let (report, events) = run(&repo, long_stream(20), &ApplyOptions::new().atomic(true));
     assert_eq!((report.done, report.refused), (0, 1));
     let code = events[0].result.as_ref().err().map(|error| error.code());
     assert_eq!(code, Some("conflict"));

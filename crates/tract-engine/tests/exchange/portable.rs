@@ -107,7 +107,7 @@ fn a_diverged_ref_is_left_alone() {
     let to = repo();
     done(&to, "{\"op\":\"user\",\"text\":\"ours\"}", &ApplyOptions::new());
     let before = refs(&to);
-    let (_, events) = run(&to, &exported(&from), &ApplyOptions::new());
+    let (_, events) = run(&to, exported(&from), &ApplyOptions::new());
     let error = events.last().expect("an event").result.as_ref().expect_err("it is refused");
     assert_eq!(error.code(), "diverged");
     assert_eq!(refs(&to), before);
