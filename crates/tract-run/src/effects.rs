@@ -70,10 +70,8 @@ struct Inner {
     /// the heartbeat writes others.
     last: Option<BlobId>,
     beat: Option<Heartbeat>,
-    /// Answers that are not written yet.
-    finished: BTreeMap<u32, Recorded>,
-    /// Calls that are answered as interrupted.
-    unknown: BTreeSet<u32>,
+    /// Answers that are not written yet; absent for calls that are answered as interrupted.
+    outcomes: BTreeMap<u32, Option<Recorded>>,
     /// Branches that record a call as interrupted although it has an answer now.
     misled: BTreeMap<u32, BTreeSet<String>>,
     /// Calls that were started before and may be started again.
@@ -109,9 +107,8 @@ impl Effects {
         Ok(Self { run, _holder: holder, inner: Mutex::default() })
     }
 
-    /// Makes the claims of the run that is about to record the message itself, and adds them to the
-    /// same write. Once that is stored, they have [`begun`](Self::begun) with the document whose id
-    /// is returned.
+    /// Says that this run works on the calls, in the write that records their message. Once that is
+    /// stored, the claims have [`begun`](Self::begun) with the document whose id is returned.
     pub(crate) fn put_in(&self, txn: &mut Txn<'_>) -> Result<BlobId> {
         put(txn, &turn_ref(self.run.slot)?, None, &TurnDoc::of(&self.run))
     }
@@ -135,12 +132,12 @@ impl Effects {
 
     /// Returns whether a tool answered whose answer is not written yet.
     pub(crate) fn has_answers(&self) -> bool {
-        !self.inner().finished.is_empty()
+        self.inner().outcomes.values().any(Option::is_some)
     }
 
     /// Keeps that a call is answered as interrupted; written with the answer.
     pub(crate) fn give_up(&self, index: u32) {
-        self.inner().unknown.insert(index);
+        self.inner().outcomes.entry(index).or_default();
     }
 
     /// Returns what is known of the calls' effects.
@@ -183,16 +180,15 @@ impl Effects {
             if let Some(start) = self.keeps_from_starting(turn, at_turn.as_ref()).await? {
                 return Ok(start);
             }
-            if let Some(target) = &at_claim {
-                let doc: Option<CallDoc> = self.run.read(claim, target).await?;
-                let again = self.inner().again.contains(&index);
-                match doc.as_ref().map(|doc| (doc.answer(), doc)) {
-                    Some((Some(answer), _)) => return Ok(Start::Answered(answer)),
-                    Some((None, doc)) if !again || doc.approved => {
-                        self.give_up(index);
-                        return Ok(Start::Interrupted(crate::resume::INTERRUPTED.to_owned()));
-                    }
-                    Some((None, _)) | None => {}
+            if let Some(target) = &at_claim
+                && let Some(doc) = self.run.read::<CallDoc>(claim, target).await?
+            {
+                if let Some(answer) = doc.answer() {
+                    return Ok(Start::Answered(answer));
+                }
+                if doc.approved || !self.inner().again.contains(&index) {
+                    self.give_up(index);
+                    return Ok(Start::Interrupted(crate::resume::INTERRUPTED.to_owned()));
                 }
             }
             let mut txn = Txn::new(&self.run.repo)?;
@@ -223,47 +219,39 @@ impl Effects {
         if self.is_mine(turn, target).await? {
             return Ok(None);
         }
-        let doc: Option<TurnDoc> = self.run.read(turn, target).await?;
-        let Some(doc) = doc else { return Ok(None) };
+        let Some(doc) = self.run.read::<TurnDoc>(turn, target).await? else { return Ok(None) };
         let free = !taken && doc.holder.is_alive() == Some(false);
         Ok((!free).then(|| Start::Held(doc.holder.describe())))
     }
 
     /// Keeps the answer of a call that was started, until the turn is written.
     pub(crate) fn finish(&self, index: u32, answer: &Recorded) {
-        self.inner().finished.insert(index, answer.clone());
+        self.inner().outcomes.insert(index, Some(answer.clone()));
     }
 
     /// Adds the answers to a write. They go with the state of the tools that they belong to: in the
     /// batch of the turn, not with the next start.
     async fn add_answers(&self, txn: &mut Txn<'_>) -> Result<()> {
-        let finished = self.inner().finished.clone();
-        let unknown: Vec<u32> = {
-            let inner = self.inner();
-            inner.unknown.iter().copied().filter(|index| !finished.contains_key(index)).collect()
-        };
-        for index in finished.keys().chain(&unknown) {
-            let name = call_ref(self.run.slot, *index)?;
+        let outcomes = self.inner().outcomes.clone();
+        for (index, outcome) in outcomes {
+            let name = call_ref(self.run.slot, index)?;
             let Some(target) = self.run.repo.ref_target(&name).await? else { continue };
-            let doc: Option<CallDoc> = self.run.read(&name, &target).await?;
-            let Some(mut doc) = doc else { continue };
-            doc.state = match (doc.state, finished.get(index)) {
+            let Some(mut doc) = self.run.read::<CallDoc>(&name, &target).await? else { continue };
+            let mut branches = match doc.state {
                 // The answer is there already.
-                (CallState::Answered { .. }, _) => continue,
-                (CallState::Unknown { branches }, Some(answer)) => {
-                    self.inner().misled.entry(*index).or_default().extend(branches);
+                CallState::Answered { .. } => continue,
+                CallState::Started => Vec::new(),
+                CallState::Unknown { branches } => branches,
+            };
+            let here = self.run.branch.as_str();
+            doc.state = match outcome {
+                Some(answer) => {
+                    self.inner().misled.entry(index).or_default().extend(branches);
                     CallState::answered(answer)
                 }
-                (CallState::Started, Some(answer)) => CallState::answered(answer),
-                (CallState::Started, None) => {
-                    CallState::Unknown { branches: vec![self.run.branch.as_str().to_owned()] }
-                }
-                (CallState::Unknown { mut branches }, None) => {
-                    let branch = self.run.branch.as_str().to_owned();
-                    if branches.contains(&branch) {
-                        continue;
-                    }
-                    branches.push(branch);
+                None if branches.iter().any(|branch| branch == here) => continue,
+                None => {
+                    branches.push(here.to_owned());
                     CallState::Unknown { branches }
                 }
             };
@@ -294,8 +282,7 @@ impl Effects {
         let mut inner = self.inner();
         inner.beat = None;
         inner.last = None;
-        inner.finished.clear();
-        inner.unknown.clear();
+        inner.outcomes.clear();
     }
 
     /// Returns, once, the other branches that record a call as interrupted although it has an

@@ -14,7 +14,7 @@ use tract_tools::dispatch::{CallKey, CallStart, Journal, Recorded, Start};
 use tract_tools::snapshot::BoxError;
 
 use crate::effects::Effects;
-use crate::error::{Result, RunError};
+use crate::error::Result;
 
 /// The origin of notes that mark calls as started.
 const STARTED: &str = "run/started";
@@ -232,12 +232,8 @@ impl Marked {
             Some(DEFERRED) => &mut self.deferred,
             _ => return Ok(()),
         };
-        let unreadable =
-            || RunError::Unreadable { expected: "marks of calls", commit: commit.id() };
-        let Content::Note(json) = repo.content_of(commit.id()).await? else {
-            return Err(unreadable());
-        };
-        let marks: Marks = serde_json::from_str(json.as_str()).map_err(|_| unreadable())?;
+        let content = repo.content_of(commit.id()).await?;
+        let marks: Marks = crate::session::read(&content, "marks of calls", commit.id())?;
         for mark in marks.calls {
             // Newest first: what was said last counts.
             into.entry(mark.call_id).or_insert(mark.key);

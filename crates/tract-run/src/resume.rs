@@ -100,9 +100,9 @@ impl Agent {
             let then = if let Some(known) = known.get(index) {
                 self.then_known(*index, call, known, effects)
             } else if marked.started.contains_key(&call.id) {
-                CallStep::GiveUp(INTERRUPTED, "interrupted")
+                CallStep::give_up(INTERRUPTED, "interrupted")
             } else if calls.elsewhere.is_unanswered(&call.id) {
-                CallStep::GiveUp(INTERRUPTED_ELSEWHERE, "interrupted")
+                CallStep::give_up(INTERRUPTED_ELSEWHERE, "interrupted")
             } else if marked.deferred.contains_key(&call.id) {
                 let approved = decisions
                     .iter()
@@ -129,7 +129,10 @@ impl Agent {
     ) -> CallStep {
         let traits = self.traits(call);
         match known {
-            EffectStatus::Answered(answer) => CallStep::Recorded(answer.clone()),
+            EffectStatus::Answered(answer) => {
+                let outcome = if answer.is_error { "failed" } else { "succeeded" };
+                CallStep::Answer(answer.clone(), outcome, true)
+            }
             EffectStatus::Unknown { approved: false, .. }
                 if self.on_resume == OnResume::Run && (traits.idempotent || traits.read_only) =>
             {
@@ -140,7 +143,7 @@ impl Agent {
                 effects.give_up(index);
                 let here = branch == self.branch.as_str();
                 let text = if here { INTERRUPTED } else { INTERRUPTED_ELSEWHERE };
-                CallStep::GiveUp(text, "interrupted")
+                CallStep::give_up(text, "interrupted")
             }
         }
     }
@@ -151,9 +154,9 @@ impl Agent {
         let traits = self.traits(call);
         match self.on_resume {
             OnResume::Run => CallStep::Run(self.resumed(call)),
-            OnResume::Answer if traits.read_only => CallStep::GiveUp(NOT_ANSWERED, "not_executed"),
-            OnResume::Answer if traits.idempotent => CallStep::GiveUp(MAY_HAVE_RUN, "interrupted"),
-            OnResume::Answer => CallStep::GiveUp(NOT_EXECUTED, "not_executed"),
+            OnResume::Answer if traits.read_only => CallStep::give_up(NOT_ANSWERED, "not_executed"),
+            OnResume::Answer if traits.idempotent => CallStep::give_up(MAY_HAVE_RUN, "interrupted"),
+            OnResume::Answer => CallStep::give_up(NOT_EXECUTED, "not_executed"),
         }
     }
 

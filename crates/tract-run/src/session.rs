@@ -45,6 +45,7 @@ pub(crate) struct Stored {
 }
 
 /// What has to be written of a session, and what the branch stores then.
+#[derive(Default)]
 pub(crate) struct SessionWrites {
     pub(crate) requests: Vec<Request>,
     states: Vec<(usize, String, JsonText)>,
@@ -56,7 +57,7 @@ fn origin(name: &str) -> Origin {
 }
 
 /// Reads a note's content as what it holds, digits of numbers included.
-fn read<T: serde::de::DeserializeOwned>(
+pub(crate) fn read<T: serde::de::DeserializeOwned>(
     content: &Content,
     expected: &'static str,
     commit: CommitId,
@@ -77,8 +78,7 @@ impl Stored {
         session: &Session,
     ) -> Result<SessionWrites> {
         let from = |name: &str| self.logs.get(name).copied().unwrap_or(0);
-        let mut unwritten =
-            SessionWrites { requests: Vec::new(), states: Vec::new(), logs: Vec::new() };
+        let mut unwritten = SessionWrites::default();
         for document in session.documents(from)? {
             let name = document.name;
             if name == ELSEWHERE {

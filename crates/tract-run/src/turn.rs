@@ -104,10 +104,16 @@ pub(crate) struct Calls {
 pub(crate) enum CallStep {
     /// It is run.
     Run(Call),
-    /// It is answered without being run: a text for the model, and a word for how it ended.
-    GiveUp(&'static str, &'static str),
-    /// It was answered before, and is not run again.
-    Recorded(Recorded),
+    /// It is answered without being run: the answer, a word for how it ended, and whether that is
+    /// what its tool answered before.
+    Answer(Recorded, &'static str, bool),
+}
+
+impl CallStep {
+    /// A call that will not run any more is answered by this text.
+    pub(crate) fn give_up(text: &str, outcome: &'static str) -> Self {
+        Self::Answer(Recorded::new(text).is_error(true), outcome, false)
+    }
 }
 
 /// The evaluation that an agent's own requests are counted for.
@@ -128,13 +134,13 @@ impl AnsweredCall {
     }
 
     /// Makes the answer of a call that was not run now.
-    fn without_run(call: ToolCall, outcome: &str, is_error: bool, text: String) -> Self {
+    fn without_run(call: ToolCall, answer: Recorded, outcome: &str) -> Self {
         Self {
             call_id: call.id,
             tool_name: call.name,
             outcome: outcome.to_owned(),
-            is_error,
-            text,
+            is_error: answer.is_error,
+            text: answer.text,
             operator: None,
             duration_us: 0,
             commit: None,

@@ -125,12 +125,8 @@ impl CallDoc {
 }
 
 impl CallState {
-    pub(super) fn answered(answer: &Recorded) -> Self {
-        Self::Answered {
-            text: answer.text.clone(),
-            is_error: answer.is_error,
-            value: answer.value.clone(),
-        }
+    pub(super) fn answered(answer: Recorded) -> Self {
+        Self::Answered { text: answer.text, is_error: answer.is_error, value: answer.value }
     }
 }
 

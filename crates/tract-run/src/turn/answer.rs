@@ -12,7 +12,7 @@ use tract_tools::{Call, hydrate_repairing, hydrate_with};
 
 use super::{AnsweredCall, CallStep, Calls, MAIN, TurnDone, TurnEnd};
 use crate::agent::Agent;
-use crate::answers::{self, given_up};
+use crate::answers::{self, undispatched};
 use crate::effects::Effects;
 use crate::error::{Result, RunError};
 use crate::journal::{BranchJournal, Mark, deferred};
@@ -33,7 +33,7 @@ impl Agent {
         done.pending.clone_from(&calls.pending);
         let run = |(index, _, then): &(u32, ToolCall, CallStep)| match then {
             CallStep::Run(call) => Some((*index, call.clone())),
-            CallStep::GiveUp(..) | CallStep::Recorded(_) => None,
+            CallStep::Answer(..) => None,
         };
         let (indices, to_run): (Vec<u32>, Vec<Call>) = calls.each.iter().filter_map(run).unzip();
         let rendered = self.rendered()?.map(Arc::new);
@@ -61,14 +61,9 @@ impl Agent {
         let mut held = None;
         for (index, call, then) in calls.each {
             match then {
-                CallStep::Recorded(answer) => {
-                    let (outcome, is_error) = (answers::outcome_of(&answer), answer.is_error);
-                    record.results.push(answers::recorded(&call, &answer)?);
-                    answered.push(AnsweredCall::without_run(call, outcome, is_error, answer.text));
-                }
-                CallStep::GiveUp(text, outcome) => {
-                    record.results.push(given_up(&call, text, outcome)?);
-                    answered.push(AnsweredCall::without_run(call, outcome, true, text.to_owned()));
+                CallStep::Answer(answer, outcome, replayed) => {
+                    record.results.push(undispatched(&call, &answer, outcome, replayed)?);
+                    answered.push(AnsweredCall::without_run(call, answer, outcome));
                 }
                 CallStep::Run(_) => {
                     let Some(answer) = answers.next() else { continue };
