@@ -22,39 +22,27 @@ pub(crate) fn draft(answer: &CallAnswer) -> serde_json::Result<Option<Draft>> {
     Ok(Some(draft))
 }
 
-/// Makes the answer to a call that was answered earlier, on another branch or before an undo.
-pub(crate) fn recorded(call: &ToolCall, answer: &Recorded) -> serde_json::Result<Draft> {
-    let mut detail = json!({ "call_id": call.id, "outcome": outcome_of(answer), "replayed": true });
-    let value = keep_value(&mut detail, answer.value.as_ref(), &answer.text);
-    let mut draft = answering(call, &answer.text, answer.is_error, &detail)?;
-    draft.keeps.extend(value);
-    Ok(draft)
-}
-
-/// Returns the word for how a recorded call ended.
-pub(crate) fn outcome_of(answer: &Recorded) -> &'static str {
-    if answer.is_error { "failed" } else { "succeeded" }
-}
-
-/// Makes the answer to a call that will not run any more.
-pub(crate) fn given_up(call: &ToolCall, text: &str, outcome: &str) -> serde_json::Result<Draft> {
-    answering(call, text, true, &json!({ "call_id": call.id, "outcome": outcome }))
-}
-
-/// Makes the answer to a call that is not dispatched.
-fn answering(
+/// Makes the answer to a call that is not dispatched: it was answered earlier, on another branch or
+/// before an undo (`replayed`), or will not run any more.
+pub(crate) fn undispatched(
     call: &ToolCall,
-    text: &str,
-    is_error: bool,
-    detail: &Value,
+    answer: &Recorded,
+    outcome: &str,
+    replayed: bool,
 ) -> serde_json::Result<Draft> {
+    let mut detail = json!({ "call_id": call.id, "outcome": outcome });
+    if replayed {
+        detail["replayed"] = json!(true);
+    }
+    let value = keep_value(&mut detail, answer.value.as_ref(), &answer.text);
     let mut draft = Draft::new(Content::ToolResult(ToolAnswer {
         call_id: call.id.clone(),
         name: Some(call.name.clone()),
-        is_error,
-        parts: vec![Part::text(text)],
+        is_error: answer.is_error,
+        parts: vec![Part::text(answer.text.as_str())],
     }));
-    draft.origin = origin(&call.name, detail)?;
+    draft.origin = origin(&call.name, &detail)?;
+    draft.keeps.extend(value);
     Ok(draft)
 }
 

@@ -24,7 +24,8 @@ use tract_tools::dispatch::{CallStart, Recorded, Start};
 
 use self::beat::Heartbeat;
 use self::doc::{CallDoc, CallState, TurnDoc, call_ref, parse, prefix, put, turn_ref};
-use self::holder::Holder;
+use self::holder::{Holder, HolderName};
+use crate::agent::Agent;
 use crate::error::Result;
 
 /// How long a run is believed to live after it last said so, where its process cannot be looked
@@ -44,119 +45,40 @@ pub(crate) enum EffectStatus {
     Unknown { branch: String, approved: bool },
 }
 
-/// The claims of one run on the calls of one message.
-#[derive(Debug)]
-pub(crate) struct Effects {
+/// A run on a branch, as it says that it works on the calls of a message.
+#[derive(Clone, Debug)]
+struct Claimant {
     repo: Repo,
     branch: RefName,
     slot: CommitId,
-    holder: Holder,
+    name: HolderName,
     lease: Duration,
+}
+
+/// The claims of one run on the calls of one message.
+#[derive(Debug)]
+pub(crate) struct Effects {
+    run: Claimant,
+    /// Kept for as long as the run is to be known to live.
+    _holder: Holder,
     inner: Mutex<Inner>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Whether this run said that it works on the calls.
-    taken: bool,
-    /// The last document that said so, as far as known here: the heartbeat writes others.
+    /// The last document by which this run said that it works on the calls, as far as known here:
+    /// the heartbeat writes others.
     last: Option<BlobId>,
     beat: Option<Heartbeat>,
-    /// Answers that are not written yet.
-    finished: BTreeMap<u32, Recorded>,
-    /// Calls that are answered as interrupted.
-    unknown: BTreeSet<u32>,
+    /// Answers that are not written yet; absent for calls that are answered as interrupted.
+    outcomes: BTreeMap<u32, Option<Recorded>>,
     /// Branches that record a call as interrupted although it has an answer now.
     misled: BTreeMap<u32, BTreeSet<String>>,
     /// Calls that were started before and may be started again.
     again: BTreeSet<u32>,
 }
 
-impl Effects {
-    /// Makes the claims of a run that has claimed nothing yet. The run is known to live until this
-    /// is dropped.
-    pub(crate) fn new(
-        repo: &Repo,
-        branch: &RefName,
-        slot: CommitId,
-        lease: Duration,
-    ) -> Result<Self> {
-        Ok(Self {
-            repo: repo.clone(),
-            branch: branch.clone(),
-            slot,
-            holder: Holder::new()?,
-            lease: lease.max(SHORTEST_LEASE),
-            inner: Mutex::default(),
-        })
-    }
-
-    /// Makes the claims of the run that is about to record the message itself. Once that is stored,
-    /// they have [`begun`](Self::begun) with the document whose id is returned.
-    pub(crate) fn of_new_message(
-        repo: &Repo,
-        branch: &RefName,
-        txn: &mut Txn<'_>,
-        message: CommitId,
-        lease: Duration,
-    ) -> Result<(Self, BlobId)> {
-        let effects = Self::new(repo, branch, message, lease)?;
-        let marker = put(txn, &turn_ref(message)?, None, &effects.marker())?;
-        Ok((effects, marker))
-    }
-
-    /// Says that the document is stored by which this run works on the calls.
-    pub(crate) fn begun(&self, marker: BlobId) {
-        let mut inner = self.inner();
-        inner.last = Some(marker);
-        if !std::mem::replace(&mut inner.taken, true) {
-            let holder = self.holder.name();
-            let beat = Heartbeat::start(&self.repo, &self.branch, self.slot, holder, self.lease);
-            inner.beat = beat;
-        }
-    }
-
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Says that this run works on the calls, now.
-    fn marker(&self) -> TurnDoc {
-        TurnDoc::new(self.holder.name(), &self.branch, self.repo.now_us(), self.lease)
-    }
-
-    /// Lets calls be started again that were started before: the same twice is the same once.
-    pub(crate) fn allow_again(&self, index: u32) {
-        self.inner().again.insert(index);
-    }
-
-    /// Returns whether a tool answered whose answer is not written yet.
-    pub(crate) fn has_answers(&self) -> bool {
-        !self.inner().finished.is_empty()
-    }
-
-    /// Keeps that a call is answered as interrupted; written with the answer.
-    pub(crate) fn give_up(&self, index: u32) {
-        self.inner().unknown.insert(index);
-    }
-
-    /// Returns what is known of the calls' effects.
-    pub(crate) async fn known(&self) -> Result<BTreeMap<u32, EffectStatus>> {
-        let prefix = prefix(self.slot);
-        let mut known = BTreeMap::new();
-        for (name, blob) in self.repo.documents(&prefix).await? {
-            let index = name.as_str().strip_prefix(&prefix).and_then(|index| index.parse().ok());
-            let Some(index) = index else { continue };
-            let doc: CallDoc = parse(&name, &blob)?;
-            let found = match doc.answer() {
-                Some(answer) => EffectStatus::Answered(answer),
-                None => EffectStatus::Unknown { branch: doc.branch, approved: doc.approved },
-            };
-            known.insert(index, found);
-        }
-        Ok(known)
-    }
-
+impl Claimant {
     async fn read<T: serde::de::DeserializeOwned>(
         &self,
         name: &RefName,
@@ -170,11 +92,75 @@ impl Effects {
 
     /// Whether a document of who works on the calls names this run.
     async fn is_mine(&self, name: &RefName, target: &RefTarget) -> Result<bool> {
-        if target.blob().is_some() && target.blob() == self.inner().last {
-            return Ok(true);
-        }
         let doc: Option<TurnDoc> = self.read(name, target).await?;
-        Ok(doc.is_some_and(|doc| doc.holder.id == self.holder.name().id))
+        Ok(doc.is_some_and(|doc| doc.holder.id == self.name.id))
+    }
+}
+
+impl Effects {
+    /// Makes the claims of an agent's run that has claimed nothing yet. The run is known to live
+    /// until this is dropped.
+    pub(crate) fn new(agent: &Agent, slot: CommitId) -> Result<Self> {
+        let (repo, branch) = (agent.repo.clone(), agent.branch.clone());
+        let (holder, lease) = (Holder::new()?, agent.lease.max(SHORTEST_LEASE));
+        let run = Claimant { repo, branch, slot, name: holder.name().clone(), lease };
+        Ok(Self { run, _holder: holder, inner: Mutex::default() })
+    }
+
+    /// Says that this run works on the calls, in the write that records their message. Once that is
+    /// stored, the claims have [`begun`](Self::begun) with the document whose id is returned.
+    pub(crate) fn put_in(&self, txn: &mut Txn<'_>) -> Result<BlobId> {
+        put(txn, &turn_ref(self.run.slot)?, None, &TurnDoc::of(&self.run))
+    }
+
+    /// Says that the document is stored by which this run works on the calls.
+    pub(crate) fn begun(&self, marker: BlobId) {
+        let mut inner = self.inner();
+        if inner.last.replace(marker).is_none() {
+            inner.beat = Heartbeat::start(&self.run);
+        }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets calls be started again that were started before: the same twice is the same once.
+    pub(crate) fn allow_again(&self, index: u32) {
+        self.inner().again.insert(index);
+    }
+
+    /// Returns whether a tool answered whose answer is not written yet.
+    pub(crate) fn has_answers(&self) -> bool {
+        self.inner().outcomes.values().any(Option::is_some)
+    }
+
+    /// Keeps that a call is answered as interrupted; written with the answer.
+    pub(crate) fn give_up(&self, index: u32) {
+        self.inner().outcomes.entry(index).or_default();
+    }
+
+    /// Returns what is known of the calls' effects.
+    pub(crate) async fn known(&self) -> Result<BTreeMap<u32, EffectStatus>> {
+        let prefix = prefix(self.run.slot);
+        let mut known = BTreeMap::new();
+        for (name, blob) in self.run.repo.documents(&prefix).await? {
+            let index = name.as_str().strip_prefix(&prefix).and_then(|index| index.parse().ok());
+            let Some(index) = index else { continue };
+            let doc: CallDoc = parse(&name, &blob)?;
+            let found = match doc.answer() {
+                Some(answer) => EffectStatus::Answered(answer),
+                None => EffectStatus::Unknown { branch: doc.branch, approved: doc.approved },
+            };
+            known.insert(index, found);
+        }
+        Ok(known)
+    }
+
+    /// Whether a document of who works on the calls names this run.
+    async fn is_mine(&self, name: &RefName, target: &RefTarget) -> Result<bool> {
+        let is_last = target.blob().is_some() && target.blob() == self.inner().last;
+        Ok(is_last || self.run.is_mine(name, target).await?)
     }
 
     /// Claims the effect of a call, in one durable write with `note` on the branch.
@@ -184,34 +170,31 @@ impl Effects {
         call: &CallStart,
         note: &Request,
     ) -> Result<Start> {
-        let names = [turn_ref(self.slot)?, call_ref(self.slot, index)?];
+        let names = [turn_ref(self.run.slot)?, call_ref(self.run.slot, index)?];
         let [turn, claim] = &names;
-        let mut races = self.repo.races();
+        let mut races = self.run.repo.races();
         loop {
-            let found = self.repo.store().refs(self.repo.name(), &names).await;
+            let found = self.run.repo.store().refs(self.run.repo.name(), &names).await;
             let mut found = found.map_err(tract_engine::Error::from)?.into_iter();
             let (at_turn, at_claim) = (found.next().flatten(), found.next().flatten());
             if let Some(start) = self.keeps_from_starting(turn, at_turn.as_ref()).await? {
                 return Ok(start);
             }
-            if let Some(target) = &at_claim {
-                let doc: Option<CallDoc> = self.read(claim, target).await?;
-                let again = self.inner().again.contains(&index);
-                match doc.as_ref().map(|doc| (doc.answer(), doc)) {
-                    Some((Some(answer), _)) => return Ok(Start::Answered(answer)),
-                    Some((None, doc)) if !again || doc.approved => {
-                        self.give_up(index);
-                        return Ok(Start::Interrupted(crate::resume::INTERRUPTED.to_owned()));
-                    }
-                    Some((None, _)) | None => {}
+            if let Some(target) = &at_claim
+                && let Some(doc) = self.run.read::<CallDoc>(claim, target).await?
+            {
+                if let Some(answer) = doc.answer() {
+                    return Ok(Start::Answered(answer));
+                }
+                if doc.approved || !self.inner().again.contains(&index) {
+                    self.give_up(index);
+                    return Ok(Start::Interrupted(crate::resume::INTERRUPTED.to_owned()));
                 }
             }
-            let mut txn = Txn::new(&self.repo)?;
-            txn.add(&self.branch, note).await?;
-            let marker = put(&mut txn, turn, at_turn, &self.marker())?;
-            let (holder, at_us) = (self.holder.name(), self.repo.now_us());
-            let doc = CallDoc::started(call, holder, &self.branch, at_us);
-            put(&mut txn, claim, at_claim, &doc)?;
+            let mut txn = Txn::new(&self.run.repo)?;
+            txn.add(&self.run.branch, note).await?;
+            let marker = put(&mut txn, turn, at_turn, &TurnDoc::of(&self.run))?;
+            put(&mut txn, claim, at_claim, &CallDoc::started(call, &self.run))?;
             match txn.apply("start", &WriteOptions::new()).await? {
                 Applied::Done | Applied::Already => {
                     self.begun(marker);
@@ -228,7 +211,7 @@ impl Effects {
         turn: &RefName,
         at: Option<&RefTarget>,
     ) -> Result<Option<Start>> {
-        let taken = self.inner().taken;
+        let taken = self.inner().last.is_some();
         let Some(target) = at else {
             // Another run took them over, and has released them since.
             return Ok(taken.then(|| Start::Held("another run".to_owned())));
@@ -236,47 +219,39 @@ impl Effects {
         if self.is_mine(turn, target).await? {
             return Ok(None);
         }
-        let doc: Option<TurnDoc> = self.read(turn, target).await?;
-        let Some(doc) = doc else { return Ok(None) };
+        let Some(doc) = self.run.read::<TurnDoc>(turn, target).await? else { return Ok(None) };
         let free = !taken && doc.holder.is_alive() == Some(false);
         Ok((!free).then(|| Start::Held(doc.holder.describe())))
     }
 
     /// Keeps the answer of a call that was started, until the turn is written.
     pub(crate) fn finish(&self, index: u32, answer: &Recorded) {
-        self.inner().finished.insert(index, answer.clone());
+        self.inner().outcomes.insert(index, Some(answer.clone()));
     }
 
     /// Adds the answers to a write. They go with the state of the tools that they belong to: in the
     /// batch of the turn, not with the next start.
     async fn add_answers(&self, txn: &mut Txn<'_>) -> Result<()> {
-        let finished = self.inner().finished.clone();
-        let unknown: Vec<u32> = {
-            let inner = self.inner();
-            inner.unknown.iter().copied().filter(|index| !finished.contains_key(index)).collect()
-        };
-        for index in finished.keys().chain(&unknown) {
-            let name = call_ref(self.slot, *index)?;
-            let Some(target) = self.repo.ref_target(&name).await? else { continue };
-            let doc: Option<CallDoc> = self.read(&name, &target).await?;
-            let Some(mut doc) = doc else { continue };
-            doc.state = match (doc.state, finished.get(index)) {
+        let outcomes = self.inner().outcomes.clone();
+        for (index, outcome) in outcomes {
+            let name = call_ref(self.run.slot, index)?;
+            let Some(target) = self.run.repo.ref_target(&name).await? else { continue };
+            let Some(mut doc) = self.run.read::<CallDoc>(&name, &target).await? else { continue };
+            let mut branches = match doc.state {
                 // The answer is there already.
-                (CallState::Answered { .. }, _) => continue,
-                (CallState::Unknown { branches }, Some(answer)) => {
-                    self.inner().misled.entry(*index).or_default().extend(branches);
+                CallState::Answered { .. } => continue,
+                CallState::Started => Vec::new(),
+                CallState::Unknown { branches } => branches,
+            };
+            let here = self.run.branch.as_str();
+            doc.state = match outcome {
+                Some(answer) => {
+                    self.inner().misled.entry(index).or_default().extend(branches);
                     CallState::answered(answer)
                 }
-                (CallState::Started, Some(answer)) => CallState::answered(answer),
-                (CallState::Started, None) => {
-                    CallState::Unknown { branches: vec![self.branch.as_str().to_owned()] }
-                }
-                (CallState::Unknown { mut branches }, None) => {
-                    let branch = self.branch.as_str().to_owned();
-                    if branches.contains(&branch) {
-                        continue;
-                    }
-                    branches.push(branch);
+                None if branches.iter().any(|branch| branch == here) => continue,
+                None => {
+                    branches.push(here.to_owned());
                     CallState::Unknown { branches }
                 }
             };
@@ -287,9 +262,9 @@ impl Effects {
 
     /// Writes what is not written yet, and releases the calls, where nothing else is written.
     pub(crate) async fn release(&self) -> Result<()> {
-        let mut races = self.repo.races();
+        let mut races = self.run.repo.races();
         loop {
-            let mut txn = Txn::new(&self.repo)?;
+            let mut txn = Txn::new(&self.run.repo)?;
             self.add_to(&mut txn).await?;
             if txn.moves_refs()
                 && let Applied::Conflict(_) = txn.apply("effects", &WriteOptions::new()).await?
@@ -306,10 +281,8 @@ impl Effects {
     pub(crate) fn done(&self) {
         let mut inner = self.inner();
         inner.beat = None;
-        inner.taken = false;
         inner.last = None;
-        inner.finished.clear();
-        inner.unknown.clear();
+        inner.outcomes.clear();
     }
 
     /// Returns, once, the other branches that record a call as interrupted although it has an
@@ -317,7 +290,7 @@ impl Effects {
     pub(crate) fn misled_branches(&self) -> BTreeMap<u32, BTreeSet<String>> {
         let mut misled = std::mem::take(&mut self.inner().misled);
         for branches in misled.values_mut() {
-            branches.remove(self.branch.as_str());
+            branches.remove(self.run.branch.as_str());
         }
         misled
     }
@@ -328,8 +301,8 @@ impl BatchAttachment for Effects {
     async fn add_to(&self, txn: &mut Txn<'_>) -> tract_engine::Result<()> {
         let add = async {
             self.add_answers(txn).await?;
-            let turn = turn_ref(self.slot)?;
-            if let Some(target) = self.repo.ref_target(&turn).await?
+            let turn = turn_ref(self.run.slot)?;
+            if let Some(target) = self.run.repo.ref_target(&turn).await?
                 && self.is_mine(&turn, &target).await?
             {
                 txn.move_from(&turn, Some(target), None);

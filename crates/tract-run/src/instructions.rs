@@ -68,19 +68,14 @@ impl Agent {
         }
         let of_prompt = rendered.map(|rendered| rendered.schemas()).transpose()?;
         let mut wanted: Vec<ToolSchema> = of_prompt.unwrap_or_default();
+        let mut not_listed = self.deferred_tools();
+        if let Some((prompt, _)) = &self.prompt {
+            not_listed.extend(prompt.tools().iter().map(|tool| tool.spec().name));
+            not_listed.insert(OPEN_SECTIONS.to_owned());
+        }
         // What a prompt does not know of is there all the same, such as the tools of servers.
-        let of_prompt = self.prompt.as_ref().map_or_else(Vec::new, |(prompt, _)| prompt.tools());
-        let mut of_prompt: Vec<String> = of_prompt.iter().map(|tool| tool.spec().name).collect();
-        if self.prompt.is_some() {
-            of_prompt.push(OPEN_SECTIONS.to_owned());
-        }
-        let kept_back = self.deferred_tools();
-        for tool in self.registry().iter() {
-            let kept_back = kept_back.contains(tool.name());
-            if !kept_back && !of_prompt.iter().any(|name| name == tool.name()) {
-                wanted.push(tool.definition().schema().clone());
-            }
-        }
+        let others = self.registry().iter().filter(|tool| !not_listed.contains(tool.name()));
+        wanted.extend(others.map(|tool| tool.definition().schema().clone()));
         let wanted_ids: Vec<ToolId> = wanted.iter().map(ToolSchema::id).collect();
         let in_force: Vec<ToolId> = compiled.tools().iter().map(|tool| tool.id).collect();
         Ok((wanted_ids != in_force).then_some(wanted))

@@ -14,7 +14,7 @@ use tract_tools::dispatch::{CallKey, CallStart, Journal, Recorded, Start};
 use tract_tools::snapshot::BoxError;
 
 use crate::effects::Effects;
-use crate::error::{Result, RunError};
+use crate::error::Result;
 
 /// The origin of notes that mark calls as started.
 const STARTED: &str = "run/started";
@@ -26,11 +26,12 @@ struct Marks {
     calls: Vec<Mark>,
 }
 
+/// A call, and what names its effect.
 #[derive(Serialize, Deserialize)]
-struct Mark {
-    call_id: String,
-    tool: String,
-    key: CallKey,
+pub(crate) struct Mark {
+    pub(crate) call_id: String,
+    pub(crate) tool: String,
+    pub(crate) key: CallKey,
 }
 
 fn note(origin: &str, message: &str, calls: Vec<Mark>) -> serde_json::Result<Request> {
@@ -45,11 +46,8 @@ fn note(origin: &str, message: &str, calls: Vec<Mark>) -> serde_json::Result<Req
 }
 
 /// Makes the note that says which calls wait.
-pub(crate) fn deferred(
-    calls: impl IntoIterator<Item = (String, String, CallKey)>,
-) -> serde_json::Result<Request> {
-    let mark = |(call_id, tool, key)| Mark { call_id, tool, key };
-    note(DEFERRED, "waiting for approval of", calls.into_iter().map(mark).collect())
+pub(crate) fn deferred(calls: Vec<Mark>) -> serde_json::Result<Request> {
+    note(DEFERRED, "waiting for approval of", calls)
 }
 
 /// What became, on other branches, of the calls of a message that they have too.
@@ -234,12 +232,8 @@ impl Marked {
             Some(DEFERRED) => &mut self.deferred,
             _ => return Ok(()),
         };
-        let unreadable =
-            || RunError::Unreadable { expected: "marks of calls", commit: commit.id() };
-        let Content::Note(json) = repo.content_of(commit.id()).await? else {
-            return Err(unreadable());
-        };
-        let marks: Marks = serde_json::from_str(json.as_str()).map_err(|_| unreadable())?;
+        let content = repo.content_of(commit.id()).await?;
+        let marks: Marks = crate::session::read(&content, "marks of calls", commit.id())?;
         for mark in marks.calls {
             // Newest first: what was said last counts.
             into.entry(mark.call_id).or_insert(mark.key);

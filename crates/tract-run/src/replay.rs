@@ -70,15 +70,12 @@ pub async fn replay(repo: &Repo, head: CommitId) -> Result<ReplayReport> {
             Content::ToolResult(_)
                 if message.answers.is_some_and(|call| !unanswered.contains(&call.slot)) => {}
             content if content.calls().next().is_some() => {
-                let results = results_of(&recorded, message);
-                let whole = results.iter().all(Option::is_some);
-                if !whole {
+                let Some(results) = results_of(&recorded, message) else {
                     // A call that was never answered is not run: there is nothing to answer it with.
                     unanswered.insert(message.slot);
                     scratch.append(&branch, draft_of(message)).await?;
                     continue;
-                }
-                let results: Vec<&Message> = results.into_iter().flatten().collect();
+                };
                 let script = Arc::new(Script::new(message.content.clone(), &results));
                 let tools = repo.tools_of(message.commit).await?;
                 let registry = registry_of(&tools, &message.content, &script)?;
@@ -114,8 +111,8 @@ fn draft_of(message: &Message) -> Draft {
     draft
 }
 
-/// The result of each call, in call order, where it is shown.
-fn results_of<'a>(recorded: &'a Compiled, message: &Message) -> Vec<Option<&'a Message>> {
+/// The result of each call, in call order, where all of them are shown.
+fn results_of<'a>(recorded: &'a Compiled, message: &Message) -> Option<Vec<&'a Message>> {
     let answers = |index: usize| {
         let index = u32::try_from(index).ok()?;
         let call = CallRef { slot: message.slot, index };

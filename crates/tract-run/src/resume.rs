@@ -25,8 +25,7 @@ impl Agent {
         compiled: &Compiled,
     ) -> Result<Option<TurnDone>> {
         let Position::Calls(open) = Position::of(compiled) else { return Ok(None) };
-        let effects = Effects::new(&self.repo, &self.branch, open.slot, self.lease)?;
-        let effects = Arc::new(effects);
+        let effects = Arc::new(Effects::new(self, open.slot)?);
         let waiting = self.repo.pending().await?;
         let waits = |(index, call): &(u32, ToolCall)| self.waits(&waiting, *index, call, &open);
         if open.calls.iter().all(|call| waits(call).is_some()) {
@@ -59,9 +58,9 @@ impl Agent {
         let compiled = self.compile_head().await?;
         match (compiled.head(), Position::of(&compiled)) {
             (Some(head), Position::Calls(open)) if open.slot == message => {
-                let mut calls = self.left_open(head, open, effects).await?;
+                let mut calls = self.left_open(head, &open, effects).await?;
                 calls.toolset = compiled.toolset();
-                self.answer(stored, calls).await
+                self.answer(stored, open.commit, effects, calls).await
             }
             _ => {
                 effects.release().await?;
@@ -84,25 +83,16 @@ impl Agent {
     }
 
     /// Says what becomes of calls that were left open.
-    async fn left_open(&self, head: CommitId, open: Open, effects: &Arc<Effects>) -> Result<Calls> {
+    async fn left_open(&self, head: CommitId, open: &Open, effects: &Effects) -> Result<Calls> {
         let marked = Marked::since(&self.repo, head, open.slot).await?;
         let waiting = self.repo.pending().await?;
         let decisions =
             if marked.deferred.is_empty() { Vec::new() } else { self.repo.decisions().await? };
         let known = effects.known().await?;
-        let mut calls = Calls {
-            commit: open.commit,
-            view: None,
-            toolset: None,
-            each: Vec::new(),
-            approvals: Vec::new(),
-            served: None,
-            pending: Vec::new(),
-            elsewhere: OtherBranches::of(&self.repo, &self.branch, open.slot).await?,
-            effects: Arc::clone(effects),
-        };
+        let elsewhere = OtherBranches::of(&self.repo, &self.branch, open.slot).await?;
+        let mut calls = Calls { elsewhere, ..Calls::default() };
         for (index, call) in &open.calls {
-            if let Some(waits) = self.waits(&waiting, *index, call, &open) {
+            if let Some(waits) = self.waits(&waiting, *index, call, open) {
                 self.tell_waiting(waits);
                 calls.pending.push(waits.id.clone());
                 continue;
@@ -110,9 +100,9 @@ impl Agent {
             let then = if let Some(known) = known.get(index) {
                 self.then_known(*index, call, known, effects)
             } else if marked.started.contains_key(&call.id) {
-                CallStep::GiveUp(INTERRUPTED, "interrupted")
+                CallStep::give_up(INTERRUPTED, "interrupted")
             } else if calls.elsewhere.is_unanswered(&call.id) {
-                CallStep::GiveUp(INTERRUPTED_ELSEWHERE, "interrupted")
+                CallStep::give_up(INTERRUPTED_ELSEWHERE, "interrupted")
             } else if marked.deferred.contains_key(&call.id) {
                 let approved = decisions
                     .iter()
@@ -139,7 +129,10 @@ impl Agent {
     ) -> CallStep {
         let traits = self.traits(call);
         match known {
-            EffectStatus::Answered(answer) => CallStep::Recorded(answer.clone()),
+            EffectStatus::Answered(answer) => {
+                let outcome = if answer.is_error { "failed" } else { "succeeded" };
+                CallStep::Answer(answer.clone(), outcome, true)
+            }
             EffectStatus::Unknown { approved: false, .. }
                 if self.on_resume == OnResume::Run && (traits.idempotent || traits.read_only) =>
             {
@@ -150,7 +143,7 @@ impl Agent {
                 effects.give_up(index);
                 let here = branch == self.branch.as_str();
                 let text = if here { INTERRUPTED } else { INTERRUPTED_ELSEWHERE };
-                CallStep::GiveUp(text, "interrupted")
+                CallStep::give_up(text, "interrupted")
             }
         }
     }
@@ -161,9 +154,9 @@ impl Agent {
         let traits = self.traits(call);
         match self.on_resume {
             OnResume::Run => CallStep::Run(self.resumed(call)),
-            OnResume::Answer if traits.read_only => CallStep::GiveUp(NOT_ANSWERED, "not_executed"),
-            OnResume::Answer if traits.idempotent => CallStep::GiveUp(MAY_HAVE_RUN, "interrupted"),
-            OnResume::Answer => CallStep::GiveUp(NOT_EXECUTED, "not_executed"),
+            OnResume::Answer if traits.read_only => CallStep::give_up(NOT_ANSWERED, "not_executed"),
+            OnResume::Answer if traits.idempotent => CallStep::give_up(MAY_HAVE_RUN, "interrupted"),
+            OnResume::Answer => CallStep::give_up(NOT_EXECUTED, "not_executed"),
         }
     }
 

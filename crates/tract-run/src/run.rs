@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 
 use tract_compile::Compiled;
-use tract_core::telemetry::agent_run;
+use tract_core::telemetry::{agent_run, names};
 use tract_core::{CommitId, Content, Draft, StopReason, Usage};
 use tract_engine::{Operation, unanswered};
 use tract_tools::budget::BudgetExceeded;
@@ -15,8 +15,8 @@ use crate::error::{Result, RunError};
 use crate::message::IntoMessage;
 use crate::position::Position;
 use crate::progress::Progress;
-use crate::session::Stored;
-use crate::telemetry::{say_run, say_turn};
+use crate::session::{ELSEWHERE, Stored};
+use crate::telemetry::say_end;
 use crate::turn::{TurnDone, TurnEnd};
 
 /// The reason why a run stopped. The branch can always be continued.
@@ -112,29 +112,27 @@ impl Agent {
     /// continues from there.
     pub async fn run(&self, message: impl IntoMessage) -> Result<Report> {
         let message = message.into_message();
-        let hold = self.hold_session().await?;
-        let agent = self.within_one_operation(&hold)?;
+        let (_hold, agent) = self.begin().await?;
         let span = agent_run(self.repo.name(), &self.branch);
         let done = span.instrument(agent.run_operation(message)).await;
-        if span.is_recording() {
-            say_run(&span, &done);
-        }
+        say_end(&span, &done, |report| {
+            span.set(names::TRACT_STOP, report.stop.code());
+            (report.head, report.steps, report.calls.into(), report.usage)
+        });
         done
     }
 
-    /// Waits until no other run works on the session: both would write its state.
-    async fn hold_session(&self) -> Result<SessionHold> {
+    /// Waits until no other run works on the session: both would write its state. Returns this
+    /// agent, writing one operation: a run or a turn is undone whole.
+    async fn begin(&self) -> Result<(SessionHold, Self)> {
         let by = format!("a run on {}", self.branch.as_str());
-        Ok(self.session.hold(by, Some(self.patience), &self.cancellation).await?)
-    }
-
-    /// Returns this agent, writing one operation: a run or a turn is undone whole.
-    fn within_one_operation(&self, hold: &SessionHold) -> Result<Self> {
+        let hold = self.session.hold(by, Some(self.patience), &self.cancellation).await?;
         let repo = match self.repo.operation() {
             Some(_) => self.repo.clone(),
             None => self.repo.within(Operation::begin()?),
         };
-        Ok(Self { repo, session: hold.session().clone(), ..self.clone() })
+        let agent = Self { repo, session: hold.session().clone(), ..self.clone() };
+        Ok((hold, agent))
     }
 
     async fn run_operation(&self, message: Option<Draft>) -> Result<Report> {
@@ -165,19 +163,26 @@ impl Agent {
     /// # Errors
     /// As [`run`](Self::run); [`RunError::NothingToAnswer`] when it is a person's turn.
     pub async fn turn(&self) -> Result<TurnDone> {
-        let hold = self.hold_session().await?;
-        let agent = self.within_one_operation(&hold)?;
+        let (_hold, agent) = self.begin().await?;
         let span = agent_run(self.repo.name(), &self.branch);
-        let done = span.instrument(self.one_turn(&agent)).await;
-        if span.is_recording() {
-            say_turn(&span, &done);
-        }
+        let done = span.instrument(agent.one_turn()).await;
+        say_end(&span, &done, |turn| {
+            let steps = u32::from(turn.reply.is_some());
+            (turn.reply, steps, turn.answers.len() as u64, turn.usage.unwrap_or_default())
+        });
         done
     }
 
-    async fn one_turn(&self, agent: &Self) -> Result<TurnDone> {
-        let mut stored = agent.load().await?;
-        let done = agent.one(&mut stored).await;
+    async fn one_turn(&self) -> Result<TurnDone> {
+        let mut stored = self.load().await?;
+        let take = async {
+            let compiled = self.compile_head().await?;
+            match self.settle_open(&mut stored, &compiled).await? {
+                Some(done) => Ok(Some(done)),
+                None => self.step(&mut stored, compiled, 1).await,
+            }
+        };
+        let done = take.await;
         if let Some(head) = self.repo.head_of(&self.branch).await? {
             self.leave(head, stored);
         }
@@ -210,11 +215,7 @@ impl Agent {
         let (stored, mut slices) = Stored::at(&self.repo, head).await?;
         if is_foreign || !slices.is_empty() {
             // What calls came to is not stored with the session: what is known of it stays.
-            for (name, items) in self.session.to_json()? {
-                if crate::session::ELSEWHERE.contains(&name.as_str()) {
-                    slices.insert(name, items);
-                }
-            }
+            slices.extend(self.session.to_json()?.remove_entry(ELSEWHERE));
             self.session.from_json(&slices)?;
         }
         Ok(stored)
@@ -305,15 +306,6 @@ impl Agent {
         // A condition never hides why the turn itself ended.
         let condition = || self.stop_if.iter().find_map(|condition| condition(done));
         ended.or_else(|| condition().map(Stop::Condition))
-    }
-
-    /// Takes one turn, whichever it is; nothing when it is a person's.
-    async fn one(&self, stored: &mut Stored) -> Result<Option<TurnDone>> {
-        let compiled = self.compile_head().await?;
-        match self.settle_open(stored, &compiled).await? {
-            Some(done) => Ok(Some(done)),
-            None => self.step(stored, compiled, 1).await,
-        }
     }
 
     /// Compiles the branch as it is now.

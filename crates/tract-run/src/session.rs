@@ -20,8 +20,8 @@ use crate::error::{Result, RunError};
 /// What the origin of a slice's notes begins with; its name follows.
 const SLICE: &str = "session/";
 
-/// Slices that are not kept: the answers of calls contain their outcome.
-pub(crate) const ELSEWHERE: [&str; 1] = ["tool_invoked"];
+/// The slice that is not kept: the answers of calls contain their outcome.
+pub(crate) const ELSEWHERE: &str = "tool_invoked";
 
 #[derive(Serialize, Deserialize)]
 struct SliceNote {
@@ -45,6 +45,7 @@ pub(crate) struct Stored {
 }
 
 /// What has to be written of a session, and what the branch stores then.
+#[derive(Default)]
 pub(crate) struct SessionWrites {
     pub(crate) requests: Vec<Request>,
     states: Vec<(usize, String, JsonText)>,
@@ -56,7 +57,7 @@ fn origin(name: &str) -> Origin {
 }
 
 /// Reads a note's content as what it holds, digits of numbers included.
-fn read<T: serde::de::DeserializeOwned>(
+pub(crate) fn read<T: serde::de::DeserializeOwned>(
     content: &Content,
     expected: &'static str,
     commit: CommitId,
@@ -77,11 +78,10 @@ impl Stored {
         session: &Session,
     ) -> Result<SessionWrites> {
         let from = |name: &str| self.logs.get(name).copied().unwrap_or(0);
-        let mut unwritten =
-            SessionWrites { requests: Vec::new(), states: Vec::new(), logs: Vec::new() };
+        let mut unwritten = SessionWrites::default();
         for document in session.documents(from)? {
             let name = document.name;
-            if ELSEWHERE.contains(&name.as_str()) {
+            if name == ELSEWHERE {
                 continue;
             }
             let details = |message: String| {

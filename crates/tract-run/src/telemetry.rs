@@ -1,47 +1,34 @@
 //! What the span of a run says of its end.
 
-use tract_core::Usage;
 use tract_core::telemetry::{Span, names};
+use tract_core::{CommitId, Usage};
 
 use crate::error::Result;
-use crate::run::Report;
-use crate::turn::TurnDone;
 
-/// Says in a span how a run ended.
-pub(crate) fn say_run(span: &Span, done: &Result<Report>) {
-    let report = match done {
-        Ok(report) => report,
+/// What a span says of a run or a turn: its last commit, its requests to the model, the calls that
+/// were answered, and the tokens.
+pub(crate) type Figures = (Option<CommitId>, u32, u64, Usage);
+
+/// Says in a span how a run or a turn ended.
+pub(crate) fn say_end<T>(span: &Span, done: &Result<T>, figures: impl Fn(&T) -> Figures) {
+    if !span.is_recording() {
+        return;
+    }
+    let (commit, steps, calls, usage) = match done {
+        Ok(done) => figures(done),
         Err(error) => return span.fail(error.code()),
     };
-    if let Some(head) = report.head {
-        span.set_id(names::TRACT_COMMIT, head);
+    if let Some(commit) = commit {
+        span.set_id(names::TRACT_COMMIT, commit);
     }
-    span.set(names::TRACT_STOP, report.stop.code());
-    span.set(names::TRACT_STEPS, report.steps);
-    span.set(names::TRACT_CALLS, report.calls);
-    say_usage(span, report.usage);
-}
-
-/// Says in a span how a turn ended.
-pub(crate) fn say_turn(span: &Span, done: &Result<TurnDone>) {
-    let turn = match done {
-        Ok(turn) => turn,
-        Err(error) => return span.fail(error.code()),
-    };
-    if let Some(reply) = turn.reply {
-        span.set_id(names::TRACT_COMMIT, reply);
-    }
-    span.set(names::TRACT_STEPS, u32::from(turn.reply.is_some()));
-    span.set(names::TRACT_CALLS, turn.answers.len());
-    say_usage(span, turn.usage.unwrap_or_default());
-}
-
-fn say_usage(span: &Span, usage: Usage) {
-    // A run's sum is zero where no answer told its tokens.
-    if let Some(tokens) = usage.input_tokens.filter(|tokens| *tokens > 0) {
-        span.set(names::INPUT_TOKENS, tokens);
-    }
-    if let Some(tokens) = usage.output_tokens.filter(|tokens| *tokens > 0) {
-        span.set(names::OUTPUT_TOKENS, tokens);
+    span.set(names::TRACT_STEPS, steps);
+    span.set(names::TRACT_CALLS, calls);
+    let tokens =
+        [(names::INPUT_TOKENS, usage.input_tokens), (names::OUTPUT_TOKENS, usage.output_tokens)];
+    for (name, tokens) in tokens {
+        // A run's sum is zero where no answer told its tokens.
+        if let Some(tokens) = tokens.filter(|tokens| *tokens > 0) {
+            span.set(name, tokens);
+        }
     }
 }

@@ -3,13 +3,10 @@
 mod answer;
 mod ask;
 
-use std::sync::Arc;
-
 use tract_core::{CommitId, StopReason, ToolCall, ToolsetId, Usage, ViewId};
 use tract_tools::Call;
 use tract_tools::dispatch::{Approval, CallAnswer, Recorded, ReplySource, TurnError};
 
-use crate::effects::Effects;
 use crate::journal::OtherBranches;
 
 /// A call that was answered.
@@ -85,9 +82,8 @@ impl TurnDone {
 }
 
 /// Calls that are to be answered together.
+#[derive(Default)]
 pub(crate) struct Calls {
-    /// The message that asks for them.
-    pub(crate) commit: CommitId,
     /// The view that the model saw, where telemetry asked for it.
     pub(crate) view: Option<ViewId>,
     /// The tools in force.
@@ -102,18 +98,22 @@ pub(crate) struct Calls {
     pub(crate) pending: Vec<String>,
     /// What became of them on other branches, when an earlier process asked for them.
     pub(crate) elsewhere: OtherBranches,
-    /// The claims on their effects.
-    pub(crate) effects: Arc<Effects>,
 }
 
 /// What becomes of a call.
 pub(crate) enum CallStep {
     /// It is run.
     Run(Call),
-    /// It is answered without being run: a text for the model, and a word for how it ended.
-    GiveUp(&'static str, &'static str),
-    /// It was answered before, and is not run again.
-    Recorded(Recorded),
+    /// It is answered without being run: the answer, a word for how it ended, and whether that is
+    /// what its tool answered before.
+    Answer(Recorded, &'static str, bool),
+}
+
+impl CallStep {
+    /// A call that will not run any more is answered by this text.
+    pub(crate) fn give_up(text: &str, outcome: &'static str) -> Self {
+        Self::Answer(Recorded::new(text).is_error(true), outcome, false)
+    }
 }
 
 /// The evaluation that an agent's own requests are counted for.
@@ -134,13 +134,13 @@ impl AnsweredCall {
     }
 
     /// Makes the answer of a call that was not run now.
-    fn without_run(call: ToolCall, outcome: &str, is_error: bool, text: String) -> Self {
+    fn without_run(call: ToolCall, answer: Recorded, outcome: &str) -> Self {
         Self {
             call_id: call.id,
             tool_name: call.name,
             outcome: outcome.to_owned(),
-            is_error,
-            text,
+            is_error: answer.is_error,
+            text: answer.text,
             operator: None,
             duration_us: 0,
             commit: None,

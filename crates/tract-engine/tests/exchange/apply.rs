@@ -103,12 +103,8 @@ fn a_refused_line_changes_nothing_and_ends_the_run() {
 #[test]
 fn lines_that_are_no_text_are_refused_by_number() {
     let repo = repo();
-    let lines = b"{\"op\":\"user\",\"text\":\"a\"}\n\xff\xfe\n{\"op\":\"user\"\n".as_slice();
-    let mut events = Vec::new();
-    let options = plain().keep_going(true);
-    let stream = tract_engine::read_lines(lines);
-    let run = tract_engine::apply_stream(&repo, stream, &options, |event| events.push(event));
-    let report = block_on(run).expect("it ends");
+    let lines = b"{\"op\":\"user\",\"text\":\"a\"}\n\xff\xfe\n{\"op\":\"user\"\n";
+    let (report, events) = run(&repo, lines, &plain().keep_going(true));
     assert_eq!((report.done, report.refused), (1, 2));
     let codes: Vec<_> = events
         .iter()

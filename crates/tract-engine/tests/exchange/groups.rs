@@ -6,32 +6,21 @@ use std::io::Read;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use tract_core::{Draft, Store, StoreError, StoreErrorKind, block_on};
+use tract_core::{Batch, StoreError, StoreErrorKind, block_on};
 use tract_engine::{ApplyEvent, ApplyOptions, CopyOptions, Repo, apply_stream, copy, read_lines};
-use tract_kv::{KvStore, MemoryEngine, memory};
+use tract_kv::memory;
 use tract_testkit::{Call, WatchedStore};
 
-use crate::support::{
-    branch, done, is_clean, meanwhile, moves_main, refs, repo, repo_in, run, texts,
-};
+use crate::support::{done, is_clean, moves_main, others_write, refs, repo, repo_in, run, texts};
 
-/// What a store was given in one batch.
-#[derive(Clone, Copy, Debug)]
-struct ReceivedBatch {
-    bytes: usize,
-    commits: usize,
-    refs: usize,
-}
-
-type Batches = Arc<Mutex<Vec<ReceivedBatch>>>;
+type Batches = Arc<Mutex<Vec<Batch>>>;
 
 /// A repository that notes the batches that its store is given, and refuses a commit with this
 /// message as too large.
 fn counted(refused: Option<&'static str>) -> (Repo, Batches) {
     let batches = Batches::default();
     let notes = batches.clone();
-    let below: Arc<dyn Store> = Arc::new(memory());
-    let watched = WatchedStore::new(below, move |call: Call<'_>| {
+    let watched = WatchedStore::new(Arc::new(memory()), move |call: Call<'_>| {
         let Call::Apply { batch, .. } = call else { return Ok(()) };
         let has =
             |text: &str| batch.blobs.iter().any(|b| b.text().is_some_and(|t| t.contains(text)));
@@ -39,17 +28,13 @@ fn counted(refused: Option<&'static str>) -> (Repo, Batches) {
             let kind = StoreErrorKind::TooLarge;
             return Err(StoreError::new(kind, "watched", "apply", "a test's own limit"));
         }
-        notes.lock().expect("no panic").push(ReceivedBatch {
-            bytes: batch.blobs.iter().map(|blob| blob.bytes().len()).sum(),
-            commits: batch.commits.len(),
-            refs: batch.refs.len(),
-        });
+        notes.lock().expect("no panic").push(batch.clone());
         Ok(())
     });
     (repo_in(Arc::new(watched)), batches)
 }
 
-fn given(batches: &Batches) -> Vec<ReceivedBatch> {
+fn given(batches: &Batches) -> Vec<Batch> {
     batches.lock().expect("no panic").clone()
 }
 
@@ -96,7 +81,7 @@ fn a_line_is_answered_before_the_next_one_is_waited_for() {
     let stream = apply_stream(&repo, read_lines(source), &options, events);
     assert_eq!(block_on(stream).expect("it ends").done, 6);
     assert_eq!(lines, [1, 2, 3, 4, 5, 8]);
-    let commits: Vec<usize> = given(&batches).iter().map(|batch| batch.commits).collect();
+    let commits: Vec<usize> = given(&batches).iter().map(|batch| batch.commits.len()).collect();
     assert_eq!(commits, [1, 2, 1, 1, 1]);
 }
 
@@ -107,7 +92,7 @@ fn lines_that_arrive_together_share_few_writes() {
     let (report, events) = run(&repo, &lines, &ApplyOptions::new());
     assert_eq!((report.done, report.refused), (2_000, 0));
     assert!(events.iter().map(|event| event.line).eq(1..=2_000), "in order");
-    assert!(given(&batches).len() <= 5, "{:?}", given(&batches));
+    assert!(given(&batches).len() <= 5, "{} batches", given(&batches).len());
     is_clean(&repo);
 }
 
@@ -142,11 +127,7 @@ fn a_line_that_the_store_refuses_does_not_undo_those_before_it() {
 #[test]
 fn a_group_gets_through_between_the_writes_of_another_handle() {
     // The other handle moves the branch before every write that is to move it, 60 times.
-    let below: Arc<dyn Store> = Arc::new(KvStore::open(MemoryEngine::new()).expect("it opens"));
-    let other = repo_in(below.clone());
-    let repo = repo_in(meanwhile(below, 60, moves_main, move || {
-        block_on(other.append(&branch("main"), Draft::user("theirs"))).expect("it is written");
-    }));
+    let repo = repo_in(others_write(60, moves_main));
     let lines: String = (0..300).map(|n| line(&format!("line {n}"))).collect();
     let (report, _) = run(&repo, &lines, &ApplyOptions::new());
     assert_eq!((report.done, report.refused), (300, 0));
@@ -164,11 +145,13 @@ fn an_atomic_stream_is_written_in_portions_and_its_refs_at_once() {
     let report = done(&repo, &long_stream(60), &ApplyOptions::new().atomic(true));
     assert_eq!(report.done, 60);
     let batches = given(&batches);
-    let largest = batches.iter().map(|batch| batch.bytes).max().unwrap_or(0);
+    let bytes = |batch: &Batch| batch.blobs.iter().map(|blob| blob.bytes().len()).sum::<usize>();
+    let largest = batches.iter().map(bytes).max().unwrap_or(0);
     assert!(largest < 16 << 20, "{largest} bytes in one batch");
     let (last, others) = batches.split_last().expect("a batch");
-    assert!(others.len() > 4 && others.iter().all(|batch| batch.refs == 0), "{batches:?}");
-    assert!(last.refs > 0, "{last:?}");
+    assert!(others.len() > 4, "{} batches before the last one", others.len());
+    assert!(others.iter().all(|batch| batch.refs.is_empty()), "their refs come last");
+    assert!(!last.refs.is_empty());
     is_clean(&repo);
 }
 
@@ -189,16 +172,12 @@ fn an_atomic_stream_that_is_refused_late_moves_no_ref() {
 
 #[test]
 fn a_long_atomic_stream_is_refused_when_its_branch_moved_meanwhile() {
-    let below: Arc<dyn Store> = Arc::new(KvStore::open(MemoryEngine::new()).expect("it opens"));
-    let other = repo_in(below.clone());
-    let writer = repo_in(below.clone());
-    let repo = repo_in(meanwhile(below, 1, moves_main, move || {
-        block_on(writer.append(&branch("main"), Draft::user("theirs"))).expect("it is written");
-    }));
-    let (report, events) = run(&repo, &long_stream(20), &ApplyOptions::new().atomic(true));
+    let repo = repo_in(others_write(1, moves_main));
+    let (report, events) = run(&repo, long_stream(20), &ApplyOptions::new().atomic(true));
     assert_eq!((report.done, report.refused), (0, 1));
     let code = events[0].result.as_ref().err().map(|error| error.code());
     assert_eq!(code, Some("conflict"));
+    let other = repo_in(repo.store().clone());
     assert_eq!(texts(&other, "main").len(), 1);
     is_clean(&other);
 }

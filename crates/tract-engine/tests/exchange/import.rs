@@ -5,12 +5,9 @@ use tract_core::{
 use tract_engine::ImportAnomalyKind::{NoCall, SecondAnswer, Unanswered};
 use tract_engine::ImportStatus::{Created, Diverged, Forwarded, Unchanged};
 use tract_engine::{Error, ImportConversation, ImportOptions, Imported, Repo, RepoOptions, import};
+use tract_testkit::fixtures::schemas;
 
-use crate::support::{import_all, recorded, refs, repo};
-
-fn one(repo: &Repo, conversation: ImportConversation) -> Imported {
-    block_on(import(repo, conversation, &ImportOptions::new())).expect("it imports")
-}
+use crate::support::{import_all, import_one as one, recorded, refs, repo};
 
 /// The commits of a branch, oldest first.
 fn commits(repo: &Repo, imported: &Imported) -> Vec<Commit> {
@@ -18,10 +15,6 @@ fn commits(repo: &Repo, imported: &Imported) -> Vec<Commit> {
     let mut commits = block_on(repo.store().walk_all(repo.name(), head)).expect("the store walks");
     commits.reverse();
     commits
-}
-
-fn tool(text: &str) -> ToolSchema {
-    ToolSchema::parse(text).expect("a schema")
 }
 
 #[test]
@@ -63,10 +56,10 @@ fn equal_prefix_equal_commits() {
 #[test]
 fn tools_come_first_and_stay_in_force() {
     let repo = repo();
-    let tools = vec![tool(r#"{"name":"b"}"#), tool(r#"{"name":"a"}"#), tool(r#"{"name":"b"}"#)];
+    let tools = schemas(&[r#"{"name":"b"}"#, r#"{"name":"a"}"#, r#"{"name":"b"}"#]);
     let drafts = vec![
         Draft::user("one"),
-        Draft::assistant("two").tools(vec![tool(r#"{"name":"c"}"#)]),
+        Draft::assistant("two").tools(schemas(&[r#"{"name":"c"}"#])),
         Draft::user("three"),
     ];
     let imported = one(&repo, ImportConversation::new("x", drafts).tools(tools.clone()));
@@ -199,7 +192,7 @@ fn a_refused_conversation_leaves_its_neighbors() {
         let mut importer =
             tract_engine::Importer::new(&repo, ImportOptions::new()).expect("randomness");
         let long = ImportConversation::new("long", vec![Draft::user("x".repeat(101))]);
-        let tools = (0..3).map(|n| tool(&format!(r#"{{"name":"t{n}"}}"#))).collect();
+        let tools = schemas(&[r#"{"name":"t0"}"#, r#"{"name":"t1"}"#, r#"{"name":"t2"}"#]);
         let many = ImportConversation::new("many", vec![Draft::user("x")]).tools(tools);
         let fits = ImportConversation::new("fits", vec![Draft::user("x")]);
         assert!(matches!(importer.add(long).await, Err(Error::TooLarge(_))));

@@ -1,13 +1,12 @@
-use tract_core::{Commit, CommitId, Draft, RefName, ToolSchema, block_on};
+use tract_core::{Commit, CommitId, Draft, ToolSchema, block_on};
 use tract_engine::{
     ApplyOptions, Repo, ToolChange, describe, graph, log, log_all, no_schema_diff, stats,
 };
 
-use crate::support::{done, import_all, recorded, repo, with_everything};
+use crate::support::{self, done, import_all, recorded, repo, with_everything};
 
 fn head(repo: &Repo, branch: &str) -> CommitId {
-    let branch = RefName::branch(branch).expect("a name");
-    block_on(repo.head_of(&branch)).expect("it reads").expect("a head")
+    block_on(repo.head_of(&support::branch(branch))).expect("it reads").expect("a head")
 }
 
 /// The rows of a graph, with the places of commits instead of their short ids.
@@ -91,10 +90,9 @@ fn a_log_comes_in_pages_and_all_lines_together() {
 #[test]
 fn tools_are_listed_by_revision_name_and_difference() {
     let repo = repo();
-    let main = RefName::branch("main").expect("a name");
-    let tool = |text: &str| ToolSchema::parse(text).expect("a schema");
-    let (a1, a2, b) =
-        (tool(r#"{"name":"a"}"#), tool(r#"{"x":1,"name":"a"}"#), tool(r#"{"name":"b"}"#));
+    let main = support::branch("main");
+    let texts = [r#"{"name":"a"}"#, r#"{"x":1,"name":"a"}"#, r#"{"name":"b"}"#];
+    let [a1, a2, b] = texts.map(|text| ToolSchema::parse(text).expect("a schema"));
     let write = |tools: &[&ToolSchema]| {
         let tools = tools.iter().map(|tool| (*tool).clone()).collect();
         block_on(repo.set_tools(&main, tools)).expect("it is written").id()

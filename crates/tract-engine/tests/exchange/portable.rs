@@ -1,4 +1,4 @@
-use tract_core::{RefName, Store, StoreExt, block_on};
+use tract_core::{CommitId, RefName, RefTarget, Store, StoreExt, block_on};
 use tract_engine::{ApplyOptions, ExportOptions, Repo, export};
 
 use crate::support::{
@@ -54,6 +54,13 @@ fn chosen_refs_travel_alone() {
 fn a_changed_line_is_refused() {
     let from = with_everything();
     let lines = exported(&from);
+    let tagged = |(name, to): (RefName, RefTarget)| match name.as_str() {
+        "tags/before" => to.commit(),
+        _ => None,
+    };
+    let to = |id: CommitId| format!(r#""name":"tags/before","to":"{id}""#);
+    let tagged = to(refs(&from).into_iter().find_map(tagged).expect("a tag"));
+    let nowhere = to(CommitId::from_bytes([0; 32]));
     // Each fault and what tells it.
     let faults: [(&str, &str, &str); 6] = [
         // The op says something else than the record.
@@ -75,27 +82,13 @@ fn a_changed_line_is_refused() {
             "record_disagrees",
         ),
         // A ref that leads nowhere.
-        (
-            r#"{"op":"ref","name":"tags/before","to":""#,
-            r#"{"op":"ref","name":"tags/before","to":"00"#,
-            "missing_object",
-        ),
+        (&tagged, &nowhere, "missing_object"),
     ];
     for (is, becomes, code) in faults {
         assert!(lines.contains(is), "{is}");
-        let changed: String = match (becomes.is_empty(), is.starts_with("{\"op\":\"ref")) {
-            (true, _) => {
-                let mut cut = lines.lines();
-                let first = cut.position(|line| line.contains(is)).expect("a blob");
-                let kept = lines.lines().enumerate().filter(|(n, _)| *n != first);
-                kept.map(|(_, line)| format!("{line}\n")).collect()
-            }
-            (false, true) => {
-                let line = lines.lines().find(|line| line.starts_with(is)).expect("a ref");
-                let wrong = format!("{becomes}{}", &line[is.len() + 2..]);
-                lines.replace(line, &wrong)
-            }
-            (false, false) => lines.replacen(is, becomes, 1),
+        let changed: String = match becomes {
+            "" => lines.split_inclusive('\n').filter(|line| !line.contains(is)).collect(),
+            _ => lines.replacen(is, becomes, 1),
         };
         let to = repo();
         let (report, events) = run(&to, &changed, &ApplyOptions::new().atomic(true));
@@ -114,7 +107,7 @@ fn a_diverged_ref_is_left_alone() {
     let to = repo();
     done(&to, "{\"op\":\"user\",\"text\":\"ours\"}", &ApplyOptions::new());
     let before = refs(&to);
-    let (_, events) = run(&to, &exported(&from), &ApplyOptions::new());
+    let (_, events) = run(&to, exported(&from), &ApplyOptions::new());
     let error = events.last().expect("an event").result.as_ref().expect_err("it is refused");
     assert_eq!(error.code(), "diverged");
     assert_eq!(refs(&to), before);
@@ -139,6 +132,6 @@ fn an_export_of_what_is_not_whole_is_refused() {
     assert_eq!(error.code(), "unknown_branch");
     let store: &dyn Store = repo.store().as_ref();
     assert!(block_on(store.repos()).expect("it reads").is_empty());
-    let id = tract_core::CommitId::from_bytes([1; 32]);
+    let id = CommitId::from_bytes([1; 32]);
     assert!(block_on(store.commit(repo.name(), id)).expect("it reads").is_none());
 }

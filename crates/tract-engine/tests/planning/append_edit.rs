@@ -13,9 +13,8 @@ fn a_result_binds_to_the_nearest_open_call() {
     desk.result("c1", "one");
     let second = desk.call("c1");
     let answer = desk.result("c1", "two");
-    let commit = block_on(desk.repo.require_commit(answer)).unwrap();
-    let Op::Append { answers, .. } = &commit.op else { panic!("an append") };
-    assert_eq!(*answers, Some(CallRef { slot: second, index: 0 }));
+    let Op::Append { answers, .. } = desk.commit(answer).op else { panic!("an append") };
+    assert_eq!(answers, Some(CallRef { slot: second, index: 0 }));
     assert_ne!(first, second);
 }
 
@@ -138,13 +137,12 @@ fn edit_drops_verbatim() {
     follow.joins_previous = true;
     let joined = desk.go(follow);
     let edited = desk.edit(message, "ho");
-    let edit = block_on(desk.repo.require_commit(edited)).unwrap();
+    let edit = desk.commit(edited);
     assert_eq!((edit.verbatim, edit.form.as_deref()), (None, None));
     let compiled = block_on(desk.repo.compile(desk.head())).unwrap();
     let first = compiled.messages().next().unwrap();
     assert_eq!(first.content, Content::assistant("ho"), "what was signed goes with the text");
-    let second = desk.edit(joined, "less");
-    let second = block_on(desk.repo.require_commit(second)).unwrap();
+    let second = desk.commit(desk.edit(joined, "less"));
     assert_eq!(second.joins, Some(message), "an edit copies joins");
 }
 
@@ -170,8 +168,8 @@ fn annotate_marks_many_at_once() {
     let ids = [desk.user("a"), desk.says("b"), desk.user("c")];
     let edited = desk.edit(ids[1], "B");
     let marked = desk.go(Request::annotate([ids[0], ids[1], edited], Priority::Skip));
-    let commit = block_on(desk.repo.require_commit(marked)).unwrap();
-    assert_eq!(block_on(desk.repo.changes(&commit)).unwrap().len(), 2, "each message once");
+    let changes = block_on(desk.repo.changes(&desk.commit(marked))).unwrap();
+    assert_eq!(changes.len(), 2, "each message once");
     assert_eq!(desk.shown(), ["user: c"]);
     assert_eq!(desk.refused(Request::annotate([], Priority::Skip)).code(), "no_targets");
 }
@@ -181,8 +179,7 @@ fn more_than_64_changes_are_in_a_blob() {
     let desk = Fixture::new();
     let ids: Vec<_> = (0..100).map(|n| desk.user(&n.to_string())).collect();
     let marked = desk.go(Request::annotate(ids.clone(), Priority::Skip));
-    let commit = block_on(desk.repo.require_commit(marked)).unwrap();
-    assert!(matches!(commit.changes, tract_core::Changes::Blob(_)));
+    assert!(matches!(desk.commit(marked).changes, tract_core::Changes::Blob(_)));
     assert_eq!(desk.shown(), [""; 0]);
     let back = desk.cold();
     back.revert(&[marked]);
@@ -198,7 +195,7 @@ fn a_note_leaves_no_row() {
         tract_engine::plan::Details { origin: AuthorKind::Tool.into(), ..Default::default() };
     let note = desk.go(Request::Note { content: Some(json), details });
     assert_eq!(desk.line().view().len(), 1);
-    assert_eq!(block_on(desk.repo.require_commit(note)).unwrap().op, Op::Note);
+    assert_eq!(desk.commit(note).op, Op::Note);
 }
 
 #[test]
@@ -221,7 +218,6 @@ fn a_batch_is_all_or_nothing() {
     let commits = block_on(desk.repo.append_all(&desk.branch, drafts)).unwrap();
     assert_eq!(desk.head(), Some(commits[1].id()));
     assert!(commits[0].batch.is_some() && commits[0].batch == commits[1].batch);
-    let dated = desk.go(Draft::user("then").at(1));
-    let dated = block_on(desk.repo.require_commit(dated)).unwrap();
+    let dated = desk.commit(desk.go(Draft::user("then").at(1)));
     assert_eq!((dated.created_at, dated.batch), (Some(1), None));
 }

@@ -1,6 +1,6 @@
 use tract_core::{Content, Draft, Priority, ToolSchema, block_on};
 use tract_engine::plan::{Request, Selection};
-use tract_engine::{Error, Refusal, Repo};
+use tract_engine::{Error, Refusal};
 use tract_hooks::{BeforeCompress, CompressAction, Hooks};
 
 use crate::fixture::{Fixture, all, tool};
@@ -118,9 +118,7 @@ fn a_long_range_is_one_commit_with_its_changes_in_a_blob() {
         desk.user(&n.to_string());
     }
     let summary = desk.go(Request::compress(all(), "counted"));
-    let repo: &Repo = &desk.repo;
-    let commit = block_on(repo.require_commit(summary)).unwrap();
-    assert_eq!(block_on(repo.changes(&commit)).unwrap().len(), 301);
+    assert_eq!(block_on(desk.repo.changes(&desk.commit(summary))).unwrap().len(), 301);
     assert_eq!(desk.shown(), ["assistant: counted"]);
     desk.cold().revert(&[summary]);
     assert_eq!(desk.cold().shown().len(), 300);

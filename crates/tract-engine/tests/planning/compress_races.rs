@@ -2,16 +2,13 @@
 
 use std::sync::Mutex;
 
-use tract_core::step::StreamOp;
 use tract_core::{CommitId, Draft, ModelError, Summarizer, Summary, SummaryRequest, block_on};
 use tract_engine::plan::{Request, Selection};
-use tract_engine::{
-    ApplyOptions, CompressToolCalls, CompressedToolCalls, Repo, StreamLine, apply_stream,
-};
+use tract_engine::{ApplyOptions, CompressToolCalls, CompressedToolCalls, Repo};
 use tract_hooks::{BeforeCompress, CompressAction, Hooks};
 
 use crate::fixture::{Interruption, TwoHandles, all};
-use crate::support::{branch, texts};
+use crate::support::{branch, done, texts};
 
 impl TwoHandles {
     fn add(&self, draft: Draft) -> CommitId {
@@ -25,6 +22,11 @@ impl TwoHandles {
 
 fn add(repo: &Repo, draft: Draft) -> CommitId {
     block_on(repo.append(&branch("main"), draft)).unwrap().id()
+}
+
+/// Summarizes all messages.
+fn compress(repo: &Repo, summary: &str) {
+    block_on(repo.compress(&branch("main"), all(), summary)).unwrap();
 }
 
 #[test]
@@ -50,7 +52,7 @@ fn a_message_of_another_task_is_not_hidden_by_a_summary_that_a_handler_was_asked
         CompressAction::Pass
     });
     let asking = plain.with_hooks(hooks);
-    block_on(asking.compress(&branch("main"), all(), "s")).unwrap();
+    compress(&asking, "s");
     assert_eq!(texts(&plain, "main"), ["s", "late"]);
 }
 
@@ -60,7 +62,7 @@ fn earlier_messages_of_another_handle_are_summarized() {
     two.add(Draft::user("a"));
     // The first handle does not know of it yet.
     add(&two.other, Draft::user("b"));
-    block_on(two.repo.compress(&branch("main"), all(), "s")).unwrap();
+    compress(&two.repo, "s");
     assert_eq!(two.shown(), ["s"]);
 }
 
@@ -88,7 +90,7 @@ fn a_call_that_came_between_is_not_drawn_in_by_the_reasoning_before_it() {
         add(other, Draft::assistant("").call("c", "grep", "{}"));
         add(other, Draft::tool_result("c", "found"));
     });
-    block_on(two.repo.compress(&branch("main"), all(), "s")).unwrap();
+    compress(&two.repo, "s");
     let line = block_on(async {
         let head = two.other.head_of(&branch("main")).await.unwrap();
         two.other.line(head).await.unwrap()
@@ -101,9 +103,7 @@ fn a_call_that_came_between_is_not_drawn_in_by_the_reasoning_before_it() {
 fn of_two_summaries_of_the_same_messages_the_later_one_is_refused() {
     let two = TwoHandles::memory();
     two.add(Draft::user("a"));
-    two.arm(|other| {
-        block_on(other.compress(&branch("main"), all(), "theirs")).unwrap();
-    });
+    two.arm(|other| compress(other, "theirs"));
     let error = block_on(two.repo.compress(&branch("main"), all(), "ours")).unwrap_err();
     assert_eq!(error.code(), "not_visible", "{error}");
     assert_eq!(two.shown(), ["theirs"]);
@@ -111,42 +111,23 @@ fn of_two_summaries_of_the_same_messages_the_later_one_is_refused() {
 
 #[test]
 fn a_line_of_a_stream_that_is_carried_out_again_summarizes_the_same_messages() {
-    for batch in [1, 3] {
+    let lines = [
+        "{\"op\":\"user\",\"text\":\"b\",\"mark\":\"b\"}\n",
+        "{\"op\":\"compress\",\"from\":\"HEAD~1\",\"to\":\"HEAD\",\"content\":\"s\"}\n",
+        "{\"op\":\"user\",\"text\":\"c\"}\n",
+    ];
+    // With lines of a write of their own the race is about the summary alone.
+    for (batch, before) in [(1, 1), (3, 0)] {
         let two = TwoHandles::memory();
         two.add(Draft::user("a"));
-        let texts = [
-            r#"{"op":"user","text":"b","mark":"b"}"#,
-            r#"{"op":"compress","from":"HEAD~1","to":"HEAD","content":"s"}"#,
-            r#"{"op":"user","text":"c"}"#,
-        ];
-        let line = |(n, text): (usize, &&str)| StreamLine::new(n + 1, Ok(parse(text)));
-        let lines: Vec<StreamLine> = texts.iter().enumerate().map(line).collect();
-        let (lines, rest) = if batch == 1 {
-            // The race is about the summary alone.
-            let mut lines = lines;
-            let rest = lines.split_off(1);
-            (lines, rest)
-        } else {
-            (Vec::new(), lines)
-        };
         let options = ApplyOptions::new().batch(batch);
-        let apply = |lines: Vec<StreamLine>| {
-            let report = block_on(apply_stream(&two.repo, lines, &options, |event| {
-                assert!(event.result.is_ok(), "{event:?}");
-            }));
-            report.unwrap().done
-        };
-        assert_eq!(apply(lines), if batch == 1 { 1 } else { 0 });
+        assert_eq!(done(&two.repo, &lines[..before].concat(), &options).done, before);
         two.arm(|other| _ = add(other, Draft::user("late")));
-        apply(rest);
+        done(&two.repo, &lines[before..].concat(), &options);
         let shown = two.shown();
         assert!(shown.contains(&"late".to_owned()), "{batch}: {shown:?}");
         assert!(shown.contains(&"s".to_owned()) && !shown.contains(&"b".to_owned()), "{shown:?}");
     }
-}
-
-fn parse(text: &str) -> StreamOp {
-    StreamOp::parse(text).unwrap()
 }
 
 #[test]
@@ -181,9 +162,7 @@ fn a_revert_of_a_message_that_is_summarized_meanwhile_is_refused() {
     // The sibling of the above: nothing that was planned for a visible message reaches a hidden one.
     let two = TwoHandles::memory();
     let a = two.add(Draft::user("a"));
-    two.arm(|other| {
-        block_on(other.compress(&branch("main"), all(), "s")).unwrap();
-    });
+    two.arm(|other| compress(other, "s"));
     let error = block_on(two.repo.write_one(&branch("main"), Request::revert([a]))).unwrap_err();
     assert_eq!(error.code(), "superseded", "{error}");
     assert_eq!(two.shown(), ["s"]);
@@ -228,9 +207,10 @@ fn edit(repo: &Repo, target: CommitId) {
 #[track_caller]
 fn only_the_second_is_shortened(
     two: &TwoHandles,
-    done: &CompressedToolCalls,
     [one, other]: [CommitId; 2],
+    meanwhile: impl FnOnce(&Repo) + Send + 'static,
 ) {
+    let done = shorten(two, meanwhile);
     assert_eq!(two.shown()[1..], ["corrected", "short"]);
     assert_eq!(done.sources, [other]);
     assert_eq!(done.edits.len(), 1);
@@ -251,8 +231,7 @@ fn an_edit_made_while_results_are_summarized_is_not_replaced() {
     let scratch = tempfile::tempdir().unwrap();
     for two in [TwoHandles::memory(), TwoHandles::sqlite(&scratch)] {
         let results = two_results(&two);
-        let done = shorten(&two, move |other| edit(other, results[0]));
-        only_the_second_is_shortened(&two, &done, results);
+        only_the_second_is_shortened(&two, results, move |other| edit(other, results[0]));
     }
 }
 
@@ -261,8 +240,7 @@ fn an_edit_by_another_task_of_the_handle_is_not_replaced_by_a_summary() {
     let two = TwoHandles::memory();
     let results = two_results(&two);
     let same = two.repo.clone();
-    let done = shorten(&two, move |_| edit(&same, results[0]));
-    only_the_second_is_shortened(&two, &done, results);
+    only_the_second_is_shortened(&two, results, move |_| edit(&same, results[0]));
 }
 
 #[test]
@@ -270,17 +248,14 @@ fn an_edit_that_wins_the_race_against_a_shorter_result_is_not_replaced() {
     let two = TwoHandles::memory();
     let results = two_results(&two);
     two.arm(move |other| edit(other, results[0]));
-    let done = shorten(&two, |_| {});
-    only_the_second_is_shortened(&two, &done, results);
+    only_the_second_is_shortened(&two, results, |_| {});
 }
 
 #[test]
 fn a_result_that_is_hidden_while_it_is_summarized_is_left_as_it_is() {
     let two = TwoHandles::memory();
     two_results(&two);
-    let done = shorten(&two, |other| {
-        block_on(other.compress(&branch("main"), all(), "all of it")).unwrap();
-    });
+    let done = shorten(&two, |other| compress(other, "all of it"));
     assert_eq!((done.edits.len(), done.sources.len(), done.left.len()), (0, 0, 2));
     assert_eq!((done.tokens_before, done.tokens_after, done.turn_count), (0, 0, 0));
     assert_eq!(two.shown(), ["all of it"]);

@@ -56,9 +56,8 @@ fn merged_messages_are_summarized_with_the_rest() {
     let ours = desk.user("ours");
     merge(&desk, &side);
     let summary = desk.go(Request::compress(all(), "all"));
-    let commit = block_on(desk.repo.require_commit(summary)).unwrap();
-    let Op::Compress { targets } = &commit.op else { panic!("a compress") };
-    assert_eq!(*targets, [a, ours, theirs]);
+    let targets = vec![a, ours, theirs];
+    assert_eq!(desk.commit(summary).op, Op::Compress { targets });
     assert_eq!(desk.shown(), ["assistant: all"]);
 }
 
@@ -69,8 +68,7 @@ fn the_sources_of_a_summary_are_what_was_shown() {
     let a = desk.user("a");
     let edited = desk.edit(a, "A");
     let summary = desk.compress(&[a], "s");
-    let commit = block_on(desk.repo.require_commit(summary)).unwrap();
-    assert_eq!(commit.op, Op::Compress { targets: vec![edited] });
+    assert_eq!(desk.commit(summary).op, Op::Compress { targets: vec![edited] });
 }
 
 /// 9 f: a context whose system prompt was edited could never be compressed again.

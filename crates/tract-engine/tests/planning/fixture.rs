@@ -8,11 +8,10 @@ use tract_core::{
 };
 use tract_engine::plan::{Line, Request, Selection};
 use tract_engine::{Error, MergeOptions, Merged, Refusal, Repo, RepoOptions, Result};
-use tract_kv::{KvStore, MemoryEngine, memory};
-use tract_testkit::{Call, WatchedStore};
+use tract_kv::memory;
 
 pub(crate) use crate::support::NOON;
-use crate::support::{moves_main, sqlite};
+use crate::support::{meanwhile, moves_main, sqlite, threaded};
 
 /// A repository, the branch that a test works on, and the clock.
 pub(crate) struct Fixture {
@@ -60,6 +59,10 @@ impl Fixture {
 
     pub(crate) fn head(&self) -> Option<CommitId> {
         block_on(self.repo.head_of(&self.branch)).unwrap()
+    }
+
+    pub(crate) fn commit(&self, id: CommitId) -> Commit {
+        block_on(self.repo.require_commit(id)).unwrap()
     }
 
     pub(crate) fn line(&self) -> Line {
@@ -196,8 +199,7 @@ pub(crate) fn merge(desk: &Fixture, side: &Fixture) -> Commit {
 pub(crate) fn plant(repo: &Repo, fill: impl FnOnce(&mut Batch)) {
     let mut batch = tract_testkit::fixtures::batch("plant");
     fill(&mut batch);
-    let applied = block_on(repo.store().apply(repo.name(), batch)).unwrap();
-    assert_eq!(applied, tract_core::Applied::Done);
+    tract_testkit::fixtures::done(block_on(repo.store().apply(repo.name(), batch))).unwrap();
 }
 
 /// So many histories, or as many as `PROPTEST_CASES` says.
@@ -226,22 +228,19 @@ impl TwoHandles {
         let armed: Arc<Mutex<Option<Interruption>>> = Arc::default();
         let (shots, other) = (armed.clone(), Repo::new(other, RepoOptions::new().who("second")));
         let writer = other.clone();
-        let watched = WatchedStore::new(below, move |call: Call<'_>| {
-            if moves_main(&call) {
-                let shot = shots.lock().unwrap().take();
-                if let Some(shot) = shot {
-                    shot(&writer);
-                }
+        let watched = meanwhile(below, usize::MAX, moves_main, move || {
+            let shot = shots.lock().unwrap().take();
+            if let Some(shot) = shot {
+                shot(&writer);
             }
-            Ok(())
         });
-        let repo = Repo::new(Arc::new(watched), RepoOptions::new().who("first"));
+        let repo = Repo::new(watched, RepoOptions::new().who("first"));
         block_on(repo.init()).unwrap();
         Self { repo, other, armed }
     }
 
     pub(crate) fn memory() -> Self {
-        let store: Arc<dyn Store> = Arc::new(KvStore::open(MemoryEngine::new()).unwrap());
+        let store = threaded();
         Self::on(store.clone(), store)
     }
 

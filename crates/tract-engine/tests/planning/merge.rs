@@ -318,6 +318,12 @@ fn long_lines_are_merged_over_their_fork() {
     assert_eq!(desk.shown().len(), 700);
 }
 
+#[track_caller]
+fn are_pinned(desk: &Fixture, targets: Vec<CommitId>) {
+    let refusal = desk.refused(Request::compress(Selection::Targets(targets), "t"));
+    assert!(matches!(refusal, Refusal::NothingLeft { .. }), "it is pinned: {refusal}");
+}
+
 #[test]
 fn a_pin_on_one_of_two_equal_summaries_survives_their_merge() {
     let (desk, side, ids) = forked();
@@ -326,8 +332,7 @@ fn a_pin_on_one_of_two_equal_summaries_survives_their_merge() {
     assert_ne!(ours, theirs);
     side.mark(theirs, Priority::Pinned);
     merge(&desk, &side);
-    let refusal = desk.refused(Request::compress(Selection::Targets(vec![ours]), "t"));
-    assert!(matches!(refusal, Refusal::NothingLeft { .. }), "it is pinned: {refusal}");
+    are_pinned(&desk, vec![ours]);
     // Set to different priorities on both sides: a choice is needed.
     let (desk, side, ids) = forked();
     let ours = desk.compress(&ids[..2], "s");
@@ -343,8 +348,7 @@ fn a_pin_on_one_of_two_equal_results_survives_their_merge() {
     assert_ne!(ours, theirs);
     side.mark(theirs, Priority::Pinned);
     merge(&desk, &side);
-    let refusal = desk.refused(Request::compress(Selection::Targets(vec![call, ours]), "t"));
-    assert!(matches!(refusal, Refusal::NothingLeft { .. }), "it is pinned: {refusal}");
+    are_pinned(&desk, vec![call, ours]);
 }
 
 #[test]

@@ -142,12 +142,15 @@ impl Run {
                 self.revert_and_repeat(commit.id(), before, tools);
                 true
             }
-            Err(Error::Refused(_)) => {
-                assert_eq!(desk.head(), head);
-                false
-            }
-            Err(error) => panic!("{error}"),
+            Err(error) => self.refused(&error, head),
         }
+    }
+
+    /// A refusal writes nothing, and nothing else goes wrong.
+    fn refused(&self, error: &Error, head: Option<CommitId>) -> bool {
+        assert!(matches!(error, Error::Refused(_)), "{error}");
+        assert_eq!(self.desk().head(), head);
+        false
     }
 
     /// Reverting the head gives its parent's rows and tools; reverting that gives them back.
@@ -180,11 +183,7 @@ impl Run {
                 true
             }
             Ok(_) => false,
-            Err(Error::Refused(_)) => {
-                assert_eq!(desk.head(), head);
-                false
-            }
-            Err(error) => panic!("{error}"),
+            Err(error) => self.refused(&error, head),
         }
     }
 
@@ -251,10 +250,6 @@ proptest! {
             }
         }
     }
-}
-
-proptest! {
-    #![proptest_config(histories(96))]
 
     #[test]
     fn search_and_blame_agree_with_the_contexts(
@@ -274,10 +269,6 @@ proptest! {
             check_blame(repo, head);
         }
     }
-}
-
-proptest! {
-    #![proptest_config(histories(96))]
 
     #[test]
     fn a_search_ranks_as_a_scan_of_all_messages(

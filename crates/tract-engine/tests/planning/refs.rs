@@ -4,22 +4,27 @@ use std::time::Duration;
 
 use tract_core::store::LogQuery;
 use tract_core::time::format_rfc3339;
-use tract_core::{CommitId, Draft, Priority, RefName, RefTarget, Store as _, block_on};
+use tract_core::{Commit, CommitId, Draft, Priority, RefName, RefTarget, Store as _, block_on};
 use tract_engine::plan::Request;
 use tract_engine::{
-    ApplyOptions, CopyOptions, Error, ImportConversation, ImportOptions, Marks, RepoOptions, Txn,
-    WriteOptions, copy, import,
+    ApplyOptions, CopyOptions, Error, ImportConversation, Marks, RepoOptions, Result, Txn,
+    WriteOptions, copy,
 };
 use tract_hooks::{BeforeCommit, CommitAction, Hooks, RefMoved, RefMovedAction};
 use tract_testkit::fixtures::{advance, push};
 use tract_testkit::{Call, WatchedStore};
 
 use crate::fixture::{Fixture, NOON, plant, sharing};
-use crate::support::{done, meanwhile, repo_in};
+use crate::support::{done, import_one, meanwhile, repo_in};
 
 #[track_caller]
 fn resolve(desk: &Fixture, text: &str) -> CommitId {
     block_on(desk.repo.resolve(text)).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// Writes one message.
+fn write(desk: &Fixture, draft: Draft, options: &WriteOptions) -> Result<Vec<Commit>> {
+    block_on(desk.repo.write(&desk.branch, &[draft.into()], options))
 }
 
 fn unresolved(desk: &Fixture, text: &str) -> Error {
@@ -174,8 +179,7 @@ fn undo_steps_back_and_redo_forth() {
     assert!(redo().is_err(), "another action ends what could be redone");
     undo().unwrap();
     assert_eq!(desk.head(), Some(a));
-    let commit = block_on(desk.repo.require_commit(d)).unwrap();
-    assert_eq!(commit.parent(), Some(a));
+    assert_eq!(desk.commit(d).parent(), Some(a));
     // Undo then append: the branch continues.
     desk.user("e");
     assert_eq!(desk.shown(), ["user: a", "user: e"]);
@@ -187,12 +191,10 @@ fn one_command_is_one_undo() {
     let a = desk.user("a");
     let operation = tract_core::OperationId::random().unwrap();
     let options = WriteOptions::new().operation(operation);
-    for text in ["b", "c"] {
-        let requests = [Draft::user(text).into()];
-        block_on(desk.repo.write(&desk.branch, &requests, &options)).unwrap();
-    }
     let side = desk.on("side");
-    block_on(side.repo.write(&side.branch, &[Draft::user("d").into()], &options)).unwrap();
+    for (desk, text) in [(&desk, "b"), (&desk, "c"), (&side, "d")] {
+        write(desk, Draft::user(text), &options).unwrap();
+    }
     let undone = block_on(desk.repo.undo(&desk.branch)).unwrap();
     assert_eq!(undone.moves.len(), 2);
     assert_eq!((desk.head(), side.head()), (Some(a), None));
@@ -208,8 +210,7 @@ fn undo_does_not_run_over_what_others_moved() {
     let options = WriteOptions::new().operation(operation);
     let side = desk.on("side");
     for desk in [&desk, &side] {
-        let requests = [Draft::user("both").into()];
-        block_on(desk.repo.write(&desk.branch, &requests, &options)).unwrap();
+        write(desk, Draft::user("both"), &options).unwrap();
     }
     side.user("since then");
     let before = desk.head();
@@ -226,11 +227,7 @@ fn a_reply_answers_one_head() {
     let desk = Fixture::new();
     let a = desk.user("a");
     let b = desk.user("b");
-    let late = |head| {
-        let requests = [Draft::assistant("late").into()];
-        let options = WriteOptions::new().expect(head);
-        block_on(desk.repo.write(&desk.branch, &requests, &options))
-    };
+    let late = |head| write(&desk, Draft::assistant("late"), &WriteOptions::new().expect(head));
     let error = late(Some(a)).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -293,7 +290,7 @@ fn large_contents_survive_a_lost_race() {
 fn an_assumed_head_is_checked() {
     let desk = Fixture::new();
     let other = desk.cold();
-    let parent = |id| block_on(desk.repo.require_commit(id)).unwrap().parent();
+    let parent = |id| desk.commit(id).parent();
     desk.user("a");
     // It moved meanwhile: planned again on what is there.
     let b = other.user("b");
@@ -307,8 +304,7 @@ fn an_assumed_head_is_checked() {
     desk.refused(Draft::tool_result("c2", "text"));
     // What the caller expects is not guessed at.
     let options = WriteOptions::new().expect(Some(result));
-    let late = [Draft::user("late").into()];
-    let error = block_on(desk.repo.write(&desk.branch, &late, &options)).unwrap_err();
+    let error = write(&desk, Draft::user("late"), &options).unwrap_err();
     assert!(matches!(error, Error::Conflict { .. }), "{error}");
     // Back where it was, by another hand.
     block_on(other.repo.undo(&other.branch)).unwrap();
@@ -385,9 +381,9 @@ fn moves_by_all_that_writes_are_reported_once_they_are_durable() {
     block_on(repo.append(&desk.branch, Draft::user("a"))).unwrap();
     assert_eq!(take_events(), [moved("heads/main", "commit")]);
     let talk = ImportConversation::new("talk", vec![Draft::user("a")]);
-    block_on(import(&repo, talk.clone(), &ImportOptions::new())).unwrap();
+    import_one(&repo, talk.clone());
     assert_eq!(take_events(), [moved("heads/talk", "import"), moved("imports/talk", "import")]);
-    block_on(import(&repo, talk, &ImportOptions::new())).unwrap();
+    import_one(&repo, talk);
     assert_eq!(take_events(), [], "nothing moved");
     let lines =
         "{\"op\":\"user\",\"text\":\"b\"}\n{\"op\":\"tag\",\"name\":\"t\",\"target\":\"HEAD\"}";
@@ -513,12 +509,11 @@ fn an_operation_of_many_writes_is_found_without_reading_the_log_of_others() {
     let (main, side) = (RefName::branch("main").unwrap(), RefName::branch("side").unwrap());
     let one = block_on(repo.append(&main, Draft::user("one"))).unwrap().id();
     let command = repo.within(tract_engine::Operation::begin().unwrap());
-    for n in 0..600 {
-        block_on(command.append(&main, Draft::user(n.to_string()))).unwrap();
+    for n in 0..1200 {
+        if n < 600 {
+            block_on(command.append(&main, Draft::user(n.to_string()))).unwrap();
+        }
         // Others write in between, and after it.
-        block_on(repo.append(&side, Draft::user(n.to_string()))).unwrap();
-    }
-    for n in 0..600 {
         block_on(repo.append(&side, Draft::user(n.to_string()))).unwrap();
     }
     reads.store(0, Ordering::SeqCst);

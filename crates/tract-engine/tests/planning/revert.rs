@@ -156,8 +156,7 @@ fn revert_of_a_changed_result_is_an_edit_back_to_the_original() {
     draft.keeps = vec![kept];
     let result = desk.go(draft);
     let done = desk.revert(&[result]);
-    let commit = block_on(desk.repo.require_commit(done)).unwrap();
-    assert_eq!(commit.op, Op::Edit { target: result });
+    assert_eq!(desk.commit(done).op, Op::Edit { target: result });
     assert_eq!(desk.shown().last().unwrap(), "tool: a very long listing");
     desk.revert(&[done]);
     assert_eq!(desk.shown().last().unwrap(), "tool: short");
@@ -229,7 +228,6 @@ fn targets_are_reverted_in_the_order_in_which_they_come_free() {
     // Oldest first: each is blocked by the one after it, until that is reverted.
     let revert = desk.revert(&edits);
     assert_eq!(desk.shown(), ["user: 0"]);
-    let commit = block_on(desk.repo.require_commit(revert)).unwrap();
-    let tract_core::Op::Revert { targets, .. } = &commit.op else { panic!("a revert") };
+    let Op::Revert { targets, .. } = &desk.commit(revert).op else { panic!("a revert") };
     assert!(targets.iter().eq(edits.iter().rev()), "newest first");
 }

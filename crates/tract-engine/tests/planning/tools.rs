@@ -11,7 +11,7 @@ fn tools_of(desk: &Fixture, commit: CommitId) -> Vec<String> {
 }
 
 fn toolset(desk: &Fixture, commit: CommitId) -> Option<tract_core::ToolsetId> {
-    block_on(desk.repo.require_commit(commit)).unwrap().toolset
+    desk.commit(commit).toolset
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn test_compile_latest_tools_win() {
 fn test_set_tools_auto_links() {
     let desk = Fixture::new();
     let set = desk.go(Request::tools([tool("one", "first")]));
-    assert_eq!(block_on(desk.repo.require_commit(set)).unwrap().op, Op::Tools);
+    assert_eq!(desk.commit(set).op, Op::Tools);
     let a = desk.user("a");
     let once = desk.go(Draft::user("b").tools(vec![tool("two", "second")]));
     let c = desk.user("c");

@@ -9,7 +9,7 @@ mod imports;
 // What queries find where ids repeat, results come late, and edits come after.
 mod queries;
 
-use tract_core::{CommitId, DerivedKind, block_on};
+use tract_core::{Commit, CommitId, DerivedKind, StoreExt as _, block_on};
 use tract_engine::{Repo, RepoOptions, ToolQuery, ToolTurn};
 
 use crate::fixture::Fixture;
@@ -26,11 +26,9 @@ fn turns(repo: &Repo, head: Option<CommitId>, query: &ToolQuery) -> Vec<ToolTurn
 
 /// How many rows the turn index has on a line.
 fn rows(repo: &Repo, head: Option<CommitId>) -> usize {
-    let (mut ids, mut next) = (Vec::new(), head);
-    while let Some(id) = next {
-        ids.push(id);
-        next = block_on(repo.require_commit(id)).unwrap().parent();
-    }
+    let Some(head) = head else { return 0 };
+    let commits = block_on(repo.store().walk_all(repo.name(), head)).unwrap();
+    let ids: Vec<_> = commits.iter().map(Commit::id).collect();
     let found = block_on(repo.store().derived(repo.name(), DerivedKind::Turn, &ids)).unwrap();
     found.into_iter().flatten().count()
 }

@@ -1,20 +1,21 @@
 //! Undo over random commands of several processes: it reverts one command, whole, or refuses and
 //! names who came between.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
 use tract_core::{
-    Applied, Blob, Draft, ManualClock, OperationId, RefName, RefTarget, Store, block_on,
+    Applied, Batch, Blob, Draft, LogEntry, LogNote, ManualClock, OperationId, RefName, RefTarget,
+    Store, block_on,
 };
 use tract_engine::{Repo, RepoOptions, Txn, WriteOptions};
 use tract_kv::memory;
 
 use crate::fixture::NOON;
+use crate::undo_at_once::{History, net};
 
 type Refs = BTreeMap<RefName, RefTarget>;
-type RefMove = (RefName, Option<RefTarget>, Option<RefTarget>);
 
 const PROCESSES: usize = 3;
 const BRANCHES: [&str; 4] = ["main", "a", "b", "c"];
@@ -60,36 +61,21 @@ fn action() -> impl Strategy<Value = (usize, Action)> {
     (0..PROCESSES, one)
 }
 
-/// What a write was part of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    Command,
-    Undo(usize),
-    Redo(usize),
-}
-
-/// One write as the test saw it.
-#[derive(Clone, Debug)]
-struct Write {
-    operation: usize,
-    part: Part,
-    process: usize,
-    /// Where `HEAD` was right before.
-    head: Option<RefTarget>,
-    moves: Vec<RefMove>,
-}
-
 struct Process {
     repo: Repo,
     branch: RefName,
-    long: Option<(usize, OperationId)>,
+    long: Option<OperationId>,
 }
 
 struct Repository {
     processes: Vec<Process>,
-    writes: Vec<Write>,
-    operations: usize,
+    /// The moves of refs as the test saw them.
+    log: History,
     texts: usize,
+}
+
+fn fresh() -> OperationId {
+    OperationId::random().unwrap()
 }
 
 impl Repository {
@@ -103,7 +89,7 @@ impl Repository {
         };
         let processes: Vec<Process> = (0..PROCESSES).map(process).collect();
         block_on(processes[0].repo.init()).unwrap();
-        Self { processes, writes: Vec::new(), operations: 0, texts: 0 }
+        Self { processes, log: History(Vec::new()), texts: 0 }
     }
 
     fn refs(&self) -> Refs {
@@ -111,35 +97,45 @@ impl Repository {
         block_on(repo.store().list_refs(repo.name(), "")).unwrap().into_iter().collect()
     }
 
-    fn fresh(&mut self) -> usize {
-        self.operations += 1;
-        self.operations
-    }
-
     /// Says which command the next write of a process belongs to.
-    fn command(&mut self, process: usize) -> (usize, WriteOptions) {
+    fn command(&self, process: usize) -> (OperationId, WriteOptions) {
         match self.processes[process].long {
-            Some((operation, id)) => (operation, WriteOptions::new().operation(id)),
-            None => (self.fresh(), WriteOptions::new()),
+            Some(id) => (id, WriteOptions::new().operation(id)),
+            None => (fresh(), WriteOptions::new()),
         }
     }
 
-    /// Writes down what moved since.
-    fn note(&mut self, before: &Refs, operation: usize, part: Part, process: usize) {
+    /// Writes down what a command has moved since.
+    fn note(&mut self, before: &Refs, operation: OperationId, process: usize) {
+        self.note_part(before, operation, process, "command", None);
+    }
+
+    fn note_part(
+        &mut self,
+        before: &Refs,
+        operation: OperationId,
+        process: usize,
+        what: &str,
+        undoes: Option<u64>,
+    ) {
         let after = self.refs();
         let names: BTreeSet<&RefName> = before.keys().chain(after.keys()).collect();
-        let moves: Vec<RefMove> = names
-            .into_iter()
-            .map(|name| (name.clone(), before.get(name).cloned(), after.get(name).cloned()))
-            .filter(|(_, before, after)| before != after)
-            .collect();
-        if !moves.is_empty() {
-            let head = before.get(&RefName::head()).cloned();
-            self.writes.push(Write { operation, part, process, head, moves });
+        let Batch { id: batch, note, .. } = tract_testkit::fixtures::batch(what);
+        let note = LogNote { operation, who: format!("process-{process}"), undoes, ..note };
+        for name in names.into_iter().filter(|name| before.get(*name) != after.get(*name)) {
+            let (before, after) = (before.get(name).cloned(), after.get(name).cloned());
+            let (seq, name, note) = (self.log.0.len() as u64 + 1, name.clone(), note.clone());
+            self.log.0.push(LogEntry { seq, name, before, after, batch, note });
         }
     }
 
-    fn say(&mut self, process: usize, branches: &[RefName], operation: usize, how: &WriteOptions) {
+    fn say(
+        &mut self,
+        process: usize,
+        branches: &[RefName],
+        operation: OperationId,
+        how: &WriteOptions,
+    ) {
         let before = self.refs();
         let repo = self.processes[process].repo.clone();
         let mut txn = Txn::new(&repo).unwrap();
@@ -149,7 +145,7 @@ impl Repository {
             block_on(txn.add(branch, &draft.into())).unwrap();
         }
         assert_eq!(block_on(txn.apply("commit", how)).unwrap(), Applied::Done);
-        self.note(&before, operation, Part::Command, process);
+        self.note(&before, operation, process);
     }
 
     fn act(&mut self, process: usize, action: &Action) {
@@ -158,14 +154,12 @@ impl Repository {
         let before = self.refs();
         match action {
             Action::Say => {
-                let (operation, on) = (self.fresh(), self.processes[process].branch.clone());
-                self.say(process, &[on], operation, &WriteOptions::new());
+                let on = self.processes[process].branch.clone();
+                self.say(process, &[on], fresh(), &WriteOptions::new());
             }
             Action::Long => {
-                self.processes[process].long = match self.processes[process].long {
-                    Some(_) => None,
-                    None => Some((self.fresh(), OperationId::random().unwrap())),
-                };
+                let long = &mut self.processes[process].long;
+                *long = if long.is_some() { None } else { Some(fresh()) };
             }
             Action::Write(n) => {
                 let (operation, how) = self.command(process);
@@ -184,7 +178,7 @@ impl Repository {
                 txn.blob(blob.clone()).unwrap();
                 block_on(txn.move_ref(&name, Some(RefTarget::Blob(blob.id())))).unwrap();
                 assert_eq!(block_on(txn.apply("config", &how)).unwrap(), Applied::Done);
-                self.note(&before, operation, Part::Command, process);
+                self.note(&before, operation, process);
             }
             Action::Both(one, other) => {
                 let (operation, how) = self.command(process);
@@ -199,7 +193,7 @@ impl Repository {
                 if before.contains_key(&name) {
                     return;
                 }
-                let (operation, id) = (self.fresh(), OperationId::random().unwrap());
+                let operation = fresh();
                 let moves = [
                     (name.clone(), RefTarget::Commit(head)),
                     (RefName::head(), RefTarget::Ref(name.clone())),
@@ -208,22 +202,20 @@ impl Repository {
                     let before = self.refs();
                     let mut txn = Txn::new(&repo).unwrap();
                     block_on(txn.move_ref(&moved, Some(to))).unwrap();
-                    let how = WriteOptions::new().operation(id);
+                    let how = WriteOptions::new().operation(operation);
                     let _ = block_on(txn.apply("branch", &how)).unwrap();
-                    self.note(&before, operation, Part::Command, process);
+                    self.note(&before, operation, process);
                 }
                 self.processes[process].branch = name;
             }
-            Action::Checkout(n) => {
-                let operation = self.fresh();
-                if block_on(repo.checkout(BRANCHES[n % BRANCHES.len()])).is_ok() {
-                    self.note(&before, operation, Part::Command, process);
-                }
-            }
-            Action::Delete(n) => {
-                let operation = self.fresh();
-                if block_on(repo.delete_branch(BRANCHES[n % BRANCHES.len()])).is_ok() {
-                    self.note(&before, operation, Part::Command, process);
+            Action::Checkout(n) | Action::Delete(n) => {
+                let name = BRANCHES[n % BRANCHES.len()];
+                let done = match action {
+                    Action::Checkout(_) => block_on(repo.checkout(name)).is_ok(),
+                    _ => block_on(repo.delete_branch(name)).is_ok(),
+                };
+                if done {
+                    self.note(&before, fresh(), process);
                 }
             }
             Action::Work(n) => {
@@ -238,51 +230,20 @@ impl Repository {
     }
 
     /// The command that an undo of a branch reverts next, or the undo that a redo reverts.
-    fn next_of(&self, branch: &RefName, redo: bool) -> Option<usize> {
-        let last = |name: &RefName| {
-            let touches = |write: &Write| write.moves.iter().any(|(moved, ..)| moved == name);
-            self.writes.iter().rposition(touches)
-        };
+    fn next_of(&self, branch: &RefName, redo: bool) -> Option<OperationId> {
+        let log = &self.log.0;
+        let last = |name: &RefName| log.iter().rfind(|entry| entry.name == *name);
         let head = RefName::head();
         let here = self.refs().get(&head) == Some(&RefTarget::Ref(branch.clone()));
         if redo
             && here
-            && let Some(place) = last(&head).filter(|place| last(branch) < Some(*place))
-            && let Part::Undo(_) = self.writes[place].part
+            && let Some(entry) =
+                last(&head).filter(|entry| last(branch).is_none_or(|last| last.seq < entry.seq))
+            && entry.note.what == "undo"
         {
-            return Some(self.writes[place].operation);
+            return Some(entry.note.operation);
         }
-        let mut reverted = HashSet::new();
-        for write in self.writes.iter().rev() {
-            if !write.moves.iter().any(|(name, ..)| name == branch)
-                || reverted.contains(&write.operation)
-            {
-                continue;
-            }
-            match write.part {
-                Part::Undo(_) if redo => return Some(write.operation),
-                Part::Undo(of) | Part::Redo(of) => drop(reverted.insert(of)),
-                Part::Command if redo => return None,
-                // A command that left everything as it was reverts to nothing.
-                Part::Command if self.net(write.operation).is_empty() => {}
-                Part::Command => return Some(write.operation),
-            }
-        }
-        None
-    }
-
-    /// What an operation moved altogether, with the places of its first and last write to each.
-    fn net(&self, operation: usize) -> BTreeMap<RefName, (usize, RefMove)> {
-        let mut net: BTreeMap<RefName, (usize, RefMove)> = BTreeMap::new();
-        for (place, write) in self.writes.iter().enumerate() {
-            for one in write.moves.iter().filter(|_| write.operation == operation) {
-                net.entry(one.0.clone())
-                    .and_modify(|(_, sum)| sum.2.clone_from(&one.2))
-                    .or_insert_with(|| (place, one.clone()));
-            }
-        }
-        net.retain(|_, (_, (_, before, after))| before != after);
-        net
+        self.log.next(log, branch, redo)
     }
 
     fn step(&mut self, process: usize, redo: bool) {
@@ -299,20 +260,18 @@ impl Repository {
         match done {
             Ok(_) => {
                 let next = next.expect("there was something to revert");
-                let net = self.net(next);
-                for (name, (_, (_, was, left))) in &net {
+                let net = net(&self.log.0, next);
+                for (name, (was, left)) in &net {
                     assert_eq!(before.get(name), left.as_ref(), "{name} was as it was left");
                     assert_eq!(after.get(name), was.as_ref(), "{name} is as it was before");
                 }
                 // What came between was reverted itself, or is still there.
-                for (name, (place, _)) in &net {
-                    let mut at = None;
-                    let later = self.writes.iter().skip(*place);
-                    let own = later.filter(|write| write.operation == next);
-                    let moves = own.flat_map(|write| &write.moves);
-                    for (_, from, to) in moves.filter(|one| one.0 == *name) {
-                        assert!(at.is_none_or(|at| at == from), "{name}: a move was lost");
-                        at = Some(to);
+                let own = || self.log.0.iter().filter(|entry| entry.note.operation == next);
+                for name in net.keys() {
+                    let mut at: Option<&Option<RefTarget>> = None;
+                    for entry in own().filter(|entry| entry.name == *name) {
+                        assert!(at.is_none_or(|at| *at == entry.before), "{name}: a move was lost");
+                        at = Some(&entry.after);
                     }
                 }
                 let others = before.keys().chain(after.keys());
@@ -321,13 +280,15 @@ impl Repository {
                         assert_eq!(before.get(name), after.get(name), "{name} is left alone");
                     }
                 }
-                let first = self.writes.iter().find(|write| write.operation == next);
-                let was = first.and_then(|write| write.head.as_ref());
-                let same = after.get(&RefName::head()) == was;
+                let first = own().next().expect("it is in the log").seq;
+                let mut earlier = self.log.until(first - 1).iter().rev();
+                let was = earlier.find(|entry| entry.name == RefName::head());
+                let main = RefTarget::Ref(RefName::branch("main").unwrap());
+                let was = was.map_or(Some(main), |entry| entry.after.clone());
+                let same = after.get(&RefName::head()) == was.as_ref();
                 assert!(!head(&before) || head(&after) || same, "HEAD is on a branch that is gone");
-                let operation = self.fresh();
-                let part = if redo { Part::Redo(next) } else { Part::Undo(next) };
-                self.note(&before, operation, part, process);
+                let what = if redo { "redo" } else { "undo" };
+                self.note_part(&before, fresh(), process, what, Some(first));
             }
             Err(error) => {
                 assert_eq!(before, after, "a refusal leaves everything as it is");
@@ -335,18 +296,19 @@ impl Repository {
                     "nothing_to_undo" => assert_eq!(next, None, "{error}"),
                     "conflict" => {
                         let next = next.expect("there was something to revert");
-                        let net = self.net(next);
-                        let who = self.writes.iter().enumerate().filter(|(place, write)| {
-                            write.operation != next
-                                && write.moves.iter().any(|(name, ..)| {
-                                    *name == RefName::head()
-                                        || net.get(name).is_some_and(|(first, _)| place > first)
-                                })
-                        });
-                        let who: BTreeSet<String> =
-                            who.map(|(_, write)| format!("process-{}", write.process)).collect();
+                        let net = net(&self.log.0, next);
+                        let mut begun = BTreeSet::from([RefName::head()]);
+                        let mut who = BTreeSet::new();
+                        for entry in &self.log.0 {
+                            if entry.note.operation != next && begun.contains(&entry.name) {
+                                who.insert(entry.note.who.as_str());
+                            } else if entry.note.operation == next && net.contains_key(&entry.name)
+                            {
+                                begun.insert(entry.name.clone());
+                            }
+                        }
                         let text = error.to_string();
-                        assert!(who.iter().any(|who| text.contains(who)), "{who:?}: {text}");
+                        assert!(who.iter().any(|who| text.contains(*who)), "{who:?}: {text}");
                     }
                     _ => panic!("{error}"),
                 }

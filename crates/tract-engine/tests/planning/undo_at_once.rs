@@ -8,10 +8,9 @@ use proptest::prelude::*;
 use tract_core::store::LogQuery;
 use tract_core::{CommitId, Draft, LogEntry, OperationId, RefName, RefTarget, Store, block_on};
 use tract_engine::{Error, Operation, Repo, RepoOptions, Txn, UndoReport, WriteOptions};
-use tract_kv::{KvStore, MemoryEngine};
 
 use crate::fixture::TwoHandles;
-use crate::support::sqlite;
+use crate::support::{sqlite, threaded};
 
 const HANDLES: usize = 4;
 const BRANCHES: [&str; 3] = ["main", "a", "b"];
@@ -93,10 +92,10 @@ async fn act(repo: Repo, actions: Vec<Action>) -> Vec<Answer> {
 }
 
 /// The ref log, oldest first.
-struct History(Vec<LogEntry>);
+pub(crate) struct History(pub(crate) Vec<LogEntry>);
 
 impl History {
-    fn until(&self, seq: u64) -> &[LogEntry] {
+    pub(crate) fn until(&self, seq: u64) -> &[LogEntry] {
         &self.0[..self.0.partition_point(|entry| entry.seq <= seq)]
     }
 
@@ -106,7 +105,12 @@ impl History {
     }
 
     /// The operation that an undo, or a redo, of a branch reverts next.
-    fn next(&self, seen: &[LogEntry], branch: &RefName, redo: bool) -> Option<OperationId> {
+    pub(crate) fn next(
+        &self,
+        seen: &[LogEntry],
+        branch: &RefName,
+        redo: bool,
+    ) -> Option<OperationId> {
         let mut passed = HashSet::new();
         for entry in seen.iter().rev().filter(|entry| entry.name == *branch) {
             let operation = entry.note.operation;
@@ -125,10 +129,10 @@ impl History {
     }
 }
 
-type Net = BTreeMap<RefName, (Option<RefTarget>, Option<RefTarget>)>;
+pub(crate) type Net = BTreeMap<RefName, (Option<RefTarget>, Option<RefTarget>)>;
 
 /// What an operation moved altogether.
-fn net(seen: &[LogEntry], operation: OperationId) -> Net {
+pub(crate) fn net(seen: &[LogEntry], operation: OperationId) -> Net {
     let mut net = Net::new();
     for entry in seen.iter().filter(|entry| entry.note.operation == operation) {
         let moved = net.entry(entry.name.clone());
@@ -265,8 +269,7 @@ proptest! {
     fn undo_among_commands_at_once_gives_back_the_state_before_or_names_who_came_between(
         actions in actions()
     ) {
-        let store: Arc<dyn Store> = Arc::new(KvStore::open(MemoryEngine::new()).unwrap());
-        run(&vec![store; HANDLES], actions);
+        run(&vec![threaded(); HANDLES], actions);
     }
 }
 
@@ -297,6 +300,15 @@ fn say(repo: &Repo, text: &str) {
     block_on(repo.append(&branch(0), Draft::user(text))).unwrap();
 }
 
+/// The write that keeps an undo from its command.
+#[track_caller]
+fn came_between(pair: &TwoHandles) -> LogEntry {
+    match block_on(pair.repo.undo(&branch(0))) {
+        Err(Error::MovedSince(moved)) => moved.by.expect("who came between"),
+        other => panic!("another command came between: {other:?}"),
+    }
+}
+
 #[test]
 fn an_undo_gives_back_the_state_before_a_command_that_is_still_writing() {
     let pair = pair();
@@ -308,10 +320,8 @@ fn an_undo_gives_back_the_state_before_a_command_that_is_still_writing() {
     // The command does not know of it and writes its other half behind what it finds.
     say(&command, "the other half");
     let halfway = head(&pair);
-    let Err(Error::MovedSince(moved)) = block_on(pair.repo.undo(&branch(0))) else {
-        panic!("the two halves do not join")
-    };
-    let by = moved.by.expect("who came between");
+    // The two halves do not join.
+    let by = came_between(&pair);
     assert_eq!((by.note.what.as_str(), by.note.who.as_str()), ("undo", "first"));
     assert_eq!(head(&pair), halfway);
 }
@@ -334,11 +344,5 @@ fn an_undo_that_loses_a_race_to_another_command_names_it() {
     let command = pair.other.within(Operation::begin().unwrap());
     say(&command, "command");
     pair.arm(|other| say(other, "another"));
-    let Err(Error::MovedSince(moved)) = block_on(pair.repo.undo(&branch(0))) else {
-        panic!("another command came between")
-    };
-    assert_ne!(
-        moved.by.expect("who came between").note.operation,
-        command.operation().unwrap().id()
-    );
+    assert_ne!(came_between(&pair).note.operation, command.operation().unwrap().id());
 }

@@ -39,7 +39,7 @@ fn worked_example() {
     let mut table = String::new();
     let mut note = |desk: &Fixture, name: &'static str, id: CommitId| {
         names.insert(id, name);
-        let commit = block_on(desk.repo.require_commit(id)).unwrap();
+        let commit = desk.commit(id);
         let changes = block_on(desk.repo.changes(&commit)).unwrap();
         let changes: Vec<String> = changes.iter().map(|item| change(item, id, &names)).collect();
         let changes = if changes.is_empty() { "-".to_owned() } else { changes.join(" ") };

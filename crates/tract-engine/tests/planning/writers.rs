@@ -7,21 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use tract_core::step::StreamOp;
 use tract_core::store::LogQuery;
 use tract_core::{Draft, RefName, Store, block_on};
 use tract_engine::plan::Request;
-use tract_engine::{ApplyOptions, Error, Repo, RepoOptions, StreamLine, apply_stream};
+use tract_engine::{ApplyOptions, Error, Repo, RepoOptions};
 use tract_hooks::{CommitAction, Hooks};
-use tract_kv::{KvStore, MemoryEngine};
-use tract_testkit::{Call, WatchedStore};
+use tract_testkit::Call;
 
-use crate::support::{meanwhile, moves_main};
-
-/// A store that writes on a thread of its own: a write is under way while others plan.
-fn threaded() -> Arc<dyn Store> {
-    Arc::new(KvStore::open(MemoryEngine::new()).unwrap())
-}
+use crate::support::{done, meanwhile, moves_main, others_write, run, threaded, writes};
 
 fn repo_on(store: Arc<dyn Store>, options: RepoOptions) -> (Repo, RefName) {
     let repo = Repo::new(store, options);
@@ -33,13 +26,8 @@ fn repo_on(store: Arc<dyn Store>, options: RepoOptions) -> (Repo, RefName) {
 fn counted(store: Arc<dyn Store>) -> (Arc<dyn Store>, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let counts = count.clone();
-    let watched = WatchedStore::new(store, move |call: Call<'_>| {
-        if matches!(call, Call::Apply { .. }) {
-            counts.fetch_add(1, Ordering::SeqCst);
-        }
-        Ok(())
-    });
-    (Arc::new(watched), count)
+    let add = move || _ = counts.fetch_add(1, Ordering::SeqCst);
+    (meanwhile(store, usize::MAX, writes, add), count)
 }
 
 /// Drives futures together, as tasks of one executor are.
@@ -171,15 +159,6 @@ fn a_write_that_is_dropped_gives_up_its_place() {
     assert!(counts(&repo, &branch).1 >= stored);
 }
 
-/// A store on which another handle writes right before each of the first calls of a kind.
-fn others_write(times: usize, before: fn(&Call<'_>) -> bool) -> Arc<dyn Store> {
-    let below = threaded();
-    let (other, main) = repo_on(below.clone(), RepoOptions::new());
-    meanwhile(below, times, before, move || {
-        block_on(other.append(&main, Draft::user("another's"))).unwrap();
-    })
-}
-
 #[test]
 fn how_often_others_win_does_not_end_a_write() {
     let (repo, branch) = repo_on(others_write(80, moves_main), RepoOptions::new());
@@ -195,25 +174,19 @@ fn a_write_that_others_keep_from_its_branch_ends_when_its_time_is_up() {
     assert!(matches!(error, Error::KeptMoving { attempts } if attempts > 1), "{error}");
 }
 
-fn lines(count: usize) -> Vec<StreamLine> {
-    let line = |n: usize| {
-        let step = StreamOp::parse(&format!(r#"{{"op":"user","text":"line {n}"}}"#)).unwrap();
-        StreamLine::new(n, Ok(step))
-    };
-    (1..=count).map(line).collect()
-}
+const TWO_LINES: &str = r#"{"op":"user","text":"line 1"}
+{"op":"user","text":"line 2"}"#;
 
 #[test]
 fn a_line_whose_branch_kept_moving_is_refused_by_its_number() {
     let options = RepoOptions::new().retry_for(Duration::from_millis(5));
     for keep_going in [false, true] {
         let (repo, _) = repo_on(others_write(usize::MAX, moves_main), options.clone());
-        let mut refused = Vec::new();
         let options = ApplyOptions::new().keep_going(keep_going);
-        let on_event = |event: tract_engine::ApplyEvent| {
-            refused.push((event.line, event.result.unwrap_err().code()));
-        };
-        let report = block_on(apply_stream(&repo, lines(2), &options, on_event)).unwrap();
+        let (report, events) = run(&repo, TWO_LINES, &options);
+        let refused =
+            events.into_iter().map(|event| (event.line, event.result.unwrap_err().code()));
+        let refused: Vec<_> = refused.collect();
         let all = [(1, "conflict"), (2, "conflict")];
         assert_eq!(refused, if keep_going { &all[..] } else { &all[..1] });
         assert_eq!(report.refused, refused.len());
@@ -225,10 +198,7 @@ fn others_that_move_a_branch_between_the_reads_of_a_line_do_not_refuse_it() {
     // A line is planned with several reads of the head; others move the branch before each of them.
     let store = others_write(140, |call| matches!(call, Call::Refs { .. }));
     let (repo, _) = repo_on(store, RepoOptions::new());
-    let report = block_on(apply_stream(&repo, lines(2), &ApplyOptions::new(), |event| {
-        assert!(event.result.is_ok(), "{event:?}");
-    }));
-    assert_eq!(report.unwrap().done, 2);
+    assert_eq!(done(&repo, TWO_LINES, &ApplyOptions::new()).done, 2);
 }
 
 #[test]

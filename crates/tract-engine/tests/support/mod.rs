@@ -12,9 +12,10 @@ use tract_core::{
 };
 use tract_engine::{
     ApplyEvent, ApplyOptions, ApplyReport, ExportOptions, ImportConversation, ImportOptions,
-    Imported, Importer, Repo, RepoOptions, VerifyOptions, apply_stream, export, read_lines, verify,
+    Imported, Importer, Repo, RepoOptions, VerifyOptions, apply_stream, export, import, read_lines,
+    verify,
 };
-use tract_kv::memory;
+use tract_kv::{KvStore, MemoryEngine, memory};
 use tract_store_sqlite::SqliteOptions;
 use tract_testkit::{Call, WatchedStore};
 
@@ -58,6 +59,18 @@ pub(crate) fn meanwhile(
         }
         Ok(())
     }))
+}
+
+/// A store that writes on a thread of its own: a write is under way while others plan.
+pub(crate) fn threaded() -> Arc<dyn Store> {
+    Arc::new(KvStore::open(MemoryEngine::new()).expect("it opens"))
+}
+
+/// A store on which another handle writes to `main` right before each of the first calls of a kind.
+pub(crate) fn others_write(times: usize, before: fn(&Call<'_>) -> bool) -> Arc<dyn Store> {
+    let below = threaded();
+    let other = repo_in(below.clone());
+    meanwhile(below, times, before, move || _ = block_on(say(&other, "main", "another's")))
 }
 
 pub(crate) fn writes(call: &Call<'_>) -> bool {
@@ -117,11 +130,11 @@ pub(crate) fn says(repo: &Repo) -> Vec<(RefName, RefTarget, String)> {
 /// Runs the lines of a stream.
 pub(crate) fn run(
     repo: &Repo,
-    lines: &str,
+    lines: impl AsRef<[u8]>,
     options: &ApplyOptions,
 ) -> (ApplyReport, Vec<ApplyEvent>) {
     let mut events = Vec::new();
-    let stream = apply_stream(repo, read_lines(lines.as_bytes()), options, |e| events.push(e));
+    let stream = apply_stream(repo, read_lines(lines.as_ref()), options, |e| events.push(e));
     let report = block_on(stream).expect("the stream runs to its end");
     (report, events)
 }
@@ -193,6 +206,10 @@ pub(crate) fn recorded() -> Vec<ImportConversation> {
         ImportConversation::new(recorded.id, drafts).tools(tools.collect())
     };
     recorded.into_iter().map(conversation).collect()
+}
+
+pub(crate) fn import_one(repo: &Repo, conversation: ImportConversation) -> Imported {
+    block_on(import(repo, conversation, &ImportOptions::new())).expect("it imports")
 }
 
 pub(crate) fn import_all(repo: &Repo, conversations: &[ImportConversation]) -> Vec<Imported> {

@@ -3,11 +3,11 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use tract_core::{CommitId, RefName, block_on};
-use tract_engine::{Repo, Txn, WriteOptions};
+use tract_core::block_on;
+use tract_engine::{Txn, WriteOptions};
 
-use super::doc::{TurnDoc, parse, put, turn_ref};
-use super::holder::HolderName;
+use super::Claimant;
+use super::doc::{TurnDoc, put, turn_ref};
 use crate::error::Result;
 
 #[derive(Debug, Default)]
@@ -22,20 +22,13 @@ pub(super) struct Heartbeat(Arc<Stop>);
 
 impl Heartbeat {
     /// Starts it. Without a thread the lease runs out, and other runs look at the process.
-    pub(super) fn start(
-        repo: &Repo,
-        branch: &RefName,
-        slot: CommitId,
-        holder: &HolderName,
-        lease: Duration,
-    ) -> Option<Self> {
+    pub(super) fn start(run: &Claimant) -> Option<Self> {
         let stop = Arc::new(Stop::default());
-        let (ended, repo, branch, holder) =
-            (Arc::clone(&stop), repo.clone(), branch.clone(), holder.clone());
+        let (ended, run) = (Arc::clone(&stop), run.clone());
         let thread = std::thread::Builder::new().name("tract-effects".to_owned());
         let spawned = thread.spawn(move || {
-            while !ended.wait(lease / 3) {
-                match block_on(renew(&repo, &branch, slot, &holder, lease)) {
+            while !ended.wait(run.lease / 3) {
+                match block_on(renew(&run)) {
                     Ok(true) => {}
                     // Another run has the calls now, or they are released.
                     Ok(false) => return,
@@ -64,22 +57,14 @@ impl Stop {
 }
 
 /// Writes that the run lives; returns whether it still has the calls.
-async fn renew(
-    repo: &Repo,
-    branch: &RefName,
-    slot: CommitId,
-    holder: &HolderName,
-    lease: Duration,
-) -> Result<bool> {
-    let name = turn_ref(slot)?;
-    let Some(target) = repo.ref_target(&name).await? else { return Ok(false) };
-    let Some(id) = target.blob() else { return Ok(false) };
-    let found: TurnDoc = parse(&name, &repo.require_blob(id).await?)?;
-    if found.holder.id != holder.id {
+async fn renew(run: &Claimant) -> Result<bool> {
+    let name = turn_ref(run.slot)?;
+    let Some(target) = run.repo.ref_target(&name).await? else { return Ok(false) };
+    if !run.is_mine(&name, &target).await? {
         return Ok(false);
     }
-    let mut txn = Txn::new(repo)?;
-    put(&mut txn, &name, Some(target), &TurnDoc::new(holder, branch, repo.now_us(), lease))?;
+    let mut txn = Txn::new(&run.repo)?;
+    put(&mut txn, &name, Some(target), &TurnDoc::of(run))?;
     // On a conflict the run itself wrote: the next time tells.
     let _ = txn.apply("heartbeat", &WriteOptions::new()).await?;
     Ok(true)

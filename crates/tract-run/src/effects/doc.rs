@@ -7,6 +7,7 @@ use tract_core::{BadName, Blob, BlobId, CommitId, JsonText, RefName, RefTarget};
 use tract_engine::Txn;
 use tract_tools::dispatch::{CallKey, CallStart, Recorded};
 
+use super::Claimant;
 use super::holder::HolderName;
 use crate::error::{Result, RunError};
 
@@ -44,12 +45,14 @@ pub(super) struct TurnDoc {
 }
 
 impl TurnDoc {
-    pub(super) fn new(holder: &HolderName, branch: &RefName, at_us: i64, lease: Duration) -> Self {
-        let lease_us = i64::try_from(lease.as_micros()).unwrap_or(i64::MAX);
+    /// Says that a run works on the calls, now.
+    pub(super) fn of(run: &Claimant) -> Self {
+        let lease_us = i64::try_from(run.lease.as_micros()).unwrap_or(i64::MAX);
+        let at_us = run.repo.now_us();
         Self {
             v: VERSION,
-            holder: holder.clone(),
-            branch: branch.as_str().to_owned(),
+            holder: run.name.clone(),
+            branch: run.branch.as_str().to_owned(),
             at_us,
             until_us: at_us.saturating_add(lease_us),
         }
@@ -96,20 +99,16 @@ pub(super) enum CallState {
 }
 
 impl CallDoc {
-    pub(super) fn started(
-        call: &CallStart,
-        holder: &HolderName,
-        branch: &RefName,
-        started_at_us: i64,
-    ) -> Self {
+    /// Claims the effect of a call that a run starts now.
+    pub(super) fn started(call: &CallStart, run: &Claimant) -> Self {
         Self {
             v: VERSION,
             call_id: call.call_id.clone(),
             tool: call.tool_name.clone(),
             key: call.key,
-            holder: holder.id.clone(),
-            branch: branch.as_str().to_owned(),
-            started_at_us,
+            holder: run.name.id.clone(),
+            branch: run.branch.as_str().to_owned(),
+            started_at_us: run.repo.now_us(),
             approved: call.approved,
             state: CallState::Started,
         }
@@ -126,12 +125,8 @@ impl CallDoc {
 }
 
 impl CallState {
-    pub(super) fn answered(answer: &Recorded) -> Self {
-        Self::Answered {
-            text: answer.text.clone(),
-            is_error: answer.is_error,
-            value: answer.value.clone(),
-        }
+    pub(super) fn answered(answer: Recorded) -> Self {
+        Self::Answered { text: answer.text, is_error: answer.is_error, value: answer.value }
     }
 }
 

@@ -40,7 +40,8 @@ impl HolderName {
     pub(super) fn is_alive(&self) -> Option<bool> {
         let here = here();
         // A forked process has the memory of its parent, and another number.
-        if here.nonce.as_ref() == Some(&self.process) && self.pid == std::process::id() {
+        let is_own = !here.process.is_empty() && here.process == self.process;
+        if is_own && self.pid == std::process::id() {
             return Some(live().contains(&self.id));
         }
         match (&self.machine, &here.machine) {
@@ -58,17 +59,8 @@ pub(super) struct Holder(HolderName);
 
 impl Holder {
     pub(super) fn new() -> Result<Self> {
-        let id = random()?;
-        let here = here();
         let pid = std::process::id();
-        let name = HolderName {
-            id,
-            process: here.nonce.clone().unwrap_or_default(),
-            machine: here.machine.clone(),
-            pid,
-            started: started(pid),
-            host: here.host.clone(),
-        };
+        let name = HolderName { id: random()?, pid, started: started(pid), ..here().clone() };
         live().insert(name.id.clone());
         Ok(Self(name))
     }
@@ -90,17 +82,15 @@ fn live() -> std::sync::MutexGuard<'static, BTreeSet<String>> {
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-struct Here {
-    nonce: Option<String>,
-    machine: Option<String>,
-    host: Option<String>,
-}
-
-fn here() -> &'static Here {
-    static HERE: OnceLock<Here> = OnceLock::new();
-    HERE.get_or_init(|| Here {
-        nonce: random().ok(),
+/// What the names of all runs of this process share; the rest is not known once and for all.
+fn here() -> &'static HolderName {
+    static HERE: OnceLock<HolderName> = OnceLock::new();
+    HERE.get_or_init(|| HolderName {
+        id: String::new(),
+        process: random().unwrap_or_default(),
         machine: machine(),
+        pid: 0,
+        started: None,
         host: read("/proc/sys/kernel/hostname"),
     })
 }

@@ -17,12 +17,10 @@ const SKEW_US: i64 = 300_000_000;
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// What a run that waits has seen of the other one: the same document for a whole lease means that
-/// the other one does not say any more that it lives. So the two clocks need not agree.
-struct LeaseWatch {
-    target: RefTarget,
-    since: Instant,
-}
+/// The document of another run that a run that waits has seen, and since when: the same one for a
+/// whole lease means that the other one does not say any more that it lives. So the two clocks need
+/// not agree.
+type SeenLease = Option<(RefTarget, Instant)>;
 
 impl Effects {
     /// Says that this run works on the calls, once no other does; waits for that at most so long,
@@ -37,14 +35,14 @@ impl Effects {
         patience: Duration,
         on_held: impl Fn(&str, &str),
     ) -> Result<bool> {
-        let turn = turn_ref(self.slot)?;
+        let turn = turn_ref(self.run.slot)?;
         let (began, mut pause) = (Instant::now(), FIRST_PAUSE);
-        let (mut seen, mut reported): (Option<LeaseWatch>, bool) = (None, false);
-        let mut races = self.repo.races();
+        let (mut seen, mut reported): (SeenLease, bool) = (None, false);
+        let mut races = self.run.repo.races();
         loop {
-            let found = self.repo.ref_target(&turn).await?;
+            let found = self.run.repo.ref_target(&turn).await?;
             if let Some(target) = &found
-                && let Some(doc) = self.read::<TurnDoc>(&turn, target).await?
+                && let Some(doc) = self.run.read::<TurnDoc>(&turn, target).await?
                 && self.lives(&doc, target, &mut seen)
             {
                 let (by, branch) = (doc.holder.describe(), doc.branch);
@@ -60,8 +58,8 @@ impl Effects {
                 pause = (pause * 2).min(LONGEST_PAUSE);
                 continue;
             }
-            let mut txn = Txn::new(&self.repo)?;
-            let marker = put(&mut txn, &turn, found, &self.marker())?;
+            let mut txn = Txn::new(&self.run.repo)?;
+            let marker = put(&mut txn, &turn, found, &TurnDoc::of(&self.run))?;
             match txn.apply("take", &WriteOptions::new()).await? {
                 Applied::Done | Applied::Already => {
                     self.begun(marker);
@@ -73,18 +71,15 @@ impl Effects {
     }
 
     /// Whether the run that a document names may still work on the calls.
-    fn lives(&self, doc: &TurnDoc, target: &RefTarget, seen: &mut Option<LeaseWatch>) -> bool {
+    fn lives(&self, doc: &TurnDoc, target: &RefTarget, seen: &mut SeenLease) -> bool {
         if let Some(known) = doc.holder.is_alive() {
             return known;
         }
-        if self.repo.now_us() > doc.until_us.saturating_add(SKEW_US) {
+        if self.run.repo.now_us() > doc.until_us.saturating_add(SKEW_US) {
             return false;
         }
-        let before = seen.take().filter(|seen| seen.target == *target);
-        let now =
-            before.unwrap_or_else(|| LeaseWatch { target: target.clone(), since: Instant::now() });
-        let silent = now.since.elapsed();
-        *seen = Some(now);
-        silent < doc.lease()
+        let before = seen.take().filter(|(known, _)| known == target);
+        let (_, since) = seen.insert(before.unwrap_or_else(|| (target.clone(), Instant::now())));
+        since.elapsed() < doc.lease()
     }
 }

@@ -1,14 +1,15 @@
 //! A model that says what was recorded, and tools that give what was recorded.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::future::ready;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use tract_core::{
-    ActiveTool, ChatModel, Content, DynTool, Message, ModelError, ModelRequest, RenderedValue,
-    Reply, ToolContext, ToolError, ToolResult, ToolSpec, ToolTraits,
+    ActiveTool, ChatModel, Content, DynTool, Message, ModelError, ModelRequest, Reply, ToolContext,
+    ToolError, ToolResult, ToolSpec, ToolTraits,
 };
-use tract_tools::dispatch::Recorded;
+use tract_tools::typed::ClosureTool;
 use tract_tools::{NoSchema, Registry};
 
 use crate::error::Result;
@@ -17,24 +18,26 @@ use crate::error::Result;
 pub(super) struct Script {
     reply: Content,
     /// By the id of the call; ids may be used again.
-    results: Mutex<HashMap<String, VecDeque<Recorded>>>,
+    results: Mutex<HashMap<String, VecDeque<ToolResult<()>>>>,
 }
 
 impl Script {
     pub(super) fn new(reply: Content, results: &[&Message]) -> Self {
-        let mut by_id: HashMap<String, VecDeque<Recorded>> = HashMap::new();
+        let mut by_id: HashMap<String, VecDeque<ToolResult<()>>> = HashMap::new();
         for result in results {
             if let Content::ToolResult(answer) = &result.content {
-                let given = Recorded::new(result.content.text()).is_error(answer.is_error);
+                let make = if answer.is_error { ToolResult::error } else { ToolResult::done };
+                let given = make(result.content.text());
                 by_id.entry(answer.call_id.clone()).or_default().push_back(given);
             }
         }
         Self { reply, results: Mutex::new(by_id) }
     }
 
-    fn take(&self, call_id: &str) -> Option<Recorded> {
+    fn take(&self, call_id: &str) -> Result<ToolResult<()>, ToolError> {
         let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
-        results.get_mut(call_id)?.pop_front()
+        let given = results.get_mut(call_id).and_then(VecDeque::pop_front);
+        given.ok_or_else(|| ToolError::other("there is no recorded result of this call"))
     }
 }
 
@@ -49,36 +52,6 @@ impl ChatModel for Script {
     }
 }
 
-/// A tool that gives what was recorded.
-struct ReplayedTool {
-    name: String,
-    script: Arc<Script>,
-}
-
-#[async_trait]
-impl DynTool for ReplayedTool {
-    fn spec(&self) -> ToolSpec {
-        // Giving a recorded result changes nothing, so nothing has to be marked.
-        ToolSpec::new(&self.name, "", "{}").traits(ToolTraits::new().read_only())
-    }
-
-    async fn run(
-        &self,
-        _: &str,
-        context: &ToolContext,
-    ) -> Result<ToolResult<RenderedValue>, ToolError> {
-        let given = self
-            .script
-            .take(context.call_id())
-            .ok_or_else(|| ToolError::other("there is no recorded result of this call"))?;
-        Ok(if given.is_error {
-            ToolResult::error(given.text)
-        } else {
-            ToolResult::done(given.text)
-        })
-    }
-}
-
 /// The tools that were in force, each giving what was recorded. Where none were recorded there is
 /// one for each name that is called, and it takes everything.
 pub(super) fn registry_of(
@@ -87,7 +60,11 @@ pub(super) fn registry_of(
     script: &Arc<Script>,
 ) -> Result<Registry> {
     let recorded = |name: &str| -> Arc<dyn DynTool> {
-        Arc::new(ReplayedTool { name: name.to_owned(), script: Arc::clone(script) })
+        // Giving a recorded result changes nothing, so nothing has to be marked.
+        let spec = ToolSpec::new(name, "", "{}").traits(ToolTraits::new().read_only());
+        let script = Arc::clone(script);
+        let run = move |_, context: ToolContext| ready(script.take(context.call_id()));
+        Arc::new(ClosureTool::new(spec, run))
     };
     let mut builder = Registry::builder();
     let mut seen = BTreeSet::new();

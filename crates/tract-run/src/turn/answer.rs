@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use tract_core::{Draft, ProgressSink, RefName, ToolCall};
+use tract_core::{CommitId, Draft, ProgressSink, RefName, ToolCall};
 use tract_engine::{BatchAttachment, DeferredCall, Pending, TurnAnswer, TurnRecord};
 use tract_tools::dispatch::{Approvals, Cause, Dispatcher, Turn, TurnError};
 use tract_tools::prompt::{OPEN_SECTIONS, OpenedSections, RenderedPrompt};
@@ -12,28 +12,34 @@ use tract_tools::{Call, hydrate_repairing, hydrate_with};
 
 use super::{AnsweredCall, CallStep, Calls, MAIN, TurnDone, TurnEnd};
 use crate::agent::Agent;
-use crate::answers::{self, given_up};
+use crate::answers::{self, undispatched};
 use crate::effects::Effects;
 use crate::error::{Result, RunError};
-use crate::journal::{BranchJournal, deferred};
+use crate::journal::{BranchJournal, Mark, deferred};
 use crate::progress::Progress;
 use crate::session::Stored;
 
 impl Agent {
-    /// Runs calls, and commits all their answers with what the tools remember: one durable write.
-    pub(crate) async fn answer(&self, stored: &mut Stored, calls: Calls) -> Result<TurnDone> {
+    /// Runs calls of a message, and commits all their answers with what the tools remember: one
+    /// durable write.
+    pub(crate) async fn answer(
+        &self,
+        stored: &mut Stored,
+        message: CommitId,
+        effects: &Arc<Effects>,
+        calls: Calls,
+    ) -> Result<TurnDone> {
         let mut done = TurnDone::new(TurnEnd::Called);
         done.pending.clone_from(&calls.pending);
         let run = |(index, _, then): &(u32, ToolCall, CallStep)| match then {
             CallStep::Run(call) => Some((*index, call.clone())),
-            CallStep::GiveUp(..) | CallStep::Recorded(_) => None,
+            CallStep::Answer(..) => None,
         };
         let (indices, to_run): (Vec<u32>, Vec<Call>) = calls.each.iter().filter_map(run).unzip();
         let rendered = self.rendered()?.map(Arc::new);
-        let effects = Arc::clone(&calls.effects);
         let elsewhere = calls.elsewhere.clone();
-        let journal = BranchJournal { effects: Arc::clone(&effects), elsewhere, indices };
-        let turn = self.dispatch_turn(&calls, rendered.as_ref(), journal);
+        let journal = BranchJournal { effects: Arc::clone(effects), elsewhere, indices };
+        let turn = self.dispatch_turn(&calls, rendered.as_ref(), journal).commit(message);
         let policies = rendered.iter().flat_map(|rendered| rendered.policies()).cloned();
         let policies = self.pin_gate().into_iter().chain(policies);
         let dispatcher = policies.fold(self.dispatcher.clone(), Dispatcher::shared_policy);
@@ -55,14 +61,9 @@ impl Agent {
         let mut held = None;
         for (index, call, then) in calls.each {
             match then {
-                CallStep::Recorded(answer) => {
-                    let (outcome, is_error) = (answers::outcome_of(&answer), answer.is_error);
-                    record.results.push(answers::recorded(&call, &answer)?);
-                    answered.push(AnsweredCall::without_run(call, outcome, is_error, answer.text));
-                }
-                CallStep::GiveUp(text, outcome) => {
-                    record.results.push(given_up(&call, text, outcome)?);
-                    answered.push(AnsweredCall::without_run(call, outcome, true, text.to_owned()));
+                CallStep::Answer(answer, outcome, replayed) => {
+                    record.results.push(undispatched(&call, &answer, outcome, replayed)?);
+                    answered.push(AnsweredCall::without_run(call, answer, outcome));
                 }
                 CallStep::Run(_) => {
                     let Some(answer) = answers.next() else { continue };
@@ -73,10 +74,11 @@ impl Agent {
                             answered.push(AnsweredCall::of(&answer));
                         }
                         (None, Some(deferral)) => {
-                            waiting.push((answer.call_id.clone(), answer.tool_name, deferral.key));
+                            let (call_id, tool) = (answer.call_id.clone(), answer.tool_name);
+                            waiting.push(Mark { call_id, tool, key: deferral.key });
                             record.deferred.push(DeferredCall {
                                 call,
-                                commit: calls.commit,
+                                commit: message,
                                 by: deferral.by.clone().unwrap_or_else(|| "approval".to_owned()),
                                 reason: deferral.reason.clone(),
                                 index,
@@ -92,7 +94,7 @@ impl Agent {
         if !waiting.is_empty() {
             record.also.push(deferred(waiting)?);
         }
-        record.alongside = Some(Arc::clone(&effects) as Arc<dyn BatchAttachment>);
+        record.alongside = Some(Arc::clone(effects) as Arc<dyn BatchAttachment>);
         let recorded = self.record(stored, record, answered, &mut done).await;
         match recorded {
             Ok(true) => effects.done(),
@@ -106,7 +108,7 @@ impl Agent {
                 return Err(error);
             }
         }
-        self.correct(&effects, &late).await?;
+        self.correct(effects, &late).await?;
         if let Some(by) = held {
             return Err(RunError::Held { by, branch: self.branch.as_str().to_owned() });
         }
@@ -146,7 +148,6 @@ impl Agent {
             .evaluation(MAIN)
             .past(Arc::clone(&self.past))
             .wait_for_others(self.patience)
-            .commit(calls.commit)
             .asked_with(calls.view, calls.toolset);
         let kept_back = self.deferred_tools();
         if rendered.is_some() || !kept_back.is_empty() {

@@ -17,7 +17,6 @@ use super::{CallStep, Calls, MAIN, TurnDone, TurnEnd};
 use crate::agent::Agent;
 use crate::effects::Effects;
 use crate::error::{Result, RunError};
-use crate::journal::OtherBranches;
 use crate::progress::Progress;
 use crate::session::Stored;
 
@@ -82,13 +81,13 @@ impl Agent {
         if let (Some(budget), Some(usage)) = (&self.budget, reply.usage) {
             budget.usage(MAIN, usage);
         }
-        let mut calls = self.calls_of(&reply, commit.id(), commit.origin.by, effects).await?;
+        let mut calls = self.calls_of(&reply, &commit).await?;
         (calls.view, calls.toolset) = (view, compiled.toolset());
         self.tell(&Progress::Replied { commit: commit.id(), calls: calls.each.len() });
         let mut done = if calls.each.is_empty() {
             TurnDone::new(TurnEnd::Said)
         } else {
-            self.answer(stored, calls).await?
+            self.answer(stored, commit.id(), &effects, calls).await?
         };
         done.reply = Some(commit.id());
         done.text = reply.text();
@@ -117,15 +116,14 @@ impl Agent {
             let options = WriteOptions::new().expect(Some(head));
             let made = self.repo.write(&self.branch, &[Request::Append(draft)], &options).await?;
             let commit = made.into_iter().next().ok_or(RunError::NothingToAnswer)?;
-            let effects = Effects::new(&self.repo, &self.branch, commit.id(), self.lease)?;
+            let effects = Effects::new(self, commit.id())?;
             return Ok((commit, Arc::new(effects)));
         }
         let mut txn = Txn::new(&self.repo)?;
         txn.expect(&self.branch, Some(RefTarget::Commit(head))).await?;
         let commit = txn.add(&self.branch, &Request::Append(draft)).await?;
-        let (message, lease) = (commit.id(), self.lease);
-        let (effects, marker) =
-            Effects::of_new_message(&self.repo, &self.branch, &mut txn, message, lease)?;
+        let effects = Effects::new(self, commit.id())?;
+        let marker = effects.put_in(&mut txn)?;
         match txn.apply("commit", &WriteOptions::new()).await? {
             Applied::Done | Applied::Already => {}
             Applied::Conflict(conflict) => {
@@ -137,16 +135,10 @@ impl Agent {
     }
 
     /// The calls of a reply; those of the message in its place when a hook changed it.
-    async fn calls_of(
-        &self,
-        reply: &Reply,
-        commit: CommitId,
-        by: AuthorKind,
-        effects: Arc<Effects>,
-    ) -> Result<Calls> {
-        let (calls, tool_calls): (Vec<Call>, Vec<ToolCall>) = match by {
+    async fn calls_of(&self, reply: &Reply, commit: &Commit) -> Result<Calls> {
+        let (calls, tool_calls): (Vec<Call>, Vec<ToolCall>) = match commit.origin.by {
             AuthorKind::Hook => {
-                let content = self.repo.content_of(commit).await?;
+                let content = self.repo.content_of(commit.id()).await?;
                 ((&content).into_calls(), content.calls().cloned().collect())
             }
             _ => (reply.into_calls(), reply.calls().cloned().collect()),
@@ -156,9 +148,7 @@ impl Agent {
         let provider = reply.form.as_deref().and_then(|form| form.split('-').next());
         let served =
             reply.model.as_deref().map(|model| ReplySource::new(provider.unwrap_or(""), model));
-        let (approvals, pending, elsewhere) = (Vec::new(), Vec::new(), OtherBranches::default());
-        let (view, toolset) = (None, None);
-        Ok(Calls { commit, view, toolset, each, approvals, served, pending, elsewhere, effects })
+        Ok(Calls { each, served, ..Calls::default() })
     }
 
     /// Records the part of an answer that arrived before it broke off.

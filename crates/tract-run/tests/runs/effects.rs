@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tract_core::{
-    ChatModel, CommitId, Draft, DynTool, ModelError, ModelRequest, RefName, Reply, RequestMap,
-    RequestTool, Store, ToolContext, ToolError, ToolOrigin, ToolResult, ToolSchema, ToolSpec,
-    ToolTraits, block_on,
+    ChatModel, Draft, DynTool, ModelError, ModelRequest, RefName, Reply, RequestMap, RequestTool,
+    ToolContext, ToolError, ToolOrigin, ToolResult, ToolSchema, ToolSpec, ToolTraits, block_on,
 };
 use tract_engine::Repo;
 use tract_hooks::{BeforeDispatch, DispatchAction, Hooks};
@@ -21,14 +20,15 @@ use tract_tools::typed::ClosureTool;
 use tract_tools::{Registry, Repair, RepairRequest, tool};
 
 use crate::support::{
-    Script, main_branch, memory, messages, move_to_another_machine, pause, poll_until, repo_on,
-    texts_on, tool_of,
+    Script, agent_on, call, commit_at, fresh, head, main_branch, move_to_another_machine,
+    noting_holders, pause, poll_until, reopened, run, texts, texts_on, tool_of,
 };
 
 /// What was paid, in order.
 #[derive(Default)]
 pub(crate) struct Payments {
     paid: Mutex<Vec<usize>>,
+    /// How many milliseconds a payment takes.
     slow: AtomicUsize,
     /// How many late payments have begun, and whether they may be paid.
     begun: AtomicUsize,
@@ -36,16 +36,8 @@ pub(crate) struct Payments {
 }
 
 impl Payments {
-    pub(crate) fn paid(&self) -> Vec<usize> {
-        self.paid.lock().unwrap().clone()
-    }
-
     fn pay(&self, sum: usize) {
         self.paid.lock().unwrap().push(sum);
-    }
-
-    fn slow() -> Arc<Self> {
-        Arc::new(Self { slow: AtomicUsize::new(200), ..Self::default() })
     }
 }
 
@@ -77,51 +69,113 @@ fn registry() -> Registry {
     Registry::builder().tool(Pay).tool(Note).tool(Set).build().unwrap()
 }
 
-/// An agent whose tools pay into a till, and whose destructive calls need approval.
-pub(crate) fn agent_of(
-    repo: &Repo,
-    branch: &RefName,
-    says: impl IntoIterator<Item = Draft>,
-    tools: Registry,
-    payments: &Arc<Payments>,
-) -> Agent {
-    Agent::new(repo.clone(), branch.clone(), Script::new(says), tools)
-        .context(ToolContext::new("").with_shared_resource(Arc::clone(payments)))
-        .policy(ApprovalRequired::of_destructive())
+/// A repository, and the till that the tools of its agents pay into. Their destructive calls need
+/// approval.
+pub(crate) struct Till {
+    pub(crate) repo: Repo,
+    payments: Arc<Payments>,
 }
 
-/// An agent as a process of its own has it.
-async fn agent_on(store: &Arc<dyn Store>, branch: &RefName, payments: &Arc<Payments>) -> Agent {
-    let says = [Draft::assistant("done"), Draft::assistant("done")];
-    agent_of(&repo_on(store).await, branch, says, registry(), payments)
-}
+impl Till {
+    pub(crate) fn new() -> Self {
+        Self { repo: fresh(), payments: Arc::default() }
+    }
 
-/// Runs until the model's calls wait; returns the message that asks for them.
-async fn ask_approval(store: &Arc<dyn Store>, payments: &Arc<Payments>, says: Draft) -> CommitId {
-    let repo = repo_on(store).await;
-    let agent = agent_of(&repo, &main_branch(), [says], registry(), payments);
-    let report = agent.run(Some(Draft::user("go"))).await.unwrap();
-    assert_eq!(report.stop, Stop::Waiting);
-    let messages = messages(&repo).await;
-    messages.iter().rfind(|message| message.content.calls().next().is_some()).unwrap().commit
-}
+    fn slow() -> Self {
+        let till = Self::new();
+        till.payments.slow.store(200, Ordering::SeqCst);
+        till
+    }
 
-async fn approve_all(repo: &Repo) {
-    for waits in repo.pending().await.unwrap() {
-        repo.approve(&waits.id).await.unwrap();
+    pub(crate) fn paid(&self) -> Vec<usize> {
+        self.payments.paid.lock().unwrap().clone()
+    }
+
+    /// An agent with what this repository and its till give to each.
+    fn lend(&self, agent: Agent) -> Agent {
+        agent.context(ToolContext::new("").with_shared_resource(Arc::clone(&self.payments)))
+    }
+
+    fn agent(&self, says: impl IntoIterator<Item = Draft>, tools: Registry) -> Agent {
+        self.lend(agent_on(&self.repo, says, tools)).policy(ApprovalRequired::of_destructive())
+    }
+
+    /// An agent as a process of its own has it.
+    pub(crate) fn next_process(
+        &self,
+        branch: &RefName,
+        says: Vec<Draft>,
+        tools: Registry,
+    ) -> Agent {
+        self.lend(Agent::new(reopened(&self.repo), branch.clone(), Script::new(says), tools))
+            .policy(ApprovalRequired::of_destructive())
+    }
+
+    /// Runs a process of its own until the model has said all.
+    fn resume(&self) {
+        run(&self.next_process(&main_branch(), done(), registry()), None);
+    }
+
+    fn approve_all(&self) {
+        for waits in block_on(self.repo.pending()).unwrap() {
+            block_on(self.repo.approve(&waits.id)).unwrap();
+        }
+    }
+
+    /// Approves the one call that waits, and is shown with these arguments.
+    fn approve_shown(&self, arguments: &str) {
+        let shown = block_on(self.repo.pending()).unwrap()[0].request.describe();
+        assert!(shown.contains(arguments), "{shown}");
+        self.approve_all();
+    }
+
+    /// Runs an agent on each branch, all at the same time.
+    fn at_once(&self, branches: &[RefName]) {
+        let start = std::sync::Barrier::new(branches.len());
+        std::thread::scope(|scope| {
+            for branch in branches {
+                scope.spawn(|| {
+                    let agent =
+                        self.next_process(branch, done(), registry()).on_resume(OnResume::Run);
+                    start.wait();
+                    // Of several on one branch, one records what the model says next.
+                    let _ = block_on(agent.run(None));
+                });
+            }
+        });
+    }
+
+    /// Makes a branch that begins with the call that is asked for on `main`.
+    fn fork(&self, name: &str) -> RefName {
+        block_on(self.repo.create_branch(name, commit_at(&self.repo, 1))).unwrap()
     }
 }
 
-/// Runs until the model's calls wait, and approves them.
-async fn approved(store: &Arc<dyn Store>, payments: &Arc<Payments>, says: Draft) -> Repo {
-    ask_approval(store, payments, says).await;
-    let repo = repo_on(store).await;
-    approve_all(&repo).await;
-    repo
+/// Runs until the model's calls wait.
+#[track_caller]
+fn waits(agent: &Agent) {
+    assert_eq!(run(agent, "go").stop, Stop::Waiting);
+}
+
+/// A till whose agent has asked for calls that wait.
+fn asked(till: Till, says: Draft) -> Till {
+    waits(&till.agent([says], registry()));
+    till
+}
+
+/// A till whose agent has asked for calls that are approved.
+fn approved(till: Till, says: Draft) -> Till {
+    let till = asked(till, says);
+    till.approve_all();
+    till
 }
 
 fn pays(sum: usize) -> Draft {
-    Draft::assistant("").call("c1", "pay", format!(r#"{{"sum":{sum}}}"#))
+    call("c1", "pay", &format!(r#"{{"sum":{sum}}}"#))
+}
+
+fn done() -> Vec<Draft> {
+    vec![Draft::assistant("done"), Draft::assistant("done")]
 }
 
 /// The digits of a call's arguments.
@@ -129,32 +183,13 @@ fn sum_of(arguments: &str) -> usize {
     arguments.chars().filter(char::is_ascii_digit).collect::<String>().parse().unwrap()
 }
 
-/// Runs an agent on each branch, all at the same time.
-fn at_once(store: &Arc<dyn Store>, payments: &Arc<Payments>, branches: &[RefName]) {
-    let start = std::sync::Barrier::new(branches.len());
-    std::thread::scope(|scope| {
-        for branch in branches {
-            let start = &start;
-            scope.spawn(move || {
-                block_on(async {
-                    let agent = agent_on(store, branch, payments).await.on_resume(OnResume::Run);
-                    start.wait();
-                    // Of several on one branch, one records what the model says next.
-                    let _ = agent.run(None).await;
-                });
-            });
-        }
-    });
-}
-
 #[test]
 fn three_runs_at_once_after_one_approval_pay_once() {
     for _ in 0..8 {
-        let (store, payments) = (memory(), Payments::slow());
-        let repo = block_on(approved(&store, &payments, pays(5)));
-        at_once(&store, &payments, &[main_branch(), main_branch(), main_branch()]);
-        assert_eq!(payments.paid(), [5]);
-        let texts = block_on(texts_on(&repo, &main_branch()));
+        let till = approved(Till::slow(), pays(5));
+        till.at_once(&[main_branch(), main_branch(), main_branch()]);
+        assert_eq!(till.paid(), [5]);
+        let texts = texts(&till.repo);
         assert_eq!(texts[2], "tool: paid 5 <c1 pay>", "{texts:?}");
     }
 }
@@ -162,23 +197,15 @@ fn three_runs_at_once_after_one_approval_pay_once() {
 #[test]
 fn two_forks_at_once_after_one_approval_pay_once_and_both_know_it() {
     for _ in 0..8 {
-        let (store, payments) = (memory(), Payments::slow());
-        let branches = block_on(async {
-            let message = ask_approval(&store, &payments, pays(5)).await;
-            let repo = repo_on(&store).await;
-            approve_all(&repo).await;
-            let head = repo.head_of(&main_branch()).await.unwrap().unwrap();
-            assert_ne!(head, message, "that it waits is on the branch");
-            [
-                repo.create_branch("a", head).await.unwrap(),
-                repo.create_branch("b", head).await.unwrap(),
-            ]
-        });
-        at_once(&store, &payments, &branches);
-        assert_eq!(payments.paid(), [5]);
-        let repo = block_on(repo_on(&store));
+        let till = approved(Till::slow(), pays(5));
+        let head = head(&till.repo);
+        assert_ne!(head, commit_at(&till.repo, 1), "that it waits is on the branch");
+        let fork = |name| block_on(till.repo.create_branch(name, head)).unwrap();
+        let branches = ["a", "b"].map(fork);
+        till.at_once(&branches);
+        assert_eq!(till.paid(), [5]);
         for branch in &branches {
-            let texts = block_on(texts_on(&repo, branch));
+            let texts = texts_on(&till.repo, branch);
             assert_eq!(texts[2], "tool: paid 5 <c1 pay>", "{branch}: {texts:?}");
         }
     }
@@ -186,82 +213,65 @@ fn two_forks_at_once_after_one_approval_pay_once_and_both_know_it() {
 
 #[test]
 fn an_effect_is_not_repeated_after_any_number_of_undos() {
-    block_on(async {
-        for undos in 1..6 {
-            let (store, payments) = (memory(), Arc::new(Payments::default()));
-            let repo = approved(&store, &payments, pays(5)).await;
-            agent_on(&store, &main_branch(), &payments).await.run(None).await.unwrap();
-            assert_eq!(payments.paid(), [5]);
-            for _ in 0..undos {
-                let _ = repo.undo(&main_branch()).await;
-            }
-            approve_all(&repo).await;
-            if texts_on(&repo, &main_branch()).await.len() < 2 {
-                // The model has not asked for it there.
-                continue;
-            }
-            let agent = agent_on(&store, &main_branch(), &payments).await.on_resume(OnResume::Run);
-            agent.run(None).await.unwrap();
-            assert_eq!(payments.paid(), [5], "after {undos} undos");
-            let texts = texts_on(&repo, &main_branch()).await;
-            assert_eq!(texts[2], "tool: paid 5 <c1 pay>", "after {undos} undos: {texts:?}");
+    for undos in 1..6 {
+        let till = approved(Till::new(), pays(5));
+        till.resume();
+        assert_eq!(till.paid(), [5]);
+        for _ in 0..undos {
+            let _ = block_on(till.repo.undo(&main_branch()));
         }
-    });
+        till.approve_all();
+        if texts(&till.repo).len() < 2 {
+            // The model has not asked for it there.
+            continue;
+        }
+        run(&till.next_process(&main_branch(), done(), registry()).on_resume(OnResume::Run), None);
+        assert_eq!(till.paid(), [5], "after {undos} undos");
+        let texts = texts(&till.repo);
+        assert_eq!(texts[2], "tool: paid 5 <c1 pay>", "after {undos} undos: {texts:?}");
+    }
 }
 
 #[test]
 fn a_second_run_waits_for_the_call_that_the_first_one_runs() {
-    let (store, payments) = (memory(), Payments::slow());
-    let repo = block_on(approved(&store, &payments, pays(5).call("c2", "note", "{}")));
-    let run =
-        || block_on(async { agent_on(&store, &main_branch(), &payments).await.run(None).await });
+    let till = approved(Till::slow(), pays(5).call("c2", "note", "{}"));
+    let run = || block_on(till.next_process(&main_branch(), done(), registry()).run(None));
     std::thread::scope(|scope| {
         let first = scope.spawn(run);
-        while payments.paid() != [0, 5] {
+        while till.paid() != [0, 5] {
             std::thread::yield_now();
         }
         let second = run();
         let first = first.join().unwrap();
         assert!(first.is_ok() || second.is_ok(), "{first:?} {second:?}");
     });
-    let texts = block_on(texts_on(&repo, &main_branch()));
-    assert_eq!(payments.paid(), [0, 5]);
+    let texts = texts(&till.repo);
+    assert_eq!(till.paid(), [0, 5]);
     assert!(texts.contains(&"tool: paid 5 <c1 pay>".to_owned()), "{texts:?}");
     assert!(!texts.iter().any(|line| line.contains("interrupted")), "{texts:?}");
 }
 
 #[test]
 fn an_approved_call_runs_after_any_other_call_of_its_turn() {
-    block_on(async {
-        let (store, payments) = (memory(), Arc::new(Payments::default()));
-        let says = Draft::assistant("").call("c1", "note", "{}").call("c2", "pay", r#"{"sum":7}"#);
-        ask_approval(&store, &payments, says).await;
-        assert_eq!(payments.paid(), [0], "what needs no approval has run");
-        let repo = repo_on(&store).await;
-        approve_all(&repo).await;
-        agent_on(&store, &main_branch(), &payments).await.run(None).await.unwrap();
-        assert_eq!(payments.paid(), [0, 7]);
-        let texts = texts_on(&repo, &main_branch()).await;
-        assert_eq!(texts[2..4], ["tool: noted <c1 note>", "tool: paid 7 <c2 pay>"]);
-    });
+    let till = asked(Till::new(), call("c1", "note", "{}").call("c2", "pay", r#"{"sum":7}"#));
+    assert_eq!(till.paid(), [0], "what needs no approval has run");
+    till.approve_all();
+    till.resume();
+    assert_eq!(till.paid(), [0, 7]);
+    assert_eq!(texts(&till.repo)[2..4], ["tool: noted <c1 note>", "tool: paid 7 <c2 pay>"]);
 }
 
 #[test]
 fn an_idempotent_call_that_was_cut_off_may_have_run() {
-    block_on(async {
-        let (store, payments) = (memory(), Arc::new(Payments::default()));
-        let says = Draft::assistant("").call("c1", "set", "{}");
-        {
-            let repo = repo_on(&store).await;
-            let agent = agent_of(&repo, &main_branch(), [says], registry(), &payments);
-            let mut run = std::pin::pin!(agent.run(Some(Draft::user("go"))));
-            poll_until(run.as_mut(), || !payments.paid().is_empty()).await;
-        }
-        agent_on(&store, &main_branch(), &payments).await.run(None).await.unwrap();
-        let texts = texts_on(&repo_on(&store).await, &main_branch()).await;
-        assert!(texts[2].contains("may have run"), "{}", texts[2]);
-        assert!(!texts[2].contains("not executed"), "{}", texts[2]);
-    });
+    let till = Till::new();
+    {
+        let agent = till.agent([call("c1", "set", "{}")], registry());
+        let run = std::pin::pin!(agent.run("go"));
+        block_on(poll_until(run, || !till.paid().is_empty()));
+    }
+    till.resume();
+    let text = &texts(&till.repo)[2];
+    assert!(text.contains("may have run") && !text.contains("not executed"), "{text}");
 }
 
 /// Reads the sum as what it was meant to be: a name, and the sum.
@@ -280,53 +290,27 @@ impl Repair for Meant {
 
 #[test]
 fn an_approved_repaired_call_runs_as_shown() {
-    block_on(async {
-        let (store, payments) = (memory(), Arc::new(Payments::default()));
-        let says = Draft::assistant("").call("c1", "pay", r#"{"sum":"1"}"#);
-        let repo = repo_on(&store).await;
-        let agent = |says: Draft, repair: Meant| {
-            agent_of(&repo, &main_branch(), [says], registry(), &payments).repair(Arc::new(repair))
-        };
-        let first = agent(says, Meant("thousand", 1000));
-        assert_eq!(first.run(Some(Draft::user("go"))).await.unwrap().stop, Stop::Waiting);
-        let shown = repo.pending().await.unwrap()[0].request.describe();
-        assert!(shown.contains(r#"{"sum":1000}"#), "{shown}");
-        approve_all(&repo).await;
-        // Another repair would make it something else.
-        let second = agent(Draft::assistant("done"), Meant("million", 1_000_000));
-        assert_eq!(second.run(None).await.unwrap().stop, Stop::Answered);
-        assert_eq!(payments.paid(), [1000]);
-    });
+    let till = Till::new();
+    let agent =
+        |says: Draft, repair: Meant| till.agent([says], registry()).repair(Arc::new(repair));
+    waits(&agent(call("c1", "pay", r#"{"sum":"1"}"#), Meant("thousand", 1000)));
+    till.approve_shown(r#"{"sum":1000}"#);
+    // Another repair would make it something else.
+    let second = agent(Draft::assistant("done"), Meant("million", 1_000_000));
+    assert_eq!(run(&second, None).stop, Stop::Answered);
+    assert_eq!(till.paid(), [1000]);
 }
 
 #[test]
 fn arguments_that_a_handler_replaced_are_approved_once_and_run_as_shown() {
-    block_on(async {
-        let (store, payments) = (memory(), Arc::new(Payments::default()));
-        let questions = Arc::new(AtomicUsize::new(0));
-        let hooks = || {
-            let questions = Arc::clone(&questions);
-            Hooks::new().on("doubles", move |event: &BeforeDispatch| {
-                questions.fetch_add(1, Ordering::SeqCst);
-                DispatchAction::Replace(format!(
-                    r#"{{"sum":{}}}"#,
-                    sum_of(&event.call.arguments) * 2
-                ))
-            })
-        };
-        let repo = repo_on(&store).await;
-        let agent = |says: Draft| {
-            agent_of(&repo.with_hooks(hooks()), &main_branch(), [says], registry(), &payments)
-        };
-        let report = agent(pays(5)).run(Some(Draft::user("go"))).await.unwrap();
-        assert_eq!(report.stop, Stop::Waiting);
-        let shown = repo.pending().await.unwrap()[0].request.describe();
-        assert!(shown.contains(r#"{"sum":10}"#), "{shown}");
-        approve_all(&repo).await;
-        let report = agent(Draft::assistant("done")).run(None).await.unwrap();
-        assert_eq!(report.stop, Stop::Answered);
-        assert_eq!(payments.paid(), [10]);
-    });
+    let mut till = Till::new();
+    till.repo = till.repo.with_hooks(Hooks::new().on("doubles", |event: &BeforeDispatch| {
+        DispatchAction::Replace(format!(r#"{{"sum":{}}}"#, sum_of(&event.call.arguments) * 2))
+    }));
+    waits(&till.agent([pays(5)], registry()));
+    till.approve_shown(r#"{"sum":10}"#);
+    assert_eq!(run(&till.agent(done(), registry()), None).stop, Stop::Answered);
+    assert_eq!(till.paid(), [10]);
 }
 
 /// A model whose provider was asked to enforce the schema.
@@ -356,88 +340,71 @@ const GIVE: &str = r#"{"name":"give","description":"Gives.","parameters":{"type"
 #[test]
 fn a_call_sent_in_strict_mode_runs_once_it_is_approved_or_resumed() {
     for approve in [true, false] {
-        block_on(async {
-            let (store, payments) = (memory(), Arc::new(Payments::default()));
-            let registry = || Registry::builder().definition_with(GIVE, give()).build().unwrap();
-            let id = registry().iter().next().unwrap().definition().id();
-            let sent = RequestTool::new("give", "give", id).strict(true);
-            let says = Draft::assistant("").call("c1", "give", r#"{"sum":3,"word":null}"#);
-            let repo = repo_on(&store).await;
-            let agent = |says: Draft| {
-                let model = Arc::new(Strict(Script::new([says]), sent.clone()));
-                let agent = Agent::new(repo.clone(), main_branch(), model, registry())
-                    .context(ToolContext::new("").with_shared_resource(Arc::clone(&payments)))
-                    .on_resume(OnResume::Run);
-                if approve { agent.policy(ApprovalRequired::of_destructive()) } else { agent }
-            };
-            if approve {
-                let report = agent(says).run(Some(Draft::user("go"))).await.unwrap();
-                assert_eq!(report.stop, Stop::Waiting);
-                approve_all(&repo).await;
-            } else {
-                // The process ends right after the reply was recorded.
-                let stop = Arc::new(AtomicUsize::new(0));
-                let seen = Arc::clone(&stop);
-                let agent = agent(says).on_progress(move |progress| {
-                    if matches!(progress, tract_run::Progress::Replied { .. }) {
-                        seen.fetch_add(1, Ordering::SeqCst);
-                        std::panic::resume_unwind(Box::new("the process ends"));
-                    }
-                });
-                let run = std::thread::spawn(move || {
-                    block_on(agent.run(Some(Draft::user("go")))).map(drop)
-                });
-                assert!(run.join().is_err(), "it has ended");
-                assert_eq!(stop.load(Ordering::SeqCst), 1);
-            }
-            let report = agent(Draft::assistant("done")).run(None).await.unwrap();
-            assert_eq!(report.stop, Stop::Answered);
-            let texts = texts_on(&repo, &main_branch()).await;
-            assert_eq!(payments.paid(), [3], "{texts:?}");
-        });
+        let till = Till::new();
+        let registry = || Registry::builder().definition_with(GIVE, give()).build().unwrap();
+        let id = registry().iter().next().unwrap().definition().id();
+        let sent = RequestTool::new("give", "give", id).strict(true);
+        let agent = |says: Draft| {
+            let model = Arc::new(Strict(Script::new([says]), sent.clone()));
+            let agent = Agent::new(till.repo.clone(), main_branch(), model, registry());
+            let agent = till.lend(agent).on_resume(OnResume::Run);
+            if approve { agent.policy(ApprovalRequired::of_destructive()) } else { agent }
+        };
+        let first = agent(call("c1", "give", r#"{"sum":3,"word":null}"#));
+        if approve {
+            waits(&first);
+            till.approve_all();
+        } else {
+            // The process ends right after the reply was recorded.
+            let stop = Arc::new(AtomicUsize::new(0));
+            let seen = Arc::clone(&stop);
+            let first = first.on_progress(move |progress| {
+                if matches!(progress, tract_run::Progress::Replied { .. }) {
+                    seen.fetch_add(1, Ordering::SeqCst);
+                    std::panic::resume_unwind(Box::new("the process ends"));
+                }
+            });
+            let run = std::thread::spawn(move || block_on(first.run("go")).map(drop));
+            assert!(run.join().is_err(), "it has ended");
+            assert_eq!(stop.load(Ordering::SeqCst), 1);
+        }
+        assert_eq!(run(&agent(Draft::assistant("done")), None).stop, Stop::Answered);
+        assert_eq!(till.paid(), [3], "{:?}", texts(&till.repo));
     }
 }
 
 const LISTED: &str = r#"{"name":"pay","description":"Pays.","inputSchema":{"type":"object","properties":{"sum":{"type":"integer"}}}}"#;
 
 /// A tool that a server lists.
-fn remote(server: &'static str, payments: &Arc<Payments>) -> Arc<dyn DynTool> {
+fn remote(server: &'static str) -> Arc<dyn DynTool> {
     let definition = ToolSchema::parse(LISTED).unwrap();
     let spec = ToolSpec::new("pay", "Pays.", r#"{"type":"object"}"#)
         .traits(ToolTraits::new().destructive())
         .origin(ToolOrigin::new(server, definition));
-    let payments = Arc::clone(payments);
-    tool_of(spec, move |arguments, _| {
-        payments.pay(sum_of(arguments));
+    tool_of(spec, move |arguments, context| {
+        context.resource::<Payments>()?.pay(sum_of(arguments));
         Ok(format!("paid by {server}"))
     })
 }
 
 #[test]
 fn a_payment_approved_for_one_server_does_not_run_on_another() {
-    block_on(async {
-        for approval_wanted in [true, false] {
-            let (store, payments) = (memory(), Arc::new(Payments::default()));
-            let repo = repo_on(&store).await;
-            let agent = |server, says: Draft, wanted: bool| {
-                let remote = remote(server, &payments);
-                let registry = Registry::builder().definition_with(LISTED, remote).build().unwrap();
-                let agent = Agent::new(repo.clone(), main_branch(), Script::new([says]), registry);
-                if wanted { agent.policy(ApprovalRequired::of_destructive()) } else { agent }
-            };
-            let first = agent("sa", pays(5), true);
-            let report = first.run(Some(Draft::user("go"))).await.unwrap();
-            assert_eq!(report.stop, Stop::Waiting);
-            approve_all(&repo).await;
-            let other = agent("sb", Draft::assistant("done"), approval_wanted);
-            let report = other.run(None).await.unwrap();
-            assert_eq!(payments.paid(), [0; 0], "nothing was approved for sb");
-            assert_eq!(report.stop, Stop::Waiting, "it has to be approved for sb");
-            approve_all(&repo).await;
-            let report = agent("sb", Draft::assistant("done"), true).run(None).await.unwrap();
-            assert_eq!((report.stop, payments.paid()), (Stop::Answered, vec![5]));
-        }
-    });
+    for approval_wanted in [true, false] {
+        let till = Till::new();
+        let agent = |server, says: Draft, wanted: bool| {
+            let registry = Registry::builder().definition_with(LISTED, remote(server));
+            let agent = till.lend(agent_on(&till.repo, [says], registry.build().unwrap()));
+            if wanted { agent.policy(ApprovalRequired::of_destructive()) } else { agent }
+        };
+        waits(&agent("sa", pays(5), true));
+        till.approve_all();
+        let report = run(&agent("sb", Draft::assistant("done"), approval_wanted), None);
+        assert_eq!(till.paid(), [0; 0], "nothing was approved for sb");
+        assert_eq!(report.stop, Stop::Waiting, "it has to be approved for sb");
+        till.approve_all();
+        let report = run(&agent("sb", Draft::assistant("done"), true), None);
+        assert_eq!((report.stop, till.paid()), (Stop::Answered, vec![5]));
+    }
 }
 
 /// Pays once it is released, and signals when it has begun.
@@ -452,98 +419,80 @@ async fn pay_later(context: &ToolContext) -> Result<String, ToolError> {
     Ok("paid 9 at last".to_owned())
 }
 
+fn later() -> Registry {
+    Registry::builder().tool(Note).tool(PayLater).build().unwrap()
+}
+
 #[test]
 fn a_true_answer_that_comes_late_takes_the_place_of_the_one_that_was_made_up() {
-    block_on(async {
-        let (store, payments) = (memory(), Arc::new(Payments::default()));
-        let agent = |repo: Repo, branch: RefName, says: Draft| {
-            let registry = Registry::builder().tool(Note).tool(PayLater).build().unwrap();
-            agent_of(&repo, &branch, [says], registry, &payments)
-        };
-        let says = Draft::assistant("").call("c1", "pay_later", "{}").call("c2", "note", "{}");
-        let repo = repo_on(&store).await;
-        let first = agent(repo_on(&store).await, main_branch(), says);
-        let mut run = Box::pin(first.run(Some(Draft::user("go"))));
-        poll_until(run.as_mut(), || payments.begun.load(Ordering::SeqCst) > 0).await;
-        move_to_another_machine(&repo, true).await;
-        // Another run, and one on a fork, find it dead.
-        let call_message = messages(&repo).await[1].commit;
-        let fork = repo.create_branch("fork", call_message).await.unwrap();
-        for branch in [main_branch(), fork.clone()] {
-            let done = Draft::assistant("sorry");
-            let report = agent(repo.clone(), branch.clone(), done).run(None).await.unwrap();
-            assert_eq!(report.stop, Stop::Answered);
-            let texts = texts_on(&repo, &branch).await;
-            assert!(texts[2].contains("may have run"), "{texts:?}");
-            assert!(texts[3].contains("not executed"), "{texts:?}");
-        }
-        // And then it answers.
-        payments.go.store(1, Ordering::SeqCst);
-        let error = run.await.unwrap_err();
-        assert_eq!(error.code(), "held", "{error}");
-        assert_eq!(payments.paid(), [9], "what another run has answered since is not begun");
-        for branch in [main_branch(), fork] {
-            let texts = texts_on(&repo, &branch).await;
-            assert!(texts.contains(&"tool: paid 9 at last <c1 pay_later>".to_owned()), "{texts:?}");
-            assert!(!texts.iter().any(|line| line.contains("may have run")), "{texts:?}");
-        }
-        // A third branch knows it at once, and pays nothing.
-        let third = repo.create_branch("third", call_message).await.unwrap();
-        let done = Draft::assistant("fine");
-        agent(repo.clone(), third.clone(), done).run(None).await.unwrap();
-        assert_eq!(texts_on(&repo, &third).await[2], "tool: paid 9 at last <c1 pay_later>");
-        assert_eq!(payments.paid(), [9]);
-    });
+    let till = Till::new();
+    let says = call("c1", "pay_later", "{}").call("c2", "note", "{}");
+    let first = till.agent([says], later());
+    let mut run_of_first = Box::pin(first.run("go"));
+    let payments = &till.payments;
+    block_on(poll_until(run_of_first.as_mut(), || payments.begun.load(Ordering::SeqCst) > 0));
+    move_to_another_machine(&till.repo, true);
+    let resume = |branch: &RefName| {
+        assert_eq!(
+            run(&till.next_process(branch, vec![Draft::assistant("sorry")], later()), None).stop,
+            Stop::Answered
+        );
+        texts_on(&till.repo, branch)
+    };
+    // Another run, and one on a fork, find it dead.
+    let branches = [main_branch(), till.fork("fork")];
+    for branch in &branches {
+        let texts = resume(branch);
+        assert!(texts[2].contains("may have run"), "{texts:?}");
+        assert!(texts[3].contains("not executed"), "{texts:?}");
+    }
+    // And then it answers.
+    payments.go.store(1, Ordering::SeqCst);
+    let error = block_on(run_of_first).unwrap_err();
+    assert_eq!(error.code(), "held", "{error}");
+    assert_eq!(till.paid(), [9], "what another run has answered since is not begun");
+    for branch in &branches {
+        let texts = texts_on(&till.repo, branch);
+        assert!(texts.contains(&"tool: paid 9 at last <c1 pay_later>".to_owned()), "{texts:?}");
+        assert!(!texts.iter().any(|line| line.contains("may have run")), "{texts:?}");
+    }
+    // A third branch knows it at once, and pays nothing.
+    assert_eq!(resume(&till.fork("third"))[2], "tool: paid 9 at last <c1 pay_later>");
+    assert_eq!(till.paid(), [9]);
 }
 
 #[test]
 fn a_run_that_waits_too_long_says_who_it_waits_for_and_answers_nothing() {
-    block_on(async {
-        let (store, payments) = (memory(), Arc::new(Payments::default()));
-        let agent = |repo: Repo, says: Draft| {
-            let says = [says, Draft::assistant("done")];
-            let registry = Registry::builder().tool(PayLater).build().unwrap();
-            agent_of(&repo, &main_branch(), says, registry, &payments)
-                .wait_for_others(Duration::ZERO)
-        };
-        let says = Draft::assistant("").call("c1", "pay_later", "{}");
-        let repo = repo_on(&store).await;
-        let first = agent(repo.clone(), says);
-        let mut run = Box::pin(first.run(Some(Draft::user("go"))));
-        poll_until(run.as_mut(), || payments.begun.load(Ordering::SeqCst) > 0).await;
-        let before = repo.head_of(&main_branch()).await.unwrap();
-        let events = Arc::new(Mutex::new(Vec::new()));
-        let sink = Arc::clone(&events);
-        let second = agent(repo.clone(), Draft::assistant("done")).on_progress(move |progress| {
-            if let tract_run::Progress::Held { by, branch } = progress {
-                sink.lock().unwrap().push(format!("{by} on {branch}"));
-            }
-        });
-        let error = second.run(None).await.unwrap_err();
-        assert_eq!(error.code(), "held");
-        let process = format!("process {}", std::process::id());
-        assert!(error.to_string().starts_with(&process), "{error}");
-        assert!(events.lock().unwrap()[0].starts_with(&process));
-        assert_eq!(repo.head_of(&main_branch()).await.unwrap(), before, "nothing is written");
-        payments.go.store(1, Ordering::SeqCst);
-        assert_eq!(run.await.unwrap().stop, Stop::Answered);
-        assert_eq!(payments.paid(), [9]);
-    });
+    let till = Till::new();
+    let agent = |says: Draft| {
+        let says = [says, Draft::assistant("done")];
+        till.agent(says, later()).wait_for_others(Duration::ZERO)
+    };
+    let first = agent(call("c1", "pay_later", "{}"));
+    let mut run_of_first = Box::pin(first.run("go"));
+    let payments = &till.payments;
+    block_on(poll_until(run_of_first.as_mut(), || payments.begun.load(Ordering::SeqCst) > 0));
+    let before = head(&till.repo);
+    let (second, holders) = noting_holders(agent(Draft::assistant("done")));
+    let error = block_on(second.run(None)).unwrap_err();
+    assert_eq!(error.code(), "held");
+    let process = format!("process {}", std::process::id());
+    assert!(error.to_string().starts_with(&process), "{error}");
+    assert!(holders.lock().unwrap()[0].starts_with(&process));
+    assert_eq!(head(&till.repo), before, "nothing is written");
+    payments.go.store(1, Ordering::SeqCst);
+    assert_eq!(block_on(run_of_first).unwrap().stop, Stop::Answered);
+    assert_eq!(till.paid(), [9]);
 }
 
 #[test]
 fn a_run_that_lacks_the_approved_tool_leaves_the_call_open() {
-    block_on(async {
-        let (store, payments) = (memory(), Arc::new(Payments::default()));
-        let repo = approved(&store, &payments, pays(5)).await;
-        let tools = Registry::builder().tool(Note).build().unwrap();
-        let model = Script::new([Draft::assistant("done")]);
-        let agent = Agent::new(repo.clone(), main_branch(), model, tools);
-        let error = agent.run(None).await.unwrap_err();
-        assert_eq!(error.code(), "approved_tool", "{error}");
-        agent_on(&store, &main_branch(), &payments).await.run(None).await.unwrap();
-        assert_eq!(payments.paid(), [5], "with its tool it runs");
-    });
+    let till = approved(Till::new(), pays(5));
+    let tools = Registry::builder().tool(Note).build().unwrap();
+    let error = block_on(agent_on(&till.repo, done(), tools).run(None)).unwrap_err();
+    assert_eq!(error.code(), "approved_tool", "{error}");
+    till.resume();
+    assert_eq!(till.paid(), [5], "with its tool it runs");
 }
 
 /// Asks for a payment of its own whenever a person has spoken, and says that it is done otherwise.
@@ -580,70 +529,65 @@ fn remit(name: &str, traits: ToolTraits) -> ClosureTool {
 
 /// Lives in the store as processes do, one after the other: each step is one of them.
 struct Steps {
-    store: Arc<dyn Store>,
-    payments: Arc<Payments>,
+    till: Till,
     model: Arc<Payer>,
     branches: Vec<RefName>,
 }
 
 impl Steps {
-    async fn agent(&self, branch: &RefName) -> Agent {
+    fn agent(&self, branch: &RefName) -> Agent {
         let registry = Registry::builder()
             .tool(remit("remit", ToolTraits::new()))
             .tool(remit("pay_once", ToolTraits::new().destructive()))
             .build()
             .unwrap();
         let model = Arc::clone(&self.model) as Arc<dyn ChatModel>;
-        Agent::new(repo_on(&self.store).await, branch.clone(), model, registry)
-            .context(ToolContext::new("").with_shared_resource(Arc::clone(&self.payments)))
+        self.till
+            .lend(Agent::new(reopened(&self.till.repo), branch.clone(), model, registry))
             .policy(ApprovalRequired::of_destructive())
             .on_resume(OnResume::Run)
             .wait_for_others(Duration::ZERO)
     }
 
-    async fn step(&mut self, draws: &mut SeededRng) -> String {
+    fn step(&mut self, draws: &mut SeededRng) -> String {
         let branch = self.branches[draws.below(self.branches.len())].clone();
-        let repo = repo_on(&self.store).await;
+        let repo = reopened(&self.till.repo);
         match draws.below(8) {
-            0 => {
-                let texts = self.agent(&branch).await.run(Some(Draft::user("pay"))).await;
-                format!("say on {branch}: {:?}", texts.map(|report| report.stop))
-            }
-            1 => {
-                let ran = self.agent(&branch).await.run(None).await;
-                format!("run {branch}: {:?}", ran.map(|report| report.stop))
+            says @ (0 | 1) => {
+                let message = (says == 0).then(|| Draft::user("pay"));
+                let ran = block_on(self.agent(&branch).run(message));
+                format!("run {branch}, said {}: {:?}", says == 0, ran.map(|report| report.stop))
             }
             2 => {
                 // Killed after so many pauses of its tools.
                 let polls = 1 + draws.below(4);
-                let agent = self.agent(&branch).await;
-                let mut run = Box::pin(agent.run(Some(Draft::user("pay"))));
+                let agent = self.agent(&branch);
+                let mut run = Box::pin(agent.run("pay"));
                 let mut left = polls;
-                std::future::poll_fn(|task| {
+                block_on(std::future::poll_fn(|task| {
                     left -= 1;
                     if run.as_mut().poll(task).is_ready() || left == 0 {
                         Poll::Ready(())
                     } else {
                         Poll::Pending
                     }
-                })
-                .await;
+                }));
                 format!("kill on {branch} after {polls}")
             }
             3 | 4 => {
-                approve_all(&repo).await;
+                self.till.approve_all();
                 "approve".to_owned()
             }
-            5 => format!("undo {branch}: {:?}", repo.undo(&branch).await.map(|done| done.what)),
-            6 => format!("redo {branch}: {:?}", repo.redo(&branch).await.map(|done| done.what)),
+            5 => format!("undo {branch}: {:?}", block_on(repo.undo(&branch)).map(|done| done.what)),
+            6 => format!("redo {branch}: {:?}", block_on(repo.redo(&branch)).map(|done| done.what)),
             _ => {
-                let Some(head) = repo.head_of(&branch).await.unwrap() else {
+                let Some(head) = block_on(repo.head_of(&branch)).unwrap() else {
                     return "nothing to fork".to_owned();
                 };
-                let page = tract_engine::log(&repo, head, 4).await.unwrap();
+                let page = block_on(tract_engine::log(&repo, head, 4)).unwrap();
                 let at = page.commits[draws.below(page.commits.len())].id();
                 let name = format!("fork-{}", self.branches.len());
-                self.branches.push(repo.create_branch(&name, at).await.unwrap());
+                self.branches.push(block_on(repo.create_branch(&name, at)).unwrap());
                 format!("fork of {branch} at {}", at.short())
             }
         }
@@ -654,26 +598,20 @@ impl Steps {
 fn no_effect_happens_twice_after_kills_approvals_undos_redos_and_forks() {
     let (mut paid, mut steps_taken) = (0, 0);
     for seed in 0..60 {
-        block_on(async {
-            let mut draws = SeededRng(seed);
-            let mut steps = Steps {
-                store: memory(),
-                payments: Arc::default(),
-                model: Arc::new(Payer(AtomicUsize::new(1))),
-                branches: vec![main_branch()],
-            };
-            let mut log = Vec::new();
-            for _ in 0..24 {
-                log.push(steps.step(&mut draws).await);
-                steps_taken += 1;
-                let mut sums = steps.payments.paid();
-                let all = sums.len();
-                sums.sort_unstable();
-                sums.dedup();
-                assert_eq!(sums.len(), all, "seed {seed}: {log:#?}");
-            }
-            paid += steps.payments.paid().len();
-        });
+        let mut draws = SeededRng(seed);
+        let model = Arc::new(Payer(AtomicUsize::new(1)));
+        let mut steps = Steps { till: Till::new(), model, branches: vec![main_branch()] };
+        let mut log = Vec::new();
+        for _ in 0..24 {
+            log.push(steps.step(&mut draws));
+            steps_taken += 1;
+            let mut sums = steps.till.paid();
+            let all = sums.len();
+            sums.sort_unstable();
+            sums.dedup();
+            assert_eq!(sums.len(), all, "seed {seed}: {log:#?}");
+        }
+        paid += steps.till.paid().len();
     }
     println!("{paid} payments in {steps_taken} steps");
     assert!(paid > 120, "{paid}");

@@ -1,18 +1,18 @@
 //! A run that works on calls is waited for while it renews its lease, in this process or another.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tract_core::{Draft, DynTool, Store, ToolError, ToolResult, ToolSpec, block_on};
+use tract_core::{Draft, DynTool, ToolError, ToolResult, ToolSpec, block_on};
 use tract_engine::Repo;
-use tract_run::{Agent, Progress, Stop};
+use tract_run::{Agent, Stop};
 use tract_tools::Registry;
 use tract_tools::typed::ClosureTool;
 
 use crate::support::{
-    Script, main_branch, memory, messages, move_to_another_machine, poll_until, repo_on, sqlite,
-    texts, tool_of,
+    agent_on, call, fresh, move_to_another_machine, noting_holders, opened, poll_until, reopened,
+    run, sqlite, texts, tool_of,
 };
 
 /// Where the process that works on the call has its files.
@@ -38,13 +38,13 @@ fn pay_in_file(folder: std::path::PathBuf) -> Arc<dyn DynTool> {
     })
 }
 
-async fn agent(store: &Arc<dyn Store>, folder: &Path, says: Vec<Draft>) -> Agent {
+fn agent(repo: &Repo, folder: &Path, says: impl IntoIterator<Item = Draft>) -> Agent {
     let tools = Registry::builder().dyn_tool(pay_in_file(folder.to_owned())).build().unwrap();
-    Agent::new(repo_on(store).await, main_branch(), Script::new(says), tools)
+    agent_on(repo, says, tools)
 }
 
 fn pays() -> Draft {
-    Draft::assistant("").call("c1", "pay", "{}")
+    call("c1", "pay", "{}")
 }
 
 /// No test of its own: the process that the others start, which works on a call.
@@ -53,14 +53,12 @@ fn a_run_in_a_process_of_its_own() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     let folder = Path::new(&folder);
     let lease = std::env::var(LEASE).unwrap().parse().unwrap();
-    let store = sqlite(folder);
-    block_on(async {
-        let says = vec![pays(), Draft::assistant("done"), Draft::assistant("done")];
-        let agent = agent(&store, folder, says).await.lease(Duration::from_millis(lease));
-        // Another run may have spoken meanwhile.
-        let _ = agent.run(Some(Draft::user("go"))).await;
-        store.close().await.unwrap();
-    });
+    let repo = opened(&sqlite(folder));
+    let says = [pays(), Draft::assistant("done"), Draft::assistant("done")];
+    let agent = agent(&repo, folder, says).lease(Duration::from_millis(lease));
+    // Another run may have spoken meanwhile.
+    let _ = block_on(agent.run("go"));
+    block_on(repo.store().close()).unwrap();
 }
 
 /// A run that works on a call in another process.
@@ -140,35 +138,26 @@ impl Drop for OtherRun {
 }
 
 /// Runs until the model has said all; returns whom it waited for.
-async fn waited_for(agent: Agent) -> Vec<String> {
-    let events = Arc::new(Mutex::new(Vec::new()));
-    let sink = Arc::clone(&events);
-    let agent = agent.on_progress(move |progress| {
-        if let Progress::Held { by, .. } = progress {
-            sink.lock().unwrap().push((*by).to_owned());
-        }
-    });
-    assert_eq!(agent.run(None).await.unwrap().stop, Stop::Answered);
-    events.lock().unwrap().clone()
+fn waited_for(agent: Agent) -> Vec<String> {
+    let (agent, holders) = noting_holders(agent);
+    assert_eq!(run(&agent, None).stop, Stop::Answered);
+    holders.lock().unwrap().clone()
 }
 
 #[cfg(unix)]
 #[test]
 fn a_stopped_holder_is_taken_over_and_its_late_answer_corrects_what_was_made_up() {
     let mut holder = OtherRun::start(Duration::from_millis(300));
-    let store = sqlite(holder.folder.path());
-    let repo = block_on(repo_on(&store));
+    let repo = opened(&sqlite(holder.folder.path()));
     holder.stop(&repo);
-    let done = vec![Draft::assistant("sorry")];
-    let waited =
-        block_on(async { waited_for(agent(&store, holder.folder.path(), done).await).await });
+    let waited = waited_for(agent(&repo, holder.folder.path(), [Draft::assistant("sorry")]));
     assert!(matches!(&waited[..], [by] if by.starts_with(&holder.name())), "{waited:?}");
-    let before = texts(&block_on(messages(&repo)));
+    let before = texts(&repo);
     assert!(before[2].contains("may have run"), "{before:?}");
     assert_eq!(holder.paid(), "", "it is stopped");
     holder.signal("CONT");
     holder.finish();
-    let after = texts(&block_on(messages(&repo)));
+    let after = texts(&repo);
     assert!(after.contains(&"tool: paid at last <c1 pay>".to_owned()), "{after:?}");
     assert!(!after.iter().any(|line| line.contains("may have run")), "{after:?}");
     assert_eq!(holder.paid(), "once ");
@@ -177,15 +166,12 @@ fn a_stopped_holder_is_taken_over_and_its_late_answer_corrects_what_was_made_up(
 #[test]
 fn a_living_holder_is_waited_for_beyond_its_lease() {
     let mut holder = OtherRun::start(Duration::from_secs(4));
-    let store = sqlite(holder.folder.path());
-    let repo = block_on(repo_on(&store));
+    let repo = opened(&sqlite(holder.folder.path()));
     std::thread::scope(|scope| {
         let second = scope.spawn(|| {
-            block_on(async {
-                let done = vec![Draft::assistant("done")];
-                // One of the two records what the model says next.
-                let _ = agent(&store, holder.folder.path(), done).await.run(None).await;
-            });
+            let agent = agent(&reopened(&repo), holder.folder.path(), [Draft::assistant("done")]);
+            // One of the two records what the model says next.
+            let _ = block_on(agent.run(None));
         });
         // Four of its heartbeats are more than a lease.
         let mut seen = std::collections::BTreeSet::new();
@@ -201,30 +187,24 @@ fn a_living_holder_is_waited_for_beyond_its_lease() {
         std::fs::write(holder.path("go"), "").unwrap();
     });
     holder.finish();
-    let texts = texts(&block_on(messages(&repo)));
+    let texts = texts(&repo);
     assert_eq!(texts[2], "tool: paid at last <c1 pay>", "{texts:?}");
     assert_eq!(holder.paid(), "once ");
 }
 
 #[test]
 fn a_holder_that_was_killed_on_another_machine_is_taken_over_when_its_lease_ends() {
-    let (store, folder) = (memory(), tempfile::tempdir().unwrap());
-    block_on(async {
-        // It begins, and never comes back.
-        let hang = |_, _| std::future::pending::<Result<ToolResult<()>, ToolError>>();
-        let pay = ClosureTool::new(pay_spec(), hang);
-        let tools = Registry::builder().tool(pay).build().unwrap();
-        let first = Agent::new(repo_on(&store).await, main_branch(), Script::new([pays()]), tools)
-            .lease(Duration::from_millis(500));
-        let mut run = Box::pin(first.run(Some(Draft::user("go"))));
-        poll_until(run.as_mut(), || true).await;
-        drop(run);
-        let repo = repo_on(&store).await;
-        move_to_another_machine(&repo, false).await;
-        let done = vec![Draft::assistant("sorry")];
-        let waited = waited_for(agent(&store, folder.path(), done).await).await;
-        assert_eq!(waited.len(), 1, "its lease was waited for: {waited:?}");
-        let texts = texts(&messages(&repo).await);
-        assert!(texts[2].contains("may have run"), "{texts:?}");
-    });
+    let (repo, folder) = (fresh(), tempfile::tempdir().unwrap());
+    // It begins, and never comes back.
+    let hang = |_, _| std::future::pending::<Result<ToolResult<()>, ToolError>>();
+    let tools = Registry::builder().tool(ClosureTool::new(pay_spec(), hang)).build().unwrap();
+    let first = agent_on(&repo, [pays()], tools).lease(Duration::from_millis(500));
+    let mut run_of_first = Box::pin(first.run("go"));
+    block_on(poll_until(run_of_first.as_mut(), || true));
+    drop(run_of_first);
+    move_to_another_machine(&repo, false);
+    let waited = waited_for(agent(&reopened(&repo), folder.path(), [Draft::assistant("sorry")]));
+    assert_eq!(waited.len(), 1, "its lease was waited for: {waited:?}");
+    let texts = texts(&repo);
+    assert!(texts[2].contains("may have run"), "{texts:?}");
 }

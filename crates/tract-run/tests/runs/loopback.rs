@@ -14,9 +14,9 @@ use tract_testkit::power::SeededRng;
 
 use self::server::{KEY, Server};
 use self::wire::Wire;
-use crate::recorded::kills::killed_at_random;
+use crate::recorded::kills::{check, killed_at_random};
 use crate::recorded::points::{Death, ProcessLife};
-use crate::recorded::recording::{airline, check};
+use crate::recorded::recording::airline;
 use crate::recorded::simulated::{Setting, Tools};
 use crate::support::{memory, messages, repo_on};
 

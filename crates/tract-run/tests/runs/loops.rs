@@ -7,7 +7,9 @@ use tract_tools::budget::{Budget, BudgetTracker};
 use tract_tools::dispatch::DispatchLimits;
 use tract_tools::{Registry, ToolContext, ToolError, tool};
 
-use crate::support::{Script, call, main_branch, memory, messages, pause, repo_on, run_all, texts};
+use crate::support::{
+    Script, agent_on, call, fresh, head, main_branch, pause, run, run_all, texts,
+};
 
 /// Adds numbers.
 #[tool(read_only)]
@@ -34,202 +36,167 @@ fn tools() -> Registry {
 
 #[test]
 fn a_run_records_everything_it_does() {
-    block_on(async {
-        let repo = repo_on(&memory()).await;
-        let model = Script::new([
-            call("c1", "add", r#"{"a":1,"b":2}"#)
-                .call("c2", "add", r#"{"a":"x"}"#)
-                .call("c3", "fail", r#"{"panic":true}"#)
-                .call("c4", "nothing", "{}"),
-            Draft::assistant("3"),
-        ]);
-        let events = Arc::new(Mutex::new(Vec::new()));
-        let sink = Arc::clone(&events);
-        let agent = Agent::new(repo.clone(), main_branch(), model.clone(), tools()).on_progress(
-            move |progress| {
-                let word = match progress {
-                    Progress::Asking { step, .. } => format!("asking {step}"),
-                    Progress::Replied { calls, .. } => format!("{calls} calls"),
-                    Progress::Answered(answered) => {
-                        format!("{} {}", answered.call_id, answered.outcome)
-                    }
-                    Progress::Stopped(stop) => format!("stopped: {}", stop.code()),
-                    _ => return,
-                };
-                sink.lock().unwrap().push(word);
-            },
-        );
-        let report = agent.run(Some(Draft::user("1 + 2?"))).await.unwrap();
-        assert_eq!((report.stop, report.steps, report.calls), (Stop::Answered, 2, 4));
-        assert_eq!((report.text.as_str(), report.usage.input_tokens), ("3", Some(20)));
-        let texts = texts(&messages(&repo).await);
-        assert_eq!(texts[0], "user: 1 + 2?");
-        assert_eq!(texts[2], "tool: 3 <c1 add>");
-        assert!(texts[3].ends_with("<c2! add>") && texts[3].contains("integer"), "{}", texts[3]);
-        assert!(
-            texts[4].ends_with("<c3! fail>") && !texts[4].contains("on purpose"),
-            "{}",
-            texts[4]
-        );
-        assert!(texts[5].ends_with("<c4! nothing>"), "{}", texts[5]);
-        assert_eq!(texts[6], "assistant: 3");
-        assert_eq!(
-            *events.lock().unwrap(),
-            [
-                "asking 1",
-                "4 calls",
-                "c1 succeeded",
-                "c2 invalid",
-                "c3 panicked",
-                "c4 invalid",
-                "asking 2",
-                "0 calls",
-                "stopped: answered"
-            ]
-        );
+    let repo = fresh();
+    let model = Script::new([
+        call("c1", "add", r#"{"a":1,"b":2}"#)
+            .call("c2", "add", r#"{"a":"x"}"#)
+            .call("c3", "fail", r#"{"panic":true}"#)
+            .call("c4", "nothing", "{}"),
+        Draft::assistant("3"),
+    ]);
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&events);
+    let agent = Agent::new(repo.clone(), main_branch(), model.clone(), tools()).on_progress(
+        move |progress| {
+            let word = match progress {
+                Progress::Asking { step, .. } => format!("asking {step}"),
+                Progress::Replied { calls, .. } => format!("{calls} calls"),
+                Progress::Answered(answered) => {
+                    format!("{} {}", answered.call_id, answered.outcome)
+                }
+                Progress::Stopped(stop) => format!("stopped: {}", stop.code()),
+                _ => return,
+            };
+            sink.lock().unwrap().push(word);
+        },
+    );
+    let report = run(&agent, "1 + 2?");
+    assert_eq!((report.stop, report.steps, report.calls), (Stop::Answered, 2, 4));
+    assert_eq!((report.text.as_str(), report.usage.input_tokens), ("3", Some(20)));
+    let texts = texts(&repo);
+    assert_eq!(texts[0], "user: 1 + 2?");
+    assert_eq!(texts[2], "tool: 3 <c1 add>");
+    assert!(texts[3].ends_with("<c2! add>") && texts[3].contains("integer"), "{}", texts[3]);
+    assert!(texts[4].ends_with("<c3! fail>") && !texts[4].contains("on purpose"), "{}", texts[4]);
+    assert!(texts[5].ends_with("<c4! nothing>"), "{}", texts[5]);
+    assert_eq!(texts[6], "assistant: 3");
+    assert_eq!(
+        *events.lock().unwrap(),
+        [
+            "asking 1",
+            "4 calls",
+            "c1 succeeded",
+            "c2 invalid",
+            "c3 panicked",
+            "c4 invalid",
+            "asking 2",
+            "0 calls",
+            "stopped: answered"
+        ]
+    );
 
-        // What only operators read, and where arguments come from, is kept with each answer.
-        let head = repo.head_of(&main_branch()).await.unwrap().unwrap();
-        let log = tract_engine::log(&repo, head, 99).await.unwrap();
-        let answers: Vec<_> = log
-            .commits
-            .iter()
-            .filter(|commit| matches!(commit.op, Op::Append { answers: Some(_), .. }))
-            .collect();
-        assert_eq!(answers.len(), 4);
-        let batch = answers[0].batch;
-        assert!(batch.is_some() && answers.iter().all(|answer| answer.batch == batch));
-        for answer in &answers {
-            let detail = answer.origin.detail.as_ref().unwrap().as_str();
-            let provenance = answer.keeps[0];
-            assert!(detail.contains(&provenance.to_hex()), "{detail}");
-            let kept = repo.require_blob(provenance).await.unwrap();
-            assert!(kept.text().unwrap().contains("raw_arguments"));
-        }
-        assert!(
-            answers.iter().any(|answer| {
-                answer.origin.detail.as_ref().unwrap().as_str().contains("on purpose")
-            }),
-            "the operator reads what the panic said"
-        );
-        // The tools are those of the branch.
-        assert_eq!(repo.tools_of(head).await.unwrap().len(), 3);
-        assert_eq!(model.requests.lock().unwrap()[0].tools.len(), 3);
-    });
+    // What only operators read, and where arguments come from, is kept with each answer.
+    let head = head(&repo);
+    let log = block_on(tract_engine::log(&repo, head, 99)).unwrap();
+    let answers: Vec<_> = log
+        .commits
+        .iter()
+        .filter(|commit| matches!(commit.op, Op::Append { answers: Some(_), .. }))
+        .collect();
+    assert_eq!(answers.len(), 4);
+    let batch = answers[0].batch;
+    assert!(batch.is_some() && answers.iter().all(|answer| answer.batch == batch));
+    for answer in &answers {
+        let detail = answer.origin.detail.as_ref().unwrap().as_str();
+        let provenance = answer.keeps[0];
+        assert!(detail.contains(&provenance.to_hex()), "{detail}");
+        let kept = block_on(repo.require_blob(provenance)).unwrap();
+        assert!(kept.text().unwrap().contains("raw_arguments"));
+    }
+    assert!(
+        answers.iter().any(|answer| {
+            answer.origin.detail.as_ref().unwrap().as_str().contains("on purpose")
+        }),
+        "the operator reads what the panic said"
+    );
+    // The tools are those of the branch.
+    assert_eq!(block_on(repo.tools_of(head)).unwrap().len(), 3);
+    assert_eq!(model.offered(0).len(), 3);
 }
 
 #[test]
 fn steps_budget_and_conditions_stop_a_run_that_can_continue() {
-    block_on(async {
-        let repo = repo_on(&memory()).await;
-        let add = |id: &str| call(id, "add", r#"{"a":1,"b":1}"#);
-        let model =
-            Script::new([add("c1"), add("c2"), add("c3"), add("c4"), Draft::assistant("done")]);
-        let agent = Agent::new(repo.clone(), main_branch(), model.clone(), tools());
-        let one = agent.clone().max_steps(1).run(Some(Draft::user("go"))).await.unwrap();
-        assert_eq!((one.stop, one.calls), (Stop::Steps(1), 1));
-        let until = |word: &'static str| {
-            move |turn: &tract_run::TurnDone| {
-                turn.answers.iter().any(|answer| answer.call_id == word).then(|| word.to_owned())
-            }
-        };
-        let condition = agent.clone().stop_if(until("c2")).run(None).await.unwrap();
-        assert_eq!((condition.stop, condition.steps), (Stop::Condition("c2".into()), 1));
-        let budget = Arc::new(BudgetTracker::new(Budget::new().total_tokens(20)).unwrap());
-        let spent = agent.clone().budget(budget).run(None).await.unwrap();
-        assert_eq!((spent.stop.code(), spent.steps), ("budget_exceeded", 2));
-        assert_eq!(agent.run(None).await.unwrap().stop, Stop::Answered);
-        assert_eq!(model.left(), 0);
-        let again = agent.run(None).await.unwrap();
-        assert_eq!((again.stop, again.steps), (Stop::Answered, 0), "it is a person's turn");
-        assert_eq!(agent.turn().await.unwrap_err().code(), "nothing_to_answer");
-    });
+    let repo = fresh();
+    let add = |id: &str| call(id, "add", r#"{"a":1,"b":1}"#);
+    let model = Script::new([add("c1"), add("c2"), add("c3"), add("c4"), Draft::assistant("done")]);
+    let agent = Agent::new(repo.clone(), main_branch(), model.clone(), tools());
+    let one = run(&agent.clone().max_steps(1), "go");
+    assert_eq!((one.stop, one.calls), (Stop::Steps(1), 1));
+    let until = |word: &'static str| {
+        move |turn: &tract_run::TurnDone| {
+            turn.answers.iter().any(|answer| answer.call_id == word).then(|| word.to_owned())
+        }
+    };
+    let condition = run(&agent.clone().stop_if(until("c2")), None);
+    assert_eq!((condition.stop, condition.steps), (Stop::Condition("c2".into()), 1));
+    let budget = Arc::new(BudgetTracker::new(Budget::new().total_tokens(20)).unwrap());
+    let spent = run(&agent.clone().budget(budget), None);
+    assert_eq!((spent.stop.code(), spent.steps), ("budget_exceeded", 2));
+    assert_eq!(run(&agent, None).stop, Stop::Answered);
+    assert_eq!(model.left(), 0);
+    let again = run(&agent, None);
+    assert_eq!((again.stop, again.steps), (Stop::Answered, 0), "it is a person's turn");
+    assert_eq!(block_on(agent.turn()).unwrap_err().code(), "nothing_to_answer");
 }
 
 #[test]
 fn a_call_that_ends_the_turn_leaves_no_call_open() {
-    block_on(async {
-        let repo = repo_on(&memory()).await;
-        let model = Script::new([
-            call("c1", "add", r#"{"a":1,"b":1}"#).call("c2", "abort", "{}").call(
-                "c3",
-                "add",
-                r#"{"a":1,"b":1}"#,
-            ),
-            Draft::assistant("sorry"),
-        ]);
-        let agent = Agent::new(repo.clone(), main_branch(), model, tools());
-        let report = agent.run(Some(Draft::user("go"))).await.unwrap();
-        match &report.stop {
-            Stop::Ended { code, message, .. } => {
-                assert_eq!(*code, "evaluation");
-                assert!(message.contains("c2"), "{message}");
-            }
-            stop => panic!("{stop:?}"),
+    let repo = fresh();
+    let asks = call("c1", "add", r#"{"a":1,"b":1}"#).call("c2", "abort", "{}");
+    let says = [asks.call("c3", "add", r#"{"a":1,"b":1}"#), Draft::assistant("sorry")];
+    let agent = agent_on(&repo, says, tools());
+    let report = run(&agent, "go");
+    match &report.stop {
+        Stop::Ended { code, message, .. } => {
+            assert_eq!(*code, "evaluation");
+            assert!(message.contains("c2"), "{message}");
         }
-        let texts = texts(&messages(&repo).await);
-        assert_eq!(texts[2], "tool: 2 <c1 add>");
-        assert!(texts[3].ends_with("<c2! abort>") && texts[4].ends_with("<c3! add>"), "{texts:?}");
-        assert!(texts[4].contains("not executed"), "{}", texts[4]);
-        assert_eq!(agent.run(None).await.unwrap().text, "sorry");
-    });
+        stop => panic!("{stop:?}"),
+    }
+    let texts = texts(&repo);
+    assert_eq!(texts[2], "tool: 2 <c1 add>");
+    assert!(texts[3].ends_with("<c2! abort>") && texts[4].ends_with("<c3! add>"), "{texts:?}");
+    assert!(texts[4].contains("not executed"), "{}", texts[4]);
+    assert_eq!(run(&agent, None).text, "sorry");
 }
 
 #[test]
 fn a_cancelled_run_answers_what_was_asked_for() {
-    block_on(async {
-        let repo = repo_on(&memory()).await;
-        let token = CancellationToken::new();
-        let stop = token.clone();
-        let model = Script::new([
-            call("c1", "add", r#"{"a":1,"b":1}"#).call("c2", "fail", r#"{"panic":false}"#),
-            Draft::assistant("later"),
-        ]);
-        let agent = Agent::new(repo.clone(), main_branch(), model.clone(), tools());
-        let cancelled = agent
-            .clone()
-            .cancellation(token)
-            .on_progress(move |progress| {
-                if matches!(progress, Progress::Replied { .. }) {
-                    stop.cancel();
-                }
-            })
-            .run(Some(Draft::user("go")))
-            .await
-            .unwrap();
-        assert_eq!(cancelled.stop, Stop::Cancelled);
-        let before = messages(&repo).await;
-        assert_eq!(before.len(), 4, "both calls are answered: {:?}", texts(&before));
-        assert_eq!(agent.run(None).await.unwrap().text, "later");
+    let repo = fresh();
+    let asks = call("c1", "add", r#"{"a":1,"b":1}"#).call("c2", "fail", r#"{"panic":false}"#);
+    let agent = agent_on(&repo, [asks, Draft::assistant("later")], tools());
+    let token = CancellationToken::new();
+    let stop = token.clone();
+    let cancelled = agent.clone().cancellation(token).on_progress(move |progress| {
+        if matches!(progress, Progress::Replied { .. }) {
+            stop.cancel();
+        }
     });
+    assert_eq!(run(&cancelled, "go").stop, Stop::Cancelled);
+    let before = texts(&repo);
+    assert_eq!(before.len(), 4, "both calls are answered: {before:?}");
+    assert_eq!(run(&agent, None).text, "later");
 }
 
 #[test]
 fn one_turn_at_a_time() {
-    block_on(async {
-        let repo = repo_on(&memory()).await;
-        let model = Script::new([call("c1", "add", r#"{"a":2,"b":2}"#), Draft::assistant("4")]);
-        let agent = Agent::new(repo.clone(), main_branch(), model, tools());
-        repo.append(&main_branch(), Draft::user("2 + 2?")).await.unwrap();
-        let first = agent.turn().await.unwrap();
-        assert!(matches!(first.end, TurnEnd::Called) && first.answers[0].text == "4");
-        assert!(matches!(agent.turn().await.unwrap().end, TurnEnd::Said));
-        assert!(agent.turn().await.is_err());
-    });
+    let repo = fresh();
+    let says = [call("c1", "add", r#"{"a":2,"b":2}"#), Draft::assistant("4")];
+    let agent = agent_on(&repo, says, tools());
+    block_on(repo.append(&main_branch(), Draft::user("2 + 2?"))).unwrap();
+    let first = block_on(agent.turn()).unwrap();
+    assert!(matches!(first.end, TurnEnd::Called) && first.answers[0].text == "4");
+    assert!(matches!(block_on(agent.turn()).unwrap().end, TurnEnd::Said));
+    assert!(block_on(agent.turn()).is_err());
 }
 
 #[test]
 fn without_an_answer_the_question_stays() {
-    block_on(async {
-        let repo = repo_on(&memory()).await;
-        let idle = Agent::new(repo.clone(), main_branch(), Script::new([]), tools());
-        let error = idle.run(Some(Draft::user("hello?"))).await.unwrap_err();
-        assert_eq!(error.code(), "model_error");
-        assert_eq!(texts(&messages(&repo).await), ["user: hello?"]);
-        let model = Script::new([Draft::assistant("hello")]);
-        let agent = Agent::new(repo, main_branch(), model, tools());
-        assert_eq!(agent.run(None).await.unwrap().text, "hello");
-    });
+    let repo = fresh();
+    let error = block_on(agent_on(&repo, [], tools()).run("hello?")).unwrap_err();
+    assert_eq!(error.code(), "model_error");
+    assert_eq!(texts(&repo), ["user: hello?"]);
+    assert_eq!(run(&agent_on(&repo, [Draft::assistant("hello")], tools()), None).text, "hello");
 }
 
 #[test]
@@ -250,15 +217,12 @@ fn agents_share_limits() {
         let run = |name: &'static str| {
             let (gauge, limits) = (Arc::clone(&gauge), Arc::clone(&limits));
             async move {
-                let model = Script::new([
-                    call("c1", "slow", "{}").call("c2", "slow", "{}"),
-                    Draft::assistant(name),
-                ]);
+                let asks = call("c1", "slow", "{}").call("c2", "slow", "{}");
                 let registry = Registry::builder().tool(Slow).build().unwrap();
-                let agent = Agent::new(repo_on(&memory()).await, main_branch(), model, registry)
+                let agent = agent_on(&fresh(), [asks, Draft::assistant(name)], registry)
                     .context(ToolContext::new("").with_shared_resource(gauge))
                     .limits(limits);
-                assert_eq!(agent.run(Some(Draft::user("go"))).await.unwrap().text, name);
+                assert_eq!(agent.run("go").await.unwrap().text, name);
             }
         };
         block_on(run_all(["one", "two", "three"].map(run)));

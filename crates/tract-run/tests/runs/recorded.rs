@@ -10,7 +10,8 @@ use std::sync::Arc;
 use tract_core::{Draft, block_on};
 use tract_run::replay;
 
-use self::recording::{airline, check};
+use self::kills::check;
+use self::recording::airline;
 use self::simulated::{Model, Setting, looks};
 use crate::support::{main_branch, memory, messages, repo_on};
 

@@ -7,7 +7,7 @@ use tract_run::{Agent, OnResume};
 use tract_tools::select::{CatalogEntry, SearchTools, ToolIndex};
 use tract_tools::{Registry, tool};
 
-use crate::support::{Script, call, main_branch, memory, messages, repo_on, texts};
+use crate::support::{Script, call, commit_at, fresh, head, main_branch, reopened, run, texts};
 
 /// Tells the weather in a city.
 #[tool(read_only)]
@@ -36,50 +36,41 @@ fn agent(repo: &tract_engine::Repo, branch: tract_core::RefName, model: &Arc<Scr
         .unwrap()
 }
 
-fn offered(model: &Script, place: usize) -> Vec<String> {
-    let requests = model.requests.lock().unwrap();
-    requests[place].tools.iter().map(|tool| tool.name.clone()).collect()
-}
-
 #[test]
 fn tools_are_kept_back_until_the_model_has_found_them() {
-    block_on(async {
-        let store = memory();
-        let repo = repo_on(&store).await;
-        let model = Script::new([
-            call("c1", "get_weather", r#"{"city":"Bern"}"#),
-            call("c2", "search_tools", r#"{"query":"weather in a city","limit":1}"#).call(
-                "c3",
-                "get_weather",
-                r#"{"city":"Bern"}"#,
-            ),
-            call("c4", "get_weather", r#"{"city":"Bern"}"#),
-            Draft::assistant("rain"),
-        ]);
-        agent(&repo, main_branch(), &model).run(Some(Draft::user("go"))).await.unwrap();
-        assert_eq!(offered(&model, 0), ["now", "search_tools"]);
-        assert_eq!(offered(&model, 1), ["now", "search_tools"]);
-        assert_eq!(offered(&model, 2), ["get_weather", "now", "search_tools"]);
-        let texts = texts(&messages(&repo).await);
-        assert!(texts[2].contains("not available") && texts[2].contains("<c1! get_weather>"));
-        assert!(texts[4].contains("get_weather") && texts[4].contains("<c2 search_tools>"));
-        assert!(texts[5].contains("<c3! get_weather>"), "no model has seen it yet: {}", texts[5]);
-        assert_eq!(texts[7], "tool: rain in Bern <c4 get_weather>");
+    let repo = fresh();
+    let weather = |id: &str| call(id, "get_weather", r#"{"city":"Bern"}"#);
+    let model = Script::new([
+        weather("c1"),
+        call("c2", "search_tools", r#"{"query":"weather in a city","limit":1}"#).call(
+            "c3",
+            "get_weather",
+            r#"{"city":"Bern"}"#,
+        ),
+        weather("c4"),
+        Draft::assistant("rain"),
+    ]);
+    run(&agent(&repo, main_branch(), &model), "go");
+    assert_eq!(model.offered(0), ["now", "search_tools"]);
+    assert_eq!(model.offered(1), ["now", "search_tools"]);
+    assert_eq!(model.offered(2), ["get_weather", "now", "search_tools"]);
+    let texts = texts(&repo);
+    assert!(texts[2].contains("not available") && texts[2].contains("<c1! get_weather>"));
+    assert!(texts[4].contains("get_weather") && texts[4].contains("<c2 search_tools>"));
+    assert!(texts[5].contains("<c3! get_weather>"), "no model has seen it yet: {}", texts[5]);
+    assert_eq!(texts[7], "tool: rain in Bern <c4 get_weather>");
 
-        // Another process knows what was found, and the commit which tools the model saw.
-        let found = repo.head_of(&main_branch()).await.unwrap().unwrap();
-        let model = Script::new([Draft::assistant("yes")]);
-        let again = repo_on(&store).await;
-        agent(&again, main_branch(), &model).run(Some(Draft::user("still?"))).await.unwrap();
-        assert_eq!(offered(&model, 0), ["get_weather", "now", "search_tools"]);
-        let tools = repo.compile(Some(found)).await.unwrap();
-        assert_eq!(tools.tools().len(), 3);
+    // Another process knows what was found, and the commit which tools the model saw.
+    let found = head(&repo);
+    let model = Script::new([Draft::assistant("yes")]);
+    let again = reopened(&repo);
+    run(&agent(&again, main_branch(), &model), "still?");
+    assert_eq!(model.offered(0), ["get_weather", "now", "search_tools"]);
+    assert_eq!(block_on(repo.compile(Some(found))).unwrap().tools().len(), 3);
 
-        // A fork from before the search has to search for itself.
-        let before = messages(&repo).await[0].commit;
-        let branch = repo.create_branch("fork", before).await.unwrap();
-        let model = Script::new([Draft::assistant("I don't know")]);
-        agent(&again, branch, &model).on_resume(OnResume::Run).run(None).await.unwrap();
-        assert_eq!(offered(&model, 0), ["now", "search_tools"]);
-    });
+    // A fork from before the search has to search for itself.
+    let branch = block_on(repo.create_branch("fork", commit_at(&repo, 0))).unwrap();
+    let model = Script::new([Draft::assistant("I don't know")]);
+    run(&agent(&again, branch, &model).on_resume(OnResume::Run), None);
+    assert_eq!(model.offered(0), ["now", "search_tools"]);
 }

@@ -7,19 +7,20 @@ use std::task::Poll;
 
 use async_trait::async_trait;
 use tract_core::{
-    Blob, ChatModel, Content, Draft, DynTool, Message, ModelError, ModelRequest, RefName, Reply,
-    StopReason, Store, ToolContext, ToolError, ToolResult, ToolSpec, Usage,
+    Blob, ChatModel, CommitId, Content, Draft, DynTool, Message, ModelError, ModelRequest, RefName,
+    Reply, StopReason, Store, ToolContext, ToolError, ToolResult, ToolSpec, Usage, block_on,
 };
 use tract_engine::{Repo, RepoOptions};
+use tract_run::{Agent, IntoMessage, Progress, Report};
 use tract_store_sqlite::SqliteOptions;
-use tract_tools::tool;
 use tract_tools::typed::ClosureTool;
+use tract_tools::{Registry, tool};
 
 /// A model that says what it was given, one after the other, and keeps what it was asked.
 #[derive(Default)]
 pub(crate) struct Script {
     says: Mutex<VecDeque<Draft>>,
-    pub(crate) requests: Mutex<Vec<ModelRequest>>,
+    requests: Mutex<Vec<ModelRequest>>,
 }
 
 impl Script {
@@ -29,6 +30,17 @@ impl Script {
 
     pub(crate) fn left(&self) -> usize {
         self.says.lock().unwrap().len()
+    }
+
+    /// The names of the tools of a request.
+    pub(crate) fn offered(&self, place: usize) -> Vec<String> {
+        let requests = self.requests.lock().unwrap();
+        requests[place].tools.iter().map(|tool| tool.name.clone()).collect()
+    }
+
+    /// The text of a message of a request.
+    pub(crate) fn read(&self, place: usize, message: usize) -> String {
+        self.requests.lock().unwrap()[place].messages[message].content.text()
     }
 }
 
@@ -74,10 +86,53 @@ pub(crate) fn memory() -> Arc<dyn Store> {
 
 pub(crate) async fn repo_on(store: &Arc<dyn Store>) -> Repo {
     let repo = Repo::new(Arc::clone(store), RepoOptions::new().who("tester"));
-    if repo.ref_target(&RefName::head()).await.unwrap().is_none() {
-        repo.init().await.unwrap();
-    }
+    repo.init().await.unwrap();
     repo
+}
+
+pub(crate) fn opened(store: &Arc<dyn Store>) -> Repo {
+    block_on(repo_on(store))
+}
+
+/// An empty repository.
+pub(crate) fn fresh() -> Repo {
+    opened(&memory())
+}
+
+/// The same repository as another process has it.
+pub(crate) fn reopened(repo: &Repo) -> Repo {
+    opened(repo.store())
+}
+
+/// An agent on `main` whose model says these, one after the other.
+pub(crate) fn agent_on(
+    repo: &Repo,
+    says: impl IntoIterator<Item = Draft>,
+    tools: Registry,
+) -> Agent {
+    Agent::new(repo.clone(), main_branch(), Script::new(says), tools)
+}
+
+/// Runs an agent that has no reason to fail.
+#[track_caller]
+pub(crate) fn run(agent: &Agent, message: impl IntoMessage) -> Report {
+    block_on(agent.run(message)).unwrap()
+}
+
+/// An agent that notes whom it waits for.
+pub(crate) fn noting_holders(agent: Agent) -> (Agent, Arc<Mutex<Vec<String>>>) {
+    let holders: Arc<Mutex<Vec<String>>> = Arc::default();
+    let sink = Arc::clone(&holders);
+    let agent = agent.on_progress(move |progress| {
+        if let Progress::Held { by, .. } = progress {
+            sink.lock().unwrap().push((*by).to_owned());
+        }
+    });
+    (agent, holders)
+}
+
+pub(crate) fn head(repo: &Repo) -> CommitId {
+    block_on(repo.head_of(&main_branch())).unwrap().unwrap()
 }
 
 /// An agent's message with one call.
@@ -117,8 +172,8 @@ pub(crate) async fn run_all<F: Future<Output = ()>>(runs: impl IntoIterator<Item
 
 /// Makes the run that works on a message look like one of another machine; one that is `silent`
 /// has not renewed its lease.
-pub(crate) async fn move_to_another_machine(repo: &Repo, silent: bool) {
-    for (name, blob) in repo.documents("effects/").await.unwrap() {
+pub(crate) fn move_to_another_machine(repo: &Repo, silent: bool) {
+    for (name, blob) in block_on(repo.documents("effects/")).unwrap() {
         if !name.as_str().ends_with("/turn") {
             continue;
         }
@@ -129,7 +184,7 @@ pub(crate) async fn move_to_another_machine(repo: &Repo, silent: bool) {
             doc["until_us"] = 0.into();
         }
         let blob = Blob::seal(doc.to_string());
-        repo.set_documents("test", vec![(name, blob)]).await.unwrap();
+        block_on(repo.set_documents("test", vec![(name, blob)])).unwrap();
     }
 }
 
@@ -149,14 +204,20 @@ pub(crate) async fn messages(repo: &Repo) -> Vec<Message> {
 }
 
 /// What is said on a branch, with the answers of tools.
-pub(crate) async fn texts_on(repo: &Repo, branch: &RefName) -> Vec<String> {
-    let head = repo.head_of(branch).await.unwrap();
-    repo.compile(head).await.unwrap().messages().map(line).collect()
+pub(crate) fn texts_on(repo: &Repo, branch: &RefName) -> Vec<String> {
+    let head = block_on(repo.head_of(branch)).unwrap();
+    block_on(repo.compile(head)).unwrap().messages().map(line).collect()
 }
 
-/// Each message as `role: text`, with its calls and, for a result, the tool's name and id.
-pub(crate) fn texts(messages: &[Message]) -> Vec<String> {
-    messages.iter().map(line).collect()
+/// What is said on `main`: each message as `role: text`, with its calls and, for a result, the
+/// tool's name and id.
+pub(crate) fn texts(repo: &Repo) -> Vec<String> {
+    texts_on(repo, &main_branch())
+}
+
+/// The commit of a message on `main`.
+pub(crate) fn commit_at(repo: &Repo, place: usize) -> CommitId {
+    block_on(messages(repo))[place].commit
 }
 
 fn line(message: &Message) -> String {

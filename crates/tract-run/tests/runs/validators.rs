@@ -3,14 +3,13 @@
 use std::sync::{Arc, RwLock};
 
 use serde_json::Value;
-use tract_core::{Draft, block_on};
-use tract_run::Agent;
+use tract_core::Draft;
 use tract_schema::{Invalid, SchemaCompiler, SchemaError, ValidateOptions, Validator};
 use tract_tools::prompt::{Bindings, Prompt, Section};
 use tract_tools::select::{SearchTools, ToolIndex};
 use tract_tools::{Registry, tool};
 
-use crate::support::{Script, main_branch, memory, messages, repo_on, texts};
+use crate::support::{agent_on, call, fresh, run, texts};
 
 /// Tells the time.
 #[tool(read_only)]
@@ -42,29 +41,24 @@ impl Validator for Mine {
 
 #[test]
 fn an_agents_own_validator_judges_calls_also_with_a_prompt_and_a_search() {
-    block_on(async {
-        for kind in ["plain", "prompt", "search"] {
-            let repo = repo_on(&memory()).await;
-            let asks = Draft::assistant("").call("c1", "clock", "{}");
-            let model = Script::new([asks, Draft::assistant("well")]);
-            let registry =
-                Registry::builder().tool(Clock).compiler(Arc::new(Mine)).build().unwrap();
-            let agent = Agent::new(repo.clone(), main_branch(), model, registry);
-            let agent = match kind {
-                "prompt" => {
-                    let section = Section::new("a", "A", "Be brief.");
-                    let prompt = Prompt::builder("tests", "own").section(section).build().unwrap();
-                    agent.prompt(prompt, Bindings::new()).unwrap()
-                }
-                "search" => {
-                    let nothing = Arc::new(RwLock::new(ToolIndex::default()));
-                    agent.search_tools(SearchTools::new(nothing)).unwrap()
-                }
-                _ => agent,
-            };
-            agent.run(Some(Draft::user("what time is it?"))).await.unwrap();
-            let texts = texts(&messages(&repo).await);
-            assert!(texts.iter().any(|line| line.contains("what I like")), "{kind}: {texts:?}");
-        }
-    });
+    for kind in ["plain", "prompt", "search"] {
+        let (repo, says) = (fresh(), [call("c1", "clock", "{}"), Draft::assistant("well")]);
+        let registry = Registry::builder().tool(Clock).compiler(Arc::new(Mine)).build().unwrap();
+        let agent = agent_on(&repo, says, registry);
+        let agent = match kind {
+            "prompt" => {
+                let section = Section::new("a", "A", "Be brief.");
+                let prompt = Prompt::builder("tests", "own").section(section).build().unwrap();
+                agent.prompt(prompt, Bindings::new()).unwrap()
+            }
+            "search" => {
+                let nothing = Arc::new(RwLock::new(ToolIndex::default()));
+                agent.search_tools(SearchTools::new(nothing)).unwrap()
+            }
+            _ => agent,
+        };
+        run(&agent, "what time is it?");
+        let texts = texts(&repo);
+        assert!(texts.iter().any(|line| line.contains("what I like")), "{kind}: {texts:?}");
+    }
 }

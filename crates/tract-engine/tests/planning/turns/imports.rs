@@ -2,13 +2,13 @@ use std::sync::Arc;
 
 use tract_core::{CommitId, Draft, RefName, block_on};
 use tract_engine::{
-    ApplyOptions, CopyOptions, ImportConversation, ImportOptions, Repo, RepoOptions, ToolQuery,
-    ToolTurn, VerifyOptions, copy, import, verify,
+    ApplyOptions, CopyOptions, ImportConversation, Repo, RepoOptions, ToolQuery, ToolTurn,
+    VerifyOptions, copy, verify,
 };
 use tract_kv::memory;
 
 use super::{indexed, rows};
-use crate::support::{done, exported, import_all, is_clean, recorded, repo_in};
+use crate::support::{done, exported, import_all, import_one, is_clean, recorded, repo_in};
 
 /// A conversation with a turn for every three messages; call ids repeat, and one is left open.
 fn conversation(id: &str, turns: usize) -> ImportConversation {
@@ -57,8 +57,7 @@ fn imported_conversations_bring_rows_that_say_what_the_walk_says() {
 #[test]
 fn commits_after_an_import_are_indexed() {
     let repo = indexed(10).repo;
-    let first = conversation("talk", 9);
-    let done = block_on(import(&repo, first, &ImportOptions::new())).unwrap();
+    let done = import_one(&repo, conversation("talk", 9));
     assert_eq!((done.commits, rows(&repo, done.head)), (28, 2));
     let branch = RefName::branch("talk").unwrap();
     for n in 0..30 {
@@ -69,9 +68,8 @@ fn commits_after_an_import_are_indexed() {
     let head = block_on(repo.head_of(&branch)).unwrap().unwrap();
     assert_eq!((turns(&repo, head).len(), rows(&repo, Some(head))), (39, 8));
     // The longer conversation continues where the shorter one ended.
-    let longer = block_on(import(&repo, conversation("more", 9), &ImportOptions::new())).unwrap();
-    let all = conversation("more", 40);
-    let all = block_on(import(&repo, all, &ImportOptions::new())).unwrap();
+    let longer = import_one(&repo, conversation("more", 9));
+    let all = import_one(&repo, conversation("more", 40));
     assert_eq!((longer.reused, all.reused), (28, 28), "{all:?}");
     assert_eq!(rows(&repo, all.head), 12);
     sound(&repo, &[head, done.head.unwrap(), all.head.unwrap()]);
@@ -80,7 +78,7 @@ fn commits_after_an_import_are_indexed() {
 #[test]
 fn copies_and_streams_bring_rows_as_well() {
     let from = indexed(1000).repo;
-    let talk = block_on(import(&from, conversation("talk", 30), &ImportOptions::new())).unwrap();
+    let talk = import_one(&from, conversation("talk", 30));
     let head = talk.head.unwrap();
     assert_eq!(rows(&from, Some(head)), 0);
     let to = indexed(16).repo;
@@ -102,12 +100,12 @@ fn a_row_put_between_others_makes_none_of_them_wrong() {
     let handle = |every| Repo::new(store.clone(), RepoOptions::new().turn_rows_every(every));
     let wide = handle(40);
     block_on(wide.init()).unwrap();
-    let done = block_on(import(&wide, conversation("long", 30), &ImportOptions::new())).unwrap();
+    let done = import_one(&wide, conversation("long", 30));
     let head = done.head.unwrap();
     let before = turns(&wide, head);
     assert_eq!(rows(&wide, Some(head)), 2);
     let narrow = handle(7);
-    let start = block_on(import(&narrow, conversation("start", 8), &ImportOptions::new())).unwrap();
+    let start = import_one(&narrow, conversation("start", 8));
     assert_eq!((start.reused, rows(&narrow, Some(head))), (25, 5), "three below the others");
     assert_eq!(turns(&repo_in(wide.store().clone()), head), before);
     sound(&wide, &[head, start.head.unwrap()]);

@@ -110,35 +110,29 @@ fn dropping_failed_turns_twice_finds_nothing_the_second_time() {
     assert_eq!(compiled.message_count(), 5);
 }
 
-#[test]
-fn pages_reach_everything() {
-    let desk = indexed(16);
-    for n in 0..250 {
-        let id = format!("c{n}");
+/// So many turns of one call.
+fn answered(desk: &Fixture, turns: usize) {
+    for id in (0..turns).map(|n| format!("c{n}")) {
         desk.call(&id);
         desk.result(&id, "out");
     }
+}
+
+#[test]
+fn pages_reach_everything() {
+    let desk = indexed(16);
+    answered(&desk, 250);
     let mut pages = block_on(desk.repo.find_tool_turns(desk.head(), &ToolQuery::new())).unwrap();
     assert_eq!(pages.len(), 250, "no limit cuts in silence");
-    let mut seen = Vec::new();
-    loop {
-        let page = pages.next_page(64);
-        if page.is_empty() {
-            break;
-        }
-        seen.extend(page);
-    }
+    let pages = std::iter::repeat_with(|| pages.next_page(64)).take_while(|page| !page.is_empty());
+    let seen: Vec<ToolTurn> = pages.flatten().collect();
     assert_eq!(seen, turns(&desk.cold(), &ToolQuery::new()));
 }
 
 #[test]
 fn verify_finds_a_wrong_row_and_rebuilds_the_index() {
     let desk = indexed(2);
-    for n in 0..10 {
-        let id = format!("c{n}");
-        desk.call(&id);
-        desk.result(&id, "out");
-    }
+    answered(&desk, 10);
     let (count, expected) = (rows(&desk.repo, desk.head()), turns(&desk, &ToolQuery::new()));
     let (kind, commit) = (DerivedKind::Turn, desk.head().unwrap());
     let row = DerivedRow { kind, commit, bytes: b"not a row".as_slice().into() };

@@ -12,9 +12,9 @@ use tract_testkit::power::SeededRng;
 use super::server::Server;
 use super::wire::Wire;
 use super::{client, run};
-use crate::recorded::kills::{LostCall, check_but, check_effects, points};
+use crate::recorded::kills::{LostCall, check, check_but, check_effects, points};
 use crate::recorded::points::{Death, ProcessLife};
-use crate::recorded::recording::{Recording, airline, check, scale};
+use crate::recorded::recording::{Recording, airline, scale};
 use crate::recorded::simulated::{Model, Setting, SideEffects, Tools};
 use crate::support::{messages, repo_on, sqlite};
 
@@ -28,10 +28,8 @@ fn world(folder: &Path) -> Arc<SideEffects> {
 struct OtherProcess {
     folder: tempfile::TempDir,
     recording: Arc<Recording>,
-    wire: Wire,
-    url: String,
-    streams: bool,
-    tools: Tools,
+    /// What each of them is told.
+    setup: Value,
 }
 
 impl OtherProcess {
@@ -41,35 +39,26 @@ impl OtherProcess {
         let RecordedConversation { id, messages, tools: known } = &recording.conversation;
         let written = json!([id, messages, known]).to_string();
         std::fs::write(folder.path().join("recording.json"), written).unwrap();
-        Self {
-            folder,
-            recording: Arc::clone(recording),
-            wire,
-            url: server.url(place, wire),
-            streams: place % 4 > 1,
-            tools,
-        }
+        let setup = json!({
+            "folder": folder.path(), "wire": wire.word(), "url": server.url(place, wire),
+            "streams": place % 4 > 1, "effects": tools == Tools::Effects,
+        });
+        Self { folder, recording: Arc::clone(recording), setup }
     }
 
     /// One life in a process; whether it came to the end.
     fn live(&self, at: Option<usize>) -> bool {
-        let life = json!({
-            "folder": self.folder.path(), "wire": self.wire.word(), "url": self.url,
-            "streams": self.streams, "effects": self.tools == Tools::Effects, "at": at,
-        });
+        let mut life = self.setup.clone();
+        life["at"] = json!(at);
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["loopback::processes::a_life_in_a_process_of_its_own", "--exact", "--nocapture"])
             .env(LIFE, life.to_string())
             .output()
             .unwrap();
-        let stderr = || String::from_utf8_lossy(&child.stderr).into_owned();
-        match child.status.success() {
-            true => true,
-            false => {
-                assert!(aborted(child.status), "{}: {}", self.recording.id, stderr());
-                false
-            }
-        }
+        let stderr = String::from_utf8_lossy(&child.stderr);
+        let lived = child.status.success();
+        assert!(lived || aborted(child.status), "{}: {stderr}", self.recording.id);
+        lived
     }
 
     async fn messages(&self) -> Vec<tract_core::Message> {

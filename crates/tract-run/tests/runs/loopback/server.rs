@@ -133,7 +133,7 @@ impl State {
 }
 
 fn tools_are(found: &[(String, Value)], recording: &Recording) -> Result<(), String> {
-    let recorded = recording.tools.iter().map(|tool| {
+    let recorded = recording.conversation.tools.iter().map(|tool| {
         let tool: Value = serde_json::from_str(tool).unwrap();
         let function = &tool["function"];
         (function["name"].as_str().unwrap_or_default().to_owned(), function["parameters"].clone())

@@ -78,10 +78,10 @@ impl Wire {
                     read.text = texts(&message["content"])?;
                     recorded.push(read);
                 }
-                for tool in &tools {
-                    let function = &tool["function"];
-                    known.push((text(&function["name"]), function["parameters"].clone()));
-                }
+                let functions = tools.iter().map(|tool| &tool["function"]);
+                known.extend(
+                    functions.map(|tool| (text(&tool["name"]), tool["parameters"].clone())),
+                );
             }
             Self::Anthropic => {
                 if body["max_tokens"].as_u64().is_none_or(|most| most == 0) {
@@ -100,9 +100,8 @@ impl Wire {
                     recorded.extend(blocks(&role, &message["content"])?);
                     before = role;
                 }
-                for tool in &tools {
-                    known.push((text(&tool["name"]), tool["input_schema"].clone()));
-                }
+                let named = |tool: &Value| (text(&tool["name"]), tool["input_schema"].clone());
+                known.extend(tools.iter().map(named));
             }
         }
         Ok(Request { messages: recorded, tools: known, streams })
@@ -113,10 +112,8 @@ impl Wire {
         match self {
             Self::OpenAi => {
                 let calls: Vec<Value> = entry.calls.iter().map(chat_call).collect();
-                let mut message = json!({"role": "assistant", "content": null});
-                if !entry.text.is_empty() {
-                    message["content"] = json!(entry.text);
-                }
+                let text = Some(&entry.text).filter(|text| !text.is_empty());
+                let mut message = json!({"role": "assistant", "content": text});
                 if !calls.is_empty() {
                     message["tool_calls"] = json!(calls);
                 }

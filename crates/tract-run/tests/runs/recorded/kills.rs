@@ -6,7 +6,7 @@ use tract_core::{Message, block_on};
 use tract_testkit::power::SeededRng;
 
 use super::points::{Death, Point, ProcessLife};
-use super::recording::{RecordedMessage, Recording, airline, check, scale};
+use super::recording::{RecordedMessage, Recording, airline, scale};
 use super::simulated::{Model, Setting, SideEffects, Tools, looks};
 use crate::support::{memory, messages, repo_on};
 
@@ -82,22 +82,27 @@ fn names(points: &[(Point, LostCall)]) -> Vec<Point> {
     points.iter().map(|(point, _)| *point).collect()
 }
 
+/// Holds a branch against its recording.
+pub(crate) fn check(recording: &Recording, messages: &[Message]) {
+    check_but(recording, messages, LostCall::Nothing);
+}
+
 /// Holds a branch against its recording, but for the one answer that was lost.
 pub(crate) fn check_but(recording: &Recording, messages: &[Message], lost: LostCall) {
-    let (reply, text) = match lost {
-        LostCall::Nothing => return check(recording, messages),
-        LostCall::NotExecuted(reply) => (reply, "not executed: "),
-        LostCall::Interrupted(reply, _) => (reply, "interrupted, outcome unknown: "),
+    let lost = match lost {
+        LostCall::Nothing => None,
+        LostCall::NotExecuted(reply) => Some((reply, "not executed: ")),
+        LostCall::Interrupted(reply, _) => Some((reply, "interrupted, outcome unknown: ")),
     };
-    let place = recording.until(reply - 1).len() + 1;
+    let lost = lost.map(|(reply, text)| (recording.until(reply - 1).len() + 1, text));
     for (at, (found, wanted)) in messages.iter().zip(&recording.messages).enumerate() {
         let entry = RecordedMessage::of_message(found);
-        let id = &recording.id;
-        if at == place {
-            assert!(entry.text.starts_with(text), "{id} message {}: {}", at + 1, entry.text);
+        let what = format!("{} message {}", recording.id, at + 1);
+        if let Some((_, text)) = lost.filter(|(place, _)| *place == at) {
+            assert!(entry.text.starts_with(text), "{what}: {}", entry.text);
             assert_eq!(entry.answers.map(|(id, _)| id), wanted.answers.clone().map(|(id, _)| id));
         } else {
-            assert!(entry.says(wanted), "{id} message {}: {entry:?}", at + 1);
+            assert!(entry.says(wanted), "{what}: expected {wanted:?}, found {entry:?}");
         }
     }
     assert_eq!(messages.len(), recording.messages.len(), "{}", recording.id);
@@ -123,9 +128,7 @@ async fn killed_at(
 /// Each effect happened once, but for the one that was lost.
 pub(crate) fn check_effects(recording: &Recording, world: &SideEffects, lost: LostCall) {
     let mut acted = 0;
-    for (reply, entry) in
-        recording.messages.iter().filter(|entry| entry.role == "assistant").enumerate()
-    {
+    for (reply, (_, entry)) in recording.spoken().enumerate() {
         for call in entry.calls.iter().filter(|call| !looks(&call.name)) {
             let times = world.times(reply + 1, &call.id);
             acted += times;

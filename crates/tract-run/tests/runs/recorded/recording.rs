@@ -54,15 +54,12 @@ impl RecordedMessage {
 
     /// Whether it says what was recorded. A recording need not name the tool of a result.
     pub(crate) fn says(&self, recorded: &Self) -> bool {
-        let calls = |entry: &Self| -> Vec<(String, String, String)> {
-            let calls = entry.calls.iter();
-            calls
-                .map(|call| (call.id.clone(), call.name.clone(), canonical(&call.arguments)))
-                .collect()
-        };
+        fn key(call: &ToolCall) -> (&str, &str, String) {
+            (&call.id, &call.name, canonical(&call.arguments))
+        }
         self.role == recorded.role
             && self.text == recorded.text
-            && calls(self) == calls(recorded)
+            && self.calls.iter().map(key).eq(recorded.calls.iter().map(key))
             && match (&self.answers, &recorded.answers) {
                 (Some((id, name)), Some((wanted, named))) => {
                     id == wanted && named.as_ref().is_none_or(|named| Some(named) == name.as_ref())
@@ -77,8 +74,6 @@ impl RecordedMessage {
 pub(crate) struct Recording {
     pub(crate) id: String,
     pub(crate) messages: Vec<RecordedMessage>,
-    /// The tools' schemas, as they were recorded.
-    pub(crate) tools: Vec<String>,
     pub(crate) conversation: RecordedConversation,
 }
 
@@ -88,26 +83,27 @@ impl Recording {
             let message: Value = serde_json::from_str(message).unwrap();
             RecordedMessage::of_chat(&message)
         });
-        let messages = messages.collect();
-        let (id, tools) = (conversation.id.clone(), conversation.tools.clone());
-        Self { id, messages, tools, conversation }
+        Self { id: conversation.id.clone(), messages: messages.collect(), conversation }
+    }
+
+    /// What the model says, each with its place.
+    pub(crate) fn spoken(&self) -> impl Iterator<Item = (usize, &RecordedMessage)> {
+        self.messages.iter().enumerate().filter(|(_, entry)| entry.role == "assistant")
     }
 
     /// What the model says when it has said that much.
     pub(crate) fn reply(&self, before: usize) -> Option<&RecordedMessage> {
-        self.messages.iter().filter(|entry| entry.role == "assistant").nth(before)
+        self.spoken().nth(before).map(|(_, entry)| entry)
     }
 
     /// How often the model speaks.
     pub(crate) fn replies(&self) -> usize {
-        self.messages.iter().filter(|entry| entry.role == "assistant").count()
+        self.spoken().count()
     }
 
     /// What comes before the model speaks again, when it has spoken that often.
     pub(crate) fn until(&self, spoken: usize) -> &[RecordedMessage] {
-        let mut speaks =
-            self.messages.iter().enumerate().filter(|(_, entry)| entry.role == "assistant");
-        let end = speaks.nth(spoken).map_or(self.messages.len(), |(place, _)| place);
+        let end = self.spoken().nth(spoken).map_or(self.messages.len(), |(place, _)| place);
         &self.messages[..end]
     }
 
@@ -180,17 +176,4 @@ pub(crate) fn airline(most: usize) -> Vec<Arc<Recording>> {
     assert!(drivable.len() >= 4 && (recorded < 50 || drivable.len() >= 50), "{}", drivable.len());
     drivable.truncate(most);
     drivable
-}
-
-pub(crate) fn check(recording: &Recording, messages: &[Message]) {
-    for (place, wanted) in recording.messages.iter().enumerate() {
-        let found = messages.get(place).map(RecordedMessage::of_message);
-        assert!(
-            found.as_ref().is_some_and(|found| found.says(wanted)),
-            "{} message {}: expected {wanted:?}, found {found:?}",
-            recording.id,
-            place + 1
-        );
-    }
-    assert_eq!(messages.len(), recording.messages.len(), "{}", recording.id);
 }

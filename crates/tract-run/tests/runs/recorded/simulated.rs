@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use tract_core::{
-    CancellationToken, ChatModel, Draft, DynTool, ModelError, ModelRequest, RenderedValue, Reply,
-    ReplyDelta, Store, ToolContext, ToolError, ToolResult, ToolSchema, ToolSpec, ToolTraits,
+    CancellationToken, ChatModel, Draft, DynTool, ModelError, ModelRequest, Reply, ReplyDelta,
+    Store, ToolContext, ToolError, ToolResult, ToolSchema, ToolSpec, ToolTraits,
 };
 use tract_run::{Agent, OnResume, Report, RunError, Stop};
 use tract_testkit::WatchedStore;
 use tract_tools::dispatch::CallContext;
+use tract_tools::typed::ClosureTool;
 use tract_tools::{NoSchema, Registry};
 
 use super::points::{AtWrites, Death, Point, ProcessLife};
@@ -129,48 +130,6 @@ pub(crate) fn looks(name: &str) -> bool {
     ["get_", "list_", "search_", "calculate", "think"].iter().any(|word| name.starts_with(word))
 }
 
-/// Gives the recorded result of a call.
-struct Simulated {
-    name: String,
-    tools: Tools,
-    recording: Arc<Recording>,
-    world: Arc<SideEffects>,
-    life: Arc<ProcessLife>,
-}
-
-#[async_trait]
-impl DynTool for Simulated {
-    fn spec(&self) -> ToolSpec {
-        let traits = match self.tools {
-            _ if looks(&self.name) => ToolTraits::new().read_only(),
-            Tools::Idempotent => ToolTraits::new().idempotent(),
-            Tools::Effects => ToolTraits::new(),
-        };
-        ToolSpec::new(&self.name, "Simulated.", r#"{"type":"object"}"#).traits(traits)
-    }
-
-    async fn run(
-        &self,
-        _: &str,
-        context: &ToolContext,
-    ) -> Result<ToolResult<RenderedValue>, ToolError> {
-        let (id, reply) = (context.call_id(), self.life.requests());
-        self.life.reach(Point::Act).await;
-        if !looks(&self.name) {
-            let key = context.idempotency_key();
-            let key = key.ok_or_else(|| ToolError::other("the effect has no name"))?.to_string();
-            let known = self.world.done().iter().any(|line| line.ends_with(&key));
-            if self.tools == Tools::Effects || !known {
-                self.world.add(format!("{reply} {id} {key}"));
-            }
-        }
-        self.life.reach(Point::Acted).await;
-        let found = self.recording.result(reply, id);
-        let found = found.ok_or_else(|| ToolError::other("nothing was recorded"))?;
-        Ok(ToolResult::done(&found.text))
-    }
-}
-
 /// What an agent of a recording is made of; each life makes a fresh one.
 #[derive(Clone)]
 pub(crate) struct Setting {
@@ -198,17 +157,21 @@ impl Setting {
 
     fn registry(&self, life: &Arc<ProcessLife>) -> Registry {
         let simulated = |name: &str| -> Arc<dyn DynTool> {
-            Arc::new(Simulated {
-                name: name.to_owned(),
-                tools: self.tools,
-                recording: Arc::clone(&self.recording),
-                world: Arc::clone(&self.world),
-                life: Arc::clone(life),
-            })
+            let (setting, life, looks) = (self.clone(), Arc::clone(life), looks(name));
+            let traits = match self.tools {
+                _ if looks => ToolTraits::new().read_only(),
+                Tools::Idempotent => ToolTraits::new().idempotent(),
+                Tools::Effects => ToolTraits::new(),
+            };
+            let spec = ToolSpec::new(name, "Simulated.", r#"{"type":"object"}"#).traits(traits);
+            Arc::new(ClosureTool::new(spec, move |_, context| {
+                let (setting, life) = (setting.clone(), Arc::clone(&life));
+                async move { setting.result(&context, &life, looks).await }
+            }))
         };
         let mut builder = Registry::builder();
         let mut known = BTreeSet::new();
-        for tool in &self.recording.tools {
+        for tool in &self.recording.conversation.tools {
             let schema = ToolSchema::parse(tool).unwrap();
             known.insert(schema.name().to_owned());
             let tool = builder.definition_with(tool, simulated(schema.name()));
@@ -221,6 +184,29 @@ impl Setting {
             }
         }
         builder.build().unwrap()
+    }
+
+    /// Gives the recorded result of a call, once it has had its effect.
+    async fn result(
+        &self,
+        context: &ToolContext,
+        life: &ProcessLife,
+        looks: bool,
+    ) -> Result<ToolResult<()>, ToolError> {
+        let (id, reply) = (context.call_id(), life.requests());
+        life.reach(Point::Act).await;
+        if !looks {
+            let key = context.idempotency_key();
+            let key = key.ok_or_else(|| ToolError::other("the effect has no name"))?.to_string();
+            let known = self.world.done().iter().any(|line| line.ends_with(&key));
+            if self.tools == Tools::Effects || !known {
+                self.world.add(format!("{reply} {id} {key}"));
+            }
+        }
+        life.reach(Point::Acted).await;
+        let found = self.recording.result(reply, id);
+        let found = found.ok_or_else(|| ToolError::other("nothing was recorded"))?;
+        Ok(ToolResult::done(&found.text))
     }
 
     /// An agent as a fresh process has it.
