@@ -18,6 +18,7 @@ pub(crate) use self::once::{
 pub use self::options::WriteOptions;
 use self::refs::StagedRef;
 pub(crate) use self::refs::ref_edit;
+pub(crate) use self::seal::check_limits;
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::pending::{Configured, Ruling, WriteTarget};
@@ -283,7 +284,7 @@ impl<'a> Txn<'a> {
         ready: &PlannedRequest,
     ) -> Result<Ruling> {
         // What is too large is refused before it is read.
-        self.check_limits(&ready.planned.blobs, None)?;
+        check_limits(self.repo.limits(), &ready.planned.blobs, None)?;
         let tool = match &ready.planned.record.op {
             Op::Append { answers: Some(call), .. } => self.called(call, &ready.on),
             _ => None,
