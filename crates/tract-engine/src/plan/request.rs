@@ -1,5 +1,6 @@
 //! What is asked of a planner, and what it gives.
 
+use serde::{Deserialize, Serialize};
 use tract_core::commit::MAX_INLINE_CHANGES;
 use tract_core::{
     Blob, Change, Changes, Commit, CommitId, CommitRecord, Content, Draft, JsonText, Kind, Op,
@@ -7,9 +8,10 @@ use tract_core::{
 };
 
 use super::Line;
+use crate::pending::{blobs, tool_texts};
 
 /// Fields that any commit may have in addition to its operation.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Details {
     /// A line for the log; derived when absent.
     pub message: Option<String>,
@@ -19,10 +21,12 @@ pub struct Details {
     pub generation_config: Option<JsonText>,
     /// The tools of this commit; the active set when absent. Where no set was ever made active,
     /// they stay in force.
+    #[serde(default, with = "tool_texts")]
     pub tools: Option<Vec<ToolSchema>>,
     /// Its origin.
     pub origin: Origin,
     /// Blobs that must live as long as the commit.
+    #[serde(with = "blobs")]
     pub keeps: Vec<Blob>,
     /// The time in microseconds since 1970, UTC; the clock's when absent.
     pub created_at: Option<i64>,
