@@ -149,10 +149,10 @@ fn write(out: &mut Vec<u8>, entry: &TurnEntry, names: &[&str], places: &HashMap<
                 TurnEntry::Answer(_) => tag::ANSWER,
                 _ => tag::NEW_ANSWER,
             };
-            let flags = u8::from(result.is_error) * tag::IS_ERROR
-                | u8::from(result.name.is_some()) * tag::NAMED
-                | u8::from(near.is_some()) * tag::NEAR
-                | u8::from(result.call.is_some()) * tag::BOUND;
+            let flags = (u8::from(result.is_error) * tag::IS_ERROR)
+                | (u8::from(result.name.is_some()) * tag::NAMED)
+                | (u8::from(near.is_some()) * tag::NEAR)
+                | (u8::from(result.call.is_some()) * tag::BOUND);
             start(out, kind | flags, result.id, result.version);
             put(out, result.tokens);
             if let Some(name) = &result.name {
