@@ -8,6 +8,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 pub use self::change::{CallRef, Change, Changes, CommitRef, RowFields};
 pub use self::codec::RecordError;
 use crate::content::{Kind, Priority, Role};
@@ -126,7 +128,8 @@ impl Op {
 }
 
 /// The kind of author of a commit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum AuthorKind {
     /// A person, or a program that acts for one.
     #[default]
@@ -163,7 +166,7 @@ impl AuthorKind {
 }
 
 /// The origin of a commit.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Origin {
     /// Who or what.
     pub by: AuthorKind,

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 use crate::content::{Content, ToolCall};
 use crate::id::CommitId;
 use crate::object::Blob;
@@ -46,7 +48,7 @@ impl fmt::Display for StopReason {
 }
 
 /// Tokens, as the provider counted them; `None` where it did not say.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[non_exhaustive]
 pub struct Usage {
     /// Of the request, cached ones included.
@@ -54,8 +56,10 @@ pub struct Usage {
     /// Of the reply, reasoning included.
     pub output_tokens: Option<u64>,
     /// Of the request, read from the provider's cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cached_tokens: Option<u64>,
     /// Of the reply, spent on reasoning.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_tokens: Option<u64>,
 }
 

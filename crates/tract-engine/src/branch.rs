@@ -36,11 +36,9 @@ impl Repo {
         }
         let first = RefTarget::Ref(RefName::branch(FIRST_BRANCH)?);
         txn.move_ref(&RefName::head(), Some(first)).await?;
-        match txn.apply("init", &WriteOptions::default()).await? {
-            Applied::Done | Applied::Already => Ok(true),
-            // Another writer was faster, with the same result.
-            Applied::Conflict(_) => Ok(false),
-        }
+        let applied = txn.apply("init", &WriteOptions::default()).await?;
+        // Another writer was faster, with the same result.
+        Ok(!matches!(applied, Applied::Conflict(_)))
     }
 
     /// Returns the branch that `HEAD` leads to; the first branch where there is no `HEAD`, and

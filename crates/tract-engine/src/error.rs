@@ -29,7 +29,7 @@ pub enum Error {
     #[error("{0}")]
     Refused(#[from] Refusal),
     /// A ref is not where the caller expected it, or kept moving while this write was tried.
-    #[error("{} moved: expected {}, found {}", .name.describe(), expected_text(.expected), found_text(.found))]
+    #[error("{} moved: expected {}, found {}", .name.describe(), expected_text(.expected), found_text(.found.as_ref()))]
     Conflict {
         /// The ref.
         name: RefName,
@@ -87,7 +87,7 @@ pub enum Error {
         nearest: Vec<String>,
     },
     /// A branch or tag of this name is there already.
-    #[error("{} already exists at {}", .name.describe(), target_text(.at))]
+    #[error("{} already exists at {}", .name.describe(), found_text(Some(.at)))]
     Exists {
         /// The ref.
         name: RefName,
@@ -287,20 +287,17 @@ impl From<Conflict> for Error {
 fn expected_text(expected: &Expect) -> String {
     match expected {
         Expect::Any => "anything".to_owned(),
-        Expect::Absent => "nothing".to_owned(),
-        Expect::Is(target) => target_text(target),
+        Expect::Absent => found_text(None),
+        Expect::Is(target) => found_text(Some(target)),
     }
 }
 
-fn found_text(found: &Option<RefTarget>) -> String {
-    found.as_ref().map_or_else(|| "nothing".to_owned(), target_text)
-}
-
-fn target_text(target: &RefTarget) -> String {
+fn found_text(target: Option<&RefTarget>) -> String {
     match target {
-        RefTarget::Commit(id) => id.short(),
-        RefTarget::Blob(id) => id.short(),
-        RefTarget::Ref(name) => name.describe(),
+        Some(RefTarget::Commit(id)) => id.short(),
+        Some(RefTarget::Blob(id)) => id.short(),
+        Some(RefTarget::Ref(name)) => name.describe(),
+        None => "nothing".to_owned(),
     }
 }
 
@@ -371,84 +368,82 @@ impl Error {
 
     /// Returns hints about what to do; empty when there are none.
     pub fn notes(&self) -> Vec<String> {
-        match self {
-            Self::Refused(refusal) => refusal.notes(),
+        let note: String = match self {
+            Self::Refused(refusal) => return refusal.notes(),
+            Self::Bundle(error) => return error.notes(),
+            Self::Step(error) => return error.notes(),
+            Self::Hook(error) => return error.notes(),
+            Self::Summary(error) => return error.notes(),
+            Self::Compile(CompileError::Store(error)) | Self::Store(error) => return error.notes(),
             Self::Conflict { .. } => {
-                vec!["compile again and answer the new head, or keep the answer on its own branch".to_owned()]
+                "compile again and answer the new head, or keep the answer on its own branch".into()
             }
             Self::UnknownRevision { nearest, .. }
             | Self::UnknownBranch { nearest, .. }
             | Self::UnknownTag { nearest, .. } => {
-                nearest.iter().map(|name| format!("did you mean {name:?}?")).collect()
+                return nearest.iter().map(|name| format!("did you mean {name:?}?")).collect();
             }
-            Self::UnknownRemote { nearest: Some(name), .. } => {
-                vec![format!("did you mean {name:?}?")]
-            }
+            Self::UnknownRemote { nearest: Some(name), .. } => format!("did you mean {name:?}?"),
             Self::UnknownRemote { known, .. } if known.is_empty() => {
-                vec!["`tract remote add NAME URL` adds one".to_owned()]
+                "`tract remote add NAME URL` adds one".into()
             }
-            Self::UnknownRemote { .. } => vec!["`tract remote list` lists them".to_owned()],
+            Self::UnknownRemote { .. } => "`tract remote list` lists them".into(),
             Self::RemoteExists { .. } => {
-                vec!["choose another name, or `tract remote remove` it first".to_owned()]
+                "choose another name, or `tract remote remove` it first".into()
             }
-            Self::Bundle(error) => error.notes(),
             Self::Ambiguous { ids, .. } => {
                 let ids: Vec<String> =
                     ids.iter().map(|id| id.to_hex().chars().take(12).collect()).collect();
-                vec![format!("use more digits: {}", ids.join(", "))]
+                format!("use more digits: {}", ids.join(", "))
             }
-            Self::BadRevision { .. } => vec![
-                "a revision is a branch, a tag or an id of 4 digits or more; then ~n, #n, @{n} or @{time}"
-                    .to_owned(),
-            ],
-            Self::BadPattern { .. } => {
-                vec!["`tract grep -F` searches for plain text".to_owned()]
+            Self::BadRevision { .. } => {
+                "a revision is a branch, a tag or an id of 4 digits or more; then ~n, #n, @{n} or \
+                 @{time}"
+                    .into()
             }
-            Self::NotOnLine { .. } => vec!["`tract log` lists the commits of a history".to_owned()],
+            Self::BadPattern { .. } => "`tract grep -F` searches for plain text".into(),
+            Self::NotOnLine { .. } => "`tract log` lists the commits of a history".into(),
             Self::Exists { name, .. } => match name.tag_name() {
-                Some(_) => vec!["tags never move; choose another name".to_owned()],
-                None => vec!["choose another name, or check that one out".to_owned()],
+                Some(_) => "tags never move; choose another name".into(),
+                None => "choose another name, or check that one out".into(),
             },
-            Self::CheckedOut { .. } => vec!["check out another branch first".to_owned()],
-            Self::HasPending { .. } => vec!["`tract pending` lists them; decide them first".to_owned()],
-            Self::KeptMoving { .. } => vec!["try again when fewer writers are active".to_owned()],
+            Self::CheckedOut { .. } => "check out another branch first".into(),
+            Self::HasPending { .. } => "`tract pending` lists them; decide them first".into(),
+            Self::KeptMoving { .. } => "try again when fewer writers are active".into(),
             Self::Erased(_) => {
-                vec![
+                return vec![
                     "the bytes are gone; the branch's head shows what is left".to_owned(),
                     "`tract copy` moves a repository with what was erased in it".to_owned(),
-                ]
+                ];
             }
-            Self::Damaged { .. } => vec!["`tract verify` lists all damage".to_owned()],
-            Self::MovedSince(moved) => vec![match moved.name.branch_name() {
-                Some(branch) => format!("`tract log {branch}` shows the later commits; `tract revert` reverts single commits"),
-                None => "revert the later commits first".to_owned(),
-            }],
-            Self::Step(error) => error.notes(),
-            Self::Hook(error) => error.notes(),
+            Self::Damaged { .. } => "`tract verify` lists all damage".into(),
+            Self::MovedSince(moved) => match moved.name.branch_name() {
+                Some(branch) => format!(
+                    "`tract log {branch}` shows the later commits; `tract revert` reverts single \
+                     commits"
+                ),
+                None => "revert the later commits first".into(),
+            },
             Self::Rejected(rejected) => {
-                let id = &rejected.decision;
-                vec![format!("the rejected content is kept: `tract pending show {id}`")]
+                format!("the rejected content is kept: `tract pending show {}`", rejected.decision)
             }
             Self::Deferred(deferred) => {
-                let id = &deferred.id;
-                vec![format!("`tract pending approve {id}`, or reject, edit, summarize")]
+                format!("`tract pending approve {}`, or reject, edit, summarize", deferred.id)
             }
-            Self::UnknownPending { waiting, .. } => if waiting.is_empty() { vec!["there are no pending approvals".to_owned()] } else { vec![format!("pending: {}", waiting.join(", "))] },
+            Self::UnknownPending { waiting, .. } if waiting.is_empty() => {
+                "there are no pending approvals".into()
+            }
+            Self::UnknownPending { waiting, .. } => format!("pending: {}", waiting.join(", ")),
             Self::AlreadyDecided { id, .. } => {
-                vec![format!("`tract pending show {id}` shows who decided, and why")]
+                format!("`tract pending show {id}` shows who decided, and why")
             }
-            Self::NotMerge { id } => vec![format!("`tract pending show {id}` shows what it is")],
+            Self::NotMerge { id } => format!("`tract pending show {id}` shows what it is"),
             Self::DecidedMeanwhile { id, .. } => {
-                vec![format!("`tract merge show {id}` shows the decisions")]
+                format!("`tract merge show {id}` shows the decisions")
             }
-            Self::NoToolResult { .. } => {
-                vec!["`tract turns` lists calls and results".to_owned()]
-            }
-            Self::Summary(error) => error.notes(),
-            Self::Compile(CompileError::Store(error)) | Self::Store(error) => error.notes(),
+            Self::NoToolResult { .. } => "`tract turns` lists calls and results".into(),
             Self::NothingToUndo { .. } => {
-                vec!["to undo on another branch, first `tract checkout BRANCH`"
-                    .to_owned()]
+                "to undo on another branch, first `tract checkout BRANCH`".into()
             }
             Self::NoText
             | Self::TooLarge(_)
@@ -460,7 +455,8 @@ impl Error {
             | Self::Json(_)
             | Self::Missing(_)
             | Self::BadErase { .. }
-            | Self::Random(_) => Vec::new(),
-        }
+            | Self::Random(_) => return Vec::new(),
+        };
+        vec![note]
     }
 }

@@ -13,7 +13,7 @@ use tract_hooks::BeforeMerge;
 pub(crate) use self::kept::decisions_ref;
 pub use self::kept::{KeptConflict, KeptMerge, MergeProgress};
 use crate::error::{Error, Result};
-use crate::pending::{Document, MergeRuling, PendingRequest, Ruling, WriteTarget};
+use crate::pending::{Document, PendingRequest, WriteTarget};
 use crate::plan::{
     Details, MergeConflict, MergeSides, NewContent, Refusal, Request, Resolution, ResolveFn,
     Resolver, merge as plan_merge,
@@ -235,17 +235,9 @@ impl Txn<'_> {
                 details: options.details.clone(),
                 conflicts: None,
             };
-            match WriteTarget::new(self.repo(), branch, head).merge(decision, request)? {
-                MergeRuling::Not(Ruling::Rejected(rejected, document)) => {
-                    document.store(self.repo(), "reject").await?;
-                    return Err(Error::Rejected(rejected));
-                }
-                MergeRuling::Not(Ruling::Deferred(deferred, document)) => {
-                    document.store(self.repo(), "defer").await?;
-                    return Err(Error::Deferred(Box::new(deferred)));
-                }
-                MergeRuling::Not(Ruling::AsAsked | Ruling::Instead(_)) => *ruling = Some(None),
-                MergeRuling::Go(noted) => *ruling = Some(noted),
+            match WriteTarget::new(self.repo(), branch, head).merge(decision, request) {
+                Ok(noted) => *ruling = Some(noted),
+                Err(stopped) => return Err(stopped.store(self.repo()).await),
             }
         }
         let noted_down = ruling.as_ref().and_then(Option::as_ref);

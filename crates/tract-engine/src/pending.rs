@@ -16,7 +16,8 @@ use tract_core::{
 use tract_hooks::DecisionRecord;
 
 use self::doc::PendingRequestDoc;
-pub(crate) use self::rule::{Configured, MergeRuling, Ruling, WriteTarget, with_summary};
+pub(crate) use self::doc::{blobs, tool_texts};
+pub(crate) use self::rule::{Configured, NotWritten, Ruled, WriteTarget, with_summary};
 pub use self::turn::{BatchAttachment, DeferredCall, TurnAnswer, TurnRecord, TurnRecorded};
 use crate::error::{Error, Result};
 use crate::merge::{KeptConflict, MergeOptions};
@@ -29,7 +30,7 @@ const PENDING: &str = "pending/";
 /// Where decisions are kept that brought about no commit of their own.
 const DECISIONS: &str = "decisions/";
 /// How the names of kept merges begin. Decisions about them are undone like other writes.
-const KEPT_MERGE: &str = "m";
+pub(crate) const KEPT_MERGE: &str = "m";
 
 /// What waits to be decided, or was decided.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,6 +111,22 @@ impl PendingRequest {
             | Self::Compress { details, .. }
             | Self::Merge { details, .. } => Some(&mut details.origin),
             Self::Call { .. } => None,
+        }
+    }
+
+    /// Returns what would be said, where it comes from and what is kept of it, for it to say
+    /// something else: bytes of a provider go.
+    fn said_mut(&mut self) -> Option<(&mut Content, &mut Origin, &mut Vec<Blob>)> {
+        match self {
+            Self::Append(draft) => {
+                let draft = draft.as_mut();
+                (draft.form, draft.verbatim) = (None, None);
+                Some((&mut draft.content, &mut draft.origin, &mut draft.keeps))
+            }
+            Self::Edit { content, details, .. } | Self::Compress { content, details, .. } => {
+                Some((content, &mut details.origin, &mut details.keeps))
+            }
+            Self::Merge { .. } | Self::Call { .. } => None,
         }
     }
 
@@ -298,7 +315,7 @@ impl Document {
             id: decided.id.clone(),
             branch: decided.branch.as_str().to_owned(),
             record: decided.record.clone(),
-            request: PendingRequestDoc::of(&decided.request)?,
+            request: PendingRequestDoc::of(decided.request.clone())?,
             commit: decided.commit,
         };
         Self::of(DECISIONS, &decided.id, &doc)
@@ -314,22 +331,20 @@ impl Document {
             handler: pending.handler.clone(),
             reason: pending.reason.clone(),
             created_at_us: pending.created_at_us,
-            request: PendingRequestDoc::of(&pending.request)?,
+            request: PendingRequestDoc::of(pending.request.clone())?,
         };
         Self::of(PENDING, &pending.id, &doc)
     }
 
     /// Adds it to a write; there must be none of its name.
     pub(crate) fn add_to(&self, txn: &mut Txn<'_>) -> Result<()> {
-        txn.blob(self.blob.clone())?;
-        txn.move_from(&self.name, None, Some(RefTarget::Blob(self.blob.id())));
-        Ok(())
+        self.replace(txn, None)
     }
 
     /// Adds it to a write in the place of the document that its name has now.
-    pub(crate) fn replace(&self, txn: &mut Txn<'_>, now: RefTarget) -> Result<()> {
+    pub(crate) fn replace(&self, txn: &mut Txn<'_>, now: Option<RefTarget>) -> Result<()> {
         txn.blob(self.blob.clone())?;
-        txn.move_from(&self.name, Some(now), Some(self.target()));
+        txn.move_from(&self.name, now, Some(self.target()));
         Ok(())
     }
 
@@ -352,27 +367,6 @@ impl Document {
         let mut txn = Txn::new(repo)?;
         self.add_to(&mut txn)?;
         require_done(txn.apply(what, &Default::default()).await?)
-    }
-}
-
-impl Pending {
-    /// Names a merge whose conflicts wait to be decided.
-    pub(crate) fn kept_merge(
-        repo: &Repo,
-        branch: &RefName,
-        head: Option<CommitId>,
-        request: PendingRequest,
-    ) -> Result<Self> {
-        Ok(Self {
-            id: fresh_id(KEPT_MERGE)?,
-            event: "merge".to_owned(),
-            branch: branch.clone(),
-            head,
-            handler: repo.who().to_owned(),
-            reason: "conflicts".to_owned(),
-            created_at_us: repo.now_us(),
-            request,
-        })
     }
 }
 

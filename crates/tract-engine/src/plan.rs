@@ -21,7 +21,7 @@ mod work;
 pub use tract_compile::Line;
 use tract_core::Op;
 
-pub(crate) use self::append::{is_plain, message};
+pub(crate) use self::append::{is_plain, message, sealed_message};
 pub(crate) use self::edit::{
     current_version, unchanged_since, version_of, with_answer_of, with_text,
 };

@@ -116,6 +116,25 @@ pub(crate) fn one<T>(
     }))
 }
 
+/// Reads objects together; where that fails each alone, and `failed` takes why one cannot be read.
+pub(crate) async fn each<K: Clone, T, F: Future<Output = StoreResult<Vec<Option<T>>>>>(
+    keys: &[K],
+    read: impl Fn(Vec<K>) -> F,
+    mut failed: impl FnMut(&K, StoreError) -> StoreResult<()>,
+) -> StoreResult<Vec<Option<T>>> {
+    if let Ok(found) = read(keys.to_vec()).await {
+        return Ok(found);
+    }
+    let mut found = Vec::with_capacity(keys.len());
+    for key in keys {
+        found.push(match read(vec![key.clone()]).await {
+            Ok(one) => one.into_iter().next().flatten(),
+            Err(error) => failed(key, error).map(|()| None)?,
+        });
+    }
+    Ok(found)
+}
+
 pub(crate) fn commit_id(object: ObjectId) -> Option<CommitId> {
     match object {
         ObjectId::Commit(id) => Some(id),

@@ -2,37 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
 use serde_json::json;
 use tract_core::{
     AuthorKind, Draft, JsonText, ModelError, Origin, PartialCall, PartialReply, Reply, ToolCall,
-    Usage,
 };
 
 use crate::error::{Error, Result};
 use crate::plan::{Details, Request};
-
-/// Tokens as the metadata of a commit has them.
-#[derive(Serialize)]
-struct TokenCounts {
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cached_tokens: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning_tokens: Option<u64>,
-}
-
-impl TokenCounts {
-    fn of(usage: &Usage) -> Self {
-        Self {
-            input_tokens: usage.input_tokens,
-            output_tokens: usage.output_tokens,
-            cached_tokens: usage.cached_tokens,
-            reasoning_tokens: usage.reasoning_tokens,
-        }
-    }
-}
 
 fn json_error(error: serde_json::Error) -> Error {
     Error::Damaged { object: None, what: format!("as JSON: {error}") }
@@ -52,7 +28,7 @@ pub fn reply_draft(reply: &Reply) -> serde_json::Result<Draft> {
         draft.generation_config = Some(JsonText::of(&json!({ "model": model }))?);
     }
     if let Some(usage) = &reply.usage {
-        draft = draft.metadata("usage", TokenCounts::of(usage))?;
+        draft = draft.metadata("usage", usage)?;
     }
     if let Some(reason) = &reply.stop_reason {
         draft = draft.metadata("stop_reason", reason.as_str())?;
@@ -107,7 +83,7 @@ pub fn broken_off(
         came.insert("reasoning".to_owned(), json!(partial.reasoning));
     }
     if let Some(usage) = &partial.usage {
-        came.insert("usage".to_owned(), json!(TokenCounts::of(usage)));
+        came.insert("usage".to_owned(), json!(usage));
     }
     let details = Details {
         message: Some(format!("broken off: {cause}")),

@@ -7,13 +7,18 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use tract_core::{Blob, Content, Message, RefName, RefTarget, Summary, SummaryRequest};
-use tract_hooks::{Summarize, SummaryError, ToolSummarization, kept_texts, summarize_checked};
+use tract_core::{
+    AuthorKind, Blob, Content, Message, Origin, RefName, RefTarget, Summary, SummaryRequest,
+};
+use tract_hooks::{
+    DecisionRecord, Summarize, SummaryError, ToolSummarization, kept_texts, summarize_checked,
+};
 
 pub use self::range::{SummarizeRange, SummarizedRange};
 pub use self::results::{CompressToolCalls, CompressedToolCalls};
 use crate::error::Result;
 use crate::pending::{WriteTarget, damaged};
+use crate::plan::Details;
 use crate::repo::Repo;
 use crate::txn::{Txn, WriteOptions};
 
@@ -96,6 +101,17 @@ fn request(
     request.instructions = how.instructions.clone();
     request.target_tokens = how.target_tokens;
     Ok(request)
+}
+
+/// What a commit says of itself that a summary led to.
+fn details_of(record: &DecisionRecord, by: AuthorKind) -> Details {
+    let origin = Origin {
+        id: record.model.clone(),
+        triggered_by: Some(record.event.clone()),
+        detail: record.to_json(),
+        ..by.into()
+    };
+    Details { origin, ..Details::default() }
 }
 
 /// Writes messages as text: each under a label that says whose it is.

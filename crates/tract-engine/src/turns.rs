@@ -13,7 +13,6 @@ use tract_core::{CallRef, CommitId};
 pub(crate) use self::check::{TurnsSinceRow, entries_of, is_sound};
 pub use self::drop_failed::DroppedTurns;
 pub(crate) use self::entry::{LoadedObjects, TurnEntry, has_no_entries, is_one_text};
-use self::entry::{MessageVersion, ResultSummary};
 pub(crate) use self::index::{EVERY, NewRow, catch_up, due, rebuild_all, silent_row};
 use crate::error::{Error, Result};
 use crate::repo::Repo;
@@ -204,7 +203,7 @@ impl Repo {
         let mut found = TurnMessages::read(self, head, query).await?;
         found.name_results(self).await?;
         let results = found.results.iter().filter(|result| result.shows(query));
-        let results = results.map(|result| result.found(&found.names));
+        let results = results.map(|result| found.named(&result.message));
         let all = query.names.is_empty();
         let wanted = |result: &FoundResult| {
             all || result.name.as_deref().is_some_and(|name| query.wants(name))
@@ -224,22 +223,17 @@ impl Repo {
     ) -> Result<Pages<FoundCall>> {
         let found = TurnMessages::read(self, head, query).await?;
         let calls = found.calls.into_iter().filter(|call| {
-            call.shows(query) && call.message.what.iter().any(|name| query.wants(name))
+            call.shows(query) && call.message.tool_names.iter().any(|name| query.wants(name))
         });
-        let calls = calls.map(|call| FoundCall {
-            id: call.message.slot,
-            version: call.message.version,
-            tool_names: call.message.what,
-            tokens: call.message.tokens,
-        });
-        Ok(Pages::of(calls.collect()))
+        Ok(Pages::of(calls.map(|call| call.message).collect()))
     }
 }
 
 /// Calls and results as the entries of a line leave them, in order of first sight.
 struct TurnMessages {
-    calls: Vec<TurnMessage<Vec<String>>>,
-    results: Vec<TurnMessage<ResultSummary>>,
+    calls: Vec<TurnMessage<FoundCall>>,
+    /// By the names that they tell themselves.
+    results: Vec<TurnMessage<FoundResult>>,
     /// The names that calls give, by the slots of their messages.
     names: HashMap<CommitId, Vec<String>>,
 }
@@ -248,9 +242,9 @@ struct TurnMessages {
 struct MessageList<T>(Vec<TurnMessage<T>>, HashMap<CommitId, usize>);
 
 impl<T> MessageList<T> {
-    fn add(&mut self, message: MessageVersion<T>, call: Option<CallRef>) {
-        let place = *self.1.entry(message.slot).or_insert(self.0.len());
-        let message = TurnMessage { message, call, is_row: true };
+    fn add(&mut self, slot: CommitId, message: T) {
+        let place = *self.1.entry(slot).or_insert(self.0.len());
+        let message = TurnMessage { message, is_row: true };
         match self.0.get_mut(place) {
             Some(was) => *was = message,
             None => self.0.push(message),
@@ -264,31 +258,13 @@ impl<T> MessageList<T> {
 }
 
 struct TurnMessage<T> {
-    message: MessageVersion<T>,
-    call: Option<CallRef>,
+    message: T,
     is_row: bool,
 }
 
 impl<T> TurnMessage<T> {
     fn shows(&self, query: &ToolQuery) -> bool {
         self.is_row || query.hidden
-    }
-}
-
-impl TurnMessage<ResultSummary> {
-    fn found(&self, names: &HashMap<CommitId, Vec<String>>) -> FoundResult {
-        let called = || {
-            let call = self.call?;
-            names.get(&call.slot)?.get(usize::try_from(call.index).ok()?).cloned()
-        };
-        FoundResult {
-            id: self.message.slot,
-            version: self.message.version,
-            name: self.message.what.name.clone().or_else(called),
-            call: self.call,
-            is_error: self.message.what.is_error,
-            tokens: self.message.tokens,
-        }
     }
 }
 
@@ -308,10 +284,12 @@ impl TurnMessages {
         let mut results = MessageList(Vec::new(), HashMap::new());
         for entry in entries {
             match entry {
-                TurnEntry::Calls(message) => calls.add(message, None),
-                TurnEntry::Answer(message, call) => results.add(message, call),
-                TurnEntry::NewCalls(new) => calls.change(new.slot, |call| call.message = new),
-                TurnEntry::NewAnswer(new) => results.change(new.slot, |one| one.message = new),
+                TurnEntry::Calls(call) => calls.add(call.id, call),
+                TurnEntry::Answer(result) => results.add(result.id, result),
+                TurnEntry::NewCalls(new) => calls.change(new.id, |call| call.message = new),
+                TurnEntry::NewAnswer(new) => results.change(new.id, |result| {
+                    result.message = FoundResult { call: result.message.call, ..new };
+                }),
                 TurnEntry::Gone(slot) => {
                     calls.change(slot, |call| call.is_row = false);
                     results.change(slot, |result| result.is_row = false);
@@ -320,17 +298,15 @@ impl TurnMessages {
         }
         let (mut calls, results) = (calls.0, results.0);
         // An erased message that no later version gives calls.
-        calls.retain(|call| !call.message.what.is_empty());
-        let names = calls.iter().map(|call| (call.message.slot, call.message.what.clone()));
+        calls.retain(|call| !call.message.tool_names.is_empty());
+        let names = calls.iter().map(|call| (call.message.id, call.message.tool_names.clone()));
         Self { names: names.collect(), calls, results }
     }
 
     /// Reads the names of calls that came before [`ToolQuery::after`], where a result needs them.
     async fn name_results(&mut self, repo: &Repo) -> Result<()> {
-        for result in &self.results {
-            let Some(call) = result.call.filter(|_| result.message.what.name.is_none()) else {
-                continue;
-            };
+        for TurnMessage { message: result, .. } in &self.results {
+            let Some(call) = result.call.filter(|_| result.name.is_none()) else { continue };
             if self.names.contains_key(&call.slot) {
                 continue;
             }
@@ -347,21 +323,32 @@ impl TurnMessages {
         Ok(())
     }
 
+    /// Returns a result by the name of its tool: as the result tells it, else as the call did.
+    fn named(&self, result: &FoundResult) -> FoundResult {
+        let called = || {
+            let call = result.call?;
+            self.names.get(&call.slot)?.get(usize::try_from(call.index).ok()?).cloned()
+        };
+        let mut named = result.clone();
+        named.name = named.name.or_else(called);
+        named
+    }
+
     fn turns(&self, query: &ToolQuery) -> Vec<ToolTurn> {
         let mut answers: HashMap<CommitId, Vec<FoundResult>> = HashMap::new();
         for result in self.results.iter().filter(|result| result.shows(query)) {
-            if let Some(call) = result.call {
-                answers.entry(call.slot).or_default().push(result.found(&self.names));
+            if let Some(call) = result.message.call {
+                answers.entry(call.slot).or_default().push(self.named(&result.message));
             }
         }
-        let turn = |call: &TurnMessage<Vec<String>>| {
-            let mut results = answers.remove(&call.message.slot).unwrap_or_default();
+        let turn = |TurnMessage { message: call, .. }: &TurnMessage<FoundCall>| {
+            let mut results = answers.remove(&call.id).unwrap_or_default();
             results.sort_by_key(|result| result.call.map(|call| call.index));
             ToolTurn {
-                call: call.message.slot,
+                call: call.id,
                 results,
-                tool_names: call.message.what.clone(),
-                call_tokens: call.message.tokens,
+                tool_names: call.tool_names.clone(),
+                call_tokens: call.tokens,
             }
         };
         self.calls.iter().filter(|call| call.shows(query)).map(turn).collect()

@@ -18,9 +18,10 @@ pub(crate) use self::once::{
 pub use self::options::WriteOptions;
 use self::refs::StagedRef;
 pub(crate) use self::refs::ref_edit;
-use crate::error::{Error, Result};
+pub(crate) use self::seal::check_limits;
+use crate::error::Result;
 use crate::operation::Operation;
-use crate::pending::{Configured, Ruling, WriteTarget};
+use crate::pending::{Configured, Ruled, WriteTarget};
 use crate::plan::{
     BranchTip, Line, Plan, PlannedCommit, Records, Request, is_plain, message, plan,
 };
@@ -215,20 +216,13 @@ impl<'a> Txn<'a> {
     ) -> Result<(Commit, Option<Box<Request>>)> {
         let ready = self.ready(branch, request).await?;
         if !self.imports {
-            match self.ask(branch, request, &ready).await? {
-                Ruling::AsAsked => {}
-                Ruling::Instead(request) => {
+            match self.ask(branch, request, &ready).await {
+                Ok(None) => {}
+                Ok(Some(request)) => {
                     let commit = Box::pin(self.add_decided(branch, &request)).await?;
                     return Ok((commit, Some(request)));
                 }
-                Ruling::Rejected(rejected, document) => {
-                    Box::pin(document.store(self.repo, "reject")).await?;
-                    return Err(Error::Rejected(rejected));
-                }
-                Ruling::Deferred(deferred, document) => {
-                    Box::pin(document.store(self.repo, "defer")).await?;
-                    return Err(Error::Deferred(Box::new(deferred)));
-                }
+                Err(stopped) => return Err(Box::pin(stopped.store(self.repo)).await),
             }
         }
         Ok((self.write(branch, ready).await?, None))
@@ -245,7 +239,7 @@ impl<'a> Txn<'a> {
     }
 
     /// Asks about a request that could be carried out, and carries nothing out.
-    pub(crate) async fn rule(&mut self, branch: &RefName, request: &Request) -> Result<Ruling> {
+    pub(crate) async fn rule(&mut self, branch: &RefName, request: &Request) -> Ruled<Request> {
         let ready = self.ready(branch, request).await?;
         self.ask(branch, request, &ready).await
     }
@@ -281,9 +275,9 @@ impl<'a> Txn<'a> {
         branch: &RefName,
         request: &Request,
         ready: &PlannedRequest,
-    ) -> Result<Ruling> {
+    ) -> Ruled<Request> {
         // What is too large is refused before it is read.
-        self.check_limits(&ready.planned.blobs, None)?;
+        check_limits(self.repo.limits(), &ready.planned.blobs, None)?;
         let tool = match &ready.planned.record.op {
             Op::Append { answers: Some(call), .. } => self.called(call, &ready.on),
             _ => None,
@@ -292,7 +286,7 @@ impl<'a> Txn<'a> {
             summaries: Some(&self.summaries),
             ..WriteTarget::new(self.repo, branch, ready.head)
         };
-        Ruling::on(place, request, &ready.planned, tool).await
+        place.rule(request, &ready.planned, tool).await
     }
 
     /// Returns the name of the tool that a call is of, as the planner read it.

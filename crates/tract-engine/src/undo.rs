@@ -55,12 +55,6 @@ pub struct UndoConflict {
     pub by: Option<LogEntry>,
 }
 
-impl UndoConflict {
-    fn is_by(&self, operation: OperationId) -> bool {
-        self.by.as_ref().is_some_and(|by| by.note.operation == operation)
-    }
-}
-
 impl std::fmt::Display for UndoConflict {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { verb, what, name, by } = self;
@@ -101,7 +95,7 @@ impl Repo {
         let mut moves = RefMoves::of(self, name);
         let mut races = self.races();
         loop {
-            let Some(done) = moves.last_done().await? else {
+            let Some(done) = moves.last(&[UNDO, REDO]).await? else {
                 return Err(Error::NothingToUndo { what: UNDO, name: name.clone() });
             };
             let own = done.note.operation;
@@ -109,7 +103,10 @@ impl Repo {
                 Ok(Some(undone)) => return Ok(undone),
                 Ok(None) => {}
                 // Its own writes do not come between: it is still being carried out.
-                Err(Error::MovedSince(moved)) if moved.is_by(own) && !races.is_over() => {
+                Err(Error::MovedSince(moved))
+                    if moved.by.as_ref().is_some_and(|by| by.note.operation == own)
+                        && !races.is_over() =>
+                {
                     races.lose().await?;
                     moves = RefMoves::of(self, name);
                 }
@@ -128,7 +125,8 @@ impl Repo {
         loop {
             let undo = match of_head.take() {
                 Some(undo) => Some(undo),
-                None => moves.last_undo().await?,
+                // `None` when something else was done since.
+                None => moves.last(&[REDO]).await?.filter(is_undo),
             };
             let Some(undo) = undo else {
                 return Err(Error::NothingToUndo { what: REDO, name: name.clone() });

@@ -20,7 +20,7 @@ use self::lines::{Lines, own_fault};
 use self::objects::Objects;
 use self::progress::Progress;
 use crate::error::Result;
-use crate::reach::{CommitGraph, ReachedCommit, damage};
+use crate::reach::{CommitGraph, ReachedCommit, damage, each};
 use crate::repo::Repo;
 
 /// How far a verification has come.
@@ -232,17 +232,14 @@ async fn stored(
 ) -> StoreResult<Vec<CommitId>> {
     let mut found = Vec::new();
     for chunk in logged.chunks(CHUNK) {
-        match store.commits(repo, chunk).await {
-            Ok(commits) => found.extend(commits.into_iter().flatten().map(|commit| commit.id())),
-            // One of them is damaged: it is named when it is reached.
-            Err(_) => {
-                for id in chunk {
-                    if !matches!(store.commits(repo, &[*id]).await.as_deref(), Ok([None])) {
-                        found.push(*id);
-                    }
-                }
-            }
-        }
+        let read = |ids: Vec<CommitId>| async move { store.commits(repo, &ids).await };
+        // One that is damaged is named when it is reached.
+        let failed = |id: &CommitId, _| {
+            found.push(*id);
+            Ok(())
+        };
+        let commits = each(chunk, read, failed).await?;
+        found.extend(commits.into_iter().flatten().map(|commit| commit.id()));
     }
     Ok(found)
 }

@@ -1,6 +1,5 @@
 //! From a url to a handle.
 
-use std::fmt;
 use std::sync::Arc;
 
 use tract_core::{Clock, Limits, RefName, RepoName, Store, TokenCounter};
@@ -42,7 +41,7 @@ pub async fn open(url: &str) -> Result<Tract> {
 /// # Ok::<(), tract::Error>(())
 /// # }).unwrap();
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct OpenOptions {
     repo: String,
     branch: Option<String>,
@@ -58,16 +57,6 @@ impl Default for OpenOptions {
             store: StoreOptions::default(),
             options: RepoOptions::default(),
         }
-    }
-}
-
-impl fmt::Debug for OpenOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpenOptions")
-            .field("repo", &self.repo)
-            .field("branch", &self.branch)
-            .field("create", &self.store.creates())
-            .finish_non_exhaustive()
     }
 }
 

@@ -10,20 +10,14 @@ use crate::error::Result;
 pub use crate::password::{hide_anywhere, hide_passwords};
 pub use tract_core::store::*;
 
-/// A scheme that urls may have: its feature, and whether this build has it.
-struct Scheme {
-    name: &'static str,
-    feature: &'static str,
-    built: bool,
-}
-
-const SCHEMES: &[Scheme] = &[
-    Scheme { name: "memory", feature: "", built: true },
-    Scheme { name: "redb", feature: "redb", built: cfg!(feature = "redb") },
-    Scheme { name: "sled", feature: "sled", built: cfg!(feature = "sled") },
-    Scheme { name: "postgres", feature: "postgres", built: cfg!(feature = "postgres") },
-    Scheme { name: "postgresql", feature: "postgres", built: false },
-    Scheme { name: "sqlite", feature: "sqlite", built: cfg!(feature = "sqlite") },
+/// The schemes that urls may have, each with its feature and whether this build has it.
+const SCHEMES: [(&str, &str, bool); 6] = [
+    ("memory", "", true),
+    ("redb", "redb", cfg!(feature = "redb")),
+    ("sled", "sled", cfg!(feature = "sled")),
+    ("postgres", "postgres", cfg!(feature = "postgres")),
+    ("postgresql", "postgres", false),
+    ("sqlite", "sqlite", cfg!(feature = "sqlite")),
 ];
 
 /// Options for opening a store.
@@ -143,7 +137,7 @@ pub fn file_of(url: &str) -> Result<Option<PathBuf>> {
 fn place(url: &str) -> Result<(&str, PathBuf)> {
     let (scheme, rest) = url.split_once(':').unwrap_or(("", url));
     let path = rest.strip_prefix("//").unwrap_or(rest);
-    let built = SCHEMES.iter().any(|known| known.name == scheme && known.built);
+    let built = SCHEMES.iter().any(|(name, _, built)| *name == scheme && *built);
     match scheme {
         "memory" if path.is_empty() => Ok((scheme, PathBuf::new())),
         "redb" | "sled" | "sqlite" if built && !path.is_empty() => Ok((scheme, path.into())),
@@ -157,21 +151,21 @@ fn place(url: &str) -> Result<(&str, PathBuf)> {
 fn no_such_store(url: &str, scheme: &str) -> Error {
     // A url may hold a password, and errors end up in logs.
     let url = hide_anywhere(url);
-    let built: Vec<&str> = SCHEMES.iter().filter(|s| s.built).map(|s| s.name).collect();
+    let built = SCHEMES.iter().filter(|(_, _, built)| *built);
+    let built: Vec<&str> = built.map(|(name, ..)| *name).collect();
     let has = match built.split_last() {
         Some((last, others)) if !others.is_empty() => {
             format!("it has {} and {last}", others.join(", "))
         }
         _ => format!("it has {}", built.join(", ")),
     };
-    let known = SCHEMES.iter().find(|known| known.name == scheme);
-    let note = match known {
-        Some(known) if known.feature == "postgres" && cfg!(feature = "postgres") => {
+    let note = match SCHEMES.iter().find(|(name, ..)| *name == scheme) {
+        Some((_, "postgres", _)) if cfg!(feature = "postgres") => {
             "name the database: postgres://USER@HOST/DATABASE".to_owned()
         }
-        Some(known) if !known.built => format!("{has}; add features = [{:?}]", known.feature),
-        Some(known) if known.name == "memory" => "write memory: and nothing after it".to_owned(),
-        Some(known) => format!("name the file: {}:PATH", known.name),
+        Some((_, feature, false)) => format!("{has}; add features = [{feature:?}]"),
+        Some(("memory", ..)) => "write memory: and nothing after it".to_owned(),
+        Some((name, ..)) => format!("name the file: {name}:PATH"),
         None if scheme.is_empty() || scheme.len() == 1 => {
             format!("{has}; a url begins with its scheme: sqlite:{url}")
         }

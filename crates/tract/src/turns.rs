@@ -19,7 +19,8 @@ impl Tract {
     /// let tract = tract::open("memory:").await?;
     /// tract.commit(Draft::assistant("").call("c1", "grep", "{}").call("c2", "ls", "{}")).await?;
     /// tract.tool_result("c2", "a.rs").await?;
-    /// assert_eq!(tract.turns().open_calls().await?[0].call_id, "c1");
+    /// let open = tract.turns().open_calls().await?;
+    /// assert_eq!((open.len(), open[0].call_id.as_str(), open[0].name.as_str()), (1, "c1", "grep"));
     /// let found = tract.tool_result("c1", "a.rs:7: fn main()").await?;
     /// tract.turns().edit_result(&found, "a.rs").await?;
     /// let turns: Vec<_> = tract.turns().find(&ToolQuery::new().name("grep")).await?.collect();

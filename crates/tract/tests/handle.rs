@@ -117,22 +117,6 @@ fn a_commit_reports_only_tools_that_it_was_given() {
 }
 
 #[test]
-fn open_calls_are_those_that_nothing_answers() {
-    run(async {
-        let tract = tract::open("memory:").await?;
-        let draft = Draft::assistant("").call("c1", "grep", "{}").call("c2", "cat", "{}");
-        tract.commit(draft).await?;
-        tract.tool_result("c2", "ok").await?;
-        let open = tract.turns().open_calls().await?;
-        assert_eq!(open.iter().map(|call| call.name.as_str()).collect::<Vec<_>>(), ["grep"]);
-        let error = tract.tool_result("c9", "?").await.expect_err("no such call");
-        assert_eq!(error.code(), "no_open_call");
-        assert!(error.notes()[0].contains("grep"), "{error:?}");
-        Ok(())
-    });
-}
-
-#[test]
 fn a_stream_is_all_or_nothing() {
     use tract::core::step::StreamOp;
     run(async {

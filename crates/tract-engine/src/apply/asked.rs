@@ -38,6 +38,7 @@ impl Stream {
         step: &StreamOp,
     ) -> Result<Option<CommitId>, LineError> {
         let branch = self.state.branch.clone();
+        let details = details(&step.fields);
         let request = match &step.op {
             StreamOpKind::Branch { name, from } => {
                 let at = self.revision_or_head(from.as_deref()).await?;
@@ -56,7 +57,7 @@ impl Stream {
             StreamOpKind::Merge { from } => {
                 let source = self.revision(from).await?;
                 // A stream has no flags; what it states is what is asked for.
-                let options = MergeOptions::new().allow_unrelated().details(details(&step.fields));
+                let options = MergeOptions::new().allow_unrelated().details(details);
                 return Ok(match self.repo.merge(&branch, source, &options).await? {
                     Merged::NothingToMerge => self.repo.head_of(&branch).await?,
                     Merged::FastForward { head } => Some(head),
@@ -76,14 +77,14 @@ impl Stream {
             StreamOpKind::Edit { target, content } => {
                 let target = self.revision(target).await?;
                 let content = self.edited(target, content).await?;
-                Request::Edit { target, content, details: details(&step.fields) }
+                Request::Edit { target, content, details }
             }
             StreamOpKind::Annotate { targets, priority, reason, retention } => Request::Annotate {
                 targets: self.revisions(targets).await?,
                 priority: *priority,
                 reason: reason.clone(),
                 retention: retention.clone(),
-                details: details(&step.fields),
+                details,
             },
             StreamOpKind::Compress { what, content, kind } => Request::Compress {
                 select: match what {
@@ -97,17 +98,15 @@ impl Stream {
                 },
                 content: summary(content, kind.as_ref())?,
                 role: None,
-                details: details(&step.fields),
+                details,
             },
             StreamOpKind::Revert { targets, cascade } => Request::Revert {
                 targets: self.revisions(targets).await?,
                 cascade: *cascade,
-                details: details(&step.fields),
+                details,
             },
-            StreamOpKind::SetTools { tools } => {
-                Request::Tools { tools: tools.clone(), details: details(&step.fields) }
-            }
-            StreamOpKind::Note { text } => note(text, &step.fields)?,
+            StreamOpKind::SetTools { tools } => Request::Tools { tools: tools.clone(), details },
+            StreamOpKind::Note { text } => note(text, details)?,
             StreamOpKind::System { .. }
             | StreamOpKind::User { .. }
             | StreamOpKind::Assistant { .. }
@@ -188,8 +187,7 @@ fn details(fields: &StreamOpFields) -> Details {
     }
 }
 
-fn note(text: &str, fields: &StreamOpFields) -> Result<Request, LineError> {
-    let mut details = details(fields);
+fn note(text: &str, mut details: Details) -> Result<Request, LineError> {
     // The line for the log is the note, unless the line has another one; then the note is data.
     let content = match details.message {
         Some(_) => Some(JsonText::of(text).map_err(|error| bad("text", &error.to_string()))?),

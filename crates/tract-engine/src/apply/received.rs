@@ -11,6 +11,7 @@ use tract_core::{
 
 use super::{LineError, Stream};
 use crate::error::Error;
+use crate::plan::seal_tools;
 use crate::reach::links;
 use crate::received::{descends, shaped, time_of};
 use crate::txn::{apply_batch, ref_edit, require_done};
@@ -184,12 +185,9 @@ impl Stream {
         if let Some(toolset) = stored.map_err(Error::from)?.into_iter().flatten().next() {
             return Ok((toolset, true));
         }
-        let entries = given_tools(step)
-            .iter()
-            .map(|tool| ToolEntry { tool: tool.id(), schema: tool.blob().id() })
-            .collect();
-        if let Some(toolset) = Toolset::check(id, entries) {
-            return Ok((toolset, false));
+        let given = seal_tools(given_tools(step));
+        if given.id() == id {
+            return Ok((given, false));
         }
         match self.lists.get(&id) {
             Some((blob, toolset)) => {

@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::fmt;
 
 use tract_core::{
-    AuthorKind, Blob, CallRef, Commit, CommitId, CommitRecord, Content, Draft, Limits, Op,
-    ToolEntry, ToolRow, ToolSchema, Toolset, ToolsetId,
+    AuthorKind, Blob, CallRef, Commit, CommitId, Content, Draft, Limits, Op, ToolRow, ToolSchema,
+    Toolset,
 };
 
 use super::ImportCommit;
 use crate::error::Result;
+use crate::plan::{BranchTip, Details, PlannedCommit, sealed_message};
+use crate::txn::check_limits;
 
 /// The kind of an anomaly in an imported conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,8 +97,8 @@ pub(super) struct Builder<'a> {
     /// How many drafts came.
     drafts: usize,
     calls: HashMap<String, Calls>,
-    /// The tools last set to stay.
-    active: Option<ToolsetId>,
+    /// Whether tools were set to stay.
+    tools_set: bool,
     /// The time of the last commit that has one: what those without count as.
     created_at: i64,
     /// The last commit that added a row.
@@ -111,7 +113,7 @@ impl<'a> Builder<'a> {
             last: None,
             drafts: 0,
             calls: HashMap::new(),
-            active: None,
+            tools_set: false,
             created_at: 0,
             row: None,
         };
@@ -127,81 +129,31 @@ impl<'a> Builder<'a> {
         std::mem::take(&mut self.made.links)
     }
 
-    fn record(&self, op: Op) -> CommitRecord {
-        let mut record = CommitRecord::new(op, AuthorKind::Import);
-        record.parents.extend(self.made.ids.last());
-        record
+    fn tip(&self) -> BranchTip {
+        BranchTip {
+            head: self.made.ids.last().copied(),
+            active: self.last.as_ref().and_then(|last| last.active_toolset()),
+            tools_set: self.tools_set,
+            ..BranchTip::default()
+        }
     }
 
     fn tools(&mut self, tools: &[ToolSchema]) -> Result<()> {
-        let (toolset, blobs) = self.toolset(tools)?;
-        let mut record = self.record(Op::Tools);
-        record.toolset = Some(toolset.id());
-        self.active = Some(toolset.id());
-        self.push(record, blobs, Some(toolset), tools)?;
+        let details = Details { tools: Some(tools.to_vec()), ..Details::default() };
+        self.push(PlannedCommit::on(self.tip(), Op::Tools, &details))?;
+        self.tools_set = true;
         Ok(())
-    }
-
-    /// Seals a list of tools, with the schemas it links to.
-    fn toolset(&self, tools: &[ToolSchema]) -> Result<(Toolset, Vec<Blob>)> {
-        self.limits.check_toolset(tools.len())?;
-        for tool in tools {
-            self.limits.check_schema(tool.text().len())?;
-            self.limits.check_tool_name(tool.name())?;
-        }
-        let blobs: Vec<Blob> = tools.iter().map(ToolSchema::blob).collect();
-        let entries = tools.iter().zip(&blobs);
-        let entries =
-            entries.map(|(tool, blob)| ToolEntry { tool: tool.id(), schema: blob.id() }).collect();
-        Ok((Toolset::seal(entries), blobs))
     }
 
     /// Makes a commit of the next draft.
     pub(super) fn add(&mut self, mut draft: Draft) -> Result<()> {
         let place = self.drafts;
         self.drafts += 1;
-        let content = draft.content.take_blob()?;
-        self.limits.check_blob(content.len())?;
-        let content = Blob::seal(content.into_bytes());
-        let mut record = self.record(Op::Append {
-            slot: None,
-            answers: self.answers(&draft.content),
-            priority: draft.priority,
-            retention: draft.retention.clone(),
-        });
-        record.content = Some(content.id());
-        record.verbatim = draft.verbatim.as_ref().map(Blob::id);
-        record.form.clone_from(&draft.form);
-        record.joins = self.row.filter(|_| draft.joins_previous);
-        record.kind = Some(draft.content.kind());
-        // A role that the kind has anyway would make two records of one message.
-        record.role =
-            draft.role.clone().filter(|role| *role != draft.content.kind().default_role());
-        record.message.clone_from(&draft.message);
-        record.metadata.clone_from(&draft.metadata);
-        record.generation_config.clone_from(&draft.generation_config);
-        record.keeps = draft.keep_ids();
-        record.created_at = draft.created_at;
-
-        let mut blobs = vec![content];
-        for blob in draft.verbatim.iter().chain(&draft.keeps) {
-            self.limits.check_blob(blob.bytes().len())?;
-            blobs.push(blob.clone());
-        }
-        let in_force = self.last.as_ref().and_then(|last| last.active_toolset());
-        let own = draft.tools.as_deref().unwrap_or_default();
-        let toolset = match &draft.tools {
-            None => None,
-            Some(tools) => {
-                let (toolset, schemas) = self.toolset(tools)?;
-                blobs.extend(schemas);
-                Some(toolset)
-            }
-        };
-        record.toolset = toolset.as_ref().map(Toolset::id).or(in_force);
-        record.active = self.active.filter(|active| Some(*active) != record.toolset);
-
-        let id = self.push(record, blobs, toolset, own)?;
+        let answers = self.answers(&draft.content);
+        let content = Blob::seal(draft.content.take_blob()?.into_bytes());
+        let mut planned = sealed_message(self.tip(), &draft, content, answers);
+        planned.record.joins = self.row.filter(|_| draft.joins_previous);
+        let id = self.push(planned)?;
         self.row = Some(id);
         self.settle(place, id, &draft.content);
         Ok(())
@@ -233,19 +185,19 @@ impl<'a> Builder<'a> {
         self.made.anomalies.push(ImportAnomaly { draft: place, commit: id, kind, call_id });
     }
 
-    fn push(
-        &mut self,
-        record: CommitRecord,
-        blobs: Vec<Blob>,
-        toolset: Option<Toolset>,
-        tools: &[ToolSchema],
-    ) -> Result<CommitId> {
+    fn push(&mut self, planned: PlannedCommit) -> Result<CommitId> {
+        let PlannedCommit { mut record, mut blobs, given, .. } = planned;
+        check_limits(self.limits, &blobs, given.as_ref())?;
+        record.origin = AuthorKind::Import.into();
+        let (toolset, tools) = given.unzip();
+        let tools = tools.unwrap_or_default();
+        blobs.extend(tools.iter().map(ToolSchema::blob));
         let commit = Commit::seal(record)?;
         let id = commit.id();
         self.created_at = commit.created_at.unwrap_or(self.created_at);
         let entries = toolset.iter().flat_map(Toolset::entries);
         let mut rows: Vec<ToolRow> = Vec::new();
-        for (entry, tool) in entries.zip(tools) {
+        for (entry, tool) in entries.zip(&tools) {
             if rows.iter().all(|row| row.schema != entry.schema) {
                 rows.push(ToolRow::of(tool, entry.schema, id, self.created_at));
             }

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use tract_core::store::BlobKey;
 use tract_core::{
-    ActiveTool, Blob, BlobId, CallRef, Changes, Commit, CommitId, Content, Kind, Op, StoreError,
+    ActiveTool, BlobId, CallRef, Changes, Commit, CommitId, Content, Kind, Op, StoreError,
     StoreErrorKind, ToolCall, json,
 };
 
 use crate::error::{Error, Result};
 use crate::plan::edited_slot;
+use crate::reach::each;
 use crate::repo::Repo;
 use crate::tools::{ToolChange, no_schema_diff, tool_diff};
 
@@ -107,10 +108,9 @@ async fn contents(repo: &Repo, commits: &[Commit]) -> Result<HashMap<BlobId, Opt
         .filter_map(|commit| Some((commit.content?, commit.kind.as_ref()?)))
         .collect();
     let keys: Vec<BlobKey> = bearing.iter().map(|(id, _)| (*id).into()).collect();
-    let blobs = match repo.store().blobs(repo.name(), &keys).await {
-        Err(error) if is_damage(&error) => undamaged(repo, &keys).await?,
-        blobs => blobs?,
-    };
+    let read = |keys: Vec<BlobKey>| async move { repo.store().blobs(repo.name(), &keys).await };
+    let failed = |_: &BlobKey, error| if is_damage(&error) { Ok(()) } else { Err(error) };
+    let blobs = each(&keys, read, failed).await?;
     let read = bearing.into_iter().zip(blobs).map(|((id, kind), blob)| {
         let content = blob.and_then(|blob| Content::from_blob(kind, blob.text()?).ok());
         (id, content)
@@ -120,18 +120,6 @@ async fn contents(repo: &Repo, commits: &[Commit]) -> Result<HashMap<BlobId, Opt
 
 fn is_damage(error: &StoreError) -> bool {
     matches!(error.kind, StoreErrorKind::Corrupt { .. })
-}
-
-/// Reads blobs one by one, for a store that reads many says of the first damaged one and gives none.
-async fn undamaged(repo: &Repo, keys: &[BlobKey]) -> Result<Vec<Option<Blob>>> {
-    let mut found = Vec::with_capacity(keys.len());
-    for key in keys {
-        match repo.store().blobs(repo.name(), std::slice::from_ref(key)).await {
-            Err(error) if is_damage(&error) => found.push(None),
-            blobs => found.push(blobs?.pop().flatten()),
-        }
-    }
-    Ok(found)
 }
 
 /// Reads the calls that results among these commits answer, also where they are edits; by the

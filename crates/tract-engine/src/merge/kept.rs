@@ -9,11 +9,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tract_core::{Commit, CommitId, RefName, RefTarget};
-use tract_hooks::{DecisionRecord, Hooks};
+use tract_hooks::Hooks;
 
 use super::{MergeOptions, Merged};
 use crate::error::{Error, Result};
-use crate::pending::{Document, Pending, PendingRequest, RecordedDecision};
+use crate::pending::{
+    Document, KEPT_MERGE, Pending, PendingRequest, RecordedDecision, WriteTarget,
+};
 use crate::plan::{
     Details, MergeConflict, Refusal, Resolution, ResolvableConflict, ResolveFn, Resolver,
 };
@@ -264,8 +266,7 @@ impl Repo {
         reason: Option<String>,
         commit: Option<&Commit>,
     ) -> RecordedDecision {
-        let mut record = DecisionRecord::new(&pending.event, action, self.now_us());
-        record.handler = Some(self.who().to_owned()).filter(|who| !who.is_empty());
+        let mut record = self.own_record(&pending.event, action);
         record.pending = Some(pending.id.clone());
         record.reason = reason;
         RecordedDecision {
@@ -292,8 +293,9 @@ impl Txn<'_> {
         let conflicts = resolvable.iter().map(KeptConflict::from).collect();
         let request =
             PendingRequest::Merge { source, no_fast_forward, details, conflicts: Some(conflicts) };
-        let pending = Pending::kept_merge(self.repo(), branch, head, request)?;
-        let document = Document::pending(&pending)?;
+        let (place, who) = (WriteTarget::new(self.repo(), branch, head), self.repo().who());
+        let (pending, document) =
+            place.pending(KEPT_MERGE, request, "merge", who, "conflicts".to_owned())?;
         document.add_to(self)?;
         self.move_ref(&decisions_ref(branch)?, Some(document.target())).await?;
         let (new, outdated) = (Vec::new(), Vec::new());
@@ -359,7 +361,7 @@ impl Txn<'_> {
     ) -> Result<()> {
         let name = Document::pending_name(&pending.id)?;
         if document.is_named(&name) {
-            document.replace(self, target)?;
+            document.replace(self, Some(target))?;
         } else {
             self.move_from(&name, Some(target), None);
             document.add_to(self)?;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tract_core::{
-    Applied, AuthorKind, Blob, Commit, CommitId, Content, Draft, Op, Origin, RefName, RefTarget,
-    ToolCall,
+    Applied, AuthorKind, Blob, Commit, CommitId, Content, Draft, ObjectId, Op, Origin, RefName,
+    RefTarget, ToolCall,
 };
 use tract_hooks::{DecisionRecord, Hooks, Summarize};
 
@@ -18,6 +18,7 @@ use crate::merge::{MergeProgress, Merged};
 use crate::plan::{
     Line, Records, Refusal, Request, ResolveFn, Selection, plan, version_of, with_text,
 };
+use crate::reach::damage;
 use crate::repo::Repo;
 use crate::summarize::summary_of;
 use crate::txn::{Txn, WriteOptions};
@@ -92,7 +93,7 @@ impl Repo {
         reason: impl Into<String>,
     ) -> Result<Pending> {
         let head = self.head_of(branch).await?;
-        let request = pending_request.request();
+        let request = pending_request.clone().request();
         if let (PendingRequest::Compress { select, .. }, Some(request)) =
             (&mut pending_request, request)
         {
@@ -114,7 +115,7 @@ impl Repo {
             PendingRequest::Merge { .. } => "before_merge",
             PendingRequest::Call { .. } => "before_dispatch",
         };
-        let (pending, document) = place.pending(pending_request, event, by, reason.into())?;
+        let (pending, document) = place.pending("p", pending_request, event, by, reason.into())?;
         document.store(self, "defer").await?;
         Ok(pending)
     }
@@ -244,8 +245,7 @@ impl Repo {
             DecisionKind::Edit(_) => "edit",
             DecisionKind::Summarize(_) => "summarize",
         };
-        let mut record = DecisionRecord::new(&pending.event, action, self.now_us());
-        record.handler = Some(self.who().to_owned()).filter(|who| !who.is_empty());
+        let mut record = self.own_record(&pending.event, action);
         record.pending = Some(pending.id.clone());
         let mut record = record.after(deferral(pending).to_json().as_ref());
         let text = match kind {
@@ -272,11 +272,30 @@ impl Repo {
         };
         let old = pending.request.content().ok_or(Error::NoText)?;
         let new = with_text(old, &text);
-        record.before = Some(Blob::seal(old.to_blob()?).id().to_hex());
+        self.record_change(&mut record, old, &new)?;
+        Ok((decided_request(&pending.request, &record, Some(new))?, record))
+    }
+
+    /// Starts the record of what the author of this handle decides.
+    pub(crate) fn own_record(&self, event: &str, action: &str) -> DecisionRecord {
+        let mut record = DecisionRecord::new(event, action, self.now_us());
+        record.handler = Some(self.who().to_owned()).filter(|who| !who.is_empty());
+        record
+    }
+
+    /// Takes down what becomes of a content; returns the original.
+    pub(crate) fn record_change(
+        &self,
+        record: &mut DecisionRecord,
+        old: &Content,
+        new: &Content,
+    ) -> Result<Blob> {
+        let original = Blob::seal(old.to_blob()?);
+        record.before = Some(original.id().to_hex());
         record.after = Some(Blob::seal(new.to_blob()?).id().to_hex());
         record.tokens_before = Some(self.count(&old.text()));
         record.tokens_after = Some(self.count(&new.text()));
-        Ok((decided_request(&pending.request, &record, Some(new))?, record))
+        Ok(original)
     }
 
     /// Finds what waits by its name or the beginning of it.
@@ -338,10 +357,8 @@ impl Repo {
     ) -> Result<T> {
         let id = target.blob().ok_or_else(|| damaged("expected a document, found a commit"))?;
         let blob = self.require_blob(id).await?;
-        serde_json::from_slice(blob.bytes()).map_err(|error| Error::Damaged {
-            object: Some(tract_core::ObjectId::Blob(id)),
-            what: format!("as a document: {error}"),
-        })
+        let read = serde_json::from_slice(blob.bytes());
+        Ok(read.map_err(|error| damage(ObjectId::Blob(id), format!("as a document: {error}")))?)
     }
 }
 
@@ -363,33 +380,19 @@ fn decided_request(
     record: &DecisionRecord,
     new: Option<Content>,
 ) -> Result<PendingRequest> {
-    let origin = |old: &Origin, changed: bool| Origin {
-        by: if changed { AuthorKind::Hook } else { old.by },
-        id: if changed { record.handler.clone() } else { old.id.clone() },
-        triggered_by: record.pending.clone(),
-        picked_from: old.picked_from,
-        detail: record.to_json(),
-    };
     let mut request = request.clone();
-    match &mut request {
-        PendingRequest::Append(draft) => {
-            draft.origin = origin(&draft.origin, new.is_some());
-            if let Some(new) = new {
-                draft.keeps.insert(0, Blob::seal(draft.content.to_blob()?));
-                draft.content = new;
-                (draft.form, draft.verbatim) = (None, None);
-            }
+    if let Some(origin) = request.origin_mut() {
+        if new.is_some() {
+            (origin.by, origin.id) = (AuthorKind::Hook, record.handler.clone());
         }
-        PendingRequest::Edit { content, details, .. }
-        | PendingRequest::Compress { content, details, .. } => {
-            details.origin = origin(&details.origin, new.is_some());
-            if let Some(new) = new {
-                details.keeps.insert(0, Blob::seal(content.to_blob()?));
-                *content = new;
-            }
-        }
-        PendingRequest::Merge { details, .. } => details.origin = origin(&details.origin, false),
-        PendingRequest::Call { .. } => {}
+        origin.triggered_by.clone_from(&record.pending);
+        origin.detail = record.to_json();
+    }
+    if let Some(new) = new
+        && let Some((content, _, keeps)) = request.said_mut()
+    {
+        keeps.insert(0, Blob::seal(content.to_blob()?));
+        *content = new;
     }
     Ok(request)
 }
@@ -438,7 +441,7 @@ async fn carried_out(
     if let PendingRequest::Edit { target, .. } = pending_request {
         Box::pin(check_version(txn, pending, *target)).await?;
     }
-    if let Some(mut request) = pending_request.request() {
+    if let Some(mut request) = pending_request.clone().request() {
         if let Request::Append(draft) = &mut request {
             draft.joins_previous =
                 draft.joins_previous && is_last_message_the_same(txn, pending).await?;
@@ -458,7 +461,7 @@ async fn refused(
     txn: &mut Txn<'_>,
     pending: &Pending,
     reason: &str,
-    mut record: DecisionRecord,
+    record: DecisionRecord,
 ) -> Result<Option<Commit>> {
     let (call_id, name, original) = match &pending.request {
         PendingRequest::Append(draft) => match &draft.content {
@@ -475,8 +478,7 @@ async fn refused(
         | PendingRequest::Compress { .. }
         | PendingRequest::Merge { .. } => return Ok(None),
     };
-    record.before = original.as_ref().map(|blob| blob.id().to_hex());
-    let request = Request::Append(error_result(call_id, name, reason, original, &record));
+    let request = Request::Append(error_result(call_id, name, reason, original, record));
     match txn.add_decided(&pending.branch, &request).await {
         Ok(commit) => Ok(Some(commit)),
         Err(Error::Refused(_)) => Ok(None),
@@ -490,8 +492,9 @@ pub(super) fn error_result(
     name: Option<String>,
     reason: &str,
     original: Option<Blob>,
-    record: &DecisionRecord,
+    mut record: DecisionRecord,
 ) -> Draft {
+    record.before = original.as_ref().map(|blob| blob.id().to_hex());
     let text =
         if reason.is_empty() { "rejected".to_owned() } else { format!("rejected: {reason}") };
     let mut draft = Draft::tool_result(call_id, text).is_error(true);

@@ -1,17 +1,16 @@
 //! Requests as documents: what was asked for, whole, so that another process can do it later.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tract_core::{
-    AuthorKind, Blob, BoundCall, CommitId, Content, ContentError, Draft, JsonText, Kind, Origin,
-    Priority, Role, ToolCall, ToolSchema,
+    Blob, BoundCall, CommitId, Content, ContentError, Draft, JsonText, Kind, Priority, Role,
+    ToolCall, ToolSchema,
 };
 
 use super::{PendingRequest, damaged};
 use crate::error::Result;
 use crate::merge::KeptConflict;
-use crate::plan::{
-    ConflictKind, Details, MergeConflict, NewContent, Request, Resolution, Selection,
-};
+use crate::plan::{Details, MergeConflict, NewContent, Request, Resolution, Selection};
 
 /// What was asked for. Tagged from outside: JSON texts inside keep every digit that way.
 #[derive(Serialize, Deserialize)]
@@ -21,7 +20,7 @@ pub(super) enum PendingRequestDoc {
     Edit {
         target: CommitId,
         content: ContentDoc,
-        details: DetailsDoc,
+        details: Details,
     },
     Compress {
         targets: Option<Vec<CommitId>>,
@@ -29,12 +28,12 @@ pub(super) enum PendingRequestDoc {
         to: Option<CommitId>,
         content: ContentDoc,
         role: Option<String>,
-        details: DetailsDoc,
+        details: Details,
     },
     Merge {
         source: CommitId,
         no_fast_forward: bool,
-        details: DetailsDoc,
+        details: Details,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         conflicts: Option<Vec<ConflictDoc>>,
     },
@@ -57,7 +56,7 @@ pub(super) struct DraftDoc {
     joins_previous: bool,
     priority: Option<Priority>,
     retention: Option<JsonText>,
-    details: DetailsDoc,
+    details: Details,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -67,35 +66,13 @@ pub(super) struct ContentDoc {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct DetailsDoc {
-    message: Option<String>,
-    metadata: Option<JsonText>,
-    generation_config: Option<JsonText>,
-    tools: Option<Vec<String>>,
-    origin: OriginDoc,
-    keeps: Vec<BlobDoc>,
-    created_at: Option<i64>,
-}
-
-#[derive(Serialize, Deserialize)]
 pub(super) struct ConflictDoc {
-    kind: String,
-    slot: Option<CommitId>,
-    ours: Option<CommitId>,
-    theirs: Option<CommitId>,
+    #[serde(flatten)]
+    conflict: MergeConflict,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     resolution: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     text: Option<String>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct OriginDoc {
-    by: String,
-    id: Option<String>,
-    triggered_by: Option<String>,
-    picked_from: Option<CommitId>,
-    detail: Option<JsonText>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -121,6 +98,38 @@ impl BlobDoc {
     }
 }
 
+/// Blobs as they are in a document.
+pub(crate) mod blobs {
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(blobs: &[Blob], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(blobs.iter().map(BlobDoc::of))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Blob>, D::Error> {
+        let docs: Vec<BlobDoc> = Deserialize::deserialize(from)?;
+        Ok(docs.into_iter().map(BlobDoc::blob).collect())
+    }
+}
+
+/// Definitions of tools as they are in a document: their texts.
+pub(crate) mod tool_texts {
+    use super::*;
+
+    type Tools = Option<Vec<ToolSchema>>;
+
+    pub(crate) fn serialize<S: Serializer>(tools: &Tools, to: S) -> Result<S::Ok, S::Error> {
+        let texts = tools.as_ref().map(|tools| tools.iter().map(ToolSchema::text));
+        texts.map(Iterator::collect::<Vec<_>>).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Tools, D::Error> {
+        let texts: Option<Vec<String>> = Deserialize::deserialize(from)?;
+        let parsed = texts.map(|texts| texts.iter().map(|text| ToolSchema::parse(text)).collect());
+        parsed.transpose().map_err(D::Error::custom)
+    }
+}
+
 impl ContentDoc {
     fn of(content: &Content) -> Result<Self> {
         let text = content.to_blob()?;
@@ -134,26 +143,18 @@ impl ContentDoc {
 }
 
 impl ConflictDoc {
-    fn of(kept: &KeptConflict) -> Self {
-        let MergeConflict { kind, slot, ours, theirs } = kept.conflict;
-        let text = match &kept.resolution {
-            Some(Resolution::Text(text)) => Some(text.clone()),
+    fn of(kept: KeptConflict) -> Self {
+        let KeptConflict { conflict, resolution } = kept;
+        let word = resolution.as_ref().map(|how| how.kind().as_str().to_owned());
+        let text = match resolution {
+            Some(Resolution::Text(text)) => Some(text),
             _ => None,
         };
-        Self {
-            kind: kind.as_str().to_owned(),
-            slot,
-            ours,
-            theirs,
-            resolution: kept.resolution.as_ref().map(|how| how.kind().as_str().to_owned()),
-            text,
-        }
+        Self { conflict, resolution: word, text }
     }
 
     fn conflict(self) -> Result<KeptConflict> {
-        let Self { kind, slot, ours, theirs, resolution, text } = self;
-        let kind = ConflictKind::parse(&kind)
-            .ok_or_else(|| damaged(format!("a conflict of unknown kind {kind:?}")))?;
+        let Self { conflict, resolution, text } = self;
         let resolution = match (resolution.as_deref(), text) {
             (None, _) => None,
             (Some("ours"), _) => Some(Resolution::Ours),
@@ -162,56 +163,7 @@ impl ConflictDoc {
             (Some("text"), Some(text)) => Some(Resolution::Text(text)),
             (Some(word), _) => return Err(damaged(format!("an unknown resolution {word:?}"))),
         };
-        Ok(KeptConflict { conflict: MergeConflict { kind, slot, ours, theirs }, resolution })
-    }
-}
-
-impl DetailsDoc {
-    fn of(details: &Details) -> Self {
-        let Details { message, metadata, generation_config, tools, origin, keeps, created_at } =
-            details;
-        let texts =
-            |tools: &Vec<ToolSchema>| tools.iter().map(|tool| tool.text().to_owned()).collect();
-        Self {
-            message: message.clone(),
-            metadata: metadata.clone(),
-            generation_config: generation_config.clone(),
-            tools: tools.as_ref().map(texts),
-            origin: OriginDoc {
-                by: origin.by.as_str().to_owned(),
-                id: origin.id.clone(),
-                triggered_by: origin.triggered_by.clone(),
-                picked_from: origin.picked_from,
-                detail: origin.detail.clone(),
-            },
-            keeps: keeps.iter().map(BlobDoc::of).collect(),
-            created_at: *created_at,
-        }
-    }
-
-    fn details(self) -> Result<Details> {
-        let tools = self
-            .tools
-            .map(|tools| tools.iter().map(|text| ToolSchema::parse(text)).collect())
-            .transpose()?;
-        let origin = self.origin;
-        let by = AuthorKind::parse(&origin.by)
-            .ok_or_else(|| damaged(format!("an origin of unknown sort {:?}", origin.by)))?;
-        Ok(Details {
-            message: self.message,
-            metadata: self.metadata,
-            generation_config: self.generation_config,
-            tools,
-            origin: Origin {
-                by,
-                id: origin.id,
-                triggered_by: origin.triggered_by,
-                picked_from: origin.picked_from,
-                detail: origin.detail,
-            },
-            keeps: self.keeps.into_iter().map(BlobDoc::blob).collect(),
-            created_at: self.created_at,
-        })
+        Ok(KeptConflict { conflict, resolution })
     }
 }
 
@@ -225,12 +177,12 @@ impl DraftDoc {
             joins_previous: draft.joins_previous,
             priority: draft.priority,
             retention: draft.retention.clone(),
-            details: DetailsDoc::of(&Details::from(draft)),
+            details: draft.into(),
         })
     }
 
     fn draft(self) -> Result<Draft> {
-        let details = self.details.details()?;
+        let details = self.details;
         let mut draft = Draft::new(self.content.content()?);
         draft.role = self.role.as_deref().map(Role::parse);
         draft.form = self.form;
@@ -250,41 +202,29 @@ impl DraftDoc {
 }
 
 impl PendingRequestDoc {
-    pub(super) fn of(request: &PendingRequest) -> Result<Self> {
+    pub(super) fn of(request: PendingRequest) -> Result<Self> {
         Ok(match request {
-            PendingRequest::Merge { source, no_fast_forward, details, conflicts } => Self::Merge {
-                source: *source,
-                no_fast_forward: *no_fast_forward,
-                details: DetailsDoc::of(details),
-                conflicts: conflicts.as_ref().map(|all| all.iter().map(ConflictDoc::of).collect()),
-            },
-            PendingRequest::Call { call, commit, index, bound } => Self::Call {
-                call: call.clone(),
-                commit: *commit,
-                index: *index,
-                bound: bound.clone(),
-            },
-            PendingRequest::Append(draft) => Self::Append(DraftDoc::of(draft)?),
-            PendingRequest::Edit { target, content, details } => Self::Edit {
-                target: *target,
-                content: ContentDoc::of(content)?,
-                details: DetailsDoc::of(details),
-            },
+            PendingRequest::Merge { source, no_fast_forward, details, conflicts } => {
+                let conflicts = conflicts.map(|all| all.into_iter().map(ConflictDoc::of).collect());
+                Self::Merge { source, no_fast_forward, details, conflicts }
+            }
+            PendingRequest::Call { call, commit, index, bound } => {
+                Self::Call { call, commit, index, bound }
+            }
+            PendingRequest::Append(draft) => Self::Append(DraftDoc::of(&draft)?),
+            PendingRequest::Edit { target, content, details } => {
+                Self::Edit { target, content: ContentDoc::of(&content)?, details }
+            }
             PendingRequest::Compress { select, content, role, details } => {
                 let (targets, from, to) = match select {
                     Selection::Targets(targets) | Selection::Exactly(targets) => {
-                        (Some(targets.clone()), None, None)
+                        (Some(targets), None, None)
                     }
-                    Selection::Range { from, to } => (None, *from, *to),
+                    Selection::Range { from, to } => (None, from, to),
                 };
-                Self::Compress {
-                    targets,
-                    from,
-                    to,
-                    content: ContentDoc::of(content)?,
-                    role: role.as_ref().map(|role| role.as_str().to_owned()),
-                    details: DetailsDoc::of(details),
-                }
+                let (content, role) =
+                    (ContentDoc::of(&content)?, role.map(|role| role.as_str().to_owned()));
+                Self::Compress { targets, from, to, content, role, details }
             }
         })
     }
@@ -292,11 +232,9 @@ impl PendingRequestDoc {
     pub(super) fn into_request(self) -> Result<PendingRequest> {
         Ok(match self {
             Self::Append(draft) => PendingRequest::Append(Box::new(draft.draft()?)),
-            Self::Edit { target, content, details } => PendingRequest::Edit {
-                target,
-                content: content.content()?,
-                details: details.details()?,
-            },
+            Self::Edit { target, content, details } => {
+                PendingRequest::Edit { target, content: content.content()?, details }
+            }
             Self::Compress { targets, from, to, content, role, details } => {
                 PendingRequest::Compress {
                     select: match targets {
@@ -306,13 +244,13 @@ impl PendingRequestDoc {
                     },
                     content: content.content()?,
                     role: role.as_deref().map(Role::parse),
-                    details: details.details()?,
+                    details,
                 }
             }
             Self::Merge { source, no_fast_forward, details, conflicts } => PendingRequest::Merge {
                 source,
                 no_fast_forward,
-                details: details.details()?,
+                details,
                 conflicts: conflicts
                     .map(|all| all.into_iter().map(ConflictDoc::conflict).collect())
                     .transpose()?,
@@ -326,20 +264,15 @@ impl PendingRequestDoc {
 
 impl PendingRequest {
     /// Returns the request that carries it out; `None` for a merge and for a call.
-    pub(super) fn request(&self) -> Option<Request> {
+    pub(super) fn request(self) -> Option<Request> {
         Some(match self {
-            Self::Append(draft) => Request::Append(Draft::clone(draft)),
-            Self::Edit { target, content, details } => Request::Edit {
-                target: *target,
-                content: NewContent::Content(content.clone()),
-                details: details.clone(),
-            },
-            Self::Compress { select, content, role, details } => Request::Compress {
-                select: select.clone(),
-                content: content.clone(),
-                role: role.clone(),
-                details: details.clone(),
-            },
+            Self::Append(draft) => Request::Append(*draft),
+            Self::Edit { target, content, details } => {
+                Request::Edit { target, content: NewContent::Content(content), details }
+            }
+            Self::Compress { select, content, role, details } => {
+                Request::Compress { select, content, role, details }
+            }
             Self::Merge { .. } | Self::Call { .. } => return None,
         })
     }

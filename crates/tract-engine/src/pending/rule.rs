@@ -11,25 +11,43 @@ use tract_hooks::{
     OnFailure, ToolResultAction, ToolResultReceived, ToolSummarization,
 };
 
-pub(crate) use self::change::MergeRuling;
-use super::{DeferredOperation, Document, Rejected};
-use crate::error::Result;
+use super::{DeferredOperation, Document, PendingRequest, Rejected};
+use crate::error::{Error, Result};
 use crate::plan::{PlannedCommit, Request};
 use crate::repo::Repo;
 
 /// The name that the repository's own rule for summaries decides under.
 const AUTOMATIC: &str = "tool-summarization";
 
-/// What becomes of a request.
-pub(crate) enum Ruling {
-    /// It is written as it was asked for.
-    AsAsked,
-    /// This is written instead.
-    Instead(Box<Request>),
-    /// Nothing is written but the record of that.
+/// What is written instead of what was asked for; `None` where it is written as it is.
+pub(crate) type Ruled<T> = Result<Option<Box<T>>, NotWritten>;
+
+/// Why a request is not written.
+pub(crate) enum NotWritten {
+    /// A handler refused it; the document records that.
     Rejected(Box<Rejected>, Document),
     /// It waits to be decided.
-    Deferred(DeferredOperation, Document),
+    Deferred(Box<DeferredOperation>, Document),
+    /// Handlers could not be asked, or not be heeded.
+    Failed(Error),
+}
+
+impl<E: Into<Error>> From<E> for NotWritten {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl NotWritten {
+    /// Stores the document that says so; returns the error.
+    pub(crate) async fn store(self, repo: &Repo) -> Error {
+        let (document, what, error) = match self {
+            Self::Rejected(rejected, document) => (document, "reject", Error::Rejected(rejected)),
+            Self::Deferred(deferred, document) => (document, "defer", Error::Deferred(deferred)),
+            Self::Failed(error) => return error,
+        };
+        document.store(repo, what).await.err().unwrap_or(error)
+    }
 }
 
 /// Where a request would be written.
@@ -49,42 +67,6 @@ impl<'a> WriteTarget<'a> {
     pub(crate) fn new(repo: &'a Repo, branch: &'a RefName, head: Option<CommitId>) -> Self {
         Self { repo, branch, head, summaries: None }
     }
-}
-
-impl Ruling {
-    /// Asks about a request that could be carried out. `tool` is the name of the tool whose
-    /// result it brings, as the call has it.
-    pub(crate) async fn on(
-        place: WriteTarget<'_>,
-        request: &Request,
-        planned: &PlannedCommit,
-        tool: Option<String>,
-    ) -> Result<Self> {
-        let hooks = place.repo.hooks();
-        match request {
-            Request::Append(draft) => place.append(draft, planned, tool).await,
-            Request::Edit { target, content, details } if hooks.has_handler::<BeforeCommit>() => {
-                Box::pin(place.edit(*target, content, details, planned)).await
-            }
-            Request::Compress { .. } if hooks.has_handler::<BeforeCompress>() => {
-                Box::pin(place.compress(request, planned)).await
-            }
-            Request::Import(_)
-            | Request::Edit { .. }
-            | Request::Annotate { .. }
-            | Request::Compress { .. }
-            | Request::Revert { .. }
-            | Request::Tools { .. }
-            | Request::Note { .. } => Ok(Self::AsAsked),
-        }
-    }
-}
-
-/// What became of a message so far.
-enum MessageRuling {
-    Same,
-    Changed(Box<Draft>),
-    Stop(Ruling),
 }
 
 /// Who decided, on what, and which handlers failed before.
@@ -115,6 +97,16 @@ impl DecisionSource {
         record
     }
 
+    /// What is written down of a decision that changes nothing; nothing without a decision and
+    /// without a failed handler.
+    fn unchanging(&self) -> Option<&'static str> {
+        match (&self.handler, self.failures.is_empty()) {
+            (Some(_), _) => Some("approve"),
+            (None, false) => Some("pass"),
+            (None, true) => None,
+        }
+    }
+
     /// Takes down that the answer cannot be carried out; says why it is refused, where the policy
     /// is to refuse.
     fn invalid(&mut self, repo: &Repo, why: &str) -> Option<String> {
@@ -131,47 +123,57 @@ impl DecisionSource {
 }
 
 impl WriteTarget<'_> {
-    async fn append(
+    /// Asks about a request that could be carried out. `tool` is the name of the tool whose
+    /// result it brings, as the call has it.
+    pub(crate) async fn rule(
         self,
-        draft: &Draft,
+        request: &Request,
         planned: &PlannedCommit,
         tool: Option<String>,
-    ) -> Result<Ruling> {
-        let mut changed = None;
-        if let Content::ToolResult(answer) = &draft.content {
-            match Box::pin(self.result(draft, answer, tool)).await? {
-                MessageRuling::Same => {}
-                MessageRuling::Changed(draft) => changed = Some(draft),
-                MessageRuling::Stop(ruling) => return Ok(ruling),
+    ) -> Ruled<Request> {
+        let hooks = self.repo.hooks();
+        match request {
+            Request::Append(draft) => {
+                let mut changed = None;
+                if let Content::ToolResult(answer) = &draft.content {
+                    changed = Box::pin(self.result(request, draft, answer, tool)).await?;
+                }
+                if hooks.has_handler::<BeforeCommit>() {
+                    let current = changed.as_deref().unwrap_or(request);
+                    changed = Box::pin(self.commit(current, planned)).await?.or(changed);
+                }
+                Ok(changed)
             }
-        }
-        if self.repo.hooks().has_handler::<BeforeCommit>() {
-            let current = changed.as_deref().unwrap_or(draft);
-            match Box::pin(self.commit(current, planned)).await? {
-                MessageRuling::Same => {}
-                MessageRuling::Changed(draft) => changed = Some(draft),
-                MessageRuling::Stop(ruling) => return Ok(ruling),
+            Request::Edit { .. } if hooks.has_handler::<BeforeCommit>() => {
+                Box::pin(self.commit(request, planned)).await
             }
+            Request::Compress { .. } if hooks.has_handler::<BeforeCompress>() => {
+                Box::pin(self.compress(request, planned)).await
+            }
+            Request::Import(_)
+            | Request::Edit { .. }
+            | Request::Annotate { .. }
+            | Request::Compress { .. }
+            | Request::Revert { .. }
+            | Request::Tools { .. }
+            | Request::Note { .. } => Ok(None),
         }
-        Ok(match changed {
-            Some(draft) => Ruling::Instead(Box::new(Request::Append(*draft))),
-            None => Ruling::AsAsked,
-        })
     }
 
     /// Asks about a tool's result: the handlers, then the repository's own rule.
     async fn result(
         self,
+        request: &Request,
         draft: &Draft,
         answer: &ToolAnswer,
         tool: Option<String>,
-    ) -> Result<MessageRuling> {
+    ) -> Ruled<Request> {
         let hooks = self.repo.hooks();
         let tool = answer.name.clone().or(tool);
         if !hooks.has_handler::<ToolResultReceived>() {
             let (event, handler, failures) = ("tool_result_received", None, Vec::new());
             let source = DecisionSource { event, handler, failures };
-            return self.automatic(draft, tool.as_deref(), source).await;
+            return self.automatic(request, draft, tool.as_deref(), source).await;
         }
         let tokens = self.repo.count(&draft.content.text());
         let mut event = ToolResultReceived::new(
@@ -185,39 +187,39 @@ impl WriteTarget<'_> {
         event.tool_name = tool.clone();
         let decision = hooks.tool_result_received(&event).await;
         let source = DecisionSource::of(&decision);
-        match decision.into_action() {
-            ToolResultAction::Pass => self.automatic(draft, tool.as_deref(), source).await,
-            ToolResultAction::Approve => Ok(self.unchanged(draft, &source)),
-            ToolResultAction::Edit(parts) => {
-                let fits = |part: &Part| {
-                    matches!(part, Part::Text { .. } | Part::Image { .. } | Part::Opaque { .. })
-                };
-                if !parts.iter().all(fits) {
-                    let why = "a result holds text, pictures and opaque parts alone";
-                    return self.invalid(draft, source, why);
-                }
-                let content = Content::ToolResult(ToolAnswer { parts, ..answer.clone() });
-                match self.fitting(&draft.content, content) {
-                    Ok(content) => self.edited(draft, content, &source),
-                    Err(why) => self.invalid(draft, source, &why),
-                }
+        let fits = |part: &Part| {
+            matches!(part, Part::Text { .. } | Part::Image { .. } | Part::Opaque { .. })
+        };
+        let action = match decision.into_action() {
+            ToolResultAction::Pass => {
+                return self.automatic(request, draft, tool.as_deref(), source).await;
             }
             ToolResultAction::Summarize(how) => {
-                self.summarized(draft, tool.as_deref(), source, &how).await
+                return self.summarized(draft, tool.as_deref(), source, &how).await;
             }
-            ToolResultAction::Reject(reason) => self.stopped(draft, source, reason),
-            ToolResultAction::Defer(reason) => self.waiting(draft, source, reason),
-            other => self.invalid(draft, source, &not_here(&other)),
-        }
+            ToolResultAction::Approve => Ok(CommitAction::Approve),
+            ToolResultAction::Edit(parts) if parts.iter().all(fits) => {
+                let content = Content::ToolResult(ToolAnswer { parts, ..answer.clone() });
+                Ok(CommitAction::Edit(content))
+            }
+            ToolResultAction::Edit(_) => {
+                Err("a result holds text, pictures and opaque parts alone".to_owned())
+            }
+            ToolResultAction::Reject(reason) => Ok(CommitAction::Reject(reason)),
+            ToolResultAction::Defer(reason) => Ok(CommitAction::Defer(reason)),
+            other => Err(not_here(&other)),
+        };
+        self.changed(source, action, request, PendingRequest::Append(Box::new(draft.clone())))
     }
 
     /// Carries out the repository's own rule, where no handler decided.
     async fn automatic(
         self,
+        request: &Request,
         draft: &Draft,
         tool: Option<&str>,
         mut source: DecisionSource,
-    ) -> Result<MessageRuling> {
+    ) -> Ruled<Request> {
         let config = match self.summaries.and_then(OnceLock::get) {
             Some(known) => known.clone(),
             None => {
@@ -236,25 +238,7 @@ impl WriteTarget<'_> {
                 source.handler = Some(AUTOMATIC.to_owned());
                 self.summarized(draft, tool, source, &how).await
             }
-            None => Ok(self.unchanged(draft, &source)),
-        }
-    }
-
-    async fn commit(self, draft: &Draft, planned: &PlannedCommit) -> Result<MessageRuling> {
-        let event = BeforeCommit::new(self.branch.clone(), draft.clone())
-            .head(self.head)
-            .op(planned.record.op.clone());
-        let decision = self.repo.hooks().before_commit(&event).await;
-        let source = DecisionSource::of(&decision);
-        match decision.into_action() {
-            CommitAction::Pass | CommitAction::Approve => Ok(self.unchanged(draft, &source)),
-            CommitAction::Edit(content) => match self.fitting(&draft.content, content) {
-                Ok(content) => self.edited(draft, content, &source),
-                Err(why) => self.invalid(draft, source, &why),
-            },
-            CommitAction::Reject(reason) => self.stopped(draft, source, reason),
-            CommitAction::Defer(reason) => self.waiting(draft, source, reason),
-            other => self.invalid(draft, source, &not_here(&other)),
+            None => Ok(self.as_requested(&source, request)),
         }
     }
 }

@@ -12,7 +12,9 @@ use tract_core::{
 use tract_hooks::DecisionRecord;
 
 use super::decide::error_result;
-use super::{DeferredOperation, Document, Pending, PendingRequest, Rejected, Ruling, WriteTarget};
+use super::{
+    DeferredOperation, Document, NotWritten, Pending, PendingRequest, Rejected, WriteTarget,
+};
 use crate::error::{Error, Result};
 use crate::plan::{Refusal, Request};
 use crate::repo::Repo;
@@ -133,6 +135,7 @@ impl Repo {
                 let (index, bound) = (Some(deferred.index), Some(Box::new(deferred.bound.clone())));
                 let pending_request = PendingRequest::Call { call, commit, index, bound };
                 let (waits, document) = place.pending(
+                    "p",
                     pending_request,
                     "before_dispatch",
                     &deferred.by,
@@ -178,23 +181,25 @@ impl Repo {
             known
         } else {
             let request = Request::Append(draft.clone());
-            let ruling = match txn.rule(branch, &request).await {
-                Err(Error::Refused(Refusal::AlreadyAnswered { by, .. })) => {
-                    if !self.revert_made_up(txn, branch, by).await? {
-                        return Ok(TurnAnswer::Answered { by });
-                    }
-                    txn.rule(branch, &request).await?
+            let mut ruled = txn.rule(branch, &request).await;
+            if let Err(NotWritten::Failed(error)) = ruled {
+                if let Some(by) = self.kept_answer(txn, branch, error).await? {
+                    return Ok(TurnAnswer::Answered { by });
                 }
-                ruling => ruling?,
-            };
-            match ruling {
-                Ruling::AsAsked => ResultWrite::Request(Box::new(request), None),
-                Ruling::Instead(request) => ResultWrite::Request(request, None),
-                Ruling::Rejected(rejected, document) => {
+                ruled = txn.rule(branch, &request).await;
+            }
+            match ruled {
+                Ok(instead) => {
+                    ResultWrite::Request(instead.unwrap_or_else(|| Box::new(request)), None)
+                }
+                Err(NotWritten::Rejected(rejected, document)) => {
                     let answer = Request::Append(answer_to(draft, &rejected, self.now_us())?);
                     ResultWrite::Request(Box::new(answer), Some((rejected, document)))
                 }
-                Ruling::Deferred(deferred, document) => ResultWrite::Deferred(deferred, document),
+                Err(NotWritten::Deferred(deferred, document)) => {
+                    ResultWrite::Deferred(*deferred, document)
+                }
+                Err(NotWritten::Failed(error)) => return Err(error),
             }
         };
         let (request, rejected) = match settled.insert(known) {
@@ -205,13 +210,13 @@ impl Repo {
             }
         };
         let commit = match txn.add_decided(branch, request).await {
-            Err(Error::Refused(Refusal::AlreadyAnswered { by, .. })) => {
-                if !self.revert_made_up(txn, branch, by).await? {
+            Err(error) => {
+                if let Some(by) = self.kept_answer(txn, branch, error).await? {
                     return Ok(TurnAnswer::Answered { by });
                 }
                 txn.add_decided(branch, request).await?
             }
-            commit => commit?,
+            Ok(commit) => commit,
         };
         Ok(match rejected {
             Some((rejected, document)) => {
@@ -222,21 +227,24 @@ impl Repo {
         })
     }
 
-    /// Reverts an answer that no tool gave: a run had found the call open and its own process
-    /// ended, or taken for that. Returns whether it was such an answer.
-    async fn revert_made_up(
+    /// Reverts the answer for which a result was refused, where no tool gave it: a run had found the
+    /// call open and its own process ended, or taken for that. Returns any other answer: it is kept.
+    async fn kept_answer(
         &self,
         txn: &mut Txn<'_>,
         branch: &RefName,
-        by: CommitId,
-    ) -> Result<bool> {
+        refused: Error,
+    ) -> Result<Option<CommitId>> {
+        let Error::Refused(Refusal::AlreadyAnswered { by, .. }) = refused else {
+            return Err(refused);
+        };
         if !self.commit(by).await?.is_some_and(|answer| is_made_up(&answer)) {
-            return Ok(false);
+            return Ok(Some(by));
         }
         match txn.add_decided(branch, &Request::revert([by])).await {
-            Ok(_) => Ok(true),
+            Ok(_) => Ok(None),
             // It was changed or summarized since.
-            Err(Error::Refused(_)) => Ok(false),
+            Err(Error::Refused(_)) => Ok(Some(by)),
             Err(error) => Err(error),
         }
     }
@@ -268,6 +276,5 @@ fn answer_to(draft: &Draft, rejected: &Rejected, at_us: i64) -> Result<Draft> {
     let mut record = DecisionRecord::new(&rejected.event, "reject", at_us);
     record.handler = Some(rejected.handler.clone());
     record.reason = Some(rejected.reason.clone());
-    record.before = Some(original.id().to_hex());
-    Ok(error_result(call_id, name, &rejected.reason, Some(original), &record))
+    Ok(error_result(call_id, name, &rejected.reason, Some(original), record))
 }

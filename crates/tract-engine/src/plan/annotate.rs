@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
-use tract_core::{Change, CommitId, CommitRef, Content, JsonText, Op, ToolSchema};
+use tract_core::{CommitId, CommitRef, Content, JsonText, Op, ToolSchema};
 
 use super::edit::visible;
+use super::work::set_mark;
 use super::{Details, Line, Plan, PlannedCommit, Records};
 
 /// Plans to set the priority of messages, as `op` says; a message named twice is marked once.
@@ -21,11 +22,7 @@ pub(super) fn annotate(
     for target in targets {
         let row = visible(line, records, *target)?;
         if seen.insert(row.slot) {
-            changes.push(Change::Mark {
-                slot: row.slot.into(),
-                from: row.mark.map(CommitRef::Id),
-                to: Some(CommitRef::This),
-            });
+            changes.push(set_mark(&row, Some(CommitRef::This)));
         }
     }
     if changes.is_empty() {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use tract_compile::Row;
-use tract_core::{CallRef, CommitId, Content, Draft, Op};
+use tract_core::{Blob, CallRef, CommitId, Content, Draft, Op};
 
 use super::{BranchTip, Details, Line, OpenCall, Plan, PlannedCommit, Records, Refusal};
 
@@ -47,6 +47,16 @@ pub(crate) fn message(
     draft: &Draft,
     answers: Option<CallRef>,
 ) -> Plan<PlannedCommit> {
+    Ok(sealed_message(tip, draft, Blob::seal(draft.content.to_blob()?), answers))
+}
+
+/// Plans to add a message whose content is sealed already.
+pub(crate) fn sealed_message(
+    tip: BranchTip,
+    draft: &Draft,
+    content: Blob,
+    answers: Option<CallRef>,
+) -> PlannedCommit {
     let op = Op::Append {
         slot: None,
         answers,
@@ -54,13 +64,13 @@ pub(crate) fn message(
         retention: draft.retention.clone(),
     };
     let mut planned = PlannedCommit::on(tip, op, &Details::from(draft));
-    planned.say(&draft.content, draft.role.clone())?;
+    planned.say_sealed(content, draft.content.kind(), draft.role.clone());
     planned.record.form = draft.form.clone();
     if let Some(verbatim) = &draft.verbatim {
         planned.record.verbatim = Some(verbatim.id());
         planned.blobs.push(verbatim.clone());
     }
-    Ok(planned)
+    planned
 }
 
 /// How many rows are looked at in one step when a call is searched from the end.

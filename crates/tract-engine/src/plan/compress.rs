@@ -3,9 +3,10 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tract_compile::Row;
-use tract_core::{Change, CommitId, CommitRef, Content, Kind, Op, Priority, Role, RowFields};
+use tract_core::{CommitId, Content, Kind, Op, Priority, Role};
 
 use super::edit::visible;
+use super::work::summary_changes;
 use super::{Details, Line, Plan, PlannedCommit, Records, Refusal, Selection};
 
 /// Plans a summary. What is asked for is widened to whole units: a message with calls, the
@@ -33,19 +34,13 @@ pub(super) fn compress(
     let Some(first) = chosen.first().and_then(|first| rows.rows.get(*first)) else {
         return Err(Refusal::NothingLeft { pinned, open }.into());
     };
-    let sources: Vec<&Row> = chosen.iter().filter_map(|index| rows.rows.get(*index)).collect();
-    let mut changes: Vec<Change> = sources
-        .iter()
-        .map(|row| Change::Remove { slot: row.slot.into(), row: row.fields() })
-        .collect();
-    changes.push(Change::Add {
-        slot: CommitRef::This,
-        row: RowFields { key: first.key, version: CommitRef::This, mark: None, answers: None },
-    });
+    let key = first.key;
+    let sources: Vec<Row> =
+        chosen.iter().filter_map(|index| rows.rows.get(*index)).copied().collect();
     let targets = sources.iter().map(|row| row.version).collect();
     let mut planned = PlannedCommit::on(line, Op::Compress { targets }, details);
     planned.say(content, role.cloned())?;
-    planned.change(changes);
+    planned.change(summary_changes(&sources, key));
     Ok(planned)
 }
 

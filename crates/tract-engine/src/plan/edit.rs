@@ -1,11 +1,9 @@
 //! Replacing what a message says.
 
 use tract_compile::Row;
-use tract_core::{
-    AuthorKind, Change, CommitId, CommitRef, Content, JsonText, Op, Part, ToolAnswer, ToolCall,
-};
+use tract_core::{AuthorKind, CommitId, CommitRef, Content, JsonText, Op, Part, ToolAnswer};
 
-use super::work::hidden_by;
+use super::work::{set_version, shown};
 use super::{Details, Line, NewContent, Plan, PlannedCommit, Records, Refusal};
 use crate::redact::json_string;
 
@@ -33,7 +31,11 @@ pub(super) fn edit(
         }
         .into());
     }
-    if !matches!(new, NewContent::Redacted(_)) || !same_names(old, &content) {
+    let names = |content: &Content| {
+        let calls = content.calls().map(|call| (call.id.clone(), call.name.clone()));
+        calls.collect::<Vec<_>>()
+    };
+    if !matches!(new, NewContent::Redacted(_)) || names(old) != names(&content) {
         same_calls(line, target, &row, old, &content)?;
     }
     replace(line, records, target, &row, content, details)
@@ -46,13 +48,7 @@ pub(super) fn visible(line: &Line, records: &Records, target: CommitId) -> Plan<
         Some(row) => row.slot,
         None => records.slot_of(target)?,
     };
-    match line.view().get(slot) {
-        Some(row) => Ok(*row),
-        None => {
-            let hidden_by = hidden_by(line, records, slot)?;
-            Err(Refusal::NotVisible { target, hidden_by }.into())
-        }
-    }
+    shown(line, records, slot, target)
 }
 
 /// Returns what a message says: the version that a commit of it has there.
@@ -124,8 +120,7 @@ fn replace(
     if planned.record.generation_config.is_none() {
         planned.record.generation_config = old.generation_config.clone();
     }
-    let slot = CommitRef::Id(row.slot);
-    planned.change(vec![Change::Version { slot, from: row.version.into(), to: CommitRef::This }]);
+    planned.change(vec![set_version(row, CommitRef::This)]);
     Ok(planned)
 }
 
@@ -179,30 +174,19 @@ pub(crate) fn with_answer_of(old: &Content, new: Content) -> Content {
     }
 }
 
-/// Returns whether calls keep their ids and names.
-fn same_names(old: &Content, new: &Content) -> bool {
-    let names = |content: &Content| {
-        let calls = content.calls().map(|call| (call.id.clone(), call.name.clone()));
-        calls.collect::<Vec<_>>()
-    };
-    names(old) == names(new)
-}
-
 /// Checks that an edit keeps the calls: their ids always, all of them once one is answered.
 fn same_calls(line: &Line, target: CommitId, row: &Row, old: &Content, new: &Content) -> Plan<()> {
-    let calls: Vec<&ToolCall> = old.calls().collect();
-    let others: Vec<&ToolCall> = new.calls().collect();
-    if calls == others {
+    if old.calls().eq(new.calls()) {
         return Ok(());
     }
-    let ids = |calls: &[&ToolCall]| calls.iter().map(|call| call.id.clone()).collect::<Vec<_>>();
+    let ids = |content: &Content| content.calls().map(|call| call.id.clone()).collect::<Vec<_>>();
     let answered = line
         .view()
         .rows_after(row.row_key())
         .any(|other| other.answers.is_some_and(|call| call.slot == row.slot));
-    if ids(&calls) == ids(&others) && !answered {
+    if ids(old) == ids(new) && !answered {
         Ok(())
     } else {
-        Err(Refusal::OtherCalls { target, calls: ids(&calls) }.into())
+        Err(Refusal::OtherCalls { target, calls: ids(old) }.into())
     }
 }

@@ -13,7 +13,9 @@ pub use self::resolve::{
 };
 use super::records::MergeFacts;
 use super::revert::brings;
-use super::work::{LastKeys, SummaryCover, WorkingView, covered, ensure_covered};
+use super::work::{
+    ChangeIndex, SummaryCover, WorkingView, covered, ensure_covered, set_mark, set_version,
+};
 use super::{ConflictKind, Details, Line, MergeConflict, Plan, PlannedCommit, Records, Stop};
 
 /// The heads of a merge, and their best common ancestors.
@@ -418,24 +420,16 @@ impl ThreeWayMerge<'_> {
         for row in view.rows() {
             let Some(now) = chosen(row.slot) else { continue };
             if now.version != row.version {
-                changes.push(Change::Version {
-                    slot: row.slot.into(),
-                    from: row.version.into(),
-                    to: now.version.into(),
-                });
+                changes.push(set_version(row, now.version.into()));
             }
             if now.mark != row.mark {
-                changes.push(Change::Mark {
-                    slot: row.slot.into(),
-                    from: row.mark.map(CommitRef::Id),
-                    to: now.mark.map(CommitRef::Id),
-                });
+                changes.push(set_mark(row, now.mark.map(CommitRef::Id)));
             }
             if now != *row {
                 work.put(now);
             }
         }
-        let mut keys = LastKeys::default();
+        let mut changed = ChangeIndex::default();
         let mut returning = HashSet::new();
         let removed: Vec<Row> =
             view.rows().filter(|row| chosen(row.slot).is_none()).copied().collect();
@@ -458,8 +452,11 @@ impl ThreeWayMerge<'_> {
             let under = covered(self.records, row.slot)?;
             let first = under.iter().filter_map(|slot| work.last_keys.get(slot)).min().copied();
             // What lay under a summary that is reverted returns to its place.
-            let back =
-                if returning.contains(&row.slot) { keys.of(self.records, row.slot)? } else { None };
+            let back = if returning.contains(&row.slot) {
+                changed.last_key(self.records, row.slot)?
+            } else {
+                None
+            };
             let key = first.or(back).unwrap_or(work.next).min(work.next);
             add(&mut work, Row { key, ..*row });
         }

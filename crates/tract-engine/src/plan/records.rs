@@ -252,14 +252,10 @@ impl Records {
         Ok((self.kind(row.version)?.default_priority(), None))
     }
 
-    /// Returns what a version says, for comparing: content, kind, role.
+    /// Returns what a version says, for comparing.
     pub(super) fn merge_facts(&self, version: CommitId) -> Plan<MergeFacts> {
         let commit = self.commit(version)?;
-        Ok(MergeFacts {
-            content: commit.content,
-            kind: commit.kind.clone(),
-            role: commit.effective_role(),
-        })
+        Ok((commit.content, commit.kind.clone(), commit.effective_role()))
     }
 
     /// Returns the slot that a commit is a version of.
@@ -309,10 +305,5 @@ fn no_message(commit: &Commit) -> Stop {
     Refusal::NoMessage { target: commit.id(), op: commit.op.name().to_owned() }.into()
 }
 
-/// What a version says, as merges compare it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct MergeFacts {
-    content: Option<BlobId>,
-    kind: Option<Kind>,
-    role: Option<Role>,
-}
+/// What a version says, as merges compare it: content, kind, role.
+pub(super) type MergeFacts = (Option<BlobId>, Option<Kind>, Option<Role>);

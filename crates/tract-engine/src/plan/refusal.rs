@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use tract_core::{CallRef, CommitId};
 
 use super::ResolutionKind;
@@ -18,7 +19,8 @@ pub struct OpenCall {
 }
 
 /// The kind of a conflict between two sides of a merge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ConflictKind {
     /// Both changed what a message says.
@@ -57,7 +59,7 @@ impl ConflictKind {
 }
 
 /// One conflict of a merge.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct MergeConflict {
     /// The kind of conflict.
     pub kind: ConflictKind,

@@ -3,10 +3,12 @@
 use std::collections::{HashMap, HashSet};
 
 use tract_compile::Row;
-use tract_core::{Change, Commit, CommitId, CommitRef, Op, Priority, Role, RowFields, ToolsetId};
+use tract_core::{
+    CallRef, Change, Commit, CommitId, CommitRef, JsonText, Op, Priority, Role, ToolsetId,
+};
 
 use super::revert::revert;
-use super::work::{SummaryCover, WorkingView, hidden_by};
+use super::work::{SummaryCover, WorkingView, set_mark, set_version, shown, summary_changes};
 use super::{Details, Line, OpenCall, Plan, PlannedCommit, Records, Refusal};
 
 /// The commits that were replayed so far, with their successors.
@@ -64,9 +66,11 @@ pub fn replay(
     records.ensure(commit.parent())?;
     let replaying = Replaying { line, records, commit, replayed };
     let planned = match &commit.op {
-        Op::Append { .. } => replaying.append()?,
+        Op::Append { slot, answers, .. } => replaying.append(*slot, *answers)?,
         Op::Edit { .. } => replaying.edit()?,
-        Op::Annotate { .. } => replaying.annotate()?,
+        Op::Annotate { priority, retention, .. } => {
+            replaying.annotate(&(*priority, retention.clone()))?
+        }
         Op::Compress { .. } => replaying.compress()?,
         Op::Revert { targets, .. } => {
             let targets: Vec<CommitId> =
@@ -139,10 +143,11 @@ impl Replaying<'_> {
         self.commit.toolset.filter(|toolset| Some(*toolset) != active)
     }
 
-    fn append(&self) -> Plan<Option<PlannedCommit>> {
-        let Op::Append { slot, answers, priority, retention } = &self.commit.op else {
-            return Ok(None);
-        };
+    fn append(
+        &self,
+        slot: Option<CommitId>,
+        answers: Option<CallRef>,
+    ) -> Plan<Option<PlannedCommit>> {
         let slot = slot.unwrap_or(self.commit.id());
         if self.line.view().contains(slot) {
             return Ok(None);
@@ -157,29 +162,21 @@ impl Replaying<'_> {
             let Some(row) = view.get(call.slot) else {
                 return Err(Refusal::NoOpenCall { call_id, open: Vec::<OpenCall>::new() }.into());
             };
-            let other = view.rows_after(row.row_key()).find(|row| row.answers == Some(*call));
+            let other = view.rows_after(row.row_key()).find(|row| row.answers == Some(call));
             if let Some(other) = other {
                 return Err(Refusal::AlreadyAnswered { call_id, by: other.slot }.into());
             }
         }
-        let op = Op::Append {
-            slot: Some(slot),
-            answers: *answers,
-            priority: *priority,
-            retention: retention.clone(),
-        };
+        let mut op = self.commit.op.clone();
+        if let Op::Append { slot: name, .. } = &mut op {
+            *name = Some(slot);
+        }
         Ok(Some(self.says(op)))
     }
 
     /// Returns the row that a message has here.
     fn row(&self, slot: CommitId) -> Plan<Row> {
-        match self.line.view().get(slot) {
-            Some(row) => Ok(*row),
-            None => {
-                let hidden_by = hidden_by(self.line, self.records, slot)?;
-                Err(Refusal::NotVisible { target: slot, hidden_by }.into())
-            }
-        }
+        shown(self.line, self.records, slot, slot)
     }
 
     fn superseded(&self, by: CommitId) -> super::Stop {
@@ -202,20 +199,13 @@ impl Replaying<'_> {
                 return Err(self.superseded(row.version));
             }
             let mut edit = self.says(Op::Edit { target: row.version });
-            edit.change(vec![Change::Version {
-                slot: slot.into(),
-                from: row.version.into(),
-                to: CommitRef::This,
-            }]);
+            edit.change(vec![set_version(&row, CommitRef::This)]);
             planned = Some(edit);
         }
         Ok(planned)
     }
 
-    fn annotate(&self) -> Plan<Option<PlannedCommit>> {
-        let Op::Annotate { priority, reason, retention, .. } = &self.commit.op else {
-            return Ok(None);
-        };
+    fn annotate(&self, marked: &(Priority, Option<JsonText>)) -> Plan<Option<PlannedCommit>> {
         let mut changes = Vec::new();
         let mut targets = Vec::new();
         for change in self.records.changes(self.commit)? {
@@ -229,22 +219,23 @@ impl Replaying<'_> {
             let mark = from.map(|from| from.resolve(self.commit.id()));
             self.records.ensure([Some(row.version), row.mark, mark].into_iter().flatten())?;
             let now = self.records.marked(&row)?;
-            if row.mark.is_some() && now == (*priority, retention.clone()) {
+            if row.mark.is_some() && now == *marked {
                 continue;
             }
             if now != self.records.marked(&Row { mark, ..row })? {
                 return Err(self.superseded(row.mark.unwrap_or(row.version)));
             }
-            let from = row.mark.map(CommitRef::Id);
-            changes.push(Change::Mark { slot: slot.into(), from, to: Some(CommitRef::This) });
+            changes.push(set_mark(&row, Some(CommitRef::This)));
             targets.push(row.version);
         }
         if changes.is_empty() {
             return Ok(None);
         }
-        let (priority, reason, retention): (Priority, _, _) =
-            (*priority, reason.clone(), retention.clone());
-        let mut planned = self.says(Op::Annotate { targets, priority, reason, retention });
+        let mut op = self.commit.op.clone();
+        if let Op::Annotate { targets: named, .. } = &mut op {
+            *named = targets;
+        }
+        let mut planned = self.says(op);
         planned.change(changes);
         Ok(Some(planned))
     }
@@ -261,12 +252,10 @@ impl Replaying<'_> {
         let versions = rows.iter().map(|row| row.version).chain(before.iter().copied());
         self.records.ensure(versions)?;
         let mut work = WorkingView::new(self.line.view());
-        let mut changes = Vec::with_capacity(rows.len() + 1);
         for (row, before) in rows.iter().zip(before) {
             if self.records.merge_facts(row.version)? != self.records.merge_facts(before)? {
                 return Err(self.superseded(row.version));
             }
-            changes.push(Change::Remove { slot: row.slot.into(), row: row.fields() });
             work.take(row.slot);
         }
         if let Some((_, answers)) = work.orphaned() {
@@ -274,13 +263,9 @@ impl Replaying<'_> {
             return Err(self.superseded(by));
         }
         let Some(key) = rows.iter().map(|row| row.key).min() else { return Ok(None) };
-        changes.push(Change::Add {
-            slot: CommitRef::This,
-            row: RowFields { key, version: CommitRef::This, mark: None, answers: None },
-        });
         let targets = rows.iter().map(|row| row.version).collect();
         let mut planned = self.says(Op::Compress { targets });
-        planned.change(changes);
+        planned.change(summary_changes(&rows, key));
         Ok(Some(planned))
     }
 }

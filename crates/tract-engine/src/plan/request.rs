@@ -1,15 +1,17 @@
 //! What is asked of a planner, and what it gives.
 
+use serde::{Deserialize, Serialize};
 use tract_core::commit::MAX_INLINE_CHANGES;
 use tract_core::{
-    Blob, Change, Changes, Commit, CommitId, CommitRecord, Content, Draft, JsonText, Op, Origin,
-    Priority, Role, ToolEntry, ToolSchema, Toolset, ToolsetId,
+    Blob, Change, Changes, Commit, CommitId, CommitRecord, Content, Draft, JsonText, Kind, Op,
+    Origin, Priority, Role, ToolEntry, ToolSchema, Toolset, ToolsetId,
 };
 
 use super::Line;
+use crate::pending::{blobs, tool_texts};
 
 /// Fields that any commit may have in addition to its operation.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Details {
     /// A line for the log; derived when absent.
     pub message: Option<String>,
@@ -19,10 +21,12 @@ pub struct Details {
     pub generation_config: Option<JsonText>,
     /// The tools of this commit; the active set when absent. Where no set was ever made active,
     /// they stay in force.
+    #[serde(default, with = "tool_texts")]
     pub tools: Option<Vec<ToolSchema>>,
     /// Its origin.
     pub origin: Origin,
     /// Blobs that must live as long as the commit.
+    #[serde(with = "blobs")]
     pub keeps: Vec<Blob>,
     /// The time in microseconds since 1970, UTC; the clock's when absent.
     pub created_at: Option<i64>,
@@ -243,7 +247,7 @@ pub fn seal_tools(tools: &[ToolSchema]) -> Toolset {
 }
 
 /// What a record needs to know of the line that it continues: the head and its tools.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BranchTip {
     /// The commit to continue; `None` before the first one.
     pub head: Option<CommitId>,
@@ -285,7 +289,7 @@ impl From<&Line> for BranchTip {
 
 impl PlannedCommit {
     /// Starts a record on a line: parents, tools and details.
-    pub(super) fn on(tip: impl Into<BranchTip>, op: Op, details: &Details) -> Self {
+    pub(crate) fn on(tip: impl Into<BranchTip>, op: Op, details: &Details) -> Self {
         let tip = tip.into();
         let mut record = Box::new(CommitRecord::new(op, details.origin.by));
         record.parents = tip.head.into_iter().collect();
@@ -321,13 +325,16 @@ impl PlannedCommit {
 
     /// Sets what the commit says.
     pub(super) fn say(&mut self, content: &Content, role: Option<Role>) -> super::Plan<()> {
-        let blob = Blob::seal(content.to_blob()?);
-        let kind = content.kind();
+        self.say_sealed(Blob::seal(content.to_blob()?), content.kind(), role);
+        Ok(())
+    }
+
+    /// Sets what the commit says, by the blob of it.
+    pub(super) fn say_sealed(&mut self, content: Blob, kind: Kind, role: Option<Role>) {
         self.record.role = role.filter(|role| *role != kind.default_role());
         self.record.kind = Some(kind);
-        self.record.content = Some(blob.id());
-        self.blobs.push(blob);
-        Ok(())
+        self.record.content = Some(content.id());
+        self.blobs.push(content);
     }
 
     /// Sets what the commit changes; a long list becomes a blob.

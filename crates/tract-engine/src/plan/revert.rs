@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use tract_compile::{Row, appended, inverse, resolved};
 use tract_core::{CallRef, Change, Commit, CommitId, CommitRef, Op, RowFields, ToolsetId};
 
-use super::work::{ChangeIndex, Field, LastKeys, SummaryCover, WorkingView, touched};
+use super::work::{ChangeIndex, Field, SummaryCover, WorkingView, touched};
 use super::{Details, Line, Plan, PlannedCommit, Records, Refusal};
 
 /// Plans to revert commits, newest first in effect. A target that later commits depend on is
@@ -55,26 +55,12 @@ pub(super) fn brings(change: &Change) -> impl Iterator<Item = CommitId> {
     })
 }
 
-/// Reverted targets, and what that changes.
-struct RevertedChanges {
-    order: Vec<CommitId>,
-    changes: Vec<Change>,
-    toolset: Option<ToolsetId>,
-    active: Option<ToolsetId>,
-}
+/// A target, or a message that a target brought in or took out, and the commits that have to be
+/// reverted before that target can be.
+type Dependents = (CommitId, Vec<CommitId>);
 
-/// Commits that have to be reverted before a target can be.
-struct Dependents {
-    of: Dependency,
-    by: Vec<CommitId>,
-}
-
-/// What commits depend on.
-enum Dependency {
-    Target(CommitId),
-    /// The target that brought this message in, or took it out.
-    Presence(CommitId),
-}
+/// Why a target cannot be reverted: this field of a message has another value since.
+type RevertBlocker = (CommitId, Field);
 
 /// A revert while it is planned. With `cascade` targets are added on the way, and nothing that was
 /// done is done again for them.
@@ -82,7 +68,6 @@ struct Undoing<'a> {
     line: &'a Line,
     records: &'a Records,
     work: WorkingView<'a>,
-    keys: LastKeys,
     /// What changed messages, without what is reverted already.
     later: ChangeIndex,
     all: ChangeIndex,
@@ -95,7 +80,11 @@ struct Undoing<'a> {
     /// Blocked targets of which it is not known yet which commit they wait for.
     unexplained: BTreeMap<usize, RevertBlocker>,
     done: HashSet<CommitId>,
-    undone: RevertedChanges,
+    /// The targets that were reverted, in that order, and what that changes.
+    order: Vec<CommitId>,
+    changes: Vec<Change>,
+    toolset: Option<ToolsetId>,
+    active: Option<ToolsetId>,
 }
 
 impl<'a> Undoing<'a> {
@@ -104,7 +93,6 @@ impl<'a> Undoing<'a> {
             line,
             records,
             work: WorkingView::new(line.view()),
-            keys: LastKeys::default(),
             later: ChangeIndex::default(),
             all: ChangeIndex::default(),
             wanted: Vec::new(),
@@ -113,12 +101,10 @@ impl<'a> Undoing<'a> {
             waiting: HashMap::new(),
             unexplained: BTreeMap::new(),
             done: HashSet::new(),
-            undone: RevertedChanges {
-                order: Vec::new(),
-                changes: Vec::new(),
-                toolset: line.toolset(),
-                active: line.active(),
-            },
+            order: Vec::new(),
+            changes: Vec::new(),
+            toolset: line.toolset(),
+            active: line.active(),
         }
     }
 
@@ -133,7 +119,7 @@ impl<'a> Undoing<'a> {
         is_new
     }
 
-    fn run(mut self, cascade: bool) -> Plan<RevertedChanges> {
+    fn run(mut self, cascade: bool) -> Plan<Self> {
         loop {
             self.revert_ready()?;
             if self.done.len() < self.wanted.len() {
@@ -144,26 +130,23 @@ impl<'a> Undoing<'a> {
                 continue;
             }
             let dependents = self.dependents()?;
-            let Some(first) = dependents.first() else {
+            let Some((of, first)) = dependents.first() else {
                 if !self.work.added().is_empty() {
                     SummaryCover::of(self.records, self.work.rows())?.check()?;
                 }
-                return Ok(self.undone);
+                return Ok(self);
             };
             let mut more = false;
             if cascade {
-                let by = || dependents.iter().flat_map(|dependents| dependents.by.iter().copied());
+                let by = || dependents.iter().flat_map(|(_, by)| by.iter().copied());
                 self.records.ensure(by())?;
                 for by in by() {
                     more |= self.want(by);
                 }
             }
             if !more {
-                let target = match first.of {
-                    Dependency::Target(target) => target,
-                    Dependency::Presence(slot) => remover(self.records, &self.wanted, slot)?,
-                };
-                return Err(Refusal::Superseded { target, by: first.by.clone() }.into());
+                let target = remover(self.records, &self.wanted, *of)?;
+                return Err(Refusal::Superseded { target, by: first.clone() }.into());
             }
         }
     }
@@ -172,11 +155,11 @@ impl<'a> Undoing<'a> {
     fn revert_ready(&mut self) -> Plan<()> {
         while let Some(place) = self.ready.pop_first() {
             let Some(target) = self.wanted.get(place).copied() else { continue };
-            let changes = match revert_target(self.records, &mut self.work, &mut self.keys, target)?
+            let changes = match revert_target(self.records, &mut self.work, &mut self.all, target)?
             {
                 Ok(changes) => changes,
                 Err(block) => {
-                    self.waiting.entry(block.slot).or_default().push(place);
+                    self.waiting.entry(block.0).or_default().push(place);
                     self.unexplained.insert(place, block);
                     continue;
                 }
@@ -187,9 +170,23 @@ impl<'a> Undoing<'a> {
                 let freed = self.waiting.remove(&change.slot().resolve(target));
                 self.ready.extend(freed.into_iter().flatten());
             }
-            give_tools_back(self.records, target, &mut self.undone)?;
-            self.undone.order.push(target);
-            self.undone.changes.extend(changes);
+            self.give_tools_back(target)?;
+            self.order.push(target);
+            self.changes.extend(changes);
+        }
+        Ok(())
+    }
+
+    /// Gives back the tools that were in force before a target, where its own are in force still.
+    fn give_tools_back(&mut self, target: CommitId) -> Plan<()> {
+        let commit = self.records.commit(target)?;
+        let before = before(self.records, commit)?;
+        let now = (commit.toolset, commit.active_toolset());
+        if now.0 != before.0 && self.toolset == now.0 {
+            self.toolset = before.0;
+        }
+        if now.1 != before.1 && self.active == now.1 {
+            self.active = before.1;
         }
         Ok(())
     }
@@ -197,7 +194,7 @@ impl<'a> Undoing<'a> {
     /// Finds a commit that has to be reverted first; `None` when the targets that are left wait for
     /// one another.
     fn dependent(&mut self) -> Plan<Option<CommitId>> {
-        while let Some((place, RevertBlocker { slot, field })) = self.unexplained.pop_first() {
+        while let Some((place, (slot, field))) = self.unexplained.pop_first() {
             let touch =
                 self.later.newest(self.records, slot, field, |id| self.done.contains(&id))?;
             match touch {
@@ -218,8 +215,8 @@ impl<'a> Undoing<'a> {
     fn superseded(&mut self) -> Plan<Refusal> {
         let mut refusal = Refusal::NoTargets;
         for &target in self.wanted.iter().filter(|target| !self.done.contains(*target)) {
-            let taken = revert_target(self.records, &mut self.work, &mut self.keys, target)?;
-            let Err(RevertBlocker { slot, field }) = taken else { continue };
+            let taken = revert_target(self.records, &mut self.work, &mut self.all, target)?;
+            let Err((slot, field)) = taken else { continue };
             let touch =
                 self.later.newest(self.records, slot, field, |id| self.done.contains(&id))?;
             refusal = match touch {
@@ -241,7 +238,7 @@ impl<'a> Undoing<'a> {
         }
         if let Some((call, answers)) = self.work.orphaned() {
             let by = answers.iter().map(|row| row.slot).collect();
-            return Ok(vec![Dependents { of: Dependency::Presence(call), by }]);
+            return Ok(vec![(call, by)]);
         }
         self.unfit_answers()
     }
@@ -261,11 +258,10 @@ impl<'a> Undoing<'a> {
         }
         for row in added {
             let Some(call) = row.answers else { continue };
-            let of = Dependency::Presence(row.slot);
             if self.work.get(call.slot).is_none() {
                 let gone = self.all.newest(self.records, call.slot, Field::Presence, |_| false)?;
                 match gone {
-                    Some(by) => dependents.push(Dependents { of, by: vec![by] }),
+                    Some(by) => dependents.push((row.slot, vec![by])),
                     None if dependents.is_empty() => {
                         return Err(
                             Refusal::NotVisible { target: call.slot, hidden_by: None }.into()
@@ -277,7 +273,7 @@ impl<'a> Undoing<'a> {
             }
             let others = answering.get(&call).into_iter().flatten();
             if let Some(other) = others.filter(|slot| **slot != row.slot).min() {
-                dependents.push(Dependents { of, by: vec![*other] });
+                dependents.push((row.slot, vec![*other]));
             }
         }
         Ok(dependents)
@@ -285,8 +281,7 @@ impl<'a> Undoing<'a> {
 
     /// Returns what replaced the tools that a target set.
     fn later_tools(&self) -> Plan<Option<Dependents>> {
-        let RevertedChanges { toolset, active, .. } = &self.undone;
-        if *toolset != self.line.toolset() || *active != self.line.active() {
+        if self.toolset != self.line.toolset() || self.active != self.line.active() {
             return Ok(None);
         }
         for target in &self.wanted {
@@ -295,7 +290,7 @@ impl<'a> Undoing<'a> {
                 continue;
             }
             let before = before(self.records, commit)?;
-            if commit.active_toolset() == before.1 || *active == before.1 {
+            if commit.active_toolset() == before.1 || self.active == before.1 {
                 continue;
             }
             // The newest is the same for every target.
@@ -304,8 +299,7 @@ impl<'a> Undoing<'a> {
                 if !self.known.contains(&later.id())
                     && later.active_toolset() != self::before(self.records, later)?.1
                 {
-                    let of = Dependency::Target(*target);
-                    return Ok(Some(Dependents { of, by: vec![later.id()] }));
+                    return Ok(Some((*target, vec![later.id()])));
                 }
             }
         }
@@ -313,7 +307,8 @@ impl<'a> Undoing<'a> {
     }
 }
 
-/// Returns which of the targets brought a message in, or took it out.
+/// Returns which of the targets brought a message in, or took it out; what is no such message is a
+/// target itself.
 fn remover(records: &Records, wanted: &[CommitId], slot: CommitId) -> Plan<CommitId> {
     for target in wanted {
         let commit = records.commit(*target)?;
@@ -325,18 +320,12 @@ fn remover(records: &Records, wanted: &[CommitId], slot: CommitId) -> Plan<Commi
     Ok(slot)
 }
 
-/// Why a target cannot be reverted: a field has another value since.
-struct RevertBlocker {
-    slot: CommitId,
-    field: Field,
-}
-
 /// Reverts all changes of one target, last first, or says what is in the way and leaves the
 /// view as it is.
 fn revert_target(
     records: &Records,
     work: &mut WorkingView<'_>,
-    keys: &mut LastKeys,
+    changed: &mut ChangeIndex,
     target: CommitId,
 ) -> Plan<Result<Vec<Change>, RevertBlocker>> {
     let commit = records.commit(target)?;
@@ -348,7 +337,7 @@ fn revert_target(
     for change in all.iter().rev() {
         let undo = inverse(&resolved(change, target));
         saved.push(work.save(undo.slot().resolve(target)));
-        match apply(records, work, keys, target, &undo)? {
+        match apply(records, work, changed, target, &undo)? {
             Ok(change) => changes.push(change),
             Err(block) => {
                 saved.into_iter().rev().for_each(|saved| work.restore(saved));
@@ -363,13 +352,13 @@ fn revert_target(
 fn apply(
     records: &Records,
     work: &mut WorkingView<'_>,
-    keys: &mut LastKeys,
+    changed: &mut ChangeIndex,
     target: CommitId,
     undo: &Change,
 ) -> Plan<Result<Change, RevertBlocker>> {
     let slot = undo.slot().resolve(target);
     let present = work.get(slot);
-    let block = |field| Ok(Err(RevertBlocker { slot, field }));
+    let block = |field| Ok(Err((slot, field)));
     match *undo {
         Change::Remove { slot: this, row } => {
             let Some(present) = present else { return block(Field::Presence) };
@@ -392,7 +381,7 @@ fn apply(
             }
             let key = match work.last_keys.get(&slot) {
                 Some(key) => *key,
-                None => keys.of(records, slot)?.unwrap_or(row.key),
+                None => changed.last_key(records, slot)?.unwrap_or(row.key),
             };
             let row = RowFields { key: key.min(work.next), ..row };
             work.put(Row {
@@ -421,20 +410,6 @@ fn apply(
             Ok(Ok(*undo))
         }
     }
-}
-
-/// Gives back the tools that were in force before a target, where its own are in force still.
-fn give_tools_back(records: &Records, target: CommitId, undone: &mut RevertedChanges) -> Plan<()> {
-    let commit = records.commit(target)?;
-    let before = before(records, commit)?;
-    let now = (commit.toolset, commit.active_toolset());
-    if now.0 != before.0 && undone.toolset == now.0 {
-        undone.toolset = before.0;
-    }
-    if now.1 != before.1 && undone.active == now.1 {
-        undone.active = before.1;
-    }
-    Ok(())
 }
 
 /// Returns the tools before a commit: in force, and last set to stay.

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use tract_compile::{Row, View};
-use tract_core::{Change, Commit, CommitId, Op};
+use tract_core::{Change, Commit, CommitId, CommitRef, Op, RowFields};
 
 use super::{Line, Plan, Records, Refusal};
 
@@ -109,6 +109,25 @@ pub(super) struct SavedRow {
     next: u64,
 }
 
+/// Shows another version of a message.
+pub(super) fn set_version(row: &Row, to: CommitRef) -> Change {
+    Change::Version { slot: row.slot.into(), from: row.version.into(), to }
+}
+
+/// Gives a message another mark.
+pub(super) fn set_mark(row: &Row, to: Option<CommitRef>) -> Change {
+    Change::Mark { slot: row.slot.into(), from: row.mark.map(CommitRef::Id), to }
+}
+
+/// Puts the commit itself, as a summary, in the place of rows.
+pub(super) fn summary_changes(rows: &[Row], key: u64) -> Vec<Change> {
+    let row = RowFields { key, version: CommitRef::This, mark: None, answers: None };
+    rows.iter()
+        .map(|row| Change::Remove { slot: row.slot.into(), row: row.fields() })
+        .chain([Change::Add { slot: CommitRef::This, row }])
+        .collect()
+}
+
 /// Which part of a row a change touches.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Field {
@@ -138,16 +157,24 @@ pub(super) fn touched<'a>(
     }))
 }
 
-/// Which commits of the history changed which messages. Each commit is read once, however many
-/// messages are asked for.
+/// Which commits of the history changed which messages, and which keys these had. Each commit is
+/// read once, however many messages are asked for.
 #[derive(Default)]
 pub(super) struct ChangeIndex {
     /// Newest first.
     commits: HashMap<(CommitId, Field), VecDeque<CommitId>>,
+    /// The keys that messages last had before they were taken out.
+    keys: HashMap<CommitId, u64>,
     read: usize,
 }
 
 impl ChangeIndex {
+    /// Finds the key that a message last had; `None` when it was never taken out.
+    pub(super) fn last_key(&mut self, records: &Records, slot: CommitId) -> Plan<Option<u64>> {
+        while !self.keys.contains_key(&slot) && self.read_next(records)? {}
+        Ok(self.keys.get(&slot).copied())
+    }
+
     /// Finds the newest commit that changed a field of a message, leaving some out. What is left
     /// out once is left out from then on.
     pub(super) fn newest(
@@ -185,43 +212,31 @@ impl ChangeIndex {
                 }
             }
         }
+        for change in changes {
+            if let Change::Remove { slot, row } = change {
+                // Newest first: what is known already came later.
+                self.keys.entry(slot.resolve(id)).or_insert(row.key);
+            }
+        }
         self.read += 1;
         Ok(true)
     }
 }
 
-/// The keys that messages last had on the history before they were taken out. Each commit is read
-/// once, however many messages are asked for.
-#[derive(Default)]
-pub(super) struct LastKeys {
-    keys: HashMap<CommitId, u64>,
-    read: usize,
-}
-
-impl LastKeys {
-    /// Finds the key of a message; `None` when it was never taken out.
-    pub(super) fn of(&mut self, records: &Records, slot: CommitId) -> Plan<Option<u64>> {
-        loop {
-            if let Some(key) = self.keys.get(&slot) {
-                return Ok(Some(*key));
-            }
-            let Some((commit, changes)) = records.chain_changes(self.read)? else {
-                return Ok(None);
-            };
-            for change in changes {
-                if let Change::Remove { slot: removed, row } = change {
-                    // Newest first: what is known already came later.
-                    self.keys.entry(removed.resolve(commit.id())).or_insert(row.key);
-                }
-            }
-            self.read += 1;
+/// Returns the row that a message has; `target` names it where there is none.
+pub(super) fn shown(line: &Line, records: &Records, slot: CommitId, target: CommitId) -> Plan<Row> {
+    match line.view().get(slot) {
+        Some(row) => Ok(*row),
+        None => {
+            let hidden_by = hidden_by(line, records, slot)?;
+            Err(Refusal::NotVisible { target, hidden_by }.into())
         }
     }
 }
 
 /// Returns what took a message out of the view: the summary that it lies under now, else the
 /// commit of this line that removed it; `None` when it was never on this line.
-pub(super) fn hidden_by(line: &Line, records: &Records, slot: CommitId) -> Plan<Option<CommitId>> {
+fn hidden_by(line: &Line, records: &Records, slot: CommitId) -> Plan<Option<CommitId>> {
     let mut slot = slot;
     let mut seen = HashSet::new();
     let mut touches = ChangeIndex::default();
@@ -242,7 +257,7 @@ pub(super) fn hidden_by(line: &Line, records: &Records, slot: CommitId) -> Plan<
             Op::Merge { .. } => {
                 // The summary came along with the merge.
                 let covers = SummaryCover::of(records, line.view().rows().copied())?;
-                return Ok(Some(covers.summary(slot).unwrap_or(commit.id())));
+                return Ok(Some(covers.under.get(&slot).copied().unwrap_or(commit.id())));
             }
             Op::Append { .. }
             | Op::Edit { .. }
@@ -280,11 +295,6 @@ impl SummaryCover {
             }
         }
         Ok(covers)
-    }
-
-    /// Returns the summary among the rows that a message lies under.
-    pub(super) fn summary(&self, slot: CommitId) -> Option<CommitId> {
-        self.under.get(&slot).copied()
     }
 
     /// Checks that no message is shown next to its summary, and nothing lies under two.

@@ -1,16 +1,14 @@
 //! One summary, by the port, in the place of messages.
 
 use tract_core::{
-    AuthorKind, Blob, Change, Commit, CommitId, CommitRef, Content, Message, Origin, Priority,
-    RefName, SummaryRequest,
+    AuthorKind, Blob, Change, Commit, CommitId, CommitRef, Content, Message, Priority, RefName,
+    SummaryRequest,
 };
-use tract_hooks::{
-    CONVERSATION, DecisionRecord, Summarize, SummaryError, kept_texts, summarize_checked,
-};
+use tract_hooks::{CONVERSATION, Summarize, SummaryError, kept_texts, summarize_checked};
 
-use super::conversation;
+use super::{conversation, details_of};
 use crate::error::Result;
-use crate::plan::{Details, Request, Selection, plan};
+use crate::plan::{Request, Selection, plan};
 use crate::repo::Repo;
 use crate::txn::{Txn, WriteOptions};
 
@@ -120,10 +118,9 @@ impl Repo {
         let limit = hooks.summary_time();
         let summary = summarize_checked(port, &request, self.counter(), limit).await?;
         let (before, after) = (self.count(&request.text), self.count(&summary.text));
-        let mut record = DecisionRecord::new("summarize_range", "summarize", self.now_us());
-        record.handler = Some(self.who().to_owned()).filter(|who| !who.is_empty());
+        let mut record = self.own_record("summarize_range", "summarize");
         record.instructions = request.instructions.clone();
-        record.model = summary.by.clone();
+        record.model = summary.by;
         (record.tokens_before, record.tokens_after) = (Some(before), Some(after));
         let content = Content::assistant(summary.text);
         record.after = Some(Blob::seal(content.to_blob()?).id().to_hex());
@@ -131,15 +128,7 @@ impl Repo {
             select: Selection::Targets(sources.clone()),
             content,
             role: None,
-            details: Details {
-                origin: Origin {
-                    id: summary.by,
-                    triggered_by: Some("summarize_range".to_owned()),
-                    detail: record.to_json(),
-                    ..AuthorKind::Model.into()
-                },
-                ..Details::default()
-            },
+            details: details_of(&record, AuthorKind::Model),
         };
         let expect = WriteOptions::new().expect(head);
         let made = self.write(branch, &[write], &expect).await?;

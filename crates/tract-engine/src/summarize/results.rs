@@ -2,16 +2,15 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use tract_core::{AuthorKind, Blob, Commit, CommitId, Content, Origin, RefName};
+use tract_core::{AuthorKind, Commit, CommitId, Content, RefName};
 use tract_hooks::{
-    DecisionRecord, Summarize, SummaryError, check_summary, summarize_all_guarded,
-    summarize_checked,
+    Summarize, SummaryError, check_summary, summarize_all_guarded, summarize_checked,
 };
 
-use super::request;
+use super::{details_of, request};
 use crate::error::{Error, Result};
 use crate::pending::with_summary;
-use crate::plan::{Details, NewContent, Refusal, Request};
+use crate::plan::{NewContent, Refusal, Request};
 use crate::repo::Repo;
 use crate::turns::{FoundResult, ToolQuery};
 use crate::txn::WriteOptions;
@@ -139,27 +138,16 @@ impl Repo {
             };
             let (tokens_before, tokens_after) =
                 (self.count(&request.text), self.count(&summary.text));
-            let mut record = DecisionRecord::new("compress_tool_calls", "summarize", self.now_us());
+            let mut record = self.own_record("compress_tool_calls", "summarize");
             let Content::ToolResult(answer) = &content else { continue };
             let summarized = with_summary(answer, &summary.text);
-            record.handler = Some(self.who().to_owned()).filter(|who| !who.is_empty());
             record.instructions = options.how.instructions.clone();
-            record.model = summary.by.clone();
-            record.before = Some(Blob::seal(content.to_blob()?).id().to_hex());
-            record.after = Some(Blob::seal(summarized.to_blob()?).id().to_hex());
-            (record.tokens_before, record.tokens_after) = (Some(tokens_before), Some(tokens_after));
+            record.model = summary.by;
+            self.record_change(&mut record, &content, &summarized)?;
             let edit = Request::Edit {
                 target: result.version,
                 content: NewContent::Content(summarized),
-                details: Details {
-                    origin: Origin {
-                        id: summary.by,
-                        triggered_by: Some("compress_tool_calls".to_owned()),
-                        detail: record.to_json(),
-                        ..AuthorKind::Hook.into()
-                    },
-                    ..Details::default()
-                },
+                details: details_of(&record, AuthorKind::Hook),
             };
             shorter.push(ShorterResult { result, edit, tokens_before, tokens_after });
         }

@@ -6,7 +6,8 @@ use tract_core::{
 };
 
 use super::{SchemaDiff, ToolDiff, tool_diff};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::reach::damage;
 use crate::repo::Repo;
 
 impl Repo {
@@ -28,10 +29,8 @@ impl Repo {
             found => found?,
         };
         let tool = |blob: tract_core::Blob| {
-            let damaged = || Error::Damaged {
-                object: Some(ObjectId::Blob(blob.id())),
-                what: "a tool schema that is not UTF-8".to_owned(),
-            };
+            let what = "a tool schema that is not UTF-8";
+            let damaged = || damage(ObjectId::Blob(blob.id()), what);
             let text = blob.text().ok_or_else(damaged)?;
             let schema = ToolSchema::parse(text)?;
             let name = schema.name().to_owned();

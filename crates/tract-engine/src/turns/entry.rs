@@ -8,6 +8,7 @@ use tract_core::{
     Blob, BlobId, CallRef, Change, Changes, Commit, CommitId, Content, Kind, ObjectId, Op,
 };
 
+use super::{FoundCall, FoundResult};
 use crate::error::{Error, Result};
 use crate::repo::Repo;
 
@@ -15,37 +16,16 @@ use crate::repo::Repo;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TurnEntry {
     /// A message with calls is in the view.
-    Calls(MessageVersion<Vec<String>>),
-    /// A result is in the view; the call that it answers was settled when it was written.
-    Answer(MessageVersion<ResultSummary>, Option<CallRef>),
+    Calls(FoundCall),
+    /// A result is in the view, by the name that it tells itself; the call that it answers was
+    /// settled when it was written.
+    Answer(FoundResult),
     /// A message with calls says something else.
-    NewCalls(MessageVersion<Vec<String>>),
-    /// A result says something else: it is no further result.
-    NewAnswer(MessageVersion<ResultSummary>),
+    NewCalls(FoundCall),
+    /// A result says something else: it is no further result, and names no call.
+    NewAnswer(FoundResult),
     /// A message with calls, or a result, is not a row any more.
     Gone(CommitId),
-}
-
-/// What a version of a message says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct MessageVersion<T> {
-    /// The message's slot: its lasting name.
-    pub(crate) slot: CommitId,
-    /// The commit whose content this is.
-    pub(crate) version: CommitId,
-    /// How many tokens it takes.
-    pub(crate) tokens: u64,
-    /// The names of the tools called, or what a result says of itself.
-    pub(crate) what: T,
-}
-
-/// What a result says of itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ResultSummary {
-    /// The tool's name, where it is known.
-    pub(crate) name: Option<String>,
-    /// Whether the tool failed.
-    pub(crate) is_error: bool,
 }
 
 /// Commits and blobs that are at hand, so that they need not be read.
@@ -207,20 +187,19 @@ fn seen(repo: &Repo, look: &VersionLookup, hand: &LoadedObjects) -> Result<Optio
     }
     let tokens = content.as_ref().map_or(0, |content| count_content(content, repo.counter()));
     if !is_result {
-        let message = MessageVersion { slot, version, tokens, what: names };
+        let call = FoundCall { id: slot, version, tool_names: names, tokens };
         return Ok(Some(match how {
-            VersionChange::Added(_) => TurnEntry::Calls(message),
-            VersionChange::Changed | VersionChange::Removed => TurnEntry::NewCalls(message),
+            VersionChange::Added(_) => TurnEntry::Calls(call),
+            VersionChange::Changed | VersionChange::Removed => TurnEntry::NewCalls(call),
         }));
     }
     let (name, is_error) = match content {
         Some(Content::ToolResult(answer)) => (answer.name, answer.is_error),
         _ => (None, false),
     };
-    let what = ResultSummary { name, is_error };
-    let message = MessageVersion { slot, version, tokens, what };
+    let result = |call| FoundResult { id: slot, version, name, call, is_error, tokens };
     Ok(Some(match how {
-        VersionChange::Added(call) => TurnEntry::Answer(message, call),
-        VersionChange::Changed | VersionChange::Removed => TurnEntry::NewAnswer(message),
+        VersionChange::Added(call) => TurnEntry::Answer(result(call)),
+        VersionChange::Changed | VersionChange::Removed => TurnEntry::NewAnswer(result(None)),
     }))
 }

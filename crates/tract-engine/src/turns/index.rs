@@ -8,7 +8,7 @@
 use tract_core::store::Walk;
 use tract_core::{Commit, CommitId, DerivedKind, DerivedRow};
 
-use super::entry::{LoadedObjects, MessageVersion, TurnEntry, entries};
+use super::entry::{LoadedObjects, TurnEntry, entries};
 use super::row::TurnRow;
 use crate::error::{Error, Result};
 use crate::plan::TurnIndexGap;
@@ -126,13 +126,12 @@ pub(super) async fn counted(repo: &Repo, mut row: TurnRow) -> Result<TurnRow> {
     if row.counter == repo.counter().name() {
         return Ok(row);
     }
-    fn count<T>(message: &mut MessageVersion<T>) -> (CommitId, &mut u64) {
-        (message.version, &mut message.tokens)
-    }
     for entry in &mut row.entries {
         let (version, tokens) = match entry {
-            TurnEntry::Calls(message) | TurnEntry::NewCalls(message) => count(message),
-            TurnEntry::Answer(message, _) | TurnEntry::NewAnswer(message) => count(message),
+            TurnEntry::Calls(call) | TurnEntry::NewCalls(call) => (call.version, &mut call.tokens),
+            TurnEntry::Answer(result) | TurnEntry::NewAnswer(result) => {
+                (result.version, &mut result.tokens)
+            }
             TurnEntry::Gone(_) => continue,
         };
         *tokens = match repo.content_of(version).await {
@@ -168,8 +167,7 @@ impl NewRow {
 
 /// Makes the row that is due at a head, where it is known that nothing was said since the last.
 pub(crate) fn silent_row(repo: &Repo, head: CommitId, silence: TurnIndexGap) -> NewRow {
-    let counter = repo.counter().name().to_owned();
-    NewRow::new(head, &TurnRow { counter, before: silence.before, entries: Vec::new() })
+    NewRow::new(head, &TurnRow::new(repo, silence.before, Vec::new()))
 }
 
 /// Makes the row that is due at a head: `made` are the commits that a write adds, newest first,
@@ -189,8 +187,7 @@ pub(crate) async fn due(
     };
     all.extend(new.concat());
     let before = row.and_then(|(at, row)| row.spoken(at));
-    let counter = repo.counter().name().to_owned();
-    Ok(NewRow::new(head, &TurnRow { counter, before, entries: all }))
+    Ok(NewRow::new(head, &TurnRow::new(repo, before, all)))
 }
 
 /// Whether a row says what its commit's line says, read from the row before it or the root on.
@@ -221,8 +218,7 @@ async fn add_rows(repo: &Repo, head: CommitId) -> Result<()> {
         let found = repo.store().commits(repo.name(), chunk).await?;
         let commits: Vec<Commit> = found.into_iter().flatten().collect();
         let entries = entries(repo, &commits, &mut LoadedObjects::default()).await?.concat();
-        let counter = repo.counter().name().to_owned();
-        let row = TurnRow { counter, before, entries };
+        let row = TurnRow::new(repo, before, entries);
         rows.push(row.encode(at));
         before = row.spoken(at);
     }

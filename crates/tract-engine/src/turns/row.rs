@@ -8,7 +8,9 @@ use std::collections::HashMap;
 
 use tract_core::{Blob, CallRef, CommitId, DerivedKind, DerivedRow};
 
-use super::entry::{MessageVersion, ResultSummary, TurnEntry};
+use super::entry::TurnEntry;
+use super::{FoundCall, FoundResult};
+use crate::repo::Repo;
 use crate::wire::{Input, put, put_bytes};
 
 /// The version of the format.
@@ -43,6 +45,10 @@ mod tag {
 }
 
 impl TurnRow {
+    pub(super) fn new(repo: &Repo, before: Option<CommitId>, entries: Vec<TurnEntry>) -> Self {
+        Self { counter: repo.counter().name().to_owned(), before, entries }
+    }
+
     /// Returns the nearest commit whose row has entries; this is the row of `at`.
     pub(super) fn spoken(&self, at: CommitId) -> Option<CommitId> {
         if self.entries.is_empty() { self.before } else { Some(at) }
@@ -68,8 +74,8 @@ impl TurnRow {
         let mut places: HashMap<CommitId, u64> = HashMap::new();
         for (place, entry) in (0..).zip(&self.entries) {
             write(&mut out, entry, &names, &places);
-            if let TurnEntry::Calls(message) = entry {
-                places.insert(message.slot, place);
+            if let TurnEntry::Calls(call) = entry {
+                places.insert(call.id, place);
             }
         }
         let sum = checksum(commit, &out);
@@ -107,11 +113,11 @@ impl TurnRow {
 
 fn names_of(entry: &TurnEntry) -> Vec<&str> {
     match entry {
-        TurnEntry::Calls(message) | TurnEntry::NewCalls(message) => {
-            message.what.iter().map(String::as_str).collect()
+        TurnEntry::Calls(call) | TurnEntry::NewCalls(call) => {
+            call.tool_names.iter().map(String::as_str).collect()
         }
-        TurnEntry::Answer(message, _) | TurnEntry::NewAnswer(message) => {
-            message.what.name.as_deref().into_iter().collect()
+        TurnEntry::Answer(result) | TurnEntry::NewAnswer(result) => {
+            result.name.as_deref().into_iter().collect()
         }
         TurnEntry::Gone(_) => Vec::new(),
     }
@@ -127,22 +133,32 @@ fn checksum(commit: CommitId, bytes: &[u8]) -> [u8; 8] {
 fn write(out: &mut Vec<u8>, entry: &TurnEntry, names: &[&str], places: &HashMap<CommitId, u64>) {
     let name_place = |name: &str| names.binary_search(&name).unwrap_or_default() as u64;
     match entry {
-        TurnEntry::Calls(message) | TurnEntry::NewCalls(message) => {
+        TurnEntry::Calls(call) | TurnEntry::NewCalls(call) => {
             let kind = match entry {
                 TurnEntry::Calls(_) => tag::CALLS,
                 _ => tag::NEW_CALLS,
             };
-            start(out, kind, message.slot, message.version);
-            put(out, message.tokens);
-            put(out, message.what.len() as u64);
-            message.what.iter().for_each(|name| put(out, name_place(name)));
+            start(out, kind, call.id, call.version);
+            put(out, call.tokens);
+            put(out, call.tool_names.len() as u64);
+            call.tool_names.iter().for_each(|name| put(out, name_place(name)));
         }
-        TurnEntry::Answer(message, call) => {
-            let near = call.and_then(|call| places.get(&call.slot).copied());
-            let bound = if call.is_some() { tag::BOUND } else { 0 };
-            let near_flag = if near.is_some() { tag::NEAR } else { 0 };
-            answered(out, tag::ANSWER | bound | near_flag, message, name_place);
-            if let Some(call) = call {
+        TurnEntry::Answer(result) | TurnEntry::NewAnswer(result) => {
+            let near = result.call.and_then(|call| places.get(&call.slot).copied());
+            let kind = match entry {
+                TurnEntry::Answer(_) => tag::ANSWER,
+                _ => tag::NEW_ANSWER,
+            };
+            let flags = (u8::from(result.is_error) * tag::IS_ERROR)
+                | (u8::from(result.name.is_some()) * tag::NAMED)
+                | (u8::from(near.is_some()) * tag::NEAR)
+                | (u8::from(result.call.is_some()) * tag::BOUND);
+            start(out, kind | flags, result.id, result.version);
+            put(out, result.tokens);
+            if let Some(name) = &result.name {
+                put(out, name_place(name));
+            }
+            if let Some(call) = result.call {
                 match near {
                     Some(place) => put(out, place),
                     None => out.extend_from_slice(call.slot.as_bytes()),
@@ -150,25 +166,7 @@ fn write(out: &mut Vec<u8>, entry: &TurnEntry, names: &[&str], places: &HashMap<
                 put(out, u64::from(call.index));
             }
         }
-        TurnEntry::NewAnswer(message) => {
-            answered(out, tag::NEW_ANSWER, message, name_place);
-        }
         TurnEntry::Gone(slot) => start(out, tag::GONE, *slot, *slot),
-    }
-}
-
-fn answered(
-    out: &mut Vec<u8>,
-    kind: u8,
-    message: &MessageVersion<ResultSummary>,
-    name_place: impl Fn(&str) -> u64,
-) {
-    let error = if message.what.is_error { tag::IS_ERROR } else { 0 };
-    let named = if message.what.name.is_some() { tag::NAMED } else { 0 };
-    start(out, kind | error | named, message.slot, message.version);
-    put(out, message.tokens);
-    if let Some(name) = &message.what.name {
-        put(out, name_place(name));
     }
 }
 
@@ -188,28 +186,21 @@ impl Input<'_> {
 
     fn entry(&mut self, names: &[String], before: &[TurnEntry]) -> Option<TurnEntry> {
         let head = self.byte()?;
-        let slot = self.id()?;
-        let version = if head & tag::VERSION != 0 { self.id()? } else { slot };
+        let id = self.id()?;
+        let version = if head & tag::VERSION != 0 { self.id()? } else { id };
         Some(match head & tag::KINDS {
             kind @ (tag::CALLS | tag::NEW_CALLS) => {
                 let tokens = self.number()?;
                 let count = self.number()?;
-                let what = (0..count).map(|_| self.name(names)).collect::<Option<Vec<String>>>()?;
-                let message = MessageVersion { slot, version, tokens, what };
-                if kind == tag::CALLS {
-                    TurnEntry::Calls(message)
-                } else {
-                    TurnEntry::NewCalls(message)
-                }
+                let names =
+                    (0..count).map(|_| self.name(names)).collect::<Option<Vec<String>>>()?;
+                let call = FoundCall { id, version, tool_names: names, tokens };
+                if kind == tag::CALLS { TurnEntry::Calls(call) } else { TurnEntry::NewCalls(call) }
             }
             kind @ (tag::ANSWER | tag::NEW_ANSWER) => {
                 let tokens = self.number()?;
                 let name = if head & tag::NAMED != 0 { Some(self.name(names)?) } else { None };
-                let what = ResultSummary { name, is_error: head & tag::IS_ERROR != 0 };
-                let message = MessageVersion { slot, version, tokens, what };
-                if kind == tag::NEW_ANSWER {
-                    return Some(TurnEntry::NewAnswer(message));
-                }
+                let is_error = head & tag::IS_ERROR != 0;
                 let call = match (head & tag::BOUND != 0, head & tag::NEAR != 0) {
                     (false, _) => None,
                     (true, near) => {
@@ -218,17 +209,21 @@ impl Input<'_> {
                         Some(CallRef { slot, index })
                     }
                 };
-                TurnEntry::Answer(message, call)
+                let result = FoundResult { id, version, name, call, is_error, tokens };
+                match kind {
+                    tag::ANSWER => TurnEntry::Answer(result),
+                    _ => TurnEntry::NewAnswer(result),
+                }
             }
-            tag::GONE => TurnEntry::Gone(slot),
+            tag::GONE => TurnEntry::Gone(id),
             _ => return None,
         })
     }
 
     fn near(&mut self, before: &[TurnEntry]) -> Option<CommitId> {
         match before.get(usize::try_from(self.number()?).ok()?)? {
-            TurnEntry::Calls(message) => Some(message.slot),
-            TurnEntry::Answer(..)
+            TurnEntry::Calls(call) => Some(call.id),
+            TurnEntry::Answer(_)
             | TurnEntry::NewCalls(_)
             | TurnEntry::NewAnswer(_)
             | TurnEntry::Gone(_) => None,
@@ -244,25 +239,33 @@ mod tests {
         CommitId::from_bytes([n; 32])
     }
 
-    fn message<T>(slot: u8, version: u8, tokens: u64, what: T) -> MessageVersion<T> {
-        MessageVersion { slot: id(slot), version: id(version), tokens, what }
+    fn calls(slot: u8, version: u8, tokens: u64) -> FoundCall {
+        let tool_names = ["grep", "ls", "grep"].map(str::to_owned).to_vec();
+        FoundCall { id: id(slot), version: id(version), tool_names, tokens }
+    }
+
+    fn result(slot: u8, version: u8, name: Option<&str>, call: Option<(u8, u32)>) -> FoundResult {
+        FoundResult {
+            id: id(slot),
+            version: id(version),
+            name: name.map(str::to_owned),
+            call: call.map(|(slot, index)| CallRef { slot: id(slot), index }),
+            is_error: name.is_some(),
+            tokens: 300 + u64::from(slot),
+        }
     }
 
     fn row() -> TurnRow {
-        let names = vec!["grep".to_owned(), "ls".to_owned(), "grep".to_owned()];
-        let what = ResultSummary { name: Some("ls".to_owned()), is_error: true };
-        let bare = ResultSummary { name: None, is_error: false };
-        let call = |slot, index| Some(CallRef { slot: id(slot), index });
         TurnRow {
             counter: "approx".to_owned(),
             before: Some(id(9)),
             entries: vec![
-                TurnEntry::Calls(message(1, 1, 7, names.clone())),
-                TurnEntry::Answer(message(2, 2, 302, what.clone()), call(1, 1)),
-                TurnEntry::Answer(message(3, 3, 303, bare.clone()), call(8, 300)),
-                TurnEntry::Answer(message(4, 4, 304, bare), None),
-                TurnEntry::NewAnswer(message(2, 5, 0, what)),
-                TurnEntry::NewCalls(message(1, 6, 1, names)),
+                TurnEntry::Calls(calls(1, 1, 7)),
+                TurnEntry::Answer(result(2, 2, Some("ls"), Some((1, 1)))),
+                TurnEntry::Answer(result(3, 3, None, Some((8, 300)))),
+                TurnEntry::Answer(result(4, 4, None, None)),
+                TurnEntry::NewAnswer(FoundResult { tokens: 0, ..result(2, 5, Some("ls"), None) }),
+                TurnEntry::NewCalls(calls(1, 6, 1)),
                 TurnEntry::Gone(id(4)),
             ],
         }

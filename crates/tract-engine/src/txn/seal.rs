@@ -2,8 +2,8 @@
 
 use tract_compile::{Changed, IdMap, stated_priority};
 use tract_core::{
-    Blob, Change, Commit, CommitId, Kind, ObjectId, Op, Priority, RefName, RefTarget, ToolRow,
-    ToolSchema, Toolset, ToolsetId,
+    Blob, Change, Commit, CommitId, Kind, Limits, ObjectId, Op, Priority, RefName, RefTarget,
+    ToolRow, ToolSchema, Toolset, ToolsetId,
 };
 
 use super::Txn;
@@ -18,6 +18,25 @@ struct CommitParts {
     blobs: Vec<Blob>,
     given: Option<(Toolset, Vec<ToolSchema>)>,
     requires: Vec<CommitId>,
+}
+
+/// Checks what is stored with a record.
+pub(crate) fn check_limits(
+    limits: &Limits,
+    blobs: &[Blob],
+    given: Option<&(Toolset, Vec<ToolSchema>)>,
+) -> Result<()> {
+    for blob in blobs {
+        limits.check_blob(blob.bytes().len())?;
+    }
+    if let Some((_, tools)) = given {
+        limits.check_toolset(tools.len())?;
+        for tool in tools {
+            limits.check_schema(tool.text().len())?;
+            limits.check_tool_name(tool.name())?;
+        }
+    }
+    Ok(())
 }
 
 /// How many commits may follow a message before a snapshot can be due: what is shown makes room for
@@ -83,7 +102,7 @@ impl Txn<'_> {
     /// Checks limits and shape, and makes a commit of what was planned.
     fn seal(&self, planned: PlannedCommit) -> Result<(Commit, CommitParts)> {
         let PlannedCommit { mut record, changes, blobs, given, requires } = planned;
-        self.check_limits(&blobs, given.as_ref())?;
+        check_limits(self.repo.limits(), &blobs, given.as_ref())?;
         if record.created_at.is_none() && !self.imports {
             record.created_at = Some(self.batch.note.at);
             record.batch = Some(self.batch.id);
@@ -121,25 +140,6 @@ impl Txn<'_> {
         if let Some(moved) = self.refs.get_mut(branch) {
             moved.to = Some(RefTarget::Commit(commit.id()));
         }
-    }
-
-    pub(super) fn check_limits(
-        &self,
-        blobs: &[Blob],
-        given: Option<&(Toolset, Vec<ToolSchema>)>,
-    ) -> Result<()> {
-        let limits = self.repo.limits();
-        for blob in blobs {
-            limits.check_blob(blob.bytes().len())?;
-        }
-        if let Some((_, tools)) = given {
-            limits.check_toolset(tools.len())?;
-            for tool in tools {
-                limits.check_schema(tool.text().len())?;
-                limits.check_tool_name(tool.name())?;
-            }
-        }
-        Ok(())
     }
 
     /// Checks that the record says what it does.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use tract_core::store::LogQuery;
 use tract_core::{BatchId, LogEntry, OperationId, RefName, RefTarget};
 
-use super::{REDO, UNDO};
+use super::UNDO;
 use crate::error::Result;
 use crate::merge::decisions_ref;
 use crate::repo::Repo;
@@ -201,7 +201,7 @@ impl<'a> RefMoves<'a> {
 
     /// Returns the newest entry of the last operation that was not reverted; what these verbs did is
     /// passed over together with what they reverted.
-    async fn last(&mut self, reverting: &[&str]) -> Result<Option<LogEntry>> {
+    pub(super) async fn last(&mut self, reverting: &[&str]) -> Result<Option<LogEntry>> {
         while let Some(entry) = self.next().await? {
             if entry.note.undoes.is_none() || !reverting.contains(&entry.note.what.as_str()) {
                 return Ok(Some(entry));
@@ -210,17 +210,6 @@ impl<'a> RefMoves<'a> {
             self.passed.extend(target.map(|target| target.note.operation));
         }
         Ok(None)
-    }
-
-    /// Returns the newest entry of the last operation that was not undone.
-    pub(super) async fn last_done(&mut self) -> Result<Option<LogEntry>> {
-        self.last(&[UNDO, REDO]).await
-    }
-
-    /// Returns the newest entry of the last undo that was not redone; `None` when something else
-    /// was done since.
-    pub(super) async fn last_undo(&mut self) -> Result<Option<LogEntry>> {
-        Ok(self.last(&[REDO]).await?.filter(is_undo))
     }
 }
 

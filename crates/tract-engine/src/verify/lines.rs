@@ -12,7 +12,7 @@ use super::facts::Facts;
 use super::objects::Objects;
 use super::rows::LineRows;
 use super::{CHUNK, derived};
-use crate::reach::{BitSet, CommitGraph, FoldOrder, changes_of, damage, harm};
+use crate::reach::{BitSet, CommitGraph, FoldOrder, changes_of, damage, each, harm};
 use crate::repo::Repo;
 use crate::turns::{self, TurnEntry, TurnsSinceRow};
 
@@ -75,21 +75,17 @@ impl Stored {
         let mut commits = HashSet::new();
         for chunk in listed.as_ref().unwrap_or(&order.numbers).chunks(CHUNK) {
             let ids: Vec<CommitId> = chunk.iter().filter_map(|number| reach.id(*number)).collect();
-            if let Ok(rows) = repo.store().derived(repo.name(), kind, &ids).await {
-                let rows = chunk.iter().zip(rows).filter(|(_, row)| row.is_some());
-                commits.extend(rows.map(|(number, _)| *number));
-                continue;
-            }
-            // Which row it is, reading them singly tells.
-            for (number, id) in chunk.iter().zip(ids) {
-                match repo.store().derived(repo.name(), kind, &[id]).await {
-                    Ok(row) => commits.extend(row.iter().flatten().map(|_| *number)),
-                    Err(error) => {
-                        let what = harm(ObjectId::Commit(id), error)?.what;
-                        found.push(derived(ObjectId::Commit(id), what));
-                    }
-                }
-            }
+            let read = |ids: Vec<CommitId>| async move {
+                repo.store().derived(repo.name(), kind, &ids).await
+            };
+            let failed = |id: &CommitId, error| {
+                let object = ObjectId::Commit(*id);
+                found.push(derived(object, harm(object, error)?.what));
+                Ok(())
+            };
+            let rows = each(&ids, read, failed).await?;
+            let rows = chunk.iter().zip(rows).filter(|(_, row)| row.is_some());
+            commits.extend(rows.map(|(number, _)| *number));
         }
         let leading = reach.leading_to(commits.iter().copied());
         Ok(Self { kind, commits, leading })

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use tract_core::store::{BlobKey, Damage, StoreResult};
 use tract_core::{
-    Blob, BlobId, Commit, CommitId, Content, Kind, ObjectId, RepoName, Store, ToolDefinition,
-    ToolId, ToolSchema, Toolset, ToolsetId, parallel,
+    Blob, BlobId, Commit, CommitId, Content, Kind, ObjectId, RepoName, Store, ToolId, ToolSchema,
+    Toolset, ToolsetId, parallel,
 };
 
 use super::blobs::CheckedBlobs;
 use super::derived;
-use crate::reach::{ReachedCommit, blob, damage, harm, one};
+use crate::reach::{ReachedCommit, blob, damage, each, harm, one};
 use crate::turns;
 
 /// Blobs that are read together when nothing is known of their size.
@@ -212,33 +212,18 @@ impl<'a> Objects<'a> {
         Ok(())
     }
 
-    async fn definitions_singly(
-        &mut self,
-        ids: &[ToolId],
-    ) -> StoreResult<Vec<Option<ToolDefinition>>> {
-        let mut found = Vec::with_capacity(ids.len());
-        for id in ids {
-            found.push(match self.store.tools(self.repo, &[*id]).await {
-                Ok(one) => one.into_iter().flatten().next(),
-                Err(error) => {
-                    let what = harm(ObjectId::Tool(*id), error)?.what;
-                    self.damage.push(derived(ObjectId::Tool(*id), what));
-                    None
-                }
-            });
-        }
-        Ok(found)
-    }
-
     /// Compares the tool index with the toolsets that were reached.
     pub(super) async fn tool_index(&mut self) -> StoreResult<()> {
         let ids: Vec<ToolId> = self.tools.keys().copied().collect();
         for chunk in ids.chunks(BLOBS) {
-            let found = match self.store.tools(self.repo, chunk).await {
-                Ok(found) => found,
-                // Which row it is, reading them singly tells.
-                Err(_) => self.definitions_singly(chunk).await?,
+            let (store, repo) = (self.store, self.repo);
+            let read = |ids: Vec<ToolId>| async move { store.tools(repo, &ids).await };
+            let failed = |id: &ToolId, error| {
+                let object = ObjectId::Tool(*id);
+                self.damage.push(derived(object, harm(object, error)?.what));
+                Ok(())
             };
+            let found = each(chunk, read, failed).await?;
             for (id, definition) in chunk.iter().zip(found) {
                 let Some(known) = self.tools.get(id) else { continue };
                 let wrong = match definition {

@@ -1,55 +1,48 @@
 //! Edits, summaries and merges: what handlers make of them.
 
-use tract_core::{Change, CommitId, CommitRef, Content, Draft, Op};
+use tract_core::{Change, CommitRef, Content, Draft, Op};
 use tract_hooks::{
     BeforeCommit, BeforeCompress, CommitAction, CompressAction, Decision, MergeAction,
 };
 
-use super::{DecisionSource, Ruling, WriteTarget, edited_content as reads, not_here};
-use crate::error::Result;
-use crate::pending::{Document, PendingRequest};
-use crate::plan::{Details, NewContent, PlannedCommit, Request, Selection};
-
-/// What becomes of a merge.
-pub(crate) enum MergeRuling {
-    /// It is made; this is recorded of it: in the details of a commit, or as a document where
-    /// the branch is merely forwarded.
-    Go(Option<Box<(Details, Document)>>),
-    /// It does not.
-    Not(Ruling),
-}
+use super::{DecisionSource, Ruled, WriteTarget, edited_content, not_here};
+use crate::pending::{Document, PendingRequest, RecordedDecision, fresh_id};
+use crate::plan::{Details, PlannedCommit, Request, Selection};
 
 impl WriteTarget<'_> {
-    pub(super) async fn edit(
-        self,
-        target: CommitId,
-        new: &NewContent,
-        details: &Details,
-        planned: &PlannedCommit,
-    ) -> Result<Ruling> {
-        let content = reads(planned)?;
-        let draft = Draft {
-            message: details.message.clone(),
-            metadata: details.metadata.clone(),
-            ..Draft::new(content.clone()).origin(details.origin.clone())
+    /// Asks about a message, or about an edit of one.
+    pub(super) async fn commit(self, request: &Request, planned: &PlannedCommit) -> Ruled<Request> {
+        let draft = match request {
+            Request::Append(draft) => draft.clone(),
+            Request::Edit { details, .. } => Draft {
+                message: details.message.clone(),
+                metadata: details.metadata.clone(),
+                ..Draft::new(edited_content(planned)?).origin(details.origin.clone())
+            },
+            _ => return Ok(None),
         };
         let event = BeforeCommit::new(self.branch.clone(), draft)
             .head(self.head)
             .op(planned.record.op.clone());
         let decision = self.repo.hooks().before_commit(&event).await;
         let source = DecisionSource::of(&decision);
-        let request = Request::Edit { target, content: new.clone(), details: details.clone() };
-        let pending_request = PendingRequest::Edit { target, content, details: details.clone() };
-        self.changed(source, Ok(decision.into_action()), request, pending_request)
+        let asked = match request {
+            Request::Edit { target, details, .. } => {
+                let (content, details) = (event.draft.content, details.clone());
+                PendingRequest::Edit { target: *target, content, details }
+            }
+            _ => PendingRequest::Append(Box::new(event.draft)),
+        };
+        self.changed(source, Ok(decision.into_action()), request, asked)
     }
 
     pub(super) async fn compress(
         self,
         request: &Request,
         planned: &PlannedCommit,
-    ) -> Result<Ruling> {
+    ) -> Ruled<Request> {
         let Request::Compress { select, content, role, details } = request else {
-            return Ok(Ruling::AsAsked);
+            return Ok(None);
         };
         // The summary is of these messages. What arrives later is not under it, however long it
         // takes until it is written.
@@ -92,85 +85,67 @@ impl WriteTarget<'_> {
             CompressAction::Defer(reason) => Ok(CommitAction::Defer(reason)),
             other => Err(not_here(&other)),
         };
-        self.changed(source, action, request.clone(), pending_request)
+        self.changed(source, action, request, pending_request)
     }
 
-    /// Rules on an edit or a summary by a handler's answer, or by why that cannot be carried out.
-    fn changed(
+    /// Rules on a request by a handler's answer, or by why that cannot be carried out.
+    pub(super) fn changed(
         self,
         mut source: DecisionSource,
         action: Result<CommitAction, String>,
-        request: Request,
-        mut pending_request: PendingRequest,
-    ) -> Result<Ruling> {
+        request: &Request,
+        asked: PendingRequest,
+    ) -> Ruled<Request> {
         let why = match action {
             Ok(CommitAction::Pass | CommitAction::Approve) => {
                 return Ok(self.as_requested(&source, request));
             }
             Ok(CommitAction::Edit(other)) => {
-                let (PendingRequest::Edit { content, details, .. }
-                | PendingRequest::Compress { content, details, .. }) = &mut pending_request
-                else {
-                    return Ok(Ruling::AsAsked);
-                };
+                let Some(content) = asked.content() else { return Ok(None) };
                 match self.fitting(content, other) {
-                    Ok(other) => {
-                        let draft = Draft::new(content.clone()).origin(details.origin.clone());
-                        let changed = self.instead(&draft, other, &source, "edit", |_| {})?;
-                        *content = changed.content;
-                        details.origin = changed.origin;
-                        details.keeps.splice(0..0, changed.keeps);
-                        let instead = pending_request.request().unwrap_or(request);
-                        return Ok(Ruling::Instead(Box::new(instead)));
-                    }
+                    Ok(other) => return self.instead(asked, other, &source, "edit", |_| {}),
                     Err(why) => why,
                 }
             }
-            Ok(CommitAction::Reject(reason)) => {
-                return self.rejected(pending_request, source, reason);
-            }
-            Ok(CommitAction::Defer(reason)) => {
-                return self.deferred(pending_request, source, reason);
-            }
+            Ok(CommitAction::Reject(reason)) => return self.rejected(asked, source, reason),
+            Ok(CommitAction::Defer(reason)) => return self.deferred(asked, source, reason),
             Ok(other) => not_here(&other),
             Err(why) => why,
         };
         match source.invalid(self.repo, &why) {
             None => Ok(self.as_requested(&source, request)),
-            Some(failure) => self.rejected(pending_request, source, failure),
+            Some(failure) => self.rejected(asked, source, failure),
         }
     }
 
-    /// Rules on a merge by a handler's answer.
+    /// Rules on a merge by a handler's answer: what is recorded of one that is made, in the details
+    /// of a commit, or as a document where the branch is merely forwarded.
     pub(crate) fn merge(
         self,
         decision: Decision<MergeAction>,
-        pending_request: PendingRequest,
-    ) -> Result<MergeRuling> {
+        asked: PendingRequest,
+    ) -> Ruled<(Details, Document)> {
         let mut source = DecisionSource::of(&decision);
         match decision.into_action() {
             MergeAction::Pass | MergeAction::Approve => {}
-            MergeAction::Reject(reason) => {
-                return self.rejected(pending_request, source, reason).map(MergeRuling::Not);
-            }
-            MergeAction::Defer(reason) => {
-                return self.deferred(pending_request, source, reason).map(MergeRuling::Not);
-            }
+            MergeAction::Reject(reason) => return self.rejected(asked, source, reason),
+            MergeAction::Defer(reason) => return self.deferred(asked, source, reason),
             other => {
                 if let Some(failure) = source.invalid(self.repo, &not_here(&other)) {
-                    return self.rejected(pending_request, source, failure).map(MergeRuling::Not);
+                    return self.rejected(asked, source, failure);
                 }
             }
         }
-        let PendingRequest::Merge { details, .. } = &pending_request else {
-            return Ok(MergeRuling::Go(None));
+        let (Some(action), PendingRequest::Merge { source: merged, details, .. }) =
+            (source.unchanging(), &asked)
+        else {
+            return Ok(None);
         };
-        let mut details = details.clone();
-        let Some(record) = self.noted(&source, details.origin.detail.as_ref()) else {
-            return Ok(MergeRuling::Go(None));
-        };
+        let (commit, mut details) = (Some(*merged), details.clone());
+        let record = source.record(self.repo, action).after(details.origin.detail.as_ref());
         details.origin.detail = record.to_json();
-        let document = self.decided(pending_request, record)?;
-        Ok(MergeRuling::Go(Some(Box::new((details, document)))))
+        let (id, branch) = (fresh_id("d")?, self.branch.clone());
+        let decided = RecordedDecision { id, branch, record, request: asked, commit };
+        Ok(Some(Box::new((details, Document::decided(&decided)?))))
     }
 }

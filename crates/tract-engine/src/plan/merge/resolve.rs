@@ -10,7 +10,7 @@ use tract_compile::{Row, View};
 use tract_core::{Change, CommitId, ContentError, JsonText, Kind};
 
 use super::MergeSides;
-use crate::plan::work::{LastKeys, ensure_covered, hidden_directly};
+use crate::plan::work::{ChangeIndex, ensure_covered, hidden_directly};
 use crate::plan::{ConflictKind, MergeConflict, Plan, Records, Refusal, Stop};
 
 /// How a conflict of a merge is resolved. Which ones fit a conflict depends on its kind:
@@ -167,7 +167,7 @@ pub(super) struct Resolving<'a> {
     pub(super) tools: Option<ResolutionKind>,
     pub(super) texts: Vec<(CommitId, String)>,
     pub(super) resolved: Vec<ResolvedConflict>,
-    keys: LastKeys,
+    changed: ChangeIndex,
     /// The summaries that messages are directly under, for each side.
     hidden: [Option<HashMap<CommitId, CommitId>>; 2],
 }
@@ -181,7 +181,7 @@ impl<'a> Resolving<'a> {
             tools: None,
             texts: Vec::new(),
             resolved: Vec::new(),
-            keys: LastKeys::default(),
+            changed: ChangeIndex::default(),
             hidden: [None, None],
         }
     }
@@ -450,7 +450,7 @@ impl<'a> Resolving<'a> {
             self.open(over, true, bases)?;
         }
         if !self.ours.contains(slot) {
-            let key = self.keys.of(self.records, slot)?.unwrap_or(self.ours.next());
+            let key = self.changed.last_key(self.records, slot)?.unwrap_or(self.ours.next());
             self.ours.set_row(Row { key, ..their });
         }
         Ok(())
@@ -508,26 +508,19 @@ fn answer(view: &View, call: CommitId, version: Option<CommitId>) -> Option<Row>
 
 /// How a resolution is recorded in the metadata of a merge commit.
 #[derive(Serialize)]
-struct ResolutionRecord {
-    kind: &'static str,
-    slot: Option<CommitId>,
-    ours: Option<CommitId>,
-    theirs: Option<CommitId>,
+struct ResolutionRecord<'a> {
+    #[serde(flatten)]
+    conflict: &'a MergeConflict,
     resolution: &'static str,
 }
 
 /// Adds the resolutions to metadata of a merge commit, as the member `resolutions`.
 pub(super) fn noted(metadata: Option<&JsonText>, resolved: &[ResolvedConflict]) -> Plan<JsonText> {
-    let noted: Vec<ResolutionRecord> = resolved
-        .iter()
-        .map(|ResolvedConflict { conflict, resolution }| ResolutionRecord {
-            kind: conflict.kind.as_str(),
-            slot: conflict.slot,
-            ours: conflict.ours,
-            theirs: conflict.theirs,
-            resolution: resolution.as_str(),
-        })
-        .collect();
+    let noted = resolved.iter().map(|ResolvedConflict { conflict, resolution }| ResolutionRecord {
+        conflict,
+        resolution: resolution.as_str(),
+    });
+    let noted: Vec<ResolutionRecord<'_>> = noted.collect();
     let content =
         |source| Stop::Content(ContentError::Shape { kind: "metadata".to_owned(), source });
     let mut members: BTreeMap<String, Box<RawValue>> = match metadata {
