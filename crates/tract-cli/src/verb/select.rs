@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use tract::tools::select::{
     Bm25, Candidate, CatalogEntry, PickOptions, PickReport, TokenOverlap, ToolIndex, pick,
 };
@@ -74,15 +75,7 @@ struct Query {
 #[derive(Serialize)]
 struct SelectionLine<'a> {
     id: &'a RawValue,
-    candidates: Vec<CandidateLine<'a>>,
-}
-
-#[derive(Serialize)]
-struct CandidateLine<'a> {
-    id: &'a str,
-    name: &'a str,
-    score: f64,
-    reason: &'a str,
+    candidates: Vec<Value>,
 }
 
 /// The tools, held as the scorer wants them.
@@ -206,7 +199,7 @@ fn answer(out: &mut Output, query: &Query, line: usize, picked: &PickReport) -> 
     if out.is_json() {
         let candidates =
             picked.candidates.iter().map(|Candidate { id, name, score, reason, .. }| {
-                CandidateLine { id, name, score: *score, reason }
+                json!({ "id": id, "name": name, "score": score, "reason": reason })
             });
         let candidates = candidates.collect();
         return out.json(&SelectionLine { id, candidates });
