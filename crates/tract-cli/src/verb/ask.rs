@@ -21,7 +21,7 @@ use crate::failure::{Failure, Outcome};
 use crate::input;
 use crate::out::Output;
 use crate::render::{number, short};
-use crate::runtime::on_interrupt;
+use crate::runtime::{self, on_interrupt};
 use crate::style::{DIM, Styled};
 
 /// Ask a model a question and record both sides.
@@ -132,7 +132,8 @@ async fn ask(
     model_args: ModelArgs,
     question: Option<Draft>,
 ) -> Outcome<()> {
-    let runtime = network()?;
+    // Sockets and timers live on a thread of their own; this one waits and writes.
+    let runtime = runtime::threads(1)?;
     let model = Arc::new(model_args.model.client()?);
     let (cancellation, pieces, options) = options(&model_args, &runtime)?;
     let tract = context.open().await?;
@@ -168,15 +169,6 @@ async fn ask(
 /// Error returned for a question or task without text, before anything is recorded or sent.
 pub(super) fn empty_question(note: &str) -> Failure {
     Failure::usage("nothing to ask: the text is empty").note(note)
-}
-
-/// Sockets and timers live on a thread of their own; the first one waits and writes.
-pub(super) fn network() -> Outcome<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::no("runtime", format!("no thread for the network: {error}")))
 }
 
 type Set = (CancellationToken, Receiver<ReplyDelta>, ChatOptions);

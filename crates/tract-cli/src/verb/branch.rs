@@ -199,7 +199,7 @@ async fn print(
     }
     let lines = tract::engine::describe(tract.repo(), &commits).await?;
     let widths = rows.iter().map(|(branch, _)| escape::width(&escape::line(&branch.name)));
-    let columns = out.columns();
+    let columns = out.columns;
     // A long name takes the room of its own text, not that of all others.
     let width = widths.max().unwrap_or(0).min(columns.saturating_sub(FIXED + TEXT));
     for ((branch, commit), line) in rows.iter().zip(lines) {

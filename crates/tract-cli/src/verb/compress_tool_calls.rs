@@ -102,7 +102,7 @@ async fn summarized(
     if let (None, Some(model)) = (&context.global.summarizer, &args.model) {
         let model = super::ask::client(model, args.base_url.as_deref())?;
         let tract = context.summarized_by(tract, std::sync::Arc::new(model));
-        let runtime = super::ask::network()?;
+        let runtime = crate::runtime::threads(1)?;
         let work = runtime.spawn(async move { tract.compress_tool_calls(&options).await });
         let done = work
             .await

@@ -116,7 +116,7 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
     };
     let commit = tract.repo().require_commit(head).await?;
     let line = render::described(&tract, &commit).await?;
-    let room = context.out.columns().saturating_sub(30 + escape::width(tract.branch_name()));
+    let room = context.out.columns.saturating_sub(30 + escape::width(tract.branch_name()));
     let text = escape::cut(&format!("{} {}", line.label, line.text), room);
     context.out.line(format_args!("on {branch} at {}  {text}", short(head)))?;
     let left_out = match skipped {
