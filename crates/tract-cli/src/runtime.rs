@@ -9,12 +9,11 @@
     feature = "view"
 ))]
 pub(crate) fn threads(count: usize) -> crate::failure::Outcome<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(count).enable_all().build().map_err(
-        |error| {
-            let message = format!("no thread for the network: {error}");
-            crate::failure::Failure::no("runtime", message)
-        },
-    )
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(count).enable_all().build().map_err(|error| {
+        let message = format!("no thread for the network: {error}");
+        crate::failure::Failure::no("runtime", message)
+    })
 }
 
 /// Stops on an interrupt; a second one ends the process at once.
