@@ -140,12 +140,8 @@ const NOT_DONE: &[(&str, &str, &str)] = &[
     ("T6", "redb, sled", "one process each by design: 16 threads of one process instead"),
 ];
 
-/// A line of the table.
-struct Finding {
-    suite: String,
-    store: String,
-    text: String,
-}
+/// A line of the table: the suite, the store, what was found.
+type Finding = [String; 3];
 
 /// Runs all of them, or those whose name holds a word; `TRACT_SCALE` is 1 unless it is set.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
@@ -171,7 +167,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         }
     }
     println!("\n| suite | store | found, TRACT_SCALE={scale} |\n| --- | --- | --- |");
-    for Finding { suite, store, text } in &findings {
+    for [suite, store, text] in &findings {
         println!("| {suite} | {store} | {text} |");
     }
     println!("\nNot done:");
@@ -245,8 +241,7 @@ fn one(suite: &Suite, binaries: &[Binary], scale: &str) -> Result<Vec<Finding>, 
             (parts.next(), parts.next(), parts.next(), parts.next())
         {
             println!("    {suite}, {store}: {text}");
-            let [suite, store, text] = [suite, store, text].map(str::to_owned);
-            findings.push(Finding { suite, store, text });
+            findings.push([suite, store, text].map(str::to_owned));
         } else if let Some(result) = line.strip_prefix("test result: ok. ") {
             passed = result.split(' ').next().and_then(|count| count.parse::<usize>().ok());
         }
@@ -274,7 +269,7 @@ fn one(suite: &Suite, binaries: &[Binary], scale: &str) -> Result<Vec<Finding>, 
     let passed = passed.filter(|passed| *passed > 0).ok_or("no test ran")?;
     for (line, stores) in suite.lines {
         for store in *stores {
-            if !findings.iter().any(|one| one.suite == *line && one.store == *store) {
+            if !findings.iter().any(|[suite, of, _]| suite == line && of == store) {
                 return Err(format!("{line} did not run on {store}"));
             }
         }
@@ -282,7 +277,7 @@ fn one(suite: &Suite, binaries: &[Binary], scale: &str) -> Result<Vec<Finding>, 
     if suite.lines.is_empty() {
         let (suite, store) = suite.name.split_once(": ").unwrap_or((suite.name, "all"));
         let text = format!("{passed} tests passed");
-        findings.push(Finding { suite: suite.to_owned(), store: store.to_owned(), text });
+        findings.push([suite.to_owned(), store.to_owned(), text]);
     }
     Ok(findings)
 }

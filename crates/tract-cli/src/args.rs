@@ -80,11 +80,10 @@ pub(crate) struct Global {
     pub(crate) no_pager: bool,
 }
 
-/// The verbs. Their short texts are attributes: a doc comment here would replace the long one of the
-/// verb's own type.
+/// The verbs. Where the first line of a verb's own type is too long for the list, the short text is
+/// an attribute: a doc comment here would replace all of the type's own.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    #[command(about = "Create a store, or a repository in one")]
     Init(verb::init::Init),
     /// Show the branch, its head, messages, tools, open calls.
     #[command(after_help = "\
@@ -92,7 +91,6 @@ Examples:
   tract status
   tract status --json | jq .head")]
     Status,
-    #[command(about = "List commits, newest first")]
     Log(verb::log::Log),
     #[command(about = "Print the conversation as plain text")]
     Cat(verb::cat::Cat),
@@ -102,63 +100,42 @@ Examples:
     Grep(verb::grep::Grep),
     #[command(about = "Find messages by words, the best first")]
     Search(verb::search::Search),
-    #[command(about = "Show which commits shaped each message of a context")]
     Blame(verb::blame::Blame),
     #[command(about = "Show details that summaries left out")]
     Lost(verb::lost::Lost),
     #[command(about = "Compare the messages and tools of two revisions")]
     Diff(verb::diff::Diff),
-    #[command(about = "List, create, rename or delete branches")]
     Branch(verb::branch::Branch),
-    #[command(about = "Switch to another branch")]
     Checkout(verb::checkout::Checkout),
-    #[command(about = "List, create, sign or delete tags; a tag never moves")]
     Tag(verb::tag::Tag),
-    #[command(about = "Record a message")]
     Commit(Box<verb::commit::Commit>),
-    #[command(about = "Ask a model a question and record both sides")]
     #[cfg(feature = "http")]
     Chat(verb::ask::Chat),
-    #[command(about = "Let a model continue from here and record its answer")]
     #[cfg(feature = "http")]
     Generate(verb::ask::Generate),
     #[command(about = "Let a model work on a task with tools")]
     #[cfg(feature = "run")]
     Run(Box<verb::run::Run>),
-    #[command(about = "Run a recorded conversation again and compare")]
     #[cfg(feature = "run")]
     Replay(verb::replay::Replay),
-    #[command(about = "Replace the text of a message; the original is kept")]
     Edit(verb::edit::Edit),
     #[command(about = "Set how much messages matter, or leave them out")]
     Annotate(verb::annotate::Annotate),
-    #[command(about = "Revert what commits changed, with a new commit")]
     Revert(verb::revert::Revert),
-    #[command(about = "Merge another branch into this one")]
     Merge(verb::merge::Merge),
-    #[command(about = "Copy commits of other branches onto this one")]
     CherryPick(verb::rebase::CherryPick),
     #[command(about = "Reapply the commits of a branch on another revision")]
     Rebase(verb::rebase::Rebase),
-    #[command(about = "Remove commits from the history of this branch")]
     Drop(verb::rebase::Drop),
-    #[command(about = "Insert a message between two turns of this branch")]
     Insert(verb::rebase::Insert),
-    #[command(about = "Move this branch to another commit")]
     Reset(verb::rebase::Reset),
-    #[command(about = "Replace messages with one summary")]
     Compress(verb::compress::Compress),
     #[command(about = "Show the original of a changed message")]
     Expand(verb::expand::Expand),
-    #[command(about = "List and decide pending approvals")]
     Pending(verb::pending::Pending),
-    #[command(about = "Set which tool results are summarized automatically")]
     Summarization(verb::summarization::Summarization),
-    #[command(about = "Run a stream of operations, one JSON object per line")]
     Apply(verb::apply::Apply),
-    #[command(about = "Import recorded conversations, one branch each")]
     Import(verb::import::Import),
-    #[command(about = "Record the traffic between an agent and its model")]
     #[cfg(feature = "record")]
     Record(verb::record::Record),
     #[command(about = "Write the repository, or a conversation for another tool")]
@@ -171,20 +148,16 @@ Examples:
     Repos,
     #[command(about = "Copy a repository from one store to another")]
     Copy(verb::copy::Copy),
-    #[command(about = "Name other stores, to fetch from and push to")]
     Remote(verb::remote::Remote),
     #[command(about = "Bring the branches of a remote here")]
     Fetch(verb::transfer::Fetch),
     #[command(about = "Fetch, and move a branch forward")]
     Pull(verb::transfer::Pull),
-    #[command(about = "Bring branches to a remote")]
     Push(verb::transfer::Push),
     #[command(about = "Move history as a file")]
     Bundle(verb::bundle::Bundle),
-    #[command(about = "Test a store's engine against the store contract")]
     #[cfg(feature = "conformance")]
     Conformance(verb::conformance::Conformance),
-    #[command(about = "Write the request that a provider accepts")]
     Compile(verb::compile::Compile),
     #[command(about = "Show what breaks the provider's prompt cache")]
     WhyMiss(verb::why_miss::WhyMiss),
@@ -199,25 +172,18 @@ Examples:
     Select(verb::select::Select),
     #[command(about = "List tool turns: calls with their results")]
     Turns(verb::turns::Turns),
-    #[command(about = "Summarize the results of tool calls, one by one")]
     CompressToolCalls(verb::compress_tool_calls::CompressToolCalls),
-    #[command(about = "Work on conversations in the terminal")]
     #[cfg(feature = "ui")]
     Ui(verb::ui::Ui),
-    #[command(about = "Show the recorded conversations in a browser")]
     #[cfg(feature = "view")]
     View(verb::view::View),
-    #[command(about = "Check every object's hash and every link")]
     Verify(verb::verify::Verify),
     #[command(about = "Delete the text of a message for good, wherever it is")]
     Erase(verb::erase::Erase),
     #[command(about = "Replace keys and passwords with marks, for good")]
     Redact(verb::erase::Redact),
-    #[command(about = "Delete unreachable objects and free their space")]
     Gc(verb::gc::Gc),
-    #[command(about = "Compress what is stored, to save space")]
     Repack(verb::repack::Repack),
-    #[command(about = "Delete branches that were not written to for a long time")]
     Prune(verb::prune::Prune),
     /// Count the objects and bytes of the repository.
     #[command(after_help = "\
@@ -225,7 +191,6 @@ Examples:
   tract stats
   tract --repo customer-42 stats --json")]
     Stats,
-    #[command(about = "Count the tokens of all answers, and what they cost")]
     Usage(verb::usage::Usage),
     #[command(about = "Undo the last command on this branch, or --redo it")]
     Undo(verb::undo::Undo),

@@ -14,7 +14,9 @@ use crate::out::Output;
 use crate::summarize::CommandSummarizer;
 
 /// Path of the default store, from the folder that holds it.
-const DEFAULT: [&str; 2] = [".tract", "tract.db"];
+fn default_path() -> PathBuf {
+    [".tract", "tract.db"].iter().collect()
+}
 
 /// What a verb works with.
 pub(crate) struct Context<'a> {
@@ -81,9 +83,8 @@ impl<'a> Context<'a> {
 
     /// Opens the repository in a store.
     pub(crate) async fn open_repo(&self, store: Arc<dyn Store>, create: bool) -> Outcome<Tract> {
-        let options = OpenOptions::new().repo(&self.global.repo).create(create).who("cli");
         // What one command writes is one operation, so that one undo reverts it.
-        let tract = options.open_store(store).await?.one_operation()?;
+        let tract = self.open_as("cli", store, create).await?.one_operation()?;
         Ok(match &self.global.summarizer {
             Some(command) => {
                 let hooks = tract.repo().hooks().clone();
@@ -91,6 +92,11 @@ impl<'a> Context<'a> {
             }
             None => tract,
         })
+    }
+
+    async fn open_as(&self, who: &str, store: Arc<dyn Store>, create: bool) -> Outcome<Tract> {
+        let options = OpenOptions::new().repo(&self.global.repo).create(create).who(who);
+        Ok(options.open_store(store).await?)
     }
 
     /// The repositories that a command is about: all of a store, or the one that is named.
@@ -107,16 +113,14 @@ impl<'a> Context<'a> {
     pub(crate) async fn open_to_record(&mut self) -> Outcome<Tract> {
         let url = self.url()?;
         let store = self.open_store(&url, true).await?;
-        let options = OpenOptions::new().repo(&self.global.repo).create(true).who("record");
-        Ok(options.open_store(store).await?)
+        self.open_as("record", store, true).await
     }
 
     /// Opens what a server serves: each of its writes is an operation of its own, under this name.
     #[cfg(any(feature = "serve", feature = "ui", feature = "view"))]
     pub(crate) async fn open_to_serve(&mut self, who: &str) -> Outcome<Tract> {
         let store = self.open_named_store().await?;
-        let options = OpenOptions::new().repo(&self.global.repo).create(false).who(who);
-        Ok(options.open_store(store).await?)
+        self.open_as(who, store, false).await
     }
 
     /// Lets a model write the summaries of a repository, where no program was named for that.
@@ -131,7 +135,7 @@ impl<'a> Context<'a> {
 
     /// Returns the url that `init` makes a store at: the named one, else the default here.
     pub(crate) fn url_to_make(&self) -> String {
-        self.global.store.clone().unwrap_or_else(|| url_of(&DEFAULT.iter().collect::<PathBuf>()))
+        self.global.store.clone().unwrap_or_else(|| url_of(&default_path()))
     }
 }
 
@@ -141,14 +145,12 @@ pub(crate) fn url_of(path: &Path) -> String {
 }
 
 pub(crate) fn found_upwards(from: &Path) -> Outcome<String> {
-    let candidate = |folder: &Path| folder.join(DEFAULT.iter().collect::<PathBuf>());
+    let candidate = |folder: &Path| folder.join(default_path());
     let found = from.ancestors().map(candidate).enumerate().find(|(_, path)| path.exists());
     let (above, path) = found.ok_or_else(|| Failure::no_store(from))?;
     Ok(match path.to_str() {
         Some(_) => url_of(&path),
         // A url is text. A relative path works even if the folders above have other names.
-        None => {
-            url_of(&PathBuf::from("../".repeat(above)).join(DEFAULT.iter().collect::<PathBuf>()))
-        }
+        None => url_of(&Path::new(&"../".repeat(above)).join(default_path())),
     })
 }

@@ -28,19 +28,14 @@ pub(crate) const INTERRUPTED: u8 = 130;
 #[derive(Debug, Serialize)]
 pub(crate) struct Failure {
     #[serde(skip)]
-    exit: u8,
-    code: &'static str,
+    pub(crate) exit: u8,
+    /// The stable word for it.
+    pub(crate) code: &'static str,
     /// Empty when the command has said it already.
     message: String,
     notes: Vec<String>,
     #[serde(skip)]
     causes: Vec<String>,
-}
-
-/// What `--json` says of a failure.
-#[derive(Serialize)]
-pub(crate) struct Document<'a> {
-    error: &'a Failure,
 }
 
 /// What `--json` says of a refused line of the input.
@@ -170,15 +165,6 @@ impl Failure {
         Self { exit: INTERRUPTED, ..self }
     }
 
-    pub(crate) fn exit(&self) -> u8 {
-        self.exit
-    }
-
-    /// Returns the stable word for it.
-    pub(crate) fn code(&self) -> &'static str {
-        self.code
-    }
-
     /// Whether it is the store that failed, so that continuing makes no sense.
     pub(crate) fn is_of_store(&self) -> bool {
         self.exit == STORE
@@ -193,8 +179,9 @@ impl Failure {
         self.message.is_empty()
     }
 
-    pub(crate) fn document(&self) -> Document<'_> {
-        Document { error: self }
+    /// Returns what `--json` says of it.
+    pub(crate) fn document(&self) -> serde_json::Value {
+        serde_json::json!({ "error": self })
     }
 
     /// Returns what happened and a way out, for where there is one line.
@@ -272,9 +259,9 @@ mod tests {
         assert!(failure.for_people().contains("\u{1b}[32mnote: try another"), "green");
         let people = anstream::adapter::strip_str(&failure.for_people()).to_string();
         assert_eq!(people, "error[usage]: no such thing: \"\\x1b[31m\"\n  note: try another\n");
-        let json = serde_json::to_string(&failure.document()).expect("it serializes");
+        let json = failure.document().to_string();
         assert!(json.starts_with(r#"{"error":{"code":"usage","message":"#), "{json}");
         assert!(json.contains(r#""notes":["try another"]"#), "{json}");
-        assert_eq!(failure.exit(), USAGE);
+        assert_eq!(failure.exit, USAGE);
     }
 }

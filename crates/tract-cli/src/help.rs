@@ -27,11 +27,6 @@ const GROUPS: [(&str, &[&str]); 12] = [
 const TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}\
                         {options}\n\n{after-help}";
 
-/// Returns the command line as a manual has it: its page lists the verbs by itself.
-pub(crate) fn plain() -> Command {
-    Cli::command()
-}
-
 /// Returns the command line, with the verbs grouped in its help.
 pub(crate) fn command() -> Command {
     let command = Cli::command();

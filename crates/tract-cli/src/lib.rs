@@ -82,7 +82,7 @@ pub fn main() -> ExitCode {
     telemetry.finish(done.as_ref().err(), &mut out);
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => ExitCode::from(failure.exit()),
+        Err(failure) => ExitCode::from(failure.exit),
     }
 }
 

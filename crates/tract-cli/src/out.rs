@@ -46,7 +46,8 @@ pub(crate) struct Output {
     colors_err: bool,
     /// Whether answers are JSON.
     json: bool,
-    columns: usize,
+    /// How many columns a line has.
+    pub(crate) columns: usize,
 }
 
 impl Output {
@@ -81,11 +82,6 @@ impl Output {
     #[cfg(feature = "ui")]
     pub(crate) fn shows_colors(&self) -> bool {
         self.colors_out
-    }
-
-    /// How many columns a line has.
-    pub(crate) fn columns(&self) -> usize {
-        self.columns
     }
 
     /// Sends the answer through a pager from here on, where people read it on a terminal. Without a

@@ -71,7 +71,7 @@ pub(crate) async fn committed(out: &mut Output, tract: &Tract, made: &Commit) ->
         return out.json_text(&record_json(made));
     }
     let line = described(tract, made).await?;
-    let room = out.columns().saturating_sub(24 + escape::width(tract.branch_name()));
+    let room = out.columns.saturating_sub(24 + escape::width(tract.branch_name()));
     out.line(format_args!(
         "{} {}  {}  {}",
         short(made.id()),

@@ -1,13 +1,19 @@
 //! Threads on which sockets, timers and signals are waited for.
 
 /// A runtime with so many threads.
-#[cfg(any(feature = "follow", feature = "record", feature = "serve", feature = "view"))]
+#[cfg(any(
+    feature = "follow",
+    feature = "http",
+    feature = "record",
+    feature = "serve",
+    feature = "view"
+))]
 pub(crate) fn threads(count: usize) -> crate::failure::Outcome<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(count)
-        .enable_all()
-        .build()
-        .map_err(|error| crate::failure::Failure::no("runtime", error.to_string()))
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(count).enable_all().build().map_err(|error| {
+        let message = format!("no thread for the network: {error}");
+        crate::failure::Failure::no("runtime", message)
+    })
 }
 
 /// Stops on an interrupt; a second one ends the process at once.

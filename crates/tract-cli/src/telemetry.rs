@@ -41,7 +41,7 @@ impl Running {
     /// code stays what it is.
     pub(crate) fn finish(self, failure: Option<&Failure>, out: &mut Output) {
         let Some((telemetry, command)) = self.0 else { return };
-        command.end(failure.map_or(0, Failure::exit), failure.map(Failure::code));
+        command.end(failure.map_or(0, |why| why.exit), failure.map(|why| why.code));
         if let Some(why) = telemetry.finish() {
             out.say(escape::line(&why));
         }

@@ -101,7 +101,9 @@ async fn attempt(repo: &Repo, data: &Database) -> Result<Option<Vec<Branch>>> {
             && *status != ImportStatus::Diverged
         {
             let document = ref_name("imports", &[&row.tract_id, name])?;
-            write_sidecar(&mut walk, &document, branch_document(data, &id, hash)).await?;
+            let version = data.schema_version;
+            let meta = json!({ "format": "python-tract", "schema_version": version, "head": hash });
+            write_sidecar(&mut walk, &document, &json!({ "id": id, "meta": meta })).await?;
         }
         branches.push(Branch { id, done });
     }
@@ -113,7 +115,7 @@ async fn attempt(repo: &Repo, data: &Database) -> Result<Option<Vec<Branch>>> {
     }
     for tract in data.refs.iter().map(|row| row.tract_id.as_str()).collect::<BTreeSet<_>>() {
         let document = ref_name("imports", &[tract])?;
-        write_sidecar(&mut walk, &document, tract_document(data, tract)).await?;
+        write_sidecar(&mut walk, &document, &tract_document(data, tract)).await?;
     }
     let txn = walk.into_txn().await?;
     if !txn.moves_refs() {
@@ -232,9 +234,10 @@ fn unreferenced(data: &Database) -> Vec<&str> {
 async fn write_sidecar(
     walk: &mut Walk<'_>,
     name: &RefName,
-    document: serde_json::Result<String>,
+    document: &impl Serialize,
 ) -> Result<()> {
-    let text = canonical(&document.map_err(damaged)?, Escapes::Raw)?;
+    let text = serde_json::to_string(document).map_err(damaged)?;
+    let text = canonical(&text, Escapes::Raw)?;
     write_document(walk.txn(), name, Blob::seal(text.into_bytes())).await
 }
 
@@ -242,12 +245,6 @@ async fn write_sidecar(
 struct TractDocument<'a> {
     id: &'a str,
     meta: TractMeta<'a>,
-}
-
-fn branch_document(data: &Database, id: &str, head: &str) -> serde_json::Result<String> {
-    let version = data.schema_version;
-    let meta = json!({ "format": "python-tract", "schema_version": version, "head": head });
-    serde_json::to_string(&json!({ "id": id, "meta": meta }))
 }
 
 #[derive(Serialize)]
@@ -273,7 +270,7 @@ struct EventMeta<'a> {
 
 /// What the original knew of a conversation besides its commits: how it was rewritten, and what was
 /// begun from it. Its commits have the old hashes as the ids of their origins.
-fn tract_document(data: &Database, tract: &str) -> serde_json::Result<String> {
+fn tract_document<'a>(data: &'a Database, tract: &'a str) -> TractDocument<'a> {
     let refs = data.refs.iter().filter(|row| row.tract_id == tract);
     let meta = TractMeta {
         format: "python-tract",
@@ -306,7 +303,7 @@ fn tract_document(data: &Database, tract: &str) -> serde_json::Result<String> {
             })
             .collect(),
     };
-    serde_json::to_string(&TractDocument { id: tract, meta })
+    TractDocument { id: tract, meta }
 }
 
 /// Makes a ref name of parts: each as it is where that is valid, else so that different parts give

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 
 use clap::Args;
-use serde::Serialize;
+use serde_json::json;
 use tract::models::HttpModel;
 use tract::{
-    CancellationToken, ChatModel, ChatOptions, ChatReply, Draft, JsonText, ReplyDelta, Tract,
+    CancellationToken, ChatModel, ChatOptions, ChatReply, Commit, Draft, JsonText, ReplyDelta,
+    Tract,
 };
 
-use super::cat::CallDocument;
+use super::cat;
 use crate::context::Context;
 use crate::definitions;
 use crate::escape;
@@ -20,7 +21,7 @@ use crate::failure::{Failure, Outcome};
 use crate::input;
 use crate::out::Output;
 use crate::render::{number, short};
-use crate::runtime::on_interrupt;
+use crate::runtime::{self, on_interrupt};
 use crate::style::{DIM, Styled};
 
 /// Ask a model a question and record both sides.
@@ -131,7 +132,8 @@ async fn ask(
     model_args: ModelArgs,
     question: Option<Draft>,
 ) -> Outcome<()> {
-    let runtime = network()?;
+    // Sockets and timers live on a thread of their own; this one waits and writes.
+    let runtime = runtime::threads(1)?;
     let model = Arc::new(model_args.model.client()?);
     let (cancellation, pieces, options) = options(&model_args, &runtime)?;
     let tract = context.open().await?;
@@ -167,15 +169,6 @@ async fn ask(
 /// Error returned for a question or task without text, before anything is recorded or sent.
 pub(super) fn empty_question(note: &str) -> Failure {
     Failure::usage("nothing to ask: the text is empty").note(note)
-}
-
-/// Sockets and timers live on a thread of their own; the first one waits and writes.
-pub(super) fn network() -> Outcome<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::no("runtime", format!("no thread for the network: {error}")))
 }
 
 type Set = (CancellationToken, Receiver<ReplyDelta>, ChatOptions);
@@ -243,46 +236,18 @@ struct PrintState {
     any: bool,
 }
 
-/// A piece, as `--json` prints it.
-#[derive(Serialize)]
-#[serde(tag = "piece", rename_all = "snake_case")]
-enum DeltaLine<'a> {
-    Text { text: &'a str },
-    Reasoning { text: &'a str },
-    Call { index: usize, name: &'a str },
-    Arguments { index: usize, text: &'a str },
-}
-
-/// The answer, as `--json` prints it at the end.
-#[derive(Serialize)]
-struct AnswerLine<'a> {
-    sent: Option<String>,
-    commit: String,
-    text: String,
-    tool_calls: Vec<CallDocument<'a>>,
-    model: Option<&'a str>,
-    stop_reason: Option<&'a str>,
-    usage: Option<UsageLine>,
-}
-
-#[derive(Serialize)]
-struct UsageLine {
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    cached_tokens: Option<u64>,
-    reasoning_tokens: Option<u64>,
-}
-
 impl PrintState {
     fn piece(&mut self, out: &mut Output, piece: &ReplyDelta) -> Outcome<()> {
         self.any = true;
         if out.is_json() {
             let line = match piece {
-                ReplyDelta::Text(text) => DeltaLine::Text { text },
-                ReplyDelta::Reasoning(text) => DeltaLine::Reasoning { text },
-                ReplyDelta::Call { index, name } => DeltaLine::Call { index: *index, name },
+                ReplyDelta::Text(text) => json!({ "piece": "text", "text": text }),
+                ReplyDelta::Reasoning(text) => json!({ "piece": "reasoning", "text": text }),
+                ReplyDelta::Call { index, name } => {
+                    json!({ "piece": "call", "index": index, "name": name })
+                }
                 ReplyDelta::Arguments { index, text } => {
-                    DeltaLine::Arguments { index: *index, text }
+                    json!({ "piece": "arguments", "index": index, "text": text })
                 }
                 _ => return Ok(()),
             };
@@ -316,20 +281,23 @@ impl PrintState {
         self.text.end_line(out)?;
         let reply = &answer.reply;
         if out.is_json() {
-            return out.json(&AnswerLine {
-                sent: answer.sent.as_ref().map(|sent| sent.id().to_hex()),
-                commit: answer.commit.id().to_hex(),
-                text: answer.text(),
-                tool_calls: answer.calls().map(CallDocument::from).collect(),
-                model: reply.model.as_deref(),
-                stop_reason: reply.stop_reason.as_ref().map(|reason| reason.as_str()),
-                usage: reply.usage.map(|usage| UsageLine {
-                    input_tokens: usage.input_tokens,
-                    output_tokens: usage.output_tokens,
-                    cached_tokens: usage.cached_tokens,
-                    reasoning_tokens: usage.reasoning_tokens,
-                }),
+            let usage = reply.usage.map(|usage| {
+                json!({
+                    "input_tokens": usage.input_tokens,
+                    "output_tokens": usage.output_tokens,
+                    "cached_tokens": usage.cached_tokens,
+                    "reasoning_tokens": usage.reasoning_tokens,
+                })
             });
+            return out.json(&json!({
+                "sent": answer.sent.as_ref().map(Commit::id),
+                "commit": answer.commit.id(),
+                "text": answer.text(),
+                "tool_calls": answer.calls().map(cat::call).collect::<Vec<_>>(),
+                "model": reply.model,
+                "stop_reason": reply.stop_reason.as_ref().map(|reason| reason.as_str()),
+                "usage": usage,
+            }));
         }
         let tokens = |count: Option<u64>| count.map_or_else(|| "?".to_owned(), number);
         let usage = reply.usage.unwrap_or_default();

@@ -66,7 +66,7 @@ pub(crate) async fn run(context: &mut Context<'_>, blame: Blame) -> Outcome<()> 
     for (entry, line) in entries.iter().zip(lines) {
         let kind = entry.kind.as_ref().map_or("", Kind::as_str);
         let number = format!("#{}", entry.number);
-        let room = context.out.columns().saturating_sub(number.len() + kind.len() + 4);
+        let room = context.out.columns.saturating_sub(number.len() + kind.len() + 4);
         context.out.line(format_args!(
             "{}  {}  {}",
             Styled(BOLD, number),

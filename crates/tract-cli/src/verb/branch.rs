@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use clap::{Args, ValueEnum};
-use serde::Serialize;
+use serde_json::json;
 use tract::engine::Branch as BranchHead;
 use tract::{Commit, CommitId, Tract};
 
@@ -58,28 +58,6 @@ enum Order {
     Date,
 }
 
-#[derive(Serialize)]
-struct BranchLine {
-    branch: String,
-    head: CommitId,
-    checked_out: bool,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    remotes: Vec<RemoteLine>,
-}
-
-#[derive(Serialize)]
-struct Renamed<'a> {
-    branch: &'a str,
-    renamed: &'a str,
-    head: Option<CommitId>,
-}
-
-#[derive(Serialize)]
-struct Deleted<'a> {
-    deleted: &'a str,
-    commit: CommitId,
-}
-
 pub(crate) async fn run(context: &mut Context<'_>, branch: Branch) -> Outcome<()> {
     let tract = context.open().await?;
     match (&branch.name, branch.rename.as_slice()) {
@@ -110,12 +88,7 @@ pub(super) async fn make(
     if checkout {
         tract.checkout(name).await?;
     }
-    let json = BranchLine {
-        branch: name.to_owned(),
-        head: commit,
-        checked_out: checkout,
-        remotes: vec![],
-    };
+    let json = json!({ "branch": name, "head": commit, "checked_out": checkout });
     let at = render::short(commit);
     let switched = if checkout { ", checked out" } else { "" };
     let name = Styled(REF, escape::line(name));
@@ -124,7 +97,7 @@ pub(super) async fn make(
 
 async fn rename(out: &mut Output, tract: &Tract, name: &str, to: &str) -> Outcome<()> {
     let head = tract.repo().rename_branch(name, to).await?;
-    let json = Renamed { branch: to, renamed: name, head };
+    let json = json!({ "branch": to, "renamed": name, "head": head });
     let (name, to) = (Styled(REF, escape::line(name)), Styled(REF, escape::line(to)));
     out.item(&json, format_args!("{name} is now {to}"))
 }
@@ -137,7 +110,8 @@ pub(super) fn deleted(
     restore: impl Fn(&str) -> String,
 ) -> Outcome<()> {
     for (name, commit) in names.iter().zip(commits) {
-        let (json, at) = (Deleted { deleted: name, commit }, render::short(commit));
+        let json = json!({ "deleted": name, "commit": commit });
+        let at = render::short(commit);
         let (name, short) = (escape::line(name), commit.short());
         let (was, restore) = (Styled(REF, &name), restore(&name));
         let line = format_args!("deleted {was}, which was at {at}   restore it: {restore} {short}");
@@ -170,9 +144,13 @@ async fn list(out: &mut Output, tract: &Tract, args: &Branch) -> Outcome<()> {
     let seen = tract.repo().remote_branches().await?;
     if out.is_json() {
         for (branch, _) in rows {
+            let BranchHead { name, head, checked_out, .. } = &branch;
+            let mut json = json!({ "branch": name, "head": head, "checked_out": checked_out });
             let remotes = distances(tract, &seen, &branch).await?;
-            let (name, head, checked_out) = (branch.name, branch.head, branch.checked_out);
-            out.json(&BranchLine { branch: name, head, checked_out, remotes })?;
+            if !remotes.is_empty() {
+                json["remotes"] = json!(remotes);
+            }
+            out.json(&json)?;
         }
         return Ok(());
     }
@@ -221,7 +199,7 @@ async fn print(
     }
     let lines = tract::engine::describe(tract.repo(), &commits).await?;
     let widths = rows.iter().map(|(branch, _)| escape::width(&escape::line(&branch.name)));
-    let columns = out.columns();
+    let columns = out.columns;
     // A long name takes the room of its own text, not that of all others.
     let width = widths.max().unwrap_or(0).min(columns.saturating_sub(FIXED + TEXT));
     for ((branch, commit), line) in rows.iter().zip(lines) {

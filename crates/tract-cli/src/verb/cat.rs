@@ -2,7 +2,7 @@
 
 use anstyle::Style;
 use clap::Args;
-use serde::Serialize;
+use serde_json::{Value, json};
 use tract::core::CallRef;
 use tract::{CommitId, Compiled, Content, Message, Part, ToolCall, Tract};
 
@@ -40,36 +40,9 @@ pub(crate) struct Cat {
     tool: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Document<'a> {
-    number: usize,
-    commit: CommitId,
-    role: &'a str,
-    kind: String,
-    at: Option<String>,
-    text: String,
-    calls: Vec<CallDocument<'a>>,
-    answers: Option<AnswerDocument<'a>>,
-}
-
-#[derive(Serialize)]
-pub(super) struct CallDocument<'a> {
-    id: &'a str,
-    name: &'a str,
-    arguments: &'a str,
-}
-
-impl<'a> From<&'a ToolCall> for CallDocument<'a> {
-    fn from(ToolCall { id, name, arguments, .. }: &'a ToolCall) -> Self {
-        Self { id, name, arguments }
-    }
-}
-
-#[derive(Serialize)]
-struct AnswerDocument<'a> {
-    call_id: &'a str,
-    name: Option<&'a str>,
-    is_error: bool,
+/// A call, as `--json` prints it.
+pub(super) fn call(ToolCall { id, name, arguments, .. }: &ToolCall) -> Value {
+    json!({ "id": id, "name": name, "arguments": arguments })
 }
 
 /// A message, and what a reader wants to know around it.
@@ -157,26 +130,25 @@ fn tool_of<'a>(message: &'a Message, compiled: &'a Compiled) -> Option<&'a str> 
     Some(&calls.nth(usize::try_from(index).ok()?)?.name)
 }
 
-fn document<'a>(entry: &ShownMessage<'a>) -> Document<'a> {
+fn document(entry: &ShownMessage<'_>) -> Value {
     let message = entry.message;
     let answers = match &message.content {
-        Content::ToolResult(answer) => Some(AnswerDocument {
-            call_id: &answer.call_id,
-            name: entry.tool,
-            is_error: answer.is_error,
-        }),
-        _ => None,
+        Content::ToolResult(answer) => {
+            let (call_id, is_error) = (&answer.call_id, answer.is_error);
+            json!({ "call_id": call_id, "name": entry.tool, "is_error": is_error })
+        }
+        _ => Value::Null,
     };
-    Document {
-        number: entry.number,
-        commit: message.commit,
-        role: message.role.as_str(),
-        kind: message.content.kind().as_str().to_owned(),
-        at: entry.created_at.and_then(tract::time::format_rfc3339),
-        text: message.content.text(),
-        calls: message.content.calls().map(CallDocument::from).collect(),
-        answers,
-    }
+    json!({
+        "number": entry.number,
+        "commit": message.commit,
+        "role": message.role.as_str(),
+        "kind": message.content.kind().as_str(),
+        "at": entry.created_at.and_then(tract::time::format_rfc3339),
+        "text": message.content.text(),
+        "calls": message.content.calls().map(call).collect::<Vec<_>>(),
+        "answers": answers,
+    })
 }
 
 fn print(out: &mut Output, entry: &ShownMessage<'_>) -> Outcome<()> {

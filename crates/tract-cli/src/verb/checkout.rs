@@ -1,8 +1,8 @@
 //! `tract checkout`
 
 use clap::Args;
-use serde::Serialize;
-use tract::{CommitId, Tract};
+use serde_json::json;
+use tract::Tract;
 
 use super::branch;
 use crate::context::Context;
@@ -29,12 +29,6 @@ pub(crate) struct Checkout {
     from: Option<String>,
 }
 
-#[derive(Serialize)]
-struct CheckoutReport<'a> {
-    branch: &'a str,
-    head: Option<CommitId>,
-}
-
 pub(crate) async fn run(context: &mut Context<'_>, checkout: Checkout) -> Outcome<()> {
     let tract = context.open().await?;
     if checkout.create {
@@ -53,7 +47,7 @@ pub(crate) async fn run(context: &mut Context<'_>, checkout: Checkout) -> Outcom
         Err(error) => return Err(hint(&tract, &name, error).await),
     };
     let commit = tract.head().await?;
-    let json = CheckoutReport { branch: &name, head: commit };
+    let json = json!({ "branch": name, "head": commit });
     let at = commit.map_or_else(|| "its beginning".to_owned(), |id| id.short());
     let shown = Styled(REF, escape::line(&name));
     context.out.item(&json, format_args!("on {shown} at {}", Styled(ID, at)))

@@ -1,9 +1,9 @@
 //! `tract compress-tool-calls`
 
 use clap::Args;
-use serde::Serialize;
+use serde_json::json;
 use tract::hooks::Summarize;
-use tract::{CommitId, Tract, engine};
+use tract::{Commit, Tract, engine};
 
 use crate::context::Context;
 use crate::escape;
@@ -53,40 +53,21 @@ pub(crate) struct CompressToolCalls {
     base_url: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Document<'a> {
-    edits: Vec<CommitId>,
-    sources: &'a [CommitId],
-    left: Vec<SkippedTurn<'a>>,
-    tokens_before: u64,
-    tokens_after: u64,
-    tool_names: Vec<&'a str>,
-    turns: usize,
-}
-
-#[derive(Serialize)]
-struct SkippedTurn<'a> {
-    commit: CommitId,
-    reason: &'a str,
-}
-
 pub(crate) async fn run(context: &mut Context<'_>, args: CompressToolCalls) -> Outcome<()> {
     let tract = context.open().await?;
     let done = summarized(context, tract, &args).await?;
     if context.out.is_json() {
-        return context.out.json(&Document {
-            edits: done.edits.iter().map(tract::Commit::id).collect(),
-            sources: &done.sources,
-            left: done
-                .left
-                .iter()
-                .map(|(commit, reason)| SkippedTurn { commit: *commit, reason })
-                .collect(),
-            tokens_before: done.tokens_before,
-            tokens_after: done.tokens_after,
-            tool_names: done.tool_names.iter().map(String::as_str).collect(),
-            turns: done.turn_count,
-        });
+        let left = done.left.iter();
+        let left = left.map(|(commit, reason)| json!({ "commit": commit, "reason": reason }));
+        return context.out.json(&json!({
+            "edits": done.edits.iter().map(Commit::id).collect::<Vec<_>>(),
+            "sources": done.sources,
+            "left": left.collect::<Vec<_>>(),
+            "tokens_before": done.tokens_before,
+            "tokens_after": done.tokens_after,
+            "tool_names": done.tool_names,
+            "turns": done.turn_count,
+        }));
     }
     for (edit, source) in done.edits.iter().zip(&done.sources) {
         context.out.line(format_args!("{}  for {}", short(edit.id()), short(*source)))?;
@@ -121,7 +102,7 @@ async fn summarized(
     if let (None, Some(model)) = (&context.global.summarizer, &args.model) {
         let model = super::ask::client(model, args.base_url.as_deref())?;
         let tract = context.summarized_by(tract, std::sync::Arc::new(model));
-        let runtime = super::ask::network()?;
+        let runtime = crate::runtime::threads(1)?;
         let work = runtime.spawn(async move { tract.compress_tool_calls(&options).await });
         let done = work
             .await

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::Args;
-use serde::Serialize;
+use serde_json::json;
 use tract::block_on;
 use tract::store::{StoreError, StoreErrorKind, StoreOptions, StoreResult, WriteMode};
 use tract_testkit::{Capability, ContractCase, Outcome as Kept, Suite, cases};
@@ -38,15 +38,6 @@ pub(crate) struct Conformance {
     thread: bool,
 }
 
-#[derive(Serialize)]
-struct Line<'a> {
-    case: &'a str,
-    promise: &'a str,
-    outcome: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    detail: Option<String>,
-}
-
 pub(crate) async fn run(context: &mut Context<'_>, args: Conformance) -> Outcome<()> {
     let url = context.url_to_make();
     let mode = if args.thread { WriteMode::Thread } else { WriteMode::InPlace };
@@ -72,8 +63,12 @@ pub(crate) async fn run(context: &mut Context<'_>, args: Conformance) -> Outcome
             Kept::Lacks(capability) => ("lacks", Some(capability.to_string())),
         };
         if context.out.is_json() {
-            let (case, promise) = (case.name, case.promise);
-            context.out.json(&Line { case, promise, outcome: word, detail })?;
+            let (name, promise) = (case.name, case.promise);
+            let mut json = json!({ "case": name, "promise": promise, "outcome": word });
+            if let Some(detail) = detail {
+                json["detail"] = detail.into();
+            }
+            context.out.json(&json)?;
         } else if let Kept::Broken(how) = &outcome {
             let how = escape::line(how);
             context.out.line(format_args!("{} {}", Styled(BAD, "broken"), case.name))?;

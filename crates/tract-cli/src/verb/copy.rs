@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clap::Args;
-use serde::Serialize;
+use serde_json::json;
 use tract::RefName;
 use tract::engine::{CopiedRef, CopyOptions, CopyReport, CopyStatus, VerifyOptions, VerifyReport};
 
@@ -39,16 +39,6 @@ pub(crate) struct Copy {
     /// Copy every repository of the store.
     #[arg(long)]
     all_repos: bool,
-}
-
-#[derive(Serialize)]
-struct Line<'a> {
-    repo: &'a str,
-    commits: usize,
-    reused: usize,
-    clean: bool,
-    damage: usize,
-    refs: Vec<RefLine>,
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, copy: Copy) -> Outcome<()> {
@@ -100,14 +90,14 @@ fn print(context: &mut Context<'_>, report: &CopyReport, check: &VerifyReport) -
             to: Some(render::target(&at.to)),
             status: at.status.word(),
         });
-        return context.out.json(&Line {
-            repo: &repo,
-            commits: report.commits,
-            reused: report.reused,
-            clean: check.clean,
-            damage: check.damage.len(),
-            refs: refs.collect(),
-        });
+        return context.out.json(&json!({
+            "repo": repo,
+            "commits": report.commits,
+            "reused": report.reused,
+            "clean": check.clean,
+            "damage": check.damage.len(),
+            "refs": refs.collect::<Vec<_>>(),
+        }));
     }
     let (shown, internal): (Vec<_>, Vec<_>) = report.refs.iter().partition(|at| is_shown(at));
     for at in shown {

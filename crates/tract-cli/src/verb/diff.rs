@@ -3,8 +3,9 @@
 use anstyle::Style;
 use clap::Args;
 use serde::Serialize;
+use serde_json::{Value, json};
 use tract::engine::{self, DiffLine, DiffLineKind, MessageChange, ToolChange};
-use tract::{CommitId, JsonText};
+use tract::{JsonText, Message};
 
 use crate::context::Context;
 use crate::escape;
@@ -32,30 +33,13 @@ pub(crate) struct Diff {
 
 #[derive(Serialize)]
 struct Document<'a> {
-    messages: Vec<MessageLine<'a>>,
+    messages: Vec<Value>,
     unchanged: usize,
-    tools: Vec<ToolLine<'a>>,
+    tools: Vec<Value>,
     tools_unchanged: usize,
     tools_reordered: bool,
     tokens: (u64, u64),
     config: Vec<ConfigLine<'a>>,
-}
-
-#[derive(Serialize)]
-#[serde(tag = "change", rename_all = "snake_case")]
-enum MessageLine<'a> {
-    Added { place: usize, commit: CommitId, role: &'a str, text: String },
-    Removed { place: usize, commit: CommitId, role: &'a str, text: String },
-    Changed { place: usize, before: CommitId, after: CommitId, role: &'a str, diff: &'a str },
-}
-
-#[derive(Serialize)]
-pub(super) struct ToolLine<'a> {
-    change: &'static str,
-    name: &'a str,
-    before: Option<String>,
-    after: Option<String>,
-    differences: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -96,47 +80,43 @@ fn document(diff: &engine::Diff) -> Document<'_> {
     }
 }
 
-fn message_line(change: &MessageChange) -> Option<MessageLine<'_>> {
+fn message_line(change: &MessageChange) -> Option<Value> {
+    let one_sided = |change: &str, place: usize, message: &Message| {
+        json!({
+            "change": change,
+            "place": place,
+            "commit": message.commit,
+            "role": message.role.as_str(),
+            "text": engine::plain(message),
+        })
+    };
     Some(match change {
-        MessageChange::Added { place, message } => MessageLine::Added {
-            place: *place,
-            commit: message.commit,
-            role: message.role.as_str(),
-            text: engine::plain(message),
-        },
-        MessageChange::Removed { place, message, .. } => MessageLine::Removed {
-            place: *place,
-            commit: message.commit,
-            role: message.role.as_str(),
-            text: engine::plain(message),
-        },
-        MessageChange::Changed { place, before, after, text } => MessageLine::Changed {
-            place: *place,
-            before: before.commit,
-            after: after.commit,
-            role: after.role.as_str(),
-            diff: text,
-        },
+        MessageChange::Added { place, message } => one_sided("added", *place, message),
+        MessageChange::Removed { place, message, .. } => one_sided("removed", *place, message),
+        MessageChange::Changed { place, before, after, text } => json!({
+            "change": "changed",
+            "place": place,
+            "before": before.commit,
+            "after": after.commit,
+            "role": after.role.as_str(),
+            "diff": text,
+        }),
         _ => return None,
     })
 }
 
-pub(super) fn tool_lines(tools: &engine::ToolDiff) -> Vec<ToolLine<'_>> {
-    tools
-        .changes
-        .iter()
-        .map(|change| {
-            let (word, before, after, differences) = parts(change);
-            let hex = |tool: &tract::core::ActiveTool| tool.id.to_hex();
-            ToolLine {
-                change: word,
-                name: change.name(),
-                before: before.map(hex),
-                after: after.map(hex),
-                differences,
-            }
+pub(super) fn tool_lines(tools: &engine::ToolDiff) -> Vec<Value> {
+    let line = |change: &ToolChange| {
+        let (word, before, after, differences) = parts(change);
+        json!({
+            "change": word,
+            "name": change.name(),
+            "before": before.map(|tool| tool.id),
+            "after": after.map(|tool| tool.id),
+            "differences": differences,
         })
-        .collect()
+    };
+    tools.changes.iter().map(line).collect()
 }
 
 type Tool = tract::core::ActiveTool;

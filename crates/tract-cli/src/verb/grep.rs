@@ -224,7 +224,7 @@ fn print(out: &mut Output, repo: Option<&str>, names: &[&str], hit: &GrepHit) ->
         last = Some((line.part_index, line.number));
         let sign = if line.matched.is_some() { ':' } else { '-' };
         let number = format!("{:>6}{sign}", line.number);
-        let width = out.columns().saturating_sub(number.len() + 1).max(20);
+        let width = out.columns.saturating_sub(number.len() + 1).max(20);
         let text = around(&line.text, line.matched.clone(), width);
         out.line(format_args!("{} {text}", Styled(DIM, number)))?;
     }

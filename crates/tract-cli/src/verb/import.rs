@@ -127,12 +127,6 @@ const LARGE_BYTES: usize = 1 << 20;
 /// Lines refused for one reason that are reported one by one; the rest is counted.
 const REPORTED: usize = 5;
 
-/// What is known of a conversation before it is stored.
-struct QueuedConversation {
-    line: usize,
-    anomalies: Vec<String>,
-}
-
 #[derive(Default)]
 struct ImportTotals {
     conversations: usize,
@@ -167,7 +161,7 @@ impl ImportTotals {
 
     /// Counts a refused line, and returns how many were refused for the same reason so far.
     fn refuse(&mut self, failure: &Failure) -> usize {
-        let refused = self.refused.entry(failure.code()).or_default();
+        let refused = self.refused.entry(failure.code).or_default();
         *refused += 1;
         *refused
     }
@@ -329,8 +323,8 @@ struct ImportRun<'a, 'b> {
     bar: ProgressBar,
     format: Option<Dialect>,
     list: bool,
-    /// In the order in which the importer answers.
-    waiting: Vec<QueuedConversation>,
+    /// Line and anomalies of each conversation, in the order in which the importer answers.
+    waiting: Vec<(usize, Vec<String>)>,
     total: ImportTotals,
 }
 
@@ -358,10 +352,8 @@ impl ImportRun<'_, '_> {
             match read {
                 Ok(read) => {
                     let id = read.conversation.id.clone();
-                    self.waiting.push(QueuedConversation {
-                        line,
-                        anomalies: read.anomalies.iter().map(ToString::to_string).collect(),
-                    });
+                    let anomalies = read.anomalies.iter().map(ToString::to_string);
+                    self.waiting.push((line, anomalies.collect()));
                     match self.importer.add(read.conversation).await {
                         Ok(done) => self.report(&done)?,
                         Err(error) => {
@@ -394,7 +386,7 @@ impl ImportRun<'_, '_> {
         match self.importer.add_large(id.as_str(), &tools, Some(meta), next).await {
             Ok(done) => {
                 let anomalies = messages.finish().iter().map(ToString::to_string).collect();
-                self.waiting.push(QueuedConversation { line, anomalies });
+                self.waiting.push((line, anomalies));
                 self.report(&done)
             }
             Err(error) => self.refuse(line, Some(&id), error.into()),
@@ -416,7 +408,7 @@ impl ImportRun<'_, '_> {
 
     /// Reports conversations that are durable.
     fn report(&mut self, done: &[Imported]) -> Outcome<()> {
-        for (imported, waited) in done.iter().zip(self.waiting.drain(..done.len())) {
+        for (imported, (line, anomalies)) in done.iter().zip(self.waiting.drain(..done.len())) {
             self.bar.inc(1);
             let report = Line {
                 id: &imported.id,
@@ -424,11 +416,11 @@ impl ImportRun<'_, '_> {
                 status: imported.status.as_str(),
                 commits: imported.commits,
                 reused: imported.reused,
-                anomalies: &waited.anomalies,
+                anomalies: &anomalies,
             };
             self.total.add(&report);
             let (context, list) = (&mut *self.context, self.list);
-            self.bar.suspend(|| tell(context.out, waited.line, &report, list))?;
+            self.bar.suspend(|| tell(context.out, line, &report, list))?;
         }
         if self.context.out.is_json() && !done.is_empty() {
             self.context.out.flush()?;

@@ -1,7 +1,7 @@
 //! `tract init`
 
 use clap::Args;
-use serde::Serialize;
+use serde_json::json;
 
 use crate::context::Context;
 use crate::failure::Outcome;
@@ -16,14 +16,6 @@ Examples:
   tract --repo customer-42 init              a second repository in the same store")]
 pub(crate) struct Init {}
 
-#[derive(Serialize)]
-struct InitReport<'a> {
-    store: &'a str,
-    repo: &'a str,
-    branch: &'a str,
-    created: bool,
-}
-
 pub(crate) async fn run(context: &mut Context<'_>, _init: Init) -> Outcome<()> {
     let url = context.url_to_make();
     let repo = tract::RepoName::new(context.global.repo.clone())?;
@@ -35,7 +27,7 @@ pub(crate) async fn run(context: &mut Context<'_>, _init: Init) -> Outcome<()> {
     let branch = tract.branch_name().to_owned();
     let shown = tract::store::hide_passwords(&url);
     let repo = context.global.repo.as_str();
-    let json = InitReport { store: &shown, repo, branch: &branch, created };
+    let json = json!({ "store": shown, "repo": repo, "branch": branch, "created": created });
     let what = if created { "created" } else { "already exists:" };
     let line = format_args!("{what} {shown}, on branch {}", Styled(REF, &branch));
     context.out.item(&json, line)?;

@@ -387,7 +387,7 @@ impl<'a> Printer<'a> {
             used += width + gap.len();
         }
         let tokens = if widths.tokens == 0 { 0 } else { widths.tokens + "   tok".len() };
-        let width = out.columns().saturating_sub(used + tokens).max(20);
+        let width = out.columns.saturating_sub(used + tokens).max(20);
         let text = escape::cut(&row.text, width);
         line.push_str(&text);
         if !row.tokens.is_empty() {

@@ -79,7 +79,7 @@ fn print(out: &mut Output, entry: &LostEntry, limit: usize) -> Outcome<()> {
         let items: Vec<_> = entry.items.iter().filter(|item| item.kind == kind).collect();
         for item in items.iter().take(limit) {
             let times = if item.count > 1 { format!(" ×{}", item.count) } else { String::new() };
-            let room = out.columns().saturating_sub(26 + times.len());
+            let room = out.columns.saturating_sub(26 + times.len());
             out.line(format_args!(
                 "    {} {:<7}  {}{}",
                 render::short(item.commit),

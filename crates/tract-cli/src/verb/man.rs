@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, CommandFactory as _};
 
+use crate::args::Cli;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
-use crate::help;
 
 /// Write the manual pages into a folder: tract.1, and one per verb. For packagers.
 #[derive(Debug, Args)]
@@ -20,6 +20,7 @@ pub(crate) struct Man {
 
 pub(crate) fn run(context: &mut Context<'_>, man: &Man) -> Outcome<()> {
     let written = |error| Failure::file(&man.folder, &error);
-    clap_mangen::generate_to(help::plain(), &man.folder).map_err(written)?;
+    // The help groups the verbs; a page of the manual lists them by itself.
+    clap_mangen::generate_to(Cli::command(), &man.folder).map_err(written)?;
     context.out.done(format_args!("wrote the manual pages to {}", man.folder.display()))
 }

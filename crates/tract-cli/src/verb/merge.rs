@@ -7,11 +7,11 @@ mod resolve;
 use std::path::PathBuf;
 
 use clap::Args;
-use serde::Serialize;
+use serde_json::json;
+use tract::Tract;
 use tract::engine::{
     Error as EngineError, MergeOptions, MergeProgress, Merged, Refusal, Resolution,
 };
-use tract::{CommitId, Tract};
 
 use self::conflicts::{ConflictDocument, list};
 use self::kept::MergeVerb;
@@ -98,14 +98,6 @@ impl Merge {
     }
 }
 
-#[derive(Serialize)]
-struct Document {
-    merged: &'static str,
-    commit: Option<CommitId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    conflicts: Option<Vec<ConflictDocument>>,
-}
-
 pub(crate) async fn run(context: &mut Context<'_>, mut merge: Merge) -> Outcome<()> {
     if let Some(verb) = merge.verb.take() {
         return kept::run(context, verb).await;
@@ -179,8 +171,11 @@ async fn report(out: &mut Output, tract: &Tract, merge: &Merge, merged: &Merged)
             Merged::Commit(commit) => ("commit", Some(commit.id())),
             _ => ("other", tract.head().await?),
         };
-        let conflicts = merge.dry_run.then(Vec::new);
-        return out.json(&Document { merged, commit, conflicts });
+        let mut json = json!({ "merged": merged, "commit": commit });
+        if merge.dry_run {
+            json["conflicts"] = json!([]);
+        }
+        return out.json(&json);
     }
     let branch = Styled(REF, escape::line(tract.branch_name()).into_owned());
     let source = escape::line(merge.source());
@@ -213,8 +208,8 @@ async fn refused(
         if !merge.dry_run {
             return Err(error.into());
         }
-        let conflicts = Some(described.into_iter().map(ConflictDocument::from).collect());
-        out.json(&Document { merged: "conflicts", commit: None, conflicts })?;
+        let conflicts: Vec<_> = described.into_iter().map(ConflictDocument::from).collect();
+        out.json(&json!({ "merged": "conflicts", "commit": null, "conflicts": conflicts }))?;
         return Err(Failure::reported_no());
     }
     for described in &described {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
+use serde_json::json;
 use tract::core::BoundCall;
 use tract::engine::{PendingRequest, RecordedDecision};
 use tract::hooks::{DecisionRecord, Hooks, Summarize};
@@ -104,16 +105,6 @@ struct PendingReport<'a> {
     content: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bound: Option<&'a BoundCall>,
-}
-
-#[derive(Serialize)]
-struct DecisionLine<'a> {
-    id: &'a str,
-    branch: &'a str,
-    commit: Option<CommitId>,
-    record: &'a DecisionRecord,
-    what: String,
-    content: Option<String>,
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, pending: Pending) -> Outcome<()> {
@@ -256,14 +247,14 @@ fn show_text(out: &mut Output, request: &PendingRequest) -> Outcome<()> {
 
 pub(crate) fn print_decision(out: &mut Output, decided: &RecordedDecision) -> Outcome<()> {
     let branch = decided.branch.branch_name().unwrap_or(decided.branch.as_str());
-    let json = DecisionLine {
-        id: &decided.id,
-        branch,
-        commit: decided.commit,
-        record: &decided.record,
-        what: decided.request.describe(),
-        content: text_of(&decided.request),
-    };
+    let json = json!({
+        "id": decided.id,
+        "branch": branch,
+        "commit": decided.commit,
+        "record": decided.record,
+        "what": decided.request.describe(),
+        "content": text_of(&decided.request),
+    });
     let because = because(&decided.record);
     let mut line = format!("{} {}", escape::line(&decided.id), escape::line(&because));
     if let Some(commit) = decided.commit {

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use clap::Args;
-use serde::Serialize;
+use serde_json::json;
+use tract::ToolSchema;
 use tract::tools::pin::{ApprovalStatus, Pin, PinPolicy, Pins};
-use tract::{ToolId, ToolSchema};
 
 use super::server::ServerArgs;
 use crate::context::Context;
@@ -42,17 +42,6 @@ pub(crate) enum PinAction {
     Trust,
     /// Only reports.
     Check,
-}
-
-#[derive(Serialize)]
-struct Line<'a> {
-    server: &'a str,
-    name: &'a str,
-    status: &'a str,
-    hash: ToolId,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    approved: Option<ToolId>,
-    changes: Vec<String>,
 }
 
 pub(crate) async fn run(
@@ -100,13 +89,6 @@ pub(crate) async fn run(
     Failure::unless(refused == 0)
 }
 
-#[derive(Serialize)]
-struct PolicyDocument {
-    policy: PinPolicy,
-    /// Whether this repository states it.
-    stated: bool,
-}
-
 /// Shows the policy, or says another.
 pub(crate) async fn policy(context: &mut Context<'_>, wanted: Option<PinPolicy>) -> Outcome<()> {
     let tract = match wanted {
@@ -118,8 +100,9 @@ pub(crate) async fn policy(context: &mut Context<'_>, wanted: Option<PinPolicy>)
     }
     let stated = tract.pins().policy().await?;
     let policy = stated.unwrap_or_default();
-    let json = PolicyDocument { policy, stated: stated.is_some() };
-    let note = if json.stated { "" } else { "  (default)" };
+    // Whether it is this repository that states it.
+    let json = json!({ "policy": policy, "stated": stated.is_some() });
+    let note = if stated.is_some() { "" } else { "  (default)" };
     let line = format_args!("{}{}", Styled(BOLD, policy.as_str()), Styled(DIM, note));
     context.out.item(&json, line)
 }
@@ -151,7 +134,7 @@ fn tell(
 ) -> Outcome<()> {
     let (approved, changes) = match approval {
         ApprovalStatus::Changed { approved, changes } => {
-            (Some(*approved), changes.iter().map(ToString::to_string).collect())
+            (Some(*approved), changes.iter().map(ToString::to_string).collect::<Vec<_>>())
         }
         ApprovalStatus::Approved => (Some(definition.id()), Vec::new()),
         ApprovalStatus::Unknown => (None, Vec::new()),
@@ -159,7 +142,12 @@ fn tell(
     let name = definition.name();
     if out.is_json() {
         let hash = definition.id();
-        return out.json(&Line { server, name, status, hash, approved, changes });
+        let mut json = json!({ "server": server, "name": name, "status": status, "hash": hash });
+        if let Some(approved) = approved {
+            json["approved"] = json!(approved);
+        }
+        json["changes"] = changes.into();
+        return out.json(&json);
     }
     let word = match status {
         "changed" | "unknown" => Styled(BAD, status),

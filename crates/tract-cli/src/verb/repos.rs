@@ -1,6 +1,6 @@
 //! `tract repos`
 
-use serde::Serialize;
+use serde_json::json;
 use tract::RepoName;
 
 use crate::context::Context;
@@ -8,19 +8,14 @@ use crate::escape;
 use crate::failure::Outcome;
 use crate::style::{REF, Styled};
 
-#[derive(Serialize)]
-struct RepoLine<'a> {
-    repo: &'a str,
-    current: bool,
-}
-
 pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
     let store = context.open_named_store().await?;
     let current = RepoName::new(&context.global.repo).map_err(tract::Error::from)?;
     for repo in store.repos().await? {
-        let json = RepoLine { repo: repo.as_str(), current: repo == current };
-        let mark = if json.current { '*' } else { ' ' };
-        let name = Styled(REF, escape::line(json.repo));
+        let (name, is_current) = (repo.as_str(), repo == current);
+        let json = json!({ "repo": name, "current": is_current });
+        let mark = if is_current { '*' } else { ' ' };
+        let name = Styled(REF, escape::line(name));
         context.out.item(&json, format_args!("{mark} {name}"))?;
     }
     Ok(())

@@ -16,10 +16,11 @@ use tract::{CancellationToken, ChatModel, Draft, Tract};
 
 use self::printed::{Printer, RunEvent};
 use self::tools::{Commands, Tools};
-use super::ask::{Model, empty_question, network, stop_on_interrupt};
+use super::ask::{Model, empty_question, stop_on_interrupt};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::input;
+use crate::runtime;
 
 /// Let a model work on a task with tools; everything is recorded on the branch.
 ///
@@ -136,7 +137,7 @@ pub(crate) async fn run(context: &mut Context<'_>, run: Run) -> Outcome<()> {
     if run.task.as_ref().is_some_and(|task| task.trim().is_empty()) {
         return Err(empty_question("without a task, `tract run` continues from the branch's head"));
     }
-    let network = network()?;
+    let network = runtime::threads(1)?;
     let model = Arc::new(run.model.client()?);
     let mut tract = context.open().await?;
     let head_branch = tract.branch_name().to_owned();

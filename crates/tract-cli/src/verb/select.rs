@@ -6,8 +6,9 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use tract::tools::select::{
-    Bm25, Candidate, CatalogEntry, PickOptions, PickReport, TokenOverlap, ToolIndex, pick,
+    Candidate, CatalogEntry, PickOptions, PickReport, TokenOverlap, ToolIndex, pick,
 };
 
 use crate::context::Context;
@@ -74,30 +75,7 @@ struct Query {
 #[derive(Serialize)]
 struct SelectionLine<'a> {
     id: &'a RawValue,
-    candidates: Vec<CandidateLine<'a>>,
-}
-
-#[derive(Serialize)]
-struct CandidateLine<'a> {
-    id: &'a str,
-    name: &'a str,
-    score: f64,
-    reason: &'a str,
-}
-
-/// The tools, held as the scorer wants them.
-enum Catalog {
-    List(Vec<CatalogEntry>),
-    Index(Box<ToolIndex>),
-}
-
-impl Catalog {
-    fn pick(&self, input: &str, options: &PickOptions) -> PickReport {
-        match self {
-            Self::List(tools) => pick(input, tools, options),
-            Self::Index(index) => index.pick(input, options),
-        }
-    }
+    candidates: Vec<Value>,
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, select: Select) -> Outcome<()> {
@@ -108,22 +86,26 @@ pub(crate) async fn run(context: &mut Context<'_>, select: Select) -> Outcome<()
     if input::is_stdin(&select.catalog) && select.queries.as_deref().is_some_and(input::is_stdin) {
         return Err(Failure::usage("catalog and queries cannot both be standard input"));
     }
-    let catalog = read_catalog(&select.catalog, select.scorer)?;
+    let tools = read_catalog(&select.catalog)?;
     let options = PickOptions::new()
+        .scorer(TokenOverlap)
         .max_candidates(select.k)
         .min_score(select.min_score)
         .allow_unsafe(select.allow_unsafe);
-    let options = match select.scorer {
-        ScorerName::Overlap => options.scorer(TokenOverlap),
-        ScorerName::Bm25 => options.scorer(Bm25),
-    };
     let options = match select.timeout_ms {
         Some(timeout) => options.timeout(Duration::from_millis(timeout)),
         None => options,
     };
+    let pick: Box<dyn Fn(&str) -> PickReport> = match select.scorer {
+        ScorerName::Overlap => Box::new(move |query| pick(query, &tools, &options)),
+        ScorerName::Bm25 => {
+            let index: ToolIndex = tools.into_iter().collect();
+            Box::new(move |query| index.pick(query, &options))
+        }
+    };
     let (mut skipped, mut refused, mut late) = (0, 0, 0);
     let mut ask = |out: &mut Output, query: &Query, line| {
-        let picked = catalog.pick(&query.query, &options);
+        let picked = pick(&query.query);
         skipped = picked.skipped_unsafe;
         late += usize::from(picked.timed_out);
         answer(out, query, line, &picked)
@@ -162,9 +144,8 @@ fn text_of(document: Document) -> Outcome<String> {
     document.text.map_err(|at| Failure::no("not_utf8", format!("byte {at} is not UTF-8")))
 }
 
-fn read_catalog(file: &Path, how: ScorerName) -> Outcome<Catalog> {
+fn read_catalog(file: &Path) -> Outcome<Vec<CatalogEntry>> {
     let mut documents = Documents::new(input::open(file)?)?;
-    let mut index = ToolIndex::new();
     let mut tools = Vec::new();
     let mut ids = std::collections::HashSet::new();
     while let Some(document) = documents.next()? {
@@ -179,17 +160,9 @@ fn read_catalog(file: &Path, how: ScorerName) -> Outcome<Catalog> {
             return Err(at(Failure::no("duplicate_id", found)
                 .note("give each tool an \"id\" of its own; without ids, names must differ")));
         }
-        match how {
-            ScorerName::Overlap => tools.push(entry),
-            ScorerName::Bm25 => {
-                index.insert(entry);
-            }
-        }
+        tools.push(entry);
     }
-    Ok(match how {
-        ScorerName::Overlap => Catalog::List(tools),
-        ScorerName::Bm25 => Catalog::Index(Box::new(index)),
-    })
+    Ok(tools)
 }
 
 fn read_query(document: Document) -> Outcome<Query> {
@@ -206,7 +179,7 @@ fn answer(out: &mut Output, query: &Query, line: usize, picked: &PickReport) -> 
     if out.is_json() {
         let candidates =
             picked.candidates.iter().map(|Candidate { id, name, score, reason, .. }| {
-                CandidateLine { id, name, score: *score, reason }
+                json!({ "id": id, "name": name, "score": score, "reason": reason })
             });
         let candidates = candidates.collect();
         return out.json(&SelectionLine { id, candidates });

@@ -1,49 +1,31 @@
 //! `tract stats`
 
-use serde::Serialize;
+use serde_json::json;
 
 use crate::context::Context;
 use crate::failure::Outcome;
 use crate::render::{bytes, number};
 use crate::style::{DIM, Styled};
 
-#[derive(Serialize)]
-struct Stats<'a> {
-    store: &'static str,
-    repo: &'a str,
-    commits: u64,
-    commit_bytes: u64,
-    blobs: u64,
-    blob_bytes: u64,
-    toolsets: u64,
-    tools: u64,
-    refs: u64,
-    ref_moves: u64,
-    derived: u64,
-    derived_bytes: u64,
-    disk_bytes: u64,
-}
-
 pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
     let tract = context.open().await?;
-    let found = tract.store().stats(tract.repo().name()).await?;
-    let stats = Stats {
-        store: tract.store().backend(),
-        repo: &context.global.repo,
-        commits: found.commits,
-        commit_bytes: found.commit_bytes,
-        blobs: found.blobs,
-        blob_bytes: found.blob_bytes,
-        toolsets: found.toolsets,
-        tools: found.tools,
-        refs: found.refs,
-        ref_moves: found.log_entries,
-        derived: found.derived,
-        derived_bytes: found.derived_bytes,
-        disk_bytes: found.disk_bytes,
-    };
+    let stats = tract.store().stats(tract.repo().name()).await?;
     if context.out.is_json() {
-        return context.out.json(&stats);
+        return context.out.json(&json!({
+            "store": tract.store().backend(),
+            "repo": context.global.repo,
+            "commits": stats.commits,
+            "commit_bytes": stats.commit_bytes,
+            "blobs": stats.blobs,
+            "blob_bytes": stats.blob_bytes,
+            "toolsets": stats.toolsets,
+            "tools": stats.tools,
+            "refs": stats.refs,
+            "ref_moves": stats.log_entries,
+            "derived": stats.derived,
+            "derived_bytes": stats.derived_bytes,
+            "disk_bytes": stats.disk_bytes,
+        }));
     }
     let rows = [
         ("commits", stats.commits, Some(stats.commit_bytes)),
@@ -51,7 +33,7 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
         ("toolsets", stats.toolsets, None),
         ("tools", stats.tools, None),
         ("refs", stats.refs, None),
-        ("ref moves", stats.ref_moves, None),
+        ("ref moves", stats.log_entries, None),
         ("derived", stats.derived, Some(stats.derived_bytes)),
     ];
     for (what, n, size) in rows {

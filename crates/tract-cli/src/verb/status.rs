@@ -1,7 +1,8 @@
 //! `tract status`
 
 use serde::Serialize;
-use tract::engine::AheadBehind;
+use serde_json::json;
+use tract::engine::{AheadBehind, Pending};
 use tract::{CommitId, Op};
 
 use crate::context::Context;
@@ -9,25 +10,6 @@ use crate::escape;
 use crate::failure::Outcome;
 use crate::render::{self, count, short};
 use crate::style::{DIM, REF, Styled, WARN};
-
-#[derive(Serialize)]
-struct Status<'a> {
-    store: &'static str,
-    repo: &'a str,
-    branch: &'a str,
-    head: Option<CommitId>,
-    commits: u64,
-    messages: usize,
-    skipped: usize,
-    tools: usize,
-    tokens: u64,
-    token_source: &'a str,
-    open_calls: &'a [OpenCall],
-    pending: Vec<PendingLine>,
-    remotes: Vec<RemoteLine>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    not_recorded: Option<u64>,
-}
 
 /// Counts the exchanges that the last recording lacks; `None` when it has all.
 #[cfg(feature = "record")]
@@ -68,47 +50,14 @@ impl RemoteLine {
     }
 }
 
-#[derive(Serialize)]
-struct PendingLine {
-    id: String,
-    branch: String,
-    what: String,
-    reason: String,
-    #[serde(skip)]
-    is_merge: bool,
-}
-
-#[derive(Serialize)]
-struct OpenCall {
-    call_id: String,
-    name: String,
-    commit: CommitId,
-}
-
 pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
     let tract = context.open().await?;
     let head = tract.head().await?;
     let compiled = tract.compile().await?;
-    let open: Vec<OpenCall> = tract
-        .turns()
-        .open_calls()
-        .await?
-        .into_iter()
-        .map(|open| OpenCall { call_id: open.call_id, name: open.name, commit: open.call.slot })
-        .collect();
-    let pending: Vec<PendingLine> = tract
-        .pending()
-        .list()
-        .await?
-        .into_iter()
-        .map(|waits| PendingLine {
-            branch: waits.branch.branch_name().unwrap_or(waits.branch.as_str()).to_owned(),
-            is_merge: waits.request.conflicts().is_some(),
-            what: waits.request.describe(),
-            id: waits.id,
-            reason: waits.reason,
-        })
-        .collect();
+    let open = tract.turns().open_calls().await?;
+    let pending = tract.pending().list().await?;
+    let branch_of =
+        |waits: &Pending| waits.branch.branch_name().unwrap_or(waits.branch.as_str()).to_owned();
     let remotes: Vec<RemoteLine> = tract
         .repo()
         .tracking(tract.branch())
@@ -121,22 +70,33 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
     let tokens = compiled.token_count();
     let not_recorded = not_recorded(&tract).await?;
     if context.out.is_json() {
-        return context.out.json(&Status {
-            store: tract.store().backend(),
-            repo: &context.global.repo,
-            branch: tract.branch_name(),
-            head,
-            commits: compiled.commit_count(),
-            messages: compiled.message_count(),
-            skipped,
-            tools: compiled.tools().len(),
-            tokens: tokens.count,
-            token_source: &tokens.source,
-            open_calls: &open,
-            pending,
-            remotes,
-            not_recorded,
+        let open = open.iter().map(
+            |open| json!({ "call_id": open.call_id, "name": open.name, "commit": open.call.slot }),
+        );
+        let pending = pending.iter().map(|waits| {
+            let what = waits.request.describe();
+            let (id, branch, reason) = (&waits.id, branch_of(waits), &waits.reason);
+            json!({ "id": id, "branch": branch, "what": what, "reason": reason })
         });
+        let mut json = json!({
+            "store": tract.store().backend(),
+            "repo": context.global.repo,
+            "branch": tract.branch_name(),
+            "head": head,
+            "commits": compiled.commit_count(),
+            "messages": compiled.message_count(),
+            "skipped": skipped,
+            "tools": compiled.tools().len(),
+            "tokens": tokens.count,
+            "token_source": tokens.source,
+            "open_calls": open.collect::<Vec<_>>(),
+            "pending": pending.collect::<Vec<_>>(),
+            "remotes": remotes,
+        });
+        if let Some(lost) = not_recorded {
+            json["not_recorded"] = lost.into();
+        }
+        return context.out.json(&json);
     }
     if let Some(lost) = not_recorded {
         let exchanges = render::counted(lost, "exchange");
@@ -156,7 +116,7 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
     };
     let commit = tract.repo().require_commit(head).await?;
     let line = render::described(&tract, &commit).await?;
-    let room = context.out.columns().saturating_sub(30 + escape::width(tract.branch_name()));
+    let room = context.out.columns.saturating_sub(30 + escape::width(tract.branch_name()));
     let text = escape::cut(&format!("{} {}", line.label, line.text), room);
     context.out.line(format_args!("on {branch} at {}  {text}", short(head)))?;
     let left_out = match skipped {
@@ -189,7 +149,7 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
             Styled(WARN, "open call"),
             escape::line(&call.name),
             escape::line(&call.call_id),
-            short(call.commit)
+            short(call.call.slot)
         ))?;
     }
     for waits in &pending {
@@ -197,14 +157,14 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
             "{} {} on {}  {}: {}",
             Styled(WARN, "pending"),
             escape::line(&waits.id),
-            escape::line(&waits.branch),
-            escape::line(&waits.what),
+            escape::line(&branch_of(waits)),
+            escape::line(&waits.request.describe()),
             escape::line(&waits.reason)
         ))?;
     }
     if let Some(first) = pending.first() {
         let id = escape::line(&first.id);
-        let next = if first.is_merge {
+        let next = if first.request.conflicts().is_some() {
             format!("next: tract merge show {id}, tract merge resolve {id}")
         } else {
             format!("next: tract pending show {id}, tract pending approve {id}")

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use serde::Serialize;
-use tract::CommitId;
+use serde_json::json;
 use tract::engine::SignedTag;
 
 use super::branch::deleted;
@@ -43,12 +42,6 @@ pub(crate) struct Tag {
     delete: Vec<String>,
 }
 
-#[derive(Serialize)]
-struct Tagged<'a> {
-    tag: &'a str,
-    commit: CommitId,
-}
-
 pub(crate) async fn run(context: &mut Context<'_>, tag: Tag) -> Outcome<()> {
     let tract = context.open().await?;
     if !tag.delete.is_empty() {
@@ -76,7 +69,7 @@ pub(crate) async fn run(context: &mut Context<'_>, tag: Tag) -> Outcome<()> {
     };
     for (name, commit) in &tags {
         let (at, shown) = (Styled(ID, commit.short()), Styled(REF, escape::line(name)));
-        let json = Tagged { tag: name, commit: *commit };
+        let json = json!({ "tag": name, "commit": commit });
         context.out.item(&json, format_args!("{at}  {shown}"))?;
     }
     Ok(())

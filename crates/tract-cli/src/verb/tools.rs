@@ -5,12 +5,12 @@ mod definitions;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
+use serde_json::json;
 use tract::core::ToolDefinition;
 use tract::engine::Request;
 use tract::schema::{Dialect, Target};
 use tract::tools::pin::PinPolicy;
-use tract::{CommitId, ToolId, ToolSchema, Tract};
+use tract::{ToolId, ToolSchema, Tract};
 
 use super::pins::{self, DefinitionArgs, PinAction};
 use super::{CommitArgs, diff};
@@ -150,27 +150,6 @@ impl Tools {
     }
 }
 
-#[derive(Serialize)]
-struct HashLine {
-    line: usize,
-    hash: ToolId,
-}
-
-#[derive(Serialize)]
-struct Definition<'a> {
-    hash: ToolId,
-    name: &'a str,
-    first: CommitId,
-    schemas: usize,
-}
-
-#[derive(Serialize)]
-struct DiffDocument<'a> {
-    tools: Vec<diff::ToolLine<'a>>,
-    unchanged: usize,
-    reordered: bool,
-}
-
 pub(crate) async fn run(context: &mut Context<'_>, tools: Tools) -> Outcome<()> {
     match tools.verb {
         ToolsVerb::Hash { file } => hash(context.out, &file),
@@ -199,7 +178,7 @@ fn hash(out: &mut Output, file: &std::path::Path) -> Outcome<()> {
             Ok(schema) => {
                 let name = escape::line(schema.name());
                 let shown = format_args!("{}  {name}", Styled(ID, schema.id()));
-                out.item(&HashLine { line, hash: schema.id() }, shown)?;
+                out.item(&json!({ "line": line, "hash": schema.id() }), shown)?;
             }
             Err(error) => {
                 refused += 1;
@@ -245,7 +224,7 @@ fn definitions(out: &mut Output, found: &[ToolDefinition]) -> Outcome<()> {
     let width = width(found.iter().map(|definition| definition.name.as_str()));
     for definition in found {
         let ToolDefinition { id, name, first, schemas, .. } = definition;
-        let json = Definition { hash: *id, name, first: *first, schemas: schemas.len() };
+        let json = json!({ "hash": id, "name": name, "first": first, "schemas": schemas.len() });
         let first = format!("first in {}", render::short(*first));
         out.item(&json, row(*id, name, width, first))?;
     }
@@ -344,11 +323,11 @@ async fn compare(context: &mut Context<'_>, before: &str, after: &str) -> Outcom
     let tract = context.open().await?;
     let found = tract.tools().diff(before, after).await?;
     if context.out.is_json() {
-        return context.out.json(&DiffDocument {
-            tools: diff::tool_lines(&found),
-            unchanged: found.unchanged_count,
-            reordered: found.reordered,
-        });
+        let (tools, unchanged) = (diff::tool_lines(&found), found.unchanged_count);
+        let reordered = found.reordered;
+        return context
+            .out
+            .json(&json!({ "tools": tools, "unchanged": unchanged, "reordered": reordered }));
     }
     found.lines().iter().try_for_each(|line| context.out.line(diff::styled(line)))?;
     let note = if found.is_empty() {

@@ -1,8 +1,7 @@
 //! `tract turns`
 
 use clap::Args;
-use serde::Serialize;
-use tract::CommitId;
+use serde_json::json;
 use tract::engine::{ToolQuery, ToolTurn};
 
 use crate::context::Context;
@@ -34,14 +33,6 @@ pub(crate) struct Turns {
     hidden: bool,
 }
 
-#[derive(Serialize)]
-struct Document<'a> {
-    call: CommitId,
-    results: Vec<CommitId>,
-    tool_names: &'a [String],
-    total_tokens: u64,
-}
-
 pub(crate) async fn run(context: &mut Context<'_>, turns: Turns) -> Outcome<()> {
     let tract = context.open().await?;
     let mut query = ToolQuery::new().hidden(turns.hidden);
@@ -53,12 +44,12 @@ pub(crate) async fn run(context: &mut Context<'_>, turns: Turns) -> Outcome<()> 
     for turn in found {
         number_of += 1;
         tokens += turn.total_tokens();
-        let json = Document {
-            call: turn.call,
-            results: turn.result_ids(),
-            tool_names: &turn.tool_names,
-            total_tokens: turn.total_tokens(),
-        };
+        let json = json!({
+            "call": turn.call,
+            "results": turn.result_ids(),
+            "tool_names": turn.tool_names,
+            "total_tokens": turn.total_tokens(),
+        });
         context.out.item(&json, line(&turn))?;
     }
     if !context.out.is_json() {

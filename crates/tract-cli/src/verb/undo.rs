@@ -1,7 +1,7 @@
 //! `tract undo`
 
 use clap::Args;
-use serde::Serialize;
+use serde_json::json;
 use tract::{RefName, RefTarget};
 
 use crate::context::Context;
@@ -34,20 +34,6 @@ pub(crate) struct Undo {
 /// How many refs are listed for people; `--json` lists all.
 const SHOWN: usize = 10;
 
-#[derive(Serialize)]
-struct Document<'a> {
-    what: &'a str,
-    redone: bool,
-    moves: Vec<RefMove>,
-}
-
-#[derive(Serialize)]
-struct RefMove {
-    name: String,
-    before: Option<String>,
-    after: Option<String>,
-}
-
 pub(crate) async fn run(context: &mut Context<'_>, undo: Undo) -> Outcome<()> {
     let tract = context.open().await?;
     let branch = match undo.branch {
@@ -59,13 +45,14 @@ pub(crate) async fn run(context: &mut Context<'_>, undo: Undo) -> Outcome<()> {
     let done = if undo.redo { repo.redo(&branch).await } else { repo.undo(&branch).await };
     let done = done.map_err(tract::Error::from)?;
     if context.out.is_json() {
-        let moves = done.moves.iter().map(|step| RefMove {
-            name: step.name.as_str().to_owned(),
-            before: step.before.as_ref().map(render::target),
-            after: step.after.as_ref().map(render::target),
+        let moves = done.moves.iter().map(|step| {
+            let [before, after] = [&step.before, &step.after];
+            let [before, after] = [before, after].map(|to| to.as_ref().map(render::target));
+            json!({ "name": step.name.as_str(), "before": before, "after": after })
         });
-        let moves = moves.collect();
-        return context.out.json(&Document { what: &done.what, redone: undo.redo, moves });
+        let moves: Vec<_> = moves.collect();
+        let json = json!({ "what": done.what, "redone": undo.redo, "moves": moves });
+        return context.out.json(&json);
     }
     let (way, what, again) = if undo.redo {
         ("forward", "redone", "back: tract undo")

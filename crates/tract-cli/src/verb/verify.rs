@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
+use serde_json::{Value, json};
 use tract::Tract;
+use tract::core::store::Damage;
 use tract::engine::{VerifyOptions, VerifyReport};
 
 use crate::context::Context;
@@ -37,21 +39,6 @@ pub(crate) struct Verify {
     allowed_signers: Option<PathBuf>,
 }
 
-#[derive(Serialize)]
-struct Report {
-    clean: bool,
-    objects: usize,
-    commits: usize,
-    blobs: usize,
-    tools: usize,
-    toolsets: usize,
-    ref_moves: usize,
-    erased: Vec<String>,
-    damage: Vec<DamageLine>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    signatures: Option<Vec<SignatureLine>>,
-}
-
 /// What became of the signature of a tag.
 #[derive(Serialize)]
 struct SignatureLine {
@@ -78,13 +65,6 @@ impl SignatureLine {
     fn is_refused(&self) -> bool {
         matches!(self.status, "unknown_signer" | "bad")
     }
-}
-
-#[derive(Serialize)]
-struct DamageLine {
-    object: Option<String>,
-    what: String,
-    derived: bool,
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, verify: Verify) -> Outcome<()> {
@@ -137,27 +117,26 @@ fn print_signature(out: &mut Output, line: &SignatureLine) -> Outcome<()> {
     out.line(format_args!("tag {tag}: {}{more}", Styled(style, word)))
 }
 
-fn document(report: &VerifyReport, signatures: Option<Vec<SignatureLine>>) -> Report {
-    Report {
-        signatures,
-        clean: report.clean,
-        objects: report.commits + report.blobs + report.toolsets,
-        commits: report.commits,
-        blobs: report.blobs,
-        tools: report.tools,
-        toolsets: report.toolsets,
-        ref_moves: report.ref_moves,
-        erased: report.erased.iter().map(|blob| blob.to_hex()).collect(),
-        damage: report
-            .damage
-            .iter()
-            .map(|damage| DamageLine {
-                object: damage.object.map(|object| object.to_string()),
-                what: damage.what.clone(),
-                derived: damage.derived,
-            })
-            .collect(),
+fn document(report: &VerifyReport, signatures: Option<Vec<SignatureLine>>) -> Value {
+    let damage = report.damage.iter().map(|Damage { object, what, derived }| {
+        let object = object.map(|object| object.to_string());
+        json!({ "object": object, "what": what, "derived": derived })
+    });
+    let mut json = json!({
+        "clean": report.clean,
+        "objects": report.commits + report.blobs + report.toolsets,
+        "commits": report.commits,
+        "blobs": report.blobs,
+        "tools": report.tools,
+        "toolsets": report.toolsets,
+        "ref_moves": report.ref_moves,
+        "erased": report.erased,
+        "damage": damage.collect::<Vec<_>>(),
+    });
+    if let Some(signatures) = signatures {
+        json["signatures"] = json!(signatures);
     }
+    json
 }
 
 fn print(out: &mut Output, report: &VerifyReport) -> Outcome<()> {

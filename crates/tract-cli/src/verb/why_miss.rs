@@ -5,7 +5,7 @@ mod requests;
 use std::path::PathBuf;
 
 use clap::Args;
-use serde::Serialize;
+use serde_json::json;
 use tract::forms::{Form, FormOptions};
 
 use crate::context::Context;
@@ -55,16 +55,6 @@ pub(crate) struct WhyMiss {
     prices: Option<PathBuf>,
 }
 
-#[derive(Serialize)]
-struct Document {
-    miss: bool,
-    same_blocks: usize,
-    same_bytes: Option<usize>,
-    blocks: (usize, usize),
-    before: Option<String>,
-    after: Option<String>,
-}
-
 pub(crate) async fn run(context: &mut Context<'_>, why_miss: WhyMiss) -> Outcome<()> {
     let before = why_miss.before.as_deref().unwrap_or("HEAD");
     if why_miss.turns || why_miss.all {
@@ -88,14 +78,14 @@ pub(crate) async fn run(context: &mut Context<'_>, why_miss: WhyMiss) -> Outcome
     let blocks = (before.prefix.len(), after.prefix.len());
     if context.out.is_json() {
         let miss = miss.as_ref();
-        return context.out.json(&Document {
-            miss: miss.is_some(),
-            same_blocks: miss.map_or(blocks.0.min(blocks.1), |miss| miss.same_blocks),
-            same_bytes: miss.map(|miss| miss.same_bytes),
-            blocks,
-            before: miss.and_then(|miss| miss.first.as_ref()).map(ToString::to_string),
-            after: miss.and_then(|miss| miss.second.as_ref()).map(ToString::to_string),
-        });
+        return context.out.json(&json!({
+            "miss": miss.is_some(),
+            "same_blocks": miss.map_or(blocks.0.min(blocks.1), |miss| miss.same_blocks),
+            "same_bytes": miss.map(|miss| miss.same_bytes),
+            "blocks": blocks,
+            "before": miss.and_then(|miss| miss.first.as_ref()).map(ToString::to_string),
+            "after": miss.and_then(|miss| miss.second.as_ref()).map(ToString::to_string),
+        }));
     }
     match miss {
         None => {

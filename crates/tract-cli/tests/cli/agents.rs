@@ -79,7 +79,6 @@ fn a_wrong_command_line_asks_no_model() {
 }
 
 /// A server whose one tool is described by a file, and what its shell does when the tool is called.
-#[cfg(all(unix, feature = "mcp"))]
 pub(crate) fn mcp_server(called: &str) -> String {
     const SERVER: &str = r#"
 while read -r line; do
@@ -96,7 +95,6 @@ done
 }
 
 /// A server that notes each call, does this, and says what it has done.
-#[cfg(all(unix, feature = "mcp"))]
 fn echoes_after(work: &str) -> String {
     let text = r#"answer '"result":{"content":[{"type":"text","text":"echoed"}]}'"#;
     mcp_server(&format!("echo called >> calls.log; {work}; {text}"))
@@ -142,7 +140,6 @@ fn the_commands_that_a_waiting_run_prints_work_as_typed() {
 
 /// A place with a payment of the server that waits, under the label `bank`; and the model's server
 /// with so many more words to say.
-#[cfg(all(unix, feature = "mcp"))]
 fn payment_waits(script: &str, words: usize) -> (Workspace, Server, String) {
     let place = Workspace::new();
     place.write("server.sh", script);
@@ -157,19 +154,16 @@ fn payment_waits(script: &str, words: usize) -> (Workspace, Server, String) {
     (place, server, id)
 }
 
-#[cfg(all(unix, feature = "mcp"))]
 fn pays(place: &Workspace, server: &Server, more: &[&str]) -> std::process::Command {
     let with = ["--model", "openai/some", "--base-url", &server.url, "--plan", "none"];
     let arguments = [&["run"], more, &with[..], &["--mcp", "bank=sh server.sh"]].concat();
     crate::chat::command(place, &arguments)
 }
 
-#[cfg(all(unix, feature = "mcp"))]
 fn lines(place: &Workspace, name: &str) -> usize {
     std::fs::read_to_string(place.path(name)).unwrap_or_default().lines().count()
 }
 
-#[cfg(all(unix, feature = "mcp"))]
 #[test]
 fn three_processes_at_once_after_one_approval_pay_once() {
     let (place, server, id) = payment_waits(&echoes_after("sleep 1"), 3);
@@ -197,7 +191,6 @@ fn three_processes_at_once_after_one_approval_pay_once() {
     assert_eq!(lines(&place, "calls.log"), 1);
 }
 
-#[cfg(all(unix, feature = "mcp"))]
 #[test]
 fn a_process_killed_while_a_silent_tool_runs_is_known_to_have_ended() {
     // It hears the call, and never answers.
@@ -217,7 +210,6 @@ fn a_process_killed_while_a_silent_tool_runs_is_known_to_have_ended() {
     place.is_clean();
 }
 
-#[cfg(all(unix, feature = "mcp"))]
 #[test]
 fn a_run_checks_a_servers_tools_against_approvals_by_default() {
     let place = Workspace::new();
@@ -245,7 +237,6 @@ fn a_run_checks_a_servers_tools_against_approvals_by_default() {
     assert_eq!(lines(&place, "calls.log"), 3);
 }
 
-#[cfg(all(unix, feature = "mcp"))]
 #[test]
 fn a_servers_tools_are_kept_back_until_the_model_has_found_them() {
     let place = Workspace::new();

@@ -26,7 +26,7 @@ fn empty_main_names_branches_that_were_imported() {
         assert_eq!(ran.stderr, format!("no {things} yet; {start}\n"));
     }
     let import = |ids: &[&str]| {
-        let lines: Vec<String> = ids.iter().map(|id| asks(id, "Hi")).collect();
+        let lines: Vec<String> = ids.iter().map(|id| chat(id, &["Hi"])).collect();
         place.feed(&["import", "-"], lines.join("\n").as_bytes()).expect(0);
     };
     import(&["b", "a"]);
@@ -205,11 +205,6 @@ fn recorded_conversations_come_back_as_they_were() {
     place.is_clean();
 }
 
-/// A conversation of one question.
-fn asks(id: &str, question: &str) -> String {
-    chat(id, &[question])
-}
-
 /// A conversation in which the user says these texts.
 fn chat(id: &str, texts: &[&str]) -> String {
     let messages = texts.iter().map(|text| serde_json::json!({"role": "user", "content": text}));
@@ -219,7 +214,7 @@ fn chat(id: &str, texts: &[&str]) -> String {
 #[test]
 fn ids_that_read_alike_keep_branches_of_their_own() {
     let ids = ["a b", "a-b", "a/b", "a  b", "..", "", "///", "HEAD", "ä b", "unnamed", "x.lock"];
-    let lines: Vec<String> = ids.iter().map(|id| asks(id, &format!("I am {id:?}"))).collect();
+    let lines: Vec<String> = ids.iter().map(|id| chat(id, &[&format!("I am {id:?}")])).collect();
     let place = Workspace::new();
     let import = || place.feed(&["import", "--json", "-"], lines.join("\n").as_bytes()).expect(0);
     let first = import().lines();
@@ -264,7 +259,7 @@ fn a_branch_of_another_conversation_is_neither_forwarded_nor_taken() {
 fn branches_that_older_versions_named_are_found_again() {
     let place = Workspace::new();
     // As versions before named it: cleaned, and nothing more.
-    place.feed(&["import", "-"], asks("a-b", "Hi").as_bytes()).expect(0);
+    place.feed(&["import", "-"], chat("a-b", &["Hi"]).as_bytes()).expect(0);
     let stream = {
         let export = place.ok(&["export"]);
         let old = export
@@ -280,7 +275,7 @@ fn branches_that_older_versions_named_are_found_again() {
     };
     let other = Workspace::of(&stream);
     let lines =
-        other.feed(&["import", "--json", "-"], asks("a b", "Hi").as_bytes()).expect(0).lines();
+        other.feed(&["import", "--json", "-"], chat("a b", &["Hi"]).as_bytes()).expect(0).lines();
     assert_eq!((&lines[0]["branch"], &lines[0]["status"]), (&"a-b".into(), &"unchanged".into()));
 }
 

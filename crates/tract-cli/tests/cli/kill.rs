@@ -3,35 +3,36 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use serde_json::Value;
 use tract_testkit::power::SeededRng;
 
-use crate::support::{RunOutput, each, text, user_says};
+use crate::support::{RunOutput, Workspace, each, in_store, stream, user_says};
 
 /// A store of some engine in a folder.
-struct Store<'a> {
-    engine: &'a str,
-    folder: &'a Path,
+struct Store {
+    url: String,
+    place: Workspace,
 }
 
-impl Store<'_> {
-    fn path(&self) -> PathBuf {
-        self.folder.join("tract.db")
+impl Store {
+    fn of(engine: &str) -> Self {
+        let place = Workspace::empty();
+        let url = format!("{engine}:{}", place.path("tract.db").display());
+        Self { url, place }
     }
 
-    fn tract(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tract"));
-        command.arg("--store").arg(format!("{}:{}", self.engine, self.path().display()));
+    fn tract(&self, arguments: &[&str]) -> Command {
+        let mut command = self.place.command(&in_store(&self.url, arguments));
         command.stderr(Stdio::null());
         command
     }
 
     fn run(&self, arguments: &[&str]) -> RunOutput {
-        RunOutput::after(self.tract().args(arguments))
+        RunOutput::after(&mut self.tract(arguments))
     }
 
     #[track_caller]
@@ -61,7 +62,7 @@ fn acknowledged(child: &mut Child, member: &'static str) -> JoinHandle<Vec<Strin
         output
             .split(b'\n')
             .map_while(Result::ok)
-            .map_while(|line| serde_json::from_slice::<serde_json::Value>(&line).ok())
+            .map_while(|line| serde_json::from_slice::<Value>(&line).ok())
             .filter_map(|event| event[member].as_str().map(str::to_owned))
             .inspect(|_| {
                 let _ = first.send(()); // only the first is waited for
@@ -84,16 +85,14 @@ fn a_killed_appending_process_on_redb_loses_nothing_acknowledged() {
 }
 
 fn appending_killed(engine: &str, kills: usize) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let store = Store { engine, folder: folder.path() };
+    let store = Store::of(engine);
     store.run(&["init"]).expect(0);
     let mut rng = SeededRng(7);
     let mut seen = Vec::new();
     let mut rounds = tract_testkit::rounds(kills, 20);
     for round in rounds.by_ref() {
         let mut child = store
-            .tract()
-            .args(["apply", "--json", "-"])
+            .tract(&["apply", "--json", "-"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -137,43 +136,36 @@ fn a_killed_import_on_redb_can_continue() {
 }
 
 fn importing_killed(engine: &str, kills: usize) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let store = Store { engine, folder: folder.path() };
+    let store = Store::of(engine);
     let sample = tract_testkit::data::bundled("trajectories/conversations.jsonl");
     let sample = std::fs::read_to_string(sample).expect("the bundled recordings");
     // The same conversations under many ids, so that there is something to interrupt.
-    let many = folder.path().join("many.jsonl");
-    let mut file = std::fs::File::create(&many).expect("a file");
-    for copy in 0..60 {
-        for (n, line) in sample.lines().enumerate() {
-            let mut value: serde_json::Value = serde_json::from_str(line).expect("a recording");
+    let copies = (0..60).flat_map(|copy| {
+        sample.lines().enumerate().map(move |(n, line)| {
+            let mut value: Value = serde_json::from_str(line).expect("a recording");
             value["id"] = format!("copy-{copy}-{n}").into();
             value["messages"][0]["content"] = format!("conversation {copy} {n}").into();
-            writeln!(file, "{value}").expect("written");
-        }
-    }
-    drop(file);
+            value
+        })
+    });
+    store.place.write("many.jsonl", stream(copies));
+    let import = ["import", "--json", "many.jsonl"];
     let mut rng = SeededRng(11);
     let mut seen = BTreeSet::new();
     let mut rounds = tract_testkit::rounds(kills, 10);
     for round in rounds.by_ref() {
-        let mut child = store
-            .tract()
-            .args(["import", "--json"])
-            .arg(&many)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("import starts");
+        let mut command = store.tract(&import);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("import starts");
         let reader = acknowledged(&mut child, "branch");
         pause(&mut rng, 120);
         kill(&mut child);
         seen.extend(reader.join().expect("the reader ends"));
-        if round % 5 == 4 && store.path().exists() {
+        if round % 5 == 4 && store.place.path("tract.db").exists() {
             store.clean();
         }
     }
     let mut again = 0;
-    for event in store.run(&["import", "--json", text(&many)]).lines() {
+    for event in store.run(&import).lines() {
         if event["branch"].as_str().is_some_and(|branch| seen.contains(branch)) {
             assert_eq!(event["status"], "unchanged", "an acknowledged conversation: {event}");
             again += 1;
@@ -190,17 +182,15 @@ fn importing_killed(engine: &str, kills: usize) {
 
 #[test]
 fn two_processes_that_apply_streams_to_one_branch_at_once_lose_no_line() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let store = Store { engine: "sqlite", folder: folder.path() };
+    let store = Store::of("sqlite");
     store.run(&["init"]).expect(0);
     let children: Vec<Child> = (0..2)
         .map(|process| {
-            let file = folder.path().join(format!("{process}.jsonl"));
+            let file = format!("{process}.jsonl");
             let texts = (0..300).map(|n| format!("{process}, line {n}"));
-            std::fs::write(&file, user_says(texts)).expect("the file is written");
-            let mut apply = store.tract();
-            apply.args(["apply", "--json"]).arg(&file).stdout(Stdio::piped());
-            apply.spawn().expect("apply starts")
+            store.place.write(&file, user_says(texts));
+            let mut apply = store.tract(&["apply", "--json", &file]);
+            apply.stdout(Stdio::piped()).spawn().expect("apply starts")
         })
         .collect();
     for child in children {
@@ -224,29 +214,24 @@ fn a_killed_push_on_redb_leaves_a_whole_store_and_continues() {
 }
 
 fn push_killed(engine: &str, kills: usize) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let source = Store { engine: "sqlite", folder: folder.path() };
+    let source = Store::of("sqlite");
     source.run(&["init"]).expect(0);
+    let mut target = Store::of(engine);
     let mut rng = SeededRng(11);
     let (mut killed, mut brought) = (0, 0);
     let mut rounds = tract_testkit::rounds(kills, 10);
     for round in rounds.by_ref() {
         // Every tenth push begins an empty store.
         let name = format!("target-{}", round / 10);
-        let target_folder = folder.path().join(&name);
-        std::fs::create_dir_all(&target_folder).expect("a folder");
-        let target = Store { engine, folder: &target_folder };
         if round % 10 == 0 {
-            let url = format!("{engine}:{}", target.path().display());
-            source.run(&["remote", "add", &name, &url]).expect(0);
+            target = Store::of(engine);
+            source.run(&["remote", "add", &name, &target.url]).expect(0);
         }
         let texts = (0..150).map(|n| format!("round {round}, line {n}"));
-        let stream = folder.path().join("stream.jsonl");
-        std::fs::write(&stream, user_says(texts)).expect("the file is written");
-        source.run(&["apply", text(&stream)]).expect(0);
-        let mut push = source.tract();
-        let mut child =
-            push.args(["push", &name]).stdout(Stdio::null()).spawn().expect("push starts");
+        source.place.write("stream.jsonl", user_says(texts));
+        source.run(&["apply", "stream.jsonl"]).expect(0);
+        let mut push = source.tract(&["push", &name]);
+        let mut child = push.stdout(Stdio::null()).spawn().expect("push starts");
         pause(&mut rng, 400);
         let running = child.try_wait().expect("it is ours").is_none();
         killed += usize::from(running);

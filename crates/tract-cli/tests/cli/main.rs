@@ -7,7 +7,7 @@ mod kill;
 mod support;
 
 // Agents that run, on loopback.
-#[cfg(all(unix, feature = "run"))]
+#[cfg(all(unix, feature = "run", feature = "mcp"))]
 mod agents;
 // Branches, tags, checkout, repositories.
 mod branches;
@@ -120,7 +120,7 @@ mod search;
 // Text from outside on a terminal and in JSON.
 mod terminal;
 // Spans and metrics of commands, received on loopback.
-#[cfg(all(unix, feature = "otel", feature = "run"))]
+#[cfg(all(unix, feature = "otel", feature = "run", feature = "mcp"))]
 mod telemetry;
 // Undo of whole commands, of one process and of several.
 mod undo;

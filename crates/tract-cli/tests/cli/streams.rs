@@ -1,4 +1,4 @@
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::process::Stdio;
 
 use crate::pipes::without_reader;
@@ -77,17 +77,16 @@ fn files(folder: &std::path::Path) -> Vec<String> {
 fn exports_under_one_stem_do_not_meet_and_foreign_files_stay() {
     let (one, two) =
         (Workspace::of(MORNING), Workspace::of(r#"{"op":"user","text":"another store"}"#));
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name);
-    std::fs::write(path("a.partial"), "mine").expect("it is written");
-    std::fs::write(path("a.json.partial"), "mine too").expect("it is written");
+    let folder = Workspace::empty();
+    folder.write("a.partial", "mine");
+    folder.write("a.json.partial", "mine too");
     let runs: Vec<_> = (0..12)
         .map(|n| {
             let (place, name) = match n % 2 {
                 0 => (&one, "a.json"),
                 _ => (&two, "a.jsonl"),
             };
-            let mut command = place.command(&["export", "-o", text(&path(name))]);
+            let mut command = place.command(&["export", "-o", text(&folder.path(name))]);
             command.stdout(Stdio::null()).spawn().expect("it starts")
         })
         .collect();
@@ -95,13 +94,13 @@ fn exports_under_one_stem_do_not_meet_and_foreign_files_stay() {
         assert!(run.wait().expect("it ends").success());
     }
     for (place, name) in [(&one, "a.json"), (&two, "a.jsonl")] {
-        assert_eq!(std::fs::read_to_string(path(name)).expect("a file"), place.ok(&["export"]));
+        assert_eq!(folder.read(name), place.ok(&["export"]));
     }
-    assert_eq!(std::fs::read_to_string(path("a.partial")).expect("a file"), "mine");
-    assert_eq!(files(folder.path()), ["a.json", "a.json.partial", "a.jsonl", "a.partial"]);
+    assert_eq!(folder.read("a.partial"), "mine");
+    assert_eq!(files(&folder.path("")), ["a.json", "a.json.partial", "a.jsonl", "a.partial"]);
     // One that fails leaves nothing, and what was there stays.
-    one.run(&["export", "-o", text(&path("missing/a.json"))]).expect(2);
-    assert_eq!(files(folder.path()).len(), 4);
+    one.run(&["export", "-o", text(&folder.path("missing/a.json"))]).expect(2);
+    assert_eq!(files(&folder.path("")).len(), 4);
 }
 
 #[cfg(unix)]
@@ -289,11 +288,7 @@ fn interrupting_leaves_what_was_acknowledged() {
 
     programs_end_at_sigint();
     let place = Workspace::new();
-    let mut command = place.command(&["apply", "--json", "-"]);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.spawn().expect("it starts");
-    let mut input = child.stdin.take().expect("a pipe");
-    let mut answers = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let (mut child, mut input, mut answers) = place.applying();
     for n in 0..5 {
         writeln!(input, "{{\"op\":\"user\",\"text\":\"message {n}\"}}").expect("it is read");
         let answer = answers.next().expect("an answer").expect("a line");

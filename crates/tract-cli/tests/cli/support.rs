@@ -1,9 +1,9 @@
 //! A folder of its own for each test, and the binary run in it.
 
 use std::ffi::OsStr;
-use std::io::Write;
+use std::io::{BufRead as _, BufReader, Lines, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
@@ -109,6 +109,16 @@ impl Workspace {
             scope.spawn(move || drop(input.write_all(stdin)));
             child.wait_with_output().expect("the binary ends")
         }))
+    }
+
+    /// Begins a stream that is applied line by line: the process, its input and its answers.
+    pub(crate) fn applying(&self) -> (Child, ChildStdin, Lines<BufReader<ChildStdout>>) {
+        let mut command = self.command(&["apply", "--json", "-"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        let input = child.stdin.take().expect("a pipe");
+        let answers = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        (child, input, answers)
     }
 
     /// Runs words of a shell on a terminal of their own, as `script` of util-linux makes one; returns

@@ -1,7 +1,6 @@
 //! Undo reverts one command, whole, or refuses and names the command that came between.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::Stdio;
+use std::io::Write;
 
 use crate::branches::names;
 use crate::pipes::conversations;
@@ -63,11 +62,7 @@ fn a_stream_over_two_branches_is_one_undo() {
 #[test]
 fn a_commit_of_another_process_between_two_writes_of_a_stream_is_not_lost() {
     let place = Workspace::of("{\"op\":\"user\",\"text\":\"one\"}\n");
-    let mut command = place.command(&["apply", "--json", "-"]);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.spawn().expect("it starts");
-    let mut input = child.stdin.take().expect("a pipe");
-    let mut answers = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let (mut child, mut input, mut answers) = place.applying();
     let mut line = |n: usize| {
         writeln!(input, "{{\"op\":\"user\",\"text\":\"of the stream {n}\"}}").expect("it is read");
         answers.next().expect("an answer").expect("a line");

@@ -11,16 +11,36 @@ use tract_engine::plan::Request;
 use super::walk::short;
 use crate::writer::import_details;
 
-struct PriorityChange<'a> {
-    target: &'a str,
+pub(super) struct PriorityChange<'a> {
+    pub(super) target: &'a str,
     priority: Priority,
     reason: Option<&'a str>,
     retention: Option<JsonText>,
     at: i64,
     /// Whether the original gave it by itself, when the message was committed.
-    automatic: bool,
+    pub(super) automatic: bool,
     /// Whether a rebase of the original lost it.
     restored: bool,
+}
+
+impl PriorityChange<'_> {
+    /// What to tell of one that is put back.
+    pub(super) fn restored(&self) -> Option<String> {
+        let (target, priority) = (short(self.target), self.priority);
+        let lost = "which the original loses in a rebase";
+        self.restored.then(|| format!("commit {target} keeps its priority {priority}, {lost}"))
+    }
+
+    /// Gives a message its priority.
+    pub(super) fn request(&self, slot: CommitId) -> Request {
+        Request::Annotate {
+            targets: vec![slot],
+            priority: self.priority,
+            reason: self.reason.map(str::to_owned),
+            retention: self.retention.clone(),
+            details: import_details(Some(self.at)),
+        }
+    }
 }
 
 /// All priorities of a file, oldest first.
@@ -69,40 +89,14 @@ impl<'a> Priorities<'a> {
         from..self.rows.partition_point(|row| row.at < until).max(from)
     }
 
-    pub(super) fn target(&self, place: usize) -> &'a str {
-        self.rows.get(place).map_or("", |row| row.target)
-    }
-
-    pub(super) fn is_automatic(&self, place: usize) -> bool {
-        self.rows.get(place).is_some_and(|row| row.automatic)
+    pub(super) fn get(&self, place: usize) -> Option<&PriorityChange<'a>> {
+        self.rows.get(place)
     }
 
     /// Whether a message has a newer one within a range.
     pub(super) fn newer(&self, place: usize, within: &Range<usize>) -> bool {
-        let later = self.rows.get(place + 1..within.end).unwrap_or_default();
-        later.iter().any(|row| row.target == self.target(place))
-    }
-
-    /// What to tell of one that is put back.
-    pub(super) fn restored(&self, place: usize) -> Option<String> {
-        let row = self.rows.get(place).filter(|row| row.restored)?;
-        Some(format!(
-            "commit {} keeps its priority {}, which the original loses in a rebase",
-            short(row.target),
-            row.priority
-        ))
-    }
-
-    /// Gives a message its priority.
-    pub(super) fn request(&self, place: usize, slot: CommitId) -> Option<Request> {
-        let row = self.rows.get(place)?;
-        Some(Request::Annotate {
-            targets: vec![slot],
-            priority: row.priority,
-            reason: row.reason.map(str::to_owned),
-            retention: row.retention.clone(),
-            details: import_details(Some(row.at)),
-        })
+        let mut later = self.rows.get(place..within.end).unwrap_or_default().iter();
+        later.next().is_some_and(|row| later.any(|newer| newer.target == row.target))
     }
 }
 

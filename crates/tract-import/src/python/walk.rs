@@ -7,8 +7,8 @@ use std::rc::Rc;
 
 use super::database::{Commit, Database, Operation};
 use tract_core::{
-    AuthorKind, Commit as Ours, CommitId, Content, Draft, JsonText, Origin, Priority, RefName,
-    RefTarget, ToolSchema, ToolsetId,
+    AuthorKind, Commit as Ours, CommitId, Content, Draft, JsonText, Origin, Part, Priority,
+    RefName, RefTarget, ToolSchema, ToolsetId,
 };
 use tract_engine::plan::{Details, NewContent, Request};
 use tract_engine::{Error, Refusal, Repo, Result, Txn};
@@ -358,13 +358,12 @@ impl<'a> Walk<'a> {
         // Metadata holds the calls, and an edit without them loses them in the original.
         let original = self.data.commits.get(target);
         let mut keeps_calls = false;
-        if let (Some(original), Content::Assistant(body)) = (original, &mut content)
+        if let Content::Assistant(body) = &mut content
             && body.parts.len() == 1
-            && let Some(calls) = self.calls(original)
-            && !calls.is_empty()
+            && let Some(original) = original.and_then(|original| self.content(original))
         {
-            body.parts.extend(calls);
-            keeps_calls = true;
+            body.parts.extend(original.calls().cloned().map(Part::ToolCall));
+            keeps_calls = body.parts.len() > 1;
         }
         let request = Request::Edit {
             target: slot,
@@ -392,12 +391,11 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn calls(&self, original: &Commit) -> Option<Vec<tract_core::Part>> {
-        let payload = self.data.blobs.get(&original.content_hash)?;
-        match content::read(original, payload, self.tool_text).ok()? {
-            PythonContent::Message(message) => {
-                Some(message.content.calls().cloned().map(tract_core::Part::ToolCall).collect())
-            }
+    /// The message of a commit, where it has one.
+    fn content(&self, commit: &Commit) -> Option<Content> {
+        let payload = self.data.blobs.get(&commit.content_hash)?;
+        match content::read(commit, payload, self.tool_text).ok()? {
+            PythonContent::Message(message) => Some(message.content),
             PythonContent::Data(_) => None,
         }
     }
@@ -477,7 +475,8 @@ impl<'a> Walk<'a> {
         }
         let mut line = None;
         for place in due.clone() {
-            let target = self.priorities.target(place);
+            let Some(change) = self.priorities.get(place) else { continue };
+            let target = change.target;
             let Some(slot) = self.slots.get(target).copied() else { continue };
             if state.replaced.contains(target) || begun && self.priorities.newer(place, &due) {
                 continue;
@@ -488,14 +487,13 @@ impl<'a> Walk<'a> {
             }
             let Some(row) = line.as_ref().and_then(|line| line.view().get(slot)) else { continue };
             let priority = row.mark.and_then(|mark| self.marks.get(&mark));
-            let by_default = row.mark.is_none() && self.priorities.is_automatic(place);
+            let by_default = row.mark.is_none() && change.automatic;
             if priority == Some(&place) || by_default {
                 continue;
             }
-            let Some(request) = self.priorities.request(place, slot) else { continue };
-            let ours = self.txn.add(&self.desk, &request).await?;
+            let ours = self.txn.add(&self.desk, &change.request(slot)).await?;
             self.marks.insert(ours.id(), place);
-            if let Some(why) = self.priorities.restored(place) {
+            if let Some(why) = change.restored() {
                 state.note(why);
             }
             line = None;

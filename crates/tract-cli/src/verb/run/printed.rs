@@ -4,8 +4,9 @@ use std::io::Write as _;
 
 use anstyle::Style;
 use serde::Serialize;
+use serde_json::json;
 use tract::run::{Progress, Report, Stop};
-use tract::{ReplyDelta, Tract};
+use tract::{CommitId, ReplyDelta, Tract};
 
 use super::super::ask::PieceWriter;
 use crate::escape;
@@ -18,26 +19,42 @@ use crate::style::{BAD, BOLD, DIM, Styled};
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(super) enum RunEvent {
-    Asking { step: u32 },
-    Text { text: String },
-    Reasoning { text: String },
-    Reply { commit: String, calls: usize },
-    Progress { call_id: String, line: String },
-    Answer(AnswerEvent),
-    Waiting { pending: String, call_id: String, reason: String },
-    Held { by: String, branch: String },
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct AnswerEvent {
-    call_id: String,
-    tool: String,
-    outcome: String,
-    is_error: bool,
-    text: String,
-    operator: Option<String>,
-    duration_us: u64,
-    commit: Option<String>,
+    Asking {
+        step: u32,
+    },
+    Text {
+        text: String,
+    },
+    Reasoning {
+        text: String,
+    },
+    Reply {
+        commit: CommitId,
+        calls: usize,
+    },
+    Progress {
+        call_id: String,
+        line: String,
+    },
+    Answer {
+        call_id: String,
+        tool: String,
+        outcome: String,
+        is_error: bool,
+        text: String,
+        operator: Option<String>,
+        duration_us: u64,
+        commit: Option<CommitId>,
+    },
+    Waiting {
+        pending: String,
+        call_id: String,
+        reason: String,
+    },
+    Held {
+        by: String,
+        branch: String,
+    },
 }
 
 impl RunEvent {
@@ -46,13 +63,11 @@ impl RunEvent {
             Progress::Asking { step, .. } => Self::Asking { step: *step },
             Progress::Piece(ReplyDelta::Text(text)) => Self::Text { text: text.clone() },
             Progress::Piece(ReplyDelta::Reasoning(text)) => Self::Reasoning { text: text.clone() },
-            Progress::Replied { commit, calls } => {
-                Self::Reply { commit: commit.to_hex(), calls: *calls }
-            }
+            Progress::Replied { commit, calls } => Self::Reply { commit: *commit, calls: *calls },
             Progress::Tool { call_id, line } => {
                 Self::Progress { call_id: (*call_id).to_owned(), line: (*line).to_owned() }
             }
-            Progress::Answered(answered) => Self::Answer(AnswerEvent {
+            Progress::Answered(answered) => Self::Answer {
                 call_id: answered.call_id.clone(),
                 tool: answered.tool_name.clone(),
                 outcome: answered.outcome.clone(),
@@ -60,8 +75,8 @@ impl RunEvent {
                 text: answered.text.clone(),
                 operator: answered.operator.clone(),
                 duration_us: answered.duration_us,
-                commit: answered.commit.map(|commit| commit.to_hex()),
-            }),
+                commit: answered.commit,
+            },
             Progress::Waiting { pending, call_id, reason } => Self::Waiting {
                 pending: (*pending).to_owned(),
                 call_id: (*call_id).to_owned(),
@@ -74,22 +89,6 @@ impl RunEvent {
             _ => return None,
         })
     }
-}
-
-/// The end of a run, as `--json` prints it.
-#[derive(Serialize)]
-struct EndEvent<'a> {
-    stop: &'a str,
-    message: Option<String>,
-    notes: Vec<String>,
-    text: &'a str,
-    steps: u32,
-    calls: u32,
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    branch: &'a str,
-    head: Option<String>,
-    pending: &'a [String],
 }
 
 #[derive(Default)]
@@ -114,15 +113,15 @@ impl Printer {
             RunEvent::Progress { line, .. } => {
                 out.say(format_args!("  {}", Styled(DIM, escape::line(line))));
             }
-            RunEvent::Answer(answer) => {
+            RunEvent::Answer { tool, outcome, is_error, text, .. } => {
                 self.text.end_line(out)?;
-                let first = answer.text.lines().next().unwrap_or_default();
+                let first = text.lines().next().unwrap_or_default();
                 let first: String = first.chars().take(100).collect();
-                let style = if answer.is_error { BAD } else { Style::new() };
-                let outcome = Styled(style, escape::line(&answer.outcome));
+                let style = if *is_error { BAD } else { Style::new() };
+                let outcome = Styled(style, escape::line(outcome));
                 out.say(format_args!(
                     "  {} {outcome} {}",
-                    Styled(BOLD, escape::line(&answer.tool)),
+                    Styled(BOLD, escape::line(tool)),
                     Styled(DIM, escape::line(&first))
                 ));
             }
@@ -157,19 +156,19 @@ impl Printer {
     ) -> Outcome<()> {
         let (message, notes) = stop_text(report, again);
         if out.is_json() {
-            return out.json(&EndEvent {
-                stop: report.stop.code(),
-                message,
-                notes,
-                text: &report.text,
-                steps: report.steps,
-                calls: report.calls,
-                input_tokens: report.usage.input_tokens,
-                output_tokens: report.usage.output_tokens,
-                branch: tract.branch_name(),
-                head: report.head.map(|head| head.to_hex()),
-                pending: &report.pending,
-            });
+            return out.json(&json!({
+                "stop": report.stop.code(),
+                "message": message,
+                "notes": notes,
+                "text": report.text,
+                "steps": report.steps,
+                "calls": report.calls,
+                "input_tokens": report.usage.input_tokens,
+                "output_tokens": report.usage.output_tokens,
+                "branch": tract.branch_name(),
+                "head": report.head,
+                "pending": report.pending,
+            }));
         }
         self.text.end_line(out)?;
         let tokens = |count: Option<u64>| count.map_or_else(|| "?".to_owned(), number);

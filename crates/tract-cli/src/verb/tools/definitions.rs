@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use serde::Serialize;
+use serde_json::json;
 use serde_json::value::RawValue;
-use tract::schema::{Finding, Level, LintOptions, Loss, Target, ToolView};
+use tract::schema::{Level, LintOptions, Loss, Target, ToolView};
 
 use crate::definitions;
 use crate::escape;
@@ -12,13 +13,6 @@ use crate::failure::{Failure, Outcome, note_line};
 use crate::out::Output;
 use crate::render::count;
 use crate::style::{BAD, BOLD, DIM, Styled};
-
-#[derive(Serialize)]
-struct LintLine<'a> {
-    line: usize,
-    name: &'a str,
-    findings: &'a [Finding],
-}
 
 #[derive(Serialize)]
 struct TranslateLine<'a> {
@@ -44,7 +38,7 @@ pub(super) fn lint(out: &mut Output, file: &Path, own: bool) -> Outcome<()> {
         errors += bad;
         others += findings.len() - bad;
         if out.is_json() {
-            out.json(&LintLine { line, name: &name, findings: &findings })?;
+            out.json(&json!({ "line": line, "name": name, "findings": findings }))?;
             continue;
         }
         if !findings.is_empty() {

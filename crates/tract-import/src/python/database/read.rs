@@ -94,11 +94,14 @@ struct File<'a> {
 
 impl File<'_> {
     fn sqlite(&self, source: rusqlite::Error) -> PythonError {
-        if source.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase) {
-            let found = "no SQLite database".to_owned();
-            return PythonError::NotTract { path: self.path.to_owned(), found };
+        match source.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::NotADatabase) => self.not_tract("no SQLite database"),
+            _ => PythonError::Sqlite { path: self.path.to_owned(), source },
         }
-        PythonError::Sqlite { path: self.path.to_owned(), source }
+    }
+
+    fn not_tract(&self, found: &str) -> PythonError {
+        PythonError::NotTract { path: self.path.to_owned(), found: found.to_owned() }
     }
 
     fn value(&self, what: String, expected: &'static str, found: &str) -> PythonError {
@@ -108,6 +111,11 @@ impl File<'_> {
     fn columns(&self, table: &str) -> Result<HashSet<String>> {
         self.rows("SELECT name FROM pragma_table_info(?1)", [table], |row| row.get(0))
             .map(|names| names.into_iter().collect())
+    }
+
+    /// The name of a column; `NULL` when this version has no such column.
+    fn column<'a>(&self, table: &str, name: &'a str) -> Result<&'a str> {
+        Ok(if self.columns(table)?.contains(name) { name } else { "NULL" })
     }
 
     /// The rows of a table; none when this version has no such table.
@@ -132,16 +140,12 @@ impl File<'_> {
     }
 
     fn version(&self) -> Result<u32> {
-        let not = |found: &str| PythonError::NotTract {
-            path: self.path.to_owned(),
-            found: found.to_owned(),
-        };
         if self.columns("_trace_meta")?.is_empty() {
-            return Err(not("no such table"));
+            return Err(self.not_tract("no such table"));
         }
         let sql = "SELECT value FROM _trace_meta WHERE key = 'schema_version'";
         let versions: Vec<String> = self.rows(sql, [], |row| row.get(0))?;
-        let Some(text) = versions.first() else { return Err(not("no schema_version in it")) };
+        let text = versions.first().ok_or_else(|| self.not_tract("no schema_version in it"))?;
         match text.parse::<u32>() {
             Ok(version) if (OLDEST_VERSION..=NEWEST_VERSION).contains(&version) => Ok(version),
             _ => Err(PythonError::Version { path: self.path.to_owned(), found: text.clone() }),
@@ -164,8 +168,7 @@ impl File<'_> {
 
     fn commits(&self, old_edit_column: bool) -> Result<HashMap<String, Commit>> {
         let target = if old_edit_column { "response_to" } else { "edit_target" };
-        let tags =
-            if self.columns("commits")?.contains("tags_json") { "tags_json" } else { "NULL" };
+        let tags = self.column("commits", "tags_json")?;
         let sql = format!(
             "SELECT commit_hash, tract_id, parent_hash, content_hash, content_type, operation, \
              {target}, message, metadata_json, generation_config_json, {tags}, created_at \
@@ -225,11 +228,7 @@ impl File<'_> {
     }
 
     fn annotations(&self) -> Result<Vec<Annotation>> {
-        let retention = if self.columns("annotations")?.contains("retention_json") {
-            "retention_json"
-        } else {
-            "NULL"
-        };
+        let retention = self.column("annotations", "retention_json")?;
         let sql = format!(
             "SELECT target_hash, priority, reason, {retention}, created_at FROM annotations \
              ORDER BY created_at, id"

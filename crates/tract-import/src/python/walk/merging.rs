@@ -8,7 +8,6 @@ use tract_engine::plan::{ConflictKind, Details, MergeConflict, NewContent, Reque
 use tract_engine::{Error, MergeOptions, Merged, Refusal, Result};
 
 use super::{Walk, WalkState, short};
-use crate::python::content::{self, PythonContent};
 use crate::writer::import_details;
 
 impl<'a> Walk<'a> {
@@ -121,13 +120,7 @@ impl<'a> Walk<'a> {
                     return Err(refused());
                 };
                 let edit = |edit: &Commit| -> Option<Request> {
-                    let payload = self.data.blobs.get(&edit.content_hash)?;
-                    let PythonContent::Message(content) =
-                        content::read(edit, payload, self.tool_text).ok()?
-                    else {
-                        return None;
-                    };
-                    let content = NewContent::Content(content.content);
+                    let content = NewContent::Content(self.content(edit)?);
                     Some(Request::Edit { target: slot, content, details: details.clone() })
                 };
                 let (Some(give_way), Some(again)) = (edit(theirs), edit(ours)) else {
@@ -148,8 +141,8 @@ impl<'a> Walk<'a> {
                 let row = line.view().get(slot).copied().ok_or_else(refused)?;
                 let place = row.mark.and_then(|mark| self.marks.get(&mark)).copied();
                 let place = place.ok_or_else(refused)?;
-                let request = self.priorities.request(place, slot).ok_or_else(refused)?;
-                let ours = self.txn.add(&self.desk, &request).await?;
+                let change = self.priorities.get(place).ok_or_else(refused)?;
+                let ours = self.txn.add(&self.desk, &change.request(slot)).await?;
                 self.marks.insert(ours.id(), place);
             }
             (ConflictKind::Tools, ..) => {
