@@ -46,13 +46,6 @@ fn unfenced(raw: &str) -> (usize, &str) {
     (lead + 3 + skipped, body.trim_end())
 }
 
-/// A container that is not closed yet.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Open {
-    Object,
-    Array,
-}
-
 struct RepairPass<'a> {
     text: &'a str,
     at: usize,
@@ -60,7 +53,8 @@ struct RepairPass<'a> {
     start: usize,
     out: String,
     edits: Vec<Edit>,
-    open: Vec<Open>,
+    /// What would close each container that is not closed yet.
+    open: Vec<char>,
 }
 
 impl<'a> RepairPass<'a> {
@@ -71,12 +65,11 @@ impl<'a> RepairPass<'a> {
                     if self.open.len() == MOST_LEVELS {
                         return Err("more than 128 levels");
                     }
-                    self.open.push(if c == '{' { Open::Object } else { Open::Array });
+                    self.open.push(if c == '{' { '}' } else { ']' });
                     self.copy(c);
                 }
                 '}' | ']' => {
-                    let closes = if c == '}' { Open::Object } else { Open::Array };
-                    if self.open.pop() != Some(closes) {
+                    if self.open.pop() != Some(c) {
                         return Err("brackets that do not match");
                     }
                     self.drop_comma()?;
@@ -119,14 +112,8 @@ impl<'a> RepairPass<'a> {
         if self.edits.len() == MOST_EDITS {
             return Err("more than 1000 edits");
         }
-        self.edits.push(Edit {
-            profile: "tolerant",
-            kind,
-            offset: Some(at),
-            path: None,
-            before: cut(before),
-            after: cut(after),
-        });
+        let edit = Edit::new("tolerant", kind, before, after);
+        self.edits.push(Edit { offset: Some(at), ..edit });
         Ok(())
     }
 
@@ -180,7 +167,7 @@ impl<'a> RepairPass<'a> {
         let word = rest.get(..end).unwrap_or(rest);
         let after = rest.get(end..).unwrap_or_default().trim_start();
         let at = self.start + self.at;
-        let is_key = self.open.last() == Some(&Open::Object) && after.starts_with(':');
+        let is_key = self.open.last() == Some(&'}') && after.starts_with(':');
         let instead = match word {
             _ if is_key => format!("\"{word}\""),
             "True" => "true".to_owned(),
@@ -229,8 +216,7 @@ impl<'a> RepairPass<'a> {
 
     /// What would close all that is open.
     fn closers(&self) -> String {
-        let closer = |open: &Open| if *open == Open::Object { '}' } else { ']' };
-        self.open.iter().rev().map(closer).collect()
+        self.open.iter().rev().collect()
     }
 
     /// Whether the text ends with a number, which may be the beginning of another.
