@@ -11,10 +11,10 @@ use super::Dispatcher;
 use super::answer::{CallAnswer, Dispatched};
 use super::call::{Bounds, Call, CallOutcome, judge};
 use super::error::{Cause, TurnError};
-use super::group::{Job, Permits, run_all};
+use super::group::run_all;
 use super::handler;
 use super::hold::StateHolder;
-use super::limits::Permit;
+use super::limits::{DispatchLimits, Permit};
 use super::outcome::{DispatchStage, Outcome};
 use super::scope::CallScope;
 use super::state::{self, TurnSnapshot};
@@ -168,22 +168,12 @@ impl<'a> Run<'a> {
     /// run or are behind one that ends the turn.
     async fn run_group(&self, group: &[AdmittedCall]) -> VecDeque<Option<RunOutcome>> {
         let options = &self.dispatcher.options;
-        let permits =
-            Permits { all: options.concurrent, of_one_tool: options.concurrent_of_one_tool };
-        let mut names: Vec<&str> = Vec::new();
-        let mut jobs = Vec::new();
-        for (call, call_outcome) in group {
-            if call_outcome.is_some() {
-                continue;
-            }
-            let tool = names.iter().position(|name| *name == call.name()).unwrap_or_else(|| {
-                names.push(call.name());
-                names.len() - 1
-            });
-            jobs.push(Job { tool, work: Box::pin(self.execute(call, false)) });
-        }
+        let limits = DispatchLimits::new(options.concurrent);
+        let limits = Arc::new(limits.of_each_tool(options.concurrent_of_one_tool));
+        let ready = group.iter().filter(|(_, call_outcome)| call_outcome.is_none());
+        let jobs = ready.map(|(call, _)| (call.name(), self.execute(call, false)));
         let stops = |executed: &RunOutcome| executed.call_outcome.ends.is_some();
-        let mut done = run_all(jobs, permits, stops).await.into_iter();
+        let mut done = run_all(jobs, &limits, stops).await.into_iter();
         let place = |(_, call_outcome): &AdmittedCall| match call_outcome {
             Some(_) => None,
             None => done.next().flatten(),
