@@ -1,6 +1,7 @@
 //! A slice whose type is gone, and reducers that know it.
 
 use std::any::{Any, TypeId};
+use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -60,6 +61,13 @@ impl Items {
 
     pub(super) fn len(&self) -> usize {
         self.length
+    }
+}
+
+/// Shows how many items there are.
+impl fmt::Debug for Slice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.items.len().fmt(f)
     }
 }
 
@@ -128,9 +136,9 @@ impl Slice {
     }
 
     /// Puts the items of an earlier state in place.
-    pub(super) fn put(&mut self, items: &Items, revision: u64) {
-        if self.revision != revision {
-            self.items = items.clone();
+    pub(super) fn put(&mut self, before: &Self) {
+        if self.revision != before.revision {
+            self.items = before.items.clone();
             self.revision += 1;
         }
     }
