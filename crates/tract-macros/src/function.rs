@@ -10,7 +10,9 @@ use syn::{
 };
 
 use crate::attributes::{Options, ParameterDefault};
-use crate::signature::{Argument, ParameterSource, check_signature, last_segment, parameters};
+use crate::signature::{
+    Argument, ParameterSource, all_of, check_signature, last_segment, parameters,
+};
 use crate::{docs, names, paths, types};
 
 pub(crate) fn expand(options: &Options, mut function: ItemFn) -> Result<TokenStream> {
@@ -96,8 +98,7 @@ pub(crate) fn expand(options: &Options, mut function: ItemFn) -> Result<TokenStr
             #timeout
 
             fn render(&self, value: &Self::Output) -> ::core::option::Option<::std::string::String> {
-                #[allow(unused_imports)]
-                use #private::{RenderedAsJson as _, RenderedByItself as _};
+                use #private::FindRendering as _;
                 (&&#private::ShownValue(value)).rendered()
             }
 
@@ -171,13 +172,7 @@ fn fields(
         );
         Error::new(entry.span, message)
     });
-    let both = |mut errors: Error, error| {
-        errors.combine(error);
-        errors
-    };
-    if let Some(errors) = stray.reduce(both) {
-        return Err(errors);
-    }
+    all_of(stray)?;
     let fields = arguments.iter().map(|argument| {
         let Argument { ident, ty, docs, others, default } = argument;
         let own = docs::full_text(&docs::lines(docs));

@@ -81,7 +81,7 @@ pub(crate) fn expand(options: &Options, structure: ItemStruct) -> Result<TokenSt
 
             fn enter<'a>(self, #context: &'a #private::ToolContext) -> #private::Entry<'a> {
                 #[allow(unused_imports)]
-                use #private::{IntoResult as _, RenderedAsJson as _, RenderedByItself as _, Run as _};
+                use #private::{FindRendering as _, IntoResult as _, Run as _};
                 ::std::boxed::Box::pin(async move {
                     (&&&&#private::RunReturn::new(#entered)).result()?.try_map(|value| {
                         #private::rendered(&value, (&&#private::ShownValue(&value)).rendered())
