@@ -86,14 +86,12 @@ pub(super) fn tolerantly(raw: &Arc<str>, limit: usize) -> Result<ParsedArguments
         Err(error) if error.code == "invalid_json" => error,
         Err(error) => return Err(error),
     };
-    let mended = match tolerant::mend(raw) {
+    let (text, edits) = match tolerant::mend(raw) {
         Ok(mended) => mended,
         Err(why) => return Err(first.note(format!("the tolerant profile gave up: {why}"))),
     };
-    match unique(&mended.text) {
-        Ok(value) => {
-            Ok(ParsedArguments { value, text: Json::parsed(mended.text), edits: mended.edits })
-        }
+    match unique(&text) {
+        Ok(value) => Ok(ParsedArguments { value, text: Json::parsed(text), edits }),
         Err(error) if error.code == DUPLICATE => Err(error),
         Err(_) => Err(first.note("the tolerant profile could not make JSON of it either")),
     }

@@ -10,15 +10,9 @@ const MOST_LEVELS: usize = 128;
 /// Edits above which this is no longer nearly JSON.
 const MOST_EDITS: usize = 1000;
 
-#[derive(Debug)]
-pub(super) struct RepairedText {
-    pub(super) text: String,
-    pub(super) edits: Vec<Edit>,
-}
-
 /// Mends fences around the text, single quotes around strings, bare keys, Python's words for true,
 /// false and null, trailing commas, and an end that is missing.
-pub(super) fn mend(raw: &str) -> Result<RepairedText, &'static str> {
+pub(super) fn mend(raw: &str) -> Result<(String, Vec<Edit>), &'static str> {
     if raw.len() > MOST_BYTES {
         return Err("more than 1 MiB");
     }
@@ -29,7 +23,7 @@ pub(super) fn mend(raw: &str) -> Result<RepairedText, &'static str> {
         pass.edit("code_fence", raw.get(..start).unwrap_or_default(), "", 0)?;
     }
     pass.run()?;
-    Ok(RepairedText { text: pass.out, edits: pass.edits })
+    Ok((pass.out, pass.edits))
 }
 
 /// The text within a code fence, and where it begins.
@@ -253,9 +247,9 @@ mod tests {
 
     #[track_caller]
     fn check(raw: &str, text: &str, kinds: &[&str]) {
-        let mended = mend(raw).unwrap();
-        assert_eq!(mended.text, text);
-        assert_eq!(mended.edits.iter().map(|edit| edit.kind).collect::<Vec<_>>(), kinds);
+        let (mended, edits) = mend(raw).unwrap();
+        assert_eq!(mended, text);
+        assert_eq!(edits.iter().map(|edit| edit.kind).collect::<Vec<_>>(), kinds);
     }
 
     #[test]
@@ -278,9 +272,9 @@ mod tests {
     fn backslashes_are_left_as_they_are() {
         check(r#"{'p': 'C:\\Users\\x'}"#, r#"{"p": "C:\\Users\\x"}"#, &["single_quotes"; 2]);
         // An escape that JSON does not know is not made into one that it knows.
-        let mended = mend(r"{'p': 'C:\Users'}").unwrap();
-        assert!(mended.text.contains(r"C:\Users"));
-        assert!(serde_json::from_str::<serde_json::Value>(&mended.text).is_err());
+        let (mended, _) = mend(r"{'p': 'C:\Users'}").unwrap();
+        assert!(mended.contains(r"C:\Users"));
+        assert!(serde_json::from_str::<serde_json::Value>(&mended).is_err());
     }
 
     #[test]
