@@ -130,27 +130,19 @@ pub(crate) fn description(
         Some(text) => (text.value(), text.span()),
         None => (docs::first_paragraph(lines), span),
     };
-    if text.trim().is_empty() {
-        return Err(Error::new(
-            span,
-            format!(
-                "a model reads what a tool does: write a doc comment (`/// What it does.`) above the \
-                 `{kind}`, or `#[tool(description = \"..\")]`"
-            ),
-        ));
-    }
-    let length = text.chars().count();
-    if length > docs::MOST {
-        return Err(Error::new(
-            span,
-            format!(
-                "a description has 1 to {} characters, found {length}: shorten the first \
-                 paragraph, or write `#[tool(description = \"..\")]`",
-                docs::MOST
-            ),
-        ));
-    }
-    Ok(text)
+    let message = match text.chars().count() {
+        _ if text.trim().is_empty() => format!(
+            "a model reads what a tool does: write a doc comment (`/// What it does.`) above the \
+             `{kind}`, or `#[tool(description = \"..\")]`"
+        ),
+        ..=docs::MOST => return Ok(text),
+        length => format!(
+            "a description has 1 to {} characters, found {length}: shorten the first \
+             paragraph, or write `#[tool(description = \"..\")]`",
+            docs::MOST
+        ),
+    };
+    Err(Error::new(span, message))
 }
 
 fn fields(

@@ -124,17 +124,12 @@ fn argument(input: &mut PatType) -> Result<Argument> {
         Pat::Ident(pattern) if pattern.subpat.is_none() && pattern.by_ref.is_none() => {
             pattern.ident.clone()
         }
-        Pat::Wild(pattern) => {
-            return Err(Error::new_spanned(
-                pattern,
-                "an argument has a name, which the model reads: write `name: Type`",
-            ));
-        }
         pattern => {
-            return Err(Error::new_spanned(
-                pattern,
-                "an argument has one name: write `name: Type`, and take it apart in the body",
-            ));
+            let message = match pattern {
+                Pat::Wild(_) => "an argument has a name, which the model reads: write `name: Type`",
+                _ => "an argument has one name: write `name: Type`, and take it apart in the body",
+            };
+            return Err(Error::new_spanned(pattern, message));
         }
     };
     check_type(&input.ty)?;
