@@ -42,8 +42,6 @@ pub(super) async fn run_all<'a, F: Future>(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
     use tract_core::block_on;
 
     use super::*;
@@ -62,42 +60,16 @@ mod tests {
         .await;
     }
 
-    /// Runs jobs that give their places; returns also how many ran at a time.
-    fn run(
-        polls: &[(&str, usize)],
-        limits: DispatchLimits,
-        stops: Option<usize>,
-    ) -> (Vec<Option<usize>>, usize) {
-        let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let (running, seen) = (&running, &most);
-        let work = |place, polls| async move {
-            seen.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-            after(polls).await;
-            running.fetch_sub(1, Ordering::SeqCst);
-            place
-        };
-        let jobs = polls.iter().enumerate();
-        let jobs = jobs.map(|(place, (tool, polls))| (*tool, work(place, *polls)));
-        let done = block_on(run_all(jobs, &Arc::new(limits), |place| Some(*place) == stops));
-        (done, most.load(Ordering::SeqCst))
-    }
-
-    #[test]
-    fn outcomes_keep_the_order_and_permits_hold() {
-        for (all, of_one_tool, expected) in [(8, 8, 6), (3, 8, 3), (8, 2, 4), (1, 1, 1), (0, 0, 1)]
-        {
-            let polls = [("a", 10), ("a", 2), ("a", 6), ("b", 1), ("b", 8), ("b", 3)];
-            let limits = DispatchLimits::new(all).of_each_tool(of_one_tool);
-            let (done, most) = run(&polls, limits, None);
-            assert_eq!(done, (0..6).map(Some).collect::<Vec<_>>());
-            assert_eq!(most, expected, "{all} {of_one_tool}");
-        }
-    }
-
     #[test]
     fn after_one_that_stops_the_later_ones_give_nothing() {
-        let polls = [("a", 9), ("a", 3), ("a", 0), ("a", 20)];
-        let (done, _) = run(&polls, DispatchLimits::new(8), Some(1));
+        let work = |place, polls| async move {
+            after(polls).await;
+            place
+        };
+        let jobs = [9, 3, 0, 20].into_iter().enumerate();
+        let jobs = jobs.map(|(place, polls)| ("a", work(place, polls)));
+        let limits = Arc::new(DispatchLimits::new(8));
+        let done = block_on(run_all(jobs, &limits, |place| *place == 1));
         assert_eq!(done, [Some(0), Some(1), None, None]);
     }
 }
