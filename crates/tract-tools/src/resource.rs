@@ -371,10 +371,8 @@ impl CallResources {
     /// Closes what was made for the call alone, in the reverse order of its making. Returns what
     /// failed.
     pub fn close(&self) -> Vec<ResourceError> {
-        match &self.resources {
-            Some(resources) => close(&resources.bindings, &self.made),
-            None => Vec::new(),
-        }
+        let resources = self.resources.iter();
+        resources.flat_map(|resources| close(&resources.bindings, &self.made)).collect()
     }
 }
 

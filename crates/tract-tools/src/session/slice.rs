@@ -85,9 +85,8 @@ impl Slice {
             },
             parse: |text| serde_json::from_str::<Vec<T>>(text).map(Items::of),
             none: || Items::of::<T>(Vec::new()),
-            push: |items, item| match item.downcast_ref::<T>() {
-                Some(item) => items.push(item.clone()),
-                None => false,
+            push: |items, item| {
+                item.downcast_ref::<T>().is_some_and(|item| items.push(item.clone()))
             },
         }
     }
