@@ -4,6 +4,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::quote;
 use syn::meta::ParseNestedMeta;
 use syn::parse::Parser;
+use syn::spanned::Spanned;
 use syn::{Attribute, Error, Expr, FnArg, Ident, Item, LitInt, LitStr, Path, Result, Token};
 
 use crate::names;
@@ -21,7 +22,7 @@ pub(crate) struct Options {
     read_only: Option<Span>,
     idempotent: Option<Span>,
     destructive: Option<Span>,
-    timeout_ms: Option<LitInt>,
+    timeout_ms: Option<u64>,
 }
 
 impl Options {
@@ -69,12 +70,12 @@ impl Options {
             }
             "timeout_ms" => {
                 let number: LitInt = value(meta, "timeout_ms = 5000")?;
-                match number.base10_parse::<u64>() {
+                match number.base10_parse() {
                     Ok(0) | Err(_) => Err(Error::new(
                         number.span(),
                         "expected a number of milliseconds above 0, such as `timeout_ms = 5000`",
                     )),
-                    Ok(_) => once(&mut self.timeout_ms, number, span),
+                    Ok(number) => once(&mut self.timeout_ms, number, span),
                 }
             }
             "read_only" => once(&mut self.read_only, flag(meta, span)?, span),
@@ -111,9 +112,7 @@ impl Options {
 
     /// Returns the timeout as an expression.
     pub(crate) fn timeout(&self) -> Option<TokenStream> {
-        let number = self.timeout_ms.as_ref()?;
-        let number = number.base10_parse::<u64>().ok()?;
-        Some(quote!(::core::time::Duration::from_millis(#number)))
+        self.timeout_ms.map(|number| quote!(::core::time::Duration::from_millis(#number)))
     }
 }
 
@@ -168,10 +167,7 @@ pub(crate) fn of_parameter(attribute: &Attribute) -> Result<ParameterDefault> {
         } else {
             ParameterDefault::Plain
         };
-        match found.replace(given) {
-            None => Ok(()),
-            Some(_) => Err(meta.error("said twice: drop one of the two")),
-        }
+        once(&mut found, given, meta.path.span())
     })?;
     found.ok_or_else(|| Error::new_spanned(attribute, "expected `default` or `default = value`"))
 }

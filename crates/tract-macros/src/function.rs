@@ -10,7 +10,9 @@ use syn::{
 };
 
 use crate::attributes::{Options, ParameterDefault};
-use crate::signature::{Argument, ParameterSource, check_signature, last_segment, parameters};
+use crate::signature::{
+    Argument, ParameterSource, all_of, check_signature, last_segment, parameters,
+};
 use crate::{docs, names, paths, types};
 
 pub(crate) fn expand(options: &Options, mut function: ItemFn) -> Result<TokenStream> {
@@ -96,8 +98,7 @@ pub(crate) fn expand(options: &Options, mut function: ItemFn) -> Result<TokenStr
             #timeout
 
             fn render(&self, value: &Self::Output) -> ::core::option::Option<::std::string::String> {
-                #[allow(unused_imports)]
-                use #private::{RenderedAsJson as _, RenderedByItself as _};
+                use #private::FindRendering as _;
                 (&&#private::ShownValue(value)).rendered()
             }
 
@@ -129,27 +130,19 @@ pub(crate) fn description(
         Some(text) => (text.value(), text.span()),
         None => (docs::first_paragraph(lines), span),
     };
-    if text.trim().is_empty() {
-        return Err(Error::new(
-            span,
-            format!(
-                "a model reads what a tool does: write a doc comment (`/// What it does.`) above the \
-                 `{kind}`, or `#[tool(description = \"..\")]`"
-            ),
-        ));
-    }
-    let length = text.chars().count();
-    if length > docs::MOST {
-        return Err(Error::new(
-            span,
-            format!(
-                "a description has 1 to {} characters, found {length}: shorten the first \
-                 paragraph, or write `#[tool(description = \"..\")]`",
-                docs::MOST
-            ),
-        ));
-    }
-    Ok(text)
+    let message = match text.chars().count() {
+        _ if text.trim().is_empty() => format!(
+            "a model reads what a tool does: write a doc comment (`/// What it does.`) above the \
+             `{kind}`, or `#[tool(description = \"..\")]`"
+        ),
+        ..=docs::MOST => return Ok(text),
+        length => format!(
+            "a description has 1 to {} characters, found {length}: shorten the first \
+             paragraph, or write `#[tool(description = \"..\")]`",
+            docs::MOST
+        ),
+    };
+    Err(Error::new(span, message))
 }
 
 fn fields(
@@ -171,13 +164,7 @@ fn fields(
         );
         Error::new(entry.span, message)
     });
-    let both = |mut errors: Error, error| {
-        errors.combine(error);
-        errors
-    };
-    if let Some(errors) = stray.reduce(both) {
-        return Err(errors);
-    }
+    all_of(stray)?;
     let fields = arguments.iter().map(|argument| {
         let Argument { ident, ty, docs, others, default } = argument;
         let own = docs::full_text(&docs::lines(docs));

@@ -9,30 +9,22 @@ const MOST: usize = 64;
 /// Checks a name: `[A-Za-z0-9_-]{1,64}`, what all providers take.
 pub(crate) fn check(name: &str, span: Span) -> Result<()> {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
-    if name.is_empty() {
-        return Err(Error::new(span, "a tool's name has 1 to 64 characters, found none"));
-    }
-    if let Some(letter) = name.chars().find(|letter| !plain(*letter)) {
-        let better: String = name
-            .chars()
-            .map(|letter| if plain(letter) { letter } else { '_' })
-            .take(MOST)
-            .collect();
-        return Err(Error::new(
-            span,
+    let message = match (name.chars().find(|letter| !plain(*letter)), name.len()) {
+        (None, 0) => "a tool's name has 1 to 64 characters, found none".to_owned(),
+        (None, ..=MOST) => return Ok(()),
+        (None, length) => {
+            format!("a tool's name has 1 to 64 characters, found {length}: shorten it")
+        }
+        (Some(letter), _) => {
+            let better = name.chars().map(|letter| if plain(letter) { letter } else { '_' });
+            let better: String = better.take(MOST).collect();
             format!(
                 "a tool's name has letters, digits, `_` and `-` only, found {letter:?}: \
                  write {better:?}"
-            ),
-        ));
-    }
-    if name.len() > MOST {
-        return Err(Error::new(
-            span,
-            format!("a tool's name has 1 to 64 characters, found {}: shorten it", name.len()),
-        ));
-    }
-    Ok(())
+            )
+        }
+    };
+    Err(Error::new(span, message))
 }
 
 /// `get_weather` → `GetWeather`.

@@ -94,31 +94,20 @@ fn dependencies(manifest: &str, of_workspace: bool) -> Vec<(String, DependencyEn
         }
         let Some((key, value)) = line.split_once('=') else { continue };
         let (key, value) = (key.trim(), value.trim());
-        match &table {
-            None => {}
-            Some(Some(_)) => {
-                if let Some((_, entry)) = found.last_mut() {
-                    say(entry, key, value);
-                }
-            }
-            Some(None) => {
-                let inner = key.split_once('.');
-                let (name, member) = inner.map_or((key, None), |(name, key)| (name, Some(key)));
-                let name = name.trim_matches('"').to_owned();
-                let mut entry = DependencyEntry::default();
-                match member {
-                    Some(member) => say(&mut entry, member, value),
-                    None => {
-                        let inner = value.trim_start_matches('{').trim_end_matches('}');
-                        for part in inner.split(',') {
-                            if let Some((key, value)) = part.split_once('=') {
-                                say(&mut entry, key.trim(), value.trim());
-                            }
-                        }
-                    }
-                }
-                found.push((name, entry));
-            }
+        let Some(one) = &table else { continue };
+        let (name, member) = key.split_once('.').unzip();
+        if one.is_none() {
+            let name = name.unwrap_or(key).trim_matches('"').to_owned();
+            found.push((name, DependencyEntry::default()));
+        }
+        let Some((_, entry)) = found.last_mut() else { continue };
+        if let Some(member) = if one.is_some() { Some(key) } else { member } {
+            say(entry, member, value);
+            continue;
+        }
+        let inner = value.trim_start_matches('{').trim_end_matches('}').split(',');
+        for (key, value) in inner.filter_map(|part| part.split_once('=')) {
+            say(entry, key.trim(), value.trim());
         }
     }
     found
@@ -126,9 +115,7 @@ fn dependencies(manifest: &str, of_workspace: bool) -> Vec<(String, DependencyEn
 
 fn say(entry: &mut DependencyEntry, key: &str, value: &str) {
     match key {
-        "package" => {
-            entry.package = value.split('"').nth(1).map(str::to_owned);
-        }
+        "package" => entry.package = value.split('"').nth(1).map(str::to_owned),
         "workspace" => entry.inherited = value.starts_with("true"),
         _ => {}
     }

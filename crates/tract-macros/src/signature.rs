@@ -56,16 +56,12 @@ pub(crate) fn parameters(sig: &mut Signature) -> Result<(Vec<Argument>, Vec<Para
     let mut arguments = Vec::new();
     let mut places = Vec::new();
     let mut context: Option<Span> = None;
-    let mut errors: Option<Error> = None;
-    let mut note = |error: Error| match &mut errors {
-        Some(errors) => errors.combine(error),
-        None => errors = Some(error),
-    };
+    let mut errors: Vec<Error> = Vec::new();
     for input in &mut sig.inputs {
         let input = match input {
             FnArg::Typed(input) => input,
             FnArg::Receiver(receiver) => {
-                note(Error::new_spanned(
+                errors.push(Error::new_spanned(
                     receiver,
                     "a tool has no `self` here: write a free function, or `#[tool]` on the struct, \
                      whose fields are then the arguments",
@@ -75,8 +71,8 @@ pub(crate) fn parameters(sig: &mut Signature) -> Result<(Vec<Argument>, Vec<Para
         };
         if let Some(by_value) = is_context(&input.ty) {
             match (by_value, context.replace(input.ty.span())) {
-                (Err(error), _) => note(error),
-                (Ok(_), Some(_)) => note(Error::new_spanned(
+                (Err(error), _) => errors.push(error),
+                (Ok(_), Some(_)) => errors.push(Error::new_spanned(
                     &input.ty,
                     "a tool has one context: drop this parameter",
                 )),
@@ -92,13 +88,19 @@ pub(crate) fn parameters(sig: &mut Signature) -> Result<(Vec<Argument>, Vec<Para
                 places.push(ParameterSource::Argument(argument.ident.clone()));
                 arguments.push(argument);
             }
-            Err(error) => note(error),
+            Err(error) => errors.push(error),
         }
     }
-    match errors {
-        None => Ok((arguments, places)),
-        Some(errors) => Err(errors),
-    }
+    all_of(errors).map(|()| (arguments, places))
+}
+
+/// Refuses with all errors as one, where there are any.
+pub(crate) fn all_of(errors: impl IntoIterator<Item = Error>) -> Result<()> {
+    let all = errors.into_iter().reduce(|mut all, error| {
+        all.combine(error);
+        all
+    });
+    all.map_or(Ok(()), Err)
 }
 
 /// Whether a type is the context, and whether it is taken by value.
@@ -122,17 +124,12 @@ fn argument(input: &mut PatType) -> Result<Argument> {
         Pat::Ident(pattern) if pattern.subpat.is_none() && pattern.by_ref.is_none() => {
             pattern.ident.clone()
         }
-        Pat::Wild(pattern) => {
-            return Err(Error::new_spanned(
-                pattern,
-                "an argument has a name, which the model reads: write `name: Type`",
-            ));
-        }
         pattern => {
-            return Err(Error::new_spanned(
-                pattern,
-                "an argument has one name: write `name: Type`, and take it apart in the body",
-            ));
+            let message = match pattern {
+                Pat::Wild(_) => "an argument has a name, which the model reads: write `name: Type`",
+                _ => "an argument has one name: write `name: Type`, and take it apart in the body",
+            };
+            return Err(Error::new_spanned(pattern, message));
         }
     };
     check_type(&input.ty)?;

@@ -12,29 +12,25 @@ use crate::{docs, function, names, paths, types};
 pub(crate) fn expand(options: &Options, structure: ItemStruct) -> Result<TokenStream> {
     let ident = &structure.ident;
     check_generics(&structure.generics)?;
-    match &structure.fields {
-        Fields::Named(_) => {}
-        Fields::Unit => {
-            return Err(Error::new_spanned(
-                ident,
-                format!(
-                    "arguments are an object: write `struct {ident} {{}}` for a tool without any"
-                ),
-            ));
+    let wrong = match (&structure.fields, &options.type_name) {
+        (Fields::Named(_), None) => None,
+        (Fields::Unit, _) => {
+            let message = format!(
+                "arguments are an object: write `struct {ident} {{}}` for a tool without any"
+            );
+            Some(Error::new_spanned(ident, message))
         }
-        Fields::Unnamed(fields) => {
-            return Err(Error::new_spanned(
-                fields,
-                format!("arguments have names: write `struct {ident} {{ name: Type }}`"),
-            ));
+        (Fields::Unnamed(fields), _) => {
+            let message = format!("arguments have names: write `struct {ident} {{ name: Type }}`");
+            Some(Error::new_spanned(fields, message))
         }
-    }
-    if let Some(name) = &options.type_name {
-        return Err(Error::new_spanned(
-            name,
-            format!("a struct keeps its own name: the tool is `{ident}::tool()`; drop `type`"),
-        ));
-    }
+        (Fields::Named(_), Some(name)) => {
+            let message =
+                format!("a struct keeps its own name: the tool is `{ident}::tool()`; drop `type`");
+            Some(Error::new_spanned(name, message))
+        }
+    };
+    wrong.map_or(Ok(()), Err)?;
     let name = options.name_or(names::snake(&ident.unraw().to_string()), ident.span())?;
     let lines = docs::lines(&structure.attrs);
     let description = function::description(options, &lines, ident.span(), "struct")?;
@@ -81,7 +77,7 @@ pub(crate) fn expand(options: &Options, structure: ItemStruct) -> Result<TokenSt
 
             fn enter<'a>(self, #context: &'a #private::ToolContext) -> #private::Entry<'a> {
                 #[allow(unused_imports)]
-                use #private::{IntoResult as _, RenderedAsJson as _, RenderedByItself as _, Run as _};
+                use #private::{FindRendering as _, IntoResult as _, Run as _};
                 ::std::boxed::Box::pin(async move {
                     (&&&&#private::RunReturn::new(#entered)).result()?.try_map(|value| {
                         #private::rendered(&value, (&&#private::ShownValue(&value)).rendered())

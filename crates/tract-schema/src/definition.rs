@@ -169,7 +169,7 @@ impl Definition {
     ) -> Result<Self, DefinitionError> {
         // Checked alone, so that no text can close the object around it.
         json::check(schema).map_err(|error| DefinitionError::of(name, error))?;
-        let mut definition = Object::new();
+        let mut definition = Object::default();
         definition.text("name", name);
         if !description.is_empty() {
             definition.text("description", description);
@@ -356,7 +356,7 @@ fn form_of(schema: &Value, shape: Shape) -> Result<ParametersForm, DefinitionErr
 
 fn wrapped(raw: &str) -> Option<String> {
     let members = json::split_object(raw).ok()?;
-    let mut properties = Object::new();
+    let mut properties = Object::default();
     let mut required = None;
     for (key, value) in members {
         if key == "required" && value.starts_with('[') {
@@ -365,7 +365,7 @@ fn wrapped(raw: &str) -> Option<String> {
             properties.raw(&key, value);
         }
     }
-    let mut schema = Object::new();
+    let mut schema = Object::default();
     schema.text("type", "object");
     schema.raw("properties", &properties.end());
     if let Some(list) = required {

@@ -109,22 +109,21 @@ pub fn lint_definition(definition: &Definition, options: &LintOptions) -> Vec<Fi
     if !definition.is_of_provider() {
         lint.name(definition.name(), options);
         lint.description(definition.description(), options);
-        match definition.parameters_form() {
-            ParametersForm::Absent => lint.add(
-                Level::Error,
+        let wrong = match definition.parameters_form() {
+            ParametersForm::Absent => Some((
                 "no_schema",
-                "/",
                 "expected a schema of the arguments, found none: calls are refused",
-                Some("write {\"type\":\"object\",\"properties\":{}} for a tool without arguments"),
-            ),
-            ParametersForm::Bare => lint.add(
-                Level::Error,
+                "write {\"type\":\"object\",\"properties\":{}} for a tool without arguments",
+            )),
+            ParametersForm::Bare => Some((
                 "bare_properties",
-                "/",
                 "expected a schema, found properties where its keywords belong",
-                Some("wrap them: {\"type\":\"object\",\"properties\":{…},\"required\":[…]}"),
-            ),
-            ParametersForm::Schema => {}
+                "wrap them: {\"type\":\"object\",\"properties\":{…},\"required\":[…]}",
+            )),
+            ParametersForm::Schema => None,
+        };
+        if let Some((code, message, note)) = wrong {
+            lint.add(Level::Error, code, "/", message, Some(note));
         }
         let schema = definition.arguments_schema();
         if let Some(Ok(value)) = schema.as_deref().map(serde_json::from_str::<Value>) {
@@ -199,13 +198,8 @@ impl Lint {
         let found = text.chars().count();
         if text.is_empty() {
             let note = "say what it does and when to use it: models choose by it";
-            self.add(
-                Level::Warning,
-                "no_tool_description",
-                "/",
-                "expected a description, found none",
-                Some(note),
-            );
+            let (code, message) = ("no_tool_description", "expected a description, found none");
+            self.add(Level::Warning, code, "/", message, Some(note));
         } else if found > most {
             let message =
                 format!("expected at most {most} characters of description, found {found}");

@@ -1,11 +1,12 @@
 //! From any shape to the one that a provider takes, on copies.
 
-use tract_core::json::{self, Escapes, JsonError};
+use tract_core::json::{self, JsonError};
 
 use crate::dialect::{Dialect, ToolRules};
 use crate::google;
 use crate::name;
 use crate::shape::{self, Shape, ToolView};
+use crate::tree::{Members, Node};
 
 /// A tool as it goes to a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,7 +103,7 @@ fn has_more(text: &str, view: &ToolView<'_>) -> Result<bool, JsonError> {
 fn renamed(text: &str, sent: &str) -> Result<String, JsonError> {
     let members = json::split_object(text)?;
     let nested = members.iter().any(|(key, raw)| key == "function" && raw.starts_with('{'));
-    let mut out = Object::new();
+    let mut out = Object::default();
     let mut named = nested;
     for (key, raw) in members {
         match key.as_str() {
@@ -125,13 +126,13 @@ pub(crate) const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 
 fn written(view: &ToolView<'_>, rules: &ToolRules, sent: &str) -> String {
     let some = |key: &str| view.other(key).filter(|raw| *raw != "null");
-    let mut out = Object::new();
+    let mut out = Object::default();
     if rules.is_typed {
         out.text("type", "function");
     }
     let mut function = match rules.wrapper {
-        Some(_) => Object::new(),
-        None => std::mem::replace(&mut out, Object::new()),
+        Some(_) => Object::default(),
+        None => std::mem::take(&mut out),
     };
     function.text("name", sent);
     if let Some(raw) = view.description.filter(|raw| *raw != "null") {
@@ -163,32 +164,21 @@ fn written(view: &ToolView<'_>, rules: &ToolRules, sent: &str) -> String {
     }
 }
 
-/// The text of an object, member by member.
-pub(crate) struct Object(String);
+/// An object, member by member, of which each is written as it is.
+#[derive(Default)]
+pub(crate) struct Object(Members);
 
 impl Object {
-    pub(crate) fn new() -> Self {
-        Self("{".to_owned())
-    }
-
     pub(crate) fn raw(&mut self, key: &str, raw: &str) {
-        if self.0.len() > 1 {
-            self.0.push(',');
-        }
-        json::write_string(&mut self.0, key, Escapes::Raw);
-        self.0.push(':');
-        self.0.push_str(raw);
+        self.0.push((key.to_owned(), Node::Scalar(raw.to_owned())));
     }
 
     pub(crate) fn text(&mut self, key: &str, text: &str) {
-        let mut raw = String::with_capacity(text.len() + 2);
-        json::write_string(&mut raw, text, Escapes::Raw);
-        self.raw(key, &raw);
+        self.0.push((key.to_owned(), Node::text(text)));
     }
 
-    pub(crate) fn end(mut self) -> String {
-        self.0.push('}');
-        self.0
+    pub(crate) fn end(self) -> String {
+        Node::Object(self.0).write()
     }
 }
 

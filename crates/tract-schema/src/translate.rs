@@ -265,7 +265,7 @@ fn mcp<'a>(text: &str, view: &ToolView<'a>) -> Translation {
         return done(None, vec![Loss::new(LossKind::NotExpressible, "type", why)]);
     }
     let some = |raw: Option<&'a str>| raw.filter(|raw| *raw != "null");
-    let mut out = Object::new();
+    let mut out = Object::default();
     out.text("name", &view.name);
     if let Some(raw) = some(view.description) {
         out.raw("description", raw);

@@ -1,4 +1,4 @@
-//! Every tool definition of every recorded request, translated to the others and back.
+//! Recorded tools, written for every provider, compared, and translated back.
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
 use std::collections::BTreeSet;
@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tract_core::json::{equal, split_array, split_object};
-use tract_schema::{Definition, Dialect, LossKind, Shape, Target, ToolView, translate};
+use tract_schema::{
+    Aliases, Change, Definition, Dialect, LossKind, Lowered, Shape, Target, ToolView, accepts,
+    diff, lower, lower_as, translate,
+};
 use tract_testkit::data;
 
 fn member<'a>(text: &'a str, key: &str) -> Option<&'a str> {
@@ -30,6 +33,17 @@ fn recorded() -> BTreeSet<String> {
         }
     }
     assert!(!tools.is_empty());
+    tools
+}
+
+/// All tools that MCP servers list.
+fn listed() -> Vec<String> {
+    let mut tools = Vec::new();
+    for path in files(&data::find("mcp").0) {
+        let text = std::fs::read_to_string(path).unwrap();
+        let list = member(member(&text, "result").unwrap(), "tools").unwrap();
+        tools.extend(split_array(list).unwrap().into_iter().map(str::to_owned));
+    }
     tools
 }
 
@@ -108,30 +122,25 @@ fn every_recorded_definition_goes_to_every_other_shape_and_back_or_the_report_sa
 
 #[test]
 fn all_mcp_tools_import_with_nothing_lost() {
-    let mut count = 0;
-    for path in files(&data::find("mcp").0) {
-        let text = std::fs::read_to_string(path).unwrap();
-        for tool in split_array(member(member(&text, "result").unwrap(), "tools").unwrap()).unwrap()
-        {
-            count += 1;
-            let definition = Definition::parse(tool).unwrap();
-            assert_eq!(definition.schema().text(), tool, "bytes back");
-            let again = translate(tool, Target::Mcp, false).unwrap();
-            assert_eq!((again.text.as_deref(), again.losses.len()), (Some(tool), 0));
-            let known = ["name", "description", "inputSchema"];
-            let members = split_object(tool).unwrap();
-            for (key, raw) in members.iter().filter(|(key, _)| !known.contains(&key.as_str())) {
-                assert_eq!(definition.other(key), Some(*raw));
-            }
-            for to in targets() {
-                let sent = translate(tool, to, false).unwrap();
-                let view = ToolView::parse(sent.text.as_deref().unwrap()).unwrap();
-                assert_eq!(view.parameters, definition.parameters(), "JSON as it is");
-            }
+    let tools = listed();
+    for tool in &tools {
+        let definition = Definition::parse(tool).unwrap();
+        assert_eq!(definition.schema().text(), tool, "bytes back");
+        let again = translate(tool, Target::Mcp, false).unwrap();
+        assert_eq!((again.text.as_deref(), again.losses.len()), (Some(&**tool), 0));
+        let known = ["name", "description", "inputSchema"];
+        let members = split_object(tool).unwrap();
+        for (key, raw) in members.iter().filter(|(key, _)| !known.contains(&key.as_str())) {
+            assert_eq!(definition.other(key), Some(*raw));
+        }
+        for to in targets() {
+            let sent = translate(tool, to, false).unwrap();
+            let view = ToolView::parse(sent.text.as_deref().unwrap()).unwrap();
+            assert_eq!(view.parameters, definition.parameters(), "JSON as it is");
         }
     }
-    assert!(count > 0);
-    println!("{count} tools");
+    assert!(!tools.is_empty());
+    println!("{} tools", tools.len());
 }
 
 #[test]
@@ -165,4 +174,75 @@ fn strict_copies_change_nothing_of_what_was_given_and_always_say_strict() {
     }
     println!("{strict} strict, {not} not");
     assert!(strict > 0);
+}
+
+/// All tools that MCP servers list, and those of the catalog in the plain shape.
+fn tools() -> Vec<String> {
+    let mut tools = listed();
+    let catalog = std::fs::read_to_string(data::find("toolcatalog/tools.jsonl").0).unwrap();
+    for line in catalog.lines() {
+        let plain = ["name", "description", "parameters"].map(|key| member(line, key).unwrap());
+        let [name, description, parameters] = plain;
+        tools.push(format!(
+            r#"{{"name":{name},"description":{description},"parameters":{parameters}}}"#
+        ));
+    }
+    assert!(tools.len() > 12);
+    tools
+}
+
+#[test]
+fn every_tool_goes_to_every_provider_with_its_parameters() {
+    for given in tools() {
+        let view = ToolView::parse(&given).unwrap();
+        assert!(matches!(view.shape, Shape::Mcp | Shape::Plain), "{given}");
+        for provider in Dialect::ALL {
+            let Lowered::Tool { text, name, .. } = lower(&given, provider).unwrap() else {
+                panic!("left out: {given}")
+            };
+            let sent = ToolView::parse(&text).unwrap();
+            assert!(sent.shape.is_of(provider), "{text}");
+            assert!(accepts(provider, &name) && sent.name == name, "{text}");
+            assert_eq!(sent.parameters, view.parameters, "numbers and key order stay");
+            assert_eq!(sent.description, view.description);
+            // And on to every other, by way of this one.
+            for onward in Dialect::ALL {
+                let direct = lower_as(&given, onward, "x").unwrap();
+                let Lowered::Tool { text: direct, .. } = direct else { panic!("left out") };
+                let Lowered::Tool { text: twice, .. } = lower_as(&text, onward, "x").unwrap()
+                else {
+                    panic!("left out")
+                };
+                let strict =
+                    |change: &Change| change.path == "strict" || change.path == "output_schema";
+                let changes = diff(&direct, &twice).unwrap();
+                assert!(changes.iter().all(strict), "{direct}\n{twice}");
+            }
+        }
+    }
+}
+
+#[test]
+fn all_names_of_a_request_have_aliases_of_their_own() {
+    let tools = tools();
+    let names: BTreeSet<String> =
+        tools.iter().map(|tool| ToolView::parse(tool).unwrap().name).collect();
+    for provider in Dialect::ALL {
+        let aliases = Aliases::of(provider, names.iter().map(String::as_str));
+        let sent: BTreeSet<String> =
+            names.iter().map(|name| aliases.sent(name).into_owned()).collect();
+        assert_eq!(sent.len(), names.len());
+        assert!(sent.iter().all(|name| accepts(provider, name)));
+        assert!(names.iter().all(|name| aliases.original(&aliases.sent(name)) == name));
+    }
+}
+
+#[test]
+fn a_schema_differs_from_another_and_not_from_itself() {
+    let tools = tools();
+    for pair in tools.windows(2) {
+        let [a, b] = pair else { continue };
+        assert_eq!(diff(a, a).unwrap(), []);
+        assert_eq!(diff(a, b).unwrap().is_empty(), equal(a, b).unwrap());
+    }
 }

@@ -262,8 +262,8 @@ impl Dispatcher {
     /// is then not put back: cancel the turn's token instead.
     pub async fn dispatch(&self, calls: Vec<Hydrated>, turn: &Turn) -> Dispatched {
         match turn.hold().await {
-            Ok(holds) => run::Run::new(self, &turn.within(&holds)).all(calls).await,
-            Err(held) => run::Run::new(self, turn).none(calls, &held),
+            Ok(holds) => run::Run::new(self, &turn.within(&holds), None).all(calls).await,
+            Err(holder) => run::Run::new(self, turn, Some(holder)).all(calls).await,
         }
     }
 }

@@ -309,20 +309,13 @@ impl HydrationState {
         // A schema that is no JSON is refused below; arguments were read already.
         let Ok(raised) = tract_schema::raise(schema, text.as_str()) else { return (value, text) };
         let Ok(better) = serde_json::from_str(&raised.arguments) else { return (value, text) };
-        let edit = |path, before| Edit {
-            profile: "strict",
-            kind: "absent",
-            offset: None,
-            path,
-            before,
-            after: String::new(),
-        };
+        let edit = |path, before: &str| Edit { path, ..Edit::new("strict", "absent", before, "") };
         let count = raised.left_out.len();
         let listed = raised.left_out.into_iter().take(MOST_LISTED);
         let edits = &mut self.hydrated.provenance.edits;
-        edits.extend(listed.map(|path| edit(Some(path), "null".to_owned())));
+        edits.extend(listed.map(|path| edit(Some(path), "null")));
         if count > MOST_LISTED {
-            edits.push(edit(None, format!("{} more", count - MOST_LISTED)));
+            edits.push(edit(None, &format!("{} more", count - MOST_LISTED)));
         }
         (better, Json::parsed(raised.arguments))
     }
@@ -426,7 +419,7 @@ impl HydrationState {
         };
         let mut decision = Decision::Allow;
         let mut is_vouched = false;
-        for policy in registry.policies.iter() {
+        for policy in registry.policies() {
             let decided = guarded(|| Ok((policy.decide(&request), policy.vouches_for(&request))));
             match decided {
                 Ok((decided, vouches)) => {

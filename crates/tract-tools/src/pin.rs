@@ -304,9 +304,7 @@ impl Pins {
 impl FromIterator<Pin> for Pins {
     fn from_iter<I: IntoIterator<Item = Pin>>(pins: I) -> Self {
         let mut all = Self::new();
-        for pin in pins {
-            all.insert(pin);
-        }
+        pins.into_iter().for_each(|pin| drop(all.insert(pin)));
         all
     }
 }

@@ -189,12 +189,18 @@ pub struct Registry {
     by_name: HashMap<String, Vec<usize>>,
     by_id: HashMap<String, usize>,
     aliases: Aliases,
+    rules: RegistryRules,
+}
+
+/// What holds for all tools of a registry.
+#[derive(Clone, Default)]
+struct RegistryRules {
     shared_names: bool,
     strict: bool,
     most_without_schema: NoSchema,
-    pub(crate) compiler: Option<Arc<dyn SchemaCompiler>>,
-    pub(crate) options: ValidateOptions,
-    pub(crate) policies: Arc<[Arc<dyn Policy>]>,
+    compiler: Option<Arc<dyn SchemaCompiler>>,
+    options: ValidateOptions,
+    policies: Vec<Arc<dyn Policy>>,
 }
 
 impl fmt::Debug for Registry {
@@ -252,7 +258,7 @@ impl Registry {
 
     /// Returns the validator's name and version, where there is one.
     pub fn validator(&self) -> Option<(&str, &str)> {
-        self.compiler.as_deref().map(|compiler| (compiler.name(), compiler.version()))
+        self.rules.compiler.as_deref().map(|compiler| (compiler.name(), compiler.version()))
     }
 
     /// Makes the validators of all tools now, rather than each at the first call.
@@ -270,6 +276,11 @@ impl Registry {
         if refused.is_empty() { Ok(()) } else { Err(RegistryError(refused)) }
     }
 
+    /// The policies, in the order in which they were given.
+    pub(crate) fn policies(&self) -> &[Arc<dyn Policy>] {
+        &self.rules.policies
+    }
+
     /// The validator of a tool's schema, made at the first asking; `None` without schema or
     /// without anything that makes validators.
     pub(crate) fn compiled<'a>(
@@ -278,8 +289,9 @@ impl Registry {
         eager: bool,
     ) -> Option<&'a Result<Compiled, SchemaError>> {
         let schema = tool.arguments_schema()?;
-        let compiler = self.compiler.as_deref()?;
-        Some(tool.compiled.get_or_init(|| Compiled::of(compiler, schema, &self.options, eager)))
+        let RegistryRules { compiler, options, .. } = &self.rules;
+        let compiler = compiler.as_deref()?;
+        Some(tool.compiled.get_or_init(|| Compiled::of(compiler, schema, options, eager)))
     }
 }
 

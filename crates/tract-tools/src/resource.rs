@@ -35,24 +35,22 @@ use self::build::{Erased, ErasedBinding};
 pub use self::error::ResourceError;
 use self::gate::Gate;
 use crate::panics::guarded;
-use crate::snapshot::{BoxError, SavedState, Snapshot};
+use crate::snapshot::{AddedState, BoxError, SavedState, Snapshot, restore_all, snapshot_all};
 
 type Result<T, E = ResourceError> = std::result::Result<T, E>;
 
 /// What was made of a binding.
 struct Instance {
+    /// How it is put back; of singletons alone. Dropped first.
+    added: Option<AddedState>,
     erased: Erased,
-    /// How it is put back; of singletons alone.
-    state: Option<Arc<dyn Snapshot>>,
-    /// How it was when it was made, until a snapshot covers it.
-    born: Option<SavedState>,
 }
 
 impl Instance {
     fn of(bound: &ErasedBinding, erased: Erased) -> Self {
         let of = bound.snapshots.as_ref().filter(|_| bound.lifetime == Lifetime::Singleton);
         let state = of.and_then(|of| of(&erased));
-        Self { erased, state, born: None }
+        Self { added: state.map(|state| AddedState { born: None, state }), erased }
     }
 }
 
@@ -68,6 +66,10 @@ impl CreatedInstances {
     fn get(&self, id: TypeId) -> Option<Erased> {
         let (_, instance) = self.in_order.get(*self.by_type.get(&id)?)?;
         Some(Arc::clone(&instance.erased))
+    }
+
+    fn states(&mut self) -> impl Iterator<Item = &mut AddedState> {
+        self.in_order.iter_mut().filter_map(|(_, instance)| instance.added.as_mut())
     }
 
     /// Keeps one that is found again.
@@ -197,21 +199,14 @@ fn close(
     let mut errors = Vec::new();
     for (id, instance) in in_order.into_iter().rev() {
         let Some(bound) = bindings.get(&id) else { continue };
-        let Instance { erased, state, born } = instance;
         let closed = guarded(|| {
-            let closed = bound.close.as_ref().map_or(Ok(()), |close| close(&erased));
-            drop((born, state, erased));
+            let closed = bound.close.as_ref().map_or(Ok(()), |close| close(&instance.erased));
+            drop(instance);
             closed
         });
         errors.extend(closed.err().map(|source| ResourceError::Close { name: bound.name, source }));
     }
     errors
-}
-
-/// Each state that was taken down, with how it was; and how many instances there were.
-struct ResourceSnapshot {
-    states: Vec<(Arc<dyn Snapshot>, SavedState)>,
-    count: usize,
 }
 
 impl Snapshot for Resources {
@@ -220,38 +215,11 @@ impl Snapshot for Resources {
     }
 
     fn snapshot(&self) -> Result<SavedState, BoxError> {
-        let mut made = lock(&self.made);
-        let mut states = Vec::new();
-        for (_, instance) in &mut made.in_order {
-            if let Some(state) = &instance.state {
-                states.push((Arc::clone(state), state.snapshot()?));
-                instance.born = None;
-            }
-        }
-        Ok(SavedState::new(ResourceSnapshot { states, count: made.in_order.len() }))
+        snapshot_all(lock(&self.made).states())
     }
 
     fn restore(&self, saved: SavedState) -> Result<(), BoxError> {
-        let ResourceSnapshot { states, count } = saved.take()?;
-        let mut failed = Vec::new();
-        let mut made = lock(&self.made);
-        // What was made since goes back to how it was made.
-        for (_, instance) in made.in_order.iter_mut().skip(count).rev() {
-            let (Some(state), Some(born)) = (&instance.state, instance.born.take()) else {
-                continue;
-            };
-            let back = state.restore(born).and_then(|()| state.snapshot());
-            match back {
-                Ok(born) => instance.born = Some(born),
-                Err(error) => failed.push(format!("{}: {error}", state.name())),
-            }
-        }
-        for (state, saved) in states.into_iter().rev() {
-            if let Err(error) = state.restore(saved) {
-                failed.push(format!("{}: {error}", state.name()));
-            }
-        }
-        if failed.is_empty() { Ok(()) } else { Err(failed.join("; ").into()) }
+        restore_all(lock(&self.made).states(), saved)
     }
 }
 
@@ -332,8 +300,8 @@ impl<'a> Scope<'a> {
         let inner = Scope { path: Some(&link), ..*self };
         let made = guarded(|| {
             let mut instance = Instance::of(bound, (bound.make)(&inner)?);
-            if let Some(state) = &instance.state {
-                instance.born = Some(state.snapshot()?);
+            if let Some(AddedState { state, born }) = &mut instance.added {
+                *born = Some(state.snapshot()?);
             }
             Ok(instance)
         });
@@ -403,10 +371,8 @@ impl CallResources {
     /// Closes what was made for the call alone, in the reverse order of its making. Returns what
     /// failed.
     pub fn close(&self) -> Vec<ResourceError> {
-        match &self.resources {
-            Some(resources) => close(&resources.bindings, &self.made),
-            None => Vec::new(),
-        }
+        let resources = self.resources.iter();
+        resources.flat_map(|resources| close(&resources.bindings, &self.made)).collect()
     }
 }
 

@@ -114,9 +114,7 @@ type Route = Arc<dyn Fn(&Session, &str) -> Result<()> + Send + Sync>;
 
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.lock();
-        let lengths = state.slices.iter().map(|(name, slice)| (*name, slice.items.len()));
-        f.debug_map().entries(lengths).finish()
+        self.lock().slices.fmt(f)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 
 /// An error of what the host lends: a session, a resource, a journal.
 pub type BoxError = Box<dyn Error + Send + Sync>;
@@ -91,4 +92,46 @@ pub trait Snapshot: Send + Sync {
     /// # Errors
     /// When it cannot; the state is then unknown, and the turn ends.
     fn restore(&self, saved: SavedState) -> Result<(), BoxError>;
+}
+
+/// One of several states that come one after the other, and stay.
+pub(crate) struct AddedState {
+    /// How it was when it came, until a snapshot covers it.
+    pub(crate) born: Option<SavedState>,
+    pub(crate) state: Arc<dyn Snapshot>,
+}
+
+/// Takes a snapshot of all states that have come.
+pub(crate) fn snapshot_all<'a>(
+    states: impl Iterator<Item = &'a mut AddedState>,
+) -> Result<SavedState, BoxError> {
+    let mut saved: Vec<(Arc<dyn Snapshot>, SavedState)> = Vec::new();
+    for AddedState { state, born } in states {
+        saved.push((Arc::clone(state), state.snapshot()?));
+        *born = None;
+    }
+    Ok(SavedState::new(saved))
+}
+
+/// Restores a snapshot of the states that had come; those that came since go back to how they came.
+pub(crate) fn restore_all<'a>(
+    states: impl Iterator<Item = &'a mut AddedState>,
+    saved: SavedState,
+) -> Result<(), BoxError> {
+    let saved: Vec<(Arc<dyn Snapshot>, SavedState)> = saved.take()?;
+    let mut failed = Vec::new();
+    let since: Vec<_> = states.skip(saved.len()).collect();
+    for AddedState { state, born } in since.into_iter().rev() {
+        let Some(was) = born.take() else { continue };
+        match state.restore(was).and_then(|()| state.snapshot()) {
+            Ok(was) => *born = Some(was),
+            Err(error) => failed.push(format!("{}: {error}", state.name())),
+        }
+    }
+    for (state, saved) in saved.into_iter().rev() {
+        if let Err(error) = state.restore(saved) {
+            failed.push(format!("{}: {error}", state.name()));
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("; ").into()) }
 }

@@ -32,8 +32,8 @@ pub mod __private {
     };
 
     pub use super::answer::{
-        Fallible, IntoResult, RenderedAsJson, RenderedByItself, RunReturn, ShownValue,
-        ToolResultParts, failed, rendered,
+        Fallible, FindRendering, IntoResult, RunReturn, ShownValue, ToolResultParts, failed,
+        rendered,
     };
     pub use super::args::Args;
     pub use super::instance::{Entry, Instance, Run, ToolInstance, enter, returned};

@@ -23,14 +23,9 @@ pub(super) fn merge(
         }
         return Ok(members);
     }
-    let mut outer = Members::new();
-    let mut inner = Members::new();
-    for (key, value) in members.iter().cloned() {
-        match key.as_str() {
-            "description" | "default" | "examples" => outer.push((key, value)),
-            _ => inner.push((key, value)),
-        }
-    }
+    let is_outer = |key: &str| matches!(key, "description" | "default" | "examples");
+    let (mut outer, inner): (Members, Members) =
+        members.iter().cloned().partition(|(key, _)| is_outer(key));
     let Some(mut found) = expand(definitions, inner, 0)? else {
         return Ok(members);
     };

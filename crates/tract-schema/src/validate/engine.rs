@@ -157,9 +157,7 @@ impl Compiled {
             errors.filter(meter::is_true).collect::<Vec<_>>()
         });
         let mut described = FailureText::new(value, &self.schema);
-        for error in &errors {
-            described.add(error);
-        }
+        errors.iter().for_each(|error| described.add(error));
         let mut invalid = described.out;
         if invalid.is_empty() {
             invalid.push(unfit());

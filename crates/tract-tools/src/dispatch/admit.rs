@@ -8,6 +8,7 @@ use tract_hooks::{BeforeDispatch, DispatchAction};
 use super::answer::Deferral;
 use super::call::{Call, CallOutcome};
 use super::error::Cause;
+use super::hold::StateHolder;
 use super::journal::{Recorded, Start};
 use super::outcome::{DispatchStage, Outcome};
 use super::run::Run;
@@ -30,6 +31,10 @@ impl Run<'_> {
     pub(super) async fn admit(&mut self, call: &mut Call) -> Option<CallOutcome> {
         if let Some(over) = self.turn_over(call) {
             return Some(over);
+        }
+        if let Some(StateHolder { by, name }) = &self.kept_out_by {
+            let text = format!("not executed: {by} works on the same {name}, try again");
+            return Some(CallOutcome::failed(Outcome::NotExecuted, DispatchStage::Turn, text));
         }
         if let Err(refused) = self.allowed(call).await {
             return Some(*refused);

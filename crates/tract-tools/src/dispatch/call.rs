@@ -224,14 +224,11 @@ impl CallOutcome {
     /// Gives the answer of an earlier run.
     pub(super) fn recorded(answer: Recorded) -> Self {
         let call_outcome = if answer.is_error {
-            Self {
-                value: answer.value,
-                ..Self::failed(Outcome::Failed, DispatchStage::Handler, answer.text)
-            }
+            Self::failed(Outcome::Failed, DispatchStage::Handler, answer.text)
         } else {
-            Self::succeeded(answer.text, answer.value)
+            Self::succeeded(answer.text, None)
         };
-        Self { replayed: true, ..call_outcome }
+        Self { value: answer.value, replayed: true, ..call_outcome }
     }
 
     /// Leaves the call to the run that works on it.
@@ -247,13 +244,10 @@ impl CallOutcome {
 
     /// Adds to what the operator reads.
     pub(super) fn tell(&mut self, more: String) {
-        match &mut self.operator {
-            Some(text) => {
-                text.push_str("; ");
-                text.push_str(&more);
-            }
-            None => self.operator = Some(more),
-        }
+        self.operator = Some(match self.operator.take() {
+            Some(text) => format!("{text}; {more}"),
+            None => more,
+        });
     }
 
     /// Ends the turn with this call.

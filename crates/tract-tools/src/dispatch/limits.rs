@@ -29,6 +29,7 @@ use std::task::{Context, Poll, Waker};
 #[derive(Debug)]
 pub struct DispatchLimits {
     all: usize,
+    of_each: usize,
     of_tools: BTreeMap<String, usize>,
     state: Mutex<State>,
 }
@@ -53,7 +54,13 @@ struct Waiting {
 impl DispatchLimits {
     /// Makes a limit of all handlers together; less than 1 is 1.
     pub fn new(all: usize) -> Self {
-        Self { all: all.max(1), of_tools: BTreeMap::new(), state: Mutex::default() }
+        let (of_each, of_tools) = (usize::MAX, BTreeMap::new());
+        Self { all: all.max(1), of_each, of_tools, state: Mutex::default() }
+    }
+
+    /// Sets how many may be of any one tool.
+    pub(super) fn of_each_tool(self, most: usize) -> Self {
+        Self { of_each: most.max(1), ..self }
     }
 
     /// Sets how many of them may be of one tool; less than 1 is 1.
@@ -83,7 +90,7 @@ impl DispatchLimits {
         let mut place = 0;
         while state.running < self.all {
             let Some(waiting) = state.waiting.get(place) else { break };
-            let most = self.of_tools.get(&waiting.tool).copied().unwrap_or(usize::MAX);
+            let most = self.of_tools.get(&waiting.tool).copied().unwrap_or(self.of_each);
             if state.running_of.get(&waiting.tool).copied().unwrap_or(0) >= most {
                 place += 1;
                 continue;

@@ -1,6 +1,5 @@
 //! The calls of one turn, from the first to the last.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -11,10 +10,10 @@ use super::Dispatcher;
 use super::answer::{CallAnswer, Dispatched};
 use super::call::{Bounds, Call, CallOutcome, judge};
 use super::error::{Cause, TurnError};
-use super::group::{Job, Permits, run_all};
+use super::group::run_all;
 use super::handler;
 use super::hold::StateHolder;
-use super::limits::Permit;
+use super::limits::{DispatchLimits, Permit};
 use super::outcome::{DispatchStage, Outcome};
 use super::scope::CallScope;
 use super::state::{self, TurnSnapshot};
@@ -27,6 +26,8 @@ pub(super) struct Run<'a> {
     pub(super) turn: &'a Turn,
     pub(super) answers: Vec<CallAnswer>,
     ended: Option<TurnError>,
+    /// Another turn that kept the state that the calls may change: then none of them runs.
+    pub(super) kept_out_by: Option<StateHolder>,
     /// The other run that works on the calls: those from here on are left to it.
     held: Option<String>,
 }
@@ -76,8 +77,12 @@ impl Drop for Guard {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(dispatcher: &'a Dispatcher, turn: &'a Turn) -> Self {
-        Self { dispatcher, turn, answers: Vec::new(), ended: None, held: None }
+    pub(super) fn new(
+        dispatcher: &'a Dispatcher,
+        turn: &'a Turn,
+        kept_out_by: Option<StateHolder>,
+    ) -> Self {
+        Self { dispatcher, turn, answers: Vec::new(), ended: None, kept_out_by, held: None }
     }
 
     pub(super) async fn all(mut self, calls: Vec<crate::hydrate::Hydrated>) -> Dispatched {
@@ -116,46 +121,25 @@ impl<'a> Run<'a> {
         Dispatched { answers: self.answers, ended: self.ended }
     }
 
-    /// Answers all calls without running any: another turn kept the state that they may change.
-    pub(super) fn none(
-        mut self,
-        calls: Vec<crate::hydrate::Hydrated>,
-        held: &StateHolder,
-    ) -> Dispatched {
-        for (place, hydrated) in calls.into_iter().enumerate() {
-            let call = Call::new(hydrated, place, self.turn);
-            if self.ended.is_some() {
-                self.left_out(&call);
-                continue;
-            }
-            let call_outcome = self.turn_over(&call).unwrap_or_else(|| {
-                let StateHolder { by, name } = held;
-                let text = format!("not executed: {by} works on the same {name}, try again");
-                CallOutcome::failed(Outcome::NotExecuted, DispatchStage::Turn, text)
-            });
-            self.answer(&call, call_outcome);
-        }
-        Dispatched { answers: self.answers, ended: self.ended }
-    }
-
     /// Runs what may run of the group, and settles all of it in order.
     async fn flush(&mut self, group: &mut Vec<AdmittedCall>) {
         let group = std::mem::take(group);
-        let ready = group.iter().filter(|(_, call_outcome)| call_outcome.is_none()).count();
-        let mut done = match ready {
-            0 | 1 => VecDeque::new(),
-            _ => self.run_group(&group).await,
-        };
+        let ready = group.iter().filter(|(_, call_outcome)| call_outcome.is_none());
+        let parallel = ready.count() > 1;
+        let done = if parallel { self.run_group(&group).await } else { Vec::new() };
+        let mut done = done.into_iter();
         for (call, call_outcome) in group {
             if self.is_over() {
                 self.left_out(&call);
                 continue;
             }
-            match (call_outcome, done.pop_front()) {
-                (Some(call_outcome), _) => self.answer(&call, call_outcome),
-                (None, Some(Some(executed))) => self.settle(&call, executed, false),
-                (None, Some(None)) => self.left_out(&call),
-                (None, None) => {
+            match call_outcome {
+                Some(call_outcome) => self.answer(&call, call_outcome),
+                None if parallel => match done.next().flatten() {
+                    Some(executed) => self.settle(&call, executed, false),
+                    None => self.left_out(&call),
+                },
+                None => {
                     let executed = self.execute(&call, true).await;
                     self.settle(&call, executed, true);
                     self.keep_answer(&call).await;
@@ -164,31 +148,16 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Runs calls in parallel; one outcome for each of the group, none for those that do not
-    /// run or are behind one that ends the turn.
-    async fn run_group(&self, group: &[AdmittedCall]) -> VecDeque<Option<RunOutcome>> {
+    /// Runs the calls of a group that have come to nothing yet in parallel; one outcome for each,
+    /// none for those behind one that ends the turn.
+    async fn run_group(&self, group: &[AdmittedCall]) -> Vec<Option<RunOutcome>> {
         let options = &self.dispatcher.options;
-        let permits =
-            Permits { all: options.concurrent, of_one_tool: options.concurrent_of_one_tool };
-        let mut names: Vec<&str> = Vec::new();
-        let mut jobs = Vec::new();
-        for (call, call_outcome) in group {
-            if call_outcome.is_some() {
-                continue;
-            }
-            let tool = names.iter().position(|name| *name == call.name()).unwrap_or_else(|| {
-                names.push(call.name());
-                names.len() - 1
-            });
-            jobs.push(Job { tool, work: Box::pin(self.execute(call, false)) });
-        }
+        let limits = DispatchLimits::new(options.concurrent);
+        let limits = Arc::new(limits.of_each_tool(options.concurrent_of_one_tool));
+        let ready = group.iter().filter(|(_, call_outcome)| call_outcome.is_none());
+        let jobs = ready.map(|(call, _)| (call.name(), self.execute(call, false)));
         let stops = |executed: &RunOutcome| executed.call_outcome.ends.is_some();
-        let mut done = run_all(jobs, permits, stops).await.into_iter();
-        let place = |(_, call_outcome): &AdmittedCall| match call_outcome {
-            Some(_) => None,
-            None => done.next().flatten(),
-        };
-        group.iter().map(place).collect()
+        run_all(jobs, &limits, stops).await
     }
 
     /// Runs the handler within a span.

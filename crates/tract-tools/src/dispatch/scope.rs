@@ -10,7 +10,7 @@ use super::journal::CallKey;
 use super::turn::{ReplySource, Turn};
 use crate::budget::BudgetTracker;
 use crate::event::{Event, EventType, SessionState};
-use crate::fs::{CallFs, Filesystem, Views};
+use crate::fs::{CallFs, Filesystem};
 use crate::panics::guarded;
 use crate::prompt::{Prompt, RenderedPrompt};
 use crate::resource::CallResources;
@@ -23,10 +23,7 @@ pub struct CallScope {
     alive: Arc<AtomicBool>,
     read_only: bool,
     resources: CallResources,
-    files: Arc<Views>,
-    budget: Option<Arc<BudgetTracker>>,
-    evaluation: Arc<str>,
-    served: Option<Arc<ReplySource>>,
+    turn: Turn,
     key: Option<CallKey>,
     attempt: u32,
 }
@@ -60,10 +57,7 @@ impl CallScope {
             alive: Arc::new(AtomicBool::new(true)),
             read_only,
             resources: CallResources::new(turn.resources.clone()),
-            files: Arc::clone(&turn.files),
-            budget: turn.budget.clone(),
-            evaluation: Arc::clone(&turn.evaluation),
-            served: turn.served.clone(),
+            turn: turn.clone(),
             key,
             attempt,
         }
@@ -194,7 +188,7 @@ impl CallContext for ToolContext {
         // One that was made for the call alone ends with it, and a reader changes nothing.
         let is_viewed = !scope.read_only && scope.resources.is_singleton::<dyn Filesystem>();
         let inner = if is_viewed {
-            scope.files.of(shared).map_err(|error| {
+            scope.turn.files.of(shared).map_err(|error| {
                 ToolError::other("the files cannot be used now").operator(error.to_string())
             })?
         } else {
@@ -220,19 +214,17 @@ impl CallContext for ToolContext {
     }
 
     fn budget(&self) -> Option<&Arc<BudgetTracker>> {
-        scope(self).ok()?.budget.as_ref()
+        scope(self).ok()?.turn.budget.as_ref()
     }
 
     fn spend(&self, usage: Usage) {
-        if let Ok(scope) = scope(self)
-            && let Some(budget) = &scope.budget
-        {
-            budget.usage(&scope.evaluation, usage);
+        if let (Ok(scope), Some(budget)) = (scope(self), self.budget()) {
+            budget.usage(&scope.turn.evaluation, usage);
         }
     }
 
     fn served(&self) -> Option<&ReplySource> {
-        scope(self).ok()?.served.as_deref()
+        scope(self).ok()?.turn.served.as_deref()
     }
 
     fn idempotency_key(&self) -> Option<CallKey> {

@@ -20,14 +20,11 @@ fn states(turn: &Turn) -> impl Iterator<Item = Arc<dyn Snapshot>> {
 
 /// Snapshots the state that calls of a turn may change.
 pub(super) fn snapshot(turn: &Turn) -> Result<TurnSnapshot, String> {
-    let mut before = Vec::new();
-    for state in states(turn) {
-        match guarded(|| state.snapshot()) {
-            Ok(saved) => before.push((state, saved)),
-            Err(error) => return Err(format!("no snapshot of {}: {error}", state.name())),
-        }
-    }
-    Ok(TurnSnapshot(before))
+    let save = |state: Arc<dyn Snapshot>| match guarded(|| state.snapshot()) {
+        Ok(saved) => Ok((state, saved)),
+        Err(error) => Err(format!("no snapshot of {}: {error}", state.name())),
+    };
+    states(turn).map(save).collect::<Result<_, _>>().map(TurnSnapshot)
 }
 
 /// Restores a snapshot: each part, also when others fail.

@@ -10,7 +10,7 @@ use std::sync::{Arc, MutexGuard};
 use rustix::fs::{self as sys, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::undo::{self, Change, Log, Mark, Shared, State};
+use super::undo::{self, Change, Log, Mark, Shared, StoredFile};
 use super::{Entry, FILE_LIMIT, Filesystem, FsError, FsPath};
 use crate::snapshot::{BoxError, SavedState, Snapshot};
 
@@ -85,34 +85,19 @@ impl DirectoryFs {
         undo::lock(&self.log)
     }
 
-    fn opened_root(&self, path: &FsPath) -> Result<OwnedFd, FsError> {
-        self.root.try_clone().map_err(|error| io(path.as_str(), "opened", error))
+    /// Opens the directory that a path is in; with a log, what is missing is made.
+    fn parent(&self, path: &FsPath, log: Option<&mut Log>) -> Result<OwnedFd, FsError> {
+        self.directory(&path.parent().unwrap_or(FsPath::root()), log)
     }
 
-    /// Opens the directory that a path is in.
-    fn parent(&self, path: &FsPath) -> Result<OwnedFd, FsError> {
-        self.directory(&path.parent().unwrap_or(FsPath::root()))
-    }
-
-    fn directory(&self, path: &FsPath) -> Result<OwnedFd, FsError> {
-        let mut at = self.opened_root(path)?;
+    fn directory(&self, path: &FsPath, mut log: Option<&mut Log>) -> Result<OwnedFd, FsError> {
+        let root = self.root.try_clone();
+        let mut at = root.map_err(|error| failed(path.as_str(), "opened", error))?;
         let mut here = FsPath::root();
         for step in path.steps() {
             here = here.join(step);
-            at = opened(&at, step, &here)?;
-        }
-        Ok(at)
-    }
-
-    /// Opens the directory that a path is in, making what is missing.
-    fn made_parent(&self, path: &FsPath, log: &mut Log) -> Result<OwnedFd, FsError> {
-        let mut at = self.opened_root(path)?;
-        let mut here = FsPath::root();
-        let parent = path.parent().unwrap_or(FsPath::root());
-        for step in parent.steps() {
-            here = here.join(step);
-            at = match opened(&at, step, &here) {
-                Err(FsError::NotFound { .. }) => {
+            at = match (opened(&at, step, &here), &mut log) {
+                (Err(FsError::NotFound { .. }), Some(log)) => {
                     match sys::mkdirat(&at, step, Mode::from_raw_mode(0o777)) {
                         Ok(()) => log.add(self.owner, Change::MadeDirectory(here.clone())),
                         Err(Errno::EXIST) => {}
@@ -120,7 +105,7 @@ impl DirectoryFs {
                     }
                     opened(&at, step, &here)?
                 }
-                found => found?,
+                (found, _) => found?,
             };
         }
         Ok(at)
@@ -137,7 +122,7 @@ impl DirectoryFs {
             Err(errno) => return Err(failed(&shown, "read", errno)),
         };
         let file = File::from(opened);
-        let status = file.metadata().map_err(|error| io(&shown, "read", error))?;
+        let status = file.metadata().map_err(|error| failed(&shown, "read", error))?;
         if status.is_dir() {
             return Err(FsError::IsDirectory { path: shown });
         }
@@ -148,7 +133,7 @@ impl DirectoryFs {
         let mut bytes = Vec::new();
         // It may grow while it is read.
         let read = file.take(self.limit.saturating_add(1)).read_to_end(&mut bytes);
-        read.map_err(|error| io(&shown, "read", error))?;
+        read.map_err(|error| failed(&shown, "read", error))?;
         path.check_size(bytes.len() as u64, self.limit)?;
         Ok(bytes)
     }
@@ -161,7 +146,7 @@ impl DirectoryFs {
             // left of a process that was killed.
             let mut random = [0; 8];
             getrandom::fill(&mut random).map_err(|error| {
-                io(path.as_str(), "written", std::io::Error::other(error.to_string()))
+                failed(path.as_str(), "written", std::io::Error::other(error.to_string()))
             })?;
             let name = format!(".tract-{:016x}", u64::from_ne_bytes(random));
             match sys::openat(at, &*name, flags, Mode::from_raw_mode(0o666)) {
@@ -183,7 +168,7 @@ impl DirectoryFs {
         let mut file = File::from(opened);
         let written = file
             .write_all(bytes)
-            .map_err(|error| io(path.as_str(), "written", error))
+            .map_err(|error| failed(path.as_str(), "written", error))
             // After the content: writing takes some bits off.
             .and_then(|()| mode.map_or(Ok(()), |mode| sys::fchmod(&file, mode).map_err(wrong)))
             .and_then(|()| sys::renameat(at, &*temporary, at, name).map_err(wrong));
@@ -194,26 +179,30 @@ impl DirectoryFs {
         written
     }
 
-    /// Returns what is at the place of a file, with its directory; `None` when that is neither a
-    /// file that can be read nor nothing.
-    fn state(&self, path: &FsPath) -> Result<Option<(OwnedFd, State)>, FsError> {
+    /// Returns the directory that a file is in, and the file, as far as they are there; `None` when
+    /// what is at its place is neither a file that can be read nor nothing.
+    fn stored(
+        &self,
+        path: &FsPath,
+    ) -> Result<Option<(Option<OwnedFd>, Option<StoredFile>)>, FsError> {
         let Some(name) = path.name() else { return Ok(None) };
-        let at = match self.parent(path) {
+        let at = match self.parent(path, None) {
+            Err(FsError::NotFound { .. }) => return Ok(Some((None, None))),
             Err(FsError::NotADirectory { .. } | FsError::Special { .. }) => return Ok(None),
             at => at?,
         };
-        match status(&at, path)? {
-            None => Ok(Some((at, State::Absent))),
+        let file = match status(&at, path)? {
+            None => None,
             Some(Status { kind: FileType::RegularFile, mode, .. }) => {
                 match self.read_at(&at, name, path) {
-                    Ok(bytes) => Ok(Some((at, State::file(bytes.into(), mode.as_raw_mode())))),
-                    Err(FsError::TooLarge { .. } | FsError::Special { .. }) => Ok(None),
-                    Err(FsError::NotFound { .. }) => Ok(Some((at, State::Absent))),
-                    Err(error) => Err(error),
+                    Err(FsError::NotFound { .. }) => None,
+                    Err(FsError::TooLarge { .. } | FsError::Special { .. }) => return Ok(None),
+                    bytes => Some(StoredFile::new(bytes?.into(), mode.as_raw_mode())),
                 }
             }
-            Some(_) => Ok(None),
-        }
+            Some(_) => return Ok(None),
+        };
+        Ok(Some((Some(at), file)))
     }
 
     /// Undoes one change, as long as what it made is there. That is looked at right before; another
@@ -221,44 +210,38 @@ impl DirectoryFs {
     fn undo(&self, change: Change) -> Result<(), FsError> {
         match change {
             Change::File { path, before, after } => {
-                let found = match self.state(&path) {
-                    // Its directory is gone.
-                    Err(FsError::NotFound { .. }) => Some((None, State::Absent)),
-                    found => found?.map(|(at, state)| (Some(at), state)),
-                };
-                let Some((at, found)) =
-                    found.filter(|(_, state)| state.mark().has_content_of(&after))
+                let found = self.stored(&path)?;
+                let Some((at, found)) = found.filter(|(_, file)| undo::holds(file.as_ref(), after))
                 else {
                     tracing::info!(target: "tract::fs", %path, "left as it is: changed since");
                     return Ok(());
                 };
                 match (before, found, at) {
-                    (State::Absent, State::File { .. }, Some(at)) => {
+                    (None, Some(_), Some(at)) => {
                         let name = path.name().unwrap_or(".");
                         sys::unlinkat(&at, name, AtFlags::empty())
                             .map_err(|errno| failed(path.as_str(), "removed", errno))
                     }
-                    (State::Absent, ..) => Ok(()),
-                    (State::File { bytes, mode, .. }, found, at) => {
+                    (None, ..) => Ok(()),
+                    (Some(before), found, at) => {
                         let at = match at {
                             Some(at) => at,
-                            None => self.made_parent(&path, &mut Log::default())?,
+                            None => self.parent(&path, Some(&mut Log::default()))?,
                         };
                         // A mode that was set since is kept.
                         let mode = match (found, after) {
-                            (
-                                State::File { mode: found, .. },
-                                undo::StateMark::File { mode: set, .. },
-                            ) if found != set => found,
-                            _ => mode,
+                            (Some(found), Some(set)) if found.mark.mode != set.mode => {
+                                found.mark.mode
+                            }
+                            _ => before.mark.mode,
                         };
-                        Self::place(&at, &path, &bytes, Some(Mode::from_raw_mode(mode)))
+                        Self::place(&at, &path, &before.bytes, Some(Mode::from_raw_mode(mode)))
                     }
                 }
             }
             Change::MadeDirectory(path) => {
                 let Some(name) = path.name() else { return Ok(()) };
-                let at = match self.parent(&path) {
+                let at = match self.parent(&path, None) {
                     Err(
                         FsError::NotFound { .. }
                         | FsError::NotADirectory { .. }
@@ -275,7 +258,7 @@ impl DirectoryFs {
                 }
             }
             Change::RemovedDirectory(path) => {
-                let at = match self.made_parent(&path, &mut Log::default()) {
+                let at = match self.parent(&path, Some(&mut Log::default())) {
                     Err(FsError::NotADirectory { .. } | FsError::Special { .. }) => return Ok(()),
                     at => at?,
                 };
@@ -288,12 +271,8 @@ impl DirectoryFs {
     }
 }
 
-fn io(path: &str, what: &'static str, error: std::io::Error) -> FsError {
-    FsError::Io { path: path.to_owned(), what, source: error.into() }
-}
-
-fn failed(path: &str, what: &'static str, errno: Errno) -> FsError {
-    io(path, what, errno.into())
+fn failed(path: &str, what: &'static str, error: impl Into<std::io::Error>) -> FsError {
+    FsError::Io { path: path.to_owned(), what, source: error.into().into() }
 }
 
 /// The name of a file; the root is a directory.
@@ -344,14 +323,14 @@ fn opened(at: &OwnedFd, step: &str, here: &FsPath) -> Result<OwnedFd, FsError> {
 impl Filesystem for DirectoryFs {
     fn read(&self, path: &FsPath) -> Result<Vec<u8>, FsError> {
         let name = file_name(path)?;
-        self.read_at(&self.parent(path)?, name, path)
+        self.read_at(&self.parent(path, None)?, name, path)
     }
 
     fn write(&self, path: &FsPath, bytes: &[u8]) -> Result<(), FsError> {
         let name = file_name(path)?;
         path.check_size(bytes.len() as u64, self.limit)?;
         let mut log = self.log();
-        let at = self.made_parent(path, &mut log)?;
+        let at = self.parent(path, Some(&mut log))?;
         let mode = match status(&at, path)? {
             None => None,
             Some(Status { kind: FileType::RegularFile, mode, .. }) => Some(mode),
@@ -362,14 +341,12 @@ impl Filesystem for DirectoryFs {
         };
         let kept = mode.map(|mode| Mode::from_raw_mode(mode.as_raw_mode() & !SET_ID));
         if log.has_marks(self.owner) {
-            let before = match mode {
-                None => State::Absent,
-                Some(mode) => {
-                    State::file(self.read_at(&at, name, path)?.into(), mode.as_raw_mode())
-                }
+            let stored = |mode: Mode| -> Result<StoredFile, FsError> {
+                Ok(StoredFile::new(self.read_at(&at, name, path)?.into(), mode.as_raw_mode()))
             };
+            let before = mode.map(stored).transpose()?;
             let mode = kept.map_or(0, Mode::as_raw_mode);
-            let after = State::file(bytes.into(), mode).mark();
+            let after = Some(StoredFile::new(bytes.into(), mode).mark);
             log.add(self.owner, Change::File { path: path.clone(), before, after });
         }
         Self::place(&at, path, bytes, kept)
@@ -378,15 +355,14 @@ impl Filesystem for DirectoryFs {
     fn remove(&self, path: &FsPath) -> Result<(), FsError> {
         let name = file_name(path)?;
         let mut log = self.log();
-        let at = self.parent(path)?;
+        let at = self.parent(path, None)?;
         let flags = match status(&at, path)? {
             None => return Err(FsError::NotFound { path: path.to_string() }),
             Some(Status { kind: FileType::RegularFile, mode, .. }) => {
                 if log.has_marks(self.owner) {
                     let bytes = self.read_at(&at, name, path)?;
-                    let before = State::file(bytes.into(), mode.as_raw_mode());
-                    let (path, after) = (path.clone(), State::Absent.mark());
-                    log.add(self.owner, Change::File { path, before, after });
+                    let before = Some(StoredFile::new(bytes.into(), mode.as_raw_mode()));
+                    log.add(self.owner, Change::File { path: path.clone(), before, after: None });
                 }
                 AtFlags::empty()
             }
@@ -401,7 +377,7 @@ impl Filesystem for DirectoryFs {
     }
 
     fn entry(&self, path: &FsPath) -> Result<Option<Entry>, FsError> {
-        let at = match self.parent(path) {
+        let at = match self.parent(path, None) {
             Err(FsError::NotFound { .. } | FsError::NotADirectory { .. }) => return Ok(None),
             at => at?,
         };
@@ -410,7 +386,7 @@ impl Filesystem for DirectoryFs {
     }
 
     fn list(&self, directory: &FsPath) -> Result<Vec<Entry>, FsError> {
-        let at = self.directory(directory)?;
+        let at = self.directory(directory, None)?;
         let wrong = |errno: Errno| failed(directory.as_str(), "listed", errno);
         let mut entries = Vec::new();
         for found in sys::Dir::read_from(at.as_fd()).map_err(wrong)? {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::undo::{self, Change, Mark, Shared, State};
+use super::undo::{self, Change, Mark, Shared, StoredFile};
 use super::{Entry, FILE_LIMIT, Filesystem, FsError, FsPath};
 use crate::snapshot::{BoxError, SavedState, Snapshot};
 
@@ -38,11 +38,8 @@ impl Memory {
         self.bytes.saturating_sub(before).saturating_add(size.map_or(0, cost))
     }
 
-    fn state(&self, path: &FsPath) -> State {
-        match self.files.get(path) {
-            Some(bytes) => State::file(Arc::clone(bytes), 0),
-            None => State::Absent,
-        }
+    fn stored(&self, path: &FsPath) -> Option<StoredFile> {
+        self.files.get(path).map(|bytes| StoredFile::new(Arc::clone(bytes), 0))
     }
 
     /// Returns the file that is where a directory of a path would be.
@@ -166,8 +163,8 @@ impl Filesystem for MemoryFs {
         }
         let bytes: Arc<[u8]> = bytes.into();
         if log.has_marks(self.owner) {
-            let before = memory.state(path);
-            let after = State::file(Arc::clone(&bytes), 0).mark();
+            let before = memory.stored(path);
+            let after = Some(StoredFile::new(Arc::clone(&bytes), 0).mark);
             log.add(self.owner, Change::File { path: path.clone(), before, after });
         }
         memory.set(path, Some(bytes));
@@ -179,8 +176,8 @@ impl Filesystem for MemoryFs {
         let mut memory = self.memory();
         if memory.files.contains_key(path) {
             if log.has_marks(self.owner) {
-                let (before, after) = (memory.state(path), State::Absent.mark());
-                log.add(self.owner, Change::File { path: path.clone(), before, after });
+                let before = memory.stored(path);
+                log.add(self.owner, Change::File { path: path.clone(), before, after: None });
             }
             memory.set(path, None);
             return Ok(());
@@ -252,15 +249,10 @@ impl Snapshot for MemoryFs {
         let mut memory = self.memory();
         for change in log.take_since(&mark) {
             let Change::File { path, before, after } = change else { continue };
-            if !memory.state(&path).mark().has_content_of(&after) {
-                continue;
-            }
-            match before {
-                State::Absent => memory.set(&path, None),
-                State::File { .. }
-                    if is_directory(&memory.files, &path) || memory.file_above(&path).is_some() => {
-                }
-                State::File { bytes, .. } => memory.set(&path, Some(bytes)),
+            let fits = before.is_none()
+                || !is_directory(&memory.files, &path) && memory.file_above(&path).is_none();
+            if fits && undo::holds(memory.stored(&path).as_ref(), after) {
+                memory.set(&path, before.map(|file| file.bytes));
             }
         }
         drop((memory, log));

@@ -92,10 +92,8 @@ impl FsPath {
 
     /// Returns whether it is, or is in, a directory.
     pub fn is_within(&self, directory: &Self) -> bool {
-        match self.0.strip_prefix(&directory.0) {
-            Some(rest) => directory.is_root() || rest.is_empty() || rest.starts_with('/'),
-            None => false,
-        }
+        let rest = self.0.strip_prefix(&directory.0);
+        rest.is_some_and(|rest| directory.is_root() || rest.is_empty() || rest.starts_with('/'))
     }
 
     /// Checks how many bytes a file of this path has, or would have.

@@ -297,26 +297,20 @@ impl Tool for FsEdit {
         let path = FsPath::parse(&wanted.path)?;
         let files = context.filesystem()?;
         let text = text_of(&path, files.read(&path)?)?;
-        let places = if wanted.find.is_empty() {
-            return Err(ToolError::validation("expected text to find, found none").at("find"));
-        } else {
-            text.matches(&wanted.find).count()
-        };
-        let everywhere = wanted.everywhere.unwrap_or(false);
-        match (places, everywhere) {
-            (0, _) => {
-                let message = format!("expected the text in {path}, found it nowhere");
-                return Err(ToolError::validation(message)
-                    .at("find")
-                    .note("read the file again and copy the text exactly"));
-            }
-            (2.., false) => {
-                let message = format!("expected the text once in {path}, found it {places} times");
-                return Err(ToolError::validation(message)
-                    .at("find")
-                    .note("take more of the lines around it, or replace it everywhere"));
-            }
-            _ => {}
+        let unfit = |message: String| ToolError::validation(message).at("find");
+        if wanted.find.is_empty() {
+            return Err(unfit("expected text to find, found none".to_owned()));
+        }
+        let places = text.matches(&wanted.find).count();
+        if places == 0 {
+            return Err(unfit(format!("expected the text in {path}, found it nowhere"))
+                .note("read the file again and copy the text exactly"));
+        }
+        if places > 1 && !wanted.everywhere.unwrap_or(false) {
+            return Err(unfit(format!(
+                "expected the text once in {path}, found it {places} times"
+            ))
+            .note("take more of the lines around it, or replace it everywhere"));
         }
         // Counted before it is built: it may be many times what memory holds.
         let (places_u64, of) = (places as u64, |text: &str| text.len() as u64);

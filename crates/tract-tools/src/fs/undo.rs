@@ -13,43 +13,31 @@ use tract_core::{BlobId, hash};
 use super::FsPath;
 use crate::snapshot::BoxError;
 
-/// What is at the place of a file.
+/// A file that is, or was, at a place.
 #[derive(Clone, Debug)]
-pub(super) enum State {
-    Absent,
-    File { bytes: Arc<[u8]>, mode: u32, id: BlobId },
+pub(super) struct StoredFile {
+    pub(super) bytes: Arc<[u8]>,
+    pub(super) mark: FileMark,
 }
 
-impl State {
-    pub(super) fn file(bytes: Arc<[u8]>, mode: u32) -> Self {
+impl StoredFile {
+    pub(super) fn new(bytes: Arc<[u8]>, mode: u32) -> Self {
         let id = hash::blob(&bytes);
-        Self::File { bytes, mode, id }
-    }
-
-    pub(super) fn mark(&self) -> StateMark {
-        match self {
-            Self::Absent => StateMark::Absent,
-            Self::File { mode, id, .. } => StateMark::File { mode: *mode, id: *id },
-        }
+        Self { bytes, mark: FileMark { mode, id } }
     }
 }
 
-/// What identifies a [`State`].
+/// What identifies a [`StoredFile`].
 #[derive(Clone, Copy, Debug)]
-pub(super) enum StateMark {
-    Absent,
-    File { mode: u32, id: BlobId },
+pub(super) struct FileMark {
+    pub(super) mode: u32,
+    id: BlobId,
 }
 
-impl StateMark {
-    /// Whether a file is there with this content. A mode may differ: it is not what a call writes.
-    pub(super) fn has_content_of(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Absent, Self::Absent) => true,
-            (Self::File { id, .. }, Self::File { id: other, .. }) => id == other,
-            _ => false,
-        }
-    }
+/// Whether a place holds what was left there, no file included. A mode may differ: it is not what a
+/// call writes.
+pub(super) fn holds(found: Option<&StoredFile>, left: Option<FileMark>) -> bool {
+    found.map(|file| file.mark.id) == left.map(|mark| mark.id)
 }
 
 /// One change.
@@ -58,8 +46,8 @@ pub(super) enum Change {
     /// A file was made, replaced or removed.
     File {
         path: FsPath,
-        before: State,
-        after: StateMark,
+        before: Option<StoredFile>,
+        after: Option<FileMark>,
     },
     MadeDirectory(FsPath),
     /// An empty directory was removed.
@@ -130,7 +118,7 @@ impl Log {
                 (true, Change::File { path, before, after }) => {
                     match later.get(path).and_then(|place| kept.get_mut(*place)) {
                         Some(Entry { change: Change::File { before: found, .. }, .. }) => {
-                            if found.mark().has_content_of(after) {
+                            if holds(found.as_ref(), *after) {
                                 *found = before.clone();
                             }
                         }

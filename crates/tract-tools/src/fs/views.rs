@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Filesystem;
-use crate::snapshot::{BoxError, SavedState, Snapshot};
+use crate::snapshot::{AddedState, BoxError, SavedState, Snapshot, restore_all, snapshot_all};
 
 /// A view of each filesystem that a call of the turn has asked for, so that what fails is undone
 /// without what other turns do with the same filesystem.
@@ -13,8 +13,7 @@ pub(crate) struct Views(Mutex<Vec<View>>);
 struct View {
     base: Arc<dyn Filesystem>,
     view: Arc<dyn Filesystem>,
-    /// How it was made, until it is part of a snapshot.
-    born: Option<SavedState>,
+    added: AddedState,
 }
 
 impl Views {
@@ -31,8 +30,8 @@ impl Views {
             return Ok(Arc::clone(&known.view));
         }
         let Some(view) = base.view() else { return Ok(base) };
-        let born = Some(view.snapshot()?);
-        views.push(View { base, view: Arc::clone(&view), born });
+        let added = AddedState { born: Some(view.snapshot()?), state: view.clone() };
+        views.push(View { base, view: Arc::clone(&view), added });
         Ok(view)
     }
 }
@@ -43,32 +42,10 @@ impl Snapshot for Views {
     }
 
     fn snapshot(&self) -> Result<SavedState, BoxError> {
-        let mut saved = Vec::new();
-        for view in self.lock().iter_mut() {
-            saved.push(view.view.snapshot()?);
-            view.born = None;
-        }
-        Ok(SavedState::new(saved))
+        snapshot_all(self.lock().iter_mut().map(|view| &mut view.added))
     }
 
     fn restore(&self, saved: SavedState) -> Result<(), BoxError> {
-        let saved: Vec<SavedState> = saved.take()?;
-        let mut failed = Vec::new();
-        let mut views = self.lock();
-        // Those that were made since go back to how they were made.
-        for view in views.iter_mut().skip(saved.len()).rev() {
-            let Some(born) = view.born.take() else { continue };
-            match view.view.restore(born).and_then(|()| view.view.snapshot()) {
-                Ok(born) => view.born = Some(born),
-                Err(error) => failed.push(format!("{}: {error}", view.view.name())),
-            }
-        }
-        let before: Vec<_> = views.iter().zip(saved).collect();
-        for (view, saved) in before.into_iter().rev() {
-            if let Err(error) = view.view.restore(saved) {
-                failed.push(format!("{}: {error}", view.view.name()));
-            }
-        }
-        if failed.is_empty() { Ok(()) } else { Err(failed.join("; ").into()) }
+        restore_all(self.lock().iter_mut().map(|view| &mut view.added), saved)
     }
 }

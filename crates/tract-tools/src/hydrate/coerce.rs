@@ -52,14 +52,8 @@ impl Coercion {
                 continue;
             }
             self.edits += 1;
-            edits.push(Edit {
-                profile: "coercion",
-                kind: "type",
-                offset: None,
-                path: Some(wrong.path.clone()),
-                before: super::tolerant::cut(&before),
-                after: super::tolerant::cut(&after),
-            });
+            let edit = Edit::new("coercion", "type", &before, &after);
+            edits.push(Edit { path: Some(wrong.path.clone()), ..edit });
         }
         (!edits.is_empty()).then(|| (json.to_text(), edits))
     }

@@ -93,12 +93,7 @@ impl StageError {
 
     /// Returns what the model reads.
     pub fn model_text(&self) -> String {
-        let mut out = self.to_string();
-        for note in &self.notes {
-            out.push_str("\nnote: ");
-            out.push_str(note);
-        }
-        out
+        self.notes.iter().fold(self.to_string(), |text, note| text + "\nnote: " + note)
     }
 }
 

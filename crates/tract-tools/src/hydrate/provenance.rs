@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use tract_core::{JsonText, ToolId};
 
 use super::call::CallSource;
+use super::tolerant::cut;
 
 /// JSON text that serializes as it is. It was parsed before, so it is JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +83,18 @@ pub struct Edit {
     pub before: String,
     /// What is there now.
     pub after: String,
+}
+
+impl Edit {
+    /// States a change, of which the beginnings of both texts are kept.
+    pub(super) fn new(
+        profile: &'static str,
+        kind: &'static str,
+        before: &str,
+        after: &str,
+    ) -> Self {
+        Self { profile, kind, offset: None, path: None, before: cut(before), after: cut(after) }
+    }
 }
 
 /// The one repair of a call, when there was one. What it gave is not trusted.

@@ -10,15 +10,9 @@ const MOST_LEVELS: usize = 128;
 /// Edits above which this is no longer nearly JSON.
 const MOST_EDITS: usize = 1000;
 
-#[derive(Debug)]
-pub(super) struct RepairedText {
-    pub(super) text: String,
-    pub(super) edits: Vec<Edit>,
-}
-
 /// Mends fences around the text, single quotes around strings, bare keys, Python's words for true,
 /// false and null, trailing commas, and an end that is missing.
-pub(super) fn mend(raw: &str) -> Result<RepairedText, &'static str> {
+pub(super) fn mend(raw: &str) -> Result<(String, Vec<Edit>), &'static str> {
     if raw.len() > MOST_BYTES {
         return Err("more than 1 MiB");
     }
@@ -29,7 +23,7 @@ pub(super) fn mend(raw: &str) -> Result<RepairedText, &'static str> {
         pass.edit("code_fence", raw.get(..start).unwrap_or_default(), "", 0)?;
     }
     pass.run()?;
-    Ok(RepairedText { text: pass.out, edits: pass.edits })
+    Ok((pass.out, pass.edits))
 }
 
 /// The text within a code fence, and where it begins.
@@ -46,13 +40,6 @@ fn unfenced(raw: &str) -> (usize, &str) {
     (lead + 3 + skipped, body.trim_end())
 }
 
-/// A container that is not closed yet.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Open {
-    Object,
-    Array,
-}
-
 struct RepairPass<'a> {
     text: &'a str,
     at: usize,
@@ -60,7 +47,8 @@ struct RepairPass<'a> {
     start: usize,
     out: String,
     edits: Vec<Edit>,
-    open: Vec<Open>,
+    /// What would close each container that is not closed yet.
+    open: Vec<char>,
 }
 
 impl<'a> RepairPass<'a> {
@@ -71,12 +59,11 @@ impl<'a> RepairPass<'a> {
                     if self.open.len() == MOST_LEVELS {
                         return Err("more than 128 levels");
                     }
-                    self.open.push(if c == '{' { Open::Object } else { Open::Array });
+                    self.open.push(if c == '{' { '}' } else { ']' });
                     self.copy(c);
                 }
                 '}' | ']' => {
-                    let closes = if c == '}' { Open::Object } else { Open::Array };
-                    if self.open.pop() != Some(closes) {
+                    if self.open.pop() != Some(c) {
                         return Err("brackets that do not match");
                     }
                     self.drop_comma()?;
@@ -119,14 +106,8 @@ impl<'a> RepairPass<'a> {
         if self.edits.len() == MOST_EDITS {
             return Err("more than 1000 edits");
         }
-        self.edits.push(Edit {
-            profile: "tolerant",
-            kind,
-            offset: Some(at),
-            path: None,
-            before: cut(before),
-            after: cut(after),
-        });
+        let edit = Edit::new("tolerant", kind, before, after);
+        self.edits.push(Edit { offset: Some(at), ..edit });
         Ok(())
     }
 
@@ -180,7 +161,7 @@ impl<'a> RepairPass<'a> {
         let word = rest.get(..end).unwrap_or(rest);
         let after = rest.get(end..).unwrap_or_default().trim_start();
         let at = self.start + self.at;
-        let is_key = self.open.last() == Some(&Open::Object) && after.starts_with(':');
+        let is_key = self.open.last() == Some(&'}') && after.starts_with(':');
         let instead = match word {
             _ if is_key => format!("\"{word}\""),
             "True" => "true".to_owned(),
@@ -229,8 +210,7 @@ impl<'a> RepairPass<'a> {
 
     /// What would close all that is open.
     fn closers(&self) -> String {
-        let closer = |open: &Open| if *open == Open::Object { '}' } else { ']' };
-        self.open.iter().rev().map(closer).collect()
+        self.open.iter().rev().collect()
     }
 
     /// Whether the text ends with a number, which may be the beginning of another.
@@ -267,9 +247,9 @@ mod tests {
 
     #[track_caller]
     fn check(raw: &str, text: &str, kinds: &[&str]) {
-        let mended = mend(raw).unwrap();
-        assert_eq!(mended.text, text);
-        assert_eq!(mended.edits.iter().map(|edit| edit.kind).collect::<Vec<_>>(), kinds);
+        let (mended, edits) = mend(raw).unwrap();
+        assert_eq!(mended, text);
+        assert_eq!(edits.iter().map(|edit| edit.kind).collect::<Vec<_>>(), kinds);
     }
 
     #[test]
@@ -292,9 +272,9 @@ mod tests {
     fn backslashes_are_left_as_they_are() {
         check(r#"{'p': 'C:\\Users\\x'}"#, r#"{"p": "C:\\Users\\x"}"#, &["single_quotes"; 2]);
         // An escape that JSON does not know is not made into one that it knows.
-        let mended = mend(r"{'p': 'C:\Users'}").unwrap();
-        assert!(mended.text.contains(r"C:\Users"));
-        assert!(serde_json::from_str::<serde_json::Value>(&mended.text).is_err());
+        let (mended, _) = mend(r"{'p': 'C:\Users'}").unwrap();
+        assert!(mended.contains(r"C:\Users"));
+        assert!(serde_json::from_str::<serde_json::Value>(&mended).is_err());
     }
 
     #[test]

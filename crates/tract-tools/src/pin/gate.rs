@@ -78,10 +78,7 @@ impl PinGate {
             let server = if pins.knows(server) { server } else { "" };
             let definition = origin.map(|origin| &origin.definition);
             let status = pins.status_of(server, definition.unwrap_or(tool.definition().schema()));
-            let held = match origin {
-                Some(_) => stated.is_some() || !server.is_empty(),
-                None => false,
-            };
+            let held = origin.is_some() && (stated.is_some() || !server.is_empty());
             if let Some(why) = gate.policy.refusal(&status)
                 && (held || status != ApprovalStatus::Unknown)
             {

@@ -4,7 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tract_core::{DynTool, NoParams, Tool, ToolContext, ToolError, ToolResult, ToolTraits};
+use tract_core::text::count;
+use tract_core::{
+    DynTool, NoParams, Tool, ToolContext, ToolError, ToolParams, ToolResult, ToolTraits,
+};
 
 use super::plan::{AddStep, Plan, PlanError, SetupPlan, UpdateStep};
 use crate::session::{Session, SessionError, SessionItem, SliceOp};
@@ -43,12 +46,58 @@ impl Planning {
 
     /// Returns the tools: set up, add, update, read.
     pub fn tools(&self) -> [Arc<dyn DynTool>; 4] {
+        let changes = ToolTraits::new();
         [
-            Arc::new(Setup(self.clone())),
-            Arc::new(Add(self.clone())),
-            Arc::new(Update(self.clone())),
-            Arc::new(Read(self.clone())),
+            self.tool(
+                "planning_setup_plan",
+                "Create the plan, or replace it: an objective and, optionally, the first steps.",
+                changes.idempotent(),
+                |planning, Args(setup): Args<SetupPlan>, context| {
+                    let message = |plan: &Plan| format!("The plan is set up with {}.", steps(plan));
+                    planning.change(context, &setup, |_| Plan::setup(&setup), message)
+                },
+            ),
+            self.tool(
+                "planning_add_step",
+                "Append one or more steps to the active plan.",
+                changes,
+                |planning, Args(add): Args<AddStep>, context| {
+                    let message = |plan: &Plan| format!("The plan has {} now.", steps(plan));
+                    planning.change(context, &add, |plan| Plan::add(plan, &add), message)
+                },
+            ),
+            self.tool(
+                "planning_update_step",
+                "Change the title or the status of a step of the active plan, or add a note to it.",
+                changes,
+                |planning, Args(update): Args<UpdateStep>, context| {
+                    let message = |_: &Plan| format!("Step {} is updated.", update.step_id);
+                    planning.change(context, &update, |plan| Plan::update(plan, &update), message)
+                },
+            ),
+            self.tool(
+                "planning_read_plan",
+                "Read the plan: its objective, its status and its steps.",
+                changes.read_only(),
+                |planning, _: NoParams, context| {
+                    planning.bound(context)?;
+                    Ok(match Plan::read(planning.plan().as_ref()) {
+                        Ok(plan) => ToolResult::ok(plan.clone()),
+                        Err(error) => ToolResult::error(error.to_string()),
+                    })
+                },
+            ),
         ]
+    }
+
+    fn tool<P: ToolParams>(
+        &self,
+        name: &'static str,
+        description: &'static str,
+        traits: ToolTraits,
+        run: fn(&Self, P, &ToolContext) -> Answer<Plan>,
+    ) -> Arc<dyn DynTool> {
+        Arc::new(PlanTool { planning: self.clone(), name, description, traits, run })
     }
 
     /// Returns the session that the tools are bound to.
@@ -97,100 +146,40 @@ impl Planning {
 }
 
 fn steps(plan: &Plan) -> String {
-    match plan.steps.len() {
-        1 => "1 step".to_owned(),
-        steps => format!("{steps} steps"),
-    }
+    count(plan.steps.len(), "step")
 }
 
-struct Setup(Planning);
-struct Add(Planning);
-struct Update(Planning);
-struct Read(Planning);
-
-/// Writes what the four have in common.
-macro_rules! planning_tool {
-    ($tool:ident, $params:ty, $name:literal, $description:literal, $traits:expr,
-     |$planning:ident, $given:ident, $context:ident| $call:expr) => {
-        #[async_trait]
-        impl Tool for $tool {
-            type Params = $params;
-            type Output = Plan;
-
-            fn name(&self) -> Cow<'_, str> {
-                $name.into()
-            }
-
-            fn description(&self) -> Cow<'_, str> {
-                $description.into()
-            }
-
-            fn traits(&self) -> ToolTraits {
-                $traits
-            }
-
-            fn render(&self, plan: &Plan) -> Option<String> {
-                Some(plan.to_string())
-            }
-
-            async fn call(&self, $given: $params, $context: &ToolContext) -> Answer<Plan> {
-                let $planning = &self.0;
-                $call
-            }
-        }
-    };
+/// A tool that works on the plan of a session.
+struct PlanTool<P> {
+    planning: Planning,
+    name: &'static str,
+    description: &'static str,
+    traits: ToolTraits,
+    run: fn(&Planning, P, &ToolContext) -> Answer<Plan>,
 }
 
-planning_tool!(
-    Setup,
-    Args<SetupPlan>,
-    "planning_setup_plan",
-    "Create the plan, or replace it: an objective and, optionally, the first steps.",
-    ToolTraits::new().idempotent(),
-    |planning, given, context| planning.change(
-        context,
-        &given.0,
-        |_| Plan::setup(&given.0),
-        |plan| format!("The plan is set up with {}.", steps(plan)),
-    )
-);
-planning_tool!(
-    Add,
-    Args<AddStep>,
-    "planning_add_step",
-    "Append one or more steps to the active plan.",
-    ToolTraits::new(),
-    |planning, given, context| planning.change(
-        context,
-        &given.0,
-        |plan| Plan::add(plan, &given.0),
-        |plan| format!("The plan has {} now.", steps(plan)),
-    )
-);
-planning_tool!(
-    Update,
-    Args<UpdateStep>,
-    "planning_update_step",
-    "Change the title or the status of a step of the active plan, or add a note to it.",
-    ToolTraits::new(),
-    |planning, given, context| planning.change(
-        context,
-        &given.0,
-        |plan| Plan::update(plan, &given.0),
-        |_| format!("Step {} is updated.", given.0.step_id),
-    )
-);
-planning_tool!(
-    Read,
-    NoParams,
-    "planning_read_plan",
-    "Read the plan: its objective, its status and its steps.",
-    ToolTraits::new().read_only(),
-    |planning, _given, context| {
-        planning.bound(context)?;
-        Ok(match Plan::read(planning.plan().as_ref()) {
-            Ok(plan) => ToolResult::ok(plan.clone()),
-            Err(error) => ToolResult::error(error.to_string()),
-        })
+#[async_trait]
+impl<P: ToolParams> Tool for PlanTool<P> {
+    type Params = P;
+    type Output = Plan;
+
+    fn name(&self) -> Cow<'_, str> {
+        self.name.into()
     }
-);
+
+    fn description(&self) -> Cow<'_, str> {
+        self.description.into()
+    }
+
+    fn traits(&self) -> ToolTraits {
+        self.traits
+    }
+
+    fn render(&self, plan: &Plan) -> Option<String> {
+        Some(plan.to_string())
+    }
+
+    async fn call(&self, given: P, context: &ToolContext) -> Answer<Plan> {
+        (self.run)(&self.planning, given, context)
+    }
+}

@@ -8,7 +8,7 @@ use tract_schema::{
     Aliases, Definition, DefinitionError, Dialect, SchemaCompiler, SchemaError, ValidateOptions,
 };
 
-use super::{NoSchema, RegisterError, Registered, Registry, RegistryError};
+use super::{NoSchema, RegisterError, Registered, Registry, RegistryError, RegistryRules};
 use crate::compiled::Compiled;
 use crate::policy::Policy;
 use crate::strict;
@@ -25,12 +25,7 @@ struct ToolEntry {
 #[must_use]
 pub struct RegistryBuilder {
     given: Vec<ToolEntry>,
-    shared_names: bool,
-    strict: bool,
-    most_without_schema: NoSchema,
-    compiler: Option<Arc<dyn SchemaCompiler>>,
-    options: ValidateOptions,
-    policies: Vec<Arc<dyn Policy>>,
+    rules: RegistryRules,
 }
 
 /// The validators that this build brings.
@@ -43,15 +38,8 @@ pub(crate) fn built_in() -> Option<Arc<dyn SchemaCompiler>> {
 
 impl Default for RegistryBuilder {
     fn default() -> Self {
-        Self {
-            given: Vec::new(),
-            shared_names: false,
-            strict: false,
-            most_without_schema: NoSchema::Refuse,
-            compiler: built_in(),
-            options: ValidateOptions::default(),
-            policies: Vec::new(),
-        }
+        let rules = RegistryRules { compiler: built_in(), ..RegistryRules::default() };
+        Self { given: Vec::new(), rules }
     }
 }
 
@@ -99,13 +87,14 @@ impl RegistryBuilder {
             let imported = self.import(Some(id), definition, tool.callable().cloned());
             self = imported.no_schema(tool.no_schema());
         }
-        self.policies.extend(registry.policies.iter().cloned());
-        self.compiler.clone_from(&registry.compiler);
-        self.options = registry.options;
-        self.shared_names |= registry.shared_names;
-        self.strict |= registry.strict;
-        if registry.most_without_schema != NoSchema::Refuse {
-            self.most_without_schema = registry.most_without_schema;
+        let (own, rules) = (&mut self.rules, &registry.rules);
+        own.policies.extend(rules.policies.iter().cloned());
+        own.compiler.clone_from(&rules.compiler);
+        own.options = rules.options;
+        own.shared_names |= rules.shared_names;
+        own.strict |= rules.strict;
+        if rules.most_without_schema != NoSchema::Refuse {
+            own.most_without_schema = rules.most_without_schema;
         }
         self
     }
@@ -123,38 +112,38 @@ impl RegistryBuilder {
     /// are not heeded, because a definition may come from anywhere; a mode that was set for the tool
     /// by [`no_schema`](Self::no_schema) counts alone.
     pub fn definitions_without_schema(mut self, most: NoSchema) -> Self {
-        self.most_without_schema = most;
+        self.rules.most_without_schema = most;
         self
     }
 
     /// Keeps several tools of one name: their calls have to say which by id.
     pub fn shared_names(mut self) -> Self {
-        self.shared_names = true;
+        self.rules.shared_names = true;
         self
     }
 
     /// Holds this program's own tools to the strict profile: a name of `^[a-z0-9_-]{1,64}$`, a
     /// description of 1 to 200 ASCII characters. Definitions of others are taken as they are.
     pub fn strict(mut self) -> Self {
-        self.strict = true;
+        self.rules.strict = true;
         self
     }
 
     /// Sets what makes validators.
     pub fn compiler(mut self, compiler: Arc<dyn SchemaCompiler>) -> Self {
-        self.compiler = Some(compiler);
+        self.rules.compiler = Some(compiler);
         self
     }
 
     /// Has no validators: every call of a tool with a schema is refused.
     pub fn without_compiler(mut self) -> Self {
-        self.compiler = None;
+        self.rules.compiler = None;
         self
     }
 
     /// Sets how schemas are read.
     pub fn options(mut self, options: ValidateOptions) -> Self {
-        self.options = options;
+        self.rules.options = options;
         self
     }
 
@@ -165,7 +154,7 @@ impl RegistryBuilder {
 
     /// Adds a policy that others hold too.
     pub fn shared_policy(mut self, policy: Arc<dyn Policy>) -> Self {
-        self.policies.push(policy);
+        self.rules.policies.push(policy);
         self
     }
 
@@ -197,7 +186,7 @@ impl RegistryBuilder {
                 }
             };
             if given.no_schema == NoSchema::Refuse {
-                given.no_schema = own_mode(&definition).and(self.most_without_schema);
+                given.no_schema = own_mode(&definition).and(self.rules.most_without_schema);
             }
             let name = definition.name();
             if given.native && !tract_schema::accepts(Dialect::OpenAi, name) {
@@ -210,7 +199,7 @@ impl RegistryBuilder {
                 errors.push(RegisterError::NoSchema { name: name.to_owned() });
             }
             let spec = given.callable.as_ref().map(|tool| tool.spec());
-            if let Some(spec) = spec.as_ref().filter(|_| self.strict && given.native) {
+            if let Some(spec) = spec.as_ref().filter(|_| self.rules.strict && given.native) {
                 let strict = |why| RegisterError::Strict { name: spec.name.clone(), why };
                 errors.extend(strict::faults(spec).into_iter().map(strict));
             }
@@ -239,7 +228,7 @@ impl RegistryBuilder {
             .filter(|(_, count)| **count > 1)
             .map(|(id, count)| RegisterError::DuplicateId { id: (*id).to_owned(), count: *count })
             .collect();
-        if !self.shared_names {
+        if !self.rules.shared_names {
             let named =
                 by_name.iter().filter(|(name, places)| places.len() > 1 && !name.is_empty());
             twice.extend(named.map(|(name, places)| RegisterError::DuplicateName {
@@ -255,18 +244,7 @@ impl RegistryBuilder {
         let by_id = tools.iter().enumerate().map(|(n, tool)| (tool.id.to_string(), n)).collect();
         // OpenAI's rule for names is the strictest of all.
         let aliases = Aliases::of(Dialect::OpenAi, tools.iter().map(Registered::name));
-        Ok(Registry {
-            by_id,
-            by_name,
-            aliases,
-            tools: tools.into(),
-            shared_names: self.shared_names,
-            strict: self.strict,
-            most_without_schema: self.most_without_schema,
-            compiler: self.compiler,
-            options: self.options,
-            policies: self.policies.into(),
-        })
+        Ok(Registry { by_id, by_name, aliases, tools: tools.into(), rules: self.rules })
     }
 }
 

@@ -2,6 +2,7 @@ use std::sync::Mutex as StdMutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
+use crate::fs::{Filesystem, FsPath, MemoryFs};
 
 type Log = Arc<StdMutex<Vec<String>>>;
 
@@ -137,48 +138,30 @@ fn a_provider_that_goes_past_its_scope_is_reported_and_does_not_hang() {
     shared.lock().unwrap().take();
 }
 
-/// A number that can be put back.
-#[derive(Default)]
-struct Number(StdMutex<u64>);
-
-impl Snapshot for Number {
-    fn name(&self) -> &str {
-        "number"
-    }
-
-    fn snapshot(&self) -> Result<SavedState, BoxError> {
-        Ok(SavedState::new(*self.0.lock().unwrap()))
-    }
-
-    fn restore(&self, saved: SavedState) -> Result<(), BoxError> {
-        *self.0.lock().unwrap() = saved.take()?;
-        Ok(())
-    }
-}
-
 #[test]
 fn resources_made_after_the_snapshot_are_reset() {
-    let first = Arc::new(Number::default());
-    let late = Arc::new(Number(StdMutex::new(5)));
-    struct Late(Arc<Number>);
+    struct Late(Arc<MemoryFs>);
+    let (first, late) =
+        ["0", "5"].map(|text| Arc::new(MemoryFs::of([("n", text)]).unwrap())).into();
+    let n = FsPath::parse("n").unwrap();
+    let made = Arc::clone(&late);
     let resources = Resources::builder()
         .bind(
             Binding::value(Arc::clone(&first))
-                .snapshots(|number| Arc::clone(number) as Arc<dyn Snapshot>),
+                .snapshots(|files| Arc::clone(files) as Arc<dyn Snapshot>),
         )
-        .bind({
-            let late = Arc::clone(&late);
-            Binding::singleton(move |_| Ok::<_, BoxError>(Arc::new(Late(Arc::clone(&late)))))
-                .snapshots(|late| Arc::clone(&late.0) as Arc<dyn Snapshot>)
-        })
+        .bind(
+            Binding::singleton(move |_| Ok::<_, BoxError>(Arc::new(Late(Arc::clone(&made)))))
+                .snapshots(|late| Arc::clone(&late.0) as Arc<dyn Snapshot>),
+        )
         .build()
         .unwrap();
     for _ in 0..2 {
         let saved = resources.snapshot().unwrap();
-        *resources.get::<Number>().unwrap().0.lock().unwrap() = 9;
-        *resources.get::<Late>().unwrap().0.0.lock().unwrap() = 9;
+        resources.get::<MemoryFs>().unwrap().write(&n, b"9").unwrap();
+        resources.get::<Late>().unwrap().0.write(&n, b"9").unwrap();
         resources.restore(saved).unwrap();
-        assert_eq!((*first.0.lock().unwrap(), *late.0.lock().unwrap()), (0, 5));
+        assert_eq!([&first, &late].map(|files| files.read(&n).unwrap()), [b"0", b"5"]);
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::entry::CatalogEntry;
 use super::scorer::{Score, WordMatch};
-use super::weights::{Field, WEIGHTS};
+use super::weights::{self, FIELDS, Field};
 use super::words;
 
 type Term = u32;
@@ -156,19 +156,15 @@ impl ToolIndex {
             }
         });
         let mut counts: Vec<(Term, f32)> = Vec::new();
-        for (terms, field) in fields.iter().zip(&WEIGHTS.fields) {
+        for (terms, field) in fields.iter().zip(&FIELDS) {
             let length = terms.len() as f32 / field.usual_length;
             let each = field.weight / (1.0 - field.by_length + field.by_length * length);
             counts.extend(terms.iter().map(|term| (*term, each)));
         }
-        for field in [Field::Name, Field::Description] {
-            let (Some(terms), Some(weight)) =
-                (fields.get(field as usize), WEIGHTS.fields.get(field as usize))
-            else {
-                continue;
-            };
+        // In the first two, name and description, pairs of words count as well.
+        for (terms, field) in fields.iter().zip(&FIELDS).take(2) {
             for (first, second) in terms.iter().zip(terms.iter().skip(1)) {
-                counts.push((self.pair(*first, *second), weight.weight));
+                counts.push((self.pair(*first, *second), field.weight));
             }
         }
         counts.sort_by_key(|(term, _)| *term);
@@ -176,7 +172,7 @@ impl ToolIndex {
         for same in counts.chunk_by(|a, b| a.0 == b.0) {
             let Some((term, _)) = same.first() else { continue };
             let count: f32 = same.iter().map(|(_, count)| count).sum();
-            let weight = count / (count + WEIGHTS.saturation);
+            let weight = count / (count + weights::SATURATION);
             if let Some(postings) = self.postings.get_mut(*term as usize) {
                 let posting = Posting { place: place as u32, weight };
                 let at = postings.partition_point(|known| (known.place as usize) < place);
@@ -231,7 +227,7 @@ impl ToolIndex {
                 prefix(&stem).and_then(|prefix| self.by_prefix.get(prefix)).into_iter().flatten()
             {
                 if Some(*near) != term {
-                    query.add(*near, WEIGHTS.prefix, word);
+                    query.add(*near, weights::PREFIX, word);
                 }
             }
             if let Some((previous, last, last_term)) = &before {
@@ -242,7 +238,7 @@ impl ToolIndex {
                 if let (Some(first), Some(second)) = (last_term, term)
                     && let Some(pair) = self.pairs.get(&(*first, second))
                 {
-                    query.add(*pair, WEIGHTS.pair, &format!("{previous} {word}"));
+                    query.add(*pair, weights::PAIR, &format!("{previous} {word}"));
                 }
             }
             before = Some((word.to_owned(), stem, term));
@@ -278,14 +274,14 @@ impl ToolIndex {
         if found.len() > COVERED {
             found.select_nth_unstable_by(COVERED, near);
         }
-        let best = 1.0 + WEIGHTS.name_coverage + WEIGHTS.description_coverage;
+        let best = 1.0 + weights::NAME_COVERAGE + weights::DESCRIPTION_COVERAGE;
         for (rank, (place, score)) in found.iter_mut().enumerate() {
             let mut covered = 1.0;
             if rank < COVERED
                 && let Some(doc) = self.docs.get(*place).and_then(Option::as_ref)
             {
-                covered += WEIGHTS.name_coverage * self.coverage(&doc.name, query)
-                    + WEIGHTS.description_coverage * self.coverage(&doc.description, query);
+                covered += weights::NAME_COVERAGE * self.coverage(&doc.name, query)
+                    + weights::DESCRIPTION_COVERAGE * self.coverage(&doc.description, query);
             }
             *score *= covered / (whole * best);
         }
@@ -344,7 +340,7 @@ fn new_term(postings: &mut Vec<Vec<Posting>>) -> Term {
 
 /// Returns the letters by which words are near to each other; a shorter word has none.
 fn prefix(word: &str) -> Option<&str> {
-    let (end, _) = word.char_indices().nth(WEIGHTS.prefix_length)?;
+    let (end, _) = word.char_indices().nth(weights::PREFIX_LENGTH)?;
     let prefix = word.get(..end)?;
     prefix.chars().all(char::is_alphabetic).then_some(prefix)
 }

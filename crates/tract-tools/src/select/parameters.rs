@@ -10,10 +10,8 @@ use super::weights::Field;
 /// A schema may nest this deep; what lies deeper is not read.
 const MAX_DEPTH: usize = 32;
 
-/// Calls `each` with the names, descriptions and fixed values of a JSON Schema.
-///
-/// # Errors
-/// When the text is no JSON.
+/// Calls `each` with the names, descriptions and fixed values of a JSON Schema; fails where the text
+/// is no JSON.
 pub(crate) fn each_text(
     schema: &str,
     each: &mut dyn FnMut(Field, &str),
@@ -148,9 +146,6 @@ impl<'de> Visitor<'de> for Walk<'_> {
 }
 
 /// Checks that a text is one JSON object.
-///
-/// # Errors
-/// When it is not.
 pub(crate) fn check_object(text: &str) -> Result<(), serde_json::Error> {
     if text.trim_start().starts_with('{') {
         serde_json::from_str::<IgnoredAny>(text).map(|_| ())

@@ -9,7 +9,7 @@ use super::bm25::Bm25;
 use super::entry::CatalogEntry;
 use super::index::ToolIndex;
 use super::overlap::TokenOverlap;
-use super::scorer::{Score, Scorer, SelectionDeadline, WordMatch};
+use super::scorer::{OutOfTime, Scorer, SelectionDeadline, WordMatch};
 
 /// How to choose.
 #[derive(Clone)]
@@ -96,6 +96,14 @@ impl PickOptions {
     fn may_choose(&self, tool: &CatalogEntry) -> bool {
         self.allow_unsafe || tool.is_safe()
     }
+
+    /// The tools that may be chosen, with their places.
+    fn safe<'a>(
+        &self,
+        tools: impl Iterator<Item = &'a CatalogEntry>,
+    ) -> impl Iterator<Item = (usize, &'a CatalogEntry)> {
+        tools.enumerate().filter(|(_, tool)| self.may_choose(tool))
+    }
 }
 
 /// A tool that was chosen.
@@ -151,78 +159,66 @@ pub struct PickReport {
 /// ```
 pub fn pick(input: &str, tools: &[CatalogEntry], options: &PickOptions) -> PickReport {
     let until = options.until();
-    let (safe, places): (Vec<&CatalogEntry>, Vec<usize>) = tools
-        .iter()
-        .enumerate()
-        .filter(|(_, tool)| options.may_choose(tool))
-        .map(|(place, tool)| (tool, place))
-        .unzip();
-    let skipped_unsafe = tools.len() - safe.len();
-    let scored = options.scorer.score(input, &safe, &until);
-    let Ok(scores) = scored.and_then(|scores| until.check().map(|()| scores)) else {
-        let first = safe.iter().zip(&places).map(|(tool, place)| (*place, *tool));
-        return timed_out(first, skipped_unsafe, options);
-    };
-    let mut ranked: Vec<(usize, Score)> = places.into_iter().zip(scores).collect();
-    rank(&mut ranked, |score| score.value, options);
-    let candidates = ranked
-        .into_iter()
-        .filter_map(|(place, score)| {
-            let tool = tools.get(place)?;
-            Some(candidate(place, tool, score.value, options.scorer.name(), score.matches))
-        })
-        .collect();
-    PickReport { candidates, skipped_unsafe, timed_out: false }
+    let safe: Vec<(usize, &CatalogEntry)> = options.safe(tools.iter()).collect();
+    let entries: Vec<&CatalogEntry> = safe.iter().map(|(_, tool)| *tool).collect();
+    let scored = options.scorer.score(input, &entries, &until).and_then(|scores| {
+        until.check()?;
+        let scored = safe.iter().zip(scores);
+        Ok(scored
+            .map(|((place, tool), score)| (*place, *tool, score.value, score.matches))
+            .collect())
+    });
+    let skipped = tools.len() - safe.len();
+    report(scored, |_, matches| matches, options.scorer.name(), skipped, safe.into_iter(), options)
 }
 
 impl ToolIndex {
     /// Chooses among its tools as [`pick`] does with [`Bm25`], without reading them again.
     pub fn pick(&self, input: &str, options: &PickOptions) -> PickReport {
         let until = options.until();
-        let skipped_unsafe = self.iter().filter(|tool| !options.may_choose(tool)).count();
         let query = self.query_terms(input);
-        let mut ranked: Vec<(usize, f64)> = self
-            .scores(&query)
-            .into_iter()
-            .filter(|(place, _)| self.at(*place).is_some_and(|tool| options.may_choose(tool)))
-            .map(|(place, score)| (place, f64::from(score)))
-            .collect();
-        if until.check().is_err() {
-            let safe = self.iter().enumerate().filter(|(_, tool)| options.may_choose(tool));
-            return timed_out(safe, skipped_unsafe, options);
-        }
-        rank(&mut ranked, |score| *score, options);
-        let candidates = ranked
-            .into_iter()
-            .filter_map(|(place, score)| {
-                let matches = self.matches(&query, place);
-                Some(candidate(place, self.at(place)?, score, Bm25::NAME, matches))
-            })
-            .collect();
-        PickReport { candidates, skipped_unsafe, timed_out: false }
+        let scored = self.scores(&query).into_iter().filter_map(|(place, score)| {
+            let tool = self.at(place).filter(|tool| options.may_choose(tool))?;
+            Some((place, tool, f64::from(score), ()))
+        });
+        let scored: Vec<_> = scored.collect();
+        let matches = |place, ()| self.matches(&query, place);
+        let skipped = self.len() - options.safe(self.iter()).count();
+        let scored = until.check().map(|()| scored);
+        report(scored, matches, Bm25::NAME, skipped, options.safe(self.iter()), options)
     }
 }
 
-/// Orders by score, then by place, and cuts.
-fn rank<S>(ranked: &mut Vec<(usize, S)>, value: impl Fn(&S) -> f64, options: &PickOptions) {
-    ranked.retain(|(_, score)| value(score) > 0.0 && value(score) >= options.min_score);
-    ranked.sort_by(|(a, x), (b, y)| value(y).total_cmp(&value(x)).then_with(|| a.cmp(b)));
-    ranked.truncate(options.max_candidates);
-}
-
-fn timed_out<'a>(
-    safe: impl Iterator<Item = (usize, &'a CatalogEntry)>,
+/// Reports the best of what was scored, by score and then by place; the first safe tools where time
+/// ran out. What was found in a tool is worked out for those alone.
+fn report<'a, M>(
+    scored: Result<Vec<(usize, &'a CatalogEntry, f64, M)>, OutOfTime>,
+    matches: impl Fn(usize, M) -> Vec<WordMatch>,
+    scorer: &str,
     skipped_unsafe: usize,
+    safe: impl Iterator<Item = (usize, &'a CatalogEntry)>,
     options: &PickOptions,
 ) -> PickReport {
-    let candidates = safe
-        .take(options.max_candidates)
-        .map(|(place, tool)| Candidate {
-            reason: "time ran out: by order of registration".to_owned(),
-            ..candidate(place, tool, 0.0, "none", Vec::new())
-        })
-        .collect();
-    PickReport { candidates, skipped_unsafe, timed_out: true }
+    let timed_out = scored.is_err();
+    let candidates = match scored {
+        Ok(mut ranked) => {
+            ranked.retain(|(_, _, score, _)| *score > 0.0 && *score >= options.min_score);
+            ranked.sort_by(|(a, _, x, _), (b, _, y, _)| y.total_cmp(x).then_with(|| a.cmp(b)));
+            let best = ranked.into_iter().take(options.max_candidates);
+            best.map(|(place, tool, score, found)| {
+                candidate(place, tool, score, scorer, matches(place, found))
+            })
+            .collect()
+        }
+        Err(OutOfTime) => safe
+            .take(options.max_candidates)
+            .map(|(place, tool)| Candidate {
+                reason: "time ran out: by order of registration".to_owned(),
+                ..candidate(place, tool, 0.0, "none", Vec::new())
+            })
+            .collect(),
+    };
+    PickReport { candidates, skipped_unsafe, timed_out }
 }
 
 /// How many words a reason names.

@@ -1,6 +1,7 @@
 //! A slice whose type is gone, and reducers that know it.
 
 use std::any::{Any, TypeId};
+use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -63,6 +64,13 @@ impl Items {
     }
 }
 
+/// Shows how many items there are.
+impl fmt::Debug for Slice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.items.len().fmt(f)
+    }
+}
+
 impl Slice {
     pub(super) fn empty<T: SessionItem>(name: &'static str) -> Self {
         Self {
@@ -77,9 +85,8 @@ impl Slice {
             },
             parse: |text| serde_json::from_str::<Vec<T>>(text).map(Items::of),
             none: || Items::of::<T>(Vec::new()),
-            push: |items, item| match item.downcast_ref::<T>() {
-                Some(item) => items.push(item.clone()),
-                None => false,
+            push: |items, item| {
+                item.downcast_ref::<T>().is_some_and(|item| items.push(item.clone()))
             },
         }
     }
@@ -128,9 +135,9 @@ impl Slice {
     }
 
     /// Puts the items of an earlier state in place.
-    pub(super) fn put(&mut self, items: &Items, revision: u64) {
-        if self.revision != revision {
-            self.items = items.clone();
+    pub(super) fn put(&mut self, before: &Self) {
+        if self.revision != before.revision {
+            self.items = before.items.clone();
             self.revision += 1;
         }
     }

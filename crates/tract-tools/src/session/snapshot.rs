@@ -1,26 +1,15 @@
 //! The state of a session at one time, and its form as JSON.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use tract_core::JsonText;
 
-use super::slice::Items;
+use super::slice::Slice;
 use super::{Result, Session, SlicePolicy};
 
 /// What all slices held at one time. Making one copies nothing.
-#[derive(Clone, Default)]
-pub struct SessionSnapshot {
-    /// The items and the revision of each.
-    slices: BTreeMap<&'static str, (Items, u64)>,
-}
-
-impl fmt::Debug for SessionSnapshot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lengths = self.slices.iter().map(|(name, (items, _))| (*name, items.len()));
-        f.debug_map().entries(lengths).finish()
-    }
-}
+#[derive(Clone, Debug, Default)]
+pub struct SessionSnapshot(BTreeMap<&'static str, Slice>);
 
 /// A slice as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,10 +30,7 @@ pub struct SliceDocument {
 impl Session {
     /// Takes a snapshot of all slices.
     pub fn snapshot(&self) -> SessionSnapshot {
-        let state = self.lock();
-        let slices = state.slices.iter();
-        let slices = slices.map(|(name, slice)| (*name, (slice.items.clone(), slice.revision)));
-        SessionSnapshot { slices: slices.collect() }
+        SessionSnapshot(self.lock().slices.clone())
     }
 
     /// Puts all state back to what it was; logs stay, and what was registered since. A slice of
@@ -54,8 +40,8 @@ impl Session {
         let states =
             state.slices.iter_mut().filter(|(_, slice)| slice.policy == SlicePolicy::State);
         for (name, slice) in states {
-            match snapshot.slices.get(name) {
-                Some((items, revision)) => slice.put(items, *revision),
+            match snapshot.0.get(name) {
+                Some(before) => slice.put(before),
                 None => slice.clear(),
             }
         }
@@ -68,7 +54,7 @@ impl Session {
     /// [`SessionError::NoJson`](super::SessionError::NoJson).
     pub fn documents(&self, from: impl Fn(&str) -> usize) -> Result<Vec<SliceDocument>> {
         let state = self.lock();
-        let document = |(name, slice): (&&'static str, &super::Slice)| {
+        let document = |(name, slice): (&&'static str, &Slice)| {
             Ok(SliceDocument {
                 name: (*name).to_owned(),
                 policy: slice.policy,

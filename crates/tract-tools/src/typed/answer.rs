@@ -176,25 +176,19 @@ pub trait RenderableResult {
 /// (`(&&Shown(value)).rendered()`).
 pub struct ShownValue<'a, T>(pub &'a T);
 
-/// Shows a value by its own word.
-pub trait RenderedByItself {
-    /// Returns what a model reads.
+/// Finds the words that a value has for a model.
+pub trait FindRendering {
+    /// Returns them; `None` where its JSON is what a model reads.
     fn rendered(&self) -> Option<String>;
 }
 
-/// Shows a value as JSON.
-pub trait RenderedAsJson {
-    /// Returns nothing: the JSON is what a model reads.
-    fn rendered(&self) -> Option<String>;
-}
-
-impl<T: RenderableResult> RenderedByItself for &ShownValue<'_, T> {
+impl<T: RenderableResult> FindRendering for &ShownValue<'_, T> {
     fn rendered(&self) -> Option<String> {
         Some(self.0.render())
     }
 }
 
-impl<T> RenderedAsJson for ShownValue<'_, T> {
+impl<T> FindRendering for ShownValue<'_, T> {
     fn rendered(&self) -> Option<String> {
         None
     }

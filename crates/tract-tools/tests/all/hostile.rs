@@ -14,11 +14,7 @@ fn options() -> HydrateOptions {
     HydrateOptions::new().tolerant().coercion()
 }
 
-fn registry() -> Registry {
-    registry_within(SchemaLimits::default())
-}
-
-fn registry_within(limits: SchemaLimits) -> Registry {
+fn registry(limits: SchemaLimits) -> Registry {
     Registry::builder()
         .options(ValidateOptions::default().limits(limits))
         .definition(
@@ -30,7 +26,8 @@ fn registry_within(limits: SchemaLimits) -> Registry {
 }
 
 fn hydrate_text(text: String) -> tract_tools::Hydrated {
-    hydrate_with(Call::new("c", "f", text), &registry(), &options()).remove(0)
+    let registry = registry(SchemaLimits::default());
+    hydrate_with(Call::new("c", "f", text), &registry, &options()).remove(0)
 }
 
 #[test]
@@ -100,7 +97,7 @@ fn a_hundred_megabytes_are_an_error() {
     // A host that allows that much gets an answer, too.
     let allowed = options().arguments_bytes(usize::MAX);
     let limits = SchemaLimits { steps: 1 << 30, ..SchemaLimits::default() };
-    let registry_of_more = registry_within(limits);
+    let registry_of_more = registry(limits);
     let one = |text: String| {
         hydrate_with(Call::new("c", "f", text), &registry_of_more, &allowed).remove(0)
     };
@@ -114,7 +111,8 @@ fn a_hundred_megabytes_are_an_error() {
     // What a repair gives is held to the same limits.
     let call = Call::new("c", "f", "{");
     let flood = Mend::new(text);
-    let repaired = block_on(hydrate_repairing(call, &registry(), &HydrateOptions::new(), &flood));
+    let registry = registry(SchemaLimits::default());
+    let repaired = block_on(hydrate_repairing(call, &registry, &HydrateOptions::new(), &flood));
     let failed = &repaired[0];
     assert!(!failed.success() && !failed.provenance.repaired);
     assert!(failed.provenance.repair.as_ref().unwrap().failure.is_some());

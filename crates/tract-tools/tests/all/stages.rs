@@ -1,59 +1,19 @@
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use async_trait::async_trait;
-use serde::Deserialize;
-use tract_core::{
-    RequestMap, RequestTool, Tool, ToolContext, ToolError, ToolParams, ToolResult, ToolSpec,
-    ToolTraits, block_on,
-};
+use tract_core::{RequestMap, RequestTool, ToolContext, ToolSpec, block_on};
 use tract_tools::policy::AllowUntrusted;
 use tract_tools::{
     Call, Decision, HydrateOptions, NoSchema, PolicyRequest, Registry, Stage, hydrate,
-    hydrate_repairing, hydrate_with, sent_in,
+    hydrate_repairing, hydrate_with, sent_in, tool,
 };
 
 use crate::support::{Mend, idle, json, reply_with_call};
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Range {
-    from: u8,
-    to: u8,
-}
-
-impl ToolParams for Range {
-    fn schema() -> Cow<'static, str> {
-        // Wider than the type, so that the type has something to refuse.
-        r#"{"type":"object","properties":{"from":{"type":"integer"},"to":{"type":"integer"}},
-            "required":["from","to"],"additionalProperties":false}"#
-            .into()
-    }
-}
-
-struct Count;
-
-#[async_trait]
-impl Tool for Count {
-    type Params = Range;
-    type Output = u8;
-
-    fn name(&self) -> Cow<'_, str> {
-        "count".into()
-    }
-
-    fn description(&self) -> Cow<'_, str> {
-        "Counts.".into()
-    }
-
-    fn traits(&self) -> ToolTraits {
-        ToolTraits::new().read_only()
-    }
-
-    async fn call(&self, range: Range, _: &ToolContext) -> Result<ToolResult<u8>, ToolError> {
-        Ok(ToolResult::ok(range.to - range.from))
-    }
+/// Counts. The schema is wider than the types, so that these have something to refuse.
+#[tool(read_only)]
+fn count(#[schemars(with = "i64")] from: u8, #[schemars(with = "i64")] to: u8) -> u8 {
+    to - from
 }
 
 fn counting() -> Registry {
