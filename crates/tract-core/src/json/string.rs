@@ -17,7 +17,11 @@ pub(super) struct Literal<'a> {
 impl Literal<'_> {
     /// The text that the literal represents.
     pub(super) fn text(&self) -> String {
-        read_string(self.raw).expect("a literal that was read")
+        if self.raw.contains('\\') {
+            Unescaped::of(self.raw).collect()
+        } else {
+            self.raw.trim_matches('"').to_owned()
+        }
     }
 
     pub(super) fn write(&self, out: &mut String, escapes: Escapes) {
