@@ -55,6 +55,9 @@ struct Status {
     size: u64,
 }
 
+/// A directory and a file in it.
+type FoundFile = (Option<OwnedFd>, Option<StoredFile>);
+
 const OPEN_DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
@@ -181,10 +184,7 @@ impl DirectoryFs {
 
     /// Returns the directory that a file is in, and the file, as far as they are there; `None` when
     /// what is at its place is neither a file that can be read nor nothing.
-    fn stored(
-        &self,
-        path: &FsPath,
-    ) -> Result<Option<(Option<OwnedFd>, Option<StoredFile>)>, FsError> {
+    fn stored(&self, path: &FsPath) -> Result<Option<FoundFile>, FsError> {
         let Some(name) = path.name() else { return Ok(None) };
         let at = match self.parent(path, None) {
             Err(FsError::NotFound { .. }) => return Ok(Some((None, None))),
