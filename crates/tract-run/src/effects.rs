@@ -277,7 +277,7 @@ impl Effects {
         }
     }
 
-    /// Says that what [`add_to`](Alongside::add_to) added is stored: nothing is claimed any more.
+    /// Says that what [`add_to`](BatchAttachment::add_to) added is stored: nothing is claimed any more.
     pub(crate) fn done(&self) {
         let mut inner = self.inner();
         inner.beat = None;

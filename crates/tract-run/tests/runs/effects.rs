@@ -92,12 +92,12 @@ impl Till {
     }
 
     /// An agent with what this repository and its till give to each.
-    fn lend(&self, agent: Agent) -> Agent {
+    fn equip(&self, agent: Agent) -> Agent {
         agent.context(ToolContext::new("").with_shared_resource(Arc::clone(&self.payments)))
     }
 
     fn agent(&self, says: impl IntoIterator<Item = Draft>, tools: Registry) -> Agent {
-        self.lend(agent_on(&self.repo, says, tools)).policy(ApprovalRequired::of_destructive())
+        self.equip(agent_on(&self.repo, says, tools)).policy(ApprovalRequired::of_destructive())
     }
 
     /// An agent as a process of its own has it.
@@ -107,7 +107,7 @@ impl Till {
         says: Vec<Draft>,
         tools: Registry,
     ) -> Agent {
-        self.lend(Agent::new(reopened(&self.repo), branch.clone(), Script::new(says), tools))
+        self.equip(Agent::new(reopened(&self.repo), branch.clone(), Script::new(says), tools))
             .policy(ApprovalRequired::of_destructive())
     }
 
@@ -347,7 +347,7 @@ fn a_call_sent_in_strict_mode_runs_once_it_is_approved_or_resumed() {
         let agent = |says: Draft| {
             let model = Arc::new(Strict(Script::new([says]), sent.clone()));
             let agent = Agent::new(till.repo.clone(), main_branch(), model, registry());
-            let agent = till.lend(agent).on_resume(OnResume::Run);
+            let agent = till.equip(agent).on_resume(OnResume::Run);
             if approve { agent.policy(ApprovalRequired::of_destructive()) } else { agent }
         };
         let first = agent(call("c1", "give", r#"{"sum":3,"word":null}"#));
@@ -393,7 +393,7 @@ fn a_payment_approved_for_one_server_does_not_run_on_another() {
         let till = Till::new();
         let agent = |server, says: Draft, wanted: bool| {
             let registry = Registry::builder().definition_with(LISTED, remote(server));
-            let agent = till.lend(agent_on(&till.repo, [says], registry.build().unwrap()));
+            let agent = till.equip(agent_on(&till.repo, [says], registry.build().unwrap()));
             if wanted { agent.policy(ApprovalRequired::of_destructive()) } else { agent }
         };
         waits(&agent("sa", pays(5), true));
@@ -543,7 +543,7 @@ impl Steps {
             .unwrap();
         let model = Arc::clone(&self.model) as Arc<dyn ChatModel>;
         self.till
-            .lend(Agent::new(reopened(&self.till.repo), branch.clone(), model, registry))
+            .equip(Agent::new(reopened(&self.till.repo), branch.clone(), model, registry))
             .policy(ApprovalRequired::of_destructive())
             .on_resume(OnResume::Run)
             .wait_for_others(Duration::ZERO)
