@@ -73,8 +73,9 @@ impl Repository {
                 return Ok(Applied::Conflict(conflict));
             }
         }
+        let brought: BTreeSet<ObjectId> = batch.objects().collect();
         for object in batch.requires.iter().copied().chain(batch.links()) {
-            if !self.holds(object) && !batch.objects().any(|brought| brought == object) {
+            if !self.holds(object) && !brought.contains(&object) {
                 return Err(StoreError::missing(backend, "apply", object));
             }
         }
