@@ -334,7 +334,7 @@ impl McpServer {
         Ok(listing)
     }
 
-    /// As [`reach`](Self::reach), for a tool that must be listed there with this definition.
+    /// As [`connection`](Self::connection), for a tool that must be listed there with this definition.
     pub(crate) async fn reach_bound(
         &self,
         bound: &ToolSchema,

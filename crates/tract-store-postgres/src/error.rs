@@ -111,8 +111,8 @@ pub(crate) fn unreached(op: &'static str, error: Error) -> Failed {
 }
 
 fn is_io(error: &Error) -> bool {
-    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
-    causes.into_iter().any(|cause| cause.is::<std::io::Error>())
+    let first = std::error::Error::source(error);
+    std::iter::successors(first, |cause| cause.source()).any(|cause| cause.is::<std::io::Error>())
 }
 
 fn kind(state: &SqlState) -> StoreErrorKind {

@@ -2,6 +2,7 @@
 //! share it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use tract_core::store::{Damage, LogQuery, StoreStats, Walk, WalkEntry, WalkPage};
 use tract_core::{
@@ -32,15 +33,7 @@ pub(crate) struct Repository {
 impl State {
     /// Returns a repository; one without any write is empty.
     pub(crate) fn repo(&self, name: &RepoName) -> &Repository {
-        static EMPTY: Repository = Repository {
-            blobs: BTreeMap::new(),
-            toolsets: BTreeMap::new(),
-            commits: BTreeMap::new(),
-            refs: BTreeMap::new(),
-            derived: BTreeMap::new(),
-            tools: BTreeMap::new(),
-            log: Vec::new(),
-        };
+        static EMPTY: LazyLock<Repository> = LazyLock::new(Repository::default);
         self.repos.get(name).unwrap_or(&EMPTY)
     }
 
@@ -73,8 +66,9 @@ impl Repository {
                 return Ok(Applied::Conflict(conflict));
             }
         }
+        let brought: BTreeSet<ObjectId> = batch.objects().collect();
         for object in batch.requires.iter().copied().chain(batch.links()) {
-            if !self.holds(object) && !batch.objects().any(|brought| brought == object) {
+            if !self.holds(object) && !brought.contains(&object) {
                 return Err(StoreError::missing(backend, "apply", object));
             }
         }
