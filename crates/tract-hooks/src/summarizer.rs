@@ -233,7 +233,13 @@ impl SummaryError {
                 vec!["ask for more tokens, or for fewer texts to keep".to_owned()]
             }
             Self::Model(error) => error.notes(),
-            _ => Vec::new(),
+            Self::NoText
+            | Self::BadPattern { .. }
+            | Self::Panicked(_)
+            | Self::TimedOut(_)
+            | Self::WrongCount { .. }
+            | Self::Empty
+            | Self::NotShorter { .. } => Vec::new(),
         }
     }
 }

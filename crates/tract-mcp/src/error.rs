@@ -214,7 +214,10 @@ impl McpError {
             }
             Self::ToolGone { .. } => one("list the tools again"),
             Self::Arguments(_) => one("send one JSON object"),
-            _ => Vec::new(),
+            Self::Cancelled
+            | Self::Refused { .. }
+            | Self::Protocol { .. }
+            | Self::Status { .. } => Vec::new(),
         }
     }
 

@@ -130,7 +130,13 @@ impl RunError {
                 Some(server) => format!("run again with the tools of server {server:?}"),
                 None => "run again with the tools of the run that asked for it".to_owned(),
             }],
-            _ => Vec::new(),
+            Self::Effect { .. }
+            | Self::Session(_)
+            | Self::Registry(_)
+            | Self::Prompt(_)
+            | Self::Json(_)
+            | Self::Canonical(_)
+            | Self::Unreadable { .. } => Vec::new(),
         }
     }
 }
