@@ -177,8 +177,8 @@ impl Repo {
     /// Finds the tool turns of a line, oldest first.
     ///
     /// # Errors
-    /// [`Error::NotOnLine`](crate::Error::NotOnLine) when [`ToolQuery::after`] is not among the
-    /// commits of the line; when the store fails.
+    /// [`Error::NotOnLine`] when [`ToolQuery::after`] is not among the commits of the line; when the
+    /// store fails.
     pub async fn find_tool_turns(
         &self,
         head: Option<CommitId>,

@@ -70,7 +70,7 @@ impl<'a> Txn<'a> {
     /// Begins a write.
     ///
     /// # Errors
-    /// [`Error::Random`] when the operating system has no randomness to give.
+    /// [`Error::Random`](crate::Error::Random) when the operating system has no randomness to give.
     pub fn new(repo: &'a Repo) -> Result<Self> {
         Self::within(repo, None)
     }
@@ -148,7 +148,7 @@ impl<'a> Txn<'a> {
     /// Adds a blob that some ref will point at.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] when it exceeds the limit.
+    /// [`Error::TooLarge`](crate::Error::TooLarge) when it exceeds the limit.
     pub fn blob(&mut self, blob: Blob) -> Result<()> {
         self.repo.limits().check_blob(blob.bytes().len())?;
         self.records.insert_blob(blob.clone());
@@ -202,7 +202,8 @@ impl<'a> Txn<'a> {
     /// Carries out a request on a branch and moves the branch to the new commit.
     ///
     /// # Errors
-    /// [`Error::Refused`] when the planner refuses; [`Error::Rejected`] and [`Error::Deferred`]
+    /// [`Error::Refused`](crate::Error::Refused) when the planner refuses;
+    /// [`Error::Rejected`](crate::Error::Rejected) and [`Error::Deferred`](crate::Error::Deferred)
     /// when a handler does. This write is as it was before then.
     pub async fn add(&mut self, branch: &RefName, request: &Request) -> Result<Commit> {
         Ok(self.add_asking(branch, request).await?.0)

@@ -16,8 +16,9 @@ impl Repo {
     /// commit: [`get_commit_tools`](Self::get_commit_tools) reads only those of the commit itself.
     ///
     /// # Errors
-    /// [`Error::Store`] of kind `Missing` when the commit is not stored; [`Error::Erased`] when a
-    /// definition was erased; [`Error::Json`] when a schema is none.
+    /// [`Error::Store`](crate::Error::Store) of kind `Missing` when the commit is not stored;
+    /// [`Error::Erased`](crate::Error::Erased) when a definition was erased;
+    /// [`Error::Json`](crate::Error::Json) when a schema is none.
     pub async fn tools_of(&self, commit: CommitId) -> Result<Vec<ActiveTool>> {
         let blobs = match self.store().tools_of(self.name(), commit).await {
             Err(StoreError {

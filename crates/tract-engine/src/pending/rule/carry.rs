@@ -27,14 +27,14 @@ impl WriteTarget<'_> {
     /// as it does.
     pub(super) fn instead(
         self,
-        mut asked: PendingRequest,
+        mut request: PendingRequest,
         content: Content,
         source: &DecisionSource,
         action: &str,
         more: impl FnOnce(&mut DecisionRecord),
     ) -> Ruled<Request> {
-        let is_message = matches!(asked, PendingRequest::Append(_));
-        let Some((old, origin, keeps)) = asked.said_mut() else { return Ok(None) };
+        let is_message = matches!(request, PendingRequest::Append(_));
+        let Some((old, origin, keeps)) = request.said_mut() else { return Ok(None) };
         let mut record = source.record(self.repo, action);
         record.by = Some(origin.by.as_str().to_owned());
         let original = self.repo.record_change(&mut record, old, &content)?;
@@ -49,7 +49,7 @@ impl WriteTarget<'_> {
             ..AuthorKind::Hook.into()
         };
         *old = content;
-        Ok(asked.request().map(Box::new))
+        Ok(request.request().map(Box::new))
     }
 
     /// Carries out a summary; without one the result stays as it came, with a note of that.
@@ -67,8 +67,8 @@ impl WriteTarget<'_> {
         match summary {
             Ok(summary) => {
                 let content = with_summary(answer, &summary.text);
-                let asked = PendingRequest::Append(draft);
-                self.instead(asked, content, &source, "summarize", |record| {
+                let request = PendingRequest::Append(draft);
+                self.instead(request, content, &source, "summarize", |record| {
                     record.instructions = instructions;
                     record.model = summary.by;
                 })

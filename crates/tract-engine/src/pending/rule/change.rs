@@ -26,14 +26,14 @@ impl WriteTarget<'_> {
             .op(planned.record.op.clone());
         let decision = self.repo.hooks().before_commit(&event).await;
         let source = DecisionSource::of(&decision);
-        let asked = match request {
+        let pending_request = match request {
             Request::Edit { target, details, .. } => {
                 let (content, details) = (event.draft.content, details.clone());
                 PendingRequest::Edit { target: *target, content, details }
             }
             _ => PendingRequest::Append(Box::new(event.draft)),
         };
-        self.changed(source, Ok(decision.into_action()), request, asked)
+        self.changed(source, Ok(decision.into_action()), request, pending_request)
     }
 
     pub(super) async fn compress(
@@ -94,27 +94,33 @@ impl WriteTarget<'_> {
         mut source: DecisionSource,
         action: Result<CommitAction, String>,
         request: &Request,
-        asked: PendingRequest,
+        pending_request: PendingRequest,
     ) -> Ruled<Request> {
         let why = match action {
             Ok(CommitAction::Pass | CommitAction::Approve) => {
                 return Ok(self.as_requested(&source, request));
             }
             Ok(CommitAction::Edit(other)) => {
-                let Some(content) = asked.content() else { return Ok(None) };
+                let Some(content) = pending_request.content() else { return Ok(None) };
                 match self.fitting(content, other) {
-                    Ok(other) => return self.instead(asked, other, &source, "edit", |_| {}),
+                    Ok(other) => {
+                        return self.instead(pending_request, other, &source, "edit", |_| {});
+                    }
                     Err(why) => why,
                 }
             }
-            Ok(CommitAction::Reject(reason)) => return self.rejected(asked, source, reason),
-            Ok(CommitAction::Defer(reason)) => return self.deferred(asked, source, reason),
+            Ok(CommitAction::Reject(reason)) => {
+                return self.rejected(pending_request, source, reason);
+            }
+            Ok(CommitAction::Defer(reason)) => {
+                return self.deferred(pending_request, source, reason);
+            }
             Ok(other) => not_here(&other),
             Err(why) => why,
         };
         match source.invalid(self.repo, &why) {
             None => Ok(self.as_requested(&source, request)),
-            Some(failure) => self.rejected(asked, source, failure),
+            Some(failure) => self.rejected(pending_request, source, failure),
         }
     }
 
@@ -123,21 +129,21 @@ impl WriteTarget<'_> {
     pub(crate) fn merge(
         self,
         decision: Decision<MergeAction>,
-        asked: PendingRequest,
+        request: PendingRequest,
     ) -> Ruled<(Details, Document)> {
         let mut source = DecisionSource::of(&decision);
         match decision.into_action() {
             MergeAction::Pass | MergeAction::Approve => {}
-            MergeAction::Reject(reason) => return self.rejected(asked, source, reason),
-            MergeAction::Defer(reason) => return self.deferred(asked, source, reason),
+            MergeAction::Reject(reason) => return self.rejected(request, source, reason),
+            MergeAction::Defer(reason) => return self.deferred(request, source, reason),
             other => {
                 if let Some(failure) = source.invalid(self.repo, &not_here(&other)) {
-                    return self.rejected(asked, source, failure);
+                    return self.rejected(request, source, failure);
                 }
             }
         }
         let (Some(action), PendingRequest::Merge { source: merged, details, .. }) =
-            (source.unchanging(), &asked)
+            (source.unchanging(), &request)
         else {
             return Ok(None);
         };
@@ -145,7 +151,7 @@ impl WriteTarget<'_> {
         let record = source.record(self.repo, action).after(details.origin.detail.as_ref());
         details.origin.detail = record.to_json();
         let (id, branch) = (fresh_id("d")?, self.branch.clone());
-        let decided = RecordedDecision { id, branch, record, request: asked, commit };
+        let decided = RecordedDecision { id, branch, record, request, commit };
         Ok(Some(Box::new((details, Document::decided(&decided)?))))
     }
 }
