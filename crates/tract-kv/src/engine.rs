@@ -154,7 +154,7 @@ pub enum KvOutcome {
 ///
 /// [`KvStore`](super::KvStore) does the rest: layout, walks, compare-and-swap of refs, group
 /// commit, checks. [`KvMap`](super::KvMap) and [`KvBatch`] help engines that keep their keys in
-/// memory. Whatever a method does, its error is the engine's failure where nothing else is said.
+/// memory. The error of a method is the engine's failure where nothing else is said.
 pub trait KvEngine: Send + Sync + 'static {
     /// The engine's name, such as `redb`.
     const NAME: &'static str;
