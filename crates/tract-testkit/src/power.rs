@@ -2,7 +2,7 @@
 //!
 //! A [`WriteTrace`] holds what was done to files and what was acknowledged meanwhile. It comes from an
 //! engine that does its input and output through a [`Recorder`], or, on Linux, from a process that
-//! [`record`] runs: every write and flush of its C library is taken down. [`losses`] cuts the power
+//! [`record()`] runs: every write and flush of its C library is taken down. [`losses`] cuts the power
 //! at many moments, makes an [`Image`] of the disk for each, and compares what a store finds there
 //! with what was acknowledged.
 //!
