@@ -29,7 +29,7 @@ fn cold(tract: &Tract) -> Repo {
 
 /// Applies lines; says which was refused.
 fn applied(tract: &Tract, lines: &[String]) -> Result<(), Broken> {
-    let (_, events) = run(tract.repo(), &lines.join("\n"), &ApplyOptions::new().batch(512));
+    let (_, events) = run(tract.repo(), lines.join("\n"), &ApplyOptions::new().batch(512));
     let mut refused =
         events.into_iter().filter_map(|event| Some((event.line, event.result.err()?)));
     refused.next().map_or(Ok(()), |(line, error)| Err(format!("line {line}: {error}")))
