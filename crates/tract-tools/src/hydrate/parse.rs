@@ -1,9 +1,10 @@
 //! From the text of the arguments to a value: strict, or by the tolerant profile.
 
+use std::fmt;
 use std::sync::Arc;
 
-use serde_json::Value;
-use tract_core::json::{JsonError, repeated_keys};
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
 
 use super::provenance::{Edit, Json};
 use super::{Stage, StageError, tolerant};
@@ -26,39 +27,26 @@ pub(super) fn strict(raw: &Arc<str>, limit: usize) -> Result<ParsedArguments, St
         let value = Value::Object(serde_json::Map::new());
         return Ok(ParsedArguments { value, text: Json::parsed("{}"), edits: Vec::new() });
     }
-    let value = unique(trimmed)?;
-    let text: Arc<str> = if trimmed.len() == raw.len() { Arc::clone(raw) } else { trimmed.into() };
-    Ok(ParsedArguments { value, text: Json::parsed(text), edits: Vec::new() })
-}
-
-/// Reads JSON in which no object has a name twice: what is checked here is the last of them, and a
-/// server that the text goes to may read the first.
-fn unique(text: &str) -> Result<Value, StageError> {
-    let value = serde_json::from_str(text).map_err(|error| refused(text, &error))?;
-    let mut twice = None;
-    let read = repeated_keys(text, |place, name| {
-        twice.get_or_insert_with(|| (place.to_owned(), tolerant::cut(name)));
-    });
-    if let Some((place, name)) = twice {
-        let place = if place.is_empty() { place } else { format!(" in {place}") };
-        let message =
-            format!("expected each property once, found a duplicate property {name:?}{place}");
-        return Err(StageError::new(Stage::Parse, DUPLICATE, "/", message)
-            .note("readers differ in which of them counts: send one"));
+    match serde_json::from_str(trimmed) {
+        Ok(Unique(value)) => {
+            let text: Arc<str> =
+                if trimmed.len() == raw.len() { Arc::clone(raw) } else { trimmed.into() };
+            Ok(ParsedArguments { value, text: Json::parsed(text), edits: Vec::new() })
+        }
+        Err(error) => Err(refused(trimmed, &error)),
     }
-    let too_large =
-        |error: JsonError| StageError::new(Stage::Parse, "too_large", "/", error.to_string());
-    read.map(|()| value).map_err(too_large)
 }
-
-/// The code of a name that an object has twice.
-const DUPLICATE: &str = "duplicate_property";
 
 fn refused(text: &str, error: &serde_json::Error) -> StageError {
     let cause = error.to_string();
     if cause.contains("recursion limit") {
         let message = format!("expected at most 128 levels of arguments, found more ({cause})");
         return StageError::new(Stage::Parse, "too_deep", "/", message);
+    }
+    if cause.starts_with(TWICE) {
+        let message = format!("expected each property once, found a {cause}");
+        return StageError::new(Stage::Parse, "duplicate_property", "/", message)
+            .note("readers differ in which of them counts: send one");
     }
     let message = format!("expected one JSON object, found text that is no JSON: {cause}");
     let refusal = StageError::new(Stage::Parse, "invalid_json", "/", message);
@@ -90,9 +78,77 @@ pub(super) fn tolerantly(raw: &Arc<str>, limit: usize) -> Result<ParsedArguments
         Ok(mended) => mended,
         Err(why) => return Err(first.note(format!("the tolerant profile gave up: {why}"))),
     };
-    match unique(&text) {
-        Ok(value) => Ok(ParsedArguments { value, text: Json::parsed(text), edits }),
-        Err(error) if error.code == DUPLICATE => Err(error),
+    match serde_json::from_str(&text) {
+        Ok(Unique(value)) => Ok(ParsedArguments { value, text: Json::parsed(text), edits }),
+        Err(error) if error.to_string().starts_with(TWICE) => Err(refused(&text, &error)),
         Err(_) => Err(first.note("the tolerant profile could not make JSON of it either")),
+    }
+}
+
+/// What the reader says of a name that an object has twice.
+const TWICE: &str = "duplicate property";
+
+/// A value in which no object has a name twice: what is checked here is the last of them, and a
+/// server that the text goes to may read the first.
+struct Unique(Value);
+
+impl<'de> Deserialize<'de> for Unique {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Values).map(Self)
+    }
+}
+
+struct Values;
+
+impl<'de> Visitor<'de> for Values {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(Unique(item)) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some(name) = members.next_key::<String>()? {
+            if object.contains_key(&name) {
+                let name = super::tolerant::cut(&name);
+                return Err(A::Error::custom(format_args!("{TWICE} {name:?}")));
+            }
+            let Unique(value) = members.next_value()?;
+            object.insert(name, value);
+        }
+        Ok(Value::Object(object))
     }
 }
