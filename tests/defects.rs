@@ -28,7 +28,7 @@ use tract::engine::Request;
 use tract::{Draft, Limits, Priority, RequestForms, block_on};
 
 use crate::Dialect;
-use crate::rules::{Own, broken};
+use crate::rules::{Accepted, broken};
 use crate::walks::{body, memory, sqlite, texts};
 
 /// 14.2, 14.4: one row read per ancestor, one list of all hashes in a query. A long chain is read
@@ -121,17 +121,17 @@ fn errors_are_reported_and_orphans_are_not_sent() {
         let second = tract.tool_result("c2", "found").await.unwrap();
         let sent = body(&tract.compile().await.unwrap().to_anthropic_params().unwrap());
         assert_eq!(sent["messages"][2]["content"][0]["is_error"], true);
-        assert_eq!(broken(Dialect::Anthropic, Own::Nothing, &sent), [""; 0]);
+        assert_eq!(broken(Dialect::Anthropic, Accepted::Nothing, &sent), [""; 0]);
         let openai = body(&tract.compile().await.unwrap().to_openai_params().unwrap());
         let content = openai["messages"][2]["content"].as_str().unwrap();
         assert!(content.to_lowercase().contains("error"), "{content}");
 
         tract.annotate(&second, Priority::Skip).await.unwrap();
         let sent = body(&tract.compile().await.unwrap().to_anthropic_params().unwrap());
-        assert_eq!(broken(Dialect::Anthropic, Own::Nothing, &sent), [""; 0]);
+        assert_eq!(broken(Dialect::Anthropic, Accepted::Nothing, &sent), [""; 0]);
         tract.annotate(&call, Priority::Skip).await.unwrap();
         body(&tract.compile().await.unwrap().to_anthropic_params().unwrap())
     });
-    assert_eq!(broken(Dialect::Anthropic, Own::Nothing, &sent), [""; 0]);
+    assert_eq!(broken(Dialect::Anthropic, Accepted::Nothing, &sent), [""; 0]);
     assert!(!sent.to_string().contains("tool_result"), "{sent}");
 }

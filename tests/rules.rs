@@ -10,7 +10,7 @@ use crate::Dialect;
 
 /// What of a body came from its provider, which accepted it before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Own {
+pub(crate) enum Accepted {
     Nothing,
     /// Blocks that only the provider knows, and neighbors of one role.
     Blocks,
@@ -52,11 +52,11 @@ fn answers(open: &mut Vec<String>, id: &str) -> bool {
 }
 
 /// What a body of a dialect breaks.
-pub(crate) fn broken(dialect: Dialect, own: Own, body: &Value) -> Vec<String> {
+pub(crate) fn broken(dialect: Dialect, accepted: Accepted, body: &Value) -> Vec<String> {
     match dialect {
-        Dialect::Anthropic => anthropic(own, body),
+        Dialect::Anthropic => anthropic(accepted, body),
         Dialect::OpenAi => chat(true, body),
-        Dialect::Responses => responses(own, body),
+        Dialect::Responses => responses(accepted, body),
         Dialect::Ollama => chat(false, body),
         Dialect::Gemini => gemini(body),
     }
@@ -75,7 +75,7 @@ fn is_blank(block: &Value) -> bool {
 }
 
 /// Anthropic Messages.
-fn anthropic(own: Own, body: &Value) -> Vec<String> {
+fn anthropic(accepted: Accepted, body: &Value) -> Vec<String> {
     let mut broken = Vec::new();
     let system = blocks(&body["system"]);
     let refused = |block: &Value| string(block, "type") != "text" || is_blank(block);
@@ -83,7 +83,8 @@ fn anthropic(own: Own, body: &Value) -> Vec<String> {
         broken.push(format!("system is {}", body["system"]));
     }
     let (mut ids, mut open) = (BTreeSet::new(), Vec::new());
-    let in_place = |message: &&Value| own == Own::Messages && string(message, "role") == "system";
+    let in_place =
+        |message: &&Value| accepted == Accepted::Messages && string(message, "role") == "system";
     let messages = list(&body["messages"]).iter().filter(|message| !in_place(message));
     let roles: Vec<&str> = messages.clone().map(|message| string(message, "role")).collect();
     if roles.is_empty() {
@@ -93,7 +94,10 @@ fn anthropic(own: Own, body: &Value) -> Vec<String> {
         let mut rule = noting(&mut broken, "messages", n);
         let (role, next) = (roles[n], roles.get(n + 1).copied());
         rule(!matches!(role, "user" | "assistant"), format_args!("role {role:?}"));
-        rule(own == Own::Nothing && next == Some(role), format_args!("two messages by {role}"));
+        rule(
+            accepted == Accepted::Nothing && next == Some(role),
+            format_args!("two messages by {role}"),
+        );
         let blocks = blocks(&message["content"]);
         rule(blocks.is_empty(), format_args!("content is {}", message["content"]));
         let (mut spoken, mut called) = (false, Vec::new());
@@ -102,7 +106,7 @@ fn anthropic(own: Own, body: &Value) -> Vec<String> {
             match (role, string(block, "type")) {
                 (_, "text") => {
                     spoken = true;
-                    let is_late = own < Own::Messages && !called.is_empty();
+                    let is_late = accepted < Accepted::Messages && !called.is_empty();
                     rule(is_late, format_args!("text after tool_use"));
                 }
                 ("assistant", "tool_use") => {
@@ -115,7 +119,7 @@ fn anthropic(own: Own, body: &Value) -> Vec<String> {
                 }
                 ("user", "tool_result") => {
                     let id = string(block, "tool_use_id");
-                    let is_late = own < Own::Messages && spoken;
+                    let is_late = accepted < Accepted::Messages && spoken;
                     rule(is_late, format_args!("tool_result after other blocks"));
                     rule(!answers(&mut open, id), format_args!("unexpected tool_result {id:?}"));
                     let blank = list(&block["content"]).iter().any(is_blank);
@@ -125,15 +129,15 @@ fn anthropic(own: Own, body: &Value) -> Vec<String> {
                 (_, kind) => {
                     spoken = true;
                     let known = matches!(kind, "tool_use" | "tool_result");
-                    rule(known || own == Own::Nothing, format_args!("{kind} by {role}"));
+                    rule(known || accepted == Accepted::Nothing, format_args!("{kind} by {role}"));
                 }
             }
         }
-        if own < Own::Messages || (role == "user" && next == Some("assistant")) {
+        if accepted < Accepted::Messages || (role == "user" && next == Some("assistant")) {
             rule(!open.is_empty(), format_args!("no tool_result for {open:?}"));
             open.clear();
         }
-        if own == Own::Messages && role == "user" {
+        if accepted == Accepted::Messages && role == "user" {
             ids.clear();
         }
         open.append(&mut called);
@@ -220,7 +224,7 @@ fn chat(with_ids: bool, body: &Value) -> Vec<String> {
 }
 
 /// OpenAI Responses: outputs right after their calls, as clones want it.
-fn responses(own: Own, body: &Value) -> Vec<String> {
+fn responses(accepted: Accepted, body: &Value) -> Vec<String> {
     let mut broken = Vec::new();
     let (mut ids, mut open) = (BTreeSet::new(), Vec::new());
     for (n, item) in list(&body["input"]).iter().enumerate() {
@@ -241,11 +245,11 @@ fn responses(own: Own, body: &Value) -> Vec<String> {
                     format_args!("output {call_id:?} without its call"),
                 );
             }
-            "reasoning" if own > Own::Nothing => {}
+            "reasoning" if accepted > Accepted::Nothing => {}
             kind => {
                 rule(!open.is_empty(), format_args!("{kind:?} before the outputs of {open:?}"));
                 let roles = ["user", "system", "developer", "assistant"];
-                let known = own > Own::Nothing || roles.contains(&string(item, "role"));
+                let known = accepted > Accepted::Nothing || roles.contains(&string(item, "role"));
                 rule(!known, format_args!("{item}"));
             }
         }
@@ -254,7 +258,7 @@ fn responses(own: Own, body: &Value) -> Vec<String> {
         broken.push(format!("the end: no output for {open:?}"));
     }
     for tool in list(&body["tools"]) {
-        let is_function = own == Own::Nothing || string(tool, "type") == "function";
+        let is_function = accepted == Accepted::Nothing || string(tool, "type") == "function";
         if is_function && !(is_plain(string(tool, "name"), 64) && tool["strict"].is_boolean()) {
             broken.push(format!("no plain name, or strict is not said: {tool}"));
         }
@@ -298,7 +302,7 @@ fn gemini(body: &Value) -> Vec<String> {
 mod seen_to_fail {
     use serde_json::{Value, json};
 
-    use super::Own;
+    use super::Accepted;
 
     #[track_caller]
     fn breaks(found: Vec<String>, wanted: &str) {
@@ -316,7 +320,7 @@ mod seen_to_fail {
         let text = json!({"type": "text", "text": "hi"});
         let assistant = |blocks: &[&Value]| json!({"role": "assistant", "content": blocks});
         let user = |blocks: &[&Value]| json!({"role": "user", "content": blocks});
-        let broken = |body: &Value| super::anthropic(Own::Nothing, body);
+        let broken = |body: &Value| super::anthropic(Accepted::Nothing, body);
         let check = |messages: &[Value], wanted| breaks(broken(&body(messages)), wanted);
         check(&[assistant(&[&call])], "the end: no tool_result");
         check(&[assistant(&[&call]), user(&[&text])], "[1]: no tool_result");
@@ -369,14 +373,17 @@ mod seen_to_fail {
         let call =
             json!({"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"});
         let output = json!({"type": "function_call_output", "call_id": "c1", "output": "x"});
-        let check = |items: Value| super::responses(Own::Nothing, &json!({ "input": items }));
+        let check = |items: Value| super::responses(Accepted::Nothing, &json!({ "input": items }));
         assert_eq!(check(json!([call, output])), Vec::<String>::new());
         breaks(check(json!([call])), "no output");
         breaks(check(json!([output])), "without its call");
         breaks(check(json!([call, output, call, output])), "again");
         breaks(check(json!([call, {"role": "user", "content": "x"}])), "before the outputs");
         breaks(
-            super::responses(Own::Nothing, &json!({"tools": [{"type": "function", "name": "f"}]})),
+            super::responses(
+                Accepted::Nothing,
+                &json!({"tools": [{"type": "function", "name": "f"}]}),
+            ),
             "strict",
         );
         let call = json!({"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]});

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tract::{RequestForms, ToolSchema, block_on};
 
 use crate::Dialect;
-use crate::rules::{Own, broken};
+use crate::rules::{Accepted, broken};
 use crate::walks::{body, memory};
 
 fn tool(name: &str, about: &str) -> Value {
@@ -49,7 +49,7 @@ fn test_to_anthropic_params_includes_tools() {
         assert_eq!(*sent, expected, "translated on a copy");
     }
     assert_eq!(found["tools"].as_array().unwrap().len(), 2);
-    assert_eq!(broken(Dialect::Anthropic, Own::Nothing, &found), [""; 0]);
+    assert_eq!(broken(Dialect::Anthropic, Accepted::Nothing, &found), [""; 0]);
     let own = json!({"name": "search", "input_schema": {"type": "object"}, "cache_control": {"type": "ephemeral"}});
     let found = body(&spoken(std::slice::from_ref(&own)).to_anthropic_params().unwrap());
     assert_eq!(found["tools"], json!([own]), "its own shape goes as it came");

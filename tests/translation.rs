@@ -6,7 +6,7 @@ use serde_json::Value;
 use tract::forms::Form;
 use tract::import::Dialect;
 
-use crate::rules::{self, Own, blocks, list};
+use crate::rules::{self, Accepted, blocks, list};
 use crate::walks::{Recording, accepted, body, compiled, form, none, some, trajectories, value};
 
 /// What a conversation says, in no dialect: what the eyes of a model meet.
@@ -127,7 +127,9 @@ fn accepts(to: Dialect, from: &[Dialect]) {
                 *repairs.entry(repair.kind.as_str()).or_default() += 1;
             }
             wrong.extend(
-                rules::broken(to, Own::Nothing, &body).iter().map(|rule| format!("{name}: {rule}")),
+                rules::broken(to, Accepted::Nothing, &body)
+                    .iter()
+                    .map(|rule| format!("{name}: {rule}")),
             );
             if params.repairs.is_empty()
                 && let (Some(is), Some(was)) = (says(to, &body), says(dialect, &request))
@@ -185,7 +187,7 @@ fn own_recordings_change_only_with_a_repair() {
             }
             // What the provider took is the better judge of what it takes.
             if !accepted.contains(&name) {
-                let broken = rules::broken(dialect, Own::Blocks, &body(&params));
+                let broken = rules::broken(dialect, Accepted::Blocks, &body(&params));
                 wrong.extend(broken.into_iter().map(|rule| format!("{name}: {rule}")));
             }
         }

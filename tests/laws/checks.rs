@@ -10,7 +10,7 @@ use tract::engine::{Error, Repo, Request, Txn};
 use tract::forms::{Form, FormOptions, compile_form};
 use tract::{Commit, CommitId, Op, RefName, block_on};
 
-use crate::rules::{self, Own};
+use crate::rules::{self, Accepted};
 
 /// What a broken law says of itself.
 pub(crate) type Broken = String;
@@ -70,7 +70,7 @@ pub(crate) fn accepted(print: &Print) -> Result<(), Broken> {
         let text = text.lines().next().unwrap_or_default();
         let body: Value = serde_json::from_str(text).map_err(|error| format!("{form}: {error}"))?;
         let broken = match form {
-            Form::Params(dialect) => rules::broken(*dialect, Own::Nothing, &body),
+            Form::Params(dialect) => rules::broken(*dialect, Accepted::Nothing, &body),
             _ => Vec::new(),
         };
         if let Some(rule) = broken.first() {

@@ -52,7 +52,7 @@ fn broken_rules(repo: &Repo, branch: &str) -> Vec<String> {
         let form = compile_form(&compiled, Form::Params(dialect), &FormOptions::default());
         let form = form.unwrap_or_else(|error| panic!("{branch} as {dialect}: {error}"));
         let body: Value = serde_json::from_str(&form.to_json()).expect("a request is JSON");
-        let rules = rules::broken(dialect, rules::Own::Blocks, &body);
+        let rules = rules::broken(dialect, rules::Accepted::Blocks, &body);
         broken.extend(rules.into_iter().map(|rule| format!("{branch} as {dialect}: {rule}")));
     }
     broken

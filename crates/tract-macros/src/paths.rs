@@ -101,7 +101,8 @@ fn dependencies(manifest: &str, of_workspace: bool) -> Vec<(String, DependencyEn
             found.push((name, DependencyEntry::default()));
         }
         let Some((_, entry)) = found.last_mut() else { continue };
-        if let Some(member) = if one.is_some() { Some(key) } else { member } {
+        let member = if one.is_some() { Some(key) } else { member };
+        if let Some(member) = member {
             say(entry, member, value);
             continue;
         }

@@ -8,7 +8,7 @@ mod support;
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
-use rules::Own;
+use rules::Accepted;
 use serde_json::Value;
 use support::{cassettes, compiled_but, trajectories};
 use tract_core::{Draft, Part};
@@ -68,8 +68,8 @@ proptest! {
         for dialect in Dialect::ALL {
             let params = context.to_params(dialect).unwrap();
             let body: Value = params.to().unwrap();
-            let own = if dialect == Dialect::Anthropic { Own::Messages } else { Own::Nothing };
-            let broken = rules::broken(dialect, own, &body);
+            let accepted = if dialect == Dialect::Anthropic { Accepted::Messages } else { Accepted::Nothing };
+            let broken = rules::broken(dialect, accepted, &body);
             prop_assert!(shows_nothing || broken.is_empty(), "{dialect} {broken:#?}\n{}", params.to_json());
         }
         for form in Form::all() {
@@ -94,7 +94,7 @@ proptest! {
         let context = compiled_but(&drafts, None, |place| skipped.get(place) == Some(&true));
         let shows_nothing = context.message_count() == 0;
         let params = context.to_anthropic_params().unwrap();
-        let broken = rules::broken(Dialect::Anthropic, Own::Nothing, &params.to().unwrap());
+        let broken = rules::broken(Dialect::Anthropic, Accepted::Nothing, &params.to().unwrap());
         prop_assert!(shows_nothing || broken.is_empty(), "{broken:#?}\n{}", params.to_json());
     }
 }

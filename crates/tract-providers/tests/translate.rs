@@ -5,7 +5,7 @@
 mod rules;
 mod support;
 
-use rules::Own;
+use rules::Accepted;
 use serde_json::{Value, json};
 use support::compiled;
 use tract_core::{Draft, Part, Priority, ToolSchema};
@@ -17,7 +17,7 @@ fn body(params: &Params) -> Value {
 
 #[track_caller]
 fn check(name: &str, dialect: Dialect, params: &Params) {
-    let broken = rules::broken(dialect, Own::Nothing, &body(params));
+    let broken = rules::broken(dialect, Accepted::Nothing, &body(params));
     assert!(broken.is_empty(), "{name} for {dialect}: {broken:#?}\n{}", params.to_json());
 }
 
