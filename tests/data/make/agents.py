@@ -337,5 +337,299 @@ def inspect():
             archive.writestr(info, json.dumps(value))
 
 
-for make in (codex, gemini, agents_sdk, langgraph, ai_sdk, atif, swe_agent, openhands, inspect):
+def chatgpt():
+    def message(id, role, content, at, recipient="all", name=None, **facts):
+        return {"id": id, "author": {"role": role, "name": name, "metadata": {}}, "create_time": at, "update_time": None, "content": content,
+                "status": "finished_successfully", "end_turn": None, "weight": 1.0, "metadata": facts, "recipient": recipient, "channel": None}
+
+    def text(*parts):
+        return {"content_type": "text", "parts": list(parts)}
+
+    base = 1767258000.25
+    messages = [
+        ("root", None, None),
+        ("sys", "root", message("sys", "system", text(""), None, is_visually_hidden_from_conversation=True)),
+        ("u1", "sys", message("u1", "user", text("How deep is the lock?"), base)),
+        ("t1", "u1", message("t1", "assistant", {"content_type": "thoughts", "thoughts": [{"summary": "The lock", "content": "Look it up."}]}, base + 1, model_slug="gpt-5")),
+        ("a1", "t1", message("a1", "assistant", {"content_type": "code", "language": "unknown", "text": '{"query":"lock depth"}'}, base + 2, "search", model_slug="gpt-5")),
+        ("r1", "a1", message("r1", "tool", text("4.2 m at the sill"), base + 3, name="search")),
+        ("a2", "r1", message("a2", "assistant", text("It is 4.2 m deep."), base + 4, model_slug="gpt-5")),
+        ("u2", "a2", message("u2", "user", text("And the weir?"), base + 5)),
+        ("a3", "u2", message("a3", "assistant", text("I do not know."), base + 6, model_slug="gpt-5")),
+        ("u3", "a2", message("u3", "user", {"content_type": "multimodal_text", "parts": [{"content_type": "image_asset_pointer", "asset_pointer": "file-service://file-weir"}, "And this weir?"]}, base + 7)),
+        ("a4", "u3", message("a4", "assistant", text("About 1 m."), base + 8, model_slug="gpt-5")),
+    ]
+    mapping = {id: {"id": id, "message": one, "parent": parent, "children": [child for child, of, _ in messages if of == id]} for id, parent, one in messages}
+    tree = {"title": "Depth of the lock", "create_time": base, "update_time": base + 8, "mapping": mapping, "moderation_results": [], "current_node": "a4",
+            "conversation_id": "lock-0001", "id": "lock-0001", "default_model_slug": "gpt-5", "is_archived": False}
+    document("chatgpt/conversations.json", [tree])
+
+
+def claude_ai():
+    def message(id, sender, content, second, parent, **more):
+        at = f"2026-02-01T08:00:{second:02}.000000Z"
+        words = " ".join(block.get("text", "") for block in content).strip()
+        return {"uuid": id, "text": words, "content": content, "sender": sender, "created_at": at, "updated_at": at, "attachments": [], "files": [],
+                "parent_message_uuid": parent, **more}
+
+    def text(words):
+        return {"type": "text", "text": words, "citations": []}
+
+    attached = [{"file_name": "buoys.csv", "file_size": 12, "file_type": "csv", "extracted_content": "1,red\n2,green"}]
+    messages = [
+        message("m1", "human", [text("Which buoy is green?")], 0, "00000000-0000-4000-8000-000000000000", attachments=attached),
+        message("m2", "assistant", [{"type": "thinking", "thinking": "Look at the list."}, {"type": "tool_use", "id": None, "name": "table", "input": {"row": 2}},
+                                    {"type": "tool_result", "tool_use_id": None, "name": "table", "content": [text("2,green")], "is_error": False}, text("The second.")], 1, "m1"),
+        message("m3", "human", [text("Where is it?")], 2, "m2"),
+        message("m4", "assistant", [text("At the north pier.")], 3, "m3"),
+        message("m5", "human", [text("Is it lit?")], 4, "m2"),
+        message("m6", "assistant", [text("At night.")], 5, "m5"),
+    ]
+    document("claude-ai/conversations.json", [{"uuid": "buoys-0001", "name": "Green buoys", "created_at": "2026-02-01T08:00:00Z", "updated_at": "2026-02-01T08:00:05Z",
+                                               "account": {"uuid": "nobody"}, "chat_messages": messages}])
+
+
+def pydantic_ai():
+    at = "2026-02-02T08:00:{:02}Z"
+    call = {"tool_name": "depth", "args": '{"lock":1}', "tool_call_id": "c1", "id": None, "part_kind": "tool-call"}
+    usage = {"input_tokens": 60, "cache_write_tokens": 10, "cache_read_tokens": 20, "output_tokens": 7, "details": {}}
+    document("pydantic-ai/history.json", [
+        {"parts": [{"content": "You tend locks.", "timestamp": at.format(0), "dynamic_ref": None, "part_kind": "system-prompt"},
+                   {"content": ["How deep is it?", {"kind": "image-url", "url": "https://example.com/lock.png", "media_type": "image/png"}], "timestamp": at.format(0), "part_kind": "user-prompt"}],
+         "instructions": "Be brief.", "kind": "request"},
+        {"parts": [{"content": "Ask the gauge.", "id": None, "signature": "c2lnbmVk", "part_kind": "thinking"}, call], "usage": usage, "model_name": "local-1", "timestamp": at.format(1), "kind": "response"},
+        {"parts": [{"tool_name": "depth", "content": {"metres": 4.2}, "tool_call_id": "c1", "timestamp": at.format(2), "part_kind": "tool-return"}], "instructions": "Be brief.", "kind": "request"},
+        {"parts": [{"content": "4.2 m.", "id": None, "part_kind": "text"}], "usage": usage, "model_name": "local-1", "timestamp": at.format(3), "kind": "response"}])
+
+
+def langchain():
+    human = {"type": "human", "data": {"content": "Is the ferry late?", "additional_kwargs": {}, "response_metadata": {}, "type": "human", "name": None, "id": "h1"}}
+    call = {"name": "clock", "args": {"pier": "east"}, "id": "c1", "type": "tool_call"}
+    called = {"type": "ai", "data": {"content": "", "additional_kwargs": {}, "response_metadata": {"model_name": "local-2"}, "type": "ai", "id": "a1", "tool_calls": [call],
+                                     "usage_metadata": {"input_tokens": 30, "output_tokens": 5, "total_tokens": 35}}}
+    result = {"type": "tool", "data": {"content": "ten past", "type": "tool", "name": "clock", "tool_call_id": "c1", "status": "success", "id": "t1"}}
+    answer = {"type": "ai", "data": {"content": "Ten minutes.", "response_metadata": {"model_name": "local-2"}, "type": "ai", "id": "a2"}}
+    document("langchain/ferry.json", [human, called, result, answer])
+
+
+def dataset():
+    tool = {"name": "tide", "description": "Tides.", "parameters": {"type": "object", "properties": {"port": {"type": "string"}}}}
+    lines("dataset/harbor.jsonl", [
+        {"id": "share-1", "system": "You know tides.", "tools": json.dumps([tool]), "conversations": [
+            {"from": "human", "value": "High water?"}, {"from": "function_call", "value": '{"name": "tide", "arguments": {"port": "east"}}'},
+            {"from": "observation", "value": "at six"}, {"from": "gpt", "value": "At six."}]},
+        {"id": 7, "query": "Low water in the west?", "tools": json.dumps([{"name": "tide", "description": "Tides.", "parameters": {"port": {"type": "str", "description": "Where."}, "days": {"type": "int, optional", "default": 1}}}]),
+         "answers": json.dumps([{"name": "tide", "arguments": {"port": "west"}}])}])
+
+
+def opencode():
+    def at(second):
+        return 1768000000000 + second * 1000
+
+    session = {"id": "ses_1", "title": "Paint the crane", "version": "1.0.0", "projectID": "p1", "directory": "/home/ada/crane", "time": {"created": at(0), "updated": at(9)}}
+
+    def user(n, second):
+        return {"id": f"msg_{n}", "sessionID": "ses_1", "role": "user", "time": {"created": at(second)}}
+
+    def assistant(n, second, **more):
+        return {"id": f"msg_{n}", "sessionID": "ses_1", "role": "assistant", "time": {"created": at(second)}, "modelID": "local-3", "providerID": "local", "cost": 0.002,
+                "tokens": {"input": 40, "output": 6, "reasoning": 2, "cache": {"read": 30, "write": 0}}, **more}
+
+    def part(n, kind, **more):
+        return {"id": f"prt_{n:02}", "type": kind, **more}
+
+    tool = part(4, "tool", callID="c1", tool="bash", state={"status": "completed", "input": {"command": "ls"}, "output": "crane.txt", "title": "ls", "metadata": {}, "time": {"start": at(2), "end": at(3)}})
+    messages = [
+        (user(1, 0), [part(1, "text", text="What is here?"), part(2, "text", text="The folder is /home/ada/crane.", synthetic=True)]),
+        (assistant(2, 1), [part(3, "step-start"), tool, part(5, "step-finish", reason="tool-calls")]),
+        (assistant(3, 4), [part(6, "reasoning", text="One file."), part(7, "text", text="crane.txt is.")]),
+        (user(4, 5), [part(8, "compaction", auto=False)]),
+        (assistant(5, 6, summary=True), [part(9, "text", text="The folder has crane.txt.")]),
+        (user(6, 7), [part(10, "text", text="Paint it.")]),
+        (assistant(7, 8), [part(11, "text", text="It is red now.")]),
+    ]
+    document("opencode/export.json", {"info": {**session, "id": "ses_0"}, "messages": [{"info": info, "parts": parts} for info, parts in messages[:3]]})
+    document("opencode/storage/session/p1/ses_1.json", session)
+    for info, parts in messages:
+        document(f"opencode/storage/message/ses_1/{info['id']}.json", info)
+        for one in parts:
+            document(f"opencode/storage/part/{info['id']}/{one['id']}.json", one)
+    path = FOLDER / "opencode" / "opencode.db"
+    path.unlink(missing_ok=True)
+    base = sqlite3.connect(path)
+    base.executescript("""
+        CREATE TABLE session (id TEXT PRIMARY KEY, project_id TEXT NOT NULL, parent_id TEXT, slug TEXT NOT NULL, directory TEXT NOT NULL, title TEXT NOT NULL,
+            version TEXT NOT NULL, revert TEXT, time_created INTEGER NOT NULL, time_updated INTEGER NOT NULL);
+        CREATE TABLE message (id TEXT PRIMARY KEY, session_id TEXT NOT NULL, time_created INTEGER NOT NULL, time_updated INTEGER NOT NULL, data TEXT NOT NULL);
+        CREATE TABLE part (id TEXT PRIMARY KEY, message_id TEXT NOT NULL, session_id TEXT NOT NULL, time_created INTEGER NOT NULL, time_updated INTEGER NOT NULL, data TEXT NOT NULL);
+    """)
+    base.execute("INSERT INTO session VALUES ('ses_2', 'p1', NULL, 'crane', '/home/ada/crane', 'Paint the crane', '1.1.0', ?, ?, ?)", (json.dumps({"messageID": "msg_6"}), at(0), at(9)))
+    for info, parts in messages:
+        data = {name: value for name, value in info.items() if name not in ("id", "sessionID")}
+        base.execute("INSERT INTO message VALUES (?, 'ses_2', ?, ?, ?)", (info["id"], at(0), at(0), json.dumps(data)))
+        for one in parts:
+            data = {name: value for name, value in one.items() if name != "id"}
+            base.execute("INSERT INTO part VALUES (?, ?, 'ses_2', ?, ?, ?)", (one["id"], info["id"], at(0), at(0), json.dumps(data)))
+    base.commit()
+    base.close()
+
+
+def mini_swe_agent():
+    def said(content, cost, **more):
+        response = {"id": f"r{cost}", "model": "local-4", "usage": {"prompt_tokens": 50, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 30}}}
+        return {"role": "assistant", "content": content, "extra": {"cost": cost, "response": response, "timestamp": 1768100000.5}, **more}
+
+    call = {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": '{"command":"ls"}'}}
+    document("mini-swe-agent/rope.traj.json", {
+        "info": {"model_stats": {"instance_cost": 0.03, "api_calls": 2}, "config": {"model": {"model_name": "local/4"}, "environment": {"cwd": "/rope"}}, "mini_version": "2.0.0", "exit_status": "Submitted", "submission": ""},
+        "messages": [{"role": "system", "content": "You mend ropes."}, {"role": "user", "content": "Mend it."}, said("I look.", 0.01, tool_calls=[call]),
+                     {"role": "tool", "tool_call_id": "c1", "content": "rope.txt"}, said("```mswea_bash_command\necho done\n```", 0.02), {"role": "user", "content": "<output>done</output>"},
+                     {"role": "exit", "content": "", "extra": {"exit_status": "Submitted"}}],
+        "trajectory_format": "mini-swe-agent-1.1"})
+
+
+def aider():
+    write("aider/.aider.chat.history.md", """
+# aider chat started at 2026-02-03 09:00:00
+
+> Aider v0.86.0  
+> Main model: local/5 with diff edit format  
+> Git repo: .git with 3 files  
+
+#### /add pier.py  
+> Added pier.py to the chat  
+
+#### Make it longer.  
+#### By two metres.  
+
+I change the length:
+
+```python
+#### not a question
+> not printed
+LENGTH = 12
+```
+
+It is 12 m now.
+
+> Tokens: 1.2k sent, 210 received. Cost: $0.0030 message, $0.0030 session.  
+> Applied edit to pier.py  
+
+# aider chat started at 2026-02-03 10:00:00
+
+> Main model: local/5 with diff edit format  
+
+#### Thanks.  
+
+You are welcome.
+
+> Tokens: 900 sent, 300 cache write, 400 cache hit, 5 received.  
+""")
+
+
+def copilot_cli():
+    out = []
+
+    def add(kind, data):
+        out.append({"type": kind, "data": data, "id": f"e{len(out)}", "timestamp": f"2026-02-04T09:00:{len(out):02}.000Z", "parentId": out[-1]["id"] if out else None})
+
+    add("session.start", {"sessionId": "copilot-oar", "version": 1, "producer": "copilot-agent", "copilotVersion": "0.0.400", "startTime": "2026-02-04T09:00:00.000Z",
+                          "selectedModel": "local-6", "context": {"cwd": "/home/ada/oars", "branch": "main"}})
+    add("user.message", {"content": "How many oars?", "transformedContent": "<current_datetime>now</current_datetime> How many oars?", "attachments": []})
+    add("assistant.turn_start", {"turnId": "0"})
+    add("assistant.message", {"messageId": "m1", "content": "", "reasoningText": "Count them.", "outputTokens": 12,
+                              "toolRequests": [{"toolCallId": "c1", "name": "bash", "arguments": {"command": "ls oars | wc -l"}, "type": "function"}]})
+    add("tool.execution_start", {"toolCallId": "c1", "toolName": "bash", "arguments": {"command": "ls oars | wc -l"}})
+    add("tool.execution_complete", {"toolCallId": "c1", "success": True, "result": {"content": "8"}})
+    add("assistant.message", {"messageId": "m2", "content": "Eight.", "toolRequests": [], "outputTokens": 3})
+    add("session.compaction_complete", {"success": True, "summaryContent": "There are eight oars."})
+    add("user.message", {"content": "And paddles?"})
+    add("assistant.message", {"messageId": "m3", "content": "None.", "toolRequests": [], "outputTokens": 2})
+    add("session.shutdown", {"shutdownType": "routine", "modelMetrics": {"local-6": {"requests": {"count": 3, "cost": 1}, "usage": {"inputTokens": 300, "outputTokens": 17, "cacheReadTokens": 200, "cacheWriteTokens": 0}}}})
+    lines("copilot-cli/session-state/copilot-oar/events.jsonl", out)
+
+
+def vscode_chat():
+    rounds = [{"response": "I look.", "toolCalls": [{"name": "readFile", "arguments": '{"filePath":"sail.txt"}', "id": "c1"}], "id": "r1"}, {"response": "It is torn.", "toolCalls": [], "id": "r2"}]
+    first = {"requestId": "q1", "message": {"text": "How is the sail?", "parts": []}, "variableData": {"variables": []}, "response": [{"value": "I look."}, {"kind": "toolInvocationSerialized", "toolCallId": "c1", "toolId": "readFile"}, {"value": "It is torn."}],
+             "responseId": "s1", "result": {"metadata": {"toolCallRounds": rounds, "toolCallResults": {"c1": {"$mid": 20, "content": [{"$mid": 21, "value": "torn at the clew"}]}}}}, "isCanceled": False, "timestamp": 1768200000000, "modelId": "copilot/local-7"}
+    second = {"requestId": "q2", "message": {"text": "Mend it.", "parts": []}, "response": [{"value": "It is "}, {"value": "mended.", "supportThemeIcons": False}], "responseId": "s2", "result": {"metadata": {}}, "timestamp": 1768200060000, "modelId": "copilot/local-7"}
+    chat = {"version": 3, "requesterUsername": "ada", "responderUsername": "GitHub Copilot", "initialLocation": "panel", "sessionId": "sail-chat", "creationDate": 1768200000000, "lastMessageDate": 1768200060000,
+            "customTitle": "The sail", "requests": [first, second]}
+    document("vscode-chat/chatSessions/sail-chat.json", chat)
+    lines("vscode-chat/chatSessions/mast-chat.jsonl", [
+        {"kind": 0, "v": {**chat, "sessionId": "mast-chat", "requests": []}},
+        {"kind": 2, "k": ["requests"], "v": [{**second, "response": []}]},
+        {"kind": 2, "k": ["requests", 0, "response"], "v": second["response"]},
+        {"kind": 1, "k": ["customTitle"], "v": "The mast"}])
+
+
+def goose():
+    call = {"type": "toolRequest", "id": "c1", "toolCall": {"status": "success", "value": {"name": "shell", "arguments": {"command": "ls"}}}}
+    result = {"type": "toolResponse", "id": "c1", "toolResult": {"status": "success", "value": [{"type": "text", "text": "net.txt"}]}}
+    messages = [("user", [{"type": "text", "text": "What is here?"}]), ("assistant", [{"type": "text", "text": "I look."}, call]), ("user", [result]), ("assistant", [{"type": "text", "text": "A net."}])]
+    lines("goose/20260205_1.jsonl", [{"working_dir": "/home/ada/nets", "description": "Nets", "message_count": 4, "total_tokens": 90}]
+          + [{"id": f"m{n}", "role": role, "created": 1768300000 + n, "content": content} for n, (role, content) in enumerate(messages)])
+    path = FOLDER / "goose" / "sessions.db"
+    path.unlink(missing_ok=True)
+    base = sqlite3.connect(path)
+    base.executescript("""
+        CREATE TABLE sessions (id TEXT PRIMARY KEY, name TEXT NOT NULL DEFAULT '', description TEXT NOT NULL DEFAULT '', working_dir TEXT NOT NULL, created_at TIMESTAMP, updated_at TIMESTAMP,
+            accumulated_input_tokens INTEGER, accumulated_output_tokens INTEGER, provider_name TEXT, model_config_json TEXT);
+        CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, message_id TEXT, session_id TEXT NOT NULL, role TEXT NOT NULL, content_json TEXT NOT NULL, created_timestamp INTEGER NOT NULL, metadata_json TEXT);
+    """)
+    base.execute("INSERT INTO sessions VALUES ('20260205_2', 'More nets', '', '/home/ada/nets', NULL, NULL, 70, 20, 'local', ?)", (json.dumps({"model_name": "local-8"}),))
+    for n, (role, content) in enumerate(messages):
+        base.execute("INSERT INTO messages (message_id, session_id, role, content_json, created_timestamp, metadata_json) VALUES (?, '20260205_2', ?, ?, ?, '{}')", (f"m{n}", role, json.dumps(content), 1768300000 + n))
+    base.commit()
+    base.close()
+
+
+def qwen_code():
+    out = []
+
+    def add(id, parent, kind, parts=None, **more):
+        line = {"uuid": id, "parentUuid": parent, "sessionId": "qwen-keel", "timestamp": f"2026-02-06T09:00:{len(out):02}.000Z", "type": kind, "cwd": "/home/ada/keel", "version": "0.9.0", "gitBranch": "main"}
+        if parts:
+            line["message"] = {"role": "model" if kind == "assistant" else "user", "parts": parts}
+        out.append({**line, **more})
+
+    usage = {"promptTokenCount": 80, "candidatesTokenCount": 6, "cachedContentTokenCount": 50, "totalTokenCount": 86}
+    add("l1", None, "user", [{"text": "Is the keel straight?"}])
+    add("l2", "l1", "assistant", [{"text": "Measure it.", "thought": True}, {"text": "I measure."}, {"functionCall": {"id": "c1", "name": "measure", "args": {"at": "bow"}}}], model="local-9", usageMetadata=usage)
+    add("l3", "l2", "tool_result", [{"functionResponse": {"id": "c1", "name": "measure", "response": {"output": "2 mm"}}}], toolCallResult={"callId": "c1", "status": "success"})
+    add("l4", "l3", "assistant", [{"text": "Nearly."}], model="local-9", usageMetadata=usage)
+    add("l5", "l4", "system", subtype="ui_telemetry", systemPayload={"uiEvent": {}})
+    add("l6", "l5", "user", [{"text": "Plane it."}])
+    add("l7", "l4", "user", [{"text": "Leave it."}])
+    lines("qwen-code/projects/keel/chats/qwen-keel.jsonl", out)
+
+
+def cursor():
+    path = FOLDER / "cursor" / "state.vscdb"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    base = sqlite3.connect(path)
+    base.executescript("""
+        CREATE TABLE ItemTable (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB);
+        CREATE TABLE cursorDiskKV (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB);
+    """)
+    bubbles = [
+        {"bubbleId": "b1", "type": 1, "text": "Is the anchor clean?", "createdAt": "2026-02-07T09:00:00.000Z"},
+        {"bubbleId": "b2", "type": 2, "text": "", "thinking": {"text": "Look.", "signature": ""}, "createdAt": "2026-02-07T09:00:01.000Z",
+         "toolFormerData": {"tool": 5, "toolCallId": "c1", "status": "completed", "name": "read_file", "rawArgs": '{"path":"anchor.txt"}', "result": '{"contents":"rusty"}'}},
+        {"bubbleId": "b3", "type": 2, "text": "It is rusty.", "tokenCount": {"inputTokens": 60, "outputTokens": 5}, "createdAt": "2026-02-07T09:00:02.000Z"},
+    ]
+    headers = [{"bubbleId": one["bubbleId"], "type": one["type"]} for one in bubbles] + [{"bubbleId": "b4", "type": 2}]
+    chat = {"composerId": "anchor-chat", "name": "The anchor", "createdAt": 1770454800000, "modelConfig": {"modelName": "local-10"}, "fullConversationHeadersOnly": headers}
+    rows = [("composerData:anchor-chat", chat), ("composerData:empty-chat", {"composerId": "empty-chat", "fullConversationHeadersOnly": []})]
+    rows += [(f"bubbleId:anchor-chat:{one['bubbleId']}", one) for one in bubbles]
+    for key, value in rows:
+        base.execute("INSERT INTO cursorDiskKV VALUES (?, ?)", (key, json.dumps(value)))
+    base.commit()
+    base.close()
+
+
+for make in (codex, gemini, agents_sdk, langgraph, ai_sdk, atif, swe_agent, openhands, inspect, chatgpt, claude_ai, pydantic_ai, langchain, dataset, opencode,
+             mini_swe_agent, aider, copilot_cli, vscode_chat, goose, qwen_code, cursor):
     make()

@@ -3,7 +3,7 @@
     python3 tests/data/make/conversations.py
 
 writes tests/data/trajectories/conversations.jsonl, and into crates/tract-cli/demo the three that
-`tract demo` shows, with an exchange in Anthropic's shape. A line is {id, model, tools, messages,
+`tract demo` shows, with a request in Anthropic's shape. A line is {id, model, tools, messages,
 anomalies, meta}; `anomalies` lists what a strict reader stumbles over. The workshop, its customers
 and their bikes do not exist.
 """
@@ -312,7 +312,7 @@ def all_of_them():
 
 
 def boats():
-    """The demo's exchange with Anthropic: four calls at once, and the answer to their results."""
+    """The demo's request to Anthropic: four calls at once, and their results."""
     names = {"Måsen": (2.1, 9.5), "Tärnan": (3.4, 11.0), "Skrattmåsen": (2.9, 8.2), "Labben": (3.9, 12.7)}
     ids = {name: f"toolu_skarholm_boat{n}" for n, name in enumerate(names, 1)}
     info = {"name": "boat_info", "description": "What the register says of a boat.", "input_schema": {
@@ -326,9 +326,8 @@ def boats():
                "tools": [info], "tool_choice": {"type": "auto"}, "messages": [
                    {"role": "user", "content": [{"type": "text", "text": "Måsen, Tärnan, Skrattmåsen and Labben wait. Which of them pass under the bridge?"}]},
                    {"role": "assistant", "content": asked}, {"role": "user", "content": told}]}
-    answer = [{"type": "text", "text": "Måsen (2.1 m) and Skrattmåsen (2.9 m) pass. Tärnan (3.4 m) and Labben (3.9 m) have to wait until it opens."}]
     return {"id": "four-boats-at-the-bridge", "provider": "anthropic", "host": "api.anthropic.com", "path": "/v1/messages", "status": 200,
-            "response_kind": "json", "request": request, "response": cassettes.message(99, answer, model="claude-haiku-4-5-20251001")}
+            "response_kind": "json", "request": request}
 
 
 if __name__ == "__main__":
